@@ -1,0 +1,3 @@
+"""Tombola: fair promotional games, rewards and wallets."""
+
+__version__ = "0.1.0"

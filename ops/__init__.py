@@ -1,0 +1,1 @@
+"""Running, testing and measuring Tombola: scripts, the embedded servers, deployment files."""

@@ -1,0 +1,135 @@
+"""Fixtures that every test may use: real servers, nothing mocked.
+
+    postgres       session   the embedded PostgreSQL of this test process (ops.devstack.Postgres): url(), psql(),
+                             freeze(), thaw(), kill(), start(), restart_immediately()
+    postgres_url   session   its URL (database "postgres", superuser)
+    template_database  session  the name of a migrated database to copy; do not connect to it
+    database_url   function  URL of a fresh migrated database, dropped after the test
+    module_database_url  module  the same, shared by a module's tests
+    make_database  session   a function that gives URLs of further fresh migrated databases
+    empty_database_url   function  URL of a fresh database without any table
+    pool           function  an asyncpg pool on database_url (4 connections)
+    valkey_server  session   the embedded Valkey of this test process (ops.devstack.Valkey): freeze(), thaw(), kill(), start()
+    valkey_url     session   its URL
+    valkey         function  a redis.asyncio client on a flushed server; use it, or `valkey_flush`, wherever keys matter
+    valkey_flush   function  flushes the server before the test
+
+Under pytest-xdist each worker has servers of its own, so tests may stop and freeze them; a test that
+does so puts the server back before it ends. Servers start with the first test that asks for one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import asyncpg
+import pytest
+import redis.asyncio
+
+from ops.devstack import DISPOSABLE, Postgres, Valkey
+from sql.migrate import migrate
+
+_TEMPLATE = "tombola_template"
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
+    server = Postgres(_server_dir(tmp_path_factory, "postgres"), DISPOSABLE)
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def postgres_url(postgres: Postgres) -> str:
+    return postgres.url()
+
+
+@pytest.fixture(scope="session")
+def template_database(postgres: Postgres) -> str:
+    postgres.psql(f"create database {_TEMPLATE}")
+    # A loop factory of its own leaves the test loop's registration alone, as asyncio.run would not.
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+        runner.run(migrate(postgres.url(_TEMPLATE)))
+    return _TEMPLATE
+
+
+@pytest.fixture(scope="session")
+def make_database(postgres: Postgres, template_database: str) -> Callable[[], str]:
+    numbers = itertools.count(1)
+
+    def make() -> str:
+        name = f"test_{next(numbers)}"
+        postgres.psql(f"create database {name} template {template_database}")
+        return postgres.url(name)
+
+    return make
+
+
+@pytest.fixture
+def database_url(postgres: Postgres, make_database: Callable[[], str]) -> Iterator[str]:
+    url = make_database()
+    yield url
+    _drop(postgres, url)
+
+
+@pytest.fixture(scope="module")
+def module_database_url(postgres: Postgres, make_database: Callable[[], str]) -> Iterator[str]:
+    url = make_database()
+    yield url
+    _drop(postgres, url)
+
+
+@pytest.fixture
+def empty_database_url(postgres: Postgres) -> Iterator[str]:
+    postgres.psql("create database empty")
+    yield postgres.url("empty")
+    _drop(postgres, postgres.url("empty"))
+
+
+@pytest.fixture
+async def pool(database_url: str) -> AsyncIterator[asyncpg.Pool]:
+    async with asyncpg.create_pool(database_url, min_size=1, max_size=4) as pool:
+        yield pool
+
+
+@pytest.fixture(scope="session")
+def valkey_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Valkey]:
+    server = Valkey(_server_dir(tmp_path_factory, "valkey"))
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def valkey_url(valkey_server: Valkey) -> str:
+    return valkey_server.url
+
+
+@pytest.fixture
+def valkey_flush(valkey_server: Valkey) -> None:
+    valkey_server.command("FLUSHALL")
+
+
+@pytest.fixture
+async def valkey(valkey_url: str, valkey_flush: None) -> AsyncIterator[redis.asyncio.Redis]:
+    client = redis.asyncio.Redis.from_url(valkey_url)
+    yield client
+    await client.aclose()
+
+
+def _server_dir(factory: pytest.TempPathFactory, name: str) -> Path:
+    """A new directory that the account PostgreSQL runs as can reach: pytest makes its own private."""
+    directory = factory.mktemp(name)
+    if os.geteuid() == 0:
+        for path in (directory, directory.parent, directory.parent.parent):
+            path.chmod(0o711)
+    return directory / name
+
+
+def _drop(postgres: Postgres, url: str) -> None:
+    postgres.psql(f"drop database {url.rsplit('/', 1)[1]} with (force)")

@@ -1,0 +1,97 @@
+"""The migrations rebuild schema.sql exactly, once each, whoever starts together."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+import sql
+from ops.devstack import Postgres
+from sql.migrate import MigrationError, migrate, pending
+
+ONE = "create table one (id int primary key);"
+TWO = "alter table one add column name text not null default '';"
+
+
+@pytest.fixture
+def second_database_url(postgres: Postgres) -> Iterator[str]:
+    postgres.psql("create database second")
+    yield postgres.url("second")
+    postgres.psql("drop database second with (force)")
+
+
+@pytest.fixture
+def migrations(tmp_path: Path) -> Path:
+    (tmp_path / "0001_one.sql").write_text(ONE)
+    (tmp_path / "0002_two.sql").write_text(TWO)
+    return tmp_path
+
+
+async def test_migrations_rebuild_the_schema_file(
+    postgres: Postgres, empty_database_url: str, second_database_url: str
+) -> None:
+    await migrate(empty_database_url)
+    connection = await asyncpg.connect(second_database_url)
+    await connection.execute(sql.SCHEMA.read_text())
+    await connection.close()
+    assert dump(postgres, empty_database_url) == dump(postgres, second_database_url)
+
+
+async def test_a_second_run_applies_nothing(empty_database_url: str, migrations: Path) -> None:
+    heard: list[str] = []
+    assert await migrate(empty_database_url, directory=migrations, report=heard.append) == heard
+    assert heard == ["0001_one.sql", "0002_two.sql"]
+    assert await migrate(empty_database_url, directory=migrations) == []
+
+
+async def test_rivals_apply_each_migration_once(empty_database_url: str, migrations: Path) -> None:
+    applied = await asyncio.gather(*(migrate(empty_database_url, directory=migrations) for _ in range(8)))
+    assert sorted(name for names in applied for name in names) == ["0001_one.sql", "0002_two.sql"]
+
+
+async def test_a_failing_migration_leaves_nothing_of_itself(empty_database_url: str, migrations: Path) -> None:
+    (migrations / "0003_three.sql").write_text("create table three (id int); select nonsense;")
+    with pytest.raises(asyncpg.UndefinedColumnError):
+        await migrate(empty_database_url, directory=migrations)
+    connection = await asyncpg.connect(empty_database_url)
+    assert await pending(connection, migrations) == ["0003_three.sql"]
+    assert await connection.fetchval("select to_regclass('three')") is None
+    await connection.close()
+
+
+async def test_pending_of_an_empty_database_is_everything(empty_database_url: str, migrations: Path) -> None:
+    connection = await asyncpg.connect(empty_database_url)
+    assert await pending(connection, migrations) == ["0001_one.sql", "0002_two.sql"]
+    await connection.close()
+
+
+@pytest.mark.parametrize(
+    ("damage", "complaint"),
+    [
+        (lambda directory: (directory / "0001_one.sql").write_text("select 1;"), "was changed"),
+        (lambda directory: (directory / "0002_two.sql").unlink(), "newer than this"),
+    ],
+)
+async def test_a_database_of_other_files_is_refused(
+    empty_database_url: str, migrations: Path, damage: Callable[[Path], object], complaint: str
+) -> None:
+    await migrate(empty_database_url, directory=migrations)
+    damage(migrations)
+    with pytest.raises(MigrationError, match=complaint):
+        await migrate(empty_database_url, directory=migrations)
+
+
+def dump(postgres: Postgres, url: str) -> list[str]:
+    """pg_dump's schema as lines, without the migrations' own table and the lines that differ by run."""
+    done = subprocess.run(
+        [postgres.bin_dir / "pg_dump", "--schema-only", "--no-owner", "--exclude-table=schema_migration", url],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return [line for line in done.stdout.splitlines() if line and not line.startswith(("\\restrict", "\\unrestrict"))]

@@ -1,0 +1,50 @@
+"""Rules: pure functions from a configuration, a secret seed and what the player did to an outcome.
+
+Three open registries hold them; `compose` fits a game's rules together; `replay` proves a past play.
+Everything here is deterministic and imports neither a clock nor a store (design.md, section 1).
+"""
+
+from __future__ import annotations
+
+from runtime.rules.base import (
+    Attempt,
+    Award,
+    Credit,
+    Drop,
+    DropSource,
+    GameRule,
+    Outcome,
+    RewardHandler,
+    SeedGenerator,
+    Trail,
+    Validator,
+)
+from runtime.rules.compose import Rules, compose
+from runtime.rules.draw import Words, check_client_seed, seed_hash, seed_of
+from runtime.rules.registries import REWARD_HANDLERS, SEED_GENERATORS, VALIDATORS
+from runtime.rules.replay import ReplayMismatch, replay
+
+__all__ = [
+    "REWARD_HANDLERS",
+    "SEED_GENERATORS",
+    "VALIDATORS",
+    "Attempt",
+    "Award",
+    "Credit",
+    "Drop",
+    "DropSource",
+    "GameRule",
+    "Outcome",
+    "ReplayMismatch",
+    "RewardHandler",
+    "Rules",
+    "SeedGenerator",
+    "Trail",
+    "Validator",
+    "Words",
+    "check_client_seed",
+    "compose",
+    "replay",
+    "seed_hash",
+    "seed_of",
+]

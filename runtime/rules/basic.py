@@ -1,0 +1,49 @@
+"""Validator `basic`: the payload has the handler's shape, and a score is one that could have been reached."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from runtime.errors import Fault, Status, invalid
+from runtime.rules.base import Drop, DropSource, RewardHandler
+from runtime.rules.payloads import NETWORK_SLACK_MS, NoPayload, ScorePayload
+from runtime.rules.reading import read
+
+
+def check_config(config: Any) -> None:
+    """Refuse, on field `validator`, a handler with a drop plan: caught items would go unchecked."""
+    if isinstance(config, DropSource):
+        raise invalid("validator", "basic does not check caught items; use drop_plan")
+
+
+def check(
+    handler: RewardHandler, config: Any, payload: Mapping[str, Any], plan: tuple[Drop, ...], elapsed_ms: int
+) -> None:
+    """VALIDATION for what is malformed, naming `payload.x`; IMPLAUSIBLE_SCORE for what cannot have been played."""
+    if handler.Payload is NoPayload and payload == {}:
+        return  # Nearly every play of a wheel: nothing to read.
+    taken = read(handler.Payload, payload, "payload")
+    if isinstance(taken, ScorePayload):
+        _check_plausible(taken, config, elapsed_ms)
+
+
+def _check_plausible(taken: ScorePayload, config: Any, elapsed_ms: int) -> None:
+    """Hold a score against the time since start and the limits in the config, where the handler has them (0: none)."""
+    max_score = getattr(config, "max_score", 0)
+    max_score_per_second = getattr(config, "max_score_per_second", 0)
+    if taken.duration_ms > elapsed_ms + NETWORK_SLACK_MS:
+        raise _implausible("payload.duration_ms", "is longer than the time since start")
+    if max_score and taken.score > max_score:
+        raise _implausible("payload.score", f"is above this game's highest score, {max_score}")
+    if max_score_per_second and taken.score * 1000 > max_score_per_second * taken.duration_ms:
+        raise _implausible("payload.score", f"is above this game's {max_score_per_second:g} a second")
+
+
+def _implausible(field: str, description: str) -> Fault:
+    return Fault(
+        Status.INVALID_ARGUMENT,
+        "IMPLAUSIBLE_SCORE",
+        f"{field}: {description}",
+        violations=[{"field": field, "description": description}],
+    )

@@ -1,0 +1,56 @@
+"""Validator `drop_plan`: every caught item is one of the session's plan, caught once, and not before it fell.
+
+How many of a type count is not judged here: the handler counts up to `max_catchable` and ignores the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from runtime.errors import Fault, Status, invalid, violations
+from runtime.rules.base import Drop, DropSource, RewardHandler
+from runtime.rules.payloads import NETWORK_SLACK_MS, CaughtPayload
+from runtime.rules.reading import MAX_VIOLATIONS, Violation, read
+
+
+def check_config(config: Any) -> None:
+    """Refuse, on field `validator`, a handler without a drop plan."""
+    if not isinstance(config, DropSource):
+        raise invalid("validator", "drop_plan needs a reward handler with drops, such as collect_items")
+
+
+def check(
+    handler: RewardHandler, config: Any, payload: Mapping[str, Any], plan: tuple[Drop, ...], elapsed_ms: int
+) -> None:
+    """NOT_IN_PLAN for items that are not in the plan or have not fallen yet; VALIDATION for the rest.
+
+    Each violation names `payload.caught_items[i]`.
+    """
+    taken = read(handler.Payload, payload, "payload")
+    if not isinstance(taken, CaughtPayload):
+        return  # A plugin's own payload: its shape is all that can be judged here.
+    falls_at_ms = {drop.id: drop.at_ms for drop in plan}
+    seen: set[str] = set()
+    absent: list[Violation] = []
+    repeated: list[Violation] = []
+    for i, item_id in enumerate(taken.caught_items):
+        field = f"payload.caught_items[{i}]"
+        at_ms = falls_at_ms.get(item_id)
+        if at_ms is None:
+            absent.append((field, "is not in this session's drop plan"))
+        elif at_ms > elapsed_ms + NETWORK_SLACK_MS:
+            absent.append((field, "has not fallen yet"))
+        elif item_id in seen:
+            repeated.append((field, "was caught twice"))
+        seen.add(item_id)
+    if absent:
+        raise _not_in_plan(absent + repeated)
+    if repeated:
+        raise violations(repeated[:MAX_VIOLATIONS])
+
+
+def _not_in_plan(found: list[Violation]) -> Fault:
+    rows = [{"field": field, "description": description} for field, description in found[:MAX_VIOLATIONS]]
+    field, description = found[0]
+    return Fault(Status.INVALID_ARGUMENT, "NOT_IN_PLAN", f"{field}: {description}", violations=rows)

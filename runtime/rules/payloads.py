@@ -1,0 +1,34 @@
+"""The payloads of a play (spec.md, "Play request payloads by game shape")."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from msgspec import Meta
+
+from runtime.rules.reading import Name, Part
+
+NETWORK_SLACK_MS: Final = 2000
+"""How far a player's clock may run ahead of the time since start, in milliseconds."""
+
+MAX_SCORE: Final = 2**53 - 1
+"""The highest score of any game: what JSON numbers and sorted sets, which are doubles, still hold exactly."""
+
+MAX_DURATION_MS: Final = 2**53 - 1
+
+
+class NoPayload(Part, frozen=True):
+    """Spin, scratch, collection: an empty object."""
+
+
+class ScorePayload(Part, frozen=True):
+    """Egg-catcher: what the player scored, and in how many milliseconds."""
+
+    score: Annotated[int, Meta(ge=0, le=MAX_SCORE)]
+    duration_ms: Annotated[int, Meta(ge=1, le=MAX_DURATION_MS)]
+
+
+class CaughtPayload(Part, frozen=True):
+    """Gift-catcher: ids of items of the drop plan, in the order in which they were caught."""
+
+    caught_items: tuple[Name, ...]

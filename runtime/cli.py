@@ -1,0 +1,172 @@
+"""The command line: `tombola core|consumer|admin|all|worker|migrate|settings`.
+
+Operator commands live in modules of their own, each with an `app: cyclopts.App`; naming the module
+in `OPERATOR_COMMANDS` is all that adds one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Final, Literal
+
+from cyclopts import App, Parameter
+
+from runtime import __version__
+from runtime.settings import Settings, SettingsError, markdown, misspelt, table
+
+OPERATOR_COMMANDS: Final[tuple[str, ...]] = ()
+"""Modules with an `app` to add, such as "runtime.commands.codes"."""
+
+EXIT_SETTINGS: Final = 2
+
+app = App(
+    name="tombola",
+    version=__version__,
+    help="Fair promotional games, rewards and wallets. Settings come from the environment: see `tombola settings`.",
+)
+
+
+@app.command
+def core() -> None:
+    """Serve Core: REST on CORE_PORT, RPC on RPC_PORT, and the consumer groups that CORE_WORKERS names."""
+    _serve("core", "rpc")
+
+
+@app.command
+def consumer() -> None:
+    """Serve the consumer edge on CONSUMER_PORT, over the Core replicas in CORE_RPC_ADDRESSES."""
+    _serve("consumer")
+
+
+@app.command
+def admin() -> None:
+    """Serve the admin edge on ADMIN_PORT, over the Core replicas in CORE_RPC_ADDRESSES."""
+    _serve("admin")
+
+
+@app.command(name="all")
+def everything() -> None:
+    """Serve Core, RPC and both edges in one process, and the consumer groups that CORE_WORKERS names."""
+    _serve("core", "rpc", "consumer", "admin")
+
+
+@app.command
+def worker(group: Literal["deliveries", "integrations", "leaderboards"], /) -> None:
+    """Run one consumer group. Start as many of these as its lag asks for.
+
+    Parameters
+    ----------
+    group
+        Which one: deliveries carries rewards out, integrations carries events out, leaderboards keeps rankings.
+    """
+    _serve(f"worker:{group}")
+
+
+@app.command
+def migrate(*, dry_run: bool = False) -> None:
+    """Bring the database at DATABASE_URL to this version. Safe to run twice, and by several at once.
+
+    Parameters
+    ----------
+    dry_run
+        Show what would be applied, and change nothing.
+    """
+    import asyncpg
+
+    from sql.migrate import MigrationError
+    from sql.migrate import migrate as apply
+    from sql.migrate import pending
+
+    settings = _settings("migrate")
+
+    async def missing() -> list[str]:
+        connection = await asyncpg.connect(settings.database_url)
+        try:
+            return await pending(connection)
+        finally:
+            await connection.close()
+
+    try:
+        if dry_run:
+            names = asyncio.run(missing())
+            print("\n".join(f"would apply {name}" for name in names) or "nothing to apply")
+        else:
+            names = asyncio.run(apply(settings.database_url, report=lambda name: print(f"applying {name}", flush=True)))
+            print(f"applied {len(names)}" if names else "nothing to apply")
+    except (MigrationError, OSError, asyncpg.PostgresError) as error:
+        sys.exit(f"tombola migrate: {error}")
+
+
+@app.command(name="settings")
+def show_settings(*, as_markdown: Annotated[bool, Parameter(name="--markdown")] = False) -> None:
+    """Print every setting: its variable, value, default and meaning.
+
+    Parameters
+    ----------
+    as_markdown
+        Print the table of the README.
+    """
+    if as_markdown:
+        print(markdown(), end="")
+        return
+    for row in table():
+        default = f"default {row.default}" if row.default else f"needed by {row.needed_by}" if row.needed_by else "optional"
+        print(f"{row.variable}  ({row.kind}; {default})\n    {row.meaning}")
+
+
+def _settings(*roles: str) -> Settings:
+    """The environment's settings; ends the process with a line for each wrong one."""
+    for name, guess in misspelt(os.environ).items():
+        print(f"tombola: {name} has no effect; did you mean {guess}?", file=sys.stderr)
+    try:
+        return Settings.from_env(os.environ, roles)
+    except SettingsError as error:
+        print(f"tombola: settings that cannot be used:\n{error}", file=sys.stderr)
+        sys.exit(EXIT_SETTINGS)
+
+
+def _serve(*roles: str) -> None:
+    """Runs `roles` until SIGTERM or SIGINT; a second signal ends the process without a drain."""
+    import uvloop
+
+    settings = _settings(*roles)
+    if "core" in roles:
+        roles = (*roles, *(f"worker:{group}" for group in settings.core_workers))
+    uvloop.run(_until_stopped(settings, roles))
+
+
+async def _until_stopped(settings: Settings, roles: Sequence[str]) -> None:
+    from runtime.app import serve  # late: --help and migrate need none of it
+
+    async def on_ready() -> None:
+        print(f"tombola: ready ({', '.join(roles)})", file=sys.stderr, flush=True)
+
+    await serve(settings, roles, stop=stop_on_signals(), on_ready=on_ready)
+
+
+def stop_on_signals() -> asyncio.Event:
+    """An event that the first SIGTERM or SIGINT sets; the handlers leave then, so a second one kills."""
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    signals = (signal.SIGTERM, signal.SIGINT)
+
+    def request_stop() -> None:
+        stop.set()
+        for number in signals:
+            loop.remove_signal_handler(number)
+
+    for number in signals:
+        loop.add_signal_handler(number, request_stop)
+    return stop
+
+
+def main() -> None:
+    """The console script."""
+    for name in OPERATOR_COMMANDS:
+        app.command(importlib.import_module(name).app)
+    app()

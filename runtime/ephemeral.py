@@ -146,7 +146,8 @@ class _Pipeline:
         self._waiters.append(waiter)
         # The woken lane runs in the next turn of the loop, after every handler of this turn has
         # enqueued: that is what makes them share one write.
-        if self._idle:
+        # A queue that was not empty has woken its lane already.
+        if self._idle and len(self._packed) == 1:
             self._idle.pop().set_result(None)
 
     async def close(self) -> None:

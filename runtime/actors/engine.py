@@ -1,0 +1,44 @@
+"""What every actor works with. One engine per process that holds Core."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from runtime.clock import Clock
+from runtime.database import Database
+from runtime.ephemeral import Ephemeral
+from runtime.events import Publisher
+from runtime.settings import Settings
+
+
+@dataclass(slots=True)
+class Engine:
+    """settings: as refused or accepted at start. database: the truth. ephemeral: the convenience.
+
+    clock: the database's time. publisher: events and task ids, after a commit.
+    catalog_versions: the newest version of each tenant's catalogue that this process has written or
+    seen, so that a change made here is decided by at once (elsewhere the commit's guard finds out).
+    drains: what a shutdown waits for after the mailboxes are empty.
+    """
+
+    settings: Settings
+    database: Database
+    ephemeral: Ephemeral
+    publisher: Publisher
+    catalog_versions: dict[str, int] = field(default_factory=dict)
+    drains: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
+
+    @property
+    def clock(self) -> Clock:
+        return self.database.clock
+
+    async def drain(self) -> None:
+        """Waits for what the actors left under way (`drains`), in the order in which it was opened."""
+        for drain in self.drains:
+            await drain()
+
+    def catalog_changed(self, tenant_id: str, version: int) -> None:
+        """Remembers that the tenant's catalogue is now at `version`."""
+        if version > self.catalog_versions.get(tenant_id, 0):
+            self.catalog_versions[tenant_id] = version

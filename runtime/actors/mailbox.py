@@ -1,0 +1,158 @@
+"""Keyed actors: one mailbox and one task per key, for as long as there is mail.
+
+A turn takes the whole mailbox, up to the batch limit, so that work which arrives while a turn waits
+for the database is done together in the next. That is all that an actor is for: it makes things
+cheap. It never makes them right, since another process may run an actor of the same key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any, Generic, TypeVar
+
+import structlog
+
+from runtime.errors import Fault, Status
+
+Key = TypeVar("Key")
+Request = TypeVar("Request")
+State = TypeVar("State")
+
+log = structlog.get_logger(__name__)
+
+
+class Work(Generic[Request]):
+    """A request that waits for its answer. The turn must `answer` or `refuse` each one that it took."""
+
+    __slots__ = ("request", "future")
+
+    def __init__(self, request: Request, future: asyncio.Future[Any]) -> None:
+        self.request = request
+        self.future = future
+
+    def answer(self, reply: Any) -> None:
+        # A waiter that was cancelled changes nothing: its work was done all the same.
+        if not self.future.done():
+            self.future.set_result(reply)
+
+    def refuse(self, error: BaseException) -> None:
+        if not self.future.done():
+            self.future.set_exception(error)
+
+    @property
+    def answered(self) -> bool:
+        return self.future.done()
+
+
+class _Box(Generic[Request, State]):
+    __slots__ = ("state", "waiting", "wake", "task")
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.waiting: deque[Work[Request]] = deque()
+        self.wake: asyncio.Future[None] | None = None
+        self.task: asyncio.Task[None] | None = None
+
+
+class Mailboxes(Generic[Key, Request, State]):
+    """The actors of one kind.
+
+    turn(state, works) does the work; what it raises refuses those of its works that it left
+    unanswered. new(key) makes an actor's state, which leaves with the actor after idle_seconds.
+    limit bounds what one mailbox holds, batch_limit what one turn takes.
+    """
+
+    def __init__(
+        self,
+        turn: Callable[[State, list[Work[Request]]], Awaitable[None]],
+        new: Callable[[Key], State],
+        *,
+        limit: int,
+        batch_limit: int,
+        idle_seconds: float,
+    ) -> None:
+        self._turn = turn
+        self._new = new
+        self._limit = limit
+        self._batch_limit = batch_limit
+        self._idle_seconds = idle_seconds
+        self._boxes: dict[Key, _Box[Request, State]] = {}
+        self.turns = 0
+        self.works = 0
+
+    def __len__(self) -> int:
+        return len(self._boxes)
+
+    def states(self) -> list[State]:
+        """The states of the actors that are in, for whoever must tell them something."""
+        return [box.state for box in self._boxes.values()]
+
+    def post(self, key: Key, request: Request) -> asyncio.Future[Any]:
+        """Puts a request into the key's mailbox; the future is its answer.
+
+        UNAVAILABLE OVERLOADED, at once, where the mailbox is full.
+        """
+        box = self._boxes.get(key)
+        if box is None:
+            box = self._boxes[key] = _Box(self._new(key))
+        if len(box.waiting) >= self._limit:
+            raise Fault(
+                Status.UNAVAILABLE, "OVERLOADED", "too many requests are waiting; try again", retry_after_seconds=1
+            )
+        loop = asyncio.get_running_loop()
+        work = Work(request, loop.create_future())
+        box.waiting.append(work)
+        if box.task is None:
+            box.task = loop.create_task(self._run(key, box))
+        elif box.wake is not None and not box.wake.done():
+            box.wake.set_result(None)
+        return work.future
+
+    async def drain(self) -> None:
+        """Returns when every mailbox is empty and every turn has ended."""
+        while busy := [box.task for box in self._boxes.values() if box.task is not None and not _idle(box)]:
+            await asyncio.wait(busy, timeout=0.05)
+        for box in list(self._boxes.values()):
+            if box.task is not None:
+                box.task.cancel()
+
+    async def _run(self, key: Key, box: _Box[Request, State]) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            while box.waiting:
+                works = [box.waiting.popleft() for _ in range(min(len(box.waiting), self._batch_limit))]
+                self.turns += 1
+                self.works += len(works)
+                try:
+                    await self._turn(box.state, works)
+                except Exception as error:
+                    if not isinstance(error, Fault):
+                        log.exception("turn_failed", key=str(key))
+                    for work in works:
+                        work.refuse(error)
+                else:
+                    for work in works:
+                        if not work.answered:
+                            work.refuse(AssertionError("a turn left a request without an answer"))
+            box.wake = loop.create_future()
+            timer = loop.call_later(self._idle_seconds, _wake, box.wake)
+            try:
+                await box.wake
+            finally:
+                timer.cancel()
+                box.wake = None
+            # No await between this look and the delete: a request posted in between would be lost.
+            if not box.waiting:
+                del self._boxes[key]
+                return
+
+
+def _wake(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def _idle(box: _Box[Any, Any]) -> bool:
+    return not box.waiting and box.wake is not None

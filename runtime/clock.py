@@ -1,0 +1,67 @@
+"""One clock: Postgres's. Every process reads it through the offset to its own monotonic clock.
+
+A process whose wall clock is wrong, or is set while it runs, decides days, caps and expiries as
+every other does. The offset is taken from each reply that carries the database's time; a reply
+that took long says less, so the best one of late wins.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import date, datetime, timedelta
+from functools import lru_cache
+from typing import Final
+from zoneinfo import ZoneInfo
+
+STALE_SECONDS: Final = 60.0
+"""An offset older than this gives way to any newer one: clocks drift apart."""
+
+
+class Clock:
+    """Postgres's time. `sync` before the first `now`."""
+
+    __slots__ = ("_offset", "_error", "_synced")
+
+    def __init__(self) -> None:
+        self._offset = time.time() - time.monotonic()
+        self._error = float("inf")
+        self._synced = 0.0
+
+    def sync(self, database_seconds: float, sent: float, received: float) -> None:
+        """Takes one reading: the database's unix time, and `time.monotonic()` before and after asking."""
+        error = (received - sent) / 2
+        if error <= self._error or received - self._synced > STALE_SECONDS:
+            self._offset = database_seconds - (sent + error)
+            self._error, self._synced = error, received
+
+    def now(self) -> float:
+        """Unix seconds."""
+        return time.monotonic() + self._offset
+
+
+@lru_cache(maxsize=1024)
+def zone(name: str) -> ZoneInfo:
+    """The IANA time zone; KeyError (ZoneInfoNotFoundError) or ValueError where there is none."""
+    return ZoneInfo(name)
+
+
+class Days:
+    """Local days of one time zone; the current one is kept, for it is asked at every play."""
+
+    __slots__ = ("_zone", "_day", "_starts", "_ends")
+
+    def __init__(self, timezone: str) -> None:
+        self._zone = zone(timezone)
+        self._day = date.min
+        self._starts = self._ends = 0.0
+
+    def at(self, unix_seconds: float) -> tuple[date, int]:
+        """The local date, and the unix seconds of the midnight that ends it."""
+        if not self._starts <= unix_seconds < self._ends:
+            self._day = datetime.fromtimestamp(unix_seconds, self._zone).date()
+            self._starts = self._midnight(self._day)
+            self._ends = self._midnight(self._day + timedelta(days=1))
+        return self._day, int(self._ends)
+
+    def _midnight(self, day: date) -> float:
+        return datetime(day.year, day.month, day.day, tzinfo=self._zone).timestamp()

@@ -1,0 +1,101 @@
+"""Core: `call(operation, request)`, the one way into the actors, for every surface alike.
+
+It checks the scope, puts the request into its actor's mailbox or runs it, turns what the database
+says of bad input into INVALID_ARGUMENT, and counts: once, here, whatever the transport.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any, Final, Protocol
+
+import asyncpg
+import structlog
+from prometheus_client import Counter, Histogram
+
+from runtime.actors.engine import Engine
+from runtime.actors.mailbox import Mailboxes
+from runtime.errors import Fault, Status, invalid
+from runtime.operations import OPERATIONS, Box, Operation
+
+log = structlog.get_logger(__name__)
+
+SECONDS: Final = Histogram(
+    "tombola_operation_seconds",
+    "Time of an operation in Core, in seconds.",
+    ["operation"],
+    buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5),
+)
+OUTCOMES: Final = Counter("tombola_operations_total", "Operations by their gRPC status.", ["operation", "status"])
+
+SCOPELESS: Final = frozenset({"CreateTenant", "ListTenants"})
+"""Operations that are above any tenant."""
+
+
+class Caller(Protocol):
+    """What an edge holds: Core itself where they share a process, an RPC client where they do not."""
+
+    async def call(self, operation: Operation, request: Any) -> Any:
+        """The operation's reply. Raises Fault."""
+        ...
+
+
+class Core:
+    """Core in this process."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        settings = engine.settings
+        self._boxes: dict[Box, Mailboxes[Any, Any, Any]] = {
+            box: Mailboxes(
+                box.turn,
+                lambda key, box=box: box.new(engine, key),  # type: ignore[misc]
+                limit=settings.mailbox_limit,
+                batch_limit=settings.batch_limit,
+                idle_seconds=settings.idle_seconds,
+            )
+            for box in {operation.box for operation in OPERATIONS if operation.box}
+        }
+        self._seconds = {operation.name: SECONDS.labels(operation.name) for operation in OPERATIONS}
+        self._ok = {operation.name: OUTCOMES.labels(operation.name, "OK") for operation in OPERATIONS}
+        self._closing = False
+
+    async def call(self, operation: Operation, request: Any) -> Any:
+        """Does the operation. What it raises is always a Fault; a bug is INTERNAL, and logged."""
+        started = time.perf_counter()
+        try:
+            if self._closing:
+                raise Fault(Status.UNAVAILABLE, "OVERLOADED", "shutting down; try again", retry_after_seconds=1)
+            if operation.name not in SCOPELESS and (request.scope is None or not request.scope.tenant_id):
+                raise invalid("scope.tenant_id", "is required")
+            if operation.box is None:
+                reply = await operation.run(self.engine, request)
+            else:
+                reply = await self._boxes[operation.box].post(operation.box.key(request), request)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            fault = _fault(operation, error)
+            OUTCOMES.labels(operation.name, fault.status.name).inc()
+            raise fault from error
+        self._ok[operation.name].inc()
+        self._seconds[operation.name].observe(time.perf_counter() - started)
+        return reply
+
+    async def drain(self) -> None:
+        """Refuses what comes, and returns when what was accepted has been answered."""
+        self._closing = True
+        for boxes in self._boxes.values():
+            await boxes.drain()
+        await self.engine.drain()
+
+
+def _fault(operation: Operation, error: Exception) -> Fault:
+    if isinstance(error, Fault):
+        return error
+    if isinstance(error, asyncpg.DataError | asyncpg.UntranslatableCharacterError):
+        # A value that passed the checks and that Postgres still cannot store (NUL, out of range).
+        return invalid("", "a value cannot be stored: " + str(error).splitlines()[0])
+    log.error("operation_failed", operation=operation.name, exc_info=error)
+    return Fault(Status.INTERNAL, "INTERNAL", "something went wrong here; it has been logged")

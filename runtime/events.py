@@ -1,0 +1,87 @@
+"""What Tombola tells other systems: the canonical events, and the streams that carry them.
+
+Publishing is best effort and off the request's path (spec, Events, rule 1): it is queued on the
+shared pipeline after the commit, and what is lost with the bus is counted there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+from zlib import crc32
+
+import msgspec
+
+from runtime import ids, trace
+from runtime.ephemeral import Ephemeral
+
+PLAY_COMPLETED: Final = "play_completed"
+PRIZE_WON: Final = "prize_won"
+PRIZE_CLAIMED: Final = "prize_claimed"
+QUEST_COMPLETED: Final = "quest_completed"
+LEADERBOARD_FINALIZED: Final = "leaderboard_finalized"
+TYPES: Final = (PLAY_COMPLETED, PRIZE_WON, PRIZE_CLAIMED, QUEST_COMPLETED, LEADERBOARD_FINALIZED)
+
+
+class Event(msgspec.Struct, frozen=True):
+    """One event. `id` is stable over every retry; occurred_at is unix seconds."""
+
+    id: str
+    type: str
+    occurred_at: int
+    tenant_id: str
+    merchant_id: str
+    campaign_id: str
+    data: dict[str, Any]
+    trace_id: str = ""
+
+
+def new_event(
+    type: str, *, occurred_at: float, tenant_id: str, merchant_id: str, campaign_id: str, data: dict[str, Any]
+) -> Event:
+    """An event of now, within the current trace."""
+    return Event(
+        ids.make("evt"), type, int(occurred_at), tenant_id, merchant_id, campaign_id, data, trace.current.get()
+    )
+
+
+class Publisher:
+    """Queues events and task ids onto their streams: `shards` of each, a tenant always on the same one.
+
+    The hash tag keeps a shard's stream, its consumer groups and its dead letters on one cluster node.
+    """
+
+    def __init__(self, ephemeral: Ephemeral, *, shards: int, length_max: int) -> None:
+        self._ephemeral = ephemeral
+        self._shards = shards
+        self._length_max = length_max
+        self._encoder = msgspec.json.Encoder()
+
+    def events(self, events: Iterable[Event]) -> None:
+        """Appends each event to its tenant's event stream, field `e`, as JSON."""
+        for event in events:
+            self._append(event_stream(shard_of(event.tenant_id, self._shards)), b"e", self._encoder.encode(event))
+
+    def tasks(self, tenant_id: str, task_ids: Iterable[str]) -> None:
+        """Appends task ids to the deliveries stream, field `t`, as `tenant_id task_id`: the fast path of the outbox."""
+        stream = task_stream(shard_of(tenant_id, self._shards))
+        for task_id in task_ids:
+            self._append(stream, b"t", f"{tenant_id} {task_id}".encode())
+
+    def _append(self, stream: str, field: bytes, value: bytes) -> None:
+        self._ephemeral.post("XADD", stream, "MAXLEN", "~", self._length_max, "*", field, value)
+
+
+def shard_of(tenant_id: str, shards: int) -> int:
+    """The shard that a tenant's messages go to."""
+    return crc32(tenant_id.encode()) % shards
+
+
+def event_stream(shard: int) -> str:
+    """The stream of a shard's events, read by the groups `integrations` and `leaderboards`."""
+    return f"tombola:events:{{{shard}}}"
+
+
+def task_stream(shard: int) -> str:
+    """The stream of a shard's task ids, read by the group `deliveries`."""
+    return f"tombola:tasks:{{{shard}}}"

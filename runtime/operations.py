@@ -1,0 +1,303 @@
+"""The one table of operations: what Core can be asked, over REST and RPC alike.
+
+A row says its RPC's service and name, its REST verb and path (under /api/v1; on Core the edges'
+`/admin` prefix is optional), the types of request and reply, and the function that does it. The RPC
+server, Core's REST surface, the metrics and the OpenAPI documents are loops over this table; a test
+holds that game.proto's RPCs and these rows are the same set.
+
+Most operations are a function of one request. One with a `box` is an actor's instead: its requests
+wait in the mailbox of their key (a game, a tenant), and the actor's turn does all of them together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from runtime import messages as m
+from runtime.actors.engine import Engine
+from runtime.actors.mailbox import Work
+from runtime.errors import Fault, Status
+
+API: Final = "/api/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A kind of actor: what its requests queue behind (`key`), what it remembers (`new`), what it does (`turn`)."""
+
+    name: str
+    key: Callable[[Any], Hashable]
+    new: Callable[[Engine, Any], Any]
+    turn: Callable[[Any, list[Work[Any]]], Awaitable[None]]
+
+
+Run = Callable[[Engine, Any], Awaitable[Any]]
+
+
+async def unimplemented(engine: Engine, request: Any) -> Any:
+    """An operation that this version does not have yet."""
+    raise Fault(Status.UNIMPLEMENTED, "UNIMPLEMENTED", "this operation is not built yet")
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One row. `resource` is the request's field that wraps a resource ("game"), else empty."""
+
+    service: str
+    name: str
+    verb: str
+    path: str
+    request: type[Any]
+    reply: type[Any]
+    run: Run = unimplemented
+    resource: str = ""
+    box: Box | None = None
+
+    @property
+    def rpc_path(self) -> str:
+        """gRPC's path: /game.v1.GameService/CreateGame."""
+        return f"/game.v1.{self.service}/{self.name}"
+
+
+OPERATIONS: Final[tuple[Operation, ...]] = (
+    # CampaignService
+    Operation(
+        "CampaignService",
+        "CreateCampaign",
+        "POST",
+        "/campaigns",
+        m.CreateCampaignRequest,
+        m.CampaignReply,
+        resource="campaign",
+    ),
+    Operation("CampaignService", "GetCampaign", "GET", "/campaigns/{id}", m.GetCampaignRequest, m.CampaignReply),
+    Operation("CampaignService", "ListCampaigns", "GET", "/campaigns", m.ListCampaignsRequest, m.ListCampaignsReply),
+    Operation(
+        "CampaignService",
+        "UpdateCampaign",
+        "PUT",
+        "/campaigns/{id}",
+        m.UpdateCampaignRequest,
+        m.CampaignReply,
+        resource="campaign",
+    ),
+    Operation(
+        "CampaignService",
+        "DuplicateCampaign",
+        "POST",
+        "/campaigns/{id}/duplicate",
+        m.DuplicateCampaignRequest,
+        m.CampaignReply,
+    ),
+    Operation(
+        "CampaignService",
+        "GetCampaignAnalytics",
+        "GET",
+        "/campaigns/{id}/analytics",
+        m.GetCampaignRequest,
+        m.CampaignAnalyticsReply,
+    ),
+    Operation(
+        "CampaignService",
+        "GetPublicCampaign",
+        "GET",
+        "/public/campaigns/{id}",
+        m.GetCampaignRequest,
+        m.PublicCampaignReply,
+    ),
+    # GameService
+    Operation("GameService", "CreateGame", "POST", "/games", m.CreateGameRequest, m.GameReply, resource="game"),
+    Operation("GameService", "GetGame", "GET", "/games/{id}", m.GetGameRequest, m.GameReply),
+    Operation("GameService", "ListGames", "GET", "/games", m.ListGamesRequest, m.ListGamesReply),
+    Operation("GameService", "UpdateGame", "PUT", "/games/{id}", m.UpdateGameRequest, m.GameReply, resource="game"),
+    Operation("GameService", "DeleteGame", "DELETE", "/games/{id}", m.DeleteRequest, m.DeleteReply),
+    Operation("GameService", "RenderGame", "GET", "/games/{id}/render", m.GetGameRequest, m.RenderReply),
+    # PlayService
+    Operation("PlayService", "Start", "POST", "/games/{id}/start", m.StartRequest, m.StartReply),
+    Operation("PlayService", "Play", "POST", "/games/{id}/play", m.PlayRequest, m.PlayReply),
+    Operation(
+        "PlayService", "GetEligibility", "GET", "/games/{id}/eligibility", m.EligibilityRequest, m.EligibilityReply
+    ),
+    Operation("PlayService", "ListHistory", "GET", "/games/{id}/history/me", m.ListHistoryRequest, m.ListHistoryReply),
+    Operation("PlayService", "ReplayPlay", "POST", "/plays/{id}/replay", m.ReplayPlayRequest, m.ReplayPlayReply),
+    # PrizeService
+    Operation("PrizeService", "CreatePrize", "POST", "/prizes", m.CreatePrizeRequest, m.PrizeReply, resource="prize"),
+    Operation("PrizeService", "GetPrize", "GET", "/prizes/{id}", m.GetPrizeRequest, m.PrizeReply),
+    Operation("PrizeService", "ListPrizes", "GET", "/prizes", m.ListPrizesRequest, m.ListPrizesReply),
+    Operation(
+        "PrizeService", "UpdatePrize", "PUT", "/prizes/{id}", m.UpdatePrizeRequest, m.PrizeReply, resource="prize"
+    ),
+    Operation("PrizeService", "DeletePrize", "DELETE", "/prizes/{id}", m.DeleteRequest, m.DeleteReply),
+    Operation(
+        "PrizeService", "ListPrizeSummary", "GET", "/prizes/summary", m.ListPrizesRequest, m.ListPrizeSummaryReply
+    ),
+    Operation("PrizeService", "ImportCodes", "POST", "/prizes/{id}/codes", m.ImportCodesRequest, m.ImportCodesReply),
+    # WalletService
+    Operation("WalletService", "ListBalances", "GET", "/wallet", m.ListBalancesRequest, m.ListBalancesReply),
+    Operation("WalletService", "ListLedger", "GET", "/wallet/ledger", m.ListLedgerRequest, m.ListLedgerReply),
+    Operation(
+        "WalletService", "AdjustBalance", "POST", "/wallet/adjustments", m.AdjustBalanceRequest, m.LedgerEntryReply
+    ),
+    # MilestoneService
+    Operation(
+        "MilestoneService",
+        "ListMilestones",
+        "GET",
+        "/games/{id}/milestones",
+        m.ListMilestonesRequest,
+        m.ListMilestonesReply,
+    ),
+    Operation("MilestoneService", "Redeem", "POST", "/games/{id}/redeem", m.RedeemRequest, m.RedeemReply),
+    # RewardService
+    Operation("RewardService", "ListRewards", "GET", "/rewards/me", m.ListRewardsRequest, m.ListRewardsReply),
+    Operation("RewardService", "ClaimReward", "POST", "/rewards/{id}/claim", m.ClaimRewardRequest, m.RewardReply),
+    Operation("RewardService", "FulfillReward", "POST", "/rewards/{id}/fulfill", m.FulfillRewardRequest, m.RewardReply),
+    Operation("RewardService", "RevokeReward", "POST", "/rewards/{id}/revoke", m.RevokeRewardRequest, m.RewardReply),
+    # QuestService
+    Operation("QuestService", "CreateQuest", "POST", "/quests", m.CreateQuestRequest, m.QuestReply, resource="quest"),
+    Operation("QuestService", "GetQuest", "GET", "/quests/{id}", m.GetQuestRequest, m.QuestReply),
+    Operation("QuestService", "ListQuests", "GET", "/quests", m.ListQuestsRequest, m.ListQuestsReply),
+    Operation(
+        "QuestService", "UpdateQuest", "PUT", "/quests/{id}", m.UpdateQuestRequest, m.QuestReply, resource="quest"
+    ),
+    Operation("QuestService", "DeleteQuest", "DELETE", "/quests/{id}", m.DeleteRequest, m.DeleteReply),
+    Operation(
+        "QuestService", "CompleteQuest", "POST", "/quests/{id}/complete", m.CompleteQuestRequest, m.CompleteQuestReply
+    ),
+    Operation("QuestService", "ListTurns", "GET", "/players/me/turns", m.ListTurnsRequest, m.ListTurnsReply),
+    # PlayerService
+    Operation(
+        "PlayerService", "ResolvePlayer", "POST", "/players/resolve", m.ResolvePlayerRequest, m.ResolvePlayerReply
+    ),
+    Operation("PlayerService", "GetPlayer", "GET", "/players/me", m.GetPlayerRequest, m.PlayerReply),
+    Operation(
+        "PlayerService", "UpdatePlayer", "PUT", "/players/me", m.UpdatePlayerRequest, m.PlayerReply, resource="player"
+    ),
+    Operation("PlayerService", "LinkContact", "POST", "/players/me/contacts", m.LinkContactRequest, m.ContactReply),
+    # LeaderboardService
+    Operation(
+        "LeaderboardService",
+        "CreateLeaderboard",
+        "POST",
+        "/leaderboards",
+        m.CreateLeaderboardRequest,
+        m.LeaderboardReply,
+        resource="leaderboard",
+    ),
+    Operation(
+        "LeaderboardService", "GetLeaderboard", "GET", "/leaderboards/{id}", m.GetLeaderboardRequest, m.LeaderboardReply
+    ),
+    Operation(
+        "LeaderboardService",
+        "ListLeaderboards",
+        "GET",
+        "/leaderboards",
+        m.ListLeaderboardsRequest,
+        m.ListLeaderboardsReply,
+    ),
+    Operation(
+        "LeaderboardService",
+        "UpdateLeaderboard",
+        "PUT",
+        "/leaderboards/{id}",
+        m.UpdateLeaderboardRequest,
+        m.LeaderboardReply,
+        resource="leaderboard",
+    ),
+    Operation(
+        "LeaderboardService", "DeleteLeaderboard", "DELETE", "/leaderboards/{id}", m.DeleteRequest, m.DeleteReply
+    ),
+    Operation(
+        "LeaderboardService",
+        "ListRankings",
+        "GET",
+        "/leaderboards/{id}/rankings",
+        m.ListRankingsRequest,
+        m.ListRankingsReply,
+    ),
+    Operation(
+        "LeaderboardService",
+        "FinalizeLeaderboard",
+        "POST",
+        "/leaderboards/{id}/finalize",
+        m.GetLeaderboardRequest,
+        m.FinalizeLeaderboardReply,
+    ),
+    Operation(
+        "LeaderboardService",
+        "DisqualifyPlayer",
+        "POST",
+        "/leaderboards/{id}/disqualify",
+        m.DisqualifyPlayerRequest,
+        m.DisqualifyPlayerReply,
+    ),
+    Operation(
+        "LeaderboardService", "AdjustScore", "POST", "/leaderboards/{id}/adjust", m.AdjustScoreRequest, m.RankingReply
+    ),
+    # IntegrationService
+    Operation(
+        "IntegrationService",
+        "CreateIntegration",
+        "POST",
+        "/integrations",
+        m.CreateIntegrationRequest,
+        m.IntegrationReply,
+        resource="integration",
+    ),
+    Operation(
+        "IntegrationService",
+        "ListIntegrations",
+        "GET",
+        "/integrations",
+        m.ListIntegrationsRequest,
+        m.ListIntegrationsReply,
+    ),
+    Operation(
+        "IntegrationService", "DeleteIntegration", "DELETE", "/integrations/{id}", m.DeleteRequest, m.DeleteReply
+    ),
+    Operation("IntegrationService", "EmitEvent", "POST", "/integrations/emit", m.EmitEventRequest, m.EmitEventReply),
+    Operation(
+        "IntegrationService",
+        "ListIntegrationDeliveries",
+        "GET",
+        "/integrations/{id}/deliveries",
+        m.ListIntegrationDeliveriesRequest,
+        m.ListIntegrationDeliveriesReply,
+    ),
+    # FulfillmentService
+    Operation("FulfillmentService", "ListTasks", "GET", "/fulfillment/tasks", m.ListTasksRequest, m.ListTasksReply),
+    Operation(
+        "FulfillmentService", "RetryTask", "POST", "/fulfillment/tasks/{id}/retry", m.RetryTaskRequest, m.TaskReply
+    ),
+    Operation(
+        "FulfillmentService",
+        "CompleteTask",
+        "POST",
+        "/fulfillment/tasks/{id}/callback",
+        m.CompleteTaskRequest,
+        m.TaskReply,
+    ),
+    # TenancyService
+    Operation(
+        "TenancyService", "CreateTenant", "POST", "/tenants", m.CreateTenantRequest, m.TenantReply, resource="tenant"
+    ),
+    Operation("TenancyService", "ListTenants", "GET", "/tenants", m.ListTenantsRequest, m.ListTenantsReply),
+    Operation(
+        "TenancyService",
+        "CreateMerchant",
+        "POST",
+        "/merchants",
+        m.CreateMerchantRequest,
+        m.MerchantReply,
+        resource="merchant",
+    ),
+    Operation("TenancyService", "ListMerchants", "GET", "/merchants", m.ListMerchantsRequest, m.ListMerchantsReply),
+    Operation(
+        "TenancyService", "ListAuditEntries", "GET", "/audit", m.ListAuditEntriesRequest, m.ListAuditEntriesReply
+    ),
+)
+
+BY_NAME: Final[dict[str, Operation]] = {operation.name: operation for operation in OPERATIONS}
+"""Operation by RPC name: names are unique over all services."""

@@ -1,0 +1,482 @@
+-- Tombola's tables: the readable truth. migrations/ rebuild exactly this (a test compares).
+--
+-- Every primary key leads with tenant_id (the distribution column where a cluster shards), and
+-- nothing refers across tenants. Closed sets are text with a CHECK, stored as lowercase tokens.
+-- Times are timestamptz, NULL where the wire says 0. Identifiers compare byte by byte.
+
+CREATE DOMAIN ident AS text COLLATE "C";
+
+-- Unix seconds of a time, 0 where unset: the wire's form.
+CREATE FUNCTION unix(at timestamptz) RETURNS bigint LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN coalesce(floor(extract(epoch FROM at))::bigint, 0);
+
+-- A time of unix seconds, NULL where 0: the stored form.
+CREATE FUNCTION at_unix(seconds bigint) RETURNS timestamptz LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN to_timestamp(nullif(seconds, 0));
+
+-- Undoes the whole statement that calls it: the guard of a batch (SQLSTATE TB001).
+CREATE FUNCTION refuse(guard text) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    RAISE EXCEPTION 'guard %', guard USING ERRCODE = 'TB001';
+END $$;
+
+-- ---------------------------------------------------------------- tenancy
+
+-- catalog_version rises with every change to the tenant's campaigns, games or prizes. A commit
+-- names the version that it was decided by, so nothing is decided by a stale configuration.
+CREATE TABLE tenants (
+    tenant_id       ident       NOT NULL PRIMARY KEY,
+    name            text        NOT NULL,
+    status          text        NOT NULL DEFAULT 'active' CHECK (status IN ('active', 'suspended')),
+    catalog_version bigint      NOT NULL DEFAULT 1,
+    created_at      timestamptz NOT NULL DEFAULT now()
+);
+
+CREATE TABLE merchants (
+    tenant_id   ident       NOT NULL,
+    merchant_id ident       NOT NULL,
+    name        text        NOT NULL,
+    status      text        NOT NULL DEFAULT 'active' CHECK (status IN ('active', 'suspended')),
+    created_at  timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (tenant_id, merchant_id)
+);
+
+CREATE TABLE audit_entries (
+    tenant_id    ident       NOT NULL,
+    entry_id     ident       NOT NULL,
+    actor        text        NOT NULL,
+    action       text        NOT NULL,
+    subject_type text        NOT NULL,
+    subject_id   text        NOT NULL,
+    before       jsonb,
+    after        jsonb,
+    trace_id     text        NOT NULL DEFAULT '',
+    created_at   timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (tenant_id, entry_id)
+);
+CREATE INDEX audit_entries_subject ON audit_entries (tenant_id, subject_type, subject_id, entry_id);
+
+-- ---------------------------------------------------------------- catalogue
+
+CREATE TABLE campaigns (
+    tenant_id   ident       NOT NULL,
+    campaign_id ident       NOT NULL,
+    merchant_id ident       NOT NULL DEFAULT '',
+    name        text        NOT NULL,
+    status      text        NOT NULL DEFAULT 'draft' CHECK (status IN ('draft', 'active', 'paused', 'ended')),
+    start_date  timestamptz,
+    end_date    timestamptz,
+    timezone    text        NOT NULL DEFAULT 'UTC',
+    settings    jsonb       NOT NULL DEFAULT '{}',
+    created_at  timestamptz NOT NULL DEFAULT now(),
+    updated_at  timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (tenant_id, campaign_id)
+);
+
+-- What a game is now; game_revisions has what it was at every play.
+CREATE TABLE games (
+    tenant_id   ident       NOT NULL,
+    game_id     ident       NOT NULL,
+    campaign_id ident       NOT NULL,
+    name        text        NOT NULL,
+    type        text        NOT NULL,
+    status      text        NOT NULL DEFAULT 'draft' CHECK (status IN ('draft', 'active', 'paused', 'archived')),
+    revision    integer     NOT NULL DEFAULT 1 CHECK (revision > 0),
+    created_at  timestamptz NOT NULL DEFAULT now(),
+    updated_at  timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (tenant_id, game_id)
+);
+CREATE INDEX games_campaign ON games (tenant_id, campaign_id, game_id);
+
+-- definition: every configured field of the game (Game of game.proto, enums as stored tokens).
+CREATE TABLE game_revisions (
+    tenant_id  ident       NOT NULL,
+    game_id    ident       NOT NULL,
+    revision   integer     NOT NULL,
+    definition jsonb       NOT NULL,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (tenant_id, game_id, revision)
+);
+
+CREATE TABLE prizes (
+    tenant_id          ident            NOT NULL,
+    prize_id           ident            NOT NULL,
+    campaign_id        ident            NOT NULL DEFAULT '',
+    name               text             NOT NULL,
+    type               text             NOT NULL,
+    value              double precision NOT NULL DEFAULT 0,
+    max_per_user       integer          NOT NULL DEFAULT 0 CHECK (max_per_user >= 0),
+    max_per_day        integer          NOT NULL DEFAULT 0 CHECK (max_per_day >= 0),
+    redemption_mode    text             NOT NULL DEFAULT 'on_win'
+                       CHECK (redemption_mode IN ('on_win', 'on_claim', 'manual')),
+    channel            text             NOT NULL DEFAULT 'none',
+    channel_config     jsonb            NOT NULL DEFAULT '{}',
+    expires_after_days integer          NOT NULL DEFAULT 0 CHECK (expires_after_days >= 0),
+    status             text             NOT NULL DEFAULT 'active' CHECK (status IN ('active', 'archived')),
+    created_at         timestamptz      NOT NULL DEFAULT now(),
+    updated_at         timestamptz      NOT NULL DEFAULT now(),
+    PRIMARY KEY (tenant_id, prize_id)
+);
+
+-- total 0 = unlimited. Apart from prizes, so that the hottest row of the service is a narrow one.
+CREATE TABLE stock (
+    tenant_id ident  NOT NULL,
+    prize_id  ident  NOT NULL,
+    total     bigint NOT NULL DEFAULT 0 CHECK (total >= 0),
+    remaining bigint NOT NULL DEFAULT 0 CHECK (remaining >= 0),
+    awarded   bigint NOT NULL DEFAULT 0 CHECK (awarded >= 0),
+    PRIMARY KEY (tenant_id, prize_id),
+    CHECK (CASE WHEN total = 0 THEN remaining = 0 ELSE total = remaining + awarded END)
+) WITH (fillfactor = 40);
+
+-- How many of a prize went out on a local day (max_per_day).
+CREATE TABLE prize_days (
+    tenant_id ident  NOT NULL,
+    prize_id  ident  NOT NULL,
+    day       date   NOT NULL,
+    awarded   bigint NOT NULL CHECK (awarded >= 0),
+    PRIMARY KEY (tenant_id, prize_id, day)
+) WITH (fillfactor = 40);
+
+-- How many of a prize a player has had, for ever (max_per_user).
+CREATE TABLE prize_players (
+    tenant_id ident  NOT NULL,
+    prize_id  ident  NOT NULL,
+    player_id ident  NOT NULL,
+    awarded   bigint NOT NULL CHECK (awarded >= 0),
+    PRIMARY KEY (tenant_id, prize_id, player_id)
+) WITH (fillfactor = 80);
+
+-- A voucher code at rest: encrypted with the key that key_id names; code_hash finds duplicates.
+CREATE TABLE codes (
+    tenant_id   ident       NOT NULL,
+    prize_id    ident       NOT NULL,
+    code_id     ident       NOT NULL,
+    key_id      text        NOT NULL,
+    ciphertext  bytea       NOT NULL,
+    code_hash   bytea       NOT NULL,
+    reward_id   ident,
+    assigned_at timestamptz,
+    created_at  timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (tenant_id, prize_id, code_id)
+);
+CREATE UNIQUE INDEX codes_once ON codes (tenant_id, prize_id, code_hash);
+CREATE UNIQUE INDEX codes_reward ON codes (tenant_id, reward_id) WHERE reward_id IS NOT NULL;
+CREATE INDEX codes_free ON codes (tenant_id, prize_id, code_id) WHERE reward_id IS NULL;
+
+-- ---------------------------------------------------------------- players
+
+CREATE TABLE players (
+    tenant_id    ident       NOT NULL,
+    player_id    ident       NOT NULL,
+    display_name text        NOT NULL DEFAULT '',
+    avatar_url   text        NOT NULL DEFAULT '',
+    locale       text        NOT NULL DEFAULT '',
+    attributes   jsonb       NOT NULL DEFAULT '{}',
+    auth_method  text        NOT NULL DEFAULT 'external'
+                 CHECK (auth_method IN ('phone_otp', 'email_otp', 'guest', 'external')),
+    merged_into  ident,
+    created_at   timestamptz NOT NULL DEFAULT now(),
+    updated_at   timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (tenant_id, player_id)
+);
+
+CREATE TABLE contacts (
+    tenant_id  ident       NOT NULL,
+    contact_id ident       NOT NULL,
+    player_id  ident       NOT NULL,
+    type       text        NOT NULL CHECK (type IN ('phone', 'email')),
+    value      text        NOT NULL,
+    verified   boolean     NOT NULL DEFAULT true,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (tenant_id, contact_id)
+);
+CREATE UNIQUE INDEX contacts_once ON contacts (tenant_id, type, value);
+CREATE INDEX contacts_player ON contacts (tenant_id, player_id);
+
+-- ---------------------------------------------------------------- plays
+
+-- play_id is the session's nonce, so the primary key is what makes a session single-use.
+-- idempotency_key and request_hash make a retry find this row even with the ephemeral store gone.
+CREATE TABLE plays (
+    tenant_id       ident       NOT NULL,
+    play_id         ident       NOT NULL,
+    game_id         ident       NOT NULL,
+    player_id       ident       NOT NULL,
+    session_id      text        NOT NULL,
+    revision        integer     NOT NULL,
+    seed            bytea       NOT NULL,
+    client_seed     text        NOT NULL,
+    payload         json        NOT NULL,
+    outcome         json        NOT NULL,
+    score           bigint      NOT NULL,
+    wins            integer     NOT NULL,
+    points          bigint      NOT NULL,
+    idempotency_key text,
+    request_hash    bytea,
+    played_at       timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (tenant_id, play_id)
+);
+CREATE INDEX plays_player ON plays (tenant_id, player_id, game_id, play_id);
+CREATE UNIQUE INDEX plays_idempotency ON plays (tenant_id, player_id, idempotency_key)
+    WHERE idempotency_key IS NOT NULL;
+
+-- A player's plays of a game: for ever, and on the last local day that had one.
+CREATE TABLE game_players (
+    tenant_id ident   NOT NULL,
+    game_id   ident   NOT NULL,
+    player_id ident   NOT NULL,
+    plays     bigint  NOT NULL CHECK (plays >= 0),
+    day       date    NOT NULL,
+    day_plays bigint  NOT NULL CHECK (day_plays >= 0),
+    PRIMARY KEY (tenant_id, game_id, player_id)
+) WITH (fillfactor = 80);
+
+-- ---------------------------------------------------------------- wallet and turns
+
+CREATE TABLE balances (
+    tenant_id  ident       NOT NULL,
+    scope_key  ident       NOT NULL,
+    currency   ident       NOT NULL,
+    player_id  ident       NOT NULL,
+    balance    bigint      NOT NULL CHECK (balance >= 0),
+    updated_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (tenant_id, player_id, scope_key, currency)
+) WITH (fillfactor = 80);
+
+-- The sum of a balance's entries is the balance, always.
+CREATE TABLE ledger_entries (
+    tenant_id     ident       NOT NULL,
+    entry_id      ident       NOT NULL,
+    scope_key     ident       NOT NULL,
+    currency      ident       NOT NULL,
+    player_id     ident       NOT NULL,
+    amount        bigint      NOT NULL CHECK (amount <> 0),
+    balance_after bigint      NOT NULL CHECK (balance_after >= 0),
+    reason        text        NOT NULL
+                  CHECK (reason IN ('play_reward', 'milestone_spend', 'quest_reward', 'adjustment', 'reversal')),
+    reference_id  text        NOT NULL,
+    created_at    timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (tenant_id, player_id, entry_id)
+);
+
+CREATE TABLE turn_balances (
+    tenant_id   ident       NOT NULL,
+    campaign_id ident       NOT NULL,
+    player_id   ident       NOT NULL,
+    balance     bigint      NOT NULL CHECK (balance >= 0),
+    updated_at  timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (tenant_id, player_id, campaign_id)
+) WITH (fillfactor = 80);
+
+CREATE TABLE turn_entries (
+    tenant_id     ident       NOT NULL,
+    entry_id      ident       NOT NULL,
+    campaign_id   ident       NOT NULL,
+    player_id     ident       NOT NULL,
+    amount        bigint      NOT NULL CHECK (amount <> 0),
+    balance_after bigint      NOT NULL CHECK (balance_after >= 0),
+    reason        text        NOT NULL CHECK (reason IN ('quest', 'play', 'adjustment', 'merge')),
+    reference_id  text        NOT NULL,
+    created_at    timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (tenant_id, player_id, entry_id)
+);
+
+-- ---------------------------------------------------------------- rewards and delivery
+
+-- won -> claimed -> fulfilling -> fulfilled; also expired, revoked, failed. The legal moves are
+-- written once, in runtime/actors/claims.py. name, type and value are the prize's at the win.
+CREATE TABLE rewards (
+    tenant_id    ident            NOT NULL,
+    reward_id    ident            NOT NULL,
+    player_id    ident            NOT NULL,
+    prize_id     ident            NOT NULL,
+    campaign_id  ident            NOT NULL,
+    game_id      ident            NOT NULL DEFAULT '',
+    play_id      ident            NOT NULL DEFAULT '',
+    milestone_id ident            NOT NULL DEFAULT '',
+    name         text             NOT NULL,
+    type         text             NOT NULL,
+    value        double precision NOT NULL,
+    quantity     integer          NOT NULL CHECK (quantity > 0),
+    status       text             NOT NULL DEFAULT 'won' CHECK (status IN
+                 ('won', 'claimed', 'fulfilling', 'fulfilled', 'expired', 'revoked', 'failed')),
+    claim_key    text,
+    claim_hash   bytea,
+    won_at       timestamptz      NOT NULL DEFAULT now(),
+    claimed_at   timestamptz,
+    fulfilled_at timestamptz,
+    expires_at   timestamptz,
+    PRIMARY KEY (tenant_id, reward_id)
+) WITH (fillfactor = 80);
+CREATE INDEX rewards_player ON rewards (tenant_id, player_id, reward_id);
+CREATE INDEX rewards_prize ON rewards (tenant_id, prize_id, status);
+CREATE INDEX rewards_campaign ON rewards (tenant_id, campaign_id, status);
+CREATE INDEX rewards_expiry ON rewards (tenant_id, expires_at) WHERE status = 'won' AND expires_at IS NOT NULL;
+CREATE UNIQUE INDEX rewards_claim_key ON rewards (tenant_id, player_id, claim_key) WHERE claim_key IS NOT NULL;
+
+-- The outbox: one row for each delivery that is due, written with what made it due.
+CREATE TABLE tasks (
+    tenant_id       ident       NOT NULL,
+    task_id         ident       NOT NULL,
+    reward_id       ident       NOT NULL,
+    prize_id        ident       NOT NULL,
+    campaign_id     ident       NOT NULL,
+    player_id       ident       NOT NULL,
+    channel         text        NOT NULL,
+    status          text        NOT NULL CHECK (status IN
+                    ('pending', 'delivering', 'awaiting', 'retry', 'delivered', 'dead', 'cancelled')),
+    attempts        integer     NOT NULL DEFAULT 0 CHECK (attempts >= 0),
+    last_error      text        NOT NULL DEFAULT '',
+    external_id     text        NOT NULL DEFAULT '',
+    next_attempt_at timestamptz,
+    lease_until     timestamptz,
+    lease_owner     text        NOT NULL DEFAULT '',
+    created_at      timestamptz NOT NULL DEFAULT now(),
+    updated_at      timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (tenant_id, task_id)
+) WITH (fillfactor = 80);
+CREATE UNIQUE INDEX tasks_reward ON tasks (tenant_id, reward_id);
+CREATE INDEX tasks_due ON tasks (tenant_id, next_attempt_at) WHERE status IN ('pending', 'retry');
+CREATE INDEX tasks_leased ON tasks (tenant_id, lease_until) WHERE status = 'delivering';
+
+-- ---------------------------------------------------------------- milestones
+
+-- One grant of a rung to a player, for cumulative_unlock. An exchange may be repeated: its rows
+-- carry the redeem's own id in `nonce`, which is empty for a grant.
+CREATE TABLE milestone_grants (
+    tenant_id       ident       NOT NULL,
+    game_id         ident       NOT NULL,
+    player_id       ident       NOT NULL,
+    milestone_id    ident       NOT NULL,
+    nonce           ident       NOT NULL DEFAULT '',
+    reward_id       ident       NOT NULL DEFAULT '',
+    idempotency_key text,
+    request_hash    bytea,
+    reply           json,
+    granted_at      timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (tenant_id, player_id, game_id, milestone_id, nonce)
+);
+CREATE UNIQUE INDEX milestone_grants_idempotency ON milestone_grants (tenant_id, player_id, idempotency_key)
+    WHERE idempotency_key IS NOT NULL;
+
+-- ---------------------------------------------------------------- quests
+
+CREATE TABLE quests (
+    tenant_id   ident       NOT NULL,
+    quest_id    ident       NOT NULL,
+    campaign_id ident       NOT NULL,
+    name        text        NOT NULL,
+    description text        NOT NULL DEFAULT '',
+    type        text        NOT NULL CHECK (type IN ('one_time', 'daily', 'weekly')),
+    turns       integer     NOT NULL CHECK (turns >= 0),
+    status      text        NOT NULL DEFAULT 'draft' CHECK (status IN ('draft', 'active', 'archived')),
+    start_date  timestamptz,
+    end_date    timestamptz,
+    created_at  timestamptz NOT NULL DEFAULT now(),
+    updated_at  timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (tenant_id, quest_id)
+);
+CREATE INDEX quests_campaign ON quests (tenant_id, campaign_id, quest_id);
+
+-- period: 'once', a local day '2026-11-21', or an ISO week '2026-W47'.
+CREATE TABLE quest_completions (
+    tenant_id       ident       NOT NULL,
+    quest_id        ident       NOT NULL,
+    player_id       ident       NOT NULL,
+    period          text        NOT NULL,
+    turns           integer     NOT NULL,
+    balance_after   bigint      NOT NULL,
+    idempotency_key text,
+    request_hash    bytea,
+    completed_at    timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (tenant_id, quest_id, player_id, period)
+);
+CREATE UNIQUE INDEX quest_completions_idempotency ON quest_completions (tenant_id, player_id, idempotency_key)
+    WHERE idempotency_key IS NOT NULL;
+
+-- ---------------------------------------------------------------- leaderboards
+
+CREATE TABLE leaderboards (
+    tenant_id    ident       NOT NULL,
+    board_id     ident       NOT NULL,
+    campaign_id  ident       NOT NULL DEFAULT '',
+    game_id      ident       NOT NULL DEFAULT '',
+    name         text        NOT NULL,
+    metric       text        NOT NULL CHECK (metric IN ('score', 'plays', 'wins', 'points')),
+    mode         text        NOT NULL CHECK (mode IN ('sum', 'best', 'latest')),
+    status       text        NOT NULL DEFAULT 'active' CHECK (status IN ('active', 'finalized', 'archived')),
+    start_date   timestamptz,
+    end_date     timestamptz,
+    prizes       jsonb       NOT NULL DEFAULT '[]',
+    finalized_at timestamptz,
+    created_at   timestamptz NOT NULL DEFAULT now(),
+    updated_at   timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (tenant_id, board_id)
+);
+CREATE INDEX leaderboards_campaign ON leaderboards (tenant_id, campaign_id, board_id);
+
+CREATE TABLE leaderboard_adjustments (
+    tenant_id  ident       NOT NULL,
+    entry_id   ident       NOT NULL,
+    board_id   ident       NOT NULL,
+    player_id  ident       NOT NULL,
+    delta      bigint      NOT NULL,
+    reason     text        NOT NULL,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (tenant_id, board_id, player_id, entry_id)
+);
+
+CREATE TABLE leaderboard_disqualifications (
+    tenant_id       ident       NOT NULL,
+    board_id        ident       NOT NULL,
+    player_id       ident       NOT NULL,
+    reason          text        NOT NULL,
+    disqualified_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (tenant_id, board_id, player_id)
+);
+
+-- The snapshot that finalize takes.
+CREATE TABLE leaderboard_standings (
+    tenant_id    ident       NOT NULL,
+    board_id     ident       NOT NULL,
+    rank         integer     NOT NULL,
+    player_id    ident       NOT NULL,
+    display_name text        NOT NULL DEFAULT '',
+    score        bigint      NOT NULL,
+    achieved_at  timestamptz NOT NULL,
+    prize_id     ident       NOT NULL DEFAULT '',
+    reward_id    ident       NOT NULL DEFAULT '',
+    reason       text        NOT NULL DEFAULT '',
+    PRIMARY KEY (tenant_id, board_id, rank)
+);
+
+-- ---------------------------------------------------------------- integrations
+
+CREATE TABLE integrations (
+    tenant_id      ident       NOT NULL,
+    integration_id ident       NOT NULL,
+    merchant_id    ident       NOT NULL DEFAULT '',
+    campaign_id    ident       NOT NULL DEFAULT '',
+    type           text        NOT NULL,
+    events         text[]      NOT NULL,
+    config         jsonb       NOT NULL DEFAULT '{}',
+    status         text        NOT NULL DEFAULT 'active' CHECK (status IN ('active', 'paused')),
+    created_at     timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (tenant_id, integration_id)
+);
+
+-- What became of each event at each integration: for the operator to read.
+CREATE TABLE integration_deliveries (
+    tenant_id      ident       NOT NULL,
+    delivery_id    ident       NOT NULL,
+    integration_id ident       NOT NULL,
+    event_id       text        NOT NULL,
+    event_type     text        NOT NULL,
+    delivered      boolean     NOT NULL,
+    http_status    integer     NOT NULL DEFAULT 0,
+    error          text        NOT NULL DEFAULT '',
+    duration_ms    integer     NOT NULL DEFAULT 0,
+    created_at     timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (tenant_id, integration_id, delivery_id)
+);

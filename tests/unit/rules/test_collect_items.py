@@ -1,0 +1,98 @@
+"""Gift-catcher: what was caught becomes awards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from runtime.rules import Award, Drop, Outcome
+
+Play = Callable[..., Outcome]
+
+CONFIG = {
+    "drops": [
+        {"type": "gift", "prize_id": "prize_g", "frequency": 3, "max_catchable": 3},
+        {"type": "star", "prize_id": "prize_s", "frequency": 1, "max_catchable": 1},
+        {"type": "box", "prize_id": "prize_g", "frequency": 1, "max_catchable": 2},
+        {"type": "bomb", "prize_id": "", "frequency": 2, "max_catchable": 0},
+        {"type": "leaf", "frequency": 2, "max_catchable": 5},
+    ],
+    "total_items": 11,
+    "interval_ms": 100,
+}
+TYPES = ["gift", "gift", "gift", "gift", "star", "star", "box", "box", "bomb", "leaf", "leaf"]
+PLAN = tuple(Drop(f"item_{j}", type_, j * 100) for j, type_ in enumerate(TYPES))
+
+
+def _caught(*numbers: int) -> dict[str, list[str]]:
+    return {"caught_items": [f"item_{number}" for number in numbers]}
+
+
+def test_each_caught_item_counts_one_of_its_prize(play: Play) -> None:
+    outcome = play("collect_items", CONFIG, plan=PLAN, payload=_caught(4, 0, 1))
+    assert outcome.awards == [Award("prize_s", 1), Award("prize_g", 2)]
+    assert outcome.metadata == {"counted_items": {"star": 1, "gift": 2}}
+    assert outcome.score == 3
+
+
+def test_types_of_one_prize_make_one_award(play: Play) -> None:
+    outcome = play("collect_items", CONFIG, plan=PLAN, payload=_caught(0, 6))
+    assert outcome.awards == [Award("prize_g", 2)]
+
+
+def test_at_most_max_catchable_of_a_type_count(play: Play) -> None:
+    outcome = play("collect_items", CONFIG, plan=PLAN, payload=_caught(0, 1, 2, 3, 4, 5))
+    assert outcome.awards == [Award("prize_g", 3), Award("prize_s", 1)]
+    assert outcome.score == 4
+
+
+def test_decoys_win_nothing_and_score_as_far_as_they_count(play: Play) -> None:
+    outcome = play("collect_items", CONFIG, plan=PLAN, payload=_caught(8, 9, 10))
+    assert outcome.awards == []
+    assert outcome.metadata == {"counted_items": {"leaf": 2}}
+    assert outcome.score == 2
+
+
+def test_nothing_caught_wins_nothing(play: Play) -> None:
+    assert play("collect_items", CONFIG, plan=PLAN, payload=_caught()).awards == []
+
+
+def test_items_not_of_the_plan_or_caught_twice_never_count(play: Play) -> None:
+    assert play("collect_items", CONFIG, plan=PLAN, payload=_caught(0, 0, 99)).score == 1
+
+
+def test_short_prize_is_awarded_as_far_as_it_goes(play: Play) -> None:
+    outcome = play("collect_items", CONFIG, plan=PLAN, payload=_caught(0, 1, 2, 4), stock={"prize_g": 2})
+    assert outcome.awards == [Award("prize_g", 2), Award("prize_s", 1)]
+    assert outcome.score == 4
+    redrawn = play(
+        "collect_items", CONFIG, plan=PLAN, payload=_caught(0, 1, 2, 4), stock={"prize_g": 2}, on_unavailable="redraw"
+    )
+    assert redrawn == outcome
+
+
+def test_fallback_stands_in_for_each_missing_unit(play: Play) -> None:
+    rule = {"on_unavailable": "fallback", "fallback_prize_id": "prize_f"}
+    caught = _caught(0, 1, 2, 4)
+    outcome = play("collect_items", CONFIG, plan=PLAN, payload=caught, stock={"prize_g": 1, "prize_s": 0}, **rule)
+    assert outcome.awards == [Award("prize_g", 1), Award("prize_f", 3)]
+    scarce = play("collect_items", CONFIG, plan=PLAN, payload=caught, stock={"prize_g": 1, "prize_f": 1}, **rule)
+    assert scarce.awards == [Award("prize_g", 1), Award("prize_s", 1), Award("prize_f", 1)]
+
+
+def test_fallback_that_was_caught_itself_is_not_given_beyond_its_stock(play: Play) -> None:
+    rule = {"on_unavailable": "fallback", "fallback_prize_id": "prize_s"}
+    caught = _caught(0, 1, 2, 4)
+    plenty = play("collect_items", CONFIG, plan=PLAN, payload=caught, stock={"prize_g": 1, "prize_s": 9}, **rule)
+    assert plenty.awards == [Award("prize_g", 1), Award("prize_s", 3)]
+    scarce = play("collect_items", CONFIG, plan=PLAN, payload=caught, stock={"prize_g": 1, "prize_s": 2}, **rule)
+    assert scarce.awards == [Award("prize_g", 1), Award("prize_s", 2)]
+
+
+def test_path_of_a_thousand_items_stays_short(play: Play) -> None:
+    drops = [{"type": "gift", "prize_id": "prize_g", "frequency": 1, "max_catchable": 1000}]
+    plan = tuple(Drop(f"item_{j}", "gift", j) for j in range(1000))
+    config = {"drops": drops, "total_items": 1000, "interval_ms": 1}
+    for left in (0, 1, 499, 998, 999, 1000):
+        outcome = play("collect_items", config, plan=plan, payload=_caught(*range(1000)), stock={"prize_g": left})
+        assert sum(award.quantity for award in outcome.awards) == left
+        assert len(outcome.path) <= 11

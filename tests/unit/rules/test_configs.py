@@ -1,0 +1,229 @@
+"""A bad configuration names every field that is wrong, before the game can be saved."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from runtime.errors import Fault
+from runtime.rules import REWARD_HANDLERS, compose
+
+Refusal = Callable[..., Fault]
+Fields = Callable[[Fault], list[str]]
+
+GOOD: dict[str, dict[str, Any]] = {
+    "probability": {
+        "prizes": [{"prize_id": "prize_a", "probability": 0.5}, {"prize_id": "prize_b", "probability": 0.5}]
+    },
+    "score_to_tier": {
+        "tiers": [{"min": 0, "max": 9, "prize_group": "low"}, {"min": 10, "max": 99, "prize_group": "high"}],
+        "prize_groups": {"low": [], "high": [{"prize_id": "prize_a", "probability": 1}]},
+        "max_score": 99,
+        "max_score_per_second": 5.5,
+    },
+    "collect_items": {
+        "drops": [
+            {"type": "gift", "prize_id": "prize_a", "frequency": 3, "max_catchable": 2},
+            {"type": "bomb", "prize_id": "", "frequency": 1, "max_catchable": 0},
+        ],
+        "total_items": 20,
+        "interval_ms": 500,
+    },
+    "lucky_item": {
+        "items": [
+            {"item": "coin", "weight": 1.5, "quantity": 10, "slot_index": 0},
+            {"item": "gem", "weight": 0, "quantity": 1, "slot_index": 1},
+        ]
+    },
+}
+
+MISSING = object()
+
+BAD: list[tuple[str, str, Any]] = [
+    ("probability", "prizes", MISSING),
+    ("probability", "prizes", {}),
+    ("probability", "prizes", None),
+    ("probability", "prizes", [{"prize_id": "prize_a", "probability": 0}] * 1001),
+    ("probability", "prizes[1]", "prize_a"),
+    ("probability", "prizes[1].prize_id", MISSING),
+    ("probability", "prizes[1].prize_id", ""),
+    ("probability", "prizes[1].prize_id", 7),
+    ("probability", "prizes[1].prize_id", "a\0b"),
+    ("probability", "prizes[1].prize_id", "\udfff"),
+    ("probability", "prizes[1].prize_id", "x" * 201),
+    ("probability", "prizes[1].probability", MISSING),
+    ("probability", "prizes[1].probability", "0.5"),
+    ("probability", "prizes[1].probability", True),
+    ("probability", "prizes[1].probability", None),
+    ("probability", "prizes[1].probability", -0.1),
+    ("probability", "prizes[1].probability", 1.1),
+    ("probability", "prizes[1].probability", float("nan")),
+    ("probability", "prizes[1].probability", float("inf")),
+    ("probability", "prizes[1].probability", 10**400),
+    ("probability", "prizes[1].weight", 1),
+    ("probability", "price", 1),
+    ("score_to_tier", "tiers", MISSING),
+    ("score_to_tier", "prize_groups", MISSING),
+    ("score_to_tier", "prize_groups", []),
+    ("score_to_tier", "tiers[1].min", "10"),
+    ("score_to_tier", "tiers[1].min", 9),
+    ("score_to_tier", "tiers[1].max", 9),
+    ("score_to_tier", "tiers[1].max", float("inf")),
+    ("score_to_tier", "tiers[1].max", -(10**400)),
+    ("score_to_tier", "tiers[1].prize_group", "nowhere"),
+    ("score_to_tier", "prize_groups.high", "prize_a"),
+    ("score_to_tier", "prize_groups.high[0].probability", 2),
+    ("score_to_tier", "max_score", 1.5),
+    ("score_to_tier", "max_score", -1),
+    ("score_to_tier", "max_score", 2**63),
+    ("score_to_tier", "max_score_per_second", -1),
+    ("score_to_tier", "max_score_per_second", "fast"),
+    ("collect_items", "drops", MISSING),
+    ("collect_items", "drops", []),
+    ("collect_items", "drops[1].type", "gift"),
+    ("collect_items", "drops[1].type", ""),
+    ("collect_items", "drops[1].frequency", -1),
+    ("collect_items", "drops[1].frequency", 0.5),
+    ("collect_items", "drops[1].frequency", True),
+    ("collect_items", "drops[1].max_catchable", -1),
+    ("collect_items", "drops[1].max_catchable", MISSING),
+    ("collect_items", "total_items", 0),
+    ("collect_items", "total_items", 1001),
+    ("collect_items", "total_items", MISSING),
+    ("collect_items", "interval_ms", 0),
+    ("collect_items", "interval_ms", 2**70),
+    ("lucky_item", "items", MISSING),
+    ("lucky_item", "items", []),
+    ("lucky_item", "items", [{"item": "coin", "weight": 0, "quantity": 1, "slot_index": 0}]),
+    ("lucky_item", "items[1].item", ""),
+    ("lucky_item", "items[1].weight", -1),
+    ("lucky_item", "items[1].weight", float("nan")),
+    ("lucky_item", "items[1].weight", 1e308),
+    ("lucky_item", "items[1].quantity", 0),
+    ("lucky_item", "items[1].quantity", 1.5),
+    ("lucky_item", "items[1].slot_index", "0"),
+    ("lucky_item", "items[1].slot_index", MISSING),
+]
+
+
+def _changed(config: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+    """A copy of the config with another value at the path."""
+    changed = copy.deepcopy(config)
+    *way, last = [int(step) if step.isdigit() else step for step in path.replace("[", ".").replace("]", "").split(".")]
+    place: Any = changed
+    for step in way:
+        place = place[step]
+    if value is MISSING:
+        del place[last]
+    else:
+        place[last] = value
+    return changed
+
+
+@pytest.mark.parametrize("handler", GOOD)
+def test_good_config_is_accepted_and_names_its_prizes(handler: str) -> None:
+    rules = REWARD_HANDLERS.require(handler, "reward_handler")
+    config = rules.parse(GOOD[handler])
+    for path, prize_id in rules.prizes(config):
+        place: Any = {"handler_config": GOOD[handler]}
+        for step in path.replace("[", ".").replace("]", "").split("."):
+            place = place[int(step)] if step.isdigit() else place[step]
+        assert place == prize_id
+
+
+@pytest.mark.parametrize("handler", GOOD)
+def test_config_of_doubles_is_the_same_config(handler: str) -> None:
+    """google.protobuf.Struct carries every number as a double."""
+    rules = REWARD_HANDLERS.require(handler, "reward_handler")
+    doubles = json.loads(json.dumps(GOOD[handler]), parse_int=float)
+    assert rules.parse(doubles) == rules.parse(GOOD[handler])
+
+
+@pytest.mark.parametrize(("handler", "path", "value"), BAD, ids=lambda value: None)
+def test_bad_field_is_named(handler: str, path: str, value: Any, refusal: Refusal, fields: Fields) -> None:
+    rules = REWARD_HANDLERS.require(handler, "reward_handler")
+    fault = refusal(rules.parse, _changed(GOOD[handler], path, value))
+    assert f"handler_config.{path}" in fields(fault)
+    assert fault.reason == "VALIDATION"
+
+
+@pytest.mark.parametrize("raw", [None, [], "x", 5])
+def test_config_that_is_no_object_is_refused(raw: Any, refusal: Refusal, fields: Fields) -> None:
+    for name in REWARD_HANDLERS.names():
+        assert fields(refusal(REWARD_HANDLERS.require(name, "").parse, raw)) == ["handler_config"]
+
+
+def test_probabilities_over_one_are_refused_but_for_rounding(refusal: Refusal, fields: Fields) -> None:
+    parse = REWARD_HANDLERS.require("probability", "").parse
+    thirds = [
+        {"prize_id": f"prize_{i}", "probability": p} for i, p in enumerate([0.3333333334, 0.3333333333, 0.3333333333])
+    ]
+    parse({"prizes": thirds})
+    thirds[0]["probability"] = 0.33333334
+    assert fields(refusal(parse, {"prizes": thirds})) == ["handler_config.prizes"]
+    groups = {"tiers": [], "prize_groups": {"gold": thirds}}
+    fault = refusal(REWARD_HANDLERS.require("score_to_tier", "").parse, groups)
+    assert fields(fault) == ["handler_config.prize_groups.gold"]
+
+
+def test_all_violations_are_found_at_once(refusal: Refusal, fields: Fields) -> None:
+    raw = {"prizes": [{"prize_id": "", "probability": 2}, {"probability": "x", "extra": 1}], "more": {}}
+    fault = refusal(REWARD_HANDLERS.require("probability", "").parse, raw)
+    assert fields(fault) == [
+        "handler_config.more",
+        "handler_config.prizes[0].prize_id",
+        "handler_config.prizes[0].probability",
+        "handler_config.prizes[1].extra",
+        "handler_config.prizes[1].prize_id",
+        "handler_config.prizes[1].probability",
+    ]
+
+
+def test_answer_to_hostile_names_stays_small_and_encodable(refusal: Refusal) -> None:
+    raw = {"prizes": [{"x" * 100_000: 1, "\ud800": 2} for _ in range(1000)]}
+    fault = refusal(REWARD_HANDLERS.require("probability", "").parse, raw)
+    assert len(fault.facts["violations"]) == 100
+    assert len(msgspec.json.encode(fault.data)) < 50_000
+
+
+@pytest.mark.parametrize(
+    ("generator", "handler", "validator"),
+    [
+        ("none", "probability", "basic"),
+        ("none", "score_to_tier", "basic"),
+        ("drop_sequence", "collect_items", "drop_plan"),
+        ("none", "lucky_item", "basic"),
+    ],
+)
+def test_pairings_of_the_spec_fit(generator: str, handler: str, validator: str) -> None:
+    rules = compose(generator, handler, validator, GOOD[handler])
+    rules.seed_generator.check_config(rules.config)
+    assert bool(rules.seed_generator.plan(rules.config, b"seed")) is (generator == "drop_sequence")
+
+
+@pytest.mark.parametrize(
+    ("generator", "handler", "validator", "expected"),
+    [
+        ("drop_sequence", "probability", "basic", ["seed_generator"]),
+        ("none", "collect_items", "drop_plan", ["seed_generator"]),
+        ("drop_sequence", "collect_items", "basic", ["validator"]),
+        ("none", "lucky_item", "drop_plan", ["validator"]),
+        ("drop_sequence", "lucky_item", "drop_plan", ["seed_generator", "validator"]),
+        ("x", "y", "z", ["seed_generator", "reward_handler", "validator"]),
+    ],
+)
+def test_parts_that_do_not_fit_are_named(
+    generator: str, handler: str, validator: str, expected: list[str], refusal: Refusal, fields: Fields
+) -> None:
+    assert fields(refusal(compose, generator, handler, validator, GOOD.get(handler, {}))) == expected
+
+
+def test_unknown_name_lists_what_there_is(refusal: Refusal) -> None:
+    fault = refusal(compose, "none", "roulette", "basic", {})
+    known = "collect_items, lucky_item, probability, score_to_tier"
+    assert fault.message == f"reward_handler: unknown reward handler 'roulette'; registered: {known}"

@@ -1,0 +1,111 @@
+"""Spin wheel and scratch card."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from runtime.rules import Award, Outcome
+
+Play = Callable[..., Outcome]
+
+CONFIG = {
+    "prizes": [
+        {"prize_id": "prize_a", "probability": 0.25},
+        {"prize_id": "prize_b", "probability": 0.5},
+        {"prize_id": "prize_c", "probability": 0.125},
+    ]
+}
+
+
+def test_word_picks_the_prize_and_its_index(play: Play) -> None:
+    outcome = play("probability", CONFIG, words=[0.3])
+    assert outcome.awards == [Award("prize_b", 1)]
+    assert outcome.credits == []
+    assert outcome.metadata == {"slot_index": 1}
+    assert outcome.score == 0
+    assert outcome.path == [["word", 0, 0.3], ["available", "prize_b", 1, True]]
+
+
+def test_remainder_is_a_loss(play: Play) -> None:
+    outcome = play("probability", CONFIG, words=[0.875])
+    assert outcome.awards == []
+    assert outcome.metadata == {"slot_index": -1}
+
+
+def test_empty_prize_list_always_loses(play: Play) -> None:
+    assert play("probability", {"prizes": []}, words=[0.0]).awards == []
+
+
+def test_unavailable_prize_loses_by_default(play: Play) -> None:
+    outcome = play("probability", CONFIG, words=[0.3], stock={"prize_b": 0})
+    assert outcome.awards == []
+    assert outcome.path == [["word", 0, 0.3], ["available", "prize_b", 1, False]]
+
+
+@pytest.mark.parametrize(
+    ("second_word", "prize"), [(0.0, "prize_a"), (0.66, "prize_a"), (0.67, "prize_c"), (1.0, "prize_c")]
+)
+def test_redraw_scales_what_is_available_to_one(play: Play, second_word: float, prize: str) -> None:
+    outcome = play("probability", CONFIG, words=[0.3, second_word], stock={"prize_b": 0}, on_unavailable="redraw")
+    assert outcome.awards == [Award(prize, 1)]
+    assert outcome.path == [
+        ["word", 0, 0.3],
+        ["available", "prize_b", 1, False],
+        ["available", "prize_a", 1, True],
+        ["available", "prize_c", 1, True],
+        ["word", 1, second_word],
+    ]
+
+
+def test_redraw_with_nothing_available_is_a_loss(play: Play) -> None:
+    sold_out = {"prize_a": 0, "prize_b": 0, "prize_c": 0}
+    assert play("probability", CONFIG, words=[0.3], stock=sold_out, on_unavailable="redraw").awards == []
+
+
+def test_redraw_does_not_turn_a_lost_draw_into_a_win(play: Play) -> None:
+    assert play("probability", CONFIG, words=[0.9], stock={"prize_b": 0}, on_unavailable="redraw").awards == []
+
+
+def test_redraw_never_awards_a_prize_of_probability_zero(play: Play) -> None:
+    config = {"prizes": [{"prize_id": "prize_a", "probability": 1}, {"prize_id": "prize_z", "probability": 0}]}
+    assert play("probability", config, words=[0.5, 1.0], stock={"prize_a": 0}, on_unavailable="redraw").awards == []
+
+
+def test_fallback_awards_the_named_prize(play: Play) -> None:
+    rule = {"on_unavailable": "fallback", "fallback_prize_id": "prize_f"}
+    outcome = play("probability", CONFIG, words=[0.3], stock={"prize_b": 0}, **rule)
+    assert outcome.awards == [Award("prize_f", 1)]
+    assert outcome.metadata == {"slot_index": -1}
+
+
+def test_fallback_that_is_unavailable_is_a_loss(play: Play) -> None:
+    for fallback in ("prize_f", "prize_b", ""):
+        rule = {"on_unavailable": "fallback", "fallback_prize_id": fallback}
+        assert play("probability", CONFIG, words=[0.3], stock={"prize_b": 0, "prize_f": 0}, **rule).awards == []
+
+
+def test_wheel_stops_at_the_segment_that_names_the_prize(play: Play) -> None:
+    segments = ("prize_c", None, "prize_b", "prize_a", "prize_f", None)
+    assert play("probability", CONFIG, words=[0.0], segments=segments).metadata == {"slot_index": 3}
+    assert play("probability", CONFIG, words=[0.99], segments=segments).metadata == {"slot_index": 1}
+    rule = {"on_unavailable": "fallback", "fallback_prize_id": "prize_f"}
+    fallen_back = play("probability", CONFIG, words=[0.0], stock={"prize_a": 0}, segments=segments, **rule)
+    assert fallen_back.metadata == {"slot_index": 4}
+
+
+def test_fallback_prize_of_the_list_stops_at_its_index(play: Play) -> None:
+    rule = {"on_unavailable": "fallback", "fallback_prize_id": "prize_c"}
+    assert play("probability", CONFIG, words=[0.0], stock={"prize_a": 0}, **rule).metadata == {"slot_index": 2}
+
+
+def test_loss_on_a_wheel_full_of_prizes_has_no_segment(play: Play) -> None:
+    segments = ("prize_a", "prize_b", "prize_c")
+    assert play("probability", CONFIG, words=[0.99], segments=segments).metadata == {"slot_index": -1}
+
+
+def test_segments_that_name_no_prize_stand_in_the_order_of_prizes(play: Play) -> None:
+    assert play("probability", CONFIG, words=[0.3], segments=(None,) * 5).metadata == {"slot_index": 1}
+    assert play("probability", CONFIG, words=[0.99], segments=(None,) * 5).metadata == {"slot_index": 3}
+    assert play("probability", CONFIG, words=[0.99], segments=(None,) * 3).metadata == {"slot_index": -1}

@@ -1,0 +1,178 @@
+"""Every draw can be reproduced, every play replayed, and configured frequencies are the ones that are met."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runtime.rules import (
+    REWARD_HANDLERS,
+    Attempt,
+    Drop,
+    GameRule,
+    Outcome,
+    ReplayMismatch,
+    Words,
+    drop_sequence,
+    replay,
+)
+
+PRIZE_IDS = ["prize_a", "prize_b", "prize_c", "prize_d", "prize_f"]
+
+
+@st.composite
+def _chances(draw: st.DrawFn) -> list[dict[str, Any]]:
+    weights = draw(st.lists(st.integers(0, 1000), max_size=8))
+    whole = sum(weights) + draw(st.integers(0, 1000)) or 1
+    return [{"prize_id": draw(st.sampled_from(PRIZE_IDS)), "probability": weight / whole} for weight in weights]
+
+
+@st.composite
+def _games(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
+    handler = draw(st.sampled_from(REWARD_HANDLERS.names()))
+    if handler == "probability":
+        return handler, {"prizes": draw(_chances())}
+    if handler == "score_to_tier":
+        ends = sorted(draw(st.sets(st.integers(0, 100), min_size=2, max_size=6)))
+        tiers = [
+            {"min": low, "max": high, "prize_group": draw(st.sampled_from(["gold", "silver"]))}
+            for low, high in zip(ends[::2], ends[1::2], strict=False)
+        ]
+        return handler, {"tiers": tiers, "prize_groups": {"gold": draw(_chances()), "silver": draw(_chances())}}
+    if handler == "lucky_item":
+        weights = draw(st.lists(st.floats(0, 1e12), min_size=1, max_size=8).filter(any))
+        items = [{"item": f"item_{i}", "weight": w, "quantity": i + 1, "slot_index": i} for i, w in enumerate(weights)]
+        return handler, {"items": items}
+    frequencies = draw(st.lists(st.integers(0, 9), min_size=1, max_size=5).filter(any))
+    drops = [
+        {
+            "type": f"type_{i}",
+            "prize_id": draw(st.sampled_from(["", *PRIZE_IDS])),
+            "frequency": frequency,
+            "max_catchable": draw(st.integers(0, 9)),
+        }
+        for i, frequency in enumerate(frequencies)
+    ]
+    return handler, {"drops": drops, "total_items": draw(st.integers(1, 40)), "interval_ms": 100}
+
+
+_RULES = st.builds(
+    GameRule,
+    on_unavailable=st.sampled_from(["lose", "redraw", "fallback"]),
+    fallback_prize_id=st.sampled_from(["", *PRIZE_IDS]),
+    segments=st.none() | st.lists(st.none() | st.sampled_from(PRIZE_IDS), max_size=8).map(tuple),
+)
+_STOCKS = st.dictionaries(st.sampled_from(PRIZE_IDS), st.integers(0, 6))
+
+
+def _payload(handler: str, plan: tuple[Drop, ...], word: float) -> dict[str, Any]:
+    if handler == "score_to_tier":
+        return {"score": int(word * 101), "duration_ms": 1000}
+    if handler == "collect_items":
+        return {"caught_items": [drop.id for drop in plan[: int(word * (len(plan) + 1))]]}
+    return {}
+
+
+def _decide(
+    handler: str,
+    config: Any,
+    game: GameRule,
+    words: Words,
+    payload: Mapping[str, Any],
+    plan: Any,
+    stock: dict[str, int],
+) -> Outcome:
+    attempt = Attempt(config, game, words, payload, plan, lambda prize_id, n: stock.get(prize_id, n) >= n)
+    return REWARD_HANDLERS.require(handler, "").decide(attempt)
+
+
+@given(_games(), _RULES, _STOCKS, st.binary(min_size=32, max_size=32), st.text(max_size=10), st.floats(0, 1))
+def test_every_play_replays_byte_for_byte(
+    named: tuple[str, dict[str, Any]], game: GameRule, stock: dict[str, int], seed: bytes, client_seed: str, luck: float
+) -> None:
+    handler, raw = named
+    rules = REWARD_HANDLERS.require(handler, "")
+    config = rules.parse(raw)
+    plan = drop_sequence.plan(config, seed) if handler == "collect_items" else ()
+    payload = _payload(handler, plan, luck)
+    first = _decide(handler, config, game, Words(seed, client_seed), payload, plan, stock)
+    again = _decide(handler, rules.parse(raw), game, Words(seed, client_seed), payload, plan, stock)
+    kept_path = json.loads(msgspec.json.encode(first.path))
+    replayed = replay(rules, rules.parse(raw), game, seed, client_seed, payload, plan, kept_path)
+    assert msgspec.json.encode(first) == msgspec.json.encode(again) == msgspec.json.encode(replayed)
+
+    taken = Counter[str]()
+    for award in first.awards:
+        assert award.quantity > 0
+        taken[award.prize_id] += award.quantity
+    assert len(taken) == len(first.awards)
+    assert all(taken[prize_id] <= stock.get(prize_id, taken[prize_id]) for prize_id in taken)
+    assert set(taken) <= {prize_id for _, prize_id in rules.prizes(config)} | {game.fallback_prize_id}
+    assert {credit.item for credit in first.credits} <= set(rules.currencies(config))
+
+
+def test_replay_refuses_what_the_play_did_not_decide() -> None:
+    rules = REWARD_HANDLERS.require("probability", "")
+    config = rules.parse({"prizes": [{"prize_id": "prize_a", "probability": 1}]})
+    path = _decide("probability", config, GameRule(), Words(b"seed"), {}, (), {}).path
+    replay(rules, config, GameRule(), b"seed", "", {}, (), path)
+    for seed, tampered in [
+        (b"other", path),
+        (b"seed", path[:1]),
+        (b"seed", [*path, ["word", 1, 0.5]]),
+        (b"seed", [path[0], ["available", "prize_b", 1, True]]),
+    ]:
+        with pytest.raises(ReplayMismatch):
+            replay(rules, config, GameRule(), seed, "", {}, (), tampered)
+
+
+def _seeds(count: int) -> list[bytes]:
+    return [hashlib.sha256(b"seed %d" % i).digest() for i in range(count)]
+
+
+def _chi_square(seen: Counter[str], expected: dict[str, float]) -> float:
+    assert set(seen) <= set(expected)
+    return sum((seen[name] - count) ** 2 / count for name, count in expected.items())
+
+
+def test_measured_frequencies_are_the_configured_ones() -> None:
+    chances = {"prize_a": 0.5, "prize_b": 0.25, "prize_c": 0.1, "prize_d": 0.01}
+    rules = REWARD_HANDLERS.require("probability", "")
+    config = rules.parse({"prizes": [{"prize_id": name, "probability": chance} for name, chance in chances.items()]})
+    seen = Counter[str]()
+    for seed in _seeds(50_000):
+        outcome = _decide("probability", config, GameRule(), Words(seed, "me"), {}, (), {})
+        seen[outcome.awards[0].prize_id if outcome.awards else "loss"] += 1
+    expected = {name: 50_000 * chance for name, chance in (chances | {"loss": 0.14}).items()}
+    assert _chi_square(seen, expected) < 18.47  # 4 degrees of freedom, p = 0.001
+
+
+def test_redrawn_frequencies_are_the_configured_ones_scaled() -> None:
+    chances = {"prize_a": 0.5, "prize_b": 0.3, "prize_c": 0.1}
+    rules = REWARD_HANDLERS.require("probability", "")
+    config = rules.parse({"prizes": [{"prize_id": name, "probability": chance} for name, chance in chances.items()]})
+    seen = Counter[str]()
+    for seed in _seeds(20_000):
+        outcome = _decide("probability", config, GameRule("redraw"), Words(seed), {}, (), {"prize_a": 0})
+        seen[outcome.awards[0].prize_id if outcome.awards else "loss"] += 1
+    expected = {"prize_b": 20_000 * (0.3 + 0.5 * 0.75), "prize_c": 20_000 * (0.1 + 0.5 * 0.25), "loss": 20_000 * 0.1}
+    assert _chi_square(seen, expected) < 13.82  # 2 degrees of freedom, p = 0.001
+
+
+def test_measured_weights_are_the_configured_ones() -> None:
+    weights = {"ruby": 1.0, "coin": 6.0, "gem": 3.0}
+    rules = REWARD_HANDLERS.require("lucky_item", "")
+    items = [{"item": name, "weight": weight, "quantity": 1, "slot_index": 0} for name, weight in weights.items()]
+    config = rules.parse({"items": items})
+    seen = Counter(
+        _decide("lucky_item", config, GameRule(), Words(seed), {}, (), {}).credits[0].item for seed in _seeds(20_000)
+    )
+    assert _chi_square(seen, {name: 2_000 * weight for name, weight in weights.items()}) < 13.82

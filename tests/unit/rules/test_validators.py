@@ -1,0 +1,127 @@
+"""What a payload must be before it is decided."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from runtime.errors import Fault, Status
+from runtime.rules import Drop, basic, collect_items, drop_plan, lucky_item, probability, score_to_tier
+from runtime.rules.payloads import NETWORK_SLACK_MS
+
+Refusal = Callable[..., Fault]
+Fields = Callable[[Fault], list[str]]
+
+SCORES = score_to_tier.parse({"tiers": [], "prize_groups": {}, "max_score": 1000, "max_score_per_second": 2.5})
+UNLIMITED = score_to_tier.parse({"tiers": [], "prize_groups": {}})
+CATCHER = collect_items.parse(
+    {
+        "drops": [{"type": "gift", "prize_id": "prize_g", "frequency": 1, "max_catchable": 1}],
+        "total_items": 10,
+        "interval_ms": 1000,
+    }
+)
+PLAN = tuple(Drop(f"item_{j}", "gift", j * 1000) for j in range(10))
+
+
+def test_empty_payload_is_accepted_where_nothing_is_taken() -> None:
+    for handler in (probability, lucky_item):
+        basic.check(handler, None, {}, (), 0)
+
+
+def test_unknown_payload_field_is_named(refusal: Refusal, fields: Fields) -> None:
+    fault = refusal(basic.check, probability, None, {"score": 5}, (), 0)
+    assert (fault.status, fault.reason, fields(fault)) == (Status.INVALID_ARGUMENT, "VALIDATION", ["payload.score"])
+
+
+@pytest.mark.parametrize("payload", [None, [], "x", 1, True])
+def test_payload_that_is_no_object_is_refused(payload: Any, refusal: Refusal, fields: Fields) -> None:
+    for handler in (probability, score_to_tier):
+        assert fields(refusal(basic.check, handler, SCORES, payload, (), 0)) == ["payload"]
+
+
+@pytest.mark.parametrize("score", [True, "5", None, 1.5, -1, 2**63, float("nan"), float("inf"), [], {}])
+def test_score_that_is_no_score_is_named(score: Any, refusal: Refusal, fields: Fields) -> None:
+    fault = refusal(basic.check, score_to_tier, UNLIMITED, {"score": score, "duration_ms": 10}, (), 10)
+    assert (fault.reason, fields(fault)) == ("VALIDATION", ["payload.score"])
+
+
+@pytest.mark.parametrize("duration_ms", [0, -5, True, "9", 0.5, 2**64])
+def test_duration_that_is_no_duration_is_named(duration_ms: Any, refusal: Refusal, fields: Fields) -> None:
+    fault = refusal(basic.check, score_to_tier, UNLIMITED, {"score": 1, "duration_ms": duration_ms}, (), 10)
+    assert (fault.reason, fields(fault)) == ("VALIDATION", ["payload.duration_ms"])
+
+
+def test_every_wrong_field_is_named_at_once(refusal: Refusal, fields: Fields) -> None:
+    fault = refusal(basic.check, score_to_tier, UNLIMITED, {"score": -1, "time": 3}, (), 10)
+    assert fields(fault) == ["payload.time", "payload.score", "payload.duration_ms"]
+
+
+def test_plausible_scores_are_accepted() -> None:
+    basic.check(score_to_tier, SCORES, {"score": 25, "duration_ms": 10_000}, (), 10_000)
+    basic.check(score_to_tier, SCORES, {"score": 25.0, "duration_ms": 10_000.0}, (), 10_000)  # google.protobuf.Struct
+    basic.check(score_to_tier, UNLIMITED, {"score": 10**9, "duration_ms": 10 + NETWORK_SLACK_MS}, (), 10)
+
+
+@pytest.mark.parametrize(
+    ("score", "duration_ms", "field"),
+    [
+        (1001, 1_000_000, "payload.score"),
+        (26, 10_000, "payload.score"),
+        (1, 1_000_001 + NETWORK_SLACK_MS, "payload.duration_ms"),
+    ],
+)
+def test_impossible_score_is_implausible(
+    score: int, duration_ms: int, field: str, refusal: Refusal, fields: Fields
+) -> None:
+    payload = {"score": score, "duration_ms": duration_ms}
+    fault = refusal(basic.check, score_to_tier, SCORES, payload, (), 1_000_000)
+    assert (fault.status, fault.reason) == (Status.INVALID_ARGUMENT, "IMPLAUSIBLE_SCORE")
+    assert fields(fault) == [field]
+
+
+def _caught(*items: Any) -> dict[str, Any]:
+    return {"caught_items": list(items)}
+
+
+def test_items_that_have_fallen_are_accepted() -> None:
+    drop_plan.check(collect_items, CATCHER, _caught(), PLAN, 0)
+    drop_plan.check(collect_items, CATCHER, _caught("item_3", "item_0"), PLAN, 3000 - NETWORK_SLACK_MS)
+
+
+@pytest.mark.parametrize("item", ["item_10", "item_00", "", "x" * 200])
+def test_item_of_no_plan_is_refused(item: str, refusal: Refusal, fields: Fields) -> None:
+    fault = refusal(drop_plan.check, collect_items, CATCHER, _caught("item_0", item), PLAN, 10_000)
+    assert fault.reason == ("NOT_IN_PLAN" if item else "VALIDATION")
+    assert fields(fault) == ["payload.caught_items[1]"]
+
+
+def test_item_of_the_future_is_not_in_the_plan_yet(refusal: Refusal, fields: Fields) -> None:
+    fault = refusal(drop_plan.check, collect_items, CATCHER, _caught("item_3"), PLAN, 2999 - NETWORK_SLACK_MS)
+    assert (fault.reason, fields(fault)) == ("NOT_IN_PLAN", ["payload.caught_items[0]"])
+
+
+def test_item_caught_twice_is_refused(refusal: Refusal, fields: Fields) -> None:
+    fault = refusal(drop_plan.check, collect_items, CATCHER, _caught("item_0", "item_1", "item_0"), PLAN, 10_000)
+    assert (fault.reason, fields(fault)) == ("VALIDATION", ["payload.caught_items[2]"])
+
+
+@pytest.mark.parametrize(
+    ("payload", "field"),
+    [
+        ({}, "payload.caught_items"),
+        ({"caught_items": None}, "payload.caught_items"),
+        ({"caught_items": "item_0"}, "payload.caught_items"),
+        ({"caught_items": ["item_0"] * 1001}, "payload.caught_items"),
+        ({"caught_items": [0]}, "payload.caught_items[0]"),
+        ({"caught_items": ["item_0\0"]}, "payload.caught_items[0]"),
+        ({"caught_items": ["\ud800"]}, "payload.caught_items[0]"),
+        ({"caught_items": ["x" * 201]}, "payload.caught_items[0]"),
+        ({"caught_items": [], "score": 1}, "payload.score"),
+    ],
+)
+def test_malformed_catch_is_named(payload: dict[str, Any], field: str, refusal: Refusal, fields: Fields) -> None:
+    fault = refusal(drop_plan.check, collect_items, CATCHER, payload, PLAN, 10_000)
+    assert (fault.reason, fields(fault)) == ("VALIDATION", [field])

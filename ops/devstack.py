@@ -26,7 +26,7 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -127,17 +127,14 @@ class Server:
         self._prepare()
         self.port = self.port or free_port()
         with self.log_path.open("ab") as log:
-            uid, gid = self._account or (0, 0)
-            arguments = (os.getpid(), int(self.death_signal), uid, gid)
-            launch = [sys.executable, "-I", "-S", "-c", _LAUNCH, *map(str, arguments)]
-            self._process = subprocess.Popen(
-                [*launch, *self._command()],
+            self._process = launch(
+                self._command(),
+                self.death_signal,
+                self._account,
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
                 cwd=self.data_dir,
-                # Ctrl-C goes to a terminal's whole foreground group: the servers must outlive the service's drain.
-                start_new_session=True,
             )
         stdin = self._process.stdin
         assert stdin is not None
@@ -241,7 +238,7 @@ class Postgres(Server):
     def psql(self, command: str, database: str = "postgres") -> str:
         """Runs one SQL command and returns its bare output. CalledProcessError where it fails."""
         done = subprocess.run(
-            [self.bin_dir / "psql", "-XAtqw", "-v", "ON_ERROR_STOP=1", "-d", self.url(database), "-c", command],
+            [str(self.bin_dir / "psql"), "-XAtqw", "-v", "ON_ERROR_STOP=1", "-d", self.url(database), "-c", command],
             check=True,
             capture_output=True,
             text=True,
@@ -308,7 +305,7 @@ class Postgres(Server):
         return [str(self.bin_dir / "postgres"), "-D", str(self.data_dir), "-p", str(self.port), *options]
 
     def _answers(self) -> bool:
-        probe = [self.bin_dir / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(self.port)]
+        probe = [str(self.bin_dir / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.port)]
         return subprocess.run(probe).returncode == 0
 
     def _leftover_pid(self) -> int | None:
@@ -430,6 +427,20 @@ class Devstack:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self.stop()
+
+
+def launch(
+    command: Sequence[str], death_signal: signal.Signals, account: tuple[int, int] | None = None, **popen: Any
+) -> subprocess.Popen[bytes]:
+    """Starts `command` as `account` (uid, gid); on Linux it gets `death_signal` when our calling thread ends."""
+    uid, gid = account or (0, 0)
+    arguments = (os.getpid(), int(death_signal), uid, gid)
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", _LAUNCH, *map(str, arguments), *command],
+        # Ctrl-C goes to a terminal's whole foreground group: servers must outlive the drain of what uses them.
+        start_new_session=True,
+        **popen,
+    )
 
 
 def hold(path: Path) -> int:

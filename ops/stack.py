@@ -1,0 +1,373 @@
+"""What `ops/up` does once its virtual environment is there: all of Tombola on this machine, until stopped.
+
+The embedded servers, the migrations, one server process (`tombola all`, consumer groups included), a
+tenant with its merchant, and the demo. Everything that lasts is under the data directory: the
+servers' data, `keys.json` (secrets, made once) and `demo.json` (the demo's ids).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import errno
+import json
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+if TYPE_CHECKING:
+    from runtime.settings import Settings
+
+ROOT: Final = Path(__file__).parents[1]
+PORTS: Final = {"CORE_PORT": 0, "CONSUMER_PORT": 1, "ADMIN_PORT": 2, "RPC_PORT": 3}
+"""Setting -> its distance from --port-base."""
+ADMIN_TOKEN_SECONDS: Final = 24 * 3600
+SERVER_START_SECONDS: Final = 60.0
+TENANT_NAME: Final = "Tombola demo"
+MERCHANT_NAME: Final = "Fair stall"
+
+
+class Stopped(BaseException):
+    """SIGTERM, SIGINT or SIGHUP came. Not an Exception: no handler of errors may swallow it."""
+
+
+class UpError(RuntimeError):
+    """The stack cannot run; the message says why and what to do."""
+
+
+def parse(arguments: list[str] | None = None) -> argparse.Namespace:
+    """The command line of `ops/up`."""
+    parser = argparse.ArgumentParser(
+        prog="ops/up",
+        description="Runs all of Tombola here: embedded PostgreSQL and Valkey, Core, both edges, RPC and the workers.",
+        epilog="DATABASE_URL and REDIS_URL, where set, replace the embedded servers; any other setting"
+        " (`tombola settings`) may be set in the environment too. Ctrl-C stops everything.",
+    )
+    parser.add_argument(
+        "--port-base", type=_port_base, default=8080, metavar="N",
+        help="Core REST on N, consumer edge N+1, admin edge N+2, RPC N+3 (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--data", type=Path, default=ROOT / ".tombola", metavar="DIR", help="where data and keys are kept (default: .tombola)"
+    )
+    parser.add_argument("--no-demo", action="store_true", help="do not make the demo campaign")
+    parser.add_argument(
+        "--ready-file", type=Path, metavar="F", help="once everything answers, write URLs, ids and an admin token to F (JSON)"
+    )
+    return parser.parse_args(arguments)
+
+
+def _port_base(text: str) -> int:
+    if not text.isdigit() or not 1 <= int(text) <= 65532:
+        raise argparse.ArgumentTypeError("must be a port from 1 to 65532")
+    return int(text)
+
+
+def refuse_taken_ports(port_base: int) -> None:
+    """Ends the process with what to do where a port cannot be had."""
+    problems = []
+    for port in range(port_base, port_base + len(PORTS)):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError as error:
+                why = "is taken" if error.errno == errno.EADDRINUSE else f"cannot be used ({error.strerror})"
+                problems.append(f"port {port} {why}")
+    if problems:
+        sys.exit(
+            f"ops/up: {', '.join(problems)}.\n"
+            f"Stop what listens there, or choose others: ops/up --port-base {_other_base(port_base)}"
+        )
+
+
+def _other_base(port_base: int) -> int:
+    return port_base + 1000 if port_base < 60000 else 8080
+
+
+def main() -> None:
+    """Runs until a signal. Exit status 0 after one, 1 with a message where something failed."""
+    options = parse()
+    refuse_taken_ports(options.port_base)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _stop)
+    try:
+        run(options)
+    except Stopped:
+        say("stopped")
+    except Exception as error:
+        from ops.api import ApiError
+        from ops.devstack import DevstackError
+
+        if isinstance(error, (UpError, DevstackError, ApiError, TimeoutError)):
+            sys.exit(f"ops/up: {error}")
+        raise
+    finally:
+        if options.ready_file is not None:
+            options.ready_file.unlink(missing_ok=True)
+
+
+def _stop(number: int, frame: object) -> NoReturn:
+    for again in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(again, signal.SIG_IGN)  # a second Ctrl-C must not break the stop that the first one began
+    say("stopping ...")
+    raise Stopped
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+def run(options: argparse.Namespace) -> NoReturn:
+    """Starts everything in order and waits. Raises Stopped after a signal, else says what failed; stops all first."""
+    from ops.devstack import Devstack
+    from sql.migrate import migrate
+
+    started = time.monotonic()
+    if options.ready_file is not None:
+        options.ready_file.unlink(missing_ok=True)
+    options.data.mkdir(parents=True, exist_ok=True)
+    stack = Devstack(
+        options.data,
+        postgres=not os.environ.get("DATABASE_URL"),
+        valkey=not os.environ.get("REDIS_URL"),
+        durable_valkey=True,
+    )
+    say(f"starting in {options.data} ...")
+    with stack:
+        environ = environment(options, stack.database_url, stack.redis_url)
+        asyncio.run(migrate(environ["DATABASE_URL"], report=lambda name: say(f"applying {name}")))
+        tenant = _last_tenant(options.data)
+        while True:
+            with server(environ | {"DEFAULT_TENANT": tenant}) as (settings, process):
+                found, merchant_id = ensure_tenant(_core_url(settings))
+                if found != tenant:
+                    # The public routes' tenant is a setting, and it is known only now: once more, with it.
+                    tenant = found
+                    _remember(options.data, {"tenant_id": tenant})
+                    continue
+                ready = describe(settings, tenant, merchant_id)
+                if not options.no_demo:
+                    ready["demo"] = ensure_demo(options.data, ready)
+                if options.ready_file is not None:
+                    _write(options.ready_file, ready)
+                say(welcome(ready, time.monotonic() - started))
+                code = process.wait()
+                raise UpError(f"the server ended by itself with status {code}: see the lines above")
+
+
+def environment(options: argparse.Namespace, database_url: str | None, redis_url: str | None) -> dict[str, str]:
+    """The server's environment: defaults for this machine, then the caller's, then what the options say."""
+    host = "127.0.0.1"
+    defaults = {
+        **keys(options.data),
+        "HEADER_FALLBACK": "on",
+        "OUTBOUND_ALLOW_CIDRS": "127.0.0.0/8,::1/128",
+        "CALLBACK_BASE_URL": f"http://{host}:{options.port_base + PORTS['ADMIN_PORT']}",
+        "CORE_WORKERS": "on",
+        "LOG_FORMAT": "console" if sys.stdout.isatty() else "json",
+        "DATABASE_URL": database_url or "",
+        "REDIS_URL": redis_url or "",
+    }
+    given = {name: value for name, value in os.environ.items() if value}
+    ports = {name: str(options.port_base + offset) for name, offset in PORTS.items()}
+    return {**defaults, **given, **ports, "HOST": host, "CORE_HOST": host, "CORE_RPC_ADDRESSES": ""}
+
+
+def keys(data: Path) -> dict[str, str]:
+    """SERVER_KEYS, CODE_KEYS and JWT_SECRET of this data directory, made at first use."""
+    from ops.devstack import write_private
+
+    path = data / "keys.json"
+    if not path.exists():
+        made = {
+            "SERVER_KEYS": f"1:{secrets.token_hex(32)}",
+            "CODE_KEYS": f"1:{secrets.token_hex(32)}",
+            "JWT_SECRET": secrets.token_hex(32),
+        }
+        write_private(path, json.dumps(made))
+    found: dict[str, str] = json.loads(path.read_text())
+    return found
+
+
+@contextmanager
+def server(environ: dict[str, str]) -> Iterator[tuple[Settings, subprocess.Popen[bytes]]]:
+    """`tombola all` for the length of the block: it answers at the start, and has drained and ended after."""
+    from ops.devstack import launch
+    from runtime.settings import Settings, SettingsError
+
+    try:
+        settings = Settings.from_env(environ, ["core", "rpc", "consumer", "admin"])
+    except SettingsError as error:
+        raise UpError(f"settings that cannot be used:\n{error}") from None
+    # Its stdin is not ours: what is typed here is for the terminal alone.
+    process = launch(
+        [sys.executable, "-m", "runtime", "all"], signal.SIGTERM, env=environ, cwd=ROOT, stdin=subprocess.DEVNULL
+    )
+    try:
+        _wait_until_it_answers(settings, process)
+        yield settings, process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(settings.drain_seconds + 5)
+        except subprocess.TimeoutExpired:
+            say(f"the server did not end within {settings.drain_seconds + 5:g} s: killing it")
+            process.kill()
+            process.wait()
+
+
+def _wait_until_it_answers(settings: Settings, process: subprocess.Popen[bytes]) -> None:
+    from ops.api import answers
+    from ops.devstack import wait_for
+
+    def ended() -> UpError | None:
+        if process.poll() is None:
+            return None
+        return UpError(f"the server ended with status {process.returncode} while starting: see the lines above")
+
+    def all_answer() -> bool:
+        return answers(f"{_core_url(settings)}/readyz") and all(
+            _accepts(port) for port in (settings.consumer_port, settings.admin_port, settings.rpc_port)
+        )
+
+    wait_for(all_answer, SERVER_START_SECONDS, ended)
+
+
+def _accepts(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+def _core_url(settings: Settings) -> str:
+    return f"http://127.0.0.1:{settings.core_port}"
+
+
+def ensure_tenant(core_url: str) -> tuple[str, str]:
+    """(tenant_id, merchant_id) of the demo's tenant and merchant, made on Core where they are missing."""
+    from ops.api import Api
+
+    core = Api(core_url)
+    tenants = [item for item in core.get("/tenants", q=TENANT_NAME, limit="100")["items"] if item["name"] == TENANT_NAME]
+    tenant = tenants[0] if tenants else core.post("/tenants", {"tenant": {"name": TENANT_NAME}})["tenant"]
+    scope = {"tenant_id": tenant["id"]}
+    merchants = [
+        item
+        for item in core.get("/merchants", **{"scope.tenant_id": tenant["id"], "limit": "100"})["items"]
+        if item["name"] == MERCHANT_NAME
+    ]
+    merchant = (
+        merchants[0] if merchants else core.post("/merchants", {"scope": scope, "merchant": {"name": MERCHANT_NAME}})["merchant"]
+    )
+    return tenant["id"], merchant["id"]
+
+
+def describe(settings: Settings, tenant_id: str, merchant_id: str) -> dict[str, Any]:
+    """The ready file without the demo (contract.md, "Ready file")."""
+    return {
+        "core_url": _core_url(settings),
+        "consumer_url": f"http://127.0.0.1:{settings.consumer_port}",
+        "admin_url": f"http://127.0.0.1:{settings.admin_port}",
+        "rpc_address": f"127.0.0.1:{settings.rpc_port}",
+        "database_url": settings.database_url,
+        "redis_url": settings.redis_url,
+        "tenant_id": tenant_id,
+        "merchant_id": merchant_id,
+        "admin_token": mint_admin_token(settings, tenant_id, merchant_id),
+    }
+
+
+def mint_admin_token(settings: Settings, tenant_id: str, merchant_id: str) -> str:
+    """A JWT with the roles admin and platform, good for 24 hours."""
+    import jwt
+
+    now = int(time.time())
+    claims = {
+        "iss": settings.jwt_issuer,
+        "aud": settings.jwt_audience,
+        "sub": "ops-up",
+        "iat": now,
+        "exp": now + ADMIN_TOKEN_SECONDS,
+        "jti": secrets.token_hex(16),
+        "tenant_id": tenant_id,
+        "merchant_id": merchant_id,
+        "roles": ["admin", "platform"],
+    }
+    return jwt.encode(claims, settings.jwt_secret, algorithm="HS256")
+
+
+def ensure_demo(data: Path, ready: dict[str, Any]) -> dict[str, Any]:
+    """The demo's ids: remembered where this tenant's demo was made before, so that what was edited stays edited."""
+    from ops.demo import seed
+
+    memory = _recall(data)
+    if memory.get("tenant_id") != ready["tenant_id"] or "demo" not in memory:
+        memory = {"tenant_id": ready["tenant_id"], "demo": seed(ready["admin_url"], ready["admin_token"])}
+        _remember(data, memory)
+    demo: dict[str, Any] = memory["demo"]
+    return demo
+
+
+def welcome(ready: dict[str, Any], seconds: float) -> str:
+    """Where things are, and a play to try."""
+    lines = [
+        "",
+        f"Tombola is up ({seconds:.1f} s).",
+        "",
+        f"  Core          {ready['core_url']}  (REST; no authentication: keep it private)",
+        f"  Consumer edge {ready['consumer_url']}",
+        f"  Admin edge    {ready['admin_url']}",
+        f"  RPC           {ready['rpc_address']}",
+        f"  Tenant        {ready['tenant_id']}",
+        f"  Admin token   {ready['admin_token']}",
+    ]
+    if "demo" in ready:
+        game = f"{ready['consumer_url']}/api/v1/games/{ready['demo']['games']['spin_wheel']}"
+        player = f"-H 'X-Tenant-Id: {ready['tenant_id']}' -H 'X-Player-Id: player_me' -H 'Content-Type: application/json'"
+        lines += [
+            "",
+            "Spin the wheel:",
+            "",
+            f"  SESSION=$(curl -s -X POST {game}/start {player} -d '{{}}' \\",
+            "    | python3 -c 'import json, sys; print(json.load(sys.stdin)[\"data\"][\"session_id\"])')",
+            f"  curl -s -X POST {game}/play {player} \\",
+            "    -d '{\"session_id\": \"'$SESSION'\", \"payload\": {}}'",
+        ]
+    return "\n".join([*lines, "", "Ctrl-C stops everything.", ""])
+
+
+def _last_tenant(data: Path) -> str:
+    return str(_recall(data).get("tenant_id", ""))
+
+
+def _recall(data: Path) -> dict[str, Any]:
+    path = data / "demo.json"
+    memory: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    return memory
+
+
+def _remember(data: Path, memory: dict[str, Any]) -> None:
+    _write(data / "demo.json", memory)
+
+
+def _write(path: Path, value: dict[str, Any]) -> None:
+    """Private, since a ready file holds a token and passwords."""
+    from ops.devstack import write_private
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_private(path, json.dumps(value, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

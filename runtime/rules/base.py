@@ -81,7 +81,7 @@ class GameRule:
 class Attempt:
     """One play, ready to be decided: `config` is of the handler's own type, `payload` has passed the validator.
 
-    Never changed once made; only not `frozen`, because that would triple the time that making one takes.
+    Never changed once made; not `frozen`, because making one would then take four times as long.
     """
 
     config: Any

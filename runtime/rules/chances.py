@@ -62,7 +62,7 @@ def draw_prize(chances: Chances, trail: Trail) -> Drawn:
     if trail.game.on_unavailable == "redraw":
         return _redraw(chances, trail, unavailable=prize_id)
     if trail.game.on_unavailable == "fallback":
-        return _fall_back(chances, trail, unavailable=prize_id)
+        return _fall_back(chances, trail)
     return _lost(chances, trail)
 
 
@@ -88,9 +88,9 @@ def _redraw(chances: Chances, trail: Trail, unavailable: str) -> Drawn:
     return Drawn(chances.prize_ids[index], slot_of_prize(trail.game, chances.prize_ids[index], index))
 
 
-def _fall_back(chances: Chances, trail: Trail, unavailable: str) -> Drawn:
+def _fall_back(chances: Chances, trail: Trail) -> Drawn:
     """The game's fallback prize; when that is not available either, a loss."""
     prize_id = trail.game.fallback_prize_id
-    if prize_id and prize_id != unavailable and trail.available(prize_id, 1):
+    if prize_id and trail.available(prize_id, 1):
         return Drawn(prize_id, slot_of_fallback(trail.game, chances.prize_ids))
     return _lost(chances, trail)

@@ -123,7 +123,6 @@ def _count(config: Config, attempt: Attempt) -> dict[str, int]:
 def _fall_back(prize_id: str, wanted: dict[str, int], held: dict[str, int], trail: Trail) -> None:
     """Add the fallback prize to `held`, one for each missing unit of other prizes, as far as it goes."""
     missing = sum(quantity - held[other] for other, quantity in wanted.items() if other != prize_id)
-    own = held.get(prize_id, 0)
-    if not prize_id or not missing or own < wanted.get(prize_id, 0):
-        return  # Nothing to stand in for, or the fallback prize has run short itself.
-    held[prize_id] = trail.most_available(prize_id, own + missing, held=own)
+    if prize_id and missing:
+        own = held.get(prize_id, 0)
+        held[prize_id] = trail.most_available(prize_id, own + missing, held=own)

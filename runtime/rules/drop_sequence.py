@@ -16,7 +16,7 @@ def check_config(config: Any) -> None:
 
 
 def plan(config: DropSource, seed: bytes) -> tuple[Drop, ...]:
-    """Item *j*, from 0, is `item_j`, appears at j x interval_ms, and has the type that word *j* of the plan's key draws."""
+    """Item *j*, from 0, is `item_j`, falls at j x interval_ms; word *j* of the plan's key draws its type."""
     words = Words(plan_key(seed))
     return tuple(
         Drop(f"item_{j}", config.drop_type(words.word(j)), j * config.interval_ms) for j in range(config.total_items)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+from runtime import paging
 from runtime.clock import Clock
 from runtime.database import Database
 from runtime.ephemeral import Ephemeral
@@ -28,6 +29,9 @@ class Engine:
     publisher: Publisher
     catalog_versions: dict[str, int] = field(default_factory=dict)
     drains: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        paging.sign_with(self.settings.server_keys)
 
     @property
     def clock(self) -> Clock:

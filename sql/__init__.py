@@ -21,7 +21,7 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 DIRECTORY: Final = Path(__file__).parent
 SCHEMA: Final = DIRECTORY / "schema.sql"
@@ -31,43 +31,38 @@ _NAME = re.compile(r"^--\s*name:\s*(\S+)\s*$", re.MULTILINE)
 _IDENTIFIER = re.compile(r"[a-z][a-z0-9_]*")
 
 
-class Query(str):
-    """A statement's text, which also knows its `name` ("play.take_stock") and its `doc`.
+class Query(NamedTuple):
+    """A statement: its `name` ("play.take_stock"), its description, and its text.
 
     The text begins with the name as a comment, so that pg_stat_activity and the server's log show it.
     """
 
     name: str
     doc: str
-
-    def __new__(cls, name: str, doc: str, statement: str) -> Query:
-        query = super().__new__(cls, f"-- {name}\n{statement}")
-        query.name = name
-        query.doc = doc
-        return query
-
-    def __repr__(self) -> str:
-        return f"<Query {self.name}>"
+    text: str
 
 
-class Queries(Mapping[str, Query]):
-    """The statements of one file, read-only, in the file's order. KeyError names the ones there are."""
+class Queries(Mapping[str, str]):
+    """The texts of one file's statements, read-only, in the file's order. KeyError names the ones there are.
+
+    Texts are plain `str`: asyncpg takes no subclass. `described` has their descriptions too.
+    """
 
     def __init__(self, file: str, queries: Mapping[str, Query]) -> None:
         self._file = file
-        self._queries = dict(queries)
+        self.described = dict(queries)
 
-    def __getitem__(self, name: str) -> Query:
+    def __getitem__(self, name: str) -> str:
         try:
-            return self._queries[name]
+            return self.described[name].text
         except KeyError:
-            raise KeyError(f"{self._file}.sql has no {name!r}; it has {', '.join(self._queries)}") from None
+            raise KeyError(f"{self._file}.sql has no {name!r}; it has {', '.join(self.described)}") from None
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._queries)
+        return iter(self.described)
 
     def __len__(self) -> int:
-        return len(self._queries)
+        return len(self.described)
 
 
 @cache
@@ -95,7 +90,7 @@ def parse(file: str, text: str) -> dict[str, Query]:
         doc, statement = _split(block)
         if not statement:
             raise ValueError(f"{file}.sql: {name!r} has no statement")
-        queries[name] = Query(f"{file}.{name}", doc, statement)
+        queries[name] = Query(f"{file}.{name}", doc, f"-- {file}.{name}\n{statement}")
     return queries
 
 

@@ -480,3 +480,39 @@ CREATE TABLE integration_deliveries (
     created_at     timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (tenant_id, integration_id, delivery_id)
 );
+
+-- ---------------------------------------------------------------- one commit's changes
+
+-- What commit.sql takes: an array of each. runtime/actors/commit.py makes them.
+CREATE TYPE new_play AS (
+    play_id text, game_id text, player_id text, session_id text, revision integer, seed bytea, client_seed text,
+    payload json, outcome json, score bigint, wins integer, points bigint, idempotency_key text, request_hash bytea
+);
+-- plays more of a game by a player on a day. A cap of 0 is none; day_cap holds for the plays of the day.
+CREATE TYPE play_count AS (game_id text, player_id text, day date, plays bigint, cap bigint, day_cap bigint);
+-- A balance that must be `before` (NULL: not there yet) and becomes `after`.
+CREATE TYPE turn_move AS (player_id text, campaign_id text, before bigint, after bigint);
+CREATE TYPE balance_move AS (player_id text, scope_key text, currency text, before bigint, after bigint);
+CREATE TYPE new_turn_entry AS (
+    entry_id text, player_id text, campaign_id text, amount bigint, balance_after bigint, reason text, reference_id text
+);
+CREATE TYPE new_ledger_entry AS (
+    entry_id text, player_id text, scope_key text, currency text, amount bigint, balance_after bigint, reason text,
+    reference_id text
+);
+CREATE TYPE stock_take AS (prize_id text, quantity bigint);
+CREATE TYPE prize_day_count AS (prize_id text, day date, quantity bigint, cap bigint);
+CREATE TYPE prize_player_count AS (prize_id text, player_id text, quantity bigint, cap bigint);
+CREATE TYPE new_reward AS (
+    reward_id text, player_id text, prize_id text, campaign_id text, game_id text, play_id text, milestone_id text,
+    name text, type text, value double precision, quantity integer, status text, expires_after_days integer
+);
+-- nth: the reward takes the nth free code of its prize, counted from 1.
+CREATE TYPE code_take AS (reward_id text, prize_id text, nth bigint);
+CREATE TYPE new_task AS (
+    task_id text, reward_id text, prize_id text, campaign_id text, player_id text, channel text, status text
+);
+CREATE TYPE new_grant AS (
+    game_id text, player_id text, milestone_id text, nonce text, reward_id text, idempotency_key text,
+    request_hash bytea, reply json
+);

@@ -1,0 +1,149 @@
+-- The one statement that commits: plays, redeems, finalized boards. See runtime/actors/commit.py.
+
+-- name: commit
+-- Everything that a batch decided, or nothing of it.
+-- Each part is conditional: a balance must be what it was, stock must suffice, a cap must hold, a
+-- session, an idempotency key and a rung are used once. Where a part matches fewer rows than it was
+-- given, refuse() names the part and undoes the whole statement (SQLSTATE TB001).
+-- Arrays come sorted by their keys, and are joined from the array outwards, so that every commit
+-- locks rows in the same order: counts, turns, balances, stock, prize days, prize players, codes.
+-- $1 tenant, $2 the catalogue version that it was decided by (0: any), $3.. the changes.
+-- One row: the database's time, and the sold-out state of what was taken.
+WITH
+counted AS (
+    INSERT INTO game_players AS c (tenant_id, game_id, player_id, plays, day, day_plays)
+    SELECT $1, n.game_id, n.player_id, n.plays, n.day, n.plays FROM unnest($4::play_count[]) AS n
+    ON CONFLICT (tenant_id, game_id, player_id) DO UPDATE SET
+        plays = c.plays + excluded.plays,
+        day = greatest(c.day, excluded.day),
+        day_plays = CASE WHEN c.day >= excluded.day THEN c.day_plays ELSE 0 END + excluded.plays
+    RETURNING c.game_id, c.player_id, c.plays, c.day_plays
+),
+played AS (
+    -- Fewer rows than given: a session was played already, or its idempotency key was used.
+    INSERT INTO plays (tenant_id, play_id, game_id, player_id, session_id, revision, seed, client_seed, payload,
+                       outcome, score, wins, points, idempotency_key, request_hash)
+    SELECT $1, n.play_id, n.game_id, n.player_id, n.session_id, n.revision, n.seed, n.client_seed, n.payload,
+           n.outcome, n.score, n.wins, n.points, n.idempotency_key, n.request_hash
+    FROM unnest($3::new_play[]) AS n
+    ON CONFLICT DO NOTHING
+    RETURNING 1
+),
+turns_moved AS (
+    UPDATE turn_balances AS t SET balance = n.after, updated_at = now()
+    FROM unnest($5::turn_move[]) AS n
+    WHERE t.tenant_id = $1 AND t.player_id = n.player_id AND t.campaign_id = n.campaign_id AND t.balance = n.before
+    RETURNING 1
+),
+turns_noted AS (
+    INSERT INTO turn_entries (tenant_id, entry_id, player_id, campaign_id, amount, balance_after, reason, reference_id)
+    SELECT $1, n.* FROM unnest($6::new_turn_entry[]) AS n
+),
+balances_moved AS (
+    UPDATE balances AS b SET balance = n.after, updated_at = now()
+    FROM unnest($7::balance_move[]) AS n
+    WHERE b.tenant_id = $1 AND b.player_id = n.player_id AND b.scope_key = n.scope_key AND b.currency = n.currency
+      AND b.balance = n.before
+    RETURNING 1
+),
+balances_made AS (
+    INSERT INTO balances (tenant_id, player_id, scope_key, currency, balance)
+    SELECT $1, n.player_id, n.scope_key, n.currency, n.after FROM unnest($7::balance_move[]) AS n
+    WHERE n.before IS NULL
+    ON CONFLICT DO NOTHING
+    RETURNING 1
+),
+ledger_noted AS (
+    INSERT INTO ledger_entries (tenant_id, entry_id, player_id, scope_key, currency, amount, balance_after, reason,
+                                reference_id)
+    SELECT $1, n.* FROM unnest($8::new_ledger_entry[]) AS n
+),
+taken AS (
+    -- Fewer rows than given: sold out.
+    UPDATE stock AS s SET
+        remaining = CASE WHEN s.total = 0 THEN 0 ELSE s.remaining - n.quantity END,
+        awarded = s.awarded + n.quantity
+    FROM unnest($9::stock_take[]) AS n
+    WHERE s.tenant_id = $1 AND s.prize_id = n.prize_id AND (s.total = 0 OR s.remaining >= n.quantity)
+    RETURNING s.prize_id, s.total, s.remaining
+),
+day_counted AS (
+    INSERT INTO prize_days AS c (tenant_id, prize_id, day, awarded)
+    SELECT $1, n.prize_id, n.day, n.quantity FROM unnest($10::prize_day_count[]) AS n
+    ON CONFLICT (tenant_id, prize_id, day) DO UPDATE SET awarded = c.awarded + excluded.awarded
+    RETURNING c.prize_id, c.day, c.awarded
+),
+player_counted AS (
+    INSERT INTO prize_players AS c (tenant_id, prize_id, player_id, awarded)
+    SELECT $1, n.prize_id, n.player_id, n.quantity FROM unnest($11::prize_player_count[]) AS n
+    ON CONFLICT (tenant_id, prize_id, player_id) DO UPDATE SET awarded = c.awarded + excluded.awarded
+    RETURNING c.prize_id, c.player_id, c.awarded
+),
+rewarded AS (
+    INSERT INTO rewards (tenant_id, reward_id, player_id, prize_id, campaign_id, game_id, play_id, milestone_id, name,
+                         type, value, quantity, status, fulfilled_at, expires_at)
+    SELECT $1, n.reward_id, n.player_id, n.prize_id, n.campaign_id, n.game_id, n.play_id, n.milestone_id, n.name,
+           n.type, n.value, n.quantity, n.status,
+           CASE WHEN n.status = 'fulfilled' THEN now() END,
+           CASE WHEN n.expires_after_days > 0 THEN now() + make_interval(days => n.expires_after_days) END
+    FROM unnest($12::new_reward[]) AS n
+),
+code_picks AS (
+    -- SKIP LOCKED: a rival's pick is not waited for; where too few are left, the guard says so.
+    SELECT w.prize_id, f.code_id, row_number() OVER (PARTITION BY w.prize_id ORDER BY f.code_id) AS nth
+    FROM (SELECT n.prize_id, count(*) AS wanted FROM unnest($13::code_take[]) AS n GROUP BY n.prize_id) AS w
+    CROSS JOIN LATERAL (
+        SELECT c.code_id FROM codes AS c
+        WHERE c.tenant_id = $1 AND c.prize_id = w.prize_id AND c.reward_id IS NULL
+        ORDER BY c.code_id LIMIT w.wanted FOR UPDATE SKIP LOCKED
+    ) AS f
+),
+codes_taken AS (
+    UPDATE codes AS c SET reward_id = n.reward_id, assigned_at = now()
+    FROM unnest($13::code_take[]) AS n JOIN code_picks AS p ON p.prize_id = n.prize_id AND p.nth = n.nth
+    WHERE c.tenant_id = $1 AND c.prize_id = p.prize_id AND c.code_id = p.code_id
+    RETURNING 1
+),
+tasked AS (
+    INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_id, channel, status,
+                       next_attempt_at)
+    SELECT $1, n.task_id, n.reward_id, n.prize_id, n.campaign_id, n.player_id, n.channel, n.status,
+           CASE WHEN n.status = 'pending' THEN now() END
+    FROM unnest($14::new_task[]) AS n
+),
+granted AS (
+    -- Fewer rows than given: the rung was granted, or the redeem's idempotency key was used.
+    INSERT INTO milestone_grants (tenant_id, game_id, player_id, milestone_id, nonce, reward_id, idempotency_key,
+                                  request_hash, reply)
+    SELECT $1, n.* FROM unnest($15::new_grant[]) AS n
+    ON CONFLICT DO NOTHING
+    RETURNING 1
+)
+SELECT
+    extract(epoch FROM clock_timestamp())::float8 AS now,
+    (SELECT array_agg(prize_id) FROM taken) AS prize_ids,
+    (SELECT array_agg(CASE WHEN total = 0 THEN NULL ELSE remaining END) FROM taken) AS remaining
+WHERE CASE
+    WHEN $2::bigint <> 0 AND NOT EXISTS (SELECT FROM tenants WHERE tenant_id = $1 AND catalog_version = $2)
+        THEN refuse('catalog')
+    WHEN (SELECT count(*) FROM played) <> cardinality($3::new_play[]) THEN refuse('session')
+    WHEN EXISTS (
+        SELECT FROM counted AS c JOIN unnest($4::play_count[]) AS n USING (game_id, player_id)
+        WHERE (n.cap > 0 AND c.plays > n.cap) OR (n.day_cap > 0 AND c.day_plays > n.day_cap)
+    ) THEN refuse('plays')
+    WHEN (SELECT count(*) FROM turns_moved) <> cardinality($5::turn_move[]) THEN refuse('turns')
+    WHEN (SELECT count(*) FROM balances_moved) + (SELECT count(*) FROM balances_made)
+        <> cardinality($7::balance_move[]) THEN refuse('balance')
+    WHEN (SELECT count(*) FROM taken) <> cardinality($9::stock_take[]) THEN refuse('stock')
+    WHEN EXISTS (
+        SELECT FROM day_counted AS c JOIN unnest($10::prize_day_count[]) AS n USING (prize_id, day)
+        WHERE n.cap > 0 AND c.awarded > n.cap
+    ) THEN refuse('prize_day')
+    WHEN EXISTS (
+        SELECT FROM player_counted AS c JOIN unnest($11::prize_player_count[]) AS n USING (prize_id, player_id)
+        WHERE n.cap > 0 AND c.awarded > n.cap
+    ) THEN refuse('prize_player')
+    WHEN (SELECT count(*) FROM codes_taken) <> cardinality($13::code_take[]) THEN refuse('codes')
+    WHEN (SELECT count(*) FROM granted) <> cardinality($15::new_grant[]) THEN refuse('grant')
+    ELSE true
+END

@@ -1,0 +1,208 @@
+"""The ephemeral store killed and frozen for real: calls fail fast, the breaker reopens by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+from redis.exceptions import ResponseError
+
+from ops.devstack import Valkey, wait_for
+from runtime.ephemeral import Ephemeral, EphemeralDown, Script
+
+
+class ClusterNode(Valkey):
+    """A Valkey that takes part in a cluster; its nodes share one password."""
+
+    password = "cluster"
+
+    def _stdin(self) -> bytes:
+        return super()._stdin() + b"cluster-enabled yes\n"
+
+
+class Breaker:
+    """Lets a test wait for the breaker instead of sleeping."""
+
+    def __init__(self) -> None:
+        self.states: asyncio.Queue[bool] = asyncio.Queue()
+
+    async def becomes(self, up: bool) -> None:
+        async with asyncio.timeout(10):
+            while await self.states.get() != up:
+                pass
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Valkey]:
+    """A server of this test's own, since the tests here end and freeze it."""
+    server = Valkey(tmp_path / "valkey")
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def breaker() -> Breaker:
+    return Breaker()
+
+
+@pytest.fixture
+async def store(server: Valkey, breaker: Breaker) -> AsyncIterator[Ephemeral]:
+    store = Ephemeral(server.url, on_state=breaker.states.put_nowait)
+    await store.start()
+    await breaker.becomes(True)
+    yield store
+    await store.close()
+
+
+async def outcome(store: Ephemeral, *command: str) -> object:
+    try:
+        return await store.run(*command)
+    except EphemeralDown as down:
+        return down
+
+
+async def test_calls_of_one_turn_share_a_round_trip(store: Ephemeral) -> None:
+    before = store.round_trips
+    replies = await asyncio.gather(*[store.run("SET", f"k{i}", i) for i in range(50)])
+    assert replies == [b"OK"] * 50
+    assert store.round_trips - before <= 2
+
+
+async def test_more_than_one_batch_of_waiting_commands_all_answer_in_order(store: Ephemeral) -> None:
+    replies = await asyncio.gather(*[store.run("ECHO", i) for i in range(5_000)])
+    assert replies == [b"%d" % i for i in range(5_000)]
+
+
+async def test_a_bad_command_fails_alone(store: Ephemeral) -> None:
+    await store.run("SET", "text", "x")
+    good, bad, after = await asyncio.gather(
+        store.run("GET", "text"), store.run("LPUSH", "text", 1), store.run("GET", "text"), return_exceptions=True
+    )
+    assert good == after == b"x"
+    assert isinstance(bad, ResponseError)
+    assert store.up
+
+
+async def test_a_cancelled_call_leaves_its_neighbours_their_replies(store: Ephemeral) -> None:
+    await asyncio.gather(store.run("SET", "a", 1), store.run("SET", "b", 2))
+    first, second = asyncio.ensure_future(store.run("GET", "a")), asyncio.ensure_future(store.run("GET", "b"))
+    first.cancel()
+    assert await second == b"2"
+
+
+async def test_a_script_survives_script_flush(store: Ephemeral) -> None:
+    script = Script("return {KEYS[1], ARGV[1]}")
+    assert await store.script(script, ["k"], ["a"]) == [b"k", b"a"]
+    await store.run("SCRIPT", "FLUSH")
+    assert await store.script(script, ["k"], ["b"]) == [b"k", b"b"]
+
+
+async def test_a_post_is_carried_out_and_a_lost_one_is_counted(
+    store: Ephemeral, server: Valkey, breaker: Breaker
+) -> None:
+    store.post("SET", "posted", "1")
+    assert await store.run("GET", "posted") == b"1"  # Of one turn, so of one write.
+    server.kill()
+    assert isinstance(await outcome(store, "PING"), EphemeralDown)
+    store.post("SET", "posted", "2")
+    assert store.lost == 1
+    server.start()
+    await breaker.becomes(True)
+    assert await store.run("GET", "posted") is None
+
+
+async def test_a_killed_server_fails_calls_at_once_and_is_found_again(
+    store: Ephemeral, server: Valkey, breaker: Breaker
+) -> None:
+    server.kill()
+    results = await asyncio.gather(*[outcome(store, "PING") for _ in range(100)])
+    assert all(isinstance(result, EphemeralDown) for result in results)
+    await breaker.becomes(False)
+    assert not store.up
+    assert not await store.ping()
+    server.start()
+    await breaker.becomes(True)
+    assert await store.run("PING") == b"PONG"
+
+
+async def test_a_frozen_server_costs_one_timeout_and_none_after_it(
+    store: Ephemeral, server: Valkey, breaker: Breaker
+) -> None:
+    server.freeze()
+    try:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        results = await asyncio.gather(*[outcome(store, "PING") for _ in range(100)])
+        assert all(isinstance(result, EphemeralDown) for result in results)
+        # All hundred waited together: the guarantee is one timeout for all, not how long it is.
+        assert loop.time() - began < 100 * 0.2
+        await breaker.becomes(False)
+        with pytest.raises(EphemeralDown, match="unavailable"):
+            store.run("PING")  # Refused before anything could be awaited.
+        assert store.trips == 1
+    finally:
+        server.thaw()
+    await breaker.becomes(True)
+    assert await store.run("PING") == b"PONG"
+
+
+async def test_a_stalled_event_loop_is_not_taken_for_a_dead_store(store: Ephemeral) -> None:
+    call = asyncio.ensure_future(store.run("PING"))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # The command is on its way; now our own loop stands still past the deadline.
+    time.sleep(0.4)  # noqa: ASYNC251
+    assert await call == b"PONG"
+    assert store.trips == 0
+
+
+async def test_a_server_that_is_away_at_start_is_found_later(server: Valkey, breaker: Breaker) -> None:
+    server.kill()
+    store = Ephemeral(server.url, on_state=breaker.states.put_nowait)
+    await store.start()
+    assert not store.up
+    server.start()
+    await breaker.becomes(True)
+    assert await store.run("PING") == b"PONG"
+    await store.close()
+
+
+def agrees(node: Valkey) -> bool:
+    return b"cluster_state:ok" in node.command("CLUSTER", "INFO")
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[list[ClusterNode]]:
+    """Three nodes that share the slots."""
+    nodes = [ClusterNode(tmp_path / str(i) / "valkey") for i in range(3)]
+    for node, slots in zip(nodes, [("0", "5460"), ("5461", "10922"), ("10923", "16383")], strict=True):
+        node.data_dir.parent.mkdir()
+        node.start()
+        node.command("CLUSTER", "ADDSLOTSRANGE", *slots)
+        node.command("CLUSTER", "MEET", "127.0.0.1", str(nodes[0].port))
+    for node in nodes:
+        wait_for(partial(agrees, node), 30)
+    yield nodes
+    for node in nodes:
+        node.stop()
+
+
+async def test_a_cluster_gets_each_key_at_its_own_node(cluster: list[ClusterNode], breaker: Breaker) -> None:
+    store = Ephemeral(cluster[0].url, cluster=True, on_state=breaker.states.put_nowait)
+    await store.start()
+    await breaker.becomes(True)
+    keys = [f"{{t{i}}}:x" for i in range(100)]
+    await asyncio.gather(*[store.run("SET", key, key) for key in keys])
+    assert await asyncio.gather(*[store.run("GET", key) for key in keys]) == [key.encode() for key in keys]
+    sizes = [int(node.command("DBSIZE").strip(b":\r\n")) for node in cluster]
+    assert sum(sizes) == 100
+    assert min(sizes) > 0
+    assert await store.script(Script("return redis.call('GET', KEYS[1])"), ["{t7}:x"], []) == b"{t7}:x"
+    cluster[2].kill()
+    results = await asyncio.gather(*[outcome(store, "GET", key) for key in keys])
+    assert sum(isinstance(result, EphemeralDown) for result in results) == sizes[2]
+    await store.close()

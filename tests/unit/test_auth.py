@@ -1,0 +1,275 @@
+"""Tokens: what passes, and the classic ways in which one must not (faults.md, "Tokens")."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import jwt
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import make_mocked_request
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
+
+from runtime.errors import Fault
+from runtime.http.auth import Auth, Identity, Tokens, require_player, require_roles
+
+SECRET = "s" * 32
+RSA_KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+EC_KEY = ec.generate_private_key(ec.SECP256R1())
+THIEF = ec.generate_private_key(ec.SECP256R1())
+ED_KEY = ed25519.Ed25519PrivateKey.generate()
+RSA_PEM = RSA_KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
+
+def own_tokens(**options: Any) -> Tokens:
+    return Tokens(SECRET, issuer="tombola", audience="edge", **options)
+
+
+def claims(**changes: Any) -> dict[str, Any]:
+    now = int(time.time())
+    full: dict[str, Any] = {
+        "iss": "tombola",
+        "aud": "edge",
+        "sub": "player_1",
+        "iat": now,
+        "exp": now + 60,
+        "tenant_id": "tenant_1",
+        "roles": [],
+        **changes,
+    }
+    return {name: value for name, value in full.items() if value is not None}
+
+
+def b64(value: Any) -> str:
+    return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
+
+
+async def reason_of(tokens: Tokens, token: str) -> str:
+    with pytest.raises(Fault) as caught:
+        await tokens.verify(token)
+    assert caught.value.http == 401
+    return caught.value.reason
+
+
+async def test_a_minted_token_names_its_player() -> None:
+    tokens = own_tokens()
+    token = tokens.mint("player_1", tenant_id="tenant_1", merchant_id="m_1", seconds=60)
+    for _ in range(2):  # Verified, then remembered.
+        identity = await tokens.verify(token)
+        assert (identity.tenant_id, identity.merchant_id, identity.player_id) == ("tenant_1", "m_1", "player_1")
+        assert identity.roles == frozenset()
+
+
+async def test_a_token_with_roles_is_not_a_players() -> None:
+    tokens = own_tokens()
+    identity = await tokens.verify(tokens.mint("ann", tenant_id="t", seconds=60, roles=["admin"]))
+    assert (identity.player_id, identity.subject, identity.roles) == ("", "ann", {"admin"})
+
+
+async def test_a_remembered_token_still_expires(monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens = own_tokens()
+    token = tokens.mint("player_1", tenant_id="t", seconds=60)
+    await tokens.verify(token)
+    later = time.time() + 66
+    monkeypatch.setattr(time, "time", lambda: later)
+    assert await reason_of(tokens, token) == "TOKEN_EXPIRED"
+
+
+WRONG = {
+    "no exp": claims(exp=None),
+    "no iat": claims(iat=None),
+    "no sub": claims(sub=None),
+    "no iss": claims(iss=None),
+    "no aud": claims(aud=None),
+    "no tenant": claims(tenant_id=None),
+    "wrong iss": claims(iss="other"),
+    "wrong aud": claims(aud="other"),
+    "infinite exp": claims(exp=float("inf")),
+    "exp that is no number": claims(exp="soon"),
+    "from the future": claims(iat=int(time.time()) + 3600),
+    "roles that are no list": claims(roles="admin"),
+    "a tenant that breaks a hash tag": claims(tenant_id="a}b"),
+    "a player with a newline": claims(sub="a\nb"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+async def test_wrong_claims_are_refused(name: str) -> None:
+    token = jwt.encode(WRONG[name], SECRET, algorithm="HS256")
+    assert await reason_of(own_tokens(), token) == "TOKEN_INVALID"
+
+
+async def test_an_expired_token_is_named_so() -> None:
+    token = jwt.encode(claims(exp=int(time.time()) - 60), SECRET, algorithm="HS256")
+    assert await reason_of(own_tokens(), token) == "TOKEN_EXPIRED"
+
+
+async def test_forged_headers_are_refused(jwks_url: str) -> None:
+    tokens = own_tokens(jwks_url=jwks_url, jwks_issuer="tombola")
+    good = jwt.encode(claims(), SECRET, algorithm="HS256")
+    _, body, signature = good.split(".")
+    forged = {
+        "alg none": f"{b64({'alg': 'none', 'typ': 'JWT'})}.{body}.",
+        "alg None": f"{b64({'alg': 'None'})}.{body}.",
+        "no alg": f"{b64({'typ': 'JWT'})}.{body}.{signature}",
+        "alg that is no string": f"{b64({'alg': ['HS256']})}.{body}.{signature}",
+        "crit": jwt.encode(claims(), SECRET, algorithm="HS256", headers={"crit": ["exp"], "exp": 1}),
+        "wrong key": jwt.encode(claims(), "x" * 32, algorithm="HS256"),
+        "another hash": jwt.encode(claims(), SECRET * 2, algorithm="HS512"),
+        "a flipped bit": good[:-2] + ("A" if good[-2] != "A" else "B") + good[-1],
+        "garbage": "abc",
+        "empty parts": "..",
+        "not ascii": "é.é.é",
+        "too long": good + "A" * 10_000,
+        "jwk in the header": jwt.encode(
+            claims(), THIEF, algorithm="ES256", headers={"jwk": json.loads(ECAlgorithm.to_jwk(THIEF.public_key()))}
+        ),
+        "unknown kid": jwt.encode(claims(), RSA_KEY, algorithm="RS256", headers={"kid": "other"}),
+    }
+    # RS/HS confusion: the public key, which everybody has, as an HMAC secret (pyjwt refuses to sign that).
+    signed = f"{b64({'alg': 'HS256', 'kid': 'rsa'})}.{body}"
+    mac = hmac.new(RSA_PEM, signed.encode(), hashlib.sha256).digest()
+    forged["confusion"] = f"{signed}.{base64.urlsafe_b64encode(mac).rstrip(b'=').decode()}"
+    for name, token in forged.items():
+        assert await reason_of(tokens, token) == "TOKEN_INVALID", name
+    await tokens.close()
+
+
+@pytest.fixture
+async def jwks() -> list[dict[str, Any]]:
+    return [
+        {**json.loads(RSAAlgorithm.to_jwk(RSA_KEY.public_key())), "kid": "rsa", "use": "sig"},
+        {**json.loads(ECAlgorithm.to_jwk(EC_KEY.public_key())), "kid": "ec"},
+        {"kty": "oct", "k": "c2VjcmV0", "kid": "secret"},
+    ]
+
+
+@pytest.fixture
+async def fetches() -> list[str]:
+    return []
+
+
+@pytest.fixture
+async def jwks_url(jwks: list[dict[str, Any]], fetches: list[str]) -> AsyncIterator[str]:
+    async def answer(request: web.Request) -> web.Response:
+        fetches.append(request.path)
+        return web.json_response({"keys": jwks})
+
+    app = web.Application()
+    app.router.add_get("/jwks", answer)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    yield f"http://127.0.0.1:{runner.addresses[0][1]}/jwks"
+    await runner.cleanup()
+
+
+async def test_another_issuers_keys_are_fetched_once_and_verify(jwks_url: str, fetches: list[str]) -> None:
+    tokens = own_tokens(jwks_url=jwks_url, jwks_issuer="https://id.example", jwks_audience="them")
+    foreign = claims(iss="https://id.example", aud="them")
+    for key, algorithm, kid in [(RSA_KEY, "RS256", "rsa"), (EC_KEY, "ES256", "ec")]:
+        token = jwt.encode(foreign, key, algorithm=algorithm, headers={"kid": kid})
+        assert (await tokens.verify(token)).player_id == "player_1"
+    assert len(fetches) == 1
+    # Neither issuer may speak for the other.
+    assert await reason_of(tokens, jwt.encode(foreign, SECRET, algorithm="HS256")) == "TOKEN_INVALID"
+    own = jwt.encode(claims(), RSA_KEY, algorithm="RS256", headers={"kid": "rsa"})
+    assert await reason_of(tokens, own) == "TOKEN_INVALID"
+    await tokens.close()
+
+
+async def test_a_new_key_is_fetched_but_not_at_every_invented_id(
+    jwks_url: str, jwks: list[dict[str, Any]], fetches: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokens = own_tokens(jwks_url=jwks_url)
+    first = jwt.encode(claims(), RSA_KEY, algorithm="RS256", headers={"kid": "rsa"})
+    await tokens.verify(first)
+    jwks.append({**json.loads(OKPAlgorithm.to_jwk(ED_KEY.public_key())), "kid": "ed"})
+    rotated = jwt.encode(claims(), ED_KEY, algorithm="EdDSA", headers={"kid": "ed"})
+    assert await reason_of(tokens, rotated) == "TOKEN_INVALID"
+    assert len(fetches) == 1
+    monkeypatch.setattr("runtime.http.auth.JWKS_RETRY_SECONDS", 0.0)
+    assert (await tokens.verify(rotated)).player_id == "player_1"
+    await tokens.close()
+
+
+async def test_an_issuer_that_was_never_reached_is_unavailable() -> None:
+    tokens = own_tokens(jwks_url="http://127.0.0.1:1/jwks")
+    token = jwt.encode(claims(), RSA_KEY, algorithm="RS256", headers={"kid": "rsa"})
+    with pytest.raises(Fault) as caught:
+        await tokens.verify(token)
+    assert caught.value.http == 503
+    await tokens.close()
+
+
+def request(**headers: str) -> web.Request:
+    return make_mocked_request("GET", "/", headers={name.replace("_", "-"): value for name, value in headers.items()})
+
+
+async def test_headers_are_never_believed_by_default() -> None:
+    auth = Auth(own_tokens(), default_tenant="t")
+    assert await auth.identify(request(X_Tenant_Id="t", X_Player_Id="player_1", X_Roles="admin")) is None
+
+
+async def test_headers_make_an_identity_where_turned_on() -> None:
+    auth = Auth(own_tokens(), header_fallback=True, default_tenant="t")
+    identity = await auth.identify(request(X_Player_Id="player_1", X_Roles="admin, designer", X_Merchant_Id="m"))
+    assert identity == Identity("t", "m", "player_1", frozenset({"admin", "designer"}), "player_1", 0)
+    assert await auth.identify(request(X_Tenant_Id="t")) is None
+
+
+async def test_a_token_wins_over_headers_and_a_wrong_one_is_not_forgiven() -> None:
+    tokens = own_tokens()
+    auth = Auth(tokens, header_fallback=True, default_tenant="t")
+    token = tokens.mint("player_1", tenant_id="tenant_1", seconds=60)
+    identity = await auth.identify(request(Authorization=f"Bearer {token}", X_Player_Id="player_2", X_Roles="admin"))
+    assert identity is not None
+    assert (identity.player_id, identity.roles) == ("player_1", frozenset())
+    for wrong in ("Bearer abc", "Bearer", "Basic abc", ""):
+        with pytest.raises(Fault, match="TOKEN_INVALID"):
+            await auth.identify(request(Authorization=wrong, X_Player_Id="player_2"))
+
+
+def staff(*roles: str) -> Identity:
+    return Identity("own", "", "", frozenset(roles), "ann", 0)
+
+
+def test_only_platform_acts_for_another_tenant() -> None:
+    auth = Auth(own_tokens(), default_tenant="default")
+    other = request(X_Tenant_Id="other")
+    assert auth.tenant(other, staff("admin")) == "own"
+    assert auth.tenant(other, staff("admin", "platform")) == "other"
+    assert auth.tenant(request(), staff("platform")) == "own"
+    assert auth.tenant(other, None) == "other"
+    assert auth.tenant(request(), None) == "default"
+    assert auth.tenant(make_mocked_request("GET", "/?tenant_id=asked"), None) == "asked"
+    with pytest.raises(Fault, match="VALIDATION"):
+        auth.tenant(request(X_Tenant_Id="a}b"), None)
+
+
+@pytest.mark.parametrize("role", ["admin", "designer", "reward_manager"])
+def test_each_management_role_opens_management(role: str) -> None:
+    assert require_roles(staff(role)).roles == {role}
+
+
+def test_other_roles_do_not_open_management() -> None:
+    for identity in (staff("platform"), staff("viewer"), Identity("t", "", "player_1", frozenset(), "player_1", 0)):
+        with pytest.raises(Fault, match="ROLE_REQUIRED"):
+            require_roles(identity)
+    with pytest.raises(Fault, match="TOKEN_MISSING"):
+        require_roles(None)
+
+
+def test_a_player_route_needs_a_player() -> None:
+    with pytest.raises(Fault, match="TOKEN_MISSING"):
+        require_player(None)
+    with pytest.raises(Fault, match="ROLE_REQUIRED"):
+        require_player(staff("admin"))

@@ -3,8 +3,8 @@
 This file alone must also parse on Pythons too old for Tombola, so that they get a sentence and not a
 SyntaxError: no annotations beyond the simplest, no match, no walrus.
 
-A stamp in `.venv` (a hash of pyproject.toml, ops/constraints.txt, this directory and the Python
-version) lets later starts skip pip.
+A stamp in `.venv` (a hash of pyproject.toml, ops/constraints.txt, this directory and the interpreter)
+lets later starts skip pip.
 """
 
 import fcntl
@@ -29,7 +29,8 @@ def require_python():
         return
     for minor in (14, 13, 12, 11):
         found = shutil.which("python3.%d" % minor)
-        if found:
+        # A version manager's shim may be there without its Python.
+        if found and subprocess.call([found, "-c", ""], stderr=subprocess.DEVNULL) == 0:
             os.execv(found, [found] + sys.argv)
     sys.exit(
         "Tombola needs Python 3.11 or newer; this is %d.%d (%s).\n"

@@ -104,15 +104,23 @@ def main() -> None:
     except Stopped:
         say("stopped")
     except Exception as error:
-        from ops.api import ApiError
-        from ops.devstack import DevstackError
-
-        if isinstance(error, (UpError, DevstackError, ApiError, TimeoutError)):
+        if isinstance(error, _expected()):
             sys.exit(f"ops/up: {error}")
         raise
     finally:
         if options.ready_file is not None:
             options.ready_file.unlink(missing_ok=True)
+
+
+def _expected() -> tuple[type[Exception], ...]:
+    """Errors that a sentence explains; any other shows its traceback."""
+    import asyncpg
+
+    from ops.api import ApiError
+    from ops.devstack import DevstackError
+    from sql.migrate import MigrationError
+
+    return (UpError, DevstackError, ApiError, MigrationError, asyncpg.PostgresError, OSError)
 
 
 def _stop(number: int, frame: object) -> NoReturn:

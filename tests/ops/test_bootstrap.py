@@ -1,0 +1,71 @@
+"""ops/bootstrap.py: what it refuses, and that it installs once."""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ops import bootstrap
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_a_python_too_old_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "version_info", (3, 9, 1))
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    with pytest.raises(SystemExit, match=r"needs Python 3\.11 or newer; this is 3\.9"):
+        bootstrap.require_python()
+
+
+@pytest.mark.parametrize("name", ["ops/up", "ops/test", "ops/bootstrap.py", "ops/__init__.py"])
+def test_what_runs_before_the_version_is_known_parses_on_old_pythons(name: str) -> None:
+    ast.parse((ROOT / name).read_text(), feature_version=(3, 7))
+
+
+def test_a_python_without_venv_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(bootstrap, "VENV", str(tmp_path / ".venv"))
+    monkeypatch.setattr(bootstrap, "PYTHON", str(tmp_path / ".venv/bin/python"))
+    monkeypatch.setitem(sys.modules, "ensurepip", None)
+    with pytest.raises(SystemExit, match=r"apt install python3\.\d+-venv"):
+        bootstrap._make_venv()
+
+
+def test_a_stamp_ends_with_what_it_was_made_from(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "ops").mkdir()
+    for name in ("pyproject.toml", "ops/constraints.txt"):
+        (tmp_path / name).write_text("one")
+    python = tmp_path / ".venv/bin/python"
+    python.parent.mkdir(parents=True)
+    python.touch()
+    for name, value in (("ROOT", tmp_path), ("VENV", tmp_path / ".venv"), ("PYTHON", python)):
+        monkeypatch.setattr(bootstrap, name, str(value))
+    Path(bootstrap._stamp_path("embedded")).write_text(bootstrap._fingerprint())
+    assert bootstrap._is_stamped("embedded")
+    assert not bootstrap._is_stamped("test")
+    (tmp_path / "ops/constraints.txt").write_text("two")
+    assert not bootstrap._is_stamped("embedded")
+
+
+def test_a_taken_port_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = min(taken.getsockname()[1], 65532)
+        done = subprocess.run(
+            [ROOT / "ops/up", "--port-base", str(port), "--data", str(tmp_path / "data")], capture_output=True, text=True
+        )
+    assert done.returncode == 1
+    assert f"port {port} is taken" in done.stderr
+    assert "--port-base" in done.stderr
+    assert not (tmp_path / "data").exists()
+
+
+def test_the_scripts_are_executable() -> None:
+    assert all(os.access(ROOT / name, os.X_OK) for name in ("ops/up", "ops/test", ".ci/run"))

@@ -1,11 +1,13 @@
 """Makes `.venv` with what a script needs, and goes on in it. Runs on a bare Python: standard library only.
 
-This file alone must also parse on Pythons too old for Tombola, so that they get a sentence and not a
-SyntaxError: no annotations beyond the simplest, no match, no walrus.
+This file must also parse on Pythons too old for Tombola (3.7 on), so that they get a sentence and not
+a SyntaxError: no match, no walrus, and none of the newer standard library.
 
 A stamp in `.venv` (a hash of pyproject.toml, ops/constraints.txt, this directory and the interpreter)
 lets later starts skip pip.
 """
+
+from __future__ import annotations
 
 import fcntl
 import hashlib
@@ -23,23 +25,22 @@ CONTAINED = {"embedded": ("embedded",), "test": ("test", "embedded"), "dev": ("d
 """An extra of pyproject.toml, and those that it brings along."""
 
 
-def require_python():
+def require_python() -> None:
     """Goes on in a Python that is new enough, or ends with what to install."""
     if sys.version_info >= OLDEST:
         return
     for minor in (14, 13, 12, 11):
-        found = shutil.which("python3.%d" % minor)
+        found = shutil.which(f"python3.{minor}")
         # A version manager's shim may be there without its Python.
         if found and subprocess.call([found, "-c", ""], stderr=subprocess.DEVNULL) == 0:
-            os.execv(found, [found] + sys.argv)
+            os.execv(found, [found, *sys.argv])
     sys.exit(
-        "Tombola needs Python 3.11 or newer; this is %d.%d (%s).\n"
+        f"Tombola needs Python 3.11 or newer; this is {_version()} ({sys.executable}).\n"
         "Install one (Debian, Ubuntu: apt install python3.11 python3.11-venv) and start this again."
-        % (sys.version_info[0], sys.version_info[1], sys.executable)
     )
 
 
-def enter(extra, module, arguments=None):
+def enter(extra: str, module: str, arguments: list[str] | None = None) -> None:
     """Installs `tombola[extra]` where it is missing, and becomes `.venv/bin/python -m module arguments`."""
     install(extra)
     os.environ["VIRTUAL_ENV"] = VENV
@@ -48,7 +49,7 @@ def enter(extra, module, arguments=None):
     os.execv(PYTHON, [PYTHON, "-m", module] + (sys.argv[1:] if arguments is None else arguments))
 
 
-def install(extra):
+def install(extra: str) -> None:
     """Makes the virtual environment hold `extra`. Ends the process with what to do where that fails."""
     if _is_stamped(extra):
         return
@@ -58,18 +59,18 @@ def install(extra):
             return
         started = time.monotonic()
         _make_venv()
-        print("Installing tombola[%s] into .venv (the first time only) ..." % extra, flush=True)
+        print(f"Installing tombola[{extra}] into .venv (the first time only) ...", flush=True)
         command = [PYTHON, "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--progress-bar=off"]
-        command += ["--constraint", os.path.join(ROOT, "ops", "constraints.txt"), "--editable", "%s[%s]" % (ROOT, extra)]
+        command += ["--constraint", os.path.join(ROOT, "ops", "constraints.txt"), "--editable", f"{ROOT}[{extra}]"]
         if subprocess.call(command) != 0:
             sys.exit("The installation failed: see the lines above. Is a package index within reach?")
         for name in CONTAINED[extra]:
             with open(_stamp_path(name), "w") as stamp:
                 stamp.write(_fingerprint())
-        print("Installed in %.0f s." % (time.monotonic() - started), flush=True)
+        print(f"Installed in {time.monotonic() - started:.0f} s.", flush=True)
 
 
-def _make_venv():
+def _make_venv() -> None:
     if os.path.exists(PYTHON) and subprocess.call([PYTHON, "-m", "pip", "--version"], stdout=subprocess.DEVNULL) == 0:
         return
     try:
@@ -77,18 +78,22 @@ def _make_venv():
         import venv
     except ImportError:
         sys.exit(
-            "This Python (%s) has no venv module with pip.\n"
-            "Install it (Debian, Ubuntu: apt install python%d.%d-venv) and start this again."
-            % (sys.executable, sys.version_info[0], sys.version_info[1])
+            f"This Python ({sys.executable}) has no venv module with pip.\n"
+            f"Install it (Debian, Ubuntu: apt install python{_version()}-venv) and start this again."
         )
-    print("Making .venv with %s ..." % sys.executable, flush=True)
+    print(f"Making .venv with {sys.executable} ...", flush=True)
     try:
         venv.create(VENV, clear=True, symlinks=True, with_pip=True)
     except (OSError, subprocess.CalledProcessError) as error:
-        sys.exit("The virtual environment %s could not be made: %s" % (VENV, error))
+        sys.exit(f"The virtual environment {VENV} could not be made: {error}")
 
 
-def _is_stamped(extra):
+def _version() -> str:
+    """Ours, as packages name it: "3.9"."""
+    return f"{sys.version_info[0]}.{sys.version_info[1]}"
+
+
+def _is_stamped(extra: str) -> bool:
     try:
         with open(_stamp_path(extra)) as stamp:
             return os.path.exists(PYTHON) and stamp.read() == _fingerprint()
@@ -96,11 +101,11 @@ def _is_stamped(extra):
         return False
 
 
-def _stamp_path(extra):
-    return os.path.join(VENV, ".tombola-%s" % extra)
+def _stamp_path(extra: str) -> str:
+    return os.path.join(VENV, f".tombola-{extra}")
 
 
-def _fingerprint():
+def _fingerprint() -> str:
     """What was installed from: another directory counts, since an editable installation names it."""
     # The interpreter behind .venv, and not ours: it is what would run.
     digest = hashlib.sha256((ROOT + os.path.realpath(PYTHON)).encode())

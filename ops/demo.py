@@ -27,7 +27,9 @@ def seed(admin_url: str, admin_token: str) -> dict[str, Any]:
         {"name": CAMPAIGN, "status": "CAMPAIGN_STATUS_ACTIVE", "timezone": "UTC", "settings": {"theme": THEME}},
     )["id"]
     prizes = {spec["name"]: _prize(api, campaign_id, spec) for spec in _prizes()}
-    games = {shape: _find_or_make(api, "/admin/games", spec)["id"] for shape, spec in _games(campaign_id, prizes).items()}
+    games = {
+        shape: _find_or_make(api, "/admin/games", spec)["id"] for shape, spec in _games(campaign_id, prizes).items()
+    }
     quest = _find_or_make(
         api,
         "/admin/quests",

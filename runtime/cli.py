@@ -78,9 +78,8 @@ def migrate(*, dry_run: bool = False) -> None:
     """
     import asyncpg
 
-    from sql.migrate import MigrationError
+    from sql.migrate import MigrationError, pending
     from sql.migrate import migrate as apply
-    from sql.migrate import pending
 
     settings = _settings("migrate")
 
@@ -115,7 +114,9 @@ def show_settings(*, as_markdown: Annotated[bool, Parameter(name="--markdown")] 
         print(markdown(), end="")
         return
     for row in table():
-        default = f"default {row.default}" if row.default else f"needed by {row.needed_by}" if row.needed_by else "optional"
+        default = (
+            f"default {row.default}" if row.default else f"needed by {row.needed_by}" if row.needed_by else "optional"
+        )
         print(f"{row.variable}  ({row.kind}; {default})\n    {row.meaning}")
 
 

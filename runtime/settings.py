@@ -193,7 +193,9 @@ def _keys() -> Kind:
             if len(encoded) == 2 * KEY_BYTES:
                 secret = bytes.fromhex(encoded)
             else:
-                secret = base64.b64decode(encoded.replace("-", "+").replace("_", "/") + "=" * (-len(encoded) % 4), validate=True)
+                secret = base64.b64decode(
+                    encoded.replace("-", "+").replace("_", "/") + "=" * (-len(encoded) % 4), validate=True
+                )
         except (ValueError, binascii.Error):
             raise ValueError(f"{right}; the secret of {identifier!r} is neither") from None
         if len(secret) != KEY_BYTES:
@@ -245,14 +247,21 @@ class Settings:
         needed_by="core",
     )
     code_keys: tuple[Key, ...] = _setting(
-        _keys(), "", "Keys that voucher codes and secrets are stored under: the first encrypts, all decrypt.",
-        secret=True, needed_by="core worker",
+        _keys(),
+        "",
+        "Keys that voucher codes and secrets are stored under: the first encrypts, all decrypt.",
+        secret=True,
+        needed_by="core worker",
     )
     session_ttl_seconds: int = _setting(_integer(1, 86400, "seconds"), "900", "How long a started game may be played.")
 
     # Who is who
     jwt_secret: str = _setting(
-        _secret_text(32), "", "HS256 secret of the tokens that the edges mint and take.", secret=True, needed_by="consumer"
+        _secret_text(32),
+        "",
+        "HS256 secret of the tokens that the edges mint and take.",
+        secret=True,
+        needed_by="consumer",
     )
     jwt_issuer: str = _setting(_text(), "tombola", "`iss` of those tokens.")
     jwt_audience: str = _setting(_text(), "tombola", "`aud` of those tokens.")
@@ -260,7 +269,9 @@ class Settings:
     refresh_token_seconds: int = _setting(
         _integer(1, 366 * 86400, "seconds"), "2592000", "Life of a refresh token; each use makes a new one."
     )
-    jwks_url: str = _setting(_url("https", "http"), "", "Keys of a foreign issuer whose RS256, ES256 and EdDSA tokens count too.")
+    jwks_url: str = _setting(
+        _url("https", "http"), "", "Keys of a foreign issuer whose RS256, ES256 and EdDSA tokens count too."
+    )
     jwks_issuer: str = _setting(_text(), "", "`iss` of those; needed with JWKS_URL.")
     jwks_audience: str = _setting(_text(), "", "`aud` of those; needed with JWKS_URL.")
     header_fallback: bool = _setting(
@@ -286,9 +297,13 @@ class Settings:
     body_limit_bytes: int = _setting(
         _integer(1024, 2**30, "bytes"), "262144", "Largest request body; the import of codes has its own."
     )
-    mailbox_limit: int = _setting(_integer(1, 10**6), "4096", "Calls that may wait for one actor; more are UNAVAILABLE.")
+    mailbox_limit: int = _setting(
+        _integer(1, 10**6), "4096", "Calls that may wait for one actor; more are UNAVAILABLE."
+    )
     batch_limit: int = _setting(_integer(1, 10**4), "256", "Most plays of one commit.")
-    idle_seconds: float = _setting(_number(0.1, 86400, "seconds"), "60", "After how long without a call an actor leaves.")
+    idle_seconds: float = _setting(
+        _number(0.1, 86400, "seconds"), "60", "After how long without a call an actor leaves."
+    )
     drain_seconds: float = _setting(
         _number(0, 600, "seconds"), "25", "How long a stopping process finishes what it accepted."
     )
@@ -313,7 +328,9 @@ class Settings:
 
     # Where it listens, and what runs here
     host: str = _setting(_text(), "127.0.0.1", "Address of the two edges.")
-    core_host: str = _setting(_text(), "127.0.0.1", "Address of Core's REST, RPC and metrics, which trust every caller.")
+    core_host: str = _setting(
+        _text(), "127.0.0.1", "Address of Core's REST, RPC and metrics, which trust every caller."
+    )
     core_port: int = _setting(_integer(0, 65535, "port"), "8080", "Core's REST.")
     consumer_port: int = _setting(_integer(0, 65535, "port"), "8081", "Consumer edge.")
     admin_port: int = _setting(_integer(0, 65535, "port"), "8082", "Admin edge.")
@@ -387,11 +404,12 @@ class Settings:
 
     def __repr__(self) -> str:
         """Every setting, secrets as ***."""
-        shown = (
-            f"{item.name}={'***' if item.metadata['secret'] and getattr(self, item.name) else repr(getattr(self, item.name))}"
-            for item in fields(self)
-        )
-        return f"Settings({', '.join(shown)})"
+
+        def shown(item: Field[Any]) -> str:
+            value = getattr(self, item.name)
+            return f"{item.name}={'***' if item.metadata['secret'] and value else repr(value)}"
+
+        return f"Settings({', '.join(map(shown, fields(self)))})"
 
 
 def variable(item: Field[Any]) -> str:

@@ -61,9 +61,7 @@ async def pending(connection: asyncpg.Connection, directory: Path = MIGRATIONS) 
     return [path.name for path in _missing(await _ledger(connection), directory)]
 
 
-async def _apply_next(
-    connection: asyncpg.Connection, directory: Path, report: Callable[[str], None]
-) -> str | None:
+async def _apply_next(connection: asyncpg.Connection, directory: Path, report: Callable[[str], None]) -> str | None:
     """Applies the first missing migration; None where none is missing."""
     async with connection.transaction():
         # The ledger is read after the lock: what a rival applied while we waited is then seen.

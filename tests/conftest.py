@@ -9,7 +9,7 @@
     make_database  session   a function that gives URLs of further fresh migrated databases
     empty_database_url   function  URL of a fresh database without any table
     pool           function  an asyncpg pool on database_url (4 connections)
-    valkey_server  session   the embedded Valkey of this test process (ops.devstack.Valkey): freeze(), thaw(), kill(), start()
+    valkey_server  session   this process' embedded Valkey (ops.devstack.Valkey): freeze(), thaw(), kill(), start()
     valkey_url     session   its URL
     valkey         function  a redis.asyncio client on a flushed server; use it, or `valkey_flush`, wherever keys matter
     valkey_flush   function  flushes the server before the test

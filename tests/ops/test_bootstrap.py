@@ -59,7 +59,9 @@ def test_a_taken_port_is_refused_before_anything_starts(tmp_path: Path) -> None:
         taken.listen()
         port = min(taken.getsockname()[1], 65532)
         done = subprocess.run(
-            [ROOT / "ops/up", "--port-base", str(port), "--data", str(tmp_path / "data")], capture_output=True, text=True
+            [ROOT / "ops/up", "--port-base", str(port), "--data", str(tmp_path / "data")],
+            capture_output=True,
+            text=True,
         )
     assert done.returncode == 1
     assert f"port {port} is taken" in done.stderr

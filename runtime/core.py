@@ -88,7 +88,7 @@ class Core:
         self._closing = True
         for boxes in self._boxes.values():
             await boxes.drain()
-        await self.engine.drain()
+        await self.engine.committer.drain()
 
 
 def _fault(operation: Operation, error: Exception) -> Fault:

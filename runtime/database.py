@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
 
@@ -127,11 +127,9 @@ class Database:
             self.round_trips += 1
             try:
                 return await connection.fetchrow(query, *args)
-            except asyncpg.RaiseError as error:
-                raise _guarded(error) from error
             except asyncpg.PostgresError as error:
                 if error.sqlstate == GUARD:
-                    raise _guarded(error) from error
+                    raise Guarded((error.args[0] or "").removeprefix("guard ")) from error
                 raise
 
     async def fetchval(self, query: str, *args: Any) -> Any:
@@ -178,26 +176,24 @@ class Database:
         return True
 
 
-def _guarded(error: asyncpg.PostgresError) -> Exception:
-    return Guarded((error.args[0] or "").removeprefix("guard ")) if error.sqlstate == GUARD else error
-
-
 async def _prepare_connection(connection: asyncpg.Connection) -> None:
-    for kind in ("json", "jsonb"):
-        await connection.set_type_codec(
-            kind, schema="pg_catalog", encoder=_encode_json, decoder=msgspec.json.decode, format="text"
-        )
+    # Binary, since only binary values may stand inside the composite types of commit.sql.
+    await connection.set_type_codec(
+        "json", schema="pg_catalog", encoder=_encode_json, decoder=msgspec.json.decode, format="binary"
+    )
+    await connection.set_type_codec(
+        "jsonb",
+        schema="pg_catalog",
+        encoder=lambda value: b"\x01" + _encode_json(value),
+        decoder=lambda data: msgspec.json.decode(data[1:]),
+        format="binary",
+    )
 
 
-def _encode_json(value: Any) -> str:
-    """A `str` is JSON already (the play path encodes once, for the row and the answer); anything else is encoded."""
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+def _encode_json(value: Any) -> bytes:
+    """`bytes` are JSON already (the play path encodes once, for the row and the answer); anything else is encoded."""
+    return value if isinstance(value, bytes) else msgspec.json.encode(value)
 
 
 async def _leave_as_is(connection: Any) -> None:
     """Nothing to reset: no session state is ever set."""
-
-
-def rows_as_dicts(rows: Sequence[asyncpg.Record]) -> list[dict[str, Any]]:
-    """Records as plain dicts."""
-    return [dict(row) for row in rows]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from runtime import paging
+from runtime.actors.commit import Committer
 from runtime.clock import Clock
 from runtime.database import Database
 from runtime.ephemeral import Ephemeral
@@ -20,7 +20,7 @@ class Engine:
     clock: the database's time. publisher: events and task ids, after a commit.
     catalog_versions: the newest version of each tenant's catalogue that this process has written or
     seen, so that a change made here is decided by at once (elsewhere the commit's guard finds out).
-    drains: what a shutdown waits for after the mailboxes are empty.
+    committer: writes what the actors decided.
     """
 
     settings: Settings
@@ -28,7 +28,16 @@ class Engine:
     ephemeral: Ephemeral
     publisher: Publisher
     catalog_versions: dict[str, int] = field(default_factory=dict)
-    drains: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
+    committer: Committer = field(init=False)
+
+    def __post_init__(self) -> None:
+        settings = self.settings
+        self.committer = Committer(
+            self.database,
+            mailbox_limit=settings.mailbox_limit,
+            batch_limit=settings.batch_limit,
+            idle_seconds=settings.idle_seconds,
+        )
 
     def __post_init__(self) -> None:
         paging.sign_with(self.settings.server_keys)
@@ -36,11 +45,6 @@ class Engine:
     @property
     def clock(self) -> Clock:
         return self.database.clock
-
-    async def drain(self) -> None:
-        """Waits for what the actors left under way (`drains`), in the order in which it was opened."""
-        for drain in self.drains:
-            await drain()
 
     def catalog_changed(self, tenant_id: str, version: int) -> None:
         """Remembers that the tenant's catalogue is now at `version`."""

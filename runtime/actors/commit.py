@@ -116,7 +116,7 @@ class Changes:
         """$3.. of the commit statement."""
         return (
             self.plays,
-            [(game, player, day, n, cap, day_cap) for (game, player), (day, n, cap, day_cap) in _sorted(self.play_counts)],
+            [(*key, *count) for key, count in _sorted(self.play_counts)],
             [(*key, *move) for key, move in _sorted(self.turns)],
             self.turn_entries,
             [(*key, *move) for key, move in _sorted(self.balances)],

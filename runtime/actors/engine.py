@@ -32,15 +32,13 @@ class Engine:
 
     def __post_init__(self) -> None:
         settings = self.settings
+        paging.sign_with(settings.server_keys)
         self.committer = Committer(
             self.database,
             mailbox_limit=settings.mailbox_limit,
             batch_limit=settings.batch_limit,
             idle_seconds=settings.idle_seconds,
         )
-
-    def __post_init__(self) -> None:
-        paging.sign_with(self.settings.server_keys)
 
     @property
     def clock(self) -> Clock:

@@ -260,6 +260,16 @@ CREATE TABLE ledger_entries (
     PRIMARY KEY (tenant_id, player_id, entry_id)
 );
 
+-- The key of an adjustment made by hand: a retry finds its entry by this row.
+CREATE TABLE adjustments (
+    tenant_id       ident NOT NULL,
+    player_id       ident NOT NULL,
+    idempotency_key text  NOT NULL,
+    request_hash    bytea NOT NULL,
+    entry_id        ident NOT NULL,
+    PRIMARY KEY (tenant_id, player_id, idempotency_key)
+);
+
 CREATE TABLE turn_balances (
     tenant_id   ident       NOT NULL,
     campaign_id ident       NOT NULL,

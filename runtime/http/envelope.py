@@ -8,6 +8,7 @@ a middleware would. Serve every surface through `serve`.
 
 from __future__ import annotations
 
+import asyncio
 import math
 import os
 import random
@@ -24,6 +25,9 @@ from runtime import trace
 from runtime.errors import Fault, Status, invalid
 
 BODY_BYTES_MAX: Final = 256 * 1024
+BODY_SECONDS: Final = 10.0
+"""How long a body may take to arrive."""
+
 LINGER_SECONDS: Final = 2.0
 """How long a refused body is read and dropped, so that its sender gets to see the refusal."""
 
@@ -119,16 +123,36 @@ def check_body(request: web.Request, max_bytes: int) -> None:
 
 
 async def read_body(request: web.Request) -> bytes:
-    """The whole body, at most the application's `client_max_size` bytes; BODY_TOO_LARGE beyond."""
+    """The whole body: at most the application's `client_max_size` bytes, within BODY_SECONDS.
+
+    BODY_TOO_LARGE beyond the one, BODY_INCOMPLETE beyond the other.
+    """
     check_body(request, request.client_max_size)
-    return await request.read()
+    if request.content.is_eof():
+        return await request.read()
+    try:
+        # aiohttp waits for ever for a body that stops coming, or whose chunks break half-way.
+        async with asyncio.timeout(BODY_SECONDS):
+            return await request.read()
+    except TimeoutError:
+        raise _incomplete() from None
 
 
 async def stream_body(request: web.Request, max_bytes: int) -> AsyncIterator[bytes]:
-    """The body in pieces as they arrive, for bodies that must not be held in memory; BODY_TOO_LARGE beyond."""
+    """The body in pieces as they arrive, for bodies that must not be held in memory.
+
+    BODY_TOO_LARGE beyond `max_bytes`; BODY_INCOMPLETE when no piece comes for BODY_SECONDS.
+    """
     check_body(request, max_bytes)
     seen = 0
-    async for piece in request.content.iter_any():
+    while True:
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                piece = await request.content.readany()
+        except TimeoutError:
+            raise _incomplete() from None
+        if not piece:
+            return
         seen += len(piece)
         if seen > max_bytes:
             raise _too_large(max_bytes)
@@ -155,6 +179,12 @@ def _too_large(max_bytes: int) -> Fault:
         f"the body exceeds {max_bytes} bytes",
         http_status=413,
         limit_bytes=max_bytes,
+    )
+
+
+def _incomplete() -> Fault:
+    return Fault(
+        Status.INVALID_ARGUMENT, "BODY_INCOMPLETE", f"the body stopped for {BODY_SECONDS:g} s", http_status=408
     )
 
 
@@ -233,8 +263,8 @@ class _Protocol(web.RequestHandler):
         message: str | None = None,
     ) -> web.StreamResponse:
         """The answer to a request that the parser refused, or to an error outside the application."""
-        if request.writer.output_size > 0:
-            raise ConnectionError("part of an answer is sent already")
+        if request.transport is None or request.writer.output_size > 0:
+            raise ConnectionError("the client hung up, or has part of an answer already")
         trace.current.set(trace_id_of(request.headers))
         if isinstance(exc, HttpProcessingError):
             response = refusal(_malformed())
@@ -257,7 +287,7 @@ def enveloped(handler: Handler, *, access_log_every: int = 0) -> Handler:
             response = await handler(request)
         except Fault as fault:
             response = refusal(fault, headers=request.get(_EXTRA_HEADERS))
-            if fault.http == 413:
+            if fault.http in (408, 413):
                 response.force_close()
         except web.HTTPException as exc:
             response = _from_http(exc)

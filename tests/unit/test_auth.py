@@ -71,7 +71,7 @@ async def test_a_minted_token_names_its_player() -> None:
 async def test_a_token_with_roles_is_not_a_players() -> None:
     tokens = own_tokens()
     identity = await tokens.verify(tokens.mint("ann", tenant_id="t", seconds=60, roles=["admin"]))
-    assert (identity.player_id, identity.subject, identity.roles) == ("", "ann", {"admin"})
+    assert (identity.player_id, identity.subject, identity.roles) == ("", "ann", frozenset({"admin"}))
 
 
 async def test_a_remembered_token_still_expires(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,7 +175,8 @@ async def jwks_url(jwks: list[dict[str, Any]], fetches: list[str]) -> AsyncItera
 async def test_another_issuers_keys_are_fetched_once_and_verify(jwks_url: str, fetches: list[str]) -> None:
     tokens = own_tokens(jwks_url=jwks_url, jwks_issuer="https://id.example", jwks_audience="them")
     foreign = claims(iss="https://id.example", aud="them")
-    for key, algorithm, kid in [(RSA_KEY, "RS256", "rsa"), (EC_KEY, "ES256", "ec")]:
+    signers: list[tuple[Any, str, str]] = [(RSA_KEY, "RS256", "rsa"), (EC_KEY, "ES256", "ec")]
+    for key, algorithm, kid in signers:
         token = jwt.encode(foreign, key, algorithm=algorithm, headers={"kid": kid})
         assert (await tokens.verify(token)).player_id == "player_1"
     assert len(fetches) == 1

@@ -1,0 +1,80 @@
+"""Signatures of what goes out and comes in, as Standard Webhooks defines them.
+
+`webhook-signature` is a space-separated list of `v1,` and base64 of HMAC-SHA256 over
+`{webhook-id}.{webhook-timestamp}.{body}`; one that verifies suffices, so a secret is rotated by
+signing with two. Source: github.com/standard-webhooks/standard-webhooks, spec/standard-webhooks.md.
+
+A secret that begins with `whsec_` is base64 of the key, as that specification has it; any other is
+the key itself, in UTF-8.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+TOLERANCE_SECONDS: Final = 300
+ID_CHARACTERS_MAX: Final = 256
+SIGNATURES_MAX: Final = 16
+"""More than anyone's rotation needs; it bounds what one request can make us compute."""
+
+ID: Final = "webhook-id"
+TIMESTAMP: Final = "webhook-timestamp"
+SIGNATURE: Final = "webhook-signature"
+SERVICE_SIGNATURE: Final = "X-Service-Signature"
+
+_PREFIX: Final = "whsec_"
+
+
+class SignatureRefused(Exception):
+    """The message is not signed with one of the secrets, or not now."""
+
+
+def key_of(secret: str) -> bytes:
+    """The key that a configured secret stands for. ValueError where `whsec_` is not followed by base64."""
+    if not secret.startswith(_PREFIX):
+        return secret.encode()
+    try:
+        key = base64.b64decode(secret.removeprefix(_PREFIX), validate=True)
+    except binascii.Error:
+        raise ValueError(f"after {_PREFIX} must come base64") from None
+    if not key:
+        raise ValueError(f"after {_PREFIX} must come base64")
+    return key
+
+
+def sign(secrets: Sequence[str], message_id: str, unix_seconds: int, body: bytes) -> dict[str, str]:
+    """The headers of a message: id and timestamp always, one signature for each secret."""
+    headers = {ID: message_id, TIMESTAMP: str(unix_seconds)}
+    if secrets:
+        signatures = " ".join(_signature(key_of(secret), message_id, str(unix_seconds), body) for secret in secrets)
+        headers[SIGNATURE] = headers[SERVICE_SIGNATURE] = signatures
+    return headers
+
+
+def verify(secrets: Sequence[str], headers: Mapping[str, str], body: bytes, now: float) -> str:
+    """The id of a message that one of `secrets` signed within the tolerance of `now` (unix seconds).
+
+    `headers` are looked up by lower-case name (aiohttp's are case-insensitive). Raises SignatureRefused.
+    """
+    message_id, timestamp = headers.get(ID, ""), headers.get(TIMESTAMP, "")
+    given = (headers.get(SIGNATURE) or headers.get(SERVICE_SIGNATURE) or "").split(" ")[:SIGNATURES_MAX]
+    if not 0 < len(message_id) <= ID_CHARACTERS_MAX:
+        raise SignatureRefused(f"{ID} is missing or too long")
+    if not (timestamp.isascii() and timestamp.isdigit() and len(timestamp) <= 12):
+        raise SignatureRefused(f"{TIMESTAMP} must be unix seconds")
+    if abs(now - int(timestamp)) > TOLERANCE_SECONDS:
+        raise SignatureRefused(f"{TIMESTAMP} is more than {TOLERANCE_SECONDS} s from now")
+    for secret in secrets:
+        right = _signature(key_of(secret), message_id, timestamp, body).encode()
+        if any(hmac.compare_digest(right, one.encode("utf-8", "replace")) for one in given):
+            return message_id
+    raise SignatureRefused("no signature verifies")
+
+
+def _signature(key: bytes, message_id: str, timestamp: str, body: bytes) -> str:
+    digest = hmac.digest(key, f"{message_id}.{timestamp}.".encode("utf-8", "replace") + body, "sha256")
+    return f"v1,{base64.b64encode(digest).decode()}"

@@ -1,0 +1,142 @@
+"""Voucher codes and receivers' secrets at rest: AES-256-GCM, under the keys of the setting CODE_KEYS.
+
+The first key seals, every key opens, so a key is rotated by putting a new one in front and dropping
+the old one when nothing is sealed with it any more. What was sealed for one place opens nowhere else:
+the place (tenant and prize of a code, for one) is authenticated with it, so that a row copied to
+another tenant's table does not open there.
+
+A code is also fingerprinted, to find duplicates without opening any: an HMAC, since the codes of a
+shop are few enough to be guessed from a plain hash.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import os
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from runtime.settings import Key
+
+SECRET_FIELDS: Final = ("secret", "previous_secret")
+"""Fields of a receiver's config that are write-only. Both sign while a secret is rotated."""
+
+_NONCE_BYTES: Final = 12  # what GCM is made for (NIST SP 800-38D, 8.2.2: random nonces, far below 2^32 a key)
+_PREFIX: Final = "sealed:"
+
+
+class VaultError(Exception):
+    """It cannot be opened: its key is not among CODE_KEYS, or it is not what was sealed for this place."""
+
+
+class Sealed(NamedTuple):
+    """What is stored: the key's id, and nonce and ciphertext in one."""
+
+    key_id: str
+    ciphertext: bytes
+
+
+class Vault:
+    """Seals and opens under `keys`. ValueError where there are none."""
+
+    def __init__(self, keys: Sequence[Key]) -> None:
+        if not keys:
+            raise ValueError("CODE_KEYS names no key: codes and secrets cannot be stored")
+        self._first = keys[0].id
+        self._ciphers = {key.id: AESGCM(_derived(key, b"seal")) for key in keys}
+        self._printers = [_derived(key, b"fingerprint") for key in keys]
+
+    @property
+    def first(self) -> str:
+        """The id of the key that seals."""
+        return self._first
+
+    def seal(self, text: str, place: str) -> Sealed:
+        """Encrypts `text` for `place` with the first key."""
+        nonce = os.urandom(_NONCE_BYTES)
+        return Sealed(self._first, nonce + self._ciphers[self._first].encrypt(nonce, text.encode(), place.encode()))
+
+    def open(self, key_id: str, ciphertext: bytes, place: str) -> str:
+        """The text that was sealed for `place`. Raises VaultError."""
+        cipher = self._ciphers.get(key_id)
+        if cipher is None:
+            raise VaultError(f"sealed with key {key_id!r}, which CODE_KEYS does not name")
+        try:
+            return cipher.decrypt(ciphertext[:_NONCE_BYTES], ciphertext[_NONCE_BYTES:], place.encode()).decode()
+        except (InvalidTag, ValueError):
+            raise VaultError("not what was sealed for this place") from None
+
+    def fingerprints(self, text: str, place: str) -> list[bytes]:
+        """16 bytes for each key: the first is stored, the others find what was stored before a rotation."""
+        message = f"{place}\0{text}".encode()
+        return [hmac.digest(printer, message, "sha256")[:16] for printer in self._printers]
+
+    # -- secrets within a config -----------------------------------------------------------------
+
+    def seal_secret(self, secret: str, place: str) -> str:
+        """A secret as one string, to be kept in a JSON config."""
+        sealed = self.seal(secret, place)
+        return f"{_PREFIX}{sealed.key_id}:{base64.b64encode(sealed.ciphertext).decode()}"
+
+    def open_secret(self, stored: str, place: str) -> str:
+        """The secret of `seal_secret`. A string that was never sealed is itself. Raises VaultError."""
+        if not stored.startswith(_PREFIX):
+            return stored
+        key_id, _, encoded = stored.removeprefix(_PREFIX).partition(":")
+        try:
+            return self.open(key_id, base64.b64decode(encoded, validate=True), place)
+        except binascii.Error:
+            raise VaultError("not what was sealed for this place") from None
+
+    def seal_config(self, config: Mapping[str, Any], place: str) -> dict[str, Any]:
+        """`config` with its secret fields sealed; those that are sealed already stay as they are."""
+        return {
+            name: self.seal_secret(value, place)
+            if name in SECRET_FIELDS and isinstance(value, str) and value and not value.startswith(_PREFIX)
+            else value
+            for name, value in config.items()
+        }
+
+    def secrets_of(self, config: Mapping[str, Any], place: str) -> list[str]:
+        """The opened secrets of a stored config, the current one first. Raises VaultError."""
+        return [self.open_secret(config[name], place) for name in SECRET_FIELDS if config.get(name)]
+
+
+def shown_config(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A stored config as it reads back: `secret_set` in place of the secrets (contract.md, "Channels")."""
+    shown = {name: value for name, value in config.items() if name not in SECRET_FIELDS}
+    if config.get(SECRET_FIELDS[0]):
+        shown["secret_set"] = True
+    return shown
+
+
+@lru_cache(maxsize=8)
+def vault_of(keys: tuple[Key, ...]) -> Vault:
+    """The vault of a process's keys, made once."""
+    return Vault(keys)
+
+
+def code_place(tenant_id: str, prize_id: str) -> str:
+    """Where the codes of a prize belong."""
+    return f"code/{tenant_id}/{prize_id}"
+
+
+def prize_place(tenant_id: str, prize_id: str) -> str:
+    """Where the secrets of a prize's fulfillment config belong."""
+    return f"prize/{tenant_id}/{prize_id}"
+
+
+def integration_place(tenant_id: str, integration_id: str) -> str:
+    """Where the secrets of an integration's config belong."""
+    return f"integration/{tenant_id}/{integration_id}"
+
+
+def _derived(key: Key, use: bytes) -> bytes:
+    """A key for one use, so that no two algorithms share one."""
+    return hmac.digest(key.secret, b"tombola " + use, "sha256")

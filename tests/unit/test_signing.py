@@ -1,0 +1,95 @@
+"""Signatures against the independent `standardwebhooks` package, both ways, and what must be refused."""
+
+from __future__ import annotations
+
+import base64
+import time
+from datetime import UTC, datetime
+
+import pytest
+from standardwebhooks import Webhook
+
+from runtime.signing import SERVICE_SIGNATURE, SIGNATURE, SignatureRefused, key_of, sign, verify
+
+WHSEC = "whsec_" + base64.b64encode(b"0123456789abcdef01234567").decode()
+NOW = int(time.time())
+BODY = b'{"a": "\xc3\xa9"}'
+
+
+def independent(secret: str) -> Webhook:
+    return Webhook(base64.b64encode(key_of(secret)).decode())
+
+
+@pytest.mark.parametrize("secret", [WHSEC, "a secret of words"])
+def test_what_we_sign_the_independent_package_verifies(secret: str) -> None:
+    headers = sign([secret], "evt_1", NOW, BODY)
+    assert headers[SERVICE_SIGNATURE] == headers[SIGNATURE]
+    independent(secret).verify(BODY, headers)
+
+
+@pytest.mark.parametrize("secret", [WHSEC, "a secret of words"])
+def test_what_the_independent_package_signs_we_verify(secret: str) -> None:
+    signature = independent(secret).sign("msg_1", datetime.fromtimestamp(NOW, UTC), BODY.decode())
+    headers = {"webhook-id": "msg_1", "webhook-timestamp": str(NOW), "webhook-signature": signature}
+    assert verify([secret], headers, BODY, NOW) == "msg_1"
+
+
+def test_while_a_secret_is_rotated_old_and_new_receivers_both_verify() -> None:
+    headers = sign(["new", "old"], "evt_1", NOW, BODY)
+    for secret in ("new", "old"):
+        independent(secret).verify(BODY, headers)
+        assert verify([secret], headers, BODY, NOW) == "evt_1"
+    assert verify(["other", "old"], headers, BODY, NOW) == "evt_1"
+
+
+def test_without_a_secret_there_is_no_signature() -> None:
+    assert sign([], "evt_1", NOW, BODY) == {"webhook-id": "evt_1", "webhook-timestamp": str(NOW)}
+
+
+@pytest.mark.parametrize("seconds", [-301, 301])
+def test_a_message_from_another_time_is_refused(seconds: int) -> None:
+    headers = sign(["s"], "evt_1", NOW + seconds, BODY)
+    with pytest.raises(SignatureRefused, match="300 s"):
+        verify(["s"], headers, BODY, NOW)
+    assert verify(["s"], sign(["s"], "evt_1", NOW + seconds // 301 * 300, BODY), BODY, NOW)
+
+
+def test_every_flipped_bit_of_the_body_is_refused() -> None:
+    headers = sign(["s"], "evt_1", NOW, BODY)
+    for position in range(len(BODY) * 8):
+        broken = bytearray(BODY)
+        broken[position // 8] ^= 1 << position % 8
+        with pytest.raises(SignatureRefused):
+            verify(["s"], headers, bytes(broken), NOW)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"webhook-id": ""},
+        {"webhook-id": "evt_2"},
+        {"webhook-id": "x" * 300},
+        {"webhook-timestamp": ""},
+        {"webhook-timestamp": str(NOW + 1)},
+        {"webhook-timestamp": "-5"},
+        {"webhook-timestamp": "٣"},
+        {"webhook-signature": "", SERVICE_SIGNATURE: ""},
+        {"webhook-signature": "v1,"},
+        {"webhook-signature": "v1,é\udc00"},
+        {"webhook-signature": "v1a,AAAA"},
+    ],
+)
+def test_a_changed_header_is_refused(change: dict[str, str]) -> None:
+    with pytest.raises(SignatureRefused):
+        verify(["s"], {**sign(["s"], "evt_1", NOW, BODY), **change}, BODY, NOW)
+
+
+def test_no_secret_verifies_nothing() -> None:
+    with pytest.raises(SignatureRefused):
+        verify([], sign(["s"], "evt_1", NOW, BODY), BODY, NOW)
+
+
+@pytest.mark.parametrize("secret", ["whsec_", "whsec_!!"])
+def test_a_malformed_secret_is_said_so(secret: str) -> None:
+    with pytest.raises(ValueError, match="base64"):
+        key_of(secret)

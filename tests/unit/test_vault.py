@@ -1,0 +1,73 @@
+"""Codes and secrets at rest: rotation by key id, and what must not open."""
+
+from __future__ import annotations
+
+import pytest
+
+from runtime.settings import Key
+from runtime.vault import Vault, VaultError, code_place, shown_config
+
+OLD, NEW = Key("2025", bytes(range(32))), Key("2026", bytes(range(32, 64)))
+PLACE = code_place("tenant_a", "prize_a")
+
+
+def test_what_was_sealed_opens_in_its_place() -> None:
+    sealed = Vault([NEW]).seal("SAVE-10-É", PLACE)
+    assert sealed.key_id == "2026"
+    assert b"SAVE" not in sealed.ciphertext
+    assert Vault([NEW]).open(*sealed, PLACE) == "SAVE-10-É"
+
+
+def test_equal_codes_look_different_at_rest() -> None:
+    vault = Vault([NEW])
+    assert vault.seal("A", PLACE).ciphertext != vault.seal("A", PLACE).ciphertext
+
+
+@pytest.mark.parametrize("place", [code_place("tenant_b", "prize_a"), code_place("tenant_a", "prize_b"), ""])
+def test_a_row_moved_elsewhere_does_not_open(place: str) -> None:
+    vault = Vault([NEW])
+    with pytest.raises(VaultError, match="this place"):
+        vault.open(*vault.seal("A", PLACE), place)
+
+
+def test_a_flipped_bit_does_not_open() -> None:
+    vault = Vault([NEW])
+    sealed = vault.seal("A", PLACE)
+    for position in range(len(sealed.ciphertext)):
+        broken = bytearray(sealed.ciphertext)
+        broken[position] ^= 1
+        with pytest.raises(VaultError):
+            vault.open(sealed.key_id, bytes(broken), PLACE)
+    with pytest.raises(VaultError):
+        vault.open(sealed.key_id, b"", PLACE)
+
+
+def test_rotation_seals_with_the_first_key_and_opens_with_all() -> None:
+    before = Vault([OLD]).seal("A", PLACE)
+    during = Vault([NEW, OLD])
+    assert during.open(*before, PLACE) == "A"
+    assert during.seal("A", PLACE).key_id == "2026"
+    with pytest.raises(VaultError, match="'2025'"):
+        Vault([NEW]).open(*before, PLACE)
+
+
+def test_a_fingerprint_from_before_a_rotation_is_found_after_it() -> None:
+    [stored] = Vault([OLD]).fingerprints("A", PLACE)
+    assert stored in Vault([NEW, OLD]).fingerprints("A", PLACE)
+    assert stored not in Vault([NEW, OLD]).fingerprints("B", PLACE)
+    assert stored not in Vault([NEW, OLD]).fingerprints("A", code_place("tenant_a", "prize_b"))
+
+
+def test_a_configs_secrets_are_sealed_once_and_never_shown() -> None:
+    vault = Vault([NEW])
+    stored = vault.seal_config({"url": "https://a.example", "secret": "s1", "previous_secret": "s0"}, "x")
+    assert vault.seal_config(stored, "x") == stored
+    assert "s1" not in str(stored) and stored["url"] == "https://a.example"
+    assert vault.secrets_of(stored, "x") == ["s1", "s0"]
+    assert shown_config(stored) == {"url": "https://a.example", "secret_set": True}
+    assert shown_config({"url": "u"}) == {"url": "u"}
+
+
+def test_no_keys_is_said_so() -> None:
+    with pytest.raises(ValueError, match="CODE_KEYS"):
+        Vault([])

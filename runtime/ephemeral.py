@@ -29,7 +29,7 @@ from redis.asyncio.cluster import ClusterNode
 from redis.asyncio.connection import AbstractConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import AskError, MovedError, NoScriptError, ReadOnlyError, RedisError, ResponseError
+from redis.exceptions import AskError, MovedError, NoScriptError, ReadOnlyError, RedisClusterException, RedisError, ResponseError
 
 from runtime.errors import Fault, Status
 
@@ -61,7 +61,9 @@ class EphemeralDown(Fault):
     """
 
     def __init__(self, why: str) -> None:
-        super().__init__(Status.UNAVAILABLE, "STORE_UNAVAILABLE", "the ephemeral store is unavailable", retry_after_seconds=1)
+        super().__init__(
+            Status.UNAVAILABLE, "STORE_UNAVAILABLE", "the ephemeral store is unavailable", retry_after_seconds=1
+        )
         self.why = why
 
 
@@ -360,10 +362,12 @@ class Ephemeral:
         """Connect. A store that is away is no error: the breaker stays open and the probe goes on."""
         if self._is_cluster:
             self._cluster = RedisCluster.from_url(
-                self._url, socket_timeout=self._connect_timeout_seconds, socket_connect_timeout=self._connect_timeout_seconds
+                self._url,
+                socket_timeout=self._connect_timeout_seconds,
+                socket_connect_timeout=self._connect_timeout_seconds,
             )
             self._refresh = asyncio.get_running_loop().create_task(self._follow_topology(self._cluster))
-            with suppress(RedisError, OSError):
+            with suppress(RedisError, RedisClusterException, OSError):
                 await self._read_topology(self._cluster)
         else:
             self._single = self._pipeline(self._url)
@@ -447,7 +451,7 @@ class Ephemeral:
         pool: ConnectionPool = ConnectionPool.from_url(
             url,
             protocol=2,
-            socket_timeout=None,  # The lane's deadline is the timeout; a timer per reply would cost more than the reply.
+            socket_timeout=None,  # The lane's deadline is the timeout: a timer per reply costs more than the reply.
             socket_connect_timeout=self._connect_timeout_seconds,
             retry=Retry(NoBackoff(), 0),
         )
@@ -487,7 +491,7 @@ class Ephemeral:
             return next(iter(self._pipelines.values()))
         try:
             node = self._cluster.nodes_manager.get_node_from_slot(self._cluster.keyslot(command[place]))
-        except RedisError as exc:
+        except (RedisError, RedisClusterException) as exc:
             raise EphemeralDown("no node owns the slot") from exc
         return self._node_pipeline(node)
 
@@ -512,6 +516,6 @@ class Ephemeral:
         while True:
             await asyncio.sleep(TOPOLOGY_SECONDS)
             if not self.up:
-                with suppress(RedisError, OSError):
+                with suppress(RedisError, RedisClusterException, OSError):
                     await self._read_topology(cluster)
                     self._tell_state()

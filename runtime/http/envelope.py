@@ -336,7 +336,15 @@ def _from_http(exc: web.HTTPException) -> web.StreamResponse:
         return response
     if exc.status >= 500:
         return unexpected(exc)
-    return refusal(Fault(Status.INVALID_ARGUMENT, "BAD_REQUEST", exc.reason, http_status=exc.status))
+    status, reason = _HTTP_REFUSALS.get(exc.status, (Status.INVALID_ARGUMENT, "BAD_REQUEST"))
+    return refusal(Fault(status, reason, exc.reason, http_status=exc.status))
+
+
+_HTTP_REFUSALS: Final = {
+    401: (Status.UNAUTHENTICATED, "TOKEN_INVALID"),
+    403: (Status.PERMISSION_DENIED, "FORBIDDEN"),
+}
+"""(status, reason) for refusals of libraries below us, such as a CORS preflight of a strange origin."""
 
 
 def _malformed() -> Fault:

@@ -14,6 +14,7 @@ from redis.exceptions import ResponseError
 
 from ops.devstack import Valkey, free_port, wait_for
 from runtime.ephemeral import Ephemeral, EphemeralDown, Script
+from runtime.http.limits import Allowed, Limits, Policy
 
 
 class ClusterNode(Valkey):
@@ -206,6 +207,11 @@ async def test_a_cluster_gets_each_key_at_its_own_node(cluster: list[ClusterNode
     assert sum(sizes) == 100
     assert min(sizes) > 0
     assert await store.script(Script("return redis.call('GET', KEYS[1])"), ["{t7}:x"], []) == b"{t7}:x"
+    limits = Limits(store, player=Policy("player", 1, 2), ip=Policy("ip", 1, 2))
+    admitted = [limits.admit(f"t{i}", player_id="p", ip="10.0.0.1", idempotency_key="k") for i in range(20)]
+    assert all(isinstance(admission, Allowed) and admission.headers for admission in await asyncio.gather(*admitted))
+    held = [int(node.command("DBSIZE").strip(b":\r\n")) for node in cluster]
+    assert sum(held) == sum(sizes) + 3 * 20
     cluster[2].kill()
     results = await asyncio.gather(*[outcome(store, "GET", key) for key in keys])
     assert sum(isinstance(result, EphemeralDown) for result in results) == sizes[2]

@@ -7,11 +7,11 @@ parameters and RPC messages (`check`) are all held to the same rules, given here
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, TypeVar, cast
 
 import betterproto2
 
@@ -57,6 +57,13 @@ _KINDS: Final = {
     betterproto2.TYPE_MAP: Kind.MAP,
 }
 
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def memo(function: F) -> F:
+    """functools.cache, for functions of message types, which mypy takes for unhashable."""
+    return cast(F, cache(function))
+
 
 @dataclass(frozen=True, slots=True)
 class Field:
@@ -68,7 +75,7 @@ class Field:
     repeated: bool
 
 
-@cache
+@memo
 def fields_of(message: Any) -> dict[str, Field]:
     """Every field of a message type by its name, in the order of game.proto."""
     found = message._betterproto

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
 from typing import Any, Final, Literal, TypeVar
 
 import msgspec
@@ -23,6 +22,7 @@ from runtime.schema import (
     Found,
     Kind,
     fields_of,
+    memo,
     number_problem,
     object_problems,
     refused,
@@ -132,7 +132,7 @@ def _read_fields(message: type[Any], value: dict[str, Any], path: str, found: Fo
 Reader = Callable[[Field, Any, str, Found], Any]
 
 
-@cache
+@memo
 def _readers(message: Any) -> dict[str, tuple[Field, Reader]]:
     return {name: (field, _READ[field.kind]) for name, field in fields_of(message).items()}
 
@@ -223,14 +223,14 @@ _READ: Final[dict[Kind, Reader]] = {
 }
 
 
-@cache
+@memo
 def _members(enum: Any) -> dict[str, Any]:
     """Value name and stored token -> member; UNSPECIFIED by its value name alone."""
     members = {member.proto_name: member for member in enum}
     return members | {member.name.lower(): member for member in enum if member != 0}
 
 
-@cache
+@memo
 def _choices(enum: Any) -> str:
     return ", ".join(member.proto_name for member in enum if member != 0)
 
@@ -323,7 +323,7 @@ def path_text(name: str, value: str) -> str:
 # -- answers ---------------------------------------------------------------------------------
 
 
-@cache
+@memo
 def view(message: Any, int64_as: Int64As) -> View:
     """A function that makes a message of this type what JSON shows of it: every field, in game.proto's order.
 

@@ -1,0 +1,287 @@
+"""The composition root: what each role of a process is made of, how it starts and how it stops.
+
+A stop has an order. First nothing new is accepted, while what was accepted is answered; then the actors
+are drained, so that everything they decided is committed and published; then the stores are closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import logging
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import asyncpg
+import structlog
+
+from runtime.actors.engine import Engine
+from runtime.core import Caller, Core
+from runtime.database import Database
+from runtime.ephemeral import Ephemeral
+from runtime.errors import Fault
+from runtime.events import Publisher
+from runtime.http import core as core_http
+from runtime.http.envelope import Runner, add_trace_id, make_app
+from runtime.http.envelope import serve as listen
+from runtime.http.operational import Check, mount_health, mount_metrics
+from runtime.metrics import Stores
+from runtime.settings import Settings
+from sql.migrate import MigrationError, pending
+
+CLOCK_SECONDS: Final = 20.0
+"""How often the database's time is read again: clocks drift apart."""
+
+CLOSE_SECONDS: Final = 2.0
+"""What is left of DRAIN_SECONDS for closing, once the rest is over."""
+
+log = structlog.get_logger(__name__)
+
+
+class CannotStart(SystemExit):
+    """The process ends with this message, which says what to do."""
+
+
+@dataclass(slots=True)
+class Running:
+    """A process that serves. Addresses are those it listens on, also where a port was 0; "" where it does not."""
+
+    settings: Settings
+    engine: Engine | None = None
+    core: Core | None = None
+    caller: Caller | None = None
+    core_url: str = ""
+    consumer_url: str = ""
+    admin_url: str = ""
+    rpc_address: str = ""
+    failed: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+async def serve(
+    settings: Settings,
+    roles: Sequence[str],
+    *,
+    stop: asyncio.Event,
+    on_ready: Callable[[], Awaitable[None]],
+) -> None:
+    """Runs `roles` ("core", "rpc", "consumer", "admin", "worker:<group>") until `stop` is set, and drains.
+
+    CannotStart where a store, a port or a plugin is not there. A consumer group that ends by itself ends
+    the process: whoever started it starts it anew.
+    """
+    configure_logs(settings)
+    async with running(settings, roles) as process:
+        await on_ready()
+        waits = [asyncio.ensure_future(event.wait()) for event in (stop, process.failed)]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            wait.cancel()
+    if process.failed.is_set():
+        sys.exit("tombola: a consumer group ended; its error is in the log")
+
+
+@asynccontextmanager
+async def running(settings: Settings, roles: Sequence[str]) -> AsyncIterator[Running]:
+    """The roles, answering for the length of the block, and stopped in order after it."""
+    load_plugins(settings)
+    process = Running(settings)
+    parts = _Parts(settings)
+    try:
+        await parts.start(process, frozenset(roles))
+        yield process
+    finally:
+        await parts.stop()
+
+
+class _Parts:
+    """What was started, so that it can be stopped in order, however far the start came."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._ephemeral: Ephemeral | None = None
+        self._database: Database | None = None
+        self._core: Core | None = None
+        self._stores: Stores | None = None
+        self._runners: list[Runner] = []
+        self._closers: list[Callable[[], Awaitable[None]]] = []
+        self._tasks: list[asyncio.Task[None]] = []
+        self._groups: list[asyncio.Task[None]] = []
+        self._stop_groups = asyncio.Event()
+
+    async def start(self, process: Running, roles: frozenset[str]) -> None:
+        settings = self._settings
+        groups = sorted(role.partition(":")[2] for role in roles if role.startswith("worker:"))
+        here = bool(roles & {"core", "rpc"}) or not settings.core_rpc_addresses
+        self._ephemeral = Ephemeral(
+            settings.redis_url, cluster=settings.redis_cluster, timeout_seconds=settings.redis_timeout_seconds
+        )
+        await self._ephemeral.start()
+        if here or groups:
+            self._database = await _open_database(settings)
+            publisher = Publisher(self._ephemeral, shards=settings.stream_shards, length_max=settings.stream_maxlen)
+            process.engine = Engine(settings, self._database, self._ephemeral, publisher)
+            self._tasks.append(asyncio.create_task(_keep_clock(self._database)))
+        if here and roles & {"core", "rpc", "consumer", "admin"}:
+            assert process.engine is not None
+            process.core = process.caller = self._core = Core(process.engine)
+        self._stores = Stores(self._database, self._ephemeral)
+        self._stores.register()
+        await self._listen(process, roles, groups)
+        self._start_groups(process, groups)
+
+    async def _listen(self, process: Running, roles: frozenset[str], groups: list[str]) -> None:
+        settings = self._settings
+        if "core" in roles:
+            assert process.core is not None
+            app = make_app(body_bytes_max=settings.body_limit_bytes)
+            core_http.mount(app, process.core)
+            mount_health(app, self._checks())
+            mount_metrics(app)
+            process.core_url = await self._serve(app, settings.core_host, settings.core_port, "CORE_PORT")
+        elif groups:
+            app = make_app()
+            mount_health(app, self._checks())
+            mount_metrics(app)
+            await self._serve(app, settings.core_host, settings.worker_metrics_port, "WORKER_METRICS_PORT")
+
+    async def _serve(self, app: Any, host: str, port: int, variable: str) -> str:
+        """Listens; the URL."""
+        every = round(1 / self._settings.log_sample) if self._settings.log_sample else 0
+        try:
+            runner = await listen(app, host, port, shutdown_seconds=self._drain_seconds, access_log_every=every)
+        except OSError as error:
+            raise CannotStart(_port_message(host, port, variable, error)) from None
+        self._runners.append(runner)
+        address = runner.addresses[0]
+        return f"http://{_host(address[0])}:{address[1]}"
+
+    def _checks(self) -> dict[str, Check]:
+        assert self._ephemeral is not None
+        checks: dict[str, Check] = {}
+        if self._database is not None:
+            checks["database"] = self._database.ping
+        return {**checks, "redis": self._ephemeral.ping}
+
+    def _start_groups(self, process: Running, groups: list[str]) -> None:
+        if not groups:
+            return
+        from runtime.streams import GROUPS  # late: an edge's process has no consumer group
+
+        async def run(name: str) -> None:
+            try:
+                await GROUPS[name](process.engine, self._stop_groups)
+            except Exception as error:
+                log.error("consumer_group_failed", group=name, exc_info=error)
+            if not self._stop_groups.is_set():
+                process.failed.set()
+
+        self._groups = [asyncio.create_task(run(name), name=f"group {name}") for name in groups]
+
+    # -- the stop ----------------------------------------------------------------------------
+
+    @property
+    def _drain_seconds(self) -> float:
+        return max(0.0, self._settings.drain_seconds - CLOSE_SECONDS)
+
+    async def stop(self) -> None:
+        """Ends everything, within DRAIN_SECONDS."""
+        ends = time.monotonic() + self._drain_seconds
+        self._stop_groups.set()
+        stops = [runner.cleanup() for runner in self._runners] + [close() for close in self._closers]
+        await _within(ends, "requests", asyncio.gather(*stops, return_exceptions=True))
+        if self._core is not None:
+            await _within(ends, "actors", self._core.drain())
+        if self._groups:
+            await _within(ends, "consumer groups", asyncio.gather(*self._groups, return_exceptions=True))
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._stores is not None:
+            self._stores.unregister()
+        if self._database is not None:
+            await self._database.close()
+        if self._ephemeral is not None:
+            await self._ephemeral.close()
+
+
+async def _within(ends: float, what: str, work: Awaitable[Any]) -> None:
+    """Waits for work until `ends` (monotonic seconds); what is not over then is given up, and said so."""
+    try:
+        await asyncio.wait_for(work, max(0.01, ends - time.monotonic()))
+    except TimeoutError:
+        log.warning("drain_gave_up", what=what)
+
+
+async def _open_database(settings: Settings) -> Database:
+    database = Database(
+        settings.database_url,
+        size=settings.database_pool_size,
+        acquire_seconds=settings.database_acquire_timeout_seconds,
+        statement_seconds=settings.database_statement_timeout_seconds,
+    )
+    try:
+        await database.start()
+        async with database.connection() as connection:
+            missing = await pending(connection)
+    except (Fault, OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError) as error:
+        cause = error.__cause__ or error
+        raise CannotStart(
+            f"tombola: the database cannot be reached ({type(cause).__name__}: {cause}); check DATABASE_URL"
+        ) from None
+    except MigrationError as error:
+        raise CannotStart(f"tombola: {error}") from None
+    if missing:
+        await database.close()
+        raise CannotStart(f"tombola: the database lacks {', '.join(missing)}; run `tombola migrate` first")
+    return database
+
+
+async def _keep_clock(database: Database) -> None:
+    while True:
+        await asyncio.sleep(CLOCK_SECONDS)
+        with suppress(Fault, asyncpg.PostgresError):
+            await database.read_clock()
+
+
+def _port_message(host: str, port: int, variable: str, error: OSError) -> str:
+    return f"tombola: cannot listen on {host}:{port} ({error.strerror or error}); free it, or set {variable}"
+
+
+def _host(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def load_plugins(settings: Settings) -> None:
+    """Imports PLUGINS, which register what they bring. CannotStart names the one that cannot be imported."""
+    for name in settings.plugins:
+        try:
+            importlib.import_module(name)
+        except Exception as error:
+            raise CannotStart(f"tombola: plugin {name} of PLUGINS: {type(error).__name__}: {error}") from error
+
+
+def configure_logs(settings: Settings) -> None:
+    """One line an event on standard error: JSON, or text for people (LOG_FORMAT), from LOG_LEVEL up."""
+    level = getattr(logging, settings.log_level.upper())
+    logging.basicConfig(level=level, format="%(levelname)s %(name)s %(message)s")
+    renderer: Any = (
+        structlog.dev.ConsoleRenderer() if settings.log_format == "console" else structlog.processors.JSONRenderer()
+    )
+    processors: list[Any] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        add_trace_id,
+    ]
+    if settings.log_format == "json":
+        processors.append(structlog.processors.format_exc_info)
+    structlog.configure(
+        processors=[*processors, renderer],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        cache_logger_on_first_use=True,
+    )

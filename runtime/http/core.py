@@ -1,0 +1,67 @@
+"""Core's REST: every operation of the table, 1:1 with its RPC (spec.md, "Surfaces").
+
+The body is the RPC's message; on GET and DELETE its fields are query parameters (`scope.tenant_id`,
+`player_id`, `limit` ...). Core authenticates nobody: keep it private.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from aiohttp import web
+
+from runtime.core import Caller
+from runtime.errors import invalid
+from runtime.http import codec
+from runtime.http.envelope import Handler, ok, read_body
+from runtime.http.limits import idempotency_key
+from runtime.operations import API, OPERATIONS, Operation
+from runtime.schema import Found, fields_of, refused
+
+PREFIXES: Final = (API, f"{API}/admin")
+"""The edges' `/admin` is optional here: a path of either edge is a path of Core (contract.md, "Core paths")."""
+
+
+def mount(app: web.Application, caller: Caller, handlers: Mapping[str, Handler] | None = None) -> None:
+    """Adds every operation's routes. `handlers` (by operation name) take the place of the loop's own."""
+    for operation in OPERATIONS:
+        handler = (handlers or {}).get(operation.name) or _handler(operation, caller)
+        for prefix in PREFIXES:
+            app.router.add_route(operation.verb, prefix + operation.path, handler)
+
+
+def _handler(operation: Operation, caller: Caller) -> Handler:
+    show = codec.view(operation.reply, "quoted")
+
+    async def answer(request: web.Request) -> web.Response:
+        return ok(show(await caller.call(operation, await read_message(operation, request))))
+
+    return answer
+
+
+async def read_message(operation: Operation, request: web.Request) -> Any:
+    """The operation's message, from the body or the query. Raises INVALID_ARGUMENT."""
+    if operation.verb == "GET" or (operation.verb == "DELETE" and not request.can_read_body):
+        message: Any = codec.from_query(operation.request, request.query)
+    else:
+        message = codec.decode(operation.request, await read_body(request))
+        if message.scope is None:
+            found: Found = []
+            message.scope = codec.scope_from_query(request.query, found)
+            if found:
+                raise refused(found)
+    for name, value in request.match_info.items():
+        fill(message, name, codec.path_text(name, value))
+    key = idempotency_key(request)
+    if key and "idempotency_key" in fields_of(operation.request):
+        fill(message, "idempotency_key", key)
+    return message
+
+
+def fill(message: Any, name: str, value: str) -> None:
+    """Sets a field that the path or a header says. Raises INVALID_ARGUMENT where the body says another thing."""
+    said = getattr(message, name)
+    if said and said != value:
+        raise invalid(name, f"differs from {value!r}, which the request names elsewhere")
+    setattr(message, name, value)

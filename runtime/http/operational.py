@@ -1,0 +1,51 @@
+"""What an operator asks of a process: is it alive, is it ready, what has it counted (spec.md, "Operational endpoints").
+
+At the root, without /api/v1. Readiness asks every store at once and each for a bounded time, so that the
+answer comes within a second of a store's failure and within two of its freezing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from runtime.errors import Fault, Status
+from runtime.http.envelope import ok, refusal
+
+Check = Callable[[], Awaitable[bool]]
+
+
+def mount_health(app: web.Application, checks: Mapping[str, Check]) -> None:
+    """Adds /healthz and /readyz. `checks` by their name in X-Failed-Check: "database", "redis"."""
+
+    async def healthz(request: web.Request) -> web.Response:
+        return ok({"status": "alive"})
+
+    async def readyz(request: web.Request) -> web.Response:
+        passed = await asyncio.gather(*(check() for check in checks.values()))
+        failed = [name for name, good in zip(checks, passed, strict=True) if not good]
+        if not failed:
+            return ok({"status": "ready", "checks": list(checks)})
+        fault = Fault(
+            Status.UNAVAILABLE,
+            "NOT_READY",
+            f"no answer from {', '.join(failed)}",
+            retry_after_seconds=1,
+            failed_checks=failed,
+        )
+        return refusal(fault, headers={"X-Failed-Check": ",".join(failed)})
+
+    app.router.add_get("/healthz", healthz)
+    app.router.add_get("/readyz", readyz)
+
+
+def mount_metrics(app: web.Application) -> None:
+    """Adds /metrics in Prometheus's text format. Not on an edge: what it says is not the public's."""
+
+    async def metrics(request: web.Request) -> web.Response:
+        return web.Response(body=generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    app.router.add_get("/metrics", metrics)

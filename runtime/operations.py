@@ -279,6 +279,14 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         m.CompleteTaskRequest,
         m.TaskReply,
     ),
+    Operation(
+        "FulfillmentService",
+        "VerifyCallback",
+        "POST",
+        "/fulfillment/tasks/{id}/callback/verify",
+        m.VerifyCallbackRequest,
+        m.VerifyCallbackReply,
+    ),
     # TenancyService
     Operation(
         "TenancyService", "CreateTenant", "POST", "/tenants", m.CreateTenantRequest, m.TenantReply, resource="tenant"

@@ -326,6 +326,8 @@ CREATE INDEX rewards_expiry ON rewards (tenant_id, expires_at) WHERE status = 'w
 CREATE UNIQUE INDEX rewards_claim_key ON rewards (tenant_id, player_id, claim_key) WHERE claim_key IS NOT NULL;
 
 -- The outbox: one row for each delivery that is due, written with what made it due.
+-- pending -> delivering (leased) -> delivered | awaiting | retry | dead; cancelled. The legal moves
+-- are in sql/fulfillment.sql. callbacks: the ids of the callbacks that counted as a failure.
 CREATE TABLE tasks (
     tenant_id       ident       NOT NULL,
     task_id         ident       NOT NULL,
@@ -339,6 +341,7 @@ CREATE TABLE tasks (
     attempts        integer     NOT NULL DEFAULT 0 CHECK (attempts >= 0),
     last_error      text        NOT NULL DEFAULT '',
     external_id     text        NOT NULL DEFAULT '',
+    callbacks       text[]      NOT NULL DEFAULT '{}',
     next_attempt_at timestamptz,
     lease_until     timestamptz,
     lease_owner     text        NOT NULL DEFAULT '',

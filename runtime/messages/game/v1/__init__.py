@@ -171,6 +171,8 @@ __all__ = (
     "UpdatePlayerRequest",
     "UpdatePrizeRequest",
     "UpdateQuestRequest",
+    "VerifyCallbackReply",
+    "VerifyCallbackRequest",
     "WalletBalance",
     "WalletScope",
     "WonReward",
@@ -922,9 +924,7 @@ class WalletScope(betterproto2.Enum):
 
 @dataclass(eq=False, repr=False)
 class AdjustBalanceRequest(betterproto2.Message):
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     player_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
@@ -939,16 +939,12 @@ class AdjustBalanceRequest(betterproto2.Message):
     idempotency_key: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
 
 
-default_message_pool.register_message(
-    "game.v1", "AdjustBalanceRequest", AdjustBalanceRequest
-)
+default_message_pool.register_message("game.v1", "AdjustBalanceRequest", AdjustBalanceRequest)
 
 
 @dataclass(eq=False, repr=False)
 class AdjustScoreRequest(betterproto2.Message):
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
@@ -959,9 +955,7 @@ class AdjustScoreRequest(betterproto2.Message):
     reason: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
 
 
-default_message_pool.register_message(
-    "game.v1", "AdjustScoreRequest", AdjustScoreRequest
-)
+default_message_pool.register_message("game.v1", "AdjustScoreRequest", AdjustScoreRequest)
 
 
 @dataclass(eq=False, repr=False)
@@ -1000,9 +994,7 @@ class Campaign(betterproto2.Message):
 
     merchant_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
 
-    status: "CampaignStatus" = betterproto2.field(
-        4, betterproto2.TYPE_ENUM, default_factory=lambda: CampaignStatus(0)
-    )
+    status: "CampaignStatus" = betterproto2.field(4, betterproto2.TYPE_ENUM, default_factory=lambda: CampaignStatus(0))
 
     start_date: "int" = betterproto2.field(5, betterproto2.TYPE_INT64)
 
@@ -1031,20 +1023,12 @@ class CampaignAnalytics(betterproto2.Message):
     wins: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
 
     rewards_by_status: "dict[str, int]" = betterproto2.field(
-        4,
-        betterproto2.TYPE_MAP,
-        map_meta=betterproto2.map_meta(
-            betterproto2.TYPE_STRING, betterproto2.TYPE_INT32
-        ),
+        4, betterproto2.TYPE_MAP, map_meta=betterproto2.map_meta(betterproto2.TYPE_STRING, betterproto2.TYPE_INT32)
     )
 
-    prizes: "list[PrizeSummary]" = betterproto2.field(
-        5, betterproto2.TYPE_MESSAGE, repeated=True
-    )
+    prizes: "list[PrizeSummary]" = betterproto2.field(5, betterproto2.TYPE_MESSAGE, repeated=True)
 
-    by_day: "list[DayAnalytics]" = betterproto2.field(
-        6, betterproto2.TYPE_MESSAGE, repeated=True
-    )
+    by_day: "list[DayAnalytics]" = betterproto2.field(6, betterproto2.TYPE_MESSAGE, repeated=True)
 
 
 default_message_pool.register_message("game.v1", "CampaignAnalytics", CampaignAnalytics)
@@ -1052,21 +1036,15 @@ default_message_pool.register_message("game.v1", "CampaignAnalytics", CampaignAn
 
 @dataclass(eq=False, repr=False)
 class CampaignAnalyticsReply(betterproto2.Message):
-    analytics: "CampaignAnalytics | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    analytics: "CampaignAnalytics | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
 
-default_message_pool.register_message(
-    "game.v1", "CampaignAnalyticsReply", CampaignAnalyticsReply
-)
+default_message_pool.register_message("game.v1", "CampaignAnalyticsReply", CampaignAnalyticsReply)
 
 
 @dataclass(eq=False, repr=False)
 class CampaignReply(betterproto2.Message):
-    campaign: "Campaign | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    campaign: "Campaign | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
 
 default_message_pool.register_message("game.v1", "CampaignReply", CampaignReply)
@@ -1074,9 +1052,7 @@ default_message_pool.register_message("game.v1", "CampaignReply", CampaignReply)
 
 @dataclass(eq=False, repr=False)
 class ClaimRewardRequest(betterproto2.Message):
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
@@ -1085,9 +1061,7 @@ class ClaimRewardRequest(betterproto2.Message):
     idempotency_key: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
 
 
-default_message_pool.register_message(
-    "game.v1", "ClaimRewardRequest", ClaimRewardRequest
-)
+default_message_pool.register_message("game.v1", "ClaimRewardRequest", ClaimRewardRequest)
 
 
 @dataclass(eq=False, repr=False)
@@ -1109,16 +1083,12 @@ class CompleteQuestReply(betterproto2.Message):
     balance: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
 
 
-default_message_pool.register_message(
-    "game.v1", "CompleteQuestReply", CompleteQuestReply
-)
+default_message_pool.register_message("game.v1", "CompleteQuestReply", CompleteQuestReply)
 
 
 @dataclass(eq=False, repr=False)
 class CompleteQuestRequest(betterproto2.Message):
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
@@ -1127,9 +1097,7 @@ class CompleteQuestRequest(betterproto2.Message):
     idempotency_key: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
 
 
-default_message_pool.register_message(
-    "game.v1", "CompleteQuestRequest", CompleteQuestRequest
-)
+default_message_pool.register_message("game.v1", "CompleteQuestRequest", CompleteQuestRequest)
 
 
 @dataclass(eq=False, repr=False)
@@ -1138,9 +1106,7 @@ class CompleteTaskRequest(betterproto2.Message):
     status: "delivered" or "failed". The admin edge has checked the signature.
     """
 
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
@@ -1150,19 +1116,20 @@ class CompleteTaskRequest(betterproto2.Message):
 
     error: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
 
+    callback_id: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
+    """
+    The callback's webhook-id: a failure is counted once for each.
+    """
 
-default_message_pool.register_message(
-    "game.v1", "CompleteTaskRequest", CompleteTaskRequest
-)
+
+default_message_pool.register_message("game.v1", "CompleteTaskRequest", CompleteTaskRequest)
 
 
 @dataclass(eq=False, repr=False)
 class Contact(betterproto2.Message):
     id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
 
-    type: "ContactType" = betterproto2.field(
-        2, betterproto2.TYPE_ENUM, default_factory=lambda: ContactType(0)
-    )
+    type: "ContactType" = betterproto2.field(2, betterproto2.TYPE_ENUM, default_factory=lambda: ContactType(0))
 
     value: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
 
@@ -1176,9 +1143,7 @@ default_message_pool.register_message("game.v1", "Contact", Contact)
 
 @dataclass(eq=False, repr=False)
 class ContactReply(betterproto2.Message):
-    contact: "Contact | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    contact: "Contact | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
 
 default_message_pool.register_message("game.v1", "ContactReply", ContactReply)
@@ -1186,29 +1151,19 @@ default_message_pool.register_message("game.v1", "ContactReply", ContactReply)
 
 @dataclass(eq=False, repr=False)
 class CreateCampaignRequest(betterproto2.Message):
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
-    campaign: "Campaign | None" = betterproto2.field(
-        2, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    campaign: "Campaign | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
 
 
-default_message_pool.register_message(
-    "game.v1", "CreateCampaignRequest", CreateCampaignRequest
-)
+default_message_pool.register_message("game.v1", "CreateCampaignRequest", CreateCampaignRequest)
 
 
 @dataclass(eq=False, repr=False)
 class CreateGameRequest(betterproto2.Message):
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
-    game: "Game | None" = betterproto2.field(
-        2, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    game: "Game | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
 
 
 default_message_pool.register_message("game.v1", "CreateGameRequest", CreateGameRequest)
@@ -1216,98 +1171,62 @@ default_message_pool.register_message("game.v1", "CreateGameRequest", CreateGame
 
 @dataclass(eq=False, repr=False)
 class CreateIntegrationRequest(betterproto2.Message):
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
-    integration: "Integration | None" = betterproto2.field(
-        2, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    integration: "Integration | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
 
 
-default_message_pool.register_message(
-    "game.v1", "CreateIntegrationRequest", CreateIntegrationRequest
-)
+default_message_pool.register_message("game.v1", "CreateIntegrationRequest", CreateIntegrationRequest)
 
 
 @dataclass(eq=False, repr=False)
 class CreateLeaderboardRequest(betterproto2.Message):
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
-    leaderboard: "Leaderboard | None" = betterproto2.field(
-        2, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    leaderboard: "Leaderboard | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
 
 
-default_message_pool.register_message(
-    "game.v1", "CreateLeaderboardRequest", CreateLeaderboardRequest
-)
+default_message_pool.register_message("game.v1", "CreateLeaderboardRequest", CreateLeaderboardRequest)
 
 
 @dataclass(eq=False, repr=False)
 class CreateMerchantRequest(betterproto2.Message):
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
-    merchant: "Merchant | None" = betterproto2.field(
-        2, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    merchant: "Merchant | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
 
 
-default_message_pool.register_message(
-    "game.v1", "CreateMerchantRequest", CreateMerchantRequest
-)
+default_message_pool.register_message("game.v1", "CreateMerchantRequest", CreateMerchantRequest)
 
 
 @dataclass(eq=False, repr=False)
 class CreatePrizeRequest(betterproto2.Message):
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
-    prize: "Prize | None" = betterproto2.field(
-        2, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    prize: "Prize | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
 
 
-default_message_pool.register_message(
-    "game.v1", "CreatePrizeRequest", CreatePrizeRequest
-)
+default_message_pool.register_message("game.v1", "CreatePrizeRequest", CreatePrizeRequest)
 
 
 @dataclass(eq=False, repr=False)
 class CreateQuestRequest(betterproto2.Message):
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
-    quest: "Quest | None" = betterproto2.field(
-        2, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    quest: "Quest | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
 
 
-default_message_pool.register_message(
-    "game.v1", "CreateQuestRequest", CreateQuestRequest
-)
+default_message_pool.register_message("game.v1", "CreateQuestRequest", CreateQuestRequest)
 
 
 @dataclass(eq=False, repr=False)
 class CreateTenantRequest(betterproto2.Message):
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
-    tenant: "Tenant | None" = betterproto2.field(
-        2, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    tenant: "Tenant | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
 
 
-default_message_pool.register_message(
-    "game.v1", "CreateTenantRequest", CreateTenantRequest
-)
+default_message_pool.register_message("game.v1", "CreateTenantRequest", CreateTenantRequest)
 
 
 @dataclass(eq=False, repr=False)
@@ -1350,9 +1269,7 @@ default_message_pool.register_message("game.v1", "DeleteReply", DeleteReply)
 
 @dataclass(eq=False, repr=False)
 class DeleteRequest(betterproto2.Message):
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
@@ -1371,16 +1288,12 @@ class DisqualifyPlayerReply(betterproto2.Message):
     disqualified_at: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
 
 
-default_message_pool.register_message(
-    "game.v1", "DisqualifyPlayerReply", DisqualifyPlayerReply
-)
+default_message_pool.register_message("game.v1", "DisqualifyPlayerReply", DisqualifyPlayerReply)
 
 
 @dataclass(eq=False, repr=False)
 class DisqualifyPlayerRequest(betterproto2.Message):
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
@@ -1389,25 +1302,19 @@ class DisqualifyPlayerRequest(betterproto2.Message):
     reason: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
 
 
-default_message_pool.register_message(
-    "game.v1", "DisqualifyPlayerRequest", DisqualifyPlayerRequest
-)
+default_message_pool.register_message("game.v1", "DisqualifyPlayerRequest", DisqualifyPlayerRequest)
 
 
 @dataclass(eq=False, repr=False)
 class DuplicateCampaignRequest(betterproto2.Message):
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
     name: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
 
 
-default_message_pool.register_message(
-    "game.v1", "DuplicateCampaignRequest", DuplicateCampaignRequest
-)
+default_message_pool.register_message("game.v1", "DuplicateCampaignRequest", DuplicateCampaignRequest)
 
 
 @dataclass(eq=False, repr=False)
@@ -1432,18 +1339,14 @@ default_message_pool.register_message("game.v1", "EligibilityReply", Eligibility
 
 @dataclass(eq=False, repr=False)
 class EligibilityRequest(betterproto2.Message):
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
     player_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
 
 
-default_message_pool.register_message(
-    "game.v1", "EligibilityRequest", EligibilityRequest
-)
+default_message_pool.register_message("game.v1", "EligibilityRequest", EligibilityRequest)
 
 
 @dataclass(eq=False, repr=False)
@@ -1458,9 +1361,7 @@ default_message_pool.register_message("game.v1", "EmitEventReply", EmitEventRepl
 
 @dataclass(eq=False, repr=False)
 class EmitEventRequest(betterproto2.Message):
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     type: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
@@ -1484,34 +1385,24 @@ default_message_pool.register_message("game.v1", "Empty", Empty)
 
 @dataclass(eq=False, repr=False)
 class FinalizeLeaderboardReply(betterproto2.Message):
-    leaderboard: "Leaderboard | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    leaderboard: "Leaderboard | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
-    standings: "list[Standing]" = betterproto2.field(
-        2, betterproto2.TYPE_MESSAGE, repeated=True
-    )
+    standings: "list[Standing]" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, repeated=True)
 
 
-default_message_pool.register_message(
-    "game.v1", "FinalizeLeaderboardReply", FinalizeLeaderboardReply
-)
+default_message_pool.register_message("game.v1", "FinalizeLeaderboardReply", FinalizeLeaderboardReply)
 
 
 @dataclass(eq=False, repr=False)
 class FulfillRewardRequest(betterproto2.Message):
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
     note: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
 
 
-default_message_pool.register_message(
-    "game.v1", "FulfillRewardRequest", FulfillRewardRequest
-)
+default_message_pool.register_message("game.v1", "FulfillRewardRequest", FulfillRewardRequest)
 
 
 @dataclass(eq=False, repr=False)
@@ -1530,13 +1421,9 @@ class Game(betterproto2.Message):
 
     validator: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
 
-    status: "GameStatus" = betterproto2.field(
-        8, betterproto2.TYPE_ENUM, default_factory=lambda: GameStatus(0)
-    )
+    status: "GameStatus" = betterproto2.field(8, betterproto2.TYPE_ENUM, default_factory=lambda: GameStatus(0))
 
-    rules: "GameRules | None" = betterproto2.field(
-        9, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    rules: "GameRules | None" = betterproto2.field(9, betterproto2.TYPE_MESSAGE, optional=True)
 
     handler_config: "dict[str, Any] | None" = betterproto2.field(
         10, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
@@ -1546,17 +1433,11 @@ class Game(betterproto2.Message):
         11, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
     )
 
-    wallet_scope: "WalletScope" = betterproto2.field(
-        12, betterproto2.TYPE_ENUM, default_factory=lambda: WalletScope(0)
-    )
+    wallet_scope: "WalletScope" = betterproto2.field(12, betterproto2.TYPE_ENUM, default_factory=lambda: WalletScope(0))
 
-    milestones: "Milestones | None" = betterproto2.field(
-        13, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    milestones: "Milestones | None" = betterproto2.field(13, betterproto2.TYPE_MESSAGE, optional=True)
 
-    access: "GameAccess" = betterproto2.field(
-        14, betterproto2.TYPE_ENUM, default_factory=lambda: GameAccess(0)
-    )
+    access: "GameAccess" = betterproto2.field(14, betterproto2.TYPE_ENUM, default_factory=lambda: GameAccess(0))
 
     on_unavailable: "OnUnavailable" = betterproto2.field(
         15, betterproto2.TYPE_ENUM, default_factory=lambda: OnUnavailable(0)
@@ -1576,9 +1457,7 @@ default_message_pool.register_message("game.v1", "Game", Game)
 
 @dataclass(eq=False, repr=False)
 class GameReply(betterproto2.Message):
-    game: "Game | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    game: "Game | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
 
 default_message_pool.register_message("game.v1", "GameReply", GameReply)
@@ -1602,23 +1481,17 @@ default_message_pool.register_message("game.v1", "GameRules", GameRules)
 
 @dataclass(eq=False, repr=False)
 class GetCampaignRequest(betterproto2.Message):
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
 
-default_message_pool.register_message(
-    "game.v1", "GetCampaignRequest", GetCampaignRequest
-)
+default_message_pool.register_message("game.v1", "GetCampaignRequest", GetCampaignRequest)
 
 
 @dataclass(eq=False, repr=False)
 class GetGameRequest(betterproto2.Message):
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
@@ -1628,23 +1501,17 @@ default_message_pool.register_message("game.v1", "GetGameRequest", GetGameReques
 
 @dataclass(eq=False, repr=False)
 class GetLeaderboardRequest(betterproto2.Message):
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
 
-default_message_pool.register_message(
-    "game.v1", "GetLeaderboardRequest", GetLeaderboardRequest
-)
+default_message_pool.register_message("game.v1", "GetLeaderboardRequest", GetLeaderboardRequest)
 
 
 @dataclass(eq=False, repr=False)
 class GetPlayerRequest(betterproto2.Message):
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     player_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
@@ -1654,9 +1521,7 @@ default_message_pool.register_message("game.v1", "GetPlayerRequest", GetPlayerRe
 
 @dataclass(eq=False, repr=False)
 class GetPrizeRequest(betterproto2.Message):
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
@@ -1666,9 +1531,7 @@ default_message_pool.register_message("game.v1", "GetPrizeRequest", GetPrizeRequ
 
 @dataclass(eq=False, repr=False)
 class GetQuestRequest(betterproto2.Message):
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
@@ -1698,9 +1561,7 @@ class ImportCodesReply(betterproto2.Message):
 
     invalid: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
 
-    errors: "list[CodeError]" = betterproto2.field(
-        4, betterproto2.TYPE_MESSAGE, repeated=True
-    )
+    errors: "list[CodeError]" = betterproto2.field(4, betterproto2.TYPE_MESSAGE, repeated=True)
 
     available: "int" = betterproto2.field(5, betterproto2.TYPE_INT64)
 
@@ -1710,18 +1571,28 @@ default_message_pool.register_message("game.v1", "ImportCodesReply", ImportCodes
 
 @dataclass(eq=False, repr=False)
 class ImportCodesRequest(betterproto2.Message):
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    """
+    Codes of one request, or of one part of a longer import.
+    """
+
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
     codes: "list[str]" = betterproto2.field(3, betterproto2.TYPE_STRING, repeated=True)
 
+    lines: "list[int]" = betterproto2.field(4, betterproto2.TYPE_INT32, repeated=True)
+    """
+    The line of each code, for the errors; left out: counted from 1.
+    """
 
-default_message_pool.register_message(
-    "game.v1", "ImportCodesRequest", ImportCodesRequest
-)
+    more: "bool" = betterproto2.field(5, betterproto2.TYPE_BOOL)
+    """
+    Another part follows: `available` is not counted.
+    """
+
+
+default_message_pool.register_message("game.v1", "ImportCodesRequest", ImportCodesRequest)
 
 
 @dataclass(eq=False, repr=False)
@@ -1732,9 +1603,7 @@ class Integration(betterproto2.Message):
 
     id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
 
-    type: "IntegrationType" = betterproto2.field(
-        2, betterproto2.TYPE_ENUM, default_factory=lambda: IntegrationType(0)
-    )
+    type: "IntegrationType" = betterproto2.field(2, betterproto2.TYPE_ENUM, default_factory=lambda: IntegrationType(0))
 
     events: "list[str]" = betterproto2.field(3, betterproto2.TYPE_STRING, repeated=True)
 
@@ -1777,16 +1646,12 @@ class IntegrationDelivery(betterproto2.Message):
     created_at: "int" = betterproto2.field(9, betterproto2.TYPE_INT64)
 
 
-default_message_pool.register_message(
-    "game.v1", "IntegrationDelivery", IntegrationDelivery
-)
+default_message_pool.register_message("game.v1", "IntegrationDelivery", IntegrationDelivery)
 
 
 @dataclass(eq=False, repr=False)
 class IntegrationReply(betterproto2.Message):
-    integration: "Integration | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    integration: "Integration | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
 
 default_message_pool.register_message("game.v1", "IntegrationReply", IntegrationReply)
@@ -1806,9 +1671,7 @@ class Leaderboard(betterproto2.Message):
         5, betterproto2.TYPE_ENUM, default_factory=lambda: LeaderboardMetric(0)
     )
 
-    mode: "LeaderboardMode" = betterproto2.field(
-        6, betterproto2.TYPE_ENUM, default_factory=lambda: LeaderboardMode(0)
-    )
+    mode: "LeaderboardMode" = betterproto2.field(6, betterproto2.TYPE_ENUM, default_factory=lambda: LeaderboardMode(0))
 
     status: "LeaderboardStatus" = betterproto2.field(
         7, betterproto2.TYPE_ENUM, default_factory=lambda: LeaderboardStatus(0)
@@ -1818,9 +1681,7 @@ class Leaderboard(betterproto2.Message):
 
     end_date: "int" = betterproto2.field(9, betterproto2.TYPE_INT64)
 
-    prizes: "list[RankPrize]" = betterproto2.field(
-        10, betterproto2.TYPE_MESSAGE, repeated=True
-    )
+    prizes: "list[RankPrize]" = betterproto2.field(10, betterproto2.TYPE_MESSAGE, repeated=True)
 
     created_at: "int" = betterproto2.field(11, betterproto2.TYPE_INT64)
 
@@ -1832,9 +1693,7 @@ default_message_pool.register_message("game.v1", "Leaderboard", Leaderboard)
 
 @dataclass(eq=False, repr=False)
 class LeaderboardReply(betterproto2.Message):
-    leaderboard: "Leaderboard | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    leaderboard: "Leaderboard | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
 
 default_message_pool.register_message("game.v1", "LeaderboardReply", LeaderboardReply)
@@ -1852,9 +1711,7 @@ class LedgerEntry(betterproto2.Message):
 
     balance_after: "int" = betterproto2.field(5, betterproto2.TYPE_INT64)
 
-    reason: "LedgerReason" = betterproto2.field(
-        6, betterproto2.TYPE_ENUM, default_factory=lambda: LedgerReason(0)
-    )
+    reason: "LedgerReason" = betterproto2.field(6, betterproto2.TYPE_ENUM, default_factory=lambda: LedgerReason(0))
 
     reference_id: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
 
@@ -1866,9 +1723,7 @@ default_message_pool.register_message("game.v1", "LedgerEntry", LedgerEntry)
 
 @dataclass(eq=False, repr=False)
 class LedgerEntryReply(betterproto2.Message):
-    entry: "LedgerEntry | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    entry: "LedgerEntry | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
 
 default_message_pool.register_message("game.v1", "LedgerEntryReply", LedgerEntryReply)
@@ -1880,43 +1735,29 @@ class LinkContactRequest(betterproto2.Message):
     Core trusts that the caller has verified the contact.
     """
 
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     player_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
-    contact: "Contact | None" = betterproto2.field(
-        3, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    contact: "Contact | None" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, optional=True)
 
 
-default_message_pool.register_message(
-    "game.v1", "LinkContactRequest", LinkContactRequest
-)
+default_message_pool.register_message("game.v1", "LinkContactRequest", LinkContactRequest)
 
 
 @dataclass(eq=False, repr=False)
 class ListAuditEntriesReply(betterproto2.Message):
-    items: "list[AuditEntry]" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, repeated=True
-    )
+    items: "list[AuditEntry]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
 
-    pagination: "Pagination | None" = betterproto2.field(
-        2, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    pagination: "Pagination | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
 
 
-default_message_pool.register_message(
-    "game.v1", "ListAuditEntriesReply", ListAuditEntriesReply
-)
+default_message_pool.register_message("game.v1", "ListAuditEntriesReply", ListAuditEntriesReply)
 
 
 @dataclass(eq=False, repr=False)
 class ListAuditEntriesRequest(betterproto2.Message):
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     subject_type: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
@@ -1929,20 +1770,14 @@ class ListAuditEntriesRequest(betterproto2.Message):
     limit: "int" = betterproto2.field(6, betterproto2.TYPE_INT32)
 
 
-default_message_pool.register_message(
-    "game.v1", "ListAuditEntriesRequest", ListAuditEntriesRequest
-)
+default_message_pool.register_message("game.v1", "ListAuditEntriesRequest", ListAuditEntriesRequest)
 
 
 @dataclass(eq=False, repr=False)
 class ListBalancesReply(betterproto2.Message):
-    items: "list[WalletBalance]" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, repeated=True
-    )
+    items: "list[WalletBalance]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
 
-    pagination: "Pagination | None" = betterproto2.field(
-        2, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    pagination: "Pagination | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
 
 
 default_message_pool.register_message("game.v1", "ListBalancesReply", ListBalancesReply)
@@ -1950,9 +1785,7 @@ default_message_pool.register_message("game.v1", "ListBalancesReply", ListBalanc
 
 @dataclass(eq=False, repr=False)
 class ListBalancesRequest(betterproto2.Message):
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     player_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
@@ -1963,58 +1796,40 @@ class ListBalancesRequest(betterproto2.Message):
     limit: "int" = betterproto2.field(5, betterproto2.TYPE_INT32)
 
 
-default_message_pool.register_message(
-    "game.v1", "ListBalancesRequest", ListBalancesRequest
-)
+default_message_pool.register_message("game.v1", "ListBalancesRequest", ListBalancesRequest)
 
 
 @dataclass(eq=False, repr=False)
 class ListCampaignsReply(betterproto2.Message):
-    items: "list[Campaign]" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, repeated=True
-    )
+    items: "list[Campaign]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
 
-    pagination: "Pagination | None" = betterproto2.field(
-        2, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    pagination: "Pagination | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
 
 
-default_message_pool.register_message(
-    "game.v1", "ListCampaignsReply", ListCampaignsReply
-)
+default_message_pool.register_message("game.v1", "ListCampaignsReply", ListCampaignsReply)
 
 
 @dataclass(eq=False, repr=False)
 class ListCampaignsRequest(betterproto2.Message):
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     cursor: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
     limit: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
 
-    status: "CampaignStatus" = betterproto2.field(
-        4, betterproto2.TYPE_ENUM, default_factory=lambda: CampaignStatus(0)
-    )
+    status: "CampaignStatus" = betterproto2.field(4, betterproto2.TYPE_ENUM, default_factory=lambda: CampaignStatus(0))
 
     q: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
 
 
-default_message_pool.register_message(
-    "game.v1", "ListCampaignsRequest", ListCampaignsRequest
-)
+default_message_pool.register_message("game.v1", "ListCampaignsRequest", ListCampaignsRequest)
 
 
 @dataclass(eq=False, repr=False)
 class ListGamesReply(betterproto2.Message):
-    items: "list[Game]" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, repeated=True
-    )
+    items: "list[Game]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
 
-    pagination: "Pagination | None" = betterproto2.field(
-        2, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    pagination: "Pagination | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
 
 
 default_message_pool.register_message("game.v1", "ListGamesReply", ListGamesReply)
@@ -2022,17 +1837,13 @@ default_message_pool.register_message("game.v1", "ListGamesReply", ListGamesRepl
 
 @dataclass(eq=False, repr=False)
 class ListGamesRequest(betterproto2.Message):
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     cursor: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
     limit: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
 
-    status: "GameStatus" = betterproto2.field(
-        4, betterproto2.TYPE_ENUM, default_factory=lambda: GameStatus(0)
-    )
+    status: "GameStatus" = betterproto2.field(4, betterproto2.TYPE_ENUM, default_factory=lambda: GameStatus(0))
 
     campaign_id: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
 
@@ -2046,13 +1857,9 @@ default_message_pool.register_message("game.v1", "ListGamesRequest", ListGamesRe
 
 @dataclass(eq=False, repr=False)
 class ListHistoryReply(betterproto2.Message):
-    items: "list[PlayRecord]" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, repeated=True
-    )
+    items: "list[PlayRecord]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
 
-    pagination: "Pagination | None" = betterproto2.field(
-        2, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    pagination: "Pagination | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
 
 
 default_message_pool.register_message("game.v1", "ListHistoryReply", ListHistoryReply)
@@ -2060,9 +1867,7 @@ default_message_pool.register_message("game.v1", "ListHistoryReply", ListHistory
 
 @dataclass(eq=False, repr=False)
 class ListHistoryRequest(betterproto2.Message):
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
@@ -2073,32 +1878,22 @@ class ListHistoryRequest(betterproto2.Message):
     limit: "int" = betterproto2.field(5, betterproto2.TYPE_INT32)
 
 
-default_message_pool.register_message(
-    "game.v1", "ListHistoryRequest", ListHistoryRequest
-)
+default_message_pool.register_message("game.v1", "ListHistoryRequest", ListHistoryRequest)
 
 
 @dataclass(eq=False, repr=False)
 class ListIntegrationDeliveriesReply(betterproto2.Message):
-    items: "list[IntegrationDelivery]" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, repeated=True
-    )
+    items: "list[IntegrationDelivery]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
 
-    pagination: "Pagination | None" = betterproto2.field(
-        2, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    pagination: "Pagination | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
 
 
-default_message_pool.register_message(
-    "game.v1", "ListIntegrationDeliveriesReply", ListIntegrationDeliveriesReply
-)
+default_message_pool.register_message("game.v1", "ListIntegrationDeliveriesReply", ListIntegrationDeliveriesReply)
 
 
 @dataclass(eq=False, repr=False)
 class ListIntegrationDeliveriesRequest(betterproto2.Message):
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
@@ -2107,40 +1902,28 @@ class ListIntegrationDeliveriesRequest(betterproto2.Message):
     limit: "int" = betterproto2.field(4, betterproto2.TYPE_INT32)
 
 
-default_message_pool.register_message(
-    "game.v1", "ListIntegrationDeliveriesRequest", ListIntegrationDeliveriesRequest
-)
+default_message_pool.register_message("game.v1", "ListIntegrationDeliveriesRequest", ListIntegrationDeliveriesRequest)
 
 
 @dataclass(eq=False, repr=False)
 class ListIntegrationsReply(betterproto2.Message):
-    items: "list[Integration]" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, repeated=True
-    )
+    items: "list[Integration]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
 
-    pagination: "Pagination | None" = betterproto2.field(
-        2, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    pagination: "Pagination | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
 
 
-default_message_pool.register_message(
-    "game.v1", "ListIntegrationsReply", ListIntegrationsReply
-)
+default_message_pool.register_message("game.v1", "ListIntegrationsReply", ListIntegrationsReply)
 
 
 @dataclass(eq=False, repr=False)
 class ListIntegrationsRequest(betterproto2.Message):
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     cursor: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
     limit: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
 
-    type: "IntegrationType" = betterproto2.field(
-        4, betterproto2.TYPE_ENUM, default_factory=lambda: IntegrationType(0)
-    )
+    type: "IntegrationType" = betterproto2.field(4, betterproto2.TYPE_ENUM, default_factory=lambda: IntegrationType(0))
 
     campaign_id: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
 
@@ -2149,32 +1932,22 @@ class ListIntegrationsRequest(betterproto2.Message):
     )
 
 
-default_message_pool.register_message(
-    "game.v1", "ListIntegrationsRequest", ListIntegrationsRequest
-)
+default_message_pool.register_message("game.v1", "ListIntegrationsRequest", ListIntegrationsRequest)
 
 
 @dataclass(eq=False, repr=False)
 class ListLeaderboardsReply(betterproto2.Message):
-    items: "list[Leaderboard]" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, repeated=True
-    )
+    items: "list[Leaderboard]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
 
-    pagination: "Pagination | None" = betterproto2.field(
-        2, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    pagination: "Pagination | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
 
 
-default_message_pool.register_message(
-    "game.v1", "ListLeaderboardsReply", ListLeaderboardsReply
-)
+default_message_pool.register_message("game.v1", "ListLeaderboardsReply", ListLeaderboardsReply)
 
 
 @dataclass(eq=False, repr=False)
 class ListLeaderboardsRequest(betterproto2.Message):
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     cursor: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
@@ -2189,20 +1962,14 @@ class ListLeaderboardsRequest(betterproto2.Message):
     q: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
 
 
-default_message_pool.register_message(
-    "game.v1", "ListLeaderboardsRequest", ListLeaderboardsRequest
-)
+default_message_pool.register_message("game.v1", "ListLeaderboardsRequest", ListLeaderboardsRequest)
 
 
 @dataclass(eq=False, repr=False)
 class ListLedgerReply(betterproto2.Message):
-    items: "list[LedgerEntry]" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, repeated=True
-    )
+    items: "list[LedgerEntry]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
 
-    pagination: "Pagination | None" = betterproto2.field(
-        2, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    pagination: "Pagination | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
 
 
 default_message_pool.register_message("game.v1", "ListLedgerReply", ListLedgerReply)
@@ -2210,9 +1977,7 @@ default_message_pool.register_message("game.v1", "ListLedgerReply", ListLedgerRe
 
 @dataclass(eq=False, repr=False)
 class ListLedgerRequest(betterproto2.Message):
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     player_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
@@ -2230,25 +1995,17 @@ default_message_pool.register_message("game.v1", "ListLedgerRequest", ListLedger
 
 @dataclass(eq=False, repr=False)
 class ListMerchantsReply(betterproto2.Message):
-    items: "list[Merchant]" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, repeated=True
-    )
+    items: "list[Merchant]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
 
-    pagination: "Pagination | None" = betterproto2.field(
-        2, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    pagination: "Pagination | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
 
 
-default_message_pool.register_message(
-    "game.v1", "ListMerchantsReply", ListMerchantsReply
-)
+default_message_pool.register_message("game.v1", "ListMerchantsReply", ListMerchantsReply)
 
 
 @dataclass(eq=False, repr=False)
 class ListMerchantsRequest(betterproto2.Message):
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     cursor: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
@@ -2257,32 +2014,22 @@ class ListMerchantsRequest(betterproto2.Message):
     q: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
 
 
-default_message_pool.register_message(
-    "game.v1", "ListMerchantsRequest", ListMerchantsRequest
-)
+default_message_pool.register_message("game.v1", "ListMerchantsRequest", ListMerchantsRequest)
 
 
 @dataclass(eq=False, repr=False)
 class ListMilestonesReply(betterproto2.Message):
-    items: "list[MilestoneProgress]" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, repeated=True
-    )
+    items: "list[MilestoneProgress]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
 
-    pagination: "Pagination | None" = betterproto2.field(
-        2, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    pagination: "Pagination | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
 
 
-default_message_pool.register_message(
-    "game.v1", "ListMilestonesReply", ListMilestonesReply
-)
+default_message_pool.register_message("game.v1", "ListMilestonesReply", ListMilestonesReply)
 
 
 @dataclass(eq=False, repr=False)
 class ListMilestonesRequest(betterproto2.Message):
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
@@ -2293,20 +2040,14 @@ class ListMilestonesRequest(betterproto2.Message):
     limit: "int" = betterproto2.field(5, betterproto2.TYPE_INT32)
 
 
-default_message_pool.register_message(
-    "game.v1", "ListMilestonesRequest", ListMilestonesRequest
-)
+default_message_pool.register_message("game.v1", "ListMilestonesRequest", ListMilestonesRequest)
 
 
 @dataclass(eq=False, repr=False)
 class ListPrizesReply(betterproto2.Message):
-    items: "list[Prize]" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, repeated=True
-    )
+    items: "list[Prize]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
 
-    pagination: "Pagination | None" = betterproto2.field(
-        2, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    pagination: "Pagination | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
 
 
 default_message_pool.register_message("game.v1", "ListPrizesReply", ListPrizesReply)
@@ -2314,17 +2055,13 @@ default_message_pool.register_message("game.v1", "ListPrizesReply", ListPrizesRe
 
 @dataclass(eq=False, repr=False)
 class ListPrizesRequest(betterproto2.Message):
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     cursor: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
     limit: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
 
-    status: "PrizeStatus" = betterproto2.field(
-        4, betterproto2.TYPE_ENUM, default_factory=lambda: PrizeStatus(0)
-    )
+    status: "PrizeStatus" = betterproto2.field(4, betterproto2.TYPE_ENUM, default_factory=lambda: PrizeStatus(0))
 
     campaign_id: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
 
@@ -2338,29 +2075,19 @@ default_message_pool.register_message("game.v1", "ListPrizesRequest", ListPrizes
 
 @dataclass(eq=False, repr=False)
 class ListPrizeSummaryReply(betterproto2.Message):
-    items: "list[PrizeSummary]" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, repeated=True
-    )
+    items: "list[PrizeSummary]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
 
-    pagination: "Pagination | None" = betterproto2.field(
-        2, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    pagination: "Pagination | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
 
 
-default_message_pool.register_message(
-    "game.v1", "ListPrizeSummaryReply", ListPrizeSummaryReply
-)
+default_message_pool.register_message("game.v1", "ListPrizeSummaryReply", ListPrizeSummaryReply)
 
 
 @dataclass(eq=False, repr=False)
 class ListQuestsReply(betterproto2.Message):
-    items: "list[Quest]" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, repeated=True
-    )
+    items: "list[Quest]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
 
-    pagination: "Pagination | None" = betterproto2.field(
-        2, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    pagination: "Pagination | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
 
 
 default_message_pool.register_message("game.v1", "ListQuestsReply", ListQuestsReply)
@@ -2368,23 +2095,17 @@ default_message_pool.register_message("game.v1", "ListQuestsReply", ListQuestsRe
 
 @dataclass(eq=False, repr=False)
 class ListQuestsRequest(betterproto2.Message):
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     cursor: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
     limit: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
 
-    status: "QuestStatus" = betterproto2.field(
-        4, betterproto2.TYPE_ENUM, default_factory=lambda: QuestStatus(0)
-    )
+    status: "QuestStatus" = betterproto2.field(4, betterproto2.TYPE_ENUM, default_factory=lambda: QuestStatus(0))
 
     campaign_id: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
 
-    type: "QuestType" = betterproto2.field(
-        6, betterproto2.TYPE_ENUM, default_factory=lambda: QuestType(0)
-    )
+    type: "QuestType" = betterproto2.field(6, betterproto2.TYPE_ENUM, default_factory=lambda: QuestType(0))
 
     q: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
 
@@ -2394,17 +2115,11 @@ default_message_pool.register_message("game.v1", "ListQuestsRequest", ListQuests
 
 @dataclass(eq=False, repr=False)
 class ListRankingsReply(betterproto2.Message):
-    items: "list[Ranking]" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, repeated=True
-    )
+    items: "list[Ranking]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
 
-    pagination: "Pagination | None" = betterproto2.field(
-        2, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    pagination: "Pagination | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
 
-    me: "Ranking | None" = betterproto2.field(
-        3, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    me: "Ranking | None" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, optional=True)
 
 
 default_message_pool.register_message("game.v1", "ListRankingsReply", ListRankingsReply)
@@ -2412,9 +2127,7 @@ default_message_pool.register_message("game.v1", "ListRankingsReply", ListRankin
 
 @dataclass(eq=False, repr=False)
 class ListRankingsRequest(betterproto2.Message):
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
@@ -2428,20 +2141,14 @@ class ListRankingsRequest(betterproto2.Message):
     limit: "int" = betterproto2.field(5, betterproto2.TYPE_INT32)
 
 
-default_message_pool.register_message(
-    "game.v1", "ListRankingsRequest", ListRankingsRequest
-)
+default_message_pool.register_message("game.v1", "ListRankingsRequest", ListRankingsRequest)
 
 
 @dataclass(eq=False, repr=False)
 class ListRewardsReply(betterproto2.Message):
-    items: "list[Reward]" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, repeated=True
-    )
+    items: "list[Reward]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
 
-    pagination: "Pagination | None" = betterproto2.field(
-        2, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    pagination: "Pagination | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
 
 
 default_message_pool.register_message("game.v1", "ListRewardsReply", ListRewardsReply)
@@ -2449,15 +2156,11 @@ default_message_pool.register_message("game.v1", "ListRewardsReply", ListRewards
 
 @dataclass(eq=False, repr=False)
 class ListRewardsRequest(betterproto2.Message):
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     player_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
-    status: "RewardStatus" = betterproto2.field(
-        3, betterproto2.TYPE_ENUM, default_factory=lambda: RewardStatus(0)
-    )
+    status: "RewardStatus" = betterproto2.field(3, betterproto2.TYPE_ENUM, default_factory=lambda: RewardStatus(0))
 
     campaign_id: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
 
@@ -2470,20 +2173,14 @@ class ListRewardsRequest(betterproto2.Message):
     limit: "int" = betterproto2.field(8, betterproto2.TYPE_INT32)
 
 
-default_message_pool.register_message(
-    "game.v1", "ListRewardsRequest", ListRewardsRequest
-)
+default_message_pool.register_message("game.v1", "ListRewardsRequest", ListRewardsRequest)
 
 
 @dataclass(eq=False, repr=False)
 class ListTasksReply(betterproto2.Message):
-    items: "list[Task]" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, repeated=True
-    )
+    items: "list[Task]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
 
-    pagination: "Pagination | None" = betterproto2.field(
-        2, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    pagination: "Pagination | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
 
 
 default_message_pool.register_message("game.v1", "ListTasksReply", ListTasksReply)
@@ -2491,13 +2188,9 @@ default_message_pool.register_message("game.v1", "ListTasksReply", ListTasksRepl
 
 @dataclass(eq=False, repr=False)
 class ListTasksRequest(betterproto2.Message):
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
-    status: "TaskStatus" = betterproto2.field(
-        2, betterproto2.TYPE_ENUM, default_factory=lambda: TaskStatus(0)
-    )
+    status: "TaskStatus" = betterproto2.field(2, betterproto2.TYPE_ENUM, default_factory=lambda: TaskStatus(0))
 
     campaign_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
 
@@ -2513,13 +2206,9 @@ default_message_pool.register_message("game.v1", "ListTasksRequest", ListTasksRe
 
 @dataclass(eq=False, repr=False)
 class ListTenantsReply(betterproto2.Message):
-    items: "list[Tenant]" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, repeated=True
-    )
+    items: "list[Tenant]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
 
-    pagination: "Pagination | None" = betterproto2.field(
-        2, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    pagination: "Pagination | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
 
 
 default_message_pool.register_message("game.v1", "ListTenantsReply", ListTenantsReply)
@@ -2531,9 +2220,7 @@ class ListTenantsRequest(betterproto2.Message):
     With a tenant in scope only that one is listed; without, all.
     """
 
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     cursor: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
@@ -2542,20 +2229,14 @@ class ListTenantsRequest(betterproto2.Message):
     q: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
 
 
-default_message_pool.register_message(
-    "game.v1", "ListTenantsRequest", ListTenantsRequest
-)
+default_message_pool.register_message("game.v1", "ListTenantsRequest", ListTenantsRequest)
 
 
 @dataclass(eq=False, repr=False)
 class ListTurnsReply(betterproto2.Message):
-    items: "list[TurnBalance]" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, repeated=True
-    )
+    items: "list[TurnBalance]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
 
-    pagination: "Pagination | None" = betterproto2.field(
-        2, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    pagination: "Pagination | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
 
 
 default_message_pool.register_message("game.v1", "ListTurnsReply", ListTurnsReply)
@@ -2563,9 +2244,7 @@ default_message_pool.register_message("game.v1", "ListTurnsReply", ListTurnsRepl
 
 @dataclass(eq=False, repr=False)
 class ListTurnsRequest(betterproto2.Message):
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     player_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
@@ -2587,9 +2266,7 @@ class Merchant(betterproto2.Message):
 
     name: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
 
-    status: "MerchantStatus" = betterproto2.field(
-        4, betterproto2.TYPE_ENUM, default_factory=lambda: MerchantStatus(0)
-    )
+    status: "MerchantStatus" = betterproto2.field(4, betterproto2.TYPE_ENUM, default_factory=lambda: MerchantStatus(0))
 
     created_at: "int" = betterproto2.field(5, betterproto2.TYPE_INT64)
 
@@ -2599,9 +2276,7 @@ default_message_pool.register_message("game.v1", "Merchant", Merchant)
 
 @dataclass(eq=False, repr=False)
 class MerchantReply(betterproto2.Message):
-    merchant: "Merchant | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    merchant: "Merchant | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
 
 default_message_pool.register_message("game.v1", "MerchantReply", MerchantReply)
@@ -2635,15 +2310,11 @@ default_message_pool.register_message("game.v1", "MilestoneProgress", MilestoneP
 
 @dataclass(eq=False, repr=False)
 class Milestones(betterproto2.Message):
-    mode: "MilestoneMode" = betterproto2.field(
-        1, betterproto2.TYPE_ENUM, default_factory=lambda: MilestoneMode(0)
-    )
+    mode: "MilestoneMode" = betterproto2.field(1, betterproto2.TYPE_ENUM, default_factory=lambda: MilestoneMode(0))
 
     auto_grant: "bool" = betterproto2.field(2, betterproto2.TYPE_BOOL)
 
-    rungs: "list[Rung]" = betterproto2.field(
-        3, betterproto2.TYPE_MESSAGE, repeated=True
-    )
+    rungs: "list[Rung]" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, repeated=True)
 
 
 default_message_pool.register_message("game.v1", "Milestones", Milestones)
@@ -2685,17 +2356,13 @@ class Player(betterproto2.Message):
         5, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
     )
 
-    contacts: "list[Contact]" = betterproto2.field(
-        6, betterproto2.TYPE_MESSAGE, repeated=True
-    )
+    contacts: "list[Contact]" = betterproto2.field(6, betterproto2.TYPE_MESSAGE, repeated=True)
 
     created_at: "int" = betterproto2.field(7, betterproto2.TYPE_INT64)
 
     updated_at: "int" = betterproto2.field(8, betterproto2.TYPE_INT64)
 
-    auth_method: "AuthMethod" = betterproto2.field(
-        9, betterproto2.TYPE_ENUM, default_factory=lambda: AuthMethod(0)
-    )
+    auth_method: "AuthMethod" = betterproto2.field(9, betterproto2.TYPE_ENUM, default_factory=lambda: AuthMethod(0))
     """
     How the player was first known.
     """
@@ -2706,9 +2373,7 @@ default_message_pool.register_message("game.v1", "Player", Player)
 
 @dataclass(eq=False, repr=False)
 class PlayerReply(betterproto2.Message):
-    player: "Player | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    player: "Player | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
 
 default_message_pool.register_message("game.v1", "PlayerReply", PlayerReply)
@@ -2722,9 +2387,7 @@ class PlayRecord(betterproto2.Message):
 
     session_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
 
-    rewards: "list[WonReward]" = betterproto2.field(
-        4, betterproto2.TYPE_MESSAGE, repeated=True
-    )
+    rewards: "list[WonReward]" = betterproto2.field(4, betterproto2.TYPE_MESSAGE, repeated=True)
 
     metadata: "dict[str, Any] | None" = betterproto2.field(
         5, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
@@ -2746,9 +2409,7 @@ default_message_pool.register_message("game.v1", "PlayRecord", PlayRecord)
 
 @dataclass(eq=False, repr=False)
 class PlayReply(betterproto2.Message):
-    rewards: "list[WonReward]" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, repeated=True
-    )
+    rewards: "list[WonReward]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
 
     metadata: "dict[str, Any] | None" = betterproto2.field(
         2, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
@@ -2760,13 +2421,9 @@ class PlayReply(betterproto2.Message):
 
     seed_hash: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
 
-    balances: "list[CurrencyBalance]" = betterproto2.field(
-        6, betterproto2.TYPE_MESSAGE, repeated=True
-    )
+    balances: "list[CurrencyBalance]" = betterproto2.field(6, betterproto2.TYPE_MESSAGE, repeated=True)
 
-    milestones_granted: "list[GrantedMilestone]" = betterproto2.field(
-        7, betterproto2.TYPE_MESSAGE, repeated=True
-    )
+    milestones_granted: "list[GrantedMilestone]" = betterproto2.field(7, betterproto2.TYPE_MESSAGE, repeated=True)
 
 
 default_message_pool.register_message("game.v1", "PlayReply", PlayReply)
@@ -2774,9 +2431,7 @@ default_message_pool.register_message("game.v1", "PlayReply", PlayReply)
 
 @dataclass(eq=False, repr=False)
 class PlayRequest(betterproto2.Message):
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
@@ -2811,23 +2466,15 @@ class Prize(betterproto2.Message):
 
     campaign_id: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
 
-    stock: "Stock | None" = betterproto2.field(
-        6, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    stock: "Stock | None" = betterproto2.field(6, betterproto2.TYPE_MESSAGE, optional=True)
 
-    constraints: "PrizeConstraints | None" = betterproto2.field(
-        7, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    constraints: "PrizeConstraints | None" = betterproto2.field(7, betterproto2.TYPE_MESSAGE, optional=True)
 
-    fulfillment: "PrizeFulfillment | None" = betterproto2.field(
-        8, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    fulfillment: "PrizeFulfillment | None" = betterproto2.field(8, betterproto2.TYPE_MESSAGE, optional=True)
 
     expires_after_days: "int" = betterproto2.field(9, betterproto2.TYPE_INT32)
 
-    status: "PrizeStatus" = betterproto2.field(
-        10, betterproto2.TYPE_ENUM, default_factory=lambda: PrizeStatus(0)
-    )
+    status: "PrizeStatus" = betterproto2.field(10, betterproto2.TYPE_ENUM, default_factory=lambda: PrizeStatus(0))
 
     created_at: "int" = betterproto2.field(11, betterproto2.TYPE_INT64)
 
@@ -2869,9 +2516,7 @@ default_message_pool.register_message("game.v1", "PrizeFulfillment", PrizeFulfil
 
 @dataclass(eq=False, repr=False)
 class PrizeReply(betterproto2.Message):
-    prize: "Prize | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    prize: "Prize | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
 
 default_message_pool.register_message("game.v1", "PrizeReply", PrizeReply)
@@ -2901,22 +2546,14 @@ default_message_pool.register_message("game.v1", "PrizeSummary", PrizeSummary)
 
 @dataclass(eq=False, repr=False)
 class PublicCampaignReply(betterproto2.Message):
-    campaign: "Campaign | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    campaign: "Campaign | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
-    games: "list[Render]" = betterproto2.field(
-        2, betterproto2.TYPE_MESSAGE, repeated=True
-    )
+    games: "list[Render]" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, repeated=True)
 
-    quests: "list[Quest]" = betterproto2.field(
-        3, betterproto2.TYPE_MESSAGE, repeated=True
-    )
+    quests: "list[Quest]" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, repeated=True)
 
 
-default_message_pool.register_message(
-    "game.v1", "PublicCampaignReply", PublicCampaignReply
-)
+default_message_pool.register_message("game.v1", "PublicCampaignReply", PublicCampaignReply)
 
 
 @dataclass(eq=False, repr=False)
@@ -2929,15 +2566,11 @@ class Quest(betterproto2.Message):
 
     description: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
 
-    type: "QuestType" = betterproto2.field(
-        5, betterproto2.TYPE_ENUM, default_factory=lambda: QuestType(0)
-    )
+    type: "QuestType" = betterproto2.field(5, betterproto2.TYPE_ENUM, default_factory=lambda: QuestType(0))
 
     turns: "int" = betterproto2.field(6, betterproto2.TYPE_INT32)
 
-    status: "QuestStatus" = betterproto2.field(
-        7, betterproto2.TYPE_ENUM, default_factory=lambda: QuestStatus(0)
-    )
+    status: "QuestStatus" = betterproto2.field(7, betterproto2.TYPE_ENUM, default_factory=lambda: QuestStatus(0))
 
     start_date: "int" = betterproto2.field(8, betterproto2.TYPE_INT64)
 
@@ -2953,9 +2586,7 @@ default_message_pool.register_message("game.v1", "Quest", Quest)
 
 @dataclass(eq=False, repr=False)
 class QuestReply(betterproto2.Message):
-    quest: "Quest | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    quest: "Quest | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
 
 default_message_pool.register_message("game.v1", "QuestReply", QuestReply)
@@ -2979,9 +2610,7 @@ default_message_pool.register_message("game.v1", "Ranking", Ranking)
 
 @dataclass(eq=False, repr=False)
 class RankingReply(betterproto2.Message):
-    ranking: "Ranking | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    ranking: "Ranking | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
 
 default_message_pool.register_message("game.v1", "RankingReply", RankingReply)
@@ -3001,17 +2630,11 @@ default_message_pool.register_message("game.v1", "RankPrize", RankPrize)
 
 @dataclass(eq=False, repr=False)
 class RedeemReply(betterproto2.Message):
-    milestone: "MilestoneProgress | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    milestone: "MilestoneProgress | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
-    reward: "Reward | None" = betterproto2.field(
-        2, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    reward: "Reward | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
 
-    balances: "list[CurrencyBalance]" = betterproto2.field(
-        3, betterproto2.TYPE_MESSAGE, repeated=True
-    )
+    balances: "list[CurrencyBalance]" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, repeated=True)
 
 
 default_message_pool.register_message("game.v1", "RedeemReply", RedeemReply)
@@ -3019,9 +2642,7 @@ default_message_pool.register_message("game.v1", "RedeemReply", RedeemReply)
 
 @dataclass(eq=False, repr=False)
 class RedeemRequest(betterproto2.Message):
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
@@ -3049,29 +2670,21 @@ class Render(betterproto2.Message):
 
     campaign_id: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
 
-    status: "GameStatus" = betterproto2.field(
-        5, betterproto2.TYPE_ENUM, default_factory=lambda: GameStatus(0)
-    )
+    status: "GameStatus" = betterproto2.field(5, betterproto2.TYPE_ENUM, default_factory=lambda: GameStatus(0))
 
     ui: "dict[str, Any] | None" = betterproto2.field(
         6, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
     )
 
-    rules: "GameRules | None" = betterproto2.field(
-        7, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    rules: "GameRules | None" = betterproto2.field(7, betterproto2.TYPE_MESSAGE, optional=True)
 
-    access: "GameAccess" = betterproto2.field(
-        8, betterproto2.TYPE_ENUM, default_factory=lambda: GameAccess(0)
-    )
+    access: "GameAccess" = betterproto2.field(8, betterproto2.TYPE_ENUM, default_factory=lambda: GameAccess(0))
 
     on_unavailable: "OnUnavailable" = betterproto2.field(
         9, betterproto2.TYPE_ENUM, default_factory=lambda: OnUnavailable(0)
     )
 
-    prizes: "list[RenderPrize]" = betterproto2.field(
-        10, betterproto2.TYPE_MESSAGE, repeated=True
-    )
+    prizes: "list[RenderPrize]" = betterproto2.field(10, betterproto2.TYPE_MESSAGE, repeated=True)
 
 
 default_message_pool.register_message("game.v1", "Render", Render)
@@ -3095,9 +2708,7 @@ default_message_pool.register_message("game.v1", "RenderPrize", RenderPrize)
 
 @dataclass(eq=False, repr=False)
 class RenderReply(betterproto2.Message):
-    render: "Render | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    render: "Render | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
 
 default_message_pool.register_message("game.v1", "RenderReply", RenderReply)
@@ -3109,9 +2720,7 @@ class ReplayPlayReply(betterproto2.Message):
     `matches`: the rule, run again from the stored seed and revision, decided the same.
     """
 
-    play: "PlayRecord | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    play: "PlayRecord | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     player_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
@@ -3131,9 +2740,7 @@ default_message_pool.register_message("game.v1", "ReplayPlayReply", ReplayPlayRe
 
 @dataclass(eq=False, repr=False)
 class ReplayPlayRequest(betterproto2.Message):
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
@@ -3143,27 +2750,19 @@ default_message_pool.register_message("game.v1", "ReplayPlayRequest", ReplayPlay
 
 @dataclass(eq=False, repr=False)
 class ResolvePlayerReply(betterproto2.Message):
-    player: "Player | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    player: "Player | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     created: "bool" = betterproto2.field(2, betterproto2.TYPE_BOOL)
 
 
-default_message_pool.register_message(
-    "game.v1", "ResolvePlayerReply", ResolvePlayerReply
-)
+default_message_pool.register_message("game.v1", "ResolvePlayerReply", ResolvePlayerReply)
 
 
 @dataclass(eq=False, repr=False)
 class ResolvePlayerRequest(betterproto2.Message):
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
-    contact: "Contact | None" = betterproto2.field(
-        2, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    contact: "Contact | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
 
     guest_player_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
     """
@@ -3171,16 +2770,12 @@ class ResolvePlayerRequest(betterproto2.Message):
     """
 
 
-default_message_pool.register_message(
-    "game.v1", "ResolvePlayerRequest", ResolvePlayerRequest
-)
+default_message_pool.register_message("game.v1", "ResolvePlayerRequest", ResolvePlayerRequest)
 
 
 @dataclass(eq=False, repr=False)
 class RetryTaskRequest(betterproto2.Message):
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
@@ -3190,18 +2785,14 @@ default_message_pool.register_message("game.v1", "RetryTaskRequest", RetryTaskRe
 
 @dataclass(eq=False, repr=False)
 class RevokeRewardRequest(betterproto2.Message):
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
     reason: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
 
 
-default_message_pool.register_message(
-    "game.v1", "RevokeRewardRequest", RevokeRewardRequest
-)
+default_message_pool.register_message("game.v1", "RevokeRewardRequest", RevokeRewardRequest)
 
 
 @dataclass(eq=False, repr=False)
@@ -3218,9 +2809,7 @@ class Reward(betterproto2.Message):
 
     quantity: "int" = betterproto2.field(6, betterproto2.TYPE_INT32)
 
-    status: "RewardStatus" = betterproto2.field(
-        7, betterproto2.TYPE_ENUM, default_factory=lambda: RewardStatus(0)
-    )
+    status: "RewardStatus" = betterproto2.field(7, betterproto2.TYPE_ENUM, default_factory=lambda: RewardStatus(0))
 
     game_id: "str" = betterproto2.field(8, betterproto2.TYPE_STRING)
 
@@ -3249,9 +2838,7 @@ default_message_pool.register_message("game.v1", "Reward", Reward)
 
 @dataclass(eq=False, repr=False)
 class RewardReply(betterproto2.Message):
-    reward: "Reward | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    reward: "Reward | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
 
 default_message_pool.register_message("game.v1", "RewardReply", RewardReply)
@@ -3319,9 +2906,7 @@ class StartReply(betterproto2.Message):
 
     expires_at: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
 
-    drop_plan: "list[PlannedDrop]" = betterproto2.field(
-        4, betterproto2.TYPE_MESSAGE, repeated=True
-    )
+    drop_plan: "list[PlannedDrop]" = betterproto2.field(4, betterproto2.TYPE_MESSAGE, repeated=True)
 
     guest_player_id: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
     """
@@ -3338,9 +2923,7 @@ class StartRequest(betterproto2.Message):
     ---------------------------------------------------------------- plays
     """
 
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
@@ -3385,9 +2968,7 @@ class Task(betterproto2.Message):
 
     channel: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
 
-    status: "TaskStatus" = betterproto2.field(
-        7, betterproto2.TYPE_ENUM, default_factory=lambda: TaskStatus(0)
-    )
+    status: "TaskStatus" = betterproto2.field(7, betterproto2.TYPE_ENUM, default_factory=lambda: TaskStatus(0))
 
     attempts: "int" = betterproto2.field(8, betterproto2.TYPE_INT32)
 
@@ -3405,9 +2986,7 @@ default_message_pool.register_message("game.v1", "Task", Task)
 
 @dataclass(eq=False, repr=False)
 class TaskReply(betterproto2.Message):
-    task: "Task | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    task: "Task | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
 
 default_message_pool.register_message("game.v1", "TaskReply", TaskReply)
@@ -3419,9 +2998,7 @@ class Tenant(betterproto2.Message):
 
     name: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
-    status: "TenantStatus" = betterproto2.field(
-        3, betterproto2.TYPE_ENUM, default_factory=lambda: TenantStatus(0)
-    )
+    status: "TenantStatus" = betterproto2.field(3, betterproto2.TYPE_ENUM, default_factory=lambda: TenantStatus(0))
 
     created_at: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
 
@@ -3431,9 +3008,7 @@ default_message_pool.register_message("game.v1", "Tenant", Tenant)
 
 @dataclass(eq=False, repr=False)
 class TenantReply(betterproto2.Message):
-    tenant: "Tenant | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    tenant: "Tenant | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
 
 default_message_pool.register_message("game.v1", "TenantReply", TenantReply)
@@ -3458,41 +3033,27 @@ class UpdateCampaignRequest(betterproto2.Message):
     body holds. Over RPC an empty mask sets every field that is not at its default (AIP-134).
     """
 
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
-    campaign: "Campaign | None" = betterproto2.field(
-        3, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    campaign: "Campaign | None" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, optional=True)
 
-    update_mask: "list[str]" = betterproto2.field(
-        4, betterproto2.TYPE_STRING, repeated=True
-    )
+    update_mask: "list[str]" = betterproto2.field(4, betterproto2.TYPE_STRING, repeated=True)
 
 
-default_message_pool.register_message(
-    "game.v1", "UpdateCampaignRequest", UpdateCampaignRequest
-)
+default_message_pool.register_message("game.v1", "UpdateCampaignRequest", UpdateCampaignRequest)
 
 
 @dataclass(eq=False, repr=False)
 class UpdateGameRequest(betterproto2.Message):
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
-    game: "Game | None" = betterproto2.field(
-        3, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    game: "Game | None" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, optional=True)
 
-    update_mask: "list[str]" = betterproto2.field(
-        4, betterproto2.TYPE_STRING, repeated=True
-    )
+    update_mask: "list[str]" = betterproto2.field(4, betterproto2.TYPE_STRING, repeated=True)
 
 
 default_message_pool.register_message("game.v1", "UpdateGameRequest", UpdateGameRequest)
@@ -3500,90 +3061,88 @@ default_message_pool.register_message("game.v1", "UpdateGameRequest", UpdateGame
 
 @dataclass(eq=False, repr=False)
 class UpdateLeaderboardRequest(betterproto2.Message):
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
-    leaderboard: "Leaderboard | None" = betterproto2.field(
-        3, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    leaderboard: "Leaderboard | None" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, optional=True)
 
-    update_mask: "list[str]" = betterproto2.field(
-        4, betterproto2.TYPE_STRING, repeated=True
-    )
+    update_mask: "list[str]" = betterproto2.field(4, betterproto2.TYPE_STRING, repeated=True)
 
 
-default_message_pool.register_message(
-    "game.v1", "UpdateLeaderboardRequest", UpdateLeaderboardRequest
-)
+default_message_pool.register_message("game.v1", "UpdateLeaderboardRequest", UpdateLeaderboardRequest)
 
 
 @dataclass(eq=False, repr=False)
 class UpdatePlayerRequest(betterproto2.Message):
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     player_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
-    player: "Player | None" = betterproto2.field(
-        3, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    player: "Player | None" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, optional=True)
 
-    update_mask: "list[str]" = betterproto2.field(
-        4, betterproto2.TYPE_STRING, repeated=True
-    )
+    update_mask: "list[str]" = betterproto2.field(4, betterproto2.TYPE_STRING, repeated=True)
 
 
-default_message_pool.register_message(
-    "game.v1", "UpdatePlayerRequest", UpdatePlayerRequest
-)
+default_message_pool.register_message("game.v1", "UpdatePlayerRequest", UpdatePlayerRequest)
 
 
 @dataclass(eq=False, repr=False)
 class UpdatePrizeRequest(betterproto2.Message):
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
-    prize: "Prize | None" = betterproto2.field(
-        3, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    prize: "Prize | None" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, optional=True)
 
-    update_mask: "list[str]" = betterproto2.field(
-        4, betterproto2.TYPE_STRING, repeated=True
-    )
+    update_mask: "list[str]" = betterproto2.field(4, betterproto2.TYPE_STRING, repeated=True)
 
 
-default_message_pool.register_message(
-    "game.v1", "UpdatePrizeRequest", UpdatePrizeRequest
-)
+default_message_pool.register_message("game.v1", "UpdatePrizeRequest", UpdatePrizeRequest)
 
 
 @dataclass(eq=False, repr=False)
 class UpdateQuestRequest(betterproto2.Message):
-    scope: "Scope | None" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
-    quest: "Quest | None" = betterproto2.field(
-        3, betterproto2.TYPE_MESSAGE, optional=True
-    )
+    quest: "Quest | None" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, optional=True)
 
-    update_mask: "list[str]" = betterproto2.field(
-        4, betterproto2.TYPE_STRING, repeated=True
-    )
+    update_mask: "list[str]" = betterproto2.field(4, betterproto2.TYPE_STRING, repeated=True)
 
 
-default_message_pool.register_message(
-    "game.v1", "UpdateQuestRequest", UpdateQuestRequest
-)
+default_message_pool.register_message("game.v1", "UpdateQuestRequest", UpdateQuestRequest)
+
+
+@dataclass(eq=False, repr=False)
+class VerifyCallbackReply(betterproto2.Message):
+    verified: "bool" = betterproto2.field(1, betterproto2.TYPE_BOOL)
+
+
+default_message_pool.register_message("game.v1", "VerifyCallbackReply", VerifyCallbackReply)
+
+
+@dataclass(eq=False, repr=False)
+class VerifyCallbackRequest(betterproto2.Message):
+    """
+    Whether the secret of the task's prize signed a callback: the secret itself never leaves Core.
+    """
+
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    webhook_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+    webhook_timestamp: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+
+    webhook_signature: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
+
+    body: "bytes" = betterproto2.field(6, betterproto2.TYPE_BYTES)
+
+
+default_message_pool.register_message("game.v1", "VerifyCallbackRequest", VerifyCallbackRequest)
 
 
 @dataclass(eq=False, repr=False)

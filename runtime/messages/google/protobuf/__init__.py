@@ -42,9 +42,7 @@ class ListValue(betterproto2.Message):
     Represents a JSON array.
     """
 
-    values: "list[Value]" = betterproto2.field(
-        1, betterproto2.TYPE_MESSAGE, repeated=True
-    )
+    values: "list[Value]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
     """
     Repeated field of dynamically typed values.
     """
@@ -88,11 +86,7 @@ class Struct(betterproto2.Message):
     """
 
     fields: "dict[str, Value]" = betterproto2.field(
-        1,
-        betterproto2.TYPE_MAP,
-        map_meta=betterproto2.map_meta(
-            betterproto2.TYPE_STRING, betterproto2.TYPE_MESSAGE
-        ),
+        1, betterproto2.TYPE_MAP, map_meta=betterproto2.map_meta(betterproto2.TYPE_STRING, betterproto2.TYPE_MESSAGE)
     )
     """
     Unordered map of dynamically typed values.
@@ -121,9 +115,7 @@ class Struct(betterproto2.Message):
 
         return {
             key: value.to_dict(
-                output_format=output_format,
-                casing=casing,
-                include_default_values=include_default_values,
+                output_format=output_format, casing=casing, include_default_values=include_default_values
             )
             for key, value in self.fields.items()
         }
@@ -146,16 +138,12 @@ class Value(betterproto2.Message):
         - kind: The kind of value.
     """
 
-    null_value: "NullValue | None" = betterproto2.field(
-        1, betterproto2.TYPE_ENUM, optional=True, group="kind"
-    )
+    null_value: "NullValue | None" = betterproto2.field(1, betterproto2.TYPE_ENUM, optional=True, group="kind")
     """
     Represents a JSON `null`.
     """
 
-    number_value: "float | None" = betterproto2.field(
-        2, betterproto2.TYPE_DOUBLE, optional=True, group="kind"
-    )
+    number_value: "float | None" = betterproto2.field(2, betterproto2.TYPE_DOUBLE, optional=True, group="kind")
     """
     Represents a JSON number. Must not be `NaN`, `Infinity` or
     `-Infinity`, since those are not supported in JSON. This also cannot
@@ -163,30 +151,22 @@ class Value(betterproto2.Message):
     support them in its number type.
     """
 
-    string_value: "str | None" = betterproto2.field(
-        3, betterproto2.TYPE_STRING, optional=True, group="kind"
-    )
+    string_value: "str | None" = betterproto2.field(3, betterproto2.TYPE_STRING, optional=True, group="kind")
     """
     Represents a JSON string.
     """
 
-    bool_value: "bool | None" = betterproto2.field(
-        4, betterproto2.TYPE_BOOL, optional=True, group="kind"
-    )
+    bool_value: "bool | None" = betterproto2.field(4, betterproto2.TYPE_BOOL, optional=True, group="kind")
     """
     Represents a JSON boolean (`true` or `false` literal in JSON).
     """
 
-    struct_value: "Struct | None" = betterproto2.field(
-        5, betterproto2.TYPE_MESSAGE, optional=True, group="kind"
-    )
+    struct_value: "Struct | None" = betterproto2.field(5, betterproto2.TYPE_MESSAGE, optional=True, group="kind")
     """
     Represents a JSON object.
     """
 
-    list_value: "ListValue | None" = betterproto2.field(
-        6, betterproto2.TYPE_MESSAGE, optional=True, group="kind"
-    )
+    list_value: "ListValue | None" = betterproto2.field(6, betterproto2.TYPE_MESSAGE, optional=True, group="kind")
     """
     Represents a JSON array.
     """

@@ -99,14 +99,22 @@ def refuse_taken_ports(port_base: int) -> None:
         )
 
 
+def prepare() -> argparse.Namespace:
+    """The options, once nothing stands against them; a ready file that a killed run left behind is gone then."""
+    options = parse()
+    refuse_taken_ports(options.port_base)
+    if options.ready_file is not None:
+        options.ready_file.unlink(missing_ok=True)
+    return options
+
+
 def _other_base(port_base: int) -> int:
     return port_base + 1000 if port_base < 60000 else 8080
 
 
 def main() -> None:
     """Runs until a signal. Exit status 0 after one, 1 with a message where something failed."""
-    options = parse()
-    refuse_taken_ports(options.port_base)
+    options = prepare()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _stop)
     try:
@@ -117,9 +125,6 @@ def main() -> None:
         if isinstance(error, _expected()):
             sys.exit(f"ops/up: {error}")
         raise
-    finally:
-        if options.ready_file is not None:
-            options.ready_file.unlink(missing_ok=True)
 
 
 def _expected() -> tuple[type[Exception], ...]:
@@ -150,8 +155,6 @@ def run(options: argparse.Namespace) -> NoReturn:
     from sql.migrate import migrate
 
     started = time.monotonic()
-    if options.ready_file is not None:
-        options.ready_file.unlink(missing_ok=True)
     options.data.mkdir(parents=True, exist_ok=True)
     stack = Devstack(
         options.data,
@@ -175,11 +178,10 @@ def run(options: argparse.Namespace) -> NoReturn:
                 ready = describe(settings, tenant, merchant_id)
                 if not options.no_demo:
                     ready["demo"] = ensure_demo(options.data, ready)
-                if options.ready_file is not None:
-                    _write(options.ready_file, ready)
-                say(welcome(ready, time.monotonic() - started))
-                code = process.wait()
-                raise UpError(f"the server ended by itself with status {code}: see the lines above")
+                with ready_file(options.ready_file, ready):
+                    say(welcome(ready, time.monotonic() - started))
+                    code = process.wait()
+                    raise UpError(f"the server ended by itself with status {code}: see the lines above")
 
 
 def environment(options: argparse.Namespace, database_url: str | None, redis_url: str | None) -> dict[str, str]:
@@ -308,6 +310,18 @@ def describe(settings: Settings, tenant_id: str, merchant_id: str) -> dict[str, 
         "merchant_id": merchant_id,
         "admin_token": mint_admin_token(settings, tenant_id, merchant_id),
     }
+
+
+@contextmanager
+def ready_file(path: Path | None, ready: dict[str, Any]) -> Iterator[None]:
+    """The file at `path` is there for the length of the block, so that it never speaks of a stack that is down."""
+    if path is not None:
+        _write(path, ready)
+    try:
+        yield
+    finally:
+        if path is not None:
+            path.unlink(missing_ok=True)
 
 
 def mint_admin_token(settings: Settings, tenant_id: str, merchant_id: str) -> str:

@@ -1,0 +1,140 @@
+"""Fixtures of the acceptance tests: a whole Tombola in the test's process, on real servers.
+
+    settings   function  settings of a process of every role, on free ports; a test module may override `extra_settings`
+    stack      function  the running process (runtime.app.Running), with a tenant: see `Stack`
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+import pytest
+
+from runtime.app import Running, running
+from runtime.operations import API
+from runtime.settings import Key, Settings
+
+TENANT = "tenant_test"
+OTHER_TENANT = "tenant_other"
+ROLES = ("core", "rpc", "consumer", "admin")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back: the HTTP status, the headers and the envelope."""
+
+    http: int
+    headers: Any
+    envelope: dict[str, Any]
+
+    @property
+    def data(self) -> Any:
+        """The payload. Fails the test where the answer is an error."""
+        assert self.envelope["code"] == "OK", self.envelope
+        return self.envelope["data"]
+
+    @property
+    def code(self) -> str:
+        return str(self.envelope["code"])
+
+    @property
+    def reason(self) -> str:
+        return str(self.envelope["data"].get("reason", ""))
+
+
+@dataclass(frozen=True)
+class Stack:
+    """The running process and ways to ask it.
+
+    core(), consumer() and admin() send `(verb, path under /api/v1, JSON body)`; Core's add the scope.
+    """
+
+    process: Running
+    http: aiohttp.ClientSession
+    tenant_id: str = TENANT
+
+    async def core(self, verb: str, path: str, body: dict[str, Any] | None = None, **query: Any) -> Answer:
+        """Asks Core's REST, in the scope of the test's tenant."""
+        scope = {"tenant_id": self.tenant_id}
+        if verb in ("GET", "DELETE"):
+            return await self._ask(self.process.core_url, verb, path, None, {"scope.tenant_id": self.tenant_id, **query})
+        return await self._ask(self.process.core_url, verb, path, {"scope": scope, **(body or {})}, query)
+
+    async def consumer(
+        self, verb: str, path: str, body: Any = None, *, player: str = "", headers: dict[str, str] | None = None, **query: Any
+    ) -> Answer:
+        """Asks the consumer edge, as `player` (by a token) or as nobody."""
+        sent = {"X-Tenant-Id": self.tenant_id, **self._bearer(player, ()), **(headers or {})}
+        return await self._ask(self.process.consumer_url, verb, path, body, query, sent)
+
+    async def admin(
+        self,
+        verb: str,
+        path: str,
+        body: Any = None,
+        *,
+        roles: tuple[str, ...] = ("admin",),
+        headers: dict[str, str] | None = None,
+        **query: Any,
+    ) -> Answer:
+        """Asks the admin edge, with a token of these roles; without roles, as nobody."""
+        sent = {**self._bearer("staff_test" if roles else "", roles), **(headers or {})}
+        return await self._ask(self.process.admin_url, verb, path, body, query, sent)
+
+    def token(self, sub: str, roles: tuple[str, ...] = (), tenant_id: str = "", seconds: int = 600) -> str:
+        """A token of this stack."""
+        from runtime.http.auth import Tokens
+
+        settings = self.process.settings
+        tokens = Tokens(settings.jwt_secret, issuer=settings.jwt_issuer, audience=settings.jwt_audience)
+        return tokens.mint(sub, tenant_id=tenant_id or self.tenant_id, seconds=seconds, roles=roles)
+
+    def _bearer(self, sub: str, roles: tuple[str, ...]) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.token(sub, roles)}"} if sub else {}
+
+    async def _ask(
+        self, base: str, verb: str, path: str, body: Any, query: dict[str, Any], headers: dict[str, str] | None = None
+    ) -> Answer:
+        url = base + API + path
+        async with self.http.request(verb, url, json=body, params=query or None, headers=headers) as answer:
+            return Answer(answer.status, answer.headers, await answer.json())
+
+
+@pytest.fixture
+def extra_settings() -> dict[str, Any]:
+    """Override in a module or class to change the settings of its stack."""
+    return {}
+
+
+@pytest.fixture
+def settings(database_url: str, valkey_url: str, valkey_flush: None, extra_settings: dict[str, Any]) -> Settings:
+    own: dict[str, Any] = {
+        "database_url": database_url,
+        "redis_url": valkey_url,
+        "server_keys": (Key("1", secrets.token_bytes(32)),),
+        "code_keys": (Key("1", secrets.token_bytes(32)),),
+        "jwt_secret": secrets.token_hex(32),
+        "core_port": 0,
+        "consumer_port": 0,
+        "admin_port": 0,
+        "rpc_port": 0,
+        "rate_limits": False,
+        "log_sample": 0.0,
+        "drain_seconds": 10.0,
+    }
+    return Settings(**{**own, **extra_settings})
+
+
+@pytest.fixture
+async def stack(settings: Settings) -> AsyncIterator[Stack]:
+    async with running(settings, ROLES) as process, aiohttp.ClientSession() as http:
+        assert process.engine is not None
+        for tenant_id in (TENANT, OTHER_TENANT):
+            await process.engine.database.execute(
+                "INSERT INTO tenants (tenant_id, name) VALUES ($1, $2)", tenant_id, tenant_id
+            )
+        yield Stack(process, http)

@@ -332,7 +332,7 @@ ITEM = msgspec.json.Decoder(Item)
         (b'{"names":' + b"[" * 100_000 + b"]" * 100_000 + b"}", ""),
         (b'{"names": ["a", 1]}', "names[1]"),
         (b'{"names": ["a"], "x": 1}', ""),
-        (b'\xff\xfe{\x00}\x00', ""),
+        (b"\xff\xfe{\x00}\x00", ""),
     ],
 )
 def test_a_wrong_body_is_an_invalid_argument(body: bytes, field: str) -> None:

@@ -54,9 +54,7 @@ async def test_a_burst_over_two_processes_shares_one_limit(store: Ephemeral, val
     other = Ephemeral(valkey_url)
     await other.start()
     edges = [Limits(store, player=PLAYER, ip=IP), Limits(other, player=PLAYER, ip=IP)]
-    admissions = await asyncio.gather(
-        *[edges[i % 2].admit("t", player_id="p", ip=f"10.0.0.{i}") for i in range(100)]
-    )
+    admissions = await asyncio.gather(*[edges[i % 2].admit("t", player_id="p", ip=f"10.0.0.{i}") for i in range(100)])
     assert PLAYER.burst <= count(admissions) <= PLAYER.burst + 1
     await other.close()
 

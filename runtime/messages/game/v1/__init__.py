@@ -3139,7 +3139,7 @@ class VerifyCallbackRequest(betterproto2.Message):
 
     webhook_signature: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
 
-    body: "bytes" = betterproto2.field(6, betterproto2.TYPE_BYTES)
+    body: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
 
 
 default_message_pool.register_message("game.v1", "VerifyCallbackRequest", VerifyCallbackRequest)

@@ -26,9 +26,9 @@ def seed(admin_url: str, admin_token: str) -> dict[str, Any]:
         "/admin/campaigns",
         {"name": CAMPAIGN, "status": "CAMPAIGN_STATUS_ACTIVE", "timezone": "UTC", "settings": {"theme": THEME}},
     )["id"]
-    prizes = {spec["name"]: _prize(api, campaign_id, spec) for spec in _prizes()}
+    prizes = {spec["name"]: _prize(api, campaign_id, spec) for spec in prize_specs()}
     games = {
-        shape: _find_or_make(api, "/admin/games", spec)["id"] for shape, spec in _games(campaign_id, prizes).items()
+        shape: _find_or_make(api, "/admin/games", spec)["id"] for shape, spec in game_specs(campaign_id, prizes).items()
     }
     quest = _find_or_make(
         api,
@@ -82,7 +82,9 @@ def _prize(api: Api, campaign_id: str, spec: dict[str, Any]) -> str:
     return prize_id
 
 
-def _prizes() -> list[dict[str, Any]]:
+def prize_specs() -> list[dict[str, Any]]:
+    """Bodies of POST /admin/prizes, without the campaign; `codes` is the pool to import."""
+
     def prize(name: str, kind: str, value: float, channel: str, mode: str = "ON_WIN", **more: Any) -> dict[str, Any]:
         fulfillment = {"redemption_mode": f"REDEMPTION_MODE_{mode}", "channel": channel}
         return {"name": name, "type": kind, "value": value, "fulfillment": fulfillment, **more}
@@ -96,7 +98,8 @@ def _prizes() -> list[dict[str, Any]]:
     ]
 
 
-def _games(campaign_id: str, prizes: dict[str, str]) -> dict[str, dict[str, Any]]:
+def game_specs(campaign_id: str, prizes: dict[str, str]) -> dict[str, dict[str, Any]]:
+    """{shape: body of POST /admin/games}; `prizes` maps the names in `prize_specs` to ids."""
     cider, mug, apple = prizes["Cider voucher"], prizes["Fair mug"], prizes["Toffee apple"]
     pumpkin, points = prizes["Golden pumpkin"], prizes["Ten points"]
 

@@ -1,0 +1,47 @@
+"""How the catalogue (campaigns, games, prizes) changes: one transaction, one at a time in a tenant.
+
+Every change first raises the tenant's `catalog_version`. That row's lock makes the tenant's changes
+take turns, so that what a change checked (a prize exists, nothing names it) still holds when it
+commits; and whatever was decided by the old version is refused by the commit's guard. Lock order:
+tenant, then campaign, game, prize, stock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+import asyncpg
+
+import sql
+from runtime.actors.engine import Engine
+from runtime.errors import Fault, Status, unknown
+
+T = TypeVar("T")
+
+_RAISE_VERSION: Final = sql.load("tenancy")["raise_catalog_version"]
+
+
+async def change(engine: Engine, tenant_id: str, work: Callable[[asyncpg.Connection], Awaitable[T]]) -> T:
+    """Runs `work` as one change of the tenant's catalogue, and tells the engine of it once committed.
+
+    `work` may run again where the transaction lost a race. Raises NOT_FOUND for an unknown tenant.
+    """
+
+    async def in_transaction(connection: asyncpg.Connection) -> tuple[T, int]:
+        version = await connection.fetchval(_RAISE_VERSION, tenant_id)
+        if version is None:
+            raise unknown("tenant", tenant_id)
+        return await work(connection), version
+
+    result, version = await engine.database.transaction(in_transaction)
+    engine.catalog_changed(tenant_id, version)
+    return result
+
+
+def in_use(kind: str, identifier: str, used_by: list[dict[str, str]]) -> Fault:
+    """FAILED_PRECONDITION: the thing cannot go while these name it, each `{type, id}`."""
+    names = ", ".join(f"{user['type']} {user['id']}" for user in used_by[:5])
+    return Fault(
+        Status.FAILED_PRECONDITION, "IN_USE", f"{kind} {identifier} is in use by {names}", used_by=used_by[:100]
+    )

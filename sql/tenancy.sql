@@ -1,0 +1,37 @@
+-- Tenants and merchants. See runtime/actors/tenancy.py and catalog.py.
+
+-- name: raise_catalog_version
+-- The tenant's next catalogue version; its row stays locked until the transaction ends.
+-- No row: there is no such tenant.
+UPDATE tenants SET catalog_version = catalog_version + 1 WHERE tenant_id = $1 RETURNING catalog_version
+
+-- name: insert_tenant
+-- Makes a tenant.
+INSERT INTO tenants (tenant_id, name, status) VALUES ($1, $2, $3)
+RETURNING tenant_id AS id, name, status, unix(created_at) AS created_at
+
+-- name: list_tenants
+-- Tenants newest first, after $3; with $1 only that one. $2 is a LIKE pattern of the name.
+SELECT tenant_id AS id, name, status, unix(created_at) AS created_at
+FROM tenants
+WHERE ($1 = '' OR tenant_id = $1) AND name ILIKE $2 AND ($3::text IS NULL OR tenant_id < $3)
+ORDER BY tenant_id DESC
+LIMIT $4
+
+-- name: insert_merchant
+-- Makes a merchant. No row: there is no such tenant.
+INSERT INTO merchants (tenant_id, merchant_id, name, status)
+SELECT tenant_id, $2, $3, $4 FROM tenants WHERE tenant_id = $1
+RETURNING merchant_id AS id, tenant_id, name, status, unix(created_at) AS created_at
+
+-- name: list_merchants
+-- The tenant's merchants newest first, after $3. $2 is a LIKE pattern of the name.
+SELECT merchant_id AS id, tenant_id, name, status, unix(created_at) AS created_at
+FROM merchants
+WHERE tenant_id = $1 AND name ILIKE $2 AND ($3::text IS NULL OR merchant_id < $3)
+ORDER BY merchant_id DESC
+LIMIT $4
+
+-- name: has_merchant
+-- True where the tenant has the merchant.
+SELECT EXISTS (SELECT FROM merchants WHERE tenant_id = $1 AND merchant_id = $2)

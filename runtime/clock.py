@@ -53,15 +53,16 @@ class Days:
     def __init__(self, timezone: str) -> None:
         self._zone = zone(timezone)
         self._day = date.min
-        self._starts = self._ends = 0.0
+        self._starts = self._ends = 0
 
     def at(self, unix_seconds: float) -> tuple[date, int]:
         """The local date, and the unix seconds of the midnight that ends it."""
         if not self._starts <= unix_seconds < self._ends:
             self._day = datetime.fromtimestamp(unix_seconds, self._zone).date()
-            self._starts = self._midnight(self._day)
-            self._ends = self._midnight(self._day + timedelta(days=1))
-        return self._day, int(self._ends)
+            self._starts = self.starts(self._day)
+            self._ends = self.starts(self._day + timedelta(days=1))
+        return self._day, self._ends
 
-    def _midnight(self, day: date) -> float:
-        return datetime(day.year, day.month, day.day, tzinfo=self._zone).timestamp()
+    def starts(self, day: date) -> int:
+        """Unix seconds of the midnight that begins a local day."""
+        return int(datetime(day.year, day.month, day.day, tzinfo=self._zone).timestamp())

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from runtime import messages as m
+from runtime.actors import players, quests, wallet
 from runtime.actors.engine import Engine
 from runtime.actors.mailbox import Work
 from runtime.errors import Fault, Status
@@ -135,10 +136,32 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     ),
     Operation("PrizeService", "ImportCodes", "POST", "/prizes/{id}/codes", m.ImportCodesRequest, m.ImportCodesReply),
     # WalletService
-    Operation("WalletService", "ListBalances", "GET", "/wallet", m.ListBalancesRequest, m.ListBalancesReply),
-    Operation("WalletService", "ListLedger", "GET", "/wallet/ledger", m.ListLedgerRequest, m.ListLedgerReply),
     Operation(
-        "WalletService", "AdjustBalance", "POST", "/wallet/adjustments", m.AdjustBalanceRequest, m.LedgerEntryReply
+        "WalletService",
+        "ListBalances",
+        "GET",
+        "/wallet",
+        m.ListBalancesRequest,
+        m.ListBalancesReply,
+        run=wallet.list_balances,
+    ),
+    Operation(
+        "WalletService",
+        "ListLedger",
+        "GET",
+        "/wallet/ledger",
+        m.ListLedgerRequest,
+        m.ListLedgerReply,
+        run=wallet.list_ledger,
+    ),
+    Operation(
+        "WalletService",
+        "AdjustBalance",
+        "POST",
+        "/wallet/adjustments",
+        m.AdjustBalanceRequest,
+        m.LedgerEntryReply,
+        run=wallet.adjust_balance,
     ),
     # MilestoneService
     Operation(
@@ -156,26 +179,83 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     Operation("RewardService", "FulfillReward", "POST", "/rewards/{id}/fulfill", m.FulfillRewardRequest, m.RewardReply),
     Operation("RewardService", "RevokeReward", "POST", "/rewards/{id}/revoke", m.RevokeRewardRequest, m.RewardReply),
     # QuestService
-    Operation("QuestService", "CreateQuest", "POST", "/quests", m.CreateQuestRequest, m.QuestReply, resource="quest"),
-    Operation("QuestService", "GetQuest", "GET", "/quests/{id}", m.GetQuestRequest, m.QuestReply),
-    Operation("QuestService", "ListQuests", "GET", "/quests", m.ListQuestsRequest, m.ListQuestsReply),
     Operation(
-        "QuestService", "UpdateQuest", "PUT", "/quests/{id}", m.UpdateQuestRequest, m.QuestReply, resource="quest"
+        "QuestService",
+        "CreateQuest",
+        "POST",
+        "/quests",
+        m.CreateQuestRequest,
+        m.QuestReply,
+        resource="quest",
+        run=quests.create_quest,
     ),
-    Operation("QuestService", "DeleteQuest", "DELETE", "/quests/{id}", m.DeleteRequest, m.DeleteReply),
+    Operation("QuestService", "GetQuest", "GET", "/quests/{id}", m.GetQuestRequest, m.QuestReply, run=quests.get_quest),
     Operation(
-        "QuestService", "CompleteQuest", "POST", "/quests/{id}/complete", m.CompleteQuestRequest, m.CompleteQuestReply
+        "QuestService", "ListQuests", "GET", "/quests", m.ListQuestsRequest, m.ListQuestsReply, run=quests.list_quests
     ),
-    Operation("QuestService", "ListTurns", "GET", "/players/me/turns", m.ListTurnsRequest, m.ListTurnsReply),
+    Operation(
+        "QuestService",
+        "UpdateQuest",
+        "PUT",
+        "/quests/{id}",
+        m.UpdateQuestRequest,
+        m.QuestReply,
+        resource="quest",
+        run=quests.update_quest,
+    ),
+    Operation(
+        "QuestService", "DeleteQuest", "DELETE", "/quests/{id}", m.DeleteRequest, m.DeleteReply, run=quests.delete_quest
+    ),
+    Operation(
+        "QuestService",
+        "CompleteQuest",
+        "POST",
+        "/quests/{id}/complete",
+        m.CompleteQuestRequest,
+        m.CompleteQuestReply,
+        run=quests.complete_quest,
+    ),
+    Operation(
+        "QuestService",
+        "ListTurns",
+        "GET",
+        "/players/me/turns",
+        m.ListTurnsRequest,
+        m.ListTurnsReply,
+        run=quests.list_turns,
+    ),
     # PlayerService
     Operation(
-        "PlayerService", "ResolvePlayer", "POST", "/players/resolve", m.ResolvePlayerRequest, m.ResolvePlayerReply
+        "PlayerService",
+        "ResolvePlayer",
+        "POST",
+        "/players/resolve",
+        m.ResolvePlayerRequest,
+        m.ResolvePlayerReply,
+        run=players.resolve_player,
     ),
-    Operation("PlayerService", "GetPlayer", "GET", "/players/me", m.GetPlayerRequest, m.PlayerReply),
     Operation(
-        "PlayerService", "UpdatePlayer", "PUT", "/players/me", m.UpdatePlayerRequest, m.PlayerReply, resource="player"
+        "PlayerService", "GetPlayer", "GET", "/players/me", m.GetPlayerRequest, m.PlayerReply, run=players.get_player
     ),
-    Operation("PlayerService", "LinkContact", "POST", "/players/me/contacts", m.LinkContactRequest, m.ContactReply),
+    Operation(
+        "PlayerService",
+        "UpdatePlayer",
+        "PUT",
+        "/players/me",
+        m.UpdatePlayerRequest,
+        m.PlayerReply,
+        resource="player",
+        run=players.update_player,
+    ),
+    Operation(
+        "PlayerService",
+        "LinkContact",
+        "POST",
+        "/players/me/contacts",
+        m.LinkContactRequest,
+        m.ContactReply,
+        run=players.link_contact,
+    ),
     # LeaderboardService
     Operation(
         "LeaderboardService",

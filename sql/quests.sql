@@ -1,0 +1,114 @@
+-- Quests, their completions, and the turns that they grant. See runtime/actors/quests.py.
+
+-- name: insert
+-- No row: the campaign is unknown. $1 tenant, $2 quest, $3 campaign, $4 name, $5 description, $6 type,
+-- $7 turns, $8 status, $9 start_date and $10 end_date in unix seconds.
+INSERT INTO quests (tenant_id, quest_id, campaign_id, name, description, type, turns, status, start_date, end_date)
+SELECT $1, $2, campaign_id, $4, $5, $6, $7, $8, at_unix($9), at_unix($10)
+FROM campaigns WHERE tenant_id = $1 AND campaign_id = $3
+RETURNING quest_id AS id, campaign_id, name, description, type, turns, status, unix(start_date) AS start_date,
+          unix(end_date) AS end_date, unix(created_at) AS created_at, unix(updated_at) AS updated_at;
+
+-- name: get
+-- $1 tenant, $2 quest. No row: unknown.
+SELECT quest_id AS id, campaign_id, name, description, type, turns, status, unix(start_date) AS start_date,
+       unix(end_date) AS end_date, unix(created_at) AS created_at, unix(updated_at) AS updated_at
+FROM quests WHERE tenant_id = $1 AND quest_id = $2;
+
+-- name: list
+-- Newest first. $1 tenant, $2 campaign, $3 type, $4 status ('' = any; archived ones only where asked for),
+-- $5 LIKE pattern of the name, $6 the id of the last one shown (null at first), $7 how many.
+SELECT quest_id AS id, campaign_id, name, description, type, turns, status, unix(start_date) AS start_date,
+       unix(end_date) AS end_date, unix(created_at) AS created_at, unix(updated_at) AS updated_at
+FROM quests
+WHERE tenant_id = $1 AND ($2::text = '' OR campaign_id = $2) AND ($3::text = '' OR type = $3)
+  AND CASE WHEN $4::text = '' THEN status <> 'archived' ELSE status = $4 END
+  AND name ILIKE $5 AND ($6::text IS NULL OR quest_id < $6)
+ORDER BY quest_id DESC
+LIMIT $7;
+
+-- name: update
+-- No row: the campaign is unknown. The change holds the tenant's lock, so the quest is there still.
+-- $1 tenant, $2 quest, then as `insert` has them.
+UPDATE quests AS q SET
+    campaign_id = c.campaign_id, name = $4, description = $5, type = $6, turns = $7, status = $8,
+    start_date = at_unix($9), end_date = at_unix($10), updated_at = now()
+FROM campaigns AS c
+WHERE q.tenant_id = $1 AND q.quest_id = $2 AND c.tenant_id = $1 AND c.campaign_id = $3
+RETURNING q.quest_id AS id, q.campaign_id, q.name, q.description, q.type, q.turns, q.status,
+          unix(q.start_date) AS start_date, unix(q.end_date) AS end_date, unix(q.created_at) AS created_at,
+          unix(q.updated_at) AS updated_at;
+
+-- name: lock
+-- Keeps completions out until the transaction ends: each locks the quest's row to share.
+-- $1 tenant, $2 quest. No row: unknown.
+SELECT quest_id FROM quests WHERE tenant_id = $1 AND quest_id = $2 FOR UPDATE;
+
+-- name: remove
+-- Removes a quest that nobody ever completed. No row: it has history.
+DELETE FROM quests AS q WHERE q.tenant_id = $1 AND q.quest_id = $2
+  AND NOT EXISTS (SELECT FROM quest_completions AS c WHERE c.tenant_id = $1 AND c.quest_id = $2)
+RETURNING quest_id;
+
+-- name: archive
+UPDATE quests SET status = 'archived', updated_at = now() WHERE tenant_id = $1 AND quest_id = $2
+RETURNING quest_id;
+
+-- name: look
+-- A quest as a player meets it, the player's completion of the latest period, and what the
+-- idempotency key was used for. $1 tenant, $2 quest, $3 player, $4 key (null = none). No row: unknown quest.
+SELECT q.campaign_id, q.type, q.status, q.turns, unix(q.start_date) AS start_date, unix(q.end_date) AS end_date,
+       c.status AS campaign_status, c.merchant_id, c.timezone,
+       unix(c.start_date) AS campaign_start, unix(c.end_date) AS campaign_end,
+       (SELECT array_agg(d.period) FROM quest_completions AS d
+        WHERE d.tenant_id = $1 AND d.quest_id = $2 AND d.player_id = $3
+          AND d.completed_at > now() - CASE WHEN q.type = 'one_time' THEN interval '100 years' ELSE interval '9 days' END
+       ) AS periods,
+       k.request_hash, k.turns AS replay_turns, k.balance_after AS replay_balance
+FROM quests AS q
+JOIN campaigns AS c ON c.tenant_id = q.tenant_id AND c.campaign_id = q.campaign_id
+LEFT JOIN quest_completions AS k ON k.tenant_id = $1 AND k.player_id = $3 AND k.idempotency_key = $4
+WHERE q.tenant_id = $1 AND q.quest_id = $2;
+
+-- name: complete
+-- Grants the quest's turns, and notes the completion that allows it. The whole statement is undone by a
+-- unique violation where the player has completed it in this period, or the key was used.
+-- No row: the quest or its campaign is not what it was when it was looked at.
+-- $1 tenant, $2 quest, $3 player, $4 period, $5 type, $6 turns, $7 campaign, $8 entry id, $9 key, $10 request hash.
+WITH quest AS (
+    -- Locked, so that it is not removed as one without history in this very moment.
+    SELECT q.campaign_id, q.turns FROM quests AS q
+    JOIN campaigns AS c ON c.tenant_id = q.tenant_id AND c.campaign_id = q.campaign_id
+    WHERE q.tenant_id = $1 AND q.quest_id = $2 AND q.status = 'active' AND q.type = $5 AND q.turns = $6
+      AND q.campaign_id = $7 AND c.status = 'active'
+    FOR KEY SHARE OF q
+),
+player AS (
+    INSERT INTO players (tenant_id, player_id) SELECT $1, $3 FROM quest
+    ON CONFLICT DO NOTHING
+),
+balance AS (
+    INSERT INTO turn_balances AS t (tenant_id, campaign_id, player_id, balance)
+    SELECT $1, campaign_id, $3, turns FROM quest
+    ON CONFLICT (tenant_id, player_id, campaign_id) DO UPDATE SET
+        balance = t.balance + excluded.balance, updated_at = now()
+    RETURNING balance
+),
+entry AS (
+    INSERT INTO turn_entries (tenant_id, entry_id, campaign_id, player_id, amount, balance_after, reason, reference_id)
+    SELECT $1, $8, quest.campaign_id, $3, quest.turns, balance.balance, 'quest', $2 FROM quest, balance
+    WHERE quest.turns > 0
+)
+INSERT INTO quest_completions (tenant_id, quest_id, player_id, period, turns, balance_after, idempotency_key, request_hash)
+SELECT $1, $2, $3, $4, quest.turns, balance.balance, $9, $10 FROM quest, balance
+RETURNING turns, balance_after, extract(epoch FROM completed_at)::float8 AS completed_at;
+
+-- name: turns
+-- A player's turns by campaign. $1 tenant, $2 player, $3 campaign ('' = all), $4 the campaign of the last one
+-- shown (null at first), $5 how many.
+SELECT campaign_id, balance, unix(updated_at) AS updated_at
+FROM turn_balances
+WHERE tenant_id = $1 AND player_id = $2 AND ($3::text = '' OR campaign_id = $3)
+  AND ($4::text IS NULL OR campaign_id > $4)
+ORDER BY campaign_id
+LIMIT $5;

@@ -1,0 +1,74 @@
+-- Balances and their ledger. See runtime/actors/wallet.py.
+
+-- name: balances
+-- $1 tenant, $2 player, $3 scope_key ('' = all), $4 and $5 the scope and currency of the last one shown
+-- (null at first), $6 how many.
+SELECT scope_key, currency, balance, unix(updated_at) AS updated_at
+FROM balances
+WHERE tenant_id = $1 AND player_id = $2 AND ($3::text = '' OR scope_key = $3)
+  AND ($4::text IS NULL OR (scope_key, currency) > ($4, $5::text))
+ORDER BY scope_key, currency
+LIMIT $6;
+
+-- name: ledger
+-- Newest first. $1 tenant, $2 player, $3 scope_key, $4 currency ('' = all), $5 the id of the last one
+-- shown (null at first), $6 how many.
+SELECT entry_id, currency, scope_key, amount, balance_after, reason, reference_id, unix(created_at) AS created_at
+FROM ledger_entries
+WHERE tenant_id = $1 AND player_id = $2 AND ($5::text IS NULL OR entry_id < $5)
+  AND ($3::text = '' OR scope_key = $3) AND ($4::text = '' OR currency = $4)
+ORDER BY entry_id DESC
+LIMIT $6;
+
+-- name: adjust
+-- Moves a balance by hand, notes it, and keeps the key it was asked with ('' = none).
+-- No row: the balance does not suffice. A key that was used is a unique violation, and undoes it all.
+-- $1 tenant, $2 player, $3 scope_key, $4 currency, $5 amount, $6 entry id, $7 reference id, $8 key, $9 request hash.
+WITH added AS (
+    INSERT INTO balances AS b (tenant_id, scope_key, currency, player_id, balance)
+    SELECT $1, $3, $4, $2, $5::bigint WHERE $5 > 0
+    ON CONFLICT (tenant_id, player_id, scope_key, currency) DO UPDATE SET
+        balance = b.balance + excluded.balance, updated_at = now()
+    RETURNING balance
+),
+taken AS (
+    UPDATE balances SET balance = balance + $5, updated_at = now()
+    WHERE tenant_id = $1 AND player_id = $2 AND scope_key = $3 AND currency = $4 AND $5 < 0 AND balance + $5 >= 0
+    RETURNING balance
+),
+entry AS (
+    INSERT INTO ledger_entries (tenant_id, entry_id, scope_key, currency, player_id, amount, balance_after, reason,
+                                reference_id)
+    SELECT $1, $6, $3, $4, $2, $5, moved.balance, 'adjustment', $7
+    FROM (SELECT balance FROM added UNION ALL SELECT balance FROM taken) AS moved
+    RETURNING *
+),
+kept AS (
+    INSERT INTO adjustments (tenant_id, player_id, idempotency_key, request_hash, entry_id)
+    SELECT $1, $2, $8, $9, entry_id FROM entry WHERE $8::text <> ''
+)
+SELECT entry_id, currency, scope_key, amount, balance_after, reason, reference_id, unix(created_at) AS created_at
+FROM entry;
+
+-- name: adjusted
+-- What a key was used for. The entry may have moved on with a guest that became a player.
+-- $1 tenant, $2 player, $3 key. No row: not used.
+SELECT a.request_hash, l.entry_id, l.currency, l.scope_key, l.amount, l.balance_after, l.reason, l.reference_id,
+       unix(l.created_at) AS created_at
+FROM adjustments AS a
+JOIN players AS p ON p.tenant_id = a.tenant_id AND p.player_id = a.player_id
+JOIN ledger_entries AS l ON l.tenant_id = a.tenant_id AND l.entry_id = a.entry_id
+     AND l.player_id IN (a.player_id, p.merged_into)
+WHERE a.tenant_id = $1 AND a.player_id = $2 AND a.idempotency_key = $3;
+
+-- name: balance
+-- $1 tenant, $2 player, $3 scope_key, $4 currency. No row: never had any.
+SELECT balance FROM balances WHERE tenant_id = $1 AND player_id = $2 AND scope_key = $3 AND currency = $4;
+
+-- name: target
+-- Whether there is such a player, and such a wallet: a campaign's, a merchant's or the tenant's.
+-- $1 tenant, $2 player, $3 scope_key.
+SELECT EXISTS (SELECT FROM players WHERE tenant_id = $1 AND player_id = $2) AS player,
+       $3::text = $1::text
+       OR EXISTS (SELECT FROM campaigns WHERE tenant_id = $1 AND campaign_id = $3)
+       OR EXISTS (SELECT FROM merchants WHERE tenant_id = $1 AND merchant_id = $3) AS scope;

@@ -30,6 +30,7 @@ from runtime.http.envelope import Runner, add_trace_id, make_app
 from runtime.http.envelope import serve as listen
 from runtime.http.operational import Check, mount_health, mount_metrics
 from runtime.metrics import Stores
+from runtime.rpc.server import RpcServer
 from runtime.settings import Settings
 from sql.migrate import MigrationError, pending
 
@@ -142,7 +143,10 @@ class _Parts:
             mount_health(app, self._checks())
             mount_metrics(app)
             process.core_url = await self._serve(app, settings.core_host, settings.core_port, "CORE_PORT")
-        elif groups:
+        if "rpc" in roles:
+            assert process.core is not None
+            process.rpc_address = await self._serve_rpc(process.core)
+        if groups and "core" not in roles:
             app = make_app()
             mount_health(app, self._checks())
             mount_metrics(app)
@@ -158,6 +162,16 @@ class _Parts:
         self._runners.append(runner)
         address = runner.addresses[0]
         return f"http://{_host(address[0])}:{address[1]}"
+
+    async def _serve_rpc(self, core: Core) -> str:
+        host, port = self._settings.core_host, self._settings.rpc_port
+        server = RpcServer(core)
+        try:
+            address = await server.start(host, port)
+        except OSError as error:
+            raise CannotStart(_port_message(host, port, "RPC_PORT", error)) from None
+        self._closers.append(server.stop)
+        return address
 
     def _checks(self) -> dict[str, Check]:
         assert self._ephemeral is not None

@@ -6,9 +6,32 @@ audit entry and outgoing call.
 
 from __future__ import annotations
 
+import os
+import random
+import re
 from contextvars import ContextVar
+from typing import Final
+
+_TRACEPARENT: Final = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-.*)?")
+_bits: Final = random.Random(os.urandom(32)).getrandbits
 
 current: ContextVar[str] = ContextVar("trace_id", default="")
 
 # Who acts, for the audit log: the subject of the admin's token, set by the admin edge.
 actor: ContextVar[str] = ContextVar("actor", default="")
+
+
+def read(traceparent: str) -> str:
+    """The trace id in a `traceparent` (W3C Trace Context, level 1 and later versions); "" where it is none."""
+    match = _TRACEPARENT.fullmatch(traceparent)
+    return match[1] if match is not None else ""
+
+
+def new() -> str:
+    """A new trace id."""
+    return f"{_bits(128):032x}"
+
+
+def parent() -> str:
+    """A `traceparent` that hands the current trace on."""
+    return f"00-{current.get()}-{_bits(64) or 1:016x}-00"

@@ -10,9 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import os
-import random
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, Final, TypeVar
 
@@ -39,21 +36,15 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-_TRACEPARENT: Final = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-.*)?")
 _JSON: Final = "application/json"
 _encode: Final = msgspec.json.Encoder().encode
-_trace_bits: Final = random.Random(os.urandom(32)).getrandbits
 _EXTRA_HEADERS: Final = web.RequestKey("extra_headers", dict[str, str])
 
 
 def trace_id_of(headers: Mapping[str, str]) -> str:
     """The trace id of `traceparent` (W3C Trace Context, level 1 and later versions), or a new one: 32 hex digits."""
     traceparent = headers.get("traceparent")
-    if traceparent is not None:
-        match = _TRACEPARENT.fullmatch(traceparent)
-        if match is not None:
-            return match[1]
-    return f"{_trace_bits(128):032x}"
+    return (traceparent is not None and trace.read(traceparent)) or trace.new()
 
 
 def add_trace_id(_logger: Any, _method: str, event: Any) -> Any:

@@ -22,7 +22,7 @@ _last_ms = 0
 _counter = 0
 
 
-def _random(size: int) -> bytes:
+def random_bytes(size: int) -> bytes:
     """`size` bytes of the operating system's randomness, fetched 4 KiB at a time."""
     global _pool, _used
     if _used + size > len(_pool):
@@ -46,7 +46,7 @@ def uuid7(unix_seconds: float | None = None) -> bytes:
         if _counter > 0xFFF:
             _last_ms, _counter = _last_ms + 1, 0
     value = _last_ms << 80 | (0x7000 | _counter) << 64 | 0x8000000000000000
-    return (value | int.from_bytes(_random(8), "big") >> 2).to_bytes(16, "big")
+    return (value | int.from_bytes(random_bytes(8), "big") >> 2).to_bytes(16, "big")
 
 
 def encode(prefix: str, raw: bytes) -> str:

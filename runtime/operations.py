@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from runtime import messages as m
-from runtime.actors import players, quests, wallet
+from runtime.actors import history, play, players, quests, wallet
 from runtime.actors.engine import Engine
 from runtime.actors.mailbox import Work
 from runtime.errors import Fault, Status
@@ -33,6 +33,11 @@ class Box:
     new: Callable[[Engine, Any], Any]
     turn: Callable[[Any, list[Work[Any]]], Awaitable[None]]
 
+
+GAMES: Final = Box(
+    "games", key=lambda request: (request.scope.tenant_id, request.id), new=play.GameActor, turn=play.turn
+)
+"""A game's actor: its plays, starts and redeems."""
 
 Run = Callable[[Engine, Any], Awaitable[Any]]
 
@@ -116,13 +121,35 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     Operation("GameService", "DeleteGame", "DELETE", "/games/{id}", m.DeleteRequest, m.DeleteReply),
     Operation("GameService", "RenderGame", "GET", "/games/{id}/render", m.GetGameRequest, m.RenderReply),
     # PlayService
-    Operation("PlayService", "Start", "POST", "/games/{id}/start", m.StartRequest, m.StartReply),
-    Operation("PlayService", "Play", "POST", "/games/{id}/play", m.PlayRequest, m.PlayReply),
+    Operation("PlayService", "Start", "POST", "/games/{id}/start", m.StartRequest, m.StartReply, box=GAMES),
+    Operation("PlayService", "Play", "POST", "/games/{id}/play", m.PlayRequest, m.PlayReply, box=GAMES),
     Operation(
-        "PlayService", "GetEligibility", "GET", "/games/{id}/eligibility", m.EligibilityRequest, m.EligibilityReply
+        "PlayService",
+        "GetEligibility",
+        "GET",
+        "/games/{id}/eligibility",
+        m.EligibilityRequest,
+        m.EligibilityReply,
+        box=GAMES,
     ),
-    Operation("PlayService", "ListHistory", "GET", "/games/{id}/history/me", m.ListHistoryRequest, m.ListHistoryReply),
-    Operation("PlayService", "ReplayPlay", "POST", "/plays/{id}/replay", m.ReplayPlayRequest, m.ReplayPlayReply),
+    Operation(
+        "PlayService",
+        "ListHistory",
+        "GET",
+        "/games/{id}/history/me",
+        m.ListHistoryRequest,
+        m.ListHistoryReply,
+        run=history.list_history,
+    ),
+    Operation(
+        "PlayService",
+        "ReplayPlay",
+        "POST",
+        "/plays/{id}/replay",
+        m.ReplayPlayRequest,
+        m.ReplayPlayReply,
+        run=history.replay_play,
+    ),
     # PrizeService
     Operation("PrizeService", "CreatePrize", "POST", "/prizes", m.CreatePrizeRequest, m.PrizeReply, resource="prize"),
     Operation("PrizeService", "GetPrize", "GET", "/prizes/{id}", m.GetPrizeRequest, m.PrizeReply),
@@ -171,8 +198,9 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         "/games/{id}/milestones",
         m.ListMilestonesRequest,
         m.ListMilestonesReply,
+        box=GAMES,
     ),
-    Operation("MilestoneService", "Redeem", "POST", "/games/{id}/redeem", m.RedeemRequest, m.RedeemReply),
+    Operation("MilestoneService", "Redeem", "POST", "/games/{id}/redeem", m.RedeemRequest, m.RedeemReply, box=GAMES),
     # RewardService
     Operation("RewardService", "ListRewards", "GET", "/rewards/me", m.ListRewardsRequest, m.ListRewardsReply),
     Operation("RewardService", "ClaimReward", "POST", "/rewards/{id}/claim", m.ClaimRewardRequest, m.RewardReply),

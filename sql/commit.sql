@@ -113,8 +113,8 @@ tasked AS (
 ),
 granted AS (
     -- Fewer rows than given: the rung was granted, or the redeem's idempotency key was used.
-    INSERT INTO milestone_grants (tenant_id, game_id, player_id, milestone_id, nonce, reward_id, idempotency_key,
-                                  request_hash, reply)
+    INSERT INTO milestone_grants (tenant_id, game_id, player_id, milestone_id, reward_id, idempotency_key, request_hash,
+                                  reply)
     SELECT $1, n.* FROM unnest($15::new_grant[]) AS n
     ON CONFLICT DO NOTHING
     RETURNING 1

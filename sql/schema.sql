@@ -353,22 +353,31 @@ CREATE UNIQUE INDEX tasks_reward ON tasks (tenant_id, reward_id);
 CREATE INDEX tasks_due ON tasks (tenant_id, next_attempt_at) WHERE status IN ('pending', 'retry');
 CREATE INDEX tasks_leased ON tasks (tenant_id, lease_until) WHERE status = 'delivering';
 
+-- What a reward is now: one that was won and not claimed in time is expired, also before the job that
+-- writes it down has come by. One whose delivery is due (it has a task) is on its way and does not expire.
+CREATE FUNCTION standing(r rewards) RETURNS text LANGUAGE sql STABLE RETURN
+    CASE
+        WHEN r.status = 'won' AND r.expires_at <= now()
+            AND NOT EXISTS (SELECT FROM tasks AS t WHERE t.tenant_id = r.tenant_id AND t.reward_id = r.reward_id)
+        THEN 'expired'
+        ELSE r.status
+    END;
+
 -- ---------------------------------------------------------------- milestones
 
--- One grant of a rung to a player, for cumulative_unlock. An exchange may be repeated: its rows
--- carry the redeem's own id in `nonce`, which is empty for a grant.
+-- One grant of a rung to a player, whatever the mode: the primary key is what makes it once.
+-- reply: what a redeem was answered, for its retries; NULL for a rung granted inside a play.
 CREATE TABLE milestone_grants (
     tenant_id       ident       NOT NULL,
     game_id         ident       NOT NULL,
     player_id       ident       NOT NULL,
     milestone_id    ident       NOT NULL,
-    nonce           ident       NOT NULL DEFAULT '',
     reward_id       ident       NOT NULL DEFAULT '',
     idempotency_key text,
     request_hash    bytea,
     reply           json,
     granted_at      timestamptz NOT NULL DEFAULT now(),
-    PRIMARY KEY (tenant_id, player_id, game_id, milestone_id, nonce)
+    PRIMARY KEY (tenant_id, player_id, game_id, milestone_id)
 );
 CREATE UNIQUE INDEX milestone_grants_idempotency ON milestone_grants (tenant_id, player_id, idempotency_key)
     WHERE idempotency_key IS NOT NULL;
@@ -526,6 +535,6 @@ CREATE TYPE new_task AS (
     task_id text, reward_id text, prize_id text, campaign_id text, player_id text, channel text, status text
 );
 CREATE TYPE new_grant AS (
-    game_id text, player_id text, milestone_id text, nonce text, reward_id text, idempotency_key text,
-    request_hash bytea, reply json
+    game_id text, player_id text, milestone_id text, reward_id text, idempotency_key text, request_hash bytea,
+    reply json
 );

@@ -1,0 +1,94 @@
+-- What the play actor reads. What it writes is commit.sql. See runtime/actors/play.py.
+
+-- name: rulebook
+-- A game as it is now, with its campaign and the catalogue version that all of it belongs to.
+-- No row: there is no such game.
+SELECT t.catalog_version, t.status AS tenant_status, g.status, g.revision, r.definition, g.campaign_id,
+       c.merchant_id, c.status AS campaign_status, unix(c.start_date) AS start_date, unix(c.end_date) AS end_date,
+       c.timezone
+FROM games AS g
+JOIN tenants AS t ON t.tenant_id = g.tenant_id
+JOIN campaigns AS c ON c.tenant_id = g.tenant_id AND c.campaign_id = g.campaign_id
+JOIN game_revisions AS r ON r.tenant_id = g.tenant_id AND r.game_id = g.game_id AND r.revision = g.revision
+WHERE g.tenant_id = $1 AND g.game_id = $2
+
+-- name: revision
+-- The definition that a past play was decided by. No row: there is no such revision.
+SELECT definition FROM game_revisions WHERE tenant_id = $1 AND game_id = $2 AND revision = $3
+
+-- name: prizes
+-- The prizes that a game names. A missing row: an unknown prize, which is never available.
+SELECT prize_id, name, type, value, max_per_user, max_per_day, redemption_mode, channel, expires_after_days, status
+FROM prizes WHERE tenant_id = $1 AND prize_id = ANY($2::text[])
+
+-- name: look
+-- What the players ($3) and the prizes ($4) of a game ($2) are at now; makes the players ($5, known
+-- by $6) that are not there yet. $7 campaign, $8 scope of the wallet, $9 local day.
+-- Always one row; a player or prize without a row of some kind has zeros or nulls there.
+WITH made AS (
+    INSERT INTO players (tenant_id, player_id, auth_method)
+    SELECT $1, n.player_id, n.auth_method FROM unnest($5::text[], $6::text[]) AS n (player_id, auth_method)
+    ON CONFLICT DO NOTHING
+)
+SELECT
+    extract(epoch FROM clock_timestamp())::float8 AS now,
+    (SELECT catalog_version FROM tenants WHERE tenant_id = $1) AS catalog_version,
+    (
+        SELECT json_agg(json_build_array(
+            n.player_id,
+            coalesce(g.plays, 0),
+            CASE WHEN g.day = $9 THEN g.day_plays ELSE 0 END,
+            coalesce(t.balance, 0),
+            (SELECT json_object_agg(h.prize_id, h.awarded) FROM prize_players AS h
+             WHERE h.tenant_id = $1 AND h.player_id = n.player_id AND h.prize_id = ANY($4::text[])),
+            (SELECT json_object_agg(b.currency, b.balance) FROM balances AS b
+             WHERE b.tenant_id = $1 AND b.player_id = n.player_id AND b.scope_key = $8),
+            (SELECT json_object_agg(m.milestone_id, unix(m.granted_at)) FROM milestone_grants AS m
+             WHERE m.tenant_id = $1 AND m.player_id = n.player_id AND m.game_id = $2)
+        ))
+        FROM unnest($3::text[]) AS n (player_id)
+        LEFT JOIN game_players AS g ON g.tenant_id = $1 AND g.game_id = $2 AND g.player_id = n.player_id
+        LEFT JOIN turn_balances AS t ON t.tenant_id = $1 AND t.player_id = n.player_id AND t.campaign_id = $7
+    ) AS players,
+    (
+        SELECT json_agg(json_build_array(
+            n.prize_id,
+            CASE WHEN s.total > 0 THEN s.remaining END,
+            coalesce((SELECT d.awarded FROM prize_days AS d
+                      WHERE d.tenant_id = $1 AND d.prize_id = n.prize_id AND d.day = $9), 0),
+            (SELECT count(*) FROM (SELECT FROM codes AS k
+             WHERE k.tenant_id = $1 AND k.prize_id = n.prize_id AND k.reward_id IS NULL LIMIT 1000) AS free)
+        ))
+        FROM unnest($4::text[]) AS n (prize_id)
+        LEFT JOIN stock AS s ON s.tenant_id = $1 AND s.prize_id = n.prize_id
+    ) AS prizes
+
+-- name: find
+-- Plays of these sessions ($2), or of these players ($3) under these idempotency keys ($4).
+SELECT p.play_id, p.game_id, p.player_id, p.seed, p.outcome, p.idempotency_key, p.request_hash
+FROM plays AS p
+WHERE p.tenant_id = $1 AND p.play_id = ANY($2::text[])
+UNION ALL
+SELECT p.play_id, p.game_id, p.player_id, p.seed, p.outcome, p.idempotency_key, p.request_hash
+FROM unnest($3::text[], $4::text[]) AS n (player_id, key)
+JOIN plays AS p ON p.tenant_id = $1 AND p.player_id = n.player_id AND p.idempotency_key = n.key
+
+-- name: find_redeems
+-- Redeems of these players ($2) under these idempotency keys ($3).
+SELECT g.player_id, g.idempotency_key, g.request_hash, g.reply
+FROM unnest($2::text[], $3::text[]) AS n (player_id, key)
+JOIN milestone_grants AS g ON g.tenant_id = $1 AND g.player_id = n.player_id AND g.idempotency_key = n.key
+
+-- name: history
+-- A player's plays of a game, newest first, before $4 (NULL: from the newest).
+SELECT play_id, game_id, session_id, revision, seed, client_seed, outcome, unix(played_at) AS played_at
+FROM plays
+WHERE tenant_id = $1 AND game_id = $2 AND player_id = $3 AND ($4::text IS NULL OR play_id < $4)
+ORDER BY play_id DESC
+LIMIT $5
+
+-- name: play
+-- One play, whole. No row: there is no such play.
+SELECT play_id, game_id, player_id, session_id, revision, seed, client_seed, payload, outcome,
+       unix(played_at) AS played_at
+FROM plays WHERE tenant_id = $1 AND play_id = $2

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from runtime import messages as m
-from runtime.actors import history, play, players, quests, wallet
+from runtime.actors import claims, history, interventions, play, players, quests, rewards, wallet
 from runtime.actors.engine import Engine
 from runtime.actors.mailbox import Work
 from runtime.errors import Fault, Status
@@ -38,6 +38,9 @@ GAMES: Final = Box(
     "games", key=lambda request: (request.scope.tenant_id, request.id), new=play.GameActor, turn=play.turn
 )
 """A game's actor: its plays, starts and redeems."""
+
+CLAIMS: Final = Box("claims", key=claims.tenant_of, new=claims.Claimer, turn=claims.turn)
+"""A tenant's claims, committed together."""
 
 Run = Callable[[Engine, Any], Awaitable[Any]]
 
@@ -202,10 +205,42 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     ),
     Operation("MilestoneService", "Redeem", "POST", "/games/{id}/redeem", m.RedeemRequest, m.RedeemReply, box=GAMES),
     # RewardService
-    Operation("RewardService", "ListRewards", "GET", "/rewards/me", m.ListRewardsRequest, m.ListRewardsReply),
-    Operation("RewardService", "ClaimReward", "POST", "/rewards/{id}/claim", m.ClaimRewardRequest, m.RewardReply),
-    Operation("RewardService", "FulfillReward", "POST", "/rewards/{id}/fulfill", m.FulfillRewardRequest, m.RewardReply),
-    Operation("RewardService", "RevokeReward", "POST", "/rewards/{id}/revoke", m.RevokeRewardRequest, m.RewardReply),
+    Operation(
+        "RewardService",
+        "ListRewards",
+        "GET",
+        "/rewards/me",
+        m.ListRewardsRequest,
+        m.ListRewardsReply,
+        run=rewards.list_rewards,
+    ),
+    Operation(
+        "RewardService",
+        "ClaimReward",
+        "POST",
+        "/rewards/{id}/claim",
+        m.ClaimRewardRequest,
+        m.RewardReply,
+        box=CLAIMS,
+    ),
+    Operation(
+        "RewardService",
+        "FulfillReward",
+        "POST",
+        "/rewards/{id}/fulfill",
+        m.FulfillRewardRequest,
+        m.RewardReply,
+        run=interventions.fulfill,
+    ),
+    Operation(
+        "RewardService",
+        "RevokeReward",
+        "POST",
+        "/rewards/{id}/revoke",
+        m.RevokeRewardRequest,
+        m.RewardReply,
+        run=interventions.revoke,
+    ),
     # QuestService
     Operation(
         "QuestService",

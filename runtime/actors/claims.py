@@ -1,0 +1,262 @@
+"""Claims: players take what they won. Also the one table of what may become of a reward.
+
+                   claim                attempt                deliver
+            won ----------> claimed ----------------> fulfilling -------> fulfilled
+             |  \\-- attempt (on_win) ------------------^  |  ^
+             |                                   give_up  v  | attempt (an admin retried)
+             +-- expire --> expired                      failed
+
+    claim   goes straight to fulfilled where the channel is instant
+    fulfill (an admin's hand) goes from won, claimed and failed to fulfilled
+    revoke  goes from every state but expired and revoked to revoked
+
+`attempt`, `deliver` and `give_up` are the delivery workers' (runtime/streams), `fulfill` and `revoke`
+an admin's (runtime/actors/interventions.py), `expire` is time's. Each is one conditional update.
+
+A tenant's claims wait in one mailbox, and a turn commits all that wait in one statement
+(sql/claims.sql). The statement decides: it says of each claim whether it was done, or why not. So
+claims made elsewhere at the same moment are as safe as those of one batch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import asyncpg
+
+import sql
+from runtime import events, ids
+from runtime import messages as m
+from runtime.actors import rewards
+from runtime.actors.checks import enum
+from runtime.actors.engine import Engine
+from runtime.actors.mailbox import Work
+from runtime.actors.wallet import mismatch
+from runtime.channels import CHANNELS
+from runtime.errors import Fault, Status, invalid, unknown
+from runtime.metrics import FULFILLMENT_TASKS
+
+CLAIM: Final = sql.load("claims")["claim"]
+AS_CLAIMED: Final = sql.load("rewards")["as_claimed"]
+
+KEY_CHARACTERS_MAX: Final = 255
+TRIES: Final = 3
+"""How often a claim that lost a race for its key, or a deadlock, is put to the database again."""
+
+
+class Move(NamedTuple):
+    """A legal move: from one of these stored states to one of those."""
+
+    before: frozenset[str]
+    after: frozenset[str]
+
+
+def _move(before: str, after: str) -> Move:
+    return Move(frozenset(before.split()), frozenset(after.split()))
+
+
+STATES: Final = ("won", "claimed", "fulfilling", "fulfilled", "expired", "revoked", "failed")
+
+MOVES: Final[dict[str, Move]] = {
+    "claim": _move("won", "claimed fulfilled"),
+    "attempt": _move("won claimed failed", "fulfilling"),
+    "deliver": _move("fulfilling", "fulfilled"),
+    "give_up": _move("fulfilling", "failed"),
+    "fulfill": _move("won claimed failed", "fulfilled"),
+    "revoke": _move("won claimed fulfilling fulfilled failed", "revoked"),
+    "expire": _move("won", "expired"),
+}
+"""The legal moves of a reward (contract.md, "Rewards and tasks"); the drawing above is of this table."""
+
+
+def illegal(row: Any, move: str) -> Fault:
+    """FAILED_PRECONDITION ILLEGAL_TRANSITION for a reward (reward_id, status) whose state forbids `move`."""
+    status = enum(m.RewardStatus, row["status"])
+    return Fault(
+        Status.FAILED_PRECONDITION,
+        "ILLEGAL_TRANSITION",
+        f"reward {row['reward_id']} is {row['status']}; {move} works from {', '.join(sorted(MOVES[move].before))}",
+        reward_status=status.proto_name,
+    )
+
+
+def out_of_stock(reward_id: str) -> Fault:
+    """FAILED_PRECONDITION OUT_OF_STOCK: the reward's prize has no code left to give."""
+    return Fault(Status.FAILED_PRECONDITION, "OUT_OF_STOCK", f"no code is left for reward {reward_id}; try again later")
+
+
+@dataclass(slots=True)
+class Claimer:
+    """The actor of one tenant's claims. It remembers nothing: what is true is in the rows."""
+
+    engine: Engine
+    tenant_id: str
+
+
+def tenant_of(request: m.ClaimRewardRequest) -> str:
+    """What a claim waits behind: its tenant."""
+    return request.scope.tenant_id  # type: ignore[union-attr]
+
+
+async def turn(claimer: Claimer, works: list[Work[m.ClaimRewardRequest]]) -> None:
+    """Answers every claim that waits: a reward of the caller's, or the reason why not.
+
+    The claims of one statement are of different rewards and different keys; others wait for the next.
+    """
+    waiting = _groups(works)
+    while waiting:
+        together, waiting = _disjoint(waiting)
+        await _claim_together(claimer, together)
+
+
+Group = list[Work[m.ClaimRewardRequest]]
+"""The same claim several times over: one is put to the database, the others are answered by its outcome."""
+
+
+def _groups(works: Sequence[Work[m.ClaimRewardRequest]]) -> list[Group]:
+    groups: dict[tuple[str, str, str], Group] = {}
+    for work in works:
+        request = work.request
+        if not request.player_id:
+            work.refuse(invalid("player_id", "is required"))
+        elif len(request.idempotency_key) > KEY_CHARACTERS_MAX:
+            work.refuse(invalid("idempotency_key", f"must be at most {KEY_CHARACTERS_MAX} characters"))
+        else:
+            groups.setdefault((request.id, request.player_id, request.idempotency_key), []).append(work)
+    return list(groups.values())
+
+
+def _disjoint(groups: list[Group]) -> tuple[list[Group], list[Group]]:
+    """(groups that share neither a reward nor a player's key, in the order of their rewards; the rest)."""
+    together: list[Group] = []
+    rest: list[Group] = []
+    seen: set[tuple[str, ...]] = set()
+    for group in groups:
+        request = group[0].request
+        names: set[tuple[str, ...]] = {(request.id,)}
+        if request.idempotency_key:
+            names.add((request.player_id, request.idempotency_key))
+        (together if seen.isdisjoint(names) else rest).append(group)
+        seen |= names
+    return sorted(together, key=lambda group: group[0].request.id), rest
+
+
+async def _claim_together(claimer: Claimer, groups: list[Group]) -> None:
+    try:
+        rows = await _write(claimer, [group[0].request for group in groups])
+    except asyncpg.PostgresError as error:
+        # One of them spoiled it for all, and all was undone: each alone, so that only that one suffers.
+        if len(groups) > 1:
+            for group in groups:
+                await _claim_together(claimer, [group])
+            return
+        for work in groups[0]:
+            work.refuse(error)
+        return
+    replayed = [row["reward_id"] for row in rows if row["outcome"] == "replayed"]
+    told = await claimer.engine.database.fetch(AS_CLAIMED, claimer.tenant_id, replayed) if replayed else []
+    answers = {row["reward_id"]: row for row in told}
+    for group, row in zip(groups, rows, strict=True):
+        _answer(claimer, group, row, answers.get(row["reward_id"]))
+    _publish(claimer, rows)
+
+
+async def _write(claimer: Claimer, requests: Sequence[m.ClaimRewardRequest]) -> list[asyncpg.Record]:
+    """One row of sql/claims.sql for each request. A lone request that lost a race is tried again."""
+    arguments = (
+        claimer.tenant_id,
+        [request.id for request in requests],
+        [request.player_id for request in requests],
+        [request.idempotency_key or None for request in requests],
+        [_hash(request) if request.idempotency_key else None for request in requests],
+        [ids.make("task") for _ in requests],
+        instant_channels(),
+    )
+    for attempt in range(TRIES):
+        try:
+            return await claimer.engine.database.fetch(CLAIM, *arguments)
+        except (asyncpg.UniqueViolationError, asyncpg.DeadlockDetectedError, asyncpg.SerializationError):
+            # A rival used the key on another reward at this moment: by now its row is there to be seen.
+            if len(requests) > 1 or attempt == TRIES - 1:
+                raise
+    raise AssertionError("unreachable")
+
+
+def instant_channels() -> list[str]:
+    """The channels that deliver where the delivery falls due."""
+    return [name for name in CHANNELS.names() if CHANNELS.require(name, "channel").instant]
+
+
+def _hash(request: m.ClaimRewardRequest) -> bytes:
+    """What two requests of one key must have in common."""
+    return hashlib.blake2b(b"claim\0" + request.id.encode(), digest_size=16).digest()
+
+
+def _answer(claimer: Claimer, group: Group, row: Any, as_claimed: Any) -> None:
+    if row["outcome"] not in ("claimed", "replayed"):
+        fault = _refusal(group[0].request, row)
+        for work in group:
+            work.refuse(fault)
+        return
+    reply = m.RewardReply(reward=rewards.for_owner(claimer.engine, claimer.tenant_id, as_claimed or row))
+    for nth, work in enumerate(group):
+        if nth == 0 or work.request.idempotency_key:
+            work.answer(reply)
+        else:
+            work.refuse(_already_claimed(row))
+
+
+def _refusal(request: m.ClaimRewardRequest, row: Any) -> Fault:
+    match row["outcome"]:
+        case "mismatch":
+            return mismatch()
+        case "out_of_stock":
+            return out_of_stock(request.id)
+        case "illegal":
+            return _already_claimed(row) if row["claimed_at"] else illegal(row, "claim")
+        case _:
+            return unknown("reward", request.id)
+
+
+def _already_claimed(row: Any) -> Fault:
+    return Fault(
+        Status.ALREADY_EXISTS,
+        "ALREADY_CLAIMED",
+        f"reward {row['reward_id']} was claimed before",
+        claimed_at=row["claimed_at"],
+    )
+
+
+def _publish(claimer: Claimer, rows: Sequence[Any]) -> None:
+    """Tells the streams what was committed. The task's row is the truth: what is lost here, the sweep finds."""
+    claimed = [row for row in rows if row["outcome"] == "claimed"]
+    engine = claimer.engine
+    engine.publisher.tasks(claimer.tenant_id, [row["sent_task_id"] for row in claimed if row["sent_task_id"]])
+    if delivered := sum(row["delivered"] for row in claimed):
+        FULFILLMENT_TASKS.labels("delivered").inc(delivered)
+    engine.publisher.events(
+        events.new_event(
+            events.PRIZE_CLAIMED,
+            occurred_at=row["claimed_at"],
+            tenant_id=claimer.tenant_id,
+            merchant_id=row["merchant_id"] or "",
+            campaign_id=row["campaign_id"],
+            data={
+                "reward_id": row["reward_id"],
+                "player_id": row["player_id"],
+                "prize_id": row["prize_id"],
+                "name": row["name"],
+                "type": row["type"],
+                "value": row["value"],
+                "quantity": row["quantity"],
+                "status": enum(m.RewardStatus, row["status"]).proto_name,
+                "game_id": row["game_id"],
+                "play_id": row["play_id"],
+                "milestone_id": row["milestone_id"],
+            },
+        )
+        for row in claimed
+    )

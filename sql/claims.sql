@@ -1,0 +1,115 @@
+-- What players do to their rewards, a batch at a time. See runtime/actors/claims.py.
+
+-- name: claim
+-- Claims rewards; each place of the arrays is one claim, and one that may not be done hinders no other.
+-- Each reward comes once at most, and each player's key once.
+-- $1 tenant; $2 reward, $3 player, $4 idempotency key (NULL: none), $5 hash of the request, $6 id for a task;
+-- $7 names of the instant channels.
+-- One row a claim, in the order given, with its outcome:
+--   claimed       the reward as it is now, and the task's id where a worker is to deliver it
+--   replayed      done before, under this key
+--   mismatch      the key was used for another request
+--   unknown       no such reward, or another player's
+--   illegal       not won (any more): status and claimed_at say what it is
+--   out_of_stock  no code is left; nothing was changed
+WITH
+asked AS (
+    SELECT * FROM unnest($2::text[], $3::text[], $4::text[], $5::bytea[], $6::text[])
+        WITH ORDINALITY AS a (reward_id, player_id, claim_key, claim_hash, task_id, nth)
+),
+used AS (
+    SELECT a.nth, r.claim_hash = a.claim_hash AS same
+    FROM asked AS a
+    JOIN rewards AS r ON r.tenant_id = $1 AND r.player_id = a.player_id AND r.claim_key = a.claim_key
+),
+held AS (
+    -- Locked, so that what a rival has just done to the reward is seen here.
+    SELECT a.nth, a.task_id, r.*, standing(r) AS stands
+    FROM asked AS a
+    JOIN rewards AS r ON r.tenant_id = $1 AND r.reward_id = a.reward_id AND r.player_id = a.player_id
+    ORDER BY r.reward_id
+    FOR UPDATE OF r
+),
+due AS (
+    -- What may be claimed. Delivery falls due now, unless it did before or waits for an admin.
+    SELECT h.*, p.channel,
+           p.due AND p.channel = ANY($7::text[]) AS instant,
+           p.due AND p.channel <> ALL($7::text[]) AS sent,
+           p.due AND p.channel = 'voucher_code' AS coded,
+           row_number() OVER (PARTITION BY h.prize_id, p.due AND p.channel = 'voucher_code' ORDER BY h.nth) AS code_nth
+    FROM held AS h
+    CROSS JOIN LATERAL (
+        SELECT z.channel,
+               z.redemption_mode <> 'manual' AND z.channel <> 'manual' AND NOT EXISTS (
+                   SELECT FROM tasks AS t WHERE t.tenant_id = $1 AND t.reward_id = h.reward_id
+               ) AS due
+        FROM prizes AS z WHERE z.tenant_id = $1 AND z.prize_id = h.prize_id
+    ) AS p
+    WHERE h.stands = 'won' AND NOT EXISTS (SELECT FROM used AS u WHERE u.nth = h.nth)
+),
+code_picks AS (
+    -- SKIP LOCKED: a rival's pick is not waited for.
+    SELECT w.prize_id, f.code_id, row_number() OVER (PARTITION BY w.prize_id ORDER BY f.code_id) AS nth
+    FROM (SELECT d.prize_id, count(*) AS wanted FROM due AS d WHERE d.coded GROUP BY d.prize_id) AS w
+    CROSS JOIN LATERAL (
+        SELECT c.code_id FROM codes AS c
+        WHERE c.tenant_id = $1 AND c.prize_id = w.prize_id AND c.reward_id IS NULL
+        ORDER BY c.code_id LIMIT w.wanted FOR UPDATE SKIP LOCKED
+    ) AS f
+),
+ready AS (
+    SELECT d.*, p.code_id
+    FROM due AS d LEFT JOIN code_picks AS p ON d.coded AND p.prize_id = d.prize_id AND p.nth = d.code_nth
+    WHERE NOT d.coded OR p.code_id IS NOT NULL
+),
+moved AS (
+    UPDATE rewards AS r SET
+        status = CASE WHEN d.instant THEN 'fulfilled' ELSE 'claimed' END,
+        claimed_at = now(),
+        fulfilled_at = CASE WHEN d.instant THEN now() END,
+        claim_key = a.claim_key,
+        claim_hash = a.claim_hash
+    FROM ready AS d JOIN asked AS a ON a.nth = d.nth
+    WHERE r.tenant_id = $1 AND r.reward_id = d.reward_id AND r.status = 'won'
+    RETURNING d.nth, r.reward_id, r.status, r.claimed_at, r.fulfilled_at, d.prize_id, d.code_id
+),
+codes_taken AS (
+    UPDATE codes AS c SET reward_id = n.reward_id, assigned_at = now()
+    FROM moved AS n
+    WHERE c.tenant_id = $1 AND c.prize_id = n.prize_id AND c.code_id = n.code_id
+    RETURNING c.reward_id, c.key_id, c.ciphertext
+),
+tasked AS (
+    INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_id, channel, status,
+                       next_attempt_at)
+    SELECT $1, d.task_id, d.reward_id, d.prize_id, d.campaign_id, d.player_id, d.channel,
+           CASE WHEN d.instant THEN 'delivered' ELSE 'pending' END,
+           CASE WHEN d.sent THEN now() END
+    FROM ready AS d JOIN moved AS n ON n.nth = d.nth
+    WHERE d.instant OR d.sent
+)
+SELECT
+    CASE
+        WHEN n.nth IS NOT NULL THEN 'claimed'
+        WHEN u.same OR (h.claim_key = a.claim_key AND h.claim_hash = a.claim_hash) THEN 'replayed'
+        WHEN u.nth IS NOT NULL THEN 'mismatch'
+        WHEN h.nth IS NULL THEN 'unknown'
+        WHEN h.stands <> 'won' THEN 'illegal'
+        ELSE 'out_of_stock'
+    END AS outcome,
+    a.reward_id, h.player_id, h.prize_id, h.name, h.type, h.value, h.quantity, coalesce(n.status, h.stands) AS status,
+    h.game_id, h.play_id, h.campaign_id, h.milestone_id, unix(h.won_at) AS won_at,
+    unix(coalesce(n.claimed_at, h.claimed_at)) AS claimed_at,
+    unix(coalesce(n.fulfilled_at, h.fulfilled_at)) AS fulfilled_at,
+    unix(h.expires_at) AS expires_at,
+    k.key_id, k.ciphertext,
+    CASE WHEN d.sent THEN d.task_id END AS sent_task_id,
+    coalesce(d.instant, false) AS delivered,
+    (SELECT c.merchant_id FROM campaigns AS c WHERE c.tenant_id = $1 AND c.campaign_id = h.campaign_id) AS merchant_id
+FROM asked AS a
+LEFT JOIN used AS u ON u.nth = a.nth
+LEFT JOIN held AS h ON h.nth = a.nth
+LEFT JOIN ready AS d ON d.nth = a.nth
+LEFT JOIN moved AS n ON n.nth = a.nth
+LEFT JOIN codes_taken AS k ON k.reward_id = a.reward_id
+ORDER BY a.nth

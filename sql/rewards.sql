@@ -1,0 +1,148 @@
+-- Rewards as they are read, and what admins and time do to them.
+-- See runtime/actors/rewards.py and runtime/actors/interventions.py.
+
+-- name: list
+-- A player's rewards, newest first, after reward $7 (NULL: from the newest). Empty filters match all.
+-- The sealed code only of what was delivered and not taken back.
+SELECT r.reward_id, r.player_id, r.prize_id, r.name, r.type, r.value, r.quantity, standing(r) AS status, r.game_id,
+       r.play_id, r.campaign_id, r.milestone_id, unix(r.won_at) AS won_at, unix(r.claimed_at) AS claimed_at,
+       unix(r.fulfilled_at) AS fulfilled_at, unix(r.expires_at) AS expires_at, c.key_id, c.ciphertext
+FROM rewards AS r
+LEFT JOIN codes AS c ON c.tenant_id = $1 AND c.reward_id = r.reward_id AND r.status = 'fulfilled'
+WHERE r.tenant_id = $1
+  AND r.player_id = $2
+  AND ($3 = '' OR standing(r) = $3)
+  AND ($4 = '' OR r.campaign_id = $4)
+  AND ($5 = '' OR r.prize_id = $5)
+  AND ($6 = '' OR r.game_id = $6)
+  AND ($7::text IS NULL OR r.reward_id < $7)
+ORDER BY r.reward_id DESC
+LIMIT $8
+
+-- name: as_claimed
+-- Rewards ($2) as their claims answered, whatever became of them later: claimed, or fulfilled where the
+-- claim itself delivered (both times are the claiming statement's own). A claim's replay answers this.
+SELECT r.reward_id, r.player_id, r.prize_id, r.name, r.type, r.value, r.quantity, r.game_id, r.play_id, r.campaign_id,
+       r.milestone_id, unix(r.won_at) AS won_at, unix(r.claimed_at) AS claimed_at, unix(r.expires_at) AS expires_at,
+       CASE WHEN r.fulfilled_at = r.claimed_at THEN 'fulfilled' ELSE 'claimed' END AS status,
+       CASE WHEN r.fulfilled_at = r.claimed_at THEN unix(r.fulfilled_at) ELSE 0 END AS fulfilled_at,
+       c.key_id, c.ciphertext
+FROM rewards AS r
+LEFT JOIN codes AS c ON c.tenant_id = $1 AND c.reward_id = r.reward_id AND r.fulfilled_at = r.claimed_at
+WHERE r.tenant_id = $1 AND r.reward_id = ANY($2::text[]) AND r.claimed_at IS NOT NULL
+
+-- name: lock_task
+-- Locks a reward's task. Tasks are locked before rewards, as deliveries do. No row: none is due yet.
+SELECT task_id FROM tasks WHERE tenant_id = $1 AND reward_id = $2 FOR UPDATE
+
+-- name: lock
+-- Locks a reward and says what it is. No row: there is no such reward.
+SELECT r.reward_id, r.player_id, r.prize_id, r.name, r.type, r.value, r.quantity, standing(r) AS status, r.game_id,
+       r.play_id, r.campaign_id, r.milestone_id, unix(r.won_at) AS won_at, unix(r.claimed_at) AS claimed_at,
+       unix(r.fulfilled_at) AS fulfilled_at, unix(r.expires_at) AS expires_at,
+       coalesce(
+           (SELECT t.channel FROM tasks AS t WHERE t.tenant_id = $1 AND t.reward_id = $2),
+           (SELECT p.channel FROM prizes AS p WHERE p.tenant_id = $1 AND p.prize_id = r.prize_id),
+           'none'
+       ) AS channel
+FROM rewards AS r
+WHERE r.tenant_id = $1 AND r.reward_id = $2
+FOR UPDATE OF r
+
+-- name: take_code
+-- Gives reward $3 a free code of prize $2, unless it has one. No row: it has none, and none is free.
+WITH
+kept AS (
+    SELECT code_id FROM codes WHERE tenant_id = $1 AND reward_id = $3
+),
+picked AS (
+    SELECT c.code_id FROM codes AS c
+    WHERE c.tenant_id = $1 AND c.prize_id = $2 AND c.reward_id IS NULL AND NOT EXISTS (SELECT FROM kept)
+    ORDER BY c.code_id LIMIT 1 FOR UPDATE SKIP LOCKED
+),
+taken AS (
+    UPDATE codes AS c SET reward_id = $3, assigned_at = now()
+    FROM picked AS p WHERE c.tenant_id = $1 AND c.prize_id = $2 AND c.code_id = p.code_id
+    RETURNING c.code_id
+)
+SELECT code_id FROM kept UNION ALL SELECT code_id FROM taken
+
+-- name: fulfill
+-- Delivers a reward by an admin's hand: from one of the states $3, its task (made as $4 over channel $5
+-- where there is none) delivered. No row: it was in another state.
+WITH
+moved AS (
+    UPDATE rewards SET status = 'fulfilled', fulfilled_at = now()
+    WHERE tenant_id = $1 AND reward_id = $2 AND status = ANY($3::text[])
+    RETURNING reward_id, prize_id, campaign_id, player_id, unix(fulfilled_at) AS fulfilled_at
+),
+delivered AS (
+    INSERT INTO tasks AS t (tenant_id, task_id, reward_id, prize_id, campaign_id, player_id, channel, status)
+    SELECT $1, $4, n.reward_id, n.prize_id, n.campaign_id, n.player_id, $5, 'delivered' FROM moved AS n
+    ON CONFLICT (tenant_id, reward_id) DO UPDATE SET
+        status = 'delivered', next_attempt_at = NULL, lease_until = NULL, lease_owner = '', updated_at = now()
+)
+SELECT fulfilled_at FROM moved
+
+-- name: revoke
+-- Takes a reward back from one of the states $3. What was delivered stays used; of what was not, the
+-- stock and the code are free again, and the task is cancelled. An unlimited prize has only its count.
+-- No row: it was in another state. `returned`: whether something can be won that could not before.
+WITH
+before AS (
+    SELECT reward_id, prize_id, quantity, status = 'fulfilled' AS delivered
+    FROM rewards WHERE tenant_id = $1 AND reward_id = $2
+),
+moved AS (
+    UPDATE rewards AS r SET status = 'revoked'
+    FROM before AS b
+    WHERE r.tenant_id = $1 AND r.reward_id = $2 AND r.status = ANY($3::text[])
+    RETURNING b.prize_id, b.quantity, b.delivered
+),
+restocked AS (
+    -- Never more than is out: a prize that was unlimited when this was won may have counted less.
+    UPDATE stock AS s SET
+        awarded = s.awarded - least(n.quantity, s.awarded),
+        remaining = CASE WHEN s.total = 0 THEN 0 ELSE s.remaining + least(n.quantity, s.awarded) END
+    FROM moved AS n
+    WHERE s.tenant_id = $1 AND s.prize_id = n.prize_id AND NOT n.delivered
+    RETURNING s.total > 0 AS limited
+),
+codes_freed AS (
+    UPDATE codes AS c SET reward_id = NULL, assigned_at = NULL
+    FROM moved AS n
+    WHERE c.tenant_id = $1 AND c.prize_id = n.prize_id AND c.reward_id = $2 AND NOT n.delivered
+    RETURNING 1
+),
+cancelled AS (
+    UPDATE tasks AS t SET
+        status = 'cancelled', next_attempt_at = NULL, lease_until = NULL, lease_owner = '', updated_at = now()
+    FROM moved AS n
+    WHERE t.tenant_id = $1 AND t.reward_id = $2 AND t.status <> 'delivered'
+)
+SELECT EXISTS (SELECT FROM restocked WHERE limited) OR EXISTS (SELECT FROM codes_freed) AS returned FROM moved
+
+-- name: catalog_changed
+-- The tenant's next catalogue version: what was decided by an older one is decided again.
+UPDATE tenants SET catalog_version = catalog_version + 1 WHERE tenant_id = $1 RETURNING catalog_version
+
+-- name: tenants_with_expired
+-- The tenants that have something for `expire` to do.
+SELECT t.tenant_id FROM tenants AS t
+WHERE EXISTS (
+    SELECT FROM rewards AS r
+    WHERE r.tenant_id = t.tenant_id AND r.status = 'won' AND r.expires_at <= now() AND standing(r) = 'expired'
+)
+ORDER BY t.tenant_id
+
+-- name: expire
+-- Ends at most $2 of a tenant's rewards that were won and not claimed in time. SKIP LOCKED: one that a
+-- player is claiming at this moment is that claim's to decide, and comes next time. No row: none is left.
+WITH late AS (
+    SELECT r.reward_id FROM rewards AS r
+    WHERE r.tenant_id = $1 AND r.status = 'won' AND r.expires_at <= now() AND standing(r) = 'expired'
+    ORDER BY r.expires_at LIMIT $2 FOR UPDATE SKIP LOCKED
+)
+UPDATE rewards AS r SET status = 'expired' FROM late AS l
+WHERE r.tenant_id = $1 AND r.reward_id = l.reward_id AND r.status = 'won'
+RETURNING r.reward_id

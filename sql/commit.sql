@@ -118,6 +118,13 @@ granted AS (
     SELECT $1, n.* FROM unnest($15::new_grant[]) AS n
     ON CONFLICT DO NOTHING
     RETURNING 1
+),
+awarded AS (
+    -- Fewer rows than given: the rank's prize was given, or withheld, before.
+    UPDATE leaderboard_standings AS s SET reward_id = n.reward_id, reason = ''
+    FROM unnest($16::standing_award[]) AS n
+    WHERE s.tenant_id = $1 AND s.board_id = n.board_id AND s.rank = n.rank AND s.reason = 'PENDING'
+    RETURNING 1
 )
 SELECT
     extract(epoch FROM clock_timestamp())::float8 AS now,
@@ -145,5 +152,6 @@ WHERE CASE
     ) THEN refuse('prize_player')
     WHEN (SELECT count(*) FROM codes_taken) <> cardinality($13::code_take[]) THEN refuse('codes')
     WHEN (SELECT count(*) FROM granted) <> cardinality($15::new_grant[]) THEN refuse('grant')
+    WHEN (SELECT count(*) FROM awarded) <> cardinality($16::standing_award[]) THEN refuse('standing')
     ELSE true
 END

@@ -180,6 +180,8 @@ CREATE TABLE players (
     updated_at   timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (tenant_id, player_id)
 );
+-- Who changed of late: rankings show names.
+CREATE INDEX players_updated ON players (tenant_id, updated_at);
 
 CREATE TABLE contacts (
     tenant_id  ident       NOT NULL,
@@ -220,6 +222,8 @@ CREATE TABLE plays (
 CREATE INDEX plays_player ON plays (tenant_id, player_id, game_id, play_id);
 CREATE UNIQUE INDEX plays_idempotency ON plays (tenant_id, player_id, idempotency_key)
     WHERE idempotency_key IS NOT NULL;
+-- The plays of late, for whoever must catch up: rows lie in the order of time, so this costs next to nothing.
+CREATE INDEX plays_time ON plays USING brin (played_at) WITH (autosummarize = on, pages_per_range = 32);
 
 -- A player's plays of a game: for ever, and on the last local day that had one.
 CREATE TABLE game_players (
@@ -458,7 +462,8 @@ CREATE TABLE leaderboard_disqualifications (
     PRIMARY KEY (tenant_id, board_id, player_id)
 );
 
--- The snapshot that finalize takes.
+-- The snapshot that finalize takes. A rank's prize is PENDING in `reason` until the commit that awards it;
+-- after that `reason` says why it went without, or is empty.
 CREATE TABLE leaderboard_standings (
     tenant_id    ident       NOT NULL,
     board_id     ident       NOT NULL,
@@ -472,6 +477,8 @@ CREATE TABLE leaderboard_standings (
     reason       text        NOT NULL DEFAULT '',
     PRIMARY KEY (tenant_id, board_id, rank)
 );
+CREATE UNIQUE INDEX leaderboard_standings_player ON leaderboard_standings (tenant_id, board_id, player_id);
+CREATE INDEX leaderboard_standings_owed ON leaderboard_standings (tenant_id, board_id, rank) WHERE reason = 'PENDING';
 
 -- ---------------------------------------------------------------- integrations
 
@@ -538,3 +545,5 @@ CREATE TYPE new_grant AS (
     game_id text, player_id text, milestone_id text, reward_id text, idempotency_key text, request_hash bytea,
     reply json
 );
+-- The prize of a finalized board's rank is given: reward_id is empty where it made no reward (points).
+CREATE TYPE standing_award AS (board_id text, rank integer, reward_id text);

@@ -45,6 +45,7 @@ class Changes:
     codes: list[tuple[str, str]] = field(default_factory=list)
     tasks: list[tuple[Any, ...]] = field(default_factory=list)
     grants: list[tuple[Any, ...]] = field(default_factory=list)
+    awards: list[tuple[str, int, str]] = field(default_factory=list)
 
     def count_play(self, game_id: str, player_id: str, day: date, *, cap: int, day_cap: int) -> None:
         """One more play of the player; 0 = no cap. A later play's day_cap replaces an earlier one's."""
@@ -98,6 +99,7 @@ class Changes:
         self.codes += other.codes
         self.tasks += other.tasks
         self.grants += other.grants
+        self.awards += other.awards
         self.play_counts.update(other.play_counts)
         for prize_id, quantity in other.stock.items():
             self.stock[prize_id] = self.stock.get(prize_id, 0) + quantity
@@ -128,6 +130,7 @@ class Changes:
             _numbered(self.codes),
             self.tasks,
             self.grants,
+            self.awards,
         )
 
 

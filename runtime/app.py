@@ -25,11 +25,15 @@ from runtime.database import Database
 from runtime.ephemeral import Ephemeral
 from runtime.errors import Fault
 from runtime.events import Publisher
+from runtime.http import admin, consumer
 from runtime.http import core as core_http
+from runtime.http.cors import allow_origins
+from runtime.http.edge import Edge
 from runtime.http.envelope import Runner, add_trace_id, make_app
 from runtime.http.envelope import serve as listen
 from runtime.http.operational import Check, mount_health, mount_metrics
 from runtime.metrics import Stores
+from runtime.rpc.client import RpcCaller
 from runtime.rpc.server import RpcServer
 from runtime.settings import Settings
 from sql.migrate import MigrationError, pending
@@ -108,7 +112,8 @@ class _Parts:
         self._core: Core | None = None
         self._stores: Stores | None = None
         self._runners: list[Runner] = []
-        self._closers: list[Callable[[], Awaitable[None]]] = []
+        self._closers: list[Callable[[], Awaitable[None]]] = []  # end with the requests
+        self._last: list[Callable[[], Awaitable[None]]] = []
         self._tasks: list[asyncio.Task[None]] = []
         self._groups: list[asyncio.Task[None]] = []
         self._stop_groups = asyncio.Event()
@@ -129,6 +134,9 @@ class _Parts:
         if here and roles & {"core", "rpc", "consumer", "admin"}:
             assert process.engine is not None
             process.core = process.caller = self._core = Core(process.engine)
+        elif roles & {"consumer", "admin"}:
+            process.caller = remote = RpcCaller(settings.core_rpc_addresses)
+            self._last.append(remote.close)
         self._stores = Stores(self._database, self._ephemeral)
         self._stores.register()
         await self._listen(process, roles, groups)
@@ -146,11 +154,28 @@ class _Parts:
         if "rpc" in roles:
             assert process.core is not None
             process.rpc_address = await self._serve_rpc(process.core)
+        if "consumer" in roles:
+            app = make_app(body_bytes_max=settings.body_limit_bytes)
+            consumer.mount(app, self._edge(process))
+            allow_origins(app, settings.cors_origins)
+            mount_health(app, self._checks())
+            process.consumer_url = await self._serve(app, settings.host, settings.consumer_port, "CONSUMER_PORT")
+        if "admin" in roles:
+            app = make_app(body_bytes_max=settings.body_limit_bytes)
+            admin.mount(app, self._edge(process))
+            mount_health(app, self._checks())
+            process.admin_url = await self._serve(app, settings.host, settings.admin_port, "ADMIN_PORT")
         if groups and "core" not in roles:
             app = make_app()
             mount_health(app, self._checks())
             mount_metrics(app)
             await self._serve(app, settings.core_host, settings.worker_metrics_port, "WORKER_METRICS_PORT")
+
+    def _edge(self, process: Running) -> Edge:
+        assert process.caller is not None and self._ephemeral is not None
+        edge = Edge.build(self._settings, process.caller, self._ephemeral)
+        self._last.append(edge.close)
+        return edge
 
     async def _serve(self, app: Any, host: str, port: int, variable: str) -> str:
         """Listens; the URL."""
@@ -214,6 +239,8 @@ class _Parts:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        for close in self._last:
+            await close()
         if self._stores is not None:
             self._stores.unregister()
         if self._database is not None:

@@ -14,6 +14,7 @@ import asyncpg
 import structlog
 from prometheus_client import Counter, Histogram
 
+from runtime import freshness
 from runtime.actors.engine import Engine
 from runtime.actors.mailbox import Mailboxes
 from runtime.errors import Fault, Status, invalid
@@ -31,6 +32,16 @@ OUTCOMES: Final = Counter("tombola_operations_total", "Operations by their gRPC 
 
 SCOPELESS: Final = frozenset({"CreateTenant", "ListTenants"})
 """Operations that are above any tenant."""
+
+_READ_BY_MANY: Final = frozenset(
+    {"CampaignService", "GameService", "PrizeService", "QuestService", "LeaderboardService"}
+)
+REFRESHES: Final = frozenset(
+    operation.name
+    for operation in OPERATIONS
+    if operation.service in _READ_BY_MANY and operation.verb != "GET" and operation.name != "CompleteQuest"
+)
+"""Operations that change what the edges cache."""
 
 
 class Caller(Protocol):
@@ -79,6 +90,8 @@ class Core:
             fault = _fault(operation, error)
             OUTCOMES.labels(operation.name, fault.status.name).inc()
             raise fault from error
+        if operation.name in REFRESHES:
+            freshness.changed(self.engine.ephemeral, request.scope.tenant_id)
         self._ok[operation.name].inc()
         self._seconds[operation.name].observe(time.perf_counter() - started)
         return reply

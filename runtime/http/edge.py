@@ -1,8 +1,8 @@
-"""What the two edges have in common: how they ask who asks, and how they reach Core."""
+"""What the two edges have in common: how they ask who asks, read a request, and reach Core."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,13 +11,21 @@ from aiohttp import web
 from runtime import messages as m
 from runtime.core import Caller
 from runtime.ephemeral import Ephemeral
+from runtime.errors import invalid
+from runtime.http import codec
 from runtime.http.auth import Auth, Identity, Tokens
+from runtime.http.cache import Cache
+from runtime.http.envelope import read_body
 from runtime.http.limits import Limits, Policy
-from runtime.operations import API, BY_NAME, Operation
+from runtime.operations import BY_NAME, Operation
+from runtime.schema import fields_of
 from runtime.settings import Settings
 
 ALIASES: Final[Mapping[str, Mapping[str, str]]] = {"prize": {"prize_id": "id"}}
-"""What an edge calls a resource's field -> the field, by resource (contract.md, "Core messages")."""
+"""What the edges call a resource's field -> the field, by resource (contract.md, "Core messages")."""
+
+INTERNAL: Final = frozenset({"scope", "id", "idempotency_key", "update_mask", "guest_player_id"})
+"""Fields of a request that an edge fills in itself; a body that has one is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +38,11 @@ class Edge:
     auth: Auth
     store: Ephemeral
     limits: Limits
+    cache: Cache
 
     @classmethod
     def build(cls, settings: Settings, caller: Caller, store: Ephemeral) -> Edge:
-        """An edge as the settings have it."""
+        """An edge as the settings have it. `close` when done."""
         tokens = Tokens(
             settings.jwt_secret,
             issuer=settings.jwt_issuer,
@@ -48,7 +57,11 @@ class Edge:
             player=Policy("player", settings.rate_player_per_second, settings.rate_player_burst),
             ip=Policy("ip", settings.rate_ip_per_second, settings.rate_ip_burst),
         )
-        return cls(settings, caller, tokens, auth, store, limits)
+        return cls(settings, caller, tokens, auth, store, limits, Cache(store))
+
+    async def close(self) -> None:
+        """Drops what the edge opened of its own."""
+        await self.tokens.close()
 
     async def call(self, name: str, request: Any) -> Any:
         """Core's reply to the operation of this name. Raises Fault."""
@@ -57,15 +70,58 @@ class Edge:
     def scope(self, request: web.Request, identity: Identity | None) -> m.Scope:
         """Whose data the request is about. Raises INVALID_ARGUMENT where it names no tenant."""
         tenant_id = self.auth.tenant(request, identity)
-        same_tenant = identity is not None and identity.tenant_id == tenant_id
-        return m.Scope(tenant_id=tenant_id, merchant_id=identity.merchant_id if identity and same_tenant else "")
+        # A merchant is one of its tenant: whoever acts for another tenant acts for none of its merchants.
+        own = identity is not None and identity.tenant_id == tenant_id
+        return m.Scope(tenant_id=tenant_id, merchant_id=identity.merchant_id if identity is not None and own else "")
 
 
-def operation(name: str) -> Operation:
-    """The table's row of this name."""
-    return BY_NAME[name]
+Read = Callable[[web.Request, bytes], Any]
 
 
-def path(row_path: str) -> str:
-    """A route's path under /api/v1."""
-    return API + row_path
+def reader(operation: Operation, closed: frozenset[str] = INTERNAL) -> Read:
+    """The function that reads the operation's message from an edge's request: (request, body) -> message.
+
+    Its path's id is in it; its scope and player are not. A resource is the body itself, not wrapped.
+    Raises INVALID_ARGUMENT.
+    """
+    message = operation.request
+    if operation.verb in ("GET", "DELETE"):
+
+        def read(request: web.Request, body: bytes) -> Any:
+            return codec.from_query(message, request.query, closed)
+
+    elif operation.resource:
+        resource, holds = operation.resource, fields_of(message)[operation.resource].type
+        aliases = ALIASES.get(resource, {})
+        updates = "update_mask" in fields_of(message)
+
+        def read(request: web.Request, body: bytes) -> Any:
+            made, names = codec.decode_resource(holds, body, aliases)
+            _refuse_other_id(made, request)
+            return message(**{resource: made, **({"update_mask": names} if updates else {})})
+
+    else:
+
+        def read(request: web.Request, body: bytes) -> Any:
+            return codec.decode(message, body, closed)
+
+    if "{id}" not in operation.path:
+        return read
+
+    def read_with_id(request: web.Request, body: bytes) -> Any:
+        made = read(request, body)
+        made.id = codec.path_text("id", request.match_info["id"])
+        return made
+
+    return read_with_id
+
+
+def _refuse_other_id(resource: Any, request: web.Request) -> None:
+    named = request.match_info.get("id")
+    if named is not None and resource.id and resource.id != named:
+        raise invalid("id", f"differs from {named!r}, which the path names")
+
+
+async def body_of(request: web.Request, operation: Operation) -> bytes:
+    """The request's body; b"" for an operation that has none."""
+    return b"" if operation.verb in ("GET", "DELETE") else await read_body(request)

@@ -39,7 +39,7 @@ class RpcCaller:
         self._deadline_seconds = deadline_seconds
         self._turn = itertools.count()
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Drops every connection."""
         for replica in self._replicas:
             replica.channel.close()

@@ -1,0 +1,212 @@
+"""The consumer edge: what widgets and players ask (spec.md, "Consumer edge").
+
+A table, and three ways to answer its rows. Reads go to Core as they are. Those that everybody reads alike
+are cached. What a player does (`ACT`) is admitted first: rates and Idempotency-Key, in one call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+import msgspec
+from aiohttp import web
+
+from runtime import messages as m
+from runtime.http.auth import Identity, require_player
+from runtime.http.codec import View
+from runtime.http.edge import INTERNAL, Edge, body_of, reader
+from runtime.http.envelope import Handler, extra_headers, ok, read_body
+from runtime.http.limits import Allowed, Limited, Replay, client_ip, hash_body, idempotency_key
+from runtime.http.views import edge_view
+from runtime.operations import API, BY_NAME, Operation
+from runtime.schema import fields_of
+
+CLOSED: Final = INTERNAL | {"player_id"}
+"""A player acts for nobody else: who plays is what the token says."""
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class Who(Enum):
+    """Who may ask. EITHER: a player, or nobody where the game or board is public."""
+
+    EITHER = "public or player"
+    PLAYER = "player"
+
+
+class Way(Enum):
+    """How it is answered. RATED is ACT under the rate limits."""
+
+    READ = "read"
+    CACHED = "cached"
+    ACT = "act"
+    RATED = "rated"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One route: an operation of the table, under its own verb and path."""
+
+    operation: str
+    who: Who
+    way: Way = Way.READ
+
+
+ROWS: Final = (
+    Row("Start", Who.EITHER, Way.RATED),
+    Row("Play", Who.EITHER, Way.RATED),
+    Row("GetEligibility", Who.EITHER),
+    Row("ListHistory", Who.PLAYER),
+    Row("RenderGame", Who.EITHER, Way.CACHED),
+    Row("GetPublicCampaign", Who.EITHER, Way.CACHED),
+    Row("GetPlayer", Who.PLAYER),
+    Row("UpdatePlayer", Who.PLAYER),
+    Row("ListTurns", Who.PLAYER),
+    Row("CompleteQuest", Who.PLAYER, Way.ACT),
+    Row("ListRankings", Who.EITHER, Way.CACHED),
+    Row("ListBalances", Who.PLAYER),
+    Row("ListLedger", Who.PLAYER),
+    Row("ListMilestones", Who.PLAYER),
+    Row("Redeem", Who.PLAYER, Way.ACT),
+    Row("ListRewards", Who.PLAYER),
+    Row("ClaimReward", Who.PLAYER, Way.ACT),
+)
+
+
+def mount(app: web.Application, edge: Edge) -> None:
+    """Adds every route of the table. Login and contacts are `runtime.http.login`'s."""
+    for row in ROWS:
+        operation = BY_NAME[row.operation]
+        make = {Way.READ: _read, Way.CACHED: _cached, Way.ACT: _act, Way.RATED: _act}[row.way]
+        app.router.add_route(operation.verb, API + operation.path, make(edge, row, operation))
+
+
+def _read(edge: Edge, row: Row, operation: Operation) -> Handler:
+    """Core's answer to this player."""
+    read, show = reader(operation, CLOSED), edge_view(operation)
+    for_player = "player_id" in fields_of(operation.request)
+
+    async def answer(request: web.Request) -> web.Response:
+        identity = await _who(edge, row, request)
+        message = read(request, await body_of(request, operation))
+        message.scope = edge.scope(request, identity)
+        if for_player and identity is not None:
+            message.player_id = identity.player_id
+        return ok(show(await edge.caller.call(operation, message)))
+
+    return answer
+
+
+def _cached(edge: Edge, row: Row, operation: Operation) -> Handler:
+    """Core's answer to anybody, remembered; a player whose own place is in the answer gets an own one."""
+    read, show = reader(operation, CLOSED), edge_view(operation)
+    for_player = "player_id" in fields_of(operation.request)
+
+    async def answer(request: web.Request) -> web.Response:
+        identity = await _who(edge, row, request)
+        message = read(request, b"")
+        message.scope = edge.scope(request, identity)
+        if for_player and identity is not None and identity.player_id:
+            message.player_id = identity.player_id
+            return ok(show(await edge.caller.call(operation, message)))
+
+        async def make() -> bytes:
+            return _encode(show(await edge.caller.call(operation, message)))
+
+        return ok(await edge.cache.get(message.scope.tenant_id, _cache_name(operation, message), make))
+
+    return answer
+
+
+def _cache_name(operation: Operation, message: Any) -> str:
+    """Everything that the answer depends on, but for the tenant."""
+    return f"{operation.name}:{bytes(message).hex()}"
+
+
+def _act(edge: Edge, row: Row, operation: Operation) -> Handler:
+    """Admitted, done by Core once for each Idempotency-Key, and answered. The hottest path of the product."""
+    read, settings, limits = reader(operation, CLOSED), edge.settings, edge.limits
+    proxies, rated = settings.trusted_proxies, row.way is Way.RATED and settings.rate_limits
+    make_data = _started(edge) if operation.name == "Start" else _data_of(edge_view(operation))
+
+    async def answer(request: web.Request) -> web.Response:
+        identity = await edge.auth.identify(request)
+        if identity is not None or row.who is Who.PLAYER:
+            require_player(identity)
+        body = await read_body(request)
+        message = read(request, body)
+        scope = message.scope = edge.scope(request, identity)
+        player_id = message.player_id = identity.player_id if identity is not None else ""
+        key = message.idempotency_key = idempotency_key(request)
+        if not rated and not key:
+            return ok(make_data(await edge.caller.call(operation, message), scope))
+        ip = client_ip(request, proxies) if rated or not player_id else ""
+        admission = await limits.admit(
+            scope.tenant_id,
+            # Where no rates hold, a guest is told from another by the address alone, as under them.
+            player_id=player_id or (f"ip:{ip}" if not rated else ""),
+            ip=ip if rated else "",
+            route=f"{request.method} {request.path}",
+            idempotency_key=key,
+            body_hash=hash_body(body) if key else b"",
+        )
+        if isinstance(admission, Allowed):
+            return await _settled(edge, operation, message, admission, make_data, request)
+        if isinstance(admission, Replay):
+            return ok(admission.answer, headers={**(admission.headers or {}), "Idempotency-Replayed": "true"})
+        if isinstance(admission, Limited):
+            extra_headers(request).update(admission.headers)
+        raise admission.fault()
+
+    return answer
+
+
+Data = Callable[[Any, m.Scope], bytes]
+
+
+async def _settled(
+    edge: Edge, operation: Operation, message: Any, admission: Allowed, make_data: Data, request: web.Request
+) -> web.Response:
+    """Core's answer, kept for replays where the request has a key; a refusal leaves the key free."""
+    try:
+        data = make_data(await edge.caller.call(operation, message), message.scope)
+    except BaseException:
+        edge.limits.settle(admission, None)
+        if admission.headers:
+            extra_headers(request).update(admission.headers)
+        raise
+    edge.limits.settle(admission, data)
+    return ok(data, headers=admission.headers)
+
+
+def _data_of(show: View) -> Data:
+    def data_of(reply: Any, scope: m.Scope) -> bytes:
+        return _encode(show(reply))
+
+    return data_of
+
+
+def _started(edge: Edge) -> Data:
+    """A session; a guest that was made for it gets the token that makes it one later on."""
+    show = edge_view(BY_NAME["Start"])
+
+    def started(reply: m.StartReply, scope: m.Scope) -> bytes:
+        shown = show(reply)
+        if reply.guest_player_id:
+            shown["guest_token"] = edge.tokens.mint(
+                reply.guest_player_id,
+                tenant_id=scope.tenant_id,
+                merchant_id=scope.merchant_id,
+                seconds=edge.settings.player_token_seconds,
+            )
+        return _encode(shown)
+
+    return started
+
+
+async def _who(edge: Edge, row: Row, request: web.Request) -> Identity | None:
+    identity = await edge.auth.identify(request)
+    return require_player(identity) if row.who is Who.PLAYER else identity

@@ -133,7 +133,7 @@ WITH first AS (
     GROUP BY scope_key, currency
 )
 UPDATE ledger_entries AS e SET
-    player_id = $3,
+    player_id = $3::text,
     balance_after = e.balance_after + coalesce((
         SELECT o.balance_after FROM ledger_entries AS o
         WHERE o.tenant_id = $1 AND o.player_id = CASE WHEN e.player_id = $2 THEN $3::text ELSE $2::text END
@@ -156,7 +156,7 @@ ON CONFLICT (tenant_id, prize_id, player_id) DO UPDATE SET awarded = c.awarded +
 -- name: move_plays
 -- A key that the player has used for a play of its own stays with that one.
 UPDATE plays AS p SET
-    player_id = $3,
+    player_id = $3::text,
     idempotency_key = CASE WHEN NOT EXISTS (
         SELECT FROM plays AS o
         WHERE o.tenant_id = $1 AND o.player_id = $3 AND o.idempotency_key = p.idempotency_key
@@ -167,20 +167,20 @@ WHERE p.tenant_id = $1 AND p.player_id = $2;
 -- With their deliveries.
 WITH moved AS (
     UPDATE rewards AS r SET
-        player_id = $3,
+        player_id = $3::text,
         claim_key = CASE WHEN NOT EXISTS (
             SELECT FROM rewards AS o WHERE o.tenant_id = $1 AND o.player_id = $3 AND o.claim_key = r.claim_key
         ) THEN r.claim_key END
     WHERE r.tenant_id = $1 AND r.player_id = $2
     RETURNING r.reward_id
 )
-UPDATE tasks AS t SET player_id = $3
+UPDATE tasks AS t SET player_id = $3::text
 FROM moved WHERE t.tenant_id = $1 AND t.reward_id = moved.reward_id;
 
 -- name: move_grants
 -- A rung that the player was granted too stays the guest's: a player has one grant of a rung.
 UPDATE milestone_grants AS g SET
-    player_id = $3,
+    player_id = $3::text,
     idempotency_key = CASE WHEN NOT EXISTS (
         SELECT FROM milestone_grants AS o
         WHERE o.tenant_id = $1 AND o.player_id = $3 AND o.idempotency_key = g.idempotency_key
@@ -188,13 +188,12 @@ UPDATE milestone_grants AS g SET
 WHERE g.tenant_id = $1 AND g.player_id = $2 AND NOT EXISTS (
     SELECT FROM milestone_grants AS o
     WHERE o.tenant_id = $1 AND o.player_id = $3 AND o.game_id = g.game_id AND o.milestone_id = g.milestone_id
-      AND o.nonce = g.nonce
 );
 
 -- name: move_completions
 -- A quest that the player completed in the same period too stays the guest's.
 UPDATE quest_completions AS q SET
-    player_id = $3,
+    player_id = $3::text,
     idempotency_key = CASE WHEN NOT EXISTS (
         SELECT FROM quest_completions AS o
         WHERE o.tenant_id = $1 AND o.player_id = $3 AND o.idempotency_key = q.idempotency_key
@@ -206,11 +205,11 @@ WHERE q.tenant_id = $1 AND q.player_id = $2 AND NOT EXISTS (
 
 -- name: move_adjustments
 -- Of scores on leaderboards.
-UPDATE leaderboard_adjustments SET player_id = $3 WHERE tenant_id = $1 AND player_id = $2;
+UPDATE leaderboard_adjustments SET player_id = $3::text WHERE tenant_id = $1 AND player_id = $2;
 
 -- name: copy_disqualifications
 -- Logging in does not clear a name.
 INSERT INTO leaderboard_disqualifications (tenant_id, board_id, player_id, reason, disqualified_at)
-SELECT $1, board_id, $3, reason, disqualified_at FROM leaderboard_disqualifications
+SELECT $1::text, board_id, $3::text, reason, disqualified_at FROM leaderboard_disqualifications
 WHERE tenant_id = $1 AND player_id = $2
 ON CONFLICT DO NOTHING;

@@ -4,7 +4,7 @@
 -- No row: the campaign is unknown. $1 tenant, $2 quest, $3 campaign, $4 name, $5 description, $6 type,
 -- $7 turns, $8 status, $9 start_date and $10 end_date in unix seconds.
 INSERT INTO quests (tenant_id, quest_id, campaign_id, name, description, type, turns, status, start_date, end_date)
-SELECT $1, $2, campaign_id, $4, $5, $6, $7, $8, at_unix($9), at_unix($10)
+SELECT tenant_id, $2, campaign_id, $4, $5, $6, $7, $8, at_unix($9), at_unix($10)
 FROM campaigns WHERE tenant_id = $1 AND campaign_id = $3
 RETURNING quest_id AS id, campaign_id, name, description, type, turns, status, unix(start_date) AS start_date,
           unix(end_date) AS end_date, unix(created_at) AS created_at, unix(updated_at) AS updated_at;

@@ -25,7 +25,7 @@ from runtime.database import Database
 from runtime.ephemeral import Ephemeral
 from runtime.errors import Fault
 from runtime.events import Publisher
-from runtime.http import admin, consumer
+from runtime.http import admin, consumer, login
 from runtime.http import core as core_http
 from runtime.http.cors import allow_origins
 from runtime.http.edge import Edge
@@ -35,7 +35,7 @@ from runtime.http.operational import Check, mount_health, mount_metrics
 from runtime.metrics import Stores
 from runtime.rpc.client import RpcCaller
 from runtime.rpc.server import RpcServer
-from runtime.settings import Settings
+from runtime.settings import Settings, SettingsError
 from sql.migrate import MigrationError, pending
 
 CLOCK_SECONDS: Final = 20.0
@@ -156,7 +156,12 @@ class _Parts:
             process.rpc_address = await self._serve_rpc(process.core)
         if "consumer" in roles:
             app = make_app(body_bytes_max=settings.body_limit_bytes)
-            consumer.mount(app, self._edge(process))
+            edge = self._edge(process)
+            consumer.mount(app, edge)
+            try:
+                login.mount(app, edge)
+            except SettingsError as error:
+                raise CannotStart(f"tombola: {error}") from None
             allow_origins(app, settings.cors_origins)
             mount_health(app, self._checks())
             process.consumer_url = await self._serve(app, settings.host, settings.consumer_port, "CONSUMER_PORT")

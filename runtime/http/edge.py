@@ -17,7 +17,7 @@ from runtime.http.auth import Auth, Identity, Tokens
 from runtime.http.cache import Cache
 from runtime.http.envelope import read_body
 from runtime.http.limits import Limits, Policy
-from runtime.operations import BY_NAME, Operation
+from runtime.operations import API, BY_NAME, Operation
 from runtime.schema import fields_of
 from runtime.settings import Settings
 
@@ -125,3 +125,8 @@ def _refuse_other_id(resource: Any, request: web.Request) -> None:
 async def body_of(request: web.Request, operation: Operation) -> bytes:
     """The request's body; b"" for an operation that has none."""
     return b"" if operation.verb in ("GET", "DELETE") else await read_body(request)
+
+
+def path(below: str) -> str:
+    """A path under /api/v1."""
+    return API + below

@@ -65,6 +65,7 @@ class Core:
                 limit=settings.mailbox_limit,
                 batch_limit=settings.batch_limit,
                 idle_seconds=settings.idle_seconds,
+                overlap=box.overlap,
             )
             for box in {operation.box for operation in OPERATIONS if operation.box}
         }

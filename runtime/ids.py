@@ -1,78 +1,64 @@
-"""Identifiers: a type prefix and a UUIDv7, as `play_0636d2c3g9q7hbh8k2m4n6p8r0`.
+"""Identifiers: a type prefix and a ULID, as `play_01ke7x3c9q7hbh8k2m4n6p8r0t`.
 
-The 128 bits are written in 26 characters of Crockford's base32, most significant first, so that
-identifiers of a kind sort by the time they were made (RFC 9562, UUIDv7). That keeps the indexes that
-hold them growing at one end. They are opaque to clients.
+A ULID is 26 characters of Crockford's base32 in lower case: 10 of milliseconds since 1970, then 16 of
+randomness, of which the first two count within a millisecond. Identifiers of a kind so sort by the
+time they were made, which keeps the indexes that hold them growing at one end. To clients they are
+opaque. Made several times in each play, so made cheaply: no big-integer arithmetic.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from base64 import b32hexencode
 from typing import Final
 
 _ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
-_CROCKFORD: Final = bytes.maketrans(b"0123456789ABCDEFGHIJKLMNOPQRSTUV", _ALPHABET.encode())
-_BACK: Final = {character: index for index, character in enumerate(_ALPHABET)}
+_PAIRS: Final = [first + second for first in _ALPHABET for second in _ALPHABET]
+_FROM_BYTE: Final = bytes(ord(_ALPHABET[byte & 31]) for byte in range(256))
+_TO_BASE32: Final = str.maketrans(_ALPHABET, "0123456789abcdefghijklmnopqrstuv")
+_POOL_CHARACTERS: Final = 16_384
 
-_pool = b""
+_pool = ""
 _used = 0
 _last_ms = 0
-_counter = 0
+_count = 0
+_time = ""
 
 
-def random_bytes(size: int) -> bytes:
-    """`size` bytes of the operating system's randomness, fetched 4 KiB at a time."""
+def _random(characters: int) -> str:
+    """Characters of 5 random bits each, from the operating system's randomness, fetched many at a time."""
     global _pool, _used
-    if _used + size > len(_pool):
-        _pool, _used = os.urandom(4096), 0
-    _used += size
-    return _pool[_used - size : _used]
+    if _used + characters > len(_pool):
+        _pool, _used = os.urandom(_POOL_CHARACTERS).translate(_FROM_BYTE).decode(), 0
+    _used += characters
+    return _pool[_used - characters : _used]
 
 
-def uuid7(unix_seconds: float | None = None) -> bytes:
-    """16 bytes: 48 bits of milliseconds, a 12-bit counter within one, and 62 random bits.
+def _milliseconds(ms: int) -> str:
+    """The first 10 characters of a ULID."""
+    return "".join([_PAIRS[ms >> shift & 1023] for shift in (40, 30, 20, 10, 0)])
 
-    The counter keeps identifiers of one process in the order in which they were made.
-    """
-    global _last_ms, _counter
-    ms = int((time.time() if unix_seconds is None else unix_seconds) * 1000)
+
+def make(prefix: str) -> str:
+    """A new identifier of now, later than every other that this process has made: `make("reward")`."""
+    global _last_ms, _count, _time
+    ms = int(time.time() * 1000)
     if ms > _last_ms:
-        _last_ms, _counter = ms, 0
+        _last_ms, _count, _time = ms, 0, _milliseconds(ms)
     else:
         # A clock that stands still or steps back must not make an identifier older than the last.
-        _counter += 1
-        if _counter > 0xFFF:
-            _last_ms, _counter = _last_ms + 1, 0
-    value = _last_ms << 80 | (0x7000 | _counter) << 64 | 0x8000000000000000
-    return (value | int.from_bytes(random_bytes(8), "big") >> 2).to_bytes(16, "big")
+        _count += 1
+        if _count > 1023:
+            _last_ms, _count = _last_ms + 1, 0
+            _time = _milliseconds(_last_ms)
+    return f"{prefix}_{_time}{_PAIRS[_count]}{_random(14)}"
 
 
-def encode(prefix: str, raw: bytes) -> str:
-    """`prefix` and the 26 characters of 16 bytes."""
-    return f"{prefix}_{b32hexencode(raw)[:26].translate(_CROCKFORD).decode()}"
+def ulid_at(unix_seconds: float) -> str:
+    """A ULID of that time, without a prefix: for what must carry the database's time, not this machine's."""
+    return _milliseconds(int(unix_seconds * 1000)) + _random(16)
 
 
-def decode(identifier: str) -> bytes | None:
-    """The 16 bytes of an identifier made by `encode`; None where it is not one."""
-    text = identifier.rpartition("_")[2]
-    if len(text) != 26:
-        return None
-    value = 0
-    for character in text:
-        index = _BACK.get(character)
-        if index is None:
-            return None
-        value = value << 5 | index
-    return (value >> 2).to_bytes(16, "big") if not value & 3 else None
-
-
-def make(prefix: str, unix_seconds: float | None = None) -> str:
-    """A new identifier, such as `make("reward")`."""
-    return encode(prefix, uuid7(unix_seconds))
-
-
-def unix_ms(raw: bytes) -> int:
-    """The milliseconds since 1970 that a UUIDv7 carries."""
-    return int.from_bytes(raw[:6], "big")
+def unix_ms(ulid: str) -> int:
+    """The milliseconds since 1970 that a ULID carries. ValueError where it is not one."""
+    return int(ulid[:10].translate(_TO_BASE32), 32)

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from runtime import messages as m
 from runtime.actors import claims, history, interventions, play, players, quests, rewards, wallet
+from runtime.actors.commit import OVERLAP
 from runtime.actors.engine import Engine
 from runtime.actors.mailbox import Work
 from runtime.errors import Fault, Status
@@ -32,10 +33,15 @@ class Box:
     key: Callable[[Any], Hashable]
     new: Callable[[Engine, Any], Any]
     turn: Callable[[Any, list[Work[Any]]], Awaitable[None]]
+    overlap: int = 1
 
 
 GAMES: Final = Box(
-    "games", key=lambda request: (request.scope.tenant_id, request.id), new=play.GameActor, turn=play.turn
+    "games",
+    key=lambda request: (request.scope.tenant_id, request.id),
+    new=play.GameActor,
+    turn=play.turn,
+    overlap=OVERLAP,
 )
 """A game's actor: its plays, starts and redeems."""
 

@@ -20,6 +20,9 @@ import sql
 from runtime.actors.mailbox import Mailboxes, Work
 from runtime.database import Database, Guarded
 
+OVERLAP: Final = 2
+"""Commits of one tenant, and turns of one game, under way at once: one decides while the other waits."""
+
 COMMIT: Final = sql.load("commit")["commit"]
 
 
@@ -149,7 +152,7 @@ def _numbered(codes: list[tuple[str, str]]) -> list[tuple[str, str, int]]:
 
 
 class Committer:
-    """Commits the changes of every tenant, one statement at a time for each."""
+    """Commits the changes of every tenant, `OVERLAP` statements at a time for each."""
 
     def __init__(self, database: Database, *, mailbox_limit: int, batch_limit: int, idle_seconds: float) -> None:
         self._database = database
@@ -159,6 +162,7 @@ class Committer:
             limit=mailbox_limit,
             batch_limit=batch_limit,
             idle_seconds=idle_seconds,
+            overlap=OVERLAP,
         )
         self.commits = 0
 

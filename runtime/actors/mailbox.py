@@ -47,13 +47,14 @@ class Work(Generic[Request]):
 
 
 class _Box(Generic[Request, State]):
-    __slots__ = ("state", "waiting", "wake", "task")
+    __slots__ = ("state", "waiting", "wake", "task", "turns")
 
     def __init__(self, state: State) -> None:
         self.state = state
         self.waiting: deque[Work[Request]] = deque()
         self.wake: asyncio.Future[None] | None = None
         self.task: asyncio.Task[None] | None = None
+        self.turns: set[asyncio.Task[None]] = set()
 
 
 class Mailboxes(Generic[Key, Request, State]):
@@ -61,7 +62,8 @@ class Mailboxes(Generic[Key, Request, State]):
 
     turn(state, works) does the work; what it raises refuses those of its works that it left
     unanswered. new(key) makes an actor's state, which leaves with the actor after idle_seconds.
-    limit bounds what one mailbox holds, batch_limit what one turn takes.
+    limit bounds what one mailbox holds, batch_limit what one turn takes. overlap: how many turns of one
+    actor may be under way at once, so that one decides while another waits for the database.
     """
 
     def __init__(
@@ -72,7 +74,9 @@ class Mailboxes(Generic[Key, Request, State]):
         limit: int,
         batch_limit: int,
         idle_seconds: float,
+        overlap: int = 1,
     ) -> None:
+        self._overlap = overlap
         self._turn = turn
         self._new = new
         self._limit = limit
@@ -125,17 +129,11 @@ class Mailboxes(Generic[Key, Request, State]):
                 works = [box.waiting.popleft() for _ in range(min(len(box.waiting), self._batch_limit))]
                 self.turns += 1
                 self.works += len(works)
-                try:
-                    await self._turn(box.state, works)
-                except Exception as error:
-                    if not isinstance(error, Fault):
-                        log.exception("turn_failed", key=str(key))
-                    for work in works:
-                        work.refuse(error)
-                else:
-                    for work in works:
-                        if not work.answered:
-                            work.refuse(AssertionError("a turn left a request without an answer"))
+                turn = loop.create_task(self._do(key, box.state, works))
+                box.turns.add(turn)
+                turn.add_done_callback(box.turns.discard)
+                if len(box.turns) >= self._overlap:
+                    await asyncio.wait(box.turns, return_when=asyncio.FIRST_COMPLETED)
             box.wake = loop.create_future()
             timer = loop.call_later(self._idle_seconds, _wake, box.wake)
             try:
@@ -144,9 +142,23 @@ class Mailboxes(Generic[Key, Request, State]):
                 timer.cancel()
                 box.wake = None
             # No await between this look and the delete: a request posted in between would be lost.
-            if not box.waiting:
+            if not box.waiting and not box.turns:
                 del self._boxes[key]
                 return
+
+    async def _do(self, key: Key, state: State, works: list[Work[Request]]) -> None:
+        """One turn, which leaves no work without an answer."""
+        try:
+            await self._turn(state, works)
+        except Exception as error:
+            if not isinstance(error, Fault):
+                log.exception("turn_failed", key=str(key))
+            for work in works:
+                work.refuse(error)
+        else:
+            for work in works:
+                if not work.answered:
+                    work.refuse(AssertionError("a turn left a request without an answer"))
 
 
 def _wake(future: asyncio.Future[None]) -> None:
@@ -155,4 +167,4 @@ def _wake(future: asyncio.Future[None]) -> None:
 
 
 def _idle(box: _Box[Any, Any]) -> bool:
-    return not box.waiting and box.wake is not None
+    return not box.waiting and not box.turns and box.wake is not None

@@ -14,6 +14,7 @@ decided play by play, so one bad play never fails its neighbours.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -109,7 +110,20 @@ class Decision:
 class GameActor:
     """One game's memory: its rulebook, its players' seats, its prizes' shelves."""
 
-    __slots__ = ("engine", "tenant_id", "game_id", "book", "seats", "shelves", "day", "resets_at", "looked_at", "round")
+    __slots__ = (
+        "engine",
+        "tenant_id",
+        "game_id",
+        "book",
+        "seats",
+        "shelves",
+        "day",
+        "resets_at",
+        "looked_at",
+        "round",
+        "deciding",
+        "committing",
+    )
 
     def __init__(self, engine: Engine, key: tuple[str, str]) -> None:
         self.engine = engine
@@ -121,6 +135,8 @@ class GameActor:
         self.resets_at = 0
         self.looked_at = 0.0
         self.round = 0
+        self.deciding = asyncio.Lock()
+        self.committing: set[asyncio.Future[Any]] = set()
 
     def forget(self) -> None:
         """Drops what was remembered of players and prizes; with the rulebook, where that may have changed."""
@@ -133,6 +149,9 @@ class GameActor:
     async def look(self, tickets: Sequence[Ticket], *, all_of_it: bool) -> Rulebook:
         """Begins a round: reads what the tickets need and is not remembered, or all that they need."""
         engine = self.engine
+        if all_of_it and self.committing:
+            # What is being committed is not there to be read yet: forgetting it now would be forgetting it twice.
+            await asyncio.wait(self.committing)
         self.round += 1
         while True:
             book = self.book
@@ -182,7 +201,8 @@ class GameActor:
                 player_id, plays, day_plays, turns, prizes or {}, balances or {}, grants or {}, self.round
             )
         for prize_id, remaining, day_awarded, codes in row["prizes"] or ():
-            self.shelves[prize_id] = Shelf(remaining, day_awarded, codes, self.round)
+            if not self.committing or prize_id not in self.shelves:
+                self.shelves[prize_id] = Shelf(remaining, day_awarded, codes, self.round)
         self.looked_at = self.engine.clock.now()
         version: int = row["catalog_version"]
         return version
@@ -469,20 +489,27 @@ async def _round(actor: GameActor, tickets: list[Ticket], *, again: bool) -> lis
             tickets = await _answer_found(actor, tickets)
             if not tickets:
                 return []
-        book = await actor.look(tickets, all_of_it=again)
-        try:
-            decisions, changes, later = _decide(actor, book, tickets)
-        except Doubt:
-            book = await actor.look(tickets, all_of_it=True)
-            decisions, changes, later = _decide(actor, book, tickets)
+        async with actor.deciding:
+            book = await actor.look(tickets, all_of_it=again)
+            try:
+                decisions, changes, later = _decide(actor, book, tickets)
+            except Doubt:
+                book = await actor.look(tickets, all_of_it=True)
+                decisions, changes, later = _decide(actor, book, tickets)
+            commit = (
+                asyncio.ensure_future(actor.engine.committer.commit(actor.tenant_id, changes)) if decisions else None
+            )
+            if commit is not None:
+                actor.committing.add(commit)
+                commit.add_done_callback(actor.committing.discard)
     except Fault as fault:
         for ticket in tickets:
             ticket.work.refuse(fault)
         return []
-    if not decisions:
+    if commit is None:
         return later
     try:
-        left = await actor.engine.committer.commit(actor.tenant_id, changes)
+        left = await commit
     except Guarded as guarded:
         _mend(actor, guarded)
         return [decision.ticket for decision in decisions] + later
@@ -498,7 +525,7 @@ async def _round(actor: GameActor, tickets: list[Ticket], *, again: bool) -> lis
         return later
     for prize_id, remaining in left.items():
         # What other games of the tenant took of a shared prize shows here.
-        if prize_id in actor.shelves:
+        if prize_id in actor.shelves and not actor.committing:
             actor.shelves[prize_id].remaining = remaining
     _answer(actor, decisions, changes)
     return later

@@ -1,9 +1,9 @@
 """Play sessions: self-contained, signed, single-use.
 
-`sess_` and base64url of: the server key's id, a 16-byte nonce, the game, the player, and the first 16
-bytes of HMAC-SHA256(server key, all that and the tenant). It verifies with no store at hand. The
-nonce begins with the 48-bit time of issue in milliseconds of the database's clock, and is the play's
-identifier: the primary key of plays is what makes a session single-use.
+`sess_` and base64url of: the server key's id, the game, the player, a nonce, and the first 16 bytes of
+HMAC-SHA256(server key, all that and the tenant). It verifies with no store at hand. The nonce is a
+ULID of the time of issue by the database's clock, and names the play: the primary key of plays is
+what makes a session single-use.
 """
 
 from __future__ import annotations
@@ -30,30 +30,30 @@ class Session:
 
     token: str
     key: Key
-    nonce: bytes
+    nonce: str
     game_id: str
     player_id: str
 
     @property
     def issued_ms(self) -> int:
-        return int.from_bytes(self.nonce[:6], "big")
+        return ids.unix_ms(self.nonce)
 
     @property
     def play_id(self) -> str:
         """The identifier of the one play that this session may have."""
-        return ids.encode("play", self.nonce)
+        return f"play_{self.nonce}"
 
     @property
     def seed(self) -> bytes:
         """The session's secret: HMAC-SHA256(server key, nonce)."""
-        return seed_of(self.key.secret, self.nonce)
+        return seed_of(self.key.secret, self.nonce.encode())
 
 
 def issue(keys: Sequence[Key], tenant_id: str, game_id: str, player_id: str, now: float) -> Session:
     """A new session, signed with the first key. `now` is the database's time in unix seconds."""
     key = keys[0]
-    nonce = int(now * 1000).to_bytes(6, "big") + ids.random_bytes(10)
-    body = b"\0".join((key.id.encode(), game_id.encode(), player_id.encode(), nonce))
+    nonce = ids.ulid_at(now)
+    body = "\0".join((key.id, game_id, player_id, nonce)).encode()
     token = PREFIX + urlsafe_b64encode(body + _mac(key, tenant_id, body)).decode().rstrip("=")
     return Session(token, key, nonce, game_id, player_id)
 
@@ -63,16 +63,10 @@ def open_session(keys: Sequence[Key], tenant_id: str, game_id: str, token: str) 
     try:
         raw = urlsafe_b64decode(token[len(PREFIX) :] + "=" * (-(len(token) - len(PREFIX)) % 4))
         body, mac = raw[:-_MAC_BYTES], raw[-_MAC_BYTES:]
-        # The nonce may hold zero bytes: only the first three separators count.
-        key_id, game, player, nonce = body.split(b"\0", 3)
-        key = next(key for key in keys if key.id == key_id.decode())
-        if (
-            token.startswith(PREFIX)
-            and len(nonce) == 16
-            and hmac.compare_digest(mac, _mac(key, tenant_id, body))
-            and game.decode() == game_id
-        ):
-            return Session(token, key, nonce, game_id, player.decode())
+        key_id, game, player, nonce = body.decode().split("\0")
+        key = next(key for key in keys if key.id == key_id)
+        if token.startswith(PREFIX) and hmac.compare_digest(mac, _mac(key, tenant_id, body)) and game == game_id:
+            return Session(token, key, nonce, game_id, player)
     except (ValueError, StopIteration):
         pass
     raise Fault(Status.PERMISSION_DENIED, "SESSION_INVALID", "this session is not one of this game")

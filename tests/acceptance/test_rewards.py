@@ -1,0 +1,95 @@
+"""A player's list of rewards."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.acceptance.conftest import Stack
+from tests.rewarding import Shelf
+
+
+@pytest.fixture
+async def shelf(stack: Stack) -> Shelf:
+    assert stack.process.engine is not None
+    return await Shelf(stack.process.engine).open()
+
+
+async def ids_of(stack: Stack, player: str = "player_ann", **query: object) -> list[str]:
+    answer = await stack.consumer("GET", "/rewards/me", player=player, **query)
+    return [reward["id"] for reward in answer.data["items"]]
+
+
+async def test_rewards_come_newest_first_and_are_the_players_own(stack: Stack, shelf: Shelf) -> None:
+    prize_id = await shelf.prize()
+    mine = [await shelf.reward(prize_id) for _ in range(3)]
+    await shelf.reward(prize_id, "player_bob")
+    assert await ids_of(stack) == mine[::-1]
+
+
+async def test_a_reward_is_told_whole(stack: Stack, shelf: Shelf) -> None:
+    prize_id = await shelf.prize()
+    reward_id = await shelf.reward(prize_id, quantity=2, expires_in_seconds=3600, game_id="game_1")
+    [reward] = (await stack.consumer("GET", "/rewards/me", player="player_ann")).data["items"]
+    assert reward.pop("won_at") + 3600 - reward.pop("expires_at") in (-1, 0, 1)
+    assert reward == {
+        "id": reward_id,
+        "prize_id": prize_id,
+        "name": "Mug",
+        "type": "voucher",
+        "value": 5,
+        "quantity": 2,
+        "status": "REWARD_STATUS_WON",
+        "game_id": "game_1",
+        "play_id": "",
+        "campaign_id": "camp_test",
+        "milestone_id": "",
+        "code": "",
+        "claimed_at": 0,
+        "fulfilled_at": 0,
+    }
+
+
+async def test_filters_narrow_the_list(stack: Stack, shelf: Shelf) -> None:
+    one, two = await shelf.prize(), await shelf.prize()
+    won = await shelf.reward(one, game_id="game_1")
+    claimed = await shelf.reward(two, status="claimed")
+    late = await shelf.reward(two, expires_in_seconds=-1)
+    assert await ids_of(stack, status="REWARD_STATUS_WON") == [won]
+    assert await ids_of(stack, status="claimed") == [claimed]
+    assert await ids_of(stack, status="REWARD_STATUS_EXPIRED") == [late]
+    assert await ids_of(stack, prize=two) == [late, claimed]
+    assert await ids_of(stack, prize_id=one) == [won]
+    assert await ids_of(stack, game_id="game_1") == [won]
+    assert len(await ids_of(stack, campaign="camp_test")) == 3
+    assert await ids_of(stack, campaign="camp_other") == []
+
+
+async def test_pages_show_every_reward_once(stack: Stack, shelf: Shelf) -> None:
+    prize_id = await shelf.prize()
+    mine = [await shelf.reward(prize_id) for _ in range(5)]
+    seen: list[str] = []
+    cursor = ""
+    while True:
+        page = (await stack.consumer("GET", "/rewards/me", player="player_ann", limit=2, cursor=cursor)).data
+        seen += [reward["id"] for reward in page["items"]]
+        await shelf.reward(prize_id)  # newer ones do not move the pages
+        cursor = page["pagination"]["next_cursor"]
+        if not page["pagination"]["has_more"]:
+            break
+    assert seen == mine[::-1]
+
+
+async def test_the_list_needs_a_player(stack: Stack, shelf: Shelf) -> None:
+    assert (await stack.consumer("GET", "/rewards/me")).http == 401
+    refused = await stack.core("GET", "/rewards/me")
+    assert (refused.http, refused.reason) == (400, "VALIDATION")
+
+
+async def test_a_code_that_cannot_be_opened_hides_nothing_else(stack: Stack, shelf: Shelf) -> None:
+    prize_id = await shelf.prize(channel="voucher_code")
+    await shelf.codes(prize_id, "MUG-1")
+    reward_id = await shelf.reward(prize_id)
+    await stack.consumer("POST", f"/rewards/{reward_id}/claim", {}, player="player_ann")
+    await shelf.engine.database.execute("UPDATE codes SET key_id = 'gone'")
+    [reward] = (await stack.consumer("GET", "/rewards/me", player="player_ann")).data["items"]
+    assert (reward["status"], reward["code"]) == ("REWARD_STATUS_FULFILLED", "")

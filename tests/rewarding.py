@@ -1,0 +1,213 @@
+"""Prizes, codes and rewards put into the database directly, and Core beside it, for tests that do not play."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from runtime import ids
+from runtime import messages as m
+from runtime.actors.engine import Engine
+from runtime.core import Core
+from runtime.database import Database
+from runtime.ephemeral import Ephemeral
+from runtime.errors import Fault
+from runtime.events import Publisher
+from runtime.operations import BY_NAME
+from runtime.settings import Key, Settings
+from runtime.vault import code_place, vault_of
+
+KEYS = (Key("1", secrets.token_bytes(32)),)
+
+
+def settings_of(database_url: str, valkey_url: str, **own: Any) -> Settings:
+    """Settings of a process that holds Core; every process of a test has the same keys."""
+    return Settings(database_url=database_url, redis_url=valkey_url, server_keys=KEYS, code_keys=KEYS, **own)
+
+
+@asynccontextmanager
+async def core(settings: Settings) -> AsyncIterator[Core]:
+    """Core as one process has it, drained at the end."""
+    ephemeral = Ephemeral(settings.redis_url, timeout_seconds=settings.redis_timeout_seconds)
+    await ephemeral.start()
+    database = Database(
+        settings.database_url,
+        size=4,
+        acquire_seconds=10,
+        statement_seconds=10,
+    )
+    await database.start()
+    publisher = Publisher(ephemeral, shards=1, length_max=1000)
+    core = Core(Engine(settings, database, ephemeral, publisher))
+    try:
+        yield core
+    finally:
+        await core.drain()
+        await database.close()
+        await ephemeral.close()
+
+
+@dataclass
+class Shelf:
+    """A tenant's prizes and rewards, by way of one engine."""
+
+    engine: Engine
+    tenant_id: str = "tenant_test"
+    campaign_id: str = "camp_test"
+    prizes: dict[str, str] = field(default_factory=dict)
+
+    async def open(self) -> Shelf:
+        """Makes the tenant and its campaign, where they are not there."""
+        await self.engine.database.execute(
+            "INSERT INTO tenants (tenant_id, name) VALUES ($1, 'Test') ON CONFLICT DO NOTHING", self.tenant_id
+        )
+        await self.engine.database.execute(
+            "INSERT INTO campaigns (tenant_id, campaign_id, merchant_id, name, status)"
+            " VALUES ($1, $2, 'merchant_test', 'Test', 'active') ON CONFLICT DO NOTHING",
+            self.tenant_id,
+            self.campaign_id,
+        )
+        return self
+
+    async def prize(self, mode: str = "on_claim", channel: str = "none", *, total: int = 0) -> str:
+        """A new prize; total 0 = unlimited."""
+        prize_id = ids.make("prize")
+        await self.engine.database.execute(
+            "INSERT INTO prizes (tenant_id, prize_id, campaign_id, name, type, value, redemption_mode, channel)"
+            " VALUES ($1, $2, $3, 'Mug', 'voucher', 5, $4, $5)",
+            self.tenant_id,
+            prize_id,
+            self.campaign_id,
+            mode,
+            channel,
+        )
+        await self.engine.database.execute(
+            "INSERT INTO stock (tenant_id, prize_id, total, remaining) VALUES ($1, $2, $3, $3)",
+            self.tenant_id,
+            prize_id,
+            total,
+        )
+        return prize_id
+
+    async def codes(self, prize_id: str, *texts: str) -> None:
+        """Puts codes into the prize's pool."""
+        vault, place = vault_of(self.engine.settings.code_keys), code_place(self.tenant_id, prize_id)
+        for text in texts:
+            sealed = vault.seal(text, place)
+            await self.engine.database.execute(
+                "INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash)"
+                " VALUES ($1, $2, $3, $4, $5, $6)",
+                self.tenant_id,
+                prize_id,
+                ids.make("code"),
+                sealed.key_id,
+                sealed.ciphertext,
+                vault.fingerprints(text, place)[0],
+            )
+
+    async def reward(
+        self,
+        prize_id: str,
+        player_id: str = "player_ann",
+        *,
+        status: str = "won",
+        quantity: int = 1,
+        expires_in_seconds: int | None = None,
+        task: str = "",
+        game_id: str = "",
+    ) -> str:
+        """A reward in a state, its stock taken; `task` is the state of its task ("": none)."""
+        reward_id = ids.make("reward")
+        await self.engine.database.execute(
+            "INSERT INTO rewards (tenant_id, reward_id, player_id, prize_id, campaign_id, game_id, name, type, value,"
+            " quantity, status, claimed_at, fulfilled_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6, 'Mug', 'voucher',"
+            " 5, $7, $8, CASE WHEN $8 = 'claimed' THEN now() END, CASE WHEN $8 = 'fulfilled' THEN now() END,"
+            " now() + make_interval(secs => $9))",
+            self.tenant_id,
+            reward_id,
+            player_id,
+            prize_id,
+            self.campaign_id,
+            game_id,
+            quantity,
+            status,
+            expires_in_seconds,
+        )
+        await self.engine.database.execute(
+            "UPDATE stock SET awarded = awarded + $3, remaining = CASE WHEN total = 0 THEN 0 ELSE remaining - $3 END"
+            " WHERE tenant_id = $1 AND prize_id = $2",
+            self.tenant_id,
+            prize_id,
+            quantity,
+        )
+        if task:
+            await self.engine.database.execute(
+                "INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_id, channel, status)"
+                " SELECT tenant_id, $2, $3, prize_id, $5, $6, channel, $7 FROM prizes WHERE tenant_id = $1 AND prize_id = $4",
+                self.tenant_id,
+                ids.make("task"),
+                reward_id,
+                prize_id,
+                self.campaign_id,
+                player_id,
+                task,
+            )
+        return reward_id
+
+    async def row(self, reward_id: str) -> Any:
+        """The stored reward with its task's state (`task`, None: none) and the number of its codes."""
+        return await self.engine.database.fetchrow(
+            "SELECT r.*, t.status AS task, (SELECT count(*) FROM codes AS c WHERE c.tenant_id = $1 AND"
+            " c.reward_id = $2) AS codes FROM rewards AS r LEFT JOIN tasks AS t USING (tenant_id, reward_id)"
+            " WHERE r.tenant_id = $1 AND r.reward_id = $2",
+            self.tenant_id,
+            reward_id,
+        )
+
+    async def stock(self, prize_id: str) -> tuple[int, int, int]:
+        """(total, remaining, awarded)"""
+        row = await self.engine.database.fetchrow(
+            "SELECT total, remaining, awarded FROM stock WHERE tenant_id = $1 AND prize_id = $2",
+            self.tenant_id,
+            prize_id,
+        )
+        assert row is not None
+        return tuple(row)  # type: ignore[return-value]
+
+
+async def claim(core: Core, reward_id: str, player_id: str = "player_ann", key: str = "") -> m.Reward:
+    """The claimed reward. Raises Fault."""
+    request = m.ClaimRewardRequest(
+        scope=m.Scope(tenant_id="tenant_test"), id=reward_id, player_id=player_id, idempotency_key=key
+    )
+    reply = await core.call(BY_NAME["ClaimReward"], request)
+    assert reply.reward is not None
+    return reply.reward
+
+
+async def fulfill(core: Core, reward_id: str) -> m.Reward:
+    """The fulfilled reward. Raises Fault."""
+    request = m.FulfillRewardRequest(scope=m.Scope(tenant_id="tenant_test"), id=reward_id, note="by hand")
+    reply = await core.call(BY_NAME["FulfillReward"], request)
+    assert reply.reward is not None
+    return reply.reward
+
+
+async def revoke(core: Core, reward_id: str) -> m.Reward:
+    """The revoked reward. Raises Fault."""
+    request = m.RevokeRewardRequest(scope=m.Scope(tenant_id="tenant_test"), id=reward_id, reason="a cheat")
+    reply = await core.call(BY_NAME["RevokeReward"], request)
+    assert reply.reward is not None
+    return reply.reward
+
+
+async def refusal(awaitable: Any) -> Fault:
+    """The fault that it ends with. Fails the test where it does not."""
+    try:
+        await awaitable
+    except Fault as fault:
+        return fault
+    raise AssertionError("it was not refused")

@@ -1,0 +1,175 @@
+"""Claims among rivals: two Cores on one database, and everybody wants the same thing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from runtime import messages as m
+from runtime.actors.claims import MOVES, STATES
+from runtime.core import Core
+from runtime.errors import Fault
+from runtime.events import event_stream, task_stream
+from tests.rewarding import Shelf, claim, core, fulfill, refusal, revoke, settings_of
+
+Status = m.RewardStatus
+
+
+@pytest.fixture
+async def cores(database_url: str, valkey_url: str, valkey_flush: None) -> AsyncIterator[tuple[Core, Core]]:
+    settings = settings_of(database_url, valkey_url)
+    async with core(settings) as one, core(settings) as two:
+        yield one, two
+
+
+@pytest.fixture
+async def shelf(cores: tuple[Core, Core]) -> Shelf:
+    return await Shelf(cores[0].engine).open()
+
+
+async def outcomes(*claims: Any) -> Counter[str]:
+    """How often each came about: "OK", or the reason of the refusal."""
+    done = await asyncio.gather(*claims, return_exceptions=True)
+    for answer in done:
+        if isinstance(answer, BaseException) and not isinstance(answer, Fault):
+            raise answer
+    return Counter(answer.reason if isinstance(answer, Fault) else "OK" for answer in done)
+
+
+async def test_a_reward_is_claimed_once_by_fifty_rivals_over_two_processes(
+    cores: tuple[Core, Core], shelf: Shelf
+) -> None:
+    reward_id = await shelf.reward(await shelf.prize(channel="webhook"))
+    told = await outcomes(*(claim(core, reward_id) for core in cores for _ in range(50)))
+    assert told == {"OK": 1, "ALREADY_CLAIMED": 99}
+    assert (await shelf.row(reward_id))["task"] == "pending"
+
+
+async def test_fifty_claims_with_a_key_are_one_claim_and_fifty_answers(cores: tuple[Core, Core], shelf: Shelf) -> None:
+    prize_id = await shelf.prize(channel="voucher_code")
+    await shelf.codes(prize_id, "CODE-1", "CODE-2")
+    reward_id = await shelf.reward(prize_id)
+    answers = await asyncio.gather(*(claim(core, reward_id, key="k") for core in cores for _ in range(50)))
+    assert all(answer == answers[0] for answer in answers)
+    assert (answers[0].status, answers[0].code) == (Status.FULFILLED, "CODE-1")
+    assert (await shelf.row(reward_id))["codes"] == 1
+
+
+async def test_the_last_code_goes_to_one_of_twenty_rivals(cores: tuple[Core, Core], shelf: Shelf) -> None:
+    prize_id = await shelf.prize(channel="voucher_code")
+    await shelf.codes(prize_id, "LAST")
+    rewards = [await shelf.reward(prize_id, f"player_{nth}") for nth in range(20)]
+    told = await outcomes(*(claim(cores[nth % 2], reward, f"player_{nth}") for nth, reward in enumerate(rewards)))
+    assert told == {"OK": 1, "OUT_OF_STOCK": 19}
+    rows = [await shelf.row(reward_id) for reward_id in rewards]
+    assert sorted((row["status"], row["task"], row["codes"]) for row in rows) == sorted(
+        [("fulfilled", "delivered", 1)] + [("won", None, 0)] * 19
+    )
+
+
+async def test_enough_codes_serve_every_rival_one_each(cores: tuple[Core, Core], shelf: Shelf) -> None:
+    prize_id = await shelf.prize(channel="voucher_code")
+    await shelf.codes(prize_id, *(f"CODE-{nth}" for nth in range(40)))
+    rewards = [await shelf.reward(prize_id, f"player_{nth}") for nth in range(40)]
+    claimed = await asyncio.gather(
+        *(claim(cores[nth % 2], reward, f"player_{nth}") for nth, reward in enumerate(rewards))
+    )
+    assert len({reward.code for reward in claimed}) == 40
+
+
+async def test_one_key_claims_one_of_many_rewards(cores: tuple[Core, Core], shelf: Shelf) -> None:
+    prize_id = await shelf.prize()
+    rewards = [await shelf.reward(prize_id) for _ in range(20)]
+    told = await outcomes(*(claim(cores[nth % 2], reward, key="k") for nth, reward in enumerate(rewards)))
+    assert told == {"OK": 1, "IDEMPOTENCY_MISMATCH": 19}
+
+
+async def test_a_bad_claim_fails_none_of_its_neighbours(cores: tuple[Core, Core], shelf: Shelf) -> None:
+    empty, plain = await shelf.prize(channel="voucher_code"), await shelf.prize(channel="webhook")
+    good = [await shelf.reward(plain) for _ in range(5)]
+    late = await shelf.reward(plain, expires_in_seconds=-10)
+    bad = await shelf.reward(empty)
+    other = await shelf.reward(plain, "player_bob")
+    turns = cores[0].engine.database.round_trips
+    told = await outcomes(*(claim(cores[0], reward_id) for reward_id in [*good, late, bad, other, "reward_none"]))
+    assert told == {"OK": 5, "ILLEGAL_TRANSITION": 1, "OUT_OF_STOCK": 1, "UNKNOWN_REWARD": 2}
+    assert cores[0].engine.database.round_trips - turns == 1
+
+
+async def test_claims_and_revokes_at_once_leave_one_story(cores: tuple[Core, Core], shelf: Shelf) -> None:
+    prize_id = await shelf.prize(channel="webhook", total=20)
+    rewards = [await shelf.reward(prize_id) for _ in range(20)]
+    told = await outcomes(
+        *(claim(cores[0], reward_id) for reward_id in rewards), *(revoke(cores[1], reward_id) for reward_id in rewards)
+    )
+    assert told["OK"] + told["ILLEGAL_TRANSITION"] == 40
+    rows = [await shelf.row(reward_id) for reward_id in rewards]
+    # Revoke works before and after a claim, so every reward ends revoked, and no task is left to carry out.
+    assert {(row["status"], row["task"]) for row in rows} <= {("revoked", None), ("revoked", "cancelled")}
+    assert await shelf.stock(prize_id) == (20, 20, 0)
+
+
+async def test_fulfil_by_twenty_admins_takes_one_code(cores: tuple[Core, Core], shelf: Shelf) -> None:
+    prize_id = await shelf.prize("manual", "voucher_code")
+    await shelf.codes(prize_id, *(f"CODE-{nth}" for nth in range(20)))
+    reward_id = await shelf.reward(prize_id)
+    told = await outcomes(*(fulfill(cores[nth % 2], reward_id) for nth in range(20)))
+    assert told == {"OK": 1, "ILLEGAL_TRANSITION": 19}
+    assert (await shelf.row(reward_id))["codes"] == 1
+
+
+async def test_a_claim_tells_the_streams(cores: tuple[Core, Core], shelf: Shelf, valkey: Any) -> None:
+    prize_id = await shelf.prize(channel="webhook")
+    reward_id = await shelf.reward(prize_id)
+    await claim(cores[0], reward_id)
+    events = await read(valkey, event_stream(0))
+    assert b'"type":"prize_claimed"' in events[b"e"] and reward_id.encode() in events[b"e"]
+    assert b'"merchant_id":"merchant_test"' in events[b"e"]
+    task = await cores[0].engine.database.fetchval("SELECT task_id FROM tasks WHERE reward_id = $1", reward_id)
+    assert (await read(valkey, task_stream(0)))[b"t"] == f"tenant_test {task}".encode()
+
+
+async def read(valkey: Any, stream: str) -> dict[bytes, bytes]:
+    """The fields of the first message of a stream, waiting for it where it is not there yet."""
+    [(_, [(_, fields)])] = await valkey.xread({stream: "0"}, count=1, block=5000)
+    return dict(fields)
+
+
+DRIVEN = {"claim": claim, "fulfill": fulfill, "revoke": revoke}
+REACHES = {"claim": "claimed", "fulfill": "fulfilled", "revoke": "revoked"}
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("move", DRIVEN)
+async def test_every_move_from_every_state_does_what_the_table_says(
+    cores: tuple[Core, Core], shelf: Shelf, state: str, move: str
+) -> None:
+    reward_id = await shelf.reward(await shelf.prize(channel="webhook"), status=state)
+    before = await shelf.row(reward_id)
+    if state in MOVES[move].before:
+        assert (await DRIVEN[move](cores[0], reward_id)).status == Status[REACHES[move].upper()]
+        assert (await shelf.row(reward_id))["status"] == REACHES[move]
+    else:
+        fault = await refusal(DRIVEN[move](cores[0], reward_id))
+        again = move == "claim" and before["claimed_at"] is not None
+        assert fault.reason == ("ALREADY_CLAIMED" if again else "ILLEGAL_TRANSITION")
+        assert await shelf.row(reward_id) == before
+
+
+@pytest.mark.parametrize("before", STATES)
+def test_the_table_of_moves_is_the_contract(before: str) -> None:
+    legal = {
+        "won": {"claimed", "fulfilling", "fulfilled", "expired", "revoked"},
+        "claimed": {"fulfilling", "fulfilled", "revoked"},
+        "fulfilling": {"fulfilled", "failed", "revoked"},
+        "fulfilled": {"revoked"},
+        "failed": {"fulfilling", "fulfilled", "revoked"},
+        "expired": set(),
+        "revoked": set(),
+    }
+    reached = {after for move in MOVES.values() if before in move.before for after in move.after}
+    assert reached == legal[before]

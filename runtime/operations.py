@@ -16,7 +16,24 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from runtime import messages as m
-from runtime.actors import claims, history, interventions, play, players, quests, rewards, wallet
+from runtime.actors import (
+    analytics,
+    audit,
+    campaigns,
+    claims,
+    duplication,
+    games,
+    history,
+    interventions,
+    play,
+    players,
+    prizes,
+    quests,
+    rewards,
+    storefront,
+    tenancy,
+    wallet,
+)
 from runtime.actors.commit import OVERLAP
 from runtime.actors.engine import Engine
 from runtime.actors.mailbox import Work
@@ -86,9 +103,26 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         m.CreateCampaignRequest,
         m.CampaignReply,
         resource="campaign",
+        run=campaigns.create_campaign,
     ),
-    Operation("CampaignService", "GetCampaign", "GET", "/campaigns/{id}", m.GetCampaignRequest, m.CampaignReply),
-    Operation("CampaignService", "ListCampaigns", "GET", "/campaigns", m.ListCampaignsRequest, m.ListCampaignsReply),
+    Operation(
+        "CampaignService",
+        "GetCampaign",
+        "GET",
+        "/campaigns/{id}",
+        m.GetCampaignRequest,
+        m.CampaignReply,
+        run=campaigns.get_campaign,
+    ),
+    Operation(
+        "CampaignService",
+        "ListCampaigns",
+        "GET",
+        "/campaigns",
+        m.ListCampaignsRequest,
+        m.ListCampaignsReply,
+        run=campaigns.list_campaigns,
+    ),
     Operation(
         "CampaignService",
         "UpdateCampaign",
@@ -97,6 +131,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         m.UpdateCampaignRequest,
         m.CampaignReply,
         resource="campaign",
+        run=campaigns.update_campaign,
     ),
     Operation(
         "CampaignService",
@@ -105,6 +140,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         "/campaigns/{id}/duplicate",
         m.DuplicateCampaignRequest,
         m.CampaignReply,
+        run=duplication.duplicate_campaign,
     ),
     Operation(
         "CampaignService",
@@ -113,6 +149,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         "/campaigns/{id}/analytics",
         m.GetCampaignRequest,
         m.CampaignAnalyticsReply,
+        run=analytics.get_campaign_analytics,
     ),
     Operation(
         "CampaignService",
@@ -121,14 +158,43 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         "/public/campaigns/{id}",
         m.GetCampaignRequest,
         m.PublicCampaignReply,
+        run=storefront.get_public_campaign,
     ),
     # GameService
-    Operation("GameService", "CreateGame", "POST", "/games", m.CreateGameRequest, m.GameReply, resource="game"),
-    Operation("GameService", "GetGame", "GET", "/games/{id}", m.GetGameRequest, m.GameReply),
-    Operation("GameService", "ListGames", "GET", "/games", m.ListGamesRequest, m.ListGamesReply),
-    Operation("GameService", "UpdateGame", "PUT", "/games/{id}", m.UpdateGameRequest, m.GameReply, resource="game"),
-    Operation("GameService", "DeleteGame", "DELETE", "/games/{id}", m.DeleteRequest, m.DeleteReply),
-    Operation("GameService", "RenderGame", "GET", "/games/{id}/render", m.GetGameRequest, m.RenderReply),
+    Operation(
+        "GameService",
+        "CreateGame",
+        "POST",
+        "/games",
+        m.CreateGameRequest,
+        m.GameReply,
+        resource="game",
+        run=games.create_game,
+    ),
+    Operation("GameService", "GetGame", "GET", "/games/{id}", m.GetGameRequest, m.GameReply, run=games.get_game),
+    Operation("GameService", "ListGames", "GET", "/games", m.ListGamesRequest, m.ListGamesReply, run=games.list_games),
+    Operation(
+        "GameService",
+        "UpdateGame",
+        "PUT",
+        "/games/{id}",
+        m.UpdateGameRequest,
+        m.GameReply,
+        resource="game",
+        run=games.update_game,
+    ),
+    Operation(
+        "GameService", "DeleteGame", "DELETE", "/games/{id}", m.DeleteRequest, m.DeleteReply, run=games.delete_game
+    ),
+    Operation(
+        "GameService",
+        "RenderGame",
+        "GET",
+        "/games/{id}/render",
+        m.GetGameRequest,
+        m.RenderReply,
+        run=storefront.render_game,
+    ),
     # PlayService
     Operation("PlayService", "Start", "POST", "/games/{id}/start", m.StartRequest, m.StartReply, box=GAMES),
     Operation("PlayService", "Play", "POST", "/games/{id}/play", m.PlayRequest, m.PlayReply, box=GAMES),
@@ -160,15 +226,41 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         run=history.replay_play,
     ),
     # PrizeService
-    Operation("PrizeService", "CreatePrize", "POST", "/prizes", m.CreatePrizeRequest, m.PrizeReply, resource="prize"),
-    Operation("PrizeService", "GetPrize", "GET", "/prizes/{id}", m.GetPrizeRequest, m.PrizeReply),
-    Operation("PrizeService", "ListPrizes", "GET", "/prizes", m.ListPrizesRequest, m.ListPrizesReply),
     Operation(
-        "PrizeService", "UpdatePrize", "PUT", "/prizes/{id}", m.UpdatePrizeRequest, m.PrizeReply, resource="prize"
+        "PrizeService",
+        "CreatePrize",
+        "POST",
+        "/prizes",
+        m.CreatePrizeRequest,
+        m.PrizeReply,
+        resource="prize",
+        run=prizes.create_prize,
     ),
-    Operation("PrizeService", "DeletePrize", "DELETE", "/prizes/{id}", m.DeleteRequest, m.DeleteReply),
+    Operation("PrizeService", "GetPrize", "GET", "/prizes/{id}", m.GetPrizeRequest, m.PrizeReply, run=prizes.get_prize),
     Operation(
-        "PrizeService", "ListPrizeSummary", "GET", "/prizes/summary", m.ListPrizesRequest, m.ListPrizeSummaryReply
+        "PrizeService", "ListPrizes", "GET", "/prizes", m.ListPrizesRequest, m.ListPrizesReply, run=prizes.list_prizes
+    ),
+    Operation(
+        "PrizeService",
+        "UpdatePrize",
+        "PUT",
+        "/prizes/{id}",
+        m.UpdatePrizeRequest,
+        m.PrizeReply,
+        resource="prize",
+        run=prizes.update_prize,
+    ),
+    Operation(
+        "PrizeService", "DeletePrize", "DELETE", "/prizes/{id}", m.DeleteRequest, m.DeleteReply, run=prizes.delete_prize
+    ),
+    Operation(
+        "PrizeService",
+        "ListPrizeSummary",
+        "GET",
+        "/prizes/summary",
+        m.ListPrizesRequest,
+        m.ListPrizeSummaryReply,
+        run=prizes.list_prize_summary,
     ),
     Operation("PrizeService", "ImportCodes", "POST", "/prizes/{id}/codes", m.ImportCodesRequest, m.ImportCodesReply),
     # WalletService
@@ -438,9 +530,24 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     ),
     # TenancyService
     Operation(
-        "TenancyService", "CreateTenant", "POST", "/tenants", m.CreateTenantRequest, m.TenantReply, resource="tenant"
+        "TenancyService",
+        "CreateTenant",
+        "POST",
+        "/tenants",
+        m.CreateTenantRequest,
+        m.TenantReply,
+        resource="tenant",
+        run=tenancy.create_tenant,
     ),
-    Operation("TenancyService", "ListTenants", "GET", "/tenants", m.ListTenantsRequest, m.ListTenantsReply),
+    Operation(
+        "TenancyService",
+        "ListTenants",
+        "GET",
+        "/tenants",
+        m.ListTenantsRequest,
+        m.ListTenantsReply,
+        run=tenancy.list_tenants,
+    ),
     Operation(
         "TenancyService",
         "CreateMerchant",
@@ -449,10 +556,25 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         m.CreateMerchantRequest,
         m.MerchantReply,
         resource="merchant",
+        run=tenancy.create_merchant,
     ),
-    Operation("TenancyService", "ListMerchants", "GET", "/merchants", m.ListMerchantsRequest, m.ListMerchantsReply),
     Operation(
-        "TenancyService", "ListAuditEntries", "GET", "/audit", m.ListAuditEntriesRequest, m.ListAuditEntriesReply
+        "TenancyService",
+        "ListMerchants",
+        "GET",
+        "/merchants",
+        m.ListMerchantsRequest,
+        m.ListMerchantsReply,
+        run=tenancy.list_merchants,
+    ),
+    Operation(
+        "TenancyService",
+        "ListAuditEntries",
+        "GET",
+        "/audit",
+        m.ListAuditEntriesRequest,
+        m.ListAuditEntriesReply,
+        run=audit.list_audit_entries,
     ),
 )
 

@@ -480,6 +480,38 @@ CREATE TABLE leaderboard_standings (
 CREATE UNIQUE INDEX leaderboard_standings_player ON leaderboard_standings (tenant_id, board_id, player_id);
 CREATE INDEX leaderboard_standings_owed ON leaderboard_standings (tenant_id, board_id, rank) WHERE reason = 'PENDING';
 
+-- ---------------------------------------------------------------- analytics
+
+-- A campaign's plays, counted up to a moment: what came since is counted when asked for. players: all
+-- different ones up to then. See runtime/actors/analytics.py.
+CREATE TABLE campaign_marks (
+    tenant_id     ident       NOT NULL,
+    campaign_id   ident       NOT NULL,
+    counted_until timestamptz NOT NULL DEFAULT '-infinity',
+    players       bigint      NOT NULL DEFAULT 0 CHECK (players >= 0),
+    PRIMARY KEY (tenant_id, campaign_id)
+);
+
+-- Each local day of the campaign. players: different ones of that day; wins: plays that won something.
+CREATE TABLE campaign_days (
+    tenant_id   ident  NOT NULL,
+    campaign_id ident  NOT NULL,
+    day         date   NOT NULL,
+    plays       bigint NOT NULL,
+    players     bigint NOT NULL,
+    wins        bigint NOT NULL,
+    PRIMARY KEY (tenant_id, campaign_id, day)
+);
+
+-- Who is counted on which day.
+CREATE TABLE campaign_player_days (
+    tenant_id   ident NOT NULL,
+    player_id   ident NOT NULL,
+    campaign_id ident NOT NULL,
+    day         date  NOT NULL,
+    PRIMARY KEY (tenant_id, player_id, campaign_id, day)
+);
+
 -- ---------------------------------------------------------------- integrations
 
 CREATE TABLE integrations (

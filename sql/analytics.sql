@@ -1,0 +1,180 @@
+-- A campaign in numbers. See runtime/actors/analytics.py.
+
+-- name: campaign
+-- How many seconds ago the campaign's plays were last counted (null: never).
+-- No row: the tenant has no such campaign.
+SELECT CASE WHEN isfinite(m.counted_until) THEN extract(epoch FROM now() - m.counted_until)::float8 END AS age
+FROM campaigns AS c
+LEFT JOIN campaign_marks AS m USING (tenant_id, campaign_id)
+WHERE c.tenant_id = $1 AND c.campaign_id = $2
+
+-- name: make_mark
+-- A campaign begins uncounted.
+INSERT INTO campaign_marks (tenant_id, campaign_id) VALUES ($1, $2) ON CONFLICT DO NOTHING
+
+-- name: lock_mark
+-- How far the campaign is counted; locked until the transaction ends. No row: another process counts it now.
+SELECT counted_until FROM campaign_marks WHERE tenant_id = $1 AND campaign_id = $2 FOR UPDATE SKIP LOCKED
+
+-- name: horizon
+-- A moment before which no play can appear any more. A play's played_at is the start of its
+-- transaction, so that is the start of the oldest one under way; less a second, for a transaction
+-- whose start is not on show yet. One that has written nothing for five minutes (a backup) will not play.
+SELECT least(
+    clock_timestamp(),
+    (SELECT min(xact_start) FROM pg_stat_activity
+     WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
+       AND (backend_xid IS NOT NULL OR xact_start > clock_timestamp() - interval '5 minutes'))
+) - interval '1 second'
+
+-- name: count_plays
+-- Counts the campaign's plays from $3 to before $4 into its days, and moves its mark to $4.
+-- The caller holds the mark's lock, so the zone is the one that the days before were counted by.
+WITH fresh AS (
+    SELECT p.player_id, (p.played_at AT TIME ZONE c.timezone)::date AS day,
+           count(*) AS plays, count(*) FILTER (WHERE p.wins > 0) AS wins
+    FROM plays AS p, (SELECT timezone FROM campaigns WHERE tenant_id = $1 AND campaign_id = $2) AS c
+    WHERE p.tenant_id = $1 AND p.played_at >= $3 AND p.played_at < $4
+      AND p.game_id = ANY (SELECT game_id FROM games WHERE tenant_id = $1 AND campaign_id = $2)
+    GROUP BY p.player_id, day
+),
+newcomers AS (
+    SELECT count(DISTINCT f.player_id) AS players
+    FROM fresh AS f
+    WHERE NOT EXISTS (
+        SELECT FROM campaign_player_days AS d
+        WHERE d.tenant_id = $1 AND d.player_id = f.player_id AND d.campaign_id = $2
+    )
+),
+met AS (
+    INSERT INTO campaign_player_days (tenant_id, player_id, campaign_id, day)
+    SELECT $1, player_id, $2, day FROM fresh
+    ON CONFLICT DO NOTHING
+    RETURNING player_id, day
+),
+days AS (
+    INSERT INTO campaign_days AS c (tenant_id, campaign_id, day, plays, players, wins)
+    SELECT $1, $2, f.day, sum(f.plays), count(met.player_id), sum(f.wins)
+    FROM fresh AS f
+    LEFT JOIN met ON met.player_id = f.player_id AND met.day = f.day
+    GROUP BY f.day
+    ON CONFLICT (tenant_id, campaign_id, day) DO UPDATE SET
+        plays = c.plays + excluded.plays, players = c.players + excluded.players, wins = c.wins + excluded.wins
+)
+UPDATE campaign_marks SET counted_until = $4, players = players + (SELECT players FROM newcomers)
+WHERE tenant_id = $1 AND campaign_id = $2
+
+-- name: days
+-- Every day of the campaign that had a play: what is counted, and what came since. One snapshot, so the
+-- two neither overlap nor leave a gap. `players_in_all` is the same in each row.
+WITH mark AS (
+    SELECT counted_until, players FROM campaign_marks WHERE tenant_id = $1 AND campaign_id = $2
+),
+fresh AS (
+    SELECT p.player_id, (p.played_at AT TIME ZONE c.timezone)::date AS day,
+           count(*) AS plays, count(*) FILTER (WHERE p.wins > 0) AS wins
+    FROM plays AS p, (SELECT timezone FROM campaigns WHERE tenant_id = $1 AND campaign_id = $2) AS c
+    WHERE p.tenant_id = $1 AND p.played_at >= coalesce((SELECT counted_until FROM mark), '-infinity')
+      AND p.game_id = ANY (SELECT game_id FROM games WHERE tenant_id = $1 AND campaign_id = $2)
+    GROUP BY p.player_id, day
+),
+newcomers AS (
+    SELECT count(DISTINCT f.player_id) AS players
+    FROM fresh AS f
+    WHERE NOT EXISTS (
+        SELECT FROM campaign_player_days AS d
+        WHERE d.tenant_id = $1 AND d.player_id = f.player_id AND d.campaign_id = $2
+    )
+),
+parts AS (
+    SELECT day, plays, players, wins FROM campaign_days WHERE tenant_id = $1 AND campaign_id = $2
+    UNION ALL
+    SELECT f.day, sum(f.plays), count(*) FILTER (WHERE d.player_id IS NULL), sum(f.wins)
+    FROM fresh AS f
+    LEFT JOIN campaign_player_days AS d
+        ON d.tenant_id = $1 AND d.player_id = f.player_id AND d.campaign_id = $2 AND d.day = f.day
+    GROUP BY f.day
+)
+SELECT day, sum(plays)::bigint AS plays, sum(players)::bigint AS players, sum(wins)::bigint AS wins,
+       (coalesce((SELECT players FROM mark), 0) + (SELECT players FROM newcomers))::bigint AS players_in_all
+FROM parts
+GROUP BY day
+ORDER BY day
+
+-- name: rewards
+-- The campaign's rewards by status and prize: rows, units, and units that their players have claimed.
+SELECT status, prize_id, count(*) AS rewards, sum(quantity)::bigint AS units,
+       coalesce(sum(quantity) FILTER (WHERE claimed_at IS NOT NULL), 0)::bigint AS claimed
+FROM rewards
+WHERE tenant_id = $1 AND campaign_id = $2
+GROUP BY status, prize_id
+
+-- name: prizes
+-- Stock of the campaign's own prizes and of those among $3, that it awarded.
+SELECT p.prize_id, p.name, s.total, s.remaining, s.awarded,
+       (SELECT count(*) FROM codes AS c
+        WHERE c.tenant_id = $1 AND c.prize_id = p.prize_id AND c.reward_id IS NULL) AS codes_available
+FROM prizes AS p
+JOIN stock AS s USING (tenant_id, prize_id)
+WHERE p.tenant_id = $1 AND (p.campaign_id = $2 OR p.prize_id = ANY ($3::text[]))
+ORDER BY p.prize_id
+
+-- name: forget
+-- The campaign is uncounted again: its days begin at other moments now.
+WITH unmet AS (
+    DELETE FROM campaign_player_days WHERE tenant_id = $1 AND campaign_id = $2
+),
+undone AS (
+    DELETE FROM campaign_days WHERE tenant_id = $1 AND campaign_id = $2
+)
+UPDATE campaign_marks SET counted_until = '-infinity', players = 0 WHERE tenant_id = $1 AND campaign_id = $2
+
+-- name: lock_marks_of_player
+-- Holds the marks of every campaign that the player played in, so that nobody counts its plays meanwhile.
+SELECT m.campaign_id
+FROM campaign_marks AS m
+WHERE m.tenant_id = $1
+  AND m.campaign_id IN (
+      SELECT g.campaign_id FROM plays AS p JOIN games AS g ON g.tenant_id = $1 AND g.game_id = p.game_id
+      WHERE p.tenant_id = $1 AND p.player_id = $2)
+ORDER BY m.campaign_id
+FOR UPDATE
+
+-- name: merge_players
+-- The counted days of player $2 become those of $3; where both were counted, one less was there.
+WITH guest AS (
+    DELETE FROM campaign_player_days WHERE tenant_id = $1 AND player_id = $2 RETURNING campaign_id, day
+),
+moved AS (
+    INSERT INTO campaign_player_days (tenant_id, player_id, campaign_id, day)
+    SELECT $1, $3, campaign_id, day FROM guest
+    ON CONFLICT DO NOTHING
+    RETURNING campaign_id, day
+),
+days AS (
+    UPDATE campaign_days AS c SET players = c.players - 1
+    FROM (SELECT campaign_id, day FROM guest EXCEPT SELECT campaign_id, day FROM moved) AS both_on
+    WHERE c.tenant_id = $1 AND c.campaign_id = both_on.campaign_id AND c.day = both_on.day
+)
+UPDATE campaign_marks AS m SET players = m.players - 1
+WHERE m.tenant_id = $1
+  AND m.campaign_id IN (SELECT campaign_id FROM guest)
+  AND EXISTS (
+      SELECT FROM campaign_player_days AS d
+      WHERE d.tenant_id = $1 AND d.player_id = $3 AND d.campaign_id = m.campaign_id)
+
+-- name: tenants
+-- Every tenant.
+SELECT tenant_id FROM tenants ORDER BY tenant_id
+
+-- name: campaigns_to_count
+-- The tenant's campaigns that are being played: active ones, and those counted until less than a day ago.
+SELECT c.campaign_id
+FROM campaigns AS c
+LEFT JOIN campaign_marks AS m USING (tenant_id, campaign_id)
+WHERE c.tenant_id = $1
+  AND EXISTS (
+      SELECT FROM games AS g JOIN game_players AS p USING (tenant_id, game_id)
+      WHERE g.tenant_id = $1 AND g.campaign_id = c.campaign_id)
+  AND (c.status = 'active' OR m.counted_until > now() - interval '1 day')
+ORDER BY c.campaign_id

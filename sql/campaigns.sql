@@ -1,0 +1,116 @@
+-- Campaigns. See runtime/actors/campaigns.py.
+
+-- name: insert
+-- Makes a campaign.
+INSERT INTO campaigns
+    (tenant_id, campaign_id, name, merchant_id, status, start_date, end_date, timezone, settings)
+VALUES ($1, $2, $3, $4, $5, at_unix($6), at_unix($7), $8, $9)
+RETURNING campaign_id AS id, name, merchant_id, status, unix(start_date) AS start_date, unix(end_date) AS end_date,
+          timezone, settings, unix(created_at) AS created_at, unix(updated_at) AS updated_at
+
+-- name: get
+-- One campaign. No row: the tenant has no such campaign.
+SELECT campaign_id AS id, name, merchant_id, status, unix(start_date) AS start_date, unix(end_date) AS end_date,
+       timezone, settings, unix(created_at) AS created_at, unix(updated_at) AS updated_at
+FROM campaigns
+WHERE tenant_id = $1 AND campaign_id = $2
+
+-- name: list
+-- Campaigns newest first, after $4. $2 is a status or '', $3 a LIKE pattern of the name.
+SELECT campaign_id AS id, name, merchant_id, status, unix(start_date) AS start_date, unix(end_date) AS end_date,
+       timezone, settings, unix(created_at) AS created_at, unix(updated_at) AS updated_at
+FROM campaigns
+WHERE tenant_id = $1 AND ($2 = '' OR status = $2) AND name ILIKE $3 AND ($4::text IS NULL OR campaign_id < $4)
+ORDER BY campaign_id DESC
+LIMIT $5
+
+-- name: update
+-- Writes every field of a campaign; the caller holds the tenant's lock. No row: there is no such campaign.
+UPDATE campaigns SET
+    name = $3, merchant_id = $4, status = $5, start_date = at_unix($6), end_date = at_unix($7), timezone = $8,
+    settings = $9, updated_at = now()
+WHERE tenant_id = $1 AND campaign_id = $2
+RETURNING campaign_id AS id, name, merchant_id, status, unix(start_date) AS start_date, unix(end_date) AS end_date,
+          timezone, settings, unix(created_at) AS created_at, unix(updated_at) AS updated_at
+
+-- name: exists
+-- True where the tenant has the campaign.
+SELECT EXISTS (SELECT FROM campaigns WHERE tenant_id = $1 AND campaign_id = $2)
+
+-- name: active_quests
+-- The campaign's active quests, newest first.
+SELECT quest_id AS id, campaign_id, name, description, type, turns, status, unix(start_date) AS start_date,
+       unix(end_date) AS end_date, unix(created_at) AS created_at, unix(updated_at) AS updated_at
+FROM quests
+WHERE tenant_id = $1 AND campaign_id = $2 AND status = 'active'
+ORDER BY quest_id DESC
+LIMIT $3
+
+-- name: games_to_copy
+-- The campaign's games that are not archived, oldest first, each with its current definition.
+SELECT g.game_id, r.definition
+FROM games AS g
+JOIN game_revisions AS r USING (tenant_id, game_id, revision)
+WHERE g.tenant_id = $1 AND g.campaign_id = $2 AND g.status <> 'archived'
+ORDER BY g.game_id
+
+-- name: prizes_to_copy
+-- Ids of the prizes that go with the campaign: its own, and those among $3 that are no campaign's.
+SELECT prize_id
+FROM prizes
+WHERE tenant_id = $1 AND status = 'active'
+  AND (campaign_id = $2 OR (campaign_id = '' AND prize_id = ANY ($3::text[])))
+ORDER BY prize_id
+
+-- name: boards_to_copy
+-- The campaign's boards that are not archived: those of the campaign itself, and of its games $3.
+SELECT board_id, game_id, prizes
+FROM leaderboards
+WHERE tenant_id = $1 AND status <> 'archived'
+  AND ((campaign_id = $2 AND game_id = '') OR game_id = ANY ($3::text[]))
+ORDER BY board_id
+
+-- name: quests_to_copy
+-- Ids of the campaign's quests that are not archived.
+SELECT quest_id FROM quests WHERE tenant_id = $1 AND campaign_id = $2 AND status <> 'archived' ORDER BY quest_id
+
+-- name: copy_campaign
+-- A copy of campaign $2, with the fields of $3 in place of its own.
+INSERT INTO campaigns
+SELECT (jsonb_populate_record(c, $3 || jsonb_build_object('created_at', now(), 'updated_at', now()))).*
+FROM campaigns AS c
+WHERE c.tenant_id = $1 AND c.campaign_id = $2
+
+-- name: copy_prize
+-- A copy of prize $2 with the fields of $3.
+INSERT INTO prizes
+SELECT (jsonb_populate_record(p, $3 || jsonb_build_object('created_at', now(), 'updated_at', now()))).*
+FROM prizes AS p
+WHERE p.tenant_id = $1 AND p.prize_id = $2
+
+-- name: copy_stock
+-- Full stock for $3, a copy of prize $2.
+INSERT INTO stock (tenant_id, prize_id, total, remaining, awarded)
+SELECT tenant_id, $3, total, total, 0 FROM stock WHERE tenant_id = $1 AND prize_id = $2
+
+-- name: copy_game
+-- A copy of game $2 with the fields of $3; its revisions begin anew.
+INSERT INTO games
+SELECT (jsonb_populate_record(g, $3 || jsonb_build_object('revision', 1, 'created_at', now(), 'updated_at', now()))).*
+FROM games AS g
+WHERE g.tenant_id = $1 AND g.game_id = $2
+
+-- name: copy_quest
+-- A copy of quest $2 with the fields of $3.
+INSERT INTO quests
+SELECT (jsonb_populate_record(q, $3 || jsonb_build_object('created_at', now(), 'updated_at', now()))).*
+FROM quests AS q
+WHERE q.tenant_id = $1 AND q.quest_id = $2
+
+-- name: copy_board
+-- A copy of board $2 with the fields of $3, open again where it was finalized.
+INSERT INTO leaderboards
+SELECT (jsonb_populate_record(b, $3 || jsonb_build_object(
+    'status', 'active', 'finalized_at', NULL, 'created_at', now(), 'updated_at', now()))).*
+FROM leaderboards AS b
+WHERE b.tenant_id = $1 AND b.board_id = $2

@@ -1,0 +1,89 @@
+-- Games and their revisions. See runtime/actors/games.py.
+
+-- name: insert
+-- Makes a game at revision 1.
+WITH made AS (
+    INSERT INTO games (tenant_id, game_id, campaign_id, name, type, status)
+    VALUES ($1, $2, $3, $4, $5, $6)
+)
+INSERT INTO game_revisions (tenant_id, game_id, revision, definition) VALUES ($1, $2, 1, $7)
+
+-- name: get
+-- One game with its current definition. No row: the tenant has no such game.
+SELECT g.game_id AS id, g.campaign_id, g.status, g.revision, r.definition,
+       unix(g.created_at) AS created_at, unix(g.updated_at) AS updated_at
+FROM games AS g
+JOIN game_revisions AS r USING (tenant_id, game_id, revision)
+WHERE g.tenant_id = $1 AND g.game_id = $2
+
+-- name: list
+-- Games newest first, after $6. $2 status ('': all but archived), $3 campaign, $4 type, $5 a LIKE pattern of the name.
+SELECT g.game_id AS id, g.campaign_id, g.status, g.revision, r.definition,
+       unix(g.created_at) AS created_at, unix(g.updated_at) AS updated_at
+FROM games AS g
+JOIN game_revisions AS r USING (tenant_id, game_id, revision)
+WHERE g.tenant_id = $1
+  AND CASE WHEN $2 = '' THEN g.status <> 'archived' ELSE g.status = $2 END
+  AND ($3 = '' OR g.campaign_id = $3)
+  AND ($4 = '' OR g.type = $4)
+  AND g.name ILIKE $5
+  AND ($6::text IS NULL OR g.game_id < $6)
+ORDER BY g.game_id DESC
+LIMIT $7
+
+-- name: revise
+-- Makes the next revision of a game that is at $3. No row: it is not (any more).
+WITH revised AS (
+    UPDATE games SET name = $4, type = $5, status = $6, revision = revision + 1, updated_at = now()
+    WHERE tenant_id = $1 AND game_id = $2 AND revision = $3
+    RETURNING tenant_id, game_id, revision
+)
+INSERT INTO game_revisions (tenant_id, game_id, revision, definition)
+SELECT tenant_id, game_id, revision, $7::jsonb FROM revised
+RETURNING revision
+
+-- name: boards_that_count
+-- Active leaderboards of the game.
+SELECT board_id FROM leaderboards WHERE tenant_id = $1 AND game_id = $2 AND status = 'active' ORDER BY board_id
+
+-- name: has_history
+-- True where the game was ever played, granted a rung, or was counted by a board.
+SELECT EXISTS (SELECT FROM game_players WHERE tenant_id = $1 AND game_id = $2)
+    OR EXISTS (SELECT FROM leaderboards WHERE tenant_id = $1 AND game_id = $2)
+
+-- name: remove
+-- Removes a game that was never played, with its revisions.
+WITH forgotten AS (
+    DELETE FROM game_revisions WHERE tenant_id = $1 AND game_id = $2
+)
+DELETE FROM games WHERE tenant_id = $1 AND game_id = $2
+
+-- name: archive
+-- Archives a game that was played.
+UPDATE games SET status = 'archived', updated_at = now() WHERE tenant_id = $1 AND game_id = $2
+
+-- name: active_of_campaign
+-- The campaign's active games, newest first.
+SELECT g.game_id AS id, g.campaign_id, g.status, g.revision, r.definition,
+       unix(g.created_at) AS created_at, unix(g.updated_at) AS updated_at
+FROM games AS g
+JOIN game_revisions AS r USING (tenant_id, game_id, revision)
+WHERE g.tenant_id = $1 AND g.campaign_id = $2 AND g.status = 'active'
+ORDER BY g.game_id DESC
+LIMIT $3
+
+-- name: prizes_on_show
+-- What a player may know of the prizes $2. available: there is stock, and a code where it takes one.
+-- A missing row: an unknown or archived prize, which nobody wins.
+SELECT p.prize_id, p.name, p.type, p.value,
+       (p.type = 'points' OR s.total = 0 OR s.remaining > 0)
+       AND (p.channel <> 'voucher_code' OR p.type = 'points' OR EXISTS (
+           SELECT FROM codes AS c WHERE c.tenant_id = $1 AND c.prize_id = p.prize_id AND c.reward_id IS NULL
+       )) AS available
+FROM prizes AS p
+JOIN stock AS s USING (tenant_id, prize_id)
+WHERE p.tenant_id = $1 AND p.prize_id = ANY ($2::text[]) AND p.status = 'active'
+
+-- name: insert_revision
+-- Adds a revision of a game.
+INSERT INTO game_revisions (tenant_id, game_id, revision, definition) VALUES ($1, $2, $3, $4)

@@ -1,0 +1,185 @@
+"""Quests: management, the periods, and turns granted once whoever comes together."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+
+import pytest
+
+from runtime.actors.quests import period_at
+from tests.acceptance.conftest import Stack
+from tests.questing import assert_sums, database, open_campaign, open_quest
+
+
+def at(text: str) -> float:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
+
+
+@pytest.mark.parametrize(
+    ("type", "timezone", "now", "name", "resets_at"),
+    [
+        ("one_time", "UTC", "2026-11-21T12:00", "once", None),
+        ("daily", "UTC", "2026-11-21T23:59:59", "2026-11-21", "2026-11-22T00:00"),
+        ("daily", "Asia/Tokyo", "2026-11-21T15:00", "2026-11-22", "2026-11-22T15:00"),
+        ("weekly", "UTC", "2026-11-21T12:00", "2026-W47", "2026-11-23T00:00"),
+        ("weekly", "UTC", "2027-01-01T12:00", "2026-W53", "2027-01-04T00:00"),
+        # The week in which New York's clocks go back has an hour more.
+        ("weekly", "America/New_York", "2026-10-28T12:00", "2026-W44", "2026-11-02T05:00"),
+    ],
+)
+def test_a_period_is_local(type: str, timezone: str, now: str, name: str, resets_at: str | None) -> None:
+    assert period_at(type, timezone, at(now)) == (name, int(at(resets_at)) if resets_at else 0)
+
+
+async def test_a_quest_is_made_changed_listed_and_removed(stack: Stack) -> None:
+    campaign_id = await open_campaign(stack)
+    made = (
+        await stack.admin("POST", "/admin/quests", {"campaign_id": campaign_id, "name": "Follow us", "turns": 2})
+    ).data
+    assert made["id"].startswith("quest_")
+    assert made["status"] == "QUEST_STATUS_DRAFT"
+    assert made["type"] == "QUEST_TYPE_ONE_TIME"
+    changed = (
+        await stack.admin("PUT", f"/admin/quests/{made['id']}", {"status": "active", "type": "QUEST_TYPE_DAILY"})
+    ).data
+    assert (changed["name"], changed["turns"], changed["status"]) == ("Follow us", 2, "QUEST_STATUS_ACTIVE")
+    assert (await stack.admin("GET", f"/admin/quests/{made['id']}")).data == changed
+    listed = (await stack.admin("GET", "/admin/quests", campaign=campaign_id, type="daily", q="follow")).data
+    assert listed["items"] == [changed]
+    assert (await stack.admin("GET", "/admin/quests", status="draft")).data["items"] == []
+    gone = (await stack.admin("DELETE", f"/admin/quests/{made['id']}")).data
+    assert gone["archived"] is False
+    assert (await stack.admin("GET", f"/admin/quests/{made['id']}")).reason == "UNKNOWN_QUEST"
+    actions = await database(stack).fetch(
+        "SELECT action, actor FROM audit_entries WHERE subject_type = 'quest' ORDER BY entry_id"
+    )
+    assert [row["action"] for row in actions] == ["quest.create", "quest.update", "quest.delete"]
+    assert {row["actor"] for row in actions} == {"staff_test"}
+
+
+async def test_a_completed_quest_is_archived_rather_than_removed(stack: Stack) -> None:
+    quest_id = await open_quest(stack, await open_campaign(stack))
+    assert (await stack.consumer("POST", f"/quests/{quest_id}/complete", {}, player="player_1")).code == "OK"
+    assert (await stack.admin("DELETE", f"/admin/quests/{quest_id}")).data["archived"] is True
+    assert (await stack.admin("GET", f"/admin/quests/{quest_id}")).data["status"] == "QUEST_STATUS_ARCHIVED"
+    assert (await stack.admin("GET", "/admin/quests")).data["items"] == []
+    assert (
+        await stack.consumer("POST", f"/quests/{quest_id}/complete", {}, player="player_2")
+    ).reason == "QUEST_CLOSED"
+
+
+async def test_what_is_wrong_with_a_quest_is_named(stack: Stack) -> None:
+    answer = await stack.admin("POST", "/admin/quests", {"turns": -1, "start_date": 20, "end_date": 10})
+    assert {row["field"] for row in answer.envelope["data"]["violations"]} >= {
+        "name",
+        "campaign_id",
+        "turns",
+        "end_date",
+    }
+    unknown = await stack.admin("POST", "/admin/quests", {"name": "Q", "campaign_id": "camp_none"})
+    assert (unknown.http, unknown.reason) == (404, "UNKNOWN_CAMPAIGN")
+
+
+async def test_a_completion_grants_turns_once(stack: Stack) -> None:
+    campaign_id = await open_campaign(stack)
+    quest_id = await open_quest(stack, campaign_id)
+    first = await stack.consumer("POST", f"/quests/{quest_id}/complete", {}, player="player_1")
+    assert first.data == {"quest_id": quest_id, "turns_granted": 3, "balance": 3}
+    second = await stack.consumer("POST", f"/quests/{quest_id}/complete", {}, player="player_1")
+    assert (second.http, second.reason, second.envelope["data"]["resets_at"]) == (409, "ALREADY_COMPLETED", 0)
+    turns = (await stack.consumer("GET", "/players/me/turns", player="player_1")).data
+    assert [(row["campaign_id"], row["balance"]) for row in turns["items"]] == [(campaign_id, 3)]
+    await assert_sums(stack)
+
+
+async def test_a_daily_quest_says_when_it_is_open_again(stack: Stack) -> None:
+    quest_id = await open_quest(stack, await open_campaign(stack, timezone="Asia/Tokyo"), type="daily")
+    assert (await stack.consumer("POST", f"/quests/{quest_id}/complete", {}, player="player_1")).code == "OK"
+    again = await stack.consumer("POST", f"/quests/{quest_id}/complete", {}, player="player_1")
+    resets_at = again.envelope["data"]["resets_at"]
+    assert datetime.fromtimestamp(resets_at, UTC).strftime("%H:%M") == "15:00"
+    # Yesterday's completion leaves today's open.
+    await database(stack).execute("UPDATE quest_completions SET period = '2000-01-01'")
+    assert (await stack.consumer("POST", f"/quests/{quest_id}/complete", {}, player="player_1")).data["balance"] == 6
+
+
+async def test_fifty_rivals_complete_a_quest_once(stack: Stack) -> None:
+    quest_id = await open_quest(stack, await open_campaign(stack))
+    answers = await asyncio.gather(
+        *(stack.consumer("POST", f"/quests/{quest_id}/complete", {}, player="player_1") for _ in range(50))
+    )
+    assert sorted(answer.code for answer in answers) == ["ALREADY_EXISTS"] * 49 + ["OK"]
+    assert await database(stack).fetchval("SELECT balance FROM turn_balances WHERE player_id = 'player_1'") == 3
+    assert await database(stack).fetchval("SELECT count(*) FROM turn_entries") == 1
+    await assert_sums(stack)
+
+
+async def test_a_key_answers_the_same_even_when_the_ephemeral_store_forgot(stack: Stack, valkey: object) -> None:
+    quest_id = await open_quest(stack, await open_campaign(stack))
+    headers = {"Idempotency-Key": "k1"}
+    path = f"/quests/{quest_id}/complete"
+    answers = await asyncio.gather(
+        *(stack.core("POST", path, {"player_id": "player_1", "idempotency_key": "k1"}) for _ in range(20))
+    )
+    assert [answer.data for answer in answers] == [answers[0].data] * 20
+    await valkey.flushall()  # type: ignore[attr-defined]
+    replayed = await stack.consumer("POST", path, {}, player="player_1", headers=headers)
+    assert replayed.data == {"quest_id": quest_id, "turns_granted": 3, "balance": 3}
+    # The key is of its route: another quest is another request.
+    other_id = await open_quest(stack, await open_campaign(stack))
+    other = await stack.consumer("POST", f"/quests/{other_id}/complete", {}, player="player_1", headers=headers)
+    assert other.data["quest_id"] == other_id
+    await assert_sums(stack)
+
+
+@pytest.mark.parametrize(
+    "closing",
+    [
+        "UPDATE quests SET status = 'draft'",
+        "UPDATE quests SET status = 'archived'",
+        "UPDATE quests SET start_date = now() + interval '1 hour'",
+        "UPDATE quests SET end_date = now() - interval '1 second'",
+        "UPDATE campaigns SET status = 'paused'",
+        "UPDATE campaigns SET end_date = now() - interval '1 second'",
+    ],
+)
+async def test_a_closed_quest_grants_nothing(stack: Stack, closing: str) -> None:
+    quest_id = await open_quest(stack, await open_campaign(stack))
+    await database(stack).execute(closing)
+    answer = await stack.consumer("POST", f"/quests/{quest_id}/complete", {}, player="player_1")
+    assert (answer.http, answer.reason) == (400, "QUEST_CLOSED")
+    assert await database(stack).fetchval("SELECT count(*) FROM turn_balances") == 0
+
+
+async def test_another_tenants_quest_is_unknown(stack: Stack) -> None:
+    quest_id = await open_quest(stack, await open_campaign(stack))
+    other = await stack.core(
+        "POST", f"/quests/{quest_id}/complete", {"scope": {"tenant_id": "tenant_other"}, "player_id": "p"}
+    )
+    assert (other.http, other.reason) == (404, "UNKNOWN_QUEST")
+
+
+async def test_removal_and_completion_together_leave_no_orphan(stack: Stack) -> None:
+    campaign_id = await open_campaign(stack)
+    for _ in range(10):
+        quest_id = await open_quest(stack, campaign_id)
+        await asyncio.gather(
+            stack.consumer("POST", f"/quests/{quest_id}/complete", {}, player="player_1"),
+            stack.admin("DELETE", f"/admin/quests/{quest_id}"),
+        )
+    orphans = await database(stack).fetchval(
+        "SELECT count(*) FROM quest_completions AS c LEFT JOIN quests AS q USING (tenant_id, quest_id) WHERE q.quest_id IS NULL"
+    )
+    assert orphans == 0
+
+
+async def test_a_completion_is_told_to_other_systems(stack: Stack, valkey: object) -> None:
+    quest_id = await open_quest(stack, await open_campaign(stack))
+    await stack.consumer("POST", f"/quests/{quest_id}/complete", {}, player="player_1")
+    found = []
+    for shard in range(stack.process.settings.stream_shards):
+        found += await valkey.xrange(f"tombola:events:{{{shard}}}")  # type: ignore[attr-defined]
+    assert len(found) == 1
+    assert b'"quest_completed"' in found[0][1][b"e"]
+    assert quest_id.encode() in found[0][1][b"e"]

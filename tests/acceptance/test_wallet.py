@@ -1,0 +1,183 @@
+"""The wallet: balances, a ledger that pages while it grows, and adjustments that never go below zero."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+from runtime import ids
+from tests.acceptance.conftest import Answer, Stack
+from tests.questing import assert_sums, database, open_campaign
+
+
+async def write(stack: Stack, player_id: str, scope_key: str, currency: str, count: int) -> None:
+    """`count` entries of 1 each, and the balance that they make."""
+    entries = [(ids.make("entry"), nth) for nth in range(1, count + 1)]
+    store = database(stack)
+    await store.execute(
+        "INSERT INTO balances (tenant_id, scope_key, currency, player_id, balance) VALUES ($1, $2, $3, $4, $5)",
+        stack.tenant_id,
+        scope_key,
+        currency,
+        player_id,
+        count,
+    )
+    await store.execute(
+        """INSERT INTO ledger_entries (tenant_id, entry_id, scope_key, currency, player_id, amount, balance_after, reason,
+                                       reference_id)
+           SELECT $1, n.id, $2, $3, $4, 1, n.nth, 'play_reward', 'play_' || n.nth
+           FROM unnest($5::text[], $6::bigint[]) AS n (id, nth)""",
+        stack.tenant_id,
+        scope_key,
+        currency,
+        player_id,
+        [entry_id for entry_id, _ in entries],
+        [nth for _, nth in entries],
+    )
+
+
+async def pages(stack: Stack, path: str, player: str, **query: Any) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = []
+    cursor = ""
+    while True:
+        page = (await stack.consumer("GET", path, player=player, cursor=cursor, **query)).data
+        items += page["items"]
+        cursor = page["pagination"]["next_cursor"]
+        if not page["pagination"]["has_more"]:
+            return items
+
+
+async def known_player(stack: Stack, player_id: str) -> str:
+    await stack.consumer("GET", "/players/me", player=player_id)
+    return player_id
+
+
+async def adjust(stack: Stack, scope_key: str, amount: int, **fields: Any) -> Answer:
+    body = {"player_id": "player_1", "scope_key": scope_key, "currency": "points", "amount": amount, **fields}
+    return await stack.core("POST", "/wallet/adjustments", body)
+
+
+def codes(answers: Iterable[Answer]) -> list[str]:
+    return sorted(answer.code for answer in answers)
+
+
+async def test_balances_are_by_scope_and_currency(stack: Stack) -> None:
+    for scope_key, currency, count in (("camp_b", "star", 3), ("camp_a", "star", 2), ("camp_a", "gem", 1)):
+        await write(stack, "player_1", scope_key, currency, count)
+    await write(stack, "player_2", "camp_a", "gem", 9)
+    everything = await pages(stack, "/wallet", "player_1", limit=2)
+    assert [(row["scope_key"], row["currency"], row["balance"]) for row in everything] == [
+        ("camp_a", "gem", 1),
+        ("camp_a", "star", 2),
+        ("camp_b", "star", 3),
+    ]
+    one = (await stack.consumer("GET", "/wallet", player="player_1", scope_key="camp_b")).data["items"]
+    assert [row["balance"] for row in one] == [3]
+    assert isinstance(one[0]["updated_at"], int)
+
+
+async def test_the_ledger_is_newest_first(stack: Stack) -> None:
+    await write(stack, "player_1", "camp_a", "star", 5)
+    await write(stack, "player_1", "camp_a", "gem", 5)
+    await write(stack, "player_1", "camp_b", "star", 5)
+    everything = await pages(stack, "/wallet/ledger", "player_1", limit=4)
+    assert [row["id"] for row in everything] == sorted((row["id"] for row in everything), reverse=True)
+    assert len(everything) == 15
+    stars = await pages(stack, "/wallet/ledger", "player_1", scope_key="camp_a", currency="star", limit=2)
+    assert [row["balance_after"] for row in stars] == [5, 4, 3, 2, 1]
+    assert stars[0]["reason"] == "LEDGER_REASON_PLAY_REWARD"
+
+
+async def test_pages_neither_skip_nor_repeat_while_entries_arrive(stack: Stack) -> None:
+    await write(stack, "player_1", "camp_a", "star", 50)
+    before = {row["id"] for row in await pages(stack, "/wallet/ledger", "player_1", limit=100)}
+    seen: list[str] = []
+    cursor = ""
+    for nth in range(100):
+        page = (await stack.consumer("GET", "/wallet/ledger", player="player_1", cursor=cursor, limit=7)).data
+        seen += [row["id"] for row in page["items"]]
+        if not page["pagination"]["has_more"]:
+            break
+        cursor = page["pagination"]["next_cursor"]
+        await write(stack, "player_1", f"camp_{nth}_new", "star", 3)
+    assert len(seen) == len(set(seen))
+    assert set(seen) == before
+
+
+async def test_a_cursor_of_another_query_is_refused(stack: Stack) -> None:
+    await write(stack, "player_1", "camp_a", "star", 5)
+    page = (await stack.consumer("GET", "/wallet/ledger", player="player_1", limit=2)).data
+    cursor = page["pagination"]["next_cursor"]
+    for player, query in (("player_2", {}), ("player_1", {"currency": "star"})):
+        answer = await stack.consumer("GET", "/wallet/ledger", player=player, cursor=cursor, **query)
+        assert (answer.http, answer.reason) == (400, "VALIDATION")
+
+
+async def test_a_long_ledger_is_read_by_its_index(stack: Stack) -> None:
+    await write(stack, "player_1", "camp_a", "star", 100_000)
+    await write(stack, "player_2", "camp_a", "star", 100_000)
+    plan = await database(stack).fetchval(
+        """EXPLAIN (ANALYZE, FORMAT JSON)
+           SELECT entry_id FROM ledger_entries WHERE tenant_id = $1 AND player_id = $2 AND scope_key = 'camp_a'
+             AND entry_id < $3 ORDER BY entry_id DESC LIMIT 21""",
+        stack.tenant_id,
+        "player_1",
+        "entry_z",
+    )
+    scan = plan[0]["Plan"]["Plans"][0]
+    assert scan["Node Type"].startswith("Index")
+    assert scan["Actual Rows"] == 21
+    page = (await stack.consumer("GET", "/wallet/ledger", player="player_1", scope_key="camp_a")).data
+    assert [row["balance_after"] for row in page["items"]] == list(range(100_000, 99_980, -1))
+
+
+async def test_an_adjustment_is_noted(stack: Stack) -> None:
+    campaign_id = await open_campaign(stack)
+    await known_player(stack, "player_1")
+    added = (await adjust(stack, campaign_id, 10, reference_id="ticket 7")).data["entry"]
+    assert (added["amount"], added["balance_after"], added["reason"]) == ("10", "10", "LEDGER_REASON_ADJUSTMENT")
+    assert added["reference_id"] == "ticket 7"
+    taken = (await adjust(stack, campaign_id, -4)).data["entry"]
+    assert taken["balance_after"] == "6"
+    refused = await adjust(stack, campaign_id, -7)
+    assert (refused.http, refused.reason, refused.envelope["data"]["balance"]) == (400, "INSUFFICIENT_BALANCE", 6)
+    audited = await database(stack).fetchval(
+        "SELECT count(*) FROM audit_entries WHERE action = 'player.adjust_balance'"
+    )
+    assert audited == 2
+    await assert_sums(stack)
+
+
+async def test_rivals_never_take_more_than_there_is(stack: Stack) -> None:
+    campaign_id = await open_campaign(stack)
+    await known_player(stack, "player_1")
+    await adjust(stack, campaign_id, 10)
+    answers = await asyncio.gather(*(adjust(stack, campaign_id, -3) for _ in range(20)))
+    assert codes(answers) == ["FAILED_PRECONDITION"] * 17 + ["OK"] * 3
+    await assert_sums(stack)
+
+
+async def test_a_key_adjusts_once(stack: Stack) -> None:
+    campaign_id = await open_campaign(stack)
+    await known_player(stack, "player_1")
+    answers = await asyncio.gather(*(adjust(stack, campaign_id, 5, idempotency_key="k") for _ in range(20)))
+    assert codes(answers) == ["OK"] * 20
+    assert len({answer.data["entry"]["id"] for answer in answers}) == 1
+    other = await adjust(stack, campaign_id, 6, idempotency_key="k")
+    assert (other.http, other.reason) == (422, "IDEMPOTENCY_MISMATCH")
+    assert await database(stack).fetchval("SELECT balance FROM balances") == 5
+    await assert_sums(stack)
+
+
+async def test_what_is_wrong_with_an_adjustment_is_named(stack: Stack) -> None:
+    answer = await adjust(stack, "", 0, currency="")
+    fields = {row["field"] for row in answer.envelope["data"]["violations"]}
+    assert fields == {"scope_key", "currency", "amount"}
+    await known_player(stack, "player_1")
+    assert (await adjust(stack, "camp_none", 1)).envelope["data"]["violations"][0]["field"] == "scope_key"
+    assert (await adjust(stack, "tenant_test", 1, player_id="player_none")).reason == "UNKNOWN_PLAYER"
+    full = await adjust(stack, "tenant_test", 2**63 - 1)
+    assert full.code == "OK"
+    assert (await adjust(stack, "tenant_test", 1)).code == "INVALID_ARGUMENT"
+    await assert_sums(stack)

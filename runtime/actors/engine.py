@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from runtime import paging
 from runtime.actors.commit import Committer
+from runtime.actors.rankings import Rankings
 from runtime.clock import Clock
 from runtime.database import Database
 from runtime.ephemeral import Ephemeral
@@ -20,7 +21,7 @@ class Engine:
     clock: the database's time. publisher: events and task ids, after a commit.
     catalog_versions: the newest version of each tenant's catalogue that this process has written or
     seen, so that a change made here is decided by at once (elsewhere the commit's guard finds out).
-    committer: writes what the actors decided.
+    committer: writes what the actors decided. rankings: the live order of every leaderboard.
     """
 
     settings: Settings
@@ -29,6 +30,7 @@ class Engine:
     publisher: Publisher
     catalog_versions: dict[str, int] = field(default_factory=dict)
     committer: Committer = field(init=False)
+    rankings: Rankings = field(init=False)
 
     def __post_init__(self) -> None:
         settings = self.settings
@@ -39,6 +41,7 @@ class Engine:
             batch_limit=settings.batch_limit,
             idle_seconds=settings.idle_seconds,
         )
+        self.rankings = Rankings(self.database, self.ephemeral)
 
     @property
     def clock(self) -> Clock:

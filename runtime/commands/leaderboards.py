@@ -1,0 +1,79 @@
+"""`tombola leaderboards rebuild`: builds live rankings anew from Postgres.
+
+They are built by themselves wherever they are gone; this is for an operator who wants it now, or who put
+the database back to an earlier time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from typing import Final
+
+import asyncpg
+from cyclopts import App
+from redis.exceptions import RedisError
+
+import sql
+from runtime.actors.rankings import Rankings
+from runtime.database import Database
+from runtime.ephemeral import Ephemeral
+from runtime.errors import Fault
+from runtime.settings import Settings, SettingsError
+
+_SQL: Final = sql.load("leaderboards")
+
+EXIT_SETTINGS: Final = 2
+
+app = App(name="leaderboards", help="Look after the live rankings.")
+
+
+@app.command
+def rebuild(*, tenant: str = "", board: str = "") -> None:
+    """Build the live rankings anew from the database. Safe at any time, and while plays go on.
+
+    Parameters
+    ----------
+    tenant
+        Only this tenant's boards.
+    board
+        Only this board.
+    """
+    try:
+        settings = Settings.from_env(os.environ, ["worker:leaderboards"])
+    except SettingsError as error:
+        print(f"tombola: settings that cannot be used:\n{error}", file=sys.stderr)
+        sys.exit(EXIT_SETTINGS)
+    try:
+        count = asyncio.run(rebuild_all(settings, tenant, board))
+    except (Fault, RedisError, OSError, asyncpg.PostgresError) as error:
+        sys.exit(f"tombola leaderboards rebuild: {error}")
+    print(f"rebuilt {count}" if count else "nothing to rebuild")
+
+
+async def rebuild_all(settings: Settings, tenant: str = "", board: str = "") -> int:
+    """Rebuilds the live boards, of one tenant or one id where given; how many there were."""
+    database = Database(
+        settings.database_url,
+        size=2,
+        acquire_seconds=settings.database_acquire_timeout_seconds,
+        statement_seconds=settings.database_statement_timeout_seconds,
+    )
+    ephemeral = Ephemeral(
+        settings.redis_url, cluster=settings.redis_cluster, timeout_seconds=settings.redis_timeout_seconds
+    )
+    await database.start()
+    await ephemeral.start()
+    try:
+        rankings, count = Rankings(database, ephemeral), 0
+        for tenant_row in await database.fetch(_SQL["tenants"], tenant, board):
+            for board_row in await database.fetch(_SQL["active"], tenant_row["tenant_id"]):
+                if board in ("", board_row["board_id"]):
+                    players = await rankings.rebuild(tenant_row["tenant_id"], board_row["board_id"])
+                    print(f"{board_row['board_id']} of {tenant_row['tenant_id']}: {players} players", flush=True)
+                    count += 1
+        return count
+    finally:
+        await ephemeral.close()
+        await database.close()

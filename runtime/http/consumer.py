@@ -15,6 +15,7 @@ import msgspec
 from aiohttp import web
 
 from runtime import messages as m
+from runtime.errors import Fault, Status
 from runtime.http.auth import Identity, require_player
 from runtime.http.codec import View
 from runtime.http.edge import INTERNAL, Edge, body_of, reader
@@ -26,6 +27,10 @@ from runtime.schema import fields_of
 
 CLOSED: Final = INTERNAL | {"player_id"}
 """A player acts for nobody else: who plays is what the token says."""
+
+OPEN: Final = b"open"
+PLAYED: Final = b"played"
+"""What the ephemeral store knows of a session; that it is played once only is the durable store's to say."""
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -130,6 +135,7 @@ def _act(edge: Edge, row: Row, operation: Operation) -> Handler:
     """Admitted, done by Core once for each Idempotency-Key, and answered. The hottest path of the product."""
     read, settings, limits = reader(operation, CLOSED), edge.settings, edge.limits
     proxies, rated = settings.trusted_proxies, row.way is Way.RATED and settings.rate_limits
+    plays = operation.name == "Play"
     make_data = _started(edge) if operation.name == "Start" else _data_of(edge_view(operation))
 
     async def answer(request: web.Request) -> web.Response:
@@ -152,8 +158,12 @@ def _act(edge: Edge, row: Row, operation: Operation) -> Handler:
             route=f"{request.method} {request.path}",
             idempotency_key=key,
             body_hash=hash_body(body) if key else b"",
+            session_id=_session_name(message.session_id) if plays else "",
         )
         if isinstance(admission, Allowed):
+            if admission.session == PLAYED:
+                limits.settle(admission, None)
+                raise Fault(Status.ALREADY_EXISTS, "SESSION_PLAYED", "this session was played already")
             return await _settled(edge, operation, message, admission, make_data, request)
         if isinstance(admission, Replay):
             return ok(admission.answer, headers={**(admission.headers or {}), "Idempotency-Replayed": "true"})
@@ -179,7 +189,19 @@ async def _settled(
             extra_headers(request).update(admission.headers)
         raise
     edge.limits.settle(admission, data)
+    if operation.name == "Play":
+        _hold(edge, message.scope.tenant_id, message.session_id, PLAYED)
     return ok(data, headers=admission.headers)
+
+
+def _hold(edge: Edge, tenant_id: str, session_id: str, state: bytes) -> None:
+    """Keeps a session's state for as long as it may be played: a second play is then refused without a look."""
+    edge.limits.hold_session(tenant_id, _session_name(session_id), state, edge.settings.session_ttl_seconds)
+
+
+def _session_name(session_id: str) -> str:
+    """The signature's end of a session's token: as good a name as the whole, and short."""
+    return session_id[-32:]
 
 
 def _data_of(show: View) -> Data:
@@ -195,6 +217,7 @@ def _started(edge: Edge) -> Data:
 
     def started(reply: m.StartReply, scope: m.Scope) -> bytes:
         shown = show(reply)
+        _hold(edge, scope.tenant_id, reply.session_id, OPEN)
         if reply.guest_player_id:
             shown["guest_token"] = edge.tokens.mint(
                 reply.guest_player_id,

@@ -22,9 +22,11 @@ from runtime.actors import (
     campaigns,
     claims,
     duplication,
+    finalize,
     games,
     history,
     interventions,
+    leaderboards,
     play,
     players,
     prizes,
@@ -425,10 +427,17 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         "/leaderboards",
         m.CreateLeaderboardRequest,
         m.LeaderboardReply,
+        run=leaderboards.create_leaderboard,
         resource="leaderboard",
     ),
     Operation(
-        "LeaderboardService", "GetLeaderboard", "GET", "/leaderboards/{id}", m.GetLeaderboardRequest, m.LeaderboardReply
+        "LeaderboardService",
+        "GetLeaderboard",
+        "GET",
+        "/leaderboards/{id}",
+        m.GetLeaderboardRequest,
+        m.LeaderboardReply,
+        run=leaderboards.get_leaderboard,
     ),
     Operation(
         "LeaderboardService",
@@ -437,6 +446,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         "/leaderboards",
         m.ListLeaderboardsRequest,
         m.ListLeaderboardsReply,
+        run=leaderboards.list_leaderboards,
     ),
     Operation(
         "LeaderboardService",
@@ -445,10 +455,17 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         "/leaderboards/{id}",
         m.UpdateLeaderboardRequest,
         m.LeaderboardReply,
+        run=leaderboards.update_leaderboard,
         resource="leaderboard",
     ),
     Operation(
-        "LeaderboardService", "DeleteLeaderboard", "DELETE", "/leaderboards/{id}", m.DeleteRequest, m.DeleteReply
+        "LeaderboardService",
+        "DeleteLeaderboard",
+        "DELETE",
+        "/leaderboards/{id}",
+        m.DeleteRequest,
+        m.DeleteReply,
+        run=leaderboards.delete_leaderboard,
     ),
     Operation(
         "LeaderboardService",
@@ -457,6 +474,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         "/leaderboards/{id}/rankings",
         m.ListRankingsRequest,
         m.ListRankingsReply,
+        run=leaderboards.list_rankings,
     ),
     Operation(
         "LeaderboardService",
@@ -465,6 +483,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         "/leaderboards/{id}/finalize",
         m.GetLeaderboardRequest,
         m.FinalizeLeaderboardReply,
+        run=finalize.finalize_leaderboard,
     ),
     Operation(
         "LeaderboardService",
@@ -473,9 +492,16 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         "/leaderboards/{id}/disqualify",
         m.DisqualifyPlayerRequest,
         m.DisqualifyPlayerReply,
+        run=leaderboards.disqualify_player,
     ),
     Operation(
-        "LeaderboardService", "AdjustScore", "POST", "/leaderboards/{id}/adjust", m.AdjustScoreRequest, m.RankingReply
+        "LeaderboardService",
+        "AdjustScore",
+        "POST",
+        "/leaderboards/{id}/adjust",
+        m.AdjustScoreRequest,
+        m.RankingReply,
+        run=leaderboards.adjust_score,
     ),
     # IntegrationService
     Operation(

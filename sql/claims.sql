@@ -24,25 +24,27 @@ used AS (
 ),
 held AS (
     -- Locked, so that what a rival has just done to the reward is seen here.
-    SELECT a.nth, a.task_id, r.*, standing(r) AS stands
+    SELECT a.nth, a.task_id, r.*,
+           EXISTS (SELECT FROM tasks AS t WHERE t.tenant_id = $1 AND t.reward_id = r.reward_id) AS tasked
     FROM asked AS a
     JOIN rewards AS r ON r.tenant_id = $1 AND r.reward_id = a.reward_id AND r.player_id = a.player_id
     ORDER BY r.reward_id
     FOR UPDATE OF r
 ),
+standing AS (
+    SELECT h.*, standing(h.status, h.expires_at, h.tasked) AS stands FROM held AS h
+),
 due AS (
-    -- What may be claimed. Delivery falls due now, unless it did before or waits for an admin.
+    -- What may be claimed. Its delivery falls due now, unless it did before or waits for an admin.
     SELECT h.*, p.channel,
-           p.due AND p.channel = ANY($7::text[]) AS instant,
-           p.due AND p.channel <> ALL($7::text[]) AS sent,
+           p.due AND p.instant AS instant,
+           p.due AND NOT p.instant AS sent,
            p.due AND p.channel = 'voucher_code' AS coded,
            row_number() OVER (PARTITION BY h.prize_id, p.due AND p.channel = 'voucher_code' ORDER BY h.nth) AS code_nth
-    FROM held AS h
+    FROM standing AS h
     CROSS JOIN LATERAL (
-        SELECT z.channel,
-               z.redemption_mode <> 'manual' AND z.channel <> 'manual' AND NOT EXISTS (
-                   SELECT FROM tasks AS t WHERE t.tenant_id = $1 AND t.reward_id = h.reward_id
-               ) AS due
+        SELECT z.channel, z.channel = ANY($7::text[]) AS instant,
+               z.redemption_mode <> 'manual' AND z.channel <> 'manual' AND NOT h.tasked AS due
         FROM prizes AS z WHERE z.tenant_id = $1 AND z.prize_id = h.prize_id
     ) AS p
     WHERE h.stands = 'won' AND NOT EXISTS (SELECT FROM used AS u WHERE u.nth = h.nth)
@@ -108,7 +110,7 @@ SELECT
     (SELECT c.merchant_id FROM campaigns AS c WHERE c.tenant_id = $1 AND c.campaign_id = h.campaign_id) AS merchant_id
 FROM asked AS a
 LEFT JOIN used AS u ON u.nth = a.nth
-LEFT JOIN held AS h ON h.nth = a.nth
+LEFT JOIN standing AS h ON h.nth = a.nth
 LEFT JOIN ready AS d ON d.nth = a.nth
 LEFT JOIN moved AS n ON n.nth = a.nth
 LEFT JOIN codes_taken AS k ON k.reward_id = a.reward_id

@@ -4,14 +4,19 @@
 -- name: list
 -- A player's rewards, newest first, after reward $7 (NULL: from the newest). Empty filters match all.
 -- The sealed code only of what was delivered and not taken back.
-SELECT r.reward_id, r.player_id, r.prize_id, r.name, r.type, r.value, r.quantity, standing(r) AS status, r.game_id,
+SELECT r.reward_id, r.player_id, r.prize_id, r.name, r.type, r.value, r.quantity, s.status, r.game_id,
        r.play_id, r.campaign_id, r.milestone_id, unix(r.won_at) AS won_at, unix(r.claimed_at) AS claimed_at,
        unix(r.fulfilled_at) AS fulfilled_at, unix(r.expires_at) AS expires_at, c.key_id, c.ciphertext
 FROM rewards AS r
+CROSS JOIN LATERAL (
+    SELECT standing(
+        r.status, r.expires_at, EXISTS (SELECT FROM tasks AS t WHERE t.tenant_id = $1 AND t.reward_id = r.reward_id)
+    ) AS status
+) AS s
 LEFT JOIN codes AS c ON c.tenant_id = $1 AND c.reward_id = r.reward_id AND r.status = 'fulfilled'
 WHERE r.tenant_id = $1
   AND r.player_id = $2
-  AND ($3 = '' OR standing(r) = $3)
+  AND ($3 = '' OR s.status = $3)
   AND ($4 = '' OR r.campaign_id = $4)
   AND ($5 = '' OR r.prize_id = $5)
   AND ($6 = '' OR r.game_id = $6)
@@ -37,9 +42,12 @@ SELECT task_id FROM tasks WHERE tenant_id = $1 AND reward_id = $2 FOR UPDATE
 
 -- name: lock
 -- Locks a reward and says what it is. No row: there is no such reward.
-SELECT r.reward_id, r.player_id, r.prize_id, r.name, r.type, r.value, r.quantity, standing(r) AS status, r.game_id,
-       r.play_id, r.campaign_id, r.milestone_id, unix(r.won_at) AS won_at, unix(r.claimed_at) AS claimed_at,
-       unix(r.fulfilled_at) AS fulfilled_at, unix(r.expires_at) AS expires_at,
+SELECT r.reward_id, r.player_id, r.prize_id, r.name, r.type, r.value, r.quantity,
+       standing(
+           r.status, r.expires_at, EXISTS (SELECT FROM tasks AS t WHERE t.tenant_id = $1 AND t.reward_id = $2)
+       ) AS status,
+       r.game_id, r.play_id, r.campaign_id, r.milestone_id, unix(r.won_at) AS won_at,
+       unix(r.claimed_at) AS claimed_at, unix(r.fulfilled_at) AS fulfilled_at, unix(r.expires_at) AS expires_at,
        coalesce(
            (SELECT t.channel FROM tasks AS t WHERE t.tenant_id = $1 AND t.reward_id = $2),
            (SELECT p.channel FROM prizes AS p WHERE p.tenant_id = $1 AND p.prize_id = r.prize_id),
@@ -131,7 +139,8 @@ UPDATE tenants SET catalog_version = catalog_version + 1 WHERE tenant_id = $1 RE
 SELECT t.tenant_id FROM tenants AS t
 WHERE EXISTS (
     SELECT FROM rewards AS r
-    WHERE r.tenant_id = t.tenant_id AND r.status = 'won' AND r.expires_at <= now() AND standing(r) = 'expired'
+    WHERE r.tenant_id = t.tenant_id AND r.status = 'won' AND r.expires_at <= now()
+      AND NOT EXISTS (SELECT FROM tasks AS k WHERE k.tenant_id = t.tenant_id AND k.reward_id = r.reward_id)
 )
 ORDER BY t.tenant_id
 
@@ -140,7 +149,8 @@ ORDER BY t.tenant_id
 -- player is claiming at this moment is that claim's to decide, and comes next time. No row: none is left.
 WITH late AS (
     SELECT r.reward_id FROM rewards AS r
-    WHERE r.tenant_id = $1 AND r.status = 'won' AND r.expires_at <= now() AND standing(r) = 'expired'
+    WHERE r.tenant_id = $1 AND r.status = 'won' AND r.expires_at <= now()
+      AND NOT EXISTS (SELECT FROM tasks AS t WHERE t.tenant_id = $1 AND t.reward_id = r.reward_id)
     ORDER BY r.expires_at LIMIT $2 FOR UPDATE SKIP LOCKED
 )
 UPDATE rewards AS r SET status = 'expired' FROM late AS l

@@ -53,10 +53,11 @@ SELECT $1, player_id, $3 FROM contact
 RETURNING player_id;
 
 -- name: link
--- Gives a contact that is nobody's to a player. No row: it is somebody's.
--- $1 tenant, $2 player, $3 contact id, $4 type, $5 value.
+-- Gives a contact that is nobody's to a player. No row: it is somebody's, or the player is a guest that
+-- became another player. $1 tenant, $2 player, $3 contact id, $4 type, $5 value.
 INSERT INTO contacts (tenant_id, contact_id, player_id, type, value)
-VALUES ($1, $3, $2, $4, $5)
+SELECT tenant_id, $3, player_id, $4, $5
+FROM players WHERE tenant_id = $1 AND player_id = $2 AND merged_into IS NULL
 ON CONFLICT (tenant_id, type, value) DO NOTHING
 RETURNING contact_id, player_id, type, value, verified, unix(created_at) AS created_at;
 
@@ -66,7 +67,7 @@ SELECT contact_id, player_id, type, value, verified, unix(created_at) AS created
 FROM contacts WHERE tenant_id = $1 AND type = $2 AND value = $3;
 
 -- name: end_guest
--- Begins a merge: the guest is known as the player from now on. Again for the same player: yes, for
+-- The guest is the player from now on, and can become nobody else. Again for the same player: yes, for
 -- what the guest won since. No row: not a guest, or one that became somebody else.
 -- $1 tenant, $2 guest, $3 player.
 UPDATE players AS g SET merged_into = $3, updated_at = now()

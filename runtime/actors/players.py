@@ -116,7 +116,8 @@ async def update_player(engine: Engine, request: m.UpdatePlayerRequest) -> m.Pla
 async def link_contact(engine: Engine, request: m.LinkContactRequest) -> m.ContactReply:
     """Gives the player a further contact; one that is the player's already is answered as it is.
 
-    ALREADY_EXISTS CONTACT_TAKEN for another player's.
+    ALREADY_EXISTS CONTACT_TAKEN for another player's; FAILED_PRECONDITION PLAYER_MERGED for a guest that
+    became another player: a guest's token that somebody kept must open no way into that player's account.
     """
     tenant_id, player_id = tenant_of(request), player_id_of(request)
     type, value = _contact(request.contact)
@@ -125,7 +126,9 @@ async def link_contact(engine: Engine, request: m.LinkContactRequest) -> m.Conta
     row = await engine.database.fetchrow(LINK, tenant_id, player_id, ids.make("contact"), *key)
     if row is None:
         row = await engine.database.fetchrow(CONTACT, tenant_id, *key)
-    if row is None or row["player_id"] != player_id:
+    if row is None:
+        raise Fault(Status.FAILED_PRECONDITION, "PLAYER_MERGED", "this guest has logged in; use the player's token")
+    if row["player_id"] != player_id:
         raise Fault(Status.ALREADY_EXISTS, "CONTACT_TAKEN", "the contact belongs to another player")
     return m.ContactReply(contact=_as_contact({"id": row["contact_id"], **row}))
 
@@ -151,24 +154,33 @@ async def _resolve(engine: Engine, tenant_id: str, type: m.ContactType, value: s
     return owner, False
 
 
-async def _merge(engine: Engine, tenant_id: str, guest_id: str, player_id: str) -> bool:
-    """Moves everything a guest has to the player. False: not a guest, or somebody else's."""
+async def _merge(engine: Engine, tenant_id: str, guest_id: str, player_id: str) -> None:
+    """Moves everything a guest has to the player; nothing where it is no guest, or somebody else's.
 
-    async def move(connection: asyncpg.Connection) -> bool:
+    UNAVAILABLE where the guest plays on so fast that every attempt lost a race; nothing has moved then.
+    """
+    who = (tenant_id, guest_id, player_id)
+    # Said first and by itself: logins of one guest that come together wait here for each other, where
+    # in the transaction below all but one would fail.
+    if await engine.database.fetchval(END_GUEST, *who) is None:
+        return
+
+    async def move(connection: asyncpg.Connection) -> None:
         # One snapshot for every statement: a play of the guest that commits meanwhile is moved whole
         # or not at all (its counter's row conflicts, and the transaction runs again).
         await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-        who = (tenant_id, guest_id, player_id)
-        if await connection.fetchval(END_GUEST, *who) is None:
-            return False
         for statement in MOVES_BEFORE_TURNS:
             await connection.execute(statement, *who)
         await _move_turns(connection, *who)
         for statement in MOVES_AFTER_TURNS:
             await connection.execute(statement, *who)
-        return True
 
-    return await engine.database.transaction(move)
+    try:
+        await engine.database.transaction(move)
+    except (asyncpg.SerializationError, asyncpg.DeadlockDetectedError) as error:
+        raise Fault(
+            Status.UNAVAILABLE, "OVERLOADED", "the guest is still playing; try again", retry_after_seconds=1
+        ) from error
 
 
 async def _move_turns(connection: asyncpg.Connection, tenant_id: str, guest_id: str, player_id: str) -> None:

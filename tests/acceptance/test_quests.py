@@ -169,7 +169,8 @@ async def test_removal_and_completion_together_leave_no_orphan(stack: Stack) -> 
             stack.admin("DELETE", f"/admin/quests/{quest_id}"),
         )
     orphans = await database(stack).fetchval(
-        "SELECT count(*) FROM quest_completions AS c LEFT JOIN quests AS q USING (tenant_id, quest_id) WHERE q.quest_id IS NULL"
+        """SELECT count(*) FROM quest_completions AS c LEFT JOIN quests AS q USING (tenant_id, quest_id)
+           WHERE q.quest_id IS NULL"""
     )
     assert orphans == 0
 

@@ -24,8 +24,8 @@ async def write(stack: Stack, player_id: str, scope_key: str, currency: str, cou
         count,
     )
     await store.execute(
-        """INSERT INTO ledger_entries (tenant_id, entry_id, scope_key, currency, player_id, amount, balance_after, reason,
-                                       reference_id)
+        """INSERT INTO ledger_entries (tenant_id, entry_id, scope_key, currency, player_id, amount, balance_after,
+                                       reason, reference_id)
            SELECT $1, n.id, $2, $3, $4, 1, n.nth, 'play_reward', 'play_' || n.nth
            FROM unnest($5::text[], $6::bigint[]) AS n (id, nth)""",
         stack.tenant_id,

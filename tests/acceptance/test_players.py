@@ -1,0 +1,282 @@
+"""Players: one contact is one player, profiles change in part, and a guest's winnings move once."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from datetime import date
+from typing import Any
+
+import asyncpg
+import pytest
+
+from runtime import ids
+from runtime.actors.commit import COMMIT, Changes
+from runtime.database import Guarded
+from tests.acceptance.conftest import Answer, Stack
+from tests.questing import assert_sums, database, open_campaign, open_quest
+
+
+async def resolve(stack: Stack, value: str, guest: str = "", type: str = "phone") -> dict[str, Any]:
+    body = {"contact": {"type": type, "value": value}, "guest_player_id": guest}
+    found: dict[str, Any] = (await stack.core("POST", "/players/resolve", body)).data
+    return found
+
+
+async def link(stack: Stack, player_id: str, value: str, type: str = "email") -> Answer:
+    return await stack.core(
+        "POST", "/players/me/contacts", {"player_id": player_id, "contact": {"type": type, "value": value}}
+    )
+
+
+async def test_the_same_contact_is_the_same_player(stack: Stack) -> None:
+    first = await resolve(stack, "+1 (202) 555-0123")
+    assert first["created"] is True
+    assert first["player"]["auth_method"] == "AUTH_METHOD_PHONE_OTP"
+    again = await resolve(stack, "+12025550123")
+    assert again == {"player": first["player"], "created": False}
+    assert again["player"]["contacts"][0]["value"] == "+12025550123"
+    assert again["player"]["contacts"][0]["type"] == "CONTACT_TYPE_PHONE"
+
+
+async def test_twenty_rivals_make_one_player(stack: Stack) -> None:
+    answers = await asyncio.gather(*(resolve(stack, "ada@example.com", type="email") for _ in range(20)))
+    assert len({answer["player"]["id"] for answer in answers}) == 1
+    assert sorted(answer["created"] for answer in answers) == [False] * 19 + [True]
+    assert await database(stack).fetchval("SELECT count(*) FROM players") == 1
+
+
+async def test_tenants_share_no_players(stack: Stack) -> None:
+    here = await resolve(stack, "+12025550123")
+    body = {"scope": {"tenant_id": "tenant_other"}, "contact": {"type": "phone", "value": "+12025550123"}}
+    there = (await stack.core("POST", "/players/resolve", body)).data
+    assert there["created"] is True
+    assert there["player"]["id"] != here["player"]["id"]
+    nowhere = await stack.core("POST", "/players/resolve", {**body, "scope": {"tenant_id": "tenant_none"}})
+    assert (nowhere.http, nowhere.reason) == (404, "UNKNOWN_TENANT")
+
+
+async def test_a_profile_is_made_on_first_use_and_changed_in_part(stack: Stack) -> None:
+    new = (await stack.consumer("GET", "/players/me", player="shop-customer-7")).data
+    assert (new["id"], new["display_name"], new["contacts"]) == ("shop-customer-7", "", [])
+    assert new["auth_method"] == "AUTH_METHOD_EXTERNAL"
+    named = (
+        await stack.consumer(
+            "PUT", "/players/me", {"display_name": " Ada ", "attributes": {"tier": "gold"}}, player="shop-customer-7"
+        )
+    ).data
+    assert (named["display_name"], named["attributes"]) == ("Ada", {"tier": "gold"})
+    moved = (await stack.consumer("PUT", "/players/me", {"locale": "pt-BR"}, player="shop-customer-7")).data
+    assert (moved["display_name"], moved["locale"], moved["attributes"]) == ("Ada", "pt-BR", {"tier": "gold"})
+    cleared = (await stack.consumer("PUT", "/players/me", {"display_name": ""}, player="shop-customer-7")).data
+    assert (cleared["display_name"], cleared["locale"]) == ("", "pt-BR")
+
+
+async def test_a_profile_may_be_sent_back_as_it_was_read(stack: Stack) -> None:
+    read = (await stack.consumer("GET", "/players/me", player="player_1")).data
+    written = await stack.consumer("PUT", "/players/me", {**read, "display_name": "Ada"}, player="player_1")
+    assert written.data["display_name"] == "Ada"
+    assert written.data["contacts"] == []
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("display_name", "x" * 101),
+        ("avatar_url", "javascript:alert(1)"),
+        ("locale", "not a locale"),
+        ("attributes", {"big": "x" * 20_000}),
+    ],
+)
+async def test_what_is_wrong_with_a_profile_is_named(stack: Stack, field: str, value: Any) -> None:
+    answer = await stack.consumer("PUT", "/players/me", {field: value}, player="player_1")
+    assert (answer.http, answer.envelope["data"]["violations"][0]["field"]) == (400, field)
+
+
+async def test_a_contact_is_one_players(stack: Stack) -> None:
+    mine = (await link(stack, "player_1", "Ada@Example.com")).data["contact"]
+    assert (mine["value"], mine["type"], mine["verified"]) == ("ada@example.com", "CONTACT_TYPE_EMAIL", True)
+    assert (await link(stack, "player_1", "ada@example.com")).data["contact"] == mine
+    taken = await link(stack, "player_2", "ada@example.com")
+    assert (taken.http, taken.reason) == (409, "CONTACT_TAKEN")
+    assert (await resolve(stack, "ada@example.com", type="email"))["player"]["id"] == "player_1"
+
+
+# -- guests ----------------------------------------------------------------------------------
+
+
+async def make_guest(stack: Stack) -> str:
+    guest_id = ids.make("player")
+    await database(stack).execute(
+        "INSERT INTO players (tenant_id, player_id, auth_method) VALUES ($1, $2, 'guest')", stack.tenant_id, guest_id
+    )
+    return guest_id
+
+
+async def win(stack: Stack, player_id: str, *, points: int = 5, key: str | None = None) -> None:
+    """A won play, committed by the statement that commits every play."""
+    store = database(stack)
+    while True:
+        held = await store.fetchval("SELECT balance FROM balances WHERE player_id = $1", player_id)
+        try:
+            await store.fetchrow(COMMIT, stack.tenant_id, 0, *won(player_id, held, points, key).arguments())
+            return
+        except (Guarded, asyncpg.DeadlockDetectedError):
+            continue  # As the game's actor does: look again, decide again.
+
+
+def won(player_id: str, held: int | None, points: int, key: str | None) -> Changes:
+    """A play that won a mug to be delivered and points, on top of `held`."""
+    play_id, reward_id, today = ids.make("play"), ids.make("reward"), date(2026, 11, 21)
+    asked = hashlib.sha256(b"").digest() if key else None
+    changes = Changes()
+    changes.plays.append((play_id, "game_1", player_id, play_id, 1, b"", "", "{}", "{}", 0, 1, points, key, asked))
+    changes.count_play("game_1", player_id, today, cap=0, day_cap=0)
+    changes.move_balance(ids.make("entry"), player_id, "camp", "points", held, points, "play_reward", play_id)
+    changes.take_prize("prize_1", player_id, 1, today, stocked=False, per_user=0, per_day=0)
+    changes.rewards.append(
+        (reward_id, player_id, "prize_1", "camp", "game_1", play_id, "", "Mug", "voucher", 1.0, 1, "won", 0)
+    )
+    changes.tasks.append((ids.make("task"), reward_id, "prize_1", "camp", player_id, "webhook", "pending"))
+    return changes
+
+
+async def owned(stack: Stack, player_id: str) -> dict[str, int]:
+    """How much of everything a player has."""
+    tables = {"plays": "count(*)", "rewards": "count(*)", "tasks": "count(*)", "ledger_entries": "count(*)"}
+    tables |= {"balances": "sum(balance)", "game_players": "sum(plays)", "prize_players": "sum(awarded)"}
+    tables |= {"turn_balances": "sum(balance)", "quest_completions": "count(*)"}
+    store = database(stack)
+    return {
+        table: int(await store.fetchval(f"SELECT coalesce({what}, 0) FROM {table} WHERE player_id = $1", player_id))
+        for table, what in tables.items()
+    }
+
+
+async def assert_consistent(stack: Stack) -> None:
+    await assert_sums(stack)
+    counters_off = await database(stack).fetch(
+        """SELECT game_id, player_id FROM (
+               SELECT game_id, player_id, plays FROM game_players
+               UNION ALL SELECT game_id, player_id, -1 FROM plays
+           ) AS n GROUP BY game_id, player_id HAVING sum(plays) <> 0"""
+    )
+    assert counters_off == []
+
+
+async def test_a_guest_who_logs_in_keeps_what_it_won(stack: Stack) -> None:
+    guest = await make_guest(stack)
+    await win(stack, guest, points=5)
+    await win(stack, guest, points=7)
+    quest_id = await open_quest(stack, await open_campaign(stack))
+    await stack.consumer("POST", f"/quests/{quest_id}/complete", {}, player=guest)
+    before = await owned(stack, guest)
+    player = (await resolve(stack, "+12025550123", guest))["player"]["id"]
+    assert player != guest
+    assert (
+        await owned(stack, player)
+        == before
+        == {
+            "plays": 2,
+            "rewards": 2,
+            "tasks": 2,
+            "ledger_entries": 2,
+            "balances": 12,
+            "game_players": 2,
+            "prize_players": 2,
+            "turn_balances": 3,
+            "quest_completions": 1,
+        }
+    )
+    assert set((await owned(stack, guest)).values()) == {0}
+    await assert_consistent(stack)
+    # Completed as the guest is completed as the player.
+    again = await stack.consumer("POST", f"/quests/{quest_id}/complete", {}, player=player)
+    assert again.reason == "ALREADY_COMPLETED"
+
+
+async def test_winnings_add_to_what_the_player_had(stack: Stack) -> None:
+    player = (await resolve(stack, "+12025550123"))["player"]["id"]
+    guest = await make_guest(stack)
+    campaign_id = await open_campaign(stack)
+    quest_id = await open_quest(stack, campaign_id)
+    for who in (player, guest, player, guest):
+        await win(stack, who, points=10)
+        await stack.consumer("POST", f"/quests/{quest_id}/complete", {}, player=who)
+    await win(stack, player, key="same")
+    await win(stack, guest, key="same")
+    assert (await resolve(stack, "+12025550123", guest))["player"]["id"] == player
+    has = await owned(stack, player)
+    assert (has["plays"], has["balances"], has["turn_balances"], has["prize_players"]) == (6, 50, 6, 6)
+    # The quest was completed by both in one period: one of the two completions counts as the player's.
+    assert has["quest_completions"] == 1
+    ledger = (await stack.consumer("GET", "/wallet/ledger", player=player)).data["items"]
+    assert [row["balance_after"] for row in ledger] == [50, 45, 40, 30, 20, 10]
+    await assert_consistent(stack)
+
+
+async def test_a_merge_happens_once_and_to_one_player(stack: Stack) -> None:
+    guest = await make_guest(stack)
+    await win(stack, guest)
+    answers = await asyncio.gather(*(resolve(stack, "+12025550123", guest) for _ in range(10)))
+    player = answers[0]["player"]["id"]
+    assert (await owned(stack, player))["balances"] == 5
+    # What the guest wins with a session that is still open is the player's at the next login.
+    await win(stack, guest)
+    await resolve(stack, "+12025550123", guest)
+    assert (await owned(stack, player))["balances"] == 10
+    # To anybody else, the guest is over.
+    await win(stack, guest)
+    thief = (await resolve(stack, "+12025550199", guest))["player"]["id"]
+    assert (await owned(stack, thief))["balances"] == 0
+    await assert_consistent(stack)
+
+
+async def test_plays_that_commit_during_a_merge_move_whole_or_not_at_all(stack: Stack) -> None:
+    guest = await make_guest(stack)
+    await win(stack, guest)
+    player = (await resolve(stack, "+12025550123"))["player"]["id"]
+
+    async def play() -> None:
+        for _ in range(10):
+            await win(stack, guest, points=1)
+            await win(stack, player, points=1)
+
+    async def log_in() -> None:
+        for _ in range(5):
+            # A merge that loses every race is refused as one to try again; nothing has moved then.
+            await stack.core(
+                "POST",
+                "/players/resolve",
+                {"contact": {"type": "phone", "value": "+12025550123"}, "guest_player_id": guest},
+            )
+
+    await asyncio.gather(play(), log_in())
+    await assert_consistent(stack)
+    await resolve(stack, "+12025550123", guest)
+    has = await owned(stack, player)
+    assert (has["plays"], has["balances"], has["rewards"]) == (21, 25, 21)
+    assert set((await owned(stack, guest)).values()) == {0}
+    await assert_consistent(stack)
+
+
+async def test_a_player_is_never_merged_into_another(stack: Stack) -> None:
+    victim = (await resolve(stack, "+12025550111"))["player"]["id"]
+    await win(stack, victim)
+    await stack.consumer("GET", "/players/me", player="shop-customer-7")
+    await win(stack, "shop-customer-7")
+    known_guest = await make_guest(stack)
+    await link(stack, known_guest, "guest@example.com")
+    await win(stack, known_guest)
+    for other in (victim, "shop-customer-7", known_guest, "player_none"):
+        thief = (await resolve(stack, "+12025550123", other))["player"]["id"]
+        assert (await owned(stack, thief))["balances"] == 0
+    assert await database(stack).fetchval("SELECT count(*) FROM players WHERE merged_into IS NOT NULL") == 0
+
+
+async def test_a_guest_that_became_a_player_takes_no_more_contacts(stack: Stack) -> None:
+    guest = await make_guest(stack)
+    player = (await resolve(stack, "+12025550123", guest))["player"]["id"]
+    refused = await link(stack, guest, "mallory@example.com")
+    assert (refused.http, refused.reason) == (400, "PLAYER_MERGED")
+    assert (await resolve(stack, "mallory@example.com", type="email"))["player"]["id"] not in (guest, player)

@@ -13,8 +13,8 @@ WHERE c.tenant_id = $1 AND c.campaign_id = $2
 INSERT INTO campaign_marks (tenant_id, campaign_id) VALUES ($1, $2) ON CONFLICT DO NOTHING
 
 -- name: lock_mark
--- How far the campaign is counted; locked until the transaction ends. No row: another process counts it now.
-SELECT counted_until FROM campaign_marks WHERE tenant_id = $1 AND campaign_id = $2 FOR UPDATE SKIP LOCKED
+-- Holds the campaign's mark until the transaction ends. No row: another process counts it now.
+SELECT true FROM campaign_marks WHERE tenant_id = $1 AND campaign_id = $2 FOR UPDATE SKIP LOCKED
 
 -- name: horizon
 -- A moment before which no play can appear any more. A play's played_at is the start of its
@@ -28,13 +28,14 @@ SELECT least(
 ) - interval '1 second'
 
 -- name: count_plays
--- Counts the campaign's plays from $3 to before $4 into its days, and moves its mark to $4.
+-- Counts the campaign's plays from its mark to before $3 into its days, and moves the mark there.
 -- The caller holds the mark's lock, so the zone is the one that the days before were counted by.
 WITH fresh AS (
     SELECT p.player_id, (p.played_at AT TIME ZONE c.timezone)::date AS day,
            count(*) AS plays, count(*) FILTER (WHERE p.wins > 0) AS wins
     FROM plays AS p, (SELECT timezone FROM campaigns WHERE tenant_id = $1 AND campaign_id = $2) AS c
-    WHERE p.tenant_id = $1 AND p.played_at >= $3 AND p.played_at < $4
+    WHERE p.tenant_id = $1 AND p.played_at < $3
+      AND p.played_at >= (SELECT counted_until FROM campaign_marks WHERE tenant_id = $1 AND campaign_id = $2)
       AND p.game_id = ANY (SELECT game_id FROM games WHERE tenant_id = $1 AND campaign_id = $2)
     GROUP BY p.player_id, day
 ),
@@ -61,8 +62,8 @@ days AS (
     ON CONFLICT (tenant_id, campaign_id, day) DO UPDATE SET
         plays = c.plays + excluded.plays, players = c.players + excluded.players, wins = c.wins + excluded.wins
 )
-UPDATE campaign_marks SET counted_until = $4, players = players + (SELECT players FROM newcomers)
-WHERE tenant_id = $1 AND campaign_id = $2
+UPDATE campaign_marks SET counted_until = $3, players = players + (SELECT players FROM newcomers)
+WHERE tenant_id = $1 AND campaign_id = $2 AND counted_until < $3
 
 -- name: days
 -- Every day of the campaign that had a play: what is counted, and what came since. One snapshot, so the

@@ -73,15 +73,11 @@ async def count(engine: Engine, tenant_id: str, campaign_id: str) -> bool:
     await engine.database.execute(_SQL["make_mark"], tenant_id, campaign_id)
 
     async def work(connection: asyncpg.Connection) -> bool:
-        counted_until = await connection.fetchval(_SQL["lock_mark"], tenant_id, campaign_id)
-        if counted_until is None:
+        if not await connection.fetchval(_SQL["lock_mark"], tenant_id, campaign_id):
             return False
         horizon: datetime = await connection.fetchval(_SQL["horizon"])
         # A statement of its own: its snapshot must be younger than the look at what is under way.
-        if horizon > counted_until:
-            await connection.execute(
-                _SQL["count_plays"], tenant_id, campaign_id, counted_until, horizon, timeout=COUNT_SECONDS
-            )
+        await connection.execute(_SQL["count_plays"], tenant_id, campaign_id, horizon, timeout=COUNT_SECONDS)
         return True
 
     return await engine.database.transaction(work)

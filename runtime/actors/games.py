@@ -173,6 +173,8 @@ def _fill_defaults(game: m.Game) -> None:
     game.wallet_scope = game.wallet_scope or m.WalletScope.CAMPAIGN
     game.access = game.access or m.GameAccess.PLAYER
     game.on_unavailable = game.on_unavailable or m.OnUnavailable.LOSE
+    if game.milestones is not None and not game.milestones.rungs:
+        game.milestones = None  # JSON's null means "left out", so an empty block is how one is taken away.
 
 
 def _name_rungs(milestones: m.Milestones | None, before: m.Milestones | None) -> None:

@@ -1,0 +1,227 @@
+"""Campaigns: kept, shown to the public, copied whole, and counted."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from runtime.actors import analytics
+from tests.acceptance.steps import fields_of, make_campaign, make_game, make_prize, play_once
+
+
+async def test_created_campaign_reads_back_with_its_defaults(stack: Any) -> None:
+    made = (await stack.admin("POST", "/admin/campaigns", {"name": "Autumn"})).data
+    assert made["id"].startswith("camp_")
+    assert (made["status"], made["timezone"], made["settings"]) == ("CAMPAIGN_STATUS_DRAFT", "UTC", {})
+    assert (made["start_date"], made["end_date"]) == (0, 0)
+    assert (await stack.admin("GET", f"/admin/campaigns/{made['id']}")).data == made
+    assert isinstance((await stack.core("GET", f"/campaigns/{made['id']}")).data["campaign"]["created_at"], str)
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"name": ""}, "name"),
+        ({"timezone": "Mars/Olympus"}, "timezone"),
+        ({"timezone": "../etc/passwd"}, "timezone"),
+        ({"start_date": 2_000, "end_date": 1_000}, "end_date"),
+        ({"start_date": -1}, "start_date"),
+        ({"end_date": 10**15}, "end_date"),
+        ({"merchant_id": "merchant_unknown"}, "merchant_id"),
+        ({"settings": {"x": "y" * 70_000}}, "settings"),
+    ],
+)
+async def test_bad_field_is_named(stack: Any, change: dict[str, Any], field: str) -> None:
+    assert fields_of(await stack.admin("POST", "/admin/campaigns", {"name": "Autumn"} | change)) == [field]
+    made = await make_campaign(stack)
+    assert fields_of(await stack.admin("PUT", f"/admin/campaigns/{made['id']}", change)) == [field]
+
+
+async def test_update_keeps_what_is_left_out_and_can_unset_a_date(stack: Any) -> None:
+    merchant = (await stack.admin("POST", "/admin/merchants", {"name": "Shop"})).data
+    made = await make_campaign(
+        stack, merchant_id=merchant["id"], start_date=1000, end_date=2000, settings={"a": {"b": 1}}
+    )
+    assert made["merchant_id"] == merchant["id"]
+    changed = (await stack.admin("PUT", f"/admin/campaigns/{made['id']}", {"end_date": 0, "settings": {"c": 2}})).data
+    assert changed == made | {"end_date": 0, "settings": {"c": 2}, "updated_at": changed["updated_at"]}
+    assert (await stack.admin("PUT", "/admin/campaigns/camp_none", {"name": "x"})).reason == "UNKNOWN_CAMPAIGN"
+
+
+async def test_list_filters_by_status_and_name(stack: Any) -> None:
+    await make_campaign(stack, name="Spring fair")
+    await make_campaign(stack, name="Autumn Fair", status="paused")
+    await make_campaign(stack, name="Sale")
+
+    async def names(**query: str) -> list[str]:
+        return [item["name"] for item in (await stack.admin("GET", "/admin/campaigns", **query)).data["items"]]
+
+    assert await names() == ["Sale", "Autumn Fair", "Spring fair"]
+    assert await names(q="fair") == ["Autumn Fair", "Spring fair"]
+    assert await names(status="paused") == ["Autumn Fair"]
+
+
+async def test_public_view_has_active_games_and_quests_without_secrets(stack: Any) -> None:
+    campaign = await make_campaign(stack, settings={"theme": "leaf"})
+    prize_id = await make_prize(stack)
+    shown = await make_game(stack, campaign["id"], prize_id, ui={"big": "x"})
+    await make_game(stack, campaign["id"], prize_id, status="draft")
+    quest = {"campaign_id": campaign["id"], "name": "Visit", "type": "daily", "turns": 1, "status": "active"}
+    made = (await stack.admin("POST", "/admin/quests", quest)).data
+    view = (await stack.consumer("GET", f"/public/campaigns/{campaign['id']}")).data
+    assert view["id"] == campaign["id"]
+    assert view["settings"] == {"theme": "leaf"}
+    assert [game["id"] for game in view["games"]] == [shown["id"]]
+    assert not view["games"][0].get("ui")
+    assert "handler_config" not in view["games"][0]
+    assert [quest["id"] for quest in view["quests"]] == [made["id"]]
+    await stack.admin("PUT", f"/admin/campaigns/{campaign['id']}", {"status": "draft"})
+    assert (await stack.core("GET", f"/public/campaigns/{campaign['id']}")).reason == "UNKNOWN_CAMPAIGN"
+
+
+async def test_copy_is_a_draft_whose_games_name_prizes_of_its_own(stack: Any) -> None:
+    campaign = await make_campaign(stack, settings={"theme": "leaf"})
+    own = await make_prize(stack, campaign_id=campaign["id"], stock={"total": 5})
+    hook = {"channel": "webhook", "config": {"url": "https://hooks.example/x", "secret": "marker-of-a-secret"}}
+    free = await make_prize(stack, name="Hook", fulfillment=hook)
+    shared = await make_prize(stack, name="Shared", campaign_id=(await make_campaign(stack))["id"])
+    game = await make_game(
+        stack,
+        campaign["id"],
+        own,
+        shared,
+        on_unavailable="fallback",
+        fallback_prize_id=free,
+        ui={"wheel": {"segments": [{"prize_id": own}, {"emoji": "x"}]}},
+        milestones={"rungs": [{"id": "five", "currency": "leaf", "threshold": 5, "prize_id": free}]},
+    )
+    await make_game(stack, campaign["id"], status="archived")
+    await play_once(stack, game["id"])
+    quest = {"campaign_id": campaign["id"], "name": "Visit", "type": "daily", "turns": 1, "status": "active"}
+    await stack.admin("POST", "/admin/quests", quest)
+    await stack.process.engine.database.execute(
+        "INSERT INTO leaderboards (tenant_id, board_id, campaign_id, game_id, name, metric, mode, status, prizes)"
+        " VALUES ($1, 'board_a', $2, $3, 'Best', 'score', 'best', 'finalized', $4)",
+        stack.tenant_id,
+        campaign["id"],
+        game["id"],
+        [{"from_rank": 1, "to_rank": 1, "prize_id": own}],
+    )
+
+    copy = (await stack.admin("POST", f"/admin/campaigns/{campaign['id']}/duplicate", {})).data
+    assert (copy["name"], copy["status"]) == ("Autumn (copy)", "CAMPAIGN_STATUS_DRAFT")
+    assert copy["settings"] == {"theme": "leaf"}
+    prizes = (await stack.admin("GET", "/admin/prizes", campaign_id=copy["id"])).data["items"]
+    new_own = next(prize for prize in prizes if prize["name"] == "Mug")
+    new_free = next(prize for prize in prizes if prize["name"] == "Hook")
+    assert len(prizes) == 2
+    assert new_own["stock"] == {"total": 5, "remaining": 5, "awarded": 0}
+    assert new_free["fulfillment"]["config"]["secret_set"] is True
+    [copied] = (await stack.admin("GET", "/admin/games", campaign_id=copy["id"])).data["items"]
+    assert copied["id"] != game["id"]
+    assert copied["revision"] == 1
+    assert [prize["prize_id"] for prize in copied["handler_config"]["prizes"]] == [new_own["prize_id"], shared]
+    assert copied["ui"]["wheel"]["segments"] == [{"prize_id": new_own["prize_id"]}, {"emoji": "x"}]
+    assert copied["fallback_prize_id"] == new_free["prize_id"]
+    assert copied["milestones"]["rungs"][0]["prize_id"] == new_free["prize_id"]
+    [quest_copy] = (await stack.admin("GET", "/admin/quests", campaign_id=copy["id"])).data["items"]
+    assert quest_copy["name"] == "Visit"
+    board = await stack.process.engine.database.fetchrow(
+        "SELECT game_id, status, prizes FROM leaderboards WHERE campaign_id = $1", copy["id"]
+    )
+    assert (board["game_id"], board["status"]) == (copied["id"], "active")
+    assert board["prizes"][0]["prize_id"] == new_own["prize_id"]
+    assert await opened_secret(stack, new_free["prize_id"]) == "marker-of-a-secret"
+
+    named = (await stack.admin("POST", f"/admin/campaigns/{campaign['id']}/duplicate", {"name": "Winter"})).data
+    assert named["name"] == "Winter"
+    await stack.admin("PUT", f"/admin/campaigns/{copy['id']}", {"status": "active"})
+    assert (await play_once(stack, copied["id"], "player_b"))["rewards"]
+
+
+async def opened_secret(stack: Any, prize_id: str) -> str:
+    from runtime.vault import prize_place, vault_of
+
+    engine = stack.process.engine
+    stored = await engine.database.fetchval("SELECT channel_config FROM prizes WHERE prize_id = $1", prize_id)
+    return vault_of(engine.settings.code_keys).open_secret(stored["secret"], prize_place(stack.tenant_id, prize_id))
+
+
+async def numbers(stack: Any, campaign_id: str) -> dict[str, Any]:
+    return dict((await stack.admin("GET", f"/admin/campaigns/{campaign_id}/analytics")).data)
+
+
+async def test_analytics_of_a_campaign_without_plays_are_zeros(stack: Any) -> None:
+    campaign = await make_campaign(stack)
+    found = await numbers(stack, campaign["id"])
+    assert found == {"plays": 0, "players": 0, "wins": 0, "rewards_by_status": {}, "prizes": [], "by_day": []}
+    assert (await stack.admin("GET", "/admin/campaigns/camp_none/analytics")).reason == "UNKNOWN_CAMPAIGN"
+
+
+async def test_analytics_equal_counting_rows_before_and_after_plays_are_counted(stack: Any) -> None:
+    campaign = await make_campaign(stack, timezone="Asia/Kolkata")
+    prize_id = await make_prize(stack, campaign_id=campaign["id"])
+    winning = await make_game(stack, campaign["id"], prize_id)
+    losing = await make_game(stack, campaign["id"])
+    plays = 0
+    for player in ("player_a", "player_b"):
+        for game in (winning, losing, losing):
+            await play_once(stack, game["id"], player)
+            plays += 1
+        today = datetime.now(UTC).astimezone(ZoneInfo("Asia/Kolkata")).date().isoformat()
+        players = 1 if player == "player_a" else 2
+        found = await numbers(stack, campaign["id"])
+        assert (found["plays"], found["players"], found["wins"]) == (plays, players, players)
+        assert found["by_day"] == [{"day": today, "plays": plays, "players": players, "wins": players}]
+        assert found["rewards_by_status"] == {"REWARD_STATUS_FULFILLED": players}
+        assert [(row["prize_id"], row["awarded"], row["fulfilled"]) for row in found["prizes"]] == [
+            (prize_id, players, players)
+        ]
+        await all_counted(stack, campaign["id"], plays)
+
+
+async def all_counted(stack: Any, campaign_id: str, plays: int) -> None:
+    """Waits until every play is behind the mark: counting stays a second behind the present."""
+    engine = stack.process.engine
+    async with asyncio.timeout(20):
+        while await engine.database.fetchval("SELECT sum(plays)::bigint FROM campaign_days") != plays:
+            assert await analytics.count(engine, stack.tenant_id, campaign_id)
+            await asyncio.sleep(0.05)
+
+
+async def test_days_are_counted_anew_in_another_time_zone(stack: Any) -> None:
+    campaign = await make_campaign(stack, timezone="Pacific/Kiritimati")
+    game = await make_game(stack, campaign["id"])
+    await play_once(stack, game["id"])
+    await all_counted(stack, campaign["id"], 1)
+    for zone in ("Pacific/Kiritimati", "Pacific/Niue"):
+        await stack.admin("PUT", f"/admin/campaigns/{campaign['id']}", {"timezone": zone})
+        today = datetime.now(UTC).astimezone(ZoneInfo(zone)).date().isoformat()
+        found = await numbers(stack, campaign["id"])
+        assert found["by_day"] == [{"day": today, "plays": 1, "players": 1, "wins": 0}]
+        assert found["players"] == 1
+
+
+async def test_guest_and_the_player_it_became_are_counted_as_one(stack: Any) -> None:
+    campaign = await make_campaign(stack)
+    games = [await make_game(stack, campaign["id"]) for _ in range(2)]
+    for player in ("player_a", "player_guest", "player_b"):
+        for game in games:
+            await play_once(stack, game["id"], player)
+    await all_counted(stack, campaign["id"], 6)
+    assert (await numbers(stack, campaign["id"]))["players"] == 3
+    engine = stack.process.engine
+
+    async def merge(connection: Any) -> None:
+        await analytics.merge_players(connection, stack.tenant_id, "player_guest", "player_a")
+        await connection.execute("UPDATE plays SET player_id = 'player_a' WHERE player_id = 'player_guest'")
+
+    await engine.database.transaction(merge)
+    await play_once(stack, games[0]["id"], "player_a")
+    found = await numbers(stack, campaign["id"])
+    assert (found["plays"], found["players"]) == (7, 2)
+    assert [(day["plays"], day["players"]) for day in found["by_day"]] == [(7, 2)]

@@ -1,0 +1,211 @@
+"""Prizes over the admin edge: stock that never lies, secrets that never come back, deletion that breaks nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.acceptance.steps import fields_of, make_campaign, make_game, make_prize, play_once, wheel
+
+
+async def stock(stack: Any, prize_id: str) -> dict[str, int]:
+    return dict((await stack.admin("GET", f"/admin/prizes/{prize_id}")).data["stock"])
+
+
+async def test_created_prize_reads_back_with_its_defaults(stack: Any) -> None:
+    made = (await stack.admin("POST", "/admin/prizes", {"name": "Mug", "type": "goods", "value": 2.5})).data
+    assert made["prize_id"].startswith("prize_")
+    assert made["stock"] == {"total": 0, "remaining": 0, "awarded": 0}
+    assert made["constraints"] == {"max_per_user": 0, "max_per_day": 0}
+    assert made["fulfillment"] == {"redemption_mode": "REDEMPTION_MODE_ON_WIN", "channel": "none", "config": {}}
+    assert made["status"] == "PRIZE_STATUS_ACTIVE"
+    assert (await stack.admin("GET", f"/admin/prizes/{made['prize_id']}")).data == made
+    assert (await stack.core("GET", f"/prizes/{made['prize_id']}")).data["prize"]["stock"]["total"] == "0"
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"name": " "}, "name"),
+        ({"value": -1}, "value"),
+        ({"type": "points", "value": 1.5}, "value"),
+        ({"type": "points", "value": 0}, "value"),
+        ({"stock": {"total": -1}}, "stock.total"),
+        ({"constraints": {"max_per_user": -1}}, "constraints.max_per_user"),
+        ({"constraints": {"max_per_day": -1}}, "constraints.max_per_day"),
+        ({"expires_after_days": -1}, "expires_after_days"),
+        ({"campaign_id": "camp_unknown"}, "campaign_id"),
+        ({"fulfillment": {"channel": "pigeon"}}, "fulfillment.channel"),
+        ({"fulfillment": {"channel": "webhook"}}, "fulfillment.config.url"),
+        ({"fulfillment": {"channel": "workflow", "config": {"url": "ftp://x"}}}, "fulfillment.config.url"),
+        (
+            {
+                "fulfillment": {
+                    "channel": "webhook",
+                    "config": {"url": "https://x.example", "headers": {"a": "b\r\nc: d"}},
+                }
+            },
+            "fulfillment.config.headers.a",
+        ),
+        ({"fulfillment": {"channel": "none", "config": {"url": "https://x.example"}}}, "fulfillment.config.url"),
+    ],
+)
+async def test_bad_field_is_named(stack: Any, change: dict[str, Any], field: str) -> None:
+    body = {"name": "Mug", "type": "goods"} | change
+    assert fields_of(await stack.admin("POST", "/admin/prizes", body)) == [field]
+
+
+async def test_all_that_is_wrong_is_named_at_once(stack: Any) -> None:
+    body = {"name": "", "value": -1, "campaign_id": "camp_x", "fulfillment": {"channel": "pigeon"}}
+    named = fields_of(await stack.admin("POST", "/admin/prizes", body))
+    assert named == ["name", "value", "fulfillment.channel", "campaign_id"]
+
+
+async def test_stock_follows_its_total_between_limited_and_unlimited(stack: Any) -> None:
+    campaign = await make_campaign(stack)
+    prize_id = await make_prize(stack)
+    game = await make_game(stack, campaign["id"], prize_id)
+    for _ in range(3):
+        await play_once(stack, game["id"])
+    assert await stock(stack, prize_id) == {"total": 0, "remaining": 0, "awarded": 3}
+    below = await stack.admin("PUT", f"/admin/prizes/{prize_id}", {"stock": {"total": 2}})
+    assert (below.code, below.reason) == ("FAILED_PRECONDITION", "STOCK_BELOW_AWARDED")
+    for total, remaining in ((3, 0), (10, 7), (5, 2), (0, 0)):
+        changed = (await stack.admin("PUT", f"/admin/prizes/{prize_id}", {"stock": {"total": total}})).data
+        assert changed["stock"] == {"total": total, "remaining": remaining, "awarded": 3}
+    renamed = (await stack.admin("PUT", f"/admin/prizes/{prize_id}", {"name": "Cup"})).data
+    assert renamed["stock"] == {"total": 0, "remaining": 0, "awarded": 3}
+
+
+async def test_lowering_stock_among_rival_plays_never_goes_below_what_is_awarded(stack: Any) -> None:
+    campaign = await make_campaign(stack)
+    prize_id = await make_prize(stack, stock={"total": 1000})
+    game = await make_game(stack, campaign["id"], prize_id)
+
+    async def play_five(player: str) -> int:
+        return sum([len((await play_once(stack, game["id"], player))["rewards"]) for _ in range(5)])
+
+    async def lower() -> list[int]:
+        done = []
+        for total in range(60, 0, -2):
+            answer = await stack.admin("PUT", f"/admin/prizes/{prize_id}", {"stock": {"total": total}})
+            assert answer.code == "OK" or answer.reason == "STOCK_BELOW_AWARDED", answer.envelope
+            if answer.code == "OK":
+                done.append(total)
+        return done
+
+    wins, totals = await asyncio.gather(asyncio.gather(*(play_five(f"player_{n}") for n in range(8))), lower())
+    left = await stock(stack, prize_id)
+    assert left["awarded"] == sum(wins)
+    assert left["total"] == left["remaining"] + left["awarded"]
+    assert left["total"] == min(totals)
+    rows = await stack.process.engine.database.fetchval(
+        "SELECT sum(quantity) FROM rewards WHERE tenant_id = $1 AND prize_id = $2", stack.tenant_id, prize_id
+    )
+    assert rows == left["awarded"]
+
+
+async def test_secret_is_write_only_sealed_kept_and_removable(stack: Any) -> None:
+    config = {"url": "https://hooks.example/x", "secret": "marker-of-a-secret", "headers": {"X-Shop": "1"}}
+    prize_id = await make_prize(stack, fulfillment={"channel": "webhook", "config": config})
+    path = f"/admin/prizes/{prize_id}"
+    shown = {"url": config["url"], "headers": config["headers"], "secret_set": True}
+    made = (await stack.admin("GET", path)).data
+    assert made["fulfillment"]["config"] == shown
+    assert (await stack.admin("PUT", path, {"fulfillment": made["fulfillment"]})).data["fulfillment"]["config"] == shown
+    assert (await stack.admin("PUT", path, {"name": "Renamed"})).data["fulfillment"]["config"] == shown
+    database = stack.process.engine.database
+    stored = await database.fetchval("SELECT channel_config::text FROM prizes WHERE prize_id = $1", prize_id)
+    audited = await database.fetchval("SELECT string_agg(before::text || after::text, '') FROM audit_entries")
+    assert '"sealed:' in stored
+    assert "marker-of-a-secret" not in stored + audited
+    assert "sealed:" not in audited
+    without = {"channel": "webhook", "config": {"url": config["url"], "secret": ""}}
+    assert (await stack.admin("PUT", path, {"fulfillment": without})).data["fulfillment"]["config"] == {
+        "url": config["url"]
+    }
+
+
+async def test_prize_that_an_active_game_rung_or_board_names_stays(stack: Any) -> None:
+    campaign = await make_campaign(stack)
+    prize_id = await make_prize(stack)
+    block = {"rungs": [{"id": "five", "currency": "leaf", "threshold": 5, "prize_id": prize_id}]}
+    game = await make_game(stack, campaign["id"], prize_id, milestones=block)
+    await stack.process.engine.database.execute(
+        "INSERT INTO leaderboards (tenant_id, board_id, campaign_id, name, metric, mode, prizes)"
+        " VALUES ($1, 'board_a', $2, 'Best', 'score', 'best', $3)",
+        stack.tenant_id,
+        campaign["id"],
+        [{"from_rank": 1, "to_rank": 1, "prize_id": prize_id}],
+    )
+    for verb, body in (("DELETE", None), ("PUT", {"status": "archived"})):
+        refused = await stack.admin(verb, f"/admin/prizes/{prize_id}", body)
+        assert (refused.code, refused.reason) == ("FAILED_PRECONDITION", "IN_USE")
+        assert refused.envelope["data"]["used_by"] == [
+            {"type": "game", "id": game["id"]},
+            {"type": "milestone", "id": "five"},
+            {"type": "leaderboard", "id": "board_a"},
+        ]
+    await stack.admin("PUT", f"/admin/games/{game['id']}", {"status": "paused"})
+    await stack.process.engine.database.execute("DELETE FROM leaderboards")
+    assert (await stack.admin("DELETE", f"/admin/prizes/{prize_id}")).data == {"id": prize_id, "archived": False}
+    assert (await stack.admin("GET", f"/admin/prizes/{prize_id}")).reason == "UNKNOWN_PRIZE"
+    again = await stack.admin("PUT", f"/admin/games/{game['id']}", {"status": "active"})
+    assert fields_of(again) == ["handler_config.prizes[0].prize_id", "milestones.rungs[0].prize_id"]
+
+
+async def test_won_prize_is_archived_and_listed_only_by_status(stack: Any) -> None:
+    campaign = await make_campaign(stack)
+    prize_id = await make_prize(stack)
+    game = await make_game(stack, campaign["id"], prize_id)
+    await play_once(stack, game["id"])
+    await stack.admin("PUT", f"/admin/games/{game['id']}", {"status": "paused"})
+    assert (await stack.admin("DELETE", f"/admin/prizes/{prize_id}")).data["archived"] is True
+    assert (await stack.admin("GET", "/admin/prizes")).data["items"] == []
+    listed = (await stack.admin("GET", "/admin/prizes", status="PRIZE_STATUS_ARCHIVED")).data["items"]
+    assert [item["prize_id"] for item in listed] == [prize_id]
+    refused = await stack.admin("POST", "/admin/games", wheel(campaign["id"], prize_id))
+    assert fields_of(refused) == ["handler_config.prizes[0].prize_id"]
+
+
+async def test_summary_counts_stock_claims_deliveries_and_codes(stack: Any) -> None:
+    campaign = await make_campaign(stack)
+    claimed = {"redemption_mode": "on_claim", "channel": "none"}
+    prize_id = await make_prize(stack, campaign_id=campaign["id"], stock={"total": 9}, fulfillment=claimed)
+    coded = await make_prize(stack, campaign_id=campaign["id"], fulfillment={"channel": "voucher_code"})
+    await stack.process.engine.database.execute(
+        "INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash)"
+        " SELECT $1, $2, 'code_' || n, '1', '', int4send(n) FROM generate_series(1, 2) AS n",
+        stack.tenant_id,
+        coded,
+    )
+    game = await make_game(stack, campaign["id"], prize_id)
+    won = [(await play_once(stack, game["id"]))["rewards"][0] for _ in range(3)]
+    rewards = (await stack.consumer("GET", "/rewards/me", player="player_a")).data["items"]
+    assert len(won) == len(rewards) == 3
+    await stack.consumer("POST", f"/rewards/{rewards[0]['id']}/claim", {}, player="player_a")
+    items = (await stack.admin("GET", "/admin/prizes/summary", campaign_id=campaign["id"])).data["items"]
+    assert items == [
+        {
+            "prize_id": coded,
+            "name": "Mug",
+            "total": 0,
+            "remaining": 0,
+            "awarded": 0,
+            "claimed": 0,
+            "fulfilled": 0,
+            "codes_available": 2,
+        },
+        {
+            "prize_id": prize_id,
+            "name": "Mug",
+            "total": 9,
+            "remaining": 6,
+            "awarded": 3,
+            "claimed": 1,
+            "fulfilled": 1,
+            "codes_available": 0,
+        },
+    ]

@@ -7,7 +7,6 @@ are drained, so that everything they decided is committed and published; then th
 from __future__ import annotations
 
 import asyncio
-import importlib
 import logging
 import sys
 import time
@@ -33,6 +32,7 @@ from runtime.http.envelope import Runner, add_trace_id, make_app
 from runtime.http.envelope import serve as listen
 from runtime.http.operational import Check, mount_health, mount_metrics
 from runtime.metrics import Stores
+from runtime.registry import load_plugins
 from runtime.rpc.client import RpcCaller
 from runtime.rpc.server import RpcServer
 from runtime.settings import Settings, SettingsError
@@ -92,7 +92,10 @@ async def serve(
 @asynccontextmanager
 async def running(settings: Settings, roles: Sequence[str]) -> AsyncIterator[Running]:
     """The roles, answering for the length of the block, and stopped in order after it."""
-    load_plugins(settings)
+    try:
+        load_plugins(settings.plugins)
+    except RuntimeError as error:
+        raise CannotStart(f"tombola: {error}") from error
     process = Running(settings)
     parts = _Parts(settings)
     try:
@@ -299,15 +302,6 @@ def _port_message(host: str, port: int, variable: str, error: OSError) -> str:
 
 def _host(host: str) -> str:
     return f"[{host}]" if ":" in host else host
-
-
-def load_plugins(settings: Settings) -> None:
-    """Imports PLUGINS, which register what they bring. CannotStart names the one that cannot be imported."""
-    for name in settings.plugins:
-        try:
-            importlib.import_module(name)
-        except Exception as error:
-            raise CannotStart(f"tombola: plugin {name} of PLUGINS: {type(error).__name__}: {error}") from error
 
 
 def configure_logs(settings: Settings) -> None:

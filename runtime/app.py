@@ -7,6 +7,7 @@ are drained, so that everything they decided is committed and published; then th
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import sys
 import time
@@ -80,6 +81,7 @@ async def serve(
     """
     configure_logs(settings)
     async with running(settings, roles) as process:
+        _spare_the_collector()
         await on_ready()
         waits = [asyncio.ensure_future(event.wait()) for event in (stop, process.failed)]
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -87,6 +89,16 @@ async def serve(
             wait.cancel()
     if process.failed.is_set():
         sys.exit("tombola: a consumer group ended; its error is in the log")
+
+
+def _spare_the_collector() -> None:
+    """What is there at the start stays, so it need not be walked again; and a turn makes many objects but no cycles.
+
+    Measured: 54 us of CPU a play with the defaults, 50 us so.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
 
 
 @asynccontextmanager

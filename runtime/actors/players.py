@@ -20,6 +20,7 @@ import msgspec
 import sql
 from runtime import contacts, ids
 from runtime import messages as m
+from runtime.actors import analytics
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, invalid, unknown, violations
 
@@ -169,6 +170,7 @@ async def _merge(engine: Engine, tenant_id: str, guest_id: str, player_id: str) 
         # One snapshot for every statement: a play of the guest that commits meanwhile is moved whole
         # or not at all (its counter's row conflicts, and the transaction runs again).
         await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        await analytics.merge_players(connection, *who)
         for statement in MOVES_BEFORE_TURNS:
             await connection.execute(statement, *who)
         await _move_turns(connection, *who)

@@ -11,6 +11,7 @@ import asyncpg
 import pytest
 
 from runtime import ids
+from runtime.actors.analytics import count
 from runtime.actors.commit import COMMIT, Changes
 from runtime.database import Guarded
 from tests.acceptance.conftest import Answer, Stack
@@ -280,3 +281,40 @@ async def test_a_guest_that_became_a_player_takes_no_more_contacts(stack: Stack)
     refused = await link(stack, guest, "mallory@example.com")
     assert (refused.http, refused.reason) == (400, "PLAYER_MERGED")
     assert (await resolve(stack, "mallory@example.com", type="email"))["player"]["id"] not in (guest, player)
+
+
+async def test_a_guest_and_its_player_are_one_in_analytics_and_on_boards(stack: Stack) -> None:
+    campaign = (await stack.admin("POST", "/admin/campaigns", {"name": "Spring", "status": "active"})).data
+    prize = {"name": "Points", "type": "points", "value": 5, "campaign_id": campaign["id"]}
+    prize_id = (await stack.admin("POST", "/admin/prizes", prize)).data["prize_id"]
+    game = {
+        "name": "Wheel",
+        "type": "spin_wheel",
+        "campaign_id": campaign["id"],
+        "reward_handler": "probability",
+        "status": "active",
+        "handler_config": {"prizes": [{"prize_id": prize_id, "probability": 1}]},
+    }
+    game_id = (await stack.admin("POST", "/admin/games", game)).data["id"]
+    board = {"campaign_id": campaign["id"], "name": "Most plays", "metric": "plays", "mode": "sum"}
+    board_id = (await stack.admin("POST", "/admin/leaderboards", board)).data["id"]
+    player = (await resolve(stack, "+12025550123"))["player"]["id"]
+    guest = await make_guest(stack)
+    for who in (player, guest, guest):
+        started = (await stack.consumer("POST", f"/games/{game_id}/start", {}, player=who)).data
+        body = {"session_id": started["session_id"], "payload": {}}
+        assert (await stack.consumer("POST", f"/games/{game_id}/play", body, player=who)).code == "OK"
+    assert stack.process.engine is not None
+    # Old enough to be counted for good.
+    await database(stack).execute("UPDATE plays SET played_at = played_at - interval '1 minute'")
+    assert await count(stack.process.engine, stack.tenant_id, campaign["id"])
+    counted = await database(stack).fetchval("SELECT sum(players) FROM campaign_days")
+    assert counted == 2
+    path = f"/admin/campaigns/{campaign['id']}/analytics"
+    assert (await stack.admin("GET", path)).data["players"] == 2
+    await resolve(stack, "+12025550123", guest)
+    numbers = (await stack.admin("GET", path)).data
+    assert (numbers["players"], numbers["plays"], [day["players"] for day in numbers["by_day"]]) == (1, 3, [1])
+    await stack.process.engine.rankings.catch_up(stack.tenant_id)
+    ranked = (await stack.consumer("GET", f"/leaderboards/{board_id}/rankings", player=player)).data
+    assert [(row["player_id"], row["score"]) for row in ranked["items"]] == [(player, 3)]

@@ -6,7 +6,7 @@
 -- $8 start_date and $9 end_date in unix seconds, $10 prizes.
 -- No row: an unknown campaign, an unknown game, or a game of another campaign.
 INSERT INTO leaderboards (tenant_id, board_id, campaign_id, game_id, name, metric, mode, start_date, end_date, prizes)
-SELECT $1, $2, c.campaign_id, $4, $5, $6, $7, at_unix($8), at_unix($9), $10
+SELECT c.tenant_id, $2::text, c.campaign_id, $4::text, $5, $6, $7, at_unix($8), at_unix($9), $10
 FROM campaigns AS c
 WHERE c.tenant_id = $1 AND c.campaign_id = $3 AND ($4::text = '' OR EXISTS (
     SELECT FROM games AS g WHERE g.tenant_id = $1 AND g.game_id = $4 AND g.campaign_id = c.campaign_id))
@@ -191,7 +191,8 @@ seen AS (
 )
 SELECT b.board_id, b.status, b.config, seen.version, extract(epoch FROM now())::float8 AS as_of, s.player_id,
        coalesce(u.display_name, '') AS display_name,
-       least(greatest(s.score, -9223372036854775808), 9223372036854775807)::bigint AS score,
+       CASE WHEN s.score IS NOT NULL
+           THEN least(greatest(s.score, -9223372036854775808), 9223372036854775807)::bigint END AS score,
        (extract(epoch FROM s.achieved_at) * 1000000)::bigint AS achieved_us
 FROM boards AS b
 CROSS JOIN seen

@@ -1,0 +1,91 @@
+"""What the leaderboards' tests share: rows as plays write them, at chosen times, and a model of the ranking."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from runtime import ids
+from runtime.actors.engine import Engine
+from runtime.events import PLAY_COMPLETED, new_event
+
+NOON = 1_780_000_000
+"""Unix seconds that the tests' plays are near."""
+
+
+class Played(NamedTuple):
+    """A play: `at` in seconds after NOON."""
+
+    player_id: str
+    game_id: str
+    score: int = 0
+    wins: int = 0
+    points: int = 0
+    at: float = 0.0
+
+
+async def write_plays(engine: Engine, tenant_id: str, plays: Sequence[Played], *, tell: bool = False) -> None:
+    """Writes plays and their counts in one transaction; `tell` publishes their events too."""
+    rows = [
+        (tenant_id, ids.make("play"), p.game_id, p.player_id, ids.make("sess"), p.score, p.wins, p.points, _time(p.at))
+        for p in plays
+    ]
+
+    async def work(connection: Any) -> None:
+        await connection.executemany(
+            "INSERT INTO plays (tenant_id, play_id, game_id, player_id, session_id, revision, seed, client_seed,"
+            " payload, outcome, score, wins, points, played_at)"
+            " VALUES ($1, $2, $3, $4, $5, 1, '', '', '{}', '{}', $6, $7, $8, $9)",
+            rows,
+        )
+        await connection.executemany(
+            "INSERT INTO game_players AS c (tenant_id, game_id, player_id, plays, day, day_plays)"
+            " VALUES ($1, $2, $3, 1, current_date, 1)"
+            " ON CONFLICT (tenant_id, game_id, player_id) DO UPDATE SET plays = c.plays + 1",
+            [(tenant_id, p.game_id, p.player_id) for p in plays],
+        )
+
+    await engine.database.transaction(work)
+    if tell:
+        engine.publisher.events(told(tenant_id, plays))
+
+
+def told(tenant_id: str, plays: Iterable[Played]) -> list[Any]:
+    """The events of these plays."""
+    return [
+        new_event(
+            PLAY_COMPLETED,
+            occurred_at=NOON + p.at,
+            tenant_id=tenant_id,
+            merchant_id="",
+            campaign_id="",
+            data={"play_id": "", "game_id": p.game_id, "player_id": p.player_id, "score": p.score},
+        )
+        for p in plays
+    ]
+
+
+def model(plays: Iterable[Played], metric: str, mode: str) -> list[tuple[str, int]]:
+    """The ranking as the rules in words have it: (player_id, score), the first first."""
+    by_player: dict[str, list[tuple[float, int, int]]] = {}
+    for index, p in enumerate(plays):
+        value = 1 if metric == "plays" else getattr(p, metric)
+        by_player.setdefault(p.player_id, []).append((p.at, index, value))
+    ranked = []
+    for player_id, values in by_player.items():
+        values.sort()
+        if mode == "sum":
+            score = sum(value for _, _, value in values)
+            reached = max((at for at, _, value in values if value), default=values[0][0])
+        elif mode == "best":
+            score = max(value for _, _, value in values)
+            reached = min(at for at, _, value in values if value == score)
+        else:
+            reached, _, score = values[-1]
+        ranked.append((-score, reached, player_id))
+    return [(player_id, -score) for score, _, player_id in sorted(ranked)]
+
+
+def _time(at: float) -> datetime:
+    return datetime.fromtimestamp(NOON + at, UTC)

@@ -117,6 +117,16 @@ class TestIdempotency:
         await stack.admin("POST", f"/admin/rewards/{reward_id}/fulfill", {})
         assert (await stack.core("POST", f"/rewards/{reward_id}/claim", body)).data == first.data
 
+    async def test_the_edge_passes_the_key_on_so_that_a_flushed_store_forgets_nothing(
+        self, stack: Stack, shelf: Shelf, valkey: Any
+    ) -> None:
+        reward_id = await shelf.reward(await shelf.prize())
+        first = await claim(stack, reward_id, **{"Idempotency-Key": "k1"})
+        await valkey.flushall()
+        assert (await claim(stack, reward_id, **{"Idempotency-Key": "k1"})).data == first.data
+        other = await shelf.reward(await shelf.prize())
+        assert (await claim(stack, other, **{"Idempotency-Key": "k1"})).reason == "IDEMPOTENCY_MISMATCH"
+
     async def test_the_key_of_another_claim_is_refused(self, stack: Stack, shelf: Shelf) -> None:
         prize_id = await shelf.prize()
         body = {"player_id": "player_ann", "idempotency_key": "k1"}

@@ -15,7 +15,7 @@ from aiosmtpd.smtp import SMTP
 
 from ops.devstack import Valkey
 from runtime import signing
-from runtime.http.challenges import RESEND_SECONDS, TRIES_MAX
+from runtime.http.challenges import RESEND_SECONDS, SENDS_IP_MAX, SENDS_SECONDS, TRIES_MAX
 from tests.acceptance.conftest import Answer, Stack
 from tests.questing import assert_sums, database
 
@@ -200,6 +200,23 @@ async def test_codes_to_one_contact_are_bounded(stack: Stack, phone: Phone, valk
     refused = await start(stack)
     assert (refused.http, refused.reason) == (429, "RATE_LIMITED")
     assert (await start(stack, "+15550199")).code == "OK"
+
+
+class TestByAddress:
+    @pytest.fixture
+    def extra_settings(self) -> dict[str, Any]:
+        return {"rate_limits": True}
+
+    async def test_codes_for_one_address_are_bounded(
+        self, stack: Stack, phone: Phone, valkey: redis.asyncio.Redis
+    ) -> None:
+        assert (await start(stack)).code == "OK"
+        (key,) = await valkey.keys("*li:127.0.0.1")
+        assert int(await valkey.get(key) or 0) == 1
+        await valkey.set(key, SENDS_IP_MAX, keepttl=True)
+        refused = await start(stack, "+15550199")
+        assert (refused.http, refused.reason) == (429, "RATE_LIMITED")
+        assert 1 <= int(refused.headers["Retry-After"]) <= SENDS_SECONDS
 
 
 async def test_neither_codes_nor_contacts_lie_open_in_the_store(

@@ -37,12 +37,18 @@ class Event(msgspec.Struct, frozen=True):
 
 
 def new_event(
-    type: str, *, occurred_at: float, tenant_id: str, merchant_id: str, campaign_id: str, data: dict[str, Any]
+    type: str,
+    *,
+    occurred_at: float,
+    tenant_id: str,
+    merchant_id: str,
+    campaign_id: str,
+    data: dict[str, Any],
+    trace_id: str | None = None,
 ) -> Event:
-    """An event of now, within the current trace."""
-    return Event(
-        ids.make("evt"), type, int(occurred_at), tenant_id, merchant_id, campaign_id, data, trace.current.get()
-    )
+    """An event of this moment; in the current trace, where a batch does not say whose it is."""
+    trace_id = trace.current.get() if trace_id is None else trace_id
+    return Event(ids.make("evt"), type, int(occurred_at), tenant_id, merchant_id, campaign_id, data, trace_id)
 
 
 class Publisher:

@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 
 import structlog
 
+from runtime import trace
 from runtime.errors import Fault, Status
 
 Key = TypeVar("Key")
@@ -24,13 +25,17 @@ log = structlog.get_logger(__name__)
 
 
 class Work(Generic[Request]):
-    """A request that waits for its answer. The turn must `answer` or `refuse` each one that it took."""
+    """A request that waits for its answer. The turn must `answer` or `refuse` each one that it took.
 
-    __slots__ = ("request", "future")
+    trace_id: of the request. A turn runs in the context of whoever woke its actor, so it is kept here.
+    """
+
+    __slots__ = ("request", "future", "trace_id")
 
     def __init__(self, request: Request, future: asyncio.Future[Any]) -> None:
         self.request = request
         self.future = future
+        self.trace_id = trace.current.get()
 
     def answer(self, reply: Any) -> None:
         # A waiter that was cancelled changes nothing: its work was done all the same.

@@ -122,7 +122,7 @@ def redeem(
         "quantity": 1,
         "value": prize.value,
     }
-    return reply, [actor._event(events.PRIZE_WON, book, now, data)]
+    return reply, [actor.event(events.PRIZE_WON, book, ticket, now, data)]
 
 
 def _reply(

@@ -395,7 +395,7 @@ class GameActor:
                 ticket.hash,
             )
         )
-        return Decision(ticket, reply, self._events(book, seat, outcome, reply, points, now))
+        return Decision(ticket, reply, self._events(book, ticket, outcome, reply, points, now))
 
     def _count(self, book: Rulebook, seat: Seat, play_id: str, spends_turn: bool, changes: Changes) -> None:
         """Counts the play, and spends the turn that it costs."""
@@ -424,12 +424,12 @@ class GameActor:
         return rewards, seat.balances.get(rulebook.POINTS, 0) - before
 
     def _events(
-        self, book: Rulebook, seat: Seat, outcome: Outcome, reply: m.PlayReply, points: int, now: float
+        self, book: Rulebook, ticket: Ticket, outcome: Outcome, reply: m.PlayReply, points: int, now: float
     ) -> list[events.Event]:
         """play_completed, and prize_won for each prize."""
-        about = {"play_id": reply.play_id, "game_id": self.game_id, "player_id": seat.player_id}
+        about = {"play_id": reply.play_id, "game_id": self.game_id, "player_id": ticket.player_id}
         completed = {**about, "score": outcome.score, "wins": len(reply.rewards), "points": points}
-        found = [self._event(events.PLAY_COMPLETED, book, now, completed)]
+        found = [self.event(events.PLAY_COMPLETED, book, ticket, now, completed)]
         for reward in reply.rewards:
             if reward.prize_id:
                 won = {
@@ -441,13 +441,14 @@ class GameActor:
                     "quantity": reward.quantity,
                     "value": reward.value,
                 }
-                found.append(self._event(events.PRIZE_WON, book, now, won))
+                found.append(self.event(events.PRIZE_WON, book, ticket, now, won))
         for rung in reply.milestones_granted:
             won = {**about, "prize_id": rung.prize_id, "reward_id": rung.reward_id, "milestone_id": rung.id}
-            found.append(self._event(events.PRIZE_WON, book, now, won))
+            found.append(self.event(events.PRIZE_WON, book, ticket, now, won))
         return found
 
-    def _event(self, type: str, book: Rulebook, now: float, data: dict[str, Any]) -> events.Event:
+    def event(self, type: str, book: Rulebook, ticket: Ticket, now: float, data: dict[str, Any]) -> events.Event:
+        """An event of this game, in the trace of the request that caused it."""
         return events.new_event(
             type,
             occurred_at=now,
@@ -455,6 +456,7 @@ class GameActor:
             merchant_id=book.merchant_id,
             campaign_id=book.campaign_id,
             data=data,
+            trace_id=ticket.work.trace_id,
         )
 
 

@@ -25,10 +25,22 @@ class Played(NamedTuple):
     at: float = 0.0
 
 
-async def write_plays(engine: Engine, tenant_id: str, plays: Sequence[Played], *, tell: bool = False) -> None:
-    """Writes plays and their counts in one transaction; `tell` publishes their events too."""
+async def write_plays(
+    engine: Engine, tenant_id: str, plays: Sequence[Played], *, since: float = NOON, tell: bool = False
+) -> None:
+    """Writes plays and their counts in one transaction, at seconds after `since`; `tell` publishes their events."""
     rows = [
-        (tenant_id, ids.make("play"), p.game_id, p.player_id, ids.make("sess"), p.score, p.wins, p.points, _time(p.at))
+        (
+            tenant_id,
+            ids.make("play"),
+            p.game_id,
+            p.player_id,
+            ids.make("sess"),
+            p.score,
+            p.wins,
+            p.points,
+            _time(since + p.at),
+        )
         for p in plays
     ]
 
@@ -87,5 +99,5 @@ def model(plays: Iterable[Played], metric: str, mode: str) -> list[tuple[str, in
     return [(player_id, -score) for score, _, player_id in sorted(ranked)]
 
 
-def _time(at: float) -> datetime:
-    return datetime.fromtimestamp(NOON + at, UTC)
+def _time(unix_seconds: float) -> datetime:
+    return datetime.fromtimestamp(unix_seconds, UTC)

@@ -21,7 +21,7 @@ from runtime.actors.engine import Engine
 from runtime.ephemeral import EphemeralDown
 from runtime.errors import Fault
 from runtime.events import PLAY_COMPLETED, event_stream
-from runtime.streams.bus import Consumer, Message, connect
+from runtime.streams.bus import Consumer, Message, Servers
 
 GROUP: Final = "leaderboards"
 
@@ -80,16 +80,14 @@ class Standings:
 
 async def run(engine: Engine, stop: asyncio.Event) -> None:
     """Reads every shard's events, and catches up, until `stop`."""
-    client = connect(engine.settings)
     streams = [event_stream(shard) for shard in range(engine.settings.stream_shards)]
     keeper = asyncio.create_task(_keep_whole(engine))
     try:
-        await Consumer(client, GROUP, streams, Standings(engine).handle).run(stop)
+        await Consumer(Servers(engine.settings), GROUP, streams, Standings(engine).handle).run(stop)
     finally:
         keeper.cancel()
         with suppress(asyncio.CancelledError):
             await keeper
-        await client.aclose()
 
 
 async def _keep_whole(engine: Engine) -> None:

@@ -1,0 +1,343 @@
+"""Live rankings whatever becomes of the ephemeral store, the messages and their readers: as Postgres has them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from ops.devstack import Valkey
+from runtime import messages as m
+from runtime.actors import leaderboards
+from runtime.actors.engine import Engine
+from runtime.actors.rankings import OLDER, WRITTEN, Score
+from runtime.commands.leaderboards import rebuild_all
+from runtime.database import Database
+from runtime.ephemeral import Ephemeral
+from runtime.events import Publisher, event_stream
+from runtime.settings import Key, Settings
+from runtime.streams import bus, standings
+from tests.boards import Played, told, write_plays
+
+TENANT, GAME, BOARD = "tenant_r", "game_r", "board_r"
+
+
+@pytest.fixture
+def settings(database_url: str, valkey_url: str, valkey_flush: None) -> Settings:
+    return Settings(
+        database_url=database_url,
+        redis_url=valkey_url,
+        server_keys=(Key("1", bytes(32)),),
+        code_keys=(Key("1", bytes(32)),),
+        stream_shards=2,
+        worker_metrics_port=0,
+    )
+
+
+@asynccontextmanager
+async def engine_for(settings: Settings) -> AsyncIterator[Engine]:
+    database = Database(settings.database_url, size=4, acquire_seconds=5, statement_seconds=10)
+    ephemeral = Ephemeral(settings.redis_url)
+    await database.start()
+    await ephemeral.start()
+    publisher = Publisher(ephemeral, shards=settings.stream_shards, length_max=1000)
+    engine = Engine(settings, database, ephemeral, publisher)
+    try:
+        yield engine
+    finally:
+        await engine.rankings.drain()
+        await ephemeral.close()
+        await database.close()
+
+
+@pytest.fixture
+async def engine(settings: Settings) -> AsyncIterator[Engine]:
+    async with engine_for(settings) as engine:
+        for statement in (
+            "INSERT INTO tenants (tenant_id, name) VALUES ('tenant_r', 'r')",
+            "INSERT INTO campaigns (tenant_id, campaign_id, name) VALUES ('tenant_r', 'camp_r', 'r')",
+            "INSERT INTO games (tenant_id, game_id, campaign_id, name, type) "
+            "VALUES ('tenant_r', 'game_r', 'camp_r', 'r', 'x')",
+            "INSERT INTO leaderboards (tenant_id, board_id, campaign_id, name, metric, mode)"
+            " VALUES ('tenant_r', 'board_r', 'camp_r', 'r', 'score', 'sum')",
+        ):
+            await engine.database.execute(statement)
+        yield engine
+
+
+async def played_now(engine: Engine, plays: list[Played], *, tell: bool = False) -> None:
+    """Writes plays of this moment, as the play path does."""
+    await write_plays(engine, TENANT, plays, since=engine.clock.now(), tell=tell)
+
+
+async def shown(engine: Engine) -> list[Score] | None:
+    """The live ranking; None where it is not believed."""
+    top = await engine.rankings.top(TENANT, BOARD, None, 100)
+    return top.scores if top is not None else None
+
+
+async def by_rows(engine: Engine) -> list[Score]:
+    counted = await engine.rankings.count(TENANT, BOARD)
+    assert counted is not None
+    return counted.scores
+
+
+async def listed(engine: Engine) -> list[tuple[str, int]]:
+    """What a client is answered."""
+    request = m.ListRankingsRequest(scope=m.Scope(tenant_id=TENANT), id=BOARD, limit=100)
+    reply = await leaderboards.list_rankings(engine, request)
+    return [(item.player_id, item.score) for item in reply.items]
+
+
+async def until(fact: Callable[[], Awaitable[bool]]) -> None:
+    """Waits for a fact that somebody else brings about."""
+    async with asyncio.timeout(30):
+        while not await fact():
+            await asyncio.sleep(0.02)
+
+
+@asynccontextmanager
+async def reading(engine: Engine) -> AsyncIterator[None]:
+    """The consumer group, for the length of the block."""
+    stop = asyncio.Event()
+    task = asyncio.create_task(standings.run(engine, stop))
+    try:
+        yield
+    finally:
+        stop.set()
+        await task
+
+
+async def test_plays_reach_the_ranking_by_their_messages(engine: Engine, settings: Settings) -> None:
+    async with engine_for(settings) as reader, reading(reader):
+        await until(lambda: _is(shown(engine), []))
+        await played_now(engine, [Played(f"p{n}", GAME, n) for n in range(20)], tell=True)
+        await until(lambda: _is(listed(engine), [(f"p{n}", n) for n in range(19, -1, -1)]))
+        assert await shown(engine) == await by_rows(engine)
+
+
+async def test_messages_may_come_twice_and_in_any_order(engine: Engine) -> None:
+    await engine.rankings.rebuild(TENANT, BOARD)
+    plays = [Played(f"p{n % 7}", GAME, n) for n in range(40)]
+    await write_plays(engine, TENANT, plays)
+    handler = standings.Standings(engine)
+    stream = event_stream(0)
+    encode = engine.publisher._encoder.encode
+    messages = [bus.Message(stream, f"{n}-0", {b"e": encode(event)}) for n, event in enumerate(told(TENANT, plays))]
+    for batch in (messages[20:], messages[:20], messages[::-1], messages[5:6]):
+        assert await handler.handle(list(batch)) == set()
+    assert await shown(engine) == await by_rows(engine)
+
+
+async def test_what_is_no_event_fails_alone(engine: Engine) -> None:
+    await engine.rankings.rebuild(TENANT, BOARD)
+    await write_plays(engine, TENANT, [Played("ann", GAME, 5)])
+    encode = engine.publisher._encoder.encode
+    [event] = told(TENANT, [Played("ann", GAME, 5)])
+    bodies = [b"{", b"[]", b"\xff", encode({"type": "play_completed", "tenant_id": TENANT, "data": {}}), encode(event)]
+    messages = [bus.Message(event_stream(0), f"{n}-0", {b"e": body}) for n, body in enumerate(bodies)]
+    messages.append(bus.Message(event_stream(0), "9-0", {b"x": b"y"}))
+    assert await standings.Standings(engine).handle(messages) == {"0-0", "1-0", "2-0", "9-0"}
+    assert await shown(engine) == await by_rows(engine)
+
+
+async def test_a_write_that_saw_less_is_refused(engine: Engine) -> None:
+    """Two readers of one player: the slower one must not put back what it saw first."""
+    rankings = engine.rankings
+    await rankings.rebuild(TENANT, BOARD)
+    scores = leaderboards._SQL["scores"]
+    await write_plays(engine, TENANT, [Played("ann", GAME, 5)])
+    slow = await engine.database.fetch(scores, TENANT, [BOARD], None, ["ann"])
+    await write_plays(engine, TENANT, [Played("ann", GAME, 7)])
+    fast = await engine.database.fetch(scores, TENANT, [BOARD], None, ["ann"])
+    assert await rankings._write(TENANT, BOARD, fast) == WRITTEN
+    assert await rankings._write(TENANT, BOARD, slow) == OLDER
+    assert await listed(engine) == [("ann", 12)]
+
+
+async def test_rivals_that_play_and_refresh_end_as_the_rows_do(engine: Engine, settings: Settings) -> None:
+    """Two processes write plays and refresh at once, while the set is built anew again and again."""
+    await engine.rankings.rebuild(TENANT, BOARD)
+
+    async def play(process: Engine, n: int) -> None:
+        player_id = f"p{n % 5}"
+        await played_now(process, [Played(player_id, GAME, n)])
+        await process.rankings.refresh(TENANT, [player_id], games=[GAME])
+        if n % 20 == 0:
+            await process.rankings.rebuild(TENANT, BOARD)
+
+    async def play_on(process: Engine, first: int) -> None:
+        for n in range(first, 100, 8):
+            await play(process, n)
+
+    async with engine_for(settings) as second:
+        await asyncio.gather(*[play_on((engine, second)[first % 2], first) for first in range(8)])
+    assert await shown(engine) == await by_rows(engine)
+
+
+async def test_a_flushed_ranking_is_answered_by_rows_and_built_again(engine: Engine, valkey_server: Valkey) -> None:
+    await played_now(engine, [Played(f"p{n}", GAME, n) for n in range(30)])
+    await engine.rankings.rebuild(TENANT, BOARD)
+    wanted = await listed(engine)
+    valkey_server.command("FLUSHALL")
+    assert await shown(engine) is None
+    assert await listed(engine) == wanted
+    await engine.rankings.drain()
+    assert await shown(engine) == await by_rows(engine)
+
+
+@pytest.mark.parametrize("part", ["order", "places", "meta"])
+async def test_a_ranking_that_lost_a_part_is_not_believed(engine: Engine, valkey_server: Valkey, part: str) -> None:
+    await played_now(engine, [Played(f"p{n}", GAME, n) for n in range(30)])
+    await engine.rankings.rebuild(TENANT, BOARD)
+    wanted = await listed(engine)
+    valkey_server.command("DEL", f"tombola:board:{{{TENANT}}}:{BOARD}:{part}")
+    await engine.rankings.refresh(TENANT, ["p1"], games=[GAME])
+    assert await shown(engine) is None
+    assert await listed(engine) == wanted
+    await engine.rankings.drain()
+    assert await shown(engine) == await by_rows(engine)
+
+
+async def test_with_the_store_killed_rankings_go_on_and_are_whole_after_it(
+    engine: Engine, valkey_server: Valkey
+) -> None:
+    await played_now(engine, [Played("ann", GAME, 5)])
+    await engine.rankings.rebuild(TENANT, BOARD)
+    valkey_server.kill()
+    try:
+        assert await listed(engine) == [("ann", 5)]
+        await played_now(engine, [Played("bob", GAME, 9)], tell=True)
+        await until(lambda: _is(listed(engine), [("bob", 9), ("ann", 5)]))
+    finally:
+        valkey_server.start()
+    await until(lambda: _up(engine))
+    assert await listed(engine) == [("bob", 9), ("ann", 5)]
+    await engine.rankings.drain()
+    assert await shown(engine) == await by_rows(engine)
+
+
+async def test_messages_lost_while_the_store_was_frozen_are_made_up_for(engine: Engine, valkey_server: Valkey) -> None:
+    """The set survives the freeze, and lacks what was published meanwhile: it is caught up before it is believed."""
+    await played_now(engine, [Played("ann", GAME, 5)])
+    await engine.rankings.rebuild(TENANT, BOARD)
+    assert await listed(engine) == [("ann", 5)]
+    valkey_server.freeze()
+    try:
+        await played_now(engine, [Played("bob", GAME, 9)], tell=True)
+        await until(lambda: _down(engine))
+        assert await listed(engine) == [("bob", 9), ("ann", 5)]
+    finally:
+        valkey_server.thaw()
+    await until(lambda: _up(engine))
+    assert await listed(engine) == [("bob", 9), ("ann", 5)]
+    assert await shown(engine) == await by_rows(engine)
+
+
+async def test_a_lost_message_is_made_up_for_by_the_group(engine: Engine, settings: Settings) -> None:
+    async with engine_for(settings) as reader, reading(reader):
+        await until(lambda: _is(shown(engine), []))
+        await played_now(engine, [Played("ann", GAME, 5)], tell=False)
+        await until(lambda: _is(listed(engine), [("ann", 5)]))
+
+
+async def test_a_name_and_a_merge_reach_the_ranking(engine: Engine) -> None:
+    await played_now(engine, [Played("guest", GAME, 5), Played("ann", GAME, 1)])
+    await engine.rankings.rebuild(TENANT, BOARD)
+    await engine.database.execute(
+        "INSERT INTO players (tenant_id, player_id, merged_into) VALUES ('tenant_r', 'guest', 'ann')"
+    )
+    await engine.database.execute(
+        "INSERT INTO players (tenant_id, player_id, display_name, updated_at)"
+        " VALUES ('tenant_r', 'ann', 'Ann', now() - interval '1 day')"
+    )
+    await engine.database.execute("UPDATE plays SET player_id = 'ann' WHERE player_id = 'guest'")
+    await engine.database.execute("DELETE FROM game_players WHERE player_id = 'guest'")
+    await engine.rankings.catch_up(TENANT)
+    scores = await shown(engine)
+    assert scores is not None
+    assert [(one.player_id, one.display_name, one.score) for one in scores] == [("ann", "Ann", 6)]
+
+
+async def test_readers_killed_at_work_lose_nothing(engine: Engine, settings: Settings) -> None:
+    """A worker process is killed in the middle of a stream of plays; the next one goes on."""
+    await engine.rankings.rebuild(TENANT, BOARD)
+    total = 0
+    for _ in range(3):
+        worker = _worker(settings)
+        try:
+            plays = [Played(f"p{n}", GAME, 1) for n in range(10)]
+            for play in plays:
+                await played_now(engine, [play], tell=True)
+            total += 1
+            await until(lambda: _moved(engine))
+        finally:
+            os.kill(worker.pid, signal.SIGKILL)
+            worker.wait()
+    worker = _worker(settings)
+    try:
+        await until(lambda: _is_rows(engine, total * 10))
+    finally:
+        worker.terminate()
+        assert worker.wait(30) == 0
+
+
+async def test_the_command_builds_every_live_board(engine: Engine, settings: Settings, valkey_server: Valkey) -> None:
+    await played_now(engine, [Played("ann", GAME, 5)])
+    assert await rebuild_all(settings) == 1
+    assert [one.player_id for one in await shown(engine) or []] == ["ann"]
+    valkey_server.command("FLUSHALL")
+    assert await rebuild_all(settings, tenant="tenant_none") == 0
+    assert await rebuild_all(settings, board=BOARD) == 1
+    assert await shown(engine) == await by_rows(engine)
+
+
+async def _is(found: Awaitable[object], wanted: object) -> bool:
+    return await found == wanted
+
+
+async def _is_rows(engine: Engine, total: int) -> bool:
+    scores = await shown(engine)
+    return scores is not None and scores == await by_rows(engine) and sum(one.score for one in scores) == total
+
+
+async def _moved(engine: Engine) -> bool:
+    return bool(await shown(engine))
+
+
+async def _up(engine: Engine) -> bool:
+    return engine.ephemeral.up
+
+
+async def _down(engine: Engine) -> bool:
+    await engine.ephemeral.ping()
+    return not engine.ephemeral.up
+
+
+def _worker(settings: Settings) -> subprocess.Popen[bytes]:
+    """A worker process of the group, once it is ready."""
+    environ = {
+        **os.environ,
+        "DATABASE_URL": settings.database_url,
+        "REDIS_URL": settings.redis_url,
+        "SERVER_KEYS": "1:" + "00" * 32,
+        "CODE_KEYS": "1:" + "00" * 32,
+        "STREAM_SHARDS": str(settings.stream_shards),
+        "WORKER_METRICS_PORT": "0",
+    }
+    worker = subprocess.Popen(
+        [sys.executable, "-m", "runtime", "worker", "leaderboards"], env=environ, stderr=subprocess.PIPE
+    )
+    assert worker.stderr is not None
+    seen = b""
+    for line in worker.stderr:
+        seen += line
+        if b"ready" in line:
+            return worker
+    raise AssertionError(seen.decode())

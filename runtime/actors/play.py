@@ -35,6 +35,7 @@ from runtime.actors.rulebook import PrizeCard, Rulebook
 from runtime.actors.sessions import Session, issue, open_session
 from runtime.database import Guarded, StoreUnavailable
 from runtime.errors import Fault, Status, invalid
+from runtime.metrics import FULFILLMENT_TASKS
 from runtime.rules import Attempt, Outcome, Words, check_client_seed, seed_hash
 
 QUERIES: Final = sql.load("play")
@@ -641,7 +642,9 @@ def _answer(actor: GameActor, decisions: list[Decision], changes: Changes) -> No
     publisher = actor.engine.publisher
     for decision in decisions:
         publisher.events(decision.events)
-    publisher.tasks(actor.tenant_id, pending_tasks(changes))
+    pending = pending_tasks(changes)
+    publisher.tasks(actor.tenant_id, pending)
+    FULFILLMENT_TASKS.labels("delivered").inc(len(changes.tasks) - len(pending))
 
 
 # -------------------------------------------------------------------- plays that are there already

@@ -19,6 +19,7 @@ from typing import Any, Final
 import asyncpg
 import structlog
 
+from runtime.actors.analytics import keep_counted
 from runtime.actors.engine import Engine
 from runtime.core import Caller, Core
 from runtime.database import Database
@@ -149,6 +150,7 @@ class _Parts:
         if here and roles & {"core", "rpc", "consumer", "admin"}:
             assert process.engine is not None
             process.core = process.caller = self._core = Core(process.engine)
+            self._tasks.append(asyncio.create_task(keep_counted(process.engine)))
         elif roles & {"consumer", "admin"}:
             process.caller = remote = RpcCaller(settings.core_rpc_addresses)
             self._last.append(remote.close)

@@ -79,25 +79,24 @@ fresh AS (
       AND p.game_id = ANY (SELECT game_id FROM games WHERE tenant_id = $1 AND campaign_id = $2)
     GROUP BY p.player_id, day
 ),
-newcomers AS (
-    SELECT count(DISTINCT f.player_id) AS players
+met AS (
+    -- One look for each fresh player and day: an aggregate is never turned into a join with all that is counted.
+    SELECT f.player_id, f.day, f.plays, f.wins, d.ever, d.that_day
     FROM fresh AS f
-    WHERE NOT EXISTS (
-        SELECT FROM campaign_player_days AS d
+    CROSS JOIN LATERAL (
+        SELECT count(*) > 0 AS ever, coalesce(bool_or(d.day = f.day), false) AS that_day
+        FROM campaign_player_days AS d
         WHERE d.tenant_id = $1 AND d.player_id = f.player_id AND d.campaign_id = $2
-    )
+    ) AS d
 ),
 parts AS (
     SELECT day, plays, players, wins FROM campaign_days WHERE tenant_id = $1 AND campaign_id = $2
     UNION ALL
-    SELECT f.day, sum(f.plays), count(*) FILTER (WHERE d.player_id IS NULL), sum(f.wins)
-    FROM fresh AS f
-    LEFT JOIN campaign_player_days AS d
-        ON d.tenant_id = $1 AND d.player_id = f.player_id AND d.campaign_id = $2 AND d.day = f.day
-    GROUP BY f.day
+    SELECT day, sum(plays), count(*) FILTER (WHERE NOT that_day), sum(wins) FROM met GROUP BY day
 )
 SELECT day, sum(plays)::bigint AS plays, sum(players)::bigint AS players, sum(wins)::bigint AS wins,
-       (coalesce((SELECT players FROM mark), 0) + (SELECT players FROM newcomers))::bigint AS players_in_all
+       (coalesce((SELECT players FROM mark), 0)
+        + (SELECT count(DISTINCT player_id) FROM met WHERE NOT ever))::bigint AS players_in_all
 FROM parts
 GROUP BY day
 ORDER BY day

@@ -86,13 +86,13 @@ async def count(engine: Engine, tenant_id: str, campaign_id: str) -> bool:
 async def keep_counted(engine: Engine, *, every_seconds: float = 15.0) -> None:
     """Counts every campaign that is being played, again and again, until cancelled. One per process is plenty."""
     while True:
+        await asyncio.sleep(every_seconds)
         try:
             for tenant in await engine.database.fetch(_SQL["tenants"]):
                 for row in await engine.database.fetch(_SQL["campaigns_to_count"], tenant["tenant_id"]):
                     await count(engine, tenant["tenant_id"], row["campaign_id"])
         except (Fault, asyncpg.PostgresError) as error:
             log.warning("counting_failed", error=str(error))
-        await asyncio.sleep(every_seconds)
 
 
 async def begin(connection: asyncpg.Connection, tenant_id: str, campaign_id: str) -> None:

@@ -161,7 +161,8 @@ def _act(edge: Edge, row: Row, operation: Operation) -> Handler:
             session_id=_session_name(message.session_id) if plays else "",
         )
         if isinstance(admission, Allowed):
-            if admission.session == PLAYED:
+            # With a key, Core knows whether this is the play that the key was for.
+            if admission.session == PLAYED and not key:
                 limits.settle(admission, None)
                 raise Fault(Status.ALREADY_EXISTS, "SESSION_PLAYED", "this session was played already")
             return await _settled(edge, operation, message, admission, make_data, request)
@@ -223,7 +224,8 @@ def _started(edge: Edge) -> Data:
                 reply.guest_player_id,
                 tenant_id=scope.tenant_id,
                 merchant_id=scope.merchant_id,
-                seconds=edge.settings.player_token_seconds,
+                # A guest has no other way back to what it won, until it logs in.
+                seconds=edge.settings.refresh_token_seconds,
             )
         return _encode(shown)
 

@@ -225,3 +225,50 @@ async def test_guest_and_the_player_it_became_are_counted_as_one(stack: Any) -> 
     found = await numbers(stack, campaign["id"])
     assert (found["plays"], found["players"]) == (7, 2)
     assert [(day["plays"], day["players"]) for day in found["by_day"]] == [(7, 2)]
+
+
+INSERT_PLAYS = """
+    INSERT INTO plays (tenant_id, play_id, game_id, player_id, session_id, revision, seed, client_seed, payload,
+                       outcome, score, wins, points, played_at)
+    SELECT $1, $2 || n, $3, 'player_' || (n * 7919) % 301, '', 1, '', '', '{}', '{}', 0, n % 3, 0,
+           coalesce($4::timestamptz + n * interval '97 seconds', now())
+    FROM generate_series(1, $5::int) AS n
+"""
+
+COUNTED_BY_HAND = """
+    SELECT (played_at AT TIME ZONE 'Europe/Berlin')::date::text AS day, count(*) AS plays,
+           count(DISTINCT player_id) AS players, count(*) FILTER (WHERE wins > 0) AS wins
+    FROM plays WHERE tenant_id = $1 AND game_id = $2 GROUP BY 1 ORDER BY 1
+"""
+
+
+async def test_analytics_equal_counting_rows_while_rivals_count_and_plays_come(stack: Any) -> None:
+    """Ten days around the end of summer time, then plays of now, while three processes' worth of counting goes on."""
+    campaign = await make_campaign(stack, timezone="Europe/Berlin")
+    game = await make_game(stack, campaign["id"])
+    database = stack.process.engine.database
+    october = datetime(2026, 10, 20, 20, tzinfo=UTC)
+    await database.execute(INSERT_PLAYS, stack.tenant_id, "old_", game["id"], october, 9000)
+    playing = asyncio.Event()
+
+    async def play() -> None:
+        for batch in range(40):
+            await database.execute(INSERT_PLAYS, stack.tenant_id, f"new_{batch}_", game["id"], None, 25)
+        playing.set()
+
+    async def count() -> None:
+        while not playing.is_set():
+            await analytics.count(stack.process.engine, stack.tenant_id, campaign["id"])
+
+    async def check() -> None:
+        found = await numbers(stack, campaign["id"])
+        by_hand = await database.fetch(COUNTED_BY_HAND, stack.tenant_id, game["id"])
+        assert found["by_day"] == [dict(row) for row in by_hand]
+        assert found["plays"] == 10_000
+        assert found["players"] == 301
+        assert found["wins"] == sum(row["wins"] for row in by_hand)
+
+    await asyncio.gather(play(), count(), count(), count())
+    await check()
+    await all_counted(stack, campaign["id"], 10_000)
+    await check()

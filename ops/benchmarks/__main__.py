@@ -1,0 +1,127 @@
+"""The command line of `ops/bench`."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import signal
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, NoReturn
+
+from rich.console import Console
+
+from ops.benchmarks import report
+from ops.benchmarks.bench import Bench, Scale, run
+from ops.benchmarks.case import Case
+from ops.benchmarks.cases import CASES
+from ops.benchmarks.load import has_wrk
+from ops.devstack import DevstackError
+
+ROOT: Final = Path(__file__).parents[2]
+QUICK: Final = Scale(seconds=1.0, rounds=1, players=500, full_plays=100_000, idle_games=1_000, ledger_entries=10_000)
+TINY_SECONDS: Final = 0.5
+
+
+def parse(arguments: list[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog="ops/bench",
+        description="Measures Tombola on a stack of its own (embedded PostgreSQL with fsync on, Valkey, server and"
+        " load in processes of their own), and prints a table with ratios to a bare aiohttp handler and to pgbench.",
+        epilog="Cases: " + ", ".join(case.name for case in CASES) + ".",
+    )
+    parser.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="CASE",
+        help="this case and those it is compared with; may be given again",
+    )
+    parser.add_argument("--seconds", type=float, metavar="N", help="length of one run (default: 4; with --quick 1)")
+    parser.add_argument("--rounds", type=int, metavar="N", help="runs of each case (default: 3; with --quick 1)")
+    parser.add_argument(
+        "--quick", action="store_true", help="one short round over small data: shows that all runs, not how fast"
+    )
+    parser.add_argument(
+        "--generator",
+        choices=("wrk", "bundled"),
+        default="wrk" if has_wrk() else "bundled",
+        help="what puts the load on (default here: %(default)s)",
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything to FILE")
+    parser.add_argument("--markdown", action="store_true", help="print the table as the README shows it")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        metavar="DIR",
+        help="where the data is kept while it runs: on a disk, as fsync counts (default: below .tombola)",
+    )
+    options = parser.parse_args(arguments)
+    unknown = set(options.only) - {case.name for case in CASES}
+    if unknown:
+        parser.error(f"there is no case {', '.join(sorted(unknown))}; see --help")
+    return options
+
+
+def chosen(names: list[str]) -> list[Case]:
+    """The cases of these names, and those that their ratios name; all where none is named."""
+    if not names:
+        return list(CASES)
+    wanted = set(names) | {ratio.to for case in CASES if case.name in names for ratio in case.ratios}
+    return [case for case in CASES if case.name in wanted]
+
+
+def scale_of(options: argparse.Namespace) -> Scale:
+    """How much to measure."""
+    given = {name: value for name in ("seconds", "rounds") if (value := getattr(options, name)) is not None}
+    return replace(QUICK if options.quick else Scale(), **given)
+
+
+def main() -> None:
+    """Runs the bench. Exit status 1 where a case could not be measured, whatever the figures of the others."""
+    options = parse()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+    (ROOT / ".tombola").mkdir(exist_ok=True)
+    directory = options.data or Path(tempfile.mkdtemp(prefix="bench-", dir=ROOT / ".tombola"))
+    directory.mkdir(parents=True, exist_ok=True)
+    console = Console(stderr=True)
+    bench = Bench(directory.resolve(), scale_of(options), wrk=options.generator == "wrk")
+    try:
+        with console.status("starting PostgreSQL and Valkey") as status:
+
+            def say(text: str) -> None:
+                status.update(text)
+                if not console.is_terminal:
+                    console.print(text, highlight=False)
+
+            bench.house.start()
+            facts = report.machine(bench)
+            results = run(bench, chosen(options.only), say)
+    except DevstackError as error:
+        sys.exit(f"ops/bench: {error}")
+    except KeyboardInterrupt:
+        sys.exit("ops/bench: stopped")
+    finally:
+        bench.house.stop()
+        if options.data is None:
+            shutil.rmtree(directory, ignore_errors=True)
+    if options.json:
+        options.json.write_text(report.as_json(facts, results))
+    if options.markdown:
+        print(report.markdown(facts, results), end="")
+    else:
+        report.show(Console(width=None if sys.stdout.isatty() else 200), facts, results)
+    if any(result.error for result in results.values()):
+        sys.exit(1)
+
+
+def _interrupt(number: int, frame: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""The bench itself: prepares cases, runs them in rounds, and hands them what they share.
+
+A round is one short run of every case, one after the other, so that a machine that is slow for a while is
+slow for all of them; ratios are taken within a round, and medians over the rounds.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ops.api import ApiError
+from ops.benchmarks.case import Case, Result, Run, Skipped
+from ops.benchmarks.house import House, HouseError, Process
+from ops.benchmarks.load import Loaded, Loader, LoadFailed
+from ops.benchmarks.requests import Player, make_players
+from runtime.operations import BY_NAME, unimplemented
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How much is measured. seconds: about how long one run takes."""
+
+    seconds: float = 4.0
+    rounds: int = 3
+    connections: int = 64
+    players: int = 2_000
+    full_plays: int = 3_000_000
+    idle_games: int = 10_000
+    ledger_entries: int = 100_000
+
+    def count(self, per_second: float) -> int:
+        """How many requests make a run of `seconds`, at a rate."""
+        return max(2 * self.connections, int(per_second * self.seconds))
+
+
+class Bench:
+    """What cases share. `server` is the process that most of them load: `tombola all`."""
+
+    def __init__(self, directory: Path, scale: Scale, *, wrk: bool) -> None:
+        self.scale = scale
+        self.directory = directory
+        self.house = House(directory)
+        self.loader = Loader(directory, wrk=wrk)
+        self._servers: dict[str, Process] = {}
+        self._players: dict[str, list[Player]] = {}
+
+    @property
+    def server(self) -> Process:
+        return self.shared("server", lambda: self.house.serve("all", "server"))
+
+    def shared(self, name: str, make: Callable[[], Process]) -> Process:
+        """A process that several cases load, made by the first that asks."""
+        if name not in self._servers:
+            self._servers[name] = make()
+        return self._servers[name]
+
+    def players(self, tenant_id: str, count: int | None = None) -> list[Player]:
+        """The first players of a tenant."""
+        wanted = count or self.scale.players
+        known = self._players.get(tenant_id, [])
+        if len(known) < wanted:
+            known = self._players[tenant_id] = make_players(self.house.keys["JWT_SECRET"], tenant_id, wanted)
+        return known[:wanted]
+
+    def measure(self, load: Callable[[], Loaded]) -> Run:
+        """Runs a load and reads what it cost."""
+        before = self.house.read()
+        loaded = load()
+        after = self.house.read()
+        cpu = {name: after.cpu[name] - before.cpu.get(name, 0.0) for name in after.cpu}
+        cpu = {name: seconds for name, seconds in cpu.items() if seconds > 0.02 * loaded.seconds}
+        return Run(
+            done=loaded.ok,
+            seconds=loaded.seconds,
+            failed=loaded.failed,
+            first_failure=loaded.first_failure,
+            p50_ms=loaded.p50_ms,
+            p99_ms=loaded.p99_ms,
+            cpu_seconds={**cpu, "generator": loaded.cpu_seconds},
+            database_trips=after.database_trips - before.database_trips,
+            ephemeral_trips=after.ephemeral_trips - before.ephemeral_trips,
+        )
+
+
+def run(bench: Bench, cases: Sequence[Case], say: Callable[[str], None]) -> dict[str, Result]:
+    """Prepares and runs the cases; what goes wrong with one is told in its result, and ends only that one."""
+    results = {case.name: Result(case) for case in cases}
+    for result in results.values():
+        say(f"preparing {result.case.name}")
+        _guarded(result, lambda case=result.case: _prepare(bench, case))  # type: ignore[misc]
+    for number in range(bench.scale.rounds):
+        for result in results.values():
+            if result.skipped or result.error or (result.case.once and number):
+                continue
+            say(f"round {number + 1} of {bench.scale.rounds}: {result.case.title}")
+            _guarded(result, lambda result=result: result.runs.append(result.case.run(bench)))  # type: ignore[misc]
+    for result in results.values():
+        if result.runs:
+            say(f"checking {result.case.name}")
+            _guarded(result, lambda case=result.case: case.finish(bench))  # type: ignore[misc]
+    return results
+
+
+def _prepare(bench: Bench, case: Case) -> None:
+    missing = [name for name in case.needs if not built(name)]
+    if missing:
+        raise Skipped(f"{', '.join(missing)} is not built yet")
+    case.prepare(bench)
+
+
+def built(operation: str) -> bool:
+    """Whether this version has the operation."""
+    row = BY_NAME.get(operation)
+    return row is not None and (row.box is not None or row.run is not unimplemented)
+
+
+def _guarded(result: Result, work: Callable[[], object]) -> None:
+    try:
+        work()
+    except Skipped as skipped:
+        result.skipped = str(skipped)
+    except (HouseError, LoadFailed, ApiError, OSError, TimeoutError, subprocess.CalledProcessError) as error:
+        result.error = f"{type(error).__name__}: {error}"
+        if isinstance(error, subprocess.CalledProcessError):
+            result.error += f" {error.stderr}"

@@ -1,0 +1,140 @@
+"""What a case of the bench is, and what is known of it after it ran."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from statistics import median
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ops.benchmarks.bench import Bench
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One short run. done: what counts (answers with code OK); cpu_seconds by process.
+
+    database_trips, ephemeral_trips: round trips of all Tombola's processes; None where nobody counts them.
+    """
+
+    done: int
+    seconds: float
+    failed: int = 0
+    first_failure: str = ""
+    p50_ms: float | None = None
+    p99_ms: float | None = None
+    cpu_seconds: Mapping[str, float] = field(default_factory=dict)
+    database_trips: float | None = None
+    ephemeral_trips: float | None = None
+    note: str = ""
+
+    @property
+    def per_second(self) -> float:
+        return self.done / self.seconds if self.seconds else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """A case's rate over that of the case `to`, in the same round; with `cost`, the other way round.
+
+    least, most: the target, where there is one.
+    """
+
+    to: str
+    least: float | None = None
+    most: float | None = None
+    cost: bool = False
+
+    def of(self, run: Run, other: Run) -> float | None:
+        """None where one of the two did nothing."""
+        over, under = (other, run) if self.cost else (run, other)
+        return over.per_second / under.per_second if under.per_second else None
+
+    @property
+    def target(self) -> str:
+        if self.least is not None:
+            return f">= {self.least:g}"
+        return f"<= {self.most:g}" if self.most is not None else ""
+
+    def holds(self, value: float) -> bool | None:
+        """Whether a measured ratio reaches the target; None where there is none."""
+        if self.least is not None:
+            return value >= self.least
+        return value <= self.most if self.most is not None else None
+
+
+class Skipped(Exception):
+    """The case cannot be run here; the message says why."""
+
+
+class Case:
+    """One row of the table. `prepare` makes all that a run needs; `run` is called once a round.
+
+    needs: operations without which there is nothing to measure. once: a case that takes long or changes
+    what it measures runs in the first round only. facts: further figures, for the notes below the table.
+    """
+
+    name: str
+    title: str
+    unit: str = "plays"
+    needs: tuple[str, ...] = ()
+    ratios: tuple[Ratio, ...] = ()
+    once: bool = False
+
+    def __init__(self) -> None:
+        self.facts: list[str] = []
+
+    def prepare(self, bench: Bench) -> None:
+        """Called once, before the rounds. Raises Skipped."""
+
+    def run(self, bench: Bench) -> Run:
+        """One short run."""
+        raise NotImplementedError
+
+    def finish(self, bench: Bench) -> None:
+        """Called once, after the rounds: what must be true of the data is looked up here, for `facts`."""
+
+
+@dataclass(slots=True)
+class Result:
+    """A case with its runs, one a round. skipped, error: why there are none."""
+
+    case: Case
+    runs: list[Run] = field(default_factory=list)
+    skipped: str = ""
+    error: str = ""
+
+    def middle(self, of: str) -> float | None:
+        """The median over the rounds of an attribute of Run."""
+        values = [value for run in self.runs if (value := getattr(run, of)) is not None]
+        return median(values) if values else None
+
+    @property
+    def spread(self) -> float:
+        """(highest - lowest) / median of the rates: how much to believe."""
+        rates = [run.per_second for run in self.runs]
+        return (max(rates) - min(rates)) / median(rates) if rates and median(rates) else 0.0
+
+    def per_done(self, of: str) -> float | None:
+        """The median over the rounds of an attribute of Run, for each thing done."""
+        values = [value / run.done for run in self.runs if run.done and (value := getattr(run, of)) is not None]
+        return median(values) if values else None
+
+    def cpu_per_1000(self) -> dict[str, float]:
+        """CPU seconds for 1,000 things done, by process: medians over the rounds."""
+        names = dict.fromkeys(name for run in self.runs for name in run.cpu_seconds)
+        return {
+            name: median([run.cpu_seconds.get(name, 0.0) / run.done * 1000 for run in self.runs if run.done] or [0.0])
+            for name in names
+        }
+
+
+def ratio(result: Result, wanted: Ratio, results: Mapping[str, Result]) -> float | None:
+    """The median over the rounds of a ratio; None where the other case has no run in any round of this one."""
+    other = results.get(wanted.to)
+    if other is None or not other.runs:
+        return None
+    rivals = other.runs if len(other.runs) >= len(result.runs) else other.runs * len(result.runs)
+    found = [value for run, rival in zip(result.runs, rivals, strict=False) if (value := wanted.of(run, rival))]
+    return median(found) if found else None

@@ -1,0 +1,10 @@
+"""Every case, in the order of the table. Those whose operations are not built are skipped by name."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ops.benchmarks.case import Case
+from ops.benchmarks.cases import pgbench, plays
+
+CASES: Final[tuple[Case, ...]] = (*plays.CASES, *pgbench.CASES)

@@ -1,0 +1,85 @@
+"""The same writes as one transaction a play, by pgbench: what a service without actors could reach at best."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Final
+
+from ops.benchmarks import requests
+from ops.benchmarks.bench import Bench
+from ops.benchmarks.case import Case, Run
+from ops.benchmarks.house import HouseError
+from ops.benchmarks.load import Loaded
+from ops.benchmarks.world import CHANCE, World
+
+CLIENTS: Final = (4, 8, 16, 32)
+SAMPLES: Final = 64
+_SCRIPT: Final = Path(__file__).parents[1] / "play.pgbench.sql"
+# A ULID in form and size, and like one it grows with time.
+_ULID: Final = (
+    "(lpad(to_hex((extract(epoch FROM now()) * 1000)::bigint), 12, '0') || lpad(to_hex(:salt::bigint), 14, '0'))"
+)
+_DONE: Final = re.compile(r"number of transactions actually processed: (\d+)")
+_TPS: Final = re.compile(r"tps = ([\d.]+)")
+_LATENCY: Final = re.compile(r"latency average = ([\d.]+) ms")
+
+assert CHANCE == 0.5, "play.pgbench.sql wins every other play"
+
+
+class Pgbench(Case):
+    """The best of several numbers of clients; a row's columns are as long as those of real plays."""
+
+    name = "pgbench"
+    title = "pgbench: the same writes, one transaction a play"
+
+    def prepare(self, bench: Bench) -> None:
+        world = World(bench.house.core(bench.server))
+        prize_id = world.prize()
+        game_id = world.spin(prize_id)
+        seats = [(game_id, player) for player in bench.players(world.tenant_id, SAMPLES)]
+        port = bench.server.port
+        sessions = bench.loader.start_sessions(port, [requests.start(*seat) for seat in seats], 8)
+        plays = [requests.play(*seat, session) for seat, session in zip(seats, sessions, strict=True)]
+        bench.loader.send_bundled(port, plays, 8)
+        names = {
+            "tenant": world.tenant_id,
+            "game": game_id,
+            "prize": prize_id,
+            "campaign": world.campaign_id,
+            "players": str(bench.scale.players),
+            "session": sessions[0].decode(),
+            "seed": 32 * "5a",
+            "hash": 16 * "5a",
+            "ulid": _ULID,
+            **{
+                column: bench.house.sql(
+                    f"SELECT outcome FROM plays WHERE tenant_id = '{world.tenant_id}' AND (wins > 0) = {won} LIMIT 1"
+                ).replace("'", "''")
+                for column, won in (("won", "true"), ("lost", "false"))
+            },
+        }
+        self._script = bench.directory / _SCRIPT.name
+        self._script.write_text(_SCRIPT.read_text().format(**names))
+
+    def run(self, bench: Bench) -> Run:
+        runs = [(clients, bench.measure(lambda clients=clients: self._load(bench, clients))) for clients in CLIENTS]  # type: ignore[misc]
+        clients, best = max(runs, key=lambda pair: pair[1].per_second)
+        self.facts = ["plays/s by clients: " + ", ".join(f"{n}: {run.per_second:,.0f}" for n, run in runs)]
+        # Its sessions end with it, and their processes take what they cost with them: no CPU to be read.
+        return Run(best.done, best.seconds, p50_ms=best.p50_ms, note=f"{clients} clients")
+
+    def _load(self, bench: Bench, clients: int) -> Loaded:
+        seconds = max(1, round(bench.scale.seconds))
+        house = bench.house
+        command = [str(house.postgres.bin_dir / "pgbench"), "-n", "-M", "prepared", "-j", "2", "-c", str(clients)]
+        command += ["-T", str(seconds), "-f", str(self._script), house.postgres.url("bench")]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise HouseError(f"pgbench failed: {done.stderr[-2000:]}")
+        count, tps, latency = (float(pattern.findall(done.stdout)[0]) for pattern in (_DONE, _TPS, _LATENCY))
+        return Loaded(int(count), 0, "", count / tps, latency, 0.0, 0.0)
+
+
+CASES: Final = (Pgbench(),)

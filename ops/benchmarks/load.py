@@ -1,0 +1,119 @@
+"""Puts load on a server from a process of its own, and tells what came of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from ops.benchmarks.generator import write_requests
+
+RUN_SECONDS_MAX: Final = 600
+_HERE: Final = Path(__file__).parent
+_ROOT: Final = _HERE.parents[1]
+
+
+class LoadFailed(RuntimeError):
+    """The generator did not end well; the message is what it said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What came of a load. ok: answers with code OK, the only ones that count as done."""
+
+    ok: int
+    failed: int
+    first_failure: str
+    seconds: float
+    p50_ms: float
+    p99_ms: float
+    cpu_seconds: float
+
+
+class Loader:
+    """Sends prepared requests, by `wrk` where that is wanted, else by the bundled generator.
+
+    directory: where requests are put for the generator to read.
+    """
+
+    def __init__(self, directory: Path, *, wrk: bool) -> None:
+        self._directory = directory
+        self.wrk = wrk
+
+    def send(self, port: int, requests: list[bytes], connections: int) -> Loaded:
+        """Sends each request once, and returns when the last is answered."""
+        if self.wrk and len(requests) >= connections:
+            return self._by_wrk(port, requests, connections)
+        return self.send_bundled(port, requests, connections)
+
+    def send_bundled(self, port: int, requests: list[bytes], connections: int) -> Loaded:
+        """`send` by the bundled generator, whatever else is installed."""
+        return self._bundled(port, requests, connections)
+
+    def start_sessions(self, port: int, starts: list[bytes], connections: int) -> list[bytes]:
+        """The session of each start. LoadFailed where any is refused."""
+        path = self._directory / "sessions"
+        loaded = self._bundled(port, starts, connections, sessions=str(path))
+        if loaded.failed:
+            raise LoadFailed(f"{loaded.failed} of {len(starts)} starts failed, the first with {loaded.first_failure}")
+        return path.read_bytes().split(b"\n")
+
+    def pairs(self, port: int, starts: list[bytes], plays: list[bytes], connections: int) -> Loaded:
+        """Each start, and at once its play (`requests.open_play`); a pair counts as one."""
+        return self._bundled(port, starts, connections, plays=plays)
+
+    def _bundled(
+        self,
+        port: int,
+        requests: list[bytes],
+        connections: int,
+        *,
+        plays: list[bytes] | None = None,
+        sessions: str = "",
+    ) -> Loaded:
+        spec: dict[str, Any] = {
+            "host": "127.0.0.1",
+            "port": port,
+            "connections": connections,
+            "requests": self._write("requests", requests),
+            "plays": self._write("plays", plays) if plays is not None else "",
+            "sessions": sessions,
+        }
+        path = self._directory / "load.json"
+        path.write_text(json.dumps(spec))
+        return Loaded(**_said([sys.executable, "-m", "ops.benchmarks.generator", str(path)]))
+
+    def _by_wrk(self, port: int, requests: list[bytes], connections: int) -> Loaded:
+        path = self._write("requests", requests)
+        command = ["wrk", "-t1", f"-c{connections}", f"-d{RUN_SECONDS_MAX}s", "--timeout", "30s"]
+        command += ["-s", str(_HERE / "wrk.lua"), f"http://127.0.0.1:{port}", "--", path]
+        before = os.times()
+        said = _said(command)
+        after = os.times()
+        cpu_seconds = after.children_user + after.children_system - before.children_user - before.children_system
+        return Loaded(**said, cpu_seconds=cpu_seconds)
+
+    def _write(self, name: str, requests: list[bytes]) -> str:
+        path = self._directory / name
+        write_requests(path, requests)
+        return str(path)
+
+
+def has_wrk() -> bool:
+    """Whether `wrk` is installed."""
+    return shutil.which("wrk") is not None
+
+
+def _said(command: list[str]) -> dict[str, Any]:
+    """The JSON of the last line that a generator printed."""
+    done = subprocess.run(command, capture_output=True, text=True, cwd=_ROOT, timeout=RUN_SECONDS_MAX + 10)
+    lines = done.stdout.strip().splitlines()
+    if done.returncode != 0 or not lines or not lines[-1].startswith("{"):
+        raise LoadFailed(f"{command[0]} ended with {done.returncode}: {(done.stderr or done.stdout)[-2000:]}")
+    said: dict[str, Any] = json.loads(lines[-1])
+    return said

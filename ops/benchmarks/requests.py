@@ -1,0 +1,79 @@
+"""Requests as bytes, made before they are sent."""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+from dataclasses import dataclass
+from typing import Final
+
+from runtime.http.auth import Tokens
+from runtime.operations import API
+from runtime.settings import Settings
+
+TOKEN_SECONDS: Final = 24 * 3600
+_run: Final = secrets.token_hex(6)
+_numbers: Final = itertools.count()
+
+
+@dataclass(frozen=True, slots=True)
+class Player:
+    """A player with a token that the edge verifies."""
+
+    tenant_id: str
+    player_id: str
+    token: str
+
+
+def make_players(jwt_secret: str, tenant_id: str, count: int, prefix: str = "bench") -> list[Player]:
+    """`count` players of a tenant; they come to be in the database with their first start."""
+    settings = Settings()
+    tokens = Tokens(jwt_secret, issuer=settings.jwt_issuer, audience=settings.jwt_audience)
+    names = [f"player_{prefix}{number:019d}" for number in range(count)]
+    return [Player(tenant_id, name, tokens.mint(name, tenant_id=tenant_id, seconds=TOKEN_SECONDS)) for name in names]
+
+
+def idempotency_key() -> str:
+    """A new key, 32 characters long."""
+    return f"{_run}{next(_numbers):020d}"
+
+
+def post(path: str, body: bytes, player: Player, *, key: str = "") -> bytes:
+    """A POST under /api/v1 by a player, under an Idempotency-Key where one is given."""
+    return b"%b\r\nContent-Length: %d\r\n\r\n%b" % (_head("POST", path, player, key), len(body), body)
+
+
+def get(path: str, player: Player | None = None, *, tenant_id: str = "") -> bytes:
+    """A GET under /api/v1, by a player or by nobody of a tenant."""
+    if player is None:
+        return f"GET {API}{path} HTTP/1.1\r\nHost: bench\r\nX-Tenant-Id: {tenant_id}\r\n\r\n".encode()
+    return _head("GET", path, player, "") + b"\r\n\r\n"
+
+
+def start(game_id: str, player: Player) -> bytes:
+    """POST /games/{id}/start."""
+    return post(f"/games/{game_id}/start", b"{}", player)
+
+
+def play(game_id: str, player: Player, session: bytes) -> bytes:
+    """POST /games/{id}/play of a spin, under a key of its own."""
+    body = b'{"session_id":"%b","payload":{}}' % session
+    return post(f"/games/{game_id}/play", body, player, key=idempotency_key())
+
+
+def open_play(game_id: str, player: Player) -> bytes:
+    """`play` without its session and its length, which the generator fills in."""
+    head = _head("POST", f"/games/{game_id}/play", player, idempotency_key())
+    return head + b'\r\n\r\n{"session_id":"","payload":{}}'
+
+
+def _head(verb: str, path: str, player: Player, key: str) -> bytes:
+    lines = [
+        f"{verb} {API}{path} HTTP/1.1",
+        "Host: bench",
+        f"Authorization: Bearer {player.token}",
+        "Content-Type: application/json",
+    ]
+    if key:
+        lines.append(f"Idempotency-Key: {key}")
+    return "\r\n".join(lines).encode()

@@ -1,0 +1,177 @@
+"""A campaign with prizes and games of every shape, made over the admin edge and played over the consumer edge."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from runtime import messages as m
+from runtime.database import Database
+from runtime.operations import BY_NAME
+from tests import invariants
+from tests.acceptance.conftest import Answer, Stack
+from tests.acceptance.steps import make_campaign, make_prize
+
+WHEEL = {"type": "spin_wheel", "reward_handler": "probability"}
+EGGS = {"type": "egg_catcher", "reward_handler": "score_to_tier"}
+GIFTS = {
+    "type": "gift_catcher",
+    "seed_generator": "drop_sequence",
+    "reward_handler": "collect_items",
+    "validator": "drop_plan",
+}
+COLLECTION = {"type": "collection", "reward_handler": "lucky_item"}
+COINS = {"items": [{"item": "coin", "weight": 1, "quantity": 2, "slot_index": 3}]}
+"""Every play credits 2 coins."""
+
+
+@dataclass(frozen=True)
+class World:
+    """One campaign of the stack's tenant, and what its players do."""
+
+    stack: Stack
+    campaign_id: str
+
+    @property
+    def database(self) -> Database:
+        assert self.stack.process.engine is not None
+        return self.stack.process.engine.database
+
+    async def prize(self, *, total: int = 0, codes: Iterable[str] = (), **fields: Any) -> str:
+        """The id of a new prize: unlimited and delivered at the win unless told otherwise. `codes`: its pool."""
+        pool = list(codes)
+        if pool:
+            fields.setdefault("fulfillment", {"channel": "voucher_code"})
+        prize_id = await make_prize(self.stack, stock={"total": total}, **fields)
+        if pool:
+            answer = await self.stack.admin("POST", f"/admin/prizes/{prize_id}/codes", {"codes": pool})
+            assert answer.data["added"] == len(pool)
+        return prize_id
+
+    async def game(self, shape: dict[str, Any], handler_config: dict[str, Any], **fields: Any) -> str:
+        """The id of a new active game."""
+        body = {"name": "Game", "campaign_id": self.campaign_id, "status": "active", **shape, **fields}
+        answer = await self.stack.admin("POST", "/admin/games", {**body, "handler_config": handler_config})
+        return str(answer.data["id"])
+
+    async def wheel(self, *prize_ids: str, **fields: Any) -> str:
+        """A wheel of equally likely prizes, on which no play loses; without prizes every play does."""
+        prizes = [{"prize_id": prize_id, "probability": 1 / len(prize_ids)} for prize_id in prize_ids]
+        return await self.game(WHEEL, {"prizes": prizes}, **fields)
+
+    async def start(self, game_id: str, player: str = "ann", **headers: str) -> Answer:
+        return await self.stack.consumer("POST", f"/games/{game_id}/start", {}, player=player, headers=headers)
+
+    async def session(self, game_id: str, player: str = "ann") -> str:
+        """A session that may be played."""
+        return str((await self.start(game_id, player)).data["session_id"])
+
+    async def play(
+        self,
+        game_id: str,
+        session_id: str,
+        player: str = "ann",
+        *,
+        payload: Any = None,
+        key: str = "",
+        headers: dict[str, str] | None = None,
+        **more: Any,
+    ) -> Answer:
+        """Plays a session; `key` is the Idempotency-Key."""
+        body = {"session_id": session_id, "payload": {} if payload is None else payload, **more}
+        sent = {**(headers or {}), **({"Idempotency-Key": key} if key else {})}
+        return await self.stack.consumer("POST", f"/games/{game_id}/play", body, player=player, headers=sent)
+
+    async def round(self, game_id: str, player: str = "ann", **more: Any) -> Answer:
+        """Starts and plays."""
+        return await self.play(game_id, await self.session(game_id, player), player, **more)
+
+    async def eligibility(self, game_id: str, player: str = "ann") -> dict[str, Any]:
+        return dict((await self.stack.consumer("GET", f"/games/{game_id}/eligibility", player=player)).data)
+
+    async def redeem(self, game_id: str, milestone_id: str, player: str = "ann", key: str = "") -> Answer:
+        headers = {"Idempotency-Key": key} if key else {}
+        body = {"milestone_id": milestone_id}
+        return await self.stack.consumer("POST", f"/games/{game_id}/redeem", body, player=player, headers=headers)
+
+    async def milestones(self, game_id: str, player: str = "ann") -> list[dict[str, Any]]:
+        return list((await self.stack.consumer("GET", f"/games/{game_id}/milestones", player=player)).data["items"])
+
+    async def history(self, game_id: str, player: str = "ann", **query: Any) -> dict[str, Any]:
+        return dict((await self.stack.consumer("GET", f"/games/{game_id}/history/me", player=player, **query)).data)
+
+    async def turns(self, player: str, amount: int) -> None:
+        """Gives a player turns, through a quest."""
+        quest = {"campaign_id": self.campaign_id, "name": "Q", "turns": amount, "type": "one_time", "status": "active"}
+        quest_id = (await self.stack.admin("POST", "/admin/quests", quest)).data["id"]
+        answer = await self.stack.consumer("POST", f"/quests/{quest_id}/complete", {}, player=player)
+        assert answer.data["turns_granted"] == amount
+
+    async def replay(self, play_id: str) -> Any:
+        """ReplayPlay's reply, of Core."""
+        operation = BY_NAME["ReplayPlay"]
+        assert self.stack.process.core is not None
+        request = operation.request(scope=m.Scope(tenant_id=self.stack.tenant_id), id=play_id)
+        return await self.stack.process.core.call(operation, request)
+
+    async def count(self, table: str) -> int:
+        """The rows of a table."""
+        return int(await self.database.fetchval(f"SELECT count(*) FROM {table}"))
+
+    async def check(self) -> None:
+        """The invariants hold, and every play replays to the same outcome."""
+        await invariants.check(self.database)
+        for row in await self.database.fetch("SELECT play_id FROM plays WHERE tenant_id = $1", self.stack.tenant_id):
+            reply = await self.replay(row["play_id"])
+            assert reply.matches, (row["play_id"], reply.replayed)
+
+
+@asynccontextmanager
+async def new_world(stack: Stack, **campaign: Any) -> AsyncIterator[World]:
+    """A world on a fresh campaign; at the end of the block all that is always true is checked."""
+    world = World(stack, (await make_campaign(stack, **campaign))["id"])
+    yield world
+    await world.check()
+
+
+async def snapshot(database: Database) -> dict[str, list[Any]]:
+    """Every row of every table that a play may touch: two that are equal say that nothing was changed."""
+    tables = (
+        "balances codes game_players ledger_entries milestone_grants plays prize_days prize_players rewards stock"
+        " tasks turn_balances turn_entries leaderboard_standings"
+    )
+    return {table: await database.fetch(f"SELECT * FROM {table} AS t ORDER BY t") for table in tables.split()}
+
+
+def word(seed: str, client_seed: str, i: int) -> float:
+    """Word i of a draw, by the words of contract.md alone and none of the service's code."""
+    mac = hmac.new(bytes.fromhex(seed), f"{client_seed}:{i}".encode(), hashlib.sha256).digest()
+    return int.from_bytes(mac[:8], "big") / 2**64
+
+
+def plan_word(seed: str, j: int) -> float:
+    """Word j of a drop plan."""
+    key = hmac.new(bytes.fromhex(seed), b"plan", hashlib.sha256)
+    return word(key.hexdigest(), "", j)
+
+
+def hand_pick(weights: Iterable[float], drawn: float) -> int | None:
+    """The first entry whose running sum exceeds the word; None: none does."""
+    running = 0.0
+    for index, weight in enumerate(weights):
+        running += weight
+        if running > drawn:
+            return index
+    return None
+
+
+async def until(fact: Callable[[], Awaitable[bool]], seconds: float = 20.0) -> None:
+    """Returns once the fact holds. TimeoutError where it does not come about."""
+    async with asyncio.timeout(seconds):
+        while not await fact():
+            await asyncio.sleep(0.01)

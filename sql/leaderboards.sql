@@ -183,13 +183,14 @@ scored AS (
     LEFT JOIN leaderboard_disqualifications AS d
         ON d.tenant_id = $1 AND d.board_id = s.board_id AND d.player_id = s.player_id
 ),
-seen AS (
+seen AS MATERIALIZED (
     -- Both ends of a snapshot only rise, and between the same ends what is under way only shrinks.
     SELECT lpad(pg_snapshot_xmax(s)::text, 20, '0') || lpad(pg_snapshot_xmin(s)::text, 20, '0')
-           || lpad((9999999999 - (SELECT count(*) FROM pg_snapshot_xip(s)))::text, 10, '0') AS version
+           || lpad((9999999999 - (SELECT count(*) FROM pg_snapshot_xip(s)))::text, 10, '0') AS version,
+           extract(epoch FROM CASE WHEN $4 IS NULL THEN settled_at() ELSE now() END)::float8 AS as_of
     FROM pg_current_snapshot() AS s
 )
-SELECT b.board_id, b.status, b.config, seen.version, extract(epoch FROM now())::float8 AS as_of, s.player_id,
+SELECT b.board_id, b.status, b.config, seen.version, seen.as_of, s.player_id,
        coalesce(u.display_name, '') AS display_name,
        CASE WHEN s.score IS NOT NULL
            THEN least(greatest(s.score, -9223372036854775808), 9223372036854775807)::bigint END AS score,
@@ -213,8 +214,8 @@ ORDER BY tenant_id;
 
 -- name: touched
 -- Players whose scores or names may have changed since $2 (unix seconds): played, adjusted, disqualified,
--- renamed, merged. And the database's time. $1 tenant. Always a row.
-SELECT extract(epoch FROM now())::float8 AS as_of, coalesce((
+-- renamed, merged. as_of: from when on to ask the next time. $1 tenant. Always a row.
+SELECT extract(epoch FROM settled_at())::float8 AS as_of, coalesce((
     SELECT array_agg(DISTINCT t.player_id) FROM (
         SELECT player_id::text FROM plays WHERE tenant_id = $1 AND played_at >= to_timestamp($2)
         UNION ALL

@@ -14,6 +14,16 @@ CREATE FUNCTION unix(at timestamptz) RETURNS bigint LANGUAGE sql IMMUTABLE PARAL
 CREATE FUNCTION at_unix(seconds bigint) RETURNS timestamptz LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN to_timestamp(nullif(seconds, 0));
 
+-- A time before which nothing more will appear: whatever began earlier has ended. A transaction writes
+-- now(), the time it began, and is seen when it ends, so who follows rows by their time goes on from here.
+-- One that has written nothing for 10 s (a backup) holds nobody up.
+CREATE FUNCTION settled_at() RETURNS timestamptz LANGUAGE sql STABLE
+    RETURN least(now(), (
+        SELECT min(xact_start) FROM pg_stat_activity
+        WHERE datname = current_database() AND pid <> pg_backend_pid()
+          AND (backend_xid IS NOT NULL OR xact_start > now() - interval '10 seconds')
+    ));
+
 -- Undoes the whole statement that calls it: the guard of a batch (SQLSTATE TB001).
 CREATE FUNCTION refuse(guard text) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
 BEGIN

@@ -47,11 +47,14 @@ CHUNK_PLAYERS: Final = 1_000
 COUNT_SECONDS: Final = 60.0
 """How long counting a whole board may take: it is no statement of the request path."""
 
-STALE_SECONDS: Final = 20.0
+STALE_SECONDS: Final = 30.0
 """A set that nobody caught up for this long is caught up before it is believed."""
 
-LATE_SECONDS: Final = 30.0
-"""A row may become visible this long after the time it carries: longer than any transaction takes."""
+LATE_SECONDS: Final = 2.0
+"""Followers of rows go back this far, for transactions that were just beginning when settled_at() looked."""
+
+REFRESH_SECONDS: Final = 10.0
+"""How long counting CHUNK_PLAYERS may take: one of them may have a million plays."""
 
 KEEP_SECONDS: Final = 7 * 86_400
 """Sets that nobody catches up any more leave by themselves."""
@@ -293,7 +296,10 @@ class Rankings:
         self, tenant_id: str, players: list[str], boards: Sequence[str] | None, games: Sequence[str] | None
     ) -> None:
         for _ in range(ATTEMPTS):
-            rows = await self._database.fetch(_SQL["scores"], tenant_id, boards, games, players)
+            async with self._database.connection() as connection:
+                rows = await connection.fetch(
+                    _SQL["scores"], tenant_id, boards, games, players, timeout=REFRESH_SECONDS
+                )
             by_board: dict[str, list[Any]] = {}
             for row in rows:
                 by_board.setdefault(row["board_id"], []).append(row)

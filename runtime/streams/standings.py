@@ -25,7 +25,7 @@ from runtime.streams.bus import Consumer, Message, Servers
 
 GROUP: Final = "leaderboards"
 
-CATCH_UP_SECONDS: Final = 5.0
+CATCH_UP_SECONDS: Final = 10.0
 """How long a play whose message was lost may be missing from the rankings."""
 
 _TENANTS: Final = sql.load("leaderboards")["tenants"]

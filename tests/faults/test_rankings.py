@@ -10,13 +10,14 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
+import asyncpg
 import pytest
 
 from ops.devstack import Valkey
 from runtime import messages as m
 from runtime.actors import leaderboards
 from runtime.actors.engine import Engine
-from runtime.actors.rankings import OLDER, WRITTEN, Score
+from runtime.actors.rankings import LATE_SECONDS, OLDER, WRITTEN, Score
 from runtime.commands.leaderboards import rebuild_all
 from runtime.database import Database
 from runtime.ephemeral import Ephemeral
@@ -245,6 +246,31 @@ async def test_a_lost_message_is_made_up_for_by_the_group(engine: Engine, settin
         await until(lambda: _is(shown(engine), []))
         await played_now(engine, [Played("ann", GAME, 5)], tell=False)
         await until(lambda: _is(listed(engine), [("ann", 5)]))
+
+
+async def test_a_play_that_commits_late_is_not_missed(engine: Engine) -> None:
+    """A transaction begins, the ranking is caught up past its time, and only then it commits."""
+    await engine.rankings.rebuild(TENANT, BOARD)
+    began, caught_up = asyncio.Event(), asyncio.Event()
+
+    async def slow(connection: asyncpg.Connection) -> None:
+        await connection.execute(
+            "INSERT INTO leaderboard_adjustments (tenant_id, entry_id, board_id, player_id, delta, reason)"
+            " VALUES ('tenant_r', 'entry_1', 'board_r', 'ann', 5, 'r')"
+        )
+        began.set()
+        await caught_up.wait()
+
+    task = asyncio.create_task(engine.database.transaction(slow))
+    await began.wait()
+    # Longer than LATE_SECONDS: what is looked back by anyway proves nothing.
+    await engine.database.execute("SELECT pg_sleep($1)", LATE_SECONDS + 0.5)
+    await engine.rankings.catch_up(TENANT)
+    assert await shown(engine) == []
+    caught_up.set()
+    await task
+    await engine.rankings.catch_up(TENANT)
+    assert await listed(engine) == [("ann", 5)]
 
 
 async def test_a_name_and_a_merge_reach_the_ranking(engine: Engine) -> None:

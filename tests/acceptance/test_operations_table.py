@@ -1,0 +1,128 @@
+"""game.proto's RPCs, the operations table, Core's routes and the edges' tables are one set."""
+
+from __future__ import annotations
+
+import re
+from importlib import resources
+from typing import Any
+
+import pytest
+from aiohttp import web
+from google.protobuf import descriptor_pb2
+
+from runtime import messages as m
+from runtime.core import Caller
+from runtime.ephemeral import Ephemeral
+from runtime.errors import Fault
+from runtime.http import admin, consumer
+from runtime.http import core as core_http
+from runtime.http.edge import Edge
+from runtime.operations import API, BY_NAME, OPERATIONS
+from runtime.rpc.client import RpcCaller
+from runtime.schema import fields_of
+from runtime.settings import Settings
+from tests.acceptance.conftest import Stack
+
+SPEC_CONSUMER = """
+    POST /games/{id}/start, POST /games/{id}/play, GET /games/{id}/eligibility, GET /games/{id}/history/me,
+    GET /games/{id}/render, GET /public/campaigns/{id}, GET /players/me, PUT /players/me, GET /players/me/turns,
+    POST /quests/{id}/complete, GET /leaderboards/{id}/rankings, GET /wallet, GET /wallet/ledger,
+    GET /games/{id}/milestones, POST /games/{id}/redeem, GET /rewards/me, POST /rewards/{id}/claim
+"""
+"""spec.md, "Consumer edge", but for login and contacts, which are the edge's own (test_login)."""
+
+SPEC_ADMIN = """
+    POST /games, GET /games, GET /games/{id}, PUT /games/{id}, DELETE /games/{id},
+    POST /prizes, GET /prizes, GET /prizes/{id}, PUT /prizes/{id}, DELETE /prizes/{id},
+    POST /prizes/{id}/codes, GET /prizes/summary, POST /rewards/{id}/fulfill, POST /rewards/{id}/revoke,
+    POST /campaigns, GET /campaigns, GET /campaigns/{id}, PUT /campaigns/{id},
+    POST /campaigns/{id}/duplicate, GET /campaigns/{id}/analytics,
+    POST /quests, GET /quests, PUT /quests/{id}, DELETE /quests/{id},
+    POST /leaderboards, GET /leaderboards, GET /leaderboards/{id}, PUT /leaderboards/{id}, DELETE /leaderboards/{id},
+    POST /leaderboards/{id}/finalize, POST /leaderboards/{id}/disqualify, POST /leaderboards/{id}/adjust,
+    POST /integrations, GET /integrations, DELETE /integrations/{id}, POST /integrations/emit,
+    GET /fulfillment/tasks, POST /fulfillment/tasks/{id}/retry,
+    POST /tenants, GET /tenants, POST /merchants, GET /merchants
+"""
+"""spec.md, "Admin edge", under /admin."""
+
+
+class NoCore(Caller):
+    async def call(self, operation: Any, request: Any) -> Any:
+        raise NotImplementedError
+
+
+def routes_of(app: web.Application) -> set[tuple[str, str]]:
+    return {(route.method, route.resource.canonical) for route in app.router.routes() if route.resource is not None}
+
+
+def edge() -> Edge:
+    return Edge.build(Settings(jwt_secret="x" * 32), NoCore(), Ephemeral("redis://127.0.0.1:1"))
+
+
+def of_spec(table: str) -> set[tuple[str, str]]:
+    return {(verb, path) for verb, path in re.findall(r"([A-Z]+) (/[^\s,]+)", table)}
+
+
+def test_every_rpc_of_the_proto_is_a_row_and_no_other() -> None:
+    encoded = resources.files("runtime.messages").joinpath("game.binpb").read_bytes()
+    file = next(file for file in descriptor_pb2.FileDescriptorSet.FromString(encoded).file if file.package == "game.v1")
+    described = {
+        (service.name, method.name, method.input_type.rpartition(".")[2], method.output_type.rpartition(".")[2])
+        for service in file.service
+        for method in service.method
+    }
+    rows = {(row.service, row.name, row.request.__name__, row.reply.__name__) for row in OPERATIONS}
+    assert rows == described
+    assert len(BY_NAME) == len(OPERATIONS)
+
+
+def test_every_row_is_a_route_of_core_with_and_without_admin() -> None:
+    app = web.Application()
+    core_http.mount(app, NoCore())
+    expected = {(row.verb, prefix + row.path) for row in OPERATIONS for prefix in (API, f"{API}/admin")}
+    assert {route for route in routes_of(app) if route[0] != "HEAD"} == expected
+
+
+def test_a_row_s_request_has_the_fields_that_its_row_names() -> None:
+    for row in OPERATIONS:
+        fields = fields_of(row.request)
+        assert fields["scope"].type is m.Scope
+        assert all(name in fields for name in re.findall(r"{(\w+)}", row.path))
+        assert not row.resource or row.resource in fields
+
+
+def test_the_edges_serve_what_the_spec_lists() -> None:
+    players, staff = web.Application(), web.Application()
+    consumer.mount(players, edge())
+    admin.mount(staff, edge())
+    assert routes_of(players) >= {(verb, API + path) for verb, path in of_spec(SPEC_CONSUMER)}
+    assert routes_of(staff) >= {(verb, f"{API}/admin{path}") for verb, path in of_spec(SPEC_ADMIN)}
+
+
+async def test_every_row_answers_over_rpc_and_rest_alike(stack: Stack) -> None:
+    """Asked for nothing in particular, each operation gives the same answer on both transports, and is built."""
+    caller = RpcCaller([stack.process.rpc_address])
+    try:
+        for row in OPERATIONS:
+            path = row.path.replace("{id}", "x_unknown")
+            rest = await stack.core(row.verb, path)
+            request = row.request(scope=m.Scope(tenant_id=stack.tenant_id))
+            if "{id}" in row.path:
+                request.id = "x_unknown"
+            try:
+                await caller.call(row, request)
+                code, reason = "OK", ""
+            except Fault as fault:
+                code, reason = fault.status.name, fault.reason
+            assert (code, reason) == (rest.code, rest.reason if rest.code != "OK" else ""), row.name
+            assert code not in ("INTERNAL", "UNKNOWN"), (row.name, rest.envelope)
+    finally:
+        await caller.close()
+
+
+@pytest.mark.parametrize("verb", ["PATCH", "DELETE"])
+async def test_a_verb_that_a_path_lacks_is_405_with_allow(stack: Stack, verb: str) -> None:
+    answer = await stack.core(verb, "/wallet/adjustments")
+    assert (answer.http, answer.code, answer.reason) == (405, "UNIMPLEMENTED", "METHOD_NOT_ALLOWED")
+    assert answer.headers["Allow"] == "POST"

@@ -232,9 +232,12 @@ class _Parts:
             return
         from runtime.streams import GROUPS  # late: an edge's process has no consumer group
 
+        engine = process.engine
+        assert engine is not None
+
         async def run(name: str) -> None:
             try:
-                await GROUPS[name](process.engine, self._stop_groups)
+                await GROUPS[name](engine, self._stop_groups)
             except Exception as error:
                 log.error("consumer_group_failed", group=name, exc_info=error)
             if not self._stop_groups.is_set():

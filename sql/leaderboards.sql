@@ -236,6 +236,10 @@ UPDATE leaderboards SET status = 'finalized', finalized_at = now(), updated_at =
 WHERE tenant_id = $1 AND board_id = $2 AND status = 'active'
 RETURNING board_id;
 
+-- name: has_standings
+-- True where the board was finalized, archived since or not. $1 tenant, $2 board. No row: unknown.
+SELECT finalized_at IS NOT NULL FROM leaderboards WHERE tenant_id = $1 AND board_id = $2;
+
 -- name: keep_standings
 -- The snapshot. Rank i is the i-th of the arrays; a rank with a prize is PENDING until it is awarded.
 -- $1 tenant, $2 board, $3 players, $4 names, $5 scores, $6 achieved_at in microseconds, $7 prizes ('' = none).

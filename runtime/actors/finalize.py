@@ -55,7 +55,7 @@ Reply = m.FinalizeLeaderboardReply
 async def finalize_leaderboard(engine: Engine, request: m.GetLeaderboardRequest) -> Reply:
     """Closes the board and gives its prizes. Again: the same answer.
 
-    NOT_FOUND UNKNOWN_LEADERBOARD; FAILED_PRECONDITION ILLEGAL_TRANSITION (archived). An answer of
+    NOT_FOUND UNKNOWN_LEADERBOARD; FAILED_PRECONDITION ILLEGAL_TRANSITION (archived unfinalized). An answer of
     UNAVAILABLE may come with part of the prizes given: calling again gives the rest.
     """
     assert request.scope is not None
@@ -87,10 +87,12 @@ async def _close(engine: Engine, tenant_id: str, board_id: str) -> bool:
         before = await connection.fetchrow(_SQL["lock"], tenant_id, board_id)
         if before is None:
             raise unknown("leaderboard", board_id)
+        if await connection.fetchval(_SQL["has_standings"], tenant_id, board_id):
+            return False
         if before["status"] == "archived":
             raise Fault(Status.FAILED_PRECONDITION, "ILLEGAL_TRANSITION", f"leaderboard {board_id} is archived")
-        if await connection.fetchval(_SQL["finalize"], tenant_id, board_id) is None:
-            return False
+        closed = await connection.fetchval(_SQL["finalize"], tenant_id, board_id)
+        assert closed is not None, "the board is locked, and neither finalized nor archived"
         rows = await connection.fetch(_SQL["scores"], tenant_id, [board_id], None, None, timeout=COUNT_SECONDS)
         counted = counted_of(rows)
         assert counted is not None

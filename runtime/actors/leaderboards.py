@@ -146,7 +146,7 @@ async def list_rankings(engine: Engine, request: m.ListRankingsRequest) -> m.Lis
         top = await engine.rankings.top(tenant_id, request.id, after, page.fetch, request.player_id)
     if top is None:
         board = await _load(engine, tenant_id, request.id)
-        if board["status"] == "finalized":
+        if await engine.database.fetchval(_SQL["has_standings"], tenant_id, request.id):
             return await _standings(engine, request, page, query)
         if len(page.after) == 1:
             raise _foreign_cursor()

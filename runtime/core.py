@@ -103,6 +103,8 @@ class Core:
         for boxes in self._boxes.values():
             await boxes.drain()
         await self.engine.committer.drain()
+        await self.engine.rankings.drain()
+        await self.engine.dispatcher.close()
 
 
 def _fault(operation: Operation, error: Exception) -> Fault:

@@ -5,16 +5,21 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
+import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import aiohttp
+
 from runtime import messages as m
+from runtime.app import running
 from runtime.database import Database
 from runtime.operations import BY_NAME
+from runtime.settings import Key, Settings
 from tests import invariants
-from tests.acceptance.conftest import Answer, Stack
+from tests.acceptance.conftest import ROLES, TENANT, Answer, Stack
 from tests.acceptance.steps import make_campaign, make_prize
 
 WHEEL = {"type": "spin_wheel", "reward_handler": "probability"}
@@ -120,15 +125,35 @@ class World:
         return await self.stack.process.core.call(operation, request)
 
     async def count(self, table: str) -> int:
-        """The rows of a table."""
+        """The rows of a table, of every campaign."""
         return int(await self.database.fetchval(f"SELECT count(*) FROM {table}"))
+
+    async def plays(self) -> list[str]:
+        """The ids of this campaign's plays."""
+        rows = await self.database.fetch(
+            "SELECT p.play_id FROM plays AS p JOIN games AS g USING (tenant_id, game_id)"
+            " WHERE p.tenant_id = $1 AND g.campaign_id = $2 ORDER BY p.play_id",
+            self.stack.tenant_id,
+            self.campaign_id,
+        )
+        return [row["play_id"] for row in rows]
+
+    async def stock(self, prize_id: str) -> tuple[int, int]:
+        """(remaining, awarded)"""
+        row = await self.database.fetchrow(
+            "SELECT remaining, awarded FROM stock WHERE tenant_id = $1 AND prize_id = $2",
+            self.stack.tenant_id,
+            prize_id,
+        )
+        assert row is not None
+        return row["remaining"], row["awarded"]
 
     async def check(self) -> None:
         """The invariants hold, and every play replays to the same outcome."""
         await invariants.check(self.database)
-        for row in await self.database.fetch("SELECT play_id FROM plays WHERE tenant_id = $1", self.stack.tenant_id):
-            reply = await self.replay(row["play_id"])
-            assert reply.matches, (row["play_id"], reply.replayed)
+        for play_id in await self.plays():
+            reply = await self.replay(play_id)
+            assert reply.matches, (play_id, reply.replayed)
 
 
 @asynccontextmanager
@@ -137,6 +162,33 @@ async def new_world(stack: Stack, **campaign: Any) -> AsyncIterator[World]:
     world = World(stack, (await make_campaign(stack, **campaign))["id"])
     yield world
     await world.check()
+
+
+def settings_of(database_url: str, redis_url: str, **own: Any) -> Settings:
+    """Settings of a process of every role on free ports; `own` in place of them."""
+    values: dict[str, Any] = {
+        "database_url": database_url,
+        "redis_url": redis_url,
+        "server_keys": (Key("1", secrets.token_bytes(32)),),
+        "code_keys": (Key("1", secrets.token_bytes(32)),),
+        "jwt_secret": secrets.token_hex(32),
+        **{f"{name}_port": 0 for name in ("core", "consumer", "admin", "rpc")},
+        "rate_limits": False,
+        "log_sample": 0.0,
+        "drain_seconds": 10.0,
+    }
+    return Settings(**{**values, **own})
+
+
+@asynccontextmanager
+async def new_stack(settings: Settings) -> AsyncIterator[Stack]:
+    """A running process with a tenant: `conftest.stack` for a module whose tests share one, or that needs two."""
+    async with running(settings, ROLES) as process, aiohttp.ClientSession() as http:
+        assert process.engine is not None
+        await process.engine.database.execute(
+            "INSERT INTO tenants (tenant_id, name) VALUES ($1, 'Test') ON CONFLICT DO NOTHING", TENANT
+        )
+        yield Stack(process, http)
 
 
 async def snapshot(database: Database) -> dict[str, list[Any]]:

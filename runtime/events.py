@@ -22,6 +22,9 @@ QUEST_COMPLETED: Final = "quest_completed"
 LEADERBOARD_FINALIZED: Final = "leaderboard_finalized"
 TYPES: Final = (PLAY_COMPLETED, PRIZE_WON, PRIZE_CLAIMED, QUEST_COMPLETED, LEADERBOARD_FINALIZED)
 
+OUTSIDE: Final = b"outside"
+"""A message with this field is for readers outside the service alone (an event that an admin made up)."""
+
 
 class Event(msgspec.Struct, frozen=True):
     """One event. `id` is stable over every retry; occurred_at is unix seconds."""
@@ -68,14 +71,19 @@ class Publisher:
         for event in events:
             self._append(event_stream(shard_of(event.tenant_id, self._shards)), b"e", self._encoder.encode(event))
 
+    def outside(self, event: Event) -> None:
+        """Appends an event for readers outside the service alone: our own groups pass it by."""
+        stream = event_stream(shard_of(event.tenant_id, self._shards))
+        self._append(stream, b"e", self._encoder.encode(event), OUTSIDE, b"1")
+
     def tasks(self, tenant_id: str, task_ids: Iterable[str]) -> None:
         """Appends task ids to the deliveries stream, field `t`, as `tenant_id task_id`: the fast path of the outbox."""
         stream = task_stream(shard_of(tenant_id, self._shards))
         for task_id in task_ids:
             self._append(stream, b"t", f"{tenant_id} {task_id}".encode())
 
-    def _append(self, stream: str, field: bytes, value: bytes) -> None:
-        self._ephemeral.post("XADD", stream, "MAXLEN", "~", self._length_max, "*", field, value)
+    def _append(self, stream: str, *fields: bytes) -> None:
+        self._ephemeral.post("XADD", stream, "MAXLEN", "~", self._length_max, "*", *fields)
 
 
 def shard_of(tenant_id: str, shards: int) -> int:

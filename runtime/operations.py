@@ -21,10 +21,13 @@ from runtime.actors import (
     audit,
     campaigns,
     claims,
+    codes,
     duplication,
     finalize,
+    fulfillment,
     games,
     history,
+    integrations,
     interventions,
     leaderboards,
     play,
@@ -264,7 +267,15 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         m.ListPrizeSummaryReply,
         run=prizes.list_prize_summary,
     ),
-    Operation("PrizeService", "ImportCodes", "POST", "/prizes/{id}/codes", m.ImportCodesRequest, m.ImportCodesReply),
+    Operation(
+        "PrizeService",
+        "ImportCodes",
+        "POST",
+        "/prizes/{id}/codes",
+        m.ImportCodesRequest,
+        m.ImportCodesReply,
+        run=codes.import_codes,
+    ),
     # WalletService
     Operation(
         "WalletService",
@@ -512,6 +523,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         m.CreateIntegrationRequest,
         m.IntegrationReply,
         resource="integration",
+        run=integrations.create_integration,
     ),
     Operation(
         "IntegrationService",
@@ -520,11 +532,26 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         "/integrations",
         m.ListIntegrationsRequest,
         m.ListIntegrationsReply,
+        run=integrations.list_integrations,
     ),
     Operation(
-        "IntegrationService", "DeleteIntegration", "DELETE", "/integrations/{id}", m.DeleteRequest, m.DeleteReply
+        "IntegrationService",
+        "DeleteIntegration",
+        "DELETE",
+        "/integrations/{id}",
+        m.DeleteRequest,
+        m.DeleteReply,
+        run=integrations.delete_integration,
     ),
-    Operation("IntegrationService", "EmitEvent", "POST", "/integrations/emit", m.EmitEventRequest, m.EmitEventReply),
+    Operation(
+        "IntegrationService",
+        "EmitEvent",
+        "POST",
+        "/integrations/emit",
+        m.EmitEventRequest,
+        m.EmitEventReply,
+        run=integrations.emit_event,
+    ),
     Operation(
         "IntegrationService",
         "ListIntegrationDeliveries",
@@ -532,11 +559,26 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         "/integrations/{id}/deliveries",
         m.ListIntegrationDeliveriesRequest,
         m.ListIntegrationDeliveriesReply,
+        run=integrations.list_deliveries,
     ),
     # FulfillmentService
-    Operation("FulfillmentService", "ListTasks", "GET", "/fulfillment/tasks", m.ListTasksRequest, m.ListTasksReply),
     Operation(
-        "FulfillmentService", "RetryTask", "POST", "/fulfillment/tasks/{id}/retry", m.RetryTaskRequest, m.TaskReply
+        "FulfillmentService",
+        "ListTasks",
+        "GET",
+        "/fulfillment/tasks",
+        m.ListTasksRequest,
+        m.ListTasksReply,
+        run=fulfillment.list_tasks,
+    ),
+    Operation(
+        "FulfillmentService",
+        "RetryTask",
+        "POST",
+        "/fulfillment/tasks/{id}/retry",
+        m.RetryTaskRequest,
+        m.TaskReply,
+        run=fulfillment.retry_task,
     ),
     Operation(
         "FulfillmentService",
@@ -545,6 +587,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         "/fulfillment/tasks/{id}/callback",
         m.CompleteTaskRequest,
         m.TaskReply,
+        run=fulfillment.complete_task,
     ),
     Operation(
         "FulfillmentService",
@@ -553,6 +596,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         "/fulfillment/tasks/{id}/callback/verify",
         m.VerifyCallbackRequest,
         m.VerifyCallbackReply,
+        run=fulfillment.verify_callback,
     ),
     # TenancyService
     Operation(

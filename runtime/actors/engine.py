@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from runtime import paging
 from runtime.actors.commit import Committer
+from runtime.actors.dispatch import Dispatcher
 from runtime.actors.rankings import Rankings
 from runtime.clock import Clock
 from runtime.database import Database
@@ -22,6 +23,7 @@ class Engine:
     catalog_versions: the newest version of each tenant's catalogue that this process has written or
     seen, so that a change made here is decided by at once (elsewhere the commit's guard finds out).
     committer: writes what the actors decided. rankings: the live order of every leaderboard.
+    dispatcher: tells integrations of events.
     """
 
     settings: Settings
@@ -31,6 +33,7 @@ class Engine:
     catalog_versions: dict[str, int] = field(default_factory=dict)
     committer: Committer = field(init=False)
     rankings: Rankings = field(init=False)
+    dispatcher: Dispatcher = field(init=False)
 
     def __post_init__(self) -> None:
         settings = self.settings
@@ -42,6 +45,7 @@ class Engine:
             idle_seconds=settings.idle_seconds,
         )
         self.rankings = Rankings(self.database, self.ephemeral)
+        self.dispatcher = Dispatcher(settings, self.database)
 
     @property
     def clock(self) -> Clock:

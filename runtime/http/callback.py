@@ -1,0 +1,103 @@
+"""The callback of workflows: POST /fulfillment/tasks/{id}/callback, outside the role gate.
+
+It is signed over its raw body, as Standard Webhooks has it, with the secret of the prize's fulfillment
+config. The secret stays in Core, which is asked whether it signed this (VerifyCallback). Whatever does
+not verify, an unknown task included, is one answer: SIGNATURE_INVALID.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from aiohttp import web
+
+from runtime import messages as m
+from runtime.core import Caller
+from runtime.errors import Fault, Status
+from runtime.http.codec import view
+from runtime.http.envelope import Handler, decode_json, ok, read_body
+from runtime.operations import API, BY_NAME
+from runtime.signing import ID, SERVICE_SIGNATURE, SIGNATURE, TIMESTAMP
+
+BODY_BYTES_MAX: Final = 8 * 1024
+HEADER_CHARACTERS_MAX: Final = 2_000
+
+_VERIFY: Final = BY_NAME["VerifyCallback"]
+_COMPLETE: Final = BY_NAME["CompleteTask"]
+
+
+class _Told(msgspec.Struct, forbid_unknown_fields=True):
+    """The callback's body (contract.md, "Admin edge")."""
+
+    status: str
+    external_id: str = ""
+    error: str = ""
+
+
+def mount(app: web.Application, caller: Caller, *, default_tenant: str = "") -> None:
+    """Adds the callback's route to the admin edge."""
+    app.router.add_post(API + _COMPLETE.path, callback_handler(caller, default_tenant=default_tenant))
+
+
+def callback_handler(caller: Caller, *, default_tenant: str = "") -> Handler:
+    """The handler. The tenant is the query's `tenant_id`, which the callback URL carries."""
+    decoder = msgspec.json.Decoder(_Told)
+    show = view(m.TaskReply, "number")
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        body = await read_body(request)
+        tenant_id = request.query.get("tenant_id") or request.headers.get("X-Tenant-Id") or default_tenant
+        scope = m.Scope(tenant_id=tenant_id)
+        task_id = request.match_info["id"]
+        callback_id = await _verified(caller, request, scope, task_id, body)
+        told = decode_json(decoder, body)
+        reply = await caller.call(
+            _COMPLETE,
+            m.CompleteTaskRequest(
+                scope=scope,
+                id=task_id,
+                status=told.status,
+                external_id=told.external_id,
+                error=told.error,
+                callback_id=callback_id,
+            ),
+        )
+        return ok(show(reply)["task"])
+
+    return answer
+
+
+async def _verified(caller: Caller, request: web.Request, scope: m.Scope, task_id: str, body: bytes) -> str:
+    """The callback's id. UNAUTHENTICATED SIGNATURE_INVALID."""
+    headers = [
+        request.headers.get(ID, ""),
+        request.headers.get(TIMESTAMP, ""),
+        request.headers.get(SIGNATURE) or request.headers.get(SERVICE_SIGNATURE) or "",
+    ]
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        raise _invalid() from None
+    if not scope.tenant_id or len(body) > BODY_BYTES_MAX or any(len(one) > HEADER_CHARACTERS_MAX for one in headers):
+        raise _invalid()
+    if any("\0" in one for one in (text, scope.tenant_id, task_id, *headers)):
+        raise _invalid()
+    reply = await caller.call(
+        _VERIFY,
+        m.VerifyCallbackRequest(
+            scope=scope,
+            id=task_id,
+            webhook_id=headers[0],
+            webhook_timestamp=headers[1],
+            webhook_signature=headers[2],
+            body=text,
+        ),
+    )
+    if not reply.verified:
+        raise _invalid()
+    return headers[0]
+
+
+def _invalid() -> Fault:
+    return Fault(Status.UNAUTHENTICATED, "SIGNATURE_INVALID", "no signature of this callback verifies")

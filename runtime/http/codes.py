@@ -1,0 +1,306 @@
+"""The import of voucher codes over HTTP: JSON `{"codes": [...]}`, CSV or plain text, read as it arrives.
+
+The body is never held as a whole: codes go to Core in parts (runtime/actors/codes.py), and the answer
+adds the parts up. A body that turns out to be broken half-way is refused with `added` saying how many
+codes of it are in the pool already; sending it again, repaired, adds the rest.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import json
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any, Final, Protocol
+
+from aiohttp import web
+
+from runtime import messages as m
+from runtime.actors.codes import CODE_CHARACTERS_MAX, ERRORS_MAX
+from runtime.core import Caller
+from runtime.errors import Fault, Status, invalid
+from runtime.http.envelope import Handler, ok, stream_body
+from runtime.operations import BY_NAME
+
+BODY_BYTES_MAX: Final = 64 * 1024 * 1024
+PART: Final = 2_500
+"""Codes of one call: small enough that sealing them holds up nobody's request."""
+
+_VALUE_CHARACTERS_MAX: Final = 16_384
+_SLICE: Final = 4_096
+_PLAIN_ITEM: Final = re.compile(r'[ \t\r\n]*"([^"\\\x00-\x1f]*)"[ \t\r\n]*,')
+_HEADINGS: Final = frozenset({"code", "codes", "voucher", "voucher_code", "coupon", "coupon_code"})
+
+Scope = Callable[[web.Request], m.Scope | None]
+Line = tuple[int, str]
+
+
+class Reader(Protocol):
+    """Cuts text, as it arrives, into (line, code). `scope` is what the body itself says, if it does."""
+
+    scope: dict[str, Any] | None
+
+    def feed(self, text: str) -> Iterator[Line]: ...
+    def end(self) -> Iterator[Line]: ...
+
+
+class TextLines:
+    """One code a line; blank lines are passed by."""
+
+    def __init__(self) -> None:
+        self.scope: dict[str, Any] | None = None
+        self._rest = ""
+        self._line = 0
+
+    def feed(self, text: str) -> Iterator[Line]:
+        *lines, self._rest = (self._rest + text).replace("\r\n", "\n").split("\n")
+        for line in lines:
+            yield from self._one(line)
+        # The end of an endless line is dropped; what is kept is still too long to be a code.
+        self._rest = self._rest[:_VALUE_CHARACTERS_MAX]
+
+    def end(self) -> Iterator[Line]:
+        yield from self._one(self._rest)
+
+    def _one(self, line: str) -> Iterator[Line]:
+        self._line += 1
+        if code := self.code(line).strip():
+            yield self._line, code
+
+    def code(self, line: str) -> str:
+        """The code of a line."""
+        return line
+
+
+class CsvLines(TextLines):
+    """The first column of each line; a heading is passed by."""
+
+    def code(self, line: str) -> str:
+        cells = next(csv.reader([line.rstrip("\r")]), [""])
+        code = cells[0] if cells else ""
+        return "" if self._line == 1 and code.strip().lower() in _HEADINGS else code
+
+
+class JsonCodes:
+    """`{"codes": ["...", ...]}`, and `scope` before it on Core. A code's line is its place, from 1."""
+
+    def __init__(self) -> None:
+        self.scope: dict[str, Any] | None = None
+        self._rest = ""
+        self._line = 0
+        self._state = "begin"
+        self._seen = False
+        self._decoder = json.JSONDecoder()
+
+    def feed(self, text: str) -> Iterator[Line]:
+        for start in range(0, len(text), _SLICE):
+            # Small slices: each token that is taken off copies what is left.
+            yield from self._feed(text[start : start + _SLICE])
+
+    def _feed(self, text: str) -> Iterator[Line]:
+        self._rest += text
+        while True:
+            if self._state in ("item", "item or end"):
+                yield from self._plain_items()
+            if (step := self._step()) is None:
+                break
+            yield from step
+        if len(self._rest) > _VALUE_CHARACTERS_MAX:
+            raise invalid(f"codes[{self._line}]", "is too long")
+
+    def end(self) -> Iterator[Line]:
+        # A space ends what could have gone on.
+        yield from self.feed(" ")
+        if self._state != "done" or self._rest.strip():
+            raise _not_json()
+        if not self._seen:
+            raise invalid("codes", "is required")
+
+    def _plain_items(self) -> Iterator[Line]:
+        """Items without escapes that are followed by another: nearly all of them, without a step for each."""
+        end = 0
+        while (match := _PLAIN_ITEM.match(self._rest, end)) is not None:
+            self._line += 1
+            end, self._state = match.end(), "item"
+            yield self._line, match[1]
+        self._rest = self._rest[end:]
+
+    def _step(self) -> list[Line] | None:
+        """One token of the rest; None where more text is needed."""
+        self._rest = self._rest.lstrip(" \t\r\n")
+        if not self._rest or self._state == "done":
+            if self._rest:
+                raise _not_json()
+            return None
+        first = self._rest[0]
+        match self._state:
+            case "begin":
+                self._take("{", "key or end")
+            case "key" | "key or end":
+                if first == "}" and self._state == "key or end":
+                    self._take("}", "done")
+                else:
+                    return self._member()
+            case "after member":
+                self._take(*(("}", "done") if first == "}" else (",", "key")))
+            case "item" | "item or end":
+                if first == "]" and self._state == "item or end":
+                    self._take("]", "after member")
+                else:
+                    return self._item()
+            case "after item":
+                self._take(*(("]", "after member") if first == "]" else (",", "item")))
+        return []
+
+    def _take(self, character: str, state: str) -> None:
+        if self._rest[0] != character:
+            raise _not_json()
+        self._rest, self._state = self._rest[1:], state
+
+    def _member(self) -> list[Line] | None:
+        match = re.match(r'"([^"\\]{1,64})"\s*:\s*(?=\S)', self._rest)
+        if match is None:
+            if re.fullmatch(r'"[^"\\]{0,64}("\s*(:\s*)?)?', self._rest):
+                return None
+            raise _not_json()
+        if match[1] == "codes" and not self._seen:
+            if self._rest[match.end()] != "[":
+                raise invalid("codes", "must be an array of strings")
+            self._rest, self._state, self._seen = self._rest[match.end() + 1 :], "item or end", True
+            return []
+        if match[1] != "scope":
+            raise invalid(match[1], "unknown field")
+        value = self._value(match.end())
+        if value is None:
+            return None
+        if not isinstance(value[0], dict):
+            raise invalid("scope", "must be an object")
+        self.scope, self._rest, self._state = value[0], self._rest[value[1] :], "after member"
+        return []
+
+    def _item(self) -> list[Line] | None:
+        value = self._value(0)
+        if value is None:
+            return None
+        if not isinstance(value[0], str):
+            raise invalid(f"codes[{self._line}]", "must be a string")
+        self._line += 1
+        self._rest, self._state = self._rest[value[1] :], "after item"
+        return [(self._line, value[0])]
+
+    def _value(self, start: int) -> tuple[Any, int] | None:
+        """The JSON value at `start` of the rest, and where it ends; None where more text is needed."""
+        try:
+            value, end = self._decoder.raw_decode(self._rest, start)
+        except (ValueError, RecursionError):
+            if len(self._rest) <= _VALUE_CHARACTERS_MAX and self._rest[start] in '"{[tfn-0123456789':
+                return None  # cut short, as far as can be told: the end of the body decides
+            raise _not_json() from None
+        return None if end == len(self._rest) and self._rest[start] not in '"{[' else (value, end)
+
+
+READERS: Final[dict[str, Callable[[], Reader]]] = {
+    "application/json": JsonCodes,
+    "text/csv": CsvLines,
+    "text/plain": TextLines,
+}
+
+
+def import_handler(caller: Caller, scope: Scope) -> Handler:
+    """The handler of ImportCodes. `scope(request)` says whose prize it is; None: the body says it (Core)."""
+    operation = BY_NAME["ImportCodes"]
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        total = m.ImportCodesReply()
+
+        async def send(batch: list[Line], more: bool) -> None:
+            where = scope(request) or _scope_of(reader.scope)
+            message = m.ImportCodesRequest(
+                scope=where,
+                id=request.match_info["id"],
+                codes=[code[: CODE_CHARACTERS_MAX + 1] for _, code in batch],
+                lines=[line for line, _ in batch],
+                more=more,
+            )
+            _add_up(total, await caller.call(operation, message))
+
+        make = READERS.get(request.content_type)
+        if make is None:
+            raise Fault(
+                Status.INVALID_ARGUMENT,
+                "CONTENT_TYPE_UNSUPPORTED",
+                f"send one of {', '.join(READERS)}",
+                http_status=415,
+            )
+        reader = make()
+        try:
+            await _in_parts(_lines(request, reader), send)
+        except Fault as fault:
+            if total.added:
+                fault.facts["added"] = total.added
+            raise
+        return ok(
+            {
+                "added": total.added,
+                "duplicates": total.duplicates,
+                "invalid": total.invalid,
+                "errors": [{"line": error.line, "reason": error.reason} for error in total.errors],
+                # Core shows int64 quoted, the edges as a number: this one knows by who says the scope.
+                "available": str(total.available) if scope is core_scope else total.available,
+            }
+        )
+
+    return answer
+
+
+def core_scope(request: web.Request) -> m.Scope | None:
+    """Core's scope: of the query, else of the body."""
+    tenant_id = request.query.get("scope.tenant_id", "")
+    return m.Scope(tenant_id=tenant_id, merchant_id=request.query.get("scope.merchant_id", "")) if tenant_id else None
+
+
+async def _lines(request: web.Request, reader: Reader) -> AsyncIterator[Line]:
+    decoder = codecs.getincrementaldecoder("utf-8-sig")("strict")
+    try:
+        async for piece in stream_body(request, BODY_BYTES_MAX):
+            for line in reader.feed(decoder.decode(piece)):
+                yield line
+        for line in (*reader.feed(decoder.decode(b"", True)), *reader.end()):
+            yield line
+    except UnicodeDecodeError:
+        raise invalid("", "the body is not UTF-8") from None
+    except csv.Error as error:
+        raise invalid("", f"the body is not CSV: {error}") from None
+
+
+async def _in_parts(lines: AsyncIterator[Line], send: Callable[[list[Line], bool], Awaitable[None]]) -> None:
+    """Sends lines in parts; the last one, empty maybe, says that nothing follows."""
+    part: list[Line] = []
+    async for line in lines:
+        if len(part) == PART:
+            await send(part, True)
+            part = []
+        part.append(line)
+    await send(part, False)
+
+
+def _add_up(total: m.ImportCodesReply, part: m.ImportCodesReply) -> None:
+    total.added += part.added
+    total.duplicates += part.duplicates
+    total.invalid += part.invalid
+    total.errors = (total.errors + part.errors)[:ERRORS_MAX]
+    total.available = part.available
+
+
+def _scope_of(value: dict[str, Any] | None) -> m.Scope | None:
+    if value is None:
+        return None
+    for name, text in value.items():
+        if name not in ("tenant_id", "merchant_id") or not isinstance(text, str):
+            raise invalid(f"scope.{name}", "unknown field" if isinstance(text, str) else "must be a text")
+    return m.Scope(tenant_id=value.get("tenant_id", ""), merchant_id=value.get("merchant_id", ""))
+
+
+def _not_json() -> Fault:
+    return invalid("", 'the body is not valid JSON of the form {"codes": ["..."]}')

@@ -1,0 +1,204 @@
+"""The consumer group `deliveries`: carries rewards out, task by task.
+
+    stream (fast path) --.
+                         +--> lease (one conditional update) --> attempt --> record
+    sweep (truth) -------'
+
+A message is acknowledged once its task is leased: from then on the row answers for it, and a worker
+that dies leaves a lease that runs out. The sweep finds whatever the stream lost, and retries.
+
+No receiver holds up another: attempts run beside each other, at most RECEIVER_MAX to one host, and a
+task beyond that is put back for a moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import Any, Final
+from urllib.parse import urlencode, urlsplit
+
+import asyncpg
+import structlog
+
+from runtime.actors.engine import Engine
+from runtime.connector import Connector
+from runtime.errors import Fault
+from runtime.events import task_stream
+from runtime.providers import CHANNEL_PROVIDERS, Delivered, Failed, Outcome, Parcel
+from runtime.streams import expiry
+from runtime.streams.bus import Consumer, Message, Servers, stopped_within
+from runtime.streams.outbox import Leased, Outbox
+from runtime.vault import VaultError, prize_place, vault_of
+
+GROUP: Final = "deliveries"
+
+ATTEMPTS_MAX: Final = 256
+"""Attempts under way in one worker."""
+
+RECEIVER_MAX: Final = 32
+"""Of them to one host: a slow one leaves room for the others."""
+
+SWEEP_SECONDS: Final = 1.0
+SWEEP_BATCH: Final = 64
+PUT_BACK_SECONDS: Final = 2.0
+
+log = structlog.get_logger(__name__)
+
+
+class Deliveries:
+    """One worker. `handle` and `sweep` lease; attempts run until `finish`."""
+
+    def __init__(self, engine: Engine, connector: Connector, outbox: Outbox) -> None:
+        self._engine = engine
+        self._connector = connector
+        self._outbox = outbox
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._at: Counter[str] = Counter()
+
+    async def handle(self, messages: list[Message]) -> set[str]:
+        """Leases the tasks that these messages name, and begins their attempts. The ids of garbage."""
+        garbage: set[str] = set()
+        named: dict[str, list[str]] = {}
+        for message in messages:
+            words = message.fields.get(b"t", b"").decode("utf-8", "replace").split(" ")
+            if len(words) != 2 or not all(words) or "\0" in words[0] + words[1]:
+                garbage.add(message.id)
+            else:
+                named.setdefault(words[0], []).append(words[1])
+        for tenant_id, task_ids in named.items():
+            await self._room(len(task_ids))
+            self._begin(await self._outbox.lease(tenant_id, task_ids, len(task_ids)))
+        return garbage
+
+    async def sweep(self) -> int:
+        """Leases what is due, tenant by tenant; how many tasks that were."""
+        count = 0
+        for tenant_id in await self._outbox.tenants_with_due():
+            await self._room(SWEEP_BATCH)
+            leased = await self._outbox.lease(tenant_id, None, SWEEP_BATCH)
+            self._begin(leased)
+            count += len(leased)
+        return count
+
+    async def keep_sweeping(self, stop: asyncio.Event, every_seconds: float = SWEEP_SECONDS) -> None:
+        """Sweeps until `stop`; a database that is away is waited for."""
+        while not await stopped_within(stop, every_seconds):
+            try:
+                while await self.sweep() >= SWEEP_BATCH and not stop.is_set():
+                    pass
+            except (Fault, asyncpg.PostgresError) as error:
+                log.warning("sweep_failed", error=str(error))
+
+    async def finish(self) -> None:
+        """Returns when no attempt is under way and every outcome is recorded."""
+        while self._under_way:
+            await asyncio.wait(self._under_way)
+        await self._outbox.flush()
+
+    # -- attempts ----------------------------------------------------------------------------
+
+    async def _room(self, wanted: int) -> None:
+        """Returns when so many attempts may begin: nothing is leased before it can be attempted."""
+        while len(busy := [task for task in self._under_way if not task.done()]) + wanted > ATTEMPTS_MAX and busy:
+            await asyncio.wait(busy, return_when=asyncio.FIRST_COMPLETED)
+
+    def _begin(self, tasks: list[Leased]) -> None:
+        for task in tasks:
+            running = asyncio.create_task(self._attempt(task))
+            self._under_way.add(running)
+            running.add_done_callback(self._under_way.discard)
+
+    async def _attempt(self, task: Leased) -> None:
+        receiver = urlsplit(str(task.row["channel_config"].get("url", ""))).netloc
+        if receiver and self._at[receiver] >= RECEIVER_MAX:
+            await self._put_back(task)
+            return
+        self._at[receiver] += 1
+        try:
+            outcome = await self._carry(task)
+        except Fault as error:
+            outcome = Failed(error.message)
+        except Exception as error:
+            log.error("provider_failed", channel=task.row["channel"], task_id=task.task_id, exc_info=error)
+            outcome = Failed(f"the provider failed: {type(error).__name__}")
+        finally:
+            self._at[receiver] -= 1
+        self._outbox.ended(task, outcome)
+
+    async def _put_back(self, task: Leased) -> None:
+        try:
+            await self._outbox.put_back(task, PUT_BACK_SECONDS)
+        except (Fault, asyncpg.PostgresError) as error:
+            log.warning("put_back_failed", task_id=task.task_id, error=str(error))  # its lease will run out
+
+    async def _carry(self, task: Leased) -> Outcome:
+        if task.row["channel"] == "voucher_code":
+            return Delivered() if await self._outbox.take_code(task) else Failed("no code is left in the prize's pool")
+        provider = CHANNEL_PROVIDERS.get(task.row["channel"])
+        if provider is None:
+            return Failed(f"no provider delivers through channel {task.row['channel']!r}")
+        config = task.row["channel_config"]
+        try:
+            secrets = vault_of(self._engine.settings.code_keys).secrets_of(
+                config, prize_place(task.tenant_id, task.row["prize_id"])
+            )
+        except VaultError as error:
+            return Failed(f"the secret cannot be opened: {error}")
+        now = int(self._engine.clock.now())
+        return await provider(
+            self._connector,
+            Parcel(task.task_id, config, secrets, now, self._body(task), task.tenant_id),
+        )
+
+    def _body(self, task: Leased) -> dict[str, Any]:
+        """What the receiver gets (contract.md, "Channels")."""
+        row = task.row
+        base = self._engine.settings.callback_url
+        path = f"/api/v1/fulfillment/tasks/{task.task_id}/callback"
+        return {
+            "id": task.task_id,
+            "type": "fulfillment.requested",
+            "occurred_at": row["created_at"],
+            "tenant_id": task.tenant_id,
+            "data": {
+                "reward": {
+                    "id": row["reward_id"],
+                    "prize_id": row["prize_id"],
+                    "name": row["name"],
+                    "type": row["type"],
+                    "value": row["value"],
+                    "quantity": row["quantity"],
+                    "game_id": row["game_id"],
+                    "play_id": row["play_id"],
+                    "campaign_id": row["campaign_id"],
+                    "milestone_id": row["milestone_id"],
+                    "won_at": row["won_at"],
+                    "claimed_at": row["claimed_at"],
+                },
+                "prize": {
+                    "id": row["prize_id"],
+                    "name": row["prize_name"],
+                    "type": row["prize_type"],
+                    "value": row["prize_value"],
+                },
+                "player_id": row["player_id"],
+                "callback_url": f"{base}{path}?{urlencode({'tenant_id': task.tenant_id})}",
+            },
+        }
+
+
+async def run(engine: Engine, stop: asyncio.Event) -> None:
+    """Delivers until `stop`, then ends what was begun. Also writes down rewards that expired."""
+    connector = Connector(engine.settings.outbound_allow_cidrs)
+    work = Deliveries(engine, connector, Outbox(engine.database))
+    streams = [task_stream(shard) for shard in range(engine.settings.stream_shards)]
+    try:
+        await asyncio.gather(
+            Consumer(Servers(engine.settings), GROUP, streams, work.handle).run(stop),
+            work.keep_sweeping(stop),
+            expiry.run(engine, stop),
+        )
+        await work.finish()
+    finally:
+        await connector.close()

@@ -1,0 +1,55 @@
+"""The consumer group `integrations`: brings each event to everyone who subscribes to it.
+
+A message is acknowledged when its event was attempted, or skipped, at each of them; an event whose
+worker died is brought again, under the same id (`webhook-id`), which receivers know it by.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+import msgspec
+
+from runtime.actors.dispatch import Dispatcher
+from runtime.actors.engine import Engine
+from runtime.events import Event, event_stream
+from runtime.streams.bus import Consumer, Message, Servers
+
+GROUP: Final = "integrations"
+
+BATCHES: Final = 512
+"""Batches under way: more than events can wait for one slow integration, so that it never fills them."""
+
+BATCH_MAX: Final = 64
+
+
+class Hub:
+    """Handles events by telling integrations of them."""
+
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatcher = dispatcher
+        self._decoder = msgspec.json.Decoder(Event)
+
+    async def handle(self, messages: list[Message]) -> set[str]:
+        """Returns when everyone was told, or skipped. The ids of messages that are no events."""
+        garbage: set[str] = set()
+        events: list[Event] = []
+        for message in messages:
+            try:
+                events.append(self._decoder.decode(message.fields[b"e"]))
+            except (KeyError, msgspec.DecodeError, UnicodeDecodeError):
+                garbage.add(message.id)
+        await self._dispatcher.tell_all(events)
+        return garbage
+
+
+async def run(engine: Engine, stop: asyncio.Event) -> None:
+    """Reads every shard's events until `stop`, and ends what was begun."""
+    streams = [event_stream(shard) for shard in range(engine.settings.stream_shards)]
+    hub = Hub(engine.dispatcher)
+    consumer = Consumer(Servers(engine.settings), GROUP, streams, hub.handle, batch_max=BATCH_MAX, batches=BATCHES)
+    try:
+        await consumer.run(stop)
+    finally:
+        await engine.dispatcher.close()

@@ -1,0 +1,138 @@
+"""The outbox as the delivery workers use it: lease tasks, record how attempts ended, in batches.
+
+A lease is one conditional update and ends by Postgres's clock, so a worker that died is succeeded by
+another, and one that was only slow finds at `record` that its lease is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import asyncpg
+import structlog
+
+import sql
+from runtime import ids
+from runtime.database import Database
+from runtime.errors import Fault
+from runtime.metrics import FULFILLMENT_TASKS
+from runtime.providers import ERROR_CHARACTERS_MAX, Awaiting, Delivered, Outcome
+from runtime.schedule import delay_seconds
+from runtime.streams.bus import Backoff
+
+log = structlog.get_logger(__name__)
+
+_SQL: Final = sql.load("fulfillment")
+
+LEASE_SECONDS: Final = 60.0
+"""Far more than an attempt takes (15 s): a worker that is only slow keeps its task."""
+
+RECORD_MAX: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Leased:
+    """A task that is ours until the lease ends. `row` has the columns of the statement `lease`."""
+
+    tenant_id: str
+    owner: str
+    row: Any
+
+    @property
+    def task_id(self) -> str:
+        return str(self.row["task_id"])
+
+
+class Outbox:
+    """The tasks, by way of one database."""
+
+    def __init__(self, database: Database, *, lease_seconds: float = LEASE_SECONDS) -> None:
+        self._database = database
+        self._lease_seconds = lease_seconds
+        self._ended: list[tuple[Leased, Outcome]] = []
+        self._recording: asyncio.Task[None] | None = None
+        self._stop = asyncio.Event()
+
+    async def lease(self, tenant_id: str, task_ids: Sequence[str] | None, limit: int) -> list[Leased]:
+        """Those of the tasks that are due and free (None: whichever are due). UNAVAILABLE where it is not known."""
+        # Of this call alone: a worker that leases the same task twice must not record for its former self.
+        owner = ids.make("lease")
+        rows = await self._database.fetch(
+            _SQL["lease"], tenant_id, self._lease_seconds, None if task_ids is None else list(task_ids), owner, limit
+        )
+        return [Leased(tenant_id, owner, row) for row in rows]
+
+    async def put_back(self, task: Leased, seconds: float) -> None:
+        """Gives up a lease without an attempt."""
+        await self._database.execute(_SQL["put_back"], task.tenant_id, [task.task_id], task.owner, seconds)
+
+    async def tenants_with_due(self) -> list[str]:
+        """Tenants that have something to lease."""
+        return [row["tenant_id"] for row in await self._database.fetch(_SQL["tenants_with_due"])]
+
+    async def take_code(self, task: Leased) -> bool:
+        """Gives the task's reward a code of its prize's pool; False where the pool is empty."""
+        row = await self._database.fetchrow(
+            _SQL["take_code"], task.tenant_id, task.row["prize_id"], task.row["reward_id"]
+        )
+        return row is not None
+
+    # -- outcomes ----------------------------------------------------------------------------
+
+    def ended(self, task: Leased, outcome: Outcome) -> None:
+        """Records an outcome, together with those that end meanwhile."""
+        self._ended.append((task, outcome))
+        if self._recording is None or self._recording.done():
+            self._recording = asyncio.create_task(self._record())
+
+    async def flush(self) -> None:
+        """Returns when every outcome is recorded, or was given up because the database is away."""
+        self._stop.set()
+        if self._recording is not None:
+            await self._recording
+
+    async def _record(self) -> None:
+        pauses = Backoff()
+        while self._ended:
+            tenant_id = self._ended[0][0].tenant_id
+            batch = [one for one in self._ended if one[0].tenant_id == tenant_id][:RECORD_MAX]
+            try:
+                await self._write(tenant_id, batch)
+                pauses.reset()
+            except (Fault, asyncpg.PostgresError) as error:
+                log.warning("outcomes_wait", tasks=len(batch), error=str(error))
+                # Kept: recorded late is right as long as the lease lasts, and another's attempt after it.
+                if self._stop.is_set():
+                    return
+                await pauses.wait(self._stop)
+                continue
+            written = {id(task) for task, _ in batch}
+            self._ended = [one for one in self._ended if id(one[0]) not in written]
+
+    async def _write(self, tenant_id: str, batch: list[tuple[Leased, Outcome]]) -> None:
+        places = [_place(task, outcome) for task, outcome in batch]
+        rows = await self._database.fetch(
+            _SQL["record"], tenant_id, *[list(column) for column in zip(*places, strict=True)]
+        )
+        for row in rows:
+            FULFILLMENT_TASKS.labels(row["status"]).inc()
+
+
+def _place(task: Leased, outcome: Outcome) -> tuple[str, str, str, str, str, float]:
+    """(task, owner, status, error, external id, delay) of the statement `record`."""
+    if isinstance(outcome, Delivered):
+        return task.task_id, task.owner, "delivered", "", outcome.external_id, 0.0
+    if isinstance(outcome, Awaiting):
+        return task.task_id, task.owner, "awaiting", "", outcome.external_id, 0.0
+    delay = None if outcome.final else delay_seconds(task.row["attempts"], outcome.retry_after_seconds)
+    if delay is None:
+        return task.task_id, task.owner, "dead", storable(outcome.error), "", 0.0
+    return task.task_id, task.owner, "retry", storable(outcome.error), "", delay
+
+
+def storable(text: str) -> str:
+    """A text that came from outside, as Postgres can store it."""
+    return text.replace("\0", "").encode("utf-8", "replace").decode()[:ERROR_CHARACTERS_MAX]

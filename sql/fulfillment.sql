@@ -1,0 +1,205 @@
+-- The outbox: tasks from due to done. A task's states, and who moves it:
+--
+--   pending --lease--> delivering --record--> delivered   (final)
+--      ^                  |   ^        |----> awaiting  --complete--> delivered | retry | dead
+--      |                  |   '-lease--|----> retry       (due again at next_attempt_at)
+--      |                  |            '----> dead
+--      |                  '-- lease of a lease that ran out: its worker is gone
+--      '-- rearm: from awaiting, retry, dead
+--   cancelled: by a revoke (sql/rewards.sql), from every state but delivered
+--
+-- Each statement locks a task before its reward, as a revoke does.
+
+-- name: lease
+-- Takes tasks that are due: $3 of them by id ($3 NULL: any that are due, the longest waiting first).
+-- No row: not due, leased by another, being changed at this moment, or done.
+-- $1 tenant, $2 lease seconds, $3 ids, $4 the lease's owner, $5 how many at most.
+WITH due AS (
+    SELECT t.task_id, t.reward_id
+    FROM tasks AS t JOIN rewards AS r ON r.tenant_id = t.tenant_id AND r.reward_id = t.reward_id
+    WHERE t.tenant_id = $1 AND ($3::text[] IS NULL OR t.task_id = ANY($3))
+      AND r.status IN ('won', 'claimed', 'fulfilling', 'failed')
+      AND ((t.status IN ('pending', 'retry') AND (t.next_attempt_at IS NULL OR t.next_attempt_at <= now()))
+           OR (t.status = 'delivering' AND t.lease_until <= now()))
+    ORDER BY t.next_attempt_at NULLS FIRST
+    LIMIT $5
+    -- SKIP LOCKED: another worker has it, or an admin; nothing is waited for, so nothing can deadlock.
+    FOR UPDATE OF t, r SKIP LOCKED
+),
+leased AS (
+    UPDATE tasks AS t SET
+        status = 'delivering',
+        attempts = t.attempts + 1,
+        lease_until = now() + make_interval(secs => $2),
+        lease_owner = $4,
+        updated_at = now()
+    FROM due AS d
+    WHERE t.tenant_id = $1 AND t.task_id = d.task_id
+    RETURNING t.*
+),
+begun AS (
+    -- A person's delivery has no attempt: its reward stays what it is.
+    UPDATE rewards AS r SET status = 'fulfilling'
+    FROM leased AS l
+    WHERE r.tenant_id = $1 AND r.reward_id = l.reward_id AND l.channel <> 'manual'
+      AND r.status IN ('won', 'claimed', 'failed')
+)
+SELECT l.task_id, l.reward_id, l.prize_id, l.campaign_id, l.player_id, l.channel, l.attempts,
+       unix(l.created_at) AS created_at, r.name, r.type, r.value, r.quantity, r.game_id, r.play_id, r.milestone_id,
+       unix(r.won_at) AS won_at, unix(r.claimed_at) AS claimed_at, coalesce(p.channel_config, '{}') AS channel_config,
+       coalesce(p.name, r.name) AS prize_name, coalesce(p.type, r.type) AS prize_type,
+       coalesce(p.value, r.value) AS prize_value
+FROM leased AS l
+JOIN rewards AS r ON r.tenant_id = $1 AND r.reward_id = l.reward_id
+LEFT JOIN prizes AS p ON p.tenant_id = $1 AND p.prize_id = l.prize_id
+
+-- name: put_back
+-- Returns leased tasks unattempted, to be leased again in $4 seconds.
+-- $1 tenant, $2 ids, $3 the lease's owner.
+UPDATE tasks SET status = 'retry', attempts = attempts - 1, next_attempt_at = now() + make_interval(secs => $4),
+    lease_until = NULL, lease_owner = '', updated_at = now()
+WHERE tenant_id = $1 AND task_id = ANY($2) AND lease_owner = $3 AND status = 'delivering'
+
+-- name: record
+-- How attempts ended, on their tasks and rewards. $2.. are arrays of a place per attempt: task, the
+-- lease's owner, status, error, external id, seconds until the next attempt.
+-- A task without a row: the lease was taken over, or a callback or a revoke came first. Nothing is changed.
+WITH given AS (
+    SELECT * FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::float8[])
+        AS g (task_id, lease_owner, status, last_error, external_id, delay_seconds)
+),
+held AS (
+    SELECT t.task_id FROM tasks AS t JOIN given AS g USING (task_id)
+    WHERE t.tenant_id = $1 AND t.status = 'delivering' AND t.lease_owner = g.lease_owner
+    ORDER BY t.task_id
+    FOR UPDATE OF t
+),
+recorded AS (
+    UPDATE tasks AS t SET
+        status = g.status,
+        last_error = g.last_error,
+        external_id = CASE WHEN g.external_id = '' THEN t.external_id ELSE g.external_id END,
+        next_attempt_at = CASE WHEN g.status = 'retry' THEN now() + make_interval(secs => g.delay_seconds) END,
+        lease_until = NULL,
+        lease_owner = '',
+        updated_at = now()
+    FROM held AS h JOIN given AS g USING (task_id)
+    WHERE t.tenant_id = $1 AND t.task_id = h.task_id
+    RETURNING t.task_id, t.reward_id, t.status
+),
+moved AS (
+    UPDATE rewards AS r SET
+        status = CASE WHEN n.status = 'delivered' THEN 'fulfilled' ELSE 'failed' END,
+        fulfilled_at = CASE WHEN n.status = 'delivered' THEN now() END
+    FROM recorded AS n
+    WHERE r.tenant_id = $1 AND r.reward_id = n.reward_id AND n.status IN ('delivered', 'dead')
+      AND r.status IN ('won', 'claimed', 'fulfilling', 'failed')
+)
+SELECT task_id, status FROM recorded
+
+-- name: take_code
+-- Gives the reward a free code, unless it has one. No row: the pool is empty.
+WITH had AS (
+    SELECT code_id FROM codes WHERE tenant_id = $1 AND reward_id = $3
+),
+taken AS (
+    UPDATE codes SET reward_id = $3, assigned_at = now()
+    WHERE tenant_id = $1 AND prize_id = $2 AND NOT EXISTS (SELECT FROM had) AND code_id = (
+        SELECT code_id FROM codes WHERE tenant_id = $1 AND prize_id = $2 AND reward_id IS NULL
+        ORDER BY code_id LIMIT 1 FOR UPDATE SKIP LOCKED
+    )
+    RETURNING code_id
+)
+SELECT code_id FROM had UNION ALL SELECT code_id FROM taken
+
+-- name: tenants_with_due
+-- Tenants that have a task to lease. A plain read over all of them; the leases go tenant by tenant.
+SELECT tenant_id FROM tasks WHERE status IN ('pending', 'retry') AND next_attempt_at <= now()
+UNION
+SELECT tenant_id FROM tasks WHERE status = 'delivering' AND lease_until <= now()
+
+-- name: complete
+-- A callback: $3 'delivered' or 'failed', $4 external id, $5 error, $6 the callback's id, $7 the delay in
+-- seconds before each next attempt, by the number of attempts made; beyond the last the task is dead.
+-- A delivery is believed in every state but cancelled; a failure counts where an answer was awaited, once
+-- for each callback id. `outcome` is what the task became, NULL where nothing was changed. No row: no such task.
+WITH held AS (
+    SELECT t.* FROM tasks AS t WHERE t.tenant_id = $1 AND t.task_id = $2 FOR UPDATE
+),
+decided AS (
+    SELECT h.*,
+        CASE
+            WHEN $3 = 'delivered' AND h.status NOT IN ('delivered', 'cancelled') THEN 'delivered'
+            WHEN $3 = 'failed' AND h.status IN ('awaiting', 'delivering') AND NOT $6 = ANY(h.callbacks)
+                THEN CASE WHEN h.attempts > cardinality($7::float8[]) THEN 'dead' ELSE 'retry' END
+        END AS outcome
+    FROM held AS h
+),
+recorded AS (
+    UPDATE tasks AS t SET
+        status = d.outcome,
+        external_id = CASE WHEN $4 = '' THEN t.external_id ELSE $4 END,
+        last_error = CASE WHEN $3 = 'failed' THEN $5 ELSE '' END,
+        callbacks = CASE WHEN $3 = 'failed' AND $6 <> '' THEN t.callbacks || $6::text ELSE t.callbacks END,
+        next_attempt_at = CASE WHEN d.outcome = 'retry'
+            THEN now() + make_interval(secs => ($7::float8[])[greatest(d.attempts, 1)]) END,
+        lease_until = NULL,
+        lease_owner = '',
+        updated_at = now()
+    FROM decided AS d
+    WHERE t.tenant_id = $1 AND t.task_id = d.task_id AND d.outcome IS NOT NULL
+    RETURNING t.*
+),
+moved AS (
+    UPDATE rewards AS r SET
+        status = CASE WHEN n.status = 'delivered' THEN 'fulfilled' ELSE 'failed' END,
+        fulfilled_at = CASE WHEN n.status = 'delivered' THEN now() END
+    FROM recorded AS n
+    WHERE r.tenant_id = $1 AND r.reward_id = n.reward_id AND n.status IN ('delivered', 'dead')
+      AND r.status IN ('won', 'claimed', 'fulfilling', 'failed')
+)
+SELECT d.outcome, coalesce(n.status, d.status) AS status, d.task_id, d.reward_id, d.prize_id, d.campaign_id,
+       d.player_id, d.channel, d.attempts, coalesce(n.last_error, d.last_error) AS last_error,
+       unix(CASE WHEN n.task_id IS NULL THEN d.next_attempt_at ELSE n.next_attempt_at END) AS next_attempt_at,
+       unix(d.created_at) AS created_at, unix(coalesce(n.updated_at, d.updated_at)) AS updated_at
+FROM decided AS d LEFT JOIN recorded AS n ON n.task_id = d.task_id
+
+-- name: rearm
+-- Makes a task due now, with all of its attempts before it: from awaiting, retry and dead, and from a
+-- lease that ran out; one that is pending stays so. `rearmed` says whether it was. No row: no such task.
+WITH held AS (
+    SELECT t.* FROM tasks AS t WHERE t.tenant_id = $1 AND t.task_id = $2 FOR UPDATE
+),
+armed AS (
+    UPDATE tasks AS t SET status = 'pending', attempts = 0, next_attempt_at = now(), lease_until = NULL,
+        lease_owner = '', updated_at = now()
+    FROM held AS h
+    WHERE t.tenant_id = $1 AND t.task_id = h.task_id
+      AND (h.status IN ('awaiting', 'retry', 'dead', 'pending')
+           OR (h.status = 'delivering' AND h.lease_until <= now()))
+    RETURNING t.*
+),
+moved AS (
+    UPDATE rewards AS r SET status = 'fulfilling'
+    FROM armed AS a WHERE r.tenant_id = $1 AND r.reward_id = a.reward_id AND r.status = 'failed'
+)
+SELECT a.task_id IS NOT NULL AS rearmed, coalesce(a.status, h.status) AS status, h.task_id, h.reward_id, h.prize_id,
+       h.campaign_id, h.player_id, h.channel, coalesce(a.attempts, h.attempts) AS attempts, h.last_error,
+       unix(coalesce(a.next_attempt_at, h.next_attempt_at)) AS next_attempt_at,
+       unix(h.created_at) AS created_at, unix(coalesce(a.updated_at, h.updated_at)) AS updated_at
+FROM held AS h LEFT JOIN armed AS a ON a.task_id = h.task_id
+
+-- name: list
+-- Tasks, the newest first. $2 status, $3 campaign, $4 prize ('' = any), $5 after this id (NULL: from the first).
+SELECT task_id, reward_id, prize_id, campaign_id, player_id, channel, status, attempts, last_error,
+       unix(next_attempt_at) AS next_attempt_at, unix(created_at) AS created_at, unix(updated_at) AS updated_at
+FROM tasks
+WHERE tenant_id = $1 AND ($2 = '' OR status = $2) AND ($3 = '' OR campaign_id = $3) AND ($4 = '' OR prize_id = $4)
+  AND ($5::text IS NULL OR task_id < $5)
+ORDER BY task_id DESC LIMIT $6
+
+-- name: receiver
+-- Where a task's callback gets its secret from. No row: no such task.
+SELECT t.prize_id, p.channel_config
+FROM tasks AS t JOIN prizes AS p ON p.tenant_id = t.tenant_id AND p.prize_id = t.prize_id
+WHERE t.tenant_id = $1 AND t.task_id = $2

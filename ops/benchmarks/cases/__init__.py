@@ -5,6 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from ops.benchmarks.case import Case
-from ops.benchmarks.cases import pgbench, plays
+from ops.benchmarks.cases import delivery, memory, owned, pgbench, plays
 
-CASES: Final[tuple[Case, ...]] = (*plays.CASES, *pgbench.CASES)
+CASES: Final[tuple[Case, ...]] = (*plays.CASES, *pgbench.CASES, *owned.CASES, *delivery.CASES, *memory.CASES)

@@ -1,0 +1,213 @@
+"""What leaves the service: rewards by webhook, events to integrations, and what plays pay for it."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from ops.benchmarks import requests
+from ops.benchmarks.bench import Bench
+from ops.benchmarks.case import Case, Ratio, Run, Skipped
+from ops.benchmarks.cases.plays import Plays, Seat
+from ops.benchmarks.house import HouseError, Process, read_json
+from ops.benchmarks.load import Loaded
+from ops.benchmarks.world import World
+from ops.devstack import free_port, wait_for
+
+DELIVERIES_PER_SECOND: Final = 800
+POSTS_PER_SECOND: Final = 5_000
+"""Guesses: how many make a run of about the wanted length."""
+CLIENTS: Final = 64
+WAIT_SECONDS: Final = 120.0
+SECRET: Final = "bench-secret-bench-secret"
+
+
+def need_group(name: str) -> None:
+    """Raises Skipped where the consumer group is not built."""
+    try:
+        groups: dict[str, Any] = importlib.import_module("runtime.streams").GROUPS
+    except ImportError as error:
+        raise Skipped(f"`worker {name}` is not built yet ({error})") from None
+    if name not in groups:
+        raise Skipped(f"`worker {name}` is not built yet")
+
+
+class Posts(Case):
+    """The ceiling: the same number of POSTs by a bare aiohttp client, to the same receiver."""
+
+    name, title, unit = "posts", f"bare aiohttp client, {CLIENTS} at once", "POSTs"
+
+    def run(self, bench: Bench) -> Run:
+        count = bench.scale.count(POSTS_PER_SECOND)
+        port = free_port()
+        receiver = bench.house.helper("receiver", port, "receiver", str(port), str(bench.directory / "posts.json"))
+        try:
+            return replace(
+                bench.measure(lambda: self._post(receiver.url, count)), ephemeral_trips=None, p50_ms=None, p99_ms=None
+            )
+        finally:
+            bench.house.end(receiver)
+
+    def _post(self, url: str, count: int) -> Loaded:
+        command = [sys.executable, "-m", "ops.benchmarks.bare", "posts", url, str(count), str(CLIENTS)]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[3])
+        if done.returncode != 0:
+            raise HouseError(done.stderr[-2000:])
+        return Loaded(count, 0, "", json.loads(done.stdout)["seconds"], 0.0, 0.0, 0.0)
+
+
+class Backlog(Case):
+    """Plays first, with no worker; then one worker carries out all that they left, to a receiver here.
+
+    group: the worker's. The rate is that of arrivals, from the first to the last.
+    """
+
+    def __init__(self, name: str, title: str, unit: str, group: str, needs: tuple[str, ...], ratio: Ratio) -> None:
+        super().__init__()
+        self.name, self.title, self.unit, self.needs, self.ratios = name, title, unit, needs, (ratio,)
+        self._group = group
+        self._database = f"bench_{group}"
+        self._valkey_db = {"deliveries": 5, "integrations": 6}[group]
+
+    def prepare(self, bench: Bench) -> None:
+        need_group(self._group)
+        bench.house.make_database(self._database)
+        self._server = bench.house.serve("all", "server", database=self._database, valkey_db=self._valkey_db)
+        self._world = World(bench.house.core(self._server))
+        self._port = free_port()
+        url = f"http://127.0.0.1:{self._port}/hook"
+        self._seats = seats_of(bench, self._world, url if self._group == "deliveries" else "", 1.0)
+        if self._group == "integrations":
+            self._world.integration(url, ["play_completed"])
+        # The group comes to be with its first worker: what is played from now on waits for it.
+        bench.house.end(self._worker(bench))
+
+    def run(self, bench: Bench) -> Run:
+        count = bench.scale.count(DELIVERIES_PER_SECOND)
+        seats = [self._seats[number % len(self._seats)] for number in range(count)]
+        play(bench, self._server, seats)
+        log = bench.directory / f"{self.name}.json"
+        log.unlink(missing_ok=True)
+        receiver = bench.house.helper("receiver", self._port, "receiver", str(self._port), str(log))
+        before = bench.house.read()
+        worker = self._worker(bench)
+        try:
+            wait_for(lambda: read_json(log).get("count", 0) >= count, WAIT_SECONDS, worker.failure)
+            after = bench.house.read()
+            came = read_json(log)
+            if self._group == "deliveries":
+                wait_for(lambda: self._undelivered(bench) == 0, WAIT_SECONDS, worker.failure)
+        except TimeoutError:
+            raise HouseError(f"{read_json(log)} of {count} came; the worker says:\n{worker.tail()}") from None
+        finally:
+            bench.house.end(worker)
+            bench.house.end(receiver)
+        cpu = {
+            name: after.cpu[name] - before.cpu.get(name, 0.0) for name in ("worker", "receiver", "postgres", "valkey")
+        }
+        extra = came["count"] - count
+        return Run(
+            done=count,
+            seconds=came["last"] - came["first"],
+            cpu_seconds=cpu,
+            note=f"{extra} more than once" if extra else "",
+        )
+
+    def _worker(self, bench: Bench) -> Process:
+        return bench.house.serve(f"worker {self._group}", "worker", database=self._database, valkey_db=self._valkey_db)
+
+    def _undelivered(self, bench: Bench) -> int:
+        return int(bench.house.sql("SELECT count(*) FROM tasks WHERE status <> 'delivered'", self._database))
+
+
+class Beside(Plays):
+    """Plays of a game whose rewards go out by webhook and whose events go to an integration."""
+
+    def __init__(self, name: str, title: str, ratios: tuple[Ratio, ...] = (), *, workers: bool) -> None:
+        super().__init__(name, title, _beside_server, _beside_seats, ratios, "bench_beside")
+        self._workers = workers
+
+    def prepare(self, bench: Bench) -> None:
+        need_group("deliveries")
+        need_group("integrations")
+        super().prepare(bench)
+
+    def run(self, bench: Bench) -> Run:
+        if not self._workers:
+            return super().run(bench)
+        workers = [
+            bench.house.serve(f"worker {group}", f"worker {group}", database="bench_beside", valkey_db=8)
+            for group in ("deliveries", "integrations")
+        ]
+        try:
+            return super().run(bench)
+        finally:
+            for worker in workers:
+                bench.house.end(worker)
+
+
+def _beside_server(bench: Bench) -> Process:
+    def make() -> Process:
+        bench.house.make_database("bench_beside")
+        return bench.house.serve("all", "server", database="bench_beside", valkey_db=8)
+
+    return bench.shared("beside", make)
+
+
+def _beside_seats(bench: Bench, server: Process) -> list[Seat]:
+    def make() -> Process:
+        port = free_port()
+        return bench.house.helper("receiver", port, "receiver", str(port), str(bench.directory / "beside.json"))
+
+    world = World(bench.house.core(server))
+    url = bench.shared("beside-receiver", make).url + "/hook"
+    seats = seats_of(bench, world, url, 0.5)
+    world.integration(url, ["play_completed", "prize_won"])
+    return seats
+
+
+def seats_of(bench: Bench, world: World, webhook_url: str, chance: float) -> list[Seat]:
+    """Every player at one game, whose prize goes out by webhook where there is a URL."""
+    fulfillment: dict[str, Any] = {"redemption_mode": "REDEMPTION_MODE_ON_WIN", "channel": "none"}
+    if webhook_url:
+        fulfillment |= {"channel": "webhook", "config": {"url": webhook_url, "secret": SECRET}}
+    game_id = world.spin(world.prize(fulfillment=fulfillment), chance)
+    return [(game_id, player) for player in bench.players(world.tenant_id)]
+
+
+def play(bench: Bench, server: Process, seats: list[Seat]) -> None:
+    """Plays, to leave something behind. HouseError where any fails."""
+    connections = bench.scale.connections
+    sessions = bench.loader.start_sessions(server.port, [requests.start(*seat) for seat in seats], connections)
+    plays = [requests.play(*seat, session) for seat, session in zip(seats, sessions, strict=True)]
+    loaded = bench.loader.send_bundled(server.port, plays, connections)
+    if loaded.failed:
+        raise HouseError(loaded.first_failure)
+
+
+_NEEDS: Final = ("Start", "Play", "CreatePrize")
+
+CASES: Final[tuple[Case, ...]] = (
+    Posts(),
+    Backlog("deliveries", "deliveries, one worker", "deliveries", "deliveries", _NEEDS, Ratio("posts", least=0.4)),
+    Backlog(
+        "events",
+        "events to an integration, one worker",
+        "events",
+        "integrations",
+        (*_NEEDS, "CreateIntegration"),
+        Ratio("posts"),
+    ),
+    Beside("beside-none", "plays that leave deliveries and events, no worker", workers=False),
+    Beside(
+        "beside-both",
+        "the same, while both workers run",
+        (Ratio("beside-none", least=0.75),),
+        workers=True,
+    ),
+)

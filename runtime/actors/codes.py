@@ -41,6 +41,8 @@ async def import_codes(engine: Engine, request: m.ImportCodesRequest) -> m.Impor
     At most PART_MAX codes; REST cuts longer imports into parts. Codes are never in an answer or a log.
     """
     tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+    if not request.codes:
+        raise invalid("codes", "is required")
     if len(request.codes) > PART_MAX:
         raise invalid("codes", f"must be at most {PART_MAX} in one part")
     if request.lines and len(request.lines) != len(request.codes):

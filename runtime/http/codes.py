@@ -114,8 +114,6 @@ class JsonCodes:
         yield from self.feed(" ")
         if self._state != "done" or self._rest.strip():
             raise _not_json()
-        if not self._seen:
-            raise invalid("codes", "is required")
 
     def _plain_items(self) -> Iterator[Line]:
         """Items without escapes that are followed by another: nearly all of them, without a step for each."""

@@ -1,0 +1,177 @@
+"""The import of voucher codes: three forms, duplicates by line, sealed at rest, many at once in little memory."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tracemalloc
+from typing import Any
+
+import aiohttp
+import pytest
+
+from runtime.actors.codes import CODE_CHARACTERS_MAX
+from runtime.errors import Fault
+from runtime.http.codes import CsvLines, JsonCodes, TextLines
+from runtime.operations import API
+from tests.acceptance.steps import make_prize
+
+VOUCHER = {"fulfillment": {"redemption_mode": "REDEMPTION_MODE_ON_WIN", "channel": "voucher_code"}}
+
+
+async def send(stack: Any, prize_id: str, body: Any, content_type: str, **headers: str) -> dict[str, Any]:
+    """The envelope's answer to an import over the admin edge."""
+    url = f"{stack.process.admin_url}{API}/admin/prizes/{prize_id}/codes"
+    sent = {"Authorization": f"Bearer {stack.token('staff', ('admin',))}", "Content-Type": content_type, **headers}
+    async with stack.http.post(url, data=body, headers=sent) as answer:
+        envelope = await answer.json()
+        return {"http": answer.status, **envelope}
+
+
+@pytest.fixture
+async def prize_id(stack: Any) -> str:
+    return await make_prize(stack, **VOUCHER)
+
+
+FORMS = {
+    "json": ('{"codes": ["A1", "B2", "A1", "", " C3 ", "has space"]}', "application/json"),
+    "text": ("A1\nB2\r\nA1\n\t\n C3 \nhas space", "text/plain"),
+    "csv": ('A1,x\n"B2",y\nA1,z\n,\n C3 ,\nhas space', "text/csv; charset=utf-8"),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+async def test_each_line_is_added_or_named(stack: Any, prize_id: str, form: str) -> None:
+    body, content_type = FORMS[form]
+    data = (await send(stack, prize_id, body, content_type))["data"]
+    empty = [{"line": 4, "reason": "is empty"}] if form == "json" else []
+    assert data == {
+        "added": 3,
+        "duplicates": 1,
+        "invalid": 1 + len(empty),
+        "errors": [
+            {"line": 3, "reason": "duplicate"},
+            *empty,
+            {"line": 6, "reason": "holds white space or characters that cannot be printed"},
+        ],
+        "available": 3,
+    }
+
+
+async def test_what_the_pool_has_is_a_duplicate_and_nothing_is_added_twice(stack: Any, prize_id: str) -> None:
+    await send(stack, prize_id, "A1\nB2\n", "text/plain")
+    data = (await send(stack, prize_id, "B2\nC3\nA1\n", "text/plain"))["data"]
+    assert (data["added"], data["duplicates"], data["available"]) == (1, 2, 3)
+    assert [error["line"] for error in data["errors"]] == [1, 3]
+
+
+async def test_two_imports_of_one_file_at_once_add_it_once(stack: Any, prize_id: str) -> None:
+    body = "\n".join(f"CODE{number:06}" for number in range(6_000))
+    answers = await asyncio.gather(*[send(stack, prize_id, body, "text/plain") for _ in range(3)])
+    assert sum(answer["data"]["added"] for answer in answers) == 6_000
+    assert max(answer["data"]["available"] for answer in answers) == 6_000
+
+
+async def test_a_heading_of_a_csv_is_no_code(stack: Any, prize_id: str) -> None:
+    data = (await send(stack, prize_id, "\ufeffCode,Note\nA1,x\n", "text/csv"))["data"]
+    assert (data["added"], data["invalid"]) == (1, 0)
+
+
+async def test_codes_are_not_readable_in_the_database(stack: Any, prize_id: str) -> None:
+    await send(stack, prize_id, "MARKER-1\n", "text/plain")
+    row = await stack.process.engine.database.fetchrow("SELECT row_to_json(c)::text AS row, ciphertext FROM codes AS c")
+    assert "MARKER" not in row["row"] and b"MARKER" not in row["ciphertext"]
+
+
+async def test_an_unknown_prize_and_another_tenants_answer_alike(stack: Any, prize_id: str) -> None:
+    answer = await send(stack, "prize_unknown", "A1\n", "text/plain")
+    assert (answer["http"], answer["data"]["reason"]) == (404, "UNKNOWN_PRIZE")
+    token = stack.token("staff", ("admin",), tenant_id="tenant_other")
+    other = await send(stack, prize_id, "A1\n", "text/plain", Authorization=f"Bearer {token}")
+    assert (other["http"], other["data"]["reason"]) == (404, "UNKNOWN_PRIZE")
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "http", "field"),
+    [
+        ("{", "application/json", 400, ""),
+        ('{"codes": ["A1"', "application/json", 400, ""),
+        ('{"codes": ["A1"]} x', "application/json", 400, ""),
+        ('{"codes": ["A1", 5, "B"]}', "application/json", 400, "codes[1]"),
+        ('{"codes": "A1"}', "application/json", 400, "codes"),
+        ('{"codes": []}', "application/json", 400, "codes"),
+        ('{"other": 1}', "application/json", 400, "other"),
+        (b"\xff\xfe", "text/plain", 400, ""),
+        ("", "text/plain", 400, "codes"),
+        ("A1", "application/xml", 415, None),
+    ],
+)
+async def test_a_body_that_is_none_is_refused(
+    stack: Any, prize_id: str, body: Any, content_type: str, http: int, field: str | None
+) -> None:
+    answer = await send(stack, prize_id, body, content_type)
+    assert answer["http"] == http and answer["code"] == "INVALID_ARGUMENT"
+    if field is not None:
+        assert [row["field"] for row in answer["data"]["violations"]] == [field]
+
+
+async def test_core_takes_its_scope_from_the_body_or_the_query(stack: Any, prize_id: str) -> None:
+    first = await stack.core("POST", f"/prizes/{prize_id}/codes", {"codes": ["A1"]})
+    assert first.data["available"] == "1"
+    url = f"{stack.process.core_url}{API}/prizes/{prize_id}/codes"
+    query = {"scope.tenant_id": stack.tenant_id}
+    async with stack.http.post(url, params=query, data="A1\nB2", headers={"Content-Type": "text/plain"}) as answer:
+        assert (await answer.json())["data"]["added"] == 1
+
+
+async def test_a_broken_end_says_how_many_were_added_before_it(stack: Any, prize_id: str) -> None:
+    body = '{"codes": [' + ",".join(f'"CODE{number}"' for number in range(6_000)) + ", 7]}"
+    answer = await send(stack, prize_id, body, "application/json")
+    assert answer["http"] == 400
+    assert answer["data"]["added"] == 5_000
+
+
+async def test_a_hundred_thousand_codes_in_one_request_need_little_memory(stack: Any, prize_id: str) -> None:
+    async def body() -> Any:
+        yield b'{"codes": ['
+        for part in range(100):
+            codes = ", ".join(f'"{os.urandom(8).hex()}"' for _ in range(1_000))
+            yield (codes + (", " if part < 99 else "")).encode()
+        yield b"]}"
+
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    tracemalloc.reset_peak()
+    answer = await send(stack, prize_id, aiohttp.AsyncIterablePayload(body()), "application/json")
+    grown = tracemalloc.get_traced_memory()[1] - before
+    tracemalloc.stop()
+    assert answer["data"]["added"] == answer["data"]["available"] == 100_000
+    assert grown < 40 * 2**20
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 4096])
+def test_readers_read_alike_however_the_body_is_cut(size: int) -> None:
+    texts = {
+        JsonCodes: '{ "scope": {"tenant_id": "t"} , "codes" : [ "a\\u00e9\\"b" , "c]" ,"d,e"\n,\t"\\ud83d\\ude00"] }',
+        TextLines: "a\r\nb\n\nc",
+        CsvLines: '"a,1",x\r\nb\n\n"c"\n',
+    }
+    for make, text in texts.items():
+        whole, cut = make(), make()
+        expected = [*whole.feed(text), *whole.end()]
+        pieces = [line for start in range(0, len(text), size) for line in cut.feed(text[start : start + size])]
+        assert [*pieces, *cut.end()] == expected
+        assert expected
+        assert cut.scope == whole.scope
+
+
+def test_endless_values_are_not_kept() -> None:
+    reader = TextLines()
+    for _ in range(100):
+        assert list(reader.feed("x" * 65_536)) == []
+    [(line, code)] = reader.end()
+    assert line == 1 and CODE_CHARACTERS_MAX < len(code) < 100_000
+    with pytest.raises(Fault):
+        list(JsonCodes().feed('{"codes": ["' + "x" * 200_000))
+    with pytest.raises(Fault):
+        list(JsonCodes().feed('{"codes": [' + "[" * 200_000))

@@ -1,0 +1,80 @@
+"""A receiver of webhooks: a real HTTP server that answers as it is told and remembers what it got."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+
+@dataclass(frozen=True)
+class Got:
+    """One request as it came."""
+
+    path: str
+    headers: Any
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return msgspec.json.decode(self.body)
+
+
+Reply = Callable[[Got], Awaitable[web.StreamResponse]]
+
+
+class Receiver:
+    """`got` is filled as requests come; `replies` answer them in turn, then 204 for ever."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.got: asyncio.Queue[Got] = asyncio.Queue()
+        self.all: list[Got] = []
+        self.replies: list[Reply] = []
+
+    async def next(self) -> Got:
+        """The next request, waited for."""
+        async with asyncio.timeout(20):
+            return await self.got.get()
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        got = Got(request.path, request.headers.copy(), await request.read())
+        self.all.append(got)
+        self.got.put_nowait(got)
+        return await self.replies.pop(0)(got) if self.replies else web.Response(status=204)
+
+
+def status(number: int, **headers: str) -> Reply:
+    """Answers with an HTTP status; header names with _ for -."""
+
+    async def reply(got: Got) -> web.StreamResponse:
+        return web.Response(status=number, headers={name.replace("_", "-"): value for name, value in headers.items()})
+
+    return reply
+
+
+async def hang(got: Got) -> web.StreamResponse:
+    """Never answers."""
+    await asyncio.Event().wait()
+    raise AssertionError("unreachable")
+
+
+@asynccontextmanager
+async def receiving() -> AsyncIterator[Receiver]:
+    """A receiver on a free port of 127.0.0.1."""
+    receiver = Receiver()
+    app = web.Application()
+    app.router.add_post("/{tail:.*}", receiver.handle)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    receiver.url = f"http://127.0.0.1:{runner.addresses[0][1]}/hook"
+    try:
+        yield receiver
+    finally:
+        await runner.cleanup()

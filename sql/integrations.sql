@@ -3,7 +3,7 @@
 -- name: insert
 -- No row: there is no such campaign in the tenant. $4 campaign, '' for the whole scope.
 INSERT INTO integrations (tenant_id, integration_id, merchant_id, campaign_id, type, events, config)
-SELECT $1, $2, $3, $4, $5, $6, $7
+SELECT $1::text, $2, $3, $4::text, $5, $6, $7
 WHERE $4 = '' OR EXISTS (SELECT FROM campaigns WHERE tenant_id = $1 AND campaign_id = $4)
 RETURNING integration_id, merchant_id, campaign_id, type, events, config, status, unix(created_at) AS created_at
 
@@ -43,7 +43,7 @@ SELECT merchant_id FROM campaigns WHERE tenant_id = $1 AND campaign_id = $2
 -- Adds to the delivery logs. Arrays of a place per delivery; of integrations that are gone nothing is kept.
 INSERT INTO integration_deliveries (tenant_id, integration_id, delivery_id, event_id, event_type, delivered,
                                     http_status, error, duration_ms)
-SELECT $1, n.*
+SELECT $1::text, n.*
 FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::boolean[], $7::integer[], $8::text[], $9::integer[])
     AS n (integration_id, delivery_id, event_id, event_type, delivered, http_status, error, duration_ms)
 WHERE EXISTS (SELECT FROM integrations AS i WHERE i.tenant_id = $1 AND i.integration_id = n.integration_id)

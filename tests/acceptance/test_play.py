@@ -358,7 +358,9 @@ async def test_yesterdays_plays_leave_todays_free(world: World) -> None:
     assert (await world.round(game_id)).http == 200
     assert (await world.start(game_id)).reason == "CAP_DAY"
     await world.database.execute("UPDATE game_players SET day = day - 1 WHERE game_id = $1", game_id)
-    await world.database.execute("UPDATE plays SET played_at = played_at - interval '1 day' WHERE game_id = $1", game_id)
+    await world.database.execute(
+        "UPDATE plays SET played_at = played_at - interval '1 day' WHERE game_id = $1", game_id
+    )
     assert (await world.round(game_id)).http == 200
     assert (await world.start(game_id)).reason == "CAP_DAY"
 
@@ -453,7 +455,7 @@ async def test_a_key_with_another_body_is_refused(world: World) -> None:
     session = await world.session(game_id)
     (await world.play(game_id, session, key="k2")).data  # noqa: B018
     for more in ({"client_seed": "x"}, {"payload": {"a": 1}}):
-        answer = await world.play(game_id, session, key="k2", **more)  # type: ignore[arg-type]
+        answer = await world.play(game_id, session, key="k2", **more)
         assert refused(answer) == (422, "INVALID_ARGUMENT", "IDEMPOTENCY_MISMATCH")
     other = await world.play(game_id, await world.session(game_id), key="k2")
     assert refused(other) == (422, "INVALID_ARGUMENT", "IDEMPOTENCY_MISMATCH")

@@ -197,7 +197,7 @@ async def snapshot(database: Database) -> dict[str, list[Any]]:
         "balances codes game_players ledger_entries milestone_grants plays prize_days prize_players rewards stock"
         " tasks turn_balances turn_entries leaderboard_standings"
     )
-    return {table: await database.fetch(f"SELECT * FROM {table} AS t ORDER BY t") for table in tables.split()}
+    return {table: await database.fetch(f"SELECT * FROM {table} AS t ORDER BY t::text") for table in tables.split()}
 
 
 def word(seed: str, client_seed: str, i: int) -> float:

@@ -1,0 +1,392 @@
+"""The commit statement: each guard refuses alone and undoes everything; rivals never take more than there is."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import date
+from typing import Any
+
+import asyncpg
+import pytest
+import pytest_asyncio
+
+from runtime import ids
+from runtime.actors.commit import COMMIT, Changes, Committer
+from runtime.database import Database, Guarded
+from tests.acceptance.world import snapshot
+
+TENANT = "tenant_test"
+TODAY = date(2026, 11, 21)
+
+
+@pytest.fixture
+async def database(database_url: str) -> AsyncIterator[Database]:
+    async with filled(database_url) as database:
+        yield database
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def used_database(module_database_url: str) -> AsyncIterator[Database]:
+    """A database in which a session, two keys and a rung are used, and that no refusal may change."""
+    async with filled(module_database_url) as database:
+        used = Changes()
+        used.plays += [a_play("play_used"), a_play(key="used")]
+        used.grants.append(("game", "ann", "rung_used", "", "used", b"h", b"{}"))
+        await commit(database, used)
+        yield database
+
+
+@asynccontextmanager
+async def filled(database_url: str) -> AsyncIterator[Database]:
+    """A database with one of everything that a commit moves."""
+    database = Database(database_url, size=20, acquire_seconds=10, statement_seconds=10)
+    await database.start()
+    await database.execute("INSERT INTO tenants (tenant_id, name) VALUES ($1, 'Test')", TENANT)
+    await stocked(database, "prize_a", 10)
+    await stocked(database, "prize_b", 10)
+    await stocked(database, "prize_free", 0)
+    await database.execute(
+        "INSERT INTO balances (tenant_id, player_id, scope_key, currency, balance)"
+        " VALUES ($1, 'ann', 'camp', 'coin', 5)",
+        TENANT,
+    )
+    await database.execute(
+        "INSERT INTO turn_balances (tenant_id, player_id, campaign_id, balance) VALUES ($1, 'ann', 'camp', 2)", TENANT
+    )
+    await database.execute(
+        "INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash)"
+        " SELECT $1, 'prize_a', 'code_' || n, '1', '', n::text::bytea FROM generate_series(1, 3) AS n",
+        TENANT,
+    )
+    await database.execute(
+        "INSERT INTO leaderboard_standings (tenant_id, board_id, rank, player_id, score, achieved_at, reason)"
+        " VALUES ($1, 'board', 1, 'ann', 9, now(), 'PENDING')",
+        TENANT,
+    )
+    yield database
+    await database.close()
+
+
+async def stocked(database: Database, prize_id: str, total: int) -> None:
+    await database.execute("INSERT INTO stock VALUES ($1, $2, $3::bigint, $3::bigint, 0)", TENANT, prize_id, total)
+
+
+async def commit(database: Database, changes: Changes) -> Any:
+    return await database.fetchrow(COMMIT, TENANT, changes.catalog_version, *changes.arguments())
+
+
+def a_play(play_id: str = "", player_id: str = "ann", key: str | None = None) -> tuple[Any, ...]:
+    play_id = play_id or ids.make("play")
+    return (play_id, "game", player_id, "sess_" + play_id, 1, b"seed", "", {}, b'{"rewards":[]}', 0, 0, 0, key, None)
+
+
+def a_reward(reward_id: str, prize_id: str = "prize_a", player_id: str = "ann") -> tuple[Any, ...]:
+    return (reward_id, player_id, prize_id, "camp", "game", "", "", "Mug", "goods", 5.0, 1, "won", 0)
+
+
+def whole(changes: Changes | None = None) -> Changes:
+    """Changes with something in every part, all of it good."""
+    changes = changes or Changes(catalog_version=1)
+    changes.plays.append(a_play())
+    changes.count_play("game", "ann", TODAY, cap=5, day_cap=5)
+    changes.move_turns(ids.make("turn"), "ann", "camp", 2, -1, "play", "play")
+    changes.move_balance(ids.make("entry"), "ann", "camp", "coin", 5, 2, "play_reward", "play")
+    changes.move_balance(ids.make("entry"), "ann", "camp", "leaf", None, 3, "play_reward", "play")
+    changes.take_prize("prize_a", "ann", 2, TODAY, stocked=True, per_user=2, per_day=2)
+    changes.take_prize("prize_free", "ann", 1, TODAY, stocked=True, per_user=0, per_day=0)
+    changes.rewards += [a_reward("reward_1"), a_reward("reward_2")]
+    changes.codes += [("reward_1", "prize_a"), ("reward_2", "prize_a")]
+    changes.tasks.append(("task_1", "reward_1", "prize_a", "camp", "ann", "voucher_code", "delivered"))
+    changes.grants.append(("game", "ann", "rung", "reward_1", "key", b"hash", b"{}"))
+    changes.awards.append(("board", 1, "reward_2"))
+    return changes
+
+
+async def test_a_good_batch_changes_every_part_at_once(database: Database) -> None:
+    row = await commit(database, whole())
+    assert dict(zip(row["prize_ids"], row["remaining"], strict=True)) == {"prize_a": 8, "prize_free": None}
+    after = await snapshot(database)
+    counts = {table: len(rows) for table, rows in after.items()}
+    assert counts["plays"] == counts["game_players"] == counts["tasks"] == counts["milestone_grants"] == 1
+    assert counts["rewards"] == counts["ledger_entries"] == counts["balances"] == 2
+    assert [row["balance"] for row in after["turn_balances"]] == [1]
+    assert Counter(row["reward_id"] for row in after["codes"]) == {"reward_1": 1, "reward_2": 1, None: 1}
+    assert after["leaderboard_standings"][0]["reward_id"] == "reward_2"
+
+
+def spoil(part: str) -> Callable[[Changes], None]:
+    """What makes a good batch one that the guard of this name refuses."""
+
+    def catalog(changes: Changes) -> None:
+        changes.catalog_version = 2
+
+    def session(changes: Changes) -> None:
+        changes.plays += [a_play("play_used")]
+
+    def idempotency_key(changes: Changes) -> None:
+        changes.plays += [a_play(key="used")]
+
+    def plays(changes: Changes) -> None:
+        changes.count_play("game", "ann", TODAY, cap=1, day_cap=0)
+
+    def plays_of_the_day(changes: Changes) -> None:
+        changes.count_play("game", "ann", TODAY, cap=0, day_cap=1)
+
+    def turns(changes: Changes) -> None:
+        changes.turns["ann", "camp"] = (3, 2)
+
+    def turns_that_never_were(changes: Changes) -> None:
+        changes.turns["bob", "camp"] = (1, 0)
+
+    def balance(changes: Changes) -> None:
+        changes.balances["ann", "camp", "coin"] = (4, 6)
+
+    def balance_that_is_there_now(changes: Changes) -> None:
+        changes.balances["ann", "camp", "coin"] = (None, 2)
+
+    def stock(changes: Changes) -> None:
+        changes.stock["prize_a"] = 11
+
+    def stock_that_never_was(changes: Changes) -> None:
+        changes.stock["prize_z"] = 1
+
+    def prize_day(changes: Changes) -> None:
+        changes.prize_days["prize_a", TODAY] = (2, 1)
+
+    def prize_player(changes: Changes) -> None:
+        changes.prize_players["prize_a", "ann"] = (2, 1)
+
+    def codes(changes: Changes) -> None:
+        changes.codes += [("reward_3", "prize_a"), ("reward_4", "prize_a")]
+
+    def grant(changes: Changes) -> None:
+        changes.grants.append(("game", "ann", "rung_used", "", None, None, None))
+
+    def grant_key(changes: Changes) -> None:
+        changes.grants.append(("game", "ann", "rung_new", "", "used", b"h", b"{}"))
+
+    def standing(changes: Changes) -> None:
+        changes.awards.append(("board", 2, ""))
+
+    found: Callable[[Changes], None] = locals()[part]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("part", "guard"),
+    [
+        ("catalog", "catalog"),
+        ("session", "session"),
+        ("idempotency_key", "session"),
+        ("plays", "plays"),
+        ("plays_of_the_day", "plays"),
+        ("turns", "turns"),
+        ("turns_that_never_were", "turns"),
+        ("balance", "balance"),
+        ("balance_that_is_there_now", "balance"),
+        ("stock", "stock"),
+        ("stock_that_never_was", "stock"),
+        ("prize_day", "prize_day"),
+        ("prize_player", "prize_player"),
+        ("codes", "codes"),
+        ("grant", "grant"),
+        ("grant_key", "grant"),
+        ("standing", "standing"),
+    ],
+)
+@pytest.mark.asyncio(loop_scope="module")
+async def test_each_guard_refuses_alone_and_nothing_is_changed(used_database: Database, part: str, guard: str) -> None:
+    before = await snapshot(used_database)
+    changes = whole()
+    spoil(part)(changes)
+    with pytest.raises(Guarded) as refusal:
+        await commit(used_database, changes)
+    assert refusal.value.guard == guard
+    assert await snapshot(used_database) == before
+
+
+async def test_counters_begin_anew_each_day_and_an_older_day_never_takes_over(database: Database) -> None:
+    for day, day_plays in ((TODAY, 1), (TODAY, 2), (date(2026, 11, 22), 1), (TODAY, 2)):
+        changes = Changes()
+        changes.count_play("game", "ann", day, cap=0, day_cap=2)
+        await commit(database, changes)
+        assert await database.fetchval("SELECT day_plays FROM game_players") == day_plays
+    assert await database.fetchval("SELECT plays FROM game_players") == 4
+    assert await database.fetchval("SELECT day FROM game_players") == date(2026, 11, 22)
+
+
+# -------------------------------------------------------------------- rivals
+
+
+async def outcomes(*commits: Any) -> Counter[str]:
+    """How often each came about: "" for a commit, or the guard that refused."""
+    done = await asyncio.gather(*commits, return_exceptions=True)
+    for answer in done:
+        if isinstance(answer, BaseException) and not isinstance(answer, Guarded):
+            raise answer
+    return Counter(answer.guard if isinstance(answer, Guarded) else "" for answer in done)
+
+
+def taking(prize_id: str, player_id: str, *, per_day: int = 0, per_user: int = 0) -> Changes:
+    changes = Changes()
+    changes.take_prize(prize_id, player_id, 1, TODAY, stocked=True, per_user=per_user, per_day=per_day)
+    changes.rewards.append(a_reward(ids.make("reward"), prize_id, player_id))
+    return changes
+
+
+async def test_twenty_rivals_take_exactly_the_ten_units_there_are(database: Database) -> None:
+    told = await outcomes(*(commit(database, taking("prize_a", f"p{nth}")) for nth in range(20)))
+    assert told == {"": 10, "stock": 10}
+    assert await database.fetchval("SELECT remaining FROM stock WHERE prize_id = 'prize_a'") == 0
+    assert await database.fetchval("SELECT count(*) FROM rewards") == 10
+
+
+@pytest.mark.parametrize(("cap", "guard"), [("per_day", "prize_day"), ("per_user", "prize_player")])
+async def test_twenty_rivals_keep_a_prizes_caps(database: Database, cap: str, guard: str) -> None:
+    told = await outcomes(*(commit(database, taking("prize_free", "ann", **{cap: 3})) for _ in range(20)))
+    assert told == {"": 3, guard: 17}
+
+
+async def test_twenty_rivals_keep_a_players_caps(database: Database) -> None:
+    def playing() -> Changes:
+        changes = Changes()
+        changes.plays.append(a_play())
+        changes.count_play("game", "ann", TODAY, cap=4, day_cap=0)
+        return changes
+
+    assert await outcomes(*(commit(database, playing()) for _ in range(20))) == {"": 4, "plays": 16}
+    assert await database.fetchval("SELECT count(*) FROM plays") == 4
+
+
+async def test_of_twenty_rivals_on_one_balance_one_moves_it(database: Database) -> None:
+    def moving(before: int | None, currency: str) -> Changes:
+        changes = Changes()
+        changes.move_balance(ids.make("entry"), "ann", "camp", currency, before, 1, "play_reward", "play")
+        return changes
+
+    assert await outcomes(*(commit(database, moving(5, "coin")) for _ in range(20))) == {"": 1, "balance": 19}
+    assert await outcomes(*(commit(database, moving(None, "new")) for _ in range(20))) == {"": 1, "balance": 19}
+    assert await database.fetchval("SELECT count(*) FROM ledger_entries") == 2
+
+
+async def test_of_twenty_rivals_with_one_session_key_or_rung_one_wins(database: Database) -> None:
+    for part, rows, guard in (
+        ("plays", [a_play("play_same") for _ in range(20)], "session"),
+        ("plays", [a_play(key="same") for _ in range(20)], "session"),
+        ("grants", [("game", "ann", "rung", "", None, None, None)] * 20, "grant"),
+    ):
+        batches = []
+        for row in rows:
+            changes = Changes()
+            getattr(changes, part).append(row)
+            batches.append(changes)
+        assert await outcomes(*(commit(database, changes) for changes in batches)) == {"": 1, guard: 19}
+
+
+async def test_codes_are_never_given_twice(database: Database) -> None:
+    def coded() -> Changes:
+        reward_id = ids.make("reward")
+        changes = Changes()
+        changes.rewards.append(a_reward(reward_id))
+        changes.codes.append((reward_id, "prize_a"))
+        return changes
+
+    # SKIP LOCKED: a rival's pick may be undone, so fewer than all may go in one storm, and never more.
+    told: Counter[str] = Counter()
+    while told[""] < 3:
+        told += await outcomes(*(commit(database, coded()) for _ in range(5)))
+    assert told[""] == 3
+    assert await outcomes(*(commit(database, coded()) for _ in range(5))) == {"codes": 5}
+    taken = await database.fetch("SELECT reward_id FROM codes")
+    assert len({row["reward_id"] for row in taken}) == 3
+
+
+async def test_batches_that_take_two_prizes_in_opposite_orders_never_deadlock(database: Database) -> None:
+    await stocked(database, "prize_c", 1000)
+    await stocked(database, "prize_d", 1000)
+    before = await database.fetchval("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
+
+    def taking_both(order: tuple[str, str], nth: int) -> Changes:
+        changes = Changes()
+        for prize_id in order:
+            for player in (f"x{nth % 3}", f"y{nth % 5}"):
+                changes.take_prize(prize_id, player, 1, TODAY, stocked=True, per_user=0, per_day=0)
+        for player in (f"y{nth % 5}", f"x{nth % 3}") if nth % 2 else (f"x{nth % 3}", f"y{nth % 5}"):
+            changes.count_play("game", player, TODAY, cap=0, day_cap=0)
+        return changes
+
+    orders = (("prize_c", "prize_d"), ("prize_d", "prize_c"))
+    told = await outcomes(*(commit(database, taking_both(orders[nth % 2], nth)) for nth in range(200)))
+    assert told == {"": 200}
+    rows = await database.fetch("SELECT remaining FROM stock WHERE prize_id IN ('prize_c', 'prize_d')")
+    assert [row["remaining"] for row in rows] == [600, 600]
+    after = await database.fetchval("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
+    assert after == before
+
+
+async def test_a_rival_that_holds_a_prize_is_waited_for_and_its_rollback_believed(
+    database: Database, database_url: str
+) -> None:
+    rival = await asyncpg.connect(database_url)
+    transaction = rival.transaction()
+    await transaction.start()
+    await rival.execute("UPDATE stock SET remaining = 0, awarded = 10 WHERE prize_id = 'prize_a'")
+    waiting = asyncio.ensure_future(commit(database, taking("prize_a", "ann")))
+    while not await database.fetchval("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)"):
+        await asyncio.sleep(0.01)
+    await transaction.rollback()
+    await rival.close()
+    row = await waiting
+    assert row["remaining"] == [9]
+
+
+# -------------------------------------------------------------------- the tenant's committer
+
+
+async def test_one_spoilt_batch_fails_none_of_those_it_went_with(database: Database) -> None:
+    committer = Committer(database, mailbox_limit=100, batch_limit=100, idle_seconds=1)
+    spoilt = taking("prize_a", "bad")
+    spoilt.stock["prize_a"] = 100
+    batches = [taking("prize_a", f"p{nth}") for nth in range(5)] + [spoilt]
+    told = await outcomes(*(committer.commit(TENANT, changes) for changes in batches))
+    assert told == {"": 5, "stock": 1}
+    await committer.drain()
+
+
+async def test_batches_that_wait_together_are_one_statement(database: Database) -> None:
+    committer = Committer(database, mailbox_limit=100, batch_limit=100, idle_seconds=1)
+    await asyncio.gather(*(committer.commit(TENANT, taking("prize_free", f"p{nth}")) for nth in range(40)))
+    assert committer.commits <= 3
+    await committer.drain()
+
+
+async def test_batches_that_move_one_balance_go_one_after_the_other(database: Database) -> None:
+    committer = Committer(database, mailbox_limit=100, batch_limit=100, idle_seconds=1)
+
+    def moving(before: int) -> Changes:
+        changes = Changes()
+        changes.move_balance(ids.make("entry"), "ann", "camp", "coin", before, 1, "play_reward", "play")
+        return changes
+
+    told = await outcomes(*(committer.commit(TENANT, moving(before)) for before in (5, 6, 7, 7)))
+    assert told == {"": 3, "balance": 1}
+    assert await database.fetchval("SELECT balance FROM balances") == 8
+    await committer.drain()
+
+
+def test_absorbing_adds_what_two_games_take_of_one_prize() -> None:
+    one, two = taking("prize_a", "ann", per_user=5), taking("prize_a", "ann", per_user=5)
+    together = Changes()
+    together.absorb(one)
+    together.absorb(two)
+    assert together.stock == {"prize_a": 2}
+    assert together.prize_players == {("prize_a", "ann"): (2, 5)}
+    assert len(together.rewards) == 2
+    parts = {field.name for field in dataclasses.fields(Changes)} - {"catalog_version"}
+    everything = Changes()
+    everything.absorb(whole())
+    assert {name for name in parts if not getattr(everything, name)} == set()

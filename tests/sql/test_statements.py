@@ -1,0 +1,102 @@
+"""Every statement of sql/ fits the schema, and reaches the rows of one tenant alone."""
+
+from __future__ import annotations
+
+import re
+
+import asyncpg
+import pytest
+
+import sql
+
+UNSCOPED = {
+    "tenancy.insert_tenant": "makes a tenant: its values are the row",
+    "tenancy.list_tenants": "above any tenant; the caller asks for one of them unless it is the platform's",
+    "analytics.tenants": "names the tenants that a sweep then goes through one by one",
+    "fulfillment.tenants_with_due": "the same",
+    "rewards.tenants_with_expired": "the same",
+}
+"""Statements without one tenant, and why."""
+
+STATEMENTS = [query for file in sql.files() for query in sql.load(file).described.values()]
+
+
+def words_of(text: str) -> str:
+    """The statement without comments and quoted text."""
+    return re.sub(r"--[^\n]*|'[^']*'", " ", text)
+
+
+def tables_of(schema: str) -> set[str]:
+    return set(re.findall(r"^CREATE TABLE (\w+)", schema, re.MULTILINE))
+
+
+TABLES = tables_of(sql.SCHEMA.read_text())
+
+
+def test_every_table_leads_its_key_with_the_tenant() -> None:
+    text = sql.SCHEMA.read_text()
+    for table in TABLES:
+        block = text[text.index(f"CREATE TABLE {table} (") :]
+        block = block[: block.index("\n);") if "\n);" in block else None].split("\nCREATE ")[0]
+        assert re.search(r"tenant_id\s+ident\s+NOT NULL( PRIMARY KEY|,)", block), table
+        assert "PRIMARY KEY (tenant_id" in block or "NOT NULL PRIMARY KEY" in block, table
+
+
+async def test_every_statement_can_be_prepared(pool: asyncpg.Pool) -> None:
+    refused = {}
+    async with pool.acquire() as connection:
+        for query in STATEMENTS:
+            try:
+                await connection.prepare(query.text)
+            except asyncpg.PostgresError as error:
+                refused[query.name] = str(error)
+    assert refused == {}
+
+
+@pytest.mark.parametrize("query", STATEMENTS, ids=lambda query: query.name)
+def test_a_statement_reaches_one_tenant(query: sql.Query) -> None:
+    text = words_of(query.text)
+    tables = set(re.findall(r"\b(?:FROM|JOIN|UPDATE|INTO)\s+(\w+)", text)) & TABLES
+    if query.name in UNSCOPED:
+        return
+    assert not tables or re.search(r"tenant_id\s*=\s*\$\d", text) or inserts_its_tenant(text), (
+        f"{query.name} reads {sorted(tables)} of every tenant"
+    )
+    for table, where in reads(text):
+        assert re.search(r"\btenant_id\b", where), f"{query.name} reaches {table} without naming a tenant"
+
+
+def test_the_exceptions_are_there() -> None:
+    assert UNSCOPED.keys() <= {query.name for query in STATEMENTS}
+
+
+def inserts_its_tenant(text: str) -> bool:
+    """True for an INSERT of one row (or of unnested ones) whose first value is the tenant, $1."""
+    return bool(re.search(r"INSERT INTO \w+( AS \w+)?\s*\(\s*tenant_id\b[^)]*\)\s*(VALUES \(|SELECT )\$1\b", text))
+
+
+def reads(text: str) -> list[tuple[str, str]]:
+    """(table, the query that it stands in, from its FROM on) of each table that a query reads or changes.
+
+    A query here is what stands between its own parentheses: a table of a subquery must name its tenant there,
+    or be joined there to one that does.
+    """
+    found = []
+    for part in parenthesised(text):
+        for match in re.finditer(r"\b(?:FROM|JOIN|UPDATE)\s+(\w+)", part):
+            if match[1] in TABLES:
+                found.append((match[1], part))
+    return found
+
+
+def parenthesised(text: str) -> list[str]:
+    """The text of each pair of parentheses that holds a query, its inner ones kept; and the whole."""
+    found, opened = [text], []
+    for index, character in enumerate(text):
+        if character == "(":
+            opened.append(index)
+        elif character == ")" and opened:
+            inner = text[opened.pop() + 1 : index]
+            if re.match(r"\s*(SELECT|UPDATE|DELETE|INSERT|WITH)\b", inner):
+                found.append(inner)
+    return found

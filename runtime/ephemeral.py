@@ -161,7 +161,12 @@ class _Pipeline:
             self._idle.pop().set_result(None)
 
     async def close(self) -> None:
-        """Fail what waits and drop the connections."""
+        """Send what was posted, for as long as one reply may take; fail what then still waits; disconnect."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._timeout_seconds):
+                # Polled, once at the end: an event would cost every batch.
+                while self.up and (self._waiters or any(lane.waiters for lane in self._lanes)):  # noqa: ASYNC110
+                    await asyncio.sleep(0.001)
         self._closed = True
         self._trip("closed")
         if self._probe is not None:
@@ -266,7 +271,8 @@ class _Pipeline:
         for lane in lanes:
             if lane.task is not None and lane.task is not current:
                 lane.task.cancel()
-        log.warning("ephemeral_down", why=why, failed=len(waiters))
+        if not self._closed:
+            log.warning("ephemeral_down", why=why, failed=len(waiters))
         self._on_state()
         if self._closed:
             self._lanes = lanes

@@ -115,6 +115,7 @@ UNION ALL
 SELECT $1, right_id, campaign_id, $3, amount, balance, 'merge', $2 FROM moved JOIN given USING (campaign_id);
 
 -- name: move_balances
+-- Adds the balances of $2 to those of $3, scope by scope.
 WITH moved AS (
     DELETE FROM balances WHERE tenant_id = $1 AND player_id = $2
     RETURNING scope_key, currency, balance

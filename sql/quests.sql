@@ -51,6 +51,7 @@ DELETE FROM quests AS q WHERE q.tenant_id = $1 AND q.quest_id = $2
 RETURNING quest_id;
 
 -- name: archive
+-- Closes a quest for good; its completions stay. No row: there is no such quest.
 UPDATE quests SET status = 'archived', updated_at = now() WHERE tenant_id = $1 AND quest_id = $2
 RETURNING quest_id;
 

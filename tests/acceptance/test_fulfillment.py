@@ -1,0 +1,194 @@
+"""Deliveries from the stream to the receiver: signed, retried on schedule, re-armed, cancelled, counted."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from prometheus_client import REGISTRY
+from standardwebhooks import Webhook
+
+from runtime.schedule import JITTER, SCHEDULE_SECONDS, delay_seconds
+from tests.outgoing import SECRET, delivering, make_due, make_receiver_prize, make_task, state, until, working
+from tests.receiver import Receiver, receiving, status
+
+
+@pytest.fixture
+def extra_settings() -> dict[str, Any]:
+    return {"outbound_allow_cidrs": (ipaddress.ip_network("127.0.0.0/8"),), "stream_shards": 1}
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[Receiver]:
+    async with receiving() as receiver:
+        yield receiver
+
+
+@pytest.fixture
+def engine(stack: Any) -> Any:
+    return stack.process.engine
+
+
+def counted(outcome: str) -> float:
+    return REGISTRY.get_sample_value("fulfillment_tasks_total", {"outcome": outcome}) or 0.0
+
+
+async def test_a_task_on_the_stream_is_delivered_signed_and_once(stack: Any, engine: Any, receiver: Receiver) -> None:
+    prize_id = await make_receiver_prize(
+        engine, stack.tenant_id, receiver.url, headers={"X-Shop": "7", "Webhook-Id": "z"}
+    )
+    before = counted("delivered")
+    async with working(engine, "deliveries"):
+        task_id = await make_task(engine, stack.tenant_id, prize_id)
+        engine.publisher.tasks(stack.tenant_id, [task_id])
+        got = await receiver.next()
+        assert await until(engine, task_id, "delivered") == ("delivered", "fulfilled")
+    Webhook(SECRET).verify(got.body, dict(got.headers))
+    assert got.headers["webhook-id"] == got.json["id"] == task_id
+    assert got.headers["X-Service-Signature"] == got.headers["webhook-signature"]
+    assert got.headers["X-Shop"] == "7"
+    assert got.json["type"] == "fulfillment.requested" and got.json["tenant_id"] == stack.tenant_id
+    data = got.json["data"]
+    assert data["prize"]["id"] == prize_id and data["player_id"] == "player_a"
+    assert data["callback_url"].endswith(f"/api/v1/fulfillment/tasks/{task_id}/callback?tenant_id={stack.tenant_id}")
+    assert len(receiver.all) == 1
+    assert counted("delivered") == before + 1
+    assert SECRET not in got.body.decode()
+
+
+async def test_the_sweep_finds_what_the_stream_lost(stack: Any, engine: Any, receiver: Receiver) -> None:
+    prize_id = await make_receiver_prize(engine, stack.tenant_id, receiver.url)
+    tasks = [await make_task(engine, stack.tenant_id, prize_id) for _ in range(5)]
+    other_prize = await make_receiver_prize(engine, "tenant_other", receiver.url)
+    tasks.append(await make_task(engine, "tenant_other", other_prize))
+    async with working(engine, "deliveries"):
+        for task_id in tasks:
+            assert await until(engine, task_id, "delivered") == ("delivered", "fulfilled")
+    assert sorted(got.json["id"] for got in receiver.all) == sorted(tasks)
+
+
+async def test_a_failure_is_retried_on_schedule_and_dead_at_its_end(
+    stack: Any, engine: Any, receiver: Receiver
+) -> None:
+    receiver.replies = [status(500)] * (len(SCHEDULE_SECONDS) + 1)
+    prize_id = await make_receiver_prize(engine, stack.tenant_id, receiver.url)
+    task_id = await make_task(engine, stack.tenant_id, prize_id)
+    before = counted("retry"), counted("dead")
+    for attempt, pause in enumerate(SCHEDULE_SECONDS, 1):
+        async with delivering(engine) as worker:
+            assert await worker.sweep() == 1
+        row = await engine.database.fetchrow(
+            "SELECT status, attempts, last_error, extract(epoch FROM next_attempt_at - updated_at)::float8 AS pause"
+            " FROM tasks WHERE task_id = $1",
+            task_id,
+        )
+        assert (row["status"], row["attempts"], row["last_error"]) == ("retry", attempt, "HTTP 500")
+        assert pause <= row["pause"] <= pause * (1 + JITTER)
+        assert (await state(engine, task_id))[1] == "fulfilling"
+        async with delivering(engine) as worker:
+            assert await worker.sweep() == 0, "not before its time"
+        await make_due(engine, task_id)
+    async with delivering(engine) as worker:
+        await worker.sweep()
+    assert await state(engine, task_id) == ("dead", "failed")
+    assert (counted("retry"), counted("dead")) == (before[0] + len(SCHEDULE_SECONDS), before[1] + 1)
+    assert {got.headers["webhook-id"] for got in receiver.all} == {task_id}
+
+
+async def test_retry_after_is_honoured_where_it_asks_for_longer(stack: Any, engine: Any, receiver: Receiver) -> None:
+    receiver.replies = [status(429, Retry_After="120")]
+    prize_id = await make_receiver_prize(engine, stack.tenant_id, receiver.url)
+    await make_task(engine, stack.tenant_id, prize_id)
+    async with delivering(engine) as worker:
+        await worker.sweep()
+    pause = "SELECT extract(epoch FROM next_attempt_at - updated_at)::float8 FROM tasks"
+    assert await engine.database.fetchval(pause) == 120
+    assert (delay_seconds(2, 1.0) or 0) >= SCHEDULE_SECONDS[1]
+
+
+@pytest.mark.parametrize(("http", "ended"), [(410, "dead"), (400, "retry"), (302, "retry"), (201, "delivered")])
+async def test_how_an_answer_ends_an_attempt(
+    stack: Any, engine: Any, receiver: Receiver, http: int, ended: str
+) -> None:
+    receiver.replies = [status(http, Location="http://169.254.169.254/latest/meta-data")]
+    prize_id = await make_receiver_prize(engine, stack.tenant_id, receiver.url)
+    task_id = await make_task(engine, stack.tenant_id, prize_id)
+    async with delivering(engine) as worker:
+        await worker.sweep()
+    assert (await state(engine, task_id))[0] == ended
+
+
+async def test_a_private_address_is_never_asked(stack: Any, engine: Any) -> None:
+    prize_id = await make_receiver_prize(engine, stack.tenant_id, "http://169.254.169.254/latest")
+    task_id = await make_task(engine, stack.tenant_id, prize_id)
+    async with delivering(engine) as worker:
+        await worker.sweep()
+    assert await state(engine, task_id) == ("retry", "fulfilling")
+    error = await engine.database.fetchval("SELECT last_error FROM tasks WHERE task_id = $1", task_id)
+    assert error == "169.254.169.254 is not a public address"
+
+
+async def test_an_admin_re_arms_a_dead_task(stack: Any, engine: Any, receiver: Receiver) -> None:
+    receiver.replies = [status(410)]
+    prize_id = await make_receiver_prize(engine, stack.tenant_id, receiver.url)
+    task_id = await make_task(engine, stack.tenant_id, prize_id)
+    async with working(engine, "deliveries"):
+        await until(engine, task_id, "dead")
+        listed = await stack.admin("GET", "/admin/fulfillment/tasks", status="TASK_STATUS_DEAD", prize=prize_id)
+        [item] = listed.data["items"]
+        assert (item["id"], item["last_error"], item["attempts"]) == (task_id, "HTTP 410", 1)
+        armed = await stack.admin("POST", f"/admin/fulfillment/tasks/{task_id}/retry", {})
+        assert armed.data["status"] == "TASK_STATUS_PENDING"
+        assert await until(engine, task_id, "delivered") == ("delivered", "fulfilled")
+    again = await stack.admin("POST", f"/admin/fulfillment/tasks/{task_id}/retry", {})
+    assert (again.http, again.reason) == (400, "ILLEGAL_TRANSITION")
+    unknown = await stack.admin("POST", "/admin/fulfillment/tasks/task_x/retry", {})
+    assert (unknown.http, unknown.reason) == (404, "UNKNOWN_TASK")
+
+
+async def test_a_revoked_reward_is_not_delivered(stack: Any, engine: Any, receiver: Receiver) -> None:
+    prize_id = await make_receiver_prize(engine, stack.tenant_id, receiver.url)
+    await engine.database.execute("UPDATE stock SET awarded = 1")
+    task_id = await make_task(engine, stack.tenant_id, prize_id)
+    reward_id = await engine.database.fetchval("SELECT reward_id FROM tasks")
+    assert (await stack.admin("POST", f"/admin/rewards/{reward_id}/revoke", {})).http == 200
+    async with delivering(engine) as worker:
+        assert await worker.sweep() == 0
+    assert await state(engine, task_id) == ("cancelled", "revoked")
+    assert receiver.all == []
+
+
+async def test_a_manual_channel_waits_for_a_person(stack: Any, engine: Any) -> None:
+    prize_id = await make_receiver_prize(engine, stack.tenant_id, "", "manual")
+    task_id = await make_task(engine, stack.tenant_id, prize_id)
+    async with delivering(engine) as worker:
+        await worker.sweep()
+    assert await state(engine, task_id) == ("awaiting", "won")
+    reward_id = await engine.database.fetchval("SELECT reward_id FROM tasks")
+    assert (await stack.admin("POST", f"/admin/rewards/{reward_id}/fulfill", {})).data[
+        "status"
+    ] == "REWARD_STATUS_FULFILLED"
+    assert await state(engine, task_id) == ("delivered", "fulfilled")
+
+
+async def test_two_workers_deliver_each_task_once(stack: Any, engine: Any, receiver: Receiver) -> None:
+    prize_id = await make_receiver_prize(engine, stack.tenant_id, receiver.url)
+    tasks = [await make_task(engine, stack.tenant_id, prize_id) for _ in range(60)]
+    async with delivering(engine) as first, delivering(engine) as second:
+        leased = await asyncio.gather(*[worker.sweep() for worker in (first, second) for _ in range(10)])
+    while not all([(await state(engine, task_id))[0] == "delivered" for task_id in tasks]):
+        async with delivering(engine) as late:  # what was put back because the receiver had enough
+            await engine.database.execute("UPDATE tasks SET next_attempt_at = now() WHERE status = 'retry'")
+            await late.sweep()
+    assert sum(leased) == 60
+    assert sorted(got.json["id"] for got in receiver.all) == sorted(tasks)
+
+
+async def test_the_metric_has_every_outcome_on_core(stack: Any) -> None:
+    async with stack.http.get(f"{stack.process.core_url}/metrics") as answer:
+        text = await answer.text()
+    for outcome in ("delivered", "awaiting", "retry", "dead"):
+        assert f'fulfillment_tasks_total{{outcome="{outcome}"}}' in text

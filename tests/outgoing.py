@@ -1,0 +1,116 @@
+"""Workers of the outgoing groups beside a test's stack, and rewards whose delivery is due."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from runtime import ids
+from runtime.actors.engine import Engine
+from runtime.connector import Connector
+from runtime.streams import GROUPS
+from runtime.streams.delivery import Deliveries
+from runtime.streams.outbox import Outbox
+from runtime.vault import prize_place, vault_of
+
+SECRET = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3"
+
+
+@asynccontextmanager
+async def working(engine: Engine, *groups: str) -> AsyncIterator[None]:
+    """The consumer groups, run for the length of the block and stopped in order."""
+    stop = asyncio.Event()
+    tasks = [asyncio.create_task(GROUPS[group](engine, stop)) for group in groups]
+    try:
+        yield
+    finally:
+        stop.set()
+        async with asyncio.timeout(30):
+            await asyncio.gather(*tasks)
+
+
+@asynccontextmanager
+async def delivering(
+    engine: Engine, *, lease_seconds: float = 60, attempt_seconds: float = 15
+) -> AsyncIterator[Deliveries]:
+    """A delivery worker that leases when it is told to (`sweep`, `handle`)."""
+    connector = Connector(engine.settings.outbound_allow_cidrs, attempt_seconds=attempt_seconds)
+    work = Deliveries(engine, connector, Outbox(engine.database, lease_seconds=lease_seconds))
+    try:
+        yield work
+    finally:
+        await work.finish()
+        await connector.close()
+
+
+async def make_receiver_prize(engine: Engine, tenant_id: str, url: str, channel: str = "webhook", **config: Any) -> str:
+    """A prize that is delivered to `url`, signed with SECRET."""
+    prize_id = ids.make("prize")
+    sealed = vault_of(engine.settings.code_keys).seal_config(
+        {"url": url, "secret": SECRET, **config}, prize_place(tenant_id, prize_id)
+    )
+    await engine.database.execute(
+        "INSERT INTO prizes (tenant_id, prize_id, campaign_id, name, type, value, redemption_mode, channel,"
+        " channel_config) VALUES ($1, $2, 'camp_x', 'Mug', 'goods', 5, 'on_win', $3, $4)",
+        tenant_id,
+        prize_id,
+        channel,
+        sealed,
+    )
+    await engine.database.execute("INSERT INTO stock (tenant_id, prize_id) VALUES ($1, $2)", tenant_id, prize_id)
+    return prize_id
+
+
+async def make_task(engine: Engine, tenant_id: str, prize_id: str, *, status: str = "won") -> str:
+    """A reward of the prize, its delivery due now; the task's id."""
+    task_id, reward_id = ids.make("task"), ids.make("reward")
+
+    async def work(connection: Any) -> None:
+        await connection.execute(
+            "INSERT INTO rewards (tenant_id, reward_id, player_id, prize_id, campaign_id, name, type, value, quantity,"
+            " status) VALUES ($1, $2, 'player_a', $3, 'camp_x', 'Mug', 'goods', 5, 1, $4)",
+            tenant_id,
+            reward_id,
+            prize_id,
+            status,
+        )
+        await connection.execute(
+            "INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_id, channel, status,"
+            " next_attempt_at) SELECT $1::text, $2, $3, $4::text, 'camp_x', 'player_a', channel, 'pending', now()"
+            " FROM prizes WHERE tenant_id = $1 AND prize_id = $4",
+            tenant_id,
+            task_id,
+            reward_id,
+            prize_id,
+        )
+
+    await engine.database.transaction(work)
+    return task_id
+
+
+async def state(engine: Engine, task_id: str) -> tuple[str, str]:
+    """(the task's status, its reward's)"""
+    row = await engine.database.fetchrow(
+        "SELECT t.status, r.status AS reward FROM tasks AS t JOIN rewards AS r USING (tenant_id, reward_id)"
+        " WHERE task_id = $1",
+        task_id,
+    )
+    assert row is not None
+    return row["status"], row["reward"]
+
+
+async def until(engine: Engine, task_id: str, status: str) -> tuple[str, str]:
+    """Returns when the task has that status."""
+    async with asyncio.timeout(20):
+        while (found := await state(engine, task_id))[0] != status:
+            await asyncio.sleep(0.01)
+    return found
+
+
+async def make_due(engine: Engine, task_id: str) -> None:
+    """What waiting would do: the task's next attempt is due, its lease has run out."""
+    await engine.database.execute(
+        "UPDATE tasks SET next_attempt_at = now(), lease_until = least(lease_until, now()) WHERE task_id = $1", task_id
+    )

@@ -147,6 +147,7 @@ WHERE e.tenant_id = $1 AND e.player_id IN ($2, $3)
   AND e.scope_key = f.scope_key AND e.currency = f.currency AND e.entry_id >= f.entry_id;
 
 -- name: move_prize_counts
+-- Adds what $2 had of each prize to what $3 had: the caps go on from there.
 WITH moved AS (
     DELETE FROM prize_players WHERE tenant_id = $1 AND player_id = $2
     RETURNING prize_id, awarded

@@ -1,0 +1,191 @@
+"""POST /games/{id}/redeem: a rung claimed or bought, once, and never at a loss."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from tests.acceptance.conftest import Answer, Stack
+from tests.acceptance.test_milestones import block, rung, statuses
+from tests.acceptance.world import COINS, COLLECTION, World, new_stack, new_world, settings_of
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def module_stack(module_database_url: str, valkey_url: str) -> AsyncIterator[Stack]:
+    async with new_stack(settings_of(module_database_url, valkey_url)) as stack:
+        yield stack
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def world(module_stack: Stack) -> AsyncIterator[World]:
+    async with new_world(module_stack) as world:
+        yield world
+
+
+async def collection(world: World, prize_id: str, *, mode: str = "SPEND_EXCHANGE", threshold: int = 3) -> str:
+    """The id of a game with one rung, "mug", of `threshold` coins; a play gives 2."""
+    rungs = block(rung("mug", threshold, prize_id), mode=mode, auto_grant=False)
+    return await world.game(COLLECTION, COINS, milestones=rungs)
+
+
+async def earn(world: World, game_id: str, plays: int, player: str = "ann") -> None:
+    for _ in range(plays):
+        await world.round(game_id, player)
+
+
+async def coins(world: World, player: str = "ann") -> int:
+    balance = await world.database.fetchval(
+        "SELECT balance FROM balances WHERE player_id = $1 AND scope_key = $2 AND currency = 'coin'",
+        player,
+        world.campaign_id,
+    )
+    return int(balance or 0)
+
+
+def refused(answer: Answer) -> tuple[int, str, str]:
+    return answer.http, answer.code, answer.reason
+
+
+async def test_an_exchange_spends_the_threshold_and_gives_the_prize(world: World, module_stack: Stack) -> None:
+    prize_id = await world.prize(name="Mug", type="goods", value=5, total=1)
+    game_id = await collection(world, prize_id)
+    await earn(world, game_id, 2, "eve")
+    told = (await world.redeem(game_id, "mug", "eve")).data
+    assert told["balances"] == [{"currency": "coin", "balance": 1}]
+    assert (told["milestone"]["id"], told["milestone"]["status"]) == ("mug", "MILESTONE_STATUS_GRANTED")
+    assert told["milestone"]["granted_at"] > 0
+    reward = told["reward"]
+    assert (reward["prize_id"], reward["name"], reward["status"]) == (prize_id, "Mug", "REWARD_STATUS_FULFILLED")
+    (mine,) = (await module_stack.consumer("GET", "/rewards/me", player="eve")).data["items"]
+    assert (mine["id"], mine["milestone_id"], mine["game_id"]) == (reward["id"], "mug", game_id)
+    entry = (await module_stack.consumer("GET", "/wallet/ledger", player="eve")).data["items"][0]
+    assert (entry["amount"], entry["balance_after"], entry["reason"]) == (-3, 1, "LEDGER_REASON_MILESTONE_SPEND")
+    assert await world.stock(prize_id) == (0, 1)
+
+
+async def test_an_unlocked_rung_is_claimed_for_nothing(world: World) -> None:
+    game_id = await collection(world, await world.prize(), mode="CUMULATIVE_UNLOCK")
+    await earn(world, game_id, 2)
+    told = (await world.redeem(game_id, "mug")).data
+    assert told["balances"] == [{"currency": "coin", "balance": 4}]
+    assert await statuses(world, game_id) == {"mug": "GRANTED"}
+
+
+@pytest.mark.parametrize("mode", ["SPEND_EXCHANGE", "CUMULATIVE_UNLOCK"])
+async def test_a_second_redeem_is_rejected_in_either_mode(world: World, mode: str) -> None:
+    game_id = await collection(world, await world.prize(), mode=mode)
+    await earn(world, game_id, 5)
+    assert (await world.redeem(game_id, "mug")).http == 200
+    before = await coins(world)
+    again = await world.redeem(game_id, "mug")
+    assert refused(again) == (409, "ALREADY_EXISTS", "ALREADY_GRANTED")
+    assert await coins(world) == before
+
+
+async def test_too_little_is_refused_and_keeps_what_there_is(world: World) -> None:
+    game_id = await collection(world, await world.prize())
+    await earn(world, game_id, 1)
+    answer = await world.redeem(game_id, "mug")
+    assert refused(answer) == (400, "FAILED_PRECONDITION", "THRESHOLD_NOT_REACHED")
+    assert (answer.envelope["data"]["balance"], answer.envelope["data"]["threshold"]) == (2, 3)
+    assert await coins(world) == 2
+
+
+async def test_out_of_stock_spends_nothing(world: World) -> None:
+    game_id = await collection(world, await world.prize(total=1))
+    await earn(world, game_id, 2, "ann")
+    await earn(world, game_id, 2, "bob")
+    assert (await world.redeem(game_id, "mug", "ann")).http == 200
+    assert refused(await world.redeem(game_id, "mug", "bob")) == (400, "FAILED_PRECONDITION", "OUT_OF_STOCK")
+    assert await coins(world, "bob") == 4
+    assert await statuses(world, game_id, "bob") == {"mug": "CLAIMABLE"}
+
+
+async def test_an_empty_pool_of_codes_is_out_of_stock(world: World, module_stack: Stack) -> None:
+    prize_id = await world.prize(fulfillment={"channel": "voucher_code"})
+    game_id = await collection(world, prize_id)
+    await earn(world, game_id, 2, "kay")
+    assert (await world.redeem(game_id, "mug", "kay")).reason == "OUT_OF_STOCK"
+    await module_stack.admin("POST", f"/admin/prizes/{prize_id}/codes", {"codes": ["R-1"]})
+    reward = (await world.redeem(game_id, "mug", "kay")).data["reward"]
+    (mine,) = (await module_stack.consumer("GET", "/rewards/me", player="kay")).data["items"]
+    assert (mine["id"], mine["code"]) == (reward["id"], "R-1")
+
+
+async def test_a_points_rung_credits_them_and_makes_no_reward(world: World) -> None:
+    game_id = await collection(world, await world.prize(type="points", value=40))
+    await earn(world, game_id, 2)
+    told = (await world.redeem(game_id, "mug")).data
+    assert told["balances"] == [{"currency": "coin", "balance": 1}, {"currency": "points", "balance": 40}]
+    assert not told.get("reward")
+    assert refused(await world.redeem(game_id, "mug")) == (409, "ALREADY_EXISTS", "ALREADY_GRANTED")
+
+
+async def test_a_prize_that_is_delivered_elsewhere_gets_its_task(world: World) -> None:
+    fulfillment = {"channel": "webhook", "config": {"url": "https://hooks.example/x"}}
+    game_id = await collection(world, await world.prize(fulfillment=fulfillment))
+    await earn(world, game_id, 2)
+    reward = (await world.redeem(game_id, "mug")).data["reward"]
+    assert reward["status"] == "REWARD_STATUS_WON"
+    task = await world.database.fetchval("SELECT status FROM tasks WHERE reward_id = $1", reward["id"])
+    assert task in ("pending", "delivering", "retry")
+
+
+async def test_an_unknown_rung_game_or_body_is_named(world: World, module_stack: Stack) -> None:
+    game_id = await collection(world, await world.prize())
+    assert refused(await world.redeem(game_id, "none")) == (404, "NOT_FOUND", "UNKNOWN_MILESTONE")
+    assert refused(await world.redeem("game_none", "mug")) == (404, "NOT_FOUND", "UNKNOWN_GAME")
+    assert refused(await world.redeem(game_id, "")) == (400, "INVALID_ARGUMENT", "VALIDATION")
+    assert refused(await world.redeem(game_id, "mug", player="")) == (401, "UNAUTHENTICATED", "TOKEN_MISSING")
+    paused = await collection(world, await world.prize())
+    await module_stack.admin("PUT", f"/admin/games/{paused}", {"status": "GAME_STATUS_PAUSED"})
+    assert (await world.redeem(paused, "mug")).reason == "GAME_INACTIVE"
+
+
+async def test_a_key_redeems_once_and_answers_the_same(world: World, module_stack: Stack) -> None:
+    game_id = await collection(world, await world.prize())
+    await earn(world, game_id, 4)
+    answers = await asyncio.gather(*(world.redeem(game_id, "mug", key="r1") for _ in range(30)))
+    assert {answer.http for answer in answers} <= {200, 409}
+    assert {answer.reason for answer in answers if answer.http == 409} <= {"IDEMPOTENCY_IN_PROGRESS"}
+    replayed = await world.redeem(game_id, "mug", key="r1")
+    assert all(answer.data == replayed.data for answer in answers if answer.http == 200)
+    assert await coins(world) == 5
+    other = await world.redeem(game_id, "other", key="r1")
+    assert refused(other) == (422, "INVALID_ARGUMENT", "IDEMPOTENCY_MISMATCH")
+    # Core knows it too, from its row alone.
+    body = {"player_id": "ann", "milestone_id": "mug", "idempotency_key": "r1"}
+    core = (await module_stack.core("POST", f"/games/{game_id}/redeem", body)).data
+    assert core["reward"]["id"] == replayed.data["reward"]["id"]
+
+
+async def test_redeems_at_once_grant_and_spend_once(world: World) -> None:
+    prize_id = await world.prize(total=20)
+    game_id = await collection(world, prize_id)
+    await earn(world, game_id, 10)
+    answers = await asyncio.gather(*(world.redeem(game_id, "mug") for _ in range(20)))
+    assert Counter(answer.reason if answer.http != 200 else "" for answer in answers) == {
+        "": 1,
+        "ALREADY_GRANTED": 19,
+    }
+    assert (await coins(world), await world.stock(prize_id)) == (17, (19, 1))
+
+
+async def test_plays_and_redeems_of_one_wallet_lose_nothing(world: World) -> None:
+    prize_id = await world.prize()
+    rungs = block(*(rung(f"r{nth}", 4, prize_id) for nth in range(5)), mode="SPEND_EXCHANGE", auto_grant=False)
+    game_id = await world.game(COLLECTION, COINS, milestones=rungs)
+    await earn(world, game_id, 4)
+    answers = await asyncio.gather(
+        *(world.round(game_id) for _ in range(10)), *(world.redeem(game_id, f"r{nth}") for nth in range(5))
+    )
+    bought = sum(answer.http == 200 for answer in answers[10:])
+    assert {answer.http for answer in answers[:10]} == {200}
+    assert bought >= 2
+    assert await coins(world) == 4 * 2 + 10 * 2 - bought * 4

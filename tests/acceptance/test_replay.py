@@ -1,0 +1,107 @@
+"""ReplayPlay: a play decided again from its row alone, byte for byte; and one that was tampered with shows."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from tests.acceptance.conftest import OTHER_TENANT, Stack
+from tests.acceptance.world import (
+    COINS,
+    COLLECTION,
+    EGGS,
+    GIFTS,
+    WHEEL,
+    World,
+    new_stack,
+    new_world,
+    settings_of,
+)
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def module_stack(module_database_url: str, valkey_url: str) -> AsyncIterator[Stack]:
+    async with new_stack(settings_of(module_database_url, valkey_url)) as stack:
+        yield stack
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def world(module_stack: Stack) -> AsyncIterator[World]:
+    async with new_world(module_stack) as world:
+        yield world
+
+
+async def shapes(world: World) -> list[tuple[str, Any]]:
+    """(game, payload) of one game of every shape, each with a prize that runs out on the way."""
+    scarce = [await world.prize(total=2) for _ in range(3)]
+    stand_in = await world.prize()
+    pool = [{"prize_id": prize_id, "probability": 0.3} for prize_id in scarce]
+    drops = [{"type": "gold", "prize_id": scarce[0], "frequency": 1, "max_catchable": 2}]
+    tiers = {"tiers": [{"min": 0, "max": 9, "prize_group": "all"}], "prize_groups": {"all": pool}}
+    return [
+        (await world.game(WHEEL, {"prizes": pool}), {}),
+        (await world.game(WHEEL, {"prizes": pool}, on_unavailable="redraw"), {}),
+        (await world.game(WHEEL, {"prizes": pool}, on_unavailable="fallback", fallback_prize_id=stand_in), {}),
+        (await world.game(EGGS, tiers), {"score": 5, "duration_ms": 10}),
+        (
+            await world.game(GIFTS, {"drops": drops, "total_items": 3, "interval_ms": 1}),
+            {"caught_items": ["item_2", "item_0"]},
+        ),
+        (await world.game(COLLECTION, COINS), {}),
+    ]
+
+
+async def test_plays_of_every_shape_replay(world: World) -> None:
+    for game_id, payload in await shapes(world):
+        for nth in range(6):
+            told = (await world.round(game_id, payload=payload, client_seed=f"s{nth}")).data
+            reply = await world.replay(told["play_id"])
+            assert (reply.matches, reply.player_id, reply.payload) == (True, "ann", payload)
+            assert reply.play.seed == told["seed"]
+
+
+async def test_a_play_replays_by_the_revision_that_it_was_decided_by(world: World, module_stack: Stack) -> None:
+    first, second = await world.prize(), await world.prize()
+    game_id = await world.wheel(first)
+    play_id = (await world.round(game_id)).data["play_id"]
+    config = {"prizes": [{"prize_id": second, "probability": 1}]}
+    await module_stack.admin("PUT", f"/admin/games/{game_id}", {"handler_config": config})
+    await world.round(game_id)
+    reply = await world.replay(play_id)
+    assert (reply.matches, reply.play.revision) == (True, 1)
+
+
+@pytest.mark.parametrize(
+    "tampering",
+    [
+        "outcome = replace(outcome::text, 'prize_0', 'prize_9')::json",
+        "seed = sha256(seed)",
+        "client_seed = client_seed || 'x'",
+        "outcome = jsonb_set(outcome::jsonb, '{decided,score}', '7')::json",
+    ],
+)
+async def test_a_play_that_was_tampered_with_does_not_match(module_stack: Stack, tampering: str) -> None:
+    async with new_world(module_stack) as world:
+        game_id = await world.wheel(await world.prize())
+        play_id = (await world.round(game_id)).data["play_id"]
+        row = await world.database.fetchrow("SELECT outcome, seed, client_seed FROM plays WHERE play_id = $1", play_id)
+        assert row is not None
+        await world.database.execute(f"UPDATE plays SET {tampering} WHERE play_id = $1", play_id)
+        assert not (await world.replay(play_id)).matches
+        await world.database.execute(
+            "UPDATE plays SET outcome = $2, seed = $3, client_seed = $4 WHERE play_id = $1", play_id, *row.values()
+        )
+
+
+async def test_a_play_of_another_tenant_cannot_be_replayed(world: World, module_stack: Stack) -> None:
+    play_id = (await world.round(await world.wheel())).data["play_id"]
+    other = replace(module_stack, tenant_id=OTHER_TENANT)
+    theirs = await other.core("POST", f"/plays/{play_id}/replay")
+    nobodys = await module_stack.core("POST", "/plays/play_none/replay")
+    assert (theirs.http, theirs.reason) == (nobodys.http, nobodys.reason) == (404, "UNKNOWN_PLAY")

@@ -1,0 +1,176 @@
+"""The ephemeral store killed, frozen or emptied under load: players notice nothing, and nothing is done twice."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from ops.devstack import Valkey
+from tests.acceptance.conftest import Answer, Stack
+from tests.acceptance.test_milestones import block, rung
+from tests.acceptance.world import COINS, COLLECTION, World, new_stack, new_world, settings_of, until
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Valkey]:
+    """A server of this module's own, since the tests here end and freeze it."""
+    server = Valkey(tmp_path_factory.mktemp("valkey") / "valkey")
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def stack(module_database_url: str, server: Valkey) -> AsyncIterator[Stack]:
+    # Rates hold, and are high enough for a test: they are part of what must not fail with the store.
+    rates = {
+        "rate_limits": True,
+        "rate_player_burst": 10_000,
+        "rate_ip_burst": 10_000,
+        "rate_player_per_second": 10_000.0,
+        "rate_ip_per_second": 10_000.0,
+    }
+    async with new_stack(settings_of(module_database_url, server.url, **rates)) as stack:
+        yield stack
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def world(stack: Stack, server: Valkey) -> AsyncIterator[World]:
+    await until(lambda: is_ready(stack))
+    async with new_world(stack) as world:
+        yield world
+    revive(server)
+
+
+def revive(server: Valkey) -> None:
+    """It answers again, whatever a test that failed left it as."""
+    try:
+        server.thaw()
+    except RuntimeError:
+        server.start()
+
+
+async def readiness(stack: Stack) -> tuple[int, str]:
+    """(status, the check that failed)"""
+    async with stack.http.get(f"{stack.process.core_url}/readyz") as answer:
+        return answer.status, answer.headers.get("X-Failed-Check", "")
+
+
+async def is_ready(stack: Stack) -> bool:
+    return (await readiness(stack))[0] == 200
+
+
+async def knows_it_is_away(stack: Stack) -> bool:
+    return await readiness(stack) == (503, "redis")
+
+
+async def everything_once(world: World, players: int, tag: str) -> list[Answer]:
+    """Each player plays, claims what was won, and buys a rung; the answers of all of it."""
+    mug = await world.prize(fulfillment={"redemption_mode": "on_claim"})
+    exchange = block(rung("mug", 2, mug), mode="SPEND_EXCHANGE", auto_grant=False)
+    game_id = await world.game(COLLECTION, COINS, milestones=exchange)
+    wheel_id = await world.wheel(mug)
+
+    async def player(name: str) -> list[Answer]:
+        answers = [await world.round(game_id, name, key="a"), await world.round(wheel_id, name, key="b")]
+        answers.append(await world.redeem(game_id, "mug", name, key="c"))
+        for reward_id in (answers[1].data["rewards"][0]["reward_id"], answers[2].data["reward"]["id"]):
+            path = f"/rewards/{reward_id}/claim"
+            answers.append(await world.stack.consumer("POST", path, {}, player=name))
+        return answers
+
+    told = await asyncio.gather(*(player(f"{tag}_{nth}") for nth in range(players)))
+    return [answer for answers in told for answer in answers]
+
+
+def all_succeeded(answers: list[Answer]) -> bool:
+    return {answer.http for answer in answers} == {200}
+
+
+async def test_plays_claims_and_redeems_go_on_while_it_is_killed_and_comes_back(
+    world: World, server: Valkey, stack: Stack
+) -> None:
+    assert all_succeeded(await everything_once(world, 5, "before"))
+    during = asyncio.ensure_future(everything_once(world, 40, "during"))
+    await asyncio.sleep(0)
+    await asyncio.to_thread(server.kill)
+    assert all_succeeded(await during)
+    await until(lambda: knows_it_is_away(stack))
+    async with stack.http.get(f"{stack.process.core_url}/healthz") as alive:
+        assert alive.status == 200
+    assert all_succeeded(await everything_once(world, 10, "away"))
+    await asyncio.to_thread(server.start)
+    await until(lambda: is_ready(stack))
+    assert all_succeeded(await everything_once(world, 10, "after"))
+
+
+async def test_plays_claims_and_redeems_go_on_while_it_is_frozen(world: World, server: Valkey, stack: Stack) -> None:
+    during = asyncio.ensure_future(everything_once(world, 30, "freezing"))
+    await asyncio.sleep(0)
+    server.freeze()
+    try:
+        assert all_succeeded(await during)
+        await until(lambda: knows_it_is_away(stack))
+        assert all_succeeded(await everything_once(world, 10, "frozen"))
+    finally:
+        server.thaw()
+    await until(lambda: is_ready(stack))
+
+
+async def test_a_key_is_answered_with_the_same_bytes_also_without_the_store(
+    world: World, server: Valkey, stack: Stack
+) -> None:
+    mug = await world.prize(codes=["V-1", "V-2"])
+    rungs = block(rung("mug", 2, mug), mode="SPEND_EXCHANGE", auto_grant=False)
+    game_id = await world.game(COLLECTION, COINS, milestones=rungs)
+    session = await world.session(game_id)
+
+    def said(answer: Answer) -> str:
+        return json.dumps(answer.data)
+
+    played, redeemed = [], []
+    played.append(said(await world.play(game_id, session, key="same")))
+    redeemed.append(said(await world.redeem(game_id, "mug", key="buy")))
+    for lose in (lambda: server.command("FLUSHALL"), server.kill):
+        await asyncio.to_thread(lose)
+        played.append(said(await world.play(game_id, session, key="same")))
+        redeemed.append(said(await world.redeem(game_id, "mug", key="buy")))
+        mismatch = await world.play(game_id, session, key="same", client_seed="other")
+        assert (mismatch.http, mismatch.reason) == (422, "IDEMPOTENCY_MISMATCH")
+        again = await world.play(game_id, session)
+        assert (again.http, again.reason) == (409, "SESSION_PLAYED")
+    assert len(set(played)) == len(set(redeemed)) == 1
+    await asyncio.to_thread(server.start)
+    await until(lambda: is_ready(stack))
+
+
+async def test_flushes_under_load_let_nothing_happen_twice(world: World, server: Valkey) -> None:
+    prize_id = await world.prize(total=1000)
+    game_id = await world.wheel(prize_id, rules={"max_plays_per_user": 1})
+    flushing = True
+
+    async def flush() -> None:
+        while flushing:
+            await asyncio.to_thread(server.command, "FLUSHALL")
+
+    flusher = asyncio.ensure_future(flush())
+
+    async def player(name: str) -> tuple[Any, list[Answer]]:
+        session = await world.session(game_id, name)
+        return session, await asyncio.gather(*(world.play(game_id, session, name, key=f"k{n % 2}") for n in range(6)))
+
+    told = await asyncio.gather(*(player(f"f{nth}") for nth in range(25)))
+    flushing = False
+    await flusher
+    for _, answers in told:
+        assert {answer.http for answer in answers} <= {200, 409}
+        plays = {answer.data["play_id"] for answer in answers if answer.http == 200}
+        assert len(plays) == 1
+    assert len(await world.plays()) == 25

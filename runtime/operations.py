@@ -327,6 +327,15 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     ),
     Operation(
         "RewardService",
+        "SearchRewards",
+        "GET",
+        "/rewards",
+        m.SearchRewardsRequest,
+        m.SearchRewardsReply,
+        run=rewards.search_rewards,
+    ),
+    Operation(
+        "RewardService",
         "ClaimReward",
         "POST",
         "/rewards/{id}/claim",

@@ -24,6 +24,29 @@ WHERE r.tenant_id = $1
 ORDER BY r.reward_id DESC
 LIMIT $8
 
+-- name: search
+-- Every player's rewards, newest first, after reward $7 (NULL: from the newest). Empty filters match all.
+-- The stored status is compared too, so that an index on it can be used: expired may be stored as won.
+SELECT r.reward_id, r.player_id, r.prize_id, r.name, r.type, r.value, r.quantity, s.status, r.game_id,
+       r.play_id, r.campaign_id, r.milestone_id, unix(r.won_at) AS won_at, unix(r.claimed_at) AS claimed_at,
+       unix(r.fulfilled_at) AS fulfilled_at, unix(r.expires_at) AS expires_at
+FROM rewards AS r
+CROSS JOIN LATERAL (
+    SELECT standing(
+        r.status, r.expires_at, EXISTS (SELECT FROM tasks AS t WHERE t.tenant_id = $1 AND t.reward_id = r.reward_id)
+    ) AS status
+) AS s
+WHERE r.tenant_id = $1
+  AND ($2 = '' OR s.status = $2)
+  AND ($2 = '' OR r.status = $2 OR ($2 = 'expired' AND r.status = 'won'))
+  AND ($3 = '' OR r.campaign_id = $3)
+  AND ($4 = '' OR r.prize_id = $4)
+  AND ($5 = '' OR r.game_id = $5)
+  AND ($6 = '' OR r.player_id = $6)
+  AND ($7::text IS NULL OR r.reward_id < $7)
+ORDER BY r.reward_id DESC
+LIMIT $8
+
 -- name: as_claimed
 -- Rewards ($2) as their claims answered, whatever became of them later: claimed, or fulfilled where the
 -- claim itself delivered (both times are the claiming statement's own). A claim's replay answers this.

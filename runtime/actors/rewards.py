@@ -1,7 +1,7 @@
-"""A player's rewards: the list, and a stored reward as a message.
+"""Rewards as they are read: a player's own, and an operator's search over everybody's.
 
 A code is opened only here, and only for whom the caller names as its owner: the list and the claim of
-a player. What an admin is answered never has one.
+a player. What an admin is answered never has one: the search's message has no field for it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from runtime.actors.engine import Engine
 from runtime.errors import invalid
 from runtime.vault import VaultError, code_place, vault_of
 
-LIST: Final = sql.load("rewards")["list"]
+_SQL: Final = sql.load("rewards")
 
 FIELDS: Final = (
     "prize_id",
@@ -52,15 +52,39 @@ async def list_rewards(engine: Engine, request: m.ListRewardsRequest) -> m.ListR
     filters = (request.player_id, token(request.status), request.campaign_id, request.prize_id, request.game_id)
     query = ("rewards", tenant_id, *filters)
     page = paging.read(request.cursor, request.limit, query=query)
-    rows = await engine.database.fetch(LIST, tenant_id, *filters, page.after_id, page.fetch)
+    rows = await engine.database.fetch(_SQL["list"], tenant_id, *filters, page.after_id, page.fetch)
     shown, pagination = paging.write(rows, page.limit, key=lambda row: str(row["reward_id"]), query=query)
     return m.ListRewardsReply(items=[for_owner(engine, tenant_id, row) for row in shown], pagination=pagination)
+
+
+async def search_rewards(engine: Engine, request: m.SearchRewardsRequest) -> m.SearchRewardsReply:
+    """Every player's rewards, newest first, narrowed by status, campaign, prize, game and player.
+
+    What waits for an operator's hand is `status` CLAIMED of a prize whose redemption_mode is MANUAL. A
+    reward that was not claimed in time counts as expired from that moment on.
+    """
+    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+    filters = (token(request.status), request.campaign_id, request.prize_id, request.game_id, request.player_id)
+    query = ("rewards of all", tenant_id, *filters)
+    page = paging.read(request.cursor, request.limit, query=query)
+    rows = await engine.database.fetch(_SQL["search"], tenant_id, *filters, page.after_id, page.fetch)
+    shown, pagination = paging.write(rows, page.limit, key=lambda row: str(row["reward_id"]), query=query)
+    return m.SearchRewardsReply(items=[_record(row) for row in shown], pagination=pagination)
 
 
 def message(row: Any) -> m.Reward:
     """A reward without its code. `row` has reward_id, status (stored token) and FIELDS."""
     return m.Reward(
         id=row["reward_id"], status=enum(m.RewardStatus, row["status"]), **{name: row[name] for name in FIELDS}
+    )
+
+
+def _record(row: Any) -> m.RewardRecord:
+    return m.RewardRecord(
+        id=row["reward_id"],
+        player_id=row["player_id"],
+        status=enum(m.RewardStatus, row["status"]),
+        **{name: row[name] for name in FIELDS},
     )
 
 

@@ -150,10 +150,13 @@ __all__ = (
     "RetryTaskRequest",
     "RevokeRewardRequest",
     "Reward",
+    "RewardRecord",
     "RewardReply",
     "RewardStatus",
     "Rung",
     "Scope",
+    "SearchRewardsReply",
+    "SearchRewardsRequest",
     "Standing",
     "StartReply",
     "StartRequest",
@@ -2837,6 +2840,48 @@ default_message_pool.register_message("game.v1", "Reward", Reward)
 
 
 @dataclass(eq=False, repr=False)
+class RewardRecord(betterproto2.Message):
+    """
+    A reward as its operators see it: whose it is, and never its code.
+    """
+
+    id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    player_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    prize_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+    name: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+
+    type: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
+
+    value: "float" = betterproto2.field(6, betterproto2.TYPE_DOUBLE)
+
+    quantity: "int" = betterproto2.field(7, betterproto2.TYPE_INT32)
+
+    status: "RewardStatus" = betterproto2.field(8, betterproto2.TYPE_ENUM, default_factory=lambda: RewardStatus(0))
+
+    game_id: "str" = betterproto2.field(9, betterproto2.TYPE_STRING)
+
+    play_id: "str" = betterproto2.field(10, betterproto2.TYPE_STRING)
+
+    campaign_id: "str" = betterproto2.field(11, betterproto2.TYPE_STRING)
+
+    milestone_id: "str" = betterproto2.field(12, betterproto2.TYPE_STRING)
+
+    won_at: "int" = betterproto2.field(13, betterproto2.TYPE_INT64)
+
+    claimed_at: "int" = betterproto2.field(14, betterproto2.TYPE_INT64)
+
+    fulfilled_at: "int" = betterproto2.field(15, betterproto2.TYPE_INT64)
+
+    expires_at: "int" = betterproto2.field(16, betterproto2.TYPE_INT64)
+
+
+default_message_pool.register_message("game.v1", "RewardRecord", RewardRecord)
+
+
+@dataclass(eq=False, repr=False)
 class RewardReply(betterproto2.Message):
     reward: "Reward | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
@@ -2874,6 +2919,38 @@ class Scope(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "Scope", Scope)
+
+
+@dataclass(eq=False, repr=False)
+class SearchRewardsReply(betterproto2.Message):
+    items: "list[RewardRecord]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
+
+    pagination: "Pagination | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
+
+
+default_message_pool.register_message("game.v1", "SearchRewardsReply", SearchRewardsReply)
+
+
+@dataclass(eq=False, repr=False)
+class SearchRewardsRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    status: "RewardStatus" = betterproto2.field(2, betterproto2.TYPE_ENUM, default_factory=lambda: RewardStatus(0))
+
+    campaign_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+    prize_id: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+
+    game_id: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
+
+    player_id: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
+
+    cursor: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
+
+    limit: "int" = betterproto2.field(8, betterproto2.TYPE_INT32)
+
+
+default_message_pool.register_message("game.v1", "SearchRewardsRequest", SearchRewardsRequest)
 
 
 @dataclass(eq=False, repr=False)

@@ -55,6 +55,7 @@ ROWS: Final = (
     Row("DeletePrize", REWARDS),
     Row("ListPrizeSummary"),
     Row("ImportCodes", REWARDS),
+    Row("SearchRewards"),
     Row("FulfillReward", REWARDS),
     Row("RevokeReward", REWARDS),
     Row("AdjustBalance", REWARDS),

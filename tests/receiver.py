@@ -19,6 +19,7 @@ class Got:
     path: str
     headers: Any
     body: bytes
+    closing: asyncio.Event
 
     @property
     def json(self) -> Any:
@@ -36,6 +37,7 @@ class Receiver:
         self.got: asyncio.Queue[Got] = asyncio.Queue()
         self.all: list[Got] = []
         self.replies: list[Reply] = []
+        self.closing = asyncio.Event()
 
     async def next(self) -> Got:
         """The next request, waited for."""
@@ -43,7 +45,7 @@ class Receiver:
             return await self.got.get()
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        got = Got(request.path, request.headers.copy(), await request.read())
+        got = Got(request.path, request.headers.copy(), await request.read(), self.closing)
         self.all.append(got)
         self.got.put_nowait(got)
         return await self.replies.pop(0)(got) if self.replies else web.Response(status=204)
@@ -59,9 +61,9 @@ def status(number: int, **headers: str) -> Reply:
 
 
 async def hang(got: Got) -> web.StreamResponse:
-    """Never answers."""
-    await asyncio.Event().wait()
-    raise AssertionError("unreachable")
+    """Answers nothing for as long as the receiver is there."""
+    await got.closing.wait()
+    return web.Response(status=500)
 
 
 @asynccontextmanager
@@ -77,4 +79,5 @@ async def receiving() -> AsyncIterator[Receiver]:
     try:
         yield receiver
     finally:
+        receiver.closing.set()
         await runner.cleanup()

@@ -32,11 +32,11 @@ _SQL: Final = sql.load("integrations")
 PLACES: Final = 16
 """Attempts under way at one integration."""
 
-QUEUE_MAX: Final = 256
+QUEUE_MAX: Final = 10_000
 """Events that wait for a place; more are skipped."""
 
-WAIT_SECONDS: Final = 10.0
-"""How long one waits for a place before it is skipped."""
+WAIT_SECONDS: Final = 20.0
+"""How long one waits for a place: a burst is worked off, a receiver that hangs is not waited for."""
 
 FAILURES_TO_OPEN: Final = 5
 OPEN_SECONDS: Final = 30.0
@@ -78,11 +78,15 @@ class _Line:
         self.open_until = 0.0
         self.notes = 0
 
+    def is_open(self, now: float) -> bool:
+        """Whether the integration is being left alone."""
+        return self.failures >= FAILURES_TO_OPEN and now < self.open_until
+
     def admits(self, now: float) -> bool:
         """Whether an attempt may begin; when the pause is over, one at a time until one succeeds."""
         if self.failures < FAILURES_TO_OPEN:
             return True
-        if now < self.open_until:
+        if self.is_open(now):
             return False
         self.open_until = now + OPEN_SECONDS
         return True
@@ -147,6 +151,8 @@ class Dispatcher:
         key = (event.tenant_id, row["integration_id"])
         line = self._lines.setdefault(key, _Line())
         trace.current.set(event.trace_id)  # of this task alone
+        if line.is_open(time.monotonic()):
+            return self._skipped(line, row, event, "skipped: this integration failed too often of late")
         if line.waiting >= QUEUE_MAX:
             return self._skipped(line, row, event, "skipped: too many events wait for this integration")
         line.waiting += 1

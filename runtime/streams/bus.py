@@ -66,6 +66,9 @@ BACKOFF_FIRST_SECONDS: Final = 0.1
 BACKOFF_LAST_SECONDS: Final = 5.0
 DEAD_LENGTH_MAX: Final = 10_000
 
+LETTER_FIELD: Final = b"field:"
+"""Before the names of a message's own fields in its dead letter."""
+
 MESSAGES: Final = Counter(
     "tombola_stream_messages", "Messages by what became of them: handled, failed, dead, taken.", ["group", "outcome"]
 )
@@ -358,7 +361,7 @@ class _Shard:
         async def move() -> None:
             pipeline = self._client.pipeline(transaction=True)  # one slot: both or neither, on a cluster too
             grave = {b"stream": self._stream, b"group": self._consumer.group, b"id": message.id}
-            fields = {b"field:" + name: value for name, value in message.fields.items()}
+            fields = {LETTER_FIELD + name: value for name, value in message.fields.items()}
             pipeline.xadd(dead_stream(self._stream), {**grave, **fields}, maxlen=DEAD_LENGTH_MAX)
             pipeline.xack(self._stream, self._consumer.group, message.id)
             await pipeline.execute()

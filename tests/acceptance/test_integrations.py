@@ -1,0 +1,196 @@
+"""Integrations: registered, told of the right events, tried out with emit, left alone when they fail."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from standardwebhooks import Webhook
+
+from runtime.actors import dispatch
+from runtime.events import PRIZE_WON, TYPES, new_event
+from tests.acceptance.steps import make_campaign, make_game, make_prize, play_once
+from tests.outgoing import SECRET, working
+from tests.receiver import Receiver, hang, receiving, status
+
+
+@pytest.fixture
+def extra_settings() -> dict[str, Any]:
+    return {"outbound_allow_cidrs": (ipaddress.ip_network("127.0.0.0/8"),), "stream_shards": 1}
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[Receiver]:
+    async with receiving() as receiver:
+        yield receiver
+
+
+async def register(stack: Any, receiver: Receiver, *events: str, **fields: Any) -> str:
+    config = {"url": receiver.url, "secret": SECRET, **fields.pop("config", {})}
+    body = {"type": "INTEGRATION_TYPE_WEBHOOK", "events": list(events), "config": config, **fields}
+    answer = await stack.admin("POST", "/admin/integrations", body)
+    return str(answer.data["id"])
+
+
+async def deliveries(stack: Any, integration_id: str, count: int) -> list[dict[str, Any]]:
+    """The delivery log, once it has so many rows."""
+    async with asyncio.timeout(20):
+        while True:
+            answer = await stack.admin("GET", f"/admin/integrations/{integration_id}/deliveries", limit="100")
+            if len(answer.data["items"]) >= count:
+                return list(answer.data["items"])
+            await asyncio.sleep(0.01)
+
+
+def event(stack: Any, type: str = PRIZE_WON, **fields: Any) -> Any:
+    own = {"occurred_at": 1, "tenant_id": stack.tenant_id, "merchant_id": "", "campaign_id": "", "data": {}}
+    return new_event(type, **{**own, **fields})
+
+
+async def test_a_play_reaches_who_subscribes_signed_and_with_a_stable_id(stack: Any, receiver: Receiver) -> None:
+    campaign = await make_campaign(stack)
+    game = await make_game(stack, campaign["id"], await make_prize(stack))
+    integration_id = await register(stack, receiver, "play_completed", "prize_won")
+    async with working(stack.process.engine, "integrations"):
+        await play_once(stack, game["id"])
+        got = sorted([await receiver.next(), await receiver.next()], key=lambda one: str(one.json["type"]))
+        log = await deliveries(stack, integration_id, 2)
+    assert [one.json["type"] for one in got] == ["play_completed", "prize_won"]
+    for one in got:
+        Webhook(SECRET).verify(one.body, dict(one.headers))
+        assert one.headers["X-Service-Signature"] == one.headers["webhook-signature"]
+        assert one.headers["webhook-id"] == one.json["id"]
+        assert one.json["tenant_id"] == stack.tenant_id and one.json["campaign_id"] == campaign["id"]
+    assert {row["event_id"] for row in log} == {one.json["id"] for one in got}
+    assert all(row["delivered"] for row in log)
+
+
+async def test_only_matching_events_are_told(stack: Any, receiver: Receiver) -> None:
+    mine, other = await make_campaign(stack), await make_campaign(stack, name="Other")
+    await register(stack, receiver, "prize_won", campaign_id=mine["id"])
+    publisher = stack.process.engine.publisher
+    publisher.events(
+        [
+            event(stack, "play_completed", campaign_id=mine["id"]),
+            event(stack, campaign_id=other["id"]),
+            event(stack),
+            event(stack, tenant_id="tenant_other", campaign_id=mine["id"]),
+            event(stack, campaign_id=mine["id"], data={"this": 1}),
+        ]
+    )
+    async with working(stack.process.engine, "integrations"):
+        assert (await receiver.next()).json["data"] == {"this": 1}
+    assert len(receiver.all) == 1
+
+
+async def test_emit_counts_those_that_matched_and_were_attempted(stack: Any, receiver: Receiver) -> None:
+    campaign = await make_campaign(stack)
+    await register(stack, receiver, "custom_event")
+    await register(stack, receiver, "custom_event", campaign_id=campaign["id"])
+    await register(stack, receiver, "prize_won")
+    await stack.admin("POST", "/admin/integrations", {"type": "INTEGRATION_TYPE_SMS", "events": ["custom_event"]})
+    async with working(stack.process.engine, "integrations"):
+        body = {"type": "custom_event", "campaign_id": campaign["id"], "data": {"n": 1}}
+        answer = (await stack.admin("POST", "/admin/integrations/emit", body)).data
+        assert answer["dispatched"] == 3
+        assert [(await receiver.next()).json["id"] for _ in range(2)] == [answer["event_id"]] * 2
+        scope_wide = (await stack.admin("POST", "/admin/integrations/emit", {"type": "custom_event", "data": {}})).data
+        assert scope_wide["dispatched"] == 2
+        await receiver.next()
+    assert len(receiver.all) == 3, "the hub's worker passes emitted events by"
+
+
+async def test_a_failing_receiver_is_attempted_once_logged_and_then_left_alone(
+    stack: Any, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatch, "PLACES", 1)
+    receiver.replies = [status(500)] * 50
+    integration_id = await register(stack, receiver, "prize_won")
+    async with working(stack.process.engine, "integrations"):
+        stack.process.engine.publisher.events([event(stack) for _ in range(10)])
+        log = await deliveries(stack, integration_id, 10)
+        emitted = await stack.admin("POST", "/admin/integrations/emit", {"type": "prize_won", "data": {}})
+    assert emitted.data["dispatched"] == 0
+    assert len(receiver.all) == dispatch.FAILURES_TO_OPEN
+    assert sum(row["http_status"] == 500 for row in log) == dispatch.FAILURES_TO_OPEN
+    assert sum(row["error"].startswith("skipped") for row in log) == 10 - dispatch.FAILURES_TO_OPEN
+
+
+async def test_a_receiver_that_hangs_harms_no_other(
+    stack: Any, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatch, "WAIT_SECONDS", 0.5)
+    async with receiving() as slow:
+        slow.replies = [hang] * 1000
+        await register(stack, slow, "prize_won")
+        await register(stack, receiver, "prize_won")
+        stack.process.engine.dispatcher._connector._attempt_seconds = 1.0
+        events = [event(stack) for _ in range(400)]
+        async with working(stack.process.engine, "integrations"):
+            stack.process.engine.publisher.events(events)
+            got = {(await receiver.next()).json["id"] for _ in events}
+        assert got == {one.id for one in events}
+        assert len(slow.all) <= dispatch.PLACES * 3
+
+
+async def test_while_a_secret_is_rotated_both_sign(stack: Any, receiver: Receiver) -> None:
+    old = "whsec_" + "QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFB"
+    await register(stack, receiver, "x", config={"previous_secret": old})
+    await stack.admin("POST", "/admin/integrations/emit", {"type": "x", "data": {}})
+    got = await receiver.next()
+    for secret in (SECRET, old):
+        Webhook(secret).verify(got.body, dict(got.headers))
+
+
+async def test_a_secret_is_never_read_back_nor_readable_at_rest(stack: Any, receiver: Receiver) -> None:
+    await register(stack, receiver, "x")
+    listed = await stack.admin("GET", "/admin/integrations")
+    [item] = listed.data["items"]
+    assert item["config"] == {"url": receiver.url, "secret_set": True}
+    assert (item["type"], item["status"]) == ("INTEGRATION_TYPE_WEBHOOK", "INTEGRATION_STATUS_ACTIVE")
+    stored = await stack.process.engine.database.fetchval("SELECT config::text FROM integrations")
+    audit = await stack.process.engine.database.fetchval("SELECT string_agg(a::text, '') FROM audit_entries AS a")
+    assert SECRET not in str(stored) and SECRET not in audit
+
+
+async def test_a_deleted_integration_is_gone(stack: Any, receiver: Receiver) -> None:
+    integration_id = await register(stack, receiver, "x")
+    assert (await stack.admin("DELETE", f"/admin/integrations/{integration_id}")).http == 200
+    for verb, path in (("DELETE", ""), ("GET", "/deliveries")):
+        answer = await stack.admin(verb, f"/admin/integrations/{integration_id}{path}")
+        assert (answer.http, answer.reason) == (404, "UNKNOWN_INTEGRATION")
+    emitted = await stack.admin("POST", "/admin/integrations/emit", {"type": "x", "data": {}})
+    assert emitted.data["dispatched"] == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"type": "INTEGRATION_TYPE_UNSPECIFIED"}, "type"),
+        ({"events": []}, "events"),
+        ({"events": [""]}, "events[0]"),
+        ({"config": {}}, "config.url"),
+        ({"config": {"url": "ftp://x"}}, "config.url"),
+        ({"config": {"url": "http://x", "headers": {"a\nb": "c"}}}, "config.headers.a\nb"),
+    ],
+)
+async def test_a_wrong_integration_names_the_field(stack: Any, change: dict[str, Any], field: str) -> None:
+    body = {"type": "INTEGRATION_TYPE_WEBHOOK", "events": ["x"], "config": {"url": "http://a.example"}, **change}
+    answer = await stack.admin("POST", "/admin/integrations", body)
+    assert answer.code == "INVALID_ARGUMENT"
+    assert [row["field"] for row in answer.envelope["data"]["violations"]] == [field]
+
+
+async def test_an_unknown_campaign_is_unknown(stack: Any) -> None:
+    body = {"type": "INTEGRATION_TYPE_CRM", "events": ["x"], "campaign_id": "camp_x"}
+    answer = await stack.admin("POST", "/admin/integrations", body)
+    assert (answer.http, answer.reason) == (404, "UNKNOWN_CAMPAIGN")
+    answer = await stack.admin("POST", "/admin/integrations/emit", {"type": "x", "campaign_id": "camp_x", "data": {}})
+    assert (answer.http, answer.reason) == (404, "UNKNOWN_CAMPAIGN")
+
+
+def test_the_canonical_types_are_the_specs() -> None:
+    assert TYPES == ("play_completed", "prize_won", "prize_claimed", "quest_completed", "leaderboard_finalized")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, TypeVar
 
 import asyncpg
@@ -107,10 +107,10 @@ class Database:
             yield connection  # type: ignore[misc]
         except _LOST as error:
             # A frozen backend would hold its slot for ever: the socket is closed without a word.
-            connection.terminate()
+            _throw_away(connection)
             raise StoreUnavailable("the database did not answer in time", sent=True) from error
         except asyncio.CancelledError:
-            connection.terminate()
+            _throw_away(connection)
             raise
         finally:
             await self._pool.release(connection)
@@ -197,3 +197,9 @@ def _encode_json(value: Any) -> bytes:
 
 async def _leave_as_is(connection: Any) -> None:
     """Nothing to reset: no session state is ever set."""
+
+
+def _throw_away(connection: Any) -> None:
+    # One that the server closed has left the pool by itself, and says so.
+    with suppress(asyncpg.InterfaceError):
+        connection.terminate()

@@ -8,8 +8,11 @@
 -- Arrays come sorted by their keys, and are joined from the array outwards, so that every commit
 -- locks rows in the same order: counts, turns, balances, stock, prize days, prize players, codes.
 -- $1 tenant, $2 the catalogue version that it was decided by (0: any), $3.. the changes.
+-- What stands between `--[ part` and `--]` is left out where a batch has nothing of that part: a
+-- statement costs by the tables that it names, and most plays touch few of them.
 -- One row: the database's time, and the sold-out state of what was taken.
 WITH
+--[ play_counts
 counted AS (
     INSERT INTO game_players AS c (tenant_id, game_id, player_id, plays, day, day_plays)
     SELECT $1, n.game_id, n.player_id, n.plays, n.day, n.plays FROM unnest($4::play_count[]) AS n
@@ -19,6 +22,8 @@ counted AS (
         day_plays = CASE WHEN c.day >= excluded.day THEN c.day_plays ELSE 0 END + excluded.plays
     RETURNING c.game_id, c.player_id, c.plays, c.day_plays
 ),
+--]
+--[ plays
 played AS (
     -- Fewer rows than given: a session was played already, or its idempotency key was used.
     INSERT INTO plays (tenant_id, play_id, game_id, player_id, session_id, revision, seed, client_seed, payload,
@@ -29,6 +34,8 @@ played AS (
     ON CONFLICT DO NOTHING
     RETURNING 1
 ),
+--]
+--[ turns
 turns_moved AS (
     UPDATE turn_balances AS t SET balance = n.after, updated_at = now()
     FROM unnest($5::turn_move[]) AS n
@@ -39,6 +46,8 @@ turns_noted AS (
     INSERT INTO turn_entries (tenant_id, entry_id, player_id, campaign_id, amount, balance_after, reason, reference_id)
     SELECT $1, n.* FROM unnest($6::new_turn_entry[]) AS n
 ),
+--]
+--[ balances
 balances_moved AS (
     UPDATE balances AS b SET balance = n.after, updated_at = now()
     FROM unnest($7::balance_move[]) AS n
@@ -58,6 +67,8 @@ ledger_noted AS (
                                 reference_id)
     SELECT $1, n.* FROM unnest($8::new_ledger_entry[]) AS n
 ),
+--]
+--[ stock
 taken AS (
     -- Fewer rows than given: sold out.
     UPDATE stock AS s SET
@@ -67,18 +78,24 @@ taken AS (
     WHERE s.tenant_id = $1 AND s.prize_id = n.prize_id AND (s.total = 0 OR s.remaining >= n.quantity)
     RETURNING s.prize_id, s.total, s.remaining
 ),
+--]
+--[ prize_days
 day_counted AS (
     INSERT INTO prize_days AS c (tenant_id, prize_id, day, awarded)
     SELECT $1, n.prize_id, n.day, n.quantity FROM unnest($10::prize_day_count[]) AS n
     ON CONFLICT (tenant_id, prize_id, day) DO UPDATE SET awarded = c.awarded + excluded.awarded
     RETURNING c.prize_id, c.day, c.awarded
 ),
+--]
+--[ prize_players
 player_counted AS (
     INSERT INTO prize_players AS c (tenant_id, prize_id, player_id, awarded)
     SELECT $1, n.prize_id, n.player_id, n.quantity FROM unnest($11::prize_player_count[]) AS n
     ON CONFLICT (tenant_id, prize_id, player_id) DO UPDATE SET awarded = c.awarded + excluded.awarded
     RETURNING c.prize_id, c.player_id, c.awarded
 ),
+--]
+--[ rewards
 rewarded AS (
     INSERT INTO rewards (tenant_id, reward_id, player_id, prize_id, campaign_id, game_id, play_id, milestone_id, name,
                          type, value, quantity, status, fulfilled_at, expires_at)
@@ -88,6 +105,8 @@ rewarded AS (
            CASE WHEN n.expires_after_days > 0 THEN now() + make_interval(days => n.expires_after_days) END
     FROM unnest($12::new_reward[]) AS n
 ),
+--]
+--[ codes
 code_picks AS (
     -- SKIP LOCKED: a rival's pick is not waited for; where too few are left, the guard says so.
     SELECT w.prize_id, f.code_id, row_number() OVER (PARTITION BY w.prize_id ORDER BY f.code_id) AS nth
@@ -104,6 +123,8 @@ codes_taken AS (
     WHERE c.tenant_id = $1 AND c.prize_id = p.prize_id AND c.code_id = p.code_id
     RETURNING 1
 ),
+--]
+--[ tasks
 tasked AS (
     INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_id, channel, status,
                        next_attempt_at)
@@ -111,6 +132,8 @@ tasked AS (
            CASE WHEN n.status = 'pending' THEN now() END
     FROM unnest($14::new_task[]) AS n
 ),
+--]
+--[ grants
 granted AS (
     -- Fewer rows than given: the rung was granted, or the redeem's idempotency key was used.
     INSERT INTO milestone_grants (tenant_id, game_id, player_id, milestone_id, reward_id, idempotency_key, request_hash,
@@ -119,39 +142,68 @@ granted AS (
     ON CONFLICT DO NOTHING
     RETURNING 1
 ),
+--]
+--[ awards
 awarded AS (
     -- Fewer rows than given: the rank's prize was given, or withheld, before.
     UPDATE leaderboard_standings AS s SET reward_id = n.reward_id, reason = ''
     FROM unnest($16::standing_award[]) AS n
     WHERE s.tenant_id = $1 AND s.board_id = n.board_id AND s.rank = n.rank AND s.reason = 'PENDING'
     RETURNING 1
+),
+--]
+moment AS (
+    SELECT extract(epoch FROM clock_timestamp())::float8 AS now
 )
 SELECT
-    extract(epoch FROM clock_timestamp())::float8 AS now,
+    --[ stock
     (SELECT array_agg(prize_id) FROM taken) AS prize_ids,
-    (SELECT array_agg(CASE WHEN total = 0 THEN NULL ELSE remaining END) FROM taken) AS remaining
+    (SELECT array_agg(CASE WHEN total = 0 THEN NULL ELSE remaining END) FROM taken) AS remaining,
+    --]
+    now
+FROM moment
 WHERE CASE
     WHEN $2::bigint <> 0 AND NOT EXISTS (SELECT FROM tenants WHERE tenant_id = $1 AND catalog_version = $2)
         THEN refuse('catalog')
+    --[ plays
     WHEN (SELECT count(*) FROM played) <> cardinality($3::new_play[]) THEN refuse('session')
+    --]
+    --[ play_counts
     WHEN EXISTS (
         SELECT FROM counted AS c JOIN unnest($4::play_count[]) AS n USING (game_id, player_id)
         WHERE (n.cap > 0 AND c.plays > n.cap) OR (n.day_cap > 0 AND c.day_plays > n.day_cap)
     ) THEN refuse('plays')
+    --]
+    --[ turns
     WHEN (SELECT count(*) FROM turns_moved) <> cardinality($5::turn_move[]) THEN refuse('turns')
+    --]
+    --[ balances
     WHEN (SELECT count(*) FROM balances_moved) + (SELECT count(*) FROM balances_made)
         <> cardinality($7::balance_move[]) THEN refuse('balance')
+    --]
+    --[ stock
     WHEN (SELECT count(*) FROM taken) <> cardinality($9::stock_take[]) THEN refuse('stock')
+    --]
+    --[ prize_days
     WHEN EXISTS (
         SELECT FROM day_counted AS c JOIN unnest($10::prize_day_count[]) AS n USING (prize_id, day)
         WHERE n.cap > 0 AND c.awarded > n.cap
     ) THEN refuse('prize_day')
+    --]
+    --[ prize_players
     WHEN EXISTS (
         SELECT FROM player_counted AS c JOIN unnest($11::prize_player_count[]) AS n USING (prize_id, player_id)
         WHERE n.cap > 0 AND c.awarded > n.cap
     ) THEN refuse('prize_player')
+    --]
+    --[ codes
     WHEN (SELECT count(*) FROM codes_taken) <> cardinality($13::code_take[]) THEN refuse('codes')
+    --]
+    --[ grants
     WHEN (SELECT count(*) FROM granted) <> cardinality($15::new_grant[]) THEN refuse('grant')
+    --]
+    --[ awards
     WHEN (SELECT count(*) FROM awarded) <> cardinality($16::standing_award[]) THEN refuse('standing')
+    --]
     ELSE true
 END

@@ -1,0 +1,319 @@
+"""The durable store restarted, frozen, out of connections, or cut off in the middle of a commit."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+import pytest_asyncio
+
+from ops.devstack import DISPOSABLE, Postgres
+from sql.migrate import migrate
+from tests import invariants
+from tests.acceptance.conftest import Stack
+from tests.acceptance.world import COINS, COLLECTION, World, new_stack, new_world, settings_of, until
+from tests.faults.load import load
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
+    """A server of this module's own, whose commits survive a crash of its processes."""
+    directory: Path = tmp_path_factory.mktemp("postgres")
+    if os.geteuid() == 0:  # the account that it runs as must reach its files
+        for path in (directory, directory.parent, directory.parent.parent):
+            path.chmod(0o711)
+    server = Postgres(directory / "postgres", {**DISPOSABLE, "synchronous_commit": "on"})
+    server.start()
+    server.psql("create database tombola")
+    yield server
+    server.stop()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def database_url(server: Postgres) -> str:
+    await migrate(server.url("tombola"))
+    return server.url("tombola")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def stack(database_url: str, valkey_url: str) -> AsyncIterator[Stack]:
+    async with new_stack(settings_of(database_url, valkey_url, database_pool_size=4)) as stack:
+        yield stack
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def world(stack: Stack) -> AsyncIterator[World]:
+    async with new_world(stack) as world:
+        yield world
+
+
+async def test_an_immediate_restart_under_load_loses_no_play_that_was_answered(world: World, server: Postgres) -> None:
+    prize_id = await world.prize(total=1000)
+    game_id = await world.wheel(prize_id)
+    async with load(world.stack.process.core_url, world.stack.tenant_id, game_id) as playing:
+        for _ in range(2):
+            await playing.plays(50)
+            await asyncio.to_thread(server.restart_immediately)
+            await playing.plays(50)
+    assert playing.refusals, "the restart was not noticed: the load was too thin"
+    assert {status for status, _ in playing.refusals} == {503}
+    assert {reason for _, reason in playing.refusals} <= {"STORE_UNAVAILABLE", "OVERLOADED"}
+    await playing.check(world.database)
+
+
+async def test_a_frozen_backend_is_left_behind_and_its_slot_comes_back(database_url: str, valkey_url: str) -> None:
+    settings = settings_of(database_url, valkey_url, database_pool_size=1)
+    async with new_stack(settings) as stack, new_world(stack) as world:
+        game_id = await world.wheel(await world.prize())
+        session = await world.session(game_id)
+        pid = await world.database.fetchval("SELECT pg_backend_pid()")
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            async with asyncio.timeout(10):
+                refused = await world.play(game_id, session, key="frozen")
+                assert (refused.http, refused.reason) == (503, "STORE_UNAVAILABLE")
+                assert int(refused.headers["Retry-After"]) >= 1
+                # The pool's only slot is free again, though the backend is frozen still.
+                again = await world.play(game_id, session, key="frozen")
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        assert again.http == 200
+        await until(lambda: gone(world, pid))
+        assert len(await world.plays()) == 1
+
+
+async def gone(world: World, pid: int) -> bool:
+    return not await world.database.fetchval("SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $1)", pid)
+
+
+async def test_a_whole_frozen_server_is_503_and_thaws_to_one_play(world: World, server: Postgres) -> None:
+    game_id = await world.wheel()
+    session = await world.session(game_id)
+    pids = [row["pid"] for row in await world.database.fetch("SELECT pid FROM pg_stat_activity WHERE pid IS NOT NULL")]
+    for pid in (server.pid, *pids):
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        async with asyncio.timeout(15):
+            answers = await asyncio.gather(*(world.play(game_id, session, key="k") for _ in range(5)))
+    finally:
+        for pid in (*pids, server.pid):
+            os.kill(pid, signal.SIGCONT)
+    assert {answer.http for answer in answers} <= {503, 409}
+    assert {answer.reason for answer in answers if answer.http == 409} <= {"IDEMPOTENCY_IN_PROGRESS"}
+
+    async def answered() -> bool:
+        return (await world.play(game_id, session, key="k")).http == 200
+
+    await until(answered)
+    assert len(await world.plays()) == 1
+
+
+@asynccontextmanager
+async def every_connection_held(world: World) -> AsyncIterator[None]:
+    """Nothing is left in the pool for the length of the block."""
+    database = world.database
+    held = [database.connection() for _ in range(database.size)]
+    for connection in held:
+        await connection.__aenter__()
+    try:
+        yield
+    finally:
+        for connection in held:
+            await connection.__aexit__(None, None, None)
+
+
+async def test_an_exhausted_pool_is_503_and_nothing_waits_for_ever(world: World, stack: Stack) -> None:
+    game_id = await world.wheel()
+    sessions = [await world.session(game_id) for _ in range(20)]
+    async with every_connection_held(world), asyncio.timeout(15):
+        answers = await asyncio.gather(*(world.play(game_id, session) for session in sessions))
+        assert Counter((answer.http, answer.reason) for answer in answers) == {(503, "STORE_UNAVAILABLE"): 20}
+        assert all(int(answer.headers["Retry-After"]) >= 1 for answer in answers)
+        async with stack.http.get(f"{stack.process.core_url}/readyz") as ready:
+            assert (ready.status, ready.headers["X-Failed-Check"]) == (503, "database")
+        async with stack.http.get(f"{stack.process.core_url}/healthz") as alive:
+            assert alive.status == 200
+    answers = await asyncio.gather(*(world.play(game_id, session) for session in sessions))
+    assert {answer.http for answer in answers} == {200}
+
+
+async def test_a_full_mailbox_refuses_at_once_and_serves_what_it_took(database_url: str, valkey_url: str) -> None:
+    settings = settings_of(
+        database_url, valkey_url, mailbox_limit=5, batch_limit=5, database_acquire_timeout_seconds=10.0
+    )
+    async with new_stack(settings) as stack, new_world(stack) as world:
+        game_id = await world.wheel()
+        sessions = [await world.session(game_id, f"p{nth}") for nth in range(60)]
+        waiting = []
+        async with every_connection_held(world):
+            for nth, session in enumerate(sessions):
+                waiting.append(asyncio.ensure_future(world.play(game_id, session, f"p{nth}")))
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            await until(lambda: settled(waiting, least=30))
+            refused = [task.result() for task in waiting if task.done()]
+            assert {(answer.http, answer.reason) for answer in refused} == {(503, "OVERLOADED")}
+            assert all(int(answer.headers["Retry-After"]) >= 1 for answer in refused)
+        answers = await asyncio.gather(*waiting)
+        served = sum(answer.http == 200 for answer in answers)
+        assert 5 <= served == len(await world.plays()) < 60
+
+
+async def settled(tasks: list[asyncio.Task[Any]], *, least: int) -> bool:
+    return sum(task.done() for task in tasks) >= least
+
+
+# -------------------------------------------------------------------- commits of unknown fate
+
+
+class Cutter:
+    """A TCP proxy before Postgres that can lose a statement, or the answer to it.
+
+    lose: "statement" or "answer", once, of the next statement that has `marked` among its arguments.
+    """
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.lose = ""
+        self.marked = b""
+        self.lost = 0
+
+    async def start(self) -> int:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def stop(self) -> None:
+        assert self._server is not None
+        self._server.close()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        upstream_reader, upstream_writer = await asyncio.open_connection("127.0.0.1", self._port)
+        cutting = False
+
+        async def down() -> None:
+            while data := await upstream_reader.read(65536):
+                if cutting:
+                    return  # the database has done it, and nobody hears of it
+                writer.write(data)
+                await writer.drain()
+            writer.close()
+
+        downstream = asyncio.ensure_future(down())
+        try:
+            while data := await reader.read(65536):
+                if self.lose and self.marked in data:
+                    mode, self.lose = self.lose, ""
+                    self.lost += 1
+                    if mode == "statement":
+                        return
+                    cutting = True
+                    upstream_writer.write(data)
+                    await downstream
+                    return
+                upstream_writer.write(data)
+                await upstream_writer.drain()
+        finally:
+            downstream.cancel()
+            for each in (writer, upstream_writer):
+                each.close()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def cutter(server: Postgres) -> AsyncIterator[Cutter]:
+    cutter = Cutter(server.port)
+    yield cutter
+    await cutter.stop()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def cut_world(cutter: Cutter, server: Postgres, database_url: str, valkey_url: str) -> AsyncIterator[World]:
+    port = await cutter.start()
+    url = database_url.replace(f":{server.port}/", f":{port}/")
+    async with new_stack(settings_of(url, valkey_url)) as stack, new_world(stack) as world:
+        yield world
+
+
+async def test_a_commit_whose_answer_is_lost_is_found_and_answered(cut_world: World, cutter: Cutter) -> None:
+    game_id = await cut_world.wheel(await cut_world.prize(total=5))
+    for key in ("k1", ""):
+        session = await cut_world.session(game_id)
+        cutter.lose, cutter.marked = "answer", session.encode()
+        answer = await cut_world.play(game_id, session, key=key)
+        assert cutter.lose == ""
+        if key:
+            assert answer.data["rewards"]
+        else:
+            # Without a key nobody can tell this request from another one of the session.
+            assert answer.http in (200, 409)
+            assert answer.reason in ("", "SESSION_PLAYED")
+    assert cutter.lost == 2
+    assert len(await cut_world.plays()) == 2
+
+
+async def test_a_commit_that_was_lost_on_its_way_is_503_and_can_be_retried(cut_world: World, cutter: Cutter) -> None:
+    prize_id = await cut_world.prize(total=5)
+    game_id = await cut_world.wheel(prize_id)
+    session = await cut_world.session(game_id)
+    cutter.lose, cutter.marked = "statement", session.encode()
+    refused = await cut_world.play(game_id, session, key="k2")
+    assert (refused.http, refused.reason, cutter.lost) == (503, "STORE_UNAVAILABLE", 1)
+    assert await cut_world.plays() == []
+    assert (await cut_world.play(game_id, session, key="k2")).data["rewards"]
+    assert await cut_world.stock(prize_id) == (4, 1)
+
+
+async def test_a_whole_batch_of_unknown_fate_is_resolved_play_by_play(cut_world: World, cutter: Cutter) -> None:
+    prize_id = await cut_world.prize(total=100)
+    game_id = await cut_world.wheel(prize_id)
+    sessions = [await cut_world.session(game_id, f"p{nth}") for nth in range(30)]
+    cutter.lose, cutter.marked = "answer", sessions[0].encode()
+    first = await asyncio.gather(
+        *(cut_world.play(game_id, session, f"p{nth}", key="b") for nth, session in enumerate(sessions))
+    )
+    assert cutter.lost == 1
+    assert {answer.http for answer in first} == {200}
+    again = await asyncio.gather(
+        *(cut_world.play(game_id, session, f"p{nth}", key="b") for nth, session in enumerate(sessions))
+    )
+    assert {answer.http for answer in again} == {200}
+    for one, two in zip(first, again, strict=True):
+        assert one.data == two.data
+    assert await cut_world.stock(prize_id) == (70, 30)
+
+
+async def test_a_redeem_whose_answer_is_lost_is_found_by_its_key(cut_world: World, cutter: Cutter) -> None:
+    mug = await cut_world.prize(total=5)
+    rungs = [{"id": "mug", "name": "", "currency": "coin", "threshold": 2, "prize_id": mug}]
+    exchange = {"mode": "MILESTONE_MODE_SPEND_EXCHANGE", "rungs": rungs}
+    game_id = await cut_world.game(COLLECTION, COINS, milestones=exchange)
+    await cut_world.round(game_id)
+    cutter.lose, cutter.marked = "answer", b"milestone_spend"
+    told = (await cut_world.redeem(game_id, "mug", key="r")).data
+    assert cutter.lost == 1
+    assert told["balances"] == [{"currency": "coin", "balance": 0}]
+    assert (await cut_world.redeem(game_id, "mug", key="r")).data == told
+    assert await cut_world.stock(mug) == (4, 1)
+
+
+async def test_after_all_of_it_the_invariants_hold(database_url: str) -> None:
+    connection = await asyncpg.connect(database_url)
+    await invariants.check(connection)
+    await connection.close()

@@ -1,0 +1,105 @@
+"""The AsyncAPI document against what is really on the stream, for each of the five canonical types."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import redis.asyncio
+
+from runtime.events import TYPES, event_stream, shard_of
+from tests.acceptance.steps import make_campaign, make_game, make_prize, play_once
+
+DOCUMENT = json.loads((Path(__file__).parents[2] / "runtime" / "http" / "static" / "asyncapi.json").read_text())
+
+
+def schema(type: str) -> dict[str, Any]:
+    return {"$ref": f"#/components/schemas/{type}", "components": DOCUMENT["components"]}
+
+
+def resolve(pointer: str) -> Any:
+    value = DOCUMENT
+    for part in pointer.removeprefix("#/").split("/"):
+        value = value[part]
+    return value
+
+
+def references(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        own = [value["$ref"]] if "$ref" in value else []
+        return own + [found for item in value.values() for found in references(item)]
+    return [found for item in value for found in references(item)] if isinstance(value, list) else []
+
+
+def test_the_document_names_the_canonical_types_and_nothing_in_it_dangles() -> None:
+    assert DOCUMENT["asyncapi"].startswith("3.")
+    assert tuple(DOCUMENT["channels"]["events"]["messages"]) == TYPES == tuple(DOCUMENT["components"]["messages"])
+    for pointer in references(DOCUMENT):
+        resolve(pointer)
+    for type in TYPES:
+        jsonschema.Draft202012Validator.check_schema(schema(type))
+
+
+@pytest.fixture
+async def events(stack: Any, valkey_url: str) -> Any:
+    """Waits for the first event of a type on the tenant's stream."""
+    client = redis.asyncio.Redis.from_url(valkey_url)
+    stream = event_stream(shard_of(stack.tenant_id, stack.process.settings.stream_shards))
+
+    async def first(type: str) -> dict[str, Any]:
+        async with asyncio.timeout(20):
+            while True:
+                for _, fields in await client.xrange(stream):
+                    event: dict[str, Any] = json.loads(fields[b"e"])
+                    if event["type"] == type:
+                        return event
+                await asyncio.sleep(0.01)
+
+    yield first
+    await client.aclose()
+
+
+async def test_each_type_is_on_the_stream_as_the_document_says(stack: Any, events: Any) -> None:
+    campaign = await make_campaign(stack)
+    prize_id = await make_prize(
+        stack,
+        campaign_id=campaign["id"],
+        fulfillment={"redemption_mode": "REDEMPTION_MODE_ON_CLAIM", "channel": "none"},
+    )
+    game = await make_game(stack, campaign["id"], prize_id)
+    await play_once(stack, game["id"])
+    [reward] = (await stack.consumer("GET", "/rewards/me", player="player_a")).data["items"]
+    await stack.consumer("POST", f"/rewards/{reward['id']}/claim", {}, player="player_a")
+    quest = {
+        "campaign_id": campaign["id"],
+        "name": "Visit",
+        "type": "QUEST_TYPE_ONE_TIME",
+        "turns": 1,
+        "status": "QUEST_STATUS_ACTIVE",
+    }
+    quest_id = (await stack.admin("POST", "/admin/quests", quest)).data["id"]
+    assert (await stack.consumer("POST", f"/quests/{quest_id}/complete", {}, player="player_a")).http == 200
+    board = {
+        "campaign_id": campaign["id"],
+        "name": "Top",
+        "metric": "LEADERBOARD_METRIC_PLAYS",
+        "mode": "LEADERBOARD_MODE_SUM",
+    }
+    board_id = (await stack.admin("POST", "/admin/leaderboards", board)).data["id"]
+    assert (await stack.admin("POST", f"/admin/leaderboards/{board_id}/finalize", {})).http == 200
+    for type in TYPES:
+        event = await events(type)
+        jsonschema.validate(event, schema(type))
+        assert event["tenant_id"] == stack.tenant_id
+        assert event["campaign_id"] == campaign["id"]
+
+
+@pytest.mark.parametrize("type", TYPES)
+def test_an_event_that_lacks_what_its_type_has_is_not_of_the_document(type: str) -> None:
+    event = {"id": "evt_1", "type": type, "occurred_at": 1, "tenant_id": "t", "merchant_id": "", "campaign_id": ""}
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**event, "data": {}}, schema(type))

@@ -1,0 +1,235 @@
+"""Every route of the admin edge x every role, in both matrices; and what a stale edit is told.
+
+The table is written out by hand, apart from that of runtime/http/admin.py: a route that is new is put here too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import pytest
+import pytest_asyncio
+
+from runtime.http import admin
+from runtime.operations import BY_NAME, Operation
+from tests.acceptance.conftest import OTHER_TENANT, Answer, Stack
+from tests.acceptance.steps import fields_of, make_campaign, make_game, make_prize
+from tests.acceptance.world import new_stack, settings_of
+from tests.walls import BY_PATH, WITH_BODY, contents, edge_body, furnish, make_tenant, path_of
+
+READS: Final = """
+    GetCampaign ListCampaigns GetCampaignAnalytics GetGame ListGames GetPrize ListPrizes ListPrizeSummary ReplayPlay
+    SearchRewards GetQuest ListQuests GetLeaderboard ListLeaderboards ListIntegrations ListIntegrationDeliveries
+    ListTasks ListMerchants ListAuditEntries
+"""
+DESIGNS: Final = """
+    CreateCampaign UpdateCampaign DuplicateCampaign CreateGame UpdateGame DeleteGame CreatePrize UpdatePrize DeletePrize
+    CreateQuest UpdateQuest DeleteQuest CreateLeaderboard UpdateLeaderboard DeleteLeaderboard
+"""
+REWARDS: Final = """
+    ImportCodes FulfillReward RevokeReward AdjustBalance FinalizeLeaderboard DisqualifyPlayer AdjustScore RetryTask
+"""
+OWNS: Final = " CreateIntegration DeleteIntegration EmitEvent CreateMerchant "
+PLATFORMS: Final = "CreateTenant "
+SHARED: Final = "ListTenants"
+
+STRICT: Final = {
+    "admin": READS + DESIGNS + REWARDS + OWNS + SHARED,
+    "designer": READS + DESIGNS + SHARED,
+    "reward_manager": READS + REWARDS + SHARED,
+    "platform": PLATFORMS + SHARED,
+}
+ANY: Final = {
+    **dict.fromkeys(("admin", "designer", "reward_manager"), READS + DESIGNS + REWARDS + OWNS + SHARED),
+    "platform": PLATFORMS + SHARED,
+}
+ROLES: Final = (
+    (),
+    ("admin",),
+    ("designer",),
+    ("reward_manager",),
+    ("platform",),
+    ("admin", "platform"),
+    ("designer", "reward_manager"),
+    ("Admin",),
+    ("owner", "superuser"),
+    ("",),
+)
+
+
+def opened(matrix: dict[str, str], roles: tuple[str, ...]) -> set[str]:
+    return {name for role in roles for name in matrix.get(role, "").split()}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def stack(module_database_url: str, valkey_url: str) -> AsyncIterator[Stack]:
+    async with new_stack(settings_of(module_database_url, valkey_url)) as stack:
+        await make_tenant(stack, OTHER_TENANT)
+        yield stack
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def strict(module_database_url: str, valkey_url: str) -> AsyncIterator[Stack]:
+    async with new_stack(settings_of(module_database_url, valkey_url, role_matrix="strict")) as stack:
+        yield stack
+
+
+@pytest.fixture(params=["any", "strict"])
+def either(request: pytest.FixtureRequest, stack: Stack, strict: Stack) -> Stack:
+    """A stack with the one matrix, then with the other."""
+    return strict if request.param == "strict" else stack
+
+
+def test_the_table_has_every_route() -> None:
+    assert set().union(*(opened(STRICT, (role,)) for role in STRICT)) == {row.operation for row in admin.ROWS}
+
+
+def test_the_readme_s_table_is_that_of_the_code() -> None:
+    shown = admin.markdown()
+    assert "| admin, reward_manager | `POST /prizes/{id}/codes`" in shown
+    for row in admin.ROWS:
+        assert f"{BY_NAME[row.operation].path}`" in shown
+
+
+async def ask(stack: Stack, operation: Operation, known: dict[str, str], **options: Any) -> Answer:
+    return await stack.admin(operation.verb, "/admin" + path_of(operation, known), **options)
+
+
+@pytest.mark.asyncio(loop_scope="module")
+class TestEveryRoute:
+    async def test_is_shut_exactly_to_whom_the_table_says(self, either: Stack) -> None:
+        """Asked with an id that nothing has: whoever is let in is told so, or something else that is not 403."""
+        matrix = STRICT if either.process.settings.role_matrix == "strict" else ANY
+        known = dict.fromkeys(BY_PATH.values(), "x")
+        for row in admin.ROWS:
+            operation = BY_NAME[row.operation]
+            for roles in ROLES:
+                answer = await ask(either, operation, known, roles=roles)
+                if not roles:
+                    assert (answer.http, answer.reason) == (401, "TOKEN_MISSING"), row
+                elif row.operation in opened(matrix, roles):
+                    assert answer.http not in (401, 403), (row, roles, answer)
+                else:
+                    assert (answer.http, answer.reason) == (403, "ROLE_REQUIRED"), (row, roles)
+                    assert answer.code == "PERMISSION_DENIED"
+            player = {"Authorization": f"Bearer {either.token('player_ann')}"}
+            answer = await ask(either, operation, known, roles=(), headers=player)
+            assert (answer.http, answer.reason) == (403, "ROLE_REQUIRED"), row
+
+    async def test_who_is_refused_changes_nothing(self, either: Stack) -> None:
+        """Asked with ids and bodies that would work: the role is judged before either is looked at."""
+        known = await furnish(either)
+        assert either.process.engine is not None
+        before = await contents(either.process.engine.database)
+        for row in admin.ROWS:
+            operation = BY_NAME[row.operation]
+            body = edge_body(operation, known) if operation in WITH_BODY else None
+            if row.operation == "ListTenants":
+                continue
+            roles = ("admin",) if row.operation == "CreateTenant" else ("platform",)
+            answer = await ask(either, operation, known, body=body, roles=roles)
+            assert (answer.http, answer.reason) == (403, "ROLE_REQUIRED"), row
+        assert await contents(either.process.engine.database) == before
+
+
+@pytest.mark.asyncio(loop_scope="module")
+class TestStrictWork:
+    """A day's work of each role, done with the narrow role alone."""
+
+    async def test_a_designer_builds_and_a_reward_manager_hands_out(self, strict: Stack) -> None:
+        designer, manager = ("designer",), ("reward_manager",)
+        campaign = (await strict.admin("POST", "/admin/campaigns", {"name": "A"}, roles=designer)).data["id"]
+        prize = {"name": "Card", "type": "voucher", "fulfillment": {"channel": "voucher_code"}}
+        prize_id = (await strict.admin("POST", "/admin/prizes", prize, roles=designer)).data["prize_id"]
+        codes = f"/admin/prizes/{prize_id}/codes"
+        assert (await strict.admin("POST", codes, {"codes": ["A"]}, roles=designer)).http == 403
+        assert (await strict.admin("POST", codes, {"codes": ["A"]}, roles=manager)).data["added"] == 1
+        put = f"/admin/campaigns/{campaign}"
+        assert (await strict.admin("PUT", put, {"name": "B"}, roles=manager)).http == 403
+        assert (await strict.admin("PUT", put, {"name": "B"}, roles=designer)).data["name"] == "B"
+        for roles in (designer, manager):
+            assert (await strict.admin("GET", put, roles=roles)).data["name"] == "B"
+
+
+@pytest.mark.asyncio(loop_scope="module")
+class TestPlatform:
+    async def test_it_sees_and_makes_tenants_and_nothing_else(self, stack: Stack) -> None:
+        made = (await stack.admin("POST", "/admin/tenants", {"name": "New"}, roles=("platform",))).data
+        seen = (await stack.admin("GET", "/admin/tenants", roles=("platform",))).data["items"]
+        assert {made["id"], stack.tenant_id, OTHER_TENANT} <= {tenant["id"] for tenant in seen}
+        assert (await stack.admin("GET", "/admin/audit", roles=("platform",))).http == 403
+
+    async def test_with_a_management_role_it_acts_for_another_tenant(self, stack: Stack) -> None:
+        there, both = {"X-Tenant-Id": OTHER_TENANT}, ("designer", "platform")
+        made = (await stack.admin("POST", "/admin/campaigns", {"name": "Theirs"}, roles=both, headers=there)).data
+        assert (await stack.admin("GET", f"/admin/campaigns/{made['id']}", roles=both)).reason == "UNKNOWN_CAMPAIGN"
+        found = await stack.admin("GET", f"/admin/campaigns/{made['id']}", roles=both, headers=there)
+        assert found.data["name"] == "Theirs"
+        audit = (await stack.admin("GET", "/admin/audit", roles=both, headers=there)).data["items"]
+        assert [(entry["action"], entry["actor"]) for entry in audit] == [("campaign.create", "staff_test")]
+
+    async def test_an_admin_who_names_another_tenant_stays_at_home(self, stack: Stack) -> None:
+        there = {"X-Tenant-Id": OTHER_TENANT, "X-Roles": "platform", "X-Merchant-Id": "merchant_x"}
+        made = (
+            await stack.admin("POST", "/admin/campaigns", {"name": "Mine"}, headers=there, tenant_id=OTHER_TENANT)
+        ).data
+        assert (await stack.admin("GET", f"/admin/campaigns/{made['id']}")).data["name"] == "Mine"
+        assert (await stack.admin("POST", "/admin/tenants", {"name": "x"}, headers=there)).http == 403
+
+    async def test_what_is_no_tenant_s_name_is_refused(self, stack: Stack) -> None:
+        both = ("admin", "platform")
+        for name in ("a b", "x" * 129, "a}b", "é"):
+            answer = await stack.admin("GET", "/admin/games", roles=both, headers={"X-Tenant-Id": name})
+            assert fields_of(answer) == ["X-Tenant-Id"]
+
+
+@pytest.mark.asyncio(loop_scope="module")
+class TestConcurrentEdits:
+    """Two editors of one game: the slower one is told, whichever way it says what it has read."""
+
+    @pytest_asyncio.fixture(loop_scope="module")
+    async def path(self, stack: Stack) -> str:
+        campaign = await make_campaign(stack)
+        return f"/admin/games/{(await make_game(stack, campaign['id'], await make_prize(stack)))['id']}"
+
+    async def test_an_etag_is_the_revision(self, stack: Stack, path: str) -> None:
+        read = await stack.admin("GET", path)
+        assert (read.headers["ETag"], read.data["revision"]) == ('"1"', 1)
+        written = await stack.admin("PUT", path, {"name": "B"}, headers={"If-Match": read.headers["ETag"]})
+        assert (written.headers["ETag"], written.data["revision"]) == ('"2"', 2)
+        assert (await stack.admin("GET", path)).headers["ETag"] == '"2"'
+
+    @pytest.mark.parametrize(
+        ("body", "headers"),
+        [
+            ({"revision": 1}, {}),
+            ({}, {"If-Match": '"1"'}),
+            ({"revision": 1}, {"If-Match": '"1"'}),
+            ({"revision": 7}, {}),
+        ],
+    )
+    async def test_a_stale_edit_is_aborted(self, stack: Stack, path: str, body: Any, headers: dict[str, str]) -> None:
+        assert (await stack.admin("PUT", path, {"name": "First"}, headers={"If-Match": "*"})).data["revision"] == 2
+        late = await stack.admin("PUT", path, {"name": "Late", **body}, headers=headers)
+        assert (late.http, late.code, late.reason) == (409, "ABORTED", "STALE_REVISION")
+        assert late.envelope["data"]["revision"] == 2
+        assert (await stack.admin("GET", path)).data["name"] == "First"
+
+    @pytest.mark.parametrize("tag", ['W/"1"', '"1", "2"', "1", '"0"', '"x"', '"99999999999999"', ""])
+    async def test_what_is_no_etag_of_a_game_is_refused(self, stack: Stack, path: str, tag: str) -> None:
+        answer = await stack.admin("PUT", path, {"name": "B"}, headers={"If-Match": tag})
+        assert fields_of(answer) == ["If-Match"]
+        assert (await stack.admin("GET", path)).data["revision"] == 1
+
+    async def test_a_body_that_says_another_revision_is_refused(self, stack: Stack, path: str) -> None:
+        answer = await stack.admin("PUT", path, {"name": "B", "revision": 2}, headers={"If-Match": '"1"'})
+        assert fields_of(answer) == ["revision"]
+
+    async def test_of_rivals_with_one_tag_one_wins(self, stack: Stack, path: str) -> None:
+        tag = {"If-Match": '"1"'}
+        answers = await asyncio.gather(*(stack.admin("PUT", path, {"name": f"N{n}"}, headers=tag) for n in range(10)))
+        assert sorted(answer.http for answer in answers) == [200] + [409] * 9
+        winner = next(answer for answer in answers if answer.http == 200)
+        assert (await stack.admin("GET", path)).data["name"] == winner.data["name"]

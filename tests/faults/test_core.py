@@ -1,0 +1,219 @@
+"""Core's own process killed, stopped, and told a wrong time."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import secrets
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import aiohttp
+import asyncpg
+import pytest
+
+from ops.devstack import free_port
+from runtime.operations import API
+from tests import invariants
+from tests.acceptance.conftest import TENANT, Answer, Stack
+from tests.acceptance.world import new_stack, new_world, settings_of, until
+from tests.faults.load import load
+
+KILLS = int(os.environ.get("TOMBOLA_TEST_KILLS", "6"))
+"""How often Core is killed at a random moment; faults.md asks for 50."""
+SEED = int(os.environ.get("TOMBOLA_TEST_SEED", "0")) or secrets.randbits(32)
+
+
+class CoreProcess:
+    """`python -m runtime all` on ports that it keeps over restarts."""
+
+    def __init__(self, database_url: str, redis_url: str, log: Path) -> None:
+        self.url = f"http://127.0.0.1:{(port := free_port())}"
+        self._log = log
+        self._process: asyncio.subprocess.Process | None = None
+        self._environment = {
+            **{name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LANG", "TMPDIR")},
+            "DATABASE_URL": database_url,
+            "REDIS_URL": redis_url,
+            "SERVER_KEYS": f"1:{secrets.token_hex(32)}",
+            "CODE_KEYS": f"1:{secrets.token_hex(32)}",
+            "JWT_SECRET": secrets.token_hex(32),
+            "CORE_PORT": str(port),
+            "CONSUMER_PORT": "0",
+            "ADMIN_PORT": "0",
+            "RPC_PORT": "0",
+            "RATE_LIMITS": "off",
+            "DRAIN_SECONDS": "20",
+        }
+
+    async def start(self) -> None:
+        """Returns once it is ready."""
+        with self._log.open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "runtime", "all", env=self._environment, stdout=log, stderr=log
+            )
+        async with aiohttp.ClientSession() as http:
+
+            async def ready() -> bool:
+                assert self._process is not None
+                assert self._process.returncode is None, self._log.read_text()
+                try:
+                    async with http.get(f"{self.url}/readyz") as answer:
+                        return answer.status == 200
+                except aiohttp.ClientError:
+                    return False
+
+            await until(ready)
+
+    async def end(self, how: signal.Signals) -> int:
+        """Sends the signal and waits; the exit code."""
+        assert self._process is not None
+        if self._process.returncode is None:
+            self._process.send_signal(how)
+        async with asyncio.timeout(30):
+            return await self._process.wait()
+
+
+@pytest.fixture
+async def core(database_url: str, valkey_url: str, valkey_flush: None, tmp_path: Path) -> AsyncIterator[CoreProcess]:
+    core = CoreProcess(database_url, valkey_url, tmp_path / "core.log")
+    await core.start()
+    yield core
+    await core.end(signal.SIGKILL)
+
+
+async def make_wheel(core: CoreProcess, connection: asyncpg.Connection, *, total: int) -> str:
+    """The id of an active wheel on which no play loses while there is stock; all of it made over Core's REST."""
+    await connection.execute("INSERT INTO tenants (tenant_id, name) VALUES ($1, 'Test')", TENANT)
+    async with aiohttp.ClientSession(base_url=core.url) as http:
+
+        async def make(kind: str, **fields: object) -> str:
+            body = {"scope": {"tenant_id": TENANT}, kind: fields}
+            async with http.post(f"{API}/{kind}s", json=body) as answer:
+                return str((await answer.json())["data"][kind]["id"])
+
+        campaign_id = await make("campaign", name="Autumn", status="active")
+        prize_id = await make("prize", name="Mug", type="goods", stock={"total": total})
+        return await make(
+            "game",
+            name="Wheel",
+            type="spin_wheel",
+            campaign_id=campaign_id,
+            status="active",
+            reward_handler="probability",
+            handler_config={"prizes": [{"prize_id": prize_id, "probability": 1}]},
+        )
+
+
+@pytest.fixture
+async def connection(database_url: str) -> AsyncIterator[asyncpg.Connection]:
+    connection = await asyncpg.connect(database_url)
+    yield connection
+    await connection.close()
+
+
+async def test_killed_at_random_moments_each_key_is_one_play(core: CoreProcess, connection: asyncpg.Connection) -> None:
+    dice = random.Random(SEED)
+    game_id = await make_wheel(core, connection, total=100)
+    async with load(core.url, TENANT, game_id) as playing:
+        for _ in range(KILLS):
+            await playing.plays(dice.randrange(1, 60))
+            await core.end(signal.SIGKILL)
+            await core.start()
+        await playing.plays(20)
+    await playing.check(connection)
+    assert {status for status, _ in playing.refusals} <= {0, 503}, f"seed {SEED}"
+    await invariants.check(connection)
+
+
+async def test_a_term_under_load_leaves_no_play_unanswered(core: CoreProcess, connection: asyncpg.Connection) -> None:
+    """What was taken on is answered: a committed play whose player has no answer would be one that was dropped."""
+    game_id = await make_wheel(core, connection, total=0)
+    async with load(core.url, TENANT, game_id) as playing:
+
+        async def all_are_answered() -> bool:
+            rows = await connection.fetch("SELECT idempotency_key FROM plays")
+            return {row["idempotency_key"] for row in rows} == playing.played.keys()
+
+        for _ in range(2):
+            await playing.plays(100)
+            assert await core.end(signal.SIGTERM) == 0
+            # Nothing answers now, so what was left without an answer would stay so.
+            await until(all_are_answered, seconds=5)
+            await core.start()
+        await playing.plays(20)
+    await playing.check(connection)
+    await invariants.check(connection)
+
+
+# -------------------------------------------------------------------- a wrong clock
+
+
+@contextmanager
+def skewed(monkeypatch: pytest.MonkeyPatch, seconds: float) -> Iterator[None]:
+    """This process' wall clock is off, from before it starts."""
+    right = time.time
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "time", lambda: right() + seconds)
+        yield
+
+
+@pytest.mark.parametrize("seconds", [600.0, -600.0])
+async def test_a_clock_that_is_ten_minutes_off_changes_nothing(
+    database_url: str, valkey_url: str, valkey_flush: None, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    settings = settings_of(database_url, valkey_url, session_ttl_seconds=60)
+    async with new_stack(settings) as right, new_world(right) as world:
+        prize_id = await world.prize(constraints={"max_per_day": 2}, expires_after_days=1)
+        game_id = await world.wheel(prize_id, rules={"max_plays_per_day": 2})
+
+        async def start(stack: Stack, player: str) -> dict[str, object]:
+            return dict((await stack.core("POST", f"/games/{game_id}/start", {"player_id": player})).data)
+
+        async def play(stack: Stack, player: str, session: object) -> Answer:
+            body = {"player_id": player, "session_id": session, "payload": {}}
+            return await stack.core("POST", f"/games/{game_id}/play", body)
+
+        async with AsyncExitStack() as both:
+            both.enter_context(skewed(monkeypatch, seconds))
+            wrong = await both.enter_async_context(new_stack(settings))
+            now = await world.database.fetchval("SELECT extract(epoch FROM now())::float8")
+            for here, there in ((right, wrong), (wrong, right)):
+                started = await start(here, "ann")
+                assert abs(int(str(started["expires_at"])) - (now + 60)) < 15
+                # A session of one process is neither too old nor from the future in the other.
+                answer = await play(there, "ann", started["session_id"])
+                assert answer.data["rewards"]
+            midnight = (int(now) // 86400 + 1) * 86400
+            path = f"/games/{game_id}/eligibility"
+            for stack in (right, wrong):
+                told = (await stack.core("GET", path, player_id="ann")).data
+                assert (told["reason"], told["resets_at"]) == ("CAP_DAY", str(midnight))
+                # The day's units of the prize are out, in either process.
+                session = (await start(stack, f"bob_of_{stack.process.core_url}"))["session_id"]
+                answer = await play(stack, f"bob_of_{stack.process.core_url}", session)
+                assert answer.data["rewards"] == []
+        days = await world.database.fetch("SELECT DISTINCT day FROM game_players UNION SELECT day FROM prize_days")
+        assert [row["day"] for row in days] == [datetime.fromtimestamp(now, UTC).date()]
+
+
+async def test_a_session_expires_by_the_databases_time(database_url: str, valkey_url: str, valkey_flush: None) -> None:
+    async with new_stack(settings_of(database_url, valkey_url, session_ttl_seconds=1)) as stack:
+        async with new_world(stack) as world:
+            game_id = await world.wheel()
+            started = (await world.start(game_id)).data
+
+            async def over() -> bool:
+                return bool(world.database.clock.now() > started["expires_at"] + 1)
+
+            await until(over)
+            answer = await world.play(game_id, started["session_id"])
+            assert (answer.http, answer.code, answer.reason) == (400, "FAILED_PRECONDITION", "SESSION_EXPIRED")
+            assert await world.plays() == []
+            assert (await world.round(game_id)).http == 200

@@ -1,11 +1,14 @@
 """What the edges show of Core's replies: flatter, with int64 as numbers (spec.md, "Surfaces").
 
 A reply that wraps one thing is shown as that thing; a collection as `{items, pagination}`; a prize has its
-`prize_id` beside the rest. The few that are more than that are below, by their operation.
+`prize_id` beside the rest. How an edge's JSON differs from its message's own is said by a `Shape`, which
+changes answers here and their schemas in `runtime.http.openapi`: one cannot say what the other does not.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from runtime import messages as m
@@ -14,84 +17,82 @@ from runtime.operations import Operation
 from runtime.schema import Kind, fields_of
 
 
-def edge_view(operation: Operation) -> View:
-    """The function that makes the edges' `data` of an operation's reply."""
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How an edge shows a message: as its fields are, but for what is said here.
+
+    opened: the field whose own fields stand in its place, before the others. also: a further name of a
+    field, first of all. without: fields that are not shown. optional: fields that are left out while they
+    hold nothing. added: texts that the edge itself may add. inner: fields whose messages have shapes.
+    name: the schema's, where the message's own would be another's.
+    """
+
+    opened: str = ""
+    also: Mapping[str, str] = field(default_factory=dict)
+    without: frozenset[str] = frozenset()
+    optional: frozenset[str] = frozenset()
+    added: frozenset[str] = frozenset()
+    inner: Mapping[str, Shape] = field(default_factory=dict)
+    name: str = ""
+
+
+AS_IT_IS: Final = Shape()
+PRIZE: Final = Shape(also={"prize_id": "id"})
+
+_BY_OPERATION: Final[Mapping[str, Shape]] = {
+    "GetPublicCampaign": Shape(
+        opened="campaign", inner={"games": Shape(without=frozenset({"ui"}), name="PublicGame")}, name="PublicCampaign"
+    ),
+    "FinalizeLeaderboard": Shape(opened="leaderboard", name="FinalizedLeaderboard"),
+    # Without the guest's id, which its token says; without a plan where the game has none.
+    "Start": Shape(
+        without=frozenset({"guest_player_id"}), optional=frozenset({"drop_plan"}), added=frozenset({"guest_token"})
+    ),
+    "ListRankings": Shape(optional=frozenset({"me"})),
+}
+
+
+def shape_of(operation: Operation) -> Shape:
+    """How the edges show an operation's reply."""
     if operation.name in _BY_OPERATION:
         return _BY_OPERATION[operation.name]
     fields = fields_of(operation.reply)
     rows = list(fields.values())
     if len(rows) == 1 and rows[0].kind is Kind.MESSAGE and not rows[0].repeated:
-        return _unwrapped(rows[0].name, rows[0].type)
+        return Shape(opened=rows[0].name, inner={rows[0].name: _of_message(rows[0].type)})
     if "items" in fields and fields["items"].type is m.Prize:
-        return _prizes
-    return view(operation.reply, "number")
+        return Shape(inner={"items": PRIZE})
+    return AS_IT_IS
 
 
-def _unwrapped(name: str, message: type[Any]) -> View:
-    show = _prize if message is m.Prize else view(message, "number")
-
-    def unwrapped(reply: Any) -> dict[str, Any]:
-        return show(getattr(reply, name))
-
-    return unwrapped
+def _of_message(message: Any) -> Shape:
+    return PRIZE if message is m.Prize else AS_IT_IS
 
 
-_show_prize: Final = view(m.Prize, "number")
-_show_pagination: Final = view(m.Pagination, "number")
-_show_render: Final = view(m.Render, "number")
-_show_campaign: Final = view(m.Campaign, "number")
-_show_quest: Final = view(m.Quest, "number")
-_show_leaderboard: Final = view(m.Leaderboard, "number")
-_show_standing: Final = view(m.Standing, "number")
-_show_start: Final = view(m.StartReply, "number")
-_show_rankings: Final = view(m.ListRankingsReply, "number")
+def edge_view(operation: Operation) -> View:
+    """The function that makes the edges' `data` of an operation's reply."""
+    show, shape = view(operation.reply, "number"), shape_of(operation)
+    if shape == AS_IT_IS:
+        return show
+
+    def shaped(reply: Any) -> dict[str, Any]:
+        return apply(shape, show(reply))
+
+    return shaped
 
 
-def _prize(prize: m.Prize) -> dict[str, Any]:
-    return {"prize_id": prize.id, **_show_prize(prize)}
-
-
-def _prizes(reply: m.ListPrizesReply) -> dict[str, Any]:
-    return {
-        "items": [_prize(prize) for prize in reply.items],
-        "pagination": _show_pagination(reply.pagination or m.Pagination()),
-    }
-
-
-def _public_campaign(reply: m.PublicCampaignReply) -> dict[str, Any]:
-    return {
-        **_show_campaign(reply.campaign or m.Campaign()),
-        "games": [_without(_show_render(game), "ui") for game in reply.games],
-        "quests": [_show_quest(quest) for quest in reply.quests],
-    }
-
-
-def _finalized(reply: m.FinalizeLeaderboardReply) -> dict[str, Any]:
-    return {
-        **_show_leaderboard(reply.leaderboard or m.Leaderboard()),
-        "standings": [_show_standing(standing) for standing in reply.standings],
-    }
-
-
-def _started(reply: m.StartReply) -> dict[str, Any]:
-    """Without the guest's id, which its token says; without a plan where the game has none."""
-    shown = _without(_show_start(reply), "guest_player_id")
-    return shown if reply.drop_plan else _without(shown, "drop_plan")
-
-
-def _rankings(reply: m.ListRankingsReply) -> dict[str, Any]:
-    shown = _show_rankings(reply)
-    return shown if reply.me is not None else _without(shown, "me")
-
-
-def _without(shown: dict[str, Any], name: str) -> dict[str, Any]:
-    del shown[name]
+def apply(shape: Shape, shown: dict[str, Any]) -> dict[str, Any]:
+    """A message's own JSON, changed as its shape says."""
+    for name, inner in shape.inner.items():
+        held = shown[name]
+        shown[name] = [apply(inner, item) for item in held] if isinstance(held, list) else apply(inner, held)
+    for name in shape.without:
+        del shown[name]
+    for name in shape.optional:
+        if not shown[name]:
+            del shown[name]
+    if shape.also:
+        shown = {also: shown[name] for also, name in shape.also.items()} | shown
+    if shape.opened:
+        shown = shown.pop(shape.opened) | shown
     return shown
-
-
-_BY_OPERATION: Final[dict[str, View]] = {
-    "GetPublicCampaign": _public_campaign,
-    "FinalizeLeaderboard": _finalized,
-    "Start": _started,
-    "ListRankings": _rankings,
-}

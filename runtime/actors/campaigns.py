@@ -37,7 +37,7 @@ async def create_campaign(engine: Engine, request: m.CreateCampaignRequest) -> m
 
     async def work(connection: asyncpg.Connection) -> asyncpg.Record:
         if "merchant_id" in named:
-            await _check_merchant(connection, checks, scope.tenant_id, campaign.merchant_id)
+            await check_merchant(connection, checks, scope.tenant_id, campaign.merchant_id)
         checks.raise_found()
         campaign_id = ids.make("camp")
         row = await connection.fetchrow(_SQL["insert"], scope.tenant_id, campaign_id, *_columns(campaign))
@@ -83,7 +83,7 @@ async def update_campaign(engine: Engine, request: m.UpdateCampaignRequest) -> m
         set_fields(campaign, update, request.update_mask, SETTABLE)
         checks = _checked(campaign)
         if campaign.merchant_id != before["merchant_id"]:
-            await _check_merchant(connection, checks, tenant_id, campaign.merchant_id)
+            await check_merchant(connection, checks, tenant_id, campaign.merchant_id)
         checks.raise_found()
         if campaign.timezone != before["timezone"]:
             await analytics.forget(connection, tenant_id, request.id)
@@ -115,9 +115,10 @@ def _checked(campaign: m.Campaign) -> Checks:
     return checks
 
 
-async def _check_merchant(connection: asyncpg.Connection, checks: Checks, tenant_id: str, merchant_id: str) -> None:
+async def check_merchant(connection: asyncpg.Connection, checks: Checks, tenant_id: str, merchant_id: str) -> None:
+    """Notes a merchant that the tenant does not have."""
     if merchant_id and not await connection.fetchval(_HAS_MERCHANT, tenant_id, merchant_id):
-        checks.problem("merchant_id", f"unknown merchant {merchant_id!r}")
+        checks.problem("merchant_id", f"unknown merchant {merchant_id[:200]!r}")
 
 
 def _columns(campaign: m.Campaign) -> tuple[Any, ...]:

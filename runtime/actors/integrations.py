@@ -11,6 +11,7 @@ import sql
 from runtime import ids, paging
 from runtime import messages as m
 from runtime.actors import audit
+from runtime.actors.campaigns import check_merchant
 from runtime.actors.checks import Checks, given
 from runtime.actors.engine import Engine
 from runtime.channels import receiver_config
@@ -46,6 +47,8 @@ async def create_integration(engine: Engine, request: m.CreateIntegrationRequest
     sealed = vault_of(engine.settings.code_keys).seal_config(config, integration_place(scope.tenant_id, integration_id))
 
     async def work(connection: asyncpg.Connection) -> asyncpg.Record:
+        await check_merchant(connection, checks, scope.tenant_id, wanted.merchant_id)
+        checks.raise_found()
         row = await connection.fetchrow(
             _SQL["insert"],
             scope.tenant_id,

@@ -55,7 +55,7 @@ async def furnish(stack: Stack, player: str = "player_ann") -> Ids:
     campaign_id = (await make_campaign(stack))["id"]
     channel = {"channel": "webhook", "redemption_mode": "on_claim", "config": {"url": RECEIVER}}
     prize_id = await make_prize(stack, campaign_id=campaign_id, fulfillment=channel)
-    rung = {"id": "rung_a", "name": "Ten", "currency": "points", "threshold": 1, "prize_id": prize_id}
+    rung = {"name": "Ten", "currency": "points", "threshold": 1, "prize_id": prize_id}
     milestones = {"mode": "cumulative_unlock", "rungs": [rung]}
     made = await stack.admin("POST", "/admin/games", wheel(campaign_id, prize_id, milestones=milestones))
     game_id = made.data["id"]
@@ -63,7 +63,6 @@ async def furnish(stack: Stack, player: str = "player_ann") -> Ids:
     board = {"campaign_id": campaign_id, "game_id": game_id, "name": "Best", "metric": "plays", "mode": "sum"}
     hook = {"type": "webhook", "events": ["play_completed"], "config": {"url": RECEIVER}, "campaign_id": campaign_id}
     quest_id = (await stack.admin("POST", "/admin/quests", quest)).data["id"]
-    board_id = (await stack.admin("POST", "/admin/leaderboards", board)).data["id"]
     merchant_id = (await stack.admin("POST", "/admin/merchants", {"name": "Shop"})).data["id"]
     session = (await stack.consumer("POST", f"/games/{game_id}/start", {}, player=player)).data["session_id"]
     body = {"session_id": session, "payload": {}}
@@ -73,6 +72,7 @@ async def furnish(stack: Stack, player: str = "player_ann") -> Ids:
     assert (await stack.consumer("POST", f"/quests/{quest_id}/complete", {}, player=player)).data
     points = {"player_id": player, "scope_key": campaign_id, "currency": "points", "amount": 5, "reference_id": "r"}
     entry = (await stack.admin("POST", "/admin/wallet/adjustments", points)).data
+    board_id = (await stack.admin("POST", "/admin/leaderboards", board)).data["id"]
     integration_id = (await stack.admin("POST", "/admin/integrations", hook)).data["id"]
     task = (await stack.admin("GET", "/admin/fulfillment/tasks")).data["items"][0]
     return {
@@ -88,7 +88,7 @@ async def furnish(stack: Stack, player: str = "player_ann") -> Ids:
         "task": task["id"],
         "entry": entry["id"],
         "session": session,
-        "milestone": "rung_a",
+        "milestone": made.data["milestones"]["rungs"][0]["id"],
         "player": player,
     }
 

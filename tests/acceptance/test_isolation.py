@@ -1,0 +1,345 @@
+"""Two tenants side by side: neither can tell the other's things from things that do not exist.
+
+Every operation of the table is asked, on every surface that serves it, so an operation that is new is
+tried too (and needs its body in tests/walls.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pytest
+import pytest_asyncio
+
+from runtime import messages as m
+from runtime.errors import Fault
+from runtime.http import admin, consumer
+from runtime.http.codec import read
+from runtime.operations import BY_NAME, OPERATIONS, Operation
+from runtime.rpc.client import RpcCaller
+from runtime.schema import Kind, fields_of
+from tests.acceptance.conftest import OTHER_TENANT, Answer, Stack
+from tests.acceptance.world import new_stack, settings_of
+from tests.walls import (
+    BODIES,
+    BY_PATH,
+    WITH_BODY,
+    Body,
+    Ids,
+    body_of,
+    contents,
+    edge_body,
+    furnish,
+    is_list,
+    make_tenant,
+    path_of,
+    unknown_like,
+)
+
+SURFACES: Final = ("core", "rpc", "consumer", "admin")
+CONSUMER: Final = {row.operation for row in consumer.ROWS}
+ADMIN: Final = {row.operation for row in admin.ROWS}
+ABOVE: Final = {"CreateTenant", "ListTenants"}
+"""Above any tenant; who may ask is test_roles'."""
+
+
+@dataclass(frozen=True)
+class Two:
+    """Ann's tenant and Bob's, each with one thing of every kind, and players of different names."""
+
+    ann: Stack
+    bob: Stack
+    anns: Ids
+    bobs: Ids
+    rpc: RpcCaller
+
+    async def contents(self) -> dict[str, tuple[int, str]]:
+        assert self.ann.process.engine is not None
+        return await contents(self.ann.process.engine.database)
+
+    async def ask(self, surface: str, operation: Operation, known: Ids) -> tuple[Any, ...]:
+        """What Bob is answered when he names these things: (status, code, all the rest but the trace)."""
+        path, verb = path_of(operation, known), operation.verb
+        if surface == "rpc":
+            return await self._call(operation, known)
+        if surface == "core":
+            asks = operation not in WITH_BODY and "player_id" in fields_of(operation.request)
+            query = {"player_id": "player_bob"} if asks else {}
+            answer = await self.bob.core(verb, path, core_body(operation, known), **query)
+        elif surface == "consumer":
+            body = edge_body(operation, known) if operation in WITH_BODY else None
+            if body is not None:
+                body.pop("player_id", None)
+            answer = await self.bob.consumer(verb, path, body, player="player_bob")
+        else:
+            body = edge_body(operation, known) if operation in WITH_BODY else None
+            answer = await self.bob.admin(verb, f"/admin{path}", body)
+        return answer.http, answer.code, told(answer)
+
+    async def _call(self, operation: Operation, known: Ids) -> tuple[Any, ...]:
+        message, _ = read(operation.request, core_body(operation, known) or {})
+        message.scope = m.Scope(tenant_id=self.bob.tenant_id)
+        message.id = path_of(operation, known).split("/")[2 + operation.path.startswith(("/public", "/fulfillment"))]
+        if "player_id" in fields_of(operation.request):
+            message.player_id = "player_bob"
+        try:
+            return 0, "OK", str(await self.rpc.call(operation, message))
+        except Fault as fault:
+            return fault.http, fault.status.name, f"{fault.message} {fault.data}"
+
+
+def core_body(operation: Operation, known: Ids) -> Body | None:
+    return body_of(operation, known) if operation in WITH_BODY else None
+
+
+def told(answer: Answer) -> str:
+    return str({name: value for name, value in answer.envelope.items() if name != "trace_id"})
+
+
+def without_ids(said: tuple[Any, ...], *known: Ids) -> tuple[Any, ...]:
+    """The answer with each id in it replaced by its kind."""
+    *first, text = said
+    for ids in known:
+        for kind, identifier in ids.items():
+            text = text.replace(identifier, f"<{kind}>")
+    return (*first, text)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def two(module_database_url: str, valkey_url: str) -> AsyncIterator[Two]:
+    async with new_stack(settings_of(module_database_url, valkey_url)) as ann:
+        bob = await make_tenant(ann, OTHER_TENANT)
+        rpc = RpcCaller([ann.process.rpc_address])
+        yield Two(ann, bob, await furnish(ann, "player_ann"), await furnish(bob, "player_bob"), rpc)
+        await rpc.close()
+
+
+def served(surface: str, operation: Operation) -> bool:
+    return operation.name not in ABOVE and (
+        surface in ("core", "rpc") or operation.name in (CONSUMER if surface == "consumer" else ADMIN)
+    )
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("surface", SURFACES)
+async def test_the_id_of_anothers_thing_is_an_unknown_id(two: Two, surface: str) -> None:
+    before, unknown = await two.contents(), unknown_like(two.anns)
+    asked = [row for row in OPERATIONS if "{id}" in row.path and served(surface, row)]
+    assert len(asked) > 10 or surface == "consumer"
+    for operation in asked:
+        # Hers is asked for first by herself, so that what is cached of it is there to leak.
+        if operation.verb == "GET" and surface == "consumer":
+            await two.ann.consumer("GET", path_of(operation, two.anns), player="player_ann")
+        theirs = without_ids(await two.ask(surface, operation, two.anns), two.anns)
+        nobodys = without_ids(await two.ask(surface, operation, unknown), unknown)
+        assert theirs == nobodys, operation.name
+    assert await two.contents() == before
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("surface", ["core", "consumer", "admin"])
+async def test_no_list_shows_a_row_of_another_tenant(two: Two, surface: str) -> None:
+    """Asked bare, and by every filter with Ann's ids; Bob's own rows are there, so that the list is one."""
+    lists = [row for row in OPERATIONS if is_list(row) and served(surface, row)]
+    assert lists
+    for operation in lists:
+        filters = [name for name in fields_of(operation.request) if name.endswith("_id") or name in ("q", "actor")]
+        queries = [{}, *({name: two.anns.get(named_by((name,))) or two.anns["game"]} for name in filters)]
+        if surface == "core" and "player_id" in filters:
+            queries[0] = {"player_id": "player_bob"}
+        for query in queries:
+            path = path_of(operation, two.bobs)
+            if surface == "core":
+                answer = await two.bob.core("GET", path, **query)
+            elif surface == "consumer":
+                answer = await two.bob.consumer("GET", path, player="player_bob", **query)
+            else:
+                answer = await two.bob.admin("GET", "/admin" + path, **query)
+            text = str(answer.envelope["data"])
+            for kind, identifier in two.anns.items():
+                if identifier not in query.values():
+                    assert identifier not in text, (operation.name, query, kind)
+            if not query and operation.name != "ListIntegrationDeliveries":
+                assert answer.data["items"], operation.name
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_the_one_list_above_tenants_shows_ones_own(two: Two) -> None:
+    items = (await two.bob.admin("GET", "/admin/tenants")).data["items"]
+    assert [tenant["id"] for tenant in items] == [two.bob.tenant_id]
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_cursor_of_another_tenant_opens_nothing(two: Two) -> None:
+    for resource in ("campaigns", "games", "prizes", "quests", "audit"):
+        for _ in range(2):
+            if resource not in ("audit",):
+                operation = BY_NAME[f"Create{resource[:-1].capitalize()}"]
+                assert (await two.ann.core("POST", operation.path, body_of(operation, two.anns))).data
+        page = (await two.ann.admin("GET", f"/admin/{resource}", limit=1)).data["pagination"]
+        assert page["has_more"], resource
+        answer = await two.bob.admin("GET", f"/admin/{resource}", limit=1, cursor=page["next_cursor"])
+        assert (answer.http, answer.reason) == (400, "VALIDATION"), resource
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_session_of_another_tenant_is_a_forged_one(two: Two) -> None:
+    path = f"/games/{two.bobs['game']}/play"
+    started = await two.ann.consumer("POST", f"/games/{two.anns['game']}/start", {}, player="player_bob")
+    said = []
+    for session in (started.data["session_id"], "sess_forged"):
+        body = {"session_id": session, "payload": {}}
+        answer = await two.bob.consumer("POST", path, body, player="player_bob")
+        said.append((answer.http, answer.code, told(answer)))
+    assert said[0] == said[1]
+    assert said[0][:2] == (403, "PERMISSION_DENIED")
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_one_key_in_two_tenants_is_two_keys(two: Two) -> None:
+    key = {"Idempotency-Key": "the-same"}
+    answers = []
+    for stack, known in ((two.ann, two.anns), (two.bob, two.bobs)):
+        answers.append(
+            await stack.consumer("POST", f"/games/{known['game']}/start", {}, player="player_both", headers=key)
+        )
+    assert answers[0].data["session_id"] != answers[1].data["session_id"]
+    assert "Idempotency-Replayed" not in answers[1].headers
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_one_player_id_in_two_tenants_is_two_players(two: Two) -> None:
+    await two.ann.consumer("PUT", "/players/me", {"display_name": "Ann's"}, player="player_both")
+    assert (await two.bob.consumer("GET", "/players/me", player="player_both")).data["display_name"] == ""
+    started = await two.ann.consumer("POST", f"/games/{two.anns['game']}/start", {}, player="player_both")
+    body = {"session_id": started.data["session_id"], "payload": {}}
+    assert (await two.ann.consumer("POST", f"/games/{two.anns['game']}/play", body, player="player_both")).data
+    assert (await two.ann.consumer("GET", "/rewards/me", player="player_both")).data["items"]
+    assert (await two.bob.consumer("GET", "/rewards/me", player="player_both")).data["items"] == []
+
+
+def references(message: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The places within a request's body that hold another thing's id, as paths of names and indexes."""
+    for name, field in fields_of(message).items():
+        if name in ("scope", "update_mask"):
+            continue
+        place = (*at, name, 0) if field.repeated else (*at, name)
+        if field.kind is Kind.MESSAGE:
+            yield from references(field.type, place)
+        elif field.kind is Kind.TEXT and (name.endswith("_id") or name == "scope_key"):
+            yield place
+
+
+def named_by(place: tuple[Any, ...]) -> str:
+    """The kind of thing whose id stands there; empty where it is no thing's of ours."""
+    name = str(place[-1])
+    kinds = {
+        "scope_key": "campaign",
+        "fallback_prize_id": "prize",
+        "session_id": "session",
+        "guest_player_id": "player",
+    }
+    own = name.removesuffix("_id")
+    return kinds.get(
+        name, own if own in ("campaign", "game", "prize", "merchant", "player", "milestone", "reward") else ""
+    )
+
+
+def put(body: Body, place: tuple[Any, ...], value: str) -> bool:
+    """Sets what stands at the place; False where the body has nothing that it would stand in."""
+    inner: Any = body
+    for step in place[:-1]:
+        try:
+            inner = inner[step]
+        except (KeyError, IndexError):
+            return False
+    inner[place[-1]] = value
+    return True
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_body_that_names_anothers_thing_names_an_unknown_one(two: Two) -> None:
+    unknown, tried = unknown_like(two.anns), set()
+    for operation in WITH_BODY:
+        if operation.name in ABOVE:
+            continue
+        for place in references(operation.request):
+            kind = named_by(place)
+            if not kind or (place == ("player_id",) and operation.name not in ADMIN):
+                continue  # A player's id is the caller's word on Core, and is made on first use.
+            said = []
+            for known in (two.anns, unknown):
+                body = body_of(operation, two.bobs)
+                if not put(body, place, known[kind]):
+                    break
+                answer = await two.bob.core(operation.verb, path_of(operation, two.bobs), body)
+                # Where both are let pass, each made something of its own.
+                text = told(answer) if answer.code != "OK" else ""
+                said.append(without_ids((answer.http, answer.code, text), known))
+            else:
+                assert said[0] == said[1], (operation.name, place)
+                tried.add((operation.name, place[-1]))
+    assert tried >= {
+        ("CreateGame", "campaign_id"),
+        ("CreateGame", "fallback_prize_id"),
+        ("CreateGame", "prize_id"),
+        ("CreateCampaign", "merchant_id"),
+        ("CreatePrize", "campaign_id"),
+        ("CreateQuest", "campaign_id"),
+        ("CreateLeaderboard", "game_id"),
+        ("CreateLeaderboard", "prize_id"),
+        ("CreateIntegration", "campaign_id"),
+        ("EmitEvent", "campaign_id"),
+        ("AdjustBalance", "scope_key"),
+        ("AdjustBalance", "player_id"),
+        ("Redeem", "milestone_id"),
+        ("Play", "session_id"),
+        ("ResolvePlayer", "guest_player_id"),
+    }
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_what_names_a_thing_must_be_ones_own(two: Two) -> None:
+    """Of what is written down with the id of another's thing in it, nothing may stay."""
+    refused = {
+        "CreateGame": ("game", "campaign_id", "campaign"),
+        "CreatePrize": ("prize", "campaign_id", "campaign"),
+        "CreateQuest": ("quest", "campaign_id", "campaign"),
+        "CreateLeaderboard": ("leaderboard", "campaign_id", "campaign"),
+        "UpdateLeaderboard": ("leaderboard", "game_id", "game"),
+        "CreateIntegration": ("integration", "merchant_id", "merchant"),
+        "CreateCampaign": ("campaign", "merchant_id", "merchant"),
+        "UpdateCampaign": ("campaign", "merchant_id", "merchant"),
+    }
+    for name, (resource, field, kind) in refused.items():
+        operation = BY_NAME[name]
+        body = body_of(operation, two.bobs)
+        body[resource][field] = two.anns[kind]
+        answer = await two.bob.core(operation.verb, path_of(operation, two.bobs), body)
+        assert answer.http in (400, 404), (name, answer.envelope)
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_an_event_reaches_the_integrations_of_its_own_tenant(two: Two) -> None:
+    """Ann's tenant has an integration for plays; Bob's alone is counted."""
+    hook = {"type": "sms", "events": ["made_up"], "config": {}}
+    for _ in range(3):
+        assert (await two.ann.admin("POST", "/admin/integrations", hook)).data
+    assert (await two.bob.admin("POST", "/admin/integrations", hook)).data
+    emitted = await two.bob.admin("POST", "/admin/integrations/emit", {"type": "made_up", "data": {}})
+    assert emitted.data["dispatched"] == 1
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_public_view_is_cached_for_its_own_tenant(two: Two) -> None:
+    for path in (f"/games/{two.anns['game']}/render", f"/public/campaigns/{two.anns['campaign']}"):
+        for _ in range(2):
+            assert (await two.ann.consumer("GET", path)).data
+            assert (await two.bob.consumer("GET", path)).http == 404
+
+
+def test_every_operation_with_a_body_is_given_one() -> None:
+    assert {row.name for row in WITH_BODY} == BODIES.keys()
+    assert {part for row in OPERATIONS if "{id}" in row.path for part in [row.path.split("/")[1]]} == BY_PATH.keys()

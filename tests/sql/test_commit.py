@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import date
+from itertools import combinations
 from typing import Any
 
 import asyncpg
@@ -15,7 +16,7 @@ import pytest
 import pytest_asyncio
 
 from runtime import ids
-from runtime.actors.commit import COMMIT, Changes, Committer
+from runtime.actors.commit import PARTS, Changes, Committer, statement
 from runtime.database import Database, Guarded
 from tests.acceptance.world import snapshot
 
@@ -75,8 +76,9 @@ async def stocked(database: Database, prize_id: str, total: int) -> None:
     await database.execute("INSERT INTO stock VALUES ($1, $2, $3::bigint, $3::bigint, 0)", TENANT, prize_id, total)
 
 
-async def commit(database: Database, changes: Changes) -> Any:
-    return await database.fetchrow(COMMIT, TENANT, changes.catalog_version, *changes.arguments())
+async def commit(database: Database, changes: Changes) -> dict[str, int | None]:
+    """What is left of each prize, as a committer of its own (so a statement of its own) has it."""
+    return await Committer(database, mailbox_limit=1, batch_limit=1, idle_seconds=0.01).commit(TENANT, changes)
 
 
 def a_play(play_id: str = "", player_id: str = "ann", key: str | None = None) -> tuple[Any, ...]:
@@ -107,8 +109,7 @@ def whole(changes: Changes | None = None) -> Changes:
 
 
 async def test_a_good_batch_changes_every_part_at_once(database: Database) -> None:
-    row = await commit(database, whole())
-    assert dict(zip(row["prize_ids"], row["remaining"], strict=True)) == {"prize_a": 8, "prize_free": None}
+    assert await commit(database, whole()) == {"prize_a": 8, "prize_free": None}
     after = await snapshot(database)
     counts = {table: len(rows) for table, rows in after.items()}
     assert counts["plays"] == counts["game_players"] == counts["tasks"] == counts["milestone_grants"] == 1
@@ -131,10 +132,12 @@ def spoil(part: str) -> Callable[[Changes], None]:
         changes.plays += [a_play(key="used")]
 
     def plays(changes: Changes) -> None:
-        changes.count_play("game", "ann", TODAY, cap=1, day_cap=0)
+        for _ in range(2):
+            changes.count_play("game", "ann", TODAY, cap=1, day_cap=0)
 
     def plays_of_the_day(changes: Changes) -> None:
-        changes.count_play("game", "ann", TODAY, cap=0, day_cap=1)
+        for _ in range(2):
+            changes.count_play("game", "ann", TODAY, cap=0, day_cap=1)
 
     def turns(changes: Changes) -> None:
         changes.turns["ann", "camp"] = (3, 2)
@@ -161,7 +164,7 @@ def spoil(part: str) -> Callable[[Changes], None]:
         changes.prize_players["prize_a", "ann"] = (2, 1)
 
     def codes(changes: Changes) -> None:
-        changes.codes += [("reward_3", "prize_a"), ("reward_4", "prize_a")]
+        changes.codes += [(f"reward_{nth}", "prize_a") for nth in range(3, 7)]
 
     def grant(changes: Changes) -> None:
         changes.grants.append(("game", "ann", "rung_used", "", None, None, None))
@@ -201,12 +204,23 @@ def spoil(part: str) -> Callable[[Changes], None]:
 @pytest.mark.asyncio(loop_scope="module")
 async def test_each_guard_refuses_alone_and_nothing_is_changed(used_database: Database, part: str, guard: str) -> None:
     before = await snapshot(used_database)
-    changes = whole()
-    spoil(part)(changes)
-    with pytest.raises(Guarded) as refusal:
-        await commit(used_database, changes)
-    assert refusal.value.guard == guard
-    assert await snapshot(used_database) == before
+    # The statement names only the parts that a batch has: the guard is there among all of them, and by itself.
+    for changes in (whole(), Changes()):
+        spoil(part)(changes)
+        with pytest.raises(Guarded) as refusal:
+            await commit(used_database, changes)
+        assert refusal.value.guard == guard
+        assert await snapshot(used_database) == before
+
+
+async def test_the_statement_of_any_one_two_or_all_parts_can_be_prepared(pool: asyncpg.Pool) -> None:
+    parts = sorted(set(PARTS))
+    chosen = [frozenset(some) for count in (0, 1, 2, len(parts)) for some in combinations(parts, count)]
+    async with pool.acquire() as connection:
+        for present in chosen:
+            text, taken = statement(present)
+            prepared = await connection.prepare(text)
+            assert len(prepared.get_parameters()) == len(taken) + 2
 
 
 async def test_counters_begin_anew_each_day_and_an_older_day_never_takes_over(database: Database) -> None:
@@ -340,8 +354,7 @@ async def test_a_rival_that_holds_a_prize_is_waited_for_and_its_rollback_believe
         await asyncio.sleep(0.01)
     await transaction.rollback()
     await rival.close()
-    row = await waiting
-    assert row["remaining"] == [9]
+    assert await waiting == {"prize_a": 9}
 
 
 # -------------------------------------------------------------------- the tenant's committer

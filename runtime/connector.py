@@ -13,6 +13,7 @@ import ipaddress
 import socket
 from collections.abc import Mapping, Sequence
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
@@ -77,6 +78,7 @@ def allowed(address: str, allow: Sequence[Network]) -> bool:
     return not any(ip.version == network.version and ip in network for network in DENIED)
 
 
+@lru_cache(maxsize=1024)
 def check_url(url: str) -> str | None:
     """What is wrong with a URL as a receiver's address, or None."""
     try:

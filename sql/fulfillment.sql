@@ -10,19 +10,33 @@
 --
 -- Each statement locks a task before its reward, as a revoke does.
 
+-- name: lock_due
+-- Locks at most $2 of a tenant's tasks that are due, the longest waiting first, for `lease` to take in the
+-- same transaction. Those that another worker has locked are passed by: workers share the work.
+WITH due AS (
+    SELECT task_id FROM tasks
+    WHERE tenant_id = $1 AND status IN ('pending', 'retry') AND next_attempt_at <= now()
+    ORDER BY next_attempt_at LIMIT $2 FOR UPDATE SKIP LOCKED
+),
+abandoned AS (
+    SELECT task_id FROM tasks
+    WHERE tenant_id = $1 AND status = 'delivering' AND lease_until <= now()
+    ORDER BY lease_until LIMIT $2 FOR UPDATE SKIP LOCKED
+)
+SELECT task_id FROM due UNION ALL SELECT task_id FROM abandoned LIMIT $2
+
 -- name: lease
--- Takes tasks that are due: $3 of them by id ($3 NULL: any that are due, the longest waiting first).
+-- Takes those of the tasks $3 that are due.
 -- No row: not due, leased by another, being changed at this moment, or done.
--- $1 tenant, $2 lease seconds, $3 ids, $4 the lease's owner, $5 how many at most.
+-- $1 tenant, $2 lease seconds, $4 the lease's owner.
 WITH due AS (
     SELECT t.task_id, t.reward_id
-    FROM tasks AS t JOIN rewards AS r ON r.tenant_id = t.tenant_id AND r.reward_id = t.reward_id
-    WHERE t.tenant_id = $1 AND ($3::text[] IS NULL OR t.task_id = ANY($3))
-      AND r.status IN ('won', 'claimed', 'fulfilling', 'failed')
+    FROM unnest($3::text[]) AS n (task_id)
+    JOIN tasks AS t ON t.tenant_id = $1 AND t.task_id = n.task_id
+    JOIN rewards AS r ON r.tenant_id = $1 AND r.reward_id = t.reward_id
+    WHERE r.status IN ('won', 'claimed', 'fulfilling', 'failed')
       AND ((t.status IN ('pending', 'retry') AND (t.next_attempt_at IS NULL OR t.next_attempt_at <= now()))
            OR (t.status = 'delivering' AND t.lease_until <= now()))
-    ORDER BY t.next_attempt_at NULLS FIRST
-    LIMIT $5
     -- SKIP LOCKED: another worker has it, or an admin; nothing is waited for, so nothing can deadlock.
     FOR UPDATE OF t, r SKIP LOCKED
 ),

@@ -8,15 +8,15 @@ A message is acknowledged once its task is leased: from then on the row answers 
 that dies leaves a lease that runs out. The sweep finds whatever the stream lost, and retries.
 
 No receiver holds up another: attempts run beside each other, at most RECEIVER_MAX to one host, and a
-task beyond that is put back for a moment.
+task that gets no place soon is put back for a moment.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
+from weakref import WeakValueDictionary
 
 import asyncpg
 import structlog
@@ -33,14 +33,17 @@ from runtime.vault import VaultError, prize_place, vault_of
 
 GROUP: Final = "deliveries"
 
-ATTEMPTS_MAX: Final = 256
+ATTEMPTS_MAX: Final = 512
 """Attempts under way in one worker."""
 
-RECEIVER_MAX: Final = 32
+RECEIVER_MAX: Final = 48
 """Of them to one host: a slow one leaves room for the others."""
 
 SWEEP_SECONDS: Final = 1.0
-SWEEP_BATCH: Final = 64
+SWEEP_BATCH: Final = 256
+PLACE_SECONDS: Final = 0.5
+"""How long a task waits for a place at its receiver, which a quick one has at once, before it is put back."""
+
 PUT_BACK_SECONDS: Final = 2.0
 
 log = structlog.get_logger(__name__)
@@ -54,7 +57,8 @@ class Deliveries:
         self._connector = connector
         self._outbox = outbox
         self._under_way: set[asyncio.Task[None]] = set()
-        self._at: Counter[str] = Counter()
+        # Weak: a receiver that nobody delivers to is forgotten.
+        self._places: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     async def handle(self, messages: list[Message]) -> set[str]:
         """Leases the tasks that these messages name, and begins their attempts. The ids of garbage."""
@@ -68,7 +72,7 @@ class Deliveries:
                 named.setdefault(words[0], []).append(words[1])
         for tenant_id, task_ids in named.items():
             await self._room(len(task_ids))
-            self._begin(await self._outbox.lease(tenant_id, task_ids, len(task_ids)))
+            self._begin(await self._outbox.lease(tenant_id, task_ids))
         return garbage
 
     async def sweep(self) -> int:
@@ -76,7 +80,7 @@ class Deliveries:
         count = 0
         for tenant_id in await self._outbox.tenants_with_due():
             await self._room(SWEEP_BATCH)
-            leased = await self._outbox.lease(tenant_id, None, SWEEP_BATCH)
+            leased = await self._outbox.lease_due(tenant_id, SWEEP_BATCH)
             self._begin(leased)
             count += len(leased)
         return count
@@ -111,10 +115,14 @@ class Deliveries:
 
     async def _attempt(self, task: Leased) -> None:
         receiver = urlsplit(str(task.row["channel_config"].get("url", ""))).netloc
-        if receiver and self._at[receiver] >= RECEIVER_MAX:
+        places = self._places.get(receiver) or asyncio.Semaphore(RECEIVER_MAX)
+        self._places[receiver] = places
+        try:
+            async with asyncio.timeout(PLACE_SECONDS):
+                await places.acquire()
+        except TimeoutError:
             await self._put_back(task)
             return
-        self._at[receiver] += 1
         try:
             outcome = await self._carry(task)
         except Fault as error:
@@ -123,7 +131,7 @@ class Deliveries:
             log.error("provider_failed", channel=task.row["channel"], task_id=task.task_id, exc_info=error)
             outcome = Failed(f"the provider failed: {type(error).__name__}")
         finally:
-            self._at[receiver] -= 1
+            places.release()
         self._outbox.ended(task, outcome)
 
     async def _put_back(self, task: Leased) -> None:

@@ -56,14 +56,25 @@ class Outbox:
         self._recording: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
 
-    async def lease(self, tenant_id: str, task_ids: Sequence[str] | None, limit: int) -> list[Leased]:
-        """Those of the tasks that are due and free (None: whichever are due). UNAVAILABLE where it is not known."""
+    async def lease(self, tenant_id: str, task_ids: Sequence[str]) -> list[Leased]:
+        """Those of the tasks that are due and free. UNAVAILABLE where it is not known."""
         # Of this call alone: a worker that leases the same task twice must not record for its former self.
         owner = ids.make("lease")
-        rows = await self._database.fetch(
-            _SQL["lease"], tenant_id, self._lease_seconds, None if task_ids is None else list(task_ids), owner, limit
-        )
+        rows = await self._database.fetch(_SQL["lease"], tenant_id, self._lease_seconds, list(task_ids), owner)
         return [Leased(tenant_id, owner, row) for row in rows]
+
+    async def lease_due(self, tenant_id: str, limit: int) -> list[Leased]:
+        """Whichever of a tenant's tasks are due, the longest waiting first; other workers get others."""
+        owner = ids.make("lease")
+
+        async def work(connection: Any) -> list[Leased]:
+            found = [row["task_id"] for row in await connection.fetch(_SQL["lock_due"], tenant_id, limit)]
+            if not found:
+                return []
+            rows = await connection.fetch(_SQL["lease"], tenant_id, self._lease_seconds, found, owner)
+            return [Leased(tenant_id, owner, row) for row in rows]
+
+        return await self._database.transaction(work)
 
     async def put_back(self, task: Leased, seconds: float) -> None:
         """Gives up a lease without an attempt."""

@@ -1,0 +1,196 @@
+"""Mailboxes: one turn takes what waits, none is lost, a full one refuses at once, idle actors leave."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from runtime import trace
+from runtime.actors.mailbox import Mailboxes, Work
+from runtime.errors import Fault, Status
+
+
+class Gate:
+    """A turn that waits until it is let through, and says what it took."""
+
+    def __init__(self) -> None:
+        self.open = asyncio.Event()
+        self.batches: list[list[Any]] = []
+        self.entered = asyncio.Event()
+        self.most_at_once = self.now = 0
+
+    async def turn(self, state: Any, works: list[Work[Any]]) -> None:
+        self.batches.append([work.request for work in works])
+        self.now += 1
+        self.most_at_once = max(self.most_at_once, self.now)
+        self.entered.set()
+        await self.open.wait()
+        self.now -= 1
+        for work in works:
+            work.answer(work.request)
+
+
+def boxes_of(turn: Any, **own: Any) -> Mailboxes[str, Any, Any]:
+    return Mailboxes(turn, lambda key: key, **{"limit": 100, "batch_limit": 100, "idle_seconds": 60, **own})
+
+
+async def test_what_arrives_during_a_turn_is_done_together_in_the_next() -> None:
+    gate = Gate()
+    boxes = boxes_of(gate.turn)
+    first = boxes.post("a", 0)
+    await gate.entered.wait()
+    rest = [boxes.post("a", nth) for nth in range(1, 10)]
+    gate.open.set()
+    assert await asyncio.gather(first, *rest) == list(range(10))
+    assert gate.batches == [[0], list(range(1, 10))]
+
+
+async def test_a_turn_takes_no_more_than_the_batch_limit() -> None:
+    gate = Gate()
+    gate.open.set()
+    boxes = boxes_of(gate.turn, batch_limit=4)
+    await asyncio.gather(*(boxes.post("a", nth) for nth in range(10)))
+    assert [len(batch) for batch in gate.batches] == [4, 4, 2]
+
+
+@pytest.mark.parametrize("overlap", [1, 2])
+async def test_turns_of_one_actor_overlap_as_far_as_they_may(overlap: int) -> None:
+    gate = Gate()
+    boxes = boxes_of(gate.turn, batch_limit=1, overlap=overlap)
+    asked = [boxes.post("a", nth) for nth in range(6)]
+    while gate.now < overlap:
+        await asyncio.sleep(0)
+    gate.open.set()
+    await asyncio.gather(*asked)
+    assert gate.most_at_once == overlap
+
+
+async def test_actors_of_other_keys_do_not_wait() -> None:
+    gate = Gate()
+    boxes = boxes_of(gate.turn)
+    slow = boxes.post("a", "slow")
+    await gate.entered.wait()
+    asked = boxes.post("b", "other")
+    while len(gate.batches) < 2:
+        await asyncio.sleep(0)
+    gate.open.set()
+    assert list(await asyncio.gather(slow, asked)) == ["slow", "other"]
+
+
+async def test_a_full_mailbox_refuses_at_once_and_the_others_are_served() -> None:
+    gate = Gate()
+    boxes = boxes_of(gate.turn, limit=3)
+    taken = boxes.post("a", 0)
+    await gate.entered.wait()
+    waiting = [boxes.post("a", nth) for nth in (1, 2, 3)]
+    with pytest.raises(Fault) as refusal:
+        boxes.post("a", 4)
+    assert (refusal.value.reason, refusal.value.http, refusal.value.retry_after_seconds) == ("OVERLOADED", 503, 1)
+    boxes.post("b", "another mailbox")
+    gate.open.set()
+    assert await asyncio.gather(taken, *waiting) == [0, 1, 2, 3]
+
+
+async def test_what_a_turn_raises_refuses_only_what_it_left_unanswered() -> None:
+    async def turn(state: Any, works: list[Work[Any]]) -> None:
+        works[0].answer("done")
+        raise Fault(works[0].request, "WHY", "because")
+
+    boxes = boxes_of(turn)
+    answers = await asyncio.gather(*(boxes.post("a", Status.ABORTED) for _ in range(3)), return_exceptions=True)
+    assert answers[0] == "done"
+    assert [getattr(answer, "reason", "") for answer in answers[1:]] == ["WHY", "WHY"]
+
+
+async def test_no_request_is_left_without_an_answer() -> None:
+    async def turn(state: Any, works: list[Work[Any]]) -> None:
+        works[0].answer("done")
+
+    boxes = boxes_of(turn)
+    answers = await asyncio.gather(*(boxes.post("a", nth) for nth in range(3)), return_exceptions=True)
+    assert answers[0] == "done"
+    assert all(isinstance(answer, AssertionError) for answer in answers[1:])
+
+
+async def test_a_waiter_that_left_changes_nothing_for_the_others() -> None:
+    gate = Gate()
+    boxes = boxes_of(gate.turn)
+    asked = [boxes.post("a", nth) for nth in range(3)]
+    await gate.entered.wait()
+    asked[1].cancel()
+    gate.open.set()
+    assert list(await asyncio.gather(asked[0], asked[2])) == [0, 2]
+    assert gate.batches == [[0, 1, 2]]
+
+
+async def test_an_idle_actor_leaves_and_is_made_anew_with_nothing_remembered() -> None:
+    states: list[list[Any]] = []
+
+    async def turn(state: list[Any], works: list[Work[Any]]) -> None:
+        for work in works:
+            state.append(work.request)
+            work.answer(len(state))
+
+    def new(key: str) -> list[Any]:
+        states.append([])
+        return states[-1]
+
+    boxes: Mailboxes[str, Any, Any] = Mailboxes(turn, new, limit=9, batch_limit=9, idle_seconds=0.01)
+    assert await boxes.post("a", 1) == 1
+    assert len(boxes) == 1
+    async with asyncio.timeout(10):
+        while len(boxes):
+            await asyncio.sleep(0.005)
+    assert await boxes.post("a", 2) == 1
+    assert len(states) == 2
+
+
+async def test_nothing_is_lost_between_the_last_look_and_the_leaving() -> None:
+    async def turn(state: Any, works: list[Work[Any]]) -> None:
+        for work in works:
+            work.answer(work.request)
+
+    boxes = boxes_of(turn, idle_seconds=0.0001)
+    async with asyncio.timeout(20):
+        for nth in range(500):
+            assert await boxes.post("a", nth) == nth
+            await asyncio.sleep(0.0001 * (nth % 3))
+
+
+async def test_a_drain_waits_for_what_was_taken_on() -> None:
+    gate = Gate()
+    boxes = boxes_of(gate.turn, batch_limit=1)
+    asked = [boxes.post("a", nth) for nth in range(3)]
+    await gate.entered.wait()
+    drained = asyncio.ensure_future(boxes.drain())
+    await asyncio.sleep(0)
+    assert not drained.done()
+    gate.open.set()
+    async with asyncio.timeout(10):
+        await drained
+    assert [future.result() for future in asked] == [0, 1, 2]
+
+
+async def test_a_work_keeps_the_trace_of_its_own_request() -> None:
+    seen: list[str] = []
+    gate = asyncio.Event()
+
+    async def turn(state: Any, works: list[Work[Any]]) -> None:
+        await gate.wait()
+        seen.extend(work.trace_id for work in works)
+        for work in works:
+            work.answer(None)
+
+    boxes = boxes_of(turn)
+
+    async def ask(trace_id: str) -> None:
+        trace.current.set(trace_id)
+        await boxes.post("a", None)
+
+    asked = [asyncio.ensure_future(ask(f"trace_{nth}")) for nth in range(3)]
+    await asyncio.sleep(0)
+    gate.set()
+    await asyncio.gather(*asked)
+    assert sorted(seen) == ["trace_0", "trace_1", "trace_2"]

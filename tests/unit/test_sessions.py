@@ -1,0 +1,79 @@
+"""Session tokens: who may make one, and everything that is not one."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runtime.actors.sessions import issue, open_session
+from runtime.errors import Fault, Status
+from runtime.settings import Key
+
+OLD, NEW = Key("old", b"o" * 32), Key("new", b"n" * 32)
+NOW = 1_780_000_000.0
+
+
+def is_refused(token: str, *, keys: tuple[Key, ...] = (NEW,), tenant: str = "t", game: str = "g") -> bool:
+    try:
+        open_session(keys, tenant, game, token)
+    except Fault as fault:
+        assert (fault.status, fault.reason) == (Status.PERMISSION_DENIED, "SESSION_INVALID")
+        return True
+    return False
+
+
+def test_a_session_says_what_it_was_issued_for() -> None:
+    made = issue((NEW,), "t", "g", "ann", NOW)
+    opened = open_session((NEW,), "t", "g", made.token)
+    assert (opened.player_id, opened.game_id, opened.nonce) == ("ann", "g", made.nonce)
+    assert opened.issued_ms == int(NOW * 1000)
+    assert (opened.seed, opened.play_id) == (made.seed, f"play_{made.nonce}")
+
+
+def test_sessions_of_one_moment_have_seeds_of_their_own() -> None:
+    made = [issue((NEW,), "t", "g", "ann", NOW) for _ in range(1000)]
+    assert len({session.seed for session in made}) == len({session.play_id for session in made}) == 1000
+
+
+def test_a_rotated_key_verifies_what_it_signed_and_signs_no_more() -> None:
+    made = issue((OLD,), "t", "g", "ann", NOW)
+    assert open_session((NEW, OLD), "t", "g", made.token).seed == made.seed
+    assert issue((NEW, OLD), "t", "g", "ann", NOW).key == NEW
+    assert is_refused(made.token, keys=(NEW,))
+
+
+def test_a_key_of_the_same_name_is_another_key() -> None:
+    made = issue((NEW,), "t", "g", "ann", NOW)
+    assert is_refused(made.token, keys=(Key("new", b"x" * 32),))
+
+
+def test_a_session_is_of_its_tenant_and_game_alone() -> None:
+    made = issue((NEW,), "t", "g", "ann", NOW)
+    assert is_refused(made.token, tenant="u")
+    assert is_refused(made.token, game="h")
+    assert not is_refused(made.token)
+
+
+def test_parts_cannot_be_shifted_into_one_another() -> None:
+    assert is_refused(issue((NEW,), "t", "g", "a", NOW).token, game="g\0a")
+    assert is_refused(issue((NEW,), "t", "g\0a", "b", NOW).token, game="g")
+
+
+@given(st.integers(0, 10_000), st.integers(1, 255))
+def test_no_flipped_bit_is_let_through(where: int, flip: int) -> None:
+    token = issue((NEW,), "t", "g", "ann", NOW).token
+    position = where % len(token)
+    changed = token[:position] + chr(ord(token[position]) ^ flip) + token[position + 1 :]
+    assert is_refused(changed)
+
+
+@given(st.text(max_size=200))
+def test_no_text_is_a_session(text: str) -> None:
+    assert is_refused(text)
+    assert is_refused("sess_" + text)
+
+
+@pytest.mark.parametrize("text", ["", "sess_", "sess_AA", "sess_" + "A" * 5000, "sess_\ud800", "sess_" + "=" * 50])
+def test_odd_texts_are_refused_alike(text: str) -> None:
+    assert is_refused(text)

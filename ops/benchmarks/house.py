@@ -41,6 +41,7 @@ ENVIRONMENT: Final[Mapping[str, str]] = {
     "LOG_LEVEL": "warning",
 }
 _TRIPS: Final = re.compile(r"^tombola_(database|ephemeral)_round_trips_total (\S+)$", re.MULTILINE)
+_ALSO_BUSY: Final = ("nice", "irq", "softirq", "steal")
 
 
 class HouseError(RuntimeError):
@@ -89,11 +90,24 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Counters at one moment. cpu: seconds by process; trips: to the database and to the ephemeral store."""
+    """Counters at one moment.
+
+    cpu: seconds by process; trips: to the database and to the ephemeral store; busy, idle: CPU seconds of the
+    whole machine; own: those of the bench itself and of its generators that have ended.
+    """
 
     cpu: dict[str, float]
     database_trips: float
     ephemeral_trips: float
+    busy: float
+    idle: float
+    own: float
+
+    def others_since(self, before: Reading) -> float:
+        """Part of the machine's CPU time since `before` that went to none of the bench's processes."""
+        busy, idle = self.busy - before.busy, self.idle - before.idle
+        ours = self.own - before.own + sum(seconds - before.cpu.get(name, 0.0) for name, seconds in self.cpu.items())
+        return max(0.0, busy - ours) / (busy + idle) if busy + idle else 0.0
 
 
 @dataclass
@@ -128,6 +142,7 @@ class House:
 
     def make_database(self, name: str) -> None:
         """A new, migrated database."""
+        self.postgres.psql(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")  # of an earlier run in the same directory
         self.postgres.psql(f"CREATE DATABASE {name}")
         asyncio.run(migrate(self.postgres.url(name)))
 
@@ -215,7 +230,16 @@ class House:
                 trips = dict(_TRIPS.findall(_get(f"{process.core_url}/metrics")))
                 database += float(trips.get("database", 0))
                 ephemeral += float(trips.get("ephemeral", 0))
-        return Reading(cpu, database, ephemeral)
+        machine, own = psutil.cpu_times(), os.times()
+        idle = machine.idle + getattr(machine, "iowait", 0.0)
+        return Reading(
+            cpu,
+            database,
+            ephemeral,
+            busy=machine.user + machine.system + sum(getattr(machine, name, 0.0) for name in _ALSO_BUSY),
+            idle=idle,
+            own=own.user + own.system + own.children_user + own.children_system,
+        )
 
 
 def _cpu_seconds(pid: int) -> float:

@@ -1,15 +1,18 @@
 """The bench itself: prepares cases, runs them in rounds, and hands them what they share.
 
-A round is one short run of every case, one after the other, so that a machine that is slow for a while is
-slow for all of them; ratios are taken within a round, and medians over the rounds.
+A round is one short run of every case, one after the other. What a case is compared with is run again just
+before it unless it ran a moment ago: a machine that is slow for a while is then slow for both, and their
+ratio says more than either figure. Figures are medians.
 """
 
 from __future__ import annotations
 
 import subprocess
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from ops.api import ApiError
 from ops.benchmarks.case import Case, Result, Run, Skipped
@@ -17,6 +20,9 @@ from ops.benchmarks.house import House, HouseError, Process
 from ops.benchmarks.load import Loaded, Loader, LoadFailed
 from ops.benchmarks.requests import Player, make_players
 from runtime.operations import BY_NAME, unimplemented
+
+FRESH_SECONDS: Final = 30.0
+"""A run that ended longer ago is no longer what a new one is compared with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +88,7 @@ class Bench:
             cpu_seconds={**cpu, "generator": loaded.cpu_seconds},
             database_trips=after.database_trips - before.database_trips,
             ephemeral_trips=after.ephemeral_trips - before.ephemeral_trips,
+            others=after.others_since(before),
         )
 
 
@@ -95,13 +102,27 @@ def run(bench: Bench, cases: Sequence[Case], say: Callable[[str], None]) -> dict
         for result in results.values():
             if result.skipped or result.error or (result.case.once and number):
                 continue
+            for stale in _stale(result, results):
+                say(f"round {number + 1} of {bench.scale.rounds}: {stale.case.title}, to compare with")
+                _run(bench, stale)
             say(f"round {number + 1} of {bench.scale.rounds}: {result.case.title}")
-            _guarded(result, lambda result=result: result.runs.append(result.case.run(bench)))  # type: ignore[misc]
+            _run(bench, result)
     for result in results.values():
         if result.runs:
             say(f"checking {result.case.name}")
             _guarded(result, lambda case=result.case: case.finish(bench))  # type: ignore[misc]
     return results
+
+
+def _run(bench: Bench, result: Result) -> None:
+    _guarded(result, lambda: result.runs.append(result.case.run(bench)))
+
+
+def _stale(result: Result, results: dict[str, Result]) -> list[Result]:
+    """What the case has to reach a target beside, and did not run a moment ago."""
+    wanted = [results[one.to] for one in result.case.ratios if one.target and one.to in results]
+    limit = time.monotonic() - FRESH_SECONDS
+    return [one for one in wanted if not (one.skipped or one.error) and (not one.runs or one.runs[-1].at < limit)]
 
 
 def _prepare(bench: Bench, case: Case) -> None:

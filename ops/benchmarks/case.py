@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from statistics import median
@@ -16,6 +17,8 @@ class Run:
     """One short run. done: what counts (answers with code OK); cpu_seconds by process.
 
     database_trips, ephemeral_trips: round trips of all Tombola's processes; None where nobody counts them.
+    others: part of the machine's CPU time that went to processes that are not the bench's; None where it is
+    not known. at: when it ended, by the clock of time.monotonic.
     """
 
     done: int
@@ -27,7 +30,9 @@ class Run:
     cpu_seconds: Mapping[str, float] = field(default_factory=dict)
     database_trips: float | None = None
     ephemeral_trips: float | None = None
+    others: float | None = None
     note: str = ""
+    at: float = field(default_factory=time.monotonic)
 
     @property
     def per_second(self) -> float:
@@ -36,7 +41,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """A case's rate over that of the case `to`, in the same round; with `cost`, the other way round.
+    """A case's rate over that of the case `to` at about the same time; with `cost`, the other way round.
 
     least, most: the target, where there is one.
     """
@@ -98,7 +103,7 @@ class Case:
 
 @dataclass(slots=True)
 class Result:
-    """A case with its runs, one a round. skipped, error: why there are none."""
+    """A case with its runs: one a round, and more where others are compared with it. skipped, error: why none."""
 
     case: Case
     runs: list[Run] = field(default_factory=list)
@@ -131,10 +136,13 @@ class Result:
 
 
 def ratio(result: Result, wanted: Ratio, results: Mapping[str, Result]) -> float | None:
-    """The median over the rounds of a ratio; None where the other case has no run in any round of this one."""
+    """The median of a ratio over the case's runs, each beside the other case's nearest; None where there is none.
+
+    The nearest in time, since a shared machine is faster in one minute than in another.
+    """
     other = results.get(wanted.to)
     if other is None or not other.runs:
         return None
-    rivals = other.runs if len(other.runs) >= len(result.runs) else other.runs * len(result.runs)
-    found = [value for run, rival in zip(result.runs, rivals, strict=False) if (value := wanted.of(run, rival))]
+    nearest = [(run, min(other.runs, key=lambda rival: abs(rival.at - run.at))) for run in result.runs]
+    found = [value for run, rival in nearest if (value := wanted.of(run, rival)) is not None]
     return median(found) if found else None

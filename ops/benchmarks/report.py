@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from rich.console import Console
@@ -73,6 +74,14 @@ def headline(facts: Mapping[str, Any]) -> str:
     )
 
 
+def others(results: Mapping[str, Result]) -> str:
+    """How much of the machine was not the bench's while it measured: what to think of its figures."""
+    found = [run.others for result in results.values() for run in result.runs if run.others is not None]
+    if not found:
+        return "not known"
+    return f"{median(found):.0%} of the CPU time while it measured went to other processes (at most {max(found):.0%})"
+
+
 def rows(results: Mapping[str, Result]) -> list[tuple[str, ...]]:
     """A row of texts for each case that ran."""
     return [_row(result, results) for result in results.values() if result.runs]
@@ -130,13 +139,14 @@ def show(console: Console, facts: Mapping[str, Any], results: Mapping[str, Resul
     console.print(table)
     for note in notes(results):
         console.print(note, markup=False, highlight=False)
+    console.print(others(results), markup=False, highlight=False)
 
 
 def markdown(facts: Mapping[str, Any], results: Mapping[str, Result]) -> str:
     """The table as the README shows it."""
     lines = [headline(facts) + ".", "", _line(COLUMNS), _line(["---"] * len(COLUMNS))]
     lines += [_line(row) for row in rows(results)]
-    lines += [""] + [f"- {note}" for note in notes(results)]
+    lines += ["", *(f"- {note}" for note in [*notes(results), others(results)])]
     return "\n".join(lines) + "\n"
 
 
@@ -163,7 +173,13 @@ def as_json(facts: Mapping[str, Any], results: Mapping[str, Result]) -> str:
                 if (value := ratio(result, wanted, results)) is not None
             ],
             "runs": [
-                {"done": run.done, "failed": run.failed, "seconds": run.seconds, "note": run.note}
+                {
+                    "done": run.done,
+                    "failed": run.failed,
+                    "seconds": run.seconds,
+                    "others": run.others,
+                    "note": run.note,
+                }
                 for run in result.runs
             ],
             "facts": result.case.facts,

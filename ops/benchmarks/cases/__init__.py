@@ -7,4 +7,11 @@ from typing import Final
 from ops.benchmarks.case import Case
 from ops.benchmarks.cases import delivery, memory, owned, pgbench, plays
 
-CASES: Final[tuple[Case, ...]] = (*plays.CASES, *pgbench.CASES, *owned.CASES, *delivery.CASES, *memory.CASES)
+CASES: Final[tuple[Case, ...]] = (
+    *plays.BARE,
+    *pgbench.CASES,
+    *plays.CASES,
+    *owned.CASES,
+    *delivery.CASES,
+    *memory.CASES,
+)

@@ -1,0 +1,79 @@
+"""The bench runs: tiny numbers, on its own stack. What it measured is nobody's business here."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ops.benchmarks.__main__ import chosen
+from ops.benchmarks.case import Case, Ratio, Result, Run, ratio
+from ops.benchmarks.cases import CASES
+from ops.benchmarks.generator import read_requests, write_requests
+from ops.benchmarks.report import rows
+
+ROOT = Path(__file__).parents[2]
+
+
+def bench(tmp_path: Path, *arguments: str) -> tuple[str, dict[str, Any]]:
+    """(what it printed, its JSON) of a run that ended well."""
+    path = tmp_path / "bench.json"
+    command = [sys.executable, "-m", "ops.benchmarks", "--quick", "--seconds", "0.05", "--json", str(path), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=110)
+    assert done.returncode == 0, done.stdout + done.stderr
+    said: dict[str, Any] = json.loads(path.read_text())
+    return done.stdout, said
+
+
+def test_plays_are_measured_beside_a_bare_handler_and_pgbench(tmp_path: Path) -> None:
+    printed, said = bench(tmp_path, "--only", "hot", "--generator", "bundled")
+    assert said["machine"]["fsync"] == "on"
+    assert {"bare-get", "hot", "pgbench"} <= said["cases"].keys()
+    hot = said["cases"]["hot"]
+    assert [run["failed"] for run in hot["runs"]] == [0]
+    assert hot["per_second"] > 0 and hot["cpu_seconds_per_1000"]["server"] > 0
+    assert {one["to"] for one in hot["ratios"]} >= {"pgbench", "bare-get"}
+    assert "NOT EXACT" not in printed
+
+
+@pytest.mark.skipif(shutil.which("wrk") is None, reason="wrk is not installed")
+def test_wrk_counts_the_same_plays(tmp_path: Path) -> None:
+    printed, said = bench(tmp_path, "--only", "pair", "--generator", "wrk", "--markdown")
+    assert said["machine"]["generator"] == "wrk"
+    assert "one hot game" in printed and "NOT EXACT" not in printed and "FAILED" not in printed
+
+
+def test_a_case_brings_those_that_it_is_compared_with() -> None:
+    assert {case.name for case in chosen(["games-50"])} == {"games-50", "hot"}
+
+
+def test_every_ratio_names_a_case() -> None:
+    names = [case.name for case in CASES]
+    assert len(names) == len(set(names))
+    assert {ratio.to for case in CASES for ratio in case.ratios} <= set(names)
+
+
+def test_a_ratio_is_taken_of_runs_at_the_same_time() -> None:
+    slow, fast = Case(), Case()
+    slow.name, slow.title, slow.ratios = "slow", "slow", (Ratio("fast", least=0.4), Ratio("fast", most=1.5, cost=True))
+    fast.name, fast.title = "fast", "fast"
+    results = {
+        # The machine was twice as fast later on: no ratio changes.
+        "slow": Result(slow, [Run(50, 1.0, at=11), Run(100, 1.0, at=21)]),
+        "fast": Result(fast, [Run(100, 1.0, at=10), Run(200, 1.0, at=20)]),
+    }
+    assert ratio(results["slow"], slow.ratios[0], results) == 0.5
+    assert ratio(results["slow"], slow.ratios[1], results) == 2.0
+    assert "0.50 x fast (>= 0.4 ok)" in rows(results)[0][-1]
+    assert "2.00 x the cost of fast (<= 1.5 MISSED)" in rows(results)[0][-1]
+
+
+def test_requests_survive_the_file_that_the_generators_read(tmp_path: Path) -> None:
+    requests = [b"GET / HTTP/1.1\r\n\r\n", b"", bytes(range(256)) * 300]
+    write_requests(tmp_path / "requests", requests)
+    assert read_requests(tmp_path / "requests") == requests

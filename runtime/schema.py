@@ -146,7 +146,12 @@ def object_problems(value: Any, path: str, depth: int = 0) -> Iterator[tuple[str
 
 def refused(found: Found) -> Fault:
     """INVALID_ARGUMENT for what was found wrong, as much of it as anybody reads."""
-    return violations([(path[:PATH_CHARACTERS_SHOWN], problem) for path, problem in found[:VIOLATIONS_MAX]])
+    return violations([(_shown(path), problem) for path, problem in found[:VIOLATIONS_MAX]])
+
+
+def _shown(path: str) -> str:
+    """A path holds names as their sender wrote them: what is no Unicode could not be sent back."""
+    return path[:PATH_CHARACTERS_SHOWN].encode(errors="replace").decode()
 
 
 # -- whole messages --------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from runtime.database import Database
 from runtime.ephemeral import Ephemeral
 from runtime.errors import Fault
 from runtime.events import Publisher
-from runtime.http import admin, callback, codes, consumer, login
+from runtime.http import admin, callback, codes, consumer, docs, login
 from runtime.http import core as core_http
 from runtime.http.cors import allow_origins
 from runtime.http.edge import Edge
@@ -165,6 +165,7 @@ class _Parts:
             assert process.core is not None
             app = make_app(body_bytes_max=settings.body_limit_bytes)
             core_http.mount(app, process.core, {"ImportCodes": codes.import_handler(process.core, codes.core_scope)})
+            docs.mount(app, "core")
             mount_health(app, self._checks())
             mount_metrics(app)
             process.core_url = await self._serve(app, settings.core_host, settings.core_port, "CORE_PORT")
@@ -179,6 +180,7 @@ class _Parts:
                 login.mount(app, edge)
             except SettingsError as error:
                 raise CannotStart(f"tombola: {error}") from None
+            docs.mount(app, "consumer")
             allow_origins(app, settings.cors_origins)
             mount_health(app, self._checks())
             process.consumer_url = await self._serve(app, settings.host, settings.consumer_port, "CONSUMER_PORT")
@@ -188,6 +190,7 @@ class _Parts:
             own = codes.import_handler(edge.caller, lambda request: edge.scope(request, request[admin.IDENTITY]))
             admin.mount(app, edge, {"ImportCodes": own})
             callback.mount(app, edge.caller, default_tenant=settings.default_tenant)
+            docs.mount(app, "admin", role_matrix=settings.role_matrix)
             mount_health(app, self._checks())
             process.admin_url = await self._serve(app, settings.host, settings.admin_port, "ADMIN_PORT")
         if groups and "core" not in roles:

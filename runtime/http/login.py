@@ -49,6 +49,14 @@ log = structlog.get_logger(__name__)
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
+FIELDS: Final[dict[str, tuple[str, ...]]] = {
+    "/players/auth/start": ("contact_type", "contact"),
+    "/players/auth/verify": ("challenge_id", "code"),
+    "/players/auth/refresh": ("refresh_token",),
+    "/players/me/contacts": ("type", "value", "challenge_id", "code"),
+}
+"""Each route's body: texts, all of them required."""
+
 
 def mount(app: web.Application, edge: Edge) -> None:
     """Puts the login routes on the consumer edge. SettingsError where LOGIN_SENDER names no sender."""
@@ -94,7 +102,7 @@ class Login:
     async def start(self, request: web.Request) -> web.Response:
         """Makes a challenge and sends its code."""
         tenant_id = self.edge.auth.tenant(request, await self.edge.auth.identify(request))
-        contact_type, contact = _texts(await read_body(request), "contact_type", "contact")
+        contact_type, contact = _texts(await read_body(request), "/players/auth/start")
         kind = _contact_type(contact_type, "contact_type")
         value = normalized(kind, contact, field="contact")
         if kind.name.lower() not in self.sender.carries:
@@ -118,7 +126,7 @@ class Login:
         """Turns a right code into a player's tokens."""
         identity = await self.edge.auth.identify(request)
         scope = self.edge.scope(request, identity)
-        challenge_id, code = _texts(await read_body(request), "challenge_id", "code")
+        challenge_id, code = _texts(await read_body(request), "/players/auth/verify")
         proved = await self.challenges.answer(scope.tenant_id, challenge_id, code)
         kind, _, value = proved.partition(":")
         guest = identity.player_id if identity is not None and identity.tenant_id == scope.tenant_id else ""
@@ -133,7 +141,7 @@ class Login:
 
     async def refresh(self, request: web.Request) -> web.Response:
         """Turns a refresh token into new tokens."""
-        (token,) = _texts(await read_body(request), "refresh_token")
+        (token,) = _texts(await read_body(request), "/players/auth/refresh")
         session = await self.refreshes.read(token)
         scope = m.Scope(tenant_id=session.tenant_id, merchant_id=session.merchant_id)
         # Core first: were it away after the token has turned, the player would have lost both.
@@ -144,7 +152,7 @@ class Login:
         """Gives a player one more contact, proved by its own challenge."""
         identity = require_player(await self.edge.auth.identify(request))
         scope = self.edge.scope(request, identity)
-        type, text, challenge_id, code = _texts(await read_body(request), "type", "value", "challenge_id", "code")
+        type, text, challenge_id, code = _texts(await read_body(request), "/players/me/contacts")
         kind = _contact_type(type, "type")
         value = normalized(kind, text)
         await self.challenges.answer(scope.tenant_id, challenge_id, code, contact=_known_as(kind, value))
@@ -168,8 +176,9 @@ class Login:
         )
 
 
-def _texts(body: bytes, *names: str) -> list[str]:
-    """The body's fields, each a text that is required. INVALID_ARGUMENT naming every one that is wrong."""
+def _texts(body: bytes, route: str) -> list[str]:
+    """The fields of a route's body, in order. INVALID_ARGUMENT naming every one that is wrong."""
+    names = FIELDS[route]
     value = codec.parse(body)
     found = [(name, "is not a field here") for name in value if name not in names]
     for name in names:

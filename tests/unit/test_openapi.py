@@ -1,0 +1,158 @@
+"""The OpenAPI documents: valid, whole, and held to the code that they describe."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from aiohttp import web
+from jsonschema import Draft202012Validator
+from openapi_spec_validator import validate
+
+import runtime
+from runtime.ephemeral import Ephemeral
+from runtime.errors import Status
+from runtime.http import admin, callback, codec, consumer, examples, login
+from runtime.http import core as core_http
+from runtime.http.edge import Edge, reader
+from runtime.http.openapi import REQUIRED, Surface, document
+from runtime.http.operational import mount_health, mount_metrics
+from runtime.http.refusals import REFUSALS, reasons_of
+from runtime.operations import BY_NAME, OPERATIONS
+from runtime.settings import Settings
+
+SURFACES: tuple[Surface, ...] = get_args(Surface)
+DOCUMENTS = {surface: document(surface) for surface in SURFACES}
+RPC_ONLY = {"MESSAGE_TOO_LARGE"}
+
+
+def rows(surface: Surface) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """(path, verb, operation) of a document."""
+    for path, verbs in DOCUMENTS[surface]["paths"].items():
+        for verb, row in verbs.items():
+            yield path, verb, row
+
+
+def validator(surface: Surface, schema: dict[str, Any]) -> Draft202012Validator:
+    return Draft202012Validator({**schema, "components": DOCUMENTS[surface]["components"]})
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+def test_a_document_is_valid_openapi_and_plain_json(surface: Surface) -> None:
+    validate(DOCUMENTS[surface])
+    assert json.loads(json.dumps(DOCUMENTS[surface])) == DOCUMENTS[surface]
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+def test_a_document_has_every_route_that_its_surface_serves(surface: Surface) -> None:
+    app = web.Application()
+    edge = Edge.build(Settings(jwt_secret="x" * 32), None, Ephemeral("redis://127.0.0.1:1"))  # type: ignore[arg-type]
+    if surface == "core":
+        core_http.mount(app, None)  # type: ignore[arg-type]
+        mount_metrics(app)
+    elif surface == "consumer":
+        consumer.mount(app, edge)
+        login.mount(app, edge)
+    else:
+        admin.mount(app, edge)
+        callback.mount(app, edge.caller)
+    mount_health(app, {})
+    served = {
+        (route.resource.canonical, route.method.lower())
+        for route in app.router.routes()
+        if route.resource is not None and route.method != "HEAD"
+    }
+    if surface == "core":  # each path of Core is there with and without /admin, and described once
+        served = {(path, verb) for path, verb in served if not path.startswith("/api/v1/admin/")}
+    assert {(path, verb) for path, verb, _ in rows(surface)} == served
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+def test_every_example_is_what_its_schema_says(surface: Surface) -> None:
+    document = DOCUMENTS[surface]
+    for _, _, row in rows(surface):
+        contents = [answer["content"] for answer in row["responses"].values()]
+        contents += [row["requestBody"]["content"]] if "requestBody" in row else []
+        for content in contents:
+            for media in content.values():
+                shown = [media["example"]] if "example" in media else []
+                for name in media.get("examples", {}):
+                    shown.append(document["components"]["examples"][name]["value"])
+                assert shown, row["operationId"]
+                for example in shown:
+                    validator(surface, media["schema"]).validate(example)
+
+
+def test_every_example_of_a_body_is_read_by_who_reads_it() -> None:
+    for operation in OPERATIONS:
+        if operation.verb in ("POST", "PUT"):
+            codec.read(operation.request, examples.core_body(operation))
+    for table, closed in ((consumer.ROWS, consumer.CLOSED), (admin.ROWS, frozenset({"scope", "id", "update_mask"}))):
+        for row in table:  # type: ignore[attr-defined]
+            operation = BY_NAME[row.operation]
+            if operation.verb in ("POST", "PUT"):
+                request = type("Request", (), {"match_info": {"id": "x"}, "query": {}})
+                reader(operation, closed)(request, json.dumps(examples.BODIES[operation.name]).encode())  # type: ignore[arg-type]
+
+
+def test_every_operation_says_what_it_does() -> None:
+    for surface in SURFACES:
+        seen = [row["operationId"] for _, _, row in rows(surface)]
+        assert len(seen) == len(set(seen))
+        for path, _, row in rows(surface):
+            assert row["summary"] and row["tags"]
+            assert row.get("description") or not path.startswith("/api"), row["operationId"]
+
+
+def raised() -> Iterator[tuple[str, Status | None]]:
+    """(reason, status) of each Fault that the package raises, where both are written out."""
+    for path in Path(runtime.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Fault":
+                status, reason, *_ = [*node.args, None, None]
+                if isinstance(reason, ast.Constant):
+                    yield reason.value, Status[status.attr] if isinstance(status, ast.Attribute) else None
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "unknown":
+                if isinstance(node.args[0], ast.Constant):
+                    yield f"UNKNOWN_{node.args[0].value.upper()}", Status.NOT_FOUND
+
+
+def test_every_reason_that_is_raised_is_described_with_its_status() -> None:
+    found = set(raised())
+    assert len(found) > 40
+    for reason, status in found - {(reason, status) for reason, status in found if reason in RPC_ONLY}:
+        assert reason in REFUSALS, reason
+        if status is Status.UNIMPLEMENTED and reason == "ENCODING_UNSUPPORTED":
+            continue  # RPC's
+        assert status in (None, REFUSALS[reason].status), reason
+
+
+def test_every_reason_of_an_operation_is_told_by_one() -> None:
+    told = {reason for operation in OPERATIONS for reason in reasons_of(operation)}
+    transport = {"BAD_REQUEST", "MALFORMED_REQUEST", "EXPECTATION_FAILED", "UNKNOWN_ROUTE", "METHOD_NOT_ALLOWED"}
+    edges = {reason for reason in REFUSALS if reason.startswith(("TOKEN_", "CODE_", "RATE_", "RESEND_", "IDEMPOTENCY"))}
+    edges |= {"ROLE_REQUIRED", "FORBIDDEN", "SIGNATURE_INVALID", "UNKNOWN_CHALLENGE", "CORE_UNAVAILABLE"}
+    edges |= {"SENDER_UNAVAILABLE", "NOT_READY"}
+    assert set(REFUSALS) - told - transport - edges == {"UNIMPLEMENTED"}
+
+
+def test_what_is_required_is_a_field() -> None:
+    for name, fields in REQUIRED.items():
+        operation = BY_NAME[name]
+        message = operation.request
+        if operation.resource:
+            message = codec.fields_of(message)[operation.resource].type
+        assert set(fields) <= set(codec.fields_of(message)), name
+
+
+def test_no_document_of_an_edge_tells_of_what_core_alone_may_be_told() -> None:
+    for surface in ("consumer", "admin"):
+        for _, _, row in rows(surface):  # type: ignore[arg-type]
+            names = [parameter["name"] for parameter in row.get("parameters", ())]
+            assert not any(name.startswith("scope.") for name in names), row["operationId"]
+    render = DOCUMENTS["consumer"]["components"]["schemas"]["Render"]["properties"]
+    assert "handler_config" not in render

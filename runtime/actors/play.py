@@ -556,6 +556,8 @@ def _ticket(actor: GameActor, work: Work[Any]) -> Ticket:
     request = work.request
     match request:
         case m.PlayRequest():
+            if not request.session_id:
+                raise invalid("session_id", "is required")
             keys = actor.engine.settings.server_keys
             session = open_session(keys, actor.tenant_id, actor.game_id, request.session_id)
             if request.player_id and request.player_id != session.player_id:

@@ -41,7 +41,7 @@ Names = frozenset[str]
 
 NONE: Final[Names] = frozenset()
 
-_WHOLE: Final = re.compile(r"-?\d{1,19}")
+_WHOLE: Final = re.compile(r"-?\d{1,19}", re.ASCII)
 
 
 # -- bodies ----------------------------------------------------------------------------------

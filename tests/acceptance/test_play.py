@@ -420,7 +420,7 @@ async def test_a_play_asks_for_its_session_and_an_object(world: World, module_st
     game_id = await world.wheel()
     session = await world.session(game_id)
     for body, code in (
-        ({"payload": {}}, "PERMISSION_DENIED"),
+        ({"payload": {}}, "INVALID_ARGUMENT"),
         ({"session_id": session, "payload": []}, "INVALID_ARGUMENT"),
         ({"session_id": session, "payload": {"score": 1}}, "INVALID_ARGUMENT"),
         ({"session_id": session, "payload": {}, "player_id": "bob"}, "INVALID_ARGUMENT"),

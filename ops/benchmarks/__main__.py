@@ -88,6 +88,7 @@ def main() -> None:
     (ROOT / ".tombola").mkdir(exist_ok=True)
     directory = options.data or Path(tempfile.mkdtemp(prefix="bench-", dir=ROOT / ".tombola"))
     directory.mkdir(parents=True, exist_ok=True)
+    directory.chmod(directory.stat().st_mode | 0o011)  # as root, PostgreSQL runs as another account and passes here
     console = Console(stderr=True)
     bench = Bench(directory.resolve(), scale_of(options), wrk=options.generator == "wrk")
     try:

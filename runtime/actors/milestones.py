@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from runtime import events
+from runtime import events, paging
 from runtime import messages as m
 from runtime.actors.awards import Winner
 from runtime.actors.commit import Changes
@@ -161,9 +161,14 @@ def _reply(
 
 
 def progress(actor: GameActor, book: Rulebook, ticket: Ticket) -> m.ListMilestonesReply:
-    """Every rung and where the player stands, in the order of the block. By what was just read."""
-    seat = actor.seats[ticket.player_id]
-    return m.ListMilestonesReply(items=[_progress(book, seat, rung) for rung in book.rungs], pagination=m.Pagination())
+    """The rungs and where the player stands, in the order of the block. By what was just read."""
+    request, seat = ticket.request, actor.seats[ticket.player_id]
+    query = ("milestones", actor.tenant_id, actor.game_id, ticket.player_id)
+    page = paging.read(request.cursor, request.limit, query=query)
+    first = int(page.after[0]) + 1 if page.after else 0
+    rungs = list(enumerate(book.rungs))[first : first + page.fetch]
+    shown, pagination = paging.write(rungs, page.limit, key=lambda row: (row[0],), query=query)
+    return m.ListMilestonesReply(items=[_progress(book, seat, rung) for _, rung in shown], pagination=pagination)
 
 
 def _progress(book: Rulebook, seat: Seat, rung: RungCard) -> m.MilestoneProgress:

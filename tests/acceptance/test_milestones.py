@@ -140,3 +140,17 @@ async def test_milestones_are_a_players_own(world: World, module_stack: Stack) -
     assert await world.milestones(game_id) == []
     nobody = await module_stack.consumer("GET", f"/games/{game_id}/milestones")
     assert (nobody.http, nobody.reason) == (401, "TOKEN_MISSING")
+
+
+async def test_rungs_come_in_pages_like_any_collection(world: World, module_stack: Stack) -> None:
+    prize_id = await world.prize()
+    rungs = [rung(f"rung_{n}", n, prize_id) for n in range(1, 6)]
+    path = f"/games/{await world.game(COLLECTION, COINS, milestones=block(*rungs))}/milestones"
+    seen, cursor = [], ""
+    while True:
+        page = (await module_stack.consumer("GET", path, player="ann", limit=2, cursor=cursor)).data
+        seen.append([item["id"] for item in page["items"]])
+        cursor = page["pagination"]["next_cursor"]
+        if not page["pagination"]["has_more"]:
+            break
+    assert seen == [["rung_1", "rung_2"], ["rung_3", "rung_4"], ["rung_5"]]

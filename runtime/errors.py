@@ -112,4 +112,5 @@ def violations(found: Iterable[tuple[str, str]]) -> Fault:
 
 def unknown(kind: str, identifier: str) -> Fault:
     """NOT_FOUND: also the answer for a resource of another tenant, so that ids cannot be probed."""
-    return Fault(Status.NOT_FOUND, f"UNKNOWN_{kind.upper()}", f"there is no {kind.lower().replace('_', ' ')} {identifier!r}")
+    named = kind.lower().replace("_", " ")
+    return Fault(Status.NOT_FOUND, f"UNKNOWN_{kind.upper()}", f"there is no {named} {identifier!r}")

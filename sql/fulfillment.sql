@@ -9,6 +9,10 @@
 --   cancelled: by a revoke (sql/rewards.sql), from every state but delivered
 --
 -- Each statement locks a task before its reward, as a revoke does.
+--
+-- `lease` and `record` find rows by their keys, whatever the planner believes of a table that has just grown: each
+-- id is looked up by itself (LATERAL), and a status is asked in a way that no index of statuses answers (CASE,
+-- NOT IN). By such an index a batch would read, for each of its tasks, everything of its tenant that is under way.
 
 -- name: lock_due
 -- Locks at most $2 of a tenant's tasks that are due, the longest waiting first, for `lease` to take in the
@@ -26,19 +30,29 @@ abandoned AS (
 SELECT task_id FROM due UNION ALL SELECT task_id FROM abandoned LIMIT $2
 
 -- name: lease
--- Takes those of the tasks $3 that are due.
+-- Takes those of the tasks $3 that are due, with their rewards and prizes.
 -- No row: not due, leased by another, being changed at this moment, or done.
 -- $1 tenant, $2 lease seconds, $4 the lease's owner.
 WITH due AS (
-    SELECT t.task_id, t.reward_id
+    SELECT t.task_id, t.channel, t.reward_id, r.status AS reward_status, r.name, r.type, r.value, r.quantity, r.game_id, r.play_id,
+           r.milestone_id, r.won_at, r.claimed_at
     FROM unnest($3::text[]) AS n (task_id)
-    JOIN tasks AS t ON t.tenant_id = $1 AND t.task_id = n.task_id
-    JOIN rewards AS r ON r.tenant_id = $1 AND r.reward_id = t.reward_id
-    WHERE r.status IN ('won', 'claimed', 'fulfilling', 'failed')
-      AND ((t.status IN ('pending', 'retry') AND (t.next_attempt_at IS NULL OR t.next_attempt_at <= now()))
-           OR (t.status = 'delivering' AND t.lease_until <= now()))
     -- SKIP LOCKED: another worker has it, or an admin; nothing is waited for, so nothing can deadlock.
-    FOR UPDATE OF t, r SKIP LOCKED
+    CROSS JOIN LATERAL (
+        SELECT t.task_id, t.reward_id, t.channel FROM tasks AS t
+        WHERE t.tenant_id = $1 AND t.task_id = n.task_id
+          AND CASE t.status
+              WHEN 'pending' THEN t.next_attempt_at IS NULL OR t.next_attempt_at <= now()
+              WHEN 'retry' THEN t.next_attempt_at IS NULL OR t.next_attempt_at <= now()
+              WHEN 'delivering' THEN t.lease_until <= now()
+              ELSE false END
+        FOR UPDATE SKIP LOCKED
+    ) AS t
+    CROSS JOIN LATERAL (
+        SELECT r.* FROM rewards AS r
+        WHERE r.tenant_id = $1 AND r.reward_id = t.reward_id AND r.status NOT IN ('fulfilled', 'expired', 'revoked')
+        FOR UPDATE SKIP LOCKED
+    ) AS r
 ),
 leased AS (
     UPDATE tasks AS t SET
@@ -49,23 +63,25 @@ leased AS (
         updated_at = now()
     FROM due AS d
     WHERE t.tenant_id = $1 AND t.task_id = d.task_id
-    RETURNING t.*
+    RETURNING t.task_id, t.reward_id, t.prize_id, t.campaign_id, t.player_id, t.channel, t.attempts, t.created_at
 ),
 begun AS (
     -- A person's delivery has no attempt: its reward stays what it is.
     UPDATE rewards AS r SET status = 'fulfilling'
-    FROM leased AS l
-    WHERE r.tenant_id = $1 AND r.reward_id = l.reward_id AND l.channel <> 'manual'
-      AND r.status IN ('won', 'claimed', 'failed')
+    FROM due AS d
+    WHERE r.tenant_id = $1 AND r.reward_id = d.reward_id
+      AND d.channel <> 'manual' AND d.reward_status <> 'fulfilling'
 )
 SELECT l.task_id, l.reward_id, l.prize_id, l.campaign_id, l.player_id, l.channel, l.attempts,
-       unix(l.created_at) AS created_at, r.name, r.type, r.value, r.quantity, r.game_id, r.play_id, r.milestone_id,
-       unix(r.won_at) AS won_at, unix(r.claimed_at) AS claimed_at, coalesce(p.channel_config, '{}') AS channel_config,
-       coalesce(p.name, r.name) AS prize_name, coalesce(p.type, r.type) AS prize_type,
-       coalesce(p.value, r.value) AS prize_value
+       unix(l.created_at) AS created_at, d.name, d.type, d.value, d.quantity, d.game_id, d.play_id, d.milestone_id,
+       unix(d.won_at) AS won_at, unix(d.claimed_at) AS claimed_at, coalesce(p.channel_config, '{}') AS channel_config,
+       coalesce(p.name, d.name) AS prize_name, coalesce(p.type, d.type) AS prize_type,
+       coalesce(p.value, d.value) AS prize_value
 FROM leased AS l
-JOIN rewards AS r ON r.tenant_id = $1 AND r.reward_id = l.reward_id
-LEFT JOIN prizes AS p ON p.tenant_id = $1 AND p.prize_id = l.prize_id
+JOIN due AS d USING (task_id)
+LEFT JOIN LATERAL (
+    SELECT p.* FROM prizes AS p WHERE p.tenant_id = $1 AND p.prize_id = l.prize_id OFFSET 0
+) AS p ON true
 
 -- name: put_back
 -- Returns leased tasks unattempted, to be leased again in $4 seconds.
@@ -75,39 +91,40 @@ UPDATE tasks SET status = 'retry', attempts = attempts - 1, next_attempt_at = no
 WHERE tenant_id = $1 AND task_id = ANY($2) AND lease_owner = $3 AND status = 'delivering'
 
 -- name: record
--- How attempts ended, on their tasks and rewards. $2.. are arrays of a place per attempt: task, the
--- lease's owner, status, error, external id, seconds until the next attempt.
+-- How attempts ended, on their tasks and rewards. $2.. are arrays of a place per attempt, in the order of
+-- the tasks (in which every such statement locks them): task, the lease's owner, status, error, external id, seconds until the next attempt.
 -- A task without a row: the lease was taken over, or a callback or a revoke came first. Nothing is changed.
-WITH given AS (
-    SELECT * FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::float8[])
+WITH held AS (
+    SELECT g.*, t.reward_id
+    FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::float8[])
         AS g (task_id, lease_owner, status, last_error, external_id, delay_seconds)
-),
-held AS (
-    SELECT t.task_id FROM tasks AS t JOIN given AS g USING (task_id)
-    WHERE t.tenant_id = $1 AND t.status = 'delivering' AND t.lease_owner = g.lease_owner
-    ORDER BY t.task_id
-    FOR UPDATE OF t
+    CROSS JOIN LATERAL (
+        SELECT t.reward_id FROM tasks AS t
+        -- Only a task that is being delivered has an owner.
+        WHERE t.tenant_id = $1 AND t.task_id = g.task_id AND t.lease_owner = g.lease_owner
+        FOR UPDATE
+    ) AS t
 ),
 recorded AS (
     UPDATE tasks AS t SET
-        status = g.status,
-        last_error = g.last_error,
-        external_id = CASE WHEN g.external_id = '' THEN t.external_id ELSE g.external_id END,
-        next_attempt_at = CASE WHEN g.status = 'retry' THEN now() + make_interval(secs => g.delay_seconds) END,
+        status = h.status,
+        last_error = h.last_error,
+        external_id = CASE WHEN h.external_id = '' THEN t.external_id ELSE h.external_id END,
+        next_attempt_at = CASE WHEN h.status = 'retry' THEN now() + make_interval(secs => h.delay_seconds) END,
         lease_until = NULL,
         lease_owner = '',
         updated_at = now()
-    FROM held AS h JOIN given AS g USING (task_id)
+    FROM held AS h
     WHERE t.tenant_id = $1 AND t.task_id = h.task_id
-    RETURNING t.task_id, t.reward_id, t.status
+    RETURNING t.task_id, t.status
 ),
 moved AS (
     UPDATE rewards AS r SET
-        status = CASE WHEN n.status = 'delivered' THEN 'fulfilled' ELSE 'failed' END,
-        fulfilled_at = CASE WHEN n.status = 'delivered' THEN now() END
-    FROM recorded AS n
-    WHERE r.tenant_id = $1 AND r.reward_id = n.reward_id AND n.status IN ('delivered', 'dead')
-      AND r.status IN ('won', 'claimed', 'fulfilling', 'failed')
+        status = CASE WHEN h.status = 'delivered' THEN 'fulfilled' ELSE 'failed' END,
+        fulfilled_at = CASE WHEN h.status = 'delivered' THEN now() END
+    FROM held AS h
+    WHERE r.tenant_id = $1 AND r.reward_id = h.reward_id AND h.status IN ('delivered', 'dead')
+      AND r.status NOT IN ('fulfilled', 'expired', 'revoked')
 )
 SELECT task_id, status FROM recorded
 

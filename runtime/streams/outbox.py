@@ -124,7 +124,7 @@ class Outbox:
             self._ended = [one for one in self._ended if id(one[0]) not in written]
 
     async def _write(self, tenant_id: str, batch: list[tuple[Leased, Outcome]]) -> None:
-        places = [_place(task, outcome) for task, outcome in batch]
+        places = sorted(_place(task, outcome) for task, outcome in batch)  # the order of locks
         rows = await self._database.fetch(
             _SQL["record"], tenant_id, *[list(column) for column in zip(*places, strict=True)]
         )

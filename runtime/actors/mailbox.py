@@ -87,6 +87,7 @@ class Mailboxes(Generic[Key, Request, State]):
         self._limit = limit
         self._batch_limit = batch_limit
         self._idle_seconds = idle_seconds
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._boxes: dict[Key, _Box[Request, State]] = {}
         self.turns = 0
         self.works = 0
@@ -110,7 +111,10 @@ class Mailboxes(Generic[Key, Request, State]):
             raise Fault(
                 Status.UNAVAILABLE, "OVERLOADED", "too many requests are waiting; try again", retry_after_seconds=1
             )
-        loop = asyncio.get_running_loop()
+        loop = self._loop
+        if loop is None:
+            # Kept: asking for the running loop is a system call before Python 3.12.
+            loop = self._loop = asyncio.get_running_loop()
         work = Work(request, loop.create_future())
         box.waiting.append(work)
         if box.task is None:

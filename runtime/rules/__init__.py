@@ -20,7 +20,7 @@ from runtime.rules.base import (
     Validator,
 )
 from runtime.rules.compose import Rules, compose
-from runtime.rules.draw import Words, check_client_seed, seed_hash, seed_of
+from runtime.rules.draw import Words, check_client_seed, keyed, seed_hash, seed_of
 from runtime.rules.registries import REWARD_HANDLERS, SEED_GENERATORS, VALIDATORS
 from runtime.rules.replay import ReplayMismatch, replay
 
@@ -44,6 +44,7 @@ __all__ = [
     "Words",
     "check_client_seed",
     "compose",
+    "keyed",
     "replay",
     "seed_hash",
     "seed_of",

@@ -11,6 +11,7 @@ import hashlib
 import hmac
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from itertools import accumulate
 from typing import Final
 
@@ -23,7 +24,15 @@ _WORD_RANGE: Final = 2**64
 
 def seed_of(server_key: bytes, nonce: bytes) -> bytes:
     """The 32 secret bytes of one session: HMAC-SHA256(server key, nonce)."""
-    return hmac.digest(server_key, nonce, "sha256")
+    signer = keyed(server_key).copy()
+    signer.update(nonce)
+    return signer.digest()
+
+
+@lru_cache(maxsize=16)
+def keyed(secret: bytes) -> hmac.HMAC:
+    """HMAC-SHA256 that has taken in the key: a server's keys are few and used at every play. Copy it to use it."""
+    return hmac.new(secret, digestmod="sha256")
 
 
 def seed_hash(seed: bytes) -> str:

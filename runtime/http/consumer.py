@@ -201,8 +201,8 @@ def _hold(edge: Edge, tenant_id: str, session_id: str, state: bytes) -> None:
 
 
 def _session_name(session_id: str) -> str:
-    """The signature's end of a session's token: as good a name as the whole, and short."""
-    return session_id[-32:]
+    """The nonce and the signature of a session's token: as good a name as the whole, and of one length."""
+    return session_id[5:63]
 
 
 def _data_of(show: View) -> Data:

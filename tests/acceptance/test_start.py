@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import time
 from collections.abc import AsyncIterator
@@ -118,10 +117,9 @@ async def test_a_game_of_another_tenant_is_unknown(world: World, stack: Stack) -
 async def test_a_session_tells_nothing_of_its_seed(world: World) -> None:
     game_id = await world.wheel()
     started = (await world.start(game_id)).data
-    shown = base64.urlsafe_b64decode(started["session_id"][5:] + "==")
     played = (await world.play(game_id, started["session_id"])).data
-    assert bytes.fromhex(played["seed"]) not in shown
-    assert played["seed"].encode() not in shown
+    for part in (played["seed"][:16], played["seed"][-16:]):
+        assert part not in started["session_id"] + started["seed_hash"]
 
 
 async def test_over_core_the_same_fields_come_back(world: World, stack: Stack) -> None:

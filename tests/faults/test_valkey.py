@@ -94,6 +94,17 @@ def all_succeeded(answers: list[Answer]) -> bool:
     return {answer.http for answer in answers} == {200}
 
 
+async def test_each_session_of_a_player_is_known_by_itself(world: World) -> None:
+    """The store holds what was played: a name that two sessions shared would refuse the second."""
+    game_id = await world.wheel()
+    for player in ("ann", "player_01m7ysgt9p004anxg6rcy3ng2k", "p" * 100):
+        sessions = [await world.session(game_id, player) for _ in range(3)]
+        for _ in range(2):
+            played = [(await world.play(game_id, session, player)).reason for session in sessions]
+        assert played == ["SESSION_PLAYED"] * 3
+        assert len(await world.plays()) % 3 == 0
+
+
 async def test_plays_claims_and_redeems_go_on_while_it_is_killed_and_comes_back(
     world: World, server: Valkey, stack: Stack
 ) -> None:

@@ -83,16 +83,10 @@ LEFT JOIN LATERAL (
     SELECT p.* FROM prizes AS p WHERE p.tenant_id = $1 AND p.prize_id = l.prize_id OFFSET 0
 ) AS p ON true
 
--- name: put_back
--- Returns leased tasks unattempted, to be leased again in $4 seconds.
--- $1 tenant, $2 ids, $3 the lease's owner.
-UPDATE tasks SET status = 'retry', attempts = attempts - 1, next_attempt_at = now() + make_interval(secs => $4),
-    lease_until = NULL, lease_owner = '', updated_at = now()
-WHERE tenant_id = $1 AND task_id = ANY($2) AND lease_owner = $3 AND status = 'delivering'
-
 -- name: record
 -- How attempts ended, on their tasks and rewards. $2.. are arrays of a place per attempt, in the order of
--- the tasks (in which every such statement locks them): task, the lease's owner, status, error, external id, seconds until the next attempt.
+-- the tasks (in which every such statement locks them): task, the lease's owner, status ('put_back': no attempt
+-- was made), error, external id, seconds until the next attempt.
 -- A task without a row: the lease was taken over, or a callback or a revoke came first. Nothing is changed.
 WITH held AS (
     SELECT g.*, t.reward_id
@@ -107,16 +101,17 @@ WITH held AS (
 ),
 recorded AS (
     UPDATE tasks AS t SET
-        status = h.status,
-        last_error = h.last_error,
+        status = CASE h.status WHEN 'put_back' THEN 'retry' ELSE h.status END,
+        attempts = t.attempts - CASE h.status WHEN 'put_back' THEN 1 ELSE 0 END,
+        last_error = CASE h.status WHEN 'put_back' THEN t.last_error ELSE h.last_error END,
         external_id = CASE WHEN h.external_id = '' THEN t.external_id ELSE h.external_id END,
-        next_attempt_at = CASE WHEN h.status = 'retry' THEN now() + make_interval(secs => h.delay_seconds) END,
+        next_attempt_at = CASE WHEN h.status IN ('retry', 'put_back') THEN now() + make_interval(secs => h.delay_seconds) END,
         lease_until = NULL,
         lease_owner = '',
         updated_at = now()
     FROM held AS h
     WHERE t.tenant_id = $1 AND t.task_id = h.task_id
-    RETURNING t.task_id, t.status
+    RETURNING t.task_id, h.status
 ),
 moved AS (
     UPDATE rewards AS r SET

@@ -14,6 +14,8 @@ task that gets no place soon is put back for a moment.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 from weakref import WeakValueDictionary
@@ -22,13 +24,13 @@ import asyncpg
 import structlog
 
 from runtime.actors.engine import Engine
-from runtime.connector import Connector
+from runtime.connector import CONNECTIONS_PER_HOST, Connector
 from runtime.errors import Fault
 from runtime.events import task_stream
 from runtime.providers import CHANNEL_PROVIDERS, Delivered, Failed, Outcome, Parcel
 from runtime.streams import expiry
 from runtime.streams.bus import Consumer, Message, Servers, stopped_within
-from runtime.streams.outbox import Leased, Outbox
+from runtime.streams.outbox import Leased, Outbox, PutBack
 from runtime.vault import VaultError, prize_place, vault_of
 
 GROUP: Final = "deliveries"
@@ -36,13 +38,19 @@ GROUP: Final = "deliveries"
 ATTEMPTS_MAX: Final = 512
 """Attempts under way in one worker."""
 
-RECEIVER_MAX: Final = 48
+RECEIVER_MAX: Final = CONNECTIONS_PER_HOST
 """Of them to one host: a slow one leaves room for the others."""
+
+BATCHES: Final = 4
+"""Leases under way: the next ones are ready when there is room for their attempts."""
 
 SWEEP_SECONDS: Final = 1.0
 SWEEP_BATCH: Final = 256
-PLACE_SECONDS: Final = 0.5
+PLACE_SECONDS: Final = 2.0
 """How long a task waits for a place at its receiver, which a quick one has at once, before it is put back."""
+
+STUCK_SECONDS: Final = 0.5
+"""A receiver that has no place and ended no attempt for so long gets no more tasks to wait for it."""
 
 PUT_BACK_SECONDS: Final = 2.0
 
@@ -57,8 +65,11 @@ class Deliveries:
         self._connector = connector
         self._outbox = outbox
         self._under_way: set[asyncio.Task[None]] = set()
+        self._promised = 0  # room for what is being leased now
+        self._turn = asyncio.Lock()
+        self._ended = asyncio.Event()
         # Weak: a receiver that nobody delivers to is forgotten.
-        self._places: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        self._places: WeakValueDictionary[str, _Places] = WeakValueDictionary()
 
     async def handle(self, messages: list[Message]) -> set[str]:
         """Leases the tasks that these messages name, and begins their attempts. The ids of garbage."""
@@ -71,17 +82,17 @@ class Deliveries:
             else:
                 named.setdefault(words[0], []).append(words[1])
         for tenant_id, task_ids in named.items():
-            await self._room(len(task_ids))
-            self._begin(await self._outbox.lease(tenant_id, task_ids))
+            async with self._room(len(task_ids)):
+                self._begin(await self._outbox.lease(tenant_id, task_ids))
         return garbage
 
     async def sweep(self) -> int:
         """Leases what is due, tenant by tenant; how many tasks that were."""
         count = 0
         for tenant_id in await self._outbox.tenants_with_due():
-            await self._room(SWEEP_BATCH)
-            leased = await self._outbox.lease_due(tenant_id, SWEEP_BATCH)
-            self._begin(leased)
+            async with self._room(SWEEP_BATCH):
+                leased = await self._outbox.lease_due(tenant_id, SWEEP_BATCH)
+                self._begin(leased)
             count += len(leased)
         return count
 
@@ -102,26 +113,36 @@ class Deliveries:
 
     # -- attempts ----------------------------------------------------------------------------
 
-    async def _room(self, wanted: int) -> None:
-        """Returns when so many attempts may begin: nothing is leased before it can be attempted."""
-        while len(busy := [task for task in self._under_way if not task.done()]) + wanted > ATTEMPTS_MAX and busy:
-            await asyncio.wait(busy, return_when=asyncio.FIRST_COMPLETED)
+    @asynccontextmanager
+    async def _room(self, wanted: int) -> AsyncIterator[None]:
+        """Entered when so many attempts may begin: nothing is leased before it can be attempted."""
+        async with self._turn:
+            while (count := len(self._under_way) + self._promised) and count + wanted > ATTEMPTS_MAX:
+                self._ended.clear()
+                await self._ended.wait()
+            self._promised += wanted
+        try:
+            yield
+        finally:
+            self._promised -= wanted
+            self._ended.set()
 
     def _begin(self, tasks: list[Leased]) -> None:
         for task in tasks:
             running = asyncio.create_task(self._attempt(task))
             self._under_way.add(running)
-            running.add_done_callback(self._under_way.discard)
+            running.add_done_callback(self._end)
+
+    def _end(self, running: asyncio.Task[None]) -> None:
+        self._under_way.discard(running)
+        self._ended.set()
 
     async def _attempt(self, task: Leased) -> None:
         receiver = urlsplit(str(task.row["channel_config"].get("url", ""))).netloc
-        places = self._places.get(receiver) or asyncio.Semaphore(RECEIVER_MAX)
-        self._places[receiver] = places
-        try:
-            async with asyncio.timeout(PLACE_SECONDS):
-                await places.acquire()
-        except TimeoutError:
-            await self._put_back(task)
+        if (places := self._places.get(receiver)) is None:
+            places = self._places[receiver] = _Places()
+        if not await places.take():
+            self._outbox.ended(task, PutBack(PUT_BACK_SECONDS))
             return
         try:
             outcome = await self._carry(task)
@@ -131,14 +152,8 @@ class Deliveries:
             log.error("provider_failed", channel=task.row["channel"], task_id=task.task_id, exc_info=error)
             outcome = Failed(f"the provider failed: {type(error).__name__}")
         finally:
-            places.release()
+            places.give()
         self._outbox.ended(task, outcome)
-
-    async def _put_back(self, task: Leased) -> None:
-        try:
-            await self._outbox.put_back(task, PUT_BACK_SECONDS)
-        except (Fault, asyncpg.PostgresError) as error:
-            log.warning("put_back_failed", task_id=task.task_id, error=str(error))  # its lease will run out
 
     async def _carry(self, task: Leased) -> Outcome:
         if task.row["channel"] == "voucher_code":
@@ -196,6 +211,35 @@ class Deliveries:
         }
 
 
+class _Places:
+    """The places at one receiver. One that is slow is waited for by few and briefly, so that others have the room."""
+
+    def __init__(self) -> None:
+        self._free = asyncio.Semaphore(RECEIVER_MAX)
+        self._now = asyncio.get_running_loop().time
+        self._ended_at = self._now()
+        self._shut_until = 0.0
+
+    async def take(self) -> bool:
+        """Takes a place; False where none will be free soon."""
+        if not self._free.locked():
+            self._ended_at = self._now()
+            return await self._free.acquire()
+        if self._now() < self._shut_until or self._now() - self._ended_at > STUCK_SECONDS:
+            return False
+        try:
+            async with asyncio.timeout(PLACE_SECONDS):
+                return await self._free.acquire()
+        except TimeoutError:
+            self._shut_until = self._now() + PUT_BACK_SECONDS
+            return False
+
+    def give(self) -> None:
+        """Gives a place back."""
+        self._ended_at = self._now()
+        self._free.release()
+
+
 async def run(engine: Engine, stop: asyncio.Event) -> None:
     """Delivers until `stop`, then ends what was begun. Also writes down rewards that expired."""
     connector = Connector(engine.settings.outbound_allow_cidrs)
@@ -203,7 +247,7 @@ async def run(engine: Engine, stop: asyncio.Event) -> None:
     streams = [task_stream(shard) for shard in range(engine.settings.stream_shards)]
     try:
         await asyncio.gather(
-            Consumer(Servers(engine.settings), GROUP, streams, work.handle).run(stop),
+            Consumer(Servers(engine.settings), GROUP, streams, work.handle, batches=BATCHES).run(stop),
             work.keep_sweeping(stop),
             expiry.run(engine, stop),
         )

@@ -7,6 +7,7 @@ another, and one that was only slow finds at `record` that its lease is gone.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -46,13 +47,20 @@ class Leased:
         return str(self.row["task_id"])
 
 
+@dataclass(frozen=True, slots=True)
+class PutBack:
+    """No attempt was made: the lease is given up, to be taken again in `seconds`."""
+
+    seconds: float
+
+
 class Outbox:
     """The tasks, by way of one database."""
 
     def __init__(self, database: Database, *, lease_seconds: float = LEASE_SECONDS) -> None:
         self._database = database
         self._lease_seconds = lease_seconds
-        self._ended: list[tuple[Leased, Outcome]] = []
+        self._ended: list[tuple[Leased, Outcome | PutBack]] = []
         self._recording: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
 
@@ -76,10 +84,6 @@ class Outbox:
 
         return await self._database.transaction(work)
 
-    async def put_back(self, task: Leased, seconds: float) -> None:
-        """Gives up a lease without an attempt."""
-        await self._database.execute(_SQL["put_back"], task.tenant_id, [task.task_id], task.owner, seconds)
-
     async def tenants_with_due(self) -> list[str]:
         """Tenants that have something to lease."""
         return [row["tenant_id"] for row in await self._database.fetch(_SQL["tenants_with_due"])]
@@ -93,7 +97,7 @@ class Outbox:
 
     # -- outcomes ----------------------------------------------------------------------------
 
-    def ended(self, task: Leased, outcome: Outcome) -> None:
+    def ended(self, task: Leased, outcome: Outcome | PutBack) -> None:
         """Records an outcome, together with those that end meanwhile."""
         self._ended.append((task, outcome))
         if self._recording is None or self._recording.done():
@@ -123,21 +127,24 @@ class Outbox:
             written = {id(task) for task, _ in batch}
             self._ended = [one for one in self._ended if id(one[0]) not in written]
 
-    async def _write(self, tenant_id: str, batch: list[tuple[Leased, Outcome]]) -> None:
+    async def _write(self, tenant_id: str, batch: list[tuple[Leased, Outcome | PutBack]]) -> None:
         places = sorted(_place(task, outcome) for task, outcome in batch)  # the order of locks
         rows = await self._database.fetch(
             _SQL["record"], tenant_id, *[list(column) for column in zip(*places, strict=True)]
         )
-        for row in rows:
-            FULFILLMENT_TASKS.labels(row["status"]).inc()
+        for status, count in Counter(row["status"] for row in rows).items():
+            if status != "put_back":
+                FULFILLMENT_TASKS.labels(status).inc(count)
 
 
-def _place(task: Leased, outcome: Outcome) -> tuple[str, str, str, str, str, float]:
+def _place(task: Leased, outcome: Outcome | PutBack) -> tuple[str, str, str, str, str, float]:
     """(task, owner, status, error, external id, delay) of the statement `record`."""
     if isinstance(outcome, Delivered):
         return task.task_id, task.owner, "delivered", "", outcome.external_id, 0.0
     if isinstance(outcome, Awaiting):
         return task.task_id, task.owner, "awaiting", "", outcome.external_id, 0.0
+    if isinstance(outcome, PutBack):
+        return task.task_id, task.owner, "put_back", "", "", outcome.seconds
     delay = None if outcome.final else delay_seconds(task.row["attempts"], outcome.retry_after_seconds)
     if delay is None:
         return task.task_id, task.owner, "dead", storable(outcome.error), "", 0.0

@@ -1,0 +1,277 @@
+"""Credentials on both edges: what is forged, expired or another's opens nothing; headers are no credential.
+
+What passes in detail is tests/unit/test_auth.py's. Here every forgery is sent over HTTP to each edge of a
+stack that takes its own tokens (HS256) and those of a foreign issuer (RS256, by JWKS).
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import time
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import jwt
+import pytest
+import pytest_asyncio
+from aiohttp import web
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from jwt.algorithms import RSAAlgorithm
+
+from runtime.http import admin, consumer
+from runtime.operations import BY_NAME
+from tests.acceptance.conftest import OTHER_TENANT, Answer, Stack
+from tests.acceptance.world import new_stack, settings_of
+from tests.walls import WITH_BODY, Ids, furnish, make_tenant, path_of
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+SECRET: Final = "s" * 48
+KEY: Final = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+THIEF: Final = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+PEM: Final = KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def stack(module_database_url: str, valkey_url: str) -> AsyncIterator[Stack]:
+    """With a foreign issuer whose keys are served by a real HTTP server."""
+    jwk = {**json.loads(RSAAlgorithm.to_jwk(KEY.public_key())), "kid": "rsa", "use": "sig"}
+    app = web.Application()
+    app.router.add_get("/jwks", lambda request: _answer({"keys": [jwk]}))
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    foreign = {
+        "jwks_url": f"http://127.0.0.1:{runner.addresses[0][1]}/jwks",
+        "jwks_issuer": "https://issuer.example",
+        "jwks_audience": "games",
+    }
+    async with new_stack(settings_of(module_database_url, valkey_url, jwt_secret=SECRET, **foreign)) as stack:
+        await make_tenant(stack, OTHER_TENANT)
+        yield stack
+    await runner.cleanup()
+
+
+async def _answer(value: Any) -> web.Response:
+    return web.json_response(value)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def known(stack: Stack) -> Ids:
+    return await furnish(stack)
+
+
+def claims(**changes: Any) -> dict[str, Any]:
+    now = int(time.time())
+    full = {
+        "iss": "tombola",
+        "aud": "tombola",
+        "sub": "player_ann",
+        "iat": now,
+        "exp": now + 600,
+        "tenant_id": "tenant_test",
+        **changes,
+    }
+    return {name: value for name, value in full.items() if value is not None}
+
+
+def own(secret: str = SECRET, headers: dict[str, Any] | None = None, algorithm: str = "HS256", **changes: Any) -> str:
+    return jwt.encode(claims(**changes), secret, algorithm=algorithm, headers=headers)
+
+
+def foreign(key: Any = KEY, kid: str | None = "rsa", **changes: Any) -> str:
+    headers = {"kid": kid} if kid else None
+    said = claims(**{"iss": "https://issuer.example", "aud": "games", **changes})
+    return jwt.encode(said, key, algorithm="RS256", headers=headers)
+
+
+def b64(value: Any) -> str:
+    return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
+
+
+def by_hand(header: dict[str, Any], key: bytes | None, **changes: Any) -> str:
+    """A token with any header at all, signed by HMAC-SHA256 with any key at all."""
+    signed = f"{b64(header)}.{b64(claims(**changes))}"
+    mac = b"" if key is None else hmac.new(key, signed.encode(), hashlib.sha256).digest()
+    return f"{signed}.{base64.urlsafe_b64encode(mac).rstrip(b'=').decode()}"
+
+
+def forgeries(roles: list[str]) -> dict[str, tuple[str, str]]:
+    """name -> (token, the reason that it is refused for). `roles` are those the forger wants to have."""
+    wants: dict[str, Any] = {"roles": roles} if roles else {}
+    now, iss = int(time.time()), {"iss": "https://issuer.example", "aud": "games"}
+    good = own(**wants)
+    invalid = {
+        "alg none": by_hand({"alg": "none", "typ": "JWT"}, None, **wants),
+        "alg nOnE": by_hand({"alg": "nOnE"}, None, **wants),
+        "alg none, signed": by_hand({"alg": "none"}, SECRET.encode(), **wants),
+        "no alg": by_hand({"typ": "JWT"}, SECRET.encode(), **wants),
+        "RS/HS confusion": by_hand({"alg": "HS256", "kid": "rsa"}, PEM, **iss, **wants),
+        "RS/HS confusion, our issuer": by_hand({"alg": "HS256", "kid": "rsa"}, PEM, **wants),
+        "an HMAC that says RS256": by_hand({"alg": "RS256", "kid": "rsa"}, PEM, **iss, **wants),
+        "HS512": own(algorithm="HS512", **wants),
+        "no exp": own(exp=None, **wants),
+        "an exp of text": own(exp="never", **wants),
+        "not yet": own(nbf=now + 3_600, **wants),
+        "issued in the future": own(iat=now + 3_600, **wants),
+        "wrong aud": own(aud="others", **wants),
+        "no aud": own(aud=None, **wants),
+        "wrong iss": own(iss="others", **wants),
+        "no iss": own(iss=None, **wants),
+        "no tenant": own(tenant_id=None, **wants),
+        "a tenant that is none": own(tenant_id="a b", **wants),
+        "wrong key": own("x" * 48, **wants),
+        "an empty key": by_hand({"alg": "HS256"}, b"", **wants),
+        "crit": own(headers={"crit": ["b64"], "b64": True}, **wants),
+        "crit of nothing": own(headers={"crit": []}, **wants),
+        "a flipped bit": good[:-3] + ("A" if good[-3] != "A" else "B") + good[-2:],
+        "another body": ".".join([good.split(".")[0], b64(claims(sub="player_bob", **wants)), good.split(".")[2]]),
+        "cut short": good.rpartition(".")[0] + ".",
+        "garbage": "x.y.z",
+        "a foreign token with our issuer": foreign(iss="tombola", aud="tombola", **wants),
+        "our token with the foreign issuer": own(**iss, **wants),
+        "a thief's key": foreign(THIEF, **wants),
+        "a key id that is none": foreign(kid="../../etc/passwd", **wants),
+        "its own key in the header": jwt.encode(
+            claims(**iss, **wants),
+            THIEF,
+            algorithm="RS256",
+            headers={"jwk": json.loads(RSAAlgorithm.to_jwk(THIEF.public_key())), "jku": "http://127.0.0.1:1/"},
+        ),
+        "a token of tokens": own(roles=["admin"], sub=None),
+    }
+    expired = {"expired": own(exp=now - 60, **wants), "foreign and expired": foreign(exp=now - 60, **wants)}
+    return {name: (token, "TOKEN_INVALID") for name, token in invalid.items()} | {
+        name: (token, "TOKEN_EXPIRED") for name, token in expired.items()
+    }
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+@pytest.mark.parametrize("edge", ["consumer", "admin"])
+async def test_a_forged_token_is_refused_on_every_route(stack: Stack, known: Ids, edge: str) -> None:
+    """Also where a route needs no credential: who shows one that is wrong is not let in as nobody."""
+    rows = [row.operation for row in (consumer.ROWS if edge == "consumer" else admin.ROWS)]
+    made = list(forgeries([] if edge == "consumer" else ["admin", "platform"]).items())
+    assert len(made) > 30
+    for index, (name, (token, reason)) in enumerate(made):
+        # Each forgery on some of the routes, each route by some of the forgeries; the classic ones on all.
+        some = rows if "alg" in name or "confusion" in name else rows[index % 5 :: 5]
+        for operation in (BY_NAME[row] for row in some):
+            body = {} if operation in WITH_BODY else None
+            path = path_of(operation, known)
+            if edge == "consumer":
+                answer = await stack.consumer(operation.verb, path, body, headers=bearer(token))
+            else:
+                answer = await stack.admin(operation.verb, f"/admin{path}", body, roles=(), headers=bearer(token))
+            assert refused(answer) == (401, "UNAUTHENTICATED", reason), (name, operation.name)
+
+
+def refused(answer: Answer) -> tuple[int, str, str]:
+    return answer.http, answer.code, answer.reason
+
+
+async def test_the_right_ones_pass(stack: Stack) -> None:
+    """Else the test above would prove nothing."""
+    for token in (own(), foreign()):
+        assert (await stack.consumer("GET", "/players/me", headers=bearer(token))).data["id"] == "player_ann"
+    for token in (own(roles=["designer"]), foreign(roles=["admin"])):
+        assert (await stack.admin("GET", "/admin/games", roles=(), headers=bearer(token))).data["items"] is not None
+
+
+@pytest.mark.parametrize("scheme", ["Basic {}", "{}", "Bearer", "Bearer  ", "Token {}", "bearer{}"])
+async def test_only_a_bearer_token_is_a_credential(stack: Stack, scheme: str) -> None:
+    for ask in (
+        stack.consumer("GET", "/wallet", headers={"Authorization": scheme.format(own())}),
+        stack.admin("GET", "/admin/games", roles=(), headers={"Authorization": scheme.format(own(roles=["admin"]))}),
+    ):
+        assert refused(await ask) == (401, "UNAUTHENTICATED", "TOKEN_INVALID")
+
+
+async def test_a_token_in_the_query_or_a_cookie_is_none(stack: Stack) -> None:
+    for query, headers in (({"access_token": own()}, {}), ({"token": own()}, {}), ({}, {"Cookie": f"token={own()}"})):
+        answer = await stack.consumer("GET", "/wallet", headers=headers, **query)
+        assert refused(answer) == (401, "UNAUTHENTICATED", "TOKEN_MISSING")
+
+
+async def test_a_token_of_one_tenant_sees_nothing_of_another(stack: Stack, known: Ids) -> None:
+    there = bearer(stack.token("staff", ("admin",), tenant_id=OTHER_TENANT))
+    answer = await stack.admin("GET", f"/admin/games/{known['game']}", roles=(), headers=there)
+    assert refused(answer) == (404, "NOT_FOUND", "UNKNOWN_GAME")
+    # Without a role to act for others, X-Tenant-Id beside a token says nothing.
+    back = {**there, "X-Tenant-Id": stack.tenant_id}
+    assert (await stack.admin("GET", f"/admin/games/{known['game']}", roles=(), headers=back)).http == 404
+    player = {**bearer(stack.token("player_ann", tenant_id=OTHER_TENANT)), "X-Tenant-Id": stack.tenant_id}
+    assert (await stack.consumer("GET", "/rewards/me", headers=player)).data["items"] == []
+    render = await stack.consumer("GET", f"/games/{known['game']}/render", headers=player, tenant_id=stack.tenant_id)
+    assert refused(render) == (404, "NOT_FOUND", "UNKNOWN_GAME")
+
+
+HEADERS: Final = {
+    "X-Player-Id": "player_ann",
+    "X-Roles": "admin,designer,reward_manager,platform",
+    "X-Merchant-Id": "merchant_x",
+    "X-User-Id": "player_ann",
+    "X-Forwarded-User": "player_ann",
+}
+
+
+async def test_without_a_token_no_header_is_believed(stack: Stack, known: Ids) -> None:
+    for row in consumer.ROWS:
+        operation = BY_NAME[row.operation]
+        body = {} if operation in WITH_BODY else None
+        answer = await stack.consumer(operation.verb, path_of(operation, known), body, headers=HEADERS)
+        if row.who is consumer.Who.PLAYER:
+            assert refused(answer) == (401, "UNAUTHENTICATED", "TOKEN_MISSING"), row
+        else:
+            bare = await stack.consumer(operation.verb, path_of(operation, known), body)
+            assert (answer.http, answer.envelope["data"]) == (bare.http, bare.envelope["data"]), row
+    for admins in admin.ROWS:
+        operation = BY_NAME[admins.operation]
+        path = f"/admin{path_of(operation, known)}"
+        answer = await stack.admin(operation.verb, path, roles=(), headers={**HEADERS, "X-Tenant-Id": stack.tenant_id})
+        assert refused(answer) == (401, "UNAUTHENTICATED", "TOKEN_MISSING"), admins
+
+
+async def test_beside_a_token_no_header_is_believed(stack: Stack, known: Ids) -> None:
+    mine = {**HEADERS, **bearer(own(sub="player_bob")), "X-Tenant-Id": OTHER_TENANT}
+    assert (await stack.consumer("GET", "/players/me", headers=mine)).data["id"] == "player_bob"
+    assert (await stack.consumer("GET", "/rewards/me", headers=mine)).data["items"] == []
+    for row in admin.ROWS:
+        operation = BY_NAME[row.operation]
+        answer = await stack.admin(operation.verb, f"/admin{path_of(operation, known)}", roles=(), headers=mine)
+        assert refused(answer) == (403, "PERMISSION_DENIED", "ROLE_REQUIRED"), row
+    designer = {**HEADERS, **bearer(own(sub="dee", roles=["designer"]))}
+    assert (await stack.admin("POST", "/admin/tenants", {"name": "x"}, roles=(), headers=designer)).http == 403
+    seen = (await stack.admin("GET", "/admin/tenants", roles=(), headers=designer)).data["items"]
+    assert [tenant["id"] for tenant in seen] == [stack.tenant_id]
+
+
+class TestFallback:
+    """Turned on for development, headers make an identity where there is no token; a token wins over them."""
+
+    @pytest_asyncio.fixture(scope="class", loop_scope="module")
+    async def open_stack(self, module_database_url: str, valkey_url: str) -> AsyncIterator[Stack]:
+        async with new_stack(settings_of(module_database_url, valkey_url, header_fallback=True)) as stack:
+            yield stack
+
+    async def test_a_token_wins(self, open_stack: Stack) -> None:
+        token = bearer(open_stack.token("player_bob"))
+        mine = await open_stack.consumer("GET", "/players/me", headers={**HEADERS, **token, "X-Roles": ""})
+        assert mine.data["id"] == "player_bob"
+        answer = await open_stack.admin("GET", "/admin/games", roles=(), headers={**HEADERS, **token})
+        assert refused(answer) == (403, "PERMISSION_DENIED", "ROLE_REQUIRED")
+
+    async def test_a_bad_token_is_not_made_good_by_headers(self, open_stack: Stack) -> None:
+        headers = {**HEADERS, **bearer("x.y.z"), "X-Tenant-Id": open_stack.tenant_id}
+        for ask in (
+            open_stack.consumer("GET", "/wallet", headers=headers),
+            open_stack.admin("GET", "/admin/games", roles=(), headers=headers),
+        ):
+            assert refused(await ask) == (401, "UNAUTHENTICATED", "TOKEN_INVALID")

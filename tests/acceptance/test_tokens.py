@@ -30,7 +30,7 @@ from tests.walls import WITH_BODY, Ids, furnish, make_tenant, path_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-SECRET: Final = "s" * 48
+SECRET: Final = "s" * 64
 KEY: Final = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 THIEF: Final = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 PEM: Final = KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
@@ -40,8 +40,12 @@ PEM: Final = KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPub
 async def stack(module_database_url: str, valkey_url: str) -> AsyncIterator[Stack]:
     """With a foreign issuer whose keys are served by a real HTTP server."""
     jwk = {**json.loads(RSAAlgorithm.to_jwk(KEY.public_key())), "kid": "rsa", "use": "sig"}
+
+    async def serve_keys(request: web.Request) -> web.Response:
+        return web.json_response({"keys": [jwk]})
+
     app = web.Application()
-    app.router.add_get("/jwks", lambda request: _answer({"keys": [jwk]}))
+    app.router.add_get("/jwks", serve_keys)
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
@@ -54,10 +58,6 @@ async def stack(module_database_url: str, valkey_url: str) -> AsyncIterator[Stac
         await make_tenant(stack, OTHER_TENANT)
         yield stack
     await runner.cleanup()
-
-
-async def _answer(value: Any) -> web.Response:
-    return web.json_response(value)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -124,7 +124,7 @@ def forgeries(roles: list[str]) -> dict[str, tuple[str, str]]:
         "no iss": own(iss=None, **wants),
         "no tenant": own(tenant_id=None, **wants),
         "a tenant that is none": own(tenant_id="a b", **wants),
-        "wrong key": own("x" * 48, **wants),
+        "wrong key": own("x" * 64, **wants),
         "an empty key": by_hand({"alg": "HS256"}, b"", **wants),
         "crit": own(headers={"crit": ["b64"], "b64": True}, **wants),
         "crit of nothing": own(headers={"crit": []}, **wants),
@@ -253,13 +253,14 @@ async def test_beside_a_token_no_header_is_believed(stack: Stack, known: Ids) ->
     assert [tenant["id"] for tenant in seen] == [stack.tenant_id]
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def open_stack(module_database_url: str, valkey_url: str) -> AsyncIterator[Stack]:
+    async with new_stack(settings_of(module_database_url, valkey_url, header_fallback=True)) as stack:
+        yield stack
+
+
 class TestFallback:
     """Turned on for development, headers make an identity where there is no token; a token wins over them."""
-
-    @pytest_asyncio.fixture(scope="class", loop_scope="module")
-    async def open_stack(self, module_database_url: str, valkey_url: str) -> AsyncIterator[Stack]:
-        async with new_stack(settings_of(module_database_url, valkey_url, header_fallback=True)) as stack:
-            yield stack
 
     async def test_a_token_wins(self, open_stack: Stack) -> None:
         token = bearer(open_stack.token("player_bob"))

@@ -1,0 +1,132 @@
+"""One limit over two edge processes: what a burst gets through, and what the others are told."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import aiohttp
+import pytest
+import pytest_asyncio
+
+from ops.devstack import Valkey, free_port
+from runtime.operations import API
+from tests.acceptance.conftest import TENANT, Stack
+from tests.acceptance.world import World, new_stack, new_world, settings_of
+from tests.processes import process
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+BURST: Final = 20
+PER_SECOND: Final = 0.1
+"""So slow that none comes back while a test runs."""
+IP_BURST: Final = 30
+SENT: Final = 100
+
+
+@dataclass(frozen=True)
+class Edges:
+    """Two consumer edges of their own processes, over one Core and one Valkey."""
+
+    stack: Stack
+    urls: tuple[str, ...]
+    game: str
+
+    async def start(self, nth: int, player: str = "", *, address: str = "10.9.9.9") -> aiohttp.ClientResponse:
+        """Asks one of the edges to start the game, by way of a proxy that it trusts."""
+        headers = {"X-Forwarded-For": address, "X-Tenant-Id": TENANT}
+        if player:
+            headers["Authorization"] = f"Bearer {self.stack.token(player)}"
+        url = f"{self.urls[nth % len(self.urls)]}{API}/games/{self.game}/start"
+        async with self.stack.http.post(url, json={}, headers=headers) as answer:
+            await answer.read()
+            return answer
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def edges(
+    module_database_url: str, valkey_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Edges]:
+    async with AsyncExitStack() as all_of_it:
+        stack = await all_of_it.enter_async_context(new_stack(settings_of(module_database_url, valkey_url)))
+        world: World = await all_of_it.enter_async_context(new_world(stack))
+        game = await world.wheel(access="GAME_ACCESS_PUBLIC")
+        log: Path = tmp_path_factory.mktemp("edges") / "log"
+        environment = {
+            "CORE_RPC_ADDRESSES": stack.process.rpc_address,
+            "REDIS_URL": valkey_url,
+            "JWT_SECRET": stack.process.settings.jwt_secret,
+            "RATE_PLAYER_BURST": str(BURST),
+            "RATE_PLAYER_PER_SECOND": str(PER_SECOND),
+            "RATE_IP_BURST": str(IP_BURST),
+            "RATE_IP_PER_SECOND": str(PER_SECOND),
+            "TRUSTED_PROXIES": "127.0.0.0/8",
+        }
+        ports = (free_port(), free_port())
+        starts = [
+            all_of_it.enter_async_context(process(log, port, "consumer", CONSUMER_PORT=str(port), **environment))
+            for port in ports
+        ]
+        urls = tuple([await start for start in starts])
+        yield Edges(stack, urls, game)
+
+
+async def test_a_burst_over_both_edges_gets_one_limit(edges: Edges) -> None:
+    """Each request from an address of its own, so that the player's limit alone counts."""
+    began = time.monotonic()
+    answers = await asyncio.gather(*(edges.start(n, "ann", address=f"10.0.{n // 256}.{n % 256}") for n in range(SENT)))
+    refilled = (time.monotonic() - began) * PER_SECOND
+    counts = Counter(answer.status for answer in answers)
+    assert set(counts) == {200, 429}
+    assert BURST <= counts[200] <= BURST + 1 + refilled
+
+
+async def test_an_address_has_a_limit_of_its_own(edges: Edges) -> None:
+    """Guests and players alike: whoever comes from there."""
+    began = time.monotonic()
+    answers = await asyncio.gather(
+        *(edges.start(n, f"player_{n}" if n % 3 else "", address="10.1.1.1") for n in range(SENT))
+    )
+    refilled = (time.monotonic() - began) * PER_SECOND
+    counts = Counter(answer.status for answer in answers)
+    assert set(counts) == {200, 429}
+    assert IP_BURST <= counts[200] <= IP_BURST + 1 + refilled
+
+
+async def test_who_is_over_it_is_told_when_to_return(edges: Edges) -> None:
+    answers = [await edges.start(n, "tim", address=f"10.2.0.{n}") for n in range(BURST + 4)]
+    late = answers[-1]
+    assert late.status == 429
+    envelope = await late.json()
+    assert (envelope["code"], envelope["data"]["reason"]) == ("RESOURCE_EXHAUSTED", "RATE_LIMITED")
+    # GCRA: the next one is free when the oldest of the burst has been paid for.
+    assert 1 <= int(late.headers["Retry-After"]) <= 1 / PER_SECOND + 1
+    for answer in answers:
+        assert "RateLimit" in answer.headers and "RateLimit-Policy" in answer.headers
+
+
+async def test_anothers_burst_is_not_ones_own(edges: Edges) -> None:
+    await asyncio.gather(*(edges.start(n, "greedy", address=f"10.3.0.{n}") for n in range(SENT)))
+    assert (await edges.start(0, "greedy", address="10.3.1.1")).status == 429
+    assert (await edges.start(0, "modest", address="10.3.1.2")).status == 200
+
+
+async def test_an_address_that_a_client_claims_behind_the_proxy_s_does_not_count(edges: Edges) -> None:
+    """The proxy appends the address that it saw: what stands before it is the client's invention."""
+    answers = [await edges.start(n, address=f"192.0.2.{n}, 10.4.4.4") for n in range(IP_BURST + 2)]
+    assert [answer.status for answer in answers[-1:]] == [429]
+
+
+async def test_with_the_store_away_everybody_may_play(edges: Edges, valkey_server: Valkey) -> None:
+    valkey_server.freeze()
+    try:
+        answers = await asyncio.gather(*(edges.start(n, "greedy", address="10.3.1.1") for n in range(10)))
+    finally:
+        valkey_server.thaw()
+    assert {answer.status for answer in answers} == {200}

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -41,8 +42,10 @@ from runtime.rules import Attempt, Outcome, Words, check_client_seed, seed_hash
 QUERIES: Final = sql.load("play")
 TOGETHER_ROUNDS: Final = 2
 """How often a whole batch is decided before it is taken apart."""
-ALONE_ROUNDS: Final = 8
+ALONE_ROUNDS: Final = 32
 """How often one play is decided before its player is asked to try again."""
+RIVAL_PAUSE_SECONDS: Final = 0.004
+"""The longest pause between two such rounds is this times their number, up to eight."""
 SEATS_MAX: Final = 10_000
 """Players that one game's actor remembers; beyond it, it forgets them all and looks again."""
 LOOK_SECONDS: Final = 1.0
@@ -477,9 +480,11 @@ async def turn(actor: GameActor, works: list[Work[Any]]) -> None:
 
 async def _alone(actor: GameActor, ticket: Ticket) -> None:
     """Decides one ticket by itself, as often as its rivals make it necessary."""
-    for _ in range(ALONE_ROUNDS):
+    for number in range(ALONE_ROUNDS):
         if not await _round(actor, [ticket], again=True):
             return
+        # Rivals for one balance would meet again and again: each waits another while.
+        await asyncio.sleep(random.uniform(0, RIVAL_PAUSE_SECONDS * min(number, 8)))
     ticket.work.refuse(
         Fault(Status.UNAVAILABLE, "OVERLOADED", "too much happened at once; try again", retry_after_seconds=1)
     )

@@ -32,6 +32,9 @@ from runtime.schema import (
 LIMIT: Final = (1, 100)
 """A page's least and greatest size."""
 
+QUERY_CHARACTERS_MAX: Final = 1_000
+"""Of a parameter's text: a request line holds about 8,000, which several must share."""
+
 QUERY_ALIASES: Final = {"campaign": "campaign_id", "prize": "prize_id", "game": "game_id"}
 
 T = TypeVar("T")
@@ -320,6 +323,9 @@ _FLAGS: Final = {"true": True, "false": False}
 
 def _from_text(field: Field, text: str, parameter: str, found: Found) -> Any:
     value: Any = text
+    if len(text) > QUERY_CHARACTERS_MAX:
+        found.append((parameter, f"must be at most {QUERY_CHARACTERS_MAX} characters"))
+        return text
     if field.kind in (Kind.INT32, Kind.INT64) and _WHOLE.fullmatch(text):
         value = int(text)
     elif field.kind is Kind.FLAG:

@@ -44,10 +44,10 @@ body, `null` is the same as leaving the field out. `traceparent` (W3C) is honour
 
 REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
     "CreateCampaign": ("name",),
-    "CreateGame": ("name", "campaign_id", "reward_handler"),
-    "CreatePrize": ("name", "type"),
-    "CreateQuest": ("campaign_id", "name", "type", "turns"),
-    "CreateLeaderboard": ("name", "metric"),
+    "CreateGame": ("name", "campaign_id", "reward_handler", "handler_config"),
+    "CreatePrize": ("name",),
+    "CreateQuest": ("campaign_id", "name"),
+    "CreateLeaderboard": ("name", "metric", "mode"),
     "CreateIntegration": ("type", "events"),
     "CreateTenant": ("name",),
     "CreateMerchant": ("name",),

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from runtime import messages as m
-from runtime.http.codec import LIMIT, Int64As
+from runtime.http.codec import LIMIT, QUERY_CHARACTERS_MAX, Int64As
 from runtime.http.views import AS_IT_IS, Shape
 from runtime.schema import INT32, INT64, TEXT_CHARACTERS_MAX, Field, Kind, fields_of
 
@@ -126,6 +126,8 @@ class Schemas:
         """A query parameter's schema."""
         if field.name == "limit":
             return {"type": "integer", "minimum": LIMIT[0], "maximum": LIMIT[1], "default": 20}
+        if field.kind is Kind.TEXT:
+            return {"type": "string", "maxLength": QUERY_CHARACTERS_MAX}
         return self._plain(field, taken=True)
 
     # -- values ------------------------------------------------------------------------------

@@ -153,6 +153,9 @@ def _serve(*roles: str) -> None:
     import uvloop
 
     settings = _settings(*roles)
+    if all(role.startswith("worker:") for role in roles):
+        # On a machine that they share, plays come before what follows from them.
+        os.nice(settings.worker_nice)
     if "core" in roles:
         roles = (*roles, *(f"worker:{group}" for group in settings.core_workers))
     uvloop.run(_until_stopped(settings, roles))

@@ -248,6 +248,7 @@ class Limits:
             round(reservation_seconds * 1000),
         ]
         self._open: dict[str, _Batch] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._sending: set[asyncio.Task[None]] = set()
 
     async def admit(
@@ -318,7 +319,10 @@ class Limits:
     async def _ask(self, tenant_id: str, keys: list[Arg], mask: int, body_hash: bytes) -> list[int | bytes] | None:
         """Join the tenant's next script call; None when the store could not be asked."""
         batch = self._open.get(tenant_id)
-        loop = asyncio.get_running_loop()
+        loop = self._loop
+        if loop is None:
+            # Kept: asking for the running loop is a system call before Python 3.12.
+            loop = self._loop = asyncio.get_running_loop()
         if batch is None:
             batch = self._open[tenant_id] = _Batch([], list(self._common), [])
             loop.call_soon(self._send, tenant_id, batch)

@@ -336,7 +336,7 @@ class Settings:
     admin_port: int = _setting(_integer(0, 65535, "port"), "8082", "Admin edge.")
     rpc_port: int = _setting(_integer(0, 65535, "port"), "8083", "Core's RPC.")
     worker_nice: int = _setting(
-        _integer(0, 19), "10", "How far a worker process of its own yields the processor to others on its machine (nice)."
+        _integer(0, 19), "10", "How far a worker process yields the processor to others on its machine (nice)."
     )
     worker_metrics_port: int = _setting(_integer(0, 65535, "port"), "9090", "Health and metrics of a worker process.")
     core_rpc_addresses: tuple[str, ...] = _setting(

@@ -1,4 +1,4 @@
-"""schemathesis against the live stack: no 5xx, no answer outside the documents, and all that is always true stays so."""
+"""schemathesis against the live stack: no 5xx, no answer outside the documents, and every invariant stands."""
 
 from __future__ import annotations
 

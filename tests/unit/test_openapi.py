@@ -112,13 +112,13 @@ def raised() -> Iterator[tuple[str, Status | None]]:
     """(reason, status) of each Fault that the package raises, where both are written out."""
     for path in Path(runtime.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Fault":
-                status, reason, *_ = [*node.args, None, None]
-                if isinstance(reason, ast.Constant):
-                    yield reason.value, Status[status.attr] if isinstance(status, ast.Attribute) else None
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "unknown":
-                if isinstance(node.args[0], ast.Constant):
-                    yield f"UNKNOWN_{node.args[0].value.upper()}", Status.NOT_FOUND
+            match node:
+                case ast.Call(ast.Name("Fault"), [ast.Attribute(attr=status), ast.Constant(str(reason)), *_]):
+                    yield reason, Status[status]
+                case ast.Call(ast.Name("Fault"), [_, ast.Constant(str(reason)), *_]):
+                    yield reason, None
+                case ast.Call(ast.Name("unknown"), [ast.Constant(str(kind)), *_]):
+                    yield f"UNKNOWN_{kind.upper()}", Status.NOT_FOUND
 
 
 def test_every_reason_that_is_raised_is_described_with_its_status() -> None:

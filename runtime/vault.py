@@ -103,6 +103,16 @@ class Vault:
             for name, value in config.items()
         }
 
+    def resealed(self, config: Mapping[str, Any], place: str) -> dict[str, Any]:
+        """`config` with every secret under the first key; the same where they are. Raises VaultError."""
+        ours = f"{_PREFIX}{self._first}:"
+        return {
+            name: self.seal_secret(self.open_secret(value, place), place)
+            if name in SECRET_FIELDS and value and not value.startswith(ours)
+            else value
+            for name, value in config.items()
+        }
+
     def secrets_of(self, config: Mapping[str, Any], place: str) -> list[str]:
         """The opened secrets of a stored config, the current one first. Raises VaultError."""
         return [self.open_secret(config[name], place) for name in SECRET_FIELDS if config.get(name)]
@@ -120,6 +130,14 @@ def shown_config(config: Mapping[str, Any]) -> dict[str, Any]:
 def vault_of(keys: tuple[Key, ...]) -> Vault:
     """The vault of a process's keys, made once."""
     return Vault(keys)
+
+
+def noted_config(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A stored config as the audit log keeps it: headers by name alone, since what they carry is often a credential."""
+    shown = shown_config(config)
+    if isinstance(headers := shown.get("headers"), Mapping):
+        shown["headers"] = dict.fromkeys(headers, "***")
+    return shown
 
 
 def code_place(tenant_id: str, prize_id: str) -> str:

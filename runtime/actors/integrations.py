@@ -18,7 +18,7 @@ from runtime.channels import receiver_config
 from runtime.errors import unknown
 from runtime.events import new_event
 from runtime.providers import posts
-from runtime.vault import integration_place, shown_config, vault_of
+from runtime.vault import integration_place, noted_config, shown_config, vault_of
 
 _SQL: Final = sql.load("integrations")
 
@@ -164,7 +164,7 @@ def _token(value: Any) -> str:
 
 
 def _noted(row: Any) -> dict[str, Any]:
-    return {**dict(row), "config": shown_config(row["config"])}
+    return {**dict(row), "config": noted_config(row["config"])}
 
 
 def _message(row: Any) -> m.Integration:

@@ -21,7 +21,7 @@ from runtime.actors.checks import TYPE_LENGTH_MAX, Checks, enum, given, search_p
 from runtime.actors.engine import Engine
 from runtime.channels import CHANNELS
 from runtime.errors import Fault, Status, unknown
-from runtime.vault import SECRET_FIELDS, prize_place, shown_config, vault_of
+from runtime.vault import SECRET_FIELDS, noted_config, prize_place, shown_config, vault_of
 
 _SQL: Final = sql.load("prizes")
 
@@ -270,4 +270,4 @@ async def _refuse_in_use(connection: asyncpg.Connection, tenant_id: str, prize_i
 
 def _shown(row: Any) -> dict[str, Any]:
     """The row as the audit log keeps it."""
-    return {**row, "channel_config": shown_config(row["channel_config"])}
+    return {**row, "channel_config": noted_config(row["channel_config"])}

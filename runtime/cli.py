@@ -19,8 +19,12 @@ from cyclopts import App, Parameter
 from runtime import __version__
 from runtime.settings import Settings, SettingsError, markdown, misspelt, table
 
-OPERATOR_COMMANDS: Final[tuple[str, ...]] = ("runtime.commands.deadletters", "runtime.commands.leaderboards")
-"""Modules with an `app` to add, such as "runtime.commands.codes"."""
+OPERATOR_COMMANDS: Final[tuple[str, ...]] = (
+    "runtime.commands.codes",
+    "runtime.commands.deadletters",
+    "runtime.commands.leaderboards",
+)
+"""Modules with an `app` to add."""
 
 EXIT_SETTINGS: Final = 2
 

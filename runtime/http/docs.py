@@ -1,5 +1,6 @@
 """A surface's OpenAPI document at /api/v1/openapi.json, and a page to read and try it at /api/v1/docs.
 
+On Core and the admin edge also what is on the event streams: an AsyncAPI document at /api/v1/asyncapi.json.
 The page and all that it loads are in `static`; its Content-Security-Policy lets it ask nothing of any
 other host. Both are made when first asked for, and kept.
 """
@@ -46,6 +47,8 @@ def mount(app: web.Application, surface: Surface, *, role_matrix: str = "any") -
         return msgspec.json.encode(document(surface, role_matrix=role_matrix))
 
     app.router.add_get(f"{API}/openapi.json", _kept(encoded, "application/json"))
+    if surface != "consumer":  # Whom events go to is the operator's matter.
+        app.router.add_get(f"{API}/asyncapi.json", _kept(partial(_file, "asyncapi.json"), "application/json"))
     app.router.add_get(f"{API}/docs", _kept(partial(_file, "docs.html"), _TYPES["docs.html"]))
     for name, content_type in _TYPES.items():
         if name != "docs.html":

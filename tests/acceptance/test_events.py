@@ -12,6 +12,7 @@ import pytest
 import redis.asyncio
 
 from runtime.events import TYPES, event_stream, shard_of
+from runtime.operations import API
 from tests.acceptance.steps import make_campaign, make_game, make_prize, play_once
 
 DOCUMENT = json.loads((Path(__file__).parents[2] / "runtime" / "http" / "static" / "asyncapi.json").read_text())
@@ -42,6 +43,13 @@ def test_the_document_names_the_canonical_types_and_nothing_in_it_dangles() -> N
         resolve(pointer)
     for type in TYPES:
         jsonschema.Draft202012Validator.check_schema(schema(type))
+
+
+async def test_core_and_the_admin_edge_serve_the_document(stack: Any) -> None:
+    for base in (stack.process.core_url, stack.process.admin_url):
+        async with stack.http.get(f"{base}{API}/asyncapi.json") as answer:
+            assert answer.status == 200
+            assert await answer.json() == DOCUMENT
 
 
 @pytest.fixture

@@ -1,0 +1,39 @@
+-- What is stored under CODE_KEYS, stored anew under the first of them: `tombola codes rotate-keys`.
+-- Each change names what it replaces: where an operator or another rotation was quicker, it changes nothing.
+
+-- name: tenants
+-- Every tenant, or the one of $1 ('': every one), for a rotation that goes through them one by one.
+SELECT tenant_id FROM tenants WHERE $1 = '' OR tenant_id = $1 ORDER BY tenant_id
+
+-- name: codes
+-- The next $5 codes of a tenant that are not under key $2, after prize $3 and code $4 ('': from the first).
+SELECT prize_id, code_id, key_id, ciphertext FROM codes
+WHERE tenant_id = $1 AND key_id <> $2 AND (prize_id, code_id) > ($3, $4)
+ORDER BY prize_id, code_id LIMIT $5
+
+-- name: reseal_codes
+-- Codes under another key. $1 tenant, $2 that key; $3.. arrays of a place per code: prize, code, the old
+-- ciphertext, the new one, the new fingerprint. Rows: those that were as they were read.
+UPDATE codes AS c SET key_id = $2, ciphertext = g.new, code_hash = g.code_hash
+FROM unnest($3::text[], $4::text[], $5::bytea[], $6::bytea[], $7::bytea[]) AS g (prize_id, code_id, old, new, code_hash)
+WHERE c.tenant_id = $1 AND c.prize_id = g.prize_id AND c.code_id = g.code_id AND c.ciphertext = g.old
+
+-- name: prizes
+-- The next $3 prizes of a tenant whose receiver has secrets, after prize $2 ('': from the first).
+SELECT prize_id AS id, channel_config AS config FROM prizes
+WHERE tenant_id = $1 AND prize_id > $2 AND channel_config ?| ARRAY['secret', 'previous_secret']
+ORDER BY prize_id LIMIT $3
+
+-- name: reseal_prize
+-- Another config of the prize's receiver, $4 for $3. No row: it was changed meanwhile.
+UPDATE prizes SET channel_config = $4 WHERE tenant_id = $1 AND prize_id = $2 AND channel_config = $3
+
+-- name: integrations
+-- The next $3 integrations of a tenant that have secrets, after integration $2 ('': from the first).
+SELECT integration_id AS id, config FROM integrations
+WHERE tenant_id = $1 AND integration_id > $2 AND config ?| ARRAY['secret', 'previous_secret']
+ORDER BY integration_id LIMIT $3
+
+-- name: reseal_integration
+-- Another config of the integration, $4 for $3. No row: it was changed meanwhile.
+UPDATE integrations SET config = $4 WHERE tenant_id = $1 AND integration_id = $2 AND config = $3

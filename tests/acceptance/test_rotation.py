@@ -1,0 +1,122 @@
+"""`tombola codes rotate-keys`: everything at rest moves under the first key, whenever it is run and however often."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import sys
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from runtime import messages as m
+from runtime.actors.codes import import_codes
+from runtime.actors.engine import Engine
+from runtime.commands import codes as command
+from runtime.commands.codes import rotate_all
+from runtime.settings import Key, Settings
+from runtime.vault import integration_place, prize_place, vault_of
+from tests.outgoing import SECRET, make_receiver_prize
+from tests.rewarding import KEYS, Shelf, core, settings_of
+
+NEW = Key("2", secrets.token_bytes(32))
+TENANT = "tenant_test"
+
+
+@pytest.fixture
+def old(database_url: str, valkey_url: str) -> Settings:
+    return settings_of(database_url, valkey_url)
+
+
+@pytest.fixture
+def new(old: Settings) -> Settings:
+    return replace(old, code_keys=(NEW, *KEYS))
+
+
+async def fill(engine: Engine, codes: int = 3) -> tuple[str, str]:
+    """A pool of codes, and a prize and an integration with secrets; (the pool's prize, the other)."""
+    shelf = await Shelf(engine, TENANT).open()
+    pool = await shelf.prize("on_win", "voucher_code")
+    await shelf.codes(pool, *[f"CODE-{number}" for number in range(codes)])
+    prize_id = await make_receiver_prize(engine, TENANT, "http://127.0.0.1:1/", previous_secret="old-one")
+    sealed = vault_of(engine.settings.code_keys).seal_config(
+        {"url": "x", "secret": SECRET}, integration_place(TENANT, "i")
+    )
+    await engine.database.execute(
+        "INSERT INTO integrations (tenant_id, integration_id, type, events, config)"
+        " VALUES ($1, 'i', 'webhook', '{prize_won}', $2)",
+        TENANT,
+        sealed,
+    )
+    return pool, prize_id
+
+
+async def keys_in_use(engine: Engine) -> set[str]:
+    rows = await engine.database.fetch(
+        "SELECT key_id FROM codes UNION SELECT split_part(config ->> name, ':', 2)"
+        " FROM (SELECT config FROM integrations UNION ALL SELECT channel_config FROM prizes) AS c,"
+        " unnest(ARRAY['secret', 'previous_secret']) AS name WHERE config ? name"
+    )
+    return {row["key_id"] for row in rows}
+
+
+async def test_everything_opens_with_the_new_key_alone(old: Settings, new: Settings) -> None:
+    async with core(old) as before:
+        engine = before.engine
+        pool, prize_id = await fill(engine)
+        done = await rotate_all(new)
+        assert (done.codes, done.secrets, done.unopened) == (3, 2, 0)
+        assert await keys_in_use(engine) == {"2"}
+        vault = vault_of((NEW,))
+        row = await engine.database.fetchrow("SELECT channel_config FROM prizes WHERE prize_id = $1", prize_id)
+        assert row is not None
+        assert vault.secrets_of(row["channel_config"], prize_place(TENANT, prize_id)) == [SECRET, "old-one"]
+        again = await rotate_all(new)
+        assert (again.codes, again.secrets) == (0, 0), "what is there already is passed by"
+    async with core(replace(old, code_keys=(NEW,))) as after:
+        request = m.ImportCodesRequest(scope=m.Scope(tenant_id=TENANT), id=pool, codes=["CODE-1", "CODE-9"])
+        reply = await import_codes(after.engine, request)
+        assert (reply.added, reply.duplicates) == (1, 1), "a duplicate is found without the old key"
+
+
+async def test_a_rotation_that_was_broken_off_goes_on(
+    old: Settings, new: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "BATCH", 2)
+
+    def break_off(done: Any) -> None:
+        raise KeyboardInterrupt
+
+    async with core(old) as process:
+        await fill(process.engine, codes=5)
+        with pytest.raises(KeyboardInterrupt):
+            await rotate_all(new, "", break_off)
+        assert await keys_in_use(process.engine) == {"1", "2"}
+        done = await rotate_all(new)
+        assert (done.codes, done.secrets) == (3, 2), "the first two are done"
+        assert await keys_in_use(process.engine) == {"2"}
+
+
+async def test_what_no_key_opens_is_counted_and_kept(old: Settings, new: Settings) -> None:
+    async with core(old) as process:
+        await fill(process.engine)
+        done = await rotate_all(replace(new, code_keys=(NEW,)))
+        assert (done.codes, done.secrets, done.unopened) == (0, 0, 5)
+        assert await keys_in_use(process.engine) == {"1"}
+
+
+async def test_the_command_says_what_it_did(old: Settings, new: Settings) -> None:
+    async with core(old) as process:
+        await fill(process.engine)
+    keys = ",".join(f"{key.id}:{key.secret.hex()}" for key in new.code_keys)
+    command = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "runtime", "codes", "rotate-keys"),
+        env={**os.environ, "DATABASE_URL": old.database_url, "CODE_KEYS": keys},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    said, errors = await command.communicate()
+    assert command.returncode == 0, errors.decode()
+    assert said.decode() == "under key '2' now: 3 codes and 2 configs with secrets\n"

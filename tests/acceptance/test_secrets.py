@@ -1,0 +1,345 @@
+"""What is secret leaves by no side door: a real process at its most talkative is given marked secrets, everything
+is made to happen to them that happens to secrets, and then every place that anybody reads is searched.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import asyncpg
+import pytest
+import pytest_asyncio
+import redis.asyncio
+from aiohttp import web
+
+from ops.devstack import free_port
+from runtime.app import Running
+from runtime.http import admin, consumer
+from runtime.operations import BY_NAME
+from tests.acceptance.conftest import TENANT, Stack
+from tests.acceptance.steps import make_campaign, make_prize
+from tests.acceptance.world import settings_of, until
+from tests.processes import process
+from tests.receiver import Got, Receiver, receiving
+from tests.walls import BY_PATH, WITH_BODY, Ids
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+def whsec(word: str) -> str:
+    """A secret in the form of Standard Webhooks whose bytes spell a word."""
+    return "whsec_" + base64.b64encode(f"{word}-{secrets.token_hex(12)}".encode()).decode()
+
+
+@dataclass(frozen=True)
+class Marks:
+    """Secrets that are found wherever they appear."""
+
+    odds: str = "0.2718281828"
+    weight: str = "31.4159265"
+    integration: str = whsec("integration")
+    channel: str = whsec("channel")
+    previous: str = whsec("previous")
+    header: str = f"Bearer header-{secrets.token_hex(8)}"
+    codes: tuple[str, ...] = tuple(f"CODE-{secrets.token_hex(8).upper()}" for _ in range(4))
+    jwt: str = secrets.token_hex(32)
+    server_key: str = secrets.token_hex(32)
+    code_key: str = secrets.token_hex(32)
+    sender: str = whsec("sender")
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """What no answer, log line, metric, event, audit entry or row ever holds."""
+        return (self.integration, self.channel, self.previous, self.jwt, self.server_key, self.code_key, self.sender)
+
+    @property
+    def config(self) -> tuple[str, ...]:
+        """What only staff may read."""
+        return (self.odds, self.weight, self.header)
+
+
+@dataclass
+class Told:
+    """All that was said, by whom it was said to."""
+
+    marks: Marks
+    stack: Stack
+    known: Ids
+    database_url: str
+    redis_url: str
+    receiver: Receiver
+    log: Path
+    anns: list[Any]
+    tokens: list[str]
+    login_codes: list[str]
+
+
+async def echo(got: Got) -> web.StreamResponse:
+    """A receiver that fails, and says back all that it was sent."""
+    return web.Response(status=500, text=f"{dict(got.headers)} {got.body!r}")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def told(
+    module_database_url: str, valkey_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Told]:
+    marks, log = Marks(), tmp_path_factory.mktemp("secrets") / "log"
+    ports = {name: free_port() for name in ("core", "consumer", "admin", "rpc")}
+    settings = replace(settings_of(module_database_url, valkey_url), jwt_secret=marks.jwt)
+    async with AsyncExitStack() as all_of_it:
+        receiver = await all_of_it.enter_async_context(receiving())
+        http = await all_of_it.enter_async_context(aiohttp.ClientSession())
+        await _make_tenant(module_database_url)
+        environment = {
+            **{f"{name.upper()}_PORT": str(port) for name, port in ports.items()},
+            "DATABASE_URL": module_database_url,
+            "REDIS_URL": valkey_url,
+            "JWT_SECRET": marks.jwt,
+            "SERVER_KEYS": f"1:{marks.server_key}",
+            "CODE_KEYS": f"1:{marks.code_key}",
+            "CORE_WORKERS": "on",
+            "LOG_LEVEL": "debug",
+            "LOG_SAMPLE": "1",
+            "LOGIN_SENDER": "webhook",
+            "SENDER_WEBHOOK_URL": receiver.url + "/login",
+            "SENDER_WEBHOOK_SECRET": marks.sender,
+            "OUTBOUND_ALLOW_CIDRS": "127.0.0.0/8",
+        }
+        await all_of_it.enter_async_context(process(log, ports["core"], "all", **environment))
+        urls = {f"{name}_url": f"http://127.0.0.1:{ports[name]}" for name in ("core", "consumer", "admin")}
+        stack = Stack(Running(settings, **urls), http)
+        told = Told(marks, stack, {}, module_database_url, valkey_url, receiver, log, [], [], [])
+        await _live(told)
+        yield told
+
+
+async def _make_tenant(database_url: str) -> None:
+    connection = await asyncpg.connect(database_url)
+    await connection.execute("INSERT INTO tenants (tenant_id, name) VALUES ($1, 'Test')", TENANT)
+    await connection.close()
+
+
+async def _live(told: Told) -> None:
+    """Ann logs in, wins, is delivered to; staff look and change; a good deal goes wrong."""
+    stack, marks, url = told.stack, told.marks, told.receiver.url
+    campaign_id = (await make_campaign(stack))["id"]
+    config = {"url": url, "secret": marks.channel, "previous_secret": marks.previous}
+    config["headers"] = {"Authorization": marks.header}
+    hook = {"url": url, "secret": marks.integration, "headers": {"Authorization": marks.header}}
+    told.known["campaign"] = campaign_id
+    coupon = await make_prize(stack, campaign_id=campaign_id, fulfillment={"channel": "voucher_code"})
+    parcel = await make_prize(stack, campaign_id=campaign_id, fulfillment={"channel": "webhook", "config": config})
+    assert (await stack.admin("POST", f"/admin/prizes/{coupon}/codes", {"codes": list(marks.codes)})).data["added"] == 4
+    assert (await stack.admin("PUT", f"/admin/prizes/{parcel}", {"name": "Parcel"})).data
+    events = ["play_completed", "prize_won", "prize_claimed", "quest_completed"]
+    integration = {"type": "webhook", "events": events, "config": hook}
+    told.known["integration"] = (await stack.admin("POST", "/admin/integrations", integration)).data["id"]
+    gone = (await stack.admin("POST", "/admin/integrations", integration)).data["id"]
+    assert (await stack.admin("DELETE", f"/admin/integrations/{gone}")).http == 200
+    games = []
+    for prize_id in (coupon, parcel):
+        chances = (float(marks.odds), 1 - float(marks.odds))
+        odds = [{"prize_id": prize_id, "probability": chance} for chance in chances]
+        body = {"name": "Wheel", "type": "spin_wheel", "campaign_id": campaign_id, "status": "active"}
+        body |= {"reward_handler": "probability", "handler_config": {"prizes": odds}, "access": "public"}
+        games.append((await stack.admin("POST", "/admin/games", body)).data["id"])
+    items = [{"item": "coin", "weight": float(marks.weight), "quantity": 1, "slot_index": 0}]
+    body = {"name": "Set", "type": "collection", "campaign_id": campaign_id, "status": "active"}
+    body |= {"reward_handler": "lucky_item", "handler_config": {"items": items}}
+    games.append((await stack.admin("POST", "/admin/games", body)).data["id"])
+    await _log_in(told)
+    told.receiver.replies += [echo] * 20
+    player = {"Authorization": f"Bearer {told.tokens[0]}"}
+    for game_id in games:
+        session = (await stack.consumer("POST", f"/games/{game_id}/start", {}, headers=player)).data["session_id"]
+        body = {"session_id": session, "payload": {}}
+        key = {**player, "Idempotency-Key": f"key-{game_id}"}
+        for _ in range(2):
+            played = await stack.consumer("POST", f"/games/{game_id}/play", body, headers=key)
+        told.anns.append(played.data)
+        # Refused in each way that says something of what was sent.
+        await stack.consumer("POST", f"/games/{game_id}/play", {**body, "surprise": marks.channel}, headers=player)
+    told.anns.append((await stack.consumer("GET", "/rewards/me", headers=player)).data)
+    told.known |= {"game": games[0], "prize": coupon, "play": told.anns[0]["play_id"]}
+    told.known["reward"] = told.anns[0]["rewards"][0]["reward_id"]
+    told.known |= {"quest": "quest_x", "leaderboard": "board_x"}
+    tasks = (await stack.admin("GET", "/admin/fulfillment/tasks", prize_id=parcel)).data["items"]
+    told.known["task"] = tasks[0]["id"]
+    await until(lambda: _has_tried(told, parcel))
+    told.receiver.replies.clear()
+    assert (await stack.admin("POST", f"/admin/fulfillment/tasks/{told.known['task']}/retry", {})).data
+    await until(lambda: _has_delivered(told, parcel))
+    bad = {"name": "X", "fulfillment": {"channel": "webhook", "config": {**config, "url": marks.channel, "no": 1}}}
+    assert (await stack.admin("POST", "/admin/prizes", bad)).http == 400
+    headers = {"Authorization": f"Bearer {marks.channel}"}
+    assert (await stack.admin("GET", "/admin/games", roles=(), headers=headers)).http == 401
+
+
+async def _log_in(told: Told) -> None:
+    stack = told.stack
+    contact = {"contact_type": "CONTACT_TYPE_EMAIL", "contact": "ann@example.com"}
+    challenge = (await stack.consumer("POST", "/players/auth/start", contact)).data["challenge_id"]
+    code = ""
+    while not code:
+        got = await told.receiver.next()
+        code = got.json["code"] if got.path.endswith("/login") and got.json.get("code") else ""
+    told.login_codes.append(code)
+    wrong = {"challenge_id": challenge, "code": "000000" if code != "000000" else "111111"}
+    assert (await stack.consumer("POST", "/players/auth/verify", wrong)).http == 401
+    body = {"challenge_id": challenge, "code": code}
+    logged_in = (await stack.consumer("POST", "/players/auth/verify", body)).data
+    told.tokens += [logged_in["token"], logged_in["refresh_token"]]
+    again = await stack.consumer("POST", "/players/auth/refresh", {"refresh_token": logged_in["refresh_token"]})
+    told.tokens += [again.data["token"], again.data["refresh_token"]]
+
+
+async def _has_tried(told: Told, prize_id: str) -> bool:
+    (task,) = (await told.stack.admin("GET", "/admin/fulfillment/tasks", prize_id=prize_id)).data["items"]
+    return task["status"] in ("TASK_STATUS_RETRY", "TASK_STATUS_DELIVERED")
+
+
+async def _has_delivered(told: Told, prize_id: str) -> bool:
+    (task,) = (await told.stack.admin("GET", "/admin/fulfillment/tasks", prize_id=prize_id)).data["items"]
+    return bool(task["status"] == "TASK_STATUS_DELIVERED")
+
+
+def holds_none(text: str, marks: tuple[str, ...] | list[str]) -> None:
+    found = [mark for mark in marks if mark in text]
+    assert not found, (found, text[max(0, text.find(found[0]) - 200) : text.find(found[0]) + 100])
+
+
+async def test_the_marks_are_where_they_belong(told: Told) -> None:
+    """Else none of the searches below would prove anything."""
+    assert any(code in str(told.anns) for code in told.marks.codes), "Ann has her code"
+    assert any(told.marks.header == got.headers.get("Authorization") for got in told.receiver.all)
+    game = await told.stack.admin("GET", f"/admin/games/{told.known['game']}")
+    assert told.marks.odds in str(game.data["handler_config"])
+    assert len(told.log.read_text().splitlines()) > 30
+
+
+async def test_no_log_line_holds_a_secret(told: Told) -> None:
+    marks = told.marks
+    text = told.log.read_text()
+    holds_none(text, [*marks.keys, *marks.config, *marks.codes, *told.tokens, "ann@example.com"])
+    untimed = re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z|[0-9a-f]{32}|127\.0\.0\.1:\d+", "", text)
+    for code in told.login_codes:
+        assert not re.search(rf"(?<!\w){code}(?!\w)", untimed)
+
+
+async def test_no_metric_holds_a_secret(told: Told) -> None:
+    async with told.stack.http.get(f"{told.stack.process.core_url}/metrics") as answer:
+        text = await answer.text()
+    assert 'operation="Play"' in text
+    holds_none(text, [*told.marks.keys, *told.marks.config, *told.marks.codes, *told.tokens, "ann@", TENANT])
+
+
+async def test_no_event_holds_a_secret(told: Told) -> None:
+    """Neither on a stream, nor as it reached a receiver; a login code reaches its sender alone."""
+    marks = told.marks
+    client = redis.asyncio.Redis.from_url(told.redis_url)
+    streams = [key async for key in client.scan_iter(_type="stream")]
+    text = str([await client.xrange(key) for key in streams])
+    assert "play_completed" in text
+    holds_none(text, [*marks.keys, *marks.config, *marks.codes, *told.tokens, *told.login_codes])
+    bodies = " ".join(got.body.decode() for got in told.receiver.all if not got.path.endswith("/login"))
+    assert "prize_won" in bodies and "fulfillment.requested" in bodies
+    holds_none(bodies, [*marks.keys, *marks.config, *marks.codes, *told.tokens])
+    sent = str([(got.path, dict(got.headers)) for got in told.receiver.all])
+    holds_none(sent, [*marks.keys, marks.odds, *marks.codes, *told.tokens])
+    await client.aclose()
+
+
+async def test_the_ephemeral_store_keeps_no_login_code_and_no_key(told: Told) -> None:
+    client = redis.asyncio.Redis.from_url(told.redis_url, decode_responses=True, encoding_errors="replace")
+    held = []
+    async for key in client.scan_iter():
+        kind = await client.type(key)
+        held.append(key)
+        if kind == "hash":
+            held.append(str(await client.hgetall(key)))
+    text = " ".join(held)
+    holds_none(text, [*told.marks.keys, *told.marks.codes, *told.tokens])
+    for code in told.login_codes:
+        assert not re.search(rf"(?<!\w){code}(?!\w)", text)
+    await client.aclose()
+
+
+async def test_no_row_holds_a_secret_that_can_be_read(told: Told) -> None:
+    """Codes and the secrets of receivers are sealed at rest; login codes and tokens are not in the database at all."""
+    connection = await asyncpg.connect(told.database_url)
+    tables = await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+    rows = [str(await connection.fetch(f'SELECT t::text FROM "{table}" AS t')) for (table,) in tables]
+    await connection.close()
+    assert "sealed:" in " ".join(rows)
+    holds_none(" ".join(rows), [*told.marks.keys, *told.marks.codes, *told.tokens])
+
+
+async def test_the_audit_log_holds_no_secret(told: Told) -> None:
+    entries = (await told.stack.admin("GET", "/admin/audit", limit=100)).data["items"]
+    assert {"prize.create", "prize.update", "integration.create", "integration.delete"} <= {
+        e["action"] for e in entries
+    }
+    holds_none(str(entries), [*told.marks.keys, told.marks.header, *told.marks.codes, *told.login_codes])
+
+
+async def test_staff_read_back_no_secret(told: Told) -> None:
+    """By every GET of the admin edge. What staff must edit (odds, headers) is theirs to read; codes are not."""
+    seen = []
+    for row in admin.ROWS:
+        operation = BY_NAME[row.operation]
+        if operation.verb == "GET":
+            path = operation.path.replace("{id}", told.known.get(BY_PATH.get(operation.path.split("/")[1], ""), "x"))
+            answer = await told.stack.admin("GET", f"/admin{path}", roles=("admin", "platform"), headers=_home())
+            seen.append(str(answer.envelope))
+    text = " ".join(seen)
+    assert "'secret_set': True" in text
+    holds_none(text, [*told.marks.keys, *told.marks.codes, *told.tokens, *told.login_codes])
+
+
+def _home() -> dict[str, str]:
+    return {"X-Tenant-Id": TENANT}
+
+
+async def test_no_other_player_is_shown_anything(told: Told) -> None:
+    """Bob, and nobody at all, by every route of the consumer edge; Ann herself sees no configuration either."""
+    marks, seen, own = told.marks, [], []
+    for row in consumer.ROWS:
+        operation = BY_NAME[row.operation]
+        path = operation.path.replace("{id}", told.known.get(BY_PATH.get(operation.path.split("/")[1], ""), "x"))
+        body = {} if operation in WITH_BODY else None
+        for player in ("player_bob", ""):
+            answer = await told.stack.consumer(operation.verb, path, body, player=player)
+            seen.append(str(answer.envelope))
+        ann = {"Authorization": f"Bearer {told.tokens[2]}"}
+        own.append(str((await told.stack.consumer(operation.verb, path, body, headers=ann)).envelope))
+    holds_none(" ".join(seen), [*marks.keys, *marks.config, *marks.codes, *told.tokens, *told.login_codes])
+    holds_none(" ".join(own) + str(told.anns), [*marks.keys, *marks.config])
+    assert "handler_config" not in " ".join(seen + own)
+
+
+async def test_another_player_gets_another_code(told: Told) -> None:
+    stack, game_id = told.stack, told.known["game"]
+    bob = [reward["code"] for reward in (await _win(stack, game_id, "player_bob"))]
+    cid = [reward["code"] for reward in (await _win(stack, game_id, "player_cid"))]
+    ann = [code for code in told.marks.codes if code in str(told.anns)]
+    assert len({*ann, *bob, *cid}) == len(ann) + len(bob) + len(cid)
+
+
+async def _win(stack: Stack, game_id: str, player: str) -> list[dict[str, Any]]:
+    session = (await stack.consumer("POST", f"/games/{game_id}/start", {}, player=player)).data["session_id"]
+    body = {"session_id": session, "payload": {}}
+    assert (await stack.consumer("POST", f"/games/{game_id}/play", body, player=player)).data
+    return list((await stack.consumer("GET", "/rewards/me", player=player)).data["items"])
+
+
+async def test_settings_show_no_secret(told: Told) -> None:
+    settings = told.stack.process.settings
+    holds_none(f"{settings!r} {settings}", [told.marks.jwt, told.database_url])

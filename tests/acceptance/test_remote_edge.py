@@ -1,0 +1,112 @@
+"""An admin edge in a process of its own, over RPC: what does not go through the table of operations alone."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import time
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from standardwebhooks import Webhook
+
+from runtime.app import running
+from runtime.operations import API
+from tests.acceptance.conftest import Stack
+from tests.acceptance.steps import make_prize
+from tests.outgoing import SECRET, delivering, make_receiver_prize, make_task, state
+from tests.receiver import Receiver, receiving
+
+VOUCHER = {"fulfillment": {"redemption_mode": "REDEMPTION_MODE_ON_WIN", "channel": "voucher_code"}}
+
+
+@pytest.fixture
+def extra_settings() -> dict[str, Any]:
+    return {"outbound_allow_cidrs": (ipaddress.ip_network("127.0.0.0/8"),), "stream_shards": 1}
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[Receiver]:
+    async with receiving() as receiver:
+        yield receiver
+
+
+@pytest.fixture
+async def edge(stack: Stack) -> AsyncIterator[Stack]:
+    """The same stack, its admin edge being one that has neither the database nor the keys."""
+    settings = replace(
+        stack.process.settings,
+        database_url="",
+        server_keys=(),
+        code_keys=(),
+        core_rpc_addresses=(stack.process.rpc_address,),
+    )
+    async with running(settings, ["admin"]) as process:
+        assert process.engine is None and process.core is None
+        yield replace(stack, process=process)
+
+
+async def import_codes(edge: Stack, prize_id: str, body: bytes, content_type: str = "text/plain") -> dict[str, Any]:
+    url = f"{edge.process.admin_url}{API}/admin/prizes/{prize_id}/codes"
+    headers = {"Authorization": f"Bearer {edge.token('staff', ('admin',))}", "Content-Type": content_type}
+    async with edge.http.post(url, data=body, headers=headers) as answer:
+        return dict(await answer.json(), http=answer.status)
+
+
+async def test_codes_are_imported_in_parts(stack: Stack, edge: Stack) -> None:
+    prize_id = await make_prize(stack, **VOUCHER)
+    # As long as codes may be, and more than one call's: no part may exceed what a message may hold.
+    codes = [f"{number:0128d}" for number in range(6_000)]
+    lines = [*codes, codes[7], "has space"]
+    said = await import_codes(edge, prize_id, "\n".join(lines).encode())
+    assert said["http"] == 200, said
+    assert said["data"] == {
+        "added": 6_000,
+        "duplicates": 1,
+        "invalid": 1,
+        "errors": [
+            {"line": 6_001, "reason": "duplicate"},
+            {"line": 6_002, "reason": "holds white space or characters that cannot be printed"},
+        ],
+        "available": 6_000,
+    }
+    said = await import_codes(edge, prize_id, json.dumps({"codes": codes[:10]}).encode(), "application/json")
+    assert (said["data"]["added"], said["data"]["duplicates"]) == (0, 10)
+
+
+async def test_an_import_into_an_unknown_prize_says_so(stack: Stack, edge: Stack) -> None:
+    said = await import_codes(edge, "prize_nobody_has", b"A1\nB2")
+    assert (said["http"], said["data"]["reason"]) == (404, "UNKNOWN_PRIZE")
+
+
+async def test_a_callback_is_verified_where_the_secret_is(stack: Stack, edge: Stack, receiver: Receiver) -> None:
+    engine = stack.process.engine
+    assert engine is not None
+    task_id = await make_task(
+        engine, stack.tenant_id, await make_receiver_prize(engine, stack.tenant_id, receiver.url, "workflow")
+    )
+    async with delivering(engine) as worker:
+        await worker.sweep()
+    assert await state(engine, task_id) == ("awaiting", "fulfilling")
+    url = f"{edge.process.admin_url}{API}/fulfillment/tasks/{task_id}/callback"
+
+    async def call(body: str, signed: str) -> tuple[int, dict[str, Any]]:
+        at = datetime.fromtimestamp(int(time.time()), UTC)
+        headers = {
+            "webhook-id": "msg_1",
+            "webhook-timestamp": str(int(at.timestamp())),
+            "webhook-signature": Webhook(SECRET).sign("msg_1", at, signed),
+        }
+        async with edge.http.post(url, data=body, headers=headers, params={"tenant_id": stack.tenant_id}) as answer:
+            return answer.status, (await answer.json())["data"]
+
+    body = '{"status": "delivered", "external_id": "x-1"}'
+    status, data = await call(body, body + " ")
+    assert (status, data["reason"]) == (401, "SIGNATURE_INVALID")
+    status, data = await call(body, body)
+    assert (status, data["status"]) == (200, "TASK_STATUS_DELIVERED")
+    assert await call(body, body) == (200, data), "again: the same answer"
+    assert await state(engine, task_id) == ("delivered", "fulfilled")

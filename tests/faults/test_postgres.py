@@ -6,8 +6,8 @@ import asyncio
 import os
 import signal
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +92,13 @@ async def test_a_frozen_backend_is_left_behind_and_its_slot_comes_back(database_
         assert len(await world.plays()) == 1
 
 
+def signal_all(pids: Iterable[int], number: signal.Signals) -> None:
+    """Sends it to each that is still there."""
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
 async def gone(world: World, pid: int) -> bool:
     return not await world.database.fetchval("SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $1)", pid)
 
@@ -100,14 +107,12 @@ async def test_a_whole_frozen_server_is_503_and_thaws_to_one_play(world: World, 
     game_id = await world.wheel()
     session = await world.session(game_id)
     pids = [row["pid"] for row in await world.database.fetch("SELECT pid FROM pg_stat_activity WHERE pid IS NOT NULL")]
-    for pid in (server.pid, *pids):
-        os.kill(pid, signal.SIGSTOP)
     try:
+        signal_all((server.pid, *pids), signal.SIGSTOP)
         async with asyncio.timeout(15):
             answers = await asyncio.gather(*(world.play(game_id, session, key="k") for _ in range(5)))
     finally:
-        for pid in (*pids, server.pid):
-            os.kill(pid, signal.SIGCONT)
+        signal_all((*pids, server.pid), signal.SIGCONT)
     assert {answer.http for answer in answers} <= {503, 409}
     assert {answer.reason for answer in answers if answer.http == 409} <= {"IDEMPOTENCY_IN_PROGRESS"}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import os
 import signal
 import subprocess
 import sys
@@ -13,7 +14,10 @@ from typing import Any
 import pytest
 
 from ops.devstack import Postgres, Valkey
+from runtime.events import task_stream
 from runtime.settings import Settings
+from runtime.streams.bus import Consumer, Servers
+from runtime.streams.delivery import GROUP
 from tests import rewarding
 from tests.outgoing import delivering, make_due, make_receiver_prize, make_task, state, until, working
 from tests.receiver import Receiver, hang, receiving, status
@@ -39,68 +43,180 @@ async def receiver() -> AsyncIterator[Receiver]:
         yield receiver
 
 
-WORKER = """
-import asyncio, sys
-from runtime.settings import Settings
+WORKERS = """
+import asyncio, os, sys
 from runtime.actors.engine import Engine
+from runtime.connector import Connector
 from runtime.database import Database
 from runtime.ephemeral import Ephemeral
-from runtime.events import Publisher
-from tests.outgoing import delivering
+from runtime.events import Publisher, task_stream
+from runtime.settings import Settings
+from runtime.streams.bus import Consumer, Servers
+from runtime.streams.delivery import GROUP, Deliveries
+from runtime.streams.outbox import Outbox
 
-async def main():
-    settings = Settings.from_env({**__import__("os").environ})
+def say(what):
+    os.write(1, f"{what} {os.getpid()}\\n".encode())
+
+async def there():
+    say("there")
+    await asyncio.Event().wait()
+
+class Unrecorded(Outbox):
+    def ended(self, task, outcome):
+        say("there")
+
+async def work(point):
+    settings = Settings.from_env(os.environ)
     ephemeral = Ephemeral(settings.redis_url)
     await ephemeral.start()
     database = Database(settings.database_url, size=4, acquire_seconds=5, statement_seconds=5)
     await database.start()
     engine = Engine(settings, database, ephemeral, Publisher(ephemeral, shards=1, length_max=1000))
-    async with delivering(engine) as worker:
-        print("leased", await worker.sweep(), flush=True)
-        if sys.argv[1] == "before":
-            await asyncio.Event().wait()
-        await worker.finish()
-asyncio.run(main())
+    outbox = (Unrecorded if point == "before-record" else Outbox)(database)
+    worker = Deliveries(engine, Connector(settings.outbound_allow_cidrs), outbox)
+    if point == "before-post":
+        assert len(await outbox.lease_due("tenant_test", 10)) == 1
+        await there()
+    if point == "before-xack":
+        async def handle(messages):
+            assert not await worker.handle(messages)
+            await worker.finish()
+            await there()
+        await Consumer(Servers(settings), GROUP, [task_stream(0)], handle).run(asyncio.Event())
+    await worker.sweep()
+    await asyncio.Event().wait()
+
+# A worker for each line of the input, forked, since most of a process's start is its imports.
+for line in sys.stdin:
+    child = os.fork()
+    if child == 0:
+        say("begun")
+        asyncio.run(work(line.strip()))
+    os.waitpid(child, 0)
+    say("gone")
 """
 
+KILLS = 20
 
-async def worker_process(settings: Settings, how: str) -> Any:
+
+class Doomed:
+    """Delivery workers, each in a process of its own, which ends by SIGKILL."""
+
+    def __init__(self, parent: asyncio.subprocess.Process) -> None:
+        self._parent = parent
+        self._pid = 0
+
+    async def begin(self, point: str) -> None:
+        """Starts a worker that will wait at a point."""
+        assert self._parent.stdin is not None
+        self._parent.stdin.write(f"{point}\n".encode())
+        self._pid = await self.says("begun")
+
+    async def says(self, what: str) -> int:
+        """Returns when it says this; the pid that said it."""
+        assert self._parent.stdout is not None
+        async with asyncio.timeout(30):
+            while words := (await self._parent.stdout.readline()).decode().split():
+                if words[0] == what:
+                    return int(words[1])
+        raise AssertionError(f"the worker ended before it said {what}")
+
+    async def kill(self) -> None:
+        os.kill(self._pid, signal.SIGKILL)
+        await self.says("gone")
+
+
+@pytest.fixture
+async def doomed(settings: Settings) -> AsyncIterator[Doomed]:
     key = settings.code_keys[0]
-    environ = {
-        "DATABASE_URL": settings.database_url,
-        "REDIS_URL": settings.redis_url,
-        "CODE_KEYS": f"{key.id}:{key.secret.hex()}",
-        "OUTBOUND_ALLOW_CIDRS": "127.0.0.0/8",
-        "PYTHONPATH": ".",
-    }
-    return await asyncio.create_subprocess_exec(
-        sys.executable, "-c", WORKER, how, env=environ, stdout=subprocess.DEVNULL
+    parent = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", WORKERS),
+        env={
+            "DATABASE_URL": settings.database_url,
+            "REDIS_URL": settings.redis_url,
+            "CODE_KEYS": f"{key.id}:{key.secret.hex()}",
+            "OUTBOUND_ALLOW_CIDRS": "127.0.0.0/8",
+            "STREAM_SHARDS": "1",
+            "PYTHONPATH": ".",
+        },
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
     )
+    yield Doomed(parent)
+    assert parent.stdin is not None
+    parent.stdin.close()
+    await parent.wait()
 
 
+async def succeeded(engine: Any, task_id: str) -> None:
+    """Another worker finds the lease held; once it has run out, it delivers."""
+    async with delivering(engine) as other:
+        assert await other.sweep() == 0, "the lease holds until its time"
+        await make_due(engine, task_id)
+        assert await other.sweep() == 1
+    assert await state(engine, task_id) == ("delivered", "fulfilled")
+
+
+async def test_a_worker_killed_before_the_post_is_succeeded(doomed: Doomed, engine: Any, receiver: Receiver) -> None:
+    prize_id = await make_receiver_prize(engine, TENANT, receiver.url)
+    tasks = []
+    for _ in range(KILLS):
+        tasks.append(await make_task(engine, TENANT, prize_id))
+        await doomed.begin("before-post")
+        await doomed.says("there")
+        await doomed.kill()
+        assert await state(engine, tasks[-1]) == ("delivering", "fulfilling")
+        await succeeded(engine, tasks[-1])
+    assert [got.headers["webhook-id"] for got in receiver.all] == tasks, "each was sent once"
+
+
+@pytest.mark.parametrize("answered", [False, True])
 async def test_a_worker_killed_after_the_post_is_succeeded_under_the_same_id(
-    settings: Settings, engine: Any, receiver: Receiver
+    doomed: Doomed, engine: Any, receiver: Receiver, answered: bool
 ) -> None:
     """The receiver has it, nobody recorded it: it is sent again, and the id says that it is the same."""
     prize_id = await make_receiver_prize(engine, TENANT, receiver.url)
-    task_id = await make_task(engine, TENANT, prize_id)
-    for _ in range(3):
-        receiver.replies = [hang]
-        worker = await worker_process(settings, "after")
-        got = await receiver.next()
-        worker.send_signal(signal.SIGKILL)
-        await worker.wait()
-        assert got.headers["webhook-id"] == task_id
-        assert await state(engine, task_id) == ("delivering", "fulfilling")
-        async with delivering(engine) as other:
-            assert await other.sweep() == 0, "the lease holds until its time"
-        await make_due(engine, task_id)
-    async with delivering(engine) as other:
-        assert await other.sweep() == 1
-    assert await state(engine, task_id) == ("delivered", "fulfilled")
-    assert {got.json["id"] for got in receiver.all} == {task_id}
+    tasks = []
+    for _ in range(KILLS):
+        tasks.append(await make_task(engine, TENANT, prize_id))
+        receiver.replies = [status(204) if answered else hang]
+        await doomed.begin("before-record")
+        await receiver.next()
+        if answered:
+            await doomed.says("there")
+        await doomed.kill()
+        assert await state(engine, tasks[-1]) == ("delivering", "fulfilling")
+        await succeeded(engine, tasks[-1])
+        await receiver.next()
+    assert [got.headers["webhook-id"] for got in receiver.all] == [task for task in tasks for _ in range(2)]
     effects = {got.headers["webhook-id"]: got.body for got in receiver.all}
-    assert len(effects) == 1 and len({got.body for got in receiver.all}) == 1, "the same body at each resend"
+    assert len({got.body for got in receiver.all}) == len(effects) == KILLS, "the same body at each resend"
+
+
+async def test_a_worker_killed_before_it_acknowledged_leaves_no_message_and_no_second_post(
+    doomed: Doomed, settings: Settings, engine: Any, receiver: Receiver
+) -> None:
+    prize_id = await make_receiver_prize(engine, TENANT, receiver.url)
+    stream, tasks = task_stream(0), []
+    for _ in range(KILLS):
+        tasks.append(await make_task(engine, TENANT, prize_id))
+        engine.publisher.tasks(TENANT, [tasks[-1]])
+        await doomed.begin("before-xack")
+        await doomed.says("there")
+        await doomed.kill()
+        assert await state(engine, tasks[-1]) == ("delivered", "fulfilled")
+    assert (await engine.ephemeral.run("XPENDING", stream, GROUP))[0] == KILLS
+    stop = asyncio.Event()
+    async with delivering(engine) as other:
+        consumer = Consumer(Servers(settings), GROUP, [stream], other.handle, claim_idle_ms=1, claim_seconds=0.05)
+        running = asyncio.create_task(consumer.run(stop))
+        async with asyncio.timeout(30):
+            while (await engine.ephemeral.run("XPENDING", stream, GROUP))[0]:
+                await asyncio.sleep(0.02)
+        stop.set()
+        await running
+    assert [got.headers["webhook-id"] for got in receiver.all] == tasks, "each was sent once"
 
 
 async def test_a_slow_worker_whose_lease_ran_out_does_not_record(engine: Any, receiver: Receiver) -> None:

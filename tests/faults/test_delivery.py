@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from runtime.events import task_stream
 from runtime.settings import Settings
 from runtime.streams.bus import Consumer, Servers
 from runtime.streams.delivery import GROUP
+from sql.migrate import migrate
 from tests import rewarding
 from tests.outgoing import delivering, make_due, make_receiver_prize, make_task, state, until, working
 from tests.receiver import Receiver, hang, receiving, status
@@ -98,6 +100,7 @@ for line in sys.stdin:
 """
 
 KILLS = 20
+RESTARTS = 5
 
 
 class Doomed:
@@ -272,7 +275,47 @@ async def test_valkey_killed_loses_no_delivery(engine: Any, receiver: Receiver, 
         assert await until(engine, task_id, "delivered") == ("delivered", "fulfilled")
 
 
-async def test_postgres_restarted_loses_no_delivery(engine: Any, receiver: Receiver, postgres: Postgres) -> None:
+@pytest.fixture
+async def durable(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Postgres]:
+    """A migrated server that syncs its commits, as operators' do and the other tests' does not."""
+    server = Postgres(tmp_path_factory.mktemp("durable") / "postgres")
+    server.start()
+    try:
+        await migrate(server.url())
+        yield server
+    finally:
+        server.stop()
+
+
+async def test_postgres_restarted_under_a_post_sends_it_once(
+    durable: Postgres, settings: Settings, receiver: Receiver
+) -> None:
+    """The lease was committed before the POST: it holds over the restart, and the outcome is recorded under it."""
+    tasks = []
+    async with rewarding.core(replace(settings, database_url=durable.url())) as core:
+        engine = core.engine
+        prize_id = await make_receiver_prize(engine, TENANT, receiver.url)
+        async with working(engine, "deliveries"):
+            for _ in range(RESTARTS):
+                held = asyncio.Event()
+
+                async def during(got: Any, held: asyncio.Event = held) -> Any:
+                    await held.wait()
+                    return await status(204)(got)
+
+                receiver.replies = [during]
+                tasks.append(await make_task(engine, TENANT, prize_id))
+                await receiver.next()
+                durable.restart_immediately()
+                held.set()
+                assert await until(engine, tasks[-1], "delivered") == ("delivered", "fulfilled")
+    assert [got.headers["webhook-id"] for got in receiver.all] == tasks
+
+
+async def test_a_commit_lost_with_the_server_is_made_again_under_the_same_id(
+    engine: Any, receiver: Receiver, postgres: Postgres
+) -> None:
+    """A server with synchronous_commit off may forget the lease, or that it was delivered: then it is sent again."""
     prize_id = await make_receiver_prize(engine, TENANT, receiver.url)
     held = asyncio.Event()
 
@@ -283,11 +326,11 @@ async def test_postgres_restarted_loses_no_delivery(engine: Any, receiver: Recei
     receiver.replies = [during]
     async with working(engine, "deliveries"):
         task_id = await make_task(engine, TENANT, prize_id)
+        await engine.database.execute("CHECKPOINT")  # The task itself is there to stay.
         await receiver.next()
         postgres.restart_immediately()
-        held.set()  # the outcome waits for the database, and is recorded under the lease
+        held.set()
         assert await until(engine, task_id, "delivered") == ("delivered", "fulfilled")
-    # This server does not sync its commits, so the lease itself may be lost with it: then it is sent once more.
     assert {got.headers["webhook-id"] for got in receiver.all} == {task_id}
 
 

@@ -106,6 +106,12 @@ def from_row(row: Any) -> m.Campaign:
     return m.Campaign(**{**row, "status": enum(m.CampaignStatus, row["status"])})
 
 
+def problems(campaign: m.Campaign) -> list[tuple[str, str]]:
+    """(field, what is wrong) of a campaign in itself, its defaults filled in. For tools that check before they ask."""
+    campaign.timezone = campaign.timezone or "UTC"
+    return _checked(campaign).found
+
+
 def _checked(campaign: m.Campaign) -> Checks:
     checks = Checks()
     checks.text("name", campaign.name, least=1)

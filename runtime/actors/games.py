@@ -194,6 +194,15 @@ def _name_rungs(milestones: m.Milestones | None, before: m.Milestones | None) ->
             taken.add(rung.id)
 
 
+def problems(game: m.Game) -> list[tuple[str, str]]:
+    """(field, what is wrong) of a game in itself, its defaults filled in; what it names is not looked up.
+
+    For tools that check a file before they ask.
+    """
+    _fill_defaults(game)
+    return _checked(game, definition_of(game)).found
+
+
 def _checked(game: m.Game, definition: Definition) -> Checks:
     checks = Checks()
     checks.text("name", game.name, least=1)

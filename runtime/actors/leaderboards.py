@@ -21,7 +21,7 @@ from runtime.actors.checks import NAME_LENGTH_MAX, Checks, enum, given, search_p
 from runtime.actors.engine import Engine
 from runtime.actors.rankings import Top, ranking
 from runtime.ephemeral import EphemeralDown
-from runtime.errors import Fault, Status, invalid, unknown
+from runtime.errors import Fault, Status, invalid, unknown, violations
 
 _SQL: Final = sql.load("leaderboards")
 
@@ -258,7 +258,8 @@ async def forget(engine: Engine, tenant_id: str, board_id: str) -> None:
 # -- checks ----------------------------------------------------------------------------------
 
 
-def _check(board: m.Leaderboard) -> None:
+def problems(board: m.Leaderboard) -> list[tuple[str, str]]:
+    """(field, what is wrong) of a board in itself; what it names is not looked up."""
     checks = Checks()
     checks.text("name", board.name, least=1)
     for field, value in (("metric", board.metric), ("mode", board.mode)):
@@ -268,7 +269,12 @@ def _check(board: m.Leaderboard) -> None:
         checks.problem("campaign_id", "is required, unless game_id is given")
     checks.times(board.start_date, board.end_date)
     _check_ranks(checks, board.prizes)
-    checks.raise_found()
+    return checks.found
+
+
+def _check(board: m.Leaderboard) -> None:
+    if found := problems(board):
+        raise violations(found)
 
 
 def _check_ranks(checks: Checks, prizes: list[m.RankPrize]) -> None:

@@ -178,6 +178,12 @@ def _fill_defaults(prize: m.Prize) -> None:
     fulfillment.redemption_mode = fulfillment.redemption_mode or m.RedemptionMode.ON_WIN
 
 
+def problems(prize: m.Prize) -> list[tuple[str, str]]:
+    """(field, what is wrong) of a prize in itself, its defaults filled in. For tools that check before they ask."""
+    _fill_defaults(prize)
+    return _checked(prize).found
+
+
 def _checked(prize: m.Prize) -> Checks:
     checks = Checks()
     checks.text("name", prize.name, least=1)

@@ -22,7 +22,7 @@ from runtime.actors.checks import Checks, enum, given, search_pattern, set_field
 from runtime.actors.engine import Engine
 from runtime.actors.players import player_id_of, tenant_of
 from runtime.clock import Days
-from runtime.errors import Fault, Status, unknown
+from runtime.errors import Fault, Status, unknown, violations
 from runtime.events import QUEST_COMPLETED, new_event
 
 _SQL: Final = sql.load("quests")
@@ -250,14 +250,20 @@ async def list_turns(engine: Engine, request: m.ListTurnsRequest) -> m.ListTurns
 # -- messages --------------------------------------------------------------------------------
 
 
-def _check(quest: m.Quest) -> None:
+def problems(quest: m.Quest) -> list[tuple[str, str]]:
+    """(field, what is wrong) of a quest in itself; what it names is not looked up."""
     checks = Checks()
     checks.text("name", quest.name, least=1)
     checks.text("campaign_id", quest.campaign_id, least=1)
     checks.text("description", quest.description, most=DESCRIPTION_CHARACTERS_MAX)
     checks.between("turns", quest.turns, 0, TURNS_MAX)
     checks.times(quest.start_date, quest.end_date)
-    checks.raise_found()
+    return checks.found
+
+
+def _check(quest: m.Quest) -> None:
+    if found := problems(quest):
+        raise violations(found)
 
 
 def _stored(quest: m.Quest) -> tuple[Any, ...]:

@@ -31,9 +31,7 @@ async def test_a_render_has_the_ui_and_the_prizes_and_never_the_config(world: Wo
     assert (render["id"], render["type"], render["campaign_id"]) == (game_id, "egg_catcher", world.campaign_id)
     assert (render["status"], render["access"]) == ("GAME_STATUS_ACTIVE", "GAME_ACCESS_PLAYER")
     assert render["rules"]["max_plays_per_day"] == 3
-    assert render["prizes"] == [
-        {"prize_id": prize_id, "name": "Mug", "type": "goods", "value": 5, "available": True}
-    ]
+    assert render["prizes"] == [{"prize_id": prize_id, "name": "Mug", "type": "goods", "value": 5, "available": True}]
     for secret in ("handler_config", "marker_group", "0.123456", "98765", "71"):
         assert secret not in str(answer.envelope["data"])
 

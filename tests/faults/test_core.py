@@ -118,6 +118,7 @@ async def connection(database_url: str) -> AsyncIterator[asyncpg.Connection]:
     await connection.close()
 
 
+@pytest.mark.timeout(60 + 10 * KILLS)
 async def test_killed_at_random_moments_each_key_is_one_play(core: CoreProcess, connection: asyncpg.Connection) -> None:
     dice = random.Random(SEED)
     game_id = await make_wheel(core, connection, total=100)

@@ -20,6 +20,7 @@ class Got:
     headers: Any
     body: bytes
     closing: asyncio.Event
+    request: web.Request
 
     @property
     def json(self) -> Any:
@@ -45,7 +46,7 @@ class Receiver:
             return await self.got.get()
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        got = Got(request.path, request.headers.copy(), await request.read(), self.closing)
+        got = Got(request.path, request.headers.copy(), await request.read(), self.closing, request)
         self.all.append(got)
         self.got.put_nowait(got)
         return await self.replies.pop(0)(got) if self.replies else web.Response(status=204)
@@ -64,6 +65,18 @@ async def hang(got: Got) -> web.StreamResponse:
     """Answers nothing for as long as the receiver is there."""
     await got.closing.wait()
     return web.Response(status=500)
+
+
+async def drip(got: Got) -> web.StreamResponse:
+    """Answers byte by byte, and never to the end."""
+    response = web.StreamResponse(headers={"Content-Length": "100000"})
+    await response.prepare(got.request)
+    while not got.closing.is_set():
+        await response.write(b".")
+        await asyncio.sleep(0.1)
+    if got.request.transport is not None:
+        got.request.transport.close()
+    return response
 
 
 @asynccontextmanager

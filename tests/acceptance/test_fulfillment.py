@@ -12,8 +12,10 @@ from prometheus_client import REGISTRY
 from standardwebhooks import Webhook
 
 from runtime.schedule import JITTER, SCHEDULE_SECONDS, delay_seconds
+from tests.acceptance.steps import make_campaign, make_game, make_prize, play_once
 from tests.outgoing import SECRET, delivering, make_due, make_receiver_prize, make_task, state, until, working
-from tests.receiver import Receiver, receiving, status
+from tests.receiver import Receiver, drip, hang, receiving, status
+from tests.rewarding import Shelf
 
 
 @pytest.fixture
@@ -185,6 +187,50 @@ async def test_two_workers_deliver_each_task_once(stack: Any, engine: Any, recei
             await late.sweep()
     assert sum(leased) == 60
     assert sorted(got.json["id"] for got in receiver.all) == sorted(tasks)
+
+
+@pytest.mark.parametrize("slow", [hang, drip])
+async def test_plays_go_on_while_a_receiver_holds_every_delivery(
+    stack: Any, engine: Any, receiver: Receiver, slow: Any
+) -> None:
+    receiver.replies = [slow] * 1000
+    fulfillment = {"channel": "webhook", "config": {"url": receiver.url}}
+    prize_id = await make_prize(stack, fulfillment={"redemption_mode": "REDEMPTION_MODE_ON_WIN", **fulfillment})
+    game = await make_game(stack, (await make_campaign(stack))["id"], prize_id)
+    async with working(engine, "deliveries", "integrations", "leaderboards"):
+        for number in range(20):
+            await play_once(stack, game["id"], f"player_{number}")
+        held = {(await receiver.next()).json["id"] for _ in range(20)}
+        plays = await asyncio.gather(*[play_once(stack, game["id"], f"player_{number}") for number in range(60)])
+        assert all(play["rewards"] for play in plays)
+        under_way = await engine.database.fetch("SELECT task_id FROM tasks WHERE status = 'delivering'")
+        assert held <= {row["task_id"] for row in under_way}, "none was over before the last play was"
+        receiver.closing.set()
+
+
+async def test_lag_and_what_is_pending_are_measured_by_group_and_losses_counted(stack: Any, engine: Any) -> None:
+    groups = {"deliveries": "tombola:tasks:{0}", "integrations": "tombola:events:{0}"}
+    wanted = [
+        *[
+            f'tombola_stream_{what}{{group="{group}",stream="{stream}"}}'
+            for group, stream in groups.items()
+            for what in ("lag", "pending")
+        ],
+        "tombola_ephemeral_lost_total",
+    ]
+    text = ""
+    async with working(engine, *groups), asyncio.timeout(30):
+        while not all(name in text for name in wanted):
+            async with stack.http.get(f"{stack.process.core_url}/metrics") as answer:
+                text = await answer.text()
+
+
+async def test_rewards_expire_where_deliveries_are_worked(stack: Any, engine: Any) -> None:
+    shelf = await Shelf(engine, stack.tenant_id).open()
+    reward_id = await shelf.reward(await shelf.prize(), expires_in_seconds=-1)
+    async with working(engine, "deliveries"), asyncio.timeout(20):
+        while (await shelf.row(reward_id))["status"] != "expired":
+            await asyncio.sleep(0.02)
 
 
 async def test_the_metric_has_every_outcome_on_core(stack: Any) -> None:

@@ -332,7 +332,10 @@ def configure_logs(settings: Settings) -> None:
     level = getattr(logging, settings.log_level.upper())
     logging.basicConfig(level=level, format="%(levelname)s %(name)s %(message)s")
     renderer: Any = (
-        structlog.dev.ConsoleRenderer() if settings.log_format == "console" else structlog.processors.JSONRenderer()
+        # The plain traceback: a rich one prints local variables, and with them seeds, sessions and codes.
+        structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+        if settings.log_format == "console"
+        else structlog.processors.JSONRenderer()
     )
     processors: list[Any] = [
         structlog.contextvars.merge_contextvars,

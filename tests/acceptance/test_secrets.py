@@ -177,6 +177,7 @@ async def _live(told: Told) -> None:
     told.receiver.replies.clear()
     assert (await stack.admin("POST", f"/admin/fulfillment/tasks/{told.known['task']}/retry", {})).data
     await until(lambda: _has_delivered(told, parcel))
+    await until(lambda: _has_told(told, "prize_won"))
     bad = {"name": "X", "fulfillment": {"channel": "webhook", "config": {**config, "url": marks.channel, "no": 1}}}
     assert (await stack.admin("POST", "/admin/prizes", bad)).http == 400
     headers = {"Authorization": f"Bearer {marks.channel}"}
@@ -209,6 +210,10 @@ async def _has_tried(told: Told, prize_id: str) -> bool:
 async def _has_delivered(told: Told, prize_id: str) -> bool:
     (task,) = (await told.stack.admin("GET", "/admin/fulfillment/tasks", prize_id=prize_id)).data["items"]
     return bool(task["status"] == "TASK_STATUS_DELIVERED")
+
+
+async def _has_told(told: Told, event: str) -> bool:
+    return any(event.encode() in got.body for got in told.receiver.all)
 
 
 def holds_none(text: str, marks: tuple[str, ...] | list[str]) -> None:

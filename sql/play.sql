@@ -87,6 +87,10 @@ WHERE tenant_id = $1 AND game_id = $2 AND player_id = $3 AND ($4::text IS NULL O
 ORDER BY play_id DESC
 LIMIT $5
 
+-- name: known_game
+-- No row: there is no such game.
+SELECT 1 FROM games WHERE tenant_id = $1 AND game_id = $2
+
 -- name: play
 -- One play, whole. No row: there is no such play.
 SELECT play_id, game_id, player_id, session_id, revision, seed, client_seed, payload, outcome,

@@ -18,7 +18,7 @@ QUERIES: Final = sql.load("play")
 
 
 async def list_history(engine: Engine, request: m.ListHistoryRequest) -> m.ListHistoryReply:
-    """The player's plays of a game, newest first."""
+    """The player's plays of a game, newest first. NOT_FOUND UNKNOWN_GAME."""
     if not request.player_id:
         raise invalid("player_id", "is required")
     tenant_id = request.scope.tenant_id if request.scope else ""
@@ -27,6 +27,8 @@ async def list_history(engine: Engine, request: m.ListHistoryRequest) -> m.ListH
     rows = await engine.database.fetch(
         QUERIES["history"], tenant_id, request.id, request.player_id, page.after_id, page.fetch
     )
+    if not rows and await engine.database.fetchval(QUERIES["known_game"], tenant_id, request.id) is None:
+        raise unknown("game", request.id)
     rows, pagination = paging.write(rows, page.limit, key=lambda row: row["play_id"], query=query)
     return m.ListHistoryReply(items=[_record(row) for row in rows], pagination=pagination)
 

@@ -7,12 +7,14 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from runtime.settings import markdown
+from runtime.http.admin import markdown as roles_table
+from runtime.settings import markdown as settings_table
 from tests.ops.test_up import data, up
 
 __all__ = ["data"]
@@ -64,9 +66,10 @@ def test_the_plugin_of_the_readme_is_a_reward_handler(tmp_path: Path) -> None:
     assert run([sys.executable, "-c", program], tmp_path).stdout == "ok\n"
 
 
-def test_the_settings_are_those_of_the_readme() -> None:
-    shown = README.split("<!-- settings -->\n")[1].split("<!-- /settings -->")[0]
-    assert shown.strip() == markdown().strip()
+@pytest.mark.parametrize(("name", "table"), [("settings", settings_table), ("roles", roles_table)])
+def test_its_tables_are_those_of_the_code(name: str, table: Callable[[], str]) -> None:
+    shown = README.split(f"<!-- {name} -->\n")[1].split(f"<!-- /{name} -->")[0]
+    assert shown.strip() == table().strip()
 
 
 def plugin() -> str:

@@ -109,7 +109,9 @@ class Connector:
             raise Unreachable(f"the URL {problem}")
         try:
             async with asyncio.timeout(self._attempt_seconds):
-                async with self._open().post(url, data=body, headers=headers, allow_redirects=False) as response:
+                async with self._open().post(
+                    url, data=aiohttp.BytesPayload(body), headers=headers, allow_redirects=False
+                ) as response:
                     start = await _read_start(response)
                     return Answer(response.status, _retry_after(response.headers), start)
         except TimeoutError:
@@ -151,6 +153,8 @@ class Connector:
 
 async def _read_start(response: aiohttp.ClientResponse) -> bytes:
     """At most ANSWER_BYTES_MAX of the body. A longer one is cut, and its connection closed by the caller's release."""
+    if response.content.at_eof():  # as after most deliveries: nothing was sent
+        return b""
     start = bytearray()
     async for piece in response.content.iter_any():
         start += piece
@@ -166,6 +170,8 @@ def _retry_after(headers: Mapping[str, str]) -> float:
     Its date form is read against the answer's own Date, so that nobody's clock is compared with another's.
     """
     value = headers.get("Retry-After", "").strip()
+    if not value:
+        return 0.0
     if value.isascii() and value.isdigit():
         return min(float(value[:9]), RETRY_AFTER_SECONDS_MAX)
     try:

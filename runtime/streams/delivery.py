@@ -14,6 +14,7 @@ task that gets no place soon is put back for a moment.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Final
@@ -215,29 +216,45 @@ class _Places:
     """The places at one receiver. One that is slow is waited for by few and briefly, so that others have the room."""
 
     def __init__(self) -> None:
-        self._free = asyncio.Semaphore(RECEIVER_MAX)
-        self._now = asyncio.get_running_loop().time
-        self._ended_at = self._now()
+        self._loop = asyncio.get_running_loop()
+        self._free = RECEIVER_MAX
+        self._waiting: deque[tuple[float, asyncio.Future[bool]]] = deque()  # each with the end of its wait
+        self._ended_at = self._loop.time()
         self._shut_until = 0.0
+        self._timer: asyncio.TimerHandle | None = None  # one for all that wait
 
     async def take(self) -> bool:
         """Takes a place; False where none will be free soon."""
-        if not self._free.locked():
-            self._ended_at = self._now()
-            return await self._free.acquire()
-        if self._now() < self._shut_until or self._now() - self._ended_at > STUCK_SECONDS:
+        now = self._loop.time()
+        if self._free:
+            self._free -= 1
+            self._ended_at = now
+            return True
+        if now < self._shut_until or now - self._ended_at > STUCK_SECONDS:
             return False
-        try:
-            async with asyncio.timeout(PLACE_SECONDS):
-                return await self._free.acquire()
-        except TimeoutError:
-            self._shut_until = self._now() + PUT_BACK_SECONDS
-            return False
+        place: asyncio.Future[bool] = self._loop.create_future()
+        self._waiting.append((now + PLACE_SECONDS, place))
+        self._watch()
+        return await place
 
     def give(self) -> None:
-        """Gives a place back."""
-        self._ended_at = self._now()
-        self._free.release()
+        """Gives a place back, to the one that waits longest."""
+        self._ended_at = self._loop.time()
+        if self._waiting:
+            self._waiting.popleft()[1].set_result(True)
+        else:
+            self._free += 1
+
+    def _watch(self) -> None:
+        if self._timer is None and self._waiting:
+            self._timer = self._loop.call_at(self._waiting[0][0], self._send_away)
+
+    def _send_away(self) -> None:
+        self._timer = None
+        while self._waiting and self._waiting[0][0] <= self._loop.time():
+            self._waiting.popleft()[1].set_result(False)
+            self._shut_until = self._loop.time() + PUT_BACK_SECONDS
+        self._watch()
 
 
 async def run(engine: Engine, stop: asyncio.Event) -> None:

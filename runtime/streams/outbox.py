@@ -32,6 +32,8 @@ LEASE_SECONDS: Final = 60.0
 """Far more than an attempt takes (15 s): a worker that is only slow keeps its task."""
 
 RECORD_MAX: Final = 256
+GATHER_SECONDS: Final = 0.005
+"""Outcomes that end so near to each other are recorded by one statement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,7 @@ class Outbox:
     async def _record(self) -> None:
         pauses = Backoff()
         while self._ended:
+            await asyncio.sleep(GATHER_SECONDS)
             tenant_id = self._ended[0][0].tenant_id
             batch = [one for one in self._ended if one[0].tenant_id == tenant_id][:RECORD_MAX]
             try:

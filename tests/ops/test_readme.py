@@ -79,7 +79,8 @@ def plugin() -> str:
 
 def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     """Runs a command in a folder, with the project importable; fails the test with its output."""
-    environ = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "PYTHONPATH": f"{ROOT}:{folder}", "HOME": str(folder)}
+    path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
+    environ = {"PATH": path, "PYTHONPATH": f"{ROOT}:{folder}", "HOME": str(folder)}
     done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stdout + done.stderr
     return done

@@ -7,25 +7,27 @@ in `OPERATOR_COMMANDS` is all that adds one.
 from __future__ import annotations
 
 import asyncio
-import importlib
 import os
 import signal
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Final, Literal
 
-from cyclopts import App, Parameter
+from cyclopts import App, CycloptsError, Parameter
 
 from runtime import __version__
 from runtime.settings import Settings, SettingsError, markdown, misspelt, table
 
-OPERATOR_COMMANDS: Final[tuple[str, ...]] = (
-    "runtime.commands.codes",
-    "runtime.commands.deadletters",
-    "runtime.commands.leaderboards",
-)
-"""Modules with an `app` to add."""
+OPERATOR_COMMANDS: Final[dict[str, str]] = {
+    "runtime.commands.campaigns": "List campaigns; write a whole one to a file, and apply such a file.",
+    "runtime.commands.codes": "Look after pools of voucher codes.",
+    "runtime.commands.games": "List and show games; check and apply a game's file.",
+    "runtime.commands.leaderboards": "Look after the live rankings.",
+    "runtime.commands.token": "Make tokens of this service.",
+}
+"""Modules with an `app` to add, under the module's own name, and what they are for. Imported when asked for."""
 
+EXIT_USE: Final = 2
 EXIT_SETTINGS: Final = 2
 
 app = App(
@@ -192,6 +194,9 @@ def stop_on_signals() -> asyncio.Event:
 
 def main() -> None:
     """The console script."""
-    for name in OPERATOR_COMMANDS:
-        app.command(importlib.import_module(name).app)
-    app()
+    for name, means in OPERATOR_COMMANDS.items():
+        app.command(f"{name}:app", name=name.rpartition(".")[2], help=means)
+    try:
+        app(exit_on_error=False)
+    except CycloptsError:  # It has been told.
+        sys.exit(EXIT_USE)

@@ -231,7 +231,7 @@ def _check_milestones(checks: Checks, milestones: m.Milestones) -> None:
     for index, rung in enumerate(milestones.rungs[:RUNGS_MAX]):
         path = f"milestones.rungs[{index}]"
         checks.text(f"{path}.id", rung.id, most=RUNG_ID_LENGTH_MAX)
-        if rung.id in seen:
+        if rung.id and rung.id in seen:
             checks.problem(f"{path}.id", "is another rung's too")
         seen.add(rung.id)
         checks.text(f"{path}.name", rung.name)

@@ -1,0 +1,157 @@
+"""`tombola campaigns`: list them; a whole one as one YAML file, out and in again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+
+from runtime.commands import campaign_files, documents
+from runtime.commands.campaign_files import Names
+from runtime.commands.confirm import confirmed, fail_of_file, file_told, show
+from runtime.commands.connection import (
+    DEFAULTS,
+    EXIT_REFUSED,
+    Connection,
+    Edge,
+    Refused,
+    connected,
+    fail,
+    people,
+    print_json,
+    progress_console,
+    refusals_told,
+    table,
+    tell_refused,
+)
+from runtime.commands.documents import Document
+from runtime.commands.resources import Change
+
+app = App(name="campaigns", help="List campaigns; write a whole one to a file, and apply such a file.")
+
+
+@app.command(name="list")
+async def list_campaigns(*, q: str = "", status: str = "", connection: Connection = DEFAULTS) -> None:
+    """List campaigns, the newest first.
+
+    Parameters
+    ----------
+    q
+        Only those whose name holds this.
+    status
+        Only those of this status: draft, active, paused, ended.
+    """
+    with refusals_told(connection):
+        async with connected(connection) as edge:
+            items = [item async for item in edge.each("/campaigns", q=q, status=status)]
+    if connection.json:
+        print_json(items)
+        return
+    shown = table("id", "name", "status", "timezone")
+    for item in items:
+        shown.add_row(
+            item["id"], item["name"], item["status"].removeprefix("CAMPAIGN_STATUS_").lower(), item["timezone"]
+        )
+    people().print(shown)
+
+
+@app.command(name="export")
+async def export_campaign(campaign: str, file: Path | None = None, /, *, connection: Connection = DEFAULTS) -> None:
+    """Write a campaign with its prizes, games, quests and leaderboards as one YAML file.
+
+    Codes, secrets, stock counts, plays and archived things are not in it.
+
+    Parameters
+    ----------
+    campaign
+        Its id or its name.
+    file
+        Where to; standard output where left out.
+    """
+    with refusals_told(connection):
+        async with connected(connection) as edge:
+            state = await campaign_files.load(edge, await _one(connection, edge, campaign))
+    try:
+        made, notes = campaign_files.exported(state)
+    except ValueError as error:
+        fail(connection, EXIT_REFUSED, str(error))
+    if connection.json:
+        print_json(made)
+    elif file is None:
+        print(documents.write(made), end="")
+    else:
+        with file_told(connection, file):
+            documents.save(file, made)
+    for note in notes:
+        progress_console().print(f"note: {note}", highlight=False)
+
+
+@app.command(name="import")
+async def import_campaign(
+    file: Path,
+    /,
+    *,
+    into: str = "",
+    yes: Annotated[bool, Parameter(name=["--yes", "-y"], negative=())] = False,
+    dry_run: Annotated[bool, Parameter(negative=())] = False,
+    connection: Connection = DEFAULTS,
+) -> None:
+    """Apply a campaign's file: make what is not there, change what differs, leave the rest alone.
+
+    What would change is shown first. A file with anything wrong in it changes nothing. Applying the same
+    file again changes nothing either.
+
+    Parameters
+    ----------
+    file
+        The YAML file, as `campaigns export` writes it.
+    into
+        The id or name of the campaign to change; otherwise the one of the file's name, or a new one.
+    yes
+        Apply without asking.
+    dry_run
+        Show what would change, and stop there.
+    """
+    with refusals_told(connection), file_told(connection, file):
+        document = documents.read(file)
+        changes = campaign_files.read(document)
+        async with connected(connection) as edge:
+            await campaign_files.plan(edge, document, changes, into)
+            show(connection, changes)
+            wanted = [change for change in changes if change.action != "keep"]
+            if wanted and not dry_run:
+                confirmed(connection, yes)
+                await _apply(connection, edge, document, changes)
+    if connection.json:
+        print_json({"applied": bool(wanted) and not dry_run, "changes": [change.for_machines() for change in wanted]})
+    elif wanted and not dry_run:
+        people().print("done")
+
+
+async def _apply(connection: Connection, edge: Edge, document: Document, changes: list[Change]) -> None:
+    """Makes every change, in order. What is refused ends it there, with its line; the next import goes on."""
+    ids: Names = {"prizes": {}, "games": {}}
+    campaign_id = ""
+    for change in changes:
+        try:
+            made: dict[str, Any] = await campaign_files.apply(edge, change, campaign_id, ids)
+        except Refused as refused:
+            fields = [(f"{change.path}.{row['field']}", row["description"]) for row in refused.violations]
+            problems = fields or [(change.path, f"{refused.data.get('reason', refused.code)}: {refused.message}")]
+            if refused.http < 500 and refused.http not in (401, 403):
+                fail_of_file(connection, document.wrong(problems))
+            tell_refused(connection, refused, f"{document.name}: {change.path}: ")
+        if change.path == "campaign":
+            campaign_id = made["id"]
+        if change.kind.section in ids:
+            ids[change.kind.section][change.name] = made["id"]
+
+
+async def _one(connection: Connection, edge: Edge, name: str) -> dict[str, Any]:
+    """The campaign of this id or name. Ends the process where there is none, or several."""
+    found = await campaign_files.find_campaigns(edge, name)
+    if len(found) != 1:
+        several = f"{len(found)} campaigns are called {name!r}: say one of {', '.join(item['id'] for item in found)}"
+        fail(connection, EXIT_REFUSED, several if found else f"there is no campaign {name!r}")
+    return found[0]

@@ -1,0 +1,194 @@
+"""How operator commands reach the admin edge, and how they end when it refuses.
+
+Exit codes: 0 done, 1 refused by the service, 2 wrong use, 3 the file is wrong, 4 the service cannot be
+reached, 5 not confirmed. What is wrong goes to standard error: as lines, or with --json as one object
+`{"error": {code, reason, message, violations}}`.
+"""
+
+from __future__ import annotations
+
+import json as codec
+import sys
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, NoReturn
+
+import aiohttp
+from cyclopts import Parameter
+from rich.console import Console
+from rich.table import Table
+
+EXIT_REFUSED: Final = 1
+EXIT_USE: Final = 2
+EXIT_FILE: Final = 3
+EXIT_UNREACHABLE: Final = 4
+EXIT_UNCONFIRMED: Final = 5
+
+PAGE: Final = 100
+_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=120)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Connection:
+    """Options that every command of the admin edge has.
+
+    Parameters
+    ----------
+    admin_url
+        Where the admin edge is.
+    token
+        A bearer token of a management role; better in the environment than in a shell's history.
+    json
+        Print JSON for machines instead of text for people.
+    """
+
+    admin_url: Annotated[str, Parameter(env_var="TOMBOLA_ADMIN_URL")] = "http://127.0.0.1:8082"
+    token: Annotated[str, Parameter(env_var="TOMBOLA_TOKEN", show_default=False)] = ""
+    json: Annotated[bool, Parameter(negative=())] = False
+
+
+DEFAULTS: Final = Connection()
+"""Where nothing is said on the command line, the environment is asked."""
+
+
+class Refused(Exception):
+    """The service's refusal: its HTTP status and envelope."""
+
+    def __init__(self, http: int, envelope: Mapping[str, Any]) -> None:
+        super().__init__(str(envelope.get("message", "")))
+        self.http = http
+        self.code = str(envelope.get("code", ""))
+        self.message = str(envelope.get("message", ""))
+        self.trace_id = str(envelope.get("trace_id", ""))
+        data = envelope.get("data")
+        self.data: dict[str, Any] = data if isinstance(data, dict) else {}
+
+    @property
+    def violations(self) -> list[dict[str, Any]]:
+        return list(self.data.get("violations", ()))
+
+
+class Edge:
+    """The admin edge, as commands ask it: paths below /api/v1/admin, answers without their envelope."""
+
+    def __init__(self, http: aiohttp.ClientSession, url: str) -> None:
+        self._http = http
+        self._url = f"{url.rstrip('/')}/api/v1/admin"
+
+    async def get(self, path: str, **query: Any) -> dict[str, Any]:
+        """What is at a path. Raises Refused."""
+        return await self._ask("GET", path, params={name: str(value) for name, value in query.items() if value != ""})
+
+    async def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """The answer to a POST. Raises Refused."""
+        return await self._ask("POST", path, json=body)
+
+    async def put(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """The answer to a PUT. Raises Refused."""
+        return await self._ask("PUT", path, json=body)
+
+    async def send(self, path: str, body: AsyncIterator[bytes], content_type: str) -> dict[str, Any]:
+        """POSTs a body as it is read, never holding it whole. Raises Refused."""
+        return await self._ask("POST", path, data=body, headers={"Content-Type": content_type})
+
+    async def each(self, path: str, **query: Any) -> AsyncIterator[dict[str, Any]]:
+        """Every item of a list, page after page."""
+        cursor = ""
+        while True:
+            page = await self.get(path, limit=PAGE, cursor=cursor, **query)
+            for item in page["items"]:
+                yield item
+            if not page["pagination"]["has_more"]:
+                return
+            cursor = page["pagination"]["next_cursor"]
+
+    async def _ask(self, verb: str, path: str, **more: Any) -> dict[str, Any]:
+        async with self._http.request(verb, self._url + path, **more) as answer:
+            try:
+                envelope = await answer.json(content_type=None)
+                data = envelope["data"]
+            except (ValueError, KeyError, TypeError):
+                raise Refused(
+                    answer.status, {"message": f"{self._url} is no admin edge: no envelope in its answer"}
+                ) from None
+            if answer.status >= 400:
+                raise Refused(answer.status, envelope)
+            return dict(data)
+
+
+@asynccontextmanager
+async def connected(connection: Connection) -> AsyncIterator[Edge]:
+    """The edge, for the length of the block. Ends the process where there is no token, or nothing listens."""
+    if not connection.token:
+        fail(connection, EXIT_USE, "a token is needed: --token or TOMBOLA_TOKEN (see `tombola token mint`)")
+    headers = {"Authorization": f"Bearer {connection.token}"}
+    try:
+        async with aiohttp.ClientSession(headers=headers, timeout=_TIMEOUT) as http:
+            yield Edge(http, connection.admin_url)
+    except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+        if not isinstance(error, aiohttp.ClientError | TimeoutError):
+            raise
+        fail(connection, EXIT_UNREACHABLE, f"{connection.admin_url} cannot be reached: {error or type(error).__name__}")
+
+
+@contextmanager
+def refusals_told(connection: Connection) -> Iterator[None]:
+    """Ends the process with what the service refused, naming the fields."""
+    try:
+        yield
+    except Refused as refused:
+        tell_refused(connection, refused)
+
+
+def tell_refused(connection: Connection, refused: Refused, where: str = "") -> NoReturn:
+    """Ends the process with a refusal. `where`: the file and resource that it is about."""
+    lines = [
+        f"{row['field']}: {row['description']}" if row["field"] else row["description"] for row in refused.violations
+    ]
+    if not lines:
+        lines = [f"{refused.code} {refused.data.get('reason', '')}: {refused.message}".strip()]
+    if refused.http >= 500 and refused.trace_id:
+        lines.append(f"trace {refused.trace_id}")
+    problem = {
+        "code": refused.code,
+        "reason": refused.data.get("reason", ""),
+        "message": refused.message,
+        "violations": refused.violations,
+    }
+    fail(connection, EXIT_REFUSED, *(where + line for line in lines), error=problem)
+
+
+def fail(connection: Connection, exit_code: int, *lines: str, error: Mapping[str, Any] | None = None) -> NoReturn:
+    """Ends the process with `exit_code` after saying why on standard error."""
+    if connection.json:
+        print(codec.dumps({"error": error or {"message": "; ".join(lines)}}), file=sys.stderr)
+    else:
+        for line in lines:
+            print(f"tombola: {line}", file=sys.stderr)
+    sys.exit(exit_code)
+
+
+def print_json(data: Any) -> None:
+    """One JSON document on standard output."""
+    print(codec.dumps(data, indent=2, ensure_ascii=False))
+
+
+def people() -> Console:
+    """Where text for people goes: standard output, as wide as it is; into a pipe or file, as wide as needed."""
+    console = Console(highlight=False, soft_wrap=True)
+    return console if console.is_terminal else Console(highlight=False, soft_wrap=True, width=500)
+
+
+def table(*columns: str) -> Table:
+    """An empty table. Its first column is of ids, which are never cut: they are there to be copied."""
+    made = Table(box=None, pad_edge=False)
+    for index, name in enumerate(columns):
+        made.add_column(name, no_wrap=index == 0, min_width=len(name) if index else 31)
+    return made
+
+
+def progress_console() -> Console:
+    """Where progress is shown: standard error, so that output can be piped."""
+    return Console(stderr=True)

@@ -6,7 +6,7 @@ COPY pyproject.toml README.md LICENSE ./
 COPY runtime ./runtime
 COPY sql ./sql
 RUN python -m venv /opt/tombola \
-    && /opt/tombola/bin/pip install --no-cache-dir --constraint ops/constraints.txt ".[otel]" \
+    && /opt/tombola/bin/pip install --no-cache-dir --constraint ops/constraints.txt "." \
     && /opt/tombola/bin/pip uninstall --yes pip
 
 FROM python:3.13-slim-bookworm

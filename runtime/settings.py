@@ -356,7 +356,6 @@ class Settings:
     log_sample: float = _setting(
         _number(0, 1, "0 to 1"), "0.01", "Part of the successful requests that is logged; failures always are."
     )
-    otel: bool = _setting(_flag(), "off", "Traces by OTLP; needs tombola[otel]. The OTEL_* variables say where to.")
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str], roles: Iterable[str] = ()) -> Settings:

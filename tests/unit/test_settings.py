@@ -44,9 +44,9 @@ def test_a_complete_environment_serves_every_role() -> None:
 
 
 def test_every_problem_is_named_at_once() -> None:
-    problems = problems_of({"CORE_PORT": "70000", "ROLE_MATRIX": "loose", "OTEL": "maybe"}, "core")
+    problems = problems_of({"CORE_PORT": "70000", "ROLE_MATRIX": "loose", "RATE_LIMITS": "maybe"}, "core")
     assert problems.keys() == {
-        "CORE_PORT", "ROLE_MATRIX", "OTEL", "DATABASE_URL", "REDIS_URL", "SERVER_KEYS", "CODE_KEYS"
+        "CORE_PORT", "ROLE_MATRIX", "RATE_LIMITS", "DATABASE_URL", "REDIS_URL", "SERVER_KEYS", "CODE_KEYS"
     }  # fmt: skip
     assert problems["CORE_PORT"] == "must be a whole number from 0 to 65535"
     assert problems["ROLE_MATRIX"] == "must be one of any, strict"

@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import lru_cache
 from typing import Any, Final
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import quote_plus, urlsplit
 from weakref import WeakValueDictionary
 
 import asyncpg
@@ -32,7 +33,7 @@ from runtime.providers import CHANNEL_PROVIDERS, Delivered, Failed, Outcome, Par
 from runtime.streams import expiry
 from runtime.streams.bus import Consumer, Message, Servers, stopped_within
 from runtime.streams.outbox import Leased, Outbox, PutBack
-from runtime.vault import VaultError, prize_place, vault_of
+from runtime.vault import SECRET_FIELDS, VaultError, prize_place, vault_of
 
 GROUP: Final = "deliveries"
 
@@ -44,6 +45,9 @@ RECEIVER_MAX: Final = CONNECTIONS_PER_HOST
 
 BATCHES: Final = 4
 """Leases under way: the next ones are ready when there is room for their attempts."""
+
+OPENED_MAX: Final = 1024
+"""Receivers' secrets that are kept open."""
 
 SWEEP_SECONDS: Final = 1.0
 SWEEP_BATCH: Final = 256
@@ -65,6 +69,9 @@ class Deliveries:
         self._engine = engine
         self._connector = connector
         self._outbox = outbox
+        self._callback_base = engine.settings.callback_url
+        # What is sealed is another text after each change, so what was opened stays right.
+        self._opened = lru_cache(maxsize=OPENED_MAX)(vault_of(engine.settings.code_keys).open_secret)
         self._under_way: set[asyncio.Task[None]] = set()
         self._promised = 0  # room for what is being leased now
         self._turn = asyncio.Lock()
@@ -164,9 +171,7 @@ class Deliveries:
             return Failed(f"no provider delivers through channel {task.row['channel']!r}")
         config = task.row["channel_config"]
         try:
-            secrets = vault_of(self._engine.settings.code_keys).secrets_of(
-                config, prize_place(task.tenant_id, task.row["prize_id"])
-            )
+            secrets = self._secrets(config, prize_place(task.tenant_id, task.row["prize_id"]))
         except VaultError as error:
             return Failed(f"the secret cannot be opened: {error}")
         now = int(self._engine.clock.now())
@@ -175,10 +180,13 @@ class Deliveries:
             Parcel(task.task_id, config, secrets, now, self._body(task), task.tenant_id),
         )
 
+    def _secrets(self, config: Mapping[str, Any], place: str) -> list[str]:
+        """The opened secrets of a stored config, the current one first. Raises VaultError."""
+        return [self._opened(config[name], place) for name in SECRET_FIELDS if config.get(name)]
+
     def _body(self, task: Leased) -> dict[str, Any]:
         """What the receiver gets (contract.md, "Channels")."""
         row = task.row
-        base = self._engine.settings.callback_url
         path = f"/api/v1/fulfillment/tasks/{task.task_id}/callback"
         return {
             "id": task.task_id,
@@ -207,7 +215,7 @@ class Deliveries:
                     "value": row["prize_value"],
                 },
                 "player_id": row["player_id"],
-                "callback_url": f"{base}{path}?{urlencode({'tenant_id': task.tenant_id})}",
+                "callback_url": f"{self._callback_base}{path}?tenant_id={quote_plus(task.tenant_id)}",
             },
         }
 

@@ -32,7 +32,7 @@ LEASE_SECONDS: Final = 60.0
 """Far more than an attempt takes (15 s): a worker that is only slow keeps its task."""
 
 RECORD_MAX: Final = 256
-GATHER_SECONDS: Final = 0.005
+GATHER_SECONDS: Final = 0.01
 """Outcomes that end so near to each other are recorded by one statement."""
 
 

@@ -1,8 +1,8 @@
-"""The RPC transport: game.v1 over gRPC (grpclib), server and client, and how a fault crosses it."""
+"""The RPC transport: game.v1 over gRPC (grpclib), the edges' own stream beside it, and how a fault crosses both."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import msgspec
 
@@ -19,7 +19,7 @@ TRACE_KEY: Final = "traceparent"
 _TEXT_SHOWN: Final = 1000
 
 
-class _Carried(msgspec.Struct, array_like=True):
+class Carried(msgspec.Struct, array_like=True):
     """What of a fault gRPC's status and message have no place for."""
 
     reason: str
@@ -27,22 +27,13 @@ class _Carried(msgspec.Struct, array_like=True):
     retry_after_seconds: float | None = None
     http_status: int | None = None
 
-
-def to_metadata(fault: Fault) -> dict[str, str | bytes]:
-    """A fault as trailing metadata: its reason for people, all of it for `from_metadata`."""
-    carried = _Carried(fault.reason, fault.facts, fault.retry_after_seconds, fault.http_status)
-    return {REASON_KEY: fault.reason, FAULT_KEY: msgspec.json.encode(carried)}
+    @classmethod
+    def of(cls, fault: Fault) -> Self:
+        return cls(fault.reason, fault.facts, fault.retry_after_seconds, fault.http_status)
 
 
-def from_metadata(status: Status, message: str, metadata: Any) -> Fault:
-    """The fault that the other side raised, or one of this status where it carries none."""
-    encoded = (metadata or {}).get(FAULT_KEY)
-    try:
-        carried = msgspec.json.decode(encoded, type=_Carried) if isinstance(encoded, bytes) else None
-    except msgspec.MsgspecError:
-        carried = None
-    if carried is None:
-        return Fault(status, status.name, message)
+def made_fault(status: Status, message: str, carried: Carried) -> Fault:
+    """The fault that the other side raised."""
     return Fault(
         status,
         carried.reason,
@@ -51,6 +42,11 @@ def from_metadata(status: Status, message: str, metadata: Any) -> Fault:
         http_status=carried.http_status,
         **carried.facts,
     )
+
+
+def to_metadata(fault: Fault) -> dict[str, str | bytes]:
+    """A fault as trailing metadata: its reason for people, all of it as `Carried` in JSON."""
+    return {REASON_KEY: fault.reason, FAULT_KEY: msgspec.json.encode(Carried.of(fault))}
 
 
 def message_shown(fault: Fault) -> str:

@@ -1,4 +1,4 @@
-"""Core in another process: `RpcCaller` asks one of its replicas over gRPC.
+"""Core in another process: `RpcCaller` asks one of its replicas, over the one stream it keeps to each.
 
 Requests of one actor go to the same replica (rendezvous hashing: Thaler and Ravishankar, 1998), so that
 they share its mailbox and its commits; with a replica away they go to the next. That is for speed alone:
@@ -10,22 +10,23 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Any, Final
 
 from grpclib.client import Channel, Stream
 from grpclib.const import Cardinality
-from grpclib.exceptions import GRPCError, StreamTerminatedError
 
 from runtime import trace
 from runtime.errors import Fault, Status
 from runtime.operations import Operation
-from runtime.rpc import ACTOR_KEY, TRACE_KEY, from_metadata
+from runtime.rpc.frames import CARRY, GOODBYE, Answer, Call, Frame, Outbox, answers_of, body
 
 DEADLINE_SECONDS: Final = 5.0
 AWAY_SECONDS: Final = 1.0
 """For how long a replica that refused a connection is asked last."""
+
+CONNECT_SECONDS: Final = 1.0
 
 _RETRIABLE: Final = frozenset({"OVERLOADED"})
 """Reasons with which a replica refuses before it has done anything."""
@@ -42,7 +43,7 @@ class RpcCaller:
     async def close(self) -> None:
         """Drops every connection."""
         for replica in self._replicas:
-            replica.channel.close()
+            replica.close()
 
     async def call(self, operation: Operation, request: Any) -> Any:
         """The operation's reply. Raises Fault, as Core in this process would."""
@@ -52,7 +53,7 @@ class RpcCaller:
             if time.monotonic() >= ends:
                 break
             try:
-                return await self._ask(replica, operation, request, ends)
+                return await replica.ask(operation, request, ends)
             except _Unreached as error:
                 replica.away_until = time.monotonic() + AWAY_SECONDS
                 fault = error.fault
@@ -79,46 +80,104 @@ class RpcCaller:
         now = time.monotonic()
         return sorted(order, key=lambda replica: replica.away_until > now)
 
-    async def _ask(self, replica: _Replica, operation: Operation, request: Any, ends: float) -> Any:
-        stream: Stream[Any, Any] = replica.channel.request(
-            operation.rpc_path,
-            Cardinality.UNARY_UNARY,
-            operation.request,
-            operation.reply,
-            timeout=max(0.001, ends - time.monotonic()),
-            metadata=_metadata(),
-        )
-        sent = False
-        try:
-            async with stream:
-                await stream.send_request()
-                sent = True
-                await stream.send_message(request, end=True)
-                reply = await stream.recv_message()
-        except GRPCError as error:
-            status, message = Status(error.status.value), error.message or ""
-            raise from_metadata(status, message, stream.trailing_metadata) from None
-        except TimeoutError:
-            raise _Lost("Core did not answer in time") from None
-        except (OSError, StreamTerminatedError, asyncio.IncompleteReadError) as error:
-            kind = _Lost if sent else _Unreached
-            raise kind(f"the connection to Core was lost ({type(error).__name__})") from None
-        if reply is None:
-            raise _Lost("Core ended the call without an answer")
-        return reply
-
 
 class _Replica:
     """One of Core's processes."""
 
     def __init__(self, address: str) -> None:
         host, _, port = address.rpartition(":")
-        self.channel = Channel(host.strip("[]"), int(port))
         self.away_until = 0.0
+        self._channel = Channel(host.strip("[]"), int(port))
         self._seed = address.encode()
+        self._line: _Line | None = None
 
     def weight(self, key: bytes) -> bytes:
         return blake2b(key, key=self._seed[:64], digest_size=8).digest()
+
+    async def ask(self, operation: Operation, request: Any, ends: float) -> Any:
+        """The reply, before `ends` (monotonic seconds). Raises what Core raised, _Unreached, or _Lost."""
+        if self._line is None or not self._line.open:
+            self._line = _Line(self._channel, self._leaving)
+        return await self._line.ask(operation, request, ends)
+
+    def close(self) -> None:
+        if self._line is not None:
+            self._line.close()
+        self._channel.close()
+
+    def _leaving(self) -> None:
+        self.away_until = time.monotonic() + AWAY_SECONDS
+
+
+class _Line:
+    """A stream to a replica (`runtime.rpc.frames`), from its first call to whatever ends it."""
+
+    def __init__(self, channel: Channel, leaving: Callable[[], None]) -> None:
+        """leaving: called when the replica says that it is stopping."""
+        self.open = True
+        self._leaving = leaving
+        self._outbox = Outbox()
+        self._asked: dict[int, asyncio.Future[Answer]] = {}
+        self._numbers = itertools.count()
+        self._task = asyncio.create_task(self._keep(channel))
+
+    def close(self) -> None:
+        self._task.cancel()
+
+    async def ask(self, operation: Operation, request: Any, ends: float) -> Any:
+        number = next(self._numbers)
+        parent = trace.parent() if trace.current.get() else ""
+        row = Call(number, operation.name, body(request), parent, trace.actor.get()).row()
+        answer = self._asked[number] = asyncio.get_running_loop().create_future()
+        self._outbox.put(number, row)
+        try:
+            async with asyncio.timeout(ends - time.monotonic()):
+                return (await answer).result(operation)
+        except TimeoutError:
+            raise self._failed(number, "Core did not answer in time") from None
+        finally:
+            del self._asked[number]
+            self._outbox.withdraw(number)  # Nobody waits for it any more.
+
+    async def _keep(self, channel: Channel) -> None:
+        """Opens the stream and hands out what comes over it; at its end tells all who still wait."""
+        why = "ended"
+        try:
+            async with channel.request(CARRY, Cardinality.STREAM_STREAM, Frame, Frame) as stream:
+                async with asyncio.timeout(CONNECT_SECONDS):
+                    await stream.send_request()
+                writer = asyncio.create_task(self._send(stream))
+                try:
+                    async for frame in stream:
+                        self._take(frame)
+                finally:
+                    writer.cancel()
+                    await asyncio.gather(writer, return_exceptions=True)
+        except Exception as error:  # Whatever it was, there is no stream any more.
+            why = type(error).__name__
+        finally:
+            self.open = False
+            for number, answer in self._asked.items():
+                if not answer.done():
+                    answer.set_exception(self._failed(number, f"the connection to Core was lost ({why})"))
+
+    async def _send(self, stream: Stream[Frame, Frame]) -> None:
+        await self._outbox.send_all(stream.send_message)
+        await stream.end()
+
+    def _take(self, frame: Frame) -> None:
+        for answer in answers_of(frame):
+            asked = self._asked.get(answer.number)
+            if asked is not None and not asked.done():
+                asked.set_result(answer)
+            elif answer.number == GOODBYE:
+                # What is on its way is still answered; what comes next opens a stream elsewhere.
+                self.open = False
+                self._leaving()
+                self._outbox.end()
+
+    def _failed(self, number: int, message: str) -> _Failed:
+        return _Unreached(message) if self._outbox.withdraw(number) else _Lost(message)
 
 
 class _Failed(Exception):
@@ -142,11 +201,3 @@ def repeatable(operation: Operation, request: Any) -> bool:
 
 def _unavailable(message: str) -> Fault:
     return Fault(Status.UNAVAILABLE, "CORE_UNAVAILABLE", message, retry_after_seconds=1)
-
-
-def _metadata() -> dict[str, str]:
-    metadata = {TRACE_KEY: trace.parent()} if trace.current.get() else {}
-    if actor := trace.actor.get():
-        # gRPC's metadata is ASCII; a subject that is not is of no use to a log either.
-        metadata[ACTOR_KEY] = actor.encode("ascii", "backslashreplace").decode()
-    return metadata

@@ -1,4 +1,5 @@
-"""The RPC server: a loop over the operations table (spec.md, "Surfaces": "also served over an RPC transport").
+"""The RPC server: a loop over the operations table (spec.md, "Surfaces": "also served over an RPC transport"),
+and beside it the stream that the edges use (`runtime.rpc.frames`).
 
 A fault travels as status and message, with its reason and facts in the trailing metadata. The trace goes
 on from `traceparent`. Health and reflection are gRPC's own services.
@@ -9,9 +10,11 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Awaitable, Callable
+from functools import partial
 from importlib import resources
 from typing import Any, Final
 
+import msgspec
 import structlog
 from google.protobuf import descriptor_pb2, descriptor_pool
 from grpclib.config import Configuration
@@ -28,10 +31,15 @@ from runtime.core import Caller
 from runtime.errors import Fault, Status, invalid
 from runtime.operations import OPERATIONS, Operation
 from runtime.rpc import ACTOR_KEY, MESSAGE_BYTES_MAX, TRACE_KEY, message_shown, to_metadata
+from runtime.rpc.carrier import Carrier
+from runtime.rpc.frames import CARRY, Frame, too_large
 from runtime.schema import check
 
 STREAM_WINDOW_BYTES: Final = 256 * 1024
 """What a client may send of a message before this side has decided to read it."""
+
+GOODBYE_SECONDS: Final = 1.0
+"""What an edge gets for ending its stream, once Core has answered everything and stops."""
 
 _PREFIX_BYTES: Final = 5
 
@@ -46,6 +54,7 @@ class RpcServer:
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
         self._calls: set[asyncio.Task[Any]] = set()
+        self._carriers: dict[Carrier, asyncio.Task[Any]] = {}
         self._stopping = False
         self._health = ServiceStatus()
         self._connections: set[H2Protocol] = set()
@@ -57,7 +66,8 @@ class RpcServer:
         _register_descriptors()
         health = Health({OVERALL: [self._health], **{service: [self._health] for service in services}})
         server = Server(
-            ServerReflection.extend([*services, health]),
+            # Reflection shows what others may use: not the carrier.
+            [*ServerReflection.extend([*services, health]), _Carrying(self._carry)],
             config=Configuration(http2_stream_window_size=STREAM_WINDOW_BYTES),
         )
         self._server = server
@@ -81,8 +91,12 @@ class RpcServer:
         self._stopping = True
         self._health.set(False)
         self._listener.close()
+        for carrier in self._carriers:
+            carrier.say_goodbye()
         while self._calls:
             await asyncio.wait(self._calls)
+        if self._carriers:
+            await asyncio.wait(self._carriers.values(), timeout=GOODBYE_SECONDS)
         await asyncio.sleep(0)  # The last answers are written by the tasks that waited for these calls.
         for connection in self._connections:
             if hasattr(connection, "connection"):
@@ -99,7 +113,7 @@ class RpcServer:
             trace.current.set(trace.read(str(metadata.get(TRACE_KEY, ""))) or trace.new())
             trace.actor.set(str(metadata.get(ACTOR_KEY, "")))
             try:
-                request = await _receive(stream, operation)
+                request = await _message(stream, operation)
                 check(request)
                 reply = await self._call(operation, request)
             except Fault as fault:
@@ -109,14 +123,36 @@ class RpcServer:
 
         return answer
 
+    async def _carry(self, stream: Stream[Frame, Frame]) -> None:
+        carrier = Carrier(self._run, self._started)
+        task = asyncio.current_task()
+        assert task is not None
+        self._carriers[carrier] = task
+        if self._stopping:
+            carrier.say_goodbye()
+        try:
+            await carrier.carry(partial(_receive, stream), stream.send_message)
+        except Fault as fault:
+            await _refuse(stream, fault)
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            await _refuse(stream, invalid("", f"the frame cannot be decoded: {error}"))
+        finally:
+            del self._carriers[carrier]
+
     async def _call(self, operation: Operation, request: Any) -> Any:
         """Core's reply. A client that hangs up cancels its waiting, never the work: half of it may be done."""
+        task = asyncio.ensure_future(self._run(operation, request))
+        self._started(task)
+        return await asyncio.shield(task)
+
+    async def _run(self, operation: Operation, request: Any) -> Any:
         if self._stopping:
             raise Fault(Status.UNAVAILABLE, "OVERLOADED", "shutting down; try again", retry_after_seconds=1)
-        task = asyncio.ensure_future(self._caller.call(operation, request))
+        return await self._caller.call(operation, request)
+
+    def _started(self, task: asyncio.Task[Any]) -> None:
         self._calls.add(task)
         task.add_done_callback(self._ended)
-        return await asyncio.shield(task)
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._calls.discard(task)
@@ -136,6 +172,16 @@ class _Service:
         return self._handlers
 
 
+class _Carrying:
+    """The edges' stream, as grpclib wants it."""
+
+    def __init__(self, carry: Callable[[Stream[Frame, Frame]], Awaitable[None]]) -> None:
+        self._handlers = {CARRY: Handler(carry, Cardinality.STREAM_STREAM, Frame, Frame)}
+
+    def __mapping__(self) -> dict[str, Handler]:
+        return self._handlers
+
+
 def _by_service() -> dict[str, list[Operation]]:
     services: dict[str, list[Operation]] = {}
     for operation in OPERATIONS:
@@ -143,30 +189,34 @@ def _by_service() -> dict[str, list[Operation]]:
     return services
 
 
-async def _receive(stream: Stream[Any, Any], operation: Operation) -> Any:
-    """The request. RESOURCE_EXHAUSTED for one that says it is too large, before more than its window is here.
-
-    grpclib would read any length that the five bytes in front of a message say (up to 4 GiB).
-    """
-    raw = stream._stream
-    prefix = await raw.recv_data(_PREFIX_BYTES)
-    if len(prefix) < _PREFIX_BYTES:
+async def _message(stream: Stream[Any, Any], operation: Operation) -> Any:
+    """The request. INVALID_ARGUMENT where it is none."""
+    encoded = await _receive(stream)
+    if encoded is None:
         raise invalid("", "there is no message")
-    compressed, length = struct.unpack(">?I", prefix)
-    if compressed:
-        raise Fault(Status.UNIMPLEMENTED, "ENCODING_UNSUPPORTED", "compressed messages are not taken")
-    if length > MESSAGE_BYTES_MAX:
-        raise Fault(
-            Status.RESOURCE_EXHAUSTED,
-            "MESSAGE_TOO_LARGE",
-            f"the message exceeds {MESSAGE_BYTES_MAX} bytes",
-            limit_bytes=MESSAGE_BYTES_MAX,
-        )
     try:
-        encoded = await raw.recv_data(length)
         return operation.request.FromString(encoded)
     except Exception as error:  # betterproto2 lets whatever a broken message meets come up.
         raise invalid("", f"the message cannot be decoded: {error}") from None
+
+
+async def _receive(stream: Stream[Any, Any]) -> bytes | None:
+    """A message's bytes, or None after the last. RESOURCE_EXHAUSTED for one that says it is too large, before
+    more than its window is here: grpclib would read any length that the five bytes in front say (up to 4 GiB).
+    """
+    raw = stream._stream
+    try:
+        prefix = await raw.recv_data(_PREFIX_BYTES)
+        if not prefix:
+            return None
+        compressed, length = struct.unpack(">?I", prefix)
+        if compressed:
+            raise Fault(Status.UNIMPLEMENTED, "ENCODING_UNSUPPORTED", "compressed messages are not taken")
+        if length > MESSAGE_BYTES_MAX:
+            raise too_large()
+        return await raw.recv_data(length)
+    except AssertionError:  # grpclib's word for it.
+        raise invalid("", "the message is cut short") from None
 
 
 async def _refuse(stream: Stream[Any, Any], fault: Fault) -> None:

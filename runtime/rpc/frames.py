@@ -1,0 +1,165 @@
+"""What flows between an edge and Core: one long stream of frames, each a batch of calls or of answers.
+
+A gRPC call for each request costs ten times the request itself in HTTP/2 headers and protobuf, both of them
+in Python. So an edge keeps one stream open to each Core process (`CARRY`), and what one turn of the event loop
+asks goes in one frame, in MessagePack straight from and into the message classes. Answers come in any order,
+by number. This is between the processes of one release and in no proto: others use game.v1.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import Any, Final, Self
+
+import msgspec
+
+from runtime.errors import Fault, Status, invalid
+from runtime.operations import Operation
+from runtime.rpc import MESSAGE_BYTES_MAX, Carried, made_fault
+from runtime.schema import memo
+
+CARRY: Final = "/tombola.internal.v1.Carrier/Carry"
+
+FRAME_BYTES: Final = 64 * 1024
+"""A frame is closed at this size: a row that is larger travels alone."""
+
+ROW_BYTES_MAX: Final = MESSAGE_BYTES_MAX - 8
+"""Of a call, so that its frame is within MESSAGE_BYTES_MAX."""
+
+GOODBYE: Final = -1
+"""The number of the answer that nobody asked for: Core is stopping, and the edge shall end the stream."""
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+_NOTHING: Final = msgspec.Raw(b"\xc0")
+
+
+class Call(msgspec.Struct, array_like=True):
+    """A request on its way to Core. `traceparent` is W3C's; `actor` is an admin's subject, or empty."""
+
+    number: int
+    operation: str
+    request: msgspec.Raw
+    traceparent: str = ""
+    actor: str = ""
+
+    def row(self) -> bytes:
+        """RESOURCE_EXHAUSTED where it exceeds what Core takes."""
+        row = _encode(self)
+        if len(row) > ROW_BYTES_MAX:
+            raise too_large()
+        return row
+
+    def message(self, operation: Operation) -> Any:
+        """The request. INVALID_ARGUMENT where it is none."""
+        try:
+            return _decoder(operation.request)(self.request)
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            raise invalid("", f"the message cannot be decoded: {error}") from None
+
+
+class Answer(msgspec.Struct, array_like=True):
+    """What became of a call: its reply, or a fault."""
+
+    number: int
+    reply: msgspec.Raw = _NOTHING
+    status: int = 0
+    message: str = ""
+    fault: Carried | None = None
+
+    @classmethod
+    def refusal(cls, number: int, fault: Fault) -> Self:
+        return cls(number, _NOTHING, fault.status, fault.message, Carried.of(fault))
+
+    def row(self) -> bytes:
+        return _encode(self)
+
+    def result(self, operation: Operation) -> Any:
+        """The operation's reply. Raises the Fault that Core raised."""
+        if self.fault is not None:
+            raise made_fault(Status(self.status), self.message, self.fault)
+        return _decoder(operation.reply)(self.reply)
+
+
+def body(message: Any) -> msgspec.Raw:
+    """A message's fields. INVALID_ARGUMENT where one holds what cannot be sent (half a surrogate pair)."""
+    try:
+        return msgspec.Raw(_encode(message))
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise invalid("", f"the message cannot be encoded: {error}") from None
+
+
+def too_large() -> Fault:
+    return Fault(
+        Status.RESOURCE_EXHAUSTED,
+        "MESSAGE_TOO_LARGE",
+        f"the message exceeds {MESSAGE_BYTES_MAX} bytes",
+        limit_bytes=MESSAGE_BYTES_MAX,
+    )
+
+
+@memo
+def _decoder(message: Any) -> Callable[[msgspec.Raw], Any]:
+    decode: Callable[[msgspec.Raw], Any] = msgspec.msgpack.Decoder(message).decode
+    return decode
+
+
+calls_of: Final[Callable[[bytes], list[Call]]] = msgspec.msgpack.Decoder(list[Call]).decode
+answers_of: Final[Callable[[bytes], list[Answer]]] = msgspec.msgpack.Decoder(list[Answer]).decode
+
+
+class Frame(bytes):
+    """Rows as grpclib takes a message: encoded already."""
+
+    def SerializeToString(self) -> bytes:
+        return self
+
+    @classmethod
+    def FromString(cls, encoded: bytes) -> Self:
+        return cls(encoded)
+
+
+def frames(rows: Iterable[bytes]) -> Iterator[Frame]:
+    """The rows in as few frames as hold them."""
+    batch: list[msgspec.Raw] = []
+    size = 0
+    for row in rows:
+        if batch and size + len(row) > FRAME_BYTES:
+            yield Frame(_encode(batch))
+            batch, size = [], 0
+        batch.append(msgspec.Raw(row))
+        size += len(row)
+    if batch:
+        yield Frame(_encode(batch))
+
+
+class Outbox:
+    """Rows that wait for their frame. While one is being sent, the next gathers."""
+
+    def __init__(self) -> None:
+        self._rows: dict[int, bytes] = {}
+        self._ended = False
+        self._changed = asyncio.Event()
+
+    def put(self, number: int, row: bytes) -> None:
+        """Sends the row with all that this turn of the loop puts here."""
+        self._rows[number] = row
+        self._changed.set()
+
+    def withdraw(self, number: int) -> bool:
+        """Whether the row had surely not been sent; it will not be."""
+        return self._rows.pop(number, None) is not None
+
+    def end(self) -> None:
+        """Lets `send_all` return once it has sent what is here."""
+        self._ended = True
+        self._changed.set()
+
+    async def send_all(self, send: Callable[[Frame], Awaitable[None]]) -> None:
+        """Sends what is put here, until the end."""
+        while self._rows or not self._ended:
+            await self._changed.wait()
+            self._changed.clear()
+            rows, self._rows = self._rows, {}
+            for frame in frames(rows.values()):
+                await send(frame)

@@ -1,0 +1,336 @@
+"""The edges' stream of calls to Core: what holds for a call holds however many travel with it.
+
+Core's place is taken by `Desk`, which answers when a test lets it; the servers, streams and sockets are real.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+import pytest
+from grpclib.client import Channel
+from grpclib.const import Cardinality
+from grpclib.const import Status as GrpcStatus
+from grpclib.exceptions import GRPCError
+from grpclib.reflection.v1.reflection_grpc import ServerReflectionStub
+from grpclib.reflection.v1.reflection_pb2 import ServerReflectionRequest
+
+from runtime import messages as m
+from runtime import trace
+from runtime.errors import Fault, Status
+from runtime.operations import BY_NAME, OPERATIONS, Operation
+from runtime.rpc import MESSAGE_BYTES_MAX
+from runtime.rpc.client import RpcCaller
+from runtime.rpc.frames import CARRY, FRAME_BYTES, Answer, Call, Frame, Outbox, answers_of, body, calls_of, frames
+from runtime.rpc.server import RpcServer
+from runtime.schema import Kind, fields_of
+
+SCOPE = m.Scope(tenant_id="tenant_a")
+GET, CREATE, PLAY = BY_NAME["GetCampaign"], BY_NAME["CreateCampaign"], BY_NAME["Play"]
+
+
+class Desk:
+    """core.Caller: a campaign is answered with its name, once `gates` lets the one of that name pass."""
+
+    def __init__(self) -> None:
+        self.gates: dict[str, asyncio.Event] = {}
+        self.seen: list[str] = []
+        self.arrived = asyncio.Event()
+
+    async def call(self, operation: Operation, request: Any) -> Any:
+        name = request.campaign.name if operation is CREATE else request.id
+        self.seen.append(name)
+        self.arrived.set()
+        if name in self.gates:
+            await self.gates[name].wait()
+        if name == "trace":
+            name = f"{trace.current.get()} {trace.actor.get()}"
+        if name == "fault":
+            raise Fault(
+                Status.FAILED_PRECONDITION, "CAP_DAY", "geschafft: ü " * 200, retry_after_seconds=2.5, resets_at=7
+            )
+        if operation is PLAY:
+            return m.PlayReply(play_id=name)
+        return m.CampaignReply(campaign=m.Campaign(name=name))
+
+
+@asynccontextmanager
+async def core(desk: Desk) -> AsyncIterator[tuple[RpcServer, str]]:
+    server = RpcServer(desk)
+    address = await server.start("127.0.0.1", 0)
+    try:
+        yield server, address
+    finally:
+        await server.stop()
+
+
+@asynccontextmanager
+async def edge(*addresses: str, deadline_seconds: float = 5.0) -> AsyncIterator[RpcCaller]:
+    caller = RpcCaller(addresses, deadline_seconds=deadline_seconds)
+    try:
+        yield caller
+    finally:
+        await caller.close()
+
+
+@pytest.fixture
+async def desk() -> Desk:
+    return Desk()
+
+
+@pytest.fixture
+async def address(desk: Desk) -> AsyncIterator[str]:
+    async with core(desk) as (_, address):
+        yield address
+
+
+@pytest.fixture
+async def caller(address: str) -> AsyncIterator[RpcCaller]:
+    async with edge(address) as caller:
+        yield caller
+
+
+async def get(caller: RpcCaller, name: str) -> str:
+    reply = await caller.call(GET, m.GetCampaignRequest(scope=SCOPE, id=name))
+    return str(reply.campaign.name)
+
+
+async def create(caller: RpcCaller, name: str) -> str:
+    reply = await caller.call(CREATE, m.CreateCampaignRequest(scope=SCOPE, campaign=m.Campaign(name=name)))
+    return str(reply.campaign.name)
+
+
+class TestCalls:
+    async def test_a_slow_call_does_not_hold_its_neighbours(self, desk: Desk, caller: RpcCaller) -> None:
+        desk.gates["slow"] = asyncio.Event()
+        slow = asyncio.ensure_future(get(caller, "slow"))
+        names = [f"c{number}" for number in range(100)]
+        assert await asyncio.gather(*(get(caller, name) for name in names)) == names
+        assert not slow.done()
+        desk.gates["slow"].set()
+        assert await slow == "slow"
+
+    async def test_a_refused_call_does_not_hurt_its_neighbours(self, caller: RpcCaller) -> None:
+        answers = await asyncio.gather(*(get(caller, name) for name in ("a", "fault", "b")), return_exceptions=True)
+        fault = answers[1]
+        assert (answers[0], answers[2]) == ("a", "b")
+        assert isinstance(fault, Fault)
+        assert (fault.status, fault.reason, fault.facts) == (Status.FAILED_PRECONDITION, "CAP_DAY", {"resets_at": 7})
+        assert (fault.message, fault.retry_after_seconds) == ("geschafft: ü " * 200, 2.5)
+
+    async def test_the_trace_and_the_actor_go_along_with_each(self, caller: RpcCaller) -> None:
+        async def ask(number: int) -> str:
+            trace.current.set(f"{number:032x}")
+            trace.actor.set(f"Zoë {number}")
+            return await get(caller, "trace")
+
+        answers = await asyncio.gather(*(asyncio.create_task(ask(number)) for number in (1, 2)))
+        assert answers == [f"{number:032x} Zoë {number}" for number in (1, 2)]
+
+    async def test_a_call_that_core_does_not_answer_in_time_is_given_up_alone(self, desk: Desk, address: str) -> None:
+        desk.gates["never"] = asyncio.Event()
+        async with edge(address, deadline_seconds=0.2) as caller:
+            assert await get(caller, "before") == "before"
+            with pytest.raises(Fault) as caught:
+                await get(caller, "never")
+            assert (caught.value.status, caught.value.reason) == (Status.UNAVAILABLE, "CORE_UNAVAILABLE")
+            desk.gates["never"].set()
+            assert await get(caller, "after") == "after"
+
+    async def test_a_caller_that_goes_away_leaves_the_work_to_its_end(self, desk: Desk, caller: RpcCaller) -> None:
+        desk.gates["left"] = asyncio.Event()
+        left = asyncio.ensure_future(get(caller, "left"))
+        await desk.arrived.wait()
+        left.cancel()
+        desk.gates["left"].set()
+        assert await get(caller, "next") == "next"
+        assert desk.seen == ["left", "next"]
+
+    async def test_large_messages_cross_both_ways_beside_small_ones(self, caller: RpcCaller) -> None:
+        large = ["x" * 9_000 + str(number) for number in range(100)]
+        assert await asyncio.gather(*(create(caller, name) for name in large), get(caller, "a")) == [*large, "a"]
+
+    async def test_a_message_over_the_limit_is_refused_and_its_neighbours_are_not(self, caller: RpcCaller) -> None:
+        answers = await asyncio.gather(
+            create(caller, "x" * MESSAGE_BYTES_MAX), create(caller, "a"), return_exceptions=True
+        )
+        assert isinstance(answers[0], Fault)
+        assert (answers[0].status, answers[0].reason) == (Status.RESOURCE_EXHAUSTED, "MESSAGE_TOO_LARGE")
+        assert answers[1] == "a"
+
+    async def test_what_no_message_can_hold_is_refused(self, caller: RpcCaller) -> None:
+        for name in ("\ud800", "a\0"):
+            with pytest.raises(Fault) as caught:
+                await create(caller, name)
+            assert (caught.value.status, caught.value.reason) == (Status.INVALID_ARGUMENT, "VALIDATION")
+
+
+class TestReplicas:
+    async def test_a_stop_loses_no_call(self, desk: Desk) -> None:
+        """Not one that may only be asked once either: each was answered, or surely not begun and goes elsewhere."""
+        async with core(desk) as (first, one), core(desk) as (_, two), edge(one, two) as caller:
+            asked = [asyncio.ensure_future(create(caller, f"c{number}")) for number in range(20)]
+            await desk.arrived.wait()
+            stopped = asyncio.ensure_future(first.stop())
+            while not stopped.done():
+                asked.append(asyncio.ensure_future(create(caller, f"c{len(asked)}")))
+                await asyncio.sleep(0)
+            asked += [asyncio.ensure_future(create(caller, f"c{len(asked) + number}")) for number in range(20)]
+            names = [f"c{number}" for number in range(len(asked))]
+            assert await asyncio.gather(*asked) == names
+            assert sorted(desk.seen) == sorted(names)
+
+    async def test_a_stop_waits_for_the_slow_and_ends_the_stream(self, desk: Desk) -> None:
+        desk.gates["slow"] = asyncio.Event()
+        async with core(desk) as (server, address), edge(address) as caller:
+            slow = asyncio.ensure_future(get(caller, "slow"))
+            await desk.arrived.wait()
+            stopped = asyncio.ensure_future(server.stop())
+            with pytest.raises(Fault) as caught:
+                await get(caller, "late")
+            assert caught.value.status is Status.UNAVAILABLE
+            assert not stopped.done()
+            desk.gates["slow"].set()
+            assert await slow == "slow"
+            await stopped
+
+    async def test_a_call_lost_with_its_core_is_asked_again_only_where_twice_does_no_harm(
+        self, desk: Desk, address: str
+    ) -> None:
+        async def break_off(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"lost-")
+            writer.close()
+
+        breaker = await asyncio.start_server(break_off, "127.0.0.1", 0)
+        broken = f"127.0.0.1:{breaker.sockets[0].getsockname()[1]}"
+        async with breaker, edge(broken, address) as caller:
+            with pytest.raises(Fault) as caught:
+                await create(caller, "lost-create")  # The turn of the broken one.
+            assert caught.value.reason == "CORE_UNAVAILABLE"
+            assert await get(caller, "turn") == "turn"
+            assert await get(caller, "lost-get") == "lost-get"
+            play = m.PlayRequest(scope=SCOPE, id="lost-play", session_id="s")
+            assert (await caller.call(PLAY, play)).play_id == "lost-play"
+        assert desk.seen == ["turn", "lost-get", "lost-play"]
+
+
+class TestCarrier:
+    """What comes over the stream from a sender that is none of ours."""
+
+    @pytest.fixture
+    async def channel(self, address: str) -> AsyncIterator[Channel]:
+        host, _, port = address.rpartition(":")
+        channel = Channel(host, int(port))
+        yield channel
+        channel.close()
+
+    async def exchange(self, channel: Channel, *sent: Frame) -> list[Answer]:
+        answers: list[Answer] = []
+        async with channel.request(CARRY, Cardinality.STREAM_STREAM, Frame, Frame) as stream:
+            for frame in sent:
+                await stream.send_message(frame)
+            await stream.end()
+            async for frame in stream:
+                answers += answers_of(frame)
+        return answers
+
+    async def test_a_call_that_is_no_message_is_refused_and_its_neighbour_answered(self, channel: Channel) -> None:
+        asked = m.GetCampaignRequest(scope=SCOPE, id="a")
+        deep = msgspec.Raw(b"\x91" * 100_000 + b"\x90")
+        rows = [
+            Call(1, "GetCampaign", body({"id": 5})).row(),
+            Call(2, "GetCampaign", body(asked)).row(),
+            Call(3, "Nothing", body(asked)).row(),
+            Call(4, "GetCampaign", body({"scope": None, "of_the_next_release": 1, "id": "b"})).row(),
+        ]
+        answers = {answer.number: answer for answer in await self.exchange(channel, *frames(rows))}
+        assert Status(answers[1].status) is Status.INVALID_ARGUMENT
+        assert answers[2].result(GET).campaign.name == "a"
+        assert Status(answers[3].status) is Status.UNIMPLEMENTED
+        assert answers[4].result(GET).campaign.name == "b"
+        with pytest.raises(GRPCError) as caught:
+            await self.exchange(channel, *frames([Call(1, "GetCampaign", deep).row()]))
+        assert caught.value.status is GrpcStatus.INVALID_ARGUMENT
+
+    @pytest.mark.parametrize("broken", [b"", b"\xc1", b"\x91\x91", b"\x91\x93\x01\x02\x03", b"{}"])
+    async def test_what_is_no_frame_ends_the_stream(self, channel: Channel, broken: bytes) -> None:
+        with pytest.raises(GRPCError) as caught:
+            await self.exchange(channel, Frame(broken))
+        assert caught.value.status is GrpcStatus.INVALID_ARGUMENT
+
+    async def test_a_frame_over_the_limit_is_refused_before_it_is_here(self, channel: Channel) -> None:
+        with pytest.raises(GRPCError) as caught:
+            async with channel.request(CARRY, Cardinality.STREAM_STREAM, Frame, Frame) as stream:
+                await stream.send_request()
+                await stream._stream.send_data(struct.pack(">?I", False, 16 * MESSAGE_BYTES_MAX))
+                await stream.recv_initial_metadata()
+        assert caught.value.status is GrpcStatus.RESOURCE_EXHAUSTED
+
+    async def test_others_are_not_told_of_it(self, channel: Channel) -> None:
+        (answer,) = await ServerReflectionStub(channel).ServerReflectionInfo(
+            [ServerReflectionRequest(list_services="")]
+        )
+        listed = {service.name for service in answer.list_services_response.service}
+        assert "game.v1.PlayService" in listed
+        assert not any("internal" in name for name in listed)
+
+
+class TestFrames:
+    async def test_what_one_turn_puts_there_goes_in_one_frame(self) -> None:
+        sent: list[int] = []
+        outbox = Outbox()
+
+        async def send(frame: Frame) -> None:
+            sent.append(len(answers_of(frame)))
+
+        sending = asyncio.ensure_future(outbox.send_all(send))
+        for number in range(50):
+            outbox.put(number, Answer(number).row())
+        assert outbox.withdraw(7)
+        outbox.end()
+        await sending
+        assert sent == [49]
+        assert not outbox.withdraw(8)
+
+    def test_frames_are_bounded_and_keep_the_order(self) -> None:
+        rows = [Call(number, "x" * size, body(None)).row() for number, size in enumerate((9, FRAME_BYTES, 9, 9, 9))]
+        made = [calls_of(frame) for frame in frames(rows)]
+        assert [[call.number for call in calls] for calls in made] == [[0], [1], [2, 3, 4]]
+
+    @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+    def test_every_message_crosses_as_it_is(self, operation: Operation) -> None:
+        """Filled in every field, and empty."""
+        for make in (filled, lambda message: message()):
+            request, reply = make(operation.request), make(operation.reply)
+            (call,) = calls_of(next(frames([Call(1, operation.name, body(request)).row()])))
+            assert (call.message(operation), type(call.message(operation))) == (request, operation.request)
+            (answer,) = answers_of(next(frames([Answer(1, body(reply)).row()])))
+            assert answer.result(operation) == reply
+
+    def test_an_enum_s_value_of_the_next_release_crosses(self) -> None:
+        reply = m.GameReply(game=m.Game(status=m.GameStatus(99)))
+        assert Answer(1, body(reply)).result(BY_NAME["GetGame"]).game.status == 99
+
+
+def filled(message: Any, depth: int = 0) -> Any:
+    """A message with something in every field."""
+    values: dict[Kind, Callable[[Any], Any]] = {
+        Kind.TEXT: lambda _: "ü\u20ac\U0001f381",
+        Kind.INT32: lambda _: -(2**31),
+        Kind.INT64: lambda _: 2**63 - 1,
+        Kind.NUMBER: lambda _: 0.1,
+        Kind.FLAG: lambda _: True,
+        Kind.ENUM: lambda field: list(field.type)[-1],
+        Kind.OBJECT: lambda _: {"a": [1, 2.5, None, {"b": True}], "ü": "x"},
+        Kind.MESSAGE: lambda field: filled(field.type, depth + 1) if depth < 5 else field.type(),
+        Kind.MAP: lambda _: {"a": 1},
+    }
+    made = {name: values[field.kind](field) for name, field in fields_of(message).items()}
+    return message(
+        **{name: [made[name]] if field.repeated else made[name] for name, field in fields_of(message).items()}
+    )

@@ -22,6 +22,7 @@ OPERATOR_COMMANDS: Final[dict[str, str]] = {
     "runtime.commands.campaigns": "List campaigns; write a whole one to a file, and apply such a file.",
     "runtime.commands.codes": "Look after pools of voucher codes.",
     "runtime.commands.games": "List and show games; check and apply a game's file.",
+    "runtime.commands.keys": "Look after the keys of what is stored encrypted.",
     "runtime.commands.leaderboards": "Look after the live rankings.",
     "runtime.commands.token": "Make tokens of this service.",
 }

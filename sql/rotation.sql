@@ -1,4 +1,4 @@
--- What is stored under CODE_KEYS, stored anew under the first of them: `tombola codes rotate-keys`.
+-- What is stored under CODE_KEYS, stored anew under the first of them: `tombola keys rotate`.
 -- Each change names what it replaces: where an operator or another rotation was quicker, it changes nothing.
 
 -- name: tenants

@@ -1,4 +1,4 @@
-"""`tombola codes rotate-keys`: everything at rest moves under the first key, whenever it is run and however often."""
+"""`tombola keys rotate`: everything at rest moves under the first key, whenever it is run and however often."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pytest
 from runtime import messages as m
 from runtime.actors.codes import import_codes
 from runtime.actors.engine import Engine
-from runtime.commands import codes as command
-from runtime.commands.codes import rotate_all
+from runtime.commands import keys as command
+from runtime.commands.keys import rotate_all
 from runtime.settings import Key, Settings
 from runtime.vault import integration_place, prize_place, vault_of
 from tests.outgoing import SECRET, make_receiver_prize
@@ -112,7 +112,7 @@ async def test_the_command_says_what_it_did(old: Settings, new: Settings) -> Non
         await fill(process.engine)
     keys = ",".join(f"{key.id}:{key.secret.hex()}" for key in new.code_keys)
     command = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "runtime", "codes", "rotate-keys"),
+        *(sys.executable, "-m", "runtime", "keys", "rotate"),
         env={**os.environ, "DATABASE_URL": old.database_url, "CODE_KEYS": keys},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

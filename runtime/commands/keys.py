@@ -1,0 +1,149 @@
+"""`tombola keys rotate`: stores voucher codes and receivers' secrets anew, under the first key of CODE_KEYS.
+
+To rotate: put a new key in front of CODE_KEYS and restart every process; run this; drop the old key and
+restart again. It goes on where one that was broken off ended, since what is under the first key is passed
+by, and it harms nothing that runs meanwhile: every key that CODE_KEYS names opens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import asyncpg
+from cyclopts import App
+from rich.console import Console
+from rich.progress import Progress, TextColumn, TimeElapsedColumn
+
+import sql
+from runtime.database import Database
+from runtime.errors import Fault
+from runtime.settings import Settings, SettingsError
+from runtime.vault import Vault, VaultError, code_place, integration_place, prize_place, vault_of
+
+_SQL: Final = sql.load("rotation")
+
+EXIT_SETTINGS: Final = 2
+BATCH: Final = 1_000
+"""Codes of one statement, which locks them while it runs."""
+
+app = App(name="keys", help="Look after the keys of what is stored encrypted.")
+
+
+@dataclass(slots=True)
+class Rotated:
+    """What a rotation did. unopened: what no key of CODE_KEYS opens; it stays as it is."""
+
+    codes: int = 0
+    secrets: int = 0
+    unopened: int = 0
+
+
+@app.command
+def rotate(*, tenant: str = "") -> None:
+    """Store codes and secrets anew under the first key of CODE_KEYS. Safe while everything runs, and to run again.
+
+    Parameters
+    ----------
+    tenant
+        Only this tenant's.
+    """
+    try:
+        settings = Settings.from_env(os.environ, ["migrate"])
+    except SettingsError as error:
+        print(f"tombola: settings that cannot be used:\n{error}", file=sys.stderr)
+        sys.exit(EXIT_SETTINGS)
+    if not settings.code_keys:
+        sys.exit("tombola keys rotate: CODE_KEYS must be set")
+    columns = TextColumn("{task.description}"), TimeElapsedColumn()
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        shown = progress.add_task("reading", total=None)
+
+        def report(done: Rotated) -> None:
+            progress.update(shown, description=f"{done.codes:,} codes, {done.secrets:,} configs with secrets")
+
+        try:
+            done = asyncio.run(rotate_all(settings, tenant, report))
+        except (Fault, OSError, asyncpg.PostgresError) as error:
+            sys.exit(f"tombola keys rotate: {error}; run it again to go on")
+    key = settings.code_keys[0].id
+    print(f"under key {key!r} now: {done.codes} codes and {done.secrets} configs with secrets")
+    if done.unopened:
+        sys.exit(f"{done.unopened} are under a key that CODE_KEYS does not name, and stay as they are")
+
+
+async def rotate_all(
+    settings: Settings, tenant: str = "", report: Callable[[Rotated], None] = lambda _: None
+) -> Rotated:
+    """Rotates every tenant's codes and secrets, or one tenant's. `report` hears of every batch."""
+    database = Database(
+        settings.database_url,
+        size=1,
+        acquire_seconds=settings.database_acquire_timeout_seconds,
+        statement_seconds=settings.database_statement_timeout_seconds,
+    )
+    await database.start()
+    try:
+        rotation = Rotation(database, vault_of(settings.code_keys), report)
+        for row in await database.fetch(_SQL["tenants"], tenant):
+            await rotation.codes(row["tenant_id"])
+            await rotation.configs(row["tenant_id"], "prizes", "reseal_prize", prize_place)
+            await rotation.configs(row["tenant_id"], "integrations", "reseal_integration", integration_place)
+        return rotation.done
+    finally:
+        await database.close()
+
+
+class Rotation:
+    """Goes through a tenant's rows by their keys, so that it ends whatever others write meanwhile."""
+
+    def __init__(self, database: Database, vault: Vault, report: Callable[[Rotated], None]) -> None:
+        self.done = Rotated()
+        self._database = database
+        self._vault = vault
+        self._report = report
+
+    async def codes(self, tenant_id: str) -> None:
+        """Codes, with the fingerprints that find their duplicates."""
+        prize_id = code_id = ""
+        while rows := await self._database.fetch(_SQL["codes"], tenant_id, self._vault.first, prize_id, code_id, BATCH):
+            prize_id, code_id = rows[-1]["prize_id"], rows[-1]["code_id"]
+            if places := [place for row in rows if (place := self._code(tenant_id, row)) is not None]:
+                columns = [list(column) for column in zip(*places, strict=True)]
+                self.done.codes += await self._database.execute(
+                    _SQL["reseal_codes"], tenant_id, self._vault.first, *columns
+                )
+            self._report(self.done)
+
+    def _code(self, tenant_id: str, row: Any) -> tuple[str, str, bytes, bytes, bytes] | None:
+        """(prize, code, old ciphertext, new one, new fingerprint) of the statement; None for what does not open."""
+        place = code_place(tenant_id, row["prize_id"])
+        try:
+            text = self._vault.open(row["key_id"], row["ciphertext"], place)
+        except VaultError:
+            self.done.unopened += 1
+            return None
+        fingerprint = self._vault.fingerprints(text, place)[0]
+        return row["prize_id"], row["code_id"], row["ciphertext"], self._vault.seal(text, place).ciphertext, fingerprint
+
+    async def configs(self, tenant_id: str, select: str, update: str, place: Callable[[str, str], str]) -> None:
+        """Secrets within configs: those of the statement `select`, by the statement `update`."""
+        after = ""
+        while rows := await self._database.fetch(_SQL[select], tenant_id, after, BATCH):
+            after = rows[-1]["id"]
+            for row in rows:
+                await self._config(tenant_id, row, update, place(tenant_id, row["id"]))
+            self._report(self.done)
+
+    async def _config(self, tenant_id: str, row: Any, update: str, place: str) -> None:
+        try:
+            config = self._vault.resealed(row["config"], place)
+        except VaultError:
+            self.done.unopened += 1
+            return
+        if config != row["config"]:
+            self.done.secrets += await self._database.execute(_SQL[update], tenant_id, row["id"], row["config"], config)

@@ -21,7 +21,7 @@ claims made elsewhere at the same moment are as safe as those of one batch.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -161,7 +161,7 @@ async def _claim_together(claimer: Claimer, groups: list[Group]) -> None:
     answers = {row["reward_id"]: row for row in told}
     for group, row in zip(groups, rows, strict=True):
         _answer(claimer, group, row, answers.get(row["reward_id"]))
-    _publish(claimer, rows)
+    _publish(claimer, {row["reward_id"]: group[0].trace_id for group, row in zip(groups, rows, strict=True)}, rows)
 
 
 async def _write(claimer: Claimer, requests: Sequence[m.ClaimRewardRequest]) -> list[asyncpg.Record]:
@@ -230,7 +230,7 @@ def _already_claimed(row: Any) -> Fault:
     )
 
 
-def _publish(claimer: Claimer, rows: Sequence[Any]) -> None:
+def _publish(claimer: Claimer, traces: Mapping[str, str], rows: Sequence[Any]) -> None:
     """Tells the streams what was committed. The task's row is the truth: what is lost here, the sweep finds."""
     claimed = [row for row in rows if row["outcome"] == "claimed"]
     engine = claimer.engine
@@ -257,6 +257,7 @@ def _publish(claimer: Claimer, rows: Sequence[Any]) -> None:
                 "play_id": row["play_id"],
                 "milestone_id": row["milestone_id"],
             },
+            trace_id=traces[row["reward_id"]],
         )
         for row in claimed
     )

@@ -17,6 +17,7 @@ BYTES_MAX: Final = 8 * 1024 * 1024
 VALUES_MAX: Final = 500_000
 """Aliases can make a small file into a huge one."""
 
+_COLLECTIONS: Final = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
 _TIMESTAMP: Final = "tag:yaml.org,2002:timestamp"
 
 
@@ -117,6 +118,8 @@ class _Reader:
         self._count += 1
         if self._count > VALUES_MAX:
             raise self._wrong(path, f"holds more than {VALUES_MAX} values", line)
+        if not isinstance(node, yaml.ScalarNode) and node.tag not in _COLLECTIONS:
+            raise self._wrong(path, f"{node.tag} is not read here", line)
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, path)
         if isinstance(node, yaml.SequenceNode):

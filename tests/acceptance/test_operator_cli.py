@@ -1,0 +1,350 @@
+"""`tombola games|codes|campaigns|token`, run as an operator runs them, against the admin edge."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from runtime.http.auth import Tokens
+from tests.acceptance.conftest import TENANT, Stack
+from tests.acceptance.steps import make_campaign, make_game, make_prize
+
+ROOT = Path(__file__).parents[2]
+
+FILE = """\
+tombola: 1
+campaign:
+  name: Spring sale
+  status: active
+  timezone: Europe/Berlin
+  end_date: 2031-03-01T00:00:00+01:00
+prizes:
+  - name: Mug
+    type: goods
+    value: 8
+    stock: {total: 5}
+    fulfillment: {redemption_mode: manual}
+  - {name: Points, type: points, value: 10, shared: true}
+games:
+  - name: Wheel
+    type: spin_wheel
+    status: active
+    reward_handler: probability
+    handler_config:
+      prizes:
+        - {prize_id: Mug, probability: 0.25}
+        - {prize_id: Points, probability: 0.5}
+    ui: {wheel: {segments: [{prize_id: Mug}, {emoji: x}]}}
+  - name: Leaves
+    type: collection
+    status: active
+    reward_handler: lucky_item
+    handler_config: {items: [{item: leaf, weight: 1, quantity: 1, slot_index: 0}]}
+    milestones: {rungs: [{name: Five, currency: leaf, threshold: 5, prize_id: Mug}]}
+quests:
+  - {name: Visit, type: daily, turns: 3, status: active}
+leaderboards:
+  - {name: Best, game_id: Wheel, metric: plays, mode: sum, prizes: [{from_rank: 1, to_rank: 3, prize_id: Mug}]}
+"""
+
+
+@dataclass
+class Ran:
+    """How a command ended, and what it said."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        assert self.code == 0, self.err
+        return json.loads(self.out)
+
+
+class Operator:
+    """Runs `tombola` as staff of the stack's tenant, in a directory of its own."""
+
+    def __init__(self, stack: Stack, directory: Path) -> None:
+        self.stack = stack
+        self.directory = directory
+        self.roles: tuple[str, ...] = ("admin",)
+
+    async def __call__(self, *arguments: str, stdin: bytes = b"", **environment: str) -> Ran:
+        own = {
+            "TOMBOLA_ADMIN_URL": self.stack.process.admin_url,
+            "TOMBOLA_TOKEN": self.stack.token("operator_ines", self.roles),
+            "PYTHONPATH": str(ROOT),
+            "COLUMNS": "100",
+        }
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "runtime", *arguments),
+            cwd=self.directory,
+            env={**os.environ, **own, **environment},
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        out, err = await process.communicate(stdin)
+        assert process.returncode is not None
+        return Ran(process.returncode, out.decode(), err.decode())
+
+    def file(self, text: str, name: str = "campaign.yaml") -> str:
+        (self.directory / name).write_text(text)
+        return name
+
+    async def audit(self) -> int:
+        """How many changes the tenant has seen."""
+        return len((await self.stack.admin("GET", "/admin/audit", limit=100)).data["items"])
+
+
+@pytest.fixture
+def tombola(stack: Stack, tmp_path: Path) -> Operator:
+    return Operator(stack, tmp_path)
+
+
+class TestCampaigns:
+    async def test_a_file_makes_a_campaign_that_plays_and_a_second_import_changes_nothing(
+        self, tombola: Operator, stack: Stack
+    ) -> None:
+        file = tombola.file(FILE)
+        made = await tombola("campaigns", "import", file, "--yes")
+        assert made.code == 0, made.err
+        assert "create game 'Wheel'" in made.out and "7 to create" in made.out
+        before = await tombola.audit()
+        again = await tombola("campaigns", "import", file, "--yes")
+        assert (again.code, again.out.strip()) == (0, "7 as they are")
+        assert await tombola.audit() == before
+        [game] = (await stack.admin("GET", "/admin/games", q="Wheel")).data["items"]
+        [board] = (await stack.admin("GET", "/admin/leaderboards")).data["items"]
+        prizes = {row["name"]: row for row in (await stack.admin("GET", "/admin/prizes")).data["items"]}
+        ids = [chance["prize_id"] for chance in game["handler_config"]["prizes"]]
+        assert ids == [prizes["Mug"]["prize_id"], prizes["Points"]["prize_id"]]
+        assert game["ui"]["wheel"]["segments"][0]["prize_id"] == prizes["Mug"]["prize_id"]
+        assert (board["game_id"], board["prizes"][0]["prize_id"]) == (game["id"], prizes["Mug"]["prize_id"])
+        assert (prizes["Mug"]["campaign_id"], prizes["Points"]["campaign_id"]) == (game["campaign_id"], "")
+        assert (await stack.admin("GET", f"/admin/campaigns/{game['campaign_id']}")).data["end_date"] == 1930086000
+
+    async def test_what_is_exported_can_be_imported_elsewhere_and_is_the_same(self, tombola: Operator) -> None:
+        await tombola("campaigns", "import", tombola.file(FILE), "--yes")
+        assert (await tombola("campaigns", "export", "Spring sale", "out.yaml")).code == 0
+        assert (await tombola("campaigns", "import", "out.yaml")).out.strip() == "7 as they are"
+        text = (tombola.directory / "out.yaml").read_text().replace("name: Spring sale", "name: Twin", 1)
+        made = await tombola("campaigns", "import", tombola.file(text, "twin.yaml"), "--yes")
+        assert made.code == 0, made.err
+        assert "6 to create, 1 as they are" in made.out  # The tenant's own prize is there already.
+        assert (await tombola("campaigns", "export", "Twin")).out == text
+        exported = (await tombola("campaigns", "export", "Twin", "--json")).json
+        assert yaml.safe_load(text)["games"] == exported["games"]
+
+    async def test_a_change_is_shown_before_it_is_made_and_needs_a_yes(self, tombola: Operator, stack: Stack) -> None:
+        await tombola("campaigns", "import", tombola.file(FILE), "--yes")
+        changed = tombola.file(FILE.replace("probability: 0.25", "probability: 0.3").replace("turns: 3", "turns: 4"))
+        before = await tombola.audit()
+        for arguments, code in ((("--dry-run",), 0), ((), 5)):
+            shown = await tombola("campaigns", "import", changed, *arguments)
+            assert shown.code == code
+            assert "-      probability: 0.25" in shown.out and "+      probability: 0.3" in shown.out
+            assert "2 to change, 5 as they are" in shown.out
+        assert await tombola.audit() == before
+        told = (await tombola("campaigns", "import", changed, "--yes", "--json")).json
+        assert told["applied"] is True
+        assert [(row["action"], row["kind"], row["name"]) for row in told["changes"]] == [
+            ("change", "game", "Wheel"),
+            ("change", "quest", "Visit"),
+        ]
+        assert told["changes"][1]["after"] == {"turns": 4}
+        [quest] = (await stack.admin("GET", "/admin/quests")).data["items"]
+        assert quest["turns"] == 4
+
+    @pytest.mark.parametrize(
+        ("old", "new", "told"),
+        [
+            ("    value: 8", "    value: eight", "10: prizes[0].value: must be a number"),
+            ("total: 5", "total: 5, total: 6", "11: prizes[0].stock.total: is given twice, first on line 11"),
+            (
+                "- {prize_id: Mug,",
+                "- {prize_id: Mag,",
+                "21: games[0].handler_config.prizes[0].prize_id: names no prize",
+            ),
+            ("probability: 0.5}", "probability: 2}", "22: games[0].handler_config.prizes[1].probability: must be"),
+            ("game_id: Wheel", "game_id: Weel", "33: leaderboards[0].game_id: names no game of this file: 'Weel'"),
+            ("  timezone:", "  timezoom:", "5: campaign.timezoom: is not a field here"),
+            ("T00:00:00+01:00", "", "6: campaign.end_date: needs an offset"),
+            ("metric: plays, ", "", "33: leaderboards[0].metric: is required"),
+            ("- name: Leaves", "- name: Wheel", "24: games[1].name: two games are called 'Wheel'"),
+            ("quests:", "quest:", "30: quest: is not a field here"),
+            ("status: active\n  timezone", "status: [active\n  timezone", ": is not YAML"),
+            ("name: Spring sale", "id: camp_x", "2: campaign.name: is required"),
+            ("threshold: 5", "threshold: 0", "29: games[1].milestones.rungs[0].threshold: must be from 1"),
+        ],
+    )
+    async def test_an_error_in_the_file_says_its_line_and_changes_nothing(
+        self, tombola: Operator, old: str, new: str, told: str
+    ) -> None:
+        assert FILE.count(old) >= 1
+        before = await tombola.audit()
+        refused = await tombola("campaigns", "import", tombola.file(FILE.replace(old, new, 1)), "--yes")
+        assert refused.code == 3, refused.out
+        assert f"campaign.yaml:{told}" in refused.err or (told.startswith(":") and told in refused.err), refused.err
+        assert await tombola.audit() == before
+
+    async def test_every_error_is_told_at_once_and_to_machines_too(self, tombola: Operator) -> None:
+        file = tombola.file(FILE.replace("value: 8", "value: -8").replace("turns: 3", "turns: -3"))
+        refused = await tombola("campaigns", "import", file, "--yes", "--json")
+        found = json.loads(refused.err)["error"]["violations"]
+        assert [(row["line"], row["field"]) for row in found] == [(10, "prizes[0].value"), (31, "quests[0].turns")]
+
+    async def test_what_has_happened_is_looked_at_before_anything_is_changed(
+        self, tombola: Operator, stack: Stack
+    ) -> None:
+        file = tombola.file(FILE)
+        await tombola("campaigns", "import", file, "--yes")
+        [board] = (await stack.admin("GET", "/admin/leaderboards")).data["items"]
+        await stack.admin("POST", f"/admin/leaderboards/{board['id']}/finalize", {})
+        changed = tombola.file(FILE.replace("name: Best,", "name: Best, end_date: 2030-01-01T00:00:00Z,"))
+        before = await tombola.audit()
+        refused = await tombola("campaigns", "import", changed, "--yes")
+        assert (refused.code, "campaign.yaml:33: leaderboards[0]: leaderboard 'Best' is finalized" in refused.err) == (
+            3,
+            True,
+        )
+        assert await tombola.audit() == before
+        assert (await tombola("campaigns", "import", tombola.file(FILE), "--yes")).code == 0
+
+    async def test_two_campaigns_of_one_name_are_told_apart_by_id(self, tombola: Operator, stack: Stack) -> None:
+        first, second = [await make_campaign(stack, name="Spring sale") for _ in range(2)]
+        refused = await tombola("campaigns", "import", tombola.file(FILE), "--yes")
+        assert refused.code == 3 and first["id"] in refused.err and second["id"] in refused.err
+        made = await tombola("campaigns", "import", tombola.file(FILE), "--yes", "--into", second["id"])
+        assert made.code == 0, made.err
+        [game] = (await stack.admin("GET", "/admin/games", q="Wheel")).data["items"]
+        assert game["campaign_id"] == second["id"]
+
+
+class TestGames:
+    async def test_list_and_show(self, tombola: Operator, stack: Stack) -> None:
+        campaign = await make_campaign(stack)
+        game = await make_game(stack, campaign["id"], await make_prize(stack))
+        listed = await tombola("games", "list", "--campaign", campaign["id"], "--status", "active")
+        assert game["id"] in listed.out and "Wheel" in listed.out
+        assert (await tombola("games", "list", "--json")).json == [game]
+        assert (await tombola("games", "show", game["id"], "--json")).json == game
+        shown = yaml.safe_load((await tombola("games", "show", game["id"])).out)
+        assert (shown["id"], shown["status"], shown["handler_config"]) == (
+            game["id"],
+            "active",
+            game["handler_config"],
+        )
+
+    async def test_a_shown_game_is_edited_and_applied_once(self, tombola: Operator, stack: Stack) -> None:
+        campaign = await make_campaign(stack)
+        game = await make_game(stack, campaign["id"], await make_prize(stack))
+        text = (await tombola("games", "show", game["id"])).out
+        assert (await tombola("games", "apply", tombola.file(text), "--yes")).out.strip() == "1 as they are"
+        file = tombola.file(text.replace("name: Wheel", "name: Big wheel"))
+        assert (await tombola("games", "validate", file)).code == 0
+        assert (await tombola("games", "apply", file)).code == 5
+        applied = (await tombola("games", "apply", file, "--yes", "--json")).json
+        assert (applied["applied"], applied["game"]["name"], applied["game"]["revision"]) == (True, "Big wheel", 2)
+        assert (await tombola("games", "apply", file, "--yes", "--json")).json["applied"] is False
+        stale = await tombola("games", "apply", tombola.file(text.replace("Wheel", "Old wheel")), "--yes")
+        assert (stale.code, "STALE_REVISION" in stale.err) == (1, True)
+
+    async def test_a_new_game_is_made_once(self, tombola: Operator, stack: Stack) -> None:
+        campaign = await make_campaign(stack)
+        prize = await make_prize(stack)
+        text = (
+            f"name: Wheel\ncampaign_id: {campaign['id']}\nreward_handler: probability\n"
+            f"handler_config:\n  prizes: [{{prize_id: {prize}, probability: 1}}]\n"
+        )
+        for wanted in (True, False):
+            told = (await tombola("games", "apply", tombola.file(text), "--yes", "--json")).json
+            assert told["applied"] is wanted
+        assert len((await stack.admin("GET", "/admin/games")).data["items"]) == 1
+        wrong = await tombola("games", "validate", tombola.file(text.replace(prize, "prize_none")))
+        assert (wrong.code, "campaign.yaml:5: handler_config.prizes[0].prize_id: there is no prize" in wrong.err) == (
+            3,
+            True,
+        )
+        wrong = await tombola("games", "validate", tombola.file(text.replace("probability: 1}", "probability: 3}")))
+        assert (wrong.code, "campaign.yaml:5: handler_config.prizes[0].probability" in wrong.err) == (3, True)
+
+
+class TestCodes:
+    async def test_a_hundred_thousand_codes_are_streamed(self, tombola: Operator, stack: Stack) -> None:
+        prize = await make_prize(stack, fulfillment={"channel": "voucher_code"})
+        file = tombola.file("".join(f"CODE-{n:06d}\n" for n in range(100_000)), "codes.txt")
+        report = (await tombola("codes", "import", prize, file, "--json")).json
+        assert (report["added"], report["duplicates"], report["available"]) == (100_000, 0, 100_000)
+
+    async def test_lines_that_are_no_codes_are_told(self, tombola: Operator, stack: Stack) -> None:
+        prize = await make_prize(stack, fulfillment={"channel": "voucher_code"})
+        file = tombola.file(f"code,note\nA-1,x\nA-1,y\n{'x' * 300},z\n", "codes.csv")
+        told = await tombola("codes", "import", prize, file)
+        assert told.code == 1
+        assert told.out.strip() == "1 added, 1 duplicates, 1 invalid, 1 available"
+        assert "codes.csv:4: is longer" in told.err
+        piped = await tombola("codes", "import", prize, "-", "--json", stdin=b"A-1\nA-2\n")
+        assert piped.json["added"] == 1
+
+    async def test_a_prize_that_is_not_there_is_told(self, tombola: Operator) -> None:
+        told = await tombola("codes", "import", "prize_none", tombola.file("A-1\n", "codes.txt"))
+        assert (told.code, told.err.strip()) == (
+            1,
+            "tombola: NOT_FOUND UNKNOWN_PRIZE: there is no prize 'prize_none'",
+        )
+
+
+class TestToken:
+    async def test_a_minted_token_opens_what_its_role_does(self, tombola: Operator, stack: Stack) -> None:
+        settings = stack.process.settings
+        minted = await tombola(
+            *(
+                "token",
+                "mint",
+                "--tenant",
+                TENANT,
+                "--role",
+                "reward_manager",
+                "--subject",
+                "till-7",
+                "--seconds",
+                "60",
+            ),
+            "--json",
+            JWT_SECRET=settings.jwt_secret,
+        )
+        token = minted.json["token"]
+        tokens = Tokens(settings.jwt_secret, issuer=settings.jwt_issuer, audience=settings.jwt_audience)
+        identity = await tokens.verify(token)
+        await tokens.close()
+        assert (identity.subject, identity.roles, identity.tenant_id) == ("till-7", {"reward_manager"}, TENANT)
+        assert (await tombola("games", "list", "--json", TOMBOLA_TOKEN=token)).json == []
+
+    async def test_a_role_that_is_none_is_refused(self, tombola: Operator) -> None:
+        told = await tombola("token", "mint", "--tenant", TENANT, "--role", "emperor", JWT_SECRET="x" * 32)
+        assert told.code == 2
+        assert (await tombola("token", "mint", "--tenant", TENANT, "--role", "admin", JWT_SECRET="")).code == 2
+
+
+class TestEnds:
+    """How a command ends that cannot do its work."""
+
+    async def test_each_has_its_exit_code(self, tombola: Operator) -> None:
+        assert (await tombola("games", "list", TOMBOLA_TOKEN="")).code == 2
+        assert (await tombola("games", "lost")).code == 2
+        assert (await tombola("games", "list", TOMBOLA_ADMIN_URL="http://127.0.0.1:1")).code == 4
+        assert (await tombola("games", "show", "game_none")).code == 1
+        assert (await tombola("games", "apply", "none.yaml")).code == 1
+        refused = await tombola("games", "list", "--status", "odd", "--json")
+        assert (refused.code, refused.out) == (1, "")
+        assert json.loads(refused.err)["error"]["violations"][0]["field"] == "status"

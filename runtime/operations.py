@@ -41,6 +41,7 @@ from runtime.actors import (
 )
 from runtime.actors.commit import OVERLAP
 from runtime.actors.engine import Engine
+from runtime.actors.game import GameActor
 from runtime.actors.mailbox import Work
 from runtime.errors import Fault, Status
 
@@ -61,7 +62,7 @@ class Box:
 GAMES: Final = Box(
     "games",
     key=lambda request: (request.scope.tenant_id, request.id),
-    new=play.GameActor,
+    new=GameActor,
     turn=play.turn,
     overlap=OVERLAP,
 )

@@ -8,7 +8,7 @@ either mode: by its row in milestone_grants.
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -16,11 +16,9 @@ from runtime import events, paging
 from runtime import messages as m
 from runtime.actors.awards import Winner
 from runtime.actors.commit import Changes
+from runtime.actors.game import GameActor, Seat, Ticket
 from runtime.actors.rulebook import PrizeCard, Rulebook, RungCard
 from runtime.errors import Fault, Status, invalid, unknown
-
-if TYPE_CHECKING:
-    from runtime.actors.play import GameActor, Seat, Ticket
 
 
 def cross(actor: GameActor, book: Rulebook, seat: Seat, winner: Winner, changes: Changes) -> list[m.GrantedMilestone]:

@@ -21,6 +21,7 @@ from runtime.settings import Settings, SettingsError, markdown, misspelt, table
 OPERATOR_COMMANDS: Final[dict[str, str]] = {
     "runtime.commands.campaigns": "List campaigns; write a whole one to a file, and apply such a file.",
     "runtime.commands.codes": "Look after pools of voucher codes.",
+    "runtime.commands.deadletters": "Look after messages that no worker could handle.",
     "runtime.commands.games": "List and show games; check and apply a game's file.",
     "runtime.commands.keys": "Look after the keys of what is stored encrypted.",
     "runtime.commands.leaderboards": "Look after the live rankings.",

@@ -16,8 +16,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PROTO_DIR = ROOT / "runtime" / "rpc"
+PLUGIN = "protoc-gen-python_betterproto2"
 STRUCT_FIELD = re.compile(
-    r'"__google__protobuf__\.Struct \| None" = betterproto2\.field\(\s*(\d+), betterproto2\.TYPE_MESSAGE, optional=True\s*\)'
+    r'"__google__protobuf__\.Struct \| None" = '
+    r"betterproto2\.field\(\s*(\d+), betterproto2\.TYPE_MESSAGE, optional=True\s*\)"
 )
 
 
@@ -33,7 +35,7 @@ def generate(out_dir: Path) -> None:
                 "protoc",
                 f"--proto_path={PROTO_DIR}",
                 f"--proto_path={Path(protoc.__file__).parent / '_proto'}",
-                f"--plugin=protoc-gen-python_betterproto2={Path(sys.executable).parent / 'protoc-gen-python_betterproto2'}",
+                f"--plugin={PLUGIN}={Path(sys.executable).parent / PLUGIN}",
                 f"--python_betterproto2_out={scratch}",
                 "--python_betterproto2_opt=client_generation=none",
                 f"--descriptor_set_out={out_dir / 'game.binpb'}",
@@ -55,7 +57,9 @@ def generate(out_dir: Path) -> None:
         r"        \1, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject\n    )",
         game.read_text(),
     )
-    text = text.replace("from dataclasses import dataclass\n", "from dataclasses import dataclass\nfrom typing import Any\n", 1)
+    text = text.replace(
+        "from dataclasses import dataclass\n", "from dataclasses import dataclass\nfrom typing import Any\n", 1
+    )
     text = text.replace("from ...google import protobuf as __google__protobuf__\n", "")
     text = text.replace(
         "from ...message_pool import default_message_pool\n",

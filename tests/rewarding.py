@@ -146,7 +146,8 @@ class Shelf:
         if task:
             await self.engine.database.execute(
                 "INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_id, channel, status)"
-                " SELECT tenant_id, $2, $3, prize_id, $5, $6, channel, $7 FROM prizes WHERE tenant_id = $1 AND prize_id = $4",
+                " SELECT tenant_id, $2, $3, prize_id, $5, $6, channel, $7 FROM prizes"
+                " WHERE tenant_id = $1 AND prize_id = $4",
                 self.tenant_id,
                 ids.make("task"),
                 reward_id,

@@ -1,7 +1,7 @@
 """Fixtures of the acceptance tests: a whole Tombola in the test's process, on real servers.
 
-    settings   function  settings of a process of every role, on free ports; a test module may override `extra_settings`
-    stack      function  the running process (runtime.app.Running), with a tenant: see `Stack`
+settings   function  settings of a process of every role, on free ports; a test module may override `extra_settings`
+stack      function  the running process (runtime.app.Running), with a tenant: see `Stack`
 """
 
 from __future__ import annotations
@@ -61,11 +61,20 @@ class Stack:
         """Asks Core's REST, in the scope of the test's tenant."""
         scope = {"tenant_id": self.tenant_id}
         if verb in ("GET", "DELETE"):
-            return await self._ask(self.process.core_url, verb, path, None, {"scope.tenant_id": self.tenant_id, **query})
+            return await self._ask(
+                self.process.core_url, verb, path, None, {"scope.tenant_id": self.tenant_id, **query}
+            )
         return await self._ask(self.process.core_url, verb, path, {"scope": scope, **(body or {})}, query)
 
     async def consumer(
-        self, verb: str, path: str, body: Any = None, *, player: str = "", headers: dict[str, str] | None = None, **query: Any
+        self,
+        verb: str,
+        path: str,
+        body: Any = None,
+        *,
+        player: str = "",
+        headers: dict[str, str] | None = None,
+        **query: Any,
     ) -> Answer:
         """Asks the consumer edge, as `player` (by a token) or as nobody."""
         sent = {"X-Tenant-Id": self.tenant_id, **self._bearer(player, ()), **(headers or {})}

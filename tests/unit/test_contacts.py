@@ -36,7 +36,9 @@ def test_an_address_is_kept_in_lower_case(given: str, kept: str) -> None:
     assert normalized(ContactType.EMAIL, given) == kept
 
 
-@pytest.mark.parametrize("wrong", ["", "2025550123", "+", "+999123456", "+155501", "+12025550123 ext 5", "+1" + "2" * 40])
+@pytest.mark.parametrize(
+    "wrong", ["", "2025550123", "+", "+999123456", "+155501", "+12025550123 ext 5", "+1" + "2" * 40]
+)
 def test_what_is_no_phone_number_is_refused(wrong: str) -> None:
     with pytest.raises(Fault) as refused:
         normalized(ContactType.PHONE, wrong, field="contact")
@@ -44,7 +46,9 @@ def test_what_is_no_phone_number_is_refused(wrong: str) -> None:
     assert refused.value.facts["violations"][0]["field"] == "contact"
 
 
-@pytest.mark.parametrize("wrong", ["", "bob", "bob@", "@example.com", "bob@localhost", "a b@example.com", "x" * 400 + "@a.com"])
+@pytest.mark.parametrize(
+    "wrong", ["", "bob", "bob@", "@example.com", "bob@localhost", "a b@example.com", "x" * 400 + "@a.com"]
+)
 def test_what_is_no_address_is_refused(wrong: str) -> None:
     with pytest.raises(Fault) as refused:
         normalized(ContactType.EMAIL, wrong)

@@ -17,6 +17,7 @@ from prometheus_client import Counter, Histogram
 from runtime import freshness
 from runtime.actors.engine import Engine
 from runtime.actors.mailbox import Mailboxes
+from runtime.database import StoreUnavailable
 from runtime.errors import Fault, Status, invalid
 from runtime.operations import OPERATIONS, Box, Operation
 
@@ -58,6 +59,7 @@ class Core:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         settings = engine.settings
+        self._answer_seconds = settings.answer_timeout_seconds
         self._boxes: dict[Box, Mailboxes[Any, Any, Any]] = {
             box: Mailboxes(
                 box.turn,
@@ -84,7 +86,7 @@ class Core:
             if operation.box is None:
                 reply = await operation.run(self.engine, request)
             else:
-                reply = await self._boxes[operation.box].post(operation.box.key(request), request)
+                reply = await self._in_time(self._boxes[operation.box].post(operation.box.key(request), request))
         except asyncio.CancelledError:
             raise
         except Exception as error:
@@ -97,6 +99,18 @@ class Core:
         self._seconds[operation.name].observe(time.perf_counter() - started)
         return reply
 
+    async def _in_time(self, answer: asyncio.Future[Any]) -> Any:
+        """The actor's answer, or UNAVAILABLE after ANSWER_TIMEOUT_SECONDS.
+
+        Each wait for the store is bounded, but a turn has several, and behind it others wait: while the store is
+        frozen they would add up. What the actor has begun by then goes on; what it has not, it leaves.
+        """
+        timer = asyncio.get_running_loop().call_later(self._answer_seconds, _give_up, answer)
+        try:
+            return await answer
+        finally:
+            timer.cancel()
+
     async def drain(self) -> None:
         """Refuses what comes, and returns when what was accepted has been answered."""
         self._closing = True
@@ -105,6 +119,11 @@ class Core:
         await self.engine.committer.drain()
         await self.engine.rankings.drain()
         await self.engine.dispatcher.close()
+
+
+def _give_up(answer: asyncio.Future[Any]) -> None:
+    if not answer.done():
+        answer.set_exception(StoreUnavailable("there was no answer in time", sent=True))
 
 
 def _fault(operation: Operation, error: Exception) -> Fault:

@@ -226,6 +226,9 @@ class Settings:
     database_statement_timeout_seconds: float = _setting(
         _number(0.05, 600, "seconds"), "1.2", "How long one statement of a request may take before it is UNAVAILABLE."
     )
+    answer_timeout_seconds: float = _setting(
+        _number(0.05, 600, "seconds"), "1.35", "How long a play, redeem or claim may take before it is UNAVAILABLE."
+    )
     redis_url: str = _setting(
         _url("redis", "rediss", "valkey", "valkeys", "unix"),
         "",

@@ -50,6 +50,11 @@ class Work(Generic[Request]):
     def answered(self) -> bool:
         return self.future.done()
 
+    @property
+    def given_up(self) -> bool:
+        """True where it was refused while it waited: doing it now would be for nobody."""
+        return self.future.done() and not self.future.cancelled()
+
 
 class _Box(Generic[Request, State]):
     __slots__ = ("state", "waiting", "wake", "task", "turns")
@@ -135,7 +140,10 @@ class Mailboxes(Generic[Key, Request, State]):
         loop = asyncio.get_running_loop()
         while True:
             while box.waiting:
-                works = [box.waiting.popleft() for _ in range(min(len(box.waiting), self._batch_limit))]
+                taken = [box.waiting.popleft() for _ in range(min(len(box.waiting), self._batch_limit))]
+                works = [work for work in taken if not work.given_up]
+                if not works:
+                    continue
                 self.turns += 1
                 self.works += len(works)
                 turn = loop.create_task(self._do(key, box.state, works))

@@ -67,12 +67,13 @@ async def _alone(actor: GameActor, ticket: Ticket) -> None:
 async def _round(actor: GameActor, tickets: list[Ticket], *, again: bool) -> list[Ticket]:
     """Looks, decides, commits, answers. Returns the tickets that must be decided again."""
     try:
-        if again:
-            tickets = await answer_found(actor, tickets)
-            if not tickets:
-                return []
         async with actor.deciding:
             book = await actor.look(tickets, all_of_it=again)
+            if again:
+                # After the look: whatever it would refuse a retry by is what the retry's first try committed.
+                tickets = await answer_found(actor, tickets)
+                if not tickets:
+                    return []
             try:
                 decisions, changes, later = _decide(actor, book, tickets)
             except Doubt:

@@ -16,9 +16,11 @@ import pytest
 import pytest_asyncio
 
 from ops.devstack import DISPOSABLE, Postgres
+from runtime import messages as m
+from runtime.operations import BY_NAME
 from sql.migrate import migrate
 from tests import invariants
-from tests.acceptance.conftest import Stack
+from tests.acceptance.conftest import Answer, Stack
 from tests.acceptance.world import COINS, COLLECTION, World, new_stack, new_world, settings_of, until
 from tests.faults.load import load
 
@@ -152,9 +154,78 @@ async def test_an_exhausted_pool_is_503_and_nothing_waits_for_ever(world: World,
     assert {answer.http for answer in answers} == {200}
 
 
+async def test_a_request_that_waits_too_long_is_503_whatever_holds_it(database_url: str, valkey_url: str) -> None:
+    settings = settings_of(
+        database_url, valkey_url, database_acquire_timeout_seconds=60.0, answer_timeout_seconds=1.0, batch_limit=2
+    )
+    async with new_stack(settings) as stack, new_world(stack) as world:
+        prize_id = await world.prize(fulfillment={"redemption_mode": "on_claim"})
+        game_id = await world.wheel(prize_id)
+        reward_id = (await world.round(game_id)).data["rewards"][0]["reward_id"]
+        sessions = [await world.session(game_id, f"p{nth}") for nth in range(12)]
+
+        async def ask() -> list[Answer]:
+            plays = [world.play(game_id, session, f"p{nth}", key="k") for nth, session in enumerate(sessions)]
+            path, key = f"/rewards/{reward_id}/claim", {"Idempotency-Key": "c"}
+            return await asyncio.gather(*plays, stack.consumer("POST", path, {}, player="ann", headers=key))
+
+        async with every_connection_held(world), asyncio.timeout(30):
+            # Nothing is given back before all of them are answered.
+            refused = await ask()
+        assert {(answer.http, answer.reason) for answer in refused} == {(503, "STORE_UNAVAILABLE")}
+        assert all(int(answer.headers["Retry-After"]) >= 1 for answer in refused)
+
+        async def all_answered() -> bool:
+            return {answer.http for answer in await ask()} == {200}
+
+        await until(all_answered)
+        assert len(await world.plays()) == 13
+
+
+async def test_a_retry_that_comes_before_the_commit_gets_the_same_answer(world: World) -> None:
+    mug = await world.prize(total=5)
+    rungs = [{"id": "mug", "name": "", "currency": "coin", "threshold": 2, "prize_id": mug}]
+    exchange = {"mode": "MILESTONE_MODE_SPEND_EXCHANGE", "rungs": rungs}
+    game_id = await world.game(COLLECTION, COINS, milestones=exchange)
+    await world.round(game_id)
+    core, operation = world.stack.process.core, BY_NAME["Redeem"]
+    assert core is not None
+    request = m.RedeemRequest(
+        scope=m.Scope(tenant_id=world.stack.tenant_id),
+        id=game_id,
+        player_id="ann",
+        milestone_id="mug",
+        idempotency_key="early",
+    )
+
+    async def is_held() -> bool:
+        return bool(
+            await world.database.fetchval(
+                "SELECT EXISTS (SELECT FROM pg_stat_activity"
+                " WHERE wait_event_type = 'Lock' AND datname = current_database())"
+            )
+        )
+
+    async with world.database.connection() as connection:
+        async with connection.transaction():
+            await connection.execute("SELECT FROM stock WHERE prize_id = $1 FOR UPDATE", mug)
+            asked = [asyncio.ensure_future(core.call(operation, request))]
+            await until(is_held)
+            asked += [asyncio.ensure_future(core.call(operation, request)) for _ in range(3)]
+            await is_held()  # A round trip, in which the retries have begun.
+    told = await asyncio.gather(*asked)
+    assert all(reply == told[0] for reply in told)
+    assert await world.stock(mug) == (4, 1)
+
+
 async def test_a_full_mailbox_refuses_at_once_and_serves_what_it_took(database_url: str, valkey_url: str) -> None:
     settings = settings_of(
-        database_url, valkey_url, mailbox_limit=5, batch_limit=5, database_acquire_timeout_seconds=10.0
+        database_url,
+        valkey_url,
+        mailbox_limit=5,
+        batch_limit=5,
+        database_acquire_timeout_seconds=10.0,
+        answer_timeout_seconds=10.0,
     )
     async with new_stack(settings) as stack, new_world(stack) as world:
         game_id = await world.wheel()

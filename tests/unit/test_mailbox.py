@@ -55,6 +55,20 @@ async def test_a_turn_takes_no_more_than_the_batch_limit() -> None:
     assert [len(batch) for batch in gate.batches] == [4, 4, 2]
 
 
+async def test_what_was_given_up_while_it_waited_is_not_done_and_what_hung_up_is() -> None:
+    gate = Gate()
+    boxes = boxes_of(gate.turn)
+    first = boxes.post("a", "first")
+    await gate.entered.wait()
+    given_up, hung_up, waits = (boxes.post("a", name) for name in ("given up", "hung up", "waits"))
+    given_up.set_exception(Fault(Status.UNAVAILABLE, "STORE_UNAVAILABLE", "too late"))
+    hung_up.cancel()
+    gate.open.set()
+    assert await asyncio.gather(first, waits) == ["first", "waits"]
+    assert gate.batches == [["first"], ["hung up", "waits"]]
+    assert given_up.exception() is not None
+
+
 @pytest.mark.parametrize("overlap", [1, 2])
 async def test_turns_of_one_actor_overlap_as_far_as_they_may(overlap: int) -> None:
     gate = Gate()

@@ -76,6 +76,13 @@ class Database:
         self._url = url
         self._acquire_seconds = acquire_seconds
         self._statement_seconds = statement_seconds
+        self._session_settings = {
+            "application_name": "tombola",
+            "jit": "off",
+            "plan_cache_mode": "force_generic_plan",
+            # A backend whose client left it, being late, would wait on for its lock, and many would use up the server.
+            "client_connection_check_interval": f"{max(1, round(statement_seconds * 1000))}ms",
+        }
         self._slots = asyncio.Semaphore(size)  # First come, first served.
         self._idle: list[asyncpg.Connection] = []
         self._busy: set[asyncpg.Connection] = set()
@@ -137,7 +144,7 @@ class Database:
                 self._url,
                 timeout=self._acquire_seconds,
                 command_timeout=self._statement_seconds,
-                server_settings={"application_name": "tombola", "jit": "off", "plan_cache_mode": "force_generic_plan"},
+                server_settings=self._session_settings,
             )
             await _prepare_connection(made)
         except BaseException:

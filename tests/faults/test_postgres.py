@@ -182,6 +182,32 @@ async def test_a_request_that_waits_too_long_is_503_whatever_holds_it(database_u
         assert len(await world.plays()) == 13
 
 
+async def waits_for_a_lock(world: World) -> bool:
+    return bool(
+        await world.database.fetchval(
+            "SELECT EXISTS (SELECT FROM pg_stat_activity"
+            " WHERE wait_event_type = 'Lock' AND datname = current_database())"
+        )
+    )
+
+
+async def test_a_statement_that_was_given_up_does_not_go_on_waiting_in_the_database(world: World) -> None:
+    mug = await world.prize(total=5)
+    game_id = await world.wheel(mug)
+    session = await world.session(game_id)
+    async with world.database.connection() as connection, connection.transaction():
+        await connection.execute("SELECT FROM stock WHERE prize_id = $1 FOR UPDATE", mug)
+        refused = await world.play(game_id, session, key="held")
+        assert (refused.http, refused.reason) == (503, "STORE_UNAVAILABLE")
+
+        async def nothing_waits() -> bool:
+            return not await waits_for_a_lock(world)
+
+        await until(nothing_waits)
+    assert (await world.play(game_id, session, key="held")).data["rewards"]
+    assert await world.stock(mug) == (4, 1)
+
+
 async def test_a_retry_that_comes_before_the_commit_gets_the_same_answer(world: World) -> None:
     mug = await world.prize(total=5)
     rungs = [{"id": "mug", "name": "", "currency": "coin", "threshold": 2, "prize_id": mug}]
@@ -198,21 +224,13 @@ async def test_a_retry_that_comes_before_the_commit_gets_the_same_answer(world: 
         idempotency_key="early",
     )
 
-    async def is_held() -> bool:
-        return bool(
-            await world.database.fetchval(
-                "SELECT EXISTS (SELECT FROM pg_stat_activity"
-                " WHERE wait_event_type = 'Lock' AND datname = current_database())"
-            )
-        )
-
     async with world.database.connection() as connection:
         async with connection.transaction():
             await connection.execute("SELECT FROM stock WHERE prize_id = $1 FOR UPDATE", mug)
             asked = [asyncio.ensure_future(core.call(operation, request))]
-            await until(is_held)
+            await until(lambda: waits_for_a_lock(world))
             asked += [asyncio.ensure_future(core.call(operation, request)) for _ in range(3)]
-            await is_held()  # A round trip, in which the retries have begun.
+            await waits_for_a_lock(world)  # A round trip, in which the retries have begun.
     told = await asyncio.gather(*asked)
     assert all(reply == told[0] for reply in told)
     assert await world.stock(mug) == (4, 1)

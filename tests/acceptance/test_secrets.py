@@ -20,7 +20,7 @@ import pytest_asyncio
 import redis.asyncio
 from aiohttp import web
 
-from ops.devstack import free_port
+from ops.devstack import Valkey, free_port
 from runtime.app import Running
 from runtime.http import admin, consumer
 from runtime.operations import BY_NAME
@@ -89,8 +89,11 @@ async def echo(got: Got) -> web.StreamResponse:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def told(
-    module_database_url: str, valkey_url: str, tmp_path_factory: pytest.TempPathFactory
+    module_database_url: str, valkey_server: Valkey, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Told]:
+    # What other modules left on the streams would be read, and told, before what is waited for here.
+    valkey_server.command("FLUSHALL")
+    valkey_url = valkey_server.url
     marks, log = Marks(), tmp_path_factory.mktemp("secrets") / "log"
     ports = {name: free_port() for name in ("core", "consumer", "admin", "rpc")}
     settings = replace(settings_of(module_database_url, valkey_url), jwt_secret=marks.jwt)

@@ -19,25 +19,27 @@ from typing import Any, Final
 import asyncpg
 import structlog
 
-from runtime.actors.analytics import keep_counted
 from runtime.actors.engine import Engine
 from runtime.core import Caller, Core
-from runtime.database import Database
-from runtime.ephemeral import Ephemeral
 from runtime.errors import Fault
-from runtime.events import Publisher
-from runtime.http import admin, callback, codes, consumer, docs, login
+from runtime.http import admin, callback, codes, consumer
 from runtime.http import core as core_http
 from runtime.http.cors import allow_origins
+from runtime.http.docs import pages as docs
 from runtime.http.edge import Edge
 from runtime.http.envelope import Runner, add_trace_id, make_app
 from runtime.http.envelope import serve as listen
+from runtime.http.login import routes as login
 from runtime.http.operational import Check, mount_health, mount_metrics
 from runtime.metrics import Stores
+from runtime.operations.campaigns.analytics import keep_counted
 from runtime.registry import load_plugins
 from runtime.rpc.client import RpcCaller
 from runtime.rpc.server import RpcServer
 from runtime.settings import Settings, SettingsError
+from runtime.stores.database import Database
+from runtime.stores.ephemeral import Ephemeral
+from runtime.stores.publisher import Publisher
 from sql.migrate import MigrationError, pending
 
 CLOCK_SECONDS: Final = 20.0

@@ -14,12 +14,12 @@ import asyncpg
 import structlog
 from prometheus_client import Counter, Histogram
 
-from runtime import freshness
 from runtime.actors.engine import Engine
 from runtime.actors.mailbox import Mailboxes
-from runtime.database import StoreUnavailable
 from runtime.errors import Fault, Status, invalid
 from runtime.operations import OPERATIONS, Box, Operation
+from runtime.stores import cache_version
+from runtime.stores.database import StoreUnavailable
 
 log = structlog.get_logger(__name__)
 
@@ -94,7 +94,7 @@ class Core:
             OUTCOMES.labels(operation.name, fault.status.name).inc()
             raise fault from error
         if operation.name in REFRESHES:
-            freshness.changed(self.engine.ephemeral, request.scope.tenant_id)
+            cache_version.changed(self.engine.ephemeral, request.scope.tenant_id)
         self._ok[operation.name].inc()
         self._seconds[operation.name].observe(time.perf_counter() - started)
         return reply

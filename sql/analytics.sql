@@ -1,4 +1,4 @@
--- A campaign in numbers. See runtime/actors/analytics.py.
+-- A campaign in numbers. See runtime/operations/campaigns/analytics.py.
 
 -- name: campaign
 -- How many seconds ago the campaign's plays were last counted (null: never).

@@ -1,4 +1,4 @@
--- The audit log. See runtime/actors/audit.py.
+-- The audit log. See runtime/operations/audit.py.
 
 -- name: note
 -- Appends one entry.

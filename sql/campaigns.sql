@@ -1,4 +1,4 @@
--- Campaigns. See runtime/actors/campaigns.py.
+-- Campaigns. See runtime/operations/campaigns/records.py.
 
 -- name: insert
 -- Makes a campaign.

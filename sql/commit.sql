@@ -1,4 +1,4 @@
--- The one statement that commits: plays, redeems, finalized boards. See runtime/actors/commit.py.
+-- The one statement that commits: plays, redeems, finalized boards. See runtime/actors/committer.py.
 
 -- name: commit
 -- Everything that a batch decided, or nothing of it.

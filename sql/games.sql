@@ -1,4 +1,4 @@
--- Games and their revisions. See runtime/actors/games.py.
+-- Games and their revisions. See runtime/operations/games/records.py.
 
 -- name: insert
 -- Makes a game at revision 1.

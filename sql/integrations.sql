@@ -1,4 +1,4 @@
--- Integrations: who is told of events, and what became of each telling. See runtime/actors/integrations.py.
+-- Integrations: who is told of events, and what became of each telling. See runtime/operations/integrations.py.
 
 -- name: insert
 -- No row: there is no such campaign in the tenant. $4 campaign, '' for the whole scope.

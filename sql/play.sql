@@ -1,4 +1,4 @@
--- What the play actor reads. What it writes is commit.sql. See runtime/actors/play.py.
+-- What the play actor reads. What it writes is commit.sql. See runtime/actors/game/batch.py.
 
 -- name: rulebook
 -- A game as it is now, with its campaign and the catalogue version that all of it belongs to.

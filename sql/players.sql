@@ -1,4 +1,4 @@
--- Players, their contacts, and a guest's move to the player it turns out to be. See runtime/actors/players.py.
+-- Players, their contacts, and a guest's move to the player it turns out to be. See runtime/operations/players.py.
 
 -- name: find
 -- A player with the contacts. $1 tenant, $2 player. No row: not known yet.

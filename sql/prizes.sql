@@ -1,4 +1,4 @@
--- Prizes and their stock. See runtime/actors/prizes.py.
+-- Prizes and their stock. See runtime/operations/prizes/records.py.
 
 -- name: insert
 -- Makes a prize with full stock of $14 (0: unlimited).

@@ -1,4 +1,4 @@
--- Quests, their completions, and the turns that they grant. See runtime/actors/quests.py.
+-- Quests, their completions, and the turns that they grant. See runtime/operations/quests.py.
 
 -- name: insert
 -- No row: the campaign is unknown. $1 tenant, $2 quest, $3 campaign, $4 name, $5 description, $6 type,

@@ -1,4 +1,4 @@
--- Tenants and merchants. See runtime/actors/tenancy.py and catalog.py.
+-- Tenants and merchants. See runtime/operations/tenancy.py and catalog.py.
 
 -- name: raise_catalog_version
 -- The tenant's next catalogue version; its row stays locked until the transaction ends.

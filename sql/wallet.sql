@@ -1,4 +1,4 @@
--- Balances and their ledger. See runtime/actors/wallet.py.
+-- Balances and their ledger. See runtime/operations/wallet.py.
 
 -- name: balances
 -- $1 tenant, $2 player, $3 scope_key ('' = all), $4 and $5 the scope and currency of the last one shown

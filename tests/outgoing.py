@@ -9,12 +9,12 @@ from typing import Any
 
 from runtime import ids
 from runtime.actors.engine import Engine
-from runtime.connector import Connector
 from runtime.errors import Fault
+from runtime.outgoing.connector import Connector
+from runtime.outgoing.vault import prize_place, vault_of
 from runtime.streams import GROUPS
 from runtime.streams.delivery import Deliveries
 from runtime.streams.outbox import Outbox
-from runtime.vault import prize_place, vault_of
 
 SECRET = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3"
 

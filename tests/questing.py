@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from runtime import ids
-from runtime.database import Database
+from runtime.stores.database import Database
 from tests.acceptance.conftest import Stack
 
 LEDGER_OFF = """

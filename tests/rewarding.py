@@ -12,13 +12,13 @@ from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.core import Core
-from runtime.database import Database
-from runtime.ephemeral import Ephemeral
 from runtime.errors import Fault
-from runtime.events import Publisher
 from runtime.operations import BY_NAME
+from runtime.outgoing.vault import code_place, vault_of
 from runtime.settings import Key, Settings
-from runtime.vault import code_place, vault_of
+from runtime.stores.database import Database
+from runtime.stores.ephemeral import Ephemeral
+from runtime.stores.publisher import Publisher
 
 KEYS = (Key("1", secrets.token_bytes(32)),)
 

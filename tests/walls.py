@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import Any, Final
 
 from runtime import ids
-from runtime.database import Database
 from runtime.operations import OPERATIONS, Operation
-from runtime.schema import fields_of
+from runtime.stores.database import Database
+from runtime.wire.schema import fields_of
 from tests.acceptance.conftest import Stack
 from tests.acceptance.steps import make_campaign, make_prize, wheel
 

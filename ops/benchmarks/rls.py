@@ -32,7 +32,7 @@ import psutil
 import sql
 from ops.devstack import DISPOSABLE, Postgres
 from runtime import ids
-from runtime.actors.commit import PARTS, Changes, statement
+from runtime.actors.committer import PARTS, Changes, statement
 from sql.migrate import migrate
 
 TENANT: Final = "tenant_bench"

@@ -1,17 +1,4 @@
-"""Claims: players take what they won. Also the one table of what may become of a reward.
-
-                   claim                attempt                deliver
-            won ----------> claimed ----------------> fulfilling -------> fulfilled
-             |  \\-- attempt (on_win) ------------------^  |  ^
-             |                                   give_up  v  | attempt (an admin retried)
-             +-- expire --> expired                      failed
-
-    claim   goes straight to fulfilled where the channel is instant
-    fulfill (an admin's hand) goes from won, claimed and failed to fulfilled
-    revoke  goes from every state but expired and revoked to revoked
-
-`attempt`, `deliver` and `give_up` are the delivery workers' (runtime/streams), `fulfill` and `revoke`
-an admin's (runtime/actors/interventions.py), `expire` is time's. Each is one conditional update.
+"""Claims: players take what they won.
 
 A tenant's claims wait in one mailbox, and a turn commits all that wait in one statement
 (sql/claims.sql). The statement decides: it says of each claim whether it was done, or why not. So
@@ -23,21 +10,21 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import asyncpg
 
 import sql
 from runtime import events, ids
 from runtime import messages as m
-from runtime.actors import rewards
-from runtime.actors.checks import enum
 from runtime.actors.engine import Engine
+from runtime.actors.idempotency import mismatch
 from runtime.actors.mailbox import Work
-from runtime.actors.wallet import mismatch
-from runtime.channels import CHANNELS
+from runtime.actors.rewards import for_owner, illegal, out_of_stock
 from runtime.errors import Fault, Status, invalid, unknown
 from runtime.metrics import FULFILLMENT_TASKS
+from runtime.outgoing.channels import CHANNELS
+from runtime.wire.enums import enum
 
 CLAIM: Final = sql.load("claims")["claim"]
 AS_CLAIMED: Final = sql.load("rewards")["as_claimed"]
@@ -45,47 +32,6 @@ AS_CLAIMED: Final = sql.load("rewards")["as_claimed"]
 KEY_CHARACTERS_MAX: Final = 255
 TRIES: Final = 3
 """How often a claim that lost a race for its key, or a deadlock, is put to the database again."""
-
-
-class Move(NamedTuple):
-    """A legal move: from one of these stored states to one of those."""
-
-    before: frozenset[str]
-    after: frozenset[str]
-
-
-def _move(before: str, after: str) -> Move:
-    return Move(frozenset(before.split()), frozenset(after.split()))
-
-
-STATES: Final = ("won", "claimed", "fulfilling", "fulfilled", "expired", "revoked", "failed")
-
-MOVES: Final[dict[str, Move]] = {
-    "claim": _move("won", "claimed fulfilled"),
-    "attempt": _move("won claimed failed", "fulfilling"),
-    "deliver": _move("fulfilling", "fulfilled"),
-    "give_up": _move("fulfilling", "failed"),
-    "fulfill": _move("won claimed failed", "fulfilled"),
-    "revoke": _move("won claimed fulfilling fulfilled failed", "revoked"),
-    "expire": _move("won", "expired"),
-}
-"""The legal moves of a reward (contract.md, "Rewards and tasks"); the drawing above is of this table."""
-
-
-def illegal(row: Any, move: str) -> Fault:
-    """FAILED_PRECONDITION ILLEGAL_TRANSITION for a reward (reward_id, status) whose state forbids `move`."""
-    status = enum(m.RewardStatus, row["status"])
-    return Fault(
-        Status.FAILED_PRECONDITION,
-        "ILLEGAL_TRANSITION",
-        f"reward {row['reward_id']} is {row['status']}; {move} works from {', '.join(sorted(MOVES[move].before))}",
-        reward_status=status.proto_name,
-    )
-
-
-def out_of_stock(reward_id: str) -> Fault:
-    """FAILED_PRECONDITION OUT_OF_STOCK: the reward's prize has no code left to give."""
-    return Fault(Status.FAILED_PRECONDITION, "OUT_OF_STOCK", f"no code is left for reward {reward_id}; try again later")
 
 
 @dataclass(slots=True)
@@ -201,7 +147,7 @@ def _answer(claimer: Claimer, group: Group, row: Any, as_claimed: Any) -> None:
         for work in group:
             work.refuse(fault)
         return
-    reply = m.RewardReply(reward=rewards.for_owner(claimer.engine, claimer.tenant_id, as_claimed or row))
+    reply = m.RewardReply(reward=for_owner(claimer.engine, claimer.tenant_id, as_claimed or row))
     for nth, work in enumerate(group):
         if nth == 0 or work.request.idempotency_key:
             work.answer(reply)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from runtime import paging
-from runtime.actors.commit import Committer
-from runtime.actors.dispatch import Dispatcher
-from runtime.actors.rankings import Rankings
-from runtime.clock import Clock
-from runtime.database import Database
-from runtime.ephemeral import Ephemeral
-from runtime.events import Publisher
+from runtime.actors.committer import Committer
+from runtime.actors.dispatcher import Dispatcher
 from runtime.settings import Settings
+from runtime.stores import paging
+from runtime.stores.clock import Clock
+from runtime.stores.database import Database
+from runtime.stores.ephemeral import Ephemeral
+from runtime.stores.publisher import Publisher
+from runtime.stores.rankings import Rankings
 
 
 @dataclass(slots=True)

@@ -1,24 +1,79 @@
-"""Rewards as they are read: a player's own, and an operator's search over everybody's.
+"""A reward: its states, the one table of the moves between them, and its message.
+
+                   claim                attempt                deliver
+            won ----------> claimed ----------------> fulfilling -------> fulfilled
+             |  \\-- attempt (on_win) ------------------^  |  ^
+             |                                   give_up  v  | attempt (an admin retried)
+             +-- expire --> expired                      failed
+
+    claim   goes straight to fulfilled where the channel is instant
+    fulfill (an admin's hand) goes from won, claimed and failed to fulfilled
+    revoke  goes from every state but expired and revoked to revoked
+
+`attempt`, `deliver` and `give_up` are the delivery workers' (runtime/streams), `fulfill` and `revoke`
+an admin's (runtime/operations/rewards/reward_admin.py), `expire` is time's. Each is one conditional update.
 
 A code is opened only here, and only for whom the caller names as its owner: the list and the claim of
-a player. What an admin is answered never has one: the search's message has no field for it.
+a player.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import structlog
 
-import sql
 from runtime import messages as m
-from runtime import paging
-from runtime.actors.checks import enum, token
 from runtime.actors.engine import Engine
-from runtime.errors import invalid
-from runtime.vault import VaultError, code_place, vault_of
+from runtime.errors import Fault, Status
+from runtime.outgoing.vault import VaultError, code_place, vault_of
+from runtime.wire.enums import enum
 
-_SQL: Final = sql.load("rewards")
+log = structlog.get_logger(__name__)
+
+
+class Move(NamedTuple):
+    """A legal move: from one of these stored states to one of those."""
+
+    before: frozenset[str]
+    after: frozenset[str]
+
+
+def _move(before: str, after: str) -> Move:
+    return Move(frozenset(before.split()), frozenset(after.split()))
+
+
+STATES: Final = ("won", "claimed", "fulfilling", "fulfilled", "expired", "revoked", "failed")
+
+MOVES: Final[dict[str, Move]] = {
+    "claim": _move("won", "claimed fulfilled"),
+    "attempt": _move("won claimed failed", "fulfilling"),
+    "deliver": _move("fulfilling", "fulfilled"),
+    "give_up": _move("fulfilling", "failed"),
+    "fulfill": _move("won claimed failed", "fulfilled"),
+    "revoke": _move("won claimed fulfilling fulfilled failed", "revoked"),
+    "expire": _move("won", "expired"),
+}
+"""The legal moves of a reward (contract.md, "Rewards and tasks"); the drawing above is of this table."""
+
+
+def illegal(row: Any, move: str) -> Fault:
+    """FAILED_PRECONDITION ILLEGAL_TRANSITION for a reward (reward_id, status) whose state forbids `move`."""
+    status = enum(m.RewardStatus, row["status"])
+    return Fault(
+        Status.FAILED_PRECONDITION,
+        "ILLEGAL_TRANSITION",
+        f"reward {row['reward_id']} is {row['status']}; {move} works from {', '.join(sorted(MOVES[move].before))}",
+        reward_status=status.proto_name,
+    )
+
+
+def out_of_stock(reward_id: str) -> Fault:
+    """FAILED_PRECONDITION OUT_OF_STOCK: the reward's prize has no code left to give."""
+    return Fault(Status.FAILED_PRECONDITION, "OUT_OF_STOCK", f"no code is left for reward {reward_id}; try again later")
+
+
+# -- as a message ----------------------------------------------------------------------------
 
 FIELDS: Final = (
     "prize_id",
@@ -37,54 +92,11 @@ FIELDS: Final = (
 )
 """Columns that are the message's fields as they are; times are unix seconds, 0 where unset."""
 
-log = structlog.get_logger(__name__)
-
-
-async def list_rewards(engine: Engine, request: m.ListRewardsRequest) -> m.ListRewardsReply:
-    """The player's rewards, newest first, narrowed by status, campaign, prize and game.
-
-    A reward that was not claimed in time counts as expired from that moment on. The code is there once
-    the reward is fulfilled, and gone when it is revoked.
-    """
-    if not request.player_id:
-        raise invalid("player_id", "is required")
-    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
-    filters = (request.player_id, token(request.status), request.campaign_id, request.prize_id, request.game_id)
-    query = ("rewards", tenant_id, *filters)
-    page = paging.read(request.cursor, request.limit, query=query)
-    rows = await engine.database.fetch(_SQL["list"], tenant_id, *filters, page.after_id, page.fetch)
-    shown, pagination = paging.write(rows, page.limit, key=lambda row: str(row["reward_id"]), query=query)
-    return m.ListRewardsReply(items=[for_owner(engine, tenant_id, row) for row in shown], pagination=pagination)
-
-
-async def search_rewards(engine: Engine, request: m.SearchRewardsRequest) -> m.SearchRewardsReply:
-    """Every player's rewards, newest first, narrowed by status, campaign, prize, game and player.
-
-    What waits for an operator's hand is `status` CLAIMED of a prize whose redemption_mode is MANUAL. A
-    reward that was not claimed in time counts as expired from that moment on.
-    """
-    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
-    filters = (token(request.status), request.campaign_id, request.prize_id, request.game_id, request.player_id)
-    query = ("rewards of all", tenant_id, *filters)
-    page = paging.read(request.cursor, request.limit, query=query)
-    rows = await engine.database.fetch(_SQL["search"], tenant_id, *filters, page.after_id, page.fetch)
-    shown, pagination = paging.write(rows, page.limit, key=lambda row: str(row["reward_id"]), query=query)
-    return m.SearchRewardsReply(items=[_record(row) for row in shown], pagination=pagination)
-
 
 def message(row: Any) -> m.Reward:
     """A reward without its code. `row` has reward_id, status (stored token) and FIELDS."""
     return m.Reward(
         id=row["reward_id"], status=enum(m.RewardStatus, row["status"]), **{name: row[name] for name in FIELDS}
-    )
-
-
-def _record(row: Any) -> m.RewardRecord:
-    return m.RewardRecord(
-        id=row["reward_id"],
-        player_id=row["player_id"],
-        status=enum(m.RewardStatus, row["status"]),
-        **{name: row[name] for name in FIELDS},
     )
 
 

@@ -19,7 +19,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from runtime.actors.definitions import definition_of, prizes_named
 from runtime.commands.connection import Edge, Refused
 from runtime.commands.documents import Document
 from runtime.commands.resources import (
@@ -35,7 +34,8 @@ from runtime.commands.resources import (
     join,
     settled,
 )
-from runtime.http import codec
+from runtime.operations.games.definitions import definition_of, prizes_named
+from runtime.wire import codec
 
 VERSION: Final = 1
 KINDS: Final = (PRIZES, GAMES, QUESTS, BOARDS)

@@ -17,8 +17,8 @@ from typing import Any, Final
 from cyclopts import App
 from redis.exceptions import RedisError
 
-from runtime.events import event_stream
 from runtime.settings import Settings, SettingsError
+from runtime.stores.publisher import event_stream
 from runtime.streams.bus import LETTER_FIELD, Servers, dead_stream
 
 EXIT_SETTINGS: Final = 2

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from runtime.actors.definitions import definition_of, prizes_named
 from runtime.commands import documents
 from runtime.commands.confirm import confirmed, file_told, show
 from runtime.commands.connection import (
@@ -23,7 +22,8 @@ from runtime.commands.connection import (
 )
 from runtime.commands.documents import Document
 from runtime.commands.resources import GAMES, Change, Found, filed, settled
-from runtime.http import codec
+from runtime.operations.games.definitions import definition_of, prizes_named
+from runtime.wire import codec
 
 app = App(name="games", help="List and show games; check and apply a game's file.")
 

@@ -20,10 +20,10 @@ from rich.console import Console
 from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
 import sql
-from runtime.database import Database
 from runtime.errors import Fault
+from runtime.outgoing.vault import Vault, VaultError, code_place, integration_place, prize_place, vault_of
 from runtime.settings import Settings, SettingsError
-from runtime.vault import Vault, VaultError, code_place, integration_place, prize_place, vault_of
+from runtime.stores.database import Database
 
 _SQL: Final = sql.load("rotation")
 

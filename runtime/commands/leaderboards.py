@@ -16,11 +16,11 @@ from cyclopts import App
 from redis.exceptions import RedisError
 
 import sql
-from runtime.actors.rankings import Rankings
-from runtime.database import Database
-from runtime.ephemeral import Ephemeral
 from runtime.errors import Fault
 from runtime.settings import Settings, SettingsError
+from runtime.stores.database import Database
+from runtime.stores.ephemeral import Ephemeral
+from runtime.stores.rankings import Rankings
 
 _SQL: Final = sql.load("leaderboards")
 

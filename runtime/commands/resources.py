@@ -16,12 +16,16 @@ from typing import Any, Final
 from rich.text import Text
 
 from runtime import messages as m
-from runtime.actors import campaigns, games, leaderboards, prizes, quests
 from runtime.commands import documents
 from runtime.errors import Fault
-from runtime.http import codec
-from runtime.schema import Kind as FieldKind
-from runtime.schema import fields_of
+from runtime.operations import quests
+from runtime.operations.campaigns import records as campaigns
+from runtime.operations.games import records as games
+from runtime.operations.leaderboards import records as leaderboards
+from runtime.operations.prizes import records as prizes
+from runtime.wire import codec
+from runtime.wire.schema import Kind as FieldKind
+from runtime.wire.schema import fields_of
 
 Found = list[tuple[str, str]]
 """(path, what is wrong)"""

@@ -1,7 +1,7 @@
 """The edges' read-model cache: what many players read, asked of Core once (spec.md, "Consistency rules" 2 and 3).
 
 An answer is kept for a second or two in the ephemeral store, shared by all edge processes, and dropped as
-soon as anything of its tenant changes (`runtime.freshness`). What may be behind by the cache's life is
+soon as anything of its tenant changes (`runtime.stores.cache_version`). What may be behind by the cache's life is
 only what nobody changed by hand: a prize that just ran out, a rank. With the store away, Core is asked.
 """
 
@@ -13,8 +13,8 @@ from typing import Final
 
 from redis.exceptions import RedisError
 
-from runtime import freshness
-from runtime.ephemeral import Ephemeral, EphemeralDown
+from runtime.stores import cache_version
+from runtime.stores.ephemeral import Ephemeral, EphemeralDown
 
 LIFE_MS: Final = 2_000
 PARTS: Final = b"\n"
@@ -51,7 +51,7 @@ class Cache:
     async def _look(self, tenant_id: str, key: str) -> tuple[bytes | None, bytes | None]:
         """(the tenant's number, the answer that was made under it); None for what is not known."""
         try:
-            number, kept = await self._store.run("MGET", freshness.key(tenant_id), key)
+            number, kept = await self._store.run("MGET", cache_version.key(tenant_id), key)
         except (EphemeralDown, RedisError):
             return None, None
         number = number or b"0"

@@ -15,10 +15,10 @@ from aiohttp import web
 from runtime import messages as m
 from runtime.core import Caller
 from runtime.errors import Fault, Status
-from runtime.http.codec import view
 from runtime.http.envelope import Handler, decode_json, ok, read_body
 from runtime.operations import API, BY_NAME
-from runtime.signing import ID, SERVICE_SIGNATURE, SIGNATURE, TIMESTAMP
+from runtime.outgoing.signing import ID, SERVICE_SIGNATURE, SIGNATURE, TIMESTAMP
+from runtime.wire.codec import view
 
 BODY_BYTES_MAX: Final = 8 * 1024
 HEADER_CHARACTERS_MAX: Final = 2_000

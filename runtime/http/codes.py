@@ -1,6 +1,6 @@
 """The import of voucher codes over HTTP: JSON `{"codes": [...]}`, CSV or plain text, read as it arrives.
 
-The body is never held as a whole: codes go to Core in parts (runtime/actors/codes.py), and the answer
+The body is never held as a whole: codes go to Core in parts (runtime/operations/prizes/codes.py), and the answer
 adds the parts up. A body that turns out to be broken half-way is refused with `added` saying how many
 codes of it are in the pool already; sending it again, repaired, adds the rest.
 """
@@ -17,11 +17,11 @@ from typing import Any, Final, Protocol
 from aiohttp import web
 
 from runtime import messages as m
-from runtime.actors.codes import CODE_CHARACTERS_MAX, ERRORS_MAX
 from runtime.core import Caller
 from runtime.errors import Fault, Status, invalid
 from runtime.http.envelope import Handler, ok, stream_body
 from runtime.operations import BY_NAME
+from runtime.operations.prizes.codes import CODE_CHARACTERS_MAX, ERRORS_MAX
 
 BODY_BYTES_MAX: Final = 64 * 1024 * 1024
 PART: Final = 2_500

@@ -17,13 +17,13 @@ from aiohttp import web
 from runtime import messages as m
 from runtime.errors import Fault, Status
 from runtime.http.auth import Identity, require_player
-from runtime.http.codec import View
 from runtime.http.edge import INTERNAL, Edge, body_of, reader
 from runtime.http.envelope import Handler, extra_headers, ok, read_body
 from runtime.http.limits import Allowed, Limited, Replay, client_ip, hash_body, idempotency_key
 from runtime.http.views import edge_view
 from runtime.operations import API, BY_NAME, Operation
-from runtime.schema import fields_of
+from runtime.wire.codec import View
+from runtime.wire.schema import fields_of
 
 CLOSED: Final = INTERNAL | {"player_id"}
 """A player acts for nobody else: who plays is what the token says."""
@@ -82,7 +82,7 @@ ROWS: Final = (
 
 
 def mount(app: web.Application, edge: Edge) -> None:
-    """Adds every route of the table. Login and contacts are `runtime.http.login`'s."""
+    """Adds every route of the table. Login and contacts are `runtime.http.login.routes`'s."""
     for row in ROWS:
         operation = BY_NAME[row.operation]
         make = {Way.READ: _read, Way.CACHED: _cached, Way.ACT: _act, Way.RATED: _act}[row.way]

@@ -13,11 +13,11 @@ from aiohttp import web
 
 from runtime.core import Caller
 from runtime.errors import invalid
-from runtime.http import codec
 from runtime.http.envelope import Handler, ok, read_body
 from runtime.http.limits import idempotency_key
 from runtime.operations import API, OPERATIONS, Operation
-from runtime.schema import Found, fields_of, refused
+from runtime.wire import codec
+from runtime.wire.schema import Found, fields_of, refused
 
 PREFIXES: Final = (API, f"{API}/admin")
 """The edges' `/admin` is optional here: a path of either edge is a path of Core (contract.md, "Core paths")."""

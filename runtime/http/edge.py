@@ -10,16 +10,16 @@ from aiohttp import web
 
 from runtime import messages as m
 from runtime.core import Caller
-from runtime.ephemeral import Ephemeral
 from runtime.errors import invalid
-from runtime.http import codec
 from runtime.http.auth import Auth, Identity, Tokens
 from runtime.http.cache import Cache
 from runtime.http.envelope import read_body
 from runtime.http.limits import Limits, Policy
 from runtime.operations import API, BY_NAME, Operation
-from runtime.schema import fields_of
 from runtime.settings import Settings
+from runtime.stores.ephemeral import Ephemeral
+from runtime.wire import codec
+from runtime.wire.schema import fields_of
 
 ALIASES: Final[Mapping[str, Mapping[str, str]]] = {"prize": {"prize_id": "id"}}
 """What the edges call a resource's field -> the field, by resource (contract.md, "Core messages")."""

@@ -29,8 +29,8 @@ import structlog
 from aiohttp import web
 from redis.exceptions import RedisError
 
-from runtime.ephemeral import Arg, Ephemeral, EphemeralDown, Script
 from runtime.errors import Fault, Status, invalid
+from runtime.stores.ephemeral import Arg, Ephemeral, EphemeralDown, Script
 
 BODY_HASH_BYTES: Final = 16
 KEY_CHARACTERS_MAX: Final = 255

@@ -2,7 +2,7 @@
 
 A reply that wraps one thing is shown as that thing; a collection as `{items, pagination}`; a prize has its
 `prize_id` beside the rest. How an edge's JSON differs from its message's own is said by a `Shape`, which
-changes answers here and their schemas in `runtime.http.openapi`: one cannot say what the other does not.
+changes answers here and their schemas in `runtime.http.docs.openapi`: one cannot say what the other does not.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from runtime import messages as m
-from runtime.http.codec import View, view
 from runtime.operations import Operation
-from runtime.schema import Kind, fields_of
+from runtime.wire.codec import View, view
+from runtime.wire.schema import Kind, fields_of
 
 
 @dataclass(frozen=True, slots=True)

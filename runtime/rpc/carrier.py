@@ -12,7 +12,7 @@ from runtime import trace
 from runtime.errors import Fault, Status
 from runtime.operations import BY_NAME, Operation
 from runtime.rpc.frames import GOODBYE, Answer, Call, Frame, Outbox, body, calls_of
-from runtime.schema import check
+from runtime.wire.schema import check
 
 log = structlog.get_logger(__name__)
 

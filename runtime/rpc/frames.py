@@ -17,7 +17,7 @@ import msgspec
 from runtime.errors import Fault, Status, invalid
 from runtime.operations import Operation
 from runtime.rpc import MESSAGE_BYTES_MAX, Carried, made_fault
-from runtime.schema import memo
+from runtime.wire.schema import memo
 
 CARRY: Final = "/tombola.internal.v1.Carrier/Carry"
 

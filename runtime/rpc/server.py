@@ -33,7 +33,7 @@ from runtime.operations import OPERATIONS, Operation
 from runtime.rpc import ACTOR_KEY, MESSAGE_BYTES_MAX, TRACE_KEY, message_shown, to_metadata
 from runtime.rpc.carrier import Carrier
 from runtime.rpc.frames import CARRY, Frame, too_large
-from runtime.schema import check
+from runtime.wire.schema import check
 
 STREAM_WINDOW_BYTES: Final = 256 * 1024
 """What a client may send of a message before this side has decided to read it."""

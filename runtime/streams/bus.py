@@ -40,8 +40,8 @@ from redis.exceptions import RedisError, ResponseError
 
 from runtime import ids
 from runtime.errors import Fault, Status
-from runtime.events import OUTSIDE
 from runtime.settings import Settings
+from runtime.stores.publisher import OUTSIDE
 
 TRIES: Final = 5
 """Deliveries of a message, over all processes, before it is a dead letter."""

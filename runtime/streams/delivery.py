@@ -26,14 +26,14 @@ import asyncpg
 import structlog
 
 from runtime.actors.engine import Engine
-from runtime.connector import CONNECTIONS_PER_HOST, Connector
 from runtime.errors import Fault
-from runtime.events import task_stream
-from runtime.providers import CHANNEL_PROVIDERS, Delivered, Failed, Outcome, Parcel
+from runtime.outgoing.connector import CONNECTIONS_PER_HOST, Connector
+from runtime.outgoing.providers import CHANNEL_PROVIDERS, Delivered, Failed, Outcome, Parcel
+from runtime.outgoing.vault import SECRET_FIELDS, VaultError, prize_place, vault_of
+from runtime.stores.publisher import task_stream
 from runtime.streams import expiry
 from runtime.streams.bus import Consumer, Message, Servers, stopped_within
 from runtime.streams.outbox import Leased, Outbox, PutBack
-from runtime.vault import SECRET_FIELDS, VaultError, prize_place, vault_of
 
 GROUP: Final = "deliveries"
 

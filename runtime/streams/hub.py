@@ -11,9 +11,10 @@ from typing import Final
 
 import msgspec
 
-from runtime.actors.dispatch import Dispatcher
+from runtime.actors.dispatcher import Dispatcher
 from runtime.actors.engine import Engine
-from runtime.events import Event, event_stream
+from runtime.events import Event
+from runtime.stores.publisher import event_stream
 from runtime.streams.bus import Consumer, Message, Servers
 
 GROUP: Final = "integrations"

@@ -17,11 +17,11 @@ import structlog
 
 import sql
 from runtime import ids
-from runtime.database import Database
 from runtime.errors import Fault
 from runtime.metrics import FULFILLMENT_TASKS
-from runtime.providers import ERROR_CHARACTERS_MAX, Awaiting, Delivered, Outcome
-from runtime.schedule import delay_seconds
+from runtime.outgoing.providers import ERROR_CHARACTERS_MAX, Awaiting, Delivered, Outcome
+from runtime.outgoing.schedule import delay_seconds
+from runtime.stores.database import Database
 from runtime.streams.bus import Backoff
 
 log = structlog.get_logger(__name__)

@@ -1,6 +1,6 @@
 """The consumer group `leaderboards`: keeps the live rankings up to the plays.
 
-A message says only whose scores to count anew (runtime/actors/rankings.py), so one that comes twice, late
+A message says only whose scores to count anew (runtime/stores/rankings.py), so one that comes twice, late
 or out of order does no harm. One that never comes is made up for: every few seconds the boards of each
 tenant are caught up with whoever was touched since, and sets that are gone are built.
 """
@@ -18,9 +18,10 @@ from redis.exceptions import RedisError
 
 import sql
 from runtime.actors.engine import Engine
-from runtime.ephemeral import EphemeralDown
 from runtime.errors import Fault
-from runtime.events import PLAY_COMPLETED, event_stream
+from runtime.events import PLAY_COMPLETED
+from runtime.stores.ephemeral import EphemeralDown
+from runtime.stores.publisher import event_stream
 from runtime.streams.bus import Consumer, Message, Servers
 
 GROUP: Final = "leaderboards"

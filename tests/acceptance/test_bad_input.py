@@ -1,7 +1,7 @@
 """Every field of every body, wrong in every way that its type can be: 400 in the envelope, the field named,
 nothing changed. And bodies that are no bodies at all.
 
-The fields are those that game.proto has (`runtime.schema`), so one that is new is tried too.
+The fields are those that game.proto has (`runtime.wire.schema`), so one that is new is tried too.
 TOMBOLA_FUZZ_BODIES sets how many bodies hypothesis makes (10,000 takes a minute).
 """
 
@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from runtime.http import admin, consumer
 from runtime.operations import API, BY_NAME, OPERATIONS, Operation
-from runtime.schema import OBJECT_DEPTH_MAX, TEXT_CHARACTERS_MAX, Field, Kind, fields_of
+from runtime.wire.schema import OBJECT_DEPTH_MAX, TEXT_CHARACTERS_MAX, Field, Kind, fields_of
 from tests.acceptance.conftest import Stack
 from tests.acceptance.world import new_stack, settings_of
 from tests.walls import WITH_BODY, Body, Ids, body_of, contents, furnish, path_of

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from runtime.actors import analytics
+from runtime.operations.campaigns import analytics
 from tests.acceptance.steps import fields_of, make_campaign, make_game, make_prize, play_once
 
 
@@ -144,7 +144,7 @@ async def test_copy_is_a_draft_whose_games_name_prizes_of_its_own(stack: Any) ->
 
 
 async def opened_secret(stack: Any, prize_id: str) -> str:
-    from runtime.vault import prize_place, vault_of
+    from runtime.outgoing.vault import prize_place, vault_of
 
     engine = stack.process.engine
     stored = await engine.database.fetchval("SELECT channel_config FROM prizes WHERE prize_id = $1", prize_id)

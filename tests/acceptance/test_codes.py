@@ -10,10 +10,10 @@ from typing import Any
 import aiohttp
 import pytest
 
-from runtime.actors.codes import CODE_CHARACTERS_MAX
 from runtime.errors import Fault
 from runtime.http.codes import CsvLines, JsonCodes, TextLines
 from runtime.operations import API
+from runtime.operations.prizes.codes import CODE_CHARACTERS_MAX
 from tests.acceptance.steps import make_prize
 
 VOUCHER = {"fulfillment": {"redemption_mode": "REDEMPTION_MODE_ON_WIN", "channel": "voucher_code"}}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.http.openapi import document
+from runtime.http.docs.openapi import document
 from runtime.operations import API
 from tests.acceptance.conftest import Stack
 

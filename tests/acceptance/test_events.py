@@ -11,11 +11,12 @@ import jsonschema
 import pytest
 import redis.asyncio
 
-from runtime.events import TYPES, event_stream, shard_of
+from runtime.events import TYPES
 from runtime.operations import API
+from runtime.stores.publisher import event_stream, shard_of
 from tests.acceptance.steps import make_campaign, make_game, make_prize, play_once
 
-DOCUMENT = json.loads((Path(__file__).parents[2] / "runtime" / "http" / "static" / "asyncapi.json").read_text())
+DOCUMENT = json.loads((Path(__file__).parents[2] / "runtime" / "http" / "docs" / "static" / "asyncapi.json").read_text())
 
 
 def schema(type: str) -> dict[str, Any]:

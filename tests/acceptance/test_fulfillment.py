@@ -11,7 +11,7 @@ import pytest
 from prometheus_client import REGISTRY
 from standardwebhooks import Webhook
 
-from runtime.schedule import JITTER, SCHEDULE_SECONDS, delay_seconds
+from runtime.outgoing.schedule import JITTER, SCHEDULE_SECONDS, delay_seconds
 from tests.acceptance.steps import make_campaign, make_game, make_prize, play_once
 from tests.outgoing import SECRET, delivering, make_due, make_receiver_prize, make_task, state, until, working
 from tests.receiver import Receiver, drip, hang, receiving, status

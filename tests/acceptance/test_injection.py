@@ -16,7 +16,7 @@ import pytest
 import pytest_asyncio
 
 from runtime.operations import BY_NAME, Operation
-from runtime.schema import Kind, fields_of
+from runtime.wire.schema import Kind, fields_of
 from tests.acceptance.conftest import Stack
 from tests.acceptance.world import new_stack, settings_of
 from tests.walls import Body, Ids, body_of, furnish, path_of

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from standardwebhooks import Webhook
 
-from runtime.actors import dispatch
+from runtime.actors import dispatcher as dispatch
 from runtime.events import PRIZE_WON, TYPES, new_event
 from tests.acceptance.steps import make_campaign, make_game, make_prize, play_once
 from tests.outgoing import SECRET, working

@@ -16,10 +16,10 @@ import pytest_asyncio
 from runtime import messages as m
 from runtime.errors import Fault
 from runtime.http import admin, consumer
-from runtime.http.codec import read
 from runtime.operations import BY_NAME, OPERATIONS, Operation
 from runtime.rpc.client import RpcCaller
-from runtime.schema import Kind, fields_of
+from runtime.wire.codec import read
+from runtime.wire.schema import Kind, fields_of
 from tests.acceptance.conftest import OTHER_TENANT, Answer, Stack
 from tests.acceptance.world import new_stack, settings_of
 from tests.walls import (

@@ -10,9 +10,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from runtime.actors import finalize
 from runtime.actors.engine import Engine
 from runtime.app import running
+from runtime.operations.leaderboards import finalize
 from runtime.settings import Settings
 from tests.acceptance.conftest import OTHER_TENANT, ROLES, TENANT, Stack
 from tests.acceptance.steps import fields_of, make_campaign, make_game, make_prize, play_once

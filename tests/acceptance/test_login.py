@@ -14,8 +14,8 @@ from aiohttp import web
 from aiosmtpd.smtp import SMTP
 
 from ops.devstack import Valkey
-from runtime import signing
-from runtime.http.challenges import RESEND_SECONDS, SENDS_IP_MAX, SENDS_SECONDS, TRIES_MAX
+from runtime.http.login.challenges import RESEND_SECONDS, SENDS_IP_MAX, SENDS_SECONDS, TRIES_MAX
+from runtime.outgoing import signing
 from tests.acceptance.conftest import Answer, Stack
 from tests.questing import assert_sums, database
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from runtime.http.examples import BODIES
-from runtime.http.openapi import REQUIRED, Surface, document
+from runtime.http.docs.examples import BODIES
+from runtime.http.docs.openapi import REQUIRED, Surface, document
 from runtime.operations import API, BY_NAME
 from tests.acceptance.conftest import Answer, Stack
 from tests.acceptance.steps import fields_of

@@ -12,15 +12,15 @@ from google.protobuf import descriptor_pb2
 
 from runtime import messages as m
 from runtime.core import Caller
-from runtime.ephemeral import Ephemeral
 from runtime.errors import Fault
 from runtime.http import admin, consumer
 from runtime.http import core as core_http
 from runtime.http.edge import Edge
 from runtime.operations import API, BY_NAME, OPERATIONS
 from runtime.rpc.client import RpcCaller
-from runtime.schema import fields_of
 from runtime.settings import Settings
+from runtime.stores.ephemeral import Ephemeral
+from runtime.wire.schema import fields_of
 from tests.acceptance.conftest import Stack
 
 SPEC_CONSUMER = """

@@ -11,9 +11,9 @@ import asyncpg
 import pytest
 
 from runtime import ids
-from runtime.actors.analytics import count
-from runtime.actors.commit import COMMIT, Changes
-from runtime.database import Guarded
+from runtime.actors.committer import COMMIT, Changes
+from runtime.operations.campaigns.analytics import count
+from runtime.stores.database import Guarded
 from tests.acceptance.conftest import Answer, Stack
 from tests.questing import assert_sums, database, open_campaign, open_quest
 

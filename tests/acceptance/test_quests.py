@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from runtime.actors.quests import period_at
+from runtime.operations.quests import period_at
 from tests.acceptance.conftest import Stack
 from tests.questing import assert_sums, database, open_campaign, open_quest
 

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from runtime import messages as m
-from runtime.actors.codes import import_codes
 from runtime.actors.engine import Engine
 from runtime.commands import keys as command
 from runtime.commands.keys import rotate_all
+from runtime.operations.prizes.codes import import_codes
+from runtime.outgoing.vault import integration_place, prize_place, vault_of
 from runtime.settings import Key, Settings
-from runtime.vault import integration_place, prize_place, vault_of
 from tests.outgoing import SECRET, make_receiver_prize
 from tests.rewarding import KEYS, Shelf, core, settings_of
 

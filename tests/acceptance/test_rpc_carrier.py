@@ -28,7 +28,7 @@ from runtime.rpc import MESSAGE_BYTES_MAX
 from runtime.rpc.client import RpcCaller
 from runtime.rpc.frames import CARRY, FRAME_BYTES, Answer, Call, Frame, Outbox, answers_of, body, calls_of, frames
 from runtime.rpc.server import RpcServer
-from runtime.schema import Kind, fields_of
+from runtime.wire.schema import Kind, fields_of
 
 SCOPE = m.Scope(tenant_id="tenant_a")
 GET, CREATE, PLAY = BY_NAME["GetCampaign"], BY_NAME["CreateCampaign"], BY_NAME["Play"]

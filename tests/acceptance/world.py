@@ -15,9 +15,9 @@ import aiohttp
 
 from runtime import messages as m
 from runtime.app import running
-from runtime.database import Database
 from runtime.operations import BY_NAME
 from runtime.settings import Key, Settings
+from runtime.stores.database import Database
 from tests import invariants
 from tests.acceptance.conftest import ROLES, TENANT, Answer, Stack
 from tests.acceptance.steps import make_campaign, make_prize

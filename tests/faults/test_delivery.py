@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from ops.devstack import Postgres, Valkey
-from runtime.events import task_stream
 from runtime.settings import Settings
+from runtime.stores.publisher import task_stream
 from runtime.streams.bus import Consumer, Servers
 from runtime.streams.delivery import GROUP
 from sql.migrate import migrate
@@ -51,7 +51,7 @@ from runtime.actors.engine import Engine
 from runtime.connector import Connector
 from runtime.database import Database
 from runtime.ephemeral import Ephemeral
-from runtime.events import Publisher, task_stream
+from runtime.stores.publisher import Publisher, task_stream
 from runtime.settings import Settings
 from runtime.streams.bus import Consumer, Servers
 from runtime.streams.delivery import GROUP, Deliveries

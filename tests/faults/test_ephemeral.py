@@ -13,8 +13,8 @@ import pytest
 from redis.exceptions import ResponseError
 
 from ops.devstack import Valkey, free_port, wait_for
-from runtime.ephemeral import Ephemeral, EphemeralDown, Script
 from runtime.http.limits import Allowed, Limits, Policy
+from runtime.stores.ephemeral import Ephemeral, EphemeralDown, Script
 
 
 class ClusterNode(Valkey):

@@ -15,14 +15,14 @@ import pytest
 
 from ops.devstack import Valkey
 from runtime import messages as m
-from runtime.actors import leaderboards
 from runtime.actors.engine import Engine
-from runtime.actors.rankings import LATE_SECONDS, OLDER, WRITTEN, Score
 from runtime.commands.leaderboards import rebuild_all
-from runtime.database import Database
-from runtime.ephemeral import Ephemeral
-from runtime.events import Publisher, event_stream
+from runtime.operations.leaderboards import records as leaderboards
 from runtime.settings import Key, Settings
+from runtime.stores.database import Database
+from runtime.stores.ephemeral import Ephemeral
+from runtime.stores.publisher import Publisher, event_stream
+from runtime.stores.rankings import LATE_SECONDS, OLDER, WRITTEN, Score
 from runtime.streams import bus, standings
 from tests.boards import Played, told, write_plays
 

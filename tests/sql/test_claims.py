@@ -12,10 +12,10 @@ import pytest
 
 from runtime import messages as m
 from runtime.actors import claims
-from runtime.actors.claims import MOVES, STATES
+from runtime.actors.rewards import MOVES, STATES
 from runtime.core import Core
 from runtime.errors import Fault
-from runtime.events import event_stream, task_stream
+from runtime.stores.publisher import event_stream, task_stream
 from tests.rewarding import Shelf, claim, core, fulfill, refusal, revoke, settings_of
 
 Status = m.RewardStatus

@@ -16,8 +16,8 @@ import pytest
 import pytest_asyncio
 
 from runtime import ids
-from runtime.actors.commit import PARTS, Changes, Committer, statement
-from runtime.database import Database, Guarded
+from runtime.actors.committer import PARTS, Changes, Committer, statement
+from runtime.stores.database import Database, Guarded
 from tests.acceptance.world import snapshot
 
 TENANT = "tenant_test"

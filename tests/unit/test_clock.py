@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.clock import STALE_SECONDS, Clock, Days
+from runtime.stores.clock import STALE_SECONDS, Clock, Days
 
 ZONES = ("UTC", "Europe/Paris", "America/New_York", "Asia/Kathmandu", "Pacific/Kiritimati", "Australia/Lord_Howe")
 

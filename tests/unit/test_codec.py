@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from runtime import messages as m
 from runtime.errors import Fault
-from runtime.http import codec
 from runtime.operations import OPERATIONS
-from runtime.schema import INT32, INT64, OBJECT_DEPTH_MAX, TEXT_CHARACTERS_MAX, Field, Kind, check, fields_of
+from runtime.wire import codec
+from runtime.wire.schema import INT32, INT64, OBJECT_DEPTH_MAX, TEXT_CHARACTERS_MAX, Field, Kind, check, fields_of
 
 REQUESTS = sorted({operation.request for operation in OPERATIONS}, key=lambda one: one.__name__)
 REPLIES = sorted({operation.reply for operation in OPERATIONS}, key=lambda one: one.__name__)

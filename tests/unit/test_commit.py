@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 
-from runtime.actors.commit import PARTS, Changes, statement
+from runtime.actors.committer import PARTS, Changes, statement
 
 TODAY = date(2026, 11, 21)
 

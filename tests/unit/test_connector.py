@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 from aiohttp.abc import AbstractResolver
 
-from runtime.connector import ANSWER_BYTES_MAX, Connector, Unreachable, allowed, check_url
+from runtime.outgoing.connector import ANSWER_BYTES_MAX, Connector, Unreachable, allowed, check_url
 
 LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"),)
 

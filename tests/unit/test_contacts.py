@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.contacts import normalized
 from runtime.errors import Fault, Status
 from runtime.messages import ContactType
+from runtime.wire.contacts import normalized
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from aiohttp.test_utils import make_mocked_request
 from multidict import CIMultiDict
 
 from ops.devstack import Valkey
-from runtime.ephemeral import Ephemeral
 from runtime.errors import Fault
 from runtime.http.limits import (
     Admission,
@@ -27,6 +26,7 @@ from runtime.http.limits import (
     hash_body,
     idempotency_key,
 )
+from runtime.stores.ephemeral import Ephemeral
 
 PLAYER = Policy("player", per_second=0.01, burst=20)
 IP = Policy("ip", per_second=0.01, burst=30)

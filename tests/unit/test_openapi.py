@@ -14,16 +14,19 @@ from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
 
 import runtime
-from runtime.ephemeral import Ephemeral
 from runtime.errors import Status
-from runtime.http import admin, callback, codec, consumer, examples, login
+from runtime.http import admin, callback, consumer
 from runtime.http import core as core_http
+from runtime.http.docs import examples
+from runtime.http.docs.openapi import REQUIRED, Surface, document
+from runtime.http.docs.refusals import REFUSALS, reasons_of
 from runtime.http.edge import Edge, reader
-from runtime.http.openapi import REQUIRED, Surface, document
+from runtime.http.login import routes as login
 from runtime.http.operational import mount_health, mount_metrics
-from runtime.http.refusals import REFUSALS, reasons_of
 from runtime.operations import BY_NAME, OPERATIONS
 from runtime.settings import Settings
+from runtime.stores.ephemeral import Ephemeral
+from runtime.wire import codec
 
 SURFACES: tuple[Surface, ...] = get_args(Surface)
 DOCUMENTS = {surface: document(surface) for surface in SURFACES}

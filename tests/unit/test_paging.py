@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from runtime import paging
 from runtime.errors import Fault
 from runtime.settings import Key
+from runtime.stores import paging
 
 QUERY = ("games", "tenant_a", "active", "")
 

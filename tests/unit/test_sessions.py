@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.actors.sessions import issue, open_session
+from runtime.actors.game.sessions import issue, open_session
 from runtime.errors import Fault, Status
 from runtime.settings import Key
 

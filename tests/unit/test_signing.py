@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 from standardwebhooks import Webhook
 
-from runtime.signing import SERVICE_SIGNATURE, SIGNATURE, SignatureRefused, key_of, sign, verify
+from runtime.outgoing.signing import SERVICE_SIGNATURE, SIGNATURE, SignatureRefused, key_of, sign, verify
 
 WHSEC = "whsec_" + base64.b64encode(b"0123456789abcdef01234567").decode()
 NOW = int(time.time())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from runtime.outgoing.vault import Vault, VaultError, code_place, shown_config
 from runtime.settings import Key
-from runtime.vault import Vault, VaultError, code_place, shown_config
 
 OLD, NEW = Key("2025", bytes(range(32))), Key("2026", bytes(range(32, 64)))
 PLACE = code_place("tenant_a", "prize_a")

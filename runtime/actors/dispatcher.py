@@ -1,0 +1,260 @@
+"""Telling integrations of events: which ones, how many at once, and when to leave one alone.
+
+Best effort (spec, Events, rules 1-3): each event is attempted once at each integration, what fails is
+noted in the integration's delivery log and not tried again. One that is slow or away harms no other:
+each has its own few places, a bounded queue before them, and a circuit breaker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
+
+import asyncpg
+import msgspec
+import structlog
+from prometheus_client import Counter
+
+import sql
+from runtime import ids, trace
+from runtime.errors import Fault
+from runtime.events import Event
+from runtime.outgoing.connector import Connector
+from runtime.outgoing.providers import ERROR_CHARACTERS_MAX, Failed, Parcel, integration_provider
+from runtime.outgoing.vault import VaultError, integration_place, vault_of
+from runtime.settings import Settings
+from runtime.stores.database import Database
+
+_SQL: Final = sql.load("integrations")
+
+PLACES: Final = 16
+"""Attempts under way at one integration."""
+
+QUEUE_MAX: Final = 10_000
+"""Events that wait for a place; more are skipped."""
+
+WAIT_SECONDS: Final = 20.0
+"""How long one waits for a place: a burst is worked off, a receiver that hangs is not waited for."""
+
+FAILURES_TO_OPEN: Final = 5
+OPEN_SECONDS: Final = 30.0
+"""After so many failures in a row an integration is left alone for so long; then one event tries it."""
+
+KNOWN_SECONDS: Final = 1.0
+"""How long a tenant's integrations are remembered: how long one that was deleted may still be told."""
+
+LOG_KEPT: Final = 1_000
+"""Deliveries that an integration's log keeps, and another 100 at most."""
+
+NOTES_MAX: Final = 500
+
+DELIVERIES: Final = Counter(
+    "tombola_integration_deliveries", "Events at integrations, by what became of them.", ["outcome"]
+)
+
+log = structlog.get_logger(__name__)
+
+
+class _Note(NamedTuple):
+    integration_id: str
+    delivery_id: str
+    event_id: str
+    event_type: str
+    delivered: bool
+    http_status: int
+    error: str
+    duration_ms: int
+
+
+class _Line:
+    """One integration's places, queue and breaker, in this process."""
+
+    def __init__(self) -> None:
+        self.places = asyncio.Semaphore(PLACES)
+        self.waiting = 0
+        self.failures = 0
+        self.open_until = 0.0
+        self.notes = 0
+
+    def is_open(self, now: float) -> bool:
+        """Whether the integration is being left alone."""
+        return self.failures >= FAILURES_TO_OPEN and now < self.open_until
+
+    def admits(self, now: float) -> bool:
+        """Whether an attempt may begin; when the pause is over, one at a time until one succeeds."""
+        if self.failures < FAILURES_TO_OPEN:
+            return True
+        if self.is_open(now):
+            return False
+        self.open_until = now + OPEN_SECONDS
+        return True
+
+    def ended(self, failed: bool, now: float) -> None:
+        """Notes how an attempt ended."""
+        self.failures = self.failures + 1 if failed else 0
+        if self.failures == FAILURES_TO_OPEN:
+            self.open_until = now + OPEN_SECONDS
+
+
+class Dispatcher:
+    """Tells integrations of events. One per process, for the hub and for emit alike."""
+
+    def __init__(self, settings: Settings, database: Database) -> None:
+        self._settings = settings
+        self._database = database
+        self._connector = Connector(settings.outbound_allow_cidrs)
+        self._lines: dict[tuple[str, str], _Line] = {}
+        self._known: dict[str, tuple[float, list[Any]]] = {}
+        self._notes: dict[str, list[_Note]] = {}
+        self._noting: asyncio.Task[None] | None = None
+        self._telling: set[asyncio.Task[bool]] = set()
+
+    async def dispatch(self, event: Event, *, fresh: bool = False) -> list[asyncio.Task[bool]]:
+        """Begins to tell everyone who is to know; each task says whether an attempt was made.
+
+        fresh: whoever was added this very moment too. UNAVAILABLE where it is not known who is to know.
+        """
+        rows = await self._integrations(event.tenant_id, fresh)
+        tasks = [asyncio.create_task(self._tell(row, event)) for row in rows if matches(row, event)]
+        self._telling.update(tasks)
+        for task in tasks:
+            task.add_done_callback(self._telling.discard)
+        return tasks
+
+    async def tell_all(self, events: Iterable[Event]) -> None:
+        """Tells everyone of each event, and returns when all have been, or were skipped."""
+        tasks = [task for event in events for task in await self.dispatch(event)]
+        if tasks:
+            await asyncio.wait(tasks)
+
+    async def close(self) -> None:
+        """Ends what is under way, and writes the logs."""
+        if self._telling:
+            await asyncio.wait(list(self._telling))
+        if self._noting is not None:
+            await self._noting
+        await self._connector.close()
+
+    # -- one integration ---------------------------------------------------------------------
+
+    async def _integrations(self, tenant_id: str, fresh: bool) -> list[Any]:
+        now = time.monotonic()
+        read_at, rows = self._known.get(tenant_id, (0.0, []))
+        if fresh or now - read_at > KNOWN_SECONDS:
+            rows = await self._database.fetch(_SQL["active"], tenant_id)
+            self._known[tenant_id] = (now, rows)
+        return rows
+
+    async def _tell(self, row: Any, event: Event) -> bool:
+        key = (event.tenant_id, row["integration_id"])
+        line = self._lines.setdefault(key, _Line())
+        trace.current.set(event.trace_id)  # of this task alone
+        if line.is_open(time.monotonic()):
+            return self._skipped(line, row, event, "skipped: this integration failed too often of late")
+        if line.waiting >= QUEUE_MAX:
+            return self._skipped(line, row, event, "skipped: too many events wait for this integration")
+        line.waiting += 1
+        try:
+            async with asyncio.timeout(WAIT_SECONDS):
+                await line.places.acquire()
+        except TimeoutError:
+            return self._skipped(line, row, event, "skipped: it waited too long for this integration")
+        finally:
+            line.waiting -= 1
+        try:
+            if not line.admits(time.monotonic()):
+                return self._skipped(line, row, event, "skipped: this integration failed too often of late")
+            await self._attempt(line, row, event)
+            return True
+        finally:
+            line.places.release()
+
+    async def _attempt(self, line: _Line, row: Any, event: Event) -> None:
+        began = time.monotonic()
+        outcome = await self._carry(row, event)
+        ended = time.monotonic()
+        failed = isinstance(outcome, Failed)
+        line.ended(failed, ended)
+        DELIVERIES.labels("failed" if failed else "delivered").inc()
+        error, status = (outcome.error, outcome.http_status) if isinstance(outcome, Failed) else ("", 0)
+        self._note(line, row, event, not failed, status, error, int((ended - began) * 1000))
+
+    async def _carry(self, row: Any, event: Event) -> Any:
+        provider = integration_provider(row["type"])
+        if provider is None:
+            return Failed(f"no provider is registered for {row['type']!r}")
+        place = integration_place(event.tenant_id, row["integration_id"])
+        try:
+            secrets = vault_of(self._settings.code_keys).secrets_of(row["config"], place)
+        except (VaultError, ValueError) as error:
+            return Failed(f"the secret cannot be opened: {error}")
+        now = int(self._database.clock.now())
+        parcel = Parcel(event.id, row["config"], secrets, now, msgspec.to_builtins(event), event.tenant_id)
+        try:
+            return await provider(self._connector, parcel)
+        except Exception as error:
+            log.error("provider_failed", integration_type=row["type"], event_id=event.id, exc_info=error)
+            return Failed(f"the provider failed: {type(error).__name__}")
+
+    # -- the log -----------------------------------------------------------------------------
+
+    def _skipped(self, line: _Line, row: Any, event: Event, why: str) -> bool:
+        DELIVERIES.labels("skipped").inc()
+        self._note(line, row, event, False, 0, why, 0)
+        return False
+
+    def _note(
+        self, line: _Line, row: Any, event: Event, delivered: bool, http_status: int, error: str, duration_ms: int
+    ) -> None:
+        error = error.replace("\0", "").encode("utf-8", "replace").decode()[:ERROR_CHARACTERS_MAX]
+        notes = self._notes.setdefault(event.tenant_id, [])
+        if len(notes) >= NOTES_MAX * 10:
+            return  # the database is away: the log is for operators, not worth the memory
+        notes.append(
+            _Note(
+                row["integration_id"],
+                ids.make("delivery"),
+                event.id,
+                event.type,
+                delivered,
+                http_status,
+                error,
+                duration_ms,
+            )
+        )
+        if self._noting is None or self._noting.done():
+            self._noting = asyncio.create_task(self._write_notes())
+
+    async def _write_notes(self) -> None:
+        """Writes what was noted, together with what is noted meanwhile."""
+        while self._notes:
+            tenant_id = next(iter(self._notes))
+            notes = self._notes.pop(tenant_id)
+            for first in range(0, len(notes), NOTES_MAX):
+                part = notes[first : first + NOTES_MAX]
+                try:
+                    await self._database.execute(
+                        _SQL["note_deliveries"], tenant_id, *[list(column) for column in zip(*part, strict=True)]
+                    )
+                    await self._prune(tenant_id, part)
+                except (Fault, asyncpg.PostgresError) as error:
+                    log.warning("delivery_log_lost", notes=len(part), error=str(error))
+
+    async def _prune(self, tenant_id: str, part: list[_Note]) -> None:
+        for integration_id in {note.integration_id for note in part}:
+            line = self._lines.get((tenant_id, integration_id))
+            if line is not None:
+                before, line.notes = line.notes, line.notes + sum(n.integration_id == integration_id for n in part)
+                if before // 100 != line.notes // 100:
+                    await self._database.execute(_SQL["prune_deliveries"], tenant_id, integration_id, LOG_KEPT)
+
+
+def matches(row: Any, event: Event) -> bool:
+    """Whether an integration of the event's tenant subscribes to it, and has its merchant and campaign (or any)."""
+    return (
+        event.type in row["events"]
+        and row["merchant_id"] in ("", event.merchant_id)
+        and row["campaign_id"] in ("", event.campaign_id)
+    )

@@ -1,0 +1,92 @@
+"""What winning a prize writes: stock and caps, the reward, its code, its task (contract.md, "Rewards and tasks")."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+
+from runtime import ids
+from runtime import messages as m
+from runtime.actors.committer import Changes
+from runtime.actors.game.snapshot import PrizeCard
+
+
+@dataclass(frozen=True, slots=True)
+class Winner:
+    """Who wins, and by what: the play, the rung, or (both empty) a leaderboard's rank. `day`: the campaign's."""
+
+    player_id: str
+    campaign_id: str
+    day: date
+    game_id: str = ""
+    play_id: str = ""
+    milestone_id: str = ""
+
+
+def award(changes: Changes, prize: PrizeCard, quantity: int, winner: Winner) -> list[m.WonReward]:
+    """Adds to `changes` that `winner` gets `quantity` of the prize; what the winner is told, a row for each reward.
+
+    For prizes that make a reward record, so not for points. A prize with a code makes one reward for
+    each unit, since a reward shows one code.
+    """
+    changes.take_prize(
+        prize.prize_id,
+        winner.player_id,
+        quantity,
+        winner.day,
+        stocked=True,
+        per_user=prize.max_per_user,
+        per_day=prize.max_per_day,
+    )
+    units = [1] * quantity if prize.takes_code else [quantity]
+    return [_reward(changes, prize, unit, winner) for unit in units]
+
+
+def _reward(changes: Changes, prize: PrizeCard, quantity: int, winner: Winner) -> m.WonReward:
+    reward_id = ids.make("reward")
+    due_now = prize.redemption_mode == "on_win" and prize.channel != "manual"
+    delivered = due_now and prize.instant
+    changes.rewards.append(
+        (
+            reward_id,
+            winner.player_id,
+            prize.prize_id,
+            winner.campaign_id,
+            winner.game_id,
+            winner.play_id,
+            winner.milestone_id,
+            prize.name,
+            prize.type,
+            prize.value,
+            quantity,
+            "fulfilled" if delivered else "won",
+            prize.expires_after_days,
+        )
+    )
+    if due_now:
+        if prize.takes_code:
+            changes.codes.append((reward_id, prize.prize_id))
+        changes.tasks.append(
+            (
+                ids.make("task"),
+                reward_id,
+                prize.prize_id,
+                winner.campaign_id,
+                winner.player_id,
+                prize.channel,
+                "delivered" if delivered else "pending",
+            )
+        )
+    return m.WonReward(
+        prize_id=prize.prize_id,
+        name=prize.name,
+        type=prize.type,
+        quantity=quantity,
+        value=prize.value,
+        reward_id=reward_id,
+    )
+
+
+def pending_tasks(changes: Changes) -> list[str]:
+    """The ids of the tasks that a worker must carry out: for the stream, after the commit."""
+    return [task[0] for task in changes.tasks if task[6] == "pending"]

@@ -1,0 +1,209 @@
+"""What the play actor knows of a game: its rules, prizes and campaign, as of one catalogue version."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Any, Final
+
+import sql
+from runtime.errors import Fault, Status, unknown
+from runtime.outgoing.channels import CHANNELS
+from runtime.rules import GameRule, Rules, compose
+from runtime.stores.clock import Days
+from runtime.stores.database import Database
+
+QUERIES: Final = sql.load("play")
+POINTS: Final = "points"
+"""The prize type that credits this currency instead of being taken from stock (design.md, section 3)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PrizeCard:
+    """A prize as a decision sees it. points: what one unit credits, 0 for a prize that is delivered."""
+
+    prize_id: str
+    name: str
+    type: str
+    value: float
+    max_per_user: int
+    max_per_day: int
+    redemption_mode: str
+    channel: str
+    instant: bool
+    expires_after_days: int
+    active: bool
+
+    @property
+    def points(self) -> int:
+        return int(self.value) if self.type == POINTS else 0
+
+    @property
+    def is_points(self) -> bool:
+        return self.type == POINTS
+
+    @property
+    def takes_code(self) -> bool:
+        """True where a unit needs a voucher code; it is taken at the win (on_win) or at the claim."""
+        return self.channel == "voucher_code"
+
+
+@dataclass(frozen=True, slots=True)
+class RungCard:
+    """One rung of the milestones block."""
+
+    id: str
+    name: str
+    currency: str
+    threshold: int
+    prize_id: str
+
+
+@dataclass(slots=True)
+class Rulebook:
+    """One revision of one game, ready to decide by."""
+
+    tenant_id: str
+    game_id: str
+    version: int
+    revision: int
+    status: str
+    access: str
+    campaign_id: str
+    merchant_id: str
+    campaign_open_status: bool
+    start_date: int
+    end_date: int
+    days: Days
+    rules: Rules
+    game: GameRule
+    max_plays_per_user: int
+    max_plays_per_day: int
+    requires_turn: bool
+    scope_key: str
+    spends: bool
+    auto_grant: bool
+    rungs: tuple[RungCard, ...]
+    prizes: dict[str, PrizeCard]
+
+    def refuse_unless_open(self, now: float) -> None:
+        """FAILED_PRECONDITION GAME_INACTIVE or CAMPAIGN_CLOSED."""
+        if self.status != "active":
+            raise Fault(Status.FAILED_PRECONDITION, "GAME_INACTIVE", f"this game is {self.status}")
+        if not self.campaign_open_status:
+            raise Fault(Status.FAILED_PRECONDITION, "CAMPAIGN_CLOSED", "the campaign is not active")
+        if now < self.start_date:
+            raise Fault(
+                Status.FAILED_PRECONDITION, "CAMPAIGN_CLOSED", "the campaign has not begun", opens_at=self.start_date
+            )
+        if self.end_date and now >= self.end_date:
+            raise Fault(
+                Status.FAILED_PRECONDITION, "CAMPAIGN_CLOSED", "the campaign has ended", closed_at=self.end_date
+            )
+
+    def today(self, now: float) -> tuple[date, int]:
+        """The campaign's local day, and the unix seconds at which it ends."""
+        return self.days.at(now)
+
+
+async def load(database: Database, tenant_id: str, game_id: str) -> Rulebook:
+    """The game as it is now. NOT_FOUND UNKNOWN_GAME."""
+    row = await database.fetchrow(QUERIES["rulebook"], tenant_id, game_id)
+    if row is None:
+        raise unknown("game", game_id)
+    definition: dict[str, Any] = row["definition"]
+    rules, game = read_rules(definition)
+    milestones = definition.get("milestones") or {}
+    rungs = tuple(
+        RungCard(rung["id"], rung.get("name", ""), rung["currency"], int(rung["threshold"]), rung["prize_id"])
+        for rung in milestones.get("rungs", ())
+    )
+    named = {prize_id for _, prize_id in rules.reward_handler.prizes(rules.config)}
+    named |= {rung.prize_id for rung in rungs}
+    if game.fallback_prize_id:
+        named.add(game.fallback_prize_id)
+    prizes = await load_prizes(database, tenant_id, named)
+    limits = definition.get("rules") or {}
+    return Rulebook(
+        tenant_id=tenant_id,
+        game_id=game_id,
+        version=row["catalog_version"],
+        revision=row["revision"],
+        status=row["status"],
+        access=definition.get("access") or "player",
+        campaign_id=row["campaign_id"],
+        merchant_id=row["merchant_id"],
+        campaign_open_status=row["campaign_status"] == "active" and row["tenant_status"] == "active",
+        start_date=row["start_date"],
+        end_date=row["end_date"],
+        days=Days(row["timezone"]),
+        rules=rules,
+        game=game,
+        max_plays_per_user=limits.get("max_plays_per_user", 0),
+        max_plays_per_day=limits.get("max_plays_per_day", 0),
+        requires_turn=limits.get("requires_turn", False),
+        scope_key=_scope_key(definition, tenant_id, row["merchant_id"], row["campaign_id"]),
+        spends=milestones.get("mode") == "spend_exchange",
+        auto_grant=bool(milestones.get("auto_grant")) and milestones.get("mode") != "spend_exchange",
+        rungs=rungs,
+        prizes=prizes,
+    )
+
+
+async def load_prizes(database: Database, tenant_id: str, prize_ids: set[str]) -> dict[str, PrizeCard]:
+    """The prizes of these ids, by id; one that does not exist is missing."""
+    if not prize_ids:
+        return {}
+    rows = await database.fetch(QUERIES["prizes"], tenant_id, sorted(prize_ids))
+    return {row["prize_id"]: _prize_card(row) for row in rows}
+
+
+def read_rules(definition: Mapping[str, Any]) -> tuple[Rules, GameRule]:
+    """The rules of a stored definition, and what a decision needs of the game beside them."""
+    rules = compose(
+        definition["seed_generator"],
+        definition["reward_handler"],
+        definition["validator"],
+        definition.get("handler_config") or {},
+    )
+    return rules, GameRule(
+        definition.get("on_unavailable") or "lose", definition.get("fallback_prize_id") or "", _segments(definition)
+    )
+
+
+def _segments(definition: Mapping[str, Any]) -> tuple[str | None, ...] | None:
+    """prize_id of each entry of ui.wheel.segments; None where the opaque ui has none of that shape."""
+    wheel = (definition.get("ui") or {}).get("wheel")
+    segments = wheel.get("segments") if isinstance(wheel, dict) else None
+    if not isinstance(segments, list) or not segments:
+        return None
+    return tuple((segment.get("prize_id") or None) if isinstance(segment, dict) else None for segment in segments)
+
+
+def _scope_key(definition: Mapping[str, Any], tenant_id: str, merchant_id: str, campaign_id: str) -> str:
+    """spec.md, Wallet 2. A campaign without a merchant keeps its own scope where the merchant's is asked for."""
+    match definition.get("wallet_scope"):
+        case "tenant":
+            return tenant_id
+        case "merchant":
+            return merchant_id or campaign_id
+        case _:
+            return campaign_id
+
+
+def _prize_card(row: Any) -> PrizeCard:
+    channel = CHANNELS.get(row["channel"])
+    return PrizeCard(
+        prize_id=row["prize_id"],
+        name=row["name"],
+        type=row["type"],
+        value=row["value"],
+        max_per_user=row["max_per_user"],
+        max_per_day=row["max_per_day"],
+        redemption_mode=row["redemption_mode"],
+        channel=row["channel"],
+        instant=channel is not None and channel.instant,
+        expires_after_days=row["expires_after_days"],
+        active=row["status"] == "active",
+    )

@@ -1,0 +1,1 @@
+"""The documents that a surface serves of itself: OpenAPI, the page that shows it, AsyncAPI."""

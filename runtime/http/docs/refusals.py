@@ -1,0 +1,187 @@
+"""Every reason for which a request is refused, and which operation refuses for which (contract.md, "Errors").
+
+The OpenAPI documents show this table; a test holds it to the faults that the code raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from runtime.core import REFRESHES
+from runtime.errors import HTTP_STATUS, Status
+from runtime.operations import Operation
+from runtime.wire.schema import fields_of
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A reason's status, what it means, its further facts (an example of them), and its HTTP status."""
+
+    status: Status
+    means: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    http_status: int = 0
+
+    @property
+    def http(self) -> int:
+        return self.http_status or HTTP_STATUS[self.status]
+
+
+_BAD: Final = Status.INVALID_ARGUMENT
+_LATER: Final = Status.UNAVAILABLE
+_NOT_NOW: Final = Status.FAILED_PRECONDITION
+
+REFUSALS: Final[Mapping[str, Refusal]] = {
+    # what anybody may meet, wherever
+    "VALIDATION": Refusal(
+        _BAD, "`violations` name every wrong field", {"violations": [{"field": "name", "description": "is required"}]}
+    ),
+    "BAD_REQUEST": Refusal(_BAD, "the request cannot be served"),
+    "MALFORMED_REQUEST": Refusal(_BAD, "this is not HTTP, as far as can be told"),
+    "BODY_INCOMPLETE": Refusal(_BAD, "the body stopped arriving", http_status=408),
+    "BODY_TOO_LARGE": Refusal(_BAD, "the body exceeds `limit_bytes`", {"limit_bytes": 262_144}, 413),
+    "ENCODING_UNSUPPORTED": Refusal(_BAD, "compressed bodies are not taken", http_status=415),
+    "CONTENT_TYPE_UNSUPPORTED": Refusal(_BAD, "send JSON, CSV or plain text", http_status=415),
+    "EXPECTATION_FAILED": Refusal(_BAD, "only Expect: 100-continue is known", http_status=417),
+    "UNKNOWN_ROUTE": Refusal(Status.NOT_FOUND, "there is no such path"),
+    "METHOD_NOT_ALLOWED": Refusal(
+        Status.UNIMPLEMENTED, "the path has other methods: see the header Allow", http_status=405
+    ),
+    "UNIMPLEMENTED": Refusal(Status.UNIMPLEMENTED, "this version does not have the operation"),
+    "INTERNAL": Refusal(Status.INTERNAL, "an error of ours; `trace_id` names it in the log"),
+    "OVERLOADED": Refusal(_LATER, "too much is waiting already"),
+    "STORE_UNAVAILABLE": Refusal(_LATER, "a store that is needed here does not answer"),
+    "CORE_UNAVAILABLE": Refusal(_LATER, "no replica of Core answers"),
+    "SENDER_UNAVAILABLE": Refusal(_LATER, "the code could not be sent"),
+    "NOT_READY": Refusal(_LATER, "`failed_checks` did not answer", {"failed_checks": ["redis"]}),
+    # who asks
+    "TOKEN_MISSING": Refusal(Status.UNAUTHENTICATED, "a Bearer token is needed"),
+    "TOKEN_INVALID": Refusal(Status.UNAUTHENTICATED, "the token is not one of ours"),
+    "TOKEN_EXPIRED": Refusal(Status.UNAUTHENTICATED, "the token has expired"),
+    "CODE_WRONG": Refusal(Status.UNAUTHENTICATED, "`attempts_left` more are taken", {"attempts_left": 4}),
+    "CODE_EXPIRED": Refusal(Status.UNAUTHENTICATED, "the code has expired; ask for another"),
+    "SIGNATURE_INVALID": Refusal(Status.UNAUTHENTICATED, "no signature of this callback verifies"),
+    "ROLE_REQUIRED": Refusal(Status.PERMISSION_DENIED, "needs one of `roles`", {"roles": ["admin", "designer"]}),
+    "FORBIDDEN": Refusal(Status.PERMISSION_DENIED, "a CORS preflight of an origin that is not allowed"),
+    "SESSION_INVALID": Refusal(Status.PERMISSION_DENIED, "the session is forged, or another's"),
+    # repeats and rates
+    "IDEMPOTENCY_MISMATCH": Refusal(_BAD, "the key was used with another body", http_status=422),
+    "IDEMPOTENCY_IN_PROGRESS": Refusal(Status.ABORTED, "a request with this key is still running"),
+    "RATE_LIMITED": Refusal(Status.RESOURCE_EXHAUSTED, "too many requests for this `policy`", {"policy": "player"}),
+    "RESEND_TOO_SOON": Refusal(Status.RESOURCE_EXHAUSTED, "a code was sent a moment ago"),
+    # what is played
+    "GAME_INACTIVE": Refusal(_NOT_NOW, "the game is not active"),
+    "CAMPAIGN_CLOSED": Refusal(_NOT_NOW, "the campaign has not begun or is over", {"closed_at": 1_767_225_600}),
+    "CAP_USER": Refusal(_NOT_NOW, "max_plays_per_user are used", {"limit": 10, "resets_at": 0}),
+    "CAP_DAY": Refusal(_NOT_NOW, "today's free plays are used", {"limit": 2, "resets_at": 1_767_225_600}),
+    "NO_TURNS": Refusal(_NOT_NOW, "a play needs a turn, and there is none", {"resets_at": 0}),
+    "SESSION_EXPIRED": Refusal(_NOT_NOW, "the session's time is over; start another"),
+    "SESSION_PLAYED": Refusal(Status.ALREADY_EXISTS, "the session was played already"),
+    "NOT_IN_PLAN": Refusal(_BAD, "a caught item is not of the session's plan"),
+    "IMPLAUSIBLE_SCORE": Refusal(_BAD, "the score cannot have been reached"),
+    "PLAYER_MERGED": Refusal(_NOT_NOW, "this guest has logged in; use the player's token"),
+    "THRESHOLD_NOT_REACHED": Refusal(_NOT_NOW, "the balance is below the rung's threshold"),
+    "ALREADY_GRANTED": Refusal(Status.ALREADY_EXISTS, "the rung was granted already"),
+    "ALREADY_CLAIMED": Refusal(Status.ALREADY_EXISTS, "the reward was claimed already"),
+    "ALREADY_COMPLETED": Refusal(Status.ALREADY_EXISTS, "the quest was completed in this period"),
+    "QUEST_CLOSED": Refusal(_NOT_NOW, "the quest is not open"),
+    "OUT_OF_STOCK": Refusal(_NOT_NOW, "nothing is left of the prize"),
+    "INSUFFICIENT_BALANCE": Refusal(_NOT_NOW, "the balance would be negative"),
+    "CONTACT_TAKEN": Refusal(Status.ALREADY_EXISTS, "the contact is another player's"),
+    # what is managed
+    "STALE_REVISION": Refusal(Status.ABORTED, "the game was changed meanwhile: read it again", {"revision": 7}),
+    "IN_USE": Refusal(_NOT_NOW, "something live names it", {"used_by": [{"type": "game", "id": "game_01k0"}]}),
+    "STOCK_BELOW_AWARDED": Refusal(_NOT_NOW, "more than that is awarded already"),
+    "ILLEGAL_TRANSITION": Refusal(_NOT_NOW, "its present state does not allow this"),
+    "BOARD_FINALIZED": Refusal(_NOT_NOW, "the leaderboard is finalized"),
+    "DISQUALIFIED": Refusal(_NOT_NOW, "the player is out of this leaderboard"),
+    **{
+        f"UNKNOWN_{kind}": Refusal(Status.NOT_FOUND, f"there is no such {kind.lower()} (or it is another tenant's)")
+        for kind in (
+            *("CAMPAIGN", "CHALLENGE", "GAME", "INTEGRATION", "LEADERBOARD", "MILESTONE"),
+            *("PLAY", "PLAYER", "PRIZE", "QUEST", "REWARD", "TASK", "TENANT"),
+        )
+    },
+}
+
+_PLAYING: Final = ("GAME_INACTIVE", "CAMPAIGN_CLOSED", "CAP_USER", "CAP_DAY", "NO_TURNS", "PLAYER_MERGED")
+
+_OWN: Final[Mapping[str, tuple[str, ...]]] = {
+    "Start": (*_PLAYING, "UNKNOWN_TENANT"),
+    "Play": (
+        *_PLAYING,
+        *("SESSION_INVALID", "SESSION_EXPIRED", "SESSION_PLAYED", "NOT_IN_PLAN", "IMPLAUSIBLE_SCORE", "UNKNOWN_TENANT"),
+    ),
+    "GetEligibility": ("PLAYER_MERGED", "UNKNOWN_TENANT"),
+    "Redeem": (
+        *("ALREADY_GRANTED", "THRESHOLD_NOT_REACHED", "OUT_OF_STOCK", "GAME_INACTIVE", "CAMPAIGN_CLOSED"),
+        *("PLAYER_MERGED", "UNKNOWN_MILESTONE", "UNKNOWN_TENANT"),
+    ),
+    "ClaimReward": ("ALREADY_CLAIMED", "ILLEGAL_TRANSITION", "OUT_OF_STOCK"),
+    "FulfillReward": ("ILLEGAL_TRANSITION", "OUT_OF_STOCK"),
+    "RevokeReward": ("ILLEGAL_TRANSITION",),
+    "RetryTask": ("ILLEGAL_TRANSITION",),
+    "CompleteTask": ("ILLEGAL_TRANSITION",),
+    "CompleteQuest": ("ALREADY_COMPLETED", "QUEST_CLOSED", "CAMPAIGN_CLOSED", "PLAYER_MERGED", "UNKNOWN_TENANT"),
+    "AdjustBalance": ("INSUFFICIENT_BALANCE", "UNKNOWN_PLAYER"),
+    "UpdateGame": ("STALE_REVISION", "IN_USE"),
+    "DeleteGame": ("IN_USE",),
+    "UpdatePrize": ("STOCK_BELOW_AWARDED", "IN_USE"),
+    "DeletePrize": ("IN_USE",),
+    "CreateQuest": ("UNKNOWN_CAMPAIGN",),
+    "UpdateQuest": ("UNKNOWN_CAMPAIGN",),
+    "CreateLeaderboard": ("UNKNOWN_CAMPAIGN", "UNKNOWN_GAME", "UNKNOWN_PRIZE"),
+    "FinalizeLeaderboard": ("ILLEGAL_TRANSITION",),
+    "UpdateLeaderboard": ("BOARD_FINALIZED", "ILLEGAL_TRANSITION", "UNKNOWN_CAMPAIGN", "UNKNOWN_GAME", "UNKNOWN_PRIZE"),
+    "DisqualifyPlayer": ("BOARD_FINALIZED", "ILLEGAL_TRANSITION", "UNKNOWN_PLAYER"),
+    "AdjustScore": ("BOARD_FINALIZED", "DISQUALIFIED", "ILLEGAL_TRANSITION", "UNKNOWN_PLAYER"),
+    "CreateIntegration": ("UNKNOWN_CAMPAIGN", "UNKNOWN_TENANT"),
+    "EmitEvent": ("UNKNOWN_CAMPAIGN", "UNKNOWN_TENANT"),
+    "CreateMerchant": ("UNKNOWN_TENANT",),
+    "ImportCodes": ("CONTENT_TYPE_UNSUPPORTED",),
+    "ResolvePlayer": ("UNKNOWN_TENANT", "UNKNOWN_PLAYER", "PLAYER_MERGED"),
+    "GetPlayer": ("UNKNOWN_TENANT", "UNKNOWN_PLAYER", "PLAYER_MERGED"),
+    "UpdatePlayer": ("UNKNOWN_TENANT", "UNKNOWN_PLAYER", "PLAYER_MERGED"),
+    "LinkContact": ("CONTACT_TAKEN", "UNKNOWN_TENANT", "UNKNOWN_PLAYER", "PLAYER_MERGED"),
+}
+
+_KINDS: Final = {
+    "campaigns": "CAMPAIGN",
+    "games": "GAME",
+    "integrations": "INTEGRATION",
+    "leaderboards": "LEADERBOARD",
+    "plays": "PLAY",
+    "prizes": "PRIZE",
+    "quests": "QUEST",
+    "rewards": "REWARD",
+    "tasks": "TASK",
+}
+
+ALWAYS: Final = ("VALIDATION", "INTERNAL", "OVERLOADED", "STORE_UNAVAILABLE")
+WITH_BODY: Final = ("BODY_INCOMPLETE", "BODY_TOO_LARGE", "ENCODING_UNSUPPORTED")
+TOKENS: Final = ("TOKEN_INVALID", "TOKEN_EXPIRED")
+
+
+def reasons_of(operation: Operation) -> list[str]:
+    """The reasons for which Core refuses an operation, whatever the surface adds."""
+    found = [*ALWAYS, *(() if operation.verb in ("GET", "DELETE") else WITH_BODY), *_OWN.get(operation.name, ())]
+    found += [
+        f"UNKNOWN_{_KINDS[before]}"
+        for before, after in zip(operation.path.split("/"), operation.path.split("/")[1:], strict=False)
+        if after == "{id}"
+    ]
+    if operation.name in REFRESHES:
+        found.append("UNKNOWN_TENANT")
+    if "idempotency_key" in fields_of(operation.request):
+        found.append("IDEMPOTENCY_MISMATCH")
+    return found
+
+
+def by_http(reasons: Iterable[str]) -> dict[int, list[str]]:
+    """Reasons by their HTTP status, both in order."""
+    found: dict[int, list[str]] = {}
+    for reason in dict.fromkeys(reasons):
+        found.setdefault(REFUSALS[reason].http, []).append(reason)
+    return dict(sorted(found.items()))

@@ -1,0 +1,171 @@
+"""JSON Schemas of messages, as the OpenAPI documents have them (JSON Schema 2020-12).
+
+Answers are made from the same fields that `runtime.wire.codec` shows, changed by the same `Shape`s as
+`runtime.http.views`; bodies from the fields that it reads. One `Schemas` makes one document's components.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+from runtime import messages as m
+from runtime.http.views import AS_IT_IS, Shape
+from runtime.wire.codec import LIMIT, QUERY_CHARACTERS_MAX, Int64As
+from runtime.wire.schema import INT32, INT64, TEXT_CHARACTERS_MAX, Field, Kind, fields_of
+
+Schema = dict[str, Any]
+
+OBJECT: Final[Schema] = {"type": "object", "additionalProperties": True}
+
+READ_ONLY: Final[Mapping[str, Collection[str]]] = {
+    "Campaign": ("id", "created_at", "updated_at"),
+    "Game": ("id", "created_at", "updated_at"),
+    "Prize": ("id", "prize_id", "created_at", "updated_at"),
+    "Stock": ("remaining", "awarded"),
+    "Quest": ("id", "created_at", "updated_at"),
+    "Leaderboard": ("id", "status", "created_at", "updated_at"),
+    "Player": ("id", "contacts", "created_at", "updated_at", "auth_method"),
+    "Contact": ("id", "created_at"),
+    "Integration": ("id", "created_at"),
+    "Tenant": ("id", "created_at"),
+    "Merchant": ("id", "tenant_id", "created_at"),
+}
+"""Fields of a body that are the service's to set: read, and passed by."""
+
+_TIME: Final = re.compile(r".*(_at|_date)$")
+_TIME_MEANS: Final = "Unix seconds; 0 = unset."
+
+
+class Schemas:
+    """Components by name, made as they are asked for. `int64_as`: as on the edges, or as on Core."""
+
+    def __init__(self, int64_as: Int64As) -> None:
+        self.components: dict[str, Schema] = {}
+        self._int64_as = int64_as
+
+    # -- answers -----------------------------------------------------------------------------
+
+    def answer(self, message: Any, shape: Shape = AS_IT_IS) -> Schema:
+        """A reference to what is shown of a message. Every field is there, but for the shape's optional ones."""
+        fields = fields_of(message)
+        if shape.opened and len(fields) == 1:
+            return self.answer(fields[shape.opened].type, shape.inner.get(shape.opened, AS_IT_IS))
+        name = shape.name or message.__name__
+        if name not in self.components:
+            self.components[name] = {}  # Its place, for messages that hold themselves.
+            self.components[name] = _described(message, self._shown(message, shape))
+        return ref(name)
+
+    def _shown(self, message: Any, shape: Shape) -> Schema:
+        properties = {
+            name: self._answer_field(field, shape.inner.get(name, AS_IT_IS), always=name not in shape.optional)
+            for name, field in fields_of(message).items()
+            if name not in shape.without and name != shape.opened
+        }
+        if shape.also:
+            properties = {also: properties[name] for also, name in shape.also.items()} | properties
+        required = [name for name in properties if name not in shape.optional]
+        if shape.opened:
+            opened = fields_of(message)[shape.opened].type
+            inner = self._shown(opened, shape.inner.get(shape.opened, AS_IT_IS))
+            properties, required = inner["properties"] | properties, inner["required"] + required
+        properties |= {name: {"type": "string"} for name in sorted(shape.added)}
+        return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+    def _answer_field(self, field: Field, shape: Shape, *, always: bool) -> Schema:
+        if field.kind is Kind.MESSAGE:
+            one = self.answer(field.type, shape)
+            if not field.repeated and field.type is not m.Pagination and always:
+                one = {"oneOf": [one, {"type": "null"}]}
+        elif field.kind is Kind.MAP:
+            one = {"type": "object", "additionalProperties": {"type": "integer", "format": "int32"}}
+        else:
+            one = self._plain(field)
+        return {"type": "array", "items": one} if field.repeated else one
+
+    # -- bodies ------------------------------------------------------------------------------
+
+    def body(
+        self, message: Any, name: str, *, closed: Collection[str] = (), required: Collection[str] = (), **inner: Schema
+    ) -> Schema:
+        """A reference to a body: the message's fields but for `closed`. `inner`: schemas in place of a field's own."""
+        self.components[name] = self._taken(message, closed, required, inner)
+        return ref(name)
+
+    def _taken(
+        self, message: Any, closed: Collection[str], required: Collection[str], inner: Mapping[str, Schema]
+    ) -> Schema:
+        read_only = READ_ONLY.get(message.__name__, ())
+        properties: dict[str, Schema] = {}
+        for name, field in fields_of(message).items():
+            if name not in closed:
+                properties[name] = inner.get(name) or self._body_field(field)
+                if name in read_only:
+                    properties[name] = {**properties[name], "readOnly": True}
+        schema: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
+        return {**schema, "required": list(required)} if required else schema
+
+    def _body_field(self, field: Field) -> Schema:
+        if field.kind is Kind.MESSAGE:
+            name = f"{field.type.__name__}Input"
+            if name not in self.components:
+                self.components[name] = {}
+                required = ("tenant_id",) if field.type is m.Scope else ()
+                self.components[name] = self._taken(field.type, (), required, {})
+            one = ref(name)
+        else:
+            one = self._plain(field, taken=True)
+        return {"type": "array", "items": one} if field.repeated else one
+
+    # -- query parameters --------------------------------------------------------------------
+
+    def parameter(self, field: Field) -> Schema:
+        """A query parameter's schema."""
+        if field.name == "limit":
+            return {"type": "integer", "minimum": LIMIT[0], "maximum": LIMIT[1], "default": 20}
+        if field.kind is Kind.TEXT:
+            return {"type": "string", "maxLength": QUERY_CHARACTERS_MAX}
+        return self._plain(field, taken=True)
+
+    # -- values ------------------------------------------------------------------------------
+
+    def _plain(self, field: Field, *, taken: bool = False) -> Schema:
+        match field.kind:
+            case Kind.TEXT:
+                return {"type": "string", **({"maxLength": TEXT_CHARACTERS_MAX} if taken else {})}
+            case Kind.INT32:
+                return {"type": "integer", "format": "int32", "minimum": INT32[0], "maximum": INT32[1]}
+            case Kind.INT64:
+                return self._int64(field)
+            case Kind.NUMBER:
+                return {"type": "number", "format": "double"}
+            case Kind.FLAG:
+                return {"type": "boolean"}
+            case Kind.ENUM:
+                name = field.type.__name__
+                self.components[name] = {"type": "string", "enum": [member.proto_name for member in field.type]}
+                return ref(name)
+            case _:
+                return dict(OBJECT)
+
+    def _int64(self, field: Field) -> Schema:
+        means = {"description": _TIME_MEANS} if _TIME.fullmatch(field.name) else {}
+        if self._int64_as == "quoted":
+            return {"type": "string", "pattern": r"^-?[0-9]{1,19}$", **means}
+        return {"type": "integer", "format": "int64", "minimum": INT64[0], "maximum": INT64[1], **means}
+
+
+def ref(name: str) -> Schema:
+    """A reference to a component."""
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _described(message: Any, schema: Schema) -> Schema:
+    """With game.proto's comment on the message, where there is one."""
+    comment = inspect.getdoc(message) or ""
+    if not comment or comment.startswith(f"{message.__name__}("):  # what a dataclass says of itself
+        return schema
+    return {"description": " ".join(comment.split()), **schema}

@@ -1,0 +1,1 @@
+"""Players' login by phone or e-mail, on the consumer edge."""

@@ -1,0 +1,205 @@
+"""Login by phone and e-mail, and the linking of further contacts: the consumer edge's own routes.
+
+    POST /players/auth/start     {contact_type, contact} -> {challenge_id, expires_at, resend_at}
+    POST /players/auth/verify    {challenge_id, code} -> {token, refresh_token, expires_at, player}
+    POST /players/auth/refresh   {refresh_token} -> the same
+    POST /players/me/contacts    {type, value, challenge_id, code} -> contact
+
+`start` never asks who a contact belongs to, so its answer and its time are the same for known and unknown
+ones. A guest's token sent along with `verify` hands what the guest won to the player who logs in; one that
+has expired is refused before the code is looked at, so that the code is still good without it.
+"""
+
+from __future__ import annotations
+
+import hmac
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import structlog
+from aiohttp import web
+
+from runtime import messages as m
+from runtime.errors import Fault, Status, invalid, violations
+from runtime.http.auth import require_player
+from runtime.http.edge import Edge
+from runtime.http.envelope import ok, read_body
+from runtime.http.limits import client_ip
+from runtime.http.login.challenges import Challenges
+from runtime.http.login.refresh import Refresh
+from runtime.operations import API
+from runtime.outgoing.senders import SENDERS, LoginCode, Sender, SendFailed
+from runtime.settings import SettingsError
+from runtime.wire import codec
+from runtime.wire.contacts import normalized
+from runtime.wire.schema import text_problem
+
+_PLAYER: Final = codec.view(m.Player, "number")
+_CONTACT: Final = codec.view(m.Contact, "number")
+_NO_STORE: Final = {"Cache-Control": "no-store"}
+"""Answers with a credential are nobody's to keep (RFC 6749, 5.1)."""
+
+_CONTACT_TYPES: Final = {
+    name: kind for kind in (m.ContactType.PHONE, m.ContactType.EMAIL) for name in (kind.proto_name, kind.name.lower())
+}
+
+log = structlog.get_logger(__name__)
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+FIELDS: Final[dict[str, tuple[str, ...]]] = {
+    "/players/auth/start": ("contact_type", "contact"),
+    "/players/auth/verify": ("challenge_id", "code"),
+    "/players/auth/refresh": ("refresh_token",),
+    "/players/me/contacts": ("type", "value", "challenge_id", "code"),
+}
+"""Each route's body: texts, all of them required."""
+
+
+def mount(app: web.Application, edge: Edge) -> None:
+    """Puts the login routes on the consumer edge. SettingsError where LOGIN_SENDER names no sender."""
+    make = SENDERS.get(edge.settings.login_sender)
+    if make is None:
+        raise SettingsError({"LOGIN_SENDER": f"must be one of {', '.join(SENDERS.names())}"})
+    sender = make(edge.settings)
+    # Keys of their own, so that nothing made for one use counts for another.
+    root = edge.settings.jwt_secret.encode()
+    login = Login(
+        edge,
+        sender,
+        Challenges(edge.store, hmac.digest(root, b"login", "sha256"), limit_addresses=edge.settings.rate_limits),
+        Refresh(edge.store, hmac.digest(root, b"refresh", "sha256"), seconds=edge.settings.refresh_token_seconds),
+    )
+    for route, handler in login.routes().items():
+        app.router.add_post(API + route, handler)
+
+    async def close(_: web.Application) -> None:
+        await sender.close()
+
+    app.on_cleanup.append(close)
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """The handlers and what they work with."""
+
+    edge: Edge
+    sender: Sender
+    challenges: Challenges
+    refreshes: Refresh
+
+    def routes(self) -> dict[str, Handler]:
+        """Each POST route's path and handler."""
+        return {
+            "/players/auth/start": self.start,
+            "/players/auth/verify": self.verify,
+            "/players/auth/refresh": self.refresh,
+            "/players/me/contacts": self.link,
+        }
+
+    async def start(self, request: web.Request) -> web.Response:
+        """Makes a challenge and sends its code."""
+        tenant_id = self.edge.auth.tenant(request, await self.edge.auth.identify(request))
+        contact_type, contact = _texts(await read_body(request), "/players/auth/start")
+        kind = _contact_type(contact_type, "contact_type")
+        value = normalized(kind, contact, field="contact")
+        if kind.name.lower() not in self.sender.carries:
+            raise invalid("contact_type", f"login here is by {' or '.join(sorted(self.sender.carries))}")
+        ip = client_ip(request, self.edge.settings.trusted_proxies)
+        issued = await self.challenges.issue(tenant_id, _known_as(kind, value), ip)
+        try:
+            await self.sender.send(LoginCode(tenant_id, kind.name.lower(), value, issued.code, issued.expires_at))
+        except SendFailed as error:
+            log.error("login_code_not_sent", sender=self.edge.settings.login_sender, why=str(error))
+            self.challenges.withdraw(tenant_id, issued.challenge_id)
+            raise Fault(
+                Status.UNAVAILABLE, "SENDER_UNAVAILABLE", "the code could not be sent; try again", retry_after_seconds=5
+            ) from error
+        return ok(
+            {"challenge_id": issued.challenge_id, "expires_at": issued.expires_at, "resend_at": issued.resend_at},
+            headers=_NO_STORE,
+        )
+
+    async def verify(self, request: web.Request) -> web.Response:
+        """Turns a right code into a player's tokens."""
+        identity = await self.edge.auth.identify(request)
+        scope = self.edge.scope(request, identity)
+        challenge_id, code = _texts(await read_body(request), "/players/auth/verify")
+        proved = await self.challenges.answer(scope.tenant_id, challenge_id, code)
+        kind, _, value = proved.partition(":")
+        guest = identity.player_id if identity is not None and identity.tenant_id == scope.tenant_id else ""
+        resolved = await self.edge.call(
+            "ResolvePlayer",
+            m.ResolvePlayerRequest(
+                scope=scope, contact=m.Contact(type=_CONTACT_TYPES[kind], value=value), guest_player_id=guest
+            ),
+        )
+        token = await self.refreshes.begin(scope.tenant_id, scope.merchant_id, resolved.player.id)
+        return self._logged_in(scope, resolved.player, token)
+
+    async def refresh(self, request: web.Request) -> web.Response:
+        """Turns a refresh token into new tokens."""
+        (token,) = _texts(await read_body(request), "/players/auth/refresh")
+        session = await self.refreshes.read(token)
+        scope = m.Scope(tenant_id=session.tenant_id, merchant_id=session.merchant_id)
+        # Core first: were it away after the token has turned, the player would have lost both.
+        found = await self.edge.call("GetPlayer", m.GetPlayerRequest(scope=scope, player_id=session.player_id))
+        return self._logged_in(scope, found.player, await self.refreshes.turn(session))
+
+    async def link(self, request: web.Request) -> web.Response:
+        """Gives a player one more contact, proved by its own challenge."""
+        identity = require_player(await self.edge.auth.identify(request))
+        scope = self.edge.scope(request, identity)
+        type, text, challenge_id, code = _texts(await read_body(request), "/players/me/contacts")
+        kind = _contact_type(type, "type")
+        value = normalized(kind, text)
+        await self.challenges.answer(scope.tenant_id, challenge_id, code, contact=_known_as(kind, value))
+        linked = await self.edge.call(
+            "LinkContact",
+            m.LinkContactRequest(
+                scope=scope, player_id=identity.player_id, contact=m.Contact(type=kind, value=value, verified=True)
+            ),
+        )
+        return ok(_CONTACT(linked.contact))
+
+    def _logged_in(self, scope: m.Scope, player: m.Player, refresh_token: str) -> web.Response:
+        seconds = self.edge.settings.player_token_seconds
+        expires_at = int(time.time()) + seconds
+        token = self.edge.tokens.mint(
+            player.id, tenant_id=scope.tenant_id, merchant_id=scope.merchant_id, seconds=seconds
+        )
+        return ok(
+            {"token": token, "refresh_token": refresh_token, "expires_at": expires_at, "player": _PLAYER(player)},
+            headers=_NO_STORE,
+        )
+
+
+def _texts(body: bytes, route: str) -> list[str]:
+    """The fields of a route's body, in order. INVALID_ARGUMENT naming every one that is wrong."""
+    names = FIELDS[route]
+    value = codec.parse(body)
+    found = [(name, "is not a field here") for name in value if name not in names]
+    for name in names:
+        text: Any = value.get(name)
+        if text is None or text == "":
+            found.append((name, "is required"))
+        elif not isinstance(text, str):
+            found.append((name, "must be a text"))
+        elif problem := text_problem(text):
+            found.append((name, problem))
+    if found:
+        raise violations(found)
+    return [value[name] for name in names]
+
+
+def _contact_type(name: str, field: str) -> m.ContactType:
+    kind = _CONTACT_TYPES.get(name)
+    if kind is None:
+        raise invalid(field, "must be CONTACT_TYPE_PHONE or CONTACT_TYPE_EMAIL")
+    return kind
+
+
+def _known_as(kind: m.ContactType, value: str) -> str:
+    return f"{kind.name.lower()}:{value}"

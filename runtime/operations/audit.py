@@ -1,0 +1,56 @@
+"""The audit log: who changed what, written in the change's own transaction, so neither exists without the other.
+
+An entry has the resource before and after as the operator sees it (secrets are never in it).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import asyncpg
+
+import sql
+from runtime import ids, trace
+from runtime import messages as m
+from runtime.actors.engine import Engine
+from runtime.stores import paging
+
+_SQL: Final = sql.load("audit")
+
+
+async def record(
+    connection: asyncpg.Connection,
+    tenant_id: str,
+    action: str,
+    subject_id: str,
+    *,
+    before: dict[str, Any] | None = None,
+    after: dict[str, Any] | None = None,
+) -> None:
+    """Notes that the current actor (trace.actor) did `action`, such as "game.update", to the subject.
+
+    The subject's type is the action's first part. `before` and `after` hold no secrets.
+    """
+    await connection.execute(
+        _SQL["note"],
+        tenant_id,
+        ids.make("audit"),
+        trace.actor.get(),
+        action,
+        action.partition(".")[0],
+        subject_id,
+        before,
+        after,
+        trace.current.get(),
+    )
+
+
+async def list_audit_entries(engine: Engine, request: m.ListAuditEntriesRequest) -> m.ListAuditEntriesReply:
+    """The tenant's entries, newest first, of one subject type, subject or actor where given."""
+    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+    filters = (tenant_id, request.subject_type, request.subject_id, request.actor)
+    query = ("audit", *filters)
+    page = paging.read(request.cursor, request.limit, query=query)
+    rows = await engine.database.fetch(_SQL["list"], *filters, page.after_id, page.fetch)
+    shown, pagination = paging.write(rows, page.limit, key=lambda row: str(row["id"]), query=query)
+    return m.ListAuditEntriesReply(items=[m.AuditEntry(**dict(row)) for row in shown], pagination=pagination)

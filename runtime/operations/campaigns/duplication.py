@@ -1,0 +1,142 @@
+"""A campaign copied: a draft with its games, prizes, quests and boards.
+
+Prizes are copied with full stock and without codes; the copies are named wherever the games and boards
+named the originals. Copied are the campaign's own prizes, and those that its games and boards name and
+that belong to no campaign; another campaign's prize stays shared. What is archived is left behind;
+everything else keeps its status and dates, and a finalized board is open again.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import asyncpg
+
+import sql
+from runtime import ids
+from runtime import messages as m
+from runtime.actors.engine import Engine
+from runtime.errors import unknown
+from runtime.operations import audit, catalog
+from runtime.operations.campaigns import analytics
+from runtime.operations.campaigns.records import from_row
+from runtime.operations.checks import NAME_LENGTH_MAX, Checks
+from runtime.operations.games.definitions import prizes_named, with_prizes_replaced
+from runtime.outgoing.vault import SECRET_FIELDS, prize_place, vault_of
+
+_SQL: Final = sql.load("campaigns")
+_REVISE: Final = sql.load("games")["insert_revision"]
+_GET_PRIZE: Final = sql.load("prizes")["get"]
+
+
+async def duplicate_campaign(engine: Engine, request: m.DuplicateCampaignRequest) -> m.CampaignReply:
+    """The copy, named `name` or the original's name with " (copy)". NOT_FOUND UNKNOWN_CAMPAIGN."""
+    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+
+    async def work(connection: asyncpg.Connection) -> asyncpg.Record:
+        original = await connection.fetchrow(_SQL["get"], tenant_id, request.id)
+        if original is None:
+            raise unknown("campaign", request.id)
+        copy = _Copy(engine, connection, tenant_id, request.id, ids.make("camp"))
+        await copy.campaign(_name(request.name, original["name"]))
+        await copy.everything()
+        made = await connection.fetchrow(_SQL["get"], tenant_id, copy.new_id)
+        assert made is not None
+        after = {**made, "copied_from": request.id, **copy.counts}
+        await audit.record(connection, tenant_id, "campaign.duplicate", copy.new_id, after=after)
+        return made
+
+    return m.CampaignReply(campaign=from_row(await catalog.change(engine, tenant_id, work)))
+
+
+def _name(wanted: str, original: str) -> str:
+    checks = Checks()
+    checks.text("name", wanted)
+    checks.raise_found()
+    return wanted.strip() or f"{original[: NAME_LENGTH_MAX - 7]} (copy)"
+
+
+class _Copy:
+    """One copying, within a transaction. `counts` says how much was copied."""
+
+    def __init__(
+        self, engine: Engine, connection: asyncpg.Connection, tenant_id: str, old_id: str, new_id: str
+    ) -> None:
+        self.new_id = new_id
+        self.counts: dict[str, int] = {}
+        self._engine = engine
+        self._connection = connection
+        self._tenant_id = tenant_id
+        self._old_id = old_id
+
+    async def campaign(self, name: str) -> None:
+        """The campaign itself, a draft."""
+        await self._copy("copy_campaign", self._old_id, campaign_id=self.new_id, name=name, status="draft")
+        await analytics.begin(self._connection, self._tenant_id, self.new_id)
+
+    async def everything(self) -> None:
+        """All that belongs to it."""
+        games = await self._fetch("games_to_copy", self._old_id)
+        game_ids = {row["game_id"]: ids.make("game") for row in games}
+        boards = await self._fetch("boards_to_copy", self._old_id, list(game_ids))
+        quests = await self._fetch("quests_to_copy", self._old_id)
+        named = {prize_id for game in games for _, prize_id in prizes_named(game["definition"])}
+        named |= {prize["prize_id"] for board in boards for prize in board["prizes"]}
+        prize_ids = await self._prizes(sorted(named))
+        for game in games:
+            await self._game(game, game_ids[game["game_id"]], prize_ids)
+        for board in boards:
+            await self._board(board, game_ids, prize_ids)
+        for quest in quests:
+            await self._copy("copy_quest", quest["quest_id"], quest_id=ids.make("quest"), campaign_id=self.new_id)
+        self.counts = {
+            "games": len(games),
+            "prizes": len(prize_ids),
+            "quests": len(quests),
+            "leaderboards": len(boards),
+        }
+
+    async def _prizes(self, named: list[str]) -> dict[str, str]:
+        """Copies the prizes that go along; new id by old id."""
+        rows = await self._fetch("prizes_to_copy", self._old_id, named)
+        new_ids = {row["prize_id"]: ids.make("prize") for row in rows}
+        for old_id, new_id in new_ids.items():
+            config = await self._config_of_copy(old_id, new_id)
+            await self._copy("copy_prize", old_id, prize_id=new_id, campaign_id=self.new_id, channel_config=config)
+            await self._connection.execute(_SQL["copy_stock"], self._tenant_id, old_id, new_id)
+        return new_ids
+
+    async def _config_of_copy(self, old_id: str, new_id: str) -> dict[str, Any]:
+        """The prize's channel config, its secrets sealed anew: what is sealed for one prize opens for no other."""
+        row = await self._connection.fetchrow(_GET_PRIZE, self._tenant_id, old_id)
+        config: dict[str, Any] = dict(row["channel_config"]) if row else {}
+        for name in SECRET_FIELDS:
+            if config.get(name):
+                vault = vault_of(self._engine.settings.code_keys)
+                secret = vault.open_secret(config[name], prize_place(self._tenant_id, old_id))
+                config[name] = vault.seal_secret(secret, prize_place(self._tenant_id, new_id))
+        return config
+
+    async def _game(self, game: Any, new_id: str, prize_ids: dict[str, str]) -> None:
+        await self._copy("copy_game", game["game_id"], game_id=new_id, campaign_id=self.new_id)
+        definition = with_prizes_replaced(game["definition"], prize_ids)
+        await self._connection.execute(_REVISE, self._tenant_id, new_id, 1, definition)
+
+    async def _board(self, board: Any, game_ids: dict[str, str], prize_ids: dict[str, str]) -> None:
+        prizes = [
+            {**prize, "prize_id": prize_ids.get(prize["prize_id"], prize["prize_id"])} for prize in board["prizes"]
+        ]
+        await self._copy(
+            "copy_board",
+            board["board_id"],
+            board_id=ids.make("board"),
+            campaign_id=self.new_id,
+            game_id=game_ids.get(board["game_id"], ""),
+            prizes=prizes,
+        )
+
+    async def _copy(self, statement: str, old_id: str, **fields: Any) -> None:
+        await self._connection.execute(_SQL[statement], self._tenant_id, old_id, fields)
+
+    async def _fetch(self, statement: str, *args: Any) -> list[asyncpg.Record]:
+        return await self._connection.fetch(_SQL[statement], self._tenant_id, *args)

@@ -1,0 +1,143 @@
+"""Campaigns: what games, prizes, quests and boards belong to.
+
+A campaign has no deletion; one that is over is ENDED. A new one is a draft in UTC unless it says
+otherwise, and belongs to the caller's merchant where the body names none. Times are unix seconds.
+Lists are of the whole tenant, whatever merchant the caller is of: roles hold for a tenant.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import asyncpg
+
+import sql
+from runtime import ids
+from runtime import messages as m
+from runtime.actors.engine import Engine
+from runtime.errors import unknown
+from runtime.operations import audit, catalog
+from runtime.operations.campaigns import analytics
+from runtime.operations.checks import Checks, given, search_pattern, set_fields
+from runtime.stores import paging
+from runtime.wire.enums import enum, token
+
+_SQL: Final = sql.load("campaigns")
+_HAS_MERCHANT: Final = sql.load("tenancy")["has_merchant"]
+
+SETTABLE: Final = frozenset({"name", "merchant_id", "status", "start_date", "end_date", "timezone", "settings"})
+
+
+async def create_campaign(engine: Engine, request: m.CreateCampaignRequest) -> m.CampaignReply:
+    """A new campaign. INVALID_ARGUMENT names every field that is wrong."""
+    scope = request.scope
+    assert scope is not None
+    campaign = m.Campaign(timezone="UTC", status=m.CampaignStatus.DRAFT)
+    named = set_fields(campaign, given(request.campaign, "campaign"), (), SETTABLE)
+    if "merchant_id" not in named:
+        campaign.merchant_id = scope.merchant_id
+    checks = _checked(campaign)
+
+    async def work(connection: asyncpg.Connection) -> asyncpg.Record:
+        if "merchant_id" in named:
+            await check_merchant(connection, checks, scope.tenant_id, campaign.merchant_id)
+        checks.raise_found()
+        campaign_id = ids.make("camp")
+        row = await connection.fetchrow(_SQL["insert"], scope.tenant_id, campaign_id, *_columns(campaign))
+        assert row is not None
+        await analytics.begin(connection, scope.tenant_id, campaign_id)
+        await audit.record(connection, scope.tenant_id, "campaign.create", campaign_id, after=dict(row))
+        return row
+
+    return m.CampaignReply(campaign=from_row(await catalog.change(engine, scope.tenant_id, work)))
+
+
+async def get_campaign(engine: Engine, request: m.GetCampaignRequest) -> m.CampaignReply:
+    """One campaign. NOT_FOUND UNKNOWN_CAMPAIGN."""
+    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+    row = await engine.database.fetchrow(_SQL["get"], tenant_id, request.id)
+    if row is None:
+        raise unknown("campaign", request.id)
+    return m.CampaignReply(campaign=from_row(row))
+
+
+async def list_campaigns(engine: Engine, request: m.ListCampaignsRequest) -> m.ListCampaignsReply:
+    """The tenant's campaigns, newest first; of one status, or whose names hold `q`, where given."""
+    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+    status = token(request.status)
+    query = ("campaigns", tenant_id, status, request.q)
+    page = paging.read(request.cursor, request.limit, query=query)
+    pattern = search_pattern(request.q)
+    rows = await engine.database.fetch(_SQL["list"], tenant_id, status, pattern, page.after_id, page.fetch)
+    shown, pagination = paging.write(rows, page.limit, key=lambda row: str(row["id"]), query=query)
+    return m.ListCampaignsReply(items=[from_row(row) for row in shown], pagination=pagination)
+
+
+async def update_campaign(engine: Engine, request: m.UpdateCampaignRequest) -> m.CampaignReply:
+    """Sets the fields that are given. Another time zone has its days counted anew (analytics)."""
+    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+    update = given(request.campaign, "campaign")
+
+    async def work(connection: asyncpg.Connection) -> asyncpg.Record:
+        before = await connection.fetchrow(_SQL["get"], tenant_id, request.id)
+        if before is None:
+            raise unknown("campaign", request.id)
+        campaign = from_row(before)
+        set_fields(campaign, update, request.update_mask, SETTABLE)
+        checks = _checked(campaign)
+        if campaign.merchant_id != before["merchant_id"]:
+            await check_merchant(connection, checks, tenant_id, campaign.merchant_id)
+        checks.raise_found()
+        if campaign.timezone != before["timezone"]:
+            await analytics.forget(connection, tenant_id, request.id)
+        row = await connection.fetchrow(_SQL["update"], tenant_id, request.id, *_columns(campaign))
+        assert row is not None
+        await audit.record(connection, tenant_id, "campaign.update", request.id, before=dict(before), after=dict(row))
+        return row
+
+    return m.CampaignReply(campaign=from_row(await catalog.change(engine, tenant_id, work)))
+
+
+async def check_campaign(connection: asyncpg.Connection, checks: Checks, tenant_id: str, campaign_id: str) -> None:
+    """Notes a problem on `campaign_id` where the tenant has no such campaign."""
+    if not await connection.fetchval(_SQL["exists"], tenant_id, campaign_id):
+        checks.problem("campaign_id", f"unknown campaign {campaign_id!r}")
+
+
+def from_row(row: Any) -> m.Campaign:
+    """The message of a row of `get` and its kin."""
+    return m.Campaign(**{**row, "status": enum(m.CampaignStatus, row["status"])})
+
+
+def problems(campaign: m.Campaign) -> list[tuple[str, str]]:
+    """(field, what is wrong) of a campaign in itself, its defaults filled in. For tools that check before they ask."""
+    campaign.timezone = campaign.timezone or "UTC"
+    return _checked(campaign).found
+
+
+def _checked(campaign: m.Campaign) -> Checks:
+    checks = Checks()
+    checks.text("name", campaign.name, least=1)
+    checks.times(campaign.start_date, campaign.end_date)
+    checks.timezone("timezone", campaign.timezone)
+    checks.small_object("settings", campaign.settings)
+    return checks
+
+
+async def check_merchant(connection: asyncpg.Connection, checks: Checks, tenant_id: str, merchant_id: str) -> None:
+    """Notes a merchant that the tenant does not have."""
+    if merchant_id and not await connection.fetchval(_HAS_MERCHANT, tenant_id, merchant_id):
+        checks.problem("merchant_id", f"unknown merchant {merchant_id[:200]!r}")
+
+
+def _columns(campaign: m.Campaign) -> tuple[Any, ...]:
+    """$3.. of `insert` and `update`."""
+    return (
+        campaign.name,
+        campaign.merchant_id,
+        token(campaign.status),
+        campaign.start_date,
+        campaign.end_date,
+        campaign.timezone,
+        campaign.settings or {},
+    )

@@ -1,0 +1,131 @@
+"""Tasks as operators and workflows see them: list, re-arm, and the callback that ends an awaited one.
+
+The delivery itself is the workers' (runtime/streams/delivery.py). States: sql/fulfillment.sql.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import sql
+from runtime import messages as m
+from runtime.actors.engine import Engine
+from runtime.errors import Fault, Status, invalid, unknown
+from runtime.metrics import FULFILLMENT_TASKS
+from runtime.outgoing.schedule import delays_seconds
+from runtime.outgoing.signing import SignatureRefused, verify
+from runtime.outgoing.vault import VaultError, prize_place, vault_of
+from runtime.stores import paging
+
+_SQL: Final = sql.load("fulfillment")
+
+TEXT_CHARACTERS_MAX: Final = 500
+
+
+async def list_tasks(engine: Engine, request: m.ListTasksRequest) -> m.ListTasksReply:
+    """Tasks, the newest first, by status, campaign and prize."""
+    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+    status = request.status.name.lower() if request.status else ""
+    query = ("tasks", tenant_id, status, request.campaign_id, request.prize_id)
+    page = paging.read(request.cursor, request.limit, query=query)
+    rows = await engine.database.fetch(
+        _SQL["list"], tenant_id, status, request.campaign_id, request.prize_id, page.after_id, page.fetch
+    )
+    shown, pagination = paging.write(rows, page.limit, key=lambda row: str(row["task_id"]), query=query)
+    return m.ListTasksReply(items=[_message(row) for row in shown], pagination=pagination)
+
+
+async def retry_task(engine: Engine, request: m.RetryTaskRequest) -> m.TaskReply:
+    """Makes a task due now, with its whole schedule before it. A pending one stays as it is.
+
+    FAILED_PRECONDITION ILLEGAL_TRANSITION for one that is delivered, cancelled or being delivered.
+    """
+    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+    row = await engine.database.fetchrow(_SQL["rearm"], tenant_id, request.id)
+    if row is None:
+        raise unknown("task", request.id)
+    if not row["rearmed"]:
+        raise _illegal(row, "retry")
+    engine.publisher.tasks(tenant_id, [request.id])
+    return m.TaskReply(task=_message(row))
+
+
+async def complete_task(engine: Engine, request: m.CompleteTaskRequest) -> m.TaskReply:
+    """What a callback says: the task was delivered, or an attempt of it failed. Saying it again changes nothing.
+
+    Delivered is final: a failure after it is FAILED_PRECONDITION ILLEGAL_TRANSITION, and so is anything of
+    a cancelled task.
+    """
+    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+    if request.status not in ("delivered", "failed"):
+        raise invalid("status", "must be delivered or failed")
+    for name in ("external_id", "error", "callback_id"):
+        if len(getattr(request, name)) > TEXT_CHARACTERS_MAX:
+            raise invalid(name, f"must be at most {TEXT_CHARACTERS_MAX} characters")
+    row = await engine.database.fetchrow(
+        _SQL["complete"],
+        tenant_id,
+        request.id,
+        request.status,
+        request.external_id,
+        request.error,
+        request.callback_id,
+        delays_seconds(),
+    )
+    if row is None:
+        raise unknown("task", request.id)
+    if row["outcome"] is not None:
+        FULFILLMENT_TASKS.labels(row["outcome"]).inc()
+    elif row["status"] == "cancelled" or (row["status"] == "delivered" and request.status == "failed"):
+        raise _illegal(row, f"a callback {request.status!r}")
+    return m.TaskReply(task=_message(row))
+
+
+async def verify_callback(engine: Engine, request: m.VerifyCallbackRequest) -> m.VerifyCallbackReply:
+    """Whether the secret of the task's prize signed this callback, within the tolerance of the database's time.
+
+    An unknown task and a prize without a secret verify nothing, and answer no differently.
+    """
+    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+    row = await engine.database.fetchrow(_SQL["receiver"], tenant_id, request.id)
+    if row is None:
+        return m.VerifyCallbackReply(verified=False)
+    headers = {
+        "webhook-id": request.webhook_id,
+        "webhook-timestamp": request.webhook_timestamp,
+        "webhook-signature": request.webhook_signature,
+    }
+    try:
+        vault = vault_of(engine.settings.code_keys)
+        secrets = vault.secrets_of(row["channel_config"], prize_place(tenant_id, row["prize_id"]))
+        verify(secrets, headers, request.body.encode(), engine.clock.now())
+    except (SignatureRefused, VaultError, ValueError):
+        return m.VerifyCallbackReply(verified=False)
+    return m.VerifyCallbackReply(verified=True)
+
+
+def _illegal(row: Any, move: str) -> Fault:
+    status = m.TaskStatus[row["status"].upper()]
+    return Fault(
+        Status.FAILED_PRECONDITION,
+        "ILLEGAL_TRANSITION",
+        f"task {row['task_id']} is {row['status']}: {move} does not apply",
+        task_status=status.proto_name,
+    )
+
+
+def _message(row: Any) -> m.Task:
+    return m.Task(
+        id=row["task_id"],
+        reward_id=row["reward_id"],
+        prize_id=row["prize_id"],
+        campaign_id=row["campaign_id"],
+        player_id=row["player_id"],
+        channel=row["channel"],
+        status=m.TaskStatus[row["status"].upper()],
+        attempts=row["attempts"],
+        last_error=row["last_error"],
+        next_attempt_at=row["next_attempt_at"],
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+    )

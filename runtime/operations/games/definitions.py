@@ -1,0 +1,157 @@
+"""A game's definition: its configured fields in stored form, as every revision keeps them.
+
+    {"name", "type", "seed_generator", "reward_handler", "validator",
+     "rules": {"max_plays_per_user", "max_plays_per_day", "requires_turn"},
+     "handler_config": {...}, "ui": {...}, "wallet_scope": "campaign",
+     "milestones": {"mode", "auto_grant", "rungs": [{"id", "name", "currency", "threshold", "prize_id"}]} or null,
+     "access": "player", "on_unavailable": "lose", "fallback_prize_id": ""}
+
+Enums are stored tokens; every key is always there. Status and campaign stand in the games row alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+from runtime import messages as m
+from runtime.rules import REWARD_HANDLERS
+from runtime.wire.enums import enum, token
+
+Definition: TypeAlias = dict[str, Any]
+
+
+def definition_of(game: m.Game) -> Definition:
+    """The stored form of a game."""
+    rules = game.rules if game.rules is not None else m.GameRules()
+    return {
+        "name": game.name,
+        "type": game.type,
+        "seed_generator": game.seed_generator,
+        "reward_handler": game.reward_handler,
+        "validator": game.validator,
+        "rules": {
+            "max_plays_per_user": rules.max_plays_per_user,
+            "max_plays_per_day": rules.max_plays_per_day,
+            "requires_turn": rules.requires_turn,
+        },
+        "handler_config": game.handler_config or {},
+        "ui": game.ui or {},
+        "wallet_scope": token(game.wallet_scope),
+        "milestones": None if game.milestones is None else _stored_milestones(game.milestones),
+        "access": token(game.access),
+        "on_unavailable": token(game.on_unavailable),
+        "fallback_prize_id": game.fallback_prize_id,
+    }
+
+
+def game_from_row(row: Any) -> m.Game:
+    """The message of a row of games.get and its kin."""
+    stored: Definition = row["definition"]
+    return m.Game(
+        id=row["id"],
+        name=stored["name"],
+        type=stored["type"],
+        campaign_id=row["campaign_id"],
+        seed_generator=stored["seed_generator"],
+        reward_handler=stored["reward_handler"],
+        validator=stored["validator"],
+        status=enum(m.GameStatus, row["status"]),
+        rules=m.GameRules(**stored["rules"]),
+        handler_config=stored["handler_config"],
+        ui=stored["ui"],
+        wallet_scope=enum(m.WalletScope, stored["wallet_scope"]),
+        milestones=None if stored["milestones"] is None else _milestones(stored["milestones"]),
+        access=enum(m.GameAccess, stored["access"]),
+        on_unavailable=enum(m.OnUnavailable, stored["on_unavailable"]),
+        fallback_prize_id=stored["fallback_prize_id"],
+        revision=row["revision"],
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+    )
+
+
+def prizes_named(definition: Definition) -> list[tuple[str, str]]:
+    """(path, prize_id) of every prize that a game can award: its handler's, the fallback, the rungs'.
+
+    A handler_config that its handler cannot read is searched for `prize_id` fields instead.
+    """
+    named = list(_prizes_of_handler(definition))
+    if definition["fallback_prize_id"]:
+        named.append(("fallback_prize_id", definition["fallback_prize_id"]))
+    for index, rung in enumerate((definition["milestones"] or {}).get("rungs", ())):
+        named.append((f"milestones.rungs[{index}].prize_id", rung["prize_id"]))
+    return named
+
+
+def with_prizes_replaced(definition: Definition, replacements: dict[str, str]) -> Definition:
+    """A copy of the definition that names other prizes, in handler_config, rungs, fallback and the ui's segments."""
+    return {
+        **definition,
+        "handler_config": _replaced(definition["handler_config"], replacements),
+        "ui": _replaced(definition["ui"], replacements),
+        "milestones": _replaced(definition["milestones"], replacements),
+        "fallback_prize_id": replacements.get(definition["fallback_prize_id"], definition["fallback_prize_id"]),
+    }
+
+
+def _stored_milestones(milestones: m.Milestones) -> dict[str, Any]:
+    return {
+        "mode": token(milestones.mode, "cumulative_unlock"),
+        "auto_grant": milestones.auto_grant,
+        "rungs": [
+            {
+                "id": rung.id,
+                "name": rung.name,
+                "currency": rung.currency,
+                "threshold": rung.threshold,
+                "prize_id": rung.prize_id,
+            }
+            for rung in milestones.rungs
+        ],
+    }
+
+
+def _milestones(stored: dict[str, Any]) -> m.Milestones:
+    return m.Milestones(
+        mode=enum(m.MilestoneMode, stored["mode"]),
+        auto_grant=stored["auto_grant"],
+        rungs=[m.Rung(**rung) for rung in stored["rungs"]],
+    )
+
+
+def _prizes_of_handler(definition: Definition) -> Iterable[tuple[str, str]]:
+    handler = REWARD_HANDLERS.get(definition["reward_handler"])
+    if handler is not None:
+        try:
+            return list(handler.prizes(handler.parse(definition["handler_config"])))
+        except Exception:
+            pass
+    return _prize_fields(definition["handler_config"], "handler_config")
+
+
+def _prize_fields(value: Any, path: str) -> Iterable[tuple[str, str]]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if key == "prize_id" and isinstance(item, str):
+                if item:
+                    yield f"{path}.prize_id", item
+            else:
+                yield from _prize_fields(item, f"{path}.{key}")
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _prize_fields(item, f"{path}[{index}]")
+
+
+def _replaced(value: Any, replacements: dict[str, str]) -> Any:
+    """A copy in which every `prize_id` field that names one of `replacements` names its replacement."""
+    if isinstance(value, dict):
+        return {
+            key: replacements.get(item, item)
+            if key == "prize_id" and isinstance(item, str)
+            else _replaced(item, replacements)
+            for key, item in value.items()
+        }
+    if isinstance(value, list):
+        return [_replaced(item, replacements) for item in value]
+    return value

@@ -1,0 +1,286 @@
+"""Games: configuration, checked as a whole before it is saved, and versioned.
+
+Every update makes a new revision; a play keeps the one it was decided by. A game stays in the campaign
+that it was made in. Left out, a game is a draft with `seed_generator` none, `validator` basic,
+`wallet_scope` campaign, `access` player, `on_unavailable` lose. Lists leave archived games out unless
+asked for them by status. How a definition is stored: runtime.operations.games.definitions.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import asyncpg
+
+import sql
+from runtime import ids
+from runtime import messages as m
+from runtime.actors.engine import Engine
+from runtime.errors import Fault, Status, unknown
+from runtime.operations import audit, catalog
+from runtime.operations.campaigns import records as campaigns
+from runtime.operations.checks import TYPE_LENGTH_MAX, Checks, given, search_pattern, set_fields
+from runtime.operations.games.definitions import Definition, definition_of, game_from_row, prizes_named
+from runtime.rules import compose
+from runtime.stores import paging
+from runtime.wire.enums import token
+
+_SQL: Final = sql.load("games")
+_USABLE_PRIZES: Final = sql.load("prizes")["usable"]
+
+SETTABLE: Final = frozenset(
+    {
+        "name",
+        "type",
+        "status",
+        "seed_generator",
+        "reward_handler",
+        "validator",
+        "rules",
+        "handler_config",
+        "ui",
+        "wallet_scope",
+        "milestones",
+        "access",
+        "on_unavailable",
+        "fallback_prize_id",
+    }
+)
+COUNT_MAX: Final = 2**31 - 1
+RUNGS_MAX: Final = 100
+RUNG_ID_LENGTH_MAX: Final = 64
+THRESHOLD_MAX: Final = 2**53
+
+
+async def create_game(engine: Engine, request: m.CreateGameRequest) -> m.GameReply:
+    """A new game, at revision 1. INVALID_ARGUMENT names every field that is wrong."""
+    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+    wanted = given(request.game, "game")
+    game = m.Game(campaign_id=wanted.campaign_id)
+    set_fields(game, wanted, (), SETTABLE)
+    _fill_defaults(game)
+    _name_rungs(game.milestones, None)
+    definition = definition_of(game)
+    checks = _checked(game, definition)
+    game_id = ids.make("game")
+
+    async def work(connection: asyncpg.Connection) -> m.Game:
+        if game.campaign_id:
+            await campaigns.check_campaign(connection, checks, tenant_id, game.campaign_id)
+        else:
+            checks.problem("campaign_id", "is required")
+        await _check_prizes(connection, checks, tenant_id, prizes_named(definition))
+        checks.raise_found()
+        row = (tenant_id, game_id, game.campaign_id, game.name, game.type, token(game.status), definition)
+        await connection.execute(_SQL["insert"], *row)
+        made = await _load(connection, tenant_id, game_id)
+        await audit.record(connection, tenant_id, "game.create", game_id, after=_shown(made))
+        return game_from_row(made)
+
+    return m.GameReply(game=await catalog.change(engine, tenant_id, work))
+
+
+async def get_game(engine: Engine, request: m.GetGameRequest) -> m.GameReply:
+    """One game, archived or not. NOT_FOUND UNKNOWN_GAME."""
+    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+    row = await engine.database.fetchrow(_SQL["get"], tenant_id, request.id)
+    if row is None:
+        raise unknown("game", request.id)
+    return m.GameReply(game=game_from_row(row))
+
+
+async def list_games(engine: Engine, request: m.ListGamesRequest) -> m.ListGamesReply:
+    """The tenant's games, newest first."""
+    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+    filters = (tenant_id, token(request.status), request.campaign_id, request.type)
+    query = ("games", *filters, request.q)
+    page = paging.read(request.cursor, request.limit, query=query)
+    rows = await engine.database.fetch(_SQL["list"], *filters, search_pattern(request.q), page.after_id, page.fetch)
+    shown, pagination = paging.write(rows, page.limit, key=lambda row: str(row["id"]), query=query)
+    return m.ListGamesReply(items=[game_from_row(row) for row in shown], pagination=pagination)
+
+
+async def update_game(engine: Engine, request: m.UpdateGameRequest) -> m.GameReply:
+    """Sets the fields that are given, and makes the next revision.
+
+    ABORTED STALE_REVISION where the body's `revision` is not the current one. Prizes are looked up
+    again where they are named anew, or the game is active: a paused game whose prize was archived
+    can still be renamed.
+    """
+    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+    update = given(request.game, "game")
+
+    async def work(connection: asyncpg.Connection) -> m.Game:
+        before = await _load(connection, tenant_id, request.id)
+        _refuse_stale(update.revision, before["revision"])
+        game = game_from_row(before)
+        old_rungs = game_from_row(before).milestones
+        set_fields(game, update, request.update_mask, SETTABLE)
+        _fill_defaults(game)
+        _name_rungs(game.milestones, old_rungs)
+        definition = definition_of(game)
+        checks = _checked(game, definition)
+        if update.campaign_id and update.campaign_id != before["campaign_id"]:
+            checks.problem("campaign_id", "a game stays in the campaign that it was made in")
+        named = set(prizes_named(definition)) - set(prizes_named(before["definition"]))
+        if game.status is m.GameStatus.ACTIVE:
+            named = set(prizes_named(definition))
+        await _check_prizes(connection, checks, tenant_id, sorted(named))
+        checks.raise_found()
+        if game.status is m.GameStatus.ARCHIVED and before["status"] != "archived":
+            await _refuse_in_use(connection, tenant_id, request.id)
+        row = (tenant_id, request.id, before["revision"], game.name, game.type, token(game.status), definition)
+        if await connection.fetchval(_SQL["revise"], *row) is None:
+            raise _stale(before["revision"])
+        after = await _load(connection, tenant_id, request.id)
+        await audit.record(connection, tenant_id, "game.update", request.id, before=_shown(before), after=_shown(after))
+        return game_from_row(after)
+
+    return m.GameReply(game=await catalog.change(engine, tenant_id, work))
+
+
+async def delete_game(engine: Engine, request: m.DeleteRequest) -> m.DeleteReply:
+    """Removes a game that was never played, archives one that was.
+
+    FAILED_PRECONDITION IN_USE while an active leaderboard counts it.
+    """
+    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+
+    async def work(connection: asyncpg.Connection) -> bool:
+        before = await _load(connection, tenant_id, request.id)
+        await _refuse_in_use(connection, tenant_id, request.id)
+        archived = bool(await connection.fetchval(_SQL["has_history"], tenant_id, request.id))
+        await connection.execute(_SQL["archive" if archived else "remove"], tenant_id, request.id)
+        after = _shown(before) | {"status": "archived"} if archived else None
+        await audit.record(connection, tenant_id, "game.delete", request.id, before=_shown(before), after=after)
+        return archived
+
+    return m.DeleteReply(id=request.id, archived=await catalog.change(engine, tenant_id, work))
+
+
+def users_of_prize(game_id: str, definition: Definition, prize_id: str) -> list[dict[str, str]]:
+    """`{type, id}` of what in the game names the prize: the game itself, and each of its rungs."""
+    users = []
+    named = [path for path, named_id in prizes_named(definition) if named_id == prize_id]
+    if any(not path.startswith("milestones.") for path in named):
+        users.append({"type": "game", "id": game_id})
+    rungs = (definition["milestones"] or {}).get("rungs", ())
+    users += [{"type": "milestone", "id": rung["id"]} for rung in rungs if rung["prize_id"] == prize_id]
+    return users
+
+
+def _fill_defaults(game: m.Game) -> None:
+    game.seed_generator = game.seed_generator or "none"
+    game.validator = game.validator or "basic"
+    game.status = game.status or m.GameStatus.DRAFT
+    game.wallet_scope = game.wallet_scope or m.WalletScope.CAMPAIGN
+    game.access = game.access or m.GameAccess.PLAYER
+    game.on_unavailable = game.on_unavailable or m.OnUnavailable.LOSE
+    if game.milestones is not None and not game.milestones.rungs:
+        game.milestones = None  # JSON's null means "left out", so an empty block is how one is taken away.
+
+
+def _name_rungs(milestones: m.Milestones | None, before: m.Milestones | None) -> None:
+    """Gives an id to each rung without one: that of the old rung of its currency and threshold, else a new one.
+
+    Grants are kept by rung id, so a rung that merely lost its id in an editor must not become
+    grantable again.
+    """
+    if milestones is None:
+        return
+    taken = {rung.id for rung in milestones.rungs if rung.id}
+    old = {(rung.currency, rung.threshold): rung.id for rung in (before.rungs if before is not None else ())}
+    for rung in milestones.rungs:
+        if not rung.id:
+            known = old.get((rung.currency, rung.threshold), "")
+            rung.id = known if known and known not in taken else ids.make("rung")
+            taken.add(rung.id)
+
+
+def problems(game: m.Game) -> list[tuple[str, str]]:
+    """(field, what is wrong) of a game in itself, its defaults filled in; what it names is not looked up.
+
+    For tools that check a file before they ask.
+    """
+    _fill_defaults(game)
+    return _checked(game, definition_of(game)).found
+
+
+def _checked(game: m.Game, definition: Definition) -> Checks:
+    checks = Checks()
+    checks.text("name", game.name, least=1)
+    checks.text("type", game.type, most=TYPE_LENGTH_MAX)
+    rules = game.rules if game.rules is not None else m.GameRules()
+    checks.between("rules.max_plays_per_user", rules.max_plays_per_user, 0, COUNT_MAX)
+    checks.between("rules.max_plays_per_day", rules.max_plays_per_day, 0, COUNT_MAX)
+    checks.small_object("ui", game.ui)
+    if game.on_unavailable is m.OnUnavailable.FALLBACK and not game.fallback_prize_id:
+        checks.problem("fallback_prize_id", "is required where on_unavailable is ON_UNAVAILABLE_FALLBACK")
+    try:
+        compose(game.seed_generator, game.reward_handler, game.validator, definition["handler_config"])
+    except Fault as fault:
+        checks.problems((row["field"], row["description"]) for row in fault.facts["violations"])
+    if game.milestones is not None:
+        _check_milestones(checks, game.milestones)
+    return checks
+
+
+def _check_milestones(checks: Checks, milestones: m.Milestones) -> None:
+    if milestones.mode is m.MilestoneMode.SPEND_EXCHANGE and milestones.auto_grant:
+        checks.problem("milestones.auto_grant", "an exchange is the player's to ask for")
+    if len(milestones.rungs) > RUNGS_MAX:
+        checks.problem("milestones.rungs", f"must have at most {RUNGS_MAX} entries")
+    seen: set[str] = set()
+    for index, rung in enumerate(milestones.rungs[:RUNGS_MAX]):
+        path = f"milestones.rungs[{index}]"
+        checks.text(f"{path}.id", rung.id, most=RUNG_ID_LENGTH_MAX)
+        if rung.id and rung.id in seen:
+            checks.problem(f"{path}.id", "is another rung's too")
+        seen.add(rung.id)
+        checks.text(f"{path}.name", rung.name)
+        checks.text(f"{path}.currency", rung.currency, least=1)
+        checks.between(f"{path}.threshold", rung.threshold, 1, THRESHOLD_MAX)
+        if not rung.prize_id:
+            checks.problem(f"{path}.prize_id", "is required")
+
+
+async def _check_prizes(
+    connection: asyncpg.Connection, checks: Checks, tenant_id: str, named: list[tuple[str, str]]
+) -> None:
+    """Notes each named prize that the tenant does not have, or has archived."""
+    wanted = {prize_id for _, prize_id in named if prize_id}
+    if not wanted:
+        return
+    usable = {row["prize_id"] for row in await connection.fetch(_USABLE_PRIZES, tenant_id, sorted(wanted))}
+    for path, prize_id in named:
+        if prize_id and prize_id not in usable:
+            checks.problem(path, f"unknown prize {prize_id[:200]!r}")
+
+
+async def _load(connection: asyncpg.Connection, tenant_id: str, game_id: str) -> asyncpg.Record:
+    row = await connection.fetchrow(_SQL["get"], tenant_id, game_id)
+    if row is None:
+        raise unknown("game", game_id)
+    return row
+
+
+async def _refuse_in_use(connection: asyncpg.Connection, tenant_id: str, game_id: str) -> None:
+    boards = await connection.fetch(_SQL["boards_that_count"], tenant_id, game_id)
+    if boards:
+        raise catalog.in_use("game", game_id, [{"type": "leaderboard", "id": row["board_id"]} for row in boards])
+
+
+def _refuse_stale(sent: int, current: int) -> None:
+    if sent and sent != current:
+        raise _stale(current)
+
+
+def _stale(current: int) -> Fault:
+    return Fault(
+        Status.ABORTED, "STALE_REVISION", f"the game is at revision {current}; read it again", revision=current
+    )
+
+
+def _shown(row: Any) -> dict[str, Any]:
+    """The row as the audit log keeps it."""
+    return dict(row)

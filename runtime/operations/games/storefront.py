@@ -1,0 +1,80 @@
+"""What anybody may see: a game as its widget draws it, and a campaign with its games and quests.
+
+Never handler_config, chances, stock counts, or anything of a player. A draft campaign is shown to
+nobody. A game is shown in every status, which it names: its id is known to those who were given it,
+and whoever designs it looks at it before it is active.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import sql
+from runtime import messages as m
+from runtime.actors.engine import Engine
+from runtime.errors import unknown
+from runtime.operations.campaigns.records import from_row as campaign_from_row
+from runtime.operations.games.definitions import game_from_row, prizes_named
+from runtime.wire.enums import enum
+
+_CAMPAIGNS: Final = sql.load("campaigns")
+_GAMES: Final = sql.load("games")
+
+SHOWN_MAX: Final = 200
+"""The most games, and the most quests, of one public campaign."""
+
+
+async def render_game(engine: Engine, request: m.GetGameRequest) -> m.RenderReply:
+    """The game for its widget: its ui, limits, and the prizes that it can award. NOT_FOUND UNKNOWN_GAME."""
+    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+    row = await engine.database.fetchrow(_GAMES["get"], tenant_id, request.id)
+    if row is None:
+        raise unknown("game", request.id)
+    return m.RenderReply(render=(await _render(engine, tenant_id, [row]))[0])
+
+
+async def get_public_campaign(engine: Engine, request: m.GetCampaignRequest) -> m.PublicCampaignReply:
+    """The campaign with its active games (without their ui) and active quests. NOT_FOUND UNKNOWN_CAMPAIGN."""
+    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+    campaign = await engine.database.fetchrow(_CAMPAIGNS["get"], tenant_id, request.id)
+    if campaign is None or campaign["status"] == "draft":
+        raise unknown("campaign", request.id)
+    rows = await engine.database.fetch(_GAMES["active_of_campaign"], tenant_id, request.id, SHOWN_MAX)
+    games = await _render(engine, tenant_id, rows)
+    for game in games:
+        game.ui = None
+    quests = await engine.database.fetch(_CAMPAIGNS["active_quests"], tenant_id, request.id, SHOWN_MAX)
+    return m.PublicCampaignReply(
+        campaign=campaign_from_row(campaign), games=games, quests=[_quest(row) for row in quests]
+    )
+
+
+async def _render(engine: Engine, tenant_id: str, rows: list[Any]) -> list[m.Render]:
+    named = [list(dict.fromkeys(prize_id for _, prize_id in prizes_named(row["definition"]))) for row in rows]
+    wanted = sorted({prize_id for prize_ids in named for prize_id in prize_ids})
+    found = await engine.database.fetch(_GAMES["prizes_on_show"], tenant_id, wanted) if wanted else []
+    prizes = {row["prize_id"]: m.RenderPrize(**row) for row in found}
+    return [
+        _rendered(game_from_row(row), [prizes[prize_id] for prize_id in prize_ids if prize_id in prizes])
+        for row, prize_ids in zip(rows, named, strict=True)
+    ]
+
+
+def _rendered(game: m.Game, prizes: list[m.RenderPrize]) -> m.Render:
+    """Field by field: what is added to a game is not shown until somebody decides so here."""
+    return m.Render(
+        id=game.id,
+        name=game.name,
+        type=game.type,
+        campaign_id=game.campaign_id,
+        status=game.status,
+        ui=game.ui,
+        rules=game.rules,
+        access=game.access,
+        on_unavailable=game.on_unavailable,
+        prizes=prizes,
+    )
+
+
+def _quest(row: Any) -> m.Quest:
+    return m.Quest(**{**row, "type": enum(m.QuestType, row["type"]), "status": enum(m.QuestStatus, row["status"])})

@@ -1,0 +1,181 @@
+"""Integrations: who is told of events. Made, listed, removed; tried out with an event of one's own."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+import asyncpg
+
+import sql
+from runtime import ids
+from runtime import messages as m
+from runtime.actors.engine import Engine
+from runtime.errors import unknown
+from runtime.events import new_event
+from runtime.operations import audit
+from runtime.operations.campaigns.records import check_merchant
+from runtime.operations.checks import Checks, given
+from runtime.outgoing.channels import receiver_config
+from runtime.outgoing.providers import posts
+from runtime.outgoing.vault import integration_place, noted_config, shown_config, vault_of
+from runtime.stores import paging
+
+_SQL: Final = sql.load("integrations")
+
+EVENTS_MAX: Final = 50
+EVENT_TYPE_CHARACTERS_MAX: Final = 100
+EMIT_WAIT_SECONDS: Final = 5.0
+"""How long emit waits for the attempts it began; those that last longer go on without it."""
+
+
+async def create_integration(engine: Engine, request: m.CreateIntegrationRequest) -> m.IntegrationReply:
+    """A new integration, active. Its secrets are sealed, and never read back."""
+    scope, wanted = request.scope, given(request.integration, "integration")
+    assert scope is not None
+    config = wanted.config or {}
+    checks = Checks()
+    if not wanted.type:
+        checks.problem("type", "is required")
+    if not 1 <= len(wanted.events) <= EVENTS_MAX:
+        checks.problem("events", f"must name 1 to {EVENTS_MAX} event types")
+    for index, type in enumerate(wanted.events):
+        checks.text(f"events[{index}]", type, least=1, most=EVENT_TYPE_CHARACTERS_MAX)
+    if posts(_token(wanted.type)):
+        checks.problems((f"config.{path}".rstrip("."), wrong) for path, wrong in receiver_config(config))
+    checks.raise_found()
+    integration_id = ids.make("integration")
+    sealed = vault_of(engine.settings.code_keys).seal_config(config, integration_place(scope.tenant_id, integration_id))
+
+    async def work(connection: asyncpg.Connection) -> asyncpg.Record:
+        await check_merchant(connection, checks, scope.tenant_id, wanted.merchant_id)
+        checks.raise_found()
+        row = await connection.fetchrow(
+            _SQL["insert"],
+            scope.tenant_id,
+            integration_id,
+            wanted.merchant_id or scope.merchant_id,
+            wanted.campaign_id,
+            _token(wanted.type),
+            list(dict.fromkeys(wanted.events)),
+            sealed,
+        )
+        if row is None:
+            raise unknown("campaign", wanted.campaign_id)
+        await audit.record(connection, scope.tenant_id, "integration.create", integration_id, after=_noted(row))
+        return row
+
+    return m.IntegrationReply(integration=_message(await engine.database.transaction(work)))
+
+
+async def list_integrations(engine: Engine, request: m.ListIntegrationsRequest) -> m.ListIntegrationsReply:
+    """Integrations, the newest first, by type, campaign and status."""
+    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+    filters = (
+        _token(request.type),
+        request.campaign_id,
+        _token(request.status),
+        request.scope.merchant_id,  # type: ignore[union-attr]
+    )
+    query = ("integrations", tenant_id, *filters)
+    page = paging.read(request.cursor, request.limit, query=query)
+    rows = await engine.database.fetch(_SQL["list"], tenant_id, *filters, page.after_id, page.fetch)
+    shown, pagination = paging.write(rows, page.limit, key=lambda row: str(row["integration_id"]), query=query)
+    return m.ListIntegrationsReply(items=[_message(row) for row in shown], pagination=pagination)
+
+
+async def delete_integration(engine: Engine, request: m.DeleteRequest) -> m.DeleteReply:
+    """Removes an integration and its delivery log; nobody is told on its behalf from a second later on."""
+    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+
+    async def work(connection: asyncpg.Connection) -> None:
+        row = await connection.fetchrow(_SQL["delete"], tenant_id, request.id)
+        if row is None:
+            raise unknown("integration", request.id)
+        await audit.record(connection, tenant_id, "integration.delete", request.id, before=_noted(row))
+
+    await engine.database.transaction(work)
+    return m.DeleteReply()
+
+
+async def emit_event(engine: Engine, request: m.EmitEventRequest) -> m.EmitEventReply:
+    """Tells integrations of an event that did not happen, to try them out.
+
+    `dispatched` counts those that matched and were attempted. Readers of the stream outside the service
+    get the event too; rankings and the hub's workers pass it by.
+    """
+    scope = request.scope
+    assert scope is not None
+    checks = Checks()
+    checks.text("type", request.type, least=1, most=EVENT_TYPE_CHARACTERS_MAX)
+    checks.raise_found()
+    merchant_id = scope.merchant_id
+    if request.campaign_id:
+        row = await engine.database.fetchrow(_SQL["campaign_merchant"], scope.tenant_id, request.campaign_id)
+        if row is None:
+            raise unknown("campaign", request.campaign_id)
+        merchant_id = row["merchant_id"]
+    event = new_event(
+        request.type,
+        occurred_at=engine.clock.now(),
+        tenant_id=scope.tenant_id,
+        merchant_id=merchant_id,
+        campaign_id=request.campaign_id,
+        data=request.data or {},
+    )
+    engine.publisher.outside(event)
+    tasks = await engine.dispatcher.dispatch(event, fresh=True)
+    if tasks:
+        await asyncio.wait(tasks, timeout=EMIT_WAIT_SECONDS)
+    attempted = [task for task in tasks if not task.done() or task.result()]
+    return m.EmitEventReply(event_id=event.id, dispatched=len(attempted))
+
+
+async def list_deliveries(
+    engine: Engine, request: m.ListIntegrationDeliveriesRequest
+) -> m.ListIntegrationDeliveriesReply:
+    """What became of the newest events at an integration."""
+    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+    query = ("deliveries", tenant_id, request.id)
+    page = paging.read(request.cursor, request.limit, query=query)
+    if await engine.database.fetchrow(_SQL["exists"], tenant_id, request.id) is None:
+        raise unknown("integration", request.id)
+    rows = await engine.database.fetch(_SQL["list_deliveries"], tenant_id, request.id, page.after_id, page.fetch)
+    shown, pagination = paging.write(rows, page.limit, key=lambda row: str(row["delivery_id"]), query=query)
+    items = [
+        m.IntegrationDelivery(
+            id=row["delivery_id"],
+            integration_id=row["integration_id"],
+            event_id=row["event_id"],
+            event_type=row["event_type"],
+            delivered=row["delivered"],
+            http_status=row["http_status"],
+            error=row["error"],
+            duration_ms=row["duration_ms"],
+            created_at=row["created_at"],
+        )
+        for row in shown
+    ]
+    return m.ListIntegrationDeliveriesReply(items=items, pagination=pagination)
+
+
+def _token(value: Any) -> str:
+    """The stored token of an enum's value; empty where it is unset."""
+    return value.name.lower() if value else ""
+
+
+def _noted(row: Any) -> dict[str, Any]:
+    return {**dict(row), "config": noted_config(row["config"])}
+
+
+def _message(row: Any) -> m.Integration:
+    return m.Integration(
+        id=row["integration_id"],
+        type=m.IntegrationType[row["type"].upper()],
+        events=list(row["events"]),
+        config=shown_config(row["config"]),
+        campaign_id=row["campaign_id"],
+        status=m.IntegrationStatus[row["status"].upper()],
+        created_at=row["created_at"],
+        merchant_id=row["merchant_id"],
+    )

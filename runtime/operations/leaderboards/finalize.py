@@ -1,0 +1,245 @@
+"""Finalize: a board is closed once, its standings are kept, and its prizes are given by rank.
+
+    1. One transaction closes the board (a conditional update), counts it and keeps the standings. Ranks
+       with a prize are PENDING. Whoever comes second finds it closed, and goes on with 2.
+    2. Each prize is committed like any other award, in one statement that also settles its standing; a
+       standing that is settled refuses the statement. So a process that dies between two ranks leaves
+       the rest PENDING, the next call gives them, and no rank is given twice.
+
+Ranks are settled in their order, so that the last of a stock goes to the better one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+import asyncpg
+
+import sql
+from runtime import events, ids, trace
+from runtime import messages as m
+from runtime.actors.committer import Changes
+from runtime.actors.engine import Engine
+from runtime.actors.game.awards import Winner, award, pending_tasks
+from runtime.actors.game.snapshot import POINTS, PrizeCard, load_prizes
+from runtime.errors import Fault, Status, unknown
+from runtime.operations import audit
+from runtime.operations.leaderboards.records import forget, get_leaderboard
+from runtime.stores.clock import Days
+from runtime.stores.database import Guarded
+from runtime.stores.rankings import COUNT_SECONDS, Score, counted_of
+
+_SQL: Final = sql.load("leaderboards")
+
+STANDINGS_MAX: Final = 1_000
+"""Standings of one answer; all of them are read page by page as rankings."""
+
+TOGETHER: Final = 50
+"""Prizes of one commit while all goes well."""
+
+ATTEMPTS: Final = 8
+"""For one prize, where a rival held its code or moved the winner's balance in between."""
+
+WITHHELD: Final = {
+    "stock": "OUT_OF_STOCK",
+    "codes": "OUT_OF_STOCK",
+    "prize_day": "CAP_DAY",
+    "prize_player": "CAP_USER",
+}
+"""The reason of a standing that goes without, by the guard that refused its prize."""
+
+Reply = m.FinalizeLeaderboardReply
+
+
+async def finalize_leaderboard(engine: Engine, request: m.GetLeaderboardRequest) -> Reply:
+    """Closes the board and gives its prizes. Again: the same answer.
+
+    NOT_FOUND UNKNOWN_LEADERBOARD; FAILED_PRECONDITION ILLEGAL_TRANSITION (archived unfinalized). An answer of
+    UNAVAILABLE may come with part of the prizes given: calling again gives the rest.
+    """
+    assert request.scope is not None
+    tenant_id = request.scope.tenant_id
+    reply: Reply = await engine.rankings.flights.share(
+        ("finalize", tenant_id, request.id), lambda: _finalize(engine, tenant_id, request)
+    )
+    return reply
+
+
+async def _finalize(engine: Engine, tenant_id: str, request: m.GetLeaderboardRequest) -> Reply:
+    closed = await _close(engine, tenant_id, request.id)
+    board = await engine.database.fetchrow(_SQL["closed_board"], tenant_id, request.id)
+    assert board is not None
+    given = await _Prizes(engine, tenant_id, request.id, board).give()
+    if closed:
+        await forget(engine, tenant_id, request.id)
+    rows = await engine.database.fetch(_SQL["standings"], tenant_id, request.id, 0, STANDINGS_MAX)
+    if closed or given:
+        engine.publisher.events([_event(tenant_id, request.id, board, rows)])
+    shown = await get_leaderboard(engine, request)
+    return Reply(leaderboard=shown.leaderboard, standings=[m.Standing(**row) for row in rows])
+
+
+async def _close(engine: Engine, tenant_id: str, board_id: str) -> bool:
+    """Closes the board and keeps its standings. False where it was closed already."""
+
+    async def work(connection: asyncpg.Connection) -> bool:
+        before = await connection.fetchrow(_SQL["lock"], tenant_id, board_id)
+        if before is None:
+            raise unknown("leaderboard", board_id)
+        if await connection.fetchval(_SQL["has_standings"], tenant_id, board_id):
+            return False
+        if before["status"] == "archived":
+            raise Fault(Status.FAILED_PRECONDITION, "ILLEGAL_TRANSITION", f"leaderboard {board_id} is archived")
+        closed = await connection.fetchval(_SQL["finalize"], tenant_id, board_id)
+        assert closed is not None, "the board is locked, and neither finalized nor archived"
+        rows = await connection.fetch(_SQL["scores"], tenant_id, [board_id], None, None, timeout=COUNT_SECONDS)
+        counted = counted_of(rows)
+        assert counted is not None
+        columns = _standings(counted.scores, before["prizes"])
+        await connection.execute(_SQL["keep_standings"], tenant_id, board_id, *columns, timeout=COUNT_SECONDS)
+        after = {"status": "finalized", "players": len(counted.scores)}
+        await audit.record(connection, tenant_id, "leaderboard.finalize", board_id, after=after)
+        return True
+
+    return await engine.database.transaction(work)
+
+
+def _standings(scores: list[Score], prizes: list[dict[str, Any]]) -> tuple[list[Any], ...]:
+    """$3.. of `keep_standings`."""
+    by_rank = [""] * len(scores)
+    for prize in prizes:
+        for rank in range(prize["from_rank"], min(prize["to_rank"], len(scores)) + 1):
+            by_rank[rank - 1] = prize["prize_id"]
+    return (
+        [one.player_id for one in scores],
+        [one.display_name for one in scores],
+        [one.score for one in scores],
+        [one.achieved_us for one in scores],
+        by_rank,
+    )
+
+
+class _Prizes:
+    """Gives what a closed board still owes."""
+
+    def __init__(self, engine: Engine, tenant_id: str, board_id: str, board: asyncpg.Record) -> None:
+        self._engine = engine
+        self._tenant_id = tenant_id
+        self._board_id = board_id
+        self._board = board
+        self._day, _ = Days(board["timezone"]).at(engine.clock.now())
+        self._cards: dict[str, PrizeCard] = {}
+
+    async def give(self) -> int:
+        """Settles every standing that is PENDING; how many prizes this call gave."""
+        given = 0
+        while rows := await self._engine.database.fetch(_SQL["owed"], self._tenant_id, self._board_id, TOGETHER):
+            if missing := {row["prize_id"] for row in rows} - self._cards.keys():
+                self._cards |= await load_prizes(self._engine.database, self._tenant_id, missing)
+            try:
+                given += await self._commit(rows)
+            except (Guarded, _Gone):
+                for row in rows:
+                    given += await self._settle(row)
+        return given
+
+    async def _settle(self, row: asyncpg.Record) -> int:
+        """Gives one standing its prize, or says why not. 0 where a rival did either, or it goes without."""
+        for attempt in range(ATTEMPTS):
+            try:
+                return await self._commit([row])
+            except _Gone:
+                reason = "PRIZE_ARCHIVED"
+            except Guarded as refusal:
+                if refusal.guard == "standing":
+                    return 0
+                # A code that is held by a rival's commit, or a balance that one moved, is looked at again.
+                if refusal.guard not in WITHHELD or (refusal.guard == "codes" and attempt < ATTEMPTS - 1):
+                    await asyncio.sleep(0.01 * 2**attempt)
+                    continue
+                reason = WITHHELD[refusal.guard]
+            await self._engine.database.fetchval(_SQL["withhold"], self._tenant_id, self._board_id, row["rank"], reason)
+            return 0
+        raise Fault(
+            Status.UNAVAILABLE, "OVERLOADED", "a winner's balance keeps moving; try again", retry_after_seconds=1
+        )
+
+    async def _commit(self, rows: list[asyncpg.Record]) -> int:
+        """Gives these standings their prizes, all or none. Raises Guarded, _Gone."""
+        changes, told = Changes(), []
+        for row in rows:
+            prize = self._cards.get(row["prize_id"])
+            if prize is None or not prize.active:
+                raise _Gone
+            told.append(await self._decide(changes, row["rank"], row["player_id"], prize))
+        await self._engine.committer.commit(self._tenant_id, changes)
+        self._engine.publisher.events(told)
+        self._engine.publisher.tasks(self._tenant_id, pending_tasks(changes))
+        return len(rows)
+
+    async def _decide(self, changes: Changes, rank: int, player_id: str, prize: PrizeCard) -> events.Event:
+        """Adds one standing's prize to the changes; the event that tells of it."""
+        reward_id = ""
+        if prize.is_points:
+            caps = {"per_user": prize.max_per_user, "per_day": prize.max_per_day}
+            changes.take_prize(prize.prize_id, player_id, 1, self._day, stocked=False, **caps)
+            if prize.points:
+                await self._credit(changes, player_id, prize.points)
+        else:
+            won = award(changes, prize, 1, Winner(player_id, self._board["campaign_id"], self._day))
+            reward_id = won[0].reward_id
+        changes.awards.append((self._board_id, rank, reward_id))
+        data = {
+            "leaderboard_id": self._board_id,
+            "rank": rank,
+            "player_id": player_id,
+            "prize_id": prize.prize_id,
+            "reward_id": reward_id,
+            "name": prize.name,
+            "type": prize.type,
+            "quantity": 1,
+            "value": prize.value,
+        }
+        return self._about(events.PRIZE_WON, data)
+
+    async def _credit(self, changes: Changes, player_id: str, points: int) -> None:
+        """Points go to the campaign's wallet: a board has no wallet scope of its own."""
+        scope_key = self._board["campaign_id"]
+        before = await self._engine.database.fetchval(_SQL["balance"], self._tenant_id, player_id, scope_key, POINTS)
+        entry_id = ids.make("entry")
+        changes.move_balance(entry_id, player_id, scope_key, POINTS, before, points, "play_reward", self._board_id)
+
+    def _about(self, type: str, data: dict[str, Any]) -> events.Event:
+        return events.new_event(
+            type,
+            occurred_at=self._engine.clock.now(),
+            tenant_id=self._tenant_id,
+            merchant_id=self._board["merchant_id"],
+            campaign_id=self._board["campaign_id"],
+            data=data,
+        )
+
+
+class _Gone(Exception):
+    """A prize that a board names is not there to be given."""
+
+
+def _event(tenant_id: str, board_id: str, board: asyncpg.Record, rows: list[asyncpg.Record]) -> events.Event:
+    """leaderboard_finalized. Its id follows from the board's, so one told twice is known for one."""
+    return events.Event(
+        f"evt_{board_id.rpartition('_')[2]}",
+        events.LEADERBOARD_FINALIZED,
+        board["finalized_at"],
+        tenant_id,
+        board["merchant_id"],
+        board["campaign_id"],
+        {
+            "leaderboard_id": board_id,
+            "name": board["name"],
+            "game_id": board["game_id"],
+            "players": board["players"],
+            "standings": [dict(row) for row in rows[:100]],
+        },
+        trace.current.get(),
+    )

@@ -1,0 +1,409 @@
+"""Leaderboards: what they are, who leads them, and the hand that corrects them.
+
+A score follows from rows (sql/leaderboards.sql, `scores`); rankings.py keeps the live order of it and
+finalize.py closes a board. Corrections are rows with a reason: a score is never written over.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, Final
+
+import asyncpg
+import structlog
+from redis.exceptions import RedisError
+
+import sql
+from runtime import ids
+from runtime import messages as m
+from runtime.actors.engine import Engine
+from runtime.errors import Fault, Status, invalid, unknown, violations
+from runtime.operations import audit, catalog
+from runtime.operations.checks import NAME_LENGTH_MAX, Checks, given, search_pattern, set_fields
+from runtime.stores import paging
+from runtime.stores.ephemeral import EphemeralDown
+from runtime.stores.rankings import Top, ranking
+from runtime.wire.enums import enum, token
+
+_SQL: Final = sql.load("leaderboards")
+
+SETTABLE: Final = frozenset({"campaign_id", "game_id", "name", "metric", "mode", "start_date", "end_date", "prizes"})
+COUNTED_BY: Final = frozenset({"campaign_id", "game_id", "metric", "mode", "start_date", "end_date"})
+"""What a score depends on: a change of these counts the whole board anew."""
+
+PRIZES_MAX: Final = 100
+RANK_MAX: Final = 10_000
+"""The last rank that may have a prize."""
+
+REASON_CHARACTERS_MAX: Final = 500
+
+log = structlog.get_logger(__name__)
+
+
+# -- management ------------------------------------------------------------------------------
+
+
+async def create_leaderboard(engine: Engine, request: m.CreateLeaderboardRequest) -> m.LeaderboardReply:
+    """A new board, live from the start. Of a game where game_id is given, else of a whole campaign."""
+    tenant_id, board = _tenant(request), given(request.leaderboard, "leaderboard")
+    _check(board)
+
+    async def work(connection: asyncpg.Connection) -> asyncpg.Record:
+        await _settle_scope(connection, tenant_id, board)
+        await _check_prizes(connection, tenant_id, board)
+        row = await connection.fetchrow(_SQL["insert"], tenant_id, ids.make("board"), *_stored(board))
+        if row is None:
+            raise _out_of_scope(board)
+        await audit.record(connection, tenant_id, "leaderboard.create", row["id"], after=dict(row))
+        return row
+
+    row = await catalog.change(engine, tenant_id, work)
+    engine.rankings.rebuild_soon(tenant_id, row["id"])
+    return m.LeaderboardReply(leaderboard=_board(row))
+
+
+async def get_leaderboard(engine: Engine, request: m.GetLeaderboardRequest) -> m.LeaderboardReply:
+    """A board, archived or not."""
+    return m.LeaderboardReply(leaderboard=_board(await _load(engine, _tenant(request), request.id)))
+
+
+async def list_leaderboards(engine: Engine, request: m.ListLeaderboardsRequest) -> m.ListLeaderboardsReply:
+    """The tenant's boards, newest first; archived ones only where `status` asks for them."""
+    filters = (_tenant(request), request.campaign_id, token(request.status))
+    query = ("leaderboards", *filters, request.q)
+    page = paging.read(request.cursor, request.limit, query=query)
+    rows = await engine.database.fetch(_SQL["list"], *filters, search_pattern(request.q), page.after_id, page.fetch)
+    shown, pagination = paging.write(rows, page.limit, key=lambda row: str(row["id"]), query=query)
+    return m.ListLeaderboardsReply(items=[_board(row) for row in shown], pagination=pagination)
+
+
+async def update_leaderboard(engine: Engine, request: m.UpdateLeaderboardRequest) -> m.LeaderboardReply:
+    """Sets the fields that `update_mask` names, on a live board. `status` is moved by finalize and delete alone.
+
+    A change of what scores depend on counts the whole board anew; until that is done, Postgres answers.
+    """
+    tenant_id, update = _tenant(request), given(request.leaderboard, "leaderboard")
+
+    async def work(connection: asyncpg.Connection) -> tuple[asyncpg.Record, bool]:
+        before = await _lock_live(connection, tenant_id, request.id)
+        board = _board(before)
+        _refuse_status(board, update)
+        names = set_fields(board, update, request.update_mask, SETTABLE)
+        if "game_id" in names and "campaign_id" not in names and board.game_id:
+            board.campaign_id = ""  # The new game's: settled below.
+        _check(board)
+        await _settle_scope(connection, tenant_id, board)
+        if "prizes" in names:
+            await _check_prizes(connection, tenant_id, board)
+        row = await connection.fetchrow(_SQL["update"], tenant_id, request.id, *_stored(board))
+        if row is None:
+            raise _out_of_scope(board)
+        await audit.record(
+            connection, tenant_id, "leaderboard.update", request.id, before=dict(before), after=dict(row)
+        )
+        return row, any(row[name] != before[name] for name in COUNTED_BY)
+
+    row, recount = await catalog.change(engine, tenant_id, work)
+    if recount:
+        await forget(engine, tenant_id, request.id)
+        engine.rankings.rebuild_soon(tenant_id, request.id)
+    return m.LeaderboardReply(leaderboard=_board(row))
+
+
+async def delete_leaderboard(engine: Engine, request: m.DeleteRequest) -> m.DeleteReply:
+    """Removes a board that ranked nobody; archives one with history."""
+    tenant_id = _tenant(request)
+
+    async def work(connection: asyncpg.Connection) -> bool:
+        before = await connection.fetchrow(_SQL["lock"], tenant_id, request.id)
+        if before is None:
+            raise unknown("leaderboard", request.id)
+        archived = await connection.fetchval(_SQL["remove"], tenant_id, request.id) is None
+        if archived:
+            await connection.execute(_SQL["archive"], tenant_id, request.id)
+        action = "leaderboard.archive" if archived else "leaderboard.delete"
+        await audit.record(connection, tenant_id, action, request.id, before=dict(before))
+        return archived
+
+    archived = await catalog.change(engine, tenant_id, work)
+    await forget(engine, tenant_id, request.id)
+    return m.DeleteReply(id=request.id, archived=archived)
+
+
+# -- rankings --------------------------------------------------------------------------------
+
+
+async def list_rankings(engine: Engine, request: m.ListRankingsRequest) -> m.ListRankingsReply:
+    """Who leads, and the player's own place as `me`. A live board in one call to the ephemeral store.
+
+    Where that is away, or its set is gone, Postgres answers and the set is built anew. A finalized board
+    shows its standings.
+    """
+    tenant_id = _tenant(request)
+    query = ("rankings", tenant_id, request.id)
+    page = paging.read(request.cursor, request.limit, query=query)
+    top = None
+    if len(page.after) != 1:  # A cursor of standings: the board is finalized.
+        after = _position(page.after)
+        top = await engine.rankings.top(tenant_id, request.id, after, page.fetch, request.player_id)
+    if top is None:
+        board = await _load(engine, tenant_id, request.id)
+        if await engine.database.fetchval(_SQL["has_standings"], tenant_id, request.id):
+            return await _standings(engine, request, page, query)
+        if len(page.after) == 1:
+            raise _foreign_cursor()
+        top = await _by_rows(engine, request, page, board["status"])
+    shown, pagination = paging.write(top.scores, page.limit, key=lambda one: one.position, query=query)
+    items = [ranking(top.first_rank + i, one) for i, one in enumerate(shown)]
+    return m.ListRankingsReply(items=items, pagination=pagination, me=top.me)
+
+
+async def _by_rows(engine: Engine, request: m.ListRankingsRequest, page: paging.Page, status: str) -> Top:
+    tenant_id = _tenant(request)
+    counted = await engine.rankings.counted(tenant_id, request.id)
+    if counted is None:
+        raise unknown("leaderboard", request.id)
+    if status == "active":
+        engine.rankings.rebuild_soon(tenant_id, request.id)
+    return counted.top(_position(page.after), page.fetch, request.player_id)
+
+
+async def _standings(
+    engine: Engine, request: m.ListRankingsRequest, page: paging.Page, query: tuple[str, ...]
+) -> m.ListRankingsReply:
+    if len(page.after) == 3:
+        raise _foreign_cursor()
+    tenant_id = _tenant(request)
+    last_rank = int(page.after[0]) if page.after else 0
+    rows = await engine.database.fetch(_SQL["standings"], tenant_id, request.id, last_rank, page.fetch)
+    shown, pagination = paging.write(rows, page.limit, key=lambda row: (row["rank"],), query=query)
+    me = None
+    if request.player_id:
+        mine = await engine.database.fetchrow(_SQL["standing_of"], tenant_id, request.id, request.player_id)
+        me = None if mine is None else m.Ranking(**mine)
+    items = [m.Ranking(**{name: row[name] for name in _RANKING}) for row in shown]
+    return m.ListRankingsReply(items=items, pagination=pagination, me=me)
+
+
+_RANKING: Final = ("rank", "player_id", "display_name", "score", "achieved_at")
+
+
+# -- corrections -----------------------------------------------------------------------------
+
+
+async def adjust_score(engine: Engine, request: m.AdjustScoreRequest) -> m.RankingReply:
+    """Adds `delta` to a player's score, for a reason; the player's place after it.
+
+    NOT_FOUND UNKNOWN_LEADERBOARD, UNKNOWN_PLAYER; FAILED_PRECONDITION BOARD_FINALIZED, DISQUALIFIED.
+    """
+    tenant_id = _tenant(request)
+    _check_correction(request.player_id, request.reason, request.delta)
+
+    async def work(connection: asyncpg.Connection) -> None:
+        await _lock_for_player(connection, tenant_id, request.id, request.player_id)
+        if await connection.fetchval(_SQL["is_disqualified"], tenant_id, request.id, request.player_id):
+            message = f"player {request.player_id} is disqualified from this board"
+            raise Fault(Status.FAILED_PRECONDITION, "DISQUALIFIED", message)
+        note = (request.player_id, ids.make("entry"), request.delta, request.reason)
+        await connection.execute(_SQL["adjust"], tenant_id, request.id, *note)
+        after = {"player_id": request.player_id, "delta": request.delta, "reason": request.reason}
+        await audit.record(connection, tenant_id, "leaderboard.adjust", request.id, after=after)
+
+    await engine.database.transaction(work)
+    await show(engine, tenant_id, request.id, request.player_id)
+    top = await engine.rankings.top(tenant_id, request.id, None, 1, request.player_id)
+    if top is None or top.me is None:
+        counted = await engine.rankings.count(tenant_id, request.id)
+        top = counted.top(None, 1, request.player_id) if counted is not None else None
+    return m.RankingReply(ranking=top.me if top is not None else None)
+
+
+async def disqualify_player(engine: Engine, request: m.DisqualifyPlayerRequest) -> m.DisqualifyPlayerReply:
+    """Takes a player off the board for good. Again: the same answer, with the first reason.
+
+    NOT_FOUND UNKNOWN_LEADERBOARD, UNKNOWN_PLAYER; FAILED_PRECONDITION BOARD_FINALIZED.
+    """
+    tenant_id = _tenant(request)
+    _check_correction(request.player_id, request.reason)
+
+    async def work(connection: asyncpg.Connection) -> asyncpg.Record:
+        await _lock_for_player(connection, tenant_id, request.id, request.player_id)
+        about = (tenant_id, request.id, request.player_id)
+        if await connection.fetchval(_SQL["disqualify"], *about, request.reason) is not None:
+            after = {"player_id": request.player_id, "reason": request.reason}
+            await audit.record(connection, tenant_id, "leaderboard.disqualify", request.id, after=after)
+        row = await connection.fetchrow(_SQL["disqualification"], *about)
+        assert row is not None
+        return row
+
+    row = await engine.database.transaction(work)
+    await show(engine, tenant_id, request.id, request.player_id)
+    return m.DisqualifyPlayerReply(**row)
+
+
+async def show(engine: Engine, tenant_id: str, board_id: str, player_id: str) -> None:
+    """Brings the live ranking up to a player's rows. With the ephemeral store away, catching up does it later."""
+    try:
+        await engine.rankings.refresh(tenant_id, [player_id], boards=[board_id])
+    except (EphemeralDown, RedisError) as error:
+        log.info("ranking_not_refreshed", board_id=board_id, why=str(error))
+
+
+async def forget(engine: Engine, tenant_id: str, board_id: str) -> None:
+    """Drops the live ranking. With the ephemeral store away, catching up does it later."""
+    try:
+        await engine.rankings.drop(tenant_id, board_id)
+    except (EphemeralDown, RedisError) as error:
+        log.info("ranking_not_dropped", board_id=board_id, why=str(error))
+
+
+# -- checks ----------------------------------------------------------------------------------
+
+
+def problems(board: m.Leaderboard) -> list[tuple[str, str]]:
+    """(field, what is wrong) of a board in itself; what it names is not looked up."""
+    checks = Checks()
+    checks.text("name", board.name, least=1)
+    for field, value in (("metric", board.metric), ("mode", board.mode)):
+        if not value:
+            checks.problem(field, "is required")
+    if not board.campaign_id and not board.game_id:
+        checks.problem("campaign_id", "is required, unless game_id is given")
+    checks.times(board.start_date, board.end_date)
+    _check_ranks(checks, board.prizes)
+    return checks.found
+
+
+def _check(board: m.Leaderboard) -> None:
+    if found := problems(board):
+        raise violations(found)
+
+
+def _check_ranks(checks: Checks, prizes: list[m.RankPrize]) -> None:
+    if len(prizes) > PRIZES_MAX:
+        checks.problem("prizes", f"must be at most {PRIZES_MAX}")
+        return
+    taken: list[tuple[int, int, int]] = []
+    for i, prize in enumerate(prizes):
+        field = f"prizes[{i}]"
+        if not prize.prize_id:
+            checks.problem(f"{field}.prize_id", "is required")
+        if not 1 <= prize.from_rank <= RANK_MAX:
+            checks.problem(f"{field}.from_rank", f"must be from 1 to {RANK_MAX}")
+        elif not prize.from_rank <= prize.to_rank <= RANK_MAX:
+            checks.problem(f"{field}.to_rank", f"must be from from_rank ({prize.from_rank}) to {RANK_MAX}")
+        else:
+            taken.append((prize.from_rank, prize.to_rank, i))
+    taken.sort()
+    for (_, last, one), (first, _, other) in pairwise(taken):
+        if first <= last:
+            checks.problem(f"prizes[{other}].from_rank", f"overlaps prizes[{one}], which goes to rank {last}")
+
+
+async def _check_prizes(connection: asyncpg.Connection, tenant_id: str, board: m.Leaderboard) -> None:
+    """Every named prize is there and not archived; the tenant's lock keeps it so."""
+    named = sorted({prize.prize_id for prize in board.prizes})
+    usable = {row["prize_id"] for row in await connection.fetch(_SQL["usable_prizes"], tenant_id, named)}
+    checks = Checks()
+    for i, prize in enumerate(board.prizes):
+        if prize.prize_id not in usable:
+            checks.problem(f"prizes[{i}].prize_id", f"there is no prize {prize.prize_id!r}")
+    checks.raise_found()
+
+
+async def _settle_scope(connection: asyncpg.Connection, tenant_id: str, board: m.Leaderboard) -> None:
+    """A board of a game is of that game's campaign, where none is named."""
+    if board.game_id and not board.campaign_id:
+        board.campaign_id = await connection.fetchval(_SQL["game_campaign"], tenant_id, board.game_id) or ""
+        if not board.campaign_id:
+            raise unknown("game", board.game_id)
+
+
+def _out_of_scope(board: m.Leaderboard) -> Fault:
+    if board.game_id:
+        return invalid("game_id", f"there is no game {board.game_id!r} in campaign {board.campaign_id!r}")
+    return unknown("campaign", board.campaign_id)
+
+
+def _check_correction(player_id: str, reason: str, delta: int = 1) -> None:
+    checks = Checks()
+    checks.text("player_id", player_id, least=1, most=NAME_LENGTH_MAX)
+    checks.text("reason", reason, least=1, most=REASON_CHARACTERS_MAX)
+    if delta == 0:
+        checks.problem("delta", "must not be 0")
+    checks.raise_found()
+
+
+def _refuse_status(board: m.Leaderboard, update: m.Leaderboard) -> None:
+    """An update may send back the status that it read."""
+    if update.status and update.status != board.status:
+        raise invalid("status", "is moved by finalize and delete")
+
+
+async def _lock_live(connection: asyncpg.Connection, tenant_id: str, board_id: str) -> asyncpg.Record:
+    """The board, held as it is. NOT_FOUND; FAILED_PRECONDITION BOARD_FINALIZED, ILLEGAL_TRANSITION (archived)."""
+    row = await connection.fetchrow(_SQL["lock"], tenant_id, board_id)
+    if row is None:
+        raise unknown("leaderboard", board_id)
+    if row["status"] == "finalized":
+        raise Fault(Status.FAILED_PRECONDITION, "BOARD_FINALIZED", f"leaderboard {board_id} is finalized")
+    if row["status"] == "archived":
+        raise Fault(Status.FAILED_PRECONDITION, "ILLEGAL_TRANSITION", f"leaderboard {board_id} is archived")
+    return row
+
+
+async def _lock_for_player(connection: asyncpg.Connection, tenant_id: str, board_id: str, player_id: str) -> None:
+    """Holds the board as it is, so that no correction slips in behind finalize's snapshot."""
+    await _lock_live(connection, tenant_id, board_id)
+    if not await connection.fetchval(_SQL["knows_player"], tenant_id, player_id):
+        raise unknown("player", player_id)
+
+
+# -- messages --------------------------------------------------------------------------------
+
+
+async def _load(engine: Engine, tenant_id: str, board_id: str) -> asyncpg.Record:
+    row = await engine.database.fetchrow(_SQL["get"], tenant_id, board_id)
+    if row is None:
+        raise unknown("leaderboard", board_id)
+    return row
+
+
+def _tenant(request: Any) -> str:
+    tenant_id: str = request.scope.tenant_id
+    return tenant_id
+
+
+def _position(after: paging.Position) -> tuple[int, int, str] | None:
+    return (int(after[0]), int(after[1]), str(after[2])) if after else None
+
+
+def _foreign_cursor() -> Fault:
+    return invalid("cursor", "is of the ranking before it was finalized; begin again without one")
+
+
+def _stored(board: m.Leaderboard) -> tuple[Any, ...]:
+    """$3.. of `insert` and `update`."""
+    prizes = [{"from_rank": p.from_rank, "to_rank": p.to_rank, "prize_id": p.prize_id} for p in board.prizes]
+    return (
+        board.campaign_id,
+        board.game_id,
+        board.name,
+        token(board.metric),
+        token(board.mode),
+        board.start_date,
+        board.end_date,
+        prizes,
+    )
+
+
+def _board(row: asyncpg.Record) -> m.Leaderboard:
+    return m.Leaderboard(
+        **{
+            **row,
+            "metric": enum(m.LeaderboardMetric, row["metric"]),
+            "mode": enum(m.LeaderboardMode, row["mode"]),
+            "status": enum(m.LeaderboardStatus, row["status"]),
+            "prizes": [m.RankPrize(**prize) for prize in row["prizes"]],
+        }
+    )

@@ -1,0 +1,297 @@
+"""Players: who they are, by which contacts they are known, and how a guest becomes one.
+
+Core trusts that whoever calls has verified a contact; the consumer edge's login does (runtime/http/login/routes.py).
+One contact is one player, made certain by the unique row over (tenant, type, value).
+
+A guest's record never becomes the player's own: what the guest has moves to the player's record, and the
+guest's ends. Otherwise whoever planted a guest's token in another's browser would hold a token of the
+account that is made there (session fixation).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import asyncpg
+import msgspec
+
+import sql
+from runtime import ids
+from runtime import messages as m
+from runtime.actors.engine import Engine
+from runtime.errors import Fault, Status, invalid, unknown, violations
+from runtime.operations.campaigns import analytics
+from runtime.wire import contacts
+
+_SQL: Final = sql.load("players")
+FIND: Final = _SQL["find"]
+MEET: Final = _SQL["meet"]
+UPDATE: Final = _SQL["update"]
+OWNER: Final = _SQL["owner"]
+SIGN_UP: Final = _SQL["sign_up"]
+LINK: Final = _SQL["link"]
+CONTACT: Final = _SQL["contact"]
+END_GUEST: Final = _SQL["end_guest"]
+TAKE_TURNS: Final = _SQL["take_turns"]
+GIVE_TURNS: Final = _SQL["give_turns"]
+
+# Counts, turns, balances, prize counts: the lock order of sql/commit.sql. What only grows comes last.
+MOVES_BEFORE_TURNS: Final = (_SQL["move_play_counts"],)
+MOVES_AFTER_TURNS: Final = tuple(
+    _SQL[name]
+    for name in (
+        "move_balances",
+        "move_ledger",
+        "move_prize_counts",
+        "move_plays",
+        "move_rewards",
+        "move_grants",
+        "move_completions",
+        "move_adjustments",
+        "copy_disqualifications",
+    )
+)
+
+PLAYER_ID_CHARACTERS_MAX: Final = 128
+NAME_CHARACTERS_MAX: Final = 100
+URL_CHARACTERS_MAX: Final = 2_000
+ATTRIBUTES_BYTES_MAX: Final = 16 * 1024
+
+READ_ONLY: Final = frozenset({"id", "contacts", "created_at", "updated_at", "auth_method"})
+"""Passed over in an update, so that a profile may be sent back as it was read (AIP-203)."""
+
+AUTH_METHODS: Final = {m.ContactType.PHONE: "phone_otp", m.ContactType.EMAIL: "email_otp"}
+
+# BCP 47 in outline: a language, then subtags ("en", "pt-BR", "zh-Hant-TW").
+_LOCALE: Final = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{1,8}){0,6}")
+
+
+def tenant_of(request: Any) -> str:
+    """The tenant in the request's scope; Core has checked that there is one."""
+    tenant_id: str = request.scope.tenant_id
+    return tenant_id
+
+
+def player_id_of(request: Any) -> str:
+    """The request's `player_id`. INVALID_ARGUMENT where it is missing or no identifier."""
+    player_id: str = request.player_id
+    if not player_id:
+        raise invalid("player_id", "is required")
+    if len(player_id) > PLAYER_ID_CHARACTERS_MAX:
+        raise invalid("player_id", f"must be at most {PLAYER_ID_CHARACTERS_MAX} characters")
+    return player_id
+
+
+async def resolve_player(engine: Engine, request: m.ResolvePlayerRequest) -> m.ResolvePlayerReply:
+    """The one player of a contact, made where there is none (`created`).
+
+    With `guest_player_id`, what that guest won is the player's afterwards: in one transaction, once. A
+    player who is no guest, or one with contacts of its own, is never merged, whatever the request says.
+    NOT_FOUND UNKNOWN_TENANT.
+    """
+    tenant_id = tenant_of(request)
+    type, value = _contact(request.contact)
+    player_id, created = await _resolve(engine, tenant_id, type, value)
+    if request.guest_player_id:
+        await _merge(engine, tenant_id, request.guest_player_id, player_id)
+    row = await engine.database.fetchrow(FIND, tenant_id, player_id)
+    assert row is not None, "a contact's player exists"
+    return m.ResolvePlayerReply(player=_player(row), created=created)
+
+
+async def get_player(engine: Engine, request: m.GetPlayerRequest) -> m.PlayerReply:
+    """The profile. A player who is not known yet is made: the identity comes from outside."""
+    return await _profile(engine, tenant_of(request), player_id_of(request))
+
+
+async def update_player(engine: Engine, request: m.UpdatePlayerRequest) -> m.PlayerReply:
+    """Sets the profile's fields that `update_mask` names, and leaves the others."""
+    tenant_id, player_id = tenant_of(request), player_id_of(request)
+    values = _changes(request.player or m.Player(), request.update_mask)
+    if await engine.database.fetchval(UPDATE, tenant_id, player_id, *values) is None:
+        raise unknown("tenant", tenant_id)
+    return await _profile(engine, tenant_id, player_id)
+
+
+async def link_contact(engine: Engine, request: m.LinkContactRequest) -> m.ContactReply:
+    """Gives the player a further contact; one that is the player's already is answered as it is.
+
+    ALREADY_EXISTS CONTACT_TAKEN for another player's; FAILED_PRECONDITION PLAYER_MERGED for a guest that
+    became another player: a guest's token that somebody kept must open no way into that player's account.
+    """
+    tenant_id, player_id = tenant_of(request), player_id_of(request)
+    type, value = _contact(request.contact)
+    await _profile(engine, tenant_id, player_id)
+    key = (type.name.lower(), value)
+    row = await engine.database.fetchrow(LINK, tenant_id, player_id, ids.make("contact"), *key)
+    if row is None:
+        row = await engine.database.fetchrow(CONTACT, tenant_id, *key)
+    if row is None:
+        raise Fault(Status.FAILED_PRECONDITION, "PLAYER_MERGED", "this guest has logged in; use the player's token")
+    if row["player_id"] != player_id:
+        raise Fault(Status.ALREADY_EXISTS, "CONTACT_TAKEN", "the contact belongs to another player")
+    return m.ContactReply(contact=_as_contact({"id": row["contact_id"], **row}))
+
+
+# -- resolving -------------------------------------------------------------------------------
+
+
+async def _resolve(engine: Engine, tenant_id: str, type: m.ContactType, value: str) -> tuple[str, bool]:
+    """(player, whether it was made now)."""
+    token = type.name.lower()
+    owner = await engine.database.fetchval(OWNER, tenant_id, token, value)
+    if owner is not None:
+        return owner, False
+    made = await engine.database.fetchval(
+        SIGN_UP, tenant_id, ids.make("player"), AUTH_METHODS[type], ids.make("contact"), token, value
+    )
+    if made is not None:
+        return made, True
+    # ON CONFLICT waited for the rival that made it, so its row is there to be seen.
+    owner = await engine.database.fetchval(OWNER, tenant_id, token, value)
+    if owner is None:
+        raise unknown("tenant", tenant_id)
+    return owner, False
+
+
+async def _merge(engine: Engine, tenant_id: str, guest_id: str, player_id: str) -> None:
+    """Moves everything a guest has to the player; nothing where it is no guest, or somebody else's.
+
+    UNAVAILABLE where the guest plays on so fast that every attempt lost a race; nothing has moved then.
+    """
+    who = (tenant_id, guest_id, player_id)
+    # Said first and by itself: logins of one guest that come together wait here for each other, where
+    # in the transaction below all but one would fail.
+    if await engine.database.fetchval(END_GUEST, *who) is None:
+        return
+
+    async def move(connection: asyncpg.Connection) -> None:
+        # One snapshot for every statement: a play of the guest that commits meanwhile is moved whole
+        # or not at all (its counter's row conflicts, and the transaction runs again).
+        await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        await analytics.merge_players(connection, *who)
+        for statement in MOVES_BEFORE_TURNS:
+            await connection.execute(statement, *who)
+        await _move_turns(connection, *who)
+        for statement in MOVES_AFTER_TURNS:
+            await connection.execute(statement, *who)
+
+    try:
+        await engine.database.transaction(move)
+    except (asyncpg.SerializationError, asyncpg.DeadlockDetectedError) as error:
+        raise Fault(
+            Status.UNAVAILABLE, "OVERLOADED", "the guest is still playing; try again", retry_after_seconds=1
+        ) from error
+
+
+async def _move_turns(connection: asyncpg.Connection, tenant_id: str, guest_id: str, player_id: str) -> None:
+    taken = [row for row in await connection.fetch(TAKE_TURNS, tenant_id, guest_id) if row["balance"]]
+    if taken:
+        await connection.execute(
+            GIVE_TURNS,
+            tenant_id,
+            guest_id,
+            player_id,
+            [row["campaign_id"] for row in taken],
+            [row["balance"] for row in taken],
+            [ids.make("entry") for _ in taken],
+            [ids.make("entry") for _ in taken],
+        )
+
+
+# -- profiles --------------------------------------------------------------------------------
+
+
+async def _profile(engine: Engine, tenant_id: str, player_id: str) -> m.PlayerReply:
+    row = await engine.database.fetchrow(FIND, tenant_id, player_id)
+    if row is None:
+        await engine.database.fetchval(MEET, tenant_id, player_id)
+        row = await engine.database.fetchrow(FIND, tenant_id, player_id)
+    if row is None:
+        raise unknown("tenant", tenant_id)
+    return m.PlayerReply(player=_player(row))
+
+
+def _changes(player: m.Player, mask: list[str]) -> tuple[str | None, str | None, str | None, dict[str, Any] | None]:
+    """(display_name, avatar_url, locale, attributes), None for what stays. INVALID_ARGUMENT names what is wrong."""
+    settable: dict[str, Any] = {
+        "display_name": player.display_name.strip(),
+        "avatar_url": player.avatar_url,
+        "locale": player.locale,
+        "attributes": player.attributes or {},
+    }
+    names = set(mask) - READ_ONLY if mask else {name for name, value in settable.items() if value}
+    found = [("update_mask", f"{name!r} is not a field of a player") for name in sorted(names - settable.keys())]
+    given = {name: settable[name] for name in names & settable.keys()}
+    found += [(name, problem) for name, value in given.items() if (problem := _PROBLEMS[name](value))]
+    if found:
+        raise violations(found)
+    return given.get("display_name"), given.get("avatar_url"), given.get("locale"), given.get("attributes")
+
+
+def _name_problem(value: str) -> str | None:
+    return f"must be at most {NAME_CHARACTERS_MAX} characters" if len(value) > NAME_CHARACTERS_MAX else None
+
+
+def _url_problem(value: str) -> str | None:
+    if not value:
+        return None
+    try:
+        parts = urlsplit(value)
+        fine = parts.scheme in ("http", "https") and bool(parts.hostname) and len(value) <= URL_CHARACTERS_MAX
+    except ValueError:
+        fine = False
+    return None if fine else f"must be an http or https address of at most {URL_CHARACTERS_MAX} characters"
+
+
+def _locale_problem(value: str) -> str | None:
+    return None if not value or _LOCALE.fullmatch(value) else "must be a language tag such as en or pt-BR"
+
+
+def _attributes_problem(value: dict[str, Any]) -> str | None:
+    fine = len(msgspec.json.encode(value)) <= ATTRIBUTES_BYTES_MAX
+    return None if fine else f"must be at most {ATTRIBUTES_BYTES_MAX} bytes of JSON"
+
+
+_PROBLEMS: Final[dict[str, Any]] = {
+    "display_name": _name_problem,
+    "avatar_url": _url_problem,
+    "locale": _locale_problem,
+    "attributes": _attributes_problem,
+}
+
+
+# -- messages --------------------------------------------------------------------------------
+
+
+def _contact(contact: m.Contact | None) -> tuple[m.ContactType, str]:
+    """(type, the value's one spelling)."""
+    if contact is None:
+        raise invalid("contact", "is required")
+    return contact.type, contacts.normalized(contact.type, contact.value)
+
+
+def _player(row: asyncpg.Record) -> m.Player:
+    return m.Player(
+        id=row["player_id"],
+        display_name=row["display_name"],
+        avatar_url=row["avatar_url"],
+        locale=row["locale"],
+        attributes=row["attributes"],
+        contacts=[_as_contact(contact) for contact in row["contacts"]],
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+        auth_method=m.AuthMethod[row["auth_method"].upper()],
+    )
+
+
+def _as_contact(row: Any) -> m.Contact:
+    return m.Contact(
+        id=row["id"],
+        type=m.ContactType[row["type"].upper()],
+        value=row["value"],
+        verified=row["verified"],
+        created_at=row["created_at"],
+    )

@@ -1,0 +1,98 @@
+"""The import of voucher codes: checked, sealed, and put into the prize's pool, a part at a time.
+
+Each part is one statement of its own. An import that breaks off has added the parts before, and doing
+it again adds only the rest: what is there already is reported as a duplicate.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import sql
+from runtime import ids
+from runtime import messages as m
+from runtime.actors.engine import Engine
+from runtime.errors import invalid, unknown
+from runtime.outgoing.vault import code_place, vault_of
+
+_SQL: Final = sql.load("codes")
+
+CODE_CHARACTERS_MAX: Final = 128
+PART_MAX: Final = 5_000
+"""Codes of one request: what one statement adds well within its time."""
+
+ERRORS_MAX: Final = 100
+
+
+def problem(code: str) -> str | None:
+    """What is wrong with a code, or None. White space around it has been taken off."""
+    if not code:
+        return "is empty"
+    if len(code) > CODE_CHARACTERS_MAX:
+        return f"is longer than {CODE_CHARACTERS_MAX} characters"
+    if " " in code or not code.isprintable():
+        return "holds white space or characters that cannot be printed"
+    return None
+
+
+async def import_codes(engine: Engine, request: m.ImportCodesRequest) -> m.ImportCodesReply:
+    """Adds codes to a prize's pool; counts and names the lines of those that are wrong or there already.
+
+    At most PART_MAX codes; REST cuts longer imports into parts. Codes are never in an answer or a log.
+    """
+    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+    if not request.codes:
+        raise invalid("codes", "is required")
+    if len(request.codes) > PART_MAX:
+        raise invalid("codes", f"must be at most {PART_MAX} in one part")
+    if request.lines and len(request.lines) != len(request.codes):
+        raise invalid("lines", "must be one for each code")
+    reply = m.ImportCodesReply()
+    found: list[tuple[int, str]] = []
+    lines_of: dict[str, int] = {}
+    for index, text in enumerate(request.codes):
+        line = request.lines[index] if request.lines else index + 1
+        code = text.strip()
+        if (wrong := problem(code)) is not None:
+            reply.invalid += 1
+            found.append((line, wrong))
+        elif code in lines_of:
+            reply.duplicates += 1
+            found.append((line, "duplicate"))
+        else:
+            lines_of[code] = line
+    present = await _add(engine, tenant_id, request.id, list(lines_of))
+    reply.duplicates += len(present)
+    reply.added = len(lines_of) - len(present)
+    found += [(lines_of[code], "duplicate") for code in present]
+    reply.errors = [m.CodeError(line=line, reason=reason) for line, reason in sorted(found)[:ERRORS_MAX]]
+    if reply.added:
+        version = await engine.database.fetchval(_SQL["catalog_changed"], tenant_id)
+        if version is not None:
+            engine.catalog_changed(tenant_id, version)
+    if not request.more:
+        reply.available = await engine.database.fetchval(_SQL["available"], tenant_id, request.id)
+    return reply
+
+
+async def _add(engine: Engine, tenant_id: str, prize_id: str, codes: list[str]) -> list[str]:
+    """Puts codes into the pool; those that it has already. NOT_FOUND UNKNOWN_PRIZE."""
+    vault, place = vault_of(engine.settings.code_keys), code_place(tenant_id, prize_id)
+    by_id = {ids.make("code"): code for code in codes}
+    sealed = [vault.seal(code, place) for code in by_id.values()]
+    prints = [vault.fingerprints(code, place) for code in by_id.values()]
+    older = [(older, code_id) for code_id, (_, *olders) in zip(by_id, prints, strict=True) for older in olders]
+    rows = await engine.database.fetch(
+        _SQL["add"],
+        tenant_id,
+        prize_id,
+        list(by_id),
+        [one.key_id for one in sealed],
+        [one.ciphertext for one in sealed],
+        [first for first, *_ in prints],
+        [fingerprint for fingerprint, _ in older],
+        [code_id for _, code_id in older],
+    )
+    if not rows:
+        raise unknown("prize", prize_id)
+    return [by_id[row["code_id"]] for row in rows if row["code_id"] is not None]

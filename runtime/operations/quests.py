@@ -1,0 +1,286 @@
+"""Quests: what a player does elsewhere, and gets turns for.
+
+A quest is completed once per period: ever (one_time), once a local day, or once an ISO week, of the
+campaign's time zone. The unique row of the completion is what makes it once; the turns are granted by
+the statement that writes it. An Idempotency-Key is of its route, so of its quest: one key may complete
+two quests (contract.md, "Idempotency-Key").
+"""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import timedelta
+from typing import Any, Final, NamedTuple
+
+import asyncpg
+
+import sql
+from runtime import ids
+from runtime import messages as m
+from runtime.actors.engine import Engine
+from runtime.errors import Fault, Status, unknown, violations
+from runtime.events import QUEST_COMPLETED, new_event
+from runtime.operations import audit, catalog
+from runtime.operations.checks import Checks, given, search_pattern, set_fields
+from runtime.operations.players import player_id_of, tenant_of
+from runtime.stores import paging
+from runtime.stores.clock import Days
+from runtime.wire.enums import enum, token
+
+_SQL: Final = sql.load("quests")
+
+SETTABLE: Final = frozenset({"campaign_id", "name", "description", "type", "turns", "status", "start_date", "end_date"})
+DESCRIPTION_CHARACTERS_MAX: Final = 2_000
+TURNS_MAX: Final = 1_000_000
+ATTEMPTS: Final = 3
+"""A completion that lost a race looks again: at most once for the rival, once for a changed quest."""
+
+
+# -- management ------------------------------------------------------------------------------
+
+
+async def create_quest(engine: Engine, request: m.CreateQuestRequest) -> m.QuestReply:
+    """A new quest: a draft unless it says otherwise, one-time unless it says otherwise."""
+    tenant_id, quest = tenant_of(request), given(request.quest, "quest")
+    _check(quest)
+
+    async def work(connection: asyncpg.Connection) -> asyncpg.Record:
+        row = await connection.fetchrow(_SQL["insert"], tenant_id, ids.make("quest"), *_stored(quest))
+        if row is None:
+            raise unknown("campaign", quest.campaign_id)
+        await audit.record(connection, tenant_id, "quest.create", row["id"], after=dict(row))
+        return row
+
+    return m.QuestReply(quest=_quest(await catalog.change(engine, tenant_id, work)))
+
+
+async def get_quest(engine: Engine, request: m.GetQuestRequest) -> m.QuestReply:
+    """A quest, archived or not."""
+    row = await engine.database.fetchrow(_SQL["get"], tenant_of(request), request.id)
+    if row is None:
+        raise unknown("quest", request.id)
+    return m.QuestReply(quest=_quest(row))
+
+
+async def list_quests(engine: Engine, request: m.ListQuestsRequest) -> m.ListQuestsReply:
+    """The tenant's quests, newest first; archived ones only where `status` asks for them."""
+    filters = (tenant_of(request), request.campaign_id, token(request.type), token(request.status))
+    query = ("quests", *filters, request.q)
+    page = paging.read(request.cursor, request.limit, query=query)
+    rows = await engine.database.fetch(_SQL["list"], *filters, search_pattern(request.q), page.after_id, page.fetch)
+    shown, pagination = paging.write(rows, page.limit, key=lambda row: str(row["id"]), query=query)
+    return m.ListQuestsReply(items=[_quest(row) for row in shown], pagination=pagination)
+
+
+async def update_quest(engine: Engine, request: m.UpdateQuestRequest) -> m.QuestReply:
+    """Sets the fields that `update_mask` names. Completions keep the turns that they granted."""
+    tenant_id, update = tenant_of(request), given(request.quest, "quest")
+
+    async def work(connection: asyncpg.Connection) -> asyncpg.Record:
+        before = await connection.fetchrow(_SQL["get"], tenant_id, request.id)
+        if before is None:
+            raise unknown("quest", request.id)
+        quest = _quest(before)
+        set_fields(quest, update, request.update_mask, SETTABLE)
+        _check(quest)
+        row = await connection.fetchrow(_SQL["update"], tenant_id, request.id, *_stored(quest))
+        if row is None:
+            raise unknown("campaign", quest.campaign_id)
+        await audit.record(connection, tenant_id, "quest.update", request.id, before=dict(before), after=dict(row))
+        return row
+
+    return m.QuestReply(quest=_quest(await catalog.change(engine, tenant_id, work)))
+
+
+async def delete_quest(engine: Engine, request: m.DeleteRequest) -> m.DeleteReply:
+    """Removes a quest that nobody completed; archives one with history."""
+    tenant_id = tenant_of(request)
+
+    async def work(connection: asyncpg.Connection) -> bool:
+        # Locked before the look: a completion under way is either seen by it, or finds no quest.
+        if await connection.fetchval(_SQL["lock"], tenant_id, request.id) is None:
+            raise unknown("quest", request.id)
+        before = await connection.fetchrow(_SQL["get"], tenant_id, request.id)
+        assert before is not None
+        archived = await connection.fetchval(_SQL["remove"], tenant_id, request.id) is None
+        if archived:
+            await connection.execute(_SQL["archive"], tenant_id, request.id)
+        await audit.record(
+            connection, tenant_id, "quest.archive" if archived else "quest.delete", request.id, before=dict(before)
+        )
+        return archived
+
+    return m.DeleteReply(id=request.id, archived=await catalog.change(engine, tenant_id, work))
+
+
+# -- completion ------------------------------------------------------------------------------
+
+
+class Period(NamedTuple):
+    """`name`: 'once', '2026-11-21' or '2026-W47'. resets_at: unix seconds of its end, 0 = never."""
+
+    name: str
+    resets_at: int
+
+
+async def complete_quest(engine: Engine, request: m.CompleteQuestRequest) -> m.CompleteQuestReply:
+    """Grants the quest's turns, once per period.
+
+    A repeated Idempotency-Key answers as the first time, for ever. NOT_FOUND UNKNOWN_QUEST;
+    FAILED_PRECONDITION QUEST_CLOSED (a draft, archived, out of its dates, its campaign not open);
+    ALREADY_EXISTS ALREADY_COMPLETED with `resets_at`.
+    """
+    tenant_id, player_id = tenant_of(request), player_id_of(request)
+    key = _key(request)
+    for _ in range(ATTEMPTS):
+        row = await engine.database.fetchrow(_SQL["look"], tenant_id, request.id, player_id, key)
+        if row is None:
+            raise unknown("quest", request.id)
+        if row["request_hash"] is not None:
+            return _reply(request, row["replay_turns"], row["replay_balance"])
+        now = engine.clock.now()
+        _check_open(request.id, row, now)
+        period = period_at(row["type"], row["timezone"], now)
+        if period.name in (row["periods"] or ()):
+            raise _completed(request.id, period)
+        if (granted := await _grant(engine, request, row, period, key)) is not None:
+            _tell(engine, request, row, period, granted)
+            return _reply(request, granted["turns"], granted["balance_after"])
+    raise Fault(Status.UNAVAILABLE, "OVERLOADED", "the quest is changing; try again", retry_after_seconds=1)
+
+
+def period_at(type: str, timezone: str, now: float) -> Period:
+    """The period of a quest of `type` that unix second `now` is in, in the time zone."""
+    if type == "one_time":
+        return Period("once", 0)
+    days = Days(timezone)
+    day, midnight = days.at(now)
+    if type == "daily":
+        return Period(day.isoformat(), midnight)
+    year, week, weekday = day.isocalendar()
+    return Period(f"{year}-W{week:02}", days.starts(day + timedelta(days=8 - weekday)))
+
+
+async def _grant(
+    engine: Engine, request: m.CompleteQuestRequest, row: asyncpg.Record, period: Period, key: str | None
+) -> asyncpg.Record | None:
+    """The completion; None where somebody was faster, or the quest has changed: look again."""
+    try:
+        return await engine.database.fetchrow(
+            _SQL["complete"],
+            tenant_of(request),
+            request.id,
+            request.player_id,
+            period.name,
+            row["type"],
+            row["turns"],
+            row["campaign_id"],
+            ids.make("entry"),
+            key,
+            _hash(request) if key else None,
+        )
+    except asyncpg.UniqueViolationError:
+        return None
+
+
+def _check_open(quest_id: str, row: asyncpg.Record, now: float) -> None:
+    """QUEST_CLOSED, saying why."""
+    if row["status"] != "active":
+        why = f"the quest is {row['status']}"
+    elif row["campaign_status"] != "active":
+        why = f"its campaign is {row['campaign_status']}"
+    elif now < max(row["start_date"], row["campaign_start"]):
+        why = "it has not begun"
+    elif any(0 < end <= now for end in (row["end_date"], row["campaign_end"])):
+        why = "it is over"
+    else:
+        return
+    raise Fault(Status.FAILED_PRECONDITION, "QUEST_CLOSED", f"quest {quest_id} is closed: {why}")
+
+
+def _completed(quest_id: str, period: Period) -> Fault:
+    message = f"quest {quest_id} was completed" + (f" for {period.name}" if period.resets_at else "")
+    return Fault(Status.ALREADY_EXISTS, "ALREADY_COMPLETED", message, resets_at=period.resets_at)
+
+
+def _key(request: m.CompleteQuestRequest) -> str | None:
+    return f"{request.id} {request.idempotency_key}" if request.idempotency_key else None
+
+
+def _hash(request: m.CompleteQuestRequest) -> bytes:
+    # The request has no other content than its quest, which is in the key already.
+    return hashlib.blake2b(request.id.encode(), digest_size=16).digest()
+
+
+def _reply(request: m.CompleteQuestRequest, turns: int, balance: int) -> m.CompleteQuestReply:
+    return m.CompleteQuestReply(quest_id=request.id, turns_granted=turns, balance=balance)
+
+
+def _tell(
+    engine: Engine, request: m.CompleteQuestRequest, row: asyncpg.Record, period: Period, granted: asyncpg.Record
+) -> None:
+    event = new_event(
+        QUEST_COMPLETED,
+        occurred_at=granted["completed_at"],
+        tenant_id=tenant_of(request),
+        merchant_id=row["merchant_id"],
+        campaign_id=row["campaign_id"],
+        data={
+            "quest_id": request.id,
+            "player_id": request.player_id,
+            "turns_granted": granted["turns"],
+            "balance": granted["balance_after"],
+            "period": period.name,
+        },
+    )
+    engine.publisher.events([event])
+
+
+# -- turns -----------------------------------------------------------------------------------
+
+
+async def list_turns(engine: Engine, request: m.ListTurnsRequest) -> m.ListTurnsReply:
+    """The player's turns, by campaign."""
+    filters = (tenant_of(request), player_id_of(request), request.campaign_id)
+    query = ("turns", *filters)
+    page = paging.read(request.cursor, request.limit, query=query)
+    rows = await engine.database.fetch(_SQL["turns"], *filters, page.after_id, page.fetch)
+    shown, pagination = paging.write(rows, page.limit, key=lambda row: str(row["campaign_id"]), query=query)
+    return m.ListTurnsReply(items=[m.TurnBalance(**row) for row in shown], pagination=pagination)
+
+
+# -- messages --------------------------------------------------------------------------------
+
+
+def problems(quest: m.Quest) -> list[tuple[str, str]]:
+    """(field, what is wrong) of a quest in itself; what it names is not looked up."""
+    checks = Checks()
+    checks.text("name", quest.name, least=1)
+    checks.text("campaign_id", quest.campaign_id, least=1)
+    checks.text("description", quest.description, most=DESCRIPTION_CHARACTERS_MAX)
+    checks.between("turns", quest.turns, 0, TURNS_MAX)
+    checks.times(quest.start_date, quest.end_date)
+    return checks.found
+
+
+def _check(quest: m.Quest) -> None:
+    if found := problems(quest):
+        raise violations(found)
+
+
+def _stored(quest: m.Quest) -> tuple[Any, ...]:
+    """$3.. of `insert` and `update`."""
+    return (
+        quest.campaign_id,
+        quest.name,
+        quest.description,
+        token(quest.type, "one_time"),
+        quest.turns,
+        token(quest.status, "draft"),
+        quest.start_date,
+        quest.end_date,
+    )
+
+
+def _quest(row: asyncpg.Record) -> m.Quest:
+    return m.Quest(**{**row, "type": enum(m.QuestType, row["type"]), "status": enum(m.QuestStatus, row["status"])})

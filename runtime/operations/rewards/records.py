@@ -1,0 +1,59 @@
+"""Rewards as they are read: a player's own, and an operator's search over everybody's.
+
+What an admin is answered never has a code: the search's message has no field for it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import sql
+from runtime import messages as m
+from runtime.actors.engine import Engine
+from runtime.actors.rewards import FIELDS, for_owner
+from runtime.errors import invalid
+from runtime.stores import paging
+from runtime.wire.enums import enum, token
+
+_SQL: Final = sql.load("rewards")
+
+
+async def list_rewards(engine: Engine, request: m.ListRewardsRequest) -> m.ListRewardsReply:
+    """The player's rewards, newest first, narrowed by status, campaign, prize and game.
+
+    A reward that was not claimed in time counts as expired from that moment on. The code is there once
+    the reward is fulfilled, and gone when it is revoked.
+    """
+    if not request.player_id:
+        raise invalid("player_id", "is required")
+    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+    filters = (request.player_id, token(request.status), request.campaign_id, request.prize_id, request.game_id)
+    query = ("rewards", tenant_id, *filters)
+    page = paging.read(request.cursor, request.limit, query=query)
+    rows = await engine.database.fetch(_SQL["list"], tenant_id, *filters, page.after_id, page.fetch)
+    shown, pagination = paging.write(rows, page.limit, key=lambda row: str(row["reward_id"]), query=query)
+    return m.ListRewardsReply(items=[for_owner(engine, tenant_id, row) for row in shown], pagination=pagination)
+
+
+async def search_rewards(engine: Engine, request: m.SearchRewardsRequest) -> m.SearchRewardsReply:
+    """Every player's rewards, newest first, narrowed by status, campaign, prize, game and player.
+
+    What waits for an operator's hand is `status` CLAIMED of a prize whose redemption_mode is MANUAL. A
+    reward that was not claimed in time counts as expired from that moment on.
+    """
+    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+    filters = (token(request.status), request.campaign_id, request.prize_id, request.game_id, request.player_id)
+    query = ("rewards of all", tenant_id, *filters)
+    page = paging.read(request.cursor, request.limit, query=query)
+    rows = await engine.database.fetch(_SQL["search"], tenant_id, *filters, page.after_id, page.fetch)
+    shown, pagination = paging.write(rows, page.limit, key=lambda row: str(row["reward_id"]), query=query)
+    return m.SearchRewardsReply(items=[_record(row) for row in shown], pagination=pagination)
+
+
+def _record(row: Any) -> m.RewardRecord:
+    return m.RewardRecord(
+        id=row["reward_id"],
+        player_id=row["player_id"],
+        status=enum(m.RewardStatus, row["status"]),
+        **{name: row[name] for name in FIELDS},
+    )

@@ -1,0 +1,92 @@
+"""Tenants and the merchants within them.
+
+Whether a caller may make or see tenants is the edge's question (role `platform`); here a list with a
+tenant in its scope shows that one alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import asyncpg
+
+import sql
+from runtime import ids
+from runtime import messages as m
+from runtime.actors.engine import Engine
+from runtime.errors import unknown
+from runtime.operations import audit
+from runtime.operations.checks import Checks, given, search_pattern
+from runtime.stores import paging
+from runtime.wire.enums import enum, token
+
+_SQL: Final = sql.load("tenancy")
+
+
+async def create_tenant(engine: Engine, request: m.CreateTenantRequest) -> m.TenantReply:
+    """A new tenant, active unless it says otherwise."""
+    tenant = given(request.tenant, "tenant")
+    _check_name(tenant.name)
+
+    async def work(connection: asyncpg.Connection) -> asyncpg.Record:
+        tenant_id = ids.make("tenant")
+        row = await connection.fetchrow(_SQL["insert_tenant"], tenant_id, tenant.name, token(tenant.status, "active"))
+        assert row is not None
+        await audit.record(connection, tenant_id, "tenant.create", tenant_id, after=dict(row))
+        return row
+
+    return m.TenantReply(tenant=_tenant(await engine.database.transaction(work)))
+
+
+async def list_tenants(engine: Engine, request: m.ListTenantsRequest) -> m.ListTenantsReply:
+    """Tenants newest first: the scope's one, or all where the scope names none."""
+    tenant_id = request.scope.tenant_id if request.scope is not None else ""
+    query = ("tenants", tenant_id, request.q)
+    page = paging.read(request.cursor, request.limit, query=query)
+    pattern = search_pattern(request.q)
+    rows = await engine.database.fetch(_SQL["list_tenants"], tenant_id, pattern, page.after_id, page.fetch)
+    shown, pagination = paging.write(rows, page.limit, key=lambda row: str(row["id"]), query=query)
+    return m.ListTenantsReply(items=[_tenant(row) for row in shown], pagination=pagination)
+
+
+async def create_merchant(engine: Engine, request: m.CreateMerchantRequest) -> m.MerchantReply:
+    """A new merchant of the tenant, active unless it says otherwise."""
+    merchant = given(request.merchant, "merchant")
+    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+    _check_name(merchant.name)
+
+    async def work(connection: asyncpg.Connection) -> asyncpg.Record:
+        merchant_id = ids.make("merchant")
+        status = token(merchant.status, "active")
+        row = await connection.fetchrow(_SQL["insert_merchant"], tenant_id, merchant_id, merchant.name, status)
+        if row is None:
+            raise unknown("tenant", tenant_id)
+        await audit.record(connection, tenant_id, "merchant.create", merchant_id, after=dict(row))
+        return row
+
+    return m.MerchantReply(merchant=_merchant(await engine.database.transaction(work)))
+
+
+async def list_merchants(engine: Engine, request: m.ListMerchantsRequest) -> m.ListMerchantsReply:
+    """The tenant's merchants, newest first."""
+    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+    query = ("merchants", tenant_id, request.q)
+    page = paging.read(request.cursor, request.limit, query=query)
+    pattern = search_pattern(request.q)
+    rows = await engine.database.fetch(_SQL["list_merchants"], tenant_id, pattern, page.after_id, page.fetch)
+    shown, pagination = paging.write(rows, page.limit, key=lambda row: str(row["id"]), query=query)
+    return m.ListMerchantsReply(items=[_merchant(row) for row in shown], pagination=pagination)
+
+
+def _check_name(name: str) -> None:
+    checks = Checks()
+    checks.text("name", name, least=1)
+    checks.raise_found()
+
+
+def _tenant(row: Any) -> m.Tenant:
+    return m.Tenant(**{**row, "status": enum(m.TenantStatus, row["status"])})
+
+
+def _merchant(row: Any) -> m.Merchant:
+    return m.Merchant(**{**row, "status": enum(m.MerchantStatus, row["status"])})

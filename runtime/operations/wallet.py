@@ -1,0 +1,161 @@
+"""The wallet as a player reads it, and the one movement that is made by hand.
+
+Plays, milestones and rewards move balances through runtime/actors/committer.py. The sum of a balance's
+entries is the balance, always: both are written by one statement.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Final
+
+import asyncpg
+import msgspec
+
+import sql
+from runtime import ids
+from runtime import messages as m
+from runtime.actors.engine import Engine
+from runtime.actors.idempotency import mismatch
+from runtime.errors import Fault, Status, invalid, unknown, violations
+from runtime.operations import audit
+from runtime.operations.players import player_id_of, tenant_of
+from runtime.stores import paging
+
+_SQL: Final = sql.load("wallet")
+BALANCES: Final = _SQL["balances"]
+LEDGER: Final = _SQL["ledger"]
+ADJUST: Final = _SQL["adjust"]
+ADJUSTED: Final = _SQL["adjusted"]
+BALANCE: Final = _SQL["balance"]
+TARGET: Final = _SQL["target"]
+
+NAME_CHARACTERS_MAX: Final = 128
+REFERENCE_CHARACTERS_MAX: Final = 200
+
+
+async def list_balances(engine: Engine, request: m.ListBalancesRequest) -> m.ListBalancesReply:
+    """A player's balances by scope and currency; `scope_key` narrows them to one scope."""
+    tenant_id, player_id = tenant_of(request), player_id_of(request)
+    query = ("balances", tenant_id, player_id, request.scope_key)
+    page = paging.read(request.cursor, request.limit, query=query)
+    after = page.after or (None, None)
+    rows = await engine.database.fetch(BALANCES, tenant_id, player_id, request.scope_key, *after, page.fetch)
+    rows, pagination = paging.write(rows, page.limit, key=lambda row: (row["scope_key"], row["currency"]), query=query)
+    return m.ListBalancesReply(items=[m.WalletBalance(**row) for row in rows], pagination=pagination)
+
+
+async def list_ledger(engine: Engine, request: m.ListLedgerRequest) -> m.ListLedgerReply:
+    """A player's movements, newest first; `scope_key` and `currency` narrow them.
+
+    Pages follow the entries' ids, which rise with time: entries that are made while a client pages
+    stand before what it has seen, so they neither repeat nor hide others.
+    """
+    tenant_id, player_id = tenant_of(request), player_id_of(request)
+    query = ("ledger", tenant_id, player_id, request.scope_key, request.currency)
+    page = paging.read(request.cursor, request.limit, query=query)
+    rows = await engine.database.fetch(
+        LEDGER, tenant_id, player_id, request.scope_key, request.currency, page.after_id, page.fetch
+    )
+    rows, pagination = paging.write(rows, page.limit, key=lambda row: str(row["entry_id"]), query=query)
+    return m.ListLedgerReply(items=[_entry(row) for row in rows], pagination=pagination)
+
+
+async def adjust_balance(engine: Engine, request: m.AdjustBalanceRequest) -> m.LedgerEntryReply:
+    """Moves a balance by `amount`, which may be negative; `scope_key` is a campaign, a merchant or the tenant.
+
+    With `idempotency_key` a retry answers the entry of the first time, however much later.
+    FAILED_PRECONDITION INSUFFICIENT_BALANCE where the balance would be negative.
+    """
+    player_id = player_id_of(request)
+    _check_adjustment(request)
+    tenant_id, key = tenant_of(request), request.idempotency_key
+    asked = _hash(request)
+    if key and (row := await engine.database.fetchrow(ADJUSTED, tenant_id, player_id, key)):
+        return _replayed(row, asked)
+    target = await engine.database.fetchrow(TARGET, tenant_id, player_id, request.scope_key)
+    assert target is not None
+    if not target["player"]:
+        raise unknown("player", player_id)
+    if not target["scope"]:
+        raise invalid("scope_key", "must be the id of a campaign, of a merchant or of the tenant")
+
+    async def adjust(connection: asyncpg.Connection) -> asyncpg.Record | None:
+        row = await connection.fetchrow(
+            ADJUST,
+            tenant_id,
+            player_id,
+            request.scope_key,
+            request.currency,
+            request.amount,
+            ids.make("entry"),
+            request.reference_id,
+            key,
+            asked,
+        )
+        if row is not None:
+            after = {"player_id": player_id, **dict(row)}
+            await audit.record(connection, tenant_id, "player.adjust_balance", player_id, after=after)
+        return row
+
+    try:
+        row = await engine.database.transaction(adjust)
+    except asyncpg.UniqueViolationError:
+        # A rival with the same key was first; it has committed, since the index waited for it.
+        row = await engine.database.fetchrow(ADJUSTED, tenant_id, player_id, key)
+        if row is None:
+            raise
+        return _replayed(row, asked)
+    if row is None:
+        balance = await engine.database.fetchval(BALANCE, tenant_id, player_id, request.scope_key, request.currency)
+        raise Fault(
+            Status.FAILED_PRECONDITION,
+            "INSUFFICIENT_BALANCE",
+            f"the balance is {balance or 0}",
+            balance=balance or 0,
+        )
+    return m.LedgerEntryReply(entry=_entry(row))
+
+
+def _check_adjustment(request: m.AdjustBalanceRequest) -> None:
+    found = [
+        (name, problem)
+        for name, value, most in (
+            ("scope_key", request.scope_key, NAME_CHARACTERS_MAX),
+            ("currency", request.currency, NAME_CHARACTERS_MAX),
+        )
+        if (
+            problem := "is required" if not value else f"must be at most {most} characters" if len(value) > most else ""
+        )
+    ]
+    if not request.amount:
+        found.append(("amount", "must not be 0"))
+    if len(request.reference_id) > REFERENCE_CHARACTERS_MAX:
+        found.append(("reference_id", f"must be at most {REFERENCE_CHARACTERS_MAX} characters"))
+    if found:
+        raise violations(found)
+
+
+def _hash(request: m.AdjustBalanceRequest) -> bytes:
+    """What two requests of one key must have in common."""
+    said = (request.scope_key, request.currency, request.amount, request.reference_id)
+    return hashlib.blake2b(msgspec.json.encode(said), digest_size=16).digest()
+
+
+def _replayed(row: asyncpg.Record, asked: bytes) -> m.LedgerEntryReply:
+    if row["request_hash"] != asked:
+        raise mismatch()
+    return m.LedgerEntryReply(entry=_entry(row))
+
+
+def _entry(row: Any) -> m.LedgerEntry:
+    return m.LedgerEntry(
+        id=row["entry_id"],
+        currency=row["currency"],
+        scope_key=row["scope_key"],
+        amount=row["amount"],
+        balance_after=row["balance_after"],
+        reason=m.LedgerReason[row["reason"].upper()],
+        reference_id=row["reference_id"],
+        created_at=row["created_at"],
+    )

@@ -1,0 +1,81 @@
+"""Delivery channels as the catalogue knows them: a prize's `fulfillment.channel` is one of these names.
+
+An instant channel has nothing to wait for: its task is delivered in the statement that makes it due.
+How an asynchronous one delivers is the workers' matter; here is only what its config must hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from runtime.outgoing.vault import SECRET_FIELDS
+from runtime.registry import Registry
+
+URL_LENGTH_MAX: Final = 2048
+SECRET_LENGTH_MAX: Final = 512
+HEADERS_MAX: Final = 20
+
+CheckConfig = Callable[[Mapping[str, Any]], Iterable[tuple[str, str]]]
+"""(path within the config, what is wrong) for each problem of a config; "" is the config itself."""
+
+
+def no_config(config: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    """For a channel that takes no config: any field is a mistake."""
+    return ((str(name), "is not a field of this channel's config") for name in config)
+
+
+def receiver_config(config: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    """`{url, secret?, previous_secret?, headers?}`: url is http(s); secrets and headers are texts.
+
+    Both secrets sign while one is being replaced by the other.
+    """
+    yield from _url_problems(config.get("url"))
+    for name in SECRET_FIELDS:
+        secret = config.get(name, "")
+        if not isinstance(secret, str) or len(secret) > SECRET_LENGTH_MAX:
+            yield name, f"must be a text of at most {SECRET_LENGTH_MAX} characters"
+    yield from _header_problems(config.get("headers", {}))
+    yield from ((str(name), "unknown field") for name in config if name not in ("url", "headers", *SECRET_FIELDS))
+
+
+def _url_problems(url: Any) -> Iterable[tuple[str, str]]:
+    if url is None or url == "":
+        yield "url", "is required"
+        return
+    try:
+        parts = urlsplit(url) if isinstance(url, str) and len(url) <= URL_LENGTH_MAX else None
+        sound = parts is not None and parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        sound = False
+    if not sound or any(character.isspace() for character in url):
+        yield "url", f"must be an http or https URL of at most {URL_LENGTH_MAX} characters"
+
+
+def _header_problems(headers: Any) -> Iterable[tuple[str, str]]:
+    if not isinstance(headers, Mapping) or len(headers) > HEADERS_MAX:
+        yield "headers", f"must be an object of at most {HEADERS_MAX} texts"
+        return
+    for name, value in headers.items():
+        # A header that could not be sent as written, or that would begin another line.
+        token = name.isascii() and name.replace("-", "").replace("_", "").isalnum()
+        if not token or not isinstance(value, str) or not value.isascii() or not value.isprintable():
+            yield f"headers.{name}", "must be a header's name with a text of printable ASCII"
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """instant: delivered where it falls due. config_problems: what a prize's `fulfillment.config` must hold."""
+
+    instant: bool
+    config_problems: CheckConfig
+
+
+CHANNELS: Final[Registry[Channel]] = Registry("channel")
+CHANNELS.register("none", Channel(instant=True, config_problems=no_config))
+CHANNELS.register("voucher_code", Channel(instant=True, config_problems=no_config))
+CHANNELS.register("webhook", Channel(instant=False, config_problems=receiver_config))
+CHANNELS.register("workflow", Channel(instant=False, config_problems=receiver_config))
+CHANNELS.register("manual", Channel(instant=False, config_problems=no_config))

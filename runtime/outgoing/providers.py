@@ -1,0 +1,153 @@
+"""Who carries something out of the service: the providers of channels and of integrations, two open registries.
+
+A plugin (setting PLUGINS) adds one by registering it here; a channel is registered in
+`runtime.outgoing.channels.CHANNELS` too, where the catalogue learns what its config holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from secrets import token_hex
+from typing import Any, Final, TypeAlias
+
+import msgspec
+import structlog
+from multidict import CIMultiDict
+
+from runtime import trace
+from runtime.outgoing.connector import Answer, Connector, Unreachable
+from runtime.outgoing.signing import sign
+from runtime.registry import Registry
+
+ERROR_CHARACTERS_MAX: Final = 500
+
+_OURS: Final = frozenset({"host", "content-length", "transfer-encoding", "connection", "expect", "upgrade"})
+"""Headers that say how the message is sent: a receiver's config cannot set them, nor the signature's."""
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """It is there. Final."""
+
+    external_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Awaiting:
+    """It was handed over; a callback or a person says how it ends."""
+
+    external_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """It is not there. retry_after_seconds: what the receiver asked for, 0 = nothing. final: never try again."""
+
+    error: str
+    http_status: int = 0
+    retry_after_seconds: float = 0.0
+    final: bool = False
+
+
+Outcome: TypeAlias = Delivered | Awaiting | Failed
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """One thing to carry out. `id` is the receiver's idempotency key, the same at every attempt.
+
+    config: the receiver's `{url, headers}`; secrets: opened, the current one first; unix_seconds: now.
+    """
+
+    id: str
+    config: Mapping[str, Any]
+    secrets: Sequence[str]
+    unix_seconds: int
+    body: Mapping[str, Any]
+    tenant_id: str
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+Carry: TypeAlias = Callable[[Connector, Parcel], Awaitable[Outcome]]
+"""Makes one attempt, and says how it ended. Raises nothing but bugs, and ends within 15 s."""
+
+CHANNEL_PROVIDERS: Final[Registry[Carry]] = Registry("channel provider")
+INTEGRATION_PROVIDERS: Final[Registry[Carry]] = Registry("integration provider")
+
+
+async def post_signed(connector: Connector, parcel: Parcel) -> Answer:
+    """POSTs the parcel's body as JSON, signed as Standard Webhooks has it. Raises Unreachable."""
+    body = msgspec.json.encode(parcel.body)
+    headers: CIMultiDict[str] = CIMultiDict()
+    for name, value in (parcel.config.get("headers") or {}).items():
+        if name.lower() not in _OURS:
+            headers[name] = str(value)
+    headers["Content-Type"] = "application/json"
+    headers.update(sign(parcel.secrets, parcel.id, parcel.unix_seconds, body))
+    if trace_id := trace.current.get():
+        headers["traceparent"] = f"00-{trace_id}-{token_hex(8)}-01"
+    return await connector.post(str(parcel.config.get("url", "")), body, headers)
+
+
+async def webhook(connector: Connector, parcel: Parcel) -> Outcome:
+    """Delivered by any 2xx. 410 Gone is final (Standard Webhooks); every other answer may change."""
+    try:
+        answer = await post_signed(connector, parcel)
+    except (Unreachable, ValueError) as error:
+        return Failed(str(error)[:ERROR_CHARACTERS_MAX])
+    if 200 <= answer.status < 300:
+        return Delivered()
+    # The receiver's words are not kept: they may repeat what was sent to it.
+    return Failed(f"HTTP {answer.status}", answer.status, answer.retry_after_seconds, final=answer.status == 410)
+
+
+async def workflow(connector: Connector, parcel: Parcel) -> Outcome:
+    """As webhook, but a 2xx only says that the workflow began: its callback says how it ended."""
+    outcome = await webhook(connector, parcel)
+    return Awaiting() if isinstance(outcome, Delivered) else outcome
+
+
+async def by_hand(connector: Connector, parcel: Parcel) -> Outcome:
+    """Waits for an admin's fulfill."""
+    return Awaiting()
+
+
+async def at_once(connector: Connector, parcel: Parcel) -> Outcome:
+    """There is nothing to carry."""
+    return Delivered()
+
+
+def logged(kind: str) -> Carry:
+    """A stub: says in the log that it would have delivered, and what to register instead."""
+
+    async def stub(connector: Connector, parcel: Parcel) -> Outcome:
+        log.info("stub_delivery", integration_type=kind, event_id=parcel.id, tenant_id=parcel.tenant_id)
+        return Delivered()
+
+    return stub
+
+
+CHANNEL_PROVIDERS.register("none", at_once)
+CHANNEL_PROVIDERS.register("webhook", webhook)
+CHANNEL_PROVIDERS.register("workflow", workflow)
+CHANNEL_PROVIDERS.register("manual", by_hand)
+# voucher_code takes a code from the database: runtime/streams/delivery.py.
+
+INTEGRATION_PROVIDERS.register("webhook", webhook)
+INTEGRATION_PROVIDERS.register("workflow", webhook)
+
+STUBS: Final[Mapping[str, Carry]] = {kind: logged(kind) for kind in ("spreadsheet", "sms", "messaging", "crm")}
+"""Stand in for a type until a provider is registered under its name (spec.md, "Events", rule 4)."""
+
+
+def integration_provider(kind: str) -> Carry | None:
+    """Who carries events to integrations of this type."""
+    return INTEGRATION_PROVIDERS.get(kind) or STUBS.get(kind)
+
+
+def posts(kind: str) -> bool:
+    """Whether the type's own provider POSTs, so that its config must hold a receiver."""
+    return INTEGRATION_PROVIDERS.get(kind) is webhook

@@ -1,0 +1,258 @@
+"""The durable store: a pool of connections whose every wait is bounded.
+
+Whatever goes wrong below becomes one of two things: a `Fault` UNAVAILABLE (the store cannot be
+reached, is too slow, or has no free connection: try again), or the database's own error, for the
+caller to understand (a guard that refused, a unique row that exists).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Final, TypeVar
+
+import asyncpg
+import msgspec
+
+from runtime.errors import Fault, Status
+from runtime.stores.clock import Clock
+
+T = TypeVar("T")
+
+RETRIES: Final = 5
+"""How often what lost a deadlock or a serialisation race, and was undone, is tried."""
+
+RACE_PAUSE_SECONDS: Final = 0.01
+"""The first pause before that; each next one is twice as long."""
+
+GUARD: Final = "TB001"
+"""SQLSTATE of the schema's refuse(): a batch's guard found something changed."""
+
+
+class StoreUnavailable(Fault):
+    """The durable store did not answer in time. What was under way may or may not have committed."""
+
+    def __init__(self, message: str, *, sent: bool) -> None:
+        super().__init__(Status.UNAVAILABLE, "STORE_UNAVAILABLE", message, retry_after_seconds=1)
+        self.sent = sent
+        """False where nothing was sent, so nothing can have happened."""
+
+
+class Guarded(Exception):
+    """A statement's guard refused, and all of the statement was undone. `guard` names it."""
+
+    def __init__(self, guard: str) -> None:
+        super().__init__(guard)
+        self.guard = guard
+
+
+_LOST = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.OperatorInterventionError,
+    OSError,
+    TimeoutError,
+)
+
+_RACE_LOST = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
+
+
+class Database:
+    """Connections to one Postgres, at most `size`, made when they are first needed.
+
+    acquire_seconds bounds the wait for a free connection, statement_seconds each statement. A pool of
+    our own, since asyncpg's lets late comers pass those who wait, so that some starve under load, and
+    makes a task and two timers at every use: a commit of one play cost its process 1.4 times as much.
+    """
+
+    def __init__(
+        self, url: str, *, size: int, acquire_seconds: float, statement_seconds: float, clock: Clock | None = None
+    ) -> None:
+        self.clock = clock or Clock()
+        self.round_trips = 0
+        self.size = size
+        self._url = url
+        self._acquire_seconds = acquire_seconds
+        self._statement_seconds = statement_seconds
+        self._session_settings = {
+            "application_name": "tombola",
+            "jit": "off",
+            "plan_cache_mode": "force_generic_plan",
+            # A backend whose client left it, being late, would wait on for its lock, and many would use up the server.
+            "client_connection_check_interval": f"{max(1, round(statement_seconds * 1000))}ms",
+        }
+        self._slots = asyncio.Semaphore(size)  # First come, first served.
+        self._idle: list[asyncpg.Connection] = []
+        self._busy: set[asyncpg.Connection] = set()
+
+    async def start(self) -> None:
+        """Connects once, so that a wrong URL is known at start, and reads the clock."""
+        await self.read_clock()
+
+    async def close(self) -> None:
+        """Waits for the statements under way, for as long as one may take."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._statement_seconds + 1):
+                for _ in range(self.size):
+                    await self._slots.acquire()
+                while self._idle:
+                    await self._idle.pop().close()
+        for connection in [*self._idle, *self._busy]:
+            _throw_away(connection)
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[asyncpg.Connection]:
+        """One connection for a while; one that did not answer in time is thrown away, not given back."""
+        connection = await self._acquire()
+        try:
+            yield connection
+        except _LOST as error:
+            # A frozen backend would hold its slot for ever: the socket is closed without a word.
+            _throw_away(connection)
+            raise StoreUnavailable("the database did not answer in time", sent=True) from error
+        except asyncio.CancelledError:
+            _throw_away(connection)
+            raise
+        finally:
+            self._release(connection)
+
+    async def _acquire(self) -> asyncpg.Connection:
+        try:
+            if self._slots.locked() or not self._idle:
+                async with asyncio.timeout(self._acquire_seconds):
+                    await self._slots.acquire()
+                    connection = await self._take()
+            else:
+                await self._slots.acquire()  # Free: does not wait, and needs no timer.
+                connection = await self._take()
+        except _LOST as error:
+            raise StoreUnavailable("no connection to the database was free in time", sent=False) from error
+        self._busy.add(connection)
+        return connection
+
+    async def _take(self) -> asyncpg.Connection:
+        """An idle connection that is still open, or a new one. The slot goes back where there is none to be had."""
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.is_closed():
+                return connection
+        made: asyncpg.Connection | None = None
+        try:
+            made = await asyncpg.connect(
+                self._url,
+                timeout=self._acquire_seconds,
+                command_timeout=self._statement_seconds,
+                server_settings=self._session_settings,
+            )
+            await _prepare_connection(made)
+        except BaseException:
+            if made is not None:
+                _throw_away(made)
+            self._slots.release()
+            raise
+        return made
+
+    def _release(self, connection: asyncpg.Connection) -> None:
+        """Gives the slot back, and the connection where it can be used again."""
+        self._busy.discard(connection)
+        if not connection.is_closed():
+            if connection.is_in_transaction():
+                _throw_away(connection)
+            else:
+                self._idle.append(connection)
+        self._slots.release()
+
+    async def fetch(self, query: str, *args: Any) -> list[asyncpg.Record]:
+        """Every row of one statement."""
+        rows: list[asyncpg.Record] = await self._run(asyncpg.Connection.fetch, query, args)
+        return rows
+
+    async def fetchrow(self, query: str, *args: Any) -> asyncpg.Record | None:
+        """The first row of one statement, or None."""
+        row: asyncpg.Record | None = await self._run(asyncpg.Connection.fetchrow, query, args)
+        return row
+
+    async def fetchval(self, query: str, *args: Any) -> Any:
+        """The first column of the first row, or None."""
+        row = await self.fetchrow(query, *args)
+        return None if row is None else row[0]
+
+    async def execute(self, query: str, *args: Any) -> int:
+        """Runs one statement; the number of rows that it touched."""
+        status: str = await self._run(asyncpg.Connection.execute, query, args)
+        count = status.rpartition(" ")[2]
+        return int(count) if count.isdigit() else 0
+
+    async def _run(self, method: Callable[..., Awaitable[Any]], query: str, args: tuple[Any, ...]) -> Any:
+        """One statement, again where it lost a deadlock or a serialisation race. Guarded where a guard refused."""
+        for attempt in range(RETRIES):
+            async with self.connection() as connection:
+                self.round_trips += 1
+                try:
+                    return await method(connection, query, *args)
+                except _RACE_LOST:
+                    if attempt == RETRIES - 1:
+                        raise
+                except asyncpg.PostgresError as error:
+                    if error.sqlstate == GUARD:
+                        raise Guarded((error.args[0] or "").removeprefix("guard ")) from error
+                    raise
+            await asyncio.sleep(RACE_PAUSE_SECONDS * 2**attempt)
+        raise AssertionError("unreachable")
+
+    async def transaction(self, work: Callable[[asyncpg.Connection], Awaitable[T]]) -> T:
+        """Runs `work` in a transaction; one that lost a deadlock or a serialisation race runs again.
+
+        `work` must have no effect but on its connection, since it may run several times.
+        """
+        for attempt in range(RETRIES):
+            try:
+                async with self.connection() as connection:
+                    async with connection.transaction():
+                        return await work(connection)
+            except _RACE_LOST:
+                if attempt == RETRIES - 1:
+                    raise
+                await asyncio.sleep(RACE_PAUSE_SECONDS * 2**attempt)
+        raise AssertionError("unreachable")
+
+    async def read_clock(self) -> None:
+        """Takes a reading of the database's time."""
+        sent = time.monotonic()
+        now = await self.fetchval("SELECT extract(epoch FROM clock_timestamp())::float8")
+        self.clock.sync(now, sent, time.monotonic())
+
+    async def ping(self, timeout_seconds: float = 0.8) -> bool:
+        """True where the database answers."""
+        try:
+            await asyncio.wait_for(self.read_clock(), timeout_seconds)
+        except (Fault, TimeoutError, asyncpg.PostgresError):
+            return False
+        return True
+
+
+async def _prepare_connection(connection: asyncpg.Connection) -> None:
+    # Binary, since only binary values may stand inside the composite types of commit.sql.
+    await connection.set_type_codec(
+        "json", schema="pg_catalog", encoder=_encode_json, decoder=msgspec.json.decode, format="binary"
+    )
+    await connection.set_type_codec(
+        "jsonb",
+        schema="pg_catalog",
+        encoder=lambda value: b"\x01" + _encode_json(value),
+        decoder=lambda data: msgspec.json.decode(data[1:]),
+        format="binary",
+    )
+
+
+def _encode_json(value: Any) -> bytes:
+    """`bytes` are JSON already (the play path encodes once, for the row and the answer); anything else is encoded."""
+    return value if isinstance(value, bytes) else msgspec.json.encode(value)
+
+
+def _throw_away(connection: asyncpg.Connection) -> None:
+    # One that the server closed is closed already, and says so.
+    with suppress(asyncpg.InterfaceError):
+        connection.terminate()

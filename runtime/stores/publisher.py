@@ -1,0 +1,66 @@
+"""The streams of events and task ids, and who appends to them.
+
+Publishing is best effort and off the request's path (spec, Events, rule 1): it is queued on the
+shared pipeline after the commit, and what is lost with the bus is counted there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+from zlib import crc32
+
+import msgspec
+
+from runtime.events import Event
+from runtime.stores.ephemeral import Ephemeral
+
+OUTSIDE: Final = b"outside"
+"""A message with this field is for readers outside the service alone (an event that an admin made up)."""
+
+
+class Publisher:
+    """Queues events and task ids onto their streams: `shards` of each, a tenant always on the same one.
+
+    The hash tag keeps a shard's stream, its consumer groups and its dead letters on one cluster node.
+    """
+
+    def __init__(self, ephemeral: Ephemeral, *, shards: int, length_max: int) -> None:
+        self._ephemeral = ephemeral
+        self._shards = shards
+        self._length_max = length_max
+        self._encoder = msgspec.json.Encoder()
+
+    def events(self, events: Iterable[Event]) -> None:
+        """Appends each event to its tenant's event stream, field `e`, as JSON."""
+        for event in events:
+            self._append(event_stream(shard_of(event.tenant_id, self._shards)), b"e", self._encoder.encode(event))
+
+    def outside(self, event: Event) -> None:
+        """Appends an event for readers outside the service alone: our own groups pass it by."""
+        stream = event_stream(shard_of(event.tenant_id, self._shards))
+        self._append(stream, b"e", self._encoder.encode(event), OUTSIDE, b"1")
+
+    def tasks(self, tenant_id: str, task_ids: Iterable[str]) -> None:
+        """Appends task ids to the deliveries stream, field `t`, as `tenant_id task_id`: the fast path of the outbox."""
+        stream = task_stream(shard_of(tenant_id, self._shards))
+        for task_id in task_ids:
+            self._append(stream, b"t", f"{tenant_id} {task_id}".encode())
+
+    def _append(self, stream: str, *fields: bytes) -> None:
+        self._ephemeral.post("XADD", stream, "MAXLEN", "~", self._length_max, "*", *fields)
+
+
+def shard_of(tenant_id: str, shards: int) -> int:
+    """The shard that a tenant's messages go to."""
+    return crc32(tenant_id.encode()) % shards
+
+
+def event_stream(shard: int) -> str:
+    """The stream of a shard's events, read by the groups `integrations` and `leaderboards`."""
+    return f"tombola:events:{{{shard}}}"
+
+
+def task_stream(shard: int) -> str:
+    """The stream of a shard's task ids, read by the group `deliveries`."""
+    return f"tombola:tasks:{{{shard}}}"

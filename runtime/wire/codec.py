@@ -1,0 +1,396 @@
+"""JSON to messages and back (spec.md, "Conventions on all resources").
+
+`decode` and `from_query` read what a client sent and name every field that is wrong; `view` makes the
+function that turns a message into what JSON shows of it. Each is built once per message type.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, Literal, TypeVar
+
+import msgspec
+
+from runtime import messages as m
+from runtime.errors import invalid
+from runtime.wire.schema import (
+    INT32,
+    INT64,
+    Field,
+    Found,
+    Kind,
+    fields_of,
+    memo,
+    number_problem,
+    object_problems,
+    refused,
+    text_problem,
+)
+
+LIMIT: Final = (1, 100)
+"""A page's least and greatest size."""
+
+QUERY_CHARACTERS_MAX: Final = 1_000
+"""Of a parameter's text: a request line holds about 8,000, which several must share."""
+
+QUERY_ALIASES: Final = {"campaign": "campaign_id", "prize": "prize_id", "game": "game_id"}
+
+T = TypeVar("T")
+Int64As = Literal["number", "quoted"]
+View = Callable[[Any], dict[str, Any]]
+Names = frozenset[str]
+
+NONE: Final[Names] = frozenset()
+
+_WHOLE: Final = re.compile(r"-?\d{1,19}", re.ASCII)
+
+
+# -- bodies ----------------------------------------------------------------------------------
+
+
+def decode(message: type[T], body: bytes, closed: Names = NONE) -> T:
+    """The message in a JSON body. `closed` are fields that the sender may not set: unknown to it.
+
+    Enums are value names or stored tokens, int64 may be quoted, null is "not given". An update's
+    `update_mask`, where it is not given, becomes the fields that the body's resource holds.
+
+    Raises INVALID_ARGUMENT with `violations` naming every field that is wrong.
+    """
+    value = parse(body)
+    made, _ = read(message, value, closed)
+    _refuse_doubles(body, value)
+    known = fields_of(message)
+    if "update_mask" in known and not made.update_mask:  # type: ignore[attr-defined]
+        resource = next(name for name, field in known.items() if field.kind is Kind.MESSAGE and name != "scope")
+        made.update_mask = given(value.get(resource) or {})  # type: ignore[attr-defined]
+    return made
+
+
+def decode_resource(message: type[T], body: bytes, aliases: Mapping[str, str]) -> tuple[T, list[str]]:
+    """A resource that is a body of its own, as the edges have it, and the names of the fields that it holds.
+
+    aliases: what the edge calls a field -> the field (`prize_id` -> `id`).
+    """
+    value = parse(body)
+    _refuse_doubles(body, value)
+    for alias, name in aliases.items():
+        if alias in value:
+            value.setdefault(name, value.pop(alias))
+    return read(message, value)[0], given(value)
+
+
+def given(value: Mapping[str, Any]) -> list[str]:
+    """The fields that an update sets: those it holds, but for the id."""
+    return [name for name, item in value.items() if item is not None and name != "id"]
+
+
+def parse(body: bytes) -> dict[str, Any]:
+    """A JSON object. An empty body is an empty object. Raises INVALID_ARGUMENT."""
+    if not body:
+        return {}
+    try:
+        value = msgspec.json.decode(body)
+    except RecursionError:
+        raise invalid("", "the JSON is nested too deeply") from None
+    except UnicodeDecodeError:
+        raise invalid("", "the body is not valid UTF-8") from None
+    except (msgspec.MsgspecError, ValueError, OverflowError) as error:
+        value = _parse_what_cannot_be_kept(body, str(error))
+    if not isinstance(value, dict):
+        raise invalid("", "the body must be a JSON object")
+    return value
+
+
+def _parse_what_cannot_be_kept(body: bytes, why: str) -> Any:
+    """Half a surrogate pair and a number beyond a double are JSON (RFC 8259, 8.2 and 6), but the fast parser
+    refuses them without a word of where. Read here, the check of their field refuses them, and names it.
+    """
+    try:
+        return json.loads(body.decode(), parse_constant=_refuse_constant)
+    except (RecursionError, ValueError):
+        raise invalid("", f"the body is not valid JSON: {why}") from None
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
+def read(message: type[T], value: dict[str, Any], closed: Names = NONE) -> tuple[T, dict[str, Any]]:
+    """The message that parsed JSON holds, and its fields as they were read. Raises INVALID_ARGUMENT."""
+    found: Found = []
+    kwargs = _read_fields(message, value, "", found, closed)
+    if found:
+        raise refused(found)
+    return message(**kwargs), kwargs
+
+
+def _read_fields(message: type[Any], value: dict[str, Any], path: str, found: Found, closed: Names) -> dict[str, Any]:
+    readers = _readers(message)
+    kwargs: dict[str, Any] = {}
+    for name, item in value.items():
+        reader = readers.get(name)
+        if reader is None or name in closed:
+            found.append((f"{path}{name}", "is not a field here"))
+        elif item is not None:
+            field, read_value = reader
+            if not field.repeated:
+                kwargs[name] = read_value(field, item, path, found)
+            elif isinstance(item, list):
+                at = f"{path}{name}"
+                # An element is named by its index: items[2].
+                kwargs[name] = [_read_element(reader, one, f"{at}[{index}]", found) for index, one in enumerate(item)]
+            else:
+                found.append((f"{path}{name}", "must be a list"))
+    return kwargs
+
+
+Reader = Callable[[Field, Any, str, Found], Any]
+
+
+@memo
+def _readers(message: Any) -> dict[str, tuple[Field, Reader]]:
+    return {name: (field, _READ[field.kind]) for name, field in fields_of(message).items()}
+
+
+def _read_element(reader: tuple[Field, Reader], value: Any, path: str, found: Found) -> Any:
+    field, read_value = reader
+    return read_value(Field("", field.kind, field.type, False), value, path, found)
+
+
+def _read_text(field: Field, value: Any, path: str, found: Found) -> Any:
+    problem = text_problem(value) if isinstance(value, str) else "must be text"
+    if problem:
+        found.append((path + field.name, problem))
+    return value
+
+
+def _read_integer(field: Field, value: Any, path: str, found: Found) -> Any:
+    """A JSON integer, or a quoted one where proto3 JSON quotes them. 2.0 is the integer 2, as in JSON Schema."""
+    low, high = INT32 if field.kind is Kind.INT32 else INT64
+    if (isinstance(value, str) and field.kind is Kind.INT64 and _WHOLE.fullmatch(value)) or (
+        isinstance(value, float) and value.is_integer() and abs(value) <= 2**53
+    ):
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        found.append((path + field.name, "must be a whole number"))
+    elif not low <= value <= high:
+        found.append((path + field.name, f"must be from {low} to {high}"))
+    return value
+
+
+def _read_number(field: Field, value: Any, path: str, found: Found) -> Any:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        found.append((path + field.name, "must be a number"))
+        return value
+    try:
+        number = float(value)
+    except OverflowError:
+        number = float("inf")
+    if problem := number_problem(number):
+        found.append((path + field.name, problem))
+    return number
+
+
+def _read_flag(field: Field, value: Any, path: str, found: Found) -> Any:
+    if not isinstance(value, bool):
+        found.append((path + field.name, "must be true or false"))
+    return value
+
+
+def _read_enum(field: Field, value: Any, path: str, found: Found) -> Any:
+    member = _members(field.type).get(value) if isinstance(value, str) else None
+    if member is None:
+        found.append((path + field.name, f"must be one of {_choices(field.type)}"))
+    return member
+
+
+def _read_object(field: Field, value: Any, path: str, found: Found) -> Any:
+    if isinstance(value, dict):
+        found.extend(object_problems(value, path + field.name))
+    else:
+        found.append((path + field.name, "must be an object"))
+    return value
+
+
+def _read_message(field: Field, value: Any, path: str, found: Found) -> Any:
+    if not isinstance(value, dict):
+        found.append((path + field.name, "must be an object"))
+        return None
+    before = len(found)
+    kwargs = _read_fields(field.type, value, f"{path}{field.name}.", found, NONE)
+    return field.type(**kwargs) if len(found) == before else None
+
+
+def _read_map(field: Field, value: Any, path: str, found: Found) -> Any:
+    found.append((path + field.name, "is made by the service"))
+
+
+_READ: Final[dict[Kind, Reader]] = {
+    Kind.TEXT: _read_text,
+    Kind.INT32: _read_integer,
+    Kind.INT64: _read_integer,
+    Kind.NUMBER: _read_number,
+    Kind.FLAG: _read_flag,
+    Kind.ENUM: _read_enum,
+    Kind.OBJECT: _read_object,
+    Kind.MESSAGE: _read_message,
+    Kind.MAP: _read_map,
+}
+
+
+@memo
+def _members(enum: Any) -> dict[str, Any]:
+    """Value name and stored token -> member; UNSPECIFIED by its value name alone."""
+    members = {member.proto_name: member for member in enum}
+    return members | {member.name.lower(): member for member in enum if member != 0}
+
+
+@memo
+def _choices(enum: Any) -> str:
+    return ", ".join(member.proto_name for member in enum if member != 0)
+
+
+def _refuse_doubles(body: bytes, value: Any) -> None:
+    """Refuses a field that is given twice: which of the two was meant?
+
+    Every field has its colon, so as many fields as colons means that none was lost to a second one.
+    Colons inside texts make the numbers differ; only then the slower parser has a look.
+    """
+    colons = body.count(b":")
+    if colons < 2 or _count_fields(value) == colons:
+        return
+    try:
+        json.loads(body, object_pairs_hook=_no_doubles)
+    except (RecursionError, ValueError):
+        raise invalid("", "the body is not valid JSON") from None
+
+
+def _count_fields(value: Any) -> int:
+    if isinstance(value, dict):
+        return len(value) + sum(_count_fields(item) for item in value.values() if isinstance(item, dict | list))
+    return sum(_count_fields(item) for item in value if isinstance(item, dict | list))
+
+
+def _no_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    seen = dict(pairs)
+    if len(seen) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise refused([(twice, "is given twice")])
+    return seen
+
+
+# -- query parameters ------------------------------------------------------------------------
+
+
+def from_query(message: type[T], query: Mapping[str, str], closed: Names = NONE) -> T:
+    """The message in query parameters: `scope.tenant_id`, `player_id`, `limit` ...
+
+    Parameters that are no field, or are `closed`, are ignored (contract.md, "Queries").
+    Raises INVALID_ARGUMENT with `violations`.
+    """
+    found: Found = []
+    known = fields_of(message)
+    kwargs: dict[str, Any] = {}
+    for parameter, text in query.items():
+        name = parameter if parameter in known else QUERY_ALIASES.get(parameter, parameter)
+        field = known.get(name)
+        if field is not None and name not in closed and field.kind in _FROM_TEXT and not field.repeated:
+            kwargs[name] = _from_text(field, text, parameter, found)
+    if "limit" in kwargs and isinstance(kwargs["limit"], int) and not LIMIT[0] <= kwargs["limit"] <= LIMIT[1]:
+        found.append(("limit", f"must be from {LIMIT[0]} to {LIMIT[1]}"))
+    if "scope" in known and "scope" not in closed:
+        kwargs["scope"] = scope_from_query(query, found)
+    if found:
+        raise refused(found)
+    return message(**kwargs)
+
+
+def scope_from_query(query: Mapping[str, str], found: Found) -> m.Scope | None:
+    """The scope in `scope.tenant_id` and `scope.merchant_id`; None where neither is there."""
+    kwargs = {name: query[f"scope.{name}"] for name in fields_of(m.Scope) if f"scope.{name}" in query}
+    for name, text in kwargs.items():
+        if problem := text_problem(text):
+            found.append((f"scope.{name}", problem))
+    return m.Scope(**kwargs) if kwargs else None
+
+
+_FROM_TEXT: Final = {Kind.TEXT, Kind.INT32, Kind.INT64, Kind.FLAG, Kind.ENUM}
+_FLAGS: Final = {"true": True, "false": False}
+
+
+def _from_text(field: Field, text: str, parameter: str, found: Found) -> Any:
+    value: Any = text
+    if len(text) > QUERY_CHARACTERS_MAX:
+        found.append((parameter, f"must be at most {QUERY_CHARACTERS_MAX} characters"))
+        return text
+    if field.kind in (Kind.INT32, Kind.INT64) and _WHOLE.fullmatch(text):
+        value = int(text)
+    elif field.kind is Kind.FLAG:
+        value = _FLAGS.get(text)
+    return _READ[field.kind](Field(parameter, field.kind, field.type, False), value, "", found)
+
+
+def path_text(name: str, value: str) -> str:
+    """A path's parameter, held to what any text is held to. Raises INVALID_ARGUMENT."""
+    if problem := text_problem(value):
+        raise invalid(name, problem)
+    return value
+
+
+# -- answers ---------------------------------------------------------------------------------
+
+
+@memo
+def view(message: Any, int64_as: Int64As) -> View:
+    """A function that makes a message of this type what JSON shows of it: every field, in game.proto's order.
+
+    Enums are value names; a sub-message that is unset is null, a free-form object {}, a page's
+    pagination its defaults. int64 is "quoted" as proto3 JSON has it (Core), or a "number" (the edges).
+    """
+    # The functions are written as source once: a loop over the fields at each answer costs five times as much.
+    source: list[str] = []
+    scope: dict[str, Any] = {"EMPTY_PAGE": m.Pagination()}
+    for one in _with_nested(message):
+        rows = ", ".join(f"{field.name!r}: {_expression(field, int64_as)}" for field in fields_of(one).values())
+        source.append(f"def view_{one.__name__}(m):\n    return {{{rows}}}")
+        for field in fields_of(one).values():
+            if field.kind is Kind.ENUM:
+                scope[f"names_{field.type.__name__}"] = {int(member): member.proto_name for member in field.type}
+    exec(compile("\n".join(source), f"<views of {message.__name__}>", "exec"), scope)
+    made: View = scope[f"view_{message.__name__}"]
+    return made
+
+
+def _with_nested(message: type[Any]) -> Iterable[type[Any]]:
+    seen = {message: None}
+    waiting = [message]
+    while waiting:
+        for field in fields_of(waiting.pop()).values():
+            if field.kind is Kind.MESSAGE and field.type not in seen:
+                seen[field.type] = None
+                waiting.append(field.type)
+    return seen
+
+
+def _expression(field: Field, int64_as: Int64As) -> str:
+    """The source of what JSON shows of a field of the message `m`."""
+    one = "x" if field.repeated else f"m.{field.name}"
+    match field.kind:
+        case Kind.INT64:
+            shown = f"str({one})" if int64_as == "quoted" else one
+        case Kind.ENUM:
+            names = f"names_{field.type.__name__}"
+            shown = f"{names}.get({one}, {names}[0])"
+        case Kind.OBJECT:
+            shown = f"({one} or {{}})"
+        case Kind.MESSAGE if field.type is m.Pagination:
+            shown = f"view_Pagination({one} or EMPTY_PAGE)"
+        case Kind.MESSAGE:
+            call = f"view_{field.type.__name__}({one})"
+            shown = call if field.repeated else f"None if {one} is None else {call}"
+        case _:
+            return f"m.{field.name}"
+    return f"[{shown} for x in m.{field.name}]" if field.repeated else shown

@@ -1,0 +1,198 @@
+"""What game.proto says of each message, as the surfaces need it: its fields, their kinds, and what a value may be.
+
+Read once per message type from the generated dataclasses' metadata. JSON (`runtime.wire.codec`), query
+parameters and RPC messages (`check`) are all held to the same rules, given here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache
+from typing import Any, Final, TypeVar, cast
+
+import betterproto2
+
+from runtime.errors import Fault, violations
+
+TEXT_CHARACTERS_MAX: Final = 10_000
+OBJECT_DEPTH_MAX: Final = 64
+"""How deeply a free-form object (`ui`, `payload` ...) may be nested."""
+
+VIOLATIONS_MAX: Final = 20
+"""A body can be wrong in more places than anybody wants to read."""
+
+PATH_CHARACTERS_SHOWN: Final = 200
+
+INT32: Final = (-(2**31), 2**31 - 1)
+INT64: Final = (-(2**63), 2**63 - 1)
+
+Found = list[tuple[str, str]]
+"""(path of the field, what is wrong with it)."""
+
+
+class Kind(Enum):
+    """What a field holds. OBJECT is a google.protobuf.Struct, a plain dict here; MAP is string -> int32."""
+
+    TEXT = "text"
+    INT32 = "int32"
+    INT64 = "int64"
+    NUMBER = "number"
+    FLAG = "flag"
+    ENUM = "enum"
+    OBJECT = "object"
+    MESSAGE = "message"
+    MAP = "map"
+
+
+_KINDS: Final = {
+    betterproto2.TYPE_STRING: Kind.TEXT,
+    betterproto2.TYPE_INT32: Kind.INT32,
+    betterproto2.TYPE_INT64: Kind.INT64,
+    betterproto2.TYPE_DOUBLE: Kind.NUMBER,
+    betterproto2.TYPE_BOOL: Kind.FLAG,
+    betterproto2.TYPE_ENUM: Kind.ENUM,
+    betterproto2.TYPE_MAP: Kind.MAP,
+}
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def memo(function: F) -> F:
+    """functools.cache, for functions of message types, which mypy takes for unhashable."""
+    return cast(F, cache(function))
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a message. `type` is the enum or the message that it holds, else None."""
+
+    name: str
+    kind: Kind
+    type: Any
+    repeated: bool
+
+
+@memo
+def fields_of(message: Any) -> dict[str, Field]:
+    """Every field of a message type by its name, in the order of game.proto."""
+    found = message._betterproto
+    rows = (_field(name, found.meta_by_field_name[name], found.cls_by_field[name]) for name in found.sorted_field_names)
+    return {row.name: row for row in rows}
+
+
+def _field(name: str, meta: Any, holds: Any) -> Field:
+    if meta.proto_type == betterproto2.TYPE_MESSAGE:
+        kind = Kind.OBJECT if meta.unwrap else Kind.MESSAGE
+    else:
+        kind = _KINDS[meta.proto_type]
+    return Field(name, kind, holds if kind in (Kind.ENUM, Kind.MESSAGE) else None, bool(meta.repeated))
+
+
+# -- values ----------------------------------------------------------------------------------
+
+
+def text_problem(value: str) -> str | None:
+    """What is wrong with a text, or None. Postgres stores neither NUL nor half of a surrogate pair."""
+    if len(value) > TEXT_CHARACTERS_MAX:
+        return f"must be at most {TEXT_CHARACTERS_MAX} characters"
+    return _characters_problem(value)
+
+
+def _characters_problem(value: str) -> str | None:
+    if "\0" in value:
+        return "must not hold a NUL character"
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return "must be valid Unicode"
+    return None
+
+
+def number_problem(value: float) -> str | None:
+    """What is wrong with a double, or None."""
+    return None if math.isfinite(value) else "must be a finite number"
+
+
+def object_problems(value: Any, path: str, depth: int = 0) -> Iterator[tuple[str, str]]:
+    """(path, what is wrong) for what cannot be kept in a free-form object."""
+    if isinstance(value, dict):
+        if depth >= OBJECT_DEPTH_MAX:
+            yield path, f"must not be nested deeper than {OBJECT_DEPTH_MAX}"
+            return
+        for key, item in value.items():
+            if problem := text_problem(key):
+                yield path, f"a field's name {problem}"
+            else:
+                yield from object_problems(item, f"{path}.{key}", depth + 1)
+    elif isinstance(value, list):
+        if depth >= OBJECT_DEPTH_MAX:
+            yield path, f"must not be nested deeper than {OBJECT_DEPTH_MAX}"
+            return
+        for index, item in enumerate(value):
+            yield from object_problems(item, f"{path}[{index}]", depth + 1)
+    elif isinstance(value, str):
+        # Long texts are welcome here: a widget's image may be in its `ui`. The body's limit bounds them.
+        if problem := _characters_problem(value):
+            yield path, problem
+    elif isinstance(value, int) and not INT64[0] <= value <= INT64[1]:
+        yield path, "must be a whole number of 64 bits"
+    elif isinstance(value, float) and (problem := number_problem(value)):
+        yield path, problem
+
+
+def refused(found: Found) -> Fault:
+    """INVALID_ARGUMENT for what was found wrong, as much of it as anybody reads."""
+    return violations([(_shown(path), problem) for path, problem in found[:VIOLATIONS_MAX]])
+
+
+def _shown(path: str) -> str:
+    """A path holds names as their sender wrote them: what is no Unicode could not be sent back."""
+    return path[:PATH_CHARACTERS_SHOWN].encode(errors="replace").decode()
+
+
+# -- whole messages --------------------------------------------------------------------------
+
+
+def check(message: Any) -> None:
+    """Holds a message that came as protobuf to what JSON is held to. Raises INVALID_ARGUMENT naming each field."""
+    found: Found = []
+    _check_message(message, "", found)
+    if found:
+        raise refused(found)
+
+
+def _check_message(message: Any, path: str, found: Found) -> None:
+    for name, field in fields_of(type(message)).items():
+        value = getattr(message, name)
+        # Most fields of most messages are unset; 0, "" and False have nothing to check either.
+        if value is None or value == 0 or value == "" or field.kind is Kind.MAP:
+            continue
+        if field.repeated:
+            for index, item in enumerate(value):
+                _check_value(field, item, f"{path}{name}[{index}]", found)
+        else:
+            _check_value(field, value, f"{path}{name}", found)
+
+
+def _check_value(field: Field, value: Any, path: str, found: Found) -> None:
+    match field.kind:
+        case Kind.TEXT:
+            problem = text_problem(value)
+        case Kind.NUMBER:
+            problem = number_problem(value)
+        case Kind.ENUM:
+            problem = None if getattr(field.type(value), "name", "") else "is not a value of this enum"
+        case Kind.OBJECT:
+            found.extend(object_problems(value, path))
+            return
+        case Kind.MESSAGE:
+            _check_message(value, f"{path}.", found)
+            return
+        case _:
+            return
+    if problem:
+        found.append((path, problem))

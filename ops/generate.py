@@ -1,12 +1,14 @@
 """Makes runtime/messages from runtime/rpc/game.proto: `python ops/generate.py [OUT_DIR]`.
 
-Two things are added to what the compiler emits. A `google.protobuf.Struct` field becomes a plain
-`dict` (betterproto2 unwraps well-known types, but not this one). And the descriptor set is kept
-beside the code, so that gRPC reflection can serve it without generating the messages twice.
+Three things are added to what the compiler emits. A `google.protobuf.Struct` field becomes a plain
+`dict` (betterproto2 unwraps well-known types, but not this one). The descriptor set is kept beside the
+code, so that gRPC reflection can serve it without generating the messages twice. And what options.proto
+lets game.proto say of its fields, which the compiler passes by, becomes `behavior.py`.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -17,6 +19,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PROTO_DIR = ROOT / "runtime" / "rpc"
 PLUGIN = "protoc-gen-python_betterproto2"
+OPTIONS = {50001: "REQUIRED", 50002: "READ_ONLY"}
+"""The numbers of options.proto, and what each becomes."""
+
+OPTION = re.compile(r" \[\(.*?\) = true\](?=;)|^import \"options.proto\";\n", re.MULTILINE)
+
 STRUCT_FIELD = re.compile(
     r'"__google__protobuf__\.Struct \| None" = '
     r"betterproto2\.field\(\s*(\d+), betterproto2\.TYPE_MESSAGE, optional=True\s*\)"
@@ -24,26 +31,21 @@ STRUCT_FIELD = re.compile(
 
 
 def generate(out_dir: Path) -> None:
-    """Writes game.py, google_protobuf.py and game.binpb into `out_dir`."""
-    from grpc_tools import protoc  # a development dependency: not needed to run
-
+    """Writes the messages' code, behavior.py and game.binpb into `out_dir`."""
     # The compiler's plugin formats what it emits with the `ruff` that it finds on the path.
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     with tempfile.TemporaryDirectory() as scratch:
-        status = protoc.main(
-            [
-                "protoc",
-                f"--proto_path={PROTO_DIR}",
-                f"--proto_path={Path(protoc.__file__).parent / '_proto'}",
-                f"--plugin={PLUGIN}={Path(sys.executable).parent / PLUGIN}",
-                f"--python_betterproto2_out={scratch}",
-                "--python_betterproto2_opt=client_generation=none",
-                f"--descriptor_set_out={out_dir / 'game.binpb'}",
-                str(PROTO_DIR / "game.proto"),
-            ]
+        # The compiler knows no options of fields: it would make classes of all that describes them.
+        plain = Path(scratch) / "plain" / "game.proto"
+        plain.parent.mkdir()
+        plain.write_text(OPTION.sub("", (PROTO_DIR / "game.proto").read_text()))
+        _protoc(
+            plain,
+            f"--plugin={PLUGIN}={Path(sys.executable).parent / PLUGIN}",
+            f"--python_betterproto2_out={scratch}",
+            "--python_betterproto2_opt=client_generation=none",
         )
-        if status != 0:
-            raise SystemExit(f"protoc failed with status {status}")
+        _protoc(PROTO_DIR / "game.proto", "--include_imports", f"--descriptor_set_out={out_dir / 'game.binpb'}")
         for package in ("game/v1", "google/protobuf"):
             shutil.copytree(Path(scratch) / package, out_dir / package, dirs_exist_ok=True)
             for folder in [out_dir / package, *(out_dir / package).parents]:
@@ -67,6 +69,35 @@ def generate(out_dir: Path) -> None:
         1,
     )
     game.write_text(text)
+    (out_dir / "behavior.py").write_text(_behavior((out_dir / "game.binpb").read_bytes()))
+
+
+def _protoc(proto: Path, *options: str) -> None:
+    from grpc_tools import protoc  # a development dependency: not needed to run
+
+    included = Path(protoc.__file__).parent / "_proto"
+    status = protoc.main(["protoc", f"--proto_path={proto.parent}", f"--proto_path={included}", *options, str(proto)])
+    if status != 0:
+        raise SystemExit(f"protoc failed with status {status}")
+
+
+def _behavior(described: bytes) -> str:
+    """The source of behavior.py: the names of the fields that have each option, by message."""
+    from google.protobuf import descriptor_pb2, unknown_fields
+
+    found: dict[str, dict[str, list[str]]] = {name: {} for name in OPTIONS.values()}
+    for file in descriptor_pb2.FileDescriptorSet.FromString(described).file:
+        for message in file.message_type:
+            for field in message.field:
+                for option in unknown_fields.UnknownFieldSet(field.options):
+                    if option.data and option.field_number in OPTIONS:
+                        found[OPTIONS[option.field_number]].setdefault(message.name, []).append(field.name)
+    lines = ['"""What game.proto says of its fields beside their types: made by ops/generate.py."""']
+    for name, messages in found.items():
+        lines += ["", f"{name}: dict[str, frozenset[str]] = {{"]
+        lines += [f'    "{message}": frozenset({json.dumps(fields)}),' for message, fields in messages.items()]
+        lines += ["}"]
+    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar, cast
 import betterproto2
 
 from runtime.errors import Fault, violations
+from runtime.messages.behavior import READ_ONLY, REQUIRED
 
 TEXT_CHARACTERS_MAX: Final = 10_000
 OBJECT_DEPTH_MAX: Final = 64
@@ -67,28 +68,43 @@ def memo(function: F) -> F:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of a message. `type` is the enum or the message that it holds, else None."""
+    """A field of a message. `type` is the enum or the message that it holds, else None.
+
+    required: without it the message is refused (a resource's: by what makes one). read_only: the service's
+    to set, so that what a client sends there is read and passed by.
+    """
 
     name: str
     kind: Kind
     type: Any
     repeated: bool
+    required: bool = False
+    read_only: bool = False
 
 
 @memo
 def fields_of(message: Any) -> dict[str, Field]:
     """Every field of a message type by its name, in the order of game.proto."""
-    found = message._betterproto
-    rows = (_field(name, found.meta_by_field_name[name], found.cls_by_field[name]) for name in found.sorted_field_names)
-    return {row.name: row for row in rows}
+    found, of = message._betterproto, message.__name__
+    return {
+        name: _field(of, name, found.meta_by_field_name[name], found.cls_by_field[name])
+        for name in found.sorted_field_names
+    }
 
 
-def _field(name: str, meta: Any, holds: Any) -> Field:
+def _field(message: str, name: str, meta: Any, holds: Any) -> Field:
     if meta.proto_type == betterproto2.TYPE_MESSAGE:
         kind = Kind.OBJECT if meta.unwrap else Kind.MESSAGE
     else:
         kind = _KINDS[meta.proto_type]
-    return Field(name, kind, holds if kind in (Kind.ENUM, Kind.MESSAGE) else None, bool(meta.repeated))
+    return Field(
+        name,
+        kind,
+        holds if kind in (Kind.ENUM, Kind.MESSAGE) else None,
+        bool(meta.repeated),
+        required=name in REQUIRED.get(message, ()),
+        read_only=name in READ_ONLY.get(message, ()),
+    )
 
 
 # -- values ----------------------------------------------------------------------------------

@@ -66,7 +66,7 @@ def of_spec(table: str) -> set[tuple[str, str]]:
 
 def test_every_rpc_of_the_proto_is_a_row_and_no_other() -> None:
     encoded = resources.files("runtime.messages").joinpath("game.binpb").read_bytes()
-    file = next(file for file in descriptor_pb2.FileDescriptorSet.FromString(encoded).file if file.package == "game.v1")
+    file = next(file for file in descriptor_pb2.FileDescriptorSet.FromString(encoded).file if file.name == "game.proto")
     described = {
         (service.name, method.name, method.input_type.rpartition(".")[2], method.output_type.rpartition(".")[2])
         for service in file.service

@@ -10,7 +10,7 @@ import pytest
 
 from ops.generate import ROOT, generate
 
-GENERATED = ("game/v1/__init__.py", "google/protobuf/__init__.py", "message_pool.py", "game.binpb")
+GENERATED = ("game/v1/__init__.py", "google/protobuf/__init__.py", "message_pool.py", "behavior.py", "game.binpb")
 
 
 @pytest.mark.skipif(

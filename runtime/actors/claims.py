@@ -42,11 +42,6 @@ class Claimer:
     tenant_id: str
 
 
-def tenant_of(request: m.ClaimRewardRequest) -> str:
-    """What a claim waits behind: its tenant."""
-    return request.scope.tenant_id  # type: ignore[union-attr]
-
-
 async def turn(claimer: Claimer, works: list[Work[m.ClaimRewardRequest]]) -> None:
     """Answers every claim that waits: a reward of the caller's, or the reason why not.
 

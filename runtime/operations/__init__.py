@@ -34,6 +34,7 @@ from runtime.operations.prizes import codes
 from runtime.operations.prizes import records as prizes
 from runtime.operations.rewards import records as rewards
 from runtime.operations.rewards import reward_admin
+from runtime.wire.scope import tenant_of
 
 API: Final = "/api/v1"
 
@@ -58,7 +59,7 @@ GAMES: Final = Box(
 )
 """A game's actor: its plays, starts and redeems."""
 
-CLAIMS: Final = Box("claims", key=claims.tenant_of, new=claims.Claimer, turn=claims.turn)
+CLAIMS: Final = Box("claims", key=tenant_of, new=claims.Claimer, turn=claims.turn)
 """A tenant's claims, committed together."""
 
 Run = Callable[[Engine, Any], Awaitable[Any]]

@@ -14,6 +14,7 @@ from runtime import ids, trace
 from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.stores import paging
+from runtime.wire.scope import tenant_of
 
 _SQL: Final = sql.load("audit")
 
@@ -47,7 +48,7 @@ async def record(
 
 async def list_audit_entries(engine: Engine, request: m.ListAuditEntriesRequest) -> m.ListAuditEntriesReply:
     """The tenant's entries, newest first, of one subject type, subject or actor where given."""
-    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+    tenant_id = tenant_of(request)
     filters = (tenant_id, request.subject_type, request.subject_id, request.actor)
     query = ("audit", *filters)
     page = paging.read(request.cursor, request.limit, query=query)

@@ -16,6 +16,7 @@ from runtime.outgoing.schedule import delays_seconds
 from runtime.outgoing.signing import SignatureRefused, verify
 from runtime.outgoing.vault import VaultError, prize_place, vault_of
 from runtime.stores import paging
+from runtime.wire.scope import tenant_of
 
 _SQL: Final = sql.load("fulfillment")
 
@@ -24,7 +25,7 @@ TEXT_CHARACTERS_MAX: Final = 500
 
 async def list_tasks(engine: Engine, request: m.ListTasksRequest) -> m.ListTasksReply:
     """Tasks, the newest first, by status, campaign and prize."""
-    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+    tenant_id = tenant_of(request)
     status = request.status.name.lower() if request.status else ""
     query = ("tasks", tenant_id, status, request.campaign_id, request.prize_id)
     page = paging.read(request.cursor, request.limit, query=query)
@@ -40,7 +41,7 @@ async def retry_task(engine: Engine, request: m.RetryTaskRequest) -> m.TaskReply
 
     FAILED_PRECONDITION ILLEGAL_TRANSITION for one that is delivered, cancelled or being delivered.
     """
-    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+    tenant_id = tenant_of(request)
     row = await engine.database.fetchrow(_SQL["rearm"], tenant_id, request.id)
     if row is None:
         raise unknown("task", request.id)
@@ -56,7 +57,7 @@ async def complete_task(engine: Engine, request: m.CompleteTaskRequest) -> m.Tas
     Delivered is final: a failure after it is FAILED_PRECONDITION ILLEGAL_TRANSITION, and so is anything of
     a cancelled task.
     """
-    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+    tenant_id = tenant_of(request)
     if request.status not in ("delivered", "failed"):
         raise invalid("status", "must be delivered or failed")
     for name in ("external_id", "error", "callback_id"):
@@ -86,7 +87,7 @@ async def verify_callback(engine: Engine, request: m.VerifyCallbackRequest) -> m
 
     An unknown task and a prize without a secret verify nothing, and answer no differently.
     """
-    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+    tenant_id = tenant_of(request)
     row = await engine.database.fetchrow(_SQL["receiver"], tenant_id, request.id)
     if row is None:
         return m.VerifyCallbackReply(verified=False)

@@ -20,6 +20,7 @@ from runtime.outgoing.channels import receiver_config
 from runtime.outgoing.providers import posts
 from runtime.outgoing.vault import integration_place, noted_config, shown_config, vault_of
 from runtime.stores import paging
+from runtime.wire.scope import merchant_of, tenant_of
 
 _SQL: Final = sql.load("integrations")
 
@@ -70,12 +71,12 @@ async def create_integration(engine: Engine, request: m.CreateIntegrationRequest
 
 async def list_integrations(engine: Engine, request: m.ListIntegrationsRequest) -> m.ListIntegrationsReply:
     """Integrations, the newest first, by type, campaign and status."""
-    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+    tenant_id = tenant_of(request)
     filters = (
         _token(request.type),
         request.campaign_id,
         _token(request.status),
-        request.scope.merchant_id,  # type: ignore[union-attr]
+        merchant_of(request),
     )
     query = ("integrations", tenant_id, *filters)
     page = paging.read(request.cursor, request.limit, query=query)
@@ -86,7 +87,7 @@ async def list_integrations(engine: Engine, request: m.ListIntegrationsRequest) 
 
 async def delete_integration(engine: Engine, request: m.DeleteRequest) -> m.DeleteReply:
     """Removes an integration and its delivery log; nobody is told on its behalf from a second later on."""
-    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+    tenant_id = tenant_of(request)
 
     async def work(connection: asyncpg.Connection) -> None:
         row = await connection.fetchrow(_SQL["delete"], tenant_id, request.id)
@@ -135,7 +136,7 @@ async def list_deliveries(
     engine: Engine, request: m.ListIntegrationDeliveriesRequest
 ) -> m.ListIntegrationDeliveriesReply:
     """What became of the newest events at an integration."""
-    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+    tenant_id = tenant_of(request)
     query = ("deliveries", tenant_id, request.id)
     page = paging.read(request.cursor, request.limit, query=query)
     if await engine.database.fetchrow(_SQL["exists"], tenant_id, request.id) is None:

@@ -24,6 +24,7 @@ from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, invalid, unknown, violations
 from runtime.operations.campaigns import analytics
 from runtime.wire import contacts
+from runtime.wire.scope import player_id_of, tenant_of
 
 _SQL: Final = sql.load("players")
 FIND: Final = _SQL["find"]
@@ -54,7 +55,6 @@ MOVES_AFTER_TURNS: Final = tuple(
     )
 )
 
-PLAYER_ID_CHARACTERS_MAX: Final = 128
 NAME_CHARACTERS_MAX: Final = 100
 URL_CHARACTERS_MAX: Final = 2_000
 ATTRIBUTES_BYTES_MAX: Final = 16 * 1024
@@ -66,22 +66,6 @@ AUTH_METHODS: Final = {m.ContactType.PHONE: "phone_otp", m.ContactType.EMAIL: "e
 
 # BCP 47 in outline: a language, then subtags ("en", "pt-BR", "zh-Hant-TW").
 _LOCALE: Final = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{1,8}){0,6}")
-
-
-def tenant_of(request: Any) -> str:
-    """The tenant in the request's scope; Core has checked that there is one."""
-    tenant_id: str = request.scope.tenant_id
-    return tenant_id
-
-
-def player_id_of(request: Any) -> str:
-    """The request's `player_id`. INVALID_ARGUMENT where it is missing or no identifier."""
-    player_id: str = request.player_id
-    if not player_id:
-        raise invalid("player_id", "is required")
-    if len(player_id) > PLAYER_ID_CHARACTERS_MAX:
-        raise invalid("player_id", f"must be at most {PLAYER_ID_CHARACTERS_MAX} characters")
-    return player_id
 
 
 async def resolve_player(engine: Engine, request: m.ResolvePlayerRequest) -> m.ResolvePlayerReply:

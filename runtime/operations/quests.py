@@ -22,10 +22,10 @@ from runtime.errors import Fault, Status, unknown, violations
 from runtime.events import QUEST_COMPLETED, new_event
 from runtime.operations import audit, catalog
 from runtime.operations.checks import Checks, given, search_pattern, set_fields
-from runtime.operations.players import player_id_of, tenant_of
 from runtime.stores import paging
 from runtime.stores.clock import Days
 from runtime.wire.enums import enum, token
+from runtime.wire.scope import player_id_of, tenant_of
 
 _SQL: Final = sql.load("quests")
 

@@ -19,6 +19,7 @@ from runtime.operations import audit
 from runtime.operations.checks import Checks, given, search_pattern
 from runtime.stores import paging
 from runtime.wire.enums import enum, token
+from runtime.wire.scope import tenant_of
 
 _SQL: Final = sql.load("tenancy")
 
@@ -52,7 +53,7 @@ async def list_tenants(engine: Engine, request: m.ListTenantsRequest) -> m.ListT
 async def create_merchant(engine: Engine, request: m.CreateMerchantRequest) -> m.MerchantReply:
     """A new merchant of the tenant, active unless it says otherwise."""
     merchant = given(request.merchant, "merchant")
-    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+    tenant_id = tenant_of(request)
     _check_name(merchant.name)
 
     async def work(connection: asyncpg.Connection) -> asyncpg.Record:
@@ -69,7 +70,7 @@ async def create_merchant(engine: Engine, request: m.CreateMerchantRequest) -> m
 
 async def list_merchants(engine: Engine, request: m.ListMerchantsRequest) -> m.ListMerchantsReply:
     """The tenant's merchants, newest first."""
-    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+    tenant_id = tenant_of(request)
     query = ("merchants", tenant_id, request.q)
     page = paging.read(request.cursor, request.limit, query=query)
     pattern = search_pattern(request.q)

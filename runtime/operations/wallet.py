@@ -19,8 +19,8 @@ from runtime.actors.engine import Engine
 from runtime.actors.idempotency import mismatch
 from runtime.errors import Fault, Status, invalid, unknown, violations
 from runtime.operations import audit
-from runtime.operations.players import player_id_of, tenant_of
 from runtime.stores import paging
+from runtime.wire.scope import player_id_of, tenant_of
 
 _SQL: Final = sql.load("wallet")
 BALANCES: Final = _SQL["balances"]

@@ -16,7 +16,8 @@ from runtime.operations import API
 from runtime.stores.publisher import event_stream, shard_of
 from tests.acceptance.steps import make_campaign, make_game, make_prize, play_once
 
-DOCUMENT = json.loads((Path(__file__).parents[2] / "runtime" / "http" / "docs" / "static" / "asyncapi.json").read_text())
+STATIC = Path(__file__).parents[2] / "runtime" / "http" / "docs" / "static"
+DOCUMENT = json.loads((STATIC / "asyncapi.json").read_text())
 
 
 def schema(type: str) -> dict[str, Any]:

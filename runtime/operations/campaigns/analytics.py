@@ -25,6 +25,7 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, unknown
 from runtime.wire.enums import enum
+from runtime.wire.scope import tenant_of
 
 log = structlog.get_logger(__name__)
 
@@ -41,7 +42,7 @@ READ_SECONDS: Final = 10.0
 
 async def get_campaign_analytics(engine: Engine, request: m.GetCampaignRequest) -> m.CampaignAnalyticsReply:
     """The campaign in numbers. NOT_FOUND UNKNOWN_CAMPAIGN."""
-    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+    tenant_id = tenant_of(request)
     campaign = await engine.database.fetchrow(_SQL["campaign"], tenant_id, request.id)
     if campaign is None:
         raise unknown("campaign", request.id)

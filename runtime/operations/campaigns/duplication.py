@@ -23,6 +23,7 @@ from runtime.operations.campaigns.records import from_row
 from runtime.operations.checks import NAME_LENGTH_MAX, Checks
 from runtime.operations.games.definitions import prizes_named, with_prizes_replaced
 from runtime.outgoing.vault import SECRET_FIELDS, prize_place, vault_of
+from runtime.wire.scope import tenant_of
 
 _SQL: Final = sql.load("campaigns")
 _REVISE: Final = sql.load("games")["insert_revision"]
@@ -31,7 +32,7 @@ _GET_PRIZE: Final = sql.load("prizes")["get"]
 
 async def duplicate_campaign(engine: Engine, request: m.DuplicateCampaignRequest) -> m.CampaignReply:
     """The copy, named `name` or the original's name with " (copy)". NOT_FOUND UNKNOWN_CAMPAIGN."""
-    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+    tenant_id = tenant_of(request)
 
     async def work(connection: asyncpg.Connection) -> asyncpg.Record:
         original = await connection.fetchrow(_SQL["get"], tenant_id, request.id)

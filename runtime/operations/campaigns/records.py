@@ -21,6 +21,7 @@ from runtime.operations.campaigns import analytics
 from runtime.operations.checks import Checks, given, search_pattern, set_fields
 from runtime.stores import paging
 from runtime.wire.enums import enum, token
+from runtime.wire.scope import tenant_of
 
 _SQL: Final = sql.load("campaigns")
 _HAS_MERCHANT: Final = sql.load("tenancy")["has_merchant"]
@@ -54,7 +55,7 @@ async def create_campaign(engine: Engine, request: m.CreateCampaignRequest) -> m
 
 async def get_campaign(engine: Engine, request: m.GetCampaignRequest) -> m.CampaignReply:
     """One campaign. NOT_FOUND UNKNOWN_CAMPAIGN."""
-    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+    tenant_id = tenant_of(request)
     row = await engine.database.fetchrow(_SQL["get"], tenant_id, request.id)
     if row is None:
         raise unknown("campaign", request.id)
@@ -63,7 +64,7 @@ async def get_campaign(engine: Engine, request: m.GetCampaignRequest) -> m.Campa
 
 async def list_campaigns(engine: Engine, request: m.ListCampaignsRequest) -> m.ListCampaignsReply:
     """The tenant's campaigns, newest first; of one status, or whose names hold `q`, where given."""
-    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+    tenant_id = tenant_of(request)
     status = token(request.status)
     query = ("campaigns", tenant_id, status, request.q)
     page = paging.read(request.cursor, request.limit, query=query)
@@ -75,7 +76,7 @@ async def list_campaigns(engine: Engine, request: m.ListCampaignsRequest) -> m.L
 
 async def update_campaign(engine: Engine, request: m.UpdateCampaignRequest) -> m.CampaignReply:
     """Sets the fields that are given. Another time zone has its days counted anew (analytics)."""
-    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+    tenant_id = tenant_of(request)
     update = given(request.campaign, "campaign")
 
     async def work(connection: asyncpg.Connection) -> asyncpg.Record:

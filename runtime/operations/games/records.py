@@ -24,6 +24,7 @@ from runtime.operations.games.definitions import Definition, definition_of, game
 from runtime.rules import compose
 from runtime.stores import paging
 from runtime.wire.enums import token
+from runtime.wire.scope import tenant_of
 
 _SQL: Final = sql.load("games")
 _USABLE_PRIZES: Final = sql.load("prizes")["usable"]
@@ -54,7 +55,7 @@ THRESHOLD_MAX: Final = 2**53
 
 async def create_game(engine: Engine, request: m.CreateGameRequest) -> m.GameReply:
     """A new game, at revision 1. INVALID_ARGUMENT names every field that is wrong."""
-    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+    tenant_id = tenant_of(request)
     wanted = given(request.game, "game")
     game = m.Game(campaign_id=wanted.campaign_id)
     set_fields(game, wanted, (), SETTABLE)
@@ -82,7 +83,7 @@ async def create_game(engine: Engine, request: m.CreateGameRequest) -> m.GameRep
 
 async def get_game(engine: Engine, request: m.GetGameRequest) -> m.GameReply:
     """One game, archived or not. NOT_FOUND UNKNOWN_GAME."""
-    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+    tenant_id = tenant_of(request)
     row = await engine.database.fetchrow(_SQL["get"], tenant_id, request.id)
     if row is None:
         raise unknown("game", request.id)
@@ -91,7 +92,7 @@ async def get_game(engine: Engine, request: m.GetGameRequest) -> m.GameReply:
 
 async def list_games(engine: Engine, request: m.ListGamesRequest) -> m.ListGamesReply:
     """The tenant's games, newest first."""
-    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+    tenant_id = tenant_of(request)
     filters = (tenant_id, token(request.status), request.campaign_id, request.type)
     query = ("games", *filters, request.q)
     page = paging.read(request.cursor, request.limit, query=query)
@@ -107,7 +108,7 @@ async def update_game(engine: Engine, request: m.UpdateGameRequest) -> m.GameRep
     again where they are named anew, or the game is active: a paused game whose prize was archived
     can still be renamed.
     """
-    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+    tenant_id = tenant_of(request)
     update = given(request.game, "game")
 
     async def work(connection: asyncpg.Connection) -> m.Game:
@@ -144,7 +145,7 @@ async def delete_game(engine: Engine, request: m.DeleteRequest) -> m.DeleteReply
 
     FAILED_PRECONDITION IN_USE while an active leaderboard counts it.
     """
-    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+    tenant_id = tenant_of(request)
 
     async def work(connection: asyncpg.Connection) -> bool:
         before = await _load(connection, tenant_id, request.id)

@@ -16,6 +16,7 @@ from runtime.errors import unknown
 from runtime.operations.campaigns.records import from_row as campaign_from_row
 from runtime.operations.games.definitions import game_from_row, prizes_named
 from runtime.wire.enums import enum
+from runtime.wire.scope import tenant_of
 
 _CAMPAIGNS: Final = sql.load("campaigns")
 _GAMES: Final = sql.load("games")
@@ -26,7 +27,7 @@ SHOWN_MAX: Final = 200
 
 async def render_game(engine: Engine, request: m.GetGameRequest) -> m.RenderReply:
     """The game for its widget: its ui, limits, and the prizes that it can award. NOT_FOUND UNKNOWN_GAME."""
-    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+    tenant_id = tenant_of(request)
     row = await engine.database.fetchrow(_GAMES["get"], tenant_id, request.id)
     if row is None:
         raise unknown("game", request.id)
@@ -35,7 +36,7 @@ async def render_game(engine: Engine, request: m.GetGameRequest) -> m.RenderRepl
 
 async def get_public_campaign(engine: Engine, request: m.GetCampaignRequest) -> m.PublicCampaignReply:
     """The campaign with its active games (without their ui) and active quests. NOT_FOUND UNKNOWN_CAMPAIGN."""
-    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+    tenant_id = tenant_of(request)
     campaign = await engine.database.fetchrow(_CAMPAIGNS["get"], tenant_id, request.id)
     if campaign is None or campaign["status"] == "draft":
         raise unknown("campaign", request.id)

@@ -14,6 +14,7 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import invalid, unknown
 from runtime.outgoing.vault import code_place, vault_of
+from runtime.wire.scope import tenant_of
 
 _SQL: Final = sql.load("codes")
 
@@ -40,7 +41,7 @@ async def import_codes(engine: Engine, request: m.ImportCodesRequest) -> m.Impor
 
     At most PART_MAX codes; REST cuts longer imports into parts. Codes are never in an answer or a log.
     """
-    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+    tenant_id = tenant_of(request)
     if not request.codes:
         raise invalid("codes", "is required")
     if len(request.codes) > PART_MAX:

@@ -26,6 +26,7 @@ from runtime.outgoing.channels import CHANNELS
 from runtime.outgoing.vault import SECRET_FIELDS, noted_config, prize_place, shown_config, vault_of
 from runtime.stores import paging
 from runtime.wire.enums import enum, token
+from runtime.wire.scope import tenant_of
 
 _SQL: Final = sql.load("prizes")
 
@@ -41,7 +42,7 @@ EXPIRES_AFTER_DAYS_MAX: Final = 36_500
 
 async def create_prize(engine: Engine, request: m.CreatePrizeRequest) -> m.PrizeReply:
     """A new prize. Without a channel it is `none`, without a redemption mode `on_win`."""
-    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+    tenant_id = tenant_of(request)
     prize = m.Prize(status=m.PrizeStatus.ACTIVE)
     set_fields(prize, given(request.prize, "prize"), (), SETTABLE - {"status"})
     _fill_defaults(prize)
@@ -64,7 +65,7 @@ async def create_prize(engine: Engine, request: m.CreatePrizeRequest) -> m.Prize
 
 async def get_prize(engine: Engine, request: m.GetPrizeRequest) -> m.PrizeReply:
     """One prize, archived or not. NOT_FOUND UNKNOWN_PRIZE."""
-    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+    tenant_id = tenant_of(request)
     row = await engine.database.fetchrow(_SQL["get"], tenant_id, request.id)
     if row is None:
         raise unknown("prize", request.id)
@@ -88,7 +89,7 @@ async def update_prize(engine: Engine, request: m.UpdatePrizeRequest) -> m.Prize
 
     FAILED_PRECONDITION: STOCK_BELOW_AWARDED (`awarded`), or IN_USE where it archives what is named.
     """
-    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+    tenant_id = tenant_of(request)
     update = given(request.prize, "prize")
 
     async def work(connection: asyncpg.Connection) -> m.Prize:
@@ -120,7 +121,7 @@ async def delete_prize(engine: Engine, request: m.DeleteRequest) -> m.DeleteRepl
 
     FAILED_PRECONDITION IN_USE while an active game, one of its rungs, or an active board names it.
     """
-    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+    tenant_id = tenant_of(request)
 
     async def work(connection: asyncpg.Connection) -> bool:
         before = await _load(connection, tenant_id, request.id)
@@ -159,7 +160,7 @@ def from_row(row: Any) -> m.Prize:
 async def _page(
     engine: Engine, request: m.ListPrizesRequest, statement: str, key: str
 ) -> tuple[list[asyncpg.Record], m.Pagination]:
-    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+    tenant_id = tenant_of(request)
     filters = (tenant_id, token(request.status), request.campaign_id, request.type)
     query = ("prizes", *filters, request.q)
     page = paging.read(request.cursor, request.limit, query=query)

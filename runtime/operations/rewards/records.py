@@ -14,6 +14,7 @@ from runtime.actors.rewards import FIELDS, for_owner
 from runtime.errors import invalid
 from runtime.stores import paging
 from runtime.wire.enums import enum, token
+from runtime.wire.scope import tenant_of
 
 _SQL: Final = sql.load("rewards")
 
@@ -26,7 +27,7 @@ async def list_rewards(engine: Engine, request: m.ListRewardsRequest) -> m.ListR
     """
     if not request.player_id:
         raise invalid("player_id", "is required")
-    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+    tenant_id = tenant_of(request)
     filters = (request.player_id, token(request.status), request.campaign_id, request.prize_id, request.game_id)
     query = ("rewards", tenant_id, *filters)
     page = paging.read(request.cursor, request.limit, query=query)
@@ -41,7 +42,7 @@ async def search_rewards(engine: Engine, request: m.SearchRewardsRequest) -> m.S
     What waits for an operator's hand is `status` CLAIMED of a prize whose redemption_mode is MANUAL. A
     reward that was not claimed in time counts as expired from that moment on.
     """
-    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+    tenant_id = tenant_of(request)
     filters = (token(request.status), request.campaign_id, request.prize_id, request.game_id, request.player_id)
     query = ("rewards of all", tenant_id, *filters)
     page = paging.read(request.cursor, request.limit, query=query)

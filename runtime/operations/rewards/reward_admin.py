@@ -18,6 +18,7 @@ from runtime.actors.rewards import MOVES, illegal, message, out_of_stock
 from runtime.errors import invalid, unknown
 from runtime.metrics import FULFILLMENT_TASKS
 from runtime.operations.audit import record
+from runtime.wire.scope import tenant_of
 
 _SQL: Final = sql.load("rewards")
 
@@ -35,7 +36,7 @@ async def fulfill(engine: Engine, request: m.FulfillRewardRequest) -> m.RewardRe
     FAILED_PRECONDITION ILLEGAL_TRANSITION.
     """
     _check_text("note", request.note)
-    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+    tenant_id = tenant_of(request)
 
     async def apply(connection: asyncpg.Connection, row: Any) -> None:
         if row["channel"] == "voucher_code":
@@ -62,7 +63,7 @@ async def revoke(engine: Engine, request: m.RevokeRewardRequest) -> m.RewardRepl
     is to be, by an adjustment, since taking a reward from a cheat is not to pay the cheat.
     """
     _check_text("reason", request.reason)
-    tenant_id = request.scope.tenant_id  # type: ignore[union-attr]
+    tenant_id = tenant_of(request)
     version: int | None = None
 
     async def apply(connection: asyncpg.Connection, row: Any) -> None:

@@ -1,0 +1,47 @@
+"""Whom a request is about: its tenant, and its player."""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from runtime import messages as m
+from runtime.errors import invalid
+
+PLAYER_ID_CHARACTERS_MAX: Final = 128
+
+
+class Scoped(Protocol):
+    """A message with a scope."""
+
+    @property
+    def scope(self) -> m.Scope | None: ...
+
+
+class OfPlayer(Protocol):
+    """A message with a player."""
+
+    @property
+    def player_id(self) -> str: ...
+
+
+def tenant_of(request: Scoped) -> str:
+    """The tenant in the request's scope. INVALID_ARGUMENT where there is none, which Core asks before all else."""
+    scope = request.scope
+    if scope is None or not scope.tenant_id:
+        raise invalid("scope.tenant_id", "is required")
+    return scope.tenant_id
+
+
+def merchant_of(request: Scoped) -> str:
+    """The merchant in the request's scope; "" where it is all of the tenant's."""
+    return request.scope.merchant_id if request.scope is not None else ""
+
+
+def player_id_of(request: OfPlayer) -> str:
+    """The request's `player_id`. INVALID_ARGUMENT where it is missing or no identifier."""
+    player_id = request.player_id
+    if not player_id:
+        raise invalid("player_id", "is required")
+    if len(player_id) > PLAYER_ID_CHARACTERS_MAX:
+        raise invalid("player_id", f"must be at most {PLAYER_ID_CHARACTERS_MAX} characters")
+    return player_id

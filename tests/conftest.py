@@ -30,7 +30,8 @@ import asyncpg
 import pytest
 import redis.asyncio
 
-from ops.devstack import DISPOSABLE, Postgres, Valkey
+from ops.servers.postgres import DISPOSABLE, Postgres
+from ops.servers.valkey import Valkey
 from sql.migrate import migrate
 
 _TEMPLATE = "tombola_template"

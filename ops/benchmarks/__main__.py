@@ -18,7 +18,7 @@ from ops.benchmarks.bench import Bench, Scale, run
 from ops.benchmarks.case import Case
 from ops.benchmarks.cases import CASES
 from ops.benchmarks.load import has_wrk
-from ops.devstack import DevstackError
+from ops.servers.base import ServerError
 
 ROOT: Final = Path(__file__).parents[2]
 QUICK: Final = Scale(seconds=1.0, rounds=1, players=500, full_plays=100_000, idle_games=1_000, ledger_entries=10_000)
@@ -99,15 +99,15 @@ def main() -> None:
                 if not console.is_terminal:
                     console.print(text, highlight=False)
 
-            bench.house.start()
+            bench.stack.start()
             facts = report.machine(bench)
             results = run(bench, chosen(options.only), say)
-    except DevstackError as error:
+    except ServerError as error:
         sys.exit(f"ops/bench: {error}")
     except KeyboardInterrupt:
         sys.exit("ops/bench: stopped")
     finally:
-        bench.house.stop()
+        bench.stack.stop()
         if options.data is None:
             shutil.rmtree(directory, ignore_errors=True)
     if options.json:

@@ -16,9 +16,9 @@ from typing import Final
 
 from ops.api import ApiError
 from ops.benchmarks.case import Case, Result, Run, Skipped
-from ops.benchmarks.house import House, HouseError, Process
 from ops.benchmarks.load import Loaded, Loader, LoadFailed
 from ops.benchmarks.requests import Player, make_players
+from ops.benchmarks.stack import BenchStack, Process, StackError
 from runtime.operations import BY_NAME, unimplemented
 
 FRESH_SECONDS: Final = 30.0
@@ -48,14 +48,14 @@ class Bench:
     def __init__(self, directory: Path, scale: Scale, *, wrk: bool) -> None:
         self.scale = scale
         self.directory = directory
-        self.house = House(directory)
+        self.stack = BenchStack(directory)
         self.loader = Loader(directory, wrk=wrk)
         self._servers: dict[str, Process] = {}
         self._players: dict[str, list[Player]] = {}
 
     @property
     def server(self) -> Process:
-        return self.shared("server", lambda: self.house.serve("all", "server"))
+        return self.shared("server", lambda: self.stack.serve("all", "server"))
 
     def shared(self, name: str, make: Callable[[], Process]) -> Process:
         """A process that several cases load, made by the first that asks."""
@@ -68,14 +68,14 @@ class Bench:
         wanted = count or self.scale.players
         known = self._players.get(tenant_id, [])
         if len(known) < wanted:
-            known = self._players[tenant_id] = make_players(self.house.keys["JWT_SECRET"], tenant_id, wanted)
+            known = self._players[tenant_id] = make_players(self.stack.keys["JWT_SECRET"], tenant_id, wanted)
         return known[:wanted]
 
     def measure(self, load: Callable[[], Loaded]) -> Run:
         """Runs a load and reads what it cost."""
-        before = self.house.read()
+        before = self.stack.read()
         loaded = load()
-        after = self.house.read()
+        after = self.stack.read()
         cpu = {name: after.cpu[name] - before.cpu.get(name, 0.0) for name in after.cpu}
         cpu = {name: seconds for name, seconds in cpu.items() if seconds > 0.02 * loaded.seconds}
         return Run(
@@ -143,7 +143,7 @@ def _guarded(result: Result, work: Callable[[], object]) -> None:
         work()
     except Skipped as skipped:
         result.skipped = str(skipped)
-    except (HouseError, LoadFailed, ApiError, OSError, TimeoutError, subprocess.CalledProcessError) as error:
+    except (StackError, LoadFailed, ApiError, OSError, TimeoutError, subprocess.CalledProcessError) as error:
         result.error = f"{type(error).__name__}: {error}"
         if isinstance(error, subprocess.CalledProcessError):
             result.error += f" {error.stderr}"

@@ -25,15 +25,15 @@ COLUMNS = ("case", "per second", "spread", "p50 ms", "p99 ms", "CPU s per 1,000"
 
 def machine(bench: Bench) -> dict[str, Any]:
     """What it was measured on."""
-    house = bench.house
+    stack = bench.stack
     return {
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
-        "postgres": house.sql("SHOW server_version"),
-        "fsync": house.sql("SHOW fsync"),
-        "fsync_ms": round(_fsync_ms(house.directory), 3),
+        "postgres": stack.sql("SHOW server_version"),
+        "fsync": stack.sql("SHOW fsync"),
+        "fsync_ms": round(_fsync_ms(stack.directory), 3),
         "valkey": _valkey_version(bench),
         "tombola": __version__,
         "generator": "wrk" if bench.loader.wrk else "bundled",
@@ -58,8 +58,8 @@ def _fsync_ms(directory: Path) -> float:
 
 
 def _valkey_version(bench: Bench) -> str:
-    assert bench.house.stack.valkey is not None
-    info = bench.house.stack.valkey.command("INFO", "server").decode(errors="replace")
+    assert bench.stack.servers.valkey is not None
+    info = bench.stack.servers.valkey.command("INFO", "server").decode(errors="replace")
     found = re.search(r"valkey_version:(\S+)", info) or re.search(r"redis_version:(\S+)", info)
     return found[1] if found else "unknown"
 

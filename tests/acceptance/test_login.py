@@ -13,7 +13,7 @@ import redis.asyncio
 from aiohttp import web
 from aiosmtpd.smtp import SMTP
 
-from ops.devstack import Valkey
+from ops.servers.valkey import Valkey
 from runtime.http.login.challenges import RESEND_SECONDS, SENDS_IP_MAX, SENDS_SECONDS, TRIES_MAX
 from runtime.outgoing import signing
 from tests.acceptance.conftest import Answer, Stack

@@ -15,7 +15,8 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
-from ops.devstack import Valkey, free_port
+from ops.servers.base import free_port
+from ops.servers.valkey import Valkey
 from runtime.operations import API
 from tests.acceptance.conftest import TENANT, Stack
 from tests.acceptance.world import World, new_stack, new_world, settings_of

@@ -20,7 +20,8 @@ import pytest_asyncio
 import redis.asyncio
 from aiohttp import web
 
-from ops.devstack import Valkey, free_port
+from ops.servers.base import free_port
+from ops.servers.valkey import Valkey
 from runtime.app import Running
 from runtime.http import admin, consumer
 from runtime.operations import BY_NAME

@@ -22,7 +22,8 @@ from grpclib.health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpclib.reflection.v1.reflection_grpc import ServerReflectionStub
 from grpclib.reflection.v1.reflection_pb2 import ServerReflectionRequest
 
-from ops.devstack import Postgres, Valkey
+from ops.servers.postgres import Postgres
+from ops.servers.valkey import Valkey
 from runtime import messages as m
 from runtime.app import running
 from runtime.errors import Fault, Status

@@ -18,7 +18,7 @@ import aiohttp
 import asyncpg
 import pytest
 
-from ops.devstack import free_port
+from ops.servers.base import free_port
 from runtime.operations import API
 from tests import invariants
 from tests.acceptance.conftest import TENANT, Answer, Stack

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from ops.devstack import Postgres, Valkey
+from ops.servers.postgres import Postgres
+from ops.servers.valkey import Valkey
 from runtime.settings import Settings
 from runtime.stores.publisher import task_stream
 from runtime.streams.bus import Consumer, Servers

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from redis.exceptions import ResponseError
 
-from ops.devstack import Valkey, free_port, wait_for
+from ops.servers.base import free_port, wait_for
+from ops.servers.valkey import Valkey
 from runtime.http.limits import Allowed, Limits, Policy
 from runtime.stores.ephemeral import Ephemeral, EphemeralDown, Script
 

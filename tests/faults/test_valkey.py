@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from ops.devstack import Valkey
+from ops.servers.valkey import Valkey
 from tests.acceptance.conftest import Answer, Stack
 from tests.acceptance.test_milestones import block, rung
 from tests.acceptance.world import COINS, COLLECTION, World, new_stack, new_world, settings_of, until

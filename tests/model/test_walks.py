@@ -23,7 +23,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from ops.devstack import Valkey
+from ops.servers.valkey import Valkey
 from runtime import ids
 from runtime import messages as m
 from runtime.actors.game import sessions

@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from ops.api import Api, answers
-from ops.devstack import wait_for
+from ops.servers.base import wait_for
 
 ROOT = Path(__file__).parents[2]
 START_SECONDS = 60
@@ -57,7 +57,7 @@ def up(data: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], dic
     """The stack for the length of the block, with its ready file; SIGTERM at the end where it still runs."""
     ready_file = data.parent / "ready.json"
     ready_file.unlink(missing_ok=True)  # a killed run leaves its own, which would be read before the new one is there
-    command = [sys.executable, "-m", "ops.stack", "--data", str(data), "--ready-file", str(ready_file)]
+    command = [sys.executable, "-m", "ops.devstack", "--data", str(data), "--ready-file", str(ready_file)]
     log = data.parent / "up.log"
     with log.open("w") as output:
         process = subprocess.Popen(

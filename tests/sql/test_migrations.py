@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 
 import sql
-from ops.devstack import Postgres
+from ops.servers.postgres import Postgres
 from sql.migrate import MigrationError, migrate, pending
 
 ONE = "create table one (id int primary key);"

@@ -11,7 +11,7 @@ from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 from multidict import CIMultiDict
 
-from ops.devstack import Valkey
+from ops.servers.valkey import Valkey
 from runtime.errors import Fault
 from runtime.http.limits import (
     Admission,

@@ -14,10 +14,10 @@ from ops.benchmarks import requests
 from ops.benchmarks.bench import Bench
 from ops.benchmarks.case import Case, Ratio, Run, Skipped
 from ops.benchmarks.cases.plays import Plays, Seat
-from ops.benchmarks.house import HouseError, Process, read_json
+from ops.benchmarks.fixture import Fixture
 from ops.benchmarks.load import Loaded
-from ops.benchmarks.world import World
-from ops.devstack import free_port, wait_for
+from ops.benchmarks.stack import Process, StackError, read_json
+from ops.servers.base import free_port, wait_for
 
 DELIVERIES_PER_SECOND: Final = 800
 POSTS_PER_SECOND: Final = 5_000
@@ -45,19 +45,19 @@ class Posts(Case):
     def run(self, bench: Bench) -> Run:
         count = bench.scale.count(POSTS_PER_SECOND)
         port = free_port()
-        receiver = bench.house.helper("receiver", port, "receiver", str(port), str(bench.directory / "posts.json"))
+        receiver = bench.stack.helper("receiver", port, "receiver", str(port), str(bench.directory / "posts.json"))
         try:
             return replace(
                 bench.measure(lambda: self._post(receiver.url, count)), ephemeral_trips=None, p50_ms=None, p99_ms=None
             )
         finally:
-            bench.house.end(receiver)
+            bench.stack.end(receiver)
 
     def _post(self, url: str, count: int) -> Loaded:
         command = [sys.executable, "-m", "ops.benchmarks.bare", "posts", url, str(count), str(CLIENTS)]
         done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[3])
         if done.returncode != 0:
-            raise HouseError(done.stderr[-2000:])
+            raise StackError(done.stderr[-2000:])
         return Loaded(count, 0, "", json.loads(done.stdout)["seconds"], 0.0, 0.0, 0.0)
 
 
@@ -76,16 +76,16 @@ class Backlog(Case):
 
     def prepare(self, bench: Bench) -> None:
         need_group(self._group)
-        bench.house.make_database(self._database)
-        self._server = bench.house.serve("all", "server", database=self._database, valkey_db=self._valkey_db)
-        self._world = World(bench.house.core(self._server))
+        bench.stack.make_database(self._database)
+        self._server = bench.stack.serve("all", "server", database=self._database, valkey_db=self._valkey_db)
+        self._fixture = Fixture(bench.stack.core(self._server))
         self._port = free_port()
         url = f"http://127.0.0.1:{self._port}/hook"
-        self._seats = seats_of(bench, self._world, url if self._group == "deliveries" else "", 1.0)
+        self._seats = seats_of(bench, self._fixture, url if self._group == "deliveries" else "", 1.0)
         if self._group == "integrations":
-            self._world.integration(url, ["play_completed"])
+            self._fixture.integration(url, ["play_completed"])
         # The group comes to be with its first worker: what is played from now on waits for it.
-        bench.house.end(self._worker(bench))
+        bench.stack.end(self._worker(bench))
 
     def run(self, bench: Bench) -> Run:
         count = bench.scale.count(DELIVERIES_PER_SECOND)
@@ -93,20 +93,20 @@ class Backlog(Case):
         play(bench, self._server, seats)
         log = bench.directory / f"{self.name}.json"
         log.unlink(missing_ok=True)
-        receiver = bench.house.helper("receiver", self._port, "receiver", str(self._port), str(log))
+        receiver = bench.stack.helper("receiver", self._port, "receiver", str(self._port), str(log))
         worker = self._worker(bench)
-        before = bench.house.read()  # after its start, which takes more CPU than many a delivery
+        before = bench.stack.read()  # after its start, which takes more CPU than many a delivery
         try:
             wait_for(lambda: read_json(log).get("count", 0) >= count, WAIT_SECONDS, worker.failure)
-            after = bench.house.read()
+            after = bench.stack.read()
             came = read_json(log)
             if self._group == "deliveries":
                 wait_for(lambda: self._undelivered(bench) == 0, WAIT_SECONDS, worker.failure)
         except TimeoutError:
-            raise HouseError(f"{read_json(log)} of {count} came; the worker says:\n{worker.tail()}") from None
+            raise StackError(f"{read_json(log)} of {count} came; the worker says:\n{worker.tail()}") from None
         finally:
-            bench.house.end(worker)
-            bench.house.end(receiver)
+            bench.stack.end(worker)
+            bench.stack.end(receiver)
         cpu = {
             name: after.cpu[name] - before.cpu.get(name, 0.0) for name in ("worker", "receiver", "postgres", "valkey")
         }
@@ -119,10 +119,10 @@ class Backlog(Case):
         )
 
     def _worker(self, bench: Bench) -> Process:
-        return bench.house.serve(f"worker {self._group}", "worker", database=self._database, valkey_db=self._valkey_db)
+        return bench.stack.serve(f"worker {self._group}", "worker", database=self._database, valkey_db=self._valkey_db)
 
     def _undelivered(self, bench: Bench) -> int:
-        return int(bench.house.sql("SELECT count(*) FROM tasks WHERE status <> 'delivered'", self._database))
+        return int(bench.stack.sql("SELECT count(*) FROM tasks WHERE status <> 'delivered'", self._database))
 
 
 class Beside(Plays):
@@ -141,20 +141,20 @@ class Beside(Plays):
         if not self._workers:
             return super().run(bench)
         workers = [
-            bench.house.serve(f"worker {group}", f"worker {group}", database="bench_beside", valkey_db=8)
+            bench.stack.serve(f"worker {group}", f"worker {group}", database="bench_beside", valkey_db=8)
             for group in ("deliveries", "integrations")
         ]
         try:
             return super().run(bench)
         finally:
             for worker in workers:
-                bench.house.end(worker)
+                bench.stack.end(worker)
 
 
 def _beside_server(bench: Bench) -> Process:
     def make() -> Process:
-        bench.house.make_database("bench_beside")
-        return bench.house.serve("all", "server", database="bench_beside", valkey_db=8)
+        bench.stack.make_database("bench_beside")
+        return bench.stack.serve("all", "server", database="bench_beside", valkey_db=8)
 
     return bench.shared("beside", make)
 
@@ -162,32 +162,32 @@ def _beside_server(bench: Bench) -> Process:
 def _beside_seats(bench: Bench, server: Process) -> list[Seat]:
     def make() -> Process:
         port = free_port()
-        return bench.house.helper("receiver", port, "receiver", str(port), str(bench.directory / "beside.json"))
+        return bench.stack.helper("receiver", port, "receiver", str(port), str(bench.directory / "beside.json"))
 
-    world = World(bench.house.core(server))
+    fixture = Fixture(bench.stack.core(server))
     url = bench.shared("beside-receiver", make).url + "/hook"
-    seats = seats_of(bench, world, url, 0.5)
-    world.integration(url, ["play_completed", "prize_won"])
+    seats = seats_of(bench, fixture, url, 0.5)
+    fixture.integration(url, ["play_completed", "prize_won"])
     return seats
 
 
-def seats_of(bench: Bench, world: World, webhook_url: str, chance: float) -> list[Seat]:
+def seats_of(bench: Bench, fixture: Fixture, webhook_url: str, chance: float) -> list[Seat]:
     """Every player at one game, whose prize goes out by webhook where there is a URL."""
     fulfillment: dict[str, Any] = {"redemption_mode": "REDEMPTION_MODE_ON_WIN", "channel": "none"}
     if webhook_url:
         fulfillment |= {"channel": "webhook", "config": {"url": webhook_url, "secret": SECRET}}
-    game_id = world.spin(world.prize(fulfillment=fulfillment), chance)
-    return [(game_id, player) for player in bench.players(world.tenant_id)]
+    game_id = fixture.spin(fixture.prize(fulfillment=fulfillment), chance)
+    return [(game_id, player) for player in bench.players(fixture.tenant_id)]
 
 
 def play(bench: Bench, server: Process, seats: list[Seat]) -> None:
-    """Plays, to leave something behind. HouseError where any fails."""
+    """Plays, to leave something behind. StackError where any fails."""
     connections = bench.scale.connections
     sessions = bench.loader.start_sessions(server.port, [requests.start(*seat) for seat in seats], connections)
     plays = [requests.play(*seat, session) for seat, session in zip(seats, sessions, strict=True)]
     loaded = bench.loader.send_bundled(server.port, plays, connections)
     if loaded.failed:
-        raise HouseError(loaded.first_failure)
+        raise StackError(loaded.first_failure)
 
 
 _NEEDS: Final = ("Start", "Play", "CreatePrize")

@@ -8,9 +8,9 @@ from typing import Final
 from ops.benchmarks import requests
 from ops.benchmarks.bench import Bench
 from ops.benchmarks.case import Case, Run
-from ops.benchmarks.house import Process
+from ops.benchmarks.fixture import Fixture
 from ops.benchmarks.load import Loaded, LoadFailed
-from ops.benchmarks.world import World
+from ops.benchmarks.stack import Process
 
 IDLE_SECONDS: Final = 2
 BYTES_A_GAME_MAX: Final = 2048
@@ -28,9 +28,9 @@ class IdleGames(Case):
     once = True
 
     def prepare(self, bench: Bench) -> None:
-        self._server = bench.house.serve("all", "server", valkey_db=7, IDLE_SECONDS=str(IDLE_SECONDS))
-        self._world = World(bench.house.core(self._server))
-        self._game_id = self._world.spin(self._world.prize())
+        self._server = bench.stack.serve("all", "server", valkey_db=7, IDLE_SECONDS=str(IDLE_SECONDS))
+        self._fixture = Fixture(bench.stack.core(self._server))
+        self._game_id = self._fixture.spin(self._fixture.prize())
 
     def run(self, bench: Bench) -> Run:
         warm, games = self._copies(bench, "warm", WARM_GAMES), self._copies(bench, "idle", bench.scale.idle_games)
@@ -51,12 +51,12 @@ class IdleGames(Case):
 
     def _copies(self, bench: Bench, name: str, count: int) -> list[str]:
         """So many games like the first; by SQL, since it is not their making that is measured."""
-        tenant_id = self._world.tenant_id
+        tenant_id = self._fixture.tenant_id
         for table, columns in (
             ("games", "campaign_id, name, type, status, revision"),
             ("game_revisions", "revision, definition"),
         ):
-            bench.house.sql(
+            bench.stack.sql(
                 f"""INSERT INTO {table} (tenant_id, game_id, {columns})
                     SELECT tenant_id, 'game_{name}' || lpad(n::text, 22, '0'), {columns}
                     FROM {table}, generate_series(1, {count}) AS n
@@ -65,11 +65,11 @@ class IdleGames(Case):
         return [f"game_{name}{number:022d}" for number in range(1, count + 1)]
 
     def _play(self, bench: Bench, games: list[str]) -> None:
-        players = bench.players(self._world.tenant_id)
+        players = bench.players(self._fixture.tenant_id)
         self._pairs(bench, [games[number % len(games)] for number in range(len(players))])
 
     def _pairs(self, bench: Bench, games: list[str]) -> Loaded:
-        players = bench.players(self._world.tenant_id)
+        players = bench.players(self._fixture.tenant_id)
         seats = [(game_id, players[number % len(players)]) for number, game_id in enumerate(games)]
         starts = [requests.start(*seat) for seat in seats]
         plays = [requests.open_play(*seat) for seat in seats]

@@ -9,8 +9,8 @@ from ops.benchmarks import requests
 from ops.benchmarks.bench import Bench
 from ops.benchmarks.case import Case, Ratio, Run
 from ops.benchmarks.cases.plays import Plays, Seat, one_server
-from ops.benchmarks.house import Process
-from ops.benchmarks.world import World
+from ops.benchmarks.fixture import Fixture
+from ops.benchmarks.stack import Process
 
 FIRST_GUESS_PER_SECOND: Final = 2_000.0
 NO_SLOWER: Final = 0.95
@@ -34,15 +34,15 @@ class Milestones(Plays):
         self._games = 0
 
     def _seats_of_none(self, bench: Bench, server: Process) -> list[Seat]:
-        self._world = World(bench.house.core(server))
-        self._prize_id = self._world.prize()
+        self._fixture = Fixture(bench.stack.core(server))
+        self._prize_id = self._fixture.prize()
         return []
 
     def _play(self, bench: Bench, count: int) -> Run:
         self._games += 1
-        players = bench.players(self._world.tenant_id)
+        players = bench.players(self._fixture.tenant_id)
         each = -(-count // len(players))
-        game_id = self._world.collection(
+        game_id = self._fixture.collection(
             self._prize_id, f"leaf_{self._games}", range(1, each + 1), mode="CUMULATIVE_UNLOCK", auto_grant=True
         )
         self.seats = [(game_id, player) for player in players]
@@ -50,8 +50,8 @@ class Milestones(Plays):
 
     def finish(self, bench: Bench) -> None:
         """Every play has its grant, and the ledgers add up."""
-        tenant = f"tenant_id = '{self._world.tenant_id}'"
-        plays, grants, wrong = bench.house.sql(
+        tenant = f"tenant_id = '{self._fixture.tenant_id}'"
+        plays, grants, wrong = bench.stack.sql(
             f"""SELECT (SELECT count(*) FROM plays WHERE {tenant}),
                        (SELECT count(*) FROM milestone_grants WHERE {tenant}),
                        (SELECT count(*) FROM balances b WHERE {tenant} AND balance <>
@@ -67,8 +67,8 @@ class Deeds(Case):
     needs: tuple[str, ...] = ("CreatePrize", "CreateGame")
 
     def prepare(self, bench: Bench) -> None:
-        self.world = World(bench.house.core(bench.server))
-        self.players = bench.players(self.world.tenant_id)
+        self.fixture = Fixture(bench.stack.core(bench.server))
+        self.players = bench.players(self.fixture.tenant_id)
         self._runs = 0
         first = self._do(bench, bench.scale.count(FIRST_GUESS_PER_SECOND / 4))
         self._rate = first.per_second
@@ -94,15 +94,15 @@ class Claims(Deeds):
     ratios = (Ratio("hot"),)
 
     def make(self, bench: Bench, number: int, count: int) -> list[bytes]:
-        prize_id = self.world.prize(mode="ON_CLAIM")
+        prize_id = self.fixture.prize(mode="ON_CLAIM")
         ids = [f"reward_{number:06d}{n:020d}" for n in range(count)]
         prefix = self.players[0].player_id[:-19]
-        bench.house.sql(
+        bench.stack.sql(
             f"""INSERT INTO rewards (tenant_id, reward_id, player_id, prize_id, campaign_id, name, type, value,
                                      quantity)
-                SELECT '{self.world.tenant_id}', 'reward_{number:06d}' || lpad(n::text, 20, '0'),
+                SELECT '{self.fixture.tenant_id}', 'reward_{number:06d}' || lpad(n::text, 20, '0'),
                        '{prefix}' || lpad((n % {len(self.players)})::text, 19, '0'), '{prize_id}',
-                       '{self.world.campaign_id}', 'Coffee voucher', 'voucher', 5, 1
+                       '{self.fixture.campaign_id}', 'Coffee voucher', 'voucher', 5, 1
                 FROM generate_series(0, {count - 1}) AS n"""
         )
         return [
@@ -123,20 +123,20 @@ class Redeems(Deeds):
 
     def make(self, bench: Bench, number: int, count: int) -> list[bytes]:
         each, currency = -(-count // len(self.players)), f"nut_{number}"
-        game_id = self.world.collection(
-            self.world.prize(), currency, range(1, each + 1), mode="SPEND_EXCHANGE", auto_grant=False
+        game_id = self.fixture.collection(
+            self.fixture.prize(), currency, range(1, each + 1), mode="SPEND_EXCHANGE", auto_grant=False
         )
         balance = each * (each + 1) // 2
         prefix = self.players[0].player_id[:-19]
-        tenant_id, scope_key, everybody = self.world.tenant_id, self.world.campaign_id, len(self.players)
+        tenant_id, scope_key, everybody = self.fixture.tenant_id, self.fixture.campaign_id, len(self.players)
         players = f"""SELECT '{tenant_id}' AS tenant_id, '{scope_key}' AS scope_key, '{currency}' AS currency,
                              '{prefix}' || lpad(n::text, 19, '0') AS player_id, n
                       FROM generate_series(0, {everybody - 1}) AS n"""
-        bench.house.sql(
+        bench.stack.sql(
             f"""INSERT INTO balances (tenant_id, scope_key, currency, player_id, balance)
                 SELECT tenant_id, scope_key, currency, player_id, {balance} FROM ({players})"""
         )
-        bench.house.sql(
+        bench.stack.sql(
             f"""INSERT INTO ledger_entries (tenant_id, entry_id, scope_key, currency, player_id, amount, balance_after,
                                             reason, reference_id)
                 SELECT tenant_id, 'entry_0{number:05d}' || lpad(n::text, 20, '0'), scope_key, currency, player_id,
@@ -182,34 +182,34 @@ class Reads(Case):
 
 def rankings(bench: Bench) -> bytes:
     """The top 20 of a board on which every player is, asked for by nobody in particular."""
-    world = World(bench.house.core(bench.server))
-    game_id = world.spin(world.prize())
-    board_id = world.leaderboard(game_id)
-    players = bench.players(world.tenant_id)
+    fixture = Fixture(bench.stack.core(bench.server))
+    game_id = fixture.spin(fixture.prize())
+    board_id = fixture.leaderboard(game_id)
+    players = bench.players(fixture.tenant_id)
     sessions = bench.loader.start_sessions(bench.server.port, [requests.start(game_id, one) for one in players], 16)
     plays = [requests.play(game_id, *pair) for pair in zip(players, sessions, strict=True)]
     bench.loader.send_bundled(bench.server.port, plays, 16)
-    return requests.get(f"/leaderboards/{board_id}/rankings", tenant_id=world.tenant_id)
+    return requests.get(f"/leaderboards/{board_id}/rankings", tenant_id=fixture.tenant_id)
 
 
 def wallet_of(entries: Callable[[Bench], int], path: str) -> Callable[[Bench], bytes]:
     """What a player with so many ledger entries reads: ten of them at most, so that the answers are as long."""
 
     def make(bench: Bench) -> bytes:
-        world, count = World(bench.house.core(bench.server)), entries(bench)
-        player = bench.players(world.tenant_id, 1)[0]
-        row = f"'{world.tenant_id}', '{world.campaign_id}', 'points', '{player.player_id}'"
-        bench.house.sql(
+        fixture, count = Fixture(bench.stack.core(bench.server)), entries(bench)
+        player = bench.players(fixture.tenant_id, 1)[0]
+        row = f"'{fixture.tenant_id}', '{fixture.campaign_id}', 'points', '{player.player_id}'"
+        bench.stack.sql(
             f"INSERT INTO balances (tenant_id, scope_key, currency, player_id, balance) VALUES ({row}, {count})"
         )
-        bench.house.sql(
+        bench.stack.sql(
             f"""INSERT INTO ledger_entries (tenant_id, scope_key, currency, player_id, entry_id, amount, balance_after,
                                             reason, reference_id)
                 SELECT {row}, 'entry_0' || lpad(n::text, 25, '0'), 1, n, 'play_reward', 'play_' || n
                 FROM generate_series(1, {count}) AS n"""
         )
-        bench.house.sql("VACUUM ANALYZE ledger_entries")
-        return requests.get(f"{path}?scope_key={world.campaign_id}&limit=10", player)
+        bench.stack.sql("VACUUM ANALYZE ledger_entries")
+        return requests.get(f"{path}?scope_key={fixture.campaign_id}&limit=10", player)
 
     return make
 

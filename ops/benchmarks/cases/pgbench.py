@@ -10,9 +10,9 @@ from typing import Final
 from ops.benchmarks import requests
 from ops.benchmarks.bench import Bench
 from ops.benchmarks.case import Case, Run
-from ops.benchmarks.house import HouseError
+from ops.benchmarks.fixture import CHANCE, Fixture
 from ops.benchmarks.load import Loaded
-from ops.benchmarks.world import CHANCE, World
+from ops.benchmarks.stack import StackError
 
 CLIENTS: Final = (4, 8, 16, 32)
 SAMPLES: Final = 64
@@ -35,27 +35,27 @@ class Pgbench(Case):
     title = "pgbench: the same writes, one transaction a play"
 
     def prepare(self, bench: Bench) -> None:
-        world = World(bench.house.core(bench.server))
-        prize_id = world.prize()
-        game_id = world.spin(prize_id)
-        seats = [(game_id, player) for player in bench.players(world.tenant_id, SAMPLES)]
+        fixture = Fixture(bench.stack.core(bench.server))
+        prize_id = fixture.prize()
+        game_id = fixture.spin(prize_id)
+        seats = [(game_id, player) for player in bench.players(fixture.tenant_id, SAMPLES)]
         port = bench.server.port
         sessions = bench.loader.start_sessions(port, [requests.start(*seat) for seat in seats], 8)
         plays = [requests.play(*seat, session) for seat, session in zip(seats, sessions, strict=True)]
         bench.loader.send_bundled(port, plays, 8)
         names = {
-            "tenant": world.tenant_id,
+            "tenant": fixture.tenant_id,
             "game": game_id,
             "prize": prize_id,
-            "campaign": world.campaign_id,
+            "campaign": fixture.campaign_id,
             "players": str(bench.scale.players),
             "session": sessions[0].decode(),
             "seed": 32 * "5a",
             "hash": 16 * "5a",
             "ulid": _ULID,
             **{
-                column: bench.house.sql(
-                    f"SELECT outcome FROM plays WHERE tenant_id = '{world.tenant_id}' AND (wins > 0) = {won} LIMIT 1"
+                column: bench.stack.sql(
+                    f"SELECT outcome FROM plays WHERE tenant_id = '{fixture.tenant_id}' AND (wins > 0) = {won} LIMIT 1"
                 ).replace("'", "''")
                 for column, won in (("won", "true"), ("lost", "false"))
             },
@@ -72,12 +72,12 @@ class Pgbench(Case):
 
     def _load(self, bench: Bench, clients: int) -> Loaded:
         seconds = max(1, round(bench.scale.seconds))
-        house = bench.house
-        command = [str(house.postgres.bin_dir / "pgbench"), "-n", "-M", "prepared", "-j", "2", "-c", str(clients)]
-        command += ["-T", str(seconds), "-f", str(self._script), house.postgres.url("bench")]
+        stack = bench.stack
+        command = [str(stack.postgres.bin_dir / "pgbench"), "-n", "-M", "prepared", "-j", "2", "-c", str(clients)]
+        command += ["-T", str(seconds), "-f", str(self._script), stack.postgres.url("bench")]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode != 0:
-            raise HouseError(f"pgbench failed: {done.stderr[-2000:]}")
+            raise StackError(f"pgbench failed: {done.stderr[-2000:]}")
         count, tps, latency = (float(pattern.findall(done.stdout)[0]) for pattern in (_DONE, _TPS, _LATENCY))
         return Loaded(int(count), 0, "", count / tps, latency, 0.0, 0.0)
 

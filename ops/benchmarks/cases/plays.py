@@ -10,10 +10,10 @@ from ops.api import Api
 from ops.benchmarks import requests
 from ops.benchmarks.bench import Bench
 from ops.benchmarks.case import Case, Ratio, Run, Skipped
-from ops.benchmarks.house import Process
+from ops.benchmarks.fixture import Fixture
 from ops.benchmarks.requests import Player
-from ops.benchmarks.world import World
-from ops.devstack import free_port
+from ops.benchmarks.stack import Process
+from ops.servers.base import free_port
 
 MANY: Final = 50
 FIRST_GUESS_PER_SECOND: Final = 3_000.0
@@ -35,7 +35,7 @@ class Bare(Case):
     def prepare(self, bench: Bench) -> None:
         def make() -> Process:
             port = free_port()
-            return bench.house.helper("bare", port, "handler", str(port))
+            return bench.stack.helper("bare", port, "handler", str(port))
 
         self._port = bench.shared("bare", make).port
         if self._verb == "GET":
@@ -97,13 +97,13 @@ class Plays(Case):
         """Every answered play has its row, and the stock adds up."""
         tenants = ", ".join(sorted({f"'{player.tenant_id}'" for _, player in self.seats}))
         games = ", ".join(sorted({f"'{game_id}'" for game_id, _ in self.seats}))
-        wrong = bench.house.sql(
+        wrong = bench.stack.sql(
             f"""SELECT count(*) FROM stock s WHERE tenant_id IN ({tenants}) AND (total <> remaining + awarded
                 OR awarded <> (SELECT coalesce(sum(r.quantity), 0) FROM rewards r
                                WHERE r.tenant_id = s.tenant_id AND r.prize_id = s.prize_id))""",
             self._database,
         )
-        rows = bench.house.sql(
+        rows = bench.stack.sql(
             f"""SELECT coalesce(sum(plays), 0) FROM game_players
                 WHERE tenant_id IN ({tenants}) AND game_id IN ({games})""",
             self._database,
@@ -142,17 +142,17 @@ class TwoCores(Plays):
     def finish(self, bench: Bench) -> None:
         super().finish(bench)
         core = bench.shared("core-1", lambda: _core(bench, "core-1"))
-        world, stock, players = World(bench.house.core(core)), 500, bench.players
-        prize_id = world.prize(stock=stock, constraints={"max_per_user": 1})
-        games = [world.spin(prize_id, 1.0) for _ in range(10)]
-        crowd = players(world.tenant_id, 1_000)
+        fixture, stock, players = Fixture(bench.stack.core(core)), 500, bench.players
+        prize_id = fixture.prize(stock=stock, constraints={"max_per_user": 1})
+        games = [fixture.spin(prize_id, 1.0) for _ in range(10)]
+        crowd = players(fixture.tenant_id, 1_000)
         seats = [(game_id, player) for game_id in games[:4] for player in crowd]
         port, connections = self.server.port, bench.scale.connections
         sessions = bench.loader.start_sessions(port, [requests.start(*seat) for seat in seats], connections)
         plays = [requests.play(*seat, session) for seat, session in zip(seats, sessions, strict=True)]
         loaded = bench.loader.send_bundled(port, plays, connections)
-        tenant = f"tenant_id = '{world.tenant_id}'"
-        given, left, most, rows = bench.house.sql(
+        tenant = f"tenant_id = '{fixture.tenant_id}'"
+        given, left, most, rows = bench.stack.sql(
             f"""SELECT (SELECT count(*) FROM rewards WHERE {tenant}), (SELECT remaining FROM stock WHERE {tenant}),
                        (SELECT max(awarded) FROM prize_players WHERE {tenant}),
                        (SELECT count(*) FROM plays WHERE {tenant})"""
@@ -175,15 +175,15 @@ def one_server(bench: Bench) -> Process:
 
 def no_batches(bench: Bench) -> Process:
     """`tombola all` whose actors take one play a turn, and whose commits hold one."""
-    return bench.shared("batch-1", lambda: bench.house.serve("all", "server", valkey_db=2, BATCH_LIMIT="1"))
+    return bench.shared("batch-1", lambda: bench.stack.serve("all", "server", valkey_db=2, BATCH_LIMIT="1"))
 
 
 def full_server(bench: Bench) -> Process:
     """`tombola all` on a database of its own."""
 
     def make() -> Process:
-        bench.house.make_database("bench_full")
-        return bench.house.serve("all", "server", database="bench_full", valkey_db=3)
+        bench.stack.make_database("bench_full")
+        return bench.stack.serve("all", "server", database="bench_full", valkey_db=3)
 
     return bench.shared("full", make)
 
@@ -195,14 +195,14 @@ def edge_over(cores: int) -> Callable[[Bench], Process]:
         names = [f"core-{number}" for number in range(1, cores + 1)]
         addresses = ",".join(_core(bench, name).rpc_address for name in names)
         return bench.shared(
-            f"edge-{cores}", lambda: bench.house.serve("consumer", "edge", valkey_db=4, CORE_RPC_ADDRESSES=addresses)
+            f"edge-{cores}", lambda: bench.stack.serve("consumer", "edge", valkey_db=4, CORE_RPC_ADDRESSES=addresses)
         )
 
     return make
 
 
 def _core(bench: Bench, name: str) -> Process:
-    return bench.shared(name, lambda: bench.house.serve("core", "core", valkey_db=4))
+    return bench.shared(name, lambda: bench.stack.serve("core", "core", valkey_db=4))
 
 
 # -- seats -----------------------------------------------------------------------------------
@@ -212,18 +212,18 @@ def spins(games: int) -> Callable[[Bench, Process], list[Seat]]:
     """Every player of one tenant, each at one of so many games that share a prize."""
 
     def make(bench: Bench, server: Process) -> list[Seat]:
-        world = World(_api(bench, server))
-        prize_id = world.prize()
-        ids = [world.spin(prize_id) for _ in range(games)]
-        return _around(ids, bench.players(world.tenant_id))
+        fixture = Fixture(_api(bench, server))
+        prize_id = fixture.prize()
+        ids = [fixture.spin(prize_id) for _ in range(games)]
+        return _around(ids, bench.players(fixture.tenant_id))
 
     return make
 
 
 def sure_spins(bench: Bench, server: Process) -> list[Seat]:
     """One game in which every play wins."""
-    world = World(_api(bench, server))
-    return _around([world.spin(world.prize(), 1.0)], bench.players(world.tenant_id))
+    fixture = Fixture(_api(bench, server))
+    return _around([fixture.spin(fixture.prize(), 1.0)], bench.players(fixture.tenant_id))
 
 
 def tenants(count: int) -> Callable[[Bench, Process], list[Seat]]:
@@ -233,8 +233,8 @@ def tenants(count: int) -> Callable[[Bench, Process], list[Seat]]:
         seats: list[Seat] = []
         each = max(1, bench.scale.players // count)
         for _ in range(count):
-            world = World(_api(bench, server))
-            seats += _around([world.spin(world.prize())], bench.players(world.tenant_id, each))
+            fixture = Fixture(_api(bench, server))
+            seats += _around([fixture.spin(fixture.prize())], bench.players(fixture.tenant_id, each))
         # One of each tenant after the other, so that all are at it all the time.
         return [seats[tenant * each + number] for number in range(each) for tenant in range(count)]
 
@@ -254,7 +254,7 @@ def _around(games: list[str], players: list[Player]) -> list[Seat]:
 
 def _api(bench: Bench, server: Process) -> Api:
     """Core's REST of the process, or of the Core behind it."""
-    return bench.house.core(server if server.core_url else _core(bench, "core-1"))
+    return bench.stack.core(server if server.core_url else _core(bench, "core-1"))
 
 
 def _fill(bench: Bench, seats: list[Seat]) -> None:
@@ -263,7 +263,7 @@ def _fill(bench: Bench, seats: list[Seat]) -> None:
     count = bench.scale.full_plays
     prefix = player.player_id[: -len(str(len(seats)))]
     width = len(player.player_id) - len(prefix)
-    bench.house.sql(
+    bench.stack.sql(
         f"""INSERT INTO plays (tenant_id, play_id, game_id, player_id, session_id, revision, seed, client_seed, payload,
                                outcome, score, wins, points, idempotency_key, request_hash, played_at)
             SELECT '{player.tenant_id}', 'play_0' || lpad(n::text, 25, '0'), '{game_id}',
@@ -273,8 +273,8 @@ def _fill(bench: Bench, seats: list[Seat]) -> None:
             FROM generate_series(1, {count}) AS n""",
         "bench_full",
     )
-    bench.house.sql("VACUUM ANALYZE plays", "bench_full")
-    bench.house.sql("CHECKPOINT", "bench_full")
+    bench.stack.sql("VACUUM ANALYZE plays", "bench_full")
+    bench.stack.sql("CHECKPOINT", "bench_full")
 
 
 _OUTCOME: Final = (

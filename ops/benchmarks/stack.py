@@ -23,7 +23,9 @@ from typing import Any, Final
 import psutil
 
 from ops.api import Api, answers
-from ops.devstack import Devstack, Postgres, free_port, launch, wait_for
+from ops.servers.base import free_port, launch, wait_for
+from ops.servers.embedded import EmbeddedServers
+from ops.servers.postgres import Postgres
 from sql.migrate import migrate
 
 START_SECONDS: Final = 60.0
@@ -44,7 +46,7 @@ _TRIPS: Final = re.compile(r"^tombola_(database|ephemeral)_round_trips_total (\S
 _ALSO_BUSY: Final = ("nice", "irq", "softirq", "steal")
 
 
-class HouseError(RuntimeError):
+class StackError(RuntimeError):
     """A process of the bench did not do what it should; the message holds the end of its log."""
 
 
@@ -68,11 +70,11 @@ class Process:
         """Memory that it holds now."""
         return int(psutil.Process(self.popen.pid).memory_info().rss)
 
-    def failure(self) -> HouseError | None:
+    def failure(self) -> StackError | None:
         """Why waiting on is pointless: it ended (None: it runs)."""
         if self.popen.poll() is None:
             return None
-        return HouseError(f"{self.name} ended with {self.popen.returncode}:\n{self.tail()}")
+        return StackError(f"{self.name} ended with {self.popen.returncode}:\n{self.tail()}")
 
     def tail(self) -> str:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-12:])
@@ -111,16 +113,16 @@ class Reading:
 
 
 @dataclass
-class House:
-    """Everything that runs, on `directory`; `stop` ends all of it. players: how many there are in each tenant."""
+class BenchStack:
+    """Everything that runs, on `directory`; `stop` ends all of it."""
 
     directory: Path
-    stack: Devstack = field(init=False)
+    servers: EmbeddedServers = field(init=False)
     keys: dict[str, str] = field(init=False)
     processes: list[Process] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.stack = Devstack(self.directory / "data", durable_valkey=False)
+        self.servers = EmbeddedServers(self.directory / "data", durable_valkey=False)
         self.keys = {
             "SERVER_KEYS": f"1:{secrets.token_hex(32)}",
             "CODE_KEYS": f"1:{secrets.token_hex(32)}",
@@ -132,12 +134,12 @@ class House:
 
     @property
     def postgres(self) -> Postgres:
-        assert self.stack.postgres is not None
-        return self.stack.postgres
+        assert self.servers.postgres is not None
+        return self.servers.postgres
 
     def start(self) -> None:
         """Starts the stores, and migrates the first database."""
-        self.stack.start()
+        self.servers.start()
         self.make_database("bench")
 
     def make_database(self, name: str) -> None:
@@ -155,10 +157,10 @@ class House:
     def serve(self, role: str, name: str, *, database: str = "bench", valkey_db: int = 0, **environ: str) -> Process:
         """`tombola ROLE` ("all", "core", "consumer", "worker deliveries"), answering when this returns."""
         ports = {f"{part}_PORT": str(free_port()) for part in ("CORE", "CONSUMER", "ADMIN", "RPC", "WORKER_METRICS")}
-        assert self.stack.redis_url is not None
+        assert self.servers.redis_url is not None
         stores = {
             "DATABASE_URL": self.postgres.url(database),
-            "REDIS_URL": f"{self.stack.redis_url.rpartition('/')[0]}/{valkey_db}",
+            "REDIS_URL": f"{self.servers.redis_url.rpartition('/')[0]}/{valkey_db}",
         }
         process = self.spawn(
             name, ["-m", "runtime", *role.split()], {**self.keys, **ENVIRONMENT, **stores, **ports, **environ}
@@ -208,7 +210,7 @@ class House:
         for process in reversed(self.processes):
             process.stop()
         self.processes.clear()
-        self.stack.stop()
+        self.servers.stop()
 
     def core(self, process: Process) -> Api:
         """Core's REST of a process."""
@@ -222,8 +224,8 @@ class House:
         for process in self.processes:
             cpu[process.name] = cpu.get(process.name, 0.0) + _cpu_seconds(process.popen.pid)
         cpu["postgres"] = _cpu_seconds(self.postgres.pid)
-        assert self.stack.valkey is not None
-        cpu["valkey"] = _cpu_seconds(self.stack.valkey.pid)
+        assert self.servers.valkey is not None
+        cpu["valkey"] = _cpu_seconds(self.servers.valkey.pid)
         database = ephemeral = 0.0
         for process in self.processes:
             if process.core_url:

@@ -13,7 +13,7 @@ CHANCE: Final = 0.5
 
 
 @dataclass(slots=True)
-class World:
+class Fixture:
     """A tenant with an active campaign, and what is made in it."""
 
     api: Api

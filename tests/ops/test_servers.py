@@ -1,0 +1,118 @@
+"""The embedded servers: what survives a restart, a crash, and a killed parent."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from ops.servers.base import ServerError, hold, wait_for
+from ops.servers.embedded import EmbeddedServers
+from ops.servers.postgres import DISPOSABLE
+
+ROOT = Path(__file__).parents[2]
+
+HOLDER = """
+import signal, sys
+from pathlib import Path
+from ops.servers.embedded import EmbeddedServers
+from ops.servers.postgres import DISPOSABLE
+servers = EmbeddedServers(Path(sys.argv[1]), postgres_settings=DISPOSABLE)
+servers.start()
+print(servers.postgres.pid, servers.valkey.pid, flush=True)
+signal.pause()
+"""
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path) -> Path:
+    if os.geteuid() == 0:  # PostgreSQL's account has to pass pytest's private directories
+        for path in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
+            path.chmod(0o711)
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def servers(data_dir: Path) -> Iterator[EmbeddedServers]:
+    with EmbeddedServers(data_dir, postgres_settings=DISPOSABLE) as servers:
+        yield servers
+
+
+def test_both_answer_and_ask_for_a_password(servers: EmbeddedServers) -> None:
+    assert servers.postgres is not None and servers.valkey is not None
+    assert servers.postgres.psql("select 1") == "1"
+    assert servers.valkey.command("PING").startswith(b"+PONG")
+    strangers_url = servers.postgres.url().replace(servers.postgres.password, "wrong")
+    refused = subprocess.run([servers.postgres.bin_dir / "psql", strangers_url, "-c", "select 1"], capture_output=True)
+    assert b"password authentication failed" in refused.stderr
+
+
+def test_data_outlive_a_restart(data_dir: Path, servers: EmbeddedServers) -> None:
+    assert servers.postgres is not None and servers.valkey is not None
+    servers.postgres.psql("create table kept (id int)")
+    servers.valkey.command("SET", "kept", "yes")
+    servers.stop()
+    with EmbeddedServers(data_dir, postgres_settings=DISPOSABLE) as again:
+        assert again.postgres is not None and again.valkey is not None
+        assert again.postgres.psql("select count(*) from kept") == "0"
+        assert again.valkey.command("GET", "kept") == b"$3\r\nyes\r\n"
+
+
+def test_stop_leaves_no_process(servers: EmbeddedServers) -> None:
+    assert servers.postgres is not None and servers.valkey is not None
+    pids = (servers.postgres.pid, servers.valkey.pid)
+    servers.stop()
+    assert not any(psutil.pid_exists(pid) for pid in pids)
+
+
+def test_a_killed_server_starts_over_its_stale_pid_file(servers: EmbeddedServers) -> None:
+    assert servers.postgres is not None and servers.valkey is not None
+    for server in (servers.postgres, servers.valkey):
+        server.kill()
+        server.start()
+    assert servers.postgres.psql("select 1") == "1"
+
+
+def test_an_immediate_restart_keeps_the_port(servers: EmbeddedServers) -> None:
+    assert servers.postgres is not None
+    port = servers.postgres.port
+    servers.postgres.restart_immediately()
+    assert servers.postgres.port == port
+    assert servers.postgres.psql("select 1") == "1"
+
+
+def test_a_frozen_server_can_be_stopped(servers: EmbeddedServers) -> None:
+    assert servers.valkey is not None
+    pid = servers.valkey.pid
+    servers.valkey.freeze()
+    with pytest.raises(OSError):
+        servers.valkey.command("PING")
+    servers.valkey.stop()
+    assert not psutil.pid_exists(pid)
+
+
+def test_two_stacks_cannot_share_a_directory(data_dir: Path, servers: EmbeddedServers) -> None:
+    with pytest.raises(ServerError, match=f"in use by process {os.getpid()}"):
+        hold(data_dir / "lock")
+
+
+def test_a_killed_parent_leaves_a_directory_that_starts_again(data_dir: Path) -> None:
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(data_dir)], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    )
+    assert holder.stdout is not None
+    pids = [int(word) for word in holder.stdout.readline().split()]
+    holder.send_signal(signal.SIGKILL)
+    holder.wait()
+    if sys.platform == "linux":
+        wait_for(lambda: not any(psutil.pid_exists(pid) for pid in pids), 20)
+    with EmbeddedServers(data_dir, postgres_settings=DISPOSABLE) as servers:
+        assert servers.postgres is not None
+        assert servers.postgres.psql("select 1") == "1"
+        assert not any(psutil.pid_exists(pid) for pid in pids)

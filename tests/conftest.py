@@ -14,6 +14,18 @@
     valkey         function  a redis.asyncio client on a flushed server; use it, or `valkey_flush`, wherever keys matter
     valkey_flush   function  flushes the server before the test
 
+    receiver       function  a receiver of webhooks (tests.support.receiver)
+    extra_settings function  override in a module or class to change the settings of its `stack`
+    settings       function  settings of a process of every role, on a fresh database and free ports
+    stack          function  that process, running, with two tenants (tests.support.stack.Stack)
+    engine         function  its engine
+    shelf          function  prizes and rewards written by hand into it (tests.support.rewards.Shelf)
+    own_world      function  a fresh campaign on it, checked at the end (tests.support.world.World)
+    module_extra_settings  module  as above, for `module_stack`
+    module_stack   module    the same, shared by a module's tests (marked asyncio(loop_scope="module"))
+    world          function  a fresh campaign on that, checked at the end
+    data_dir       function  a directory that `ops/up` and embedded servers may use
+
 Under pytest-xdist each worker has servers of its own, so tests may stop and freeze them; a test that
 does so puts the server back before it ends. Servers start with the first test that asks for one.
 """
@@ -25,14 +37,22 @@ import itertools
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import pytest
+import pytest_asyncio
 import redis.asyncio
 
 from ops.servers.postgres import DISPOSABLE, Postgres
 from ops.servers.valkey import Valkey
+from runtime.actors.engine import Engine
+from runtime.settings import Settings
 from sql.migrate import migrate
+from tests.support.receiver import Receiver, receiving
+from tests.support.rewards import Shelf
+from tests.support.stack import Stack, new_stack, settings_of
+from tests.support.world import World, new_world
 
 _TEMPLATE = "tombola_template"
 
@@ -123,13 +143,80 @@ async def valkey(valkey_url: str, valkey_flush: None) -> AsyncIterator[redis.asy
     await client.aclose()
 
 
+@pytest.fixture
+async def receiver() -> AsyncIterator[Receiver]:
+    async with receiving() as receiver:
+        yield receiver
+
+
+@pytest.fixture
+def extra_settings() -> dict[str, Any]:
+    return {}
+
+
+@pytest.fixture
+def settings(database_url: str, valkey_url: str, valkey_flush: None, extra_settings: dict[str, Any]) -> Settings:
+    return settings_of(database_url, valkey_url, **extra_settings)
+
+
+@pytest.fixture
+async def stack(settings: Settings) -> AsyncIterator[Stack]:
+    async with new_stack(settings) as stack:
+        yield stack
+
+
+@pytest.fixture
+def engine(stack: Stack) -> Engine:
+    return stack.engine
+
+
+@pytest.fixture
+async def shelf(engine: Engine) -> Shelf:
+    return await Shelf(engine).open()
+
+
+@pytest.fixture
+async def own_world(stack: Stack) -> AsyncIterator[World]:
+    async with new_world(stack) as world:
+        yield world
+
+
+@pytest.fixture(scope="module")
+def module_extra_settings() -> dict[str, Any]:
+    return {}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def module_stack(
+    module_database_url: str, valkey_url: str, module_extra_settings: dict[str, Any]
+) -> AsyncIterator[Stack]:
+    async with new_stack(settings_of(module_database_url, valkey_url, **module_extra_settings)) as stack:
+        yield stack
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def world(module_stack: Stack) -> AsyncIterator[World]:
+    async with new_world(module_stack) as world:
+        yield world
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path) -> Path:
+    _let_postgres_through(tmp_path)
+    return tmp_path / "data"
+
+
 def _server_dir(factory: pytest.TempPathFactory, name: str) -> Path:
-    """A new directory that the account PostgreSQL runs as can reach: pytest makes its own private."""
     directory = factory.mktemp(name)
+    _let_postgres_through(directory)
+    return directory / name
+
+
+def _let_postgres_through(directory: Path) -> None:
+    """The account that PostgreSQL runs as can reach it then: pytest makes its directories private."""
     if os.geteuid() == 0:
         for path in (directory, directory.parent, directory.parent.parent):
             path.chmod(0o711)
-    return directory / name
 
 
 def _drop(postgres: Postgres, url: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.acceptance.steps import make_campaign, make_game, make_prize
+from tests.support.resources import make_campaign, make_game, make_prize
 
 
 async def entries(stack: Any, **query: str) -> list[dict[str, Any]]:

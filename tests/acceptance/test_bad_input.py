@@ -25,9 +25,9 @@ from hypothesis import strategies as st
 from runtime.http import admin, consumer
 from runtime.operations import API, BY_NAME, OPERATIONS, Operation
 from runtime.wire.schema import OBJECT_DEPTH_MAX, TEXT_CHARACTERS_MAX, Field, Kind, fields_of
-from tests.acceptance.conftest import Stack
-from tests.acceptance.world import new_stack, settings_of
-from tests.walls import WITH_BODY, Body, Ids, body_of, contents, furnish, path_of
+from tests.support.operations import WITH_BODY, Body, Ids, body_of, furnish, path_of
+from tests.support.stack import Stack, new_stack, settings_of
+from tests.support.tables import contents
 
 BODIES: Final = int(os.environ.get("TOMBOLA_FUZZ_BODIES", "300"))
 BATCH: Final = 20
@@ -141,8 +141,7 @@ class World:
     known: Ids
 
     async def contents(self) -> dict[str, tuple[int, str]]:
-        assert self.stack.process.engine is not None
-        return await contents(self.stack.process.engine.database)
+        return await contents(self.stack.database)
 
     async def send(
         self, surface: str, verb: str, path: str, data: bytes | str, headers: dict[str, str] | None = None

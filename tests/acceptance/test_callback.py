@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import time
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,24 +12,13 @@ import pytest
 from standardwebhooks import Webhook
 
 from runtime.operations import API
-from tests.outgoing import SECRET, delivering, make_due, make_receiver_prize, make_task, state
-from tests.receiver import Receiver, receiving
+from tests.support.deliveries import SECRET, delivering, make_due, make_receiver_prize, make_task, state
+from tests.support.receiver import Receiver
 
 
 @pytest.fixture
 def extra_settings() -> dict[str, Any]:
     return {"outbound_allow_cidrs": (ipaddress.ip_network("127.0.0.0/8"),), "stream_shards": 1}
-
-
-@pytest.fixture
-async def receiver() -> AsyncIterator[Receiver]:
-    async with receiving() as receiver:
-        yield receiver
-
-
-@pytest.fixture
-def engine(stack: Any) -> Any:
-    return stack.process.engine
 
 
 @pytest.fixture

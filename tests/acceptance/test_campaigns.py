@@ -10,7 +10,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from runtime.operations.campaigns import analytics
-from tests.acceptance.steps import fields_of, make_campaign, make_game, make_prize, play_once
+from tests.support.resources import make_campaign, make_game, make_prize, play_once
+from tests.support.stack import fields_of
 
 
 async def test_created_campaign_reads_back_with_its_defaults(stack: Any) -> None:
@@ -103,7 +104,7 @@ async def test_copy_is_a_draft_whose_games_name_prizes_of_its_own(stack: Any) ->
     await play_once(stack, game["id"])
     quest = {"campaign_id": campaign["id"], "name": "Visit", "type": "daily", "turns": 1, "status": "active"}
     await stack.admin("POST", "/admin/quests", quest)
-    await stack.process.engine.database.execute(
+    await stack.database.execute(
         "INSERT INTO leaderboards (tenant_id, board_id, campaign_id, game_id, name, metric, mode, status, prizes)"
         " VALUES ($1, 'board_a', $2, $3, 'Best', 'score', 'best', 'finalized', $4)",
         stack.tenant_id,
@@ -130,7 +131,7 @@ async def test_copy_is_a_draft_whose_games_name_prizes_of_its_own(stack: Any) ->
     assert copied["milestones"]["rungs"][0]["prize_id"] == new_free["prize_id"]
     [quest_copy] = (await stack.admin("GET", "/admin/quests", campaign_id=copy["id"])).data["items"]
     assert quest_copy["name"] == "Visit"
-    board = await stack.process.engine.database.fetchrow(
+    board = await stack.database.fetchrow(
         "SELECT game_id, status, prizes FROM leaderboards WHERE campaign_id = $1", copy["id"]
     )
     assert (board["game_id"], board["status"]) == (copied["id"], "active")
@@ -146,7 +147,7 @@ async def test_copy_is_a_draft_whose_games_name_prizes_of_its_own(stack: Any) ->
 async def opened_secret(stack: Any, prize_id: str) -> str:
     from runtime.outgoing.vault import prize_place, vault_of
 
-    engine = stack.process.engine
+    engine = stack.engine
     stored = await engine.database.fetchval("SELECT channel_config FROM prizes WHERE prize_id = $1", prize_id)
     return vault_of(engine.settings.code_keys).open_secret(stored["secret"], prize_place(stack.tenant_id, prize_id))
 
@@ -186,7 +187,7 @@ async def test_analytics_equal_counting_rows_before_and_after_plays_are_counted(
 
 async def all_counted(stack: Any, campaign_id: str, plays: int) -> None:
     """Waits until every play is behind the mark: counting stays a second behind the present."""
-    engine = stack.process.engine
+    engine = stack.engine
     async with asyncio.timeout(20):
         while await engine.database.fetchval("SELECT sum(plays)::bigint FROM campaign_days") != plays:
             await analytics.count(engine, stack.tenant_id, campaign_id)
@@ -214,7 +215,7 @@ async def test_guest_and_the_player_it_became_are_counted_as_one(stack: Any) -> 
             await play_once(stack, game["id"], player)
     await all_counted(stack, campaign["id"], 6)
     assert (await numbers(stack, campaign["id"]))["players"] == 3
-    engine = stack.process.engine
+    engine = stack.engine
 
     async def merge(connection: Any) -> None:
         await analytics.merge_players(connection, stack.tenant_id, "player_guest", "player_a")
@@ -246,7 +247,7 @@ async def test_analytics_equal_counting_rows_while_rivals_count_and_plays_come(s
     """Ten days around the end of summer time, then plays of now, while three processes' worth of counting goes on."""
     campaign = await make_campaign(stack, timezone="Europe/Berlin")
     game = await make_game(stack, campaign["id"])
-    database = stack.process.engine.database
+    database = stack.database
     october = datetime(2026, 10, 20, 20, tzinfo=UTC)
     await database.execute(INSERT_PLAYS, stack.tenant_id, "old_", game["id"], october, 9000)
     playing = asyncio.Event()
@@ -258,7 +259,7 @@ async def test_analytics_equal_counting_rows_while_rivals_count_and_plays_come(s
 
     async def count() -> None:
         while not playing.is_set():
-            await analytics.count(stack.process.engine, stack.tenant_id, campaign["id"])
+            await analytics.count(stack.engine, stack.tenant_id, campaign["id"])
 
     async def check() -> None:
         found = await numbers(stack, campaign["id"])

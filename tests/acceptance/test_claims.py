@@ -8,14 +8,8 @@ from typing import Any
 import pytest
 
 from runtime.streams import expiry
-from tests.acceptance.conftest import OTHER_TENANT, Stack
-from tests.rewarding import Shelf
-
-
-@pytest.fixture
-async def shelf(stack: Stack) -> Shelf:
-    assert stack.process.engine is not None
-    return await Shelf(stack.process.engine).open()
+from tests.support.rewards import Shelf
+from tests.support.stack import OTHER_TENANT, Stack
 
 
 async def claim(stack: Stack, reward_id: str, player: str = "player_ann", **headers: str) -> Any:

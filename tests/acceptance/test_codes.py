@@ -14,7 +14,7 @@ from runtime.errors import Fault
 from runtime.http.codes import CsvLines, JsonCodes, TextLines
 from runtime.operations import API
 from runtime.operations.prizes.codes import CODE_CHARACTERS_MAX
-from tests.acceptance.steps import make_prize
+from tests.support.resources import make_prize
 
 VOUCHER = {"fulfillment": {"redemption_mode": "REDEMPTION_MODE_ON_WIN", "channel": "voucher_code"}}
 
@@ -79,7 +79,7 @@ async def test_a_heading_of_a_csv_is_no_code(stack: Any, prize_id: str) -> None:
 
 async def test_codes_are_not_readable_in_the_database(stack: Any, prize_id: str) -> None:
     await send(stack, prize_id, "MARKER-1\n", "text/plain")
-    row = await stack.process.engine.database.fetchrow("SELECT row_to_json(c)::text AS row, ciphertext FROM codes AS c")
+    row = await stack.database.fetchrow("SELECT row_to_json(c)::text AS row, ciphertext FROM codes AS c")
     assert "MARKER" not in row["row"] and b"MARKER" not in row["ciphertext"]
 
 

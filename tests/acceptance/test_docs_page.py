@@ -11,7 +11,7 @@ import pytest
 
 from runtime.http.docs.openapi import document
 from runtime.operations import API
-from tests.acceptance.conftest import Stack
+from tests.support.stack import Stack
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 

@@ -8,8 +8,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tests.acceptance.conftest import Stack
-from tests.acceptance.world import World, new_world
+from tests.support.stack import Stack
+from tests.support.world import World, new_world
 
 ZONE = ZoneInfo("Asia/Kathmandu")  # 5 h 45 min ahead: no whole hour hides a mistake
 

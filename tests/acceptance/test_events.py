@@ -14,7 +14,7 @@ import redis.asyncio
 from runtime.events import TYPES
 from runtime.operations import API
 from runtime.stores.publisher import event_stream, shard_of
-from tests.acceptance.steps import make_campaign, make_game, make_prize, play_once
+from tests.support.resources import make_campaign, make_game, make_prize, play_once
 
 STATIC = Path(__file__).parents[2] / "runtime" / "http" / "docs" / "static"
 DOCUMENT = json.loads((STATIC / "asyncapi.json").read_text())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -12,26 +11,24 @@ from prometheus_client import REGISTRY
 from standardwebhooks import Webhook
 
 from runtime.outgoing.schedule import JITTER, SCHEDULE_SECONDS, delay_seconds
-from tests.acceptance.steps import make_campaign, make_game, make_prize, play_once
-from tests.outgoing import SECRET, delivering, make_due, make_receiver_prize, make_task, state, until, working
-from tests.receiver import Receiver, drip, hang, receiving, status
-from tests.rewarding import Shelf
+from tests.support.deliveries import (
+    SECRET,
+    delivering,
+    make_due,
+    make_receiver_prize,
+    make_task,
+    state,
+    until_task,
+    working,
+)
+from tests.support.receiver import Receiver, drip, hang, status
+from tests.support.resources import make_campaign, make_game, make_prize, play_once
+from tests.support.rewards import Shelf
 
 
 @pytest.fixture
 def extra_settings() -> dict[str, Any]:
     return {"outbound_allow_cidrs": (ipaddress.ip_network("127.0.0.0/8"),), "stream_shards": 1}
-
-
-@pytest.fixture
-async def receiver() -> AsyncIterator[Receiver]:
-    async with receiving() as receiver:
-        yield receiver
-
-
-@pytest.fixture
-def engine(stack: Any) -> Any:
-    return stack.process.engine
 
 
 def counted(outcome: str) -> float:
@@ -47,7 +44,7 @@ async def test_a_task_on_the_stream_is_delivered_signed_and_once(stack: Any, eng
         task_id = await make_task(engine, stack.tenant_id, prize_id)
         engine.publisher.tasks(stack.tenant_id, [task_id])
         got = await receiver.next()
-        assert await until(engine, task_id, "delivered") == ("delivered", "fulfilled")
+        assert await until_task(engine, task_id, "delivered") == ("delivered", "fulfilled")
     Webhook(SECRET).verify(got.body, dict(got.headers))
     assert got.headers["webhook-id"] == got.json["id"] == task_id
     assert got.headers["X-Service-Signature"] == got.headers["webhook-signature"]
@@ -68,7 +65,7 @@ async def test_the_sweep_finds_what_the_stream_lost(stack: Any, engine: Any, rec
     tasks.append(await make_task(engine, "tenant_other", other_prize))
     async with working(engine, "deliveries"):
         for task_id in tasks:
-            assert await until(engine, task_id, "delivered") == ("delivered", "fulfilled")
+            assert await until_task(engine, task_id, "delivered") == ("delivered", "fulfilled")
     assert sorted(got.json["id"] for got in receiver.all) == sorted(tasks)
 
 
@@ -138,13 +135,13 @@ async def test_an_admin_re_arms_a_dead_task(stack: Any, engine: Any, receiver: R
     prize_id = await make_receiver_prize(engine, stack.tenant_id, receiver.url)
     task_id = await make_task(engine, stack.tenant_id, prize_id)
     async with working(engine, "deliveries"):
-        await until(engine, task_id, "dead")
+        await until_task(engine, task_id, "dead")
         listed = await stack.admin("GET", "/admin/fulfillment/tasks", status="TASK_STATUS_DEAD", prize=prize_id)
         [item] = listed.data["items"]
         assert (item["id"], item["last_error"], item["attempts"]) == (task_id, "HTTP 410", 1)
         armed = await stack.admin("POST", f"/admin/fulfillment/tasks/{task_id}/retry", {})
         assert armed.data["status"] == "TASK_STATUS_PENDING"
-        assert await until(engine, task_id, "delivered") == ("delivered", "fulfilled")
+        assert await until_task(engine, task_id, "delivered") == ("delivered", "fulfilled")
     again = await stack.admin("POST", f"/admin/fulfillment/tasks/{task_id}/retry", {})
     assert (again.http, again.reason) == (400, "ILLEGAL_TRANSITION")
     unknown = await stack.admin("POST", "/admin/fulfillment/tasks/task_x/retry", {})

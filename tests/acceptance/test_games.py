@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.steps import fields_of, make_campaign, make_game, make_prize, play_once, wheel
+from tests.support.resources import make_campaign, make_game, make_prize, play_once, wheel
+from tests.support.stack import fields_of
 
 
 @pytest.fixture

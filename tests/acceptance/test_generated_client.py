@@ -11,7 +11,7 @@ from pathlib import Path
 import aiohttp
 
 from runtime.operations import API
-from tests.acceptance.conftest import Stack
+from tests.support.stack import Stack
 
 STORY = """
 import json, os

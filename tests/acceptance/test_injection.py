@@ -17,9 +17,8 @@ import pytest_asyncio
 
 from runtime.operations import BY_NAME, Operation
 from runtime.wire.schema import Kind, fields_of
-from tests.acceptance.conftest import Stack
-from tests.acceptance.world import new_stack, settings_of
-from tests.walls import Body, Ids, body_of, furnish, path_of
+from tests.support.operations import Body, Ids, body_of, furnish, path_of
+from tests.support.stack import Stack
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -132,14 +131,8 @@ OBJECTS: Final = {
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def stack(module_database_url: str, valkey_url: str) -> AsyncIterator[Stack]:
-    async with new_stack(settings_of(module_database_url, valkey_url)) as stack:
-        yield stack
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def known(stack: Stack) -> Ids:
-    return await furnish(stack)
+async def known(module_stack: Stack) -> Ids:
+    return await furnish(module_stack)
 
 
 def steps(path: str) -> list[str | int]:
@@ -167,7 +160,7 @@ async def test_there_are_500_of_them() -> None:
 
 
 @pytest.mark.parametrize("name", FREE)
-async def test_a_free_text_is_stored_as_it_was_sent(stack: Stack, known: Ids, name: str) -> None:
+async def test_a_free_text_is_stored_as_it_was_sent(module_stack: Stack, known: Ids, name: str) -> None:
     """Made with each string, changed to the next one, and then read in a list: each is what was sent last."""
     operation = BY_NAME[name]
     resource, update = operation.resource, BY_NAME.get(name.replace("Create", "Update"))
@@ -175,30 +168,29 @@ async def test_a_free_text_is_stored_as_it_was_sent(stack: Stack, known: Ids, na
     if "player_id" in body_of(operation, known):
         for index in range(len(STRINGS)):
             body = {"player_id": f"player_{index}", "player": {"locale": "en"}}
-            assert (await stack.core("PUT", "/players/me", body)).data
+            assert (await module_stack.core("PUT", "/players/me", body)).data
 
     async def one(index: int) -> None:
         text, following = STRINGS[index], STRINGS[index - 1]
-        made = await stack.core(operation.verb, path_of(operation, known), with_text(operation, known, text))
+        made = await module_stack.core(operation.verb, path_of(operation, known), with_text(operation, known, text))
         check(name, made.data, text)
         if update is None or update is operation:
             return
         identifier = made.data[resource]["id"]
         path = update.path.replace("{id}", identifier)
-        changed = await stack.core("PUT", path, with_text(update, known, following, name))
+        changed = await module_stack.core("PUT", path, with_text(update, known, following, name))
         check(name, changed.data, following)
         stored[identifier] = following
 
     for start in range(0, len(STRINGS), 10):
         await asyncio.gather(*(one(index) for index in range(start, start + 10)))
     if stored:
-        async for item in every(stack, operation.path):
+        async for item in every(module_stack, operation.path):
             if item["id"] in stored:
                 check(name, {resource: item}, stored.pop(item["id"]))
         assert stored == {}
     if name == "AdjustScore":
-        assert stack.process.engine is not None
-        rows = await stack.process.engine.database.fetch("SELECT reason FROM leaderboard_adjustments")
+        rows = await module_stack.database.fetch("SELECT reason FROM leaderboard_adjustments")
         assert {row["reason"] for row in rows} == set(STRINGS)
 
 
@@ -258,9 +250,9 @@ NAMING: Final = sorted({name for name in BY_NAME if BY_NAME[name].verb in ("POST
 
 
 @pytest.mark.parametrize("chunk", range(4))
-async def test_no_text_anywhere_is_an_error_of_ours(stack: Stack, chunk: int) -> None:
+async def test_no_text_anywhere_is_an_error_of_ours(module_stack: Stack, chunk: int) -> None:
     """Every other text field of every operation: each gets a share of the strings, all of them in turn."""
-    known = await furnish(stack, "player_bea")
+    known = await furnish(module_stack, "player_bea")
     strings = itertools.cycle(STRINGS[chunk * 125 : (chunk + 1) * 125])
     for name in NAMING:
         operation = BY_NAME[name]
@@ -274,18 +266,18 @@ async def test_no_text_anywhere_is_an_error_of_ours(stack: Stack, chunk: int) ->
                     put(body, path, text)
                 except (KeyError, IndexError, TypeError):
                     continue
-                tried.append(stack.core(operation.verb, path_of(operation, known), body))
+                tried.append(module_stack.core(operation.verb, path_of(operation, known), body))
         for answer in await asyncio.gather(*tried):
             assert answer.http < 500, (name, answer.envelope)
 
 
-async def test_a_search_takes_every_string_for_itself(stack: Stack, known: Ids) -> None:
+async def test_a_search_takes_every_string_for_itself(module_stack: Stack, known: Ids) -> None:
     """The wildcards of LIKE and all the rest mean themselves: each search finds what has that name, and no more."""
     for text in STRINGS[: len(CORES)]:
-        made = await stack.core("POST", "/prizes", {"prize": {"name": f"find {text} me", "type": "goods"}})
+        made = await module_stack.core("POST", "/prizes", {"prize": {"name": f"find {text} me", "type": "goods"}})
         assert made.data
     for text in STRINGS[: len(CORES)]:
-        found = (await stack.core("GET", "/prizes", q=f"find {text} me", limit="100")).data["items"]
+        found = (await module_stack.core("GET", "/prizes", q=f"find {text} me", limit="100")).data["items"]
         names = [prize["name"] for prize in found]
         assert f"find {text} me" in names
         assert {name.casefold() for name in names} == {f"find {text} me".casefold()} or len(names) == 1, (text, names)

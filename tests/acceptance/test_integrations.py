@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -12,20 +11,14 @@ from standardwebhooks import Webhook
 
 from runtime.actors import dispatcher as dispatch
 from runtime.events import PRIZE_WON, TYPES, new_event
-from tests.acceptance.steps import make_campaign, make_game, make_prize, play_once
-from tests.outgoing import SECRET, working
-from tests.receiver import Receiver, hang, receiving, status
+from tests.support.deliveries import SECRET, working
+from tests.support.receiver import Receiver, hang, receiving, status
+from tests.support.resources import make_campaign, make_game, make_prize, play_once
 
 
 @pytest.fixture
 def extra_settings() -> dict[str, Any]:
     return {"outbound_allow_cidrs": (ipaddress.ip_network("127.0.0.0/8"),), "stream_shards": 1}
-
-
-@pytest.fixture
-async def receiver() -> AsyncIterator[Receiver]:
-    async with receiving() as receiver:
-        yield receiver
 
 
 async def register(stack: Any, receiver: Receiver, *events: str, **fields: Any) -> str:
@@ -54,7 +47,7 @@ async def test_a_play_reaches_who_subscribes_signed_and_with_a_stable_id(stack: 
     campaign = await make_campaign(stack)
     game = await make_game(stack, campaign["id"], await make_prize(stack))
     integration_id = await register(stack, receiver, "play_completed", "prize_won")
-    async with working(stack.process.engine, "integrations"):
+    async with working(stack.engine, "integrations"):
         await play_once(stack, game["id"])
         got = sorted([await receiver.next(), await receiver.next()], key=lambda one: str(one.json["type"]))
         log = await deliveries(stack, integration_id, 2)
@@ -71,7 +64,7 @@ async def test_a_play_reaches_who_subscribes_signed_and_with_a_stable_id(stack: 
 async def test_only_matching_events_are_told(stack: Any, receiver: Receiver) -> None:
     mine, other = await make_campaign(stack), await make_campaign(stack, name="Other")
     await register(stack, receiver, "prize_won", campaign_id=mine["id"])
-    publisher = stack.process.engine.publisher
+    publisher = stack.engine.publisher
     publisher.events(
         [
             event(stack, "play_completed", campaign_id=mine["id"]),
@@ -81,7 +74,7 @@ async def test_only_matching_events_are_told(stack: Any, receiver: Receiver) -> 
             event(stack, campaign_id=mine["id"], data={"this": 1}),
         ]
     )
-    async with working(stack.process.engine, "integrations"):
+    async with working(stack.engine, "integrations"):
         assert (await receiver.next()).json["data"] == {"this": 1}
     assert len(receiver.all) == 1
 
@@ -92,7 +85,7 @@ async def test_emit_counts_those_that_matched_and_were_attempted(stack: Any, rec
     await register(stack, receiver, "custom_event", campaign_id=campaign["id"])
     await register(stack, receiver, "prize_won")
     await stack.admin("POST", "/admin/integrations", {"type": "INTEGRATION_TYPE_SMS", "events": ["custom_event"]})
-    async with working(stack.process.engine, "integrations"):
+    async with working(stack.engine, "integrations"):
         body = {"type": "custom_event", "campaign_id": campaign["id"], "data": {"n": 1}}
         answer = (await stack.admin("POST", "/admin/integrations/emit", body)).data
         assert answer["dispatched"] == 3
@@ -109,8 +102,8 @@ async def test_a_failing_receiver_is_attempted_once_logged_and_then_left_alone(
     monkeypatch.setattr(dispatch, "PLACES", 1)
     receiver.replies = [status(500)] * 50
     integration_id = await register(stack, receiver, "prize_won")
-    async with working(stack.process.engine, "integrations"):
-        stack.process.engine.publisher.events([event(stack) for _ in range(10)])
+    async with working(stack.engine, "integrations"):
+        stack.engine.publisher.events([event(stack) for _ in range(10)])
         log = await deliveries(stack, integration_id, 10)
         emitted = await stack.admin("POST", "/admin/integrations/emit", {"type": "prize_won", "data": {}})
     assert emitted.data["dispatched"] == 0
@@ -127,10 +120,10 @@ async def test_a_receiver_that_hangs_harms_no_other(
         slow.replies = [hang] * 1000
         await register(stack, slow, "prize_won")
         await register(stack, receiver, "prize_won")
-        stack.process.engine.dispatcher._connector._attempt_seconds = 1.0
+        stack.engine.dispatcher._connector._attempt_seconds = 1.0
         events = [event(stack) for _ in range(400)]
-        async with working(stack.process.engine, "integrations"):
-            stack.process.engine.publisher.events(events)
+        async with working(stack.engine, "integrations"):
+            stack.engine.publisher.events(events)
             got = {(await receiver.next()).json["id"] for _ in events}
         assert got == {one.id for one in events}
         assert len(slow.all) <= dispatch.PLACES * 3
@@ -151,8 +144,8 @@ async def test_a_secret_is_never_read_back_nor_readable_at_rest(stack: Any, rece
     [item] = listed.data["items"]
     assert item["config"] == {"url": receiver.url, "secret_set": True}
     assert (item["type"], item["status"]) == ("INTEGRATION_TYPE_WEBHOOK", "INTEGRATION_STATUS_ACTIVE")
-    stored = await stack.process.engine.database.fetchval("SELECT config::text FROM integrations")
-    audit = await stack.process.engine.database.fetchval("SELECT string_agg(a::text, '') FROM audit_entries AS a")
+    stored = await stack.database.fetchval("SELECT config::text FROM integrations")
+    audit = await stack.database.fetchval("SELECT string_agg(a::text, '') FROM audit_entries AS a")
     assert SECRET not in str(stored) and SECRET not in audit
 
 

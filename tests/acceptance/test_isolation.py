@@ -20,23 +20,21 @@ from runtime.operations import BY_NAME, OPERATIONS, Operation
 from runtime.rpc.client import RpcCaller
 from runtime.wire.codec import read
 from runtime.wire.schema import Kind, fields_of
-from tests.acceptance.conftest import OTHER_TENANT, Answer, Stack
-from tests.acceptance.world import new_stack, settings_of
-from tests.walls import (
+from tests.support.operations import (
     BODIES,
     BY_PATH,
     WITH_BODY,
     Body,
     Ids,
     body_of,
-    contents,
     edge_body,
     furnish,
     is_list,
-    make_tenant,
     path_of,
     unknown_like,
 )
+from tests.support.stack import OTHER_TENANT, Answer, Stack, make_tenant, new_stack, settings_of
+from tests.support.tables import contents
 
 SURFACES: Final = ("core", "rpc", "consumer", "admin")
 CONSUMER: Final = {row.operation for row in consumer.ROWS}
@@ -56,8 +54,8 @@ class Two:
     rpc: RpcCaller
 
     async def contents(self) -> dict[str, tuple[int, str]]:
-        assert self.ann.process.engine is not None
-        return await contents(self.ann.process.engine.database)
+        assert self.ann.engine is not None
+        return await contents(self.ann.database)
 
     async def ask(self, surface: str, operation: Operation, known: Ids) -> tuple[Any, ...]:
         """What Bob is answered when he names these things: (status, code, all the rest but the trace)."""

@@ -14,17 +14,16 @@ from runtime.actors.engine import Engine
 from runtime.app import running
 from runtime.operations.leaderboards import finalize
 from runtime.settings import Settings
-from tests.acceptance.conftest import OTHER_TENANT, ROLES, TENANT, Stack
-from tests.acceptance.steps import fields_of, make_campaign, make_game, make_prize, play_once
-from tests.boards import NOON, Played, model, write_plays
+from tests.support.leaderboards import NOON, Played, model, write_plays
+from tests.support.resources import make_campaign, make_game, make_prize, play_once
+from tests.support.stack import OTHER_TENANT, ROLES, TENANT, Stack, fields_of
 
 METRICS = ("score", "plays", "wins", "points")
 MODES = ("sum", "best", "latest")
 
 
 def engine_of(stack: Stack) -> Engine:
-    assert stack.process.engine is not None
-    return stack.process.engine
+    return stack.engine
 
 
 async def make_board(stack: Stack, campaign_id: str, **fields: Any) -> dict[str, Any]:

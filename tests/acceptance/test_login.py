@@ -16,8 +16,8 @@ from aiosmtpd.smtp import SMTP
 from ops.servers.valkey import Valkey
 from runtime.http.login.challenges import RESEND_SECONDS, SENDS_IP_MAX, SENDS_SECONDS, TRIES_MAX
 from runtime.outgoing import signing
-from tests.acceptance.conftest import Answer, Stack
-from tests.questing import assert_sums, database
+from tests.support.invariants import check_sums
+from tests.support.stack import Answer, Stack
 
 PHONE = "+15550100"
 
@@ -94,7 +94,7 @@ async def test_a_code_works_once(stack: Stack, phone: Phone) -> None:
     code = phone.code()
     answers = await asyncio.gather(*(verify(stack, challenge_id, code) for _ in range(20)))
     assert sorted(answer.code for answer in answers) == ["NOT_FOUND"] * 19 + ["OK"]
-    assert await database(stack).fetchval("SELECT count(*) FROM players") == 1
+    assert await stack.database.fetchval("SELECT count(*) FROM players") == 1
 
 
 async def test_a_second_login_is_the_same_player(stack: Stack, phone: Phone, valkey: redis.asyncio.Redis) -> None:
@@ -266,10 +266,10 @@ async def test_nobody_logs_in_without_the_store(stack: Stack, phone: Phone, valk
 
 
 async def test_a_guest_hands_its_winnings_to_who_logs_in(stack: Stack, phone: Phone) -> None:
-    await database(stack).execute(
+    await stack.database.execute(
         "INSERT INTO players (tenant_id, player_id, auth_method) VALUES ($1, 'player_guest', 'guest')", stack.tenant_id
     )
-    await database(stack).execute(
+    await stack.database.execute(
         "INSERT INTO turn_balances (tenant_id, campaign_id, player_id, balance) VALUES ($1, 'camp', 'player_guest', 2)",
         stack.tenant_id,
     )
@@ -349,7 +349,7 @@ async def test_a_guest_of_a_public_game_keeps_everything(
     for reward_id in rewards:
         headers = {"Authorization": f"Bearer {player}"}
         assert (await stack.consumer("POST", f"/rewards/{reward_id}/claim", {}, headers=headers)).code == "OK"
-    await assert_sums(stack)
+    await check_sums(stack.database)
 
 
 async def test_an_expired_token_leaves_the_code_good(stack: Stack, phone: Phone) -> None:

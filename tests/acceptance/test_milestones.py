@@ -3,41 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
-import pytest_asyncio
 
-from tests.acceptance.conftest import Stack
-from tests.acceptance.world import COINS, COLLECTION, World, new_stack, new_world, settings_of
+from tests.support.milestones import block, rung, statuses
+from tests.support.stack import Stack
+from tests.support.world import COINS, COLLECTION, World
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def module_stack(module_database_url: str, valkey_url: str) -> AsyncIterator[Stack]:
-    async with new_stack(settings_of(module_database_url, valkey_url)) as stack:
-        yield stack
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def world(module_stack: Stack) -> AsyncIterator[World]:
-    async with new_world(module_stack) as world:
-        yield world
-
-
-def rung(id: str, threshold: int, prize_id: str, currency: str = "coin") -> dict[str, Any]:
-    return {"id": id, "name": id.title(), "currency": currency, "threshold": threshold, "prize_id": prize_id}
-
-
-def block(*rungs: dict[str, Any], auto_grant: bool = True, mode: str = "CUMULATIVE_UNLOCK") -> dict[str, Any]:
-    return {"mode": f"MILESTONE_MODE_{mode}", "auto_grant": auto_grant, "rungs": list(rungs)}
-
-
-async def statuses(world: World, game_id: str, player: str = "ann") -> dict[str, str]:
-    items = await world.milestones(game_id, player)
-    return {item["id"]: item["status"].removeprefix("MILESTONE_STATUS_") for item in items}
 
 
 async def test_progress_goes_from_locked_to_claimable(world: World) -> None:

@@ -11,9 +11,8 @@ from jsonschema import Draft202012Validator
 from runtime.http.docs.examples import BODIES
 from runtime.http.docs.openapi import REQUIRED, Surface, document
 from runtime.operations import API, BY_NAME
-from tests.acceptance.conftest import Answer, Stack
-from tests.acceptance.steps import fields_of
-from tests.acceptance.world import COINS, COLLECTION, EGGS, GIFTS, WHEEL, World, new_world
+from tests.support.stack import Answer, Stack, fields_of
+from tests.support.world import COINS, COLLECTION, EGGS, GIFTS, WHEEL, World, new_world
 
 SURFACES: tuple[Surface, ...] = ("core", "consumer", "admin")
 

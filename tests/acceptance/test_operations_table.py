@@ -21,7 +21,7 @@ from runtime.rpc.client import RpcCaller
 from runtime.settings import Settings
 from runtime.stores.ephemeral import Ephemeral
 from runtime.wire.schema import fields_of
-from tests.acceptance.conftest import Stack
+from tests.support.stack import Stack
 
 SPEC_CONSUMER = """
     POST /games/{id}/start, POST /games/{id}/play, GET /games/{id}/eligibility, GET /games/{id}/history/me,

@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 from runtime.http.auth import Tokens
-from tests.acceptance.conftest import TENANT, Stack
-from tests.acceptance.steps import make_campaign, make_game, make_prize
+from tests.support.resources import make_campaign, make_game, make_prize
+from tests.support.stack import TENANT, Stack
 
 ROOT = Path(__file__).parents[2]
 

@@ -14,8 +14,9 @@ from runtime import ids
 from runtime.actors.committer import COMMIT, Changes
 from runtime.operations.campaigns.analytics import count
 from runtime.stores.database import Guarded
-from tests.acceptance.conftest import Answer, Stack
-from tests.questing import assert_sums, database, open_campaign, open_quest
+from tests.support.invariants import check_sums
+from tests.support.quests import open_campaign, open_quest
+from tests.support.stack import Answer, Stack
 
 
 async def resolve(stack: Stack, value: str, guest: str = "", type: str = "phone") -> dict[str, Any]:
@@ -44,7 +45,7 @@ async def test_twenty_rivals_make_one_player(stack: Stack) -> None:
     answers = await asyncio.gather(*(resolve(stack, "ada@example.com", type="email") for _ in range(20)))
     assert len({answer["player"]["id"] for answer in answers}) == 1
     assert sorted(answer["created"] for answer in answers) == [False] * 19 + [True]
-    assert await database(stack).fetchval("SELECT count(*) FROM players") == 1
+    assert await stack.database.fetchval("SELECT count(*) FROM players") == 1
 
 
 async def test_tenants_share_no_players(stack: Stack) -> None:
@@ -108,7 +109,7 @@ async def test_a_contact_is_one_players(stack: Stack) -> None:
 
 async def make_guest(stack: Stack) -> str:
     guest_id = ids.make("player")
-    await database(stack).execute(
+    await stack.database.execute(
         "INSERT INTO players (tenant_id, player_id, auth_method) VALUES ($1, $2, 'guest')", stack.tenant_id, guest_id
     )
     return guest_id
@@ -116,7 +117,7 @@ async def make_guest(stack: Stack) -> str:
 
 async def win(stack: Stack, player_id: str, *, points: int = 5, key: str | None = None) -> None:
     """A won play, committed by the statement that commits every play."""
-    store = database(stack)
+    store = stack.database
     while True:
         held = await store.fetchval("SELECT balance FROM balances WHERE player_id = $1", player_id)
         try:
@@ -147,7 +148,7 @@ async def owned(stack: Stack, player_id: str) -> dict[str, int]:
     tables = {"plays": "count(*)", "rewards": "count(*)", "tasks": "count(*)", "ledger_entries": "count(*)"}
     tables |= {"balances": "sum(balance)", "game_players": "sum(plays)", "prize_players": "sum(awarded)"}
     tables |= {"turn_balances": "sum(balance)", "quest_completions": "count(*)"}
-    store = database(stack)
+    store = stack.database
     return {
         table: int(await store.fetchval(f"SELECT coalesce({what}, 0) FROM {table} WHERE player_id = $1", player_id))
         for table, what in tables.items()
@@ -155,8 +156,8 @@ async def owned(stack: Stack, player_id: str) -> dict[str, int]:
 
 
 async def assert_consistent(stack: Stack) -> None:
-    await assert_sums(stack)
-    counters_off = await database(stack).fetch(
+    await check_sums(stack.database)
+    counters_off = await stack.database.fetch(
         """SELECT game_id, player_id FROM (
                SELECT game_id, player_id, plays FROM game_players
                UNION ALL SELECT game_id, player_id, -1 FROM plays
@@ -272,7 +273,7 @@ async def test_a_player_is_never_merged_into_another(stack: Stack) -> None:
     for other in (victim, "shop-customer-7", known_guest, "player_none"):
         thief = (await resolve(stack, "+12025550123", other))["player"]["id"]
         assert (await owned(stack, thief))["balances"] == 0
-    assert await database(stack).fetchval("SELECT count(*) FROM players WHERE merged_into IS NOT NULL") == 0
+    assert await stack.database.fetchval("SELECT count(*) FROM players WHERE merged_into IS NOT NULL") == 0
 
 
 async def test_a_guest_that_became_a_player_takes_no_more_contacts(stack: Stack) -> None:
@@ -304,17 +305,16 @@ async def test_a_guest_and_its_player_are_one_in_analytics_and_on_boards(stack: 
         started = (await stack.consumer("POST", f"/games/{game_id}/start", {}, player=who)).data
         body = {"session_id": started["session_id"], "payload": {}}
         assert (await stack.consumer("POST", f"/games/{game_id}/play", body, player=who)).code == "OK"
-    assert stack.process.engine is not None
     # Old enough to be counted for good.
-    await database(stack).execute("UPDATE plays SET played_at = played_at - interval '1 minute'")
-    assert await count(stack.process.engine, stack.tenant_id, campaign["id"])
-    counted = await database(stack).fetchval("SELECT sum(players) FROM campaign_days")
+    await stack.database.execute("UPDATE plays SET played_at = played_at - interval '1 minute'")
+    assert await count(stack.engine, stack.tenant_id, campaign["id"])
+    counted = await stack.database.fetchval("SELECT sum(players) FROM campaign_days")
     assert counted == 2
     path = f"/admin/campaigns/{campaign['id']}/analytics"
     assert (await stack.admin("GET", path)).data["players"] == 2
     await resolve(stack, "+12025550123", guest)
     numbers = (await stack.admin("GET", path)).data
     assert (numbers["players"], numbers["plays"], [day["players"] for day in numbers["by_day"]]) == (1, 3, [1])
-    await stack.process.engine.rankings.catch_up(stack.tenant_id)
+    await stack.engine.rankings.catch_up(stack.tenant_id)
     ranked = (await stack.consumer("GET", f"/leaderboards/{board_id}/rankings", player=player)).data
     assert [(row["player_id"], row["score"]) for row in ranked["items"]] == [(player, 3)]

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.steps import fields_of, make_campaign, make_game, make_prize, play_once, wheel
+from tests.support.resources import make_campaign, make_game, make_prize, play_once, wheel
+from tests.support.stack import fields_of
 
 
 async def stock(stack: Any, prize_id: str) -> dict[str, int]:
@@ -101,7 +102,7 @@ async def test_lowering_stock_among_rival_plays_never_goes_below_what_is_awarded
     assert left["awarded"] == sum(wins)
     assert left["total"] == left["remaining"] + left["awarded"]
     assert left["total"] == min(totals)
-    rows = await stack.process.engine.database.fetchval(
+    rows = await stack.database.fetchval(
         "SELECT sum(quantity) FROM rewards WHERE tenant_id = $1 AND prize_id = $2", stack.tenant_id, prize_id
     )
     assert rows == left["awarded"]
@@ -116,7 +117,7 @@ async def test_secret_is_write_only_sealed_kept_and_removable(stack: Any) -> Non
     assert made["fulfillment"]["config"] == shown
     assert (await stack.admin("PUT", path, {"fulfillment": made["fulfillment"]})).data["fulfillment"]["config"] == shown
     assert (await stack.admin("PUT", path, {"name": "Renamed"})).data["fulfillment"]["config"] == shown
-    database = stack.process.engine.database
+    database = stack.database
     stored = await database.fetchval("SELECT channel_config::text FROM prizes WHERE prize_id = $1", prize_id)
     audited = await database.fetchval("SELECT string_agg(before::text || after::text, '') FROM audit_entries")
     assert '"sealed:' in stored
@@ -133,7 +134,7 @@ async def test_prize_that_an_active_game_rung_or_board_names_stays(stack: Any) -
     prize_id = await make_prize(stack)
     block = {"rungs": [{"id": "five", "currency": "leaf", "threshold": 5, "prize_id": prize_id}]}
     game = await make_game(stack, campaign["id"], prize_id, milestones=block)
-    await stack.process.engine.database.execute(
+    await stack.database.execute(
         "INSERT INTO leaderboards (tenant_id, board_id, campaign_id, name, metric, mode, prizes)"
         " VALUES ($1, 'board_a', $2, 'Best', 'score', 'best', $3)",
         stack.tenant_id,
@@ -149,7 +150,7 @@ async def test_prize_that_an_active_game_rung_or_board_names_stays(stack: Any) -
             {"type": "leaderboard", "id": "board_a"},
         ]
     await stack.admin("PUT", f"/admin/games/{game['id']}", {"status": "paused"})
-    await stack.process.engine.database.execute("DELETE FROM leaderboards")
+    await stack.database.execute("DELETE FROM leaderboards")
     assert (await stack.admin("DELETE", f"/admin/prizes/{prize_id}")).data == {"id": prize_id, "archived": False}
     assert (await stack.admin("GET", f"/admin/prizes/{prize_id}")).reason == "UNKNOWN_PRIZE"
     again = await stack.admin("PUT", f"/admin/games/{game['id']}", {"status": "active"})
@@ -175,7 +176,7 @@ async def test_summary_counts_stock_claims_deliveries_and_codes(stack: Any) -> N
     claimed = {"redemption_mode": "on_claim", "channel": "none"}
     prize_id = await make_prize(stack, campaign_id=campaign["id"], stock={"total": 9}, fulfillment=claimed)
     coded = await make_prize(stack, campaign_id=campaign["id"], fulfillment={"channel": "voucher_code"})
-    await stack.process.engine.database.execute(
+    await stack.database.execute(
         "INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash)"
         " SELECT $1, $2, 'code_' || n, '1', '', int4send(n) FROM generate_series(1, 2) AS n",
         stack.tenant_id,

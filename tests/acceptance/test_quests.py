@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 import pytest
 
 from runtime.operations.quests import period_at
-from tests.acceptance.conftest import Stack
-from tests.questing import assert_sums, database, open_campaign, open_quest
+from tests.support.invariants import check_sums
+from tests.support.quests import open_campaign, open_quest
+from tests.support.stack import Stack
 
 
 def at(text: str) -> float:
@@ -51,7 +52,7 @@ async def test_a_quest_is_made_changed_listed_and_removed(stack: Stack) -> None:
     gone = (await stack.admin("DELETE", f"/admin/quests/{made['id']}")).data
     assert gone["archived"] is False
     assert (await stack.admin("GET", f"/admin/quests/{made['id']}")).reason == "UNKNOWN_QUEST"
-    actions = await database(stack).fetch(
+    actions = await stack.database.fetch(
         "SELECT action, actor FROM audit_entries WHERE subject_type = 'quest' ORDER BY entry_id"
     )
     assert [row["action"] for row in actions] == ["quest.create", "quest.update", "quest.delete"]
@@ -90,7 +91,7 @@ async def test_a_completion_grants_turns_once(stack: Stack) -> None:
     assert (second.http, second.reason, second.envelope["data"]["resets_at"]) == (409, "ALREADY_COMPLETED", 0)
     turns = (await stack.consumer("GET", "/players/me/turns", player="player_1")).data
     assert [(row["campaign_id"], row["balance"]) for row in turns["items"]] == [(campaign_id, 3)]
-    await assert_sums(stack)
+    await check_sums(stack.database)
 
 
 async def test_a_daily_quest_says_when_it_is_open_again(stack: Stack) -> None:
@@ -100,7 +101,7 @@ async def test_a_daily_quest_says_when_it_is_open_again(stack: Stack) -> None:
     resets_at = again.envelope["data"]["resets_at"]
     assert datetime.fromtimestamp(resets_at, UTC).strftime("%H:%M") == "15:00"
     # Yesterday's completion leaves today's open.
-    await database(stack).execute("UPDATE quest_completions SET period = '2000-01-01'")
+    await stack.database.execute("UPDATE quest_completions SET period = '2000-01-01'")
     assert (await stack.consumer("POST", f"/quests/{quest_id}/complete", {}, player="player_1")).data["balance"] == 6
 
 
@@ -110,9 +111,9 @@ async def test_fifty_rivals_complete_a_quest_once(stack: Stack) -> None:
         *(stack.consumer("POST", f"/quests/{quest_id}/complete", {}, player="player_1") for _ in range(50))
     )
     assert sorted(answer.code for answer in answers) == ["ALREADY_EXISTS"] * 49 + ["OK"]
-    assert await database(stack).fetchval("SELECT balance FROM turn_balances WHERE player_id = 'player_1'") == 3
-    assert await database(stack).fetchval("SELECT count(*) FROM turn_entries") == 1
-    await assert_sums(stack)
+    assert await stack.database.fetchval("SELECT balance FROM turn_balances WHERE player_id = 'player_1'") == 3
+    assert await stack.database.fetchval("SELECT count(*) FROM turn_entries") == 1
+    await check_sums(stack.database)
 
 
 async def test_a_key_answers_the_same_even_when_the_ephemeral_store_forgot(stack: Stack, valkey: object) -> None:
@@ -130,7 +131,7 @@ async def test_a_key_answers_the_same_even_when_the_ephemeral_store_forgot(stack
     other_id = await open_quest(stack, await open_campaign(stack))
     other = await stack.consumer("POST", f"/quests/{other_id}/complete", {}, player="player_1", headers=headers)
     assert other.data["quest_id"] == other_id
-    await assert_sums(stack)
+    await check_sums(stack.database)
 
 
 @pytest.mark.parametrize(
@@ -146,10 +147,10 @@ async def test_a_key_answers_the_same_even_when_the_ephemeral_store_forgot(stack
 )
 async def test_a_closed_quest_grants_nothing(stack: Stack, closing: str) -> None:
     quest_id = await open_quest(stack, await open_campaign(stack))
-    await database(stack).execute(closing)
+    await stack.database.execute(closing)
     answer = await stack.consumer("POST", f"/quests/{quest_id}/complete", {}, player="player_1")
     assert (answer.http, answer.reason) == (400, "QUEST_CLOSED")
-    assert await database(stack).fetchval("SELECT count(*) FROM turn_balances") == 0
+    assert await stack.database.fetchval("SELECT count(*) FROM turn_balances") == 0
 
 
 async def test_another_tenants_quest_is_unknown(stack: Stack) -> None:
@@ -168,7 +169,7 @@ async def test_removal_and_completion_together_leave_no_orphan(stack: Stack) -> 
             stack.consumer("POST", f"/quests/{quest_id}/complete", {}, player="player_1"),
             stack.admin("DELETE", f"/admin/quests/{quest_id}"),
         )
-    orphans = await database(stack).fetchval(
+    orphans = await stack.database.fetchval(
         """SELECT count(*) FROM quest_completions AS c LEFT JOIN quests AS q USING (tenant_id, quest_id)
            WHERE q.quest_id IS NULL"""
     )

@@ -18,9 +18,9 @@ import pytest_asyncio
 from ops.servers.base import free_port
 from ops.servers.valkey import Valkey
 from runtime.operations import API
-from tests.acceptance.conftest import TENANT, Stack
-from tests.acceptance.world import World, new_stack, new_world, settings_of
-from tests.processes import process
+from tests.support.processes import process
+from tests.support.stack import TENANT, Stack, new_stack, settings_of
+from tests.support.world import World, new_world
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

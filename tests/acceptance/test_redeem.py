@@ -4,28 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
 
 import pytest
-import pytest_asyncio
 
-from tests.acceptance.conftest import Answer, Stack
-from tests.acceptance.test_milestones import block, rung, statuses
-from tests.acceptance.world import COINS, COLLECTION, World, new_stack, new_world, settings_of
+from tests.support.milestones import block, rung, statuses
+from tests.support.stack import Answer, Stack
+from tests.support.world import COINS, COLLECTION, World
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def module_stack(module_database_url: str, valkey_url: str) -> AsyncIterator[Stack]:
-    async with new_stack(settings_of(module_database_url, valkey_url)) as stack:
-        yield stack
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def world(module_stack: Stack) -> AsyncIterator[World]:
-    async with new_world(module_stack) as world:
-        yield world
 
 
 async def collection(world: World, prize_id: str, *, mode: str = "SPEND_EXCHANGE", threshold: int = 3) -> str:

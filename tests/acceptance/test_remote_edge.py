@@ -15,10 +15,10 @@ from standardwebhooks import Webhook
 
 from runtime.app import running
 from runtime.operations import API
-from tests.acceptance.conftest import Stack
-from tests.acceptance.steps import make_prize
-from tests.outgoing import SECRET, delivering, make_receiver_prize, make_task, state
-from tests.receiver import Receiver, receiving
+from tests.support.deliveries import SECRET, delivering, make_receiver_prize, make_task, state
+from tests.support.receiver import Receiver
+from tests.support.resources import make_prize
+from tests.support.stack import Stack
 
 VOUCHER = {"fulfillment": {"redemption_mode": "REDEMPTION_MODE_ON_WIN", "channel": "voucher_code"}}
 
@@ -26,12 +26,6 @@ VOUCHER = {"fulfillment": {"redemption_mode": "REDEMPTION_MODE_ON_WIN", "channel
 @pytest.fixture
 def extra_settings() -> dict[str, Any]:
     return {"outbound_allow_cidrs": (ipaddress.ip_network("127.0.0.0/8"),), "stream_shards": 1}
-
-
-@pytest.fixture
-async def receiver() -> AsyncIterator[Receiver]:
-    async with receiving() as receiver:
-        yield receiver
 
 
 @pytest.fixture
@@ -83,7 +77,7 @@ async def test_an_import_into_an_unknown_prize_says_so(stack: Stack, edge: Stack
 
 
 async def test_a_callback_is_verified_where_the_secret_is(stack: Stack, edge: Stack, receiver: Receiver) -> None:
-    engine = stack.process.engine
+    engine = stack.engine
     assert engine is not None
     task_id = await make_task(
         engine, stack.tenant_id, await make_receiver_prize(engine, stack.tenant_id, receiver.url, "workflow")

@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
-import pytest
-
-from tests.acceptance.conftest import Stack
-from tests.acceptance.world import EGGS, World, new_world
+from tests.support.stack import Stack
+from tests.support.world import EGGS, World
 
 
-@pytest.fixture
-async def world(stack: Stack) -> AsyncIterator[World]:
-    async with new_world(stack) as world:
-        yield world
-
-
-async def test_a_render_has_the_ui_and_the_prizes_and_never_the_config(world: World, stack: Stack) -> None:
-    prize_id = await world.prize(total=1, name="Mug", type="goods", value=5)
+async def test_a_render_has_the_ui_and_the_prizes_and_never_the_config(own_world: World, stack: Stack) -> None:
+    prize_id = await own_world.prize(total=1, name="Mug", type="goods", value=5)
     ui = {"theme": {"primary": "#123456"}, "egg": {"image": "egg.png"}, "anything": [1, {"at": None}]}
     config = {
         "tiers": [{"min": 71, "max": 93, "prize_group": "marker_group"}],
         "prize_groups": {"marker_group": [{"prize_id": prize_id, "probability": 0.123456}]},
         "max_score": 98_765,
     }
-    game_id = await world.game(EGGS, config, ui=ui, rules={"max_plays_per_day": 3})
+    game_id = await own_world.game(EGGS, config, ui=ui, rules={"max_plays_per_day": 3})
     answer = await stack.consumer("GET", f"/games/{game_id}/render")
     render = answer.data
     assert render["ui"] == ui
-    assert (render["id"], render["type"], render["campaign_id"]) == (game_id, "egg_catcher", world.campaign_id)
+    assert (render["id"], render["type"], render["campaign_id"]) == (game_id, "egg_catcher", own_world.campaign_id)
     assert (render["status"], render["access"]) == ("GAME_STATUS_ACTIVE", "GAME_ACCESS_PLAYER")
     assert render["rules"]["max_plays_per_day"] == 3
     assert render["prizes"] == [{"prize_id": prize_id, "name": "Mug", "type": "goods", "value": 5, "available": True}]
@@ -36,9 +26,9 @@ async def test_a_render_has_the_ui_and_the_prizes_and_never_the_config(world: Wo
         assert secret not in str(answer.envelope["data"])
 
 
-async def test_a_prize_that_is_gone_shows_as_not_available(world: World, stack: Stack) -> None:
-    game_id = await world.wheel(await world.prize(total=1))
-    assert (await world.round(game_id)).data["rewards"]
+async def test_a_prize_that_is_gone_shows_as_not_available(own_world: World, stack: Stack) -> None:
+    game_id = await own_world.wheel(await own_world.prize(total=1))
+    assert (await own_world.round(game_id)).data["rewards"]
     assert stack.process.core is not None
     answer = await stack.core("GET", f"/games/{game_id}/render")
     assert [prize["available"] for prize in answer.data["render"]["prizes"]] == [False]

@@ -2,39 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
-from tests.acceptance.conftest import OTHER_TENANT, Stack
-from tests.acceptance.world import (
-    COINS,
-    COLLECTION,
-    EGGS,
-    GIFTS,
-    WHEEL,
-    World,
-    new_stack,
-    new_world,
-    settings_of,
-)
+from tests.support.stack import OTHER_TENANT, Stack
+from tests.support.world import COINS, COLLECTION, EGGS, GIFTS, WHEEL, World, new_world
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def module_stack(module_database_url: str, valkey_url: str) -> AsyncIterator[Stack]:
-    async with new_stack(settings_of(module_database_url, valkey_url)) as stack:
-        yield stack
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def world(module_stack: Stack) -> AsyncIterator[World]:
-    async with new_world(module_stack) as world:
-        yield world
 
 
 async def shapes(world: World) -> list[tuple[str, Any]]:

@@ -2,16 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
-from tests.acceptance.conftest import Stack
-from tests.rewarding import Shelf
-
-
-@pytest.fixture
-async def shelf(stack: Stack) -> Shelf:
-    assert stack.process.engine is not None
-    return await Shelf(stack.process.engine).open()
+from tests.support.rewards import Shelf
+from tests.support.stack import Stack
 
 
 async def ids_of(stack: Stack, player: str = "player_ann", **query: object) -> list[str]:

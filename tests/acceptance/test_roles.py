@@ -14,10 +14,10 @@ import pytest_asyncio
 
 from runtime.http import admin
 from runtime.operations import BY_NAME, Operation
-from tests.acceptance.conftest import OTHER_TENANT, Answer, Stack
-from tests.acceptance.steps import fields_of, make_campaign, make_game, make_prize
-from tests.acceptance.world import new_stack, settings_of
-from tests.walls import BY_PATH, WITH_BODY, contents, edge_body, furnish, make_tenant, path_of
+from tests.support.operations import BY_PATH, WITH_BODY, edge_body, furnish, path_of
+from tests.support.resources import make_campaign, make_game, make_prize
+from tests.support.stack import OTHER_TENANT, Answer, Stack, fields_of, new_stack, settings_of
+from tests.support.tables import contents
 
 READS: Final = """
     GetCampaign ListCampaigns GetCampaignAnalytics GetGame ListGames GetPrize ListPrizes ListPrizeSummary ReplayPlay
@@ -64,22 +64,15 @@ def opened(matrix: dict[str, str], roles: tuple[str, ...]) -> set[str]:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def stack(module_database_url: str, valkey_url: str) -> AsyncIterator[Stack]:
-    async with new_stack(settings_of(module_database_url, valkey_url)) as stack:
-        await make_tenant(stack, OTHER_TENANT)
-        yield stack
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def strict(module_database_url: str, valkey_url: str) -> AsyncIterator[Stack]:
     async with new_stack(settings_of(module_database_url, valkey_url, role_matrix="strict")) as stack:
         yield stack
 
 
 @pytest.fixture(params=["any", "strict"])
-def either(request: pytest.FixtureRequest, stack: Stack, strict: Stack) -> Stack:
-    """A stack with the one matrix, then with the other."""
-    return strict if request.param == "strict" else stack
+def either(request: pytest.FixtureRequest, module_stack: Stack, strict: Stack) -> Stack:
+    """A module_stack with the one matrix, then with the other."""
+    return strict if request.param == "strict" else module_stack
 
 
 def test_the_table_has_every_route() -> None:
@@ -121,8 +114,7 @@ class TestEveryRoute:
     async def test_who_is_refused_changes_nothing(self, either: Stack) -> None:
         """Asked with ids and bodies that would work: the role is judged before either is looked at."""
         known = await furnish(either)
-        assert either.process.engine is not None
-        before = await contents(either.process.engine.database)
+        before = await contents(either.database)
         for row in admin.ROWS:
             operation = BY_NAME[row.operation]
             body = edge_body(operation, known) if operation in WITH_BODY else None
@@ -131,7 +123,7 @@ class TestEveryRoute:
             roles = ("admin",) if row.operation == "CreateTenant" else ("platform",)
             answer = await ask(either, operation, known, body=body, roles=roles)
             assert (answer.http, answer.reason) == (403, "ROLE_REQUIRED"), row
-        assert await contents(either.process.engine.database) == before
+        assert await contents(either.database) == before
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -155,33 +147,39 @@ class TestStrictWork:
 
 @pytest.mark.asyncio(loop_scope="module")
 class TestPlatform:
-    async def test_it_sees_and_makes_tenants_and_nothing_else(self, stack: Stack) -> None:
-        made = (await stack.admin("POST", "/admin/tenants", {"name": "New"}, roles=("platform",))).data
-        seen = (await stack.admin("GET", "/admin/tenants", roles=("platform",))).data["items"]
-        assert {made["id"], stack.tenant_id, OTHER_TENANT} <= {tenant["id"] for tenant in seen}
-        assert (await stack.admin("GET", "/admin/audit", roles=("platform",))).http == 403
+    async def test_it_sees_and_makes_tenants_and_nothing_else(self, module_stack: Stack) -> None:
+        made = (await module_stack.admin("POST", "/admin/tenants", {"name": "New"}, roles=("platform",))).data
+        seen = (await module_stack.admin("GET", "/admin/tenants", roles=("platform",))).data["items"]
+        assert {made["id"], module_stack.tenant_id, OTHER_TENANT} <= {tenant["id"] for tenant in seen}
+        assert (await module_stack.admin("GET", "/admin/audit", roles=("platform",))).http == 403
 
-    async def test_with_a_management_role_it_acts_for_another_tenant(self, stack: Stack) -> None:
+    async def test_with_a_management_role_it_acts_for_another_tenant(self, module_stack: Stack) -> None:
         there, both = {"X-Tenant-Id": OTHER_TENANT}, ("designer", "platform")
-        made = (await stack.admin("POST", "/admin/campaigns", {"name": "Theirs"}, roles=both, headers=there)).data
-        assert (await stack.admin("GET", f"/admin/campaigns/{made['id']}", roles=both)).reason == "UNKNOWN_CAMPAIGN"
-        found = await stack.admin("GET", f"/admin/campaigns/{made['id']}", roles=both, headers=there)
+        made = (
+            await module_stack.admin("POST", "/admin/campaigns", {"name": "Theirs"}, roles=both, headers=there)
+        ).data
+        assert (
+            await module_stack.admin("GET", f"/admin/campaigns/{made['id']}", roles=both)
+        ).reason == "UNKNOWN_CAMPAIGN"
+        found = await module_stack.admin("GET", f"/admin/campaigns/{made['id']}", roles=both, headers=there)
         assert found.data["name"] == "Theirs"
-        audit = (await stack.admin("GET", "/admin/audit", roles=both, headers=there)).data["items"]
+        audit = (await module_stack.admin("GET", "/admin/audit", roles=both, headers=there)).data["items"]
         assert [(entry["action"], entry["actor"]) for entry in audit] == [("campaign.create", "staff_test")]
 
-    async def test_an_admin_who_names_another_tenant_stays_at_home(self, stack: Stack) -> None:
+    async def test_an_admin_who_names_another_tenant_stays_at_home(self, module_stack: Stack) -> None:
         there = {"X-Tenant-Id": OTHER_TENANT, "X-Roles": "platform", "X-Merchant-Id": "merchant_x"}
         made = (
-            await stack.admin("POST", "/admin/campaigns", {"name": "Mine"}, headers=there, tenant_id=OTHER_TENANT)
+            await module_stack.admin(
+                "POST", "/admin/campaigns", {"name": "Mine"}, headers=there, tenant_id=OTHER_TENANT
+            )
         ).data
-        assert (await stack.admin("GET", f"/admin/campaigns/{made['id']}")).data["name"] == "Mine"
-        assert (await stack.admin("POST", "/admin/tenants", {"name": "x"}, headers=there)).http == 403
+        assert (await module_stack.admin("GET", f"/admin/campaigns/{made['id']}")).data["name"] == "Mine"
+        assert (await module_stack.admin("POST", "/admin/tenants", {"name": "x"}, headers=there)).http == 403
 
-    async def test_what_is_no_tenant_s_name_is_refused(self, stack: Stack) -> None:
+    async def test_what_is_no_tenant_s_name_is_refused(self, module_stack: Stack) -> None:
         both = ("admin", "platform")
         for name in ("a b", "x" * 129, "a}b", "é"):
-            answer = await stack.admin("GET", "/admin/games", roles=both, headers={"X-Tenant-Id": name})
+            answer = await module_stack.admin("GET", "/admin/games", roles=both, headers={"X-Tenant-Id": name})
             assert fields_of(answer) == ["X-Tenant-Id"]
 
 
@@ -190,16 +188,16 @@ class TestConcurrentEdits:
     """Two editors of one game: the slower one is told, whichever way it says what it has read."""
 
     @pytest_asyncio.fixture(loop_scope="module")
-    async def path(self, stack: Stack) -> str:
-        campaign = await make_campaign(stack)
-        return f"/admin/games/{(await make_game(stack, campaign['id'], await make_prize(stack)))['id']}"
+    async def path(self, module_stack: Stack) -> str:
+        campaign = await make_campaign(module_stack)
+        return f"/admin/games/{(await make_game(module_stack, campaign['id'], await make_prize(module_stack)))['id']}"
 
-    async def test_an_etag_is_the_revision(self, stack: Stack, path: str) -> None:
-        read = await stack.admin("GET", path)
+    async def test_an_etag_is_the_revision(self, module_stack: Stack, path: str) -> None:
+        read = await module_stack.admin("GET", path)
         assert (read.headers["ETag"], read.data["revision"]) == ('"1"', 1)
-        written = await stack.admin("PUT", path, {"name": "B"}, headers={"If-Match": read.headers["ETag"]})
+        written = await module_stack.admin("PUT", path, {"name": "B"}, headers={"If-Match": read.headers["ETag"]})
         assert (written.headers["ETag"], written.data["revision"]) == ('"2"', 2)
-        assert (await stack.admin("GET", path)).headers["ETag"] == '"2"'
+        assert (await module_stack.admin("GET", path)).headers["ETag"] == '"2"'
 
     @pytest.mark.parametrize(
         ("body", "headers"),
@@ -210,26 +208,32 @@ class TestConcurrentEdits:
             ({"revision": 7}, {}),
         ],
     )
-    async def test_a_stale_edit_is_aborted(self, stack: Stack, path: str, body: Any, headers: dict[str, str]) -> None:
-        assert (await stack.admin("PUT", path, {"name": "First"}, headers={"If-Match": "*"})).data["revision"] == 2
-        late = await stack.admin("PUT", path, {"name": "Late", **body}, headers=headers)
+    async def test_a_stale_edit_is_aborted(
+        self, module_stack: Stack, path: str, body: Any, headers: dict[str, str]
+    ) -> None:
+        assert (await module_stack.admin("PUT", path, {"name": "First"}, headers={"If-Match": "*"})).data[
+            "revision"
+        ] == 2
+        late = await module_stack.admin("PUT", path, {"name": "Late", **body}, headers=headers)
         assert (late.http, late.code, late.reason) == (409, "ABORTED", "STALE_REVISION")
         assert late.envelope["data"]["revision"] == 2
-        assert (await stack.admin("GET", path)).data["name"] == "First"
+        assert (await module_stack.admin("GET", path)).data["name"] == "First"
 
     @pytest.mark.parametrize("tag", ['W/"1"', '"1", "2"', "1", '"0"', '"x"', '"99999999999999"', ""])
-    async def test_what_is_no_etag_of_a_game_is_refused(self, stack: Stack, path: str, tag: str) -> None:
-        answer = await stack.admin("PUT", path, {"name": "B"}, headers={"If-Match": tag})
+    async def test_what_is_no_etag_of_a_game_is_refused(self, module_stack: Stack, path: str, tag: str) -> None:
+        answer = await module_stack.admin("PUT", path, {"name": "B"}, headers={"If-Match": tag})
         assert fields_of(answer) == ["If-Match"]
-        assert (await stack.admin("GET", path)).data["revision"] == 1
+        assert (await module_stack.admin("GET", path)).data["revision"] == 1
 
-    async def test_a_body_that_says_another_revision_is_refused(self, stack: Stack, path: str) -> None:
-        answer = await stack.admin("PUT", path, {"name": "B", "revision": 2}, headers={"If-Match": '"1"'})
+    async def test_a_body_that_says_another_revision_is_refused(self, module_stack: Stack, path: str) -> None:
+        answer = await module_stack.admin("PUT", path, {"name": "B", "revision": 2}, headers={"If-Match": '"1"'})
         assert fields_of(answer) == ["revision"]
 
-    async def test_of_rivals_with_one_tag_one_wins(self, stack: Stack, path: str) -> None:
+    async def test_of_rivals_with_one_tag_one_wins(self, module_stack: Stack, path: str) -> None:
         tag = {"If-Match": '"1"'}
-        answers = await asyncio.gather(*(stack.admin("PUT", path, {"name": f"N{n}"}, headers=tag) for n in range(10)))
+        answers = await asyncio.gather(
+            *(module_stack.admin("PUT", path, {"name": f"N{n}"}, headers=tag) for n in range(10))
+        )
         assert sorted(answer.http for answer in answers) == [200] + [409] * 9
         winner = next(answer for answer in answers if answer.http == 200)
-        assert (await stack.admin("GET", path)).data["name"] == winner.data["name"]
+        assert (await module_stack.admin("GET", path)).data["name"] == winner.data["name"]

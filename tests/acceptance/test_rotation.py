@@ -18,8 +18,9 @@ from runtime.commands.keys import rotate_all
 from runtime.operations.prizes.codes import import_codes
 from runtime.outgoing.vault import integration_place, prize_place, vault_of
 from runtime.settings import Key, Settings
-from tests.outgoing import SECRET, make_receiver_prize
-from tests.rewarding import KEYS, Shelf, core, settings_of
+from tests.support.deliveries import SECRET, make_receiver_prize
+from tests.support.rewards import Shelf, core
+from tests.support.stack import KEYS, settings_of
 
 NEW = Key("2", secrets.token_bytes(32))
 TENANT = "tenant_test"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.conftest import Stack
-from tests.acceptance.world import COINS, COLLECTION, World, new_world
+from tests.support.stack import Stack
+from tests.support.world import COINS, COLLECTION, World, new_world
 
 SECONDS = 15
 """Of each surface's run; a longer one: SCHEMATHESIS_SECONDS."""
@@ -78,7 +78,7 @@ async def fuzz(world: World, surface: str, directory: Path) -> None:
     process = await asyncio.create_subprocess_exec(
         *command,
         cwd=directory,
-        env={**os.environ, "SCHEMATHESIS_HOOKS": "tests.schemathesis_hooks", "KNOWN": json.dumps(known)}
+        env={**os.environ, "SCHEMATHESIS_HOOKS": "tests.support.schemathesis_hooks", "KNOWN": json.dumps(known)}
         | {"PYTHONPATH": str(Path(__file__).parents[2])},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,

@@ -25,12 +25,12 @@ from ops.servers.valkey import Valkey
 from runtime.app import Running
 from runtime.http import admin, consumer
 from runtime.operations import BY_NAME
-from tests.acceptance.conftest import TENANT, Stack
-from tests.acceptance.steps import make_campaign, make_prize
-from tests.acceptance.world import settings_of, until
-from tests.processes import process
-from tests.receiver import Got, Receiver, receiving
-from tests.walls import BY_PATH, WITH_BODY, Ids
+from tests.support.operations import BY_PATH, WITH_BODY, Ids
+from tests.support.processes import process
+from tests.support.receiver import Got, Receiver, receiving
+from tests.support.resources import make_campaign, make_prize
+from tests.support.stack import TENANT, Stack, settings_of
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.steps import fields_of, make_campaign, make_game, make_prize
+from tests.support.resources import make_campaign, make_game, make_prize
+from tests.support.stack import fields_of
 
 PLATFORM = ("admin", "platform")
 
@@ -58,7 +59,7 @@ async def test_another_tenant_is_answered_as_for_an_unknown_id(
     prize_id = await make_prize(stack)
     game = await make_game(stack, campaign["id"], prize_id)
     other = type(stack)(stack.process, stack.http, "tenant_other")
-    before = await stack.process.engine.database.fetch("SELECT * FROM audit_entries ORDER BY entry_id")
+    before = await stack.database.fetch("SELECT * FROM audit_entries ORDER BY entry_id")
     ids = {"campaign": campaign["id"], "game": game["id"], "prize": prize_id}
     foreign = await other.core(verb, path.format(**ids), body)
     unknown = await other.core(verb, path.format(**dict.fromkeys(ids, "nobody_has_this")), body)
@@ -68,7 +69,7 @@ async def test_another_tenant_is_answered_as_for_an_unknown_id(
     for identifier in ids.values():
         told = told.replace(identifier, "nobody_has_this")
     assert told == unknown.envelope["message"]
-    assert await stack.process.engine.database.fetch("SELECT * FROM audit_entries ORDER BY entry_id") == before
+    assert await stack.database.fetch("SELECT * FROM audit_entries ORDER BY entry_id") == before
 
 
 async def test_what_names_another_tenants_things_is_refused(stack: Any) -> None:

@@ -24,9 +24,8 @@ from jwt.algorithms import RSAAlgorithm
 
 from runtime.http import admin, consumer
 from runtime.operations import BY_NAME
-from tests.acceptance.conftest import OTHER_TENANT, Answer, Stack
-from tests.acceptance.world import new_stack, settings_of
-from tests.walls import WITH_BODY, Ids, furnish, make_tenant, path_of
+from tests.support.operations import WITH_BODY, Ids, furnish, path_of
+from tests.support.stack import OTHER_TENANT, Answer, Stack, new_stack, settings_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -37,7 +36,7 @@ PEM: Final = KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPub
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def stack(module_database_url: str, valkey_url: str) -> AsyncIterator[Stack]:
+async def module_extra_settings() -> AsyncIterator[dict[str, Any]]:
     """With a foreign issuer whose keys are served by a real HTTP server."""
     jwk = {**json.loads(RSAAlgorithm.to_jwk(KEY.public_key())), "kid": "rsa", "use": "sig"}
 
@@ -49,20 +48,18 @@ async def stack(module_database_url: str, valkey_url: str) -> AsyncIterator[Stac
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
-    foreign = {
+    yield {
+        "jwt_secret": SECRET,
         "jwks_url": f"http://127.0.0.1:{runner.addresses[0][1]}/jwks",
         "jwks_issuer": "https://issuer.example",
         "jwks_audience": "games",
     }
-    async with new_stack(settings_of(module_database_url, valkey_url, jwt_secret=SECRET, **foreign)) as stack:
-        await make_tenant(stack, OTHER_TENANT)
-        yield stack
     await runner.cleanup()
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def known(stack: Stack) -> Ids:
-    return await furnish(stack)
+async def known(module_stack: Stack) -> Ids:
+    return await furnish(module_stack)
 
 
 def claims(**changes: Any) -> dict[str, Any]:
@@ -155,7 +152,7 @@ def bearer(token: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("edge", ["consumer", "admin"])
-async def test_a_forged_token_is_refused_on_every_route(stack: Stack, known: Ids, edge: str) -> None:
+async def test_a_forged_token_is_refused_on_every_route(module_stack: Stack, known: Ids, edge: str) -> None:
     """Also where a route needs no credential: who shows one that is wrong is not let in as nobody."""
     rows = [row.operation for row in (consumer.ROWS if edge == "consumer" else admin.ROWS)]
     made = list(forgeries([] if edge == "consumer" else ["admin", "platform"]).items())
@@ -167,9 +164,11 @@ async def test_a_forged_token_is_refused_on_every_route(stack: Stack, known: Ids
             body = {} if operation in WITH_BODY else None
             path = path_of(operation, known)
             if edge == "consumer":
-                answer = await stack.consumer(operation.verb, path, body, headers=bearer(token))
+                answer = await module_stack.consumer(operation.verb, path, body, headers=bearer(token))
             else:
-                answer = await stack.admin(operation.verb, f"/admin{path}", body, roles=(), headers=bearer(token))
+                answer = await module_stack.admin(
+                    operation.verb, f"/admin{path}", body, roles=(), headers=bearer(token)
+                )
             assert refused(answer) == (401, "UNAUTHENTICATED", reason), (name, operation.name)
 
 
@@ -177,39 +176,45 @@ def refused(answer: Answer) -> tuple[int, str, str]:
     return answer.http, answer.code, answer.reason
 
 
-async def test_the_right_ones_pass(stack: Stack) -> None:
+async def test_the_right_ones_pass(module_stack: Stack) -> None:
     """Else the test above would prove nothing."""
     for token in (own(), foreign()):
-        assert (await stack.consumer("GET", "/players/me", headers=bearer(token))).data["id"] == "player_ann"
+        assert (await module_stack.consumer("GET", "/players/me", headers=bearer(token))).data["id"] == "player_ann"
     for token in (own(roles=["designer"]), foreign(roles=["admin"])):
-        assert (await stack.admin("GET", "/admin/games", roles=(), headers=bearer(token))).data["items"] is not None
+        assert (await module_stack.admin("GET", "/admin/games", roles=(), headers=bearer(token))).data[
+            "items"
+        ] is not None
 
 
 @pytest.mark.parametrize("scheme", ["Basic {}", "{}", "Bearer", "Bearer  ", "Token {}", "bearer{}"])
-async def test_only_a_bearer_token_is_a_credential(stack: Stack, scheme: str) -> None:
+async def test_only_a_bearer_token_is_a_credential(module_stack: Stack, scheme: str) -> None:
     for ask in (
-        stack.consumer("GET", "/wallet", headers={"Authorization": scheme.format(own())}),
-        stack.admin("GET", "/admin/games", roles=(), headers={"Authorization": scheme.format(own(roles=["admin"]))}),
+        module_stack.consumer("GET", "/wallet", headers={"Authorization": scheme.format(own())}),
+        module_stack.admin(
+            "GET", "/admin/games", roles=(), headers={"Authorization": scheme.format(own(roles=["admin"]))}
+        ),
     ):
         assert refused(await ask) == (401, "UNAUTHENTICATED", "TOKEN_INVALID")
 
 
-async def test_a_token_in_the_query_or_a_cookie_is_none(stack: Stack) -> None:
+async def test_a_token_in_the_query_or_a_cookie_is_none(module_stack: Stack) -> None:
     for query, headers in (({"access_token": own()}, {}), ({"token": own()}, {}), ({}, {"Cookie": f"token={own()}"})):
-        answer = await stack.consumer("GET", "/wallet", headers=headers, **query)
+        answer = await module_stack.consumer("GET", "/wallet", headers=headers, **query)
         assert refused(answer) == (401, "UNAUTHENTICATED", "TOKEN_MISSING")
 
 
-async def test_a_token_of_one_tenant_sees_nothing_of_another(stack: Stack, known: Ids) -> None:
-    there = bearer(stack.token("staff", ("admin",), tenant_id=OTHER_TENANT))
-    answer = await stack.admin("GET", f"/admin/games/{known['game']}", roles=(), headers=there)
+async def test_a_token_of_one_tenant_sees_nothing_of_another(module_stack: Stack, known: Ids) -> None:
+    there = bearer(module_stack.token("staff", ("admin",), tenant_id=OTHER_TENANT))
+    answer = await module_stack.admin("GET", f"/admin/games/{known['game']}", roles=(), headers=there)
     assert refused(answer) == (404, "NOT_FOUND", "UNKNOWN_GAME")
     # Without a role to act for others, X-Tenant-Id beside a token says nothing.
-    back = {**there, "X-Tenant-Id": stack.tenant_id}
-    assert (await stack.admin("GET", f"/admin/games/{known['game']}", roles=(), headers=back)).http == 404
-    player = {**bearer(stack.token("player_ann", tenant_id=OTHER_TENANT)), "X-Tenant-Id": stack.tenant_id}
-    assert (await stack.consumer("GET", "/rewards/me", headers=player)).data["items"] == []
-    render = await stack.consumer("GET", f"/games/{known['game']}/render", headers=player, tenant_id=stack.tenant_id)
+    back = {**there, "X-Tenant-Id": module_stack.tenant_id}
+    assert (await module_stack.admin("GET", f"/admin/games/{known['game']}", roles=(), headers=back)).http == 404
+    player = {**bearer(module_stack.token("player_ann", tenant_id=OTHER_TENANT)), "X-Tenant-Id": module_stack.tenant_id}
+    assert (await module_stack.consumer("GET", "/rewards/me", headers=player)).data["items"] == []
+    render = await module_stack.consumer(
+        "GET", f"/games/{known['game']}/render", headers=player, tenant_id=module_stack.tenant_id
+    )
     assert refused(render) == (404, "NOT_FOUND", "UNKNOWN_GAME")
 
 
@@ -222,35 +227,37 @@ HEADERS: Final = {
 }
 
 
-async def test_without_a_token_no_header_is_believed(stack: Stack, known: Ids) -> None:
+async def test_without_a_token_no_header_is_believed(module_stack: Stack, known: Ids) -> None:
     for row in consumer.ROWS:
         operation = BY_NAME[row.operation]
         body = {} if operation in WITH_BODY else None
-        answer = await stack.consumer(operation.verb, path_of(operation, known), body, headers=HEADERS)
+        answer = await module_stack.consumer(operation.verb, path_of(operation, known), body, headers=HEADERS)
         if row.who is consumer.Who.PLAYER:
             assert refused(answer) == (401, "UNAUTHENTICATED", "TOKEN_MISSING"), row
         else:
-            bare = await stack.consumer(operation.verb, path_of(operation, known), body)
+            bare = await module_stack.consumer(operation.verb, path_of(operation, known), body)
             assert (answer.http, answer.envelope["data"]) == (bare.http, bare.envelope["data"]), row
     for admins in admin.ROWS:
         operation = BY_NAME[admins.operation]
         path = f"/admin{path_of(operation, known)}"
-        answer = await stack.admin(operation.verb, path, roles=(), headers={**HEADERS, "X-Tenant-Id": stack.tenant_id})
+        answer = await module_stack.admin(
+            operation.verb, path, roles=(), headers={**HEADERS, "X-Tenant-Id": module_stack.tenant_id}
+        )
         assert refused(answer) == (401, "UNAUTHENTICATED", "TOKEN_MISSING"), admins
 
 
-async def test_beside_a_token_no_header_is_believed(stack: Stack, known: Ids) -> None:
+async def test_beside_a_token_no_header_is_believed(module_stack: Stack, known: Ids) -> None:
     mine = {**HEADERS, **bearer(own(sub="player_bob")), "X-Tenant-Id": OTHER_TENANT}
-    assert (await stack.consumer("GET", "/players/me", headers=mine)).data["id"] == "player_bob"
-    assert (await stack.consumer("GET", "/rewards/me", headers=mine)).data["items"] == []
+    assert (await module_stack.consumer("GET", "/players/me", headers=mine)).data["id"] == "player_bob"
+    assert (await module_stack.consumer("GET", "/rewards/me", headers=mine)).data["items"] == []
     for row in admin.ROWS:
         operation = BY_NAME[row.operation]
-        answer = await stack.admin(operation.verb, f"/admin{path_of(operation, known)}", roles=(), headers=mine)
+        answer = await module_stack.admin(operation.verb, f"/admin{path_of(operation, known)}", roles=(), headers=mine)
         assert refused(answer) == (403, "PERMISSION_DENIED", "ROLE_REQUIRED"), row
     designer = {**HEADERS, **bearer(own(sub="dee", roles=["designer"]))}
-    assert (await stack.admin("POST", "/admin/tenants", {"name": "x"}, roles=(), headers=designer)).http == 403
-    seen = (await stack.admin("GET", "/admin/tenants", roles=(), headers=designer)).data["items"]
-    assert [tenant["id"] for tenant in seen] == [stack.tenant_id]
+    assert (await module_stack.admin("POST", "/admin/tenants", {"name": "x"}, roles=(), headers=designer)).http == 403
+    seen = (await module_stack.admin("GET", "/admin/tenants", roles=(), headers=designer)).data["items"]
+    assert [tenant["id"] for tenant in seen] == [module_stack.tenant_id]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

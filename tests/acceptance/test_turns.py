@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.acceptance.conftest import Stack
-from tests.questing import open_campaign, open_quest
+from tests.support.quests import open_campaign, open_quest
+from tests.support.stack import Stack
 
 
 async def test_turns_come_by_campaign_and_in_pages(stack: Stack) -> None:

@@ -7,14 +7,15 @@ from collections.abc import Iterable
 from typing import Any
 
 from runtime import ids
-from tests.acceptance.conftest import Answer, Stack
-from tests.questing import assert_sums, database, open_campaign
+from tests.support.invariants import check_sums
+from tests.support.quests import open_campaign
+from tests.support.stack import Answer, Stack
 
 
 async def write(stack: Stack, player_id: str, scope_key: str, currency: str, count: int) -> None:
     """`count` entries of 1 each, and the balance that they make."""
     entries = [(ids.make("entry"), nth) for nth in range(1, count + 1)]
-    store = database(stack)
+    store = stack.database
     await store.execute(
         "INSERT INTO balances (tenant_id, scope_key, currency, player_id, balance) VALUES ($1, $2, $3, $4, $5)",
         stack.tenant_id,
@@ -117,7 +118,7 @@ async def test_a_cursor_of_another_query_is_refused(stack: Stack) -> None:
 async def test_a_long_ledger_is_read_by_its_index(stack: Stack) -> None:
     await write(stack, "player_1", "camp_a", "star", 100_000)
     await write(stack, "player_2", "camp_a", "star", 100_000)
-    plan = await database(stack).fetchval(
+    plan = await stack.database.fetchval(
         """EXPLAIN (ANALYZE, FORMAT JSON)
            SELECT entry_id FROM ledger_entries WHERE tenant_id = $1 AND player_id = $2 AND scope_key = 'camp_a'
              AND entry_id < $3 ORDER BY entry_id DESC LIMIT 21""",
@@ -142,11 +143,9 @@ async def test_an_adjustment_is_noted(stack: Stack) -> None:
     assert taken["balance_after"] == "6"
     refused = await adjust(stack, campaign_id, -7)
     assert (refused.http, refused.reason, refused.envelope["data"]["balance"]) == (400, "INSUFFICIENT_BALANCE", 6)
-    audited = await database(stack).fetchval(
-        "SELECT count(*) FROM audit_entries WHERE action = 'player.adjust_balance'"
-    )
+    audited = await stack.database.fetchval("SELECT count(*) FROM audit_entries WHERE action = 'player.adjust_balance'")
     assert audited == 2
-    await assert_sums(stack)
+    await check_sums(stack.database)
 
 
 async def test_rivals_never_take_more_than_there_is(stack: Stack) -> None:
@@ -155,7 +154,7 @@ async def test_rivals_never_take_more_than_there_is(stack: Stack) -> None:
     await adjust(stack, campaign_id, 10)
     answers = await asyncio.gather(*(adjust(stack, campaign_id, -3) for _ in range(20)))
     assert codes(answers) == ["FAILED_PRECONDITION"] * 17 + ["OK"] * 3
-    await assert_sums(stack)
+    await check_sums(stack.database)
 
 
 async def test_a_key_adjusts_once(stack: Stack) -> None:
@@ -166,8 +165,8 @@ async def test_a_key_adjusts_once(stack: Stack) -> None:
     assert len({answer.data["entry"]["id"] for answer in answers}) == 1
     other = await adjust(stack, campaign_id, 6, idempotency_key="k")
     assert (other.http, other.reason) == (422, "IDEMPOTENCY_MISMATCH")
-    assert await database(stack).fetchval("SELECT balance FROM balances") == 5
-    await assert_sums(stack)
+    assert await stack.database.fetchval("SELECT balance FROM balances") == 5
+    await check_sums(stack.database)
 
 
 async def test_what_is_wrong_with_an_adjustment_is_named(stack: Stack) -> None:
@@ -180,4 +179,4 @@ async def test_what_is_wrong_with_an_adjustment_is_named(stack: Stack) -> None:
     full = await adjust(stack, "tenant_test", 2**63 - 1)
     assert full.code == "OK"
     assert (await adjust(stack, "tenant_test", 1)).code == "INVALID_ARGUMENT"
-    await assert_sums(stack)
+    await check_sums(stack.database)

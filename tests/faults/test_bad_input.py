@@ -9,28 +9,17 @@ import os
 import random
 import secrets
 from collections import Counter
-from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import quote
 
 import aiohttp
 import pytest
-import pytest_asyncio
 
 from runtime.operations import API
-from tests.acceptance.conftest import Stack
-from tests.acceptance.test_milestones import block, rung
-from tests.acceptance.world import (
-    COINS,
-    COLLECTION,
-    EGGS,
-    GIFTS,
-    World,
-    new_stack,
-    new_world,
-    settings_of,
-    snapshot,
-)
+from tests.support.milestones import block, rung
+from tests.support.stack import Stack
+from tests.support.tables import snapshot
+from tests.support.world import COINS, COLLECTION, EGGS, GIFTS, World
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -44,18 +33,6 @@ ODD_VALUES: tuple[Any, ...] = (
     "${jndi:ldap://127.0.0.1/x}", "../../etc/passwd", "%00", "{{7*7}}", "<script>", "NaN", "sess_" + "A" * 200,
 )  # fmt: skip
 INJECTIONS = [value for value in ODD_VALUES if isinstance(value, str) and value.isprintable() and value]
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def stack(module_database_url: str, valkey_url: str) -> AsyncIterator[Stack]:
-    async with new_stack(settings_of(module_database_url, valkey_url)) as stack:
-        yield stack
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def world(stack: Stack) -> AsyncIterator[World]:
-    async with new_world(stack) as world:
-        yield world
 
 
 async def send(stack: Stack, url: str, body: bytes, **headers: str) -> tuple[int, dict[str, Any]]:
@@ -94,7 +71,7 @@ def mutations(dice: random.Random, good: dict[str, Any]) -> bytes:
     return json.dumps(body).encode()
 
 
-async def test_bad_bodies_are_refused_in_the_envelope_and_change_nothing(world: World, stack: Stack) -> None:
+async def test_bad_bodies_are_refused_in_the_envelope_and_change_nothing(world: World, module_stack: Stack) -> None:
     dice = random.Random(SEED)
     prize_id = await world.prize()
     drops = [{"type": "gold", "prize_id": prize_id, "frequency": 1, "max_catchable": 9}]
@@ -114,10 +91,10 @@ async def test_bad_bodies_are_refused_in_the_envelope_and_change_nothing(world: 
         surface = dice.choice(("consumer", "core"))
         verb = dice.choice(("play", "play", "start", "redeem"))
         if surface == "core":
-            good = {"scope": {"tenant_id": stack.tenant_id}, "player_id": "ann", **good}
-        base = stack.process.core_url if surface == "core" else stack.process.consumer_url
+            good = {"scope": {"tenant_id": module_stack.tenant_id}, "player_id": "ann", **good}
+        base = module_stack.process.core_url if surface == "core" else module_stack.process.consumer_url
         body = mutations(dice, good)
-        status, envelope = await send(stack, f"{base}{API}/games/{game_id}/{verb}", body)
+        status, envelope = await send(module_stack, f"{base}{API}/games/{game_id}/{verb}", body)
         seen[status] += 1
         assert status < 500, (SEED, surface, verb, body, envelope)
         assert envelope.keys() == {"code", "message", "trace_id", "data"}
@@ -144,22 +121,22 @@ async def test_bad_bodies_are_refused_in_the_envelope_and_change_nothing(world: 
         (b"null", 400),
     ],
 )
-async def test_broken_json_is_a_client_error(world: World, stack: Stack, body: bytes, status: int) -> None:
-    url = f"{stack.process.consumer_url}{API}/games/{await world.wheel()}/play"
-    got, envelope = await send(stack, url, body)
+async def test_broken_json_is_a_client_error(world: World, module_stack: Stack, body: bytes, status: int) -> None:
+    url = f"{module_stack.process.consumer_url}{API}/games/{await world.wheel()}/play"
+    got, envelope = await send(module_stack, url, body)
     assert got == status or (got == 400 and status == 403), envelope
     assert envelope["code"] in ("INVALID_ARGUMENT", "PERMISSION_DENIED")
 
 
-async def test_odd_ids_and_keys_are_refused_or_unknown(world: World, stack: Stack) -> None:
+async def test_odd_ids_and_keys_are_refused_or_unknown(world: World, module_stack: Stack) -> None:
     game_id = await world.wheel()
     for value in ("%00", "..", "a" * 3000, "é", "\u202e", "'", "game_x%0d%0aX: 1"):
-        url = f"{stack.process.consumer_url}{API}/games/{quote(value, safe='')}/start"
-        status, envelope = await send(stack, url, b"{}")
+        url = f"{module_stack.process.consumer_url}{API}/games/{quote(value, safe='')}/start"
+        status, envelope = await send(module_stack, url, b"{}")
         assert status in (400, 404), (value, envelope)
-    url = f"{stack.process.consumer_url}{API}/games/{game_id}/start"
+    url = f"{module_stack.process.consumer_url}{API}/games/{game_id}/start"
     for key in ("", " " * 300, "k" * 300, "é"):
-        status, envelope = await send(stack, url, b"{}", **{"Idempotency-Key": key})
+        status, envelope = await send(module_stack, url, b"{}", **{"Idempotency-Key": key})
         assert (status, envelope["code"]) == (400, "INVALID_ARGUMENT"), key
 
 
@@ -172,27 +149,27 @@ async def test_what_is_stored_comes_back_as_it_was_said(world: World) -> None:
     assert Counter(play["client_seed"] for play in plays) == Counter(said)
 
 
-async def test_players_of_odd_names_play_like_any_other_or_are_refused(world: World, stack: Stack) -> None:
+async def test_players_of_odd_names_play_like_any_other_or_are_refused(world: World, module_stack: Stack) -> None:
     game_id = await world.wheel(await world.prize(), rules={"max_plays_per_user": 1})
     played = 0
     for name in INJECTIONS:
-        started = await stack.core("POST", f"/games/{game_id}/start", {"player_id": name})
+        started = await module_stack.core("POST", f"/games/{game_id}/start", {"player_id": name})
         assert (started.http, started.code) in ((200, "OK"), (400, "INVALID_ARGUMENT")), name
         if started.http == 200:
             body = {"player_id": name, "session_id": started.data["session_id"], "payload": {}}
-            assert (await stack.core("POST", f"/games/{game_id}/play", body)).http == 200, name
-            again = await stack.core("POST", f"/games/{game_id}/start", {"player_id": name})
+            assert (await module_stack.core("POST", f"/games/{game_id}/play", body)).http == 200, name
+            again = await module_stack.core("POST", f"/games/{game_id}/start", {"player_id": name})
             assert again.reason == "CAP_USER"
             played += 1
     assert len(await world.plays()) == played
 
 
-async def test_a_body_that_is_too_large_is_refused_before_it_is_read(world: World, stack: Stack) -> None:
-    url = f"{stack.process.consumer_url}{API}/games/{await world.wheel()}/start"
-    status, envelope = await send(stack, url, b"{" + b" " * 300_000)
+async def test_a_body_that_is_too_large_is_refused_before_it_is_read(world: World, module_stack: Stack) -> None:
+    url = f"{module_stack.process.consumer_url}{API}/games/{await world.wheel()}/start"
+    status, envelope = await send(module_stack, url, b"{" + b" " * 300_000)
     assert (status, envelope["data"]["reason"]) == (413, "BODY_TOO_LARGE")
 
-    host, _, port = stack.process.consumer_url.removeprefix("http://").partition(":")
+    host, _, port = module_stack.process.consumer_url.removeprefix("http://").partition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     head = f"POST {API}/games/x/start HTTP/1.1\r\nHost: x\r\nContent-Length: 10000000000\r\n\r\n"
     writer.write(head.encode())
@@ -202,18 +179,18 @@ async def test_a_body_that_is_too_large_is_refused_before_it_is_read(world: Worl
     writer.close()
 
 
-async def test_a_compressed_bomb_is_refused(world: World, stack: Stack) -> None:
-    url = f"{stack.process.consumer_url}{API}/games/{await world.wheel()}/start"
+async def test_a_compressed_bomb_is_refused(world: World, module_stack: Stack) -> None:
+    url = f"{module_stack.process.consumer_url}{API}/games/{await world.wheel()}/start"
     bomb = gzip.compress(b" " * 50_000_000)
     assert len(bomb) < 256 * 1024
     try:
-        status, envelope = await send(stack, url, bomb, **{"Content-Encoding": "gzip"})
+        status, envelope = await send(module_stack, url, bomb, **{"Content-Encoding": "gzip"})
     except aiohttp.ClientError:
         return  # The connection was closed in its face.
     assert status in (400, 413, 415), envelope
 
 
-async def test_refusals_write_nothing(world: World, stack: Stack) -> None:
+async def test_refusals_write_nothing(world: World, module_stack: Stack) -> None:
     game_id = await world.wheel(await world.prize(), rules={"max_plays_per_user": 1})
     session = await world.session(game_id)
     await world.play(game_id, session)

@@ -20,10 +20,11 @@ import pytest
 
 from ops.servers.base import free_port
 from runtime.operations import API
-from tests import invariants
-from tests.acceptance.conftest import TENANT, Answer, Stack
-from tests.acceptance.world import new_stack, new_world, settings_of, until
-from tests.faults.load import load
+from tests.support import invariants
+from tests.support.load import load
+from tests.support.stack import TENANT, Answer, Stack, new_stack, settings_of
+from tests.support.waiting import until
+from tests.support.world import new_world
 
 KILLS = int(os.environ.get("TOMBOLA_TEST_KILLS", "6"))
 """How often Core is killed at a random moment; faults.md asks for 50."""

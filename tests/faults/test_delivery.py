@@ -21,9 +21,10 @@ from runtime.stores.publisher import task_stream
 from runtime.streams.bus import Consumer, Servers
 from runtime.streams.delivery import GROUP
 from sql.migrate import migrate
-from tests import rewarding
-from tests.outgoing import delivering, make_due, make_receiver_prize, make_task, state, until, working
-from tests.receiver import Receiver, hang, receiving, status
+from tests.support import rewards
+from tests.support.deliveries import delivering, make_due, make_receiver_prize, make_task, state, until_task, working
+from tests.support.receiver import Receiver, hang, receiving, status
+from tests.support.stack import settings_of
 
 TENANT = "tenant_test"
 LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"),)
@@ -31,27 +32,21 @@ LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"),)
 
 @pytest.fixture
 def settings(database_url: str, valkey_url: str, valkey_flush: None) -> Settings:
-    return rewarding.settings_of(database_url, valkey_url, outbound_allow_cidrs=LOOPBACK, stream_shards=1)
+    return settings_of(database_url, valkey_url, outbound_allow_cidrs=LOOPBACK, stream_shards=1)
 
 
 @pytest.fixture
 async def engine(settings: Settings) -> AsyncIterator[Any]:
-    async with rewarding.core(settings) as core:
+    async with rewards.core(settings) as core:
         yield core.engine
-
-
-@pytest.fixture
-async def receiver() -> AsyncIterator[Receiver]:
-    async with receiving() as receiver:
-        yield receiver
 
 
 WORKERS = """
 import asyncio, os, sys
 from runtime.actors.engine import Engine
-from runtime.connector import Connector
-from runtime.database import Database
-from runtime.ephemeral import Ephemeral
+from runtime.outgoing.connector import Connector
+from runtime.stores.database import Database
+from runtime.stores.ephemeral import Ephemeral
 from runtime.stores.publisher import Publisher, task_stream
 from runtime.settings import Settings
 from runtime.streams.bus import Consumer, Servers
@@ -255,7 +250,7 @@ async def test_a_receiver_that_hangs_leaves_room_for_others(engine: Any, receive
             stop = asyncio.Event()
             sweeping = asyncio.create_task(worker.keep_sweeping(stop, 0.05))
             for task_id in tasks:
-                assert await until(engine, task_id, "delivered") == ("delivered", "fulfilled")
+                assert await until_task(engine, task_id, "delivered") == ("delivered", "fulfilled")
             stop.set()
             await sweeping
         ended = {(await state(engine, task_id))[0] for task_id in slow_tasks}
@@ -269,11 +264,11 @@ async def test_valkey_killed_loses_no_delivery(engine: Any, receiver: Receiver, 
         try:
             task_id = await make_task(engine, TENANT, prize_id)
             engine.publisher.tasks(TENANT, [task_id])  # counted as lost, and no matter
-            assert await until(engine, task_id, "delivered") == ("delivered", "fulfilled")
+            assert await until_task(engine, task_id, "delivered") == ("delivered", "fulfilled")
         finally:
             valkey_server.start()
         task_id = await make_task(engine, TENANT, prize_id)
-        assert await until(engine, task_id, "delivered") == ("delivered", "fulfilled")
+        assert await until_task(engine, task_id, "delivered") == ("delivered", "fulfilled")
 
 
 @pytest.fixture
@@ -293,7 +288,7 @@ async def test_postgres_restarted_under_a_post_sends_it_once(
 ) -> None:
     """The lease was committed before the POST: it holds over the restart, and the outcome is recorded under it."""
     tasks = []
-    async with rewarding.core(replace(settings, database_url=durable.url())) as core:
+    async with rewards.core(replace(settings, database_url=durable.url())) as core:
         engine = core.engine
         prize_id = await make_receiver_prize(engine, TENANT, receiver.url)
         async with working(engine, "deliveries"):
@@ -309,7 +304,7 @@ async def test_postgres_restarted_under_a_post_sends_it_once(
                 await receiver.next()
                 durable.restart_immediately()
                 held.set()
-                assert await until(engine, tasks[-1], "delivered") == ("delivered", "fulfilled")
+                assert await until_task(engine, tasks[-1], "delivered") == ("delivered", "fulfilled")
     assert [got.headers["webhook-id"] for got in receiver.all] == tasks
 
 
@@ -331,7 +326,7 @@ async def test_a_commit_lost_with_the_server_is_made_again_under_the_same_id(
         await receiver.next()
         postgres.restart_immediately()
         held.set()
-        assert await until(engine, task_id, "delivered") == ("delivered", "fulfilled")
+        assert await until_task(engine, task_id, "delivered") == ("delivered", "fulfilled")
     assert {got.headers["webhook-id"] for got in receiver.all} == {task_id}
 
 
@@ -344,7 +339,7 @@ async def test_garbage_in_the_stream_harms_no_task(engine: Any, receiver: Receiv
         await engine.ephemeral.run("XADD", stream, "*", "other", "x")
         task_id = await make_task(engine, TENANT, prize_id)
         engine.publisher.tasks(TENANT, [task_id, "task_unknown"])
-        assert await until(engine, task_id, "delivered") == ("delivered", "fulfilled")
+        assert await until_task(engine, task_id, "delivered") == ("delivered", "fulfilled")
         async with asyncio.timeout(30):
             while await engine.ephemeral.run("XLEN", "tombola:dead:{0}") < 6:
                 await asyncio.sleep(0.05)

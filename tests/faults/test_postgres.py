@@ -19,10 +19,11 @@ from ops.servers.postgres import DISPOSABLE, Postgres
 from runtime import messages as m
 from runtime.operations import BY_NAME
 from sql.migrate import migrate
-from tests import invariants
-from tests.acceptance.conftest import Answer, Stack
-from tests.acceptance.world import COINS, COLLECTION, World, new_stack, new_world, settings_of, until
-from tests.faults.load import load
+from tests.support import invariants
+from tests.support.load import load
+from tests.support.stack import Answer, Stack, new_stack, settings_of
+from tests.support.waiting import until
+from tests.support.world import COINS, COLLECTION, World, new_world
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -42,21 +43,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def database_url(server: Postgres) -> str:
+async def module_database_url(server: Postgres) -> str:
     await migrate(server.url("tombola"))
     return server.url("tombola")
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def stack(database_url: str, valkey_url: str) -> AsyncIterator[Stack]:
-    async with new_stack(settings_of(database_url, valkey_url, database_pool_size=4)) as stack:
-        yield stack
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def world(stack: Stack) -> AsyncIterator[World]:
-    async with new_world(stack) as world:
-        yield world
+@pytest.fixture(scope="module")
+def module_extra_settings() -> dict[str, Any]:
+    return {"database_pool_size": 4}
 
 
 async def test_an_immediate_restart_under_load_loses_no_play_that_was_answered(world: World, server: Postgres) -> None:
@@ -73,8 +67,10 @@ async def test_an_immediate_restart_under_load_loses_no_play_that_was_answered(w
     await playing.check(world.database)
 
 
-async def test_a_frozen_backend_is_left_behind_and_its_slot_comes_back(database_url: str, valkey_url: str) -> None:
-    settings = settings_of(database_url, valkey_url, database_pool_size=1)
+async def test_a_frozen_backend_is_left_behind_and_its_slot_comes_back(
+    module_database_url: str, valkey_url: str
+) -> None:
+    settings = settings_of(module_database_url, valkey_url, database_pool_size=1)
     async with new_stack(settings) as stack, new_world(stack) as world:
         game_id = await world.wheel(await world.prize())
         session = await world.session(game_id)
@@ -139,24 +135,30 @@ async def every_connection_held(world: World) -> AsyncIterator[None]:
             await connection.__aexit__(None, None, None)
 
 
-async def test_an_exhausted_pool_is_503_and_nothing_waits_for_ever(world: World, stack: Stack) -> None:
+async def test_an_exhausted_pool_is_503_and_nothing_waits_for_ever(world: World, module_stack: Stack) -> None:
     game_id = await world.wheel()
     sessions = [await world.session(game_id) for _ in range(20)]
     async with every_connection_held(world), asyncio.timeout(15):
         answers = await asyncio.gather(*(world.play(game_id, session) for session in sessions))
         assert Counter((answer.http, answer.reason) for answer in answers) == {(503, "STORE_UNAVAILABLE"): 20}
         assert all(int(answer.headers["Retry-After"]) >= 1 for answer in answers)
-        async with stack.http.get(f"{stack.process.core_url}/readyz") as ready:
+        async with module_stack.http.get(f"{module_stack.process.core_url}/readyz") as ready:
             assert (ready.status, ready.headers["X-Failed-Check"]) == (503, "database")
-        async with stack.http.get(f"{stack.process.core_url}/healthz") as alive:
+        async with module_stack.http.get(f"{module_stack.process.core_url}/healthz") as alive:
             assert alive.status == 200
     answers = await asyncio.gather(*(world.play(game_id, session) for session in sessions))
     assert {answer.http for answer in answers} == {200}
 
 
-async def test_a_request_that_waits_too_long_is_503_whatever_holds_it(database_url: str, valkey_url: str) -> None:
+async def test_a_request_that_waits_too_long_is_503_whatever_holds_it(
+    module_database_url: str, valkey_url: str
+) -> None:
     settings = settings_of(
-        database_url, valkey_url, database_acquire_timeout_seconds=60.0, answer_timeout_seconds=1.0, batch_limit=2
+        module_database_url,
+        valkey_url,
+        database_acquire_timeout_seconds=60.0,
+        answer_timeout_seconds=1.0,
+        batch_limit=2,
     )
     async with new_stack(settings) as stack, new_world(stack) as world:
         prize_id = await world.prize(fulfillment={"redemption_mode": "on_claim"})
@@ -236,9 +238,11 @@ async def test_a_retry_that_comes_before_the_commit_gets_the_same_answer(world: 
     assert await world.stock(mug) == (4, 1)
 
 
-async def test_a_full_mailbox_refuses_at_once_and_serves_what_it_took(database_url: str, valkey_url: str) -> None:
+async def test_a_full_mailbox_refuses_at_once_and_serves_what_it_took(
+    module_database_url: str, valkey_url: str
+) -> None:
     settings = settings_of(
-        database_url,
+        module_database_url,
         valkey_url,
         mailbox_limit=5,
         batch_limit=5,
@@ -338,9 +342,11 @@ async def cutter(server: Postgres) -> AsyncIterator[Cutter]:
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def cut_world(cutter: Cutter, server: Postgres, database_url: str, valkey_url: str) -> AsyncIterator[World]:
+async def cut_world(
+    cutter: Cutter, server: Postgres, module_database_url: str, valkey_url: str
+) -> AsyncIterator[World]:
     port = await cutter.start()
-    url = database_url.replace(f":{server.port}/", f":{port}/")
+    url = module_database_url.replace(f":{server.port}/", f":{port}/")
     async with new_stack(settings_of(url, valkey_url)) as stack, new_world(stack) as world:
         yield world
 
@@ -407,7 +413,7 @@ async def test_a_redeem_whose_answer_is_lost_is_found_by_its_key(cut_world: Worl
     assert await cut_world.stock(mug) == (4, 1)
 
 
-async def test_after_all_of_it_the_invariants_hold(database_url: str) -> None:
-    connection = await asyncpg.connect(database_url)
+async def test_after_all_of_it_the_invariants_hold(module_database_url: str) -> None:
+    connection = await asyncpg.connect(module_database_url)
     await invariants.check(connection)
     await connection.close()

@@ -24,7 +24,7 @@ from runtime.stores.ephemeral import Ephemeral
 from runtime.stores.publisher import Publisher, event_stream
 from runtime.stores.rankings import LATE_SECONDS, OLDER, WRITTEN, Score
 from runtime.streams import bus, standings
-from tests.boards import Played, told, write_plays
+from tests.support.leaderboards import Played, told, write_plays
 
 TENANT, GAME, BOARD = "tenant_r", "game_r", "board_r"
 

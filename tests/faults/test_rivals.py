@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from tests.acceptance.conftest import Answer, Stack
-from tests.acceptance.world import COINS, COLLECTION, World, new_stack, new_world, settings_of
+from tests.support.stack import Answer, Stack, new_stack, settings_of
+from tests.support.world import COINS, COLLECTION, World, new_world
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

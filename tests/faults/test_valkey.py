@@ -11,9 +11,10 @@ import pytest
 import pytest_asyncio
 
 from ops.servers.valkey import Valkey
-from tests.acceptance.conftest import Answer, Stack
-from tests.acceptance.test_milestones import block, rung
-from tests.acceptance.world import COINS, COLLECTION, World, new_stack, new_world, settings_of, until
+from tests.support.milestones import block, rung
+from tests.support.stack import Answer, Stack
+from tests.support.waiting import until
+from tests.support.world import COINS, COLLECTION, World, new_world
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -27,24 +28,23 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Valkey]:
     server.stop()
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def stack(module_database_url: str, server: Valkey) -> AsyncIterator[Stack]:
+@pytest.fixture(scope="module")
+def module_extra_settings(server: Valkey) -> dict[str, Any]:
     # Rates hold, and are high enough for a test: they are part of what must not fail with the store.
-    rates = {
+    return {
+        "redis_url": server.url,
         "rate_limits": True,
         "rate_player_burst": 10_000,
         "rate_ip_burst": 10_000,
         "rate_player_per_second": 10_000.0,
         "rate_ip_per_second": 10_000.0,
     }
-    async with new_stack(settings_of(module_database_url, server.url, **rates)) as stack:
-        yield stack
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def world(stack: Stack, server: Valkey) -> AsyncIterator[World]:
-    await until(lambda: is_ready(stack))
-    async with new_world(stack) as world:
+async def world(module_stack: Stack, server: Valkey) -> AsyncIterator[World]:
+    await until(lambda: is_ready(module_stack))
+    async with new_world(module_stack) as world:
         yield world
     revive(server)
 
@@ -106,37 +106,39 @@ async def test_each_session_of_a_player_is_known_by_itself(world: World) -> None
 
 
 async def test_plays_claims_and_redeems_go_on_while_it_is_killed_and_comes_back(
-    world: World, server: Valkey, stack: Stack
+    world: World, server: Valkey, module_stack: Stack
 ) -> None:
     assert all_succeeded(await everything_once(world, 5, "before"))
     during = asyncio.ensure_future(everything_once(world, 40, "during"))
     await asyncio.sleep(0)
     await asyncio.to_thread(server.kill)
     assert all_succeeded(await during)
-    await until(lambda: knows_it_is_away(stack))
-    async with stack.http.get(f"{stack.process.core_url}/healthz") as alive:
+    await until(lambda: knows_it_is_away(module_stack))
+    async with module_stack.http.get(f"{module_stack.process.core_url}/healthz") as alive:
         assert alive.status == 200
     assert all_succeeded(await everything_once(world, 10, "away"))
     await asyncio.to_thread(server.start)
-    await until(lambda: is_ready(stack))
+    await until(lambda: is_ready(module_stack))
     assert all_succeeded(await everything_once(world, 10, "after"))
 
 
-async def test_plays_claims_and_redeems_go_on_while_it_is_frozen(world: World, server: Valkey, stack: Stack) -> None:
+async def test_plays_claims_and_redeems_go_on_while_it_is_frozen(
+    world: World, server: Valkey, module_stack: Stack
+) -> None:
     during = asyncio.ensure_future(everything_once(world, 30, "freezing"))
     await asyncio.sleep(0)
     server.freeze()
     try:
         assert all_succeeded(await during)
-        await until(lambda: knows_it_is_away(stack))
+        await until(lambda: knows_it_is_away(module_stack))
         assert all_succeeded(await everything_once(world, 10, "frozen"))
     finally:
         server.thaw()
-    await until(lambda: is_ready(stack))
+    await until(lambda: is_ready(module_stack))
 
 
 async def test_a_key_is_answered_with_the_same_bytes_also_without_the_store(
-    world: World, server: Valkey, stack: Stack
+    world: World, server: Valkey, module_stack: Stack
 ) -> None:
     mug = await world.prize(codes=["V-1", "V-2"])
     rungs = block(rung("mug", 2, mug), mode="SPEND_EXCHANGE", auto_grant=False)
@@ -159,7 +161,7 @@ async def test_a_key_is_answered_with_the_same_bytes_also_without_the_store(
         assert (again.http, again.reason) == (409, "SESSION_PLAYED")
     assert len(set(played)) == len(set(redeemed)) == 1
     await asyncio.to_thread(server.start)
-    await until(lambda: is_ready(stack))
+    await until(lambda: is_ready(module_stack))
 
 
 async def test_flushes_under_load_let_nothing_happen_twice(world: World, server: Valkey) -> None:

@@ -33,10 +33,10 @@ from runtime.operations import BY_NAME
 from runtime.rules import seed_of
 from runtime.settings import Key, Settings
 from runtime.wire import codec
-from tests import invariants
-from tests.acceptance.world import hand_pick, word
-from tests.rewarding import core as running_core
-from tests.rewarding import settings_of
+from tests.support import invariants
+from tests.support.draws import hand_pick, word
+from tests.support.rewards import core as running_core
+from tests.support.stack import settings_of
 
 WALKS = int(os.environ.get("TOMBOLA_TEST_WALKS", "12"))
 STEPS = int(os.environ.get("TOMBOLA_TEST_STEPS", "30"))

@@ -15,9 +15,7 @@ import pytest
 
 from runtime.http.admin import markdown as roles_table
 from runtime.settings import markdown as settings_table
-from tests.ops.test_up import data, up
-
-__all__ = ["data"]
+from tests.support.up import up
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -37,13 +35,13 @@ def at(text: str, ready: dict[str, Any]) -> str:
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the README's commands use curl")
-def test_the_readme_does_what_it_says(data: Path) -> None:
+def test_the_readme_does_what_it_says(data_dir: Path) -> None:
     commands = [block for block in blocks("sh") if not block.startswith(STARTS)]
     programs = [block for block in blocks("python") if "def register" not in block]
     assert commands and programs
-    (data.parent / "double_or_nothing.py").write_text(plugin())
-    with up(data) as (_, ready):
-        here = data.parent
+    (data_dir.parent / "double_or_nothing.py").write_text(plugin())
+    with up(data_dir) as (_, ready):
+        here = data_dir.parent
         shell = run(["bash", "-euo", "pipefail", "-c", at("\n".join(commands), ready)], here)
         answers = [json.loads(answer) for answer in shell.stdout.replace("}{", "}\n{").splitlines()]
         assert len(answers) >= 2 and all(answer["code"] == "OK" for answer in answers), shell.stdout

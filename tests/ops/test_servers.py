@@ -31,14 +31,6 @@ signal.pause()
 
 
 @pytest.fixture
-def data_dir(tmp_path: Path) -> Path:
-    if os.geteuid() == 0:  # PostgreSQL's account has to pass pytest's private directories
-        for path in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
-            path.chmod(0o711)
-    return tmp_path / "data"
-
-
-@pytest.fixture
 def servers(data_dir: Path) -> Iterator[EmbeddedServers]:
     with EmbeddedServers(data_dir, postgres_settings=DISPOSABLE) as servers:
         yield servers

@@ -16,7 +16,8 @@ from runtime.actors.rewards import MOVES, STATES
 from runtime.core import Core
 from runtime.errors import Fault
 from runtime.stores.publisher import event_stream, task_stream
-from tests.rewarding import Shelf, claim, core, fulfill, refusal, revoke, settings_of
+from tests.support.rewards import Shelf, claim, core, fulfill, refusal, revoke
+from tests.support.stack import settings_of
 
 Status = m.RewardStatus
 

@@ -18,7 +18,7 @@ import pytest_asyncio
 from runtime import ids
 from runtime.actors.committer import PARTS, Changes, Committer, statement
 from runtime.stores.database import Database, Guarded
-from tests.acceptance.world import snapshot
+from tests.support.tables import snapshot
 
 TENANT = "tenant_test"
 TODAY = date(2026, 11, 21)

@@ -102,7 +102,7 @@ async def state(engine: Engine, task_id: str) -> tuple[str, str]:
     return row["status"], row["reward"]
 
 
-async def until(engine: Engine, task_id: str, status: str) -> tuple[str, str]:
+async def until_task(engine: Engine, task_id: str, status: str) -> tuple[str, str]:
     """Returns when the task has that status."""
     async with asyncio.timeout(20):
         while True:

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from typing import Any, Final, Protocol
 
+LEDGERS: Final = "the sum of a ledger is its balance"
+TURNS: Final = "the sum of a player's turn entries is the turns left"
+
 INVARIANTS: Final[dict[str, str]] = {
-    "the sum of a ledger is its balance": """
+    LEDGERS: """
         SELECT tenant_id, player_id, scope_key, currency, sum(amount) FROM (
             SELECT tenant_id, player_id, scope_key, currency, balance AS amount FROM balances
             UNION ALL
             SELECT tenant_id, player_id, scope_key, currency, -amount FROM ledger_entries
         ) AS moved GROUP BY 1, 2, 3, 4 HAVING sum(amount) <> 0
     """,
-    "the sum of a player's turn entries is the turns left": """
+    TURNS: """
         SELECT tenant_id, player_id, campaign_id, sum(amount) FROM (
             SELECT tenant_id, player_id, campaign_id, balance AS amount FROM turn_balances
             UNION ALL
@@ -159,3 +162,9 @@ async def broken(database: Reads) -> dict[str, list[dict[str, Any]]]:
 async def check(database: Reads) -> None:
     """Fails the test where an invariant does not hold."""
     assert await broken(database) == {}
+
+
+async def check_sums(database: Reads) -> None:
+    """Fails the test where a wallet or a player's turns are not the sum of their entries: for tests that write rows."""
+    for name in (LEDGERS, TURNS):
+        assert await database.fetch(INVARIANTS[name]) == [], name

@@ -1,26 +1,26 @@
-"""Fixtures of the acceptance tests: a whole Tombola in the test's process, on real servers.
-
-settings   function  settings of a process of every role, on free ports; a test module may override `extra_settings`
-stack      function  the running process (runtime.app.Running), with a tenant: see `Stack`
-"""
+"""A whole Tombola in the test's process, on real servers, and ways to ask it."""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 import aiohttp
-import pytest
 
+from runtime.actors.engine import Engine
 from runtime.app import Running, running
 from runtime.operations import API
 from runtime.settings import Key, Settings
+from runtime.stores.database import Database
 
 TENANT = "tenant_test"
 OTHER_TENANT = "tenant_other"
 ROLES = ("core", "rpc", "consumer", "admin")
+KEYS = (Key("1", secrets.token_bytes(32)),)
+"""Of sessions and codes, of every process of these tests: several may share a database."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,15 @@ class Stack:
     process: Running
     http: aiohttp.ClientSession
     tenant_id: str = TENANT
+
+    @property
+    def engine(self) -> Engine:
+        assert self.process.engine is not None
+        return self.process.engine
+
+    @property
+    def database(self) -> Database:
+        return self.engine.database
 
     async def core(self, verb: str, path: str, body: dict[str, Any] | None = None, **query: Any) -> Answer:
         """Asks Core's REST, in the scope of the test's tenant."""
@@ -113,37 +122,39 @@ class Stack:
             return Answer(answer.status, answer.headers, await answer.json())
 
 
-@pytest.fixture
-def extra_settings() -> dict[str, Any]:
-    """Override in a module or class to change the settings of its stack."""
-    return {}
-
-
-@pytest.fixture
-def settings(database_url: str, valkey_url: str, valkey_flush: None, extra_settings: dict[str, Any]) -> Settings:
-    own: dict[str, Any] = {
+def settings_of(database_url: str, redis_url: str, **own: Any) -> Settings:
+    """Settings of a process of every role on free ports; `own` in place of them."""
+    values: dict[str, Any] = {
         "database_url": database_url,
-        "redis_url": valkey_url,
-        "server_keys": (Key("1", secrets.token_bytes(32)),),
-        "code_keys": (Key("1", secrets.token_bytes(32)),),
+        "redis_url": redis_url,
+        "server_keys": KEYS,
+        "code_keys": KEYS,
         "jwt_secret": secrets.token_hex(32),
-        "core_port": 0,
-        "consumer_port": 0,
-        "admin_port": 0,
-        "rpc_port": 0,
+        **{f"{name}_port": 0 for name in ("core", "consumer", "admin", "rpc")},
         "rate_limits": False,
         "log_sample": 0.0,
         "drain_seconds": 10.0,
     }
-    return Settings(**{**own, **extra_settings})
+    return Settings(**{**values, **own})
 
 
-@pytest.fixture
-async def stack(settings: Settings) -> AsyncIterator[Stack]:
+@asynccontextmanager
+async def new_stack(settings: Settings) -> AsyncIterator[Stack]:
+    """A running process of every role, with two tenants."""
     async with running(settings, ROLES) as process, aiohttp.ClientSession() as http:
-        assert process.engine is not None
-        for tenant_id in (TENANT, OTHER_TENANT):
-            await process.engine.database.execute(
-                "INSERT INTO tenants (tenant_id, name) VALUES ($1, $2)", tenant_id, tenant_id
-            )
-        yield Stack(process, http)
+        stack = Stack(process, http)
+        yield await make_tenant(await make_tenant(stack, OTHER_TENANT), TENANT)
+
+
+async def make_tenant(stack: Stack, tenant_id: str) -> Stack:
+    """A further tenant of the process, and the stack as its people see it."""
+    await stack.database.execute(
+        "INSERT INTO tenants (tenant_id, name) VALUES ($1, $2) ON CONFLICT DO NOTHING", tenant_id, tenant_id
+    )
+    return replace(stack, tenant_id=tenant_id)
+
+
+def fields_of(answer: Answer) -> list[str]:
+    """The fields that an answer's violations name."""
+    assert answer.code == "INVALID_ARGUMENT", answer.envelope
+    return [row["field"] for row in answer.envelope["data"]["violations"]]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -15,17 +14,10 @@ from runtime.core import Core
 from runtime.errors import Fault
 from runtime.operations import BY_NAME
 from runtime.outgoing.vault import code_place, vault_of
-from runtime.settings import Key, Settings
+from runtime.settings import Settings
 from runtime.stores.database import Database
 from runtime.stores.ephemeral import Ephemeral
 from runtime.stores.publisher import Publisher
-
-KEYS = (Key("1", secrets.token_bytes(32)),)
-
-
-def settings_of(database_url: str, valkey_url: str, **own: Any) -> Settings:
-    """Settings of a process that holds Core; every process of a test has the same keys."""
-    return Settings(database_url=database_url, redis_url=valkey_url, server_keys=KEYS, code_keys=KEYS, **own)
 
 
 @asynccontextmanager

@@ -5,18 +5,15 @@ An operation that is added has to be given its body here (`BODIES`), or those te
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Final
 
 from runtime import ids
 from runtime.operations import OPERATIONS, Operation
-from runtime.stores.database import Database
 from runtime.wire.schema import fields_of
-from tests.acceptance.conftest import Stack
-from tests.acceptance.steps import make_campaign, make_prize, wheel
+from tests.support.resources import make_campaign, make_prize, wheel
+from tests.support.stack import Stack
 
 Ids = dict[str, str]
 Body = dict[str, Any]
@@ -39,15 +36,6 @@ BY_PATH: Final = {
 """A path's first part -> what its {id} is the id of."""
 
 WITH_BODY: Final = tuple(row for row in OPERATIONS if row.verb in ("POST", "PUT"))
-
-
-async def make_tenant(stack: Stack, tenant_id: str) -> Stack:
-    """A further tenant of the process, and the stack as its people see it."""
-    assert stack.process.engine is not None
-    await stack.process.engine.database.execute(
-        "INSERT INTO tenants (tenant_id, name) VALUES ($1, 'Other') ON CONFLICT DO NOTHING", tenant_id
-    )
-    return replace(stack, tenant_id=tenant_id)
 
 
 async def furnish(stack: Stack, player: str = "player_ann") -> Ids:
@@ -231,13 +219,3 @@ def edge_body(operation: Operation, known: Ids) -> Body:
 def is_list(operation: Operation) -> bool:
     """True where the reply is a collection."""
     return "items" in fields_of(operation.reply)
-
-
-async def contents(database: Database) -> dict[str, tuple[int, str]]:
-    """(rows, a hash over them) of every table: two that are equal say that nothing was changed."""
-    tables = await database.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1")
-    found = {}
-    for (table,) in tables:
-        rows = [row[0] for row in await database.fetch(f'SELECT t::text FROM "{table}" AS t ORDER BY 1')]
-        found[table] = (len(rows), hashlib.sha256("\n".join(rows).encode()).hexdigest())
-    return found

@@ -50,9 +50,3 @@ async def play_once(stack: Any, game_id: str, player: str = "player_a") -> dict[
         "POST", f"/games/{game_id}/play", {"session_id": session, "payload": {}}, player=player
     )
     return dict(answer.data)
-
-
-def fields_of(answer: Any) -> list[str]:
-    """The fields that an answer's violations name."""
-    assert answer.code == "INVALID_ARGUMENT", answer.envelope
-    return [row["field"] for row in answer.envelope["data"]["violations"]]

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
-import hmac
-import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import aiohttp
-
 from runtime import messages as m
-from runtime.app import running
 from runtime.operations import BY_NAME
-from runtime.settings import Key, Settings
 from runtime.stores.database import Database
-from tests import invariants
-from tests.acceptance.conftest import ROLES, TENANT, Answer, Stack
-from tests.acceptance.steps import make_campaign, make_prize
+from tests.support import invariants
+from tests.support.resources import make_campaign, make_prize
+from tests.support.stack import Answer, Stack
 
 WHEEL = {"type": "spin_wheel", "reward_handler": "probability"}
 EGGS = {"type": "egg_catcher", "reward_handler": "score_to_tier"}
@@ -44,8 +36,7 @@ class World:
 
     @property
     def database(self) -> Database:
-        assert self.stack.process.engine is not None
-        return self.stack.process.engine.database
+        return self.stack.database
 
     async def prize(self, *, total: int = 0, codes: Iterable[str] = (), **fields: Any) -> str:
         """The id of a new prize: unlimited and delivered at the win unless told otherwise. `codes`: its pool."""
@@ -162,68 +153,3 @@ async def new_world(stack: Stack, **campaign: Any) -> AsyncIterator[World]:
     world = World(stack, (await make_campaign(stack, **campaign))["id"])
     yield world
     await world.check()
-
-
-def settings_of(database_url: str, redis_url: str, **own: Any) -> Settings:
-    """Settings of a process of every role on free ports; `own` in place of them."""
-    values: dict[str, Any] = {
-        "database_url": database_url,
-        "redis_url": redis_url,
-        "server_keys": (Key("1", secrets.token_bytes(32)),),
-        "code_keys": (Key("1", secrets.token_bytes(32)),),
-        "jwt_secret": secrets.token_hex(32),
-        **{f"{name}_port": 0 for name in ("core", "consumer", "admin", "rpc")},
-        "rate_limits": False,
-        "log_sample": 0.0,
-        "drain_seconds": 10.0,
-    }
-    return Settings(**{**values, **own})
-
-
-@asynccontextmanager
-async def new_stack(settings: Settings) -> AsyncIterator[Stack]:
-    """A running process with a tenant: `conftest.stack` for a module whose tests share one, or that needs two."""
-    async with running(settings, ROLES) as process, aiohttp.ClientSession() as http:
-        assert process.engine is not None
-        await process.engine.database.execute(
-            "INSERT INTO tenants (tenant_id, name) VALUES ($1, 'Test') ON CONFLICT DO NOTHING", TENANT
-        )
-        yield Stack(process, http)
-
-
-async def snapshot(database: Database) -> dict[str, list[Any]]:
-    """Every row of every table that a play may touch: two that are equal say that nothing was changed."""
-    tables = (
-        "balances codes game_players ledger_entries milestone_grants plays prize_days prize_players rewards stock"
-        " tasks turn_balances turn_entries leaderboard_standings"
-    )
-    return {table: await database.fetch(f"SELECT * FROM {table} AS t ORDER BY t::text") for table in tables.split()}
-
-
-def word(seed: str, client_seed: str, i: int) -> float:
-    """Word i of a draw, by the words of contract.md alone and none of the service's code."""
-    mac = hmac.new(bytes.fromhex(seed), f"{client_seed}:{i}".encode(), hashlib.sha256).digest()
-    return int.from_bytes(mac[:8], "big") / 2**64
-
-
-def plan_word(seed: str, j: int) -> float:
-    """Word j of a drop plan."""
-    key = hmac.new(bytes.fromhex(seed), b"plan", hashlib.sha256)
-    return word(key.hexdigest(), "", j)
-
-
-def hand_pick(weights: Iterable[float], drawn: float) -> int | None:
-    """The first entry whose running sum exceeds the word; None: none does."""
-    running = 0.0
-    for index, weight in enumerate(weights):
-        running += weight
-        if running > drawn:
-            return index
-    return None
-
-
-async def until(fact: Callable[[], Awaitable[bool]], seconds: float = 20.0) -> None:
-    """Returns once the fact holds. TimeoutError where it does not come about."""
-    async with asyncio.timeout(seconds):
-        while not await fact():
-            await asyncio.sleep(0.01)

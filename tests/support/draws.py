@@ -1,0 +1,29 @@
+"""The words of a draw, made from contract.md alone and by none of the service's code."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Iterable
+
+
+def word(seed: str, client_seed: str, i: int) -> float:
+    """Word i of a draw, by the words of contract.md alone and none of the service's code."""
+    mac = hmac.new(bytes.fromhex(seed), f"{client_seed}:{i}".encode(), hashlib.sha256).digest()
+    return int.from_bytes(mac[:8], "big") / 2**64
+
+
+def plan_word(seed: str, j: int) -> float:
+    """Word j of a drop plan."""
+    key = hmac.new(bytes.fromhex(seed), b"plan", hashlib.sha256)
+    return word(key.hexdigest(), "", j)
+
+
+def hand_pick(weights: Iterable[float], drawn: float) -> int | None:
+    """The first entry whose running sum exceeds the word; None: none does."""
+    running = 0.0
+    for index, weight in enumerate(weights):
+        running += weight
+        if running > drawn:
+            return index
+    return None

@@ -1,0 +1,28 @@
+"""Campaigns and quests for the tests of players, quests and wallets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from runtime import ids
+from tests.support.stack import Stack
+
+
+async def open_campaign(stack: Stack, *, timezone: str = "UTC", status: str = "active") -> str:
+    """A campaign of the test's tenant."""
+    campaign_id = ids.make("camp")
+    await stack.database.execute(
+        "INSERT INTO campaigns (tenant_id, campaign_id, name, status, timezone) VALUES ($1, $2, 'Spring', $3, $4)",
+        stack.tenant_id,
+        campaign_id,
+        status,
+        timezone,
+    )
+    return campaign_id
+
+
+async def open_quest(stack: Stack, campaign_id: str, **fields: Any) -> str:
+    """An active quest, made over Core."""
+    quest = {"campaign_id": campaign_id, "name": "Visit the shop", "turns": 3, "status": "active", **fields}
+    answer = await stack.core("POST", "/quests", {"quest": quest})
+    return str(answer.data["quest"]["id"])

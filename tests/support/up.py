@@ -1,0 +1,65 @@
+"""`ops/up` as its user meets it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ops.servers.base import wait_for
+
+ROOT = Path(__file__).parents[2]
+START_SECONDS = 60
+STOP_SECONDS = 40
+
+
+def four_free_ports() -> int:
+    """The first of four ports in a row that nobody listens on."""
+    for base in range(20000 + os.getpid() % 500 * 20, 60000, 20):
+        probes = [socket.socket() for _ in range(4)]
+        try:
+            for offset, probe in enumerate(probes):
+                probe.bind(("127.0.0.1", base + offset))
+            return base
+        except OSError:
+            continue
+        finally:
+            for probe in probes:
+                probe.close()
+    raise RuntimeError("no four free ports in a row")
+
+
+@contextmanager
+def up(data_dir: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], dict[str, Any]]]:
+    """The development stack for the length of the block, with its ready file; SIGTERM at the end if it still runs."""
+    ready_file = data_dir.parent / "ready.json"
+    ready_file.unlink(missing_ok=True)  # a killed run leaves its own, which would be read before the new one is there
+    command = [sys.executable, "-m", "ops.devstack", "--data", str(data_dir), "--ready-file", str(ready_file)]
+    log = data_dir.parent / "up.log"
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            [*command, "--port-base", str(four_free_ports()), *arguments],
+            cwd=ROOT,
+            stdout=output,
+            stderr=output,
+            text=True,
+        )
+    try:
+        ended = RuntimeError("it ended early")
+        wait_for(ready_file.exists, START_SECONDS, lambda: None if process.poll() is None else ended)
+        assert stat.S_IMODE(ready_file.stat().st_mode) == 0o600
+        yield process, json.loads(ready_file.read_text())
+    except BaseException:
+        print(log.read_text())
+        raise
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(STOP_SECONDS)

@@ -20,10 +20,12 @@
     stack          function  that process, running, with two tenants (tests.support.stack.Stack)
     engine         function  its engine
     shelf          function  prizes and rewards written by hand into it (tests.support.rewards.Shelf)
+    phone          function  the codes that the log sender printed (tests.support.login.Phone)
     own_world      function  a fresh campaign on it, checked at the end (tests.support.world.World)
     module_extra_settings  module  as above, for `module_stack`
     module_stack   module    the same, shared by a module's tests (marked asyncio(loop_scope="module"))
     world          function  a fresh campaign on that, checked at the end
+    furnished      module    `module_stack` with one thing of every kind (tests.support.bodies.Furnished)
     data_dir       function  a directory that `ops/up` and embedded servers may use
 
 Under pytest-xdist each worker has servers of its own, so tests may stop and freeze them; a test that
@@ -49,6 +51,9 @@ from ops.servers.valkey import Valkey
 from runtime.actors.engine import Engine
 from runtime.settings import Settings
 from sql.migrate import migrate
+from tests.support.bodies import Furnished
+from tests.support.login import Phone
+from tests.support.operations import furnish
 from tests.support.receiver import Receiver, receiving
 from tests.support.rewards import Shelf
 from tests.support.stack import Stack, new_stack, settings_of
@@ -181,6 +186,11 @@ async def own_world(stack: Stack) -> AsyncIterator[World]:
         yield world
 
 
+@pytest.fixture
+def phone(capsys: pytest.CaptureFixture[str]) -> Phone:
+    return Phone(capsys)
+
+
 @pytest.fixture(scope="module")
 def module_extra_settings() -> dict[str, Any]:
     return {}
@@ -198,6 +208,11 @@ async def module_stack(
 async def world(module_stack: Stack) -> AsyncIterator[World]:
     async with new_world(module_stack) as world:
         yield world
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def furnished(module_stack: Stack) -> Furnished:
+    return Furnished(module_stack, await furnish(module_stack))
 
 
 @pytest.fixture

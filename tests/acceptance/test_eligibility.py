@@ -15,9 +15,9 @@ ZONE = ZoneInfo("Asia/Kathmandu")  # 5 h 45 min ahead: no whole hour hides a mis
 
 
 @pytest.fixture
-async def world(stack: Stack) -> AsyncIterator[World]:
-    async with new_world(stack, timezone="Asia/Kathmandu") as world:
-        yield world
+async def kathmandu(stack: Stack) -> AsyncIterator[World]:
+    async with new_world(stack, timezone="Asia/Kathmandu") as kathmandu:
+        yield kathmandu
 
 
 def next_midnight() -> int:
@@ -25,8 +25,8 @@ def next_midnight() -> int:
     return int(datetime(tomorrow.year, tomorrow.month, tomorrow.day, tzinfo=ZONE).timestamp())
 
 
-async def test_without_limits_everything_is_open(world: World) -> None:
-    assert await world.eligibility(await world.wheel()) == {
+async def test_without_limits_everything_is_open(kathmandu: World) -> None:
+    assert await kathmandu.eligibility(await kathmandu.wheel()) == {
         "can_play": True,
         "reason": "",
         "remaining_turns": 0,
@@ -35,13 +35,13 @@ async def test_without_limits_everything_is_open(world: World) -> None:
     }
 
 
-async def test_free_plays_of_the_day_then_turns_then_no_more(world: World) -> None:
-    game_id = await world.wheel(rules={"max_plays_per_day": 2})
-    await world.turns("ann", 1)
-    seen = [await world.eligibility(game_id)]
+async def test_free_plays_of_the_day_then_turns_then_no_more(kathmandu: World) -> None:
+    game_id = await kathmandu.wheel(rules={"max_plays_per_day": 2})
+    await kathmandu.turns("ann", 1)
+    seen = [await kathmandu.eligibility(game_id)]
     for _ in range(3):
-        assert (await world.round(game_id)).data
-        seen.append(await world.eligibility(game_id))
+        assert (await kathmandu.round(game_id)).data
+        seen.append(await kathmandu.eligibility(game_id))
     assert [(e["can_play"], e["free_plays_remaining"], e["remaining_turns"]) for e in seen] == [
         (True, 2, 1),
         (True, 1, 1),
@@ -51,35 +51,35 @@ async def test_free_plays_of_the_day_then_turns_then_no_more(world: World) -> No
     assert (seen[-1]["reason"], seen[-1]["resets_at"]) == ("CAP_DAY", next_midnight())
 
 
-async def test_the_cap_for_ever_is_the_lower_of_the_two(world: World) -> None:
-    game_id = await world.wheel(rules={"max_plays_per_user": 1, "max_plays_per_day": 5})
-    assert (await world.eligibility(game_id))["free_plays_remaining"] == 1
-    await world.turns("ann", 3)
-    await world.round(game_id)
-    after = await world.eligibility(game_id)
+async def test_the_cap_for_ever_is_the_lower_of_the_two(kathmandu: World) -> None:
+    game_id = await kathmandu.wheel(rules={"max_plays_per_user": 1, "max_plays_per_day": 5})
+    assert (await kathmandu.eligibility(game_id))["free_plays_remaining"] == 1
+    await kathmandu.turns("ann", 3)
+    await kathmandu.round(game_id)
+    after = await kathmandu.eligibility(game_id)
     # Turns do not lift a cap that is for ever.
     assert (after["can_play"], after["reason"], after["resets_at"]) == (False, "CAP_USER", 0)
 
 
-async def test_a_game_that_needs_a_turn_has_no_free_plays(world: World) -> None:
-    game_id = await world.wheel(rules={"requires_turn": True, "max_plays_per_day": 2})
-    before = await world.eligibility(game_id)
+async def test_a_game_that_needs_a_turn_has_no_free_plays(kathmandu: World) -> None:
+    game_id = await kathmandu.wheel(rules={"requires_turn": True, "max_plays_per_day": 2})
+    before = await kathmandu.eligibility(game_id)
     assert (before["can_play"], before["reason"], before["free_plays_remaining"]) == (False, "NO_TURNS", 0)
-    await world.turns("ann", 5)
-    assert (await world.eligibility(game_id))["can_play"]
-    await world.round(game_id)
-    await world.round(game_id)
-    after = await world.eligibility(game_id)
+    await kathmandu.turns("ann", 5)
+    assert (await kathmandu.eligibility(game_id))["can_play"]
+    await kathmandu.round(game_id)
+    await kathmandu.round(game_id)
+    after = await kathmandu.eligibility(game_id)
     # Its day's cap is then a hard one: turns are left, and do not help.
     assert (after["can_play"], after["reason"], after["remaining_turns"]) == (False, "CAP_DAY", 3)
 
 
-async def test_nobody_is_answered_as_a_new_player_and_made_none(world: World) -> None:
-    game_id = await world.wheel(rules={"max_plays_per_day": 2})
-    assert (await world.eligibility(game_id, player=""))["free_plays_remaining"] == 2
-    assert await world.count("players") == 0
+async def test_nobody_is_answered_as_a_new_player_and_made_none(kathmandu: World) -> None:
+    game_id = await kathmandu.wheel(rules={"max_plays_per_day": 2})
+    assert (await kathmandu.eligibility(game_id, player=""))["free_plays_remaining"] == 2
+    assert await kathmandu.count("players") == 0
 
 
-async def test_a_paused_game_says_so(world: World) -> None:
-    answer = await world.eligibility(await world.wheel(status="paused"))
+async def test_a_paused_game_says_so(kathmandu: World) -> None:
+    answer = await kathmandu.eligibility(await kathmandu.wheel(status="paused"))
     assert (answer["can_play"], answer["reason"]) == (False, "GAME_INACTIVE")

@@ -1,7 +1,7 @@
 """Two tenants side by side: neither can tell the other's things from things that do not exist.
 
 Every operation of the table is asked, on every surface that serves it, so an operation that is new is
-tried too (and needs its body in tests/walls.py).
+tried too (and needs its body in tests/support/operations.py).
 """
 
 from __future__ import annotations

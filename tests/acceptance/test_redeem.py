@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from tests.support.milestones import block, rung, statuses
-from tests.support.stack import Answer, Stack
+from tests.support.stack import Stack, refused
 from tests.support.world import COINS, COLLECTION, World
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -32,10 +32,6 @@ async def coins(world: World, player: str = "ann") -> int:
         world.campaign_id,
     )
     return int(balance or 0)
-
-
-def refused(answer: Answer) -> tuple[int, str, str]:
-    return answer.http, answer.code, answer.reason
 
 
 async def test_an_exchange_spends_the_threshold_and_gives_the_prize(world: World, module_stack: Stack) -> None:

@@ -25,7 +25,7 @@ from jwt.algorithms import RSAAlgorithm
 from runtime.http import admin, consumer
 from runtime.operations import BY_NAME
 from tests.support.operations import WITH_BODY, Ids, furnish, path_of
-from tests.support.stack import OTHER_TENANT, Answer, Stack, new_stack, settings_of
+from tests.support.stack import OTHER_TENANT, Stack, new_stack, refused, settings_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -170,10 +170,6 @@ async def test_a_forged_token_is_refused_on_every_route(module_stack: Stack, kno
                     operation.verb, f"/admin{path}", body, roles=(), headers=bearer(token)
                 )
             assert refused(answer) == (401, "UNAUTHENTICATED", reason), (name, operation.name)
-
-
-def refused(answer: Answer) -> tuple[int, str, str]:
-    return answer.http, answer.code, answer.reason
 
 
 async def test_the_right_ones_pass(module_stack: Stack) -> None:

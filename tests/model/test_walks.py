@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import AsyncExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
@@ -27,16 +24,11 @@ from ops.servers.valkey import Valkey
 from runtime import ids
 from runtime import messages as m
 from runtime.actors.game import sessions
-from runtime.core import Core
-from runtime.errors import Fault, Status
-from runtime.operations import BY_NAME
+from runtime.errors import Fault
 from runtime.rules import seed_of
-from runtime.settings import Key, Settings
-from runtime.wire import codec
 from tests.support import invariants
 from tests.support.draws import hand_pick, word
-from tests.support.rewards import core as running_core
-from tests.support.stack import settings_of
+from tests.support.two_cores import Patient, Stage
 
 WALKS = int(os.environ.get("TOMBOLA_TEST_WALKS", "12"))
 STEPS = int(os.environ.get("TOMBOLA_TEST_STEPS", "30"))
@@ -49,58 +41,6 @@ COINS_A_PLAY = 2
 THRESHOLD = 4
 POINTS = 10
 
-
-@dataclass
-class Stage:
-    """Two Cores on one database, and the means to break what is around them."""
-
-    runner: asyncio.Runner
-    database_url: str
-    valkey: Valkey
-    dice: random.Random = field(default_factory=random.Random)
-    cores: list[Core] = field(default_factory=list)
-    stacks: list[AsyncExitStack] = field(default_factory=list)
-
-    @property
-    def settings(self) -> Settings:
-        made = settings_of(self.database_url, self.valkey.url)
-        return replace(made, server_keys=(Key("1", b"the same key in each run of this"),))
-
-    def nonce(self, unix_seconds: float) -> str:
-        """A session's nonce: of this time, and of the walk's own dice instead of the machine's."""
-        return ULID_AT(unix_seconds)[:10] + "".join(self.dice.choices("0123456789abcdef", k=16))
-
-    async def open_core(self, nth: int) -> None:
-        """Starts the nth Core; one that is there is drained and ended first."""
-        if nth < len(self.cores):
-            await self.stacks[nth].aclose()
-        stack = AsyncExitStack()
-        core = await stack.enter_async_context(running_core(self.settings))
-        self.cores[nth : nth + 1] = [core]
-        self.stacks[nth : nth + 1] = [stack]
-
-    async def cut_connections(self) -> None:
-        """Ends every connection to the database but the one that asks."""
-        await self.cores[0].engine.database.fetch(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-        )
-
-    async def ask(self, nth: int, name: str, tenant_id: str, **fields: Any) -> Any:
-        """The nth Core's reply; what was UNAVAILABLE is asked again, as its Retry-After says. Raises Fault."""
-        operation = BY_NAME[name]
-        body = msgspec.json.encode({"scope": {"tenant_id": tenant_id}, **fields})
-        async with asyncio.timeout(30):
-            while True:
-                try:
-                    return await self.cores[nth].call(operation, codec.decode(operation.request, body))
-                except Fault as fault:
-                    if fault.status is not Status.UNAVAILABLE:
-                        raise
-                await asyncio.sleep(0.01)
-
-
-ULID_AT = ids.ulid_at
 
 STAGE: list[Stage] = []
 """The one stage, while the test below runs: hypothesis makes the machines itself."""
@@ -415,8 +355,8 @@ class Walk(RuleBasedStateMachine):
 
     async def _compare(self) -> None:
         database = self.stage.cores[0].engine.database
-        assert await invariants.broken(_Patient(database)) == {}
-        read = _Patient(database).fetch
+        assert await invariants.broken(Patient(database)) == {}
+        read = Patient(database).fetch
         stock = await read("SELECT prize_id, remaining FROM stock WHERE tenant_id = $1 AND total > 0", self.tenant)
         assert {self.roles[row["prize_id"]]: row["remaining"] for row in stock} == self.stock
         balances = await read("SELECT player_id, currency, balance FROM balances WHERE tenant_id = $1", self.tenant)
@@ -433,21 +373,6 @@ class Walk(RuleBasedStateMachine):
         assert {row["reward_id"]: (row["player_id"], row["status"]) for row in rewards} == {
             reward_id: (won.player, won.status) for reward_id, won in self.rewards.items()
         }
-
-
-class _Patient:
-    """Reads that are tried again on another connection."""
-
-    def __init__(self, database: Any) -> None:
-        self._database = database
-
-    async def fetch(self, query: str, /, *args: Any) -> list[Any]:
-        for _ in range(10):
-            try:
-                return list(await self._database.fetch(query, *args))
-            except Fault:
-                continue
-        raise AssertionError("the database does not come back")
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What the leaderboards' tests share: rows as plays write them, at chosen times, and a model of the ranking."""
+"""Leaderboards: made and read, over plays written at chosen times, and a model of the ranking."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 from runtime import ids
 from runtime.actors.engine import Engine
 from runtime.events import PLAY_COMPLETED, new_event
+from tests.support.resources import make_campaign, make_game, make_prize
+from tests.support.stack import TENANT, Stack
 
 NOON = 1_780_000_000
 """Unix seconds that the tests' plays are near."""
@@ -101,3 +103,33 @@ def model(plays: Iterable[Played], metric: str, mode: str) -> list[tuple[str, in
 
 def _time(unix_seconds: float) -> datetime:
     return datetime.fromtimestamp(unix_seconds, UTC)
+
+
+async def make_board(stack: Stack, campaign_id: str, **fields: Any) -> dict[str, Any]:
+    body = {"campaign_id": campaign_id, "name": "Top", "metric": "score", "mode": "sum", **fields}
+    return dict((await stack.admin("POST", "/admin/leaderboards", body)).data)
+
+
+async def rankings(stack: Stack, board_id: str, **query: Any) -> Any:
+    """Core's answer: the edge's is cached for a while."""
+    return (await stack.core("GET", f"/leaderboards/{board_id}/rankings", None, **query)).data
+
+
+async def order(stack: Stack, board_id: str) -> list[tuple[str, int]]:
+    items = (await rankings(stack, board_id, limit=100))["items"]
+    assert [item["rank"] for item in items] == list(range(1, len(items) + 1))
+    return [(item["player_id"], int(item["score"])) for item in items]
+
+
+async def record(stack: Stack, plays: list[Played]) -> None:
+    """Writes plays, and tells the rankings as the consumer group would (tests/faults/test_rankings.py has that one)."""
+    await write_plays(stack.engine, TENANT, plays)
+    await stack.engine.rankings.refresh(TENANT, [p.player_id for p in plays], games=[p.game_id for p in plays])
+
+
+async def open_games(stack: Stack) -> tuple[str, str, str]:
+    """A campaign and two games of it: (campaign_id, game_id, other game_id)."""
+    campaign = await make_campaign(stack)
+    prize_id = await make_prize(stack)
+    games = [(await make_game(stack, campaign["id"], prize_id))["id"] for _ in range(2)]
+    return campaign["id"], games[0], games[1]

@@ -158,3 +158,8 @@ def fields_of(answer: Answer) -> list[str]:
     """The fields that an answer's violations name."""
     assert answer.code == "INVALID_ARGUMENT", answer.envelope
     return [row["field"] for row in answer.envelope["data"]["violations"]]
+
+
+def refused(answer: Answer) -> tuple[int, str, str]:
+    """What a refusal says: (HTTP status, code, reason)."""
+    return answer.http, answer.code, answer.reason

@@ -153,3 +153,8 @@ async def new_world(stack: Stack, **campaign: Any) -> AsyncIterator[World]:
     world = World(stack, (await make_campaign(stack, **campaign))["id"])
     yield world
     await world.check()
+
+
+def prize_ids(answer: Answer) -> list[str]:
+    """The prizes that a play gave."""
+    return [reward["prize_id"] for reward in answer.data["rewards"]]

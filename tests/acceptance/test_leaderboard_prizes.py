@@ -1,0 +1,172 @@
+"""Leaderboards: prizes by rank, once."""
+
+from __future__ import annotations
+
+import asyncio
+
+import aiohttp
+import pytest
+
+from runtime.app import running
+from runtime.operations.leaderboards import finalize
+from runtime.settings import Settings
+from tests.support.leaderboards import Played, make_board, open_games, order, rankings, record
+from tests.support.resources import make_prize
+from tests.support.stack import ROLES, TENANT, Stack, fields_of
+
+
+async def rewards_of(stack: Stack) -> list[tuple[str, str]]:
+    rows = await stack.database.fetch(
+        "SELECT player_id, prize_id FROM rewards WHERE tenant_id = $1 ORDER BY player_id, prize_id", TENANT
+    )
+    return [(row["player_id"], row["prize_id"]) for row in rows]
+
+
+async def assert_books_balance(stack: Stack) -> None:
+    """Stock, counters, tasks and standings agree with the rewards."""
+    rows = await stack.database.fetch(
+        "SELECT s.prize_id FROM stock AS s WHERE s.awarded <>"
+        " (SELECT coalesce(sum(quantity), 0) FROM rewards AS r WHERE r.prize_id = s.prize_id)"
+        " UNION ALL SELECT r.reward_id FROM rewards AS r WHERE NOT EXISTS"
+        " (SELECT FROM tasks AS t WHERE t.reward_id = r.reward_id)"
+        " UNION ALL SELECT s.player_id FROM leaderboard_standings AS s WHERE s.reward_id <> '' AND NOT EXISTS"
+        " (SELECT FROM rewards AS r WHERE r.reward_id = s.reward_id AND r.player_id = s.player_id)"
+    )
+    assert rows == []
+
+
+async def test_prizes_go_by_rank_and_again_is_the_same_answer(stack: Stack) -> None:
+    campaign_id, game_id, _ = await open_games(stack)
+    gold, silver = await make_prize(stack, name="Gold"), await make_prize(stack, name="Silver", stock={"total": 1})
+    points = await make_prize(stack, name="Points", type="points", value=50)
+    ranks = [(1, 1, gold), (2, 3, silver), (4, 9, points)]
+    board = await make_board(
+        stack, campaign_id, prizes=[{"from_rank": a, "to_rank": b, "prize_id": prize_id} for a, b, prize_id in ranks]
+    )
+    await record(stack, [Played(f"p{n}", game_id, 100 - n, at=n) for n in range(5)])
+    path = f"/admin/leaderboards/{board['id']}"
+    done = (await stack.admin("POST", f"{path}/finalize", {})).data
+    assert done["status"] == "LEADERBOARD_STATUS_FINALIZED"
+    found = [
+        (row["rank"], row["player_id"], row["score"], row["prize_id"], bool(row["reward_id"]), row["reason"])
+        for row in done["standings"]
+    ]
+    assert found == [
+        (1, "p0", 100, gold, True, ""),
+        (2, "p1", 99, silver, True, ""),
+        (3, "p2", 98, silver, False, "OUT_OF_STOCK"),
+        (4, "p3", 97, points, False, ""),
+        (5, "p4", 96, points, False, ""),
+    ]
+    assert await rewards_of(stack) == [("p0", gold), ("p1", silver)]
+    wallet = (await stack.core("GET", "/wallet", None, player_id="p4")).data["items"]
+    assert [(row["currency"], row["scope_key"], int(row["balance"])) for row in wallet] == [("points", campaign_id, 50)]
+    await record(stack, [Played("p9", game_id, 1000)])
+    assert (await stack.admin("POST", f"{path}/finalize", {})).data == done
+    assert len(await order(stack, board["id"])) == 5
+    assert (await rankings(stack, board["id"], player_id="p2"))["me"]["rank"] == 3
+    for verb, sub, body in (
+        ("PUT", "", {"name": "New"}),
+        ("POST", "/adjust", {"player_id": "p1", "delta": 1, "reason": "r"}),
+        ("POST", "/disqualify", {"player_id": "p1", "reason": "r"}),
+    ):
+        answer = await stack.admin(verb, path + sub, body)
+        assert (answer.code, answer.reason) == ("FAILED_PRECONDITION", "BOARD_FINALIZED")
+    assert (await stack.admin("GET", path)).data["name"] == "Top"
+    assert (await stack.admin("DELETE", path)).data["archived"] is True
+    assert len(await order(stack, board["id"])) == 5
+    assert (await stack.admin("POST", f"{path}/finalize", {})).data["standings"] == done["standings"]
+    await assert_books_balance(stack)
+
+
+async def test_a_finalized_board_pages_its_standings(stack: Stack) -> None:
+    campaign_id, game_id, _ = await open_games(stack)
+    board = await make_board(stack, campaign_id)
+    await record(stack, [Played(f"p{n}", game_id, 100 - n) for n in range(5)])
+    live = await rankings(stack, board["id"], limit=2)
+    await stack.admin("POST", f"/admin/leaderboards/{board['id']}/finalize", {})
+    first = await rankings(stack, board["id"], limit=2)
+    assert first["items"] == live["items"]
+    rest = await rankings(stack, board["id"], limit=10, cursor=first["pagination"]["next_cursor"])
+    assert [item["rank"] for item in rest["items"]] == [3, 4, 5]
+    old = live["pagination"]["next_cursor"]
+    answer = await stack.core("GET", f"/leaderboards/{board['id']}/rankings", None, cursor=old)
+    assert fields_of(answer) == ["cursor"]
+
+
+async def test_two_processes_and_fifty_calls_finalize_once(stack: Stack, settings: Settings) -> None:
+    campaign_id, game_id, _ = await open_games(stack)
+    mug = await make_prize(stack, stock={"total": 7})
+    board = await make_board(stack, campaign_id, prizes=[{"from_rank": 1, "to_rank": 10, "prize_id": mug}])
+    await record(stack, [Played(f"p{n:02}", game_id, 100 - n) for n in range(20)])
+    async with running(settings, ROLES) as second, aiohttp.ClientSession() as http:
+        stacks = (stack, Stack(second, http))
+        path = f"/leaderboards/{board['id']}/finalize"
+        answers = await asyncio.gather(*[stacks[n % 2].core("POST", path, {}) for n in range(50)])
+    assert all(answer.data == answers[0].data for answer in answers)
+    assert await rewards_of(stack) == [(f"p{n:02}", mug) for n in range(7)]
+    reasons = [row["reason"] for row in answers[0].data["standings"]]
+    assert reasons == [""] * 7 + ["OUT_OF_STOCK"] * 3 + [""] * 10
+    closed = await stack.database.fetchval("SELECT count(*) FROM audit_entries WHERE action = 'leaderboard.finalize'")
+    assert closed == 1
+    await assert_books_balance(stack)
+
+
+@pytest.mark.parametrize("given", [0, 1, 2])
+async def test_a_finalize_that_was_cut_short_is_taken_up(stack: Stack, given: int) -> None:
+    """The board is closed and `given` prizes are out when the process dies: the next call gives the rest, once."""
+    campaign_id, game_id, _ = await open_games(stack)
+    mug = await make_prize(stack)
+    board = await make_board(stack, campaign_id, prizes=[{"from_rank": 1, "to_rank": 3, "prize_id": mug}])
+    await record(stack, [Played(f"p{n}", game_id, 100 - n) for n in range(4)])
+    engine, sql = stack.engine, finalize._SQL
+    assert await finalize._close(engine, TENANT, board["id"])
+    row = await engine.database.fetchrow(sql["closed_board"], TENANT, board["id"])
+    assert row is not None
+    prizes = finalize._Prizes(engine, TENANT, board["id"], row)
+    prizes._cards = await finalize.load_prizes(engine.database, TENANT, {mug})
+    owed = await engine.database.fetch(sql["owed"], TENANT, board["id"], 10)
+    for standing in owed[:given]:
+        await prizes._settle(standing)
+    done = (await stack.core("POST", f"/leaderboards/{board['id']}/finalize", {})).data
+    assert [bool(item["reward_id"]) for item in done["standings"]] == [True, True, True, False]
+    assert await rewards_of(stack) == [("p0", mug), ("p1", mug), ("p2", mug)]
+    await assert_books_balance(stack)
+
+
+async def test_a_prize_at_its_cap_is_withheld(stack: Stack) -> None:
+    campaign_id, game_id, _ = await open_games(stack)
+    daily = await make_prize(stack, constraints={"max_per_day": 2})
+    board = await make_board(stack, campaign_id, prizes=[{"from_rank": 1, "to_rank": 3, "prize_id": daily}])
+    await record(stack, [Played(f"p{n}", game_id, 100 - n) for n in range(3)])
+    done = (await stack.core("POST", f"/leaderboards/{board['id']}/finalize", {})).data
+    assert [item["reason"] for item in done["standings"]] == ["", "", "CAP_DAY"]
+    assert len(await rewards_of(stack)) == 2
+
+
+async def test_a_code_goes_with_a_rank(stack: Stack) -> None:
+    campaign_id, game_id, _ = await open_games(stack)
+    voucher = await make_prize(
+        stack, type="voucher", fulfillment={"channel": "voucher_code", "redemption_mode": "REDEMPTION_MODE_ON_WIN"}
+    )
+    database = stack.database
+    await database.execute(
+        "INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash)"
+        " VALUES ($1, $2, 'code_1', '1', '', '')",
+        TENANT,
+        voucher,
+    )
+    board = await make_board(stack, campaign_id, prizes=[{"from_rank": 1, "to_rank": 2, "prize_id": voucher}])
+    await record(stack, [Played(f"p{n}", game_id, 100 - n) for n in range(2)])
+    done = (await stack.core("POST", f"/leaderboards/{board['id']}/finalize", {})).data
+    assert [item["reason"] for item in done["standings"]] == ["", "OUT_OF_STOCK"]
+    holder = await database.fetchval("SELECT reward_id FROM codes WHERE tenant_id = $1", TENANT)
+    assert holder == done["standings"][0]["reward_id"]
+
+
+async def test_an_empty_board_is_finalized(stack: Stack) -> None:
+    campaign_id, _, _ = await open_games(stack)
+    board = await make_board(stack, campaign_id)
+    done = (await stack.admin("POST", f"/admin/leaderboards/{board['id']}/finalize", {})).data
+    assert done["standings"] == []
+    assert (await stack.admin("POST", f"/admin/leaderboards/{board['id']}/finalize", {})).data == done

@@ -1,0 +1,173 @@
+"""Who is logged in: what a guest hands over, contacts that are linked, and tokens that turn."""
+
+from __future__ import annotations
+
+import asyncio
+
+import redis.asyncio
+
+from tests.support.invariants import check_sums
+from tests.support.login import PHONE, Phone, let_resend, log_in, refresh, start, verify
+from tests.support.stack import Stack
+
+# -- guests, contacts ------------------------------------------------------------------------
+
+
+async def test_a_guest_hands_its_winnings_to_who_logs_in(stack: Stack, phone: Phone) -> None:
+    await stack.database.execute(
+        "INSERT INTO players (tenant_id, player_id, auth_method) VALUES ($1, 'player_guest', 'guest')", stack.tenant_id
+    )
+    await stack.database.execute(
+        "INSERT INTO turn_balances (tenant_id, campaign_id, player_id, balance) VALUES ($1, 'camp', 'player_guest', 2)",
+        stack.tenant_id,
+    )
+    logged_in = await log_in(stack, phone, player="player_guest")
+    assert logged_in["player"]["id"] != "player_guest"
+    headers = {"Authorization": f"Bearer {logged_in['token']}"}
+    turns = (await stack.consumer("GET", "/players/me/turns", headers=headers)).data["items"]
+    assert [row["balance"] for row in turns] == [2]
+
+
+async def public_game(stack: Stack) -> str:
+    """A game that guests may play: every play wins five points or a mug."""
+    campaign = (await stack.admin("POST", "/admin/campaigns", {"name": "Spring", "status": "active"})).data
+    points = {"name": "Points", "type": "points", "value": 5, "campaign_id": campaign["id"]}
+    mug = {
+        "name": "Mug",
+        "type": "voucher",
+        "value": 9,
+        "campaign_id": campaign["id"],
+        "stock": {"total": 100},
+        "fulfillment": {"redemption_mode": "on_claim", "channel": "none"},
+    }
+    prizes = [(await stack.admin("POST", "/admin/prizes", prize)).data["prize_id"] for prize in (points, mug)]
+    game = {
+        "name": "Wheel",
+        "type": "spin_wheel",
+        "campaign_id": campaign["id"],
+        "seed_generator": "none",
+        "reward_handler": "probability",
+        "validator": "basic",
+        "status": "active",
+        "access": "public",
+        "handler_config": {"prizes": [{"prize_id": prize_id, "probability": 0.5} for prize_id in prizes]},
+    }
+    return str((await stack.admin("POST", "/admin/games", game)).data["id"])
+
+
+async def play(stack: Stack, game_id: str, token: str) -> str:
+    """Plays once; the token of the guest that was made for it, or the one given."""
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    started = (await stack.consumer("POST", f"/games/{game_id}/start", {}, headers=headers)).data
+    token = token or started["guest_token"]
+    headers = {"Authorization": f"Bearer {token}"}
+    body = {"session_id": started["session_id"], "payload": {}}
+    assert (await stack.consumer("POST", f"/games/{game_id}/play", body, headers=headers)).code == "OK"
+    return token
+
+
+async def test_a_guest_of_a_public_game_keeps_everything(
+    stack: Stack, phone: Phone, valkey: redis.asyncio.Redis
+) -> None:
+    game_id = await public_game(stack)
+
+    async def owned(token: str) -> tuple[int, set[str], int]:
+        headers = {"Authorization": f"Bearer {token}"}
+        wallet = (await stack.consumer("GET", "/wallet", headers=headers)).data["items"]
+        rewards = (await stack.consumer("GET", "/rewards/me", headers=headers)).data["items"]
+        history = (await stack.consumer("GET", f"/games/{game_id}/history/me", headers=headers)).data["items"]
+        return sum(row["balance"] for row in wallet), {row["id"] for row in rewards}, len(history)
+
+    player = (await log_in(stack, phone))["token"]
+    guest = ""
+    for _ in range(6):
+        await play(stack, game_id, player)
+        guest = await play(stack, game_id, guest)
+    before = [await owned(player), await owned(guest)]
+    await let_resend(valkey)
+    player = (await log_in(stack, phone, headers={"Authorization": f"Bearer {guest}"}))["token"]
+    points, rewards, plays = await owned(player)
+    assert points == before[0][0] + before[1][0]
+    assert rewards == before[0][1] | before[1][1]
+    assert plays == 12
+    assert await owned(guest) == (0, set(), 0)
+    # The game goes on, for the player and for what is left of the guest.
+    await play(stack, game_id, player)
+    await play(stack, game_id, guest)
+    for reward_id in rewards:
+        headers = {"Authorization": f"Bearer {player}"}
+        assert (await stack.consumer("POST", f"/rewards/{reward_id}/claim", {}, headers=headers)).code == "OK"
+    await check_sums(stack.database)
+
+
+async def test_an_expired_token_leaves_the_code_good(stack: Stack, phone: Phone) -> None:
+    challenge_id = (await start(stack)).data["challenge_id"]
+    expired = {"Authorization": f"Bearer {stack.token('player_guest', seconds=-60)}"}
+    refused = await verify(stack, challenge_id, phone.code(), headers=expired)
+    assert refused.reason == "TOKEN_EXPIRED"
+    assert (await verify(stack, challenge_id, phone.code())).code == "OK"
+
+
+async def test_a_contact_is_linked_by_its_own_challenge(
+    stack: Stack, phone: Phone, valkey: redis.asyncio.Redis
+) -> None:
+    mine = (await log_in(stack, phone))["player"]["id"]
+    challenge_id = (await start(stack, "ada@example.com", "email")).data["challenge_id"]
+    body = {
+        "type": "email",
+        "value": "Ada@example.com",
+        "challenge_id": challenge_id,
+        "code": phone.code("ada@example.com"),
+    }
+    other = await stack.consumer("POST", "/players/me/contacts", {**body, "value": "eve@example.com"}, player=mine)
+    assert other.reason == "UNKNOWN_CHALLENGE"
+    assert (await stack.consumer("POST", "/players/me/contacts", body)).reason == "TOKEN_MISSING"
+    linked = (await stack.consumer("POST", "/players/me/contacts", body, player=mine)).data
+    assert (linked["type"], linked["value"], linked["verified"]) == ("CONTACT_TYPE_EMAIL", "ada@example.com", True)
+    await let_resend(valkey)
+    assert (await log_in(stack, phone, "ada@example.com", "email"))["player"]["id"] == mine
+
+
+async def test_another_players_contact_is_taken(stack: Stack, phone: Phone, valkey: redis.asyncio.Redis) -> None:
+    await log_in(stack, phone)
+    await let_resend(valkey)
+    challenge_id = (await start(stack)).data["challenge_id"]
+    body = {"type": "phone", "value": PHONE, "challenge_id": challenge_id, "code": phone.code()}
+    taken = await stack.consumer("POST", "/players/me/contacts", body, player="player_2")
+    assert (taken.http, taken.reason) == (409, "CONTACT_TAKEN")
+
+
+# -- refresh ---------------------------------------------------------------------------------
+
+
+async def test_a_refresh_token_turns(stack: Stack, phone: Phone) -> None:
+    first = await log_in(stack, phone)
+    second = (await refresh(stack, first["refresh_token"])).data
+    assert second.keys() == first.keys()
+    assert second["player"] == first["player"]
+    assert second["refresh_token"] != first["refresh_token"]
+    assert (await refresh(stack, second["refresh_token"])).code == "OK"
+
+
+async def test_a_reused_refresh_token_ends_its_family(stack: Stack, phone: Phone) -> None:
+    first = (await log_in(stack, phone))["refresh_token"]
+    second = (await refresh(stack, first)).data["refresh_token"]
+    reused = await refresh(stack, first)
+    assert (reused.http, reused.reason) == (401, "TOKEN_INVALID")
+    assert (await refresh(stack, second)).http == 401
+
+
+async def test_of_rivals_with_one_refresh_token_at_most_one_wins(stack: Stack, phone: Phone) -> None:
+    token = (await log_in(stack, phone))["refresh_token"]
+    answers = await asyncio.gather(*(refresh(stack, token) for _ in range(20)))
+    assert [answer.code for answer in answers].count("OK") == 1
+    assert {answer.http for answer in answers} == {200, 401}
+    winner = next(answer for answer in answers if answer.code == "OK")
+    assert (await refresh(stack, winner.data["refresh_token"])).http == 401
+
+
+async def test_a_forged_refresh_token_ends_nothing(stack: Stack, phone: Phone) -> None:
+    token = (await log_in(stack, phone))["refresh_token"]
+    for forged in ("rt_", "rt_x", token[:-4] + "AAAA", "rt_" + "A" * 59, "é" * 20):
+        assert (await refresh(stack, forged)).reason == "TOKEN_INVALID"
+    assert (await refresh(stack, token)).code == "OK"

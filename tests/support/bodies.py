@@ -1,0 +1,75 @@
+"""Bodies as nobody should send them, and a stack with one thing of every kind to send them to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from runtime.http import admin, consumer
+from runtime.operations import API, OPERATIONS, Operation
+from tests.support.operations import WITH_BODY, Ids
+from tests.support.stack import Stack
+from tests.support.tables import contents
+
+NUL: Final = "a\0b"
+HALF: Final = "a\ud83d"
+"""Half of a surrogate pair."""
+
+
+class Raw(str):
+    """JSON that no Python value makes."""
+
+
+def encode(value: Any) -> str:
+    """JSON, with `Raw` as it is written."""
+    if isinstance(value, Raw):
+        return str(value)
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{json.dumps(key)}:{encode(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(encode, value)) + "]"
+    return json.dumps(value)
+
+
+@dataclass(frozen=True)
+class Furnished:
+    """A stack whose tenant has one thing of every kind; `known` has their ids."""
+
+    stack: Stack
+    known: Ids
+
+    async def contents(self) -> dict[str, tuple[int, str]]:
+        return await contents(self.stack.database)
+
+    async def send(
+        self, surface: str, verb: str, path: str, data: bytes | str, headers: dict[str, str] | None = None
+    ) -> tuple[int, dict[str, Any]]:
+        """(HTTP status, the envelope)."""
+        process = self.stack.process
+        base = {"core": process.core_url, "consumer": process.consumer_url, "admin": process.admin_url}[surface]
+        token = {
+            "core": "",
+            "consumer": self.stack.token(self.known["player"]),
+            "admin": self.stack.token("staff", ("admin", "platform")),
+        }[surface]
+        sent = {"Content-Type": "application/json", "Authorization": f"Bearer {token}", **(headers or {})}
+        sent.pop("Authorization") if not token else None
+        async with self.stack.http.request(verb, base + API + path, data=data, headers=sent) as answer:
+            envelope = await answer.json()
+            assert list(envelope) == ["code", "message", "trace_id", "data"]
+            return answer.status, envelope
+
+
+OWN: Final = {"ImportCodes"}
+"""Its body is read as it arrives, by a reader of its own: below."""
+
+
+def bodies_of(surface: str) -> Iterator[tuple[Operation, str]]:
+    """(operation, prefix of its path) of each operation with a body that the surface serves."""
+    rows = {"core": {row.name for row in OPERATIONS}, "admin": {r.operation for r in admin.ROWS}}
+    rows["consumer"] = {row.operation for row in consumer.ROWS}
+    for operation in WITH_BODY:
+        if operation.name in rows[surface] - OWN:
+            yield operation, "/admin" if surface == "admin" else ""

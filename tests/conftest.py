@@ -1,6 +1,6 @@
 """Fixtures that every test may use: real servers, nothing mocked.
 
-    postgres       session   the embedded PostgreSQL of this test process (ops.devstack.Postgres): url(), psql(),
+    postgres       session   the embedded PostgreSQL of this test process (ops.servers.postgres): url(), psql(),
                              freeze(), thaw(), kill(), start(), restart_immediately()
     postgres_url   session   its URL (database "postgres", superuser)
     template_database  session  the name of a migrated database to copy; do not connect to it
@@ -9,7 +9,7 @@
     make_database  session   a function that gives URLs of further fresh migrated databases
     empty_database_url   function  URL of a fresh database without any table
     pool           function  an asyncpg pool on database_url (4 connections)
-    valkey_server  session   this process' embedded Valkey (ops.devstack.Valkey): freeze(), thaw(), kill(), start()
+    valkey_server  session   this process' embedded Valkey (ops.servers.valkey): freeze(), thaw(), kill(), start()
     valkey_url     session   its URL
     valkey         function  a redis.asyncio client on a flushed server; use it, or `valkey_flush`, wherever keys matter
     valkey_flush   function  flushes the server before the test
@@ -36,7 +36,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -52,6 +51,7 @@ from runtime.actors.engine import Engine
 from runtime.settings import Settings
 from sql.migrate import migrate
 from tests.support.bodies import Furnished
+from tests.support.directories import server_directory
 from tests.support.login import Phone
 from tests.support.operations import furnish
 from tests.support.receiver import Receiver, receiving
@@ -63,11 +63,12 @@ _TEMPLATE = "tombola_template"
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
-    server = Postgres(_server_dir(tmp_path_factory, "postgres"), DISPOSABLE)
-    server.start()
-    yield server
-    server.stop()
+def postgres() -> Iterator[Postgres]:
+    with server_directory() as directory:
+        server = Postgres(directory / "postgres", DISPOSABLE)
+        server.start()
+        yield server
+        server.stop()
 
 
 @pytest.fixture(scope="session")
@@ -124,11 +125,12 @@ async def pool(database_url: str) -> AsyncIterator[asyncpg.Pool]:
 
 
 @pytest.fixture(scope="session")
-def valkey_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Valkey]:
-    server = Valkey(_server_dir(tmp_path_factory, "valkey"))
-    server.start()
-    yield server
-    server.stop()
+def valkey_server() -> Iterator[Valkey]:
+    with server_directory() as directory:
+        server = Valkey(directory / "valkey")
+        server.start()
+        yield server
+        server.stop()
 
 
 @pytest.fixture(scope="session")
@@ -216,22 +218,9 @@ async def furnished(module_stack: Stack) -> Furnished:
 
 
 @pytest.fixture
-def data_dir(tmp_path: Path) -> Path:
-    _let_postgres_through(tmp_path)
-    return tmp_path / "data"
-
-
-def _server_dir(factory: pytest.TempPathFactory, name: str) -> Path:
-    directory = factory.mktemp(name)
-    _let_postgres_through(directory)
-    return directory / name
-
-
-def _let_postgres_through(directory: Path) -> None:
-    """The account that PostgreSQL runs as can reach it then: pytest makes its directories private."""
-    if os.geteuid() == 0:
-        for path in (directory, directory.parent, directory.parent.parent):
-            path.chmod(0o711)
+def data_dir() -> Iterator[Path]:
+    with server_directory() as directory:
+        yield directory / "data"
 
 
 def _drop(postgres: Postgres, url: str) -> None:

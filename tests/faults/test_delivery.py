@@ -23,6 +23,7 @@ from runtime.streams.delivery import GROUP
 from sql.migrate import migrate
 from tests.support import rewards
 from tests.support.deliveries import delivering, make_due, make_receiver_prize, make_task, state, until_task, working
+from tests.support.directories import server_directory
 from tests.support.receiver import Receiver, hang, receiving, status
 from tests.support.stack import settings_of
 
@@ -272,15 +273,16 @@ async def test_valkey_killed_loses_no_delivery(engine: Any, receiver: Receiver, 
 
 
 @pytest.fixture
-async def durable(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Postgres]:
+async def durable() -> AsyncIterator[Postgres]:
     """A migrated server that syncs its commits, as operators' do and the other tests' does not."""
-    server = Postgres(tmp_path_factory.mktemp("durable") / "postgres")
-    server.start()
-    try:
-        await migrate(server.url())
-        yield server
-    finally:
-        server.stop()
+    with server_directory() as directory:
+        server = Postgres(directory / "postgres")
+        server.start()
+        try:
+            await migrate(server.url())
+            yield server
+        finally:
+            server.stop()
 
 
 async def test_postgres_restarted_under_a_post_sends_it_once(

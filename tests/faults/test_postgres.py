@@ -8,7 +8,6 @@ import signal
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 import asyncpg
@@ -20,6 +19,7 @@ from runtime import messages as m
 from runtime.operations import BY_NAME
 from sql.migrate import migrate
 from tests.support import invariants
+from tests.support.directories import server_directory
 from tests.support.load import load
 from tests.support.stack import Answer, Stack, new_stack, settings_of
 from tests.support.waiting import until
@@ -29,17 +29,14 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
+def server() -> Iterator[Postgres]:
     """A server of this module's own, whose commits survive a crash of its processes."""
-    directory: Path = tmp_path_factory.mktemp("postgres")
-    if os.geteuid() == 0:  # the account that it runs as must reach its files
-        for path in (directory, directory.parent, directory.parent.parent):
-            path.chmod(0o711)
-    server = Postgres(directory / "postgres", {**DISPOSABLE, "synchronous_commit": "on"})
-    server.start()
-    server.psql("create database tombola")
-    yield server
-    server.stop()
+    with server_directory() as directory:
+        server = Postgres(directory / "postgres", {**DISPOSABLE, "synchronous_commit": "on"})
+        server.start()
+        server.psql("create database tombola")
+        yield server
+        server.stop()
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -138,6 +138,7 @@ async def doomed(settings: Settings) -> AsyncIterator[Doomed]:
             "CODE_KEYS": f"{key.id}:{key.secret.hex()}",
             "OUTBOUND_ALLOW_CIDRS": "127.0.0.0/8",
             "STREAM_SHARDS": "1",
+            "ADMIN_PORT": str(settings.admin_port),
             "PYTHONPATH": ".",
         },
         stdin=subprocess.PIPE,

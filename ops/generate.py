@@ -1,9 +1,9 @@
-"""Makes runtime/messages from runtime/rpc/game.proto: `python ops/generate.py [OUT_DIR]`.
+"""Makes runtime/messages from runtime/rpc/game.proto, and the README's tables: `python -m ops.generate [OUT_DIR]`.
 
 Three things are added to what the compiler emits. A `google.protobuf.Struct` field becomes a plain
 `dict` (betterproto2 unwraps well-known types, but not this one). The descriptor set is kept beside the
 code, so that gRPC reflection can serve it without generating the messages twice. And what options.proto
-lets game.proto say of its fields, which the compiler passes by, becomes `behavior.py`.
+lets game.proto say of its fields, and the RPCs, both of which the compiler passes by, become `behavior.py`.
 """
 
 from __future__ import annotations
@@ -82,23 +82,48 @@ def _protoc(proto: Path, *options: str) -> None:
 
 
 def _behavior(described: bytes) -> str:
-    """The source of behavior.py: the names of the fields that have each option, by message."""
+    """The source of behavior.py: the names of the fields that have each option, by message; and the RPCs."""
     from google.protobuf import descriptor_pb2, unknown_fields
 
     found: dict[str, dict[str, list[str]]] = {name: {} for name in OPTIONS.values()}
+    rpcs: list[str] = []
     for file in descriptor_pb2.FileDescriptorSet.FromString(described).file:
         for message in file.message_type:
             for field in message.field:
                 for option in unknown_fields.UnknownFieldSet(field.options):
                     if option.data and option.field_number in OPTIONS:
                         found[OPTIONS[option.field_number]].setdefault(message.name, []).append(field.name)
-    lines = ['"""What game.proto says of its fields beside their types: made by ops/generate.py."""']
+        for service in file.service:
+            for rpc in service.method:
+                types = [named.rpartition(".")[2] for named in (rpc.input_type, rpc.output_type)]
+                rpcs.append(f'    "{rpc.name}": ("{service.name}", "{types[0]}", "{types[1]}"),')
+    lines = ['"""What game.proto says of its fields beside their types, and its RPCs: made by ops/generate.py."""']
     for name, messages in found.items():
         lines += ["", f"{name}: dict[str, frozenset[str]] = {{"]
         lines += [f'    "{message}": frozenset({json.dumps(fields)}),' for message, fields in messages.items()]
         lines += ["}"]
-    return "\n".join(lines) + "\n"
+    lines += [
+        "",
+        "# RPC -> its service, and the messages that it takes and gives",
+        "RPCS: dict[str, tuple[str, str, str]] = {",
+    ]
+    return "\n".join([*lines, *rpcs, "}"]) + "\n"
+
+
+def write_tables(readme: Path) -> None:
+    """Puts the tables that code says into the README, each between its two marks."""
+    from runtime.http.admin import markdown as roles
+    from runtime.settings import markdown as settings
+
+    text = readme.read_text()
+    for name, table in (("settings", settings()), ("roles", roles())):
+        before, _, rest = text.partition(f"<!-- {name} -->\n")
+        _, end, after = rest.partition(f"<!-- /{name} -->")
+        text = f"{before}<!-- {name} -->\n{table}{end}{after}"
+    readme.write_text(text)
 
 
 if __name__ == "__main__":
     generate(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "runtime" / "messages")
+    if len(sys.argv) == 1:
+        write_tables(ROOT / "README.md")

@@ -22,7 +22,7 @@ import structlog
 from runtime.actors.engine import Engine
 from runtime.core import Caller, Core
 from runtime.errors import Fault
-from runtime.http import admin, callback, codes, consumer
+from runtime.http import admin, callback, consumer
 from runtime.http import core as core_http
 from runtime.http.cors import allow_origins
 from runtime.http.docs import pages as docs
@@ -166,7 +166,7 @@ class _Parts:
         if "core" in roles:
             assert process.core is not None
             app = make_app(body_bytes_max=settings.body_limit_bytes)
-            core_http.mount(app, process.core, {"ImportCodes": codes.import_handler(process.core, codes.core_scope)})
+            core_http.mount(app, process.core)
             docs.mount(app, "core")
             mount_health(app, self._checks())
             mount_metrics(app)
@@ -189,8 +189,7 @@ class _Parts:
         if "admin" in roles:
             app = make_app(body_bytes_max=settings.body_limit_bytes)
             edge = self._edge(process)
-            own = codes.import_handler(edge.caller, lambda request: edge.scope(request, request[admin.IDENTITY]))
-            admin.mount(app, edge, {"ImportCodes": own})
+            admin.mount(app, edge)
             callback.mount(app, edge.caller, default_tenant=settings.default_tenant)
             docs.mount(app, "admin", role_matrix=settings.role_matrix)
             mount_health(app, self._checks())

@@ -17,9 +17,11 @@ from prometheus_client import Counter, Histogram
 from runtime.actors.engine import Engine
 from runtime.actors.mailbox import Mailboxes
 from runtime.errors import Fault, Status, invalid
-from runtime.operations import OPERATIONS, Box, Operation
+from runtime.operations import OPERATIONS, Operation
+from runtime.operations.row import ActorKind
 from runtime.stores import cache_version
 from runtime.stores.database import StoreUnavailable
+from runtime.wire.scope import tenant_of
 
 log = structlog.get_logger(__name__)
 
@@ -30,19 +32,6 @@ SECONDS: Final = Histogram(
     buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5),
 )
 OUTCOMES: Final = Counter("tombola_operations_total", "Operations by their gRPC status.", ["operation", "status"])
-
-SCOPELESS: Final = frozenset({"CreateTenant", "ListTenants"})
-"""Operations that are above any tenant."""
-
-_READ_BY_MANY: Final = frozenset(
-    {"CampaignService", "GameService", "PrizeService", "QuestService", "LeaderboardService"}
-)
-REFRESHES: Final = frozenset(
-    operation.name
-    for operation in OPERATIONS
-    if operation.service in _READ_BY_MANY and operation.verb != "GET" and operation.name != "CompleteQuest"
-)
-"""Operations that change what the edges cache."""
 
 
 class Caller(Protocol):
@@ -60,20 +49,22 @@ class Core:
         self.engine = engine
         settings = engine.settings
         self._answer_seconds = settings.answer_timeout_seconds
-        self._boxes: dict[Box, Mailboxes[Any, Any, Any]] = {
-            box: Mailboxes(
-                box.turn,
-                lambda key, box=box: box.new(engine, key),  # type: ignore[misc]
-                limit=settings.mailbox_limit,
-                batch_limit=settings.batch_limit,
-                idle_seconds=settings.idle_seconds,
-                overlap=box.overlap,
-            )
-            for box in {operation.box for operation in OPERATIONS if operation.box}
-        }
+        kinds = {operation.actor for operation in OPERATIONS if operation.actor is not None}
+        self._mailboxes = {kind: self._mailboxes_of(kind) for kind in kinds}
         self._seconds = {operation.name: SECONDS.labels(operation.name) for operation in OPERATIONS}
         self._ok = {operation.name: OUTCOMES.labels(operation.name, "OK") for operation in OPERATIONS}
         self._closing = False
+
+    def _mailboxes_of(self, kind: ActorKind) -> Mailboxes[Any, Any, Any]:
+        settings = self.engine.settings
+        return Mailboxes(
+            kind.process_batch,
+            lambda key: kind.new(self.engine, key),
+            limit=settings.mailbox_limit,
+            batch_limit=settings.batch_limit,
+            idle_seconds=settings.idle_seconds,
+            overlap=kind.overlap,
+        )
 
     async def call(self, operation: Operation, request: Any) -> Any:
         """Does the operation. What it raises is always a Fault; a bug is INTERNAL, and logged."""
@@ -81,19 +72,21 @@ class Core:
         try:
             if self._closing:
                 raise Fault(Status.UNAVAILABLE, "OVERLOADED", "shutting down; try again", retry_after_seconds=1)
-            if operation.name not in SCOPELESS and (request.scope is None or not request.scope.tenant_id):
-                raise invalid("scope.tenant_id", "is required")
-            if operation.box is None:
+            if operation.scoped:
+                tenant_of(request)  # refuses a request without one
+            if operation.run is not None:
                 reply = await operation.run(self.engine, request)
             else:
-                reply = await self._in_time(self._boxes[operation.box].post(operation.box.key(request), request))
+                assert operation.actor is not None
+                mailboxes = self._mailboxes[operation.actor]
+                reply = await self._in_time(mailboxes.post(operation.actor.key(request), request))
         except asyncio.CancelledError:
             raise
         except Exception as error:
             fault = _fault(operation, error)
             OUTCOMES.labels(operation.name, fault.status.name).inc()
             raise fault from error
-        if operation.name in REFRESHES:
+        if operation.stales:
             cache_version.changed(self.engine.ephemeral, request.scope.tenant_id)
         self._ok[operation.name].inc()
         self._seconds[operation.name].observe(time.perf_counter() - started)
@@ -114,8 +107,8 @@ class Core:
     async def drain(self) -> None:
         """Refuses what comes, and returns when what was accepted has been answered."""
         self._closing = True
-        for boxes in self._boxes.values():
-            await boxes.drain()
+        for mailboxes in self._mailboxes.values():
+            await mailboxes.drain()
         await self.engine.committer.drain()
         await self.engine.rankings.drain()
         await self.engine.dispatcher.close()

@@ -19,7 +19,6 @@ from ops.benchmarks.case import Case, Result, Run, Skipped
 from ops.benchmarks.load import Loaded, Loader, LoadFailed
 from ops.benchmarks.requests import Player, make_players
 from ops.benchmarks.stack import BenchStack, Process, StackError
-from runtime.operations import BY_NAME, unimplemented
 
 FRESH_SECONDS: Final = 30.0
 """A run that ended longer ago is no longer what a new one is compared with."""
@@ -97,7 +96,7 @@ def run(bench: Bench, cases: Sequence[Case], say: Callable[[str], None]) -> dict
     results = {case.name: Result(case) for case in cases}
     for result in results.values():
         say(f"preparing {result.case.name}")
-        _guarded(result, lambda case=result.case: _prepare(bench, case))  # type: ignore[misc]
+        _guarded(result, lambda case=result.case: case.prepare(bench))  # type: ignore[misc]
     for number in range(bench.scale.rounds):
         for result in results.values():
             if result.skipped or result.error or (result.case.once and number):
@@ -123,19 +122,6 @@ def _stale(result: Result, results: dict[str, Result]) -> list[Result]:
     wanted = [results[one.to] for one in result.case.ratios if one.target and one.to in results]
     limit = time.monotonic() - FRESH_SECONDS
     return [one for one in wanted if not (one.skipped or one.error) and (not one.runs or one.runs[-1].at < limit)]
-
-
-def _prepare(bench: Bench, case: Case) -> None:
-    missing = [name for name in case.needs if not built(name)]
-    if missing:
-        raise Skipped(f"{', '.join(missing)} is not built yet")
-    case.prepare(bench)
-
-
-def built(operation: str) -> bool:
-    """Whether this version has the operation."""
-    row = BY_NAME.get(operation)
-    return row is not None and (row.box is not None or row.run is not unimplemented)
 
 
 def _guarded(result: Result, work: Callable[[], object]) -> None:

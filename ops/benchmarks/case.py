@@ -76,14 +76,13 @@ class Skipped(Exception):
 class Case:
     """One row of the table. `prepare` makes all that a run needs; `run` is called once a round.
 
-    needs: operations without which there is nothing to measure. once: a case that takes long or changes
-    what it measures runs in the first round only. facts: further figures, for the notes below the table.
+    once: a case that takes long or changes what it measures runs in the first round only. facts: further
+    figures, for the notes below the table.
     """
 
     name: str
     title: str
     unit: str = "plays"
-    needs: tuple[str, ...] = ()
     ratios: tuple[Ratio, ...] = ()
     once: bool = False
 

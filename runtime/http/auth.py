@@ -27,12 +27,7 @@ import structlog
 from aiohttp import web
 
 from runtime.errors import Fault, Status, invalid
-
-MANAGEMENT: Final = frozenset({"admin", "designer", "reward_manager"})
-"""Any of these opens the management routes of its own tenant (spec.md, "Authentication" 4)."""
-
-PLATFORM: Final = "platform"
-"""Makes tenants and may act for another one; alone it opens only the tenant routes (contract.md, "Roles")."""
+from runtime.operations.row import MANAGEMENT, PLATFORM
 
 LEEWAY_SECONDS: Final = 5
 CACHE_MAX: Final = 20_000

@@ -16,15 +16,13 @@ from runtime import messages as m
 from runtime.core import Caller
 from runtime.errors import Fault, Status
 from runtime.http.envelope import Handler, decode_json, ok, read_body
-from runtime.operations import API, BY_NAME
+from runtime.operations import API
+from runtime.operations.fulfillment import COMPLETE_TASK, VERIFY_CALLBACK
 from runtime.outgoing.signing import ID, SERVICE_SIGNATURE, SIGNATURE, TIMESTAMP
 from runtime.wire.codec import view
 
 BODY_BYTES_MAX: Final = 8 * 1024
 HEADER_CHARACTERS_MAX: Final = 2_000
-
-_VERIFY: Final = BY_NAME["VerifyCallback"]
-_COMPLETE: Final = BY_NAME["CompleteTask"]
 
 
 class _Told(msgspec.Struct, forbid_unknown_fields=True):
@@ -37,7 +35,7 @@ class _Told(msgspec.Struct, forbid_unknown_fields=True):
 
 def mount(app: web.Application, caller: Caller, *, default_tenant: str = "") -> None:
     """Adds the callback's route to the admin edge."""
-    app.router.add_post(API + _COMPLETE.path, callback_handler(caller, default_tenant=default_tenant))
+    app.router.add_post(API + COMPLETE_TASK.path, callback_handler(caller, default_tenant=default_tenant))
 
 
 def callback_handler(caller: Caller, *, default_tenant: str = "") -> Handler:
@@ -53,7 +51,7 @@ def callback_handler(caller: Caller, *, default_tenant: str = "") -> Handler:
         callback_id = await _verified(caller, request, scope, task_id, body)
         told = decode_json(decoder, body)
         reply = await caller.call(
-            _COMPLETE,
+            COMPLETE_TASK,
             m.CompleteTaskRequest(
                 scope=scope,
                 id=task_id,
@@ -84,7 +82,7 @@ async def _verified(caller: Caller, request: web.Request, scope: m.Scope, task_i
     if any("\0" in one for one in (text, scope.tenant_id, task_id, *headers)):
         raise _invalid()
     reply = await caller.call(
-        _VERIFY,
+        VERIFY_CALLBACK,
         m.VerifyCallbackRequest(
             scope=scope,
             id=task_id,

@@ -20,7 +20,7 @@ from runtime import messages as m
 from runtime.core import Caller
 from runtime.errors import Fault, Status, invalid
 from runtime.http.envelope import Handler, ok, stream_body
-from runtime.operations import BY_NAME
+from runtime.operations import Operation
 from runtime.operations.prizes.codes import CODE_CHARACTERS_MAX, ERRORS_MAX
 
 BODY_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -205,9 +205,8 @@ READERS: Final[dict[str, Callable[[], Reader]]] = {
 }
 
 
-def import_handler(caller: Caller, scope: Scope) -> Handler:
-    """The handler of ImportCodes. `scope(request)` says whose prize it is; None: the body says it (Core)."""
-    operation = BY_NAME["ImportCodes"]
+def import_handler(operation: Operation, caller: Caller, scope: Scope) -> Handler:
+    """The handler of the import. `scope(request)` says whose prize it is; None: the body says it (Core)."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         total = m.ImportCodesReply()

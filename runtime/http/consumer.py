@@ -1,14 +1,12 @@
 """The consumer edge: what widgets and players ask (spec.md, "Consumer edge").
 
-A table, and three ways to answer its rows. Reads go to Core as they are. Those that everybody reads alike
-are cached. What a player does (`ACT`) is admitted first: rates and Idempotency-Key, in one call.
+Three ways to answer the rows that players may ask. Reads go to Core as they are. Those that everybody reads
+alike are cached. What a player does (`ACT`) is admitted first: rates and Idempotency-Key, in one call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from enum import Enum
 from typing import Any, Final
 
 import msgspec
@@ -21,9 +19,9 @@ from runtime.http.edge import INTERNAL, Edge, body_of, reader
 from runtime.http.envelope import Handler, extra_headers, ok, read_body
 from runtime.http.limits import Allowed, Limited, Replay, client_ip, hash_body, idempotency_key
 from runtime.http.views import edge_view
-from runtime.operations import API, BY_NAME, Operation
+from runtime.operations import API, OPERATIONS, Operation
+from runtime.operations.row import Access, Consumer, RoutePolicy, SessionUse
 from runtime.wire.codec import View
-from runtime.wire.schema import fields_of
 
 CLOSED: Final = INTERNAL | {"player_id"}
 """A player acts for nobody else: who plays is what the token says."""
@@ -35,67 +33,26 @@ PLAYED: Final = b"played"
 _encode: Final = msgspec.json.Encoder().encode
 
 
-class Who(Enum):
-    """Who may ask. EITHER: a player, or nobody where the game or board is public."""
-
-    EITHER = "public or player"
-    PLAYER = "player"
-
-
-class Way(Enum):
-    """How it is answered. RATED is ACT under the rate limits."""
-
-    READ = "read"
-    CACHED = "cached"
-    ACT = "act"
-    RATED = "rated"
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One route: an operation of the table, under its own verb and path."""
-
-    operation: str
-    who: Who
-    way: Way = Way.READ
-
-
-ROWS: Final = (
-    Row("Start", Who.EITHER, Way.RATED),
-    Row("Play", Who.EITHER, Way.RATED),
-    Row("GetEligibility", Who.EITHER),
-    Row("ListHistory", Who.PLAYER),
-    Row("RenderGame", Who.EITHER, Way.CACHED),
-    Row("GetPublicCampaign", Who.EITHER, Way.CACHED),
-    Row("GetPlayer", Who.PLAYER),
-    Row("UpdatePlayer", Who.PLAYER),
-    Row("ListTurns", Who.PLAYER),
-    Row("CompleteQuest", Who.PLAYER, Way.ACT),
-    Row("ListRankings", Who.EITHER, Way.CACHED),
-    Row("ListBalances", Who.PLAYER),
-    Row("ListLedger", Who.PLAYER),
-    Row("ListMilestones", Who.PLAYER),
-    Row("Redeem", Who.PLAYER, Way.ACT),
-    Row("ListRewards", Who.PLAYER),
-    Row("ClaimReward", Who.PLAYER, Way.ACT),
-)
-
-
 def mount(app: web.Application, edge: Edge) -> None:
-    """Adds every route of the table. Login and contacts are `runtime.http.login.routes`'s."""
-    for row in ROWS:
-        operation = BY_NAME[row.operation]
-        make = {Way.READ: _read, Way.CACHED: _cached, Way.ACT: _act, Way.RATED: _act}[row.way]
-        app.router.add_route(operation.verb, API + operation.path, make(edge, row, operation))
+    """Adds every route that a row gives to players. Login and contacts are `runtime.http.login`'s."""
+    for operation, consumer in served():
+        make = _MAKERS[consumer.policy]
+        app.router.add_route(operation.verb, API + operation.path, make(edge, operation, consumer))
 
 
-def _read(edge: Edge, row: Row, operation: Operation) -> Handler:
+def served() -> list[tuple[Operation, Consumer]]:
+    """The operations that the edge serves, in the table's order."""
+    rows = ((operation, operation.consumer) for operation in OPERATIONS)
+    return [(operation, consumer) for operation, consumer in rows if consumer is not None]
+
+
+def _read(edge: Edge, operation: Operation, consumer: Consumer) -> Handler:
     """Core's answer to this player."""
     read, show = reader(operation, CLOSED), edge_view(operation)
-    for_player = "player_id" in fields_of(operation.request)
+    for_player = operation.of_player
 
     async def answer(request: web.Request) -> web.Response:
-        identity = await _who(edge, row, request)
+        identity = await _who(edge, consumer, request)
         message = read(request, await body_of(request, operation))
         message.scope = edge.scope(request, identity)
         if for_player and identity is not None:
@@ -105,13 +62,13 @@ def _read(edge: Edge, row: Row, operation: Operation) -> Handler:
     return answer
 
 
-def _cached(edge: Edge, row: Row, operation: Operation) -> Handler:
+def _cached(edge: Edge, operation: Operation, consumer: Consumer) -> Handler:
     """Core's answer to anybody, remembered; a player whose own place is in the answer gets an own one."""
     read, show = reader(operation, CLOSED), edge_view(operation)
-    for_player = "player_id" in fields_of(operation.request)
+    for_player = operation.of_player
 
     async def answer(request: web.Request) -> web.Response:
-        identity = await _who(edge, row, request)
+        identity = await _who(edge, consumer, request)
         message = read(request, b"")
         message.scope = edge.scope(request, identity)
         if for_player and identity is not None and identity.player_id:
@@ -131,16 +88,17 @@ def _cache_name(operation: Operation, message: Any) -> str:
     return f"{operation.name}:{bytes(message).hex()}"
 
 
-def _act(edge: Edge, row: Row, operation: Operation) -> Handler:
+def _act(edge: Edge, operation: Operation, consumer: Consumer) -> Handler:
     """Admitted, done by Core once for each Idempotency-Key, and answered. The hottest path of the product."""
     read, settings, limits = reader(operation, CLOSED), edge.settings, edge.limits
-    proxies, rated = settings.trusted_proxies, row.way is Way.RATED and settings.rate_limits
-    plays = operation.name == "Play"
-    make_data = _started(edge) if operation.name == "Start" else _data_of(edge_view(operation))
+    proxies, rated = settings.trusted_proxies, consumer.policy is RoutePolicy.RATED and settings.rate_limits
+    players_only = consumer.access is Access.PLAYER
+    plays = operation.session is SessionUse.PLAYS
+    make_data = _started(edge, operation) if operation.session is SessionUse.OPENS else _data_of(edge_view(operation))
 
     async def answer(request: web.Request) -> web.Response:
         identity = await edge.auth.identify(request)
-        if identity is not None or row.who is Who.PLAYER:
+        if identity is not None or players_only:
             require_player(identity)
         body = await read_body(request)
         message = read(request, body)
@@ -190,7 +148,7 @@ async def _settled(
             extra_headers(request).update(admission.headers)
         raise
     edge.limits.settle(admission, data)
-    if operation.name == "Play":
+    if operation.session is SessionUse.PLAYS:
         _hold(edge, message.scope.tenant_id, message.session_id, PLAYED)
     return ok(data, headers=admission.headers)
 
@@ -212,9 +170,9 @@ def _data_of(show: View) -> Data:
     return data_of
 
 
-def _started(edge: Edge) -> Data:
+def _started(edge: Edge, operation: Operation) -> Data:
     """A session; a guest that was made for it gets the token that makes it one later on."""
-    show = edge_view(BY_NAME["Start"])
+    show = edge_view(operation)
 
     def started(reply: m.StartReply, scope: m.Scope) -> bytes:
         shown = show(reply)
@@ -232,6 +190,14 @@ def _started(edge: Edge) -> Data:
     return started
 
 
-async def _who(edge: Edge, row: Row, request: web.Request) -> Identity | None:
+async def _who(edge: Edge, consumer: Consumer, request: web.Request) -> Identity | None:
     identity = await edge.auth.identify(request)
-    return require_player(identity) if row.who is Who.PLAYER else identity
+    return require_player(identity) if consumer.access is Access.PLAYER else identity
+
+
+_MAKERS: Final = {
+    RoutePolicy.READ: _read,
+    RoutePolicy.CACHED: _cached,
+    RoutePolicy.ACT: _act,
+    RoutePolicy.RATED: _act,
+}

@@ -6,13 +6,13 @@ The body is the RPC's message; on GET and DELETE its fields are query parameters
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from aiohttp import web
 
 from runtime.core import Caller
 from runtime.errors import invalid
+from runtime.http import codes
 from runtime.http.envelope import Handler, ok, read_body
 from runtime.http.limits import idempotency_key
 from runtime.operations import API, OPERATIONS, Operation
@@ -23,10 +23,11 @@ PREFIXES: Final = (API, f"{API}/admin")
 """The edges' `/admin` is optional here: a path of either edge is a path of Core (contract.md, "Core paths")."""
 
 
-def mount(app: web.Application, caller: Caller, handlers: Mapping[str, Handler] | None = None) -> None:
-    """Adds every operation's routes. `handlers` (by operation name) take the place of the loop's own."""
+def mount(app: web.Application, caller: Caller) -> None:
+    """Adds every operation's routes."""
     for operation in OPERATIONS:
-        handler = (handlers or {}).get(operation.name) or _handler(operation, caller)
+        streamed = codes.import_handler(operation, caller, codes.core_scope) if operation.streamed else None
+        handler = streamed or _handler(operation, caller)
         for prefix in PREFIXES:
             app.router.add_route(operation.verb, prefix + operation.path, handler)
 

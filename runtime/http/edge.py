@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,16 +15,14 @@ from runtime.http.auth import Auth, Identity, Tokens
 from runtime.http.cache import Cache
 from runtime.http.envelope import read_body
 from runtime.http.limits import Limits, Policy
-from runtime.operations import API, BY_NAME, Operation
+from runtime.http.views import ALIASES
+from runtime.operations import API, Operation
 from runtime.settings import Settings
 from runtime.stores.ephemeral import Ephemeral
 from runtime.wire import codec
 from runtime.wire.schema import fields_of
 
-ALIASES: Final[Mapping[str, Mapping[str, str]]] = {"prize": {"prize_id": "id"}}
-"""What the edges call a resource's field -> the field, by resource (contract.md, "Core messages")."""
-
-INTERNAL: Final = frozenset({"scope", "id", "idempotency_key", "update_mask", "guest_player_id"})
+INTERNAL: Final = frozenset({"scope", "id", "idempotency_key", "update_mask", "guest_player_id", "callback_id"})
 """Fields of a request that an edge fills in itself; a body that has one is refused."""
 
 
@@ -63,10 +61,6 @@ class Edge:
         """Drops what the edge opened of its own."""
         await self.tokens.close()
 
-    async def call(self, name: str, request: Any) -> Any:
-        """Core's reply to the operation of this name. Raises Fault."""
-        return await self.caller.call(BY_NAME[name], request)
-
     def scope(self, request: web.Request, identity: Identity | None) -> m.Scope:
         """Whose data the request is about. Raises INVALID_ARGUMENT where it names no tenant."""
         tenant_id = self.auth.tenant(request, identity)
@@ -85,14 +79,14 @@ def reader(operation: Operation, closed: frozenset[str] = INTERNAL) -> Read:
     Raises INVALID_ARGUMENT.
     """
     message = operation.request
-    if operation.verb in ("GET", "DELETE"):
+    if not operation.has_body:
 
         def read(request: web.Request, body: bytes) -> Any:
             return codec.from_query(message, request.query, closed)
 
     elif operation.resource:
         resource, holds = operation.resource, fields_of(message)[operation.resource].type
-        aliases = ALIASES.get(resource, {})
+        aliases = ALIASES.get(holds, {})
         updates = "update_mask" in fields_of(message)
 
         def read(request: web.Request, body: bytes) -> Any:
@@ -124,7 +118,7 @@ def _refuse_other_id(resource: Any, request: web.Request) -> None:
 
 async def body_of(request: web.Request, operation: Operation) -> bytes:
     """The request's body; b"" for an operation that has none."""
-    return b"" if operation.verb in ("GET", "DELETE") else await read_body(request)
+    return await read_body(request) if operation.has_body else b""
 
 
 def path(below: str) -> str:

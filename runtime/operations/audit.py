@@ -13,6 +13,7 @@ import sql
 from runtime import ids, trace
 from runtime import messages as m
 from runtime.actors.engine import Engine
+from runtime.operations.row import STAFF, Operation
 from runtime.stores import paging
 from runtime.wire.scope import tenant_of
 
@@ -55,3 +56,9 @@ async def list_audit_entries(engine: Engine, request: m.ListAuditEntriesRequest)
     rows = await engine.database.fetch(_SQL["list"], *filters, page.after_id, page.fetch)
     shown, pagination = paging.write(rows, page.limit, key=lambda row: str(row["id"]), query=query)
     return m.ListAuditEntriesReply(items=[m.AuditEntry(**dict(row)) for row in shown], pagination=pagination)
+
+
+# -- rows ------------------------------------------------------------------------------------
+
+
+ROWS: Final = (Operation("ListAuditEntries", "GET /audit", run=list_audit_entries, admin=STAFF),)

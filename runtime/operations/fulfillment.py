@@ -12,6 +12,7 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, invalid, unknown
 from runtime.metrics import FULFILLMENT_TASKS
+from runtime.operations.row import REWARD_MANAGERS, SIGNED, STAFF, Operation
 from runtime.outgoing.schedule import delays_seconds
 from runtime.outgoing.signing import SignatureRefused, verify
 from runtime.outgoing.vault import VaultError, prize_place, vault_of
@@ -130,3 +131,40 @@ def _message(row: Any) -> m.Task:
         created_at=row["created_at"],
         updated_at=row["updated_at"],
     )
+
+
+# -- rows ------------------------------------------------------------------------------------
+
+COMPLETE_TASK: Final = Operation(
+    "CompleteTask",
+    "POST /fulfillment/tasks/{id}/callback",
+    run=complete_task,
+    admin=SIGNED,
+    refusals=("ILLEGAL_TRANSITION",),
+    example={"status": "delivered", "external_id": "shipment-1"},
+)
+VERIFY_CALLBACK: Final = Operation(
+    "VerifyCallback",
+    "POST /fulfillment/tasks/{id}/callback/verify",
+    run=verify_callback,
+    example={
+        "webhook_id": "msg_1",
+        "webhook_timestamp": "1767225600",
+        "webhook_signature": "v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=",
+        "body": '{"status": "delivered"}',
+    },
+)
+
+ROWS: Final = (
+    Operation("ListTasks", "GET /fulfillment/tasks", run=list_tasks, admin=STAFF),
+    Operation(
+        "RetryTask",
+        "POST /fulfillment/tasks/{id}/retry",
+        run=retry_task,
+        admin=REWARD_MANAGERS,
+        refusals=("ILLEGAL_TRANSITION",),
+        example={},
+    ),
+    COMPLETE_TASK,
+    VERIFY_CALLBACK,
+)

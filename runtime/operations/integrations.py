@@ -13,9 +13,10 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import unknown
 from runtime.events import new_event
-from runtime.operations import audit
+from runtime.operations import audit, samples
 from runtime.operations.campaigns.records import check_merchant
 from runtime.operations.checks import Checks, given
+from runtime.operations.row import ADMINS, STAFF, Operation
 from runtime.outgoing.channels import receiver_config
 from runtime.outgoing.providers import posts
 from runtime.outgoing.vault import integration_place, noted_config, shown_config, vault_of
@@ -180,3 +181,35 @@ def _message(row: Any) -> m.Integration:
         created_at=row["created_at"],
         merchant_id=row["merchant_id"],
     )
+
+
+# -- rows ------------------------------------------------------------------------------------
+
+
+ROWS: Final = (
+    Operation(
+        "CreateIntegration",
+        "POST /integrations",
+        run=create_integration,
+        resource="integration",
+        admin=ADMINS,
+        refusals=("UNKNOWN_CAMPAIGN", "UNKNOWN_TENANT"),
+        example={
+            "type": "INTEGRATION_TYPE_WEBHOOK",
+            "events": ["prize_won", "prize_claimed"],
+            "config": {"url": samples.RECEIVER},
+            "campaign_id": samples.CAMPAIGN,
+        },
+    ),
+    Operation("ListIntegrations", "GET /integrations", run=list_integrations, admin=STAFF),
+    Operation("DeleteIntegration", "DELETE /integrations/{id}", run=delete_integration, admin=ADMINS),
+    Operation(
+        "EmitEvent",
+        "POST /integrations/emit",
+        run=emit_event,
+        admin=ADMINS,
+        refusals=("UNKNOWN_CAMPAIGN", "UNKNOWN_TENANT"),
+        example={"type": "prize_won", "campaign_id": samples.CAMPAIGN, "data": {"test": True}},
+    ),
+    Operation("ListIntegrationDeliveries", "GET /integrations/{id}/deliveries", run=list_deliveries, admin=STAFF),
+)

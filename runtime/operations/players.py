@@ -23,6 +23,7 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, invalid, unknown, violations
 from runtime.operations.campaigns import analytics
+from runtime.operations.row import Access, Consumer, Operation
 from runtime.wire import contacts
 from runtime.wire.scope import player_id_of, tenant_of
 
@@ -279,3 +280,48 @@ def _as_contact(row: Any) -> m.Contact:
         verified=row["verified"],
         created_at=row["created_at"],
     )
+
+
+# -- rows ------------------------------------------------------------------------------------
+
+RESOLVE_PLAYER: Final = Operation(
+    "ResolvePlayer",
+    "POST /players/resolve",
+    run=resolve_player,
+    refusals=("UNKNOWN_TENANT", "UNKNOWN_PLAYER", "PLAYER_MERGED"),
+    example={"contact": {"type": "CONTACT_TYPE_EMAIL", "value": "ada@example.com"}},
+)
+GET_PLAYER: Final = Operation(
+    "GetPlayer",
+    "GET /players/me",
+    run=get_player,
+    consumer=Consumer(Access.PLAYER),
+    refusals=("UNKNOWN_TENANT", "UNKNOWN_PLAYER", "PLAYER_MERGED"),
+)
+LINK_CONTACT: Final = Operation(
+    "LinkContact",
+    "POST /players/me/contacts",
+    run=link_contact,
+    refusals=("CONTACT_TAKEN", "UNKNOWN_TENANT", "UNKNOWN_PLAYER", "PLAYER_MERGED"),
+    example={"contact": {"type": "CONTACT_TYPE_PHONE", "value": "+4915112345678", "verified": True}},
+)
+
+ROWS: Final = (
+    RESOLVE_PLAYER,
+    GET_PLAYER,
+    Operation(
+        "UpdatePlayer",
+        "PUT /players/me",
+        run=update_player,
+        resource="player",
+        consumer=Consumer(Access.PLAYER),
+        refusals=("UNKNOWN_TENANT", "UNKNOWN_PLAYER", "PLAYER_MERGED"),
+        example={
+            "display_name": "Ada",
+            "avatar_url": "https://example.com/ada.png",
+            "locale": "de-DE",
+            "attributes": {"newsletter": True},
+        },
+    ),
+    LINK_CONTACT,
+)

@@ -20,8 +20,9 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, unknown, violations
 from runtime.events import QUEST_COMPLETED, new_event
-from runtime.operations import audit, catalog
+from runtime.operations import audit, catalog, samples
 from runtime.operations.checks import Checks, given, search_pattern, set_fields
+from runtime.operations.row import DESIGNERS, STAFF, Access, Consumer, Operation, RoutePolicy
 from runtime.stores import paging
 from runtime.stores.clock import Days
 from runtime.wire.enums import enum, token
@@ -284,3 +285,50 @@ def _stored(quest: m.Quest) -> tuple[Any, ...]:
 
 def _quest(row: asyncpg.Record) -> m.Quest:
     return m.Quest(**{**row, "type": enum(m.QuestType, row["type"]), "status": enum(m.QuestStatus, row["status"])})
+
+
+# -- rows ------------------------------------------------------------------------------------
+
+
+ROWS: Final = (
+    Operation(
+        "CreateQuest",
+        "POST /quests",
+        run=create_quest,
+        resource="quest",
+        admin=DESIGNERS,
+        stales=True,
+        refusals=("UNKNOWN_CAMPAIGN",),
+        example={
+            "campaign_id": samples.CAMPAIGN,
+            "name": "Visit the stall",
+            "description": "By the fountain",
+            "type": "QUEST_TYPE_DAILY",
+            "turns": 3,
+            "status": "QUEST_STATUS_ACTIVE",
+            "start_date": samples.EARLIER,
+        },
+    ),
+    Operation("GetQuest", "GET /quests/{id}", run=get_quest, admin=STAFF),
+    Operation("ListQuests", "GET /quests", run=list_quests, admin=STAFF),
+    Operation(
+        "UpdateQuest",
+        "PUT /quests/{id}",
+        run=update_quest,
+        resource="quest",
+        admin=DESIGNERS,
+        stales=True,
+        refusals=("UNKNOWN_CAMPAIGN",),
+        example={"turns": 5},
+    ),
+    Operation("DeleteQuest", "DELETE /quests/{id}", run=delete_quest, admin=DESIGNERS, stales=True),
+    Operation(
+        "CompleteQuest",
+        "POST /quests/{id}/complete",
+        run=complete_quest,
+        consumer=Consumer(Access.PLAYER, RoutePolicy.ACT),
+        refusals=("ALREADY_COMPLETED", "QUEST_CLOSED", "CAMPAIGN_CLOSED", "PLAYER_MERGED", "UNKNOWN_TENANT"),
+        example={},
+    ),
+    Operation("ListTurns", "GET /players/me/turns", run=list_turns, consumer=Consumer(Access.PLAYER)),
+)

@@ -17,6 +17,7 @@ from runtime.actors.engine import Engine
 from runtime.errors import unknown
 from runtime.operations import audit
 from runtime.operations.checks import Checks, given, search_pattern
+from runtime.operations.row import ADMINS, PLATFORM_ALONE, STAFF, STAFF_OR_PLATFORM, Operation
 from runtime.stores import paging
 from runtime.wire.enums import enum, token
 from runtime.wire.scope import tenant_of
@@ -91,3 +92,29 @@ def _tenant(row: Any) -> m.Tenant:
 
 def _merchant(row: Any) -> m.Merchant:
     return m.Merchant(**{**row, "status": enum(m.MerchantStatus, row["status"])})
+
+
+# -- rows ------------------------------------------------------------------------------------
+
+
+ROWS: Final = (
+    Operation(
+        "CreateTenant",
+        "POST /tenants",
+        run=create_tenant,
+        resource="tenant",
+        admin=PLATFORM_ALONE,
+        example={"name": "Fair & Co."},
+    ),
+    Operation("ListTenants", "GET /tenants", run=list_tenants, admin=STAFF_OR_PLATFORM),
+    Operation(
+        "CreateMerchant",
+        "POST /merchants",
+        run=create_merchant,
+        resource="merchant",
+        admin=ADMINS,
+        refusals=("UNKNOWN_TENANT",),
+        example={"name": "Main street"},
+    ),
+    Operation("ListMerchants", "GET /merchants", run=list_merchants, admin=STAFF),
+)

@@ -18,7 +18,8 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.actors.idempotency import mismatch
 from runtime.errors import Fault, Status, invalid, unknown, violations
-from runtime.operations import audit
+from runtime.operations import audit, samples
+from runtime.operations.row import REWARD_MANAGERS, Access, Consumer, Operation
 from runtime.stores import paging
 from runtime.wire.scope import player_id_of, tenant_of
 
@@ -159,3 +160,26 @@ def _entry(row: Any) -> m.LedgerEntry:
         reference_id=row["reference_id"],
         created_at=row["created_at"],
     )
+
+
+# -- rows ------------------------------------------------------------------------------------
+
+
+ROWS: Final = (
+    Operation("ListBalances", "GET /wallet", run=list_balances, consumer=Consumer(Access.PLAYER)),
+    Operation("ListLedger", "GET /wallet/ledger", run=list_ledger, consumer=Consumer(Access.PLAYER)),
+    Operation(
+        "AdjustBalance",
+        "POST /wallet/adjustments",
+        run=adjust_balance,
+        admin=REWARD_MANAGERS,
+        refusals=("INSUFFICIENT_BALANCE", "UNKNOWN_PLAYER"),
+        example={
+            "player_id": samples.PLAYER,
+            "scope_key": samples.CAMPAIGN,
+            "currency": "points",
+            "amount": 10,
+            "reference_id": "ticket-4711",
+        },
+    ),
+)

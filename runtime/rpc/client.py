@@ -20,6 +20,7 @@ from grpclib.const import Cardinality
 from runtime import trace
 from runtime.errors import Fault, Status
 from runtime.operations import Operation
+from runtime.operations.row import SessionUse
 from runtime.rpc.frames import CARRY, GOODBYE, Answer, Call, Frame, Outbox, answers_of, body
 
 DEADLINE_SECONDS: Final = 5.0
@@ -71,8 +72,8 @@ class RpcCaller:
         """Who is asked first, and who next; those that were away a moment ago come last."""
         if len(self._replicas) == 1:
             return self._replicas
-        if operation.box is not None:
-            key = repr(operation.box.key(request)).encode()
+        if operation.actor is not None:
+            key = repr(operation.actor.key(request)).encode()
             order = sorted(self._replicas, key=lambda replica: replica.weight(key), reverse=True)
         else:
             first = next(self._turn) % len(self._replicas)
@@ -196,7 +197,8 @@ class _Lost(_Failed):
 
 def repeatable(operation: Operation, request: Any) -> bool:
     """Whether asking twice does no more than asking once: a read, a play (its session), or a keyed request."""
-    return operation.verb == "GET" or operation.name == "Play" or bool(getattr(request, "idempotency_key", ""))
+    plays = operation.session is SessionUse.PLAYS
+    return operation.verb == "GET" or plays or bool(getattr(request, "idempotency_key", ""))
 
 
 def _unavailable(message: str) -> Fault:

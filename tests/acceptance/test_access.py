@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from runtime.http import admin
-from runtime.http.auth import MANAGEMENT, PLATFORM
-from runtime.operations import BY_NAME
+from runtime.operations.row import MANAGEMENT, PLATFORM
 from tests.support.resources import make_campaign, make_game, make_prize
 from tests.support.stack import OTHER_TENANT, Stack
 
@@ -29,12 +28,11 @@ class TestWhoMayAsk:
 
     async def test_every_admin_route_is_shut_to_players_and_nobody(self, stack: Stack) -> None:
         player = {"Authorization": f"Bearer {stack.token('player_a')}"}
-        for row in admin.ROWS:
-            operation = BY_NAME[row.operation]
+        for operation, _ in admin.served():
             path = "/admin" + operation.path.replace("{id}", "x")
             assert (await stack.admin(operation.verb, path, roles=())).http == 401
             answer = await stack.admin(operation.verb, path, roles=(), headers=player)
-            assert (answer.http, answer.reason) == (403, "ROLE_REQUIRED"), row
+            assert (answer.http, answer.reason) == (403, "ROLE_REQUIRED"), operation.name
 
     async def test_a_player_cannot_be_named_in_a_body_or_query(self, stack: Stack) -> None:
         answer = await stack.consumer("POST", "/games/g/start", {"player_id": "player_b"}, player="player_a")
@@ -64,12 +62,11 @@ class TestWhoMayAsk:
             return {"role_matrix": "strict"}
 
         async def test_writes_are_narrowed_by_role(self, stack: Stack) -> None:
-            for row in admin.ROWS:
-                operation = BY_NAME[row.operation]
+            for operation, row in admin.served():
                 path = "/admin" + operation.path.replace("{id}", "x")
                 for role in sorted(MANAGEMENT | {PLATFORM}):
                     answer = await stack.admin(operation.verb, path, roles=(role,))
-                    assert (answer.http == 403) is (role not in row.writers), (row, role)
+                    assert (answer.http == 403) is (role not in row.writers), (operation.name, role)
 
     class TestFallback:
         @pytest.fixture

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 import pytest
 
-from runtime.operations import BY_NAME, Operation
+from runtime.http import consumer
+from runtime.http.edge import INTERNAL
+from runtime.operations import Operation
 from runtime.wire.schema import OBJECT_DEPTH_MAX, TEXT_CHARACTERS_MAX, Field, Kind, fields_of
-from tests.support.bodies import HALF, NUL, OWN, Furnished, Raw, bodies_of, encode
-from tests.support.operations import WITH_BODY, Body, Ids, body_of, path_of
+from tests.support.bodies import HALF, NUL, Furnished, Raw, bodies_of, encode
+from tests.support.operations import WITH_BODY, Body, Ids, body_of, path_of, whole_body
 
 BATCH: Final = 20
 LONG: Final = "x" * (TEXT_CHARACTERS_MAX + 1)
@@ -114,10 +117,7 @@ async def refused(furnished: Furnished, surface: str, operation: Operation, path
     assert one.path[:200] in named, about
 
 
-CLOSED: Final = {
-    "admin": frozenset({"scope", "id", "idempotency_key", "update_mask", "guest_player_id"}),
-    "consumer": frozenset({"scope", "id", "idempotency_key", "update_mask", "guest_player_id", "player_id"}),
-}
+CLOSED: Final = {"admin": INTERNAL, "consumer": consumer.CLOSED}
 """Fields that come from elsewhere: the path and the headers, and on an edge the token."""
 
 
@@ -170,12 +170,12 @@ async def test_what_counts_is_not_negative(furnished: Furnished) -> None:
     before, tried = await furnished.contents(), set()
     for operation in WITH_BODY:
         for place in numbers(operation.request, {}):
-            if operation.name in OWN:
+            if operation.streamed:
                 continue
-            body = {"scope": {"tenant_id": "tenant_test"}, **body_of(operation, furnished.known)}
+            body = {"scope": {"tenant_id": "tenant_test"}, **whole_body(operation, furnished.known)}
             inner: Any = body
-            for step in place[:-1]:
-                inner = inner[step] if isinstance(step, int) else inner.setdefault(step, {})
+            for step, below in itertools.pairwise(place):
+                inner = inner[step] if isinstance(step, int) else inner.setdefault(step, [] if below == 0 else {})
                 if inner == []:
                     inner.append({})
             inner[place[-1]] = -1
@@ -191,45 +191,56 @@ async def test_what_counts_is_not_negative(furnished: Furnished) -> None:
     assert await furnished.contents() == before
 
 
-REQUIRED: Final = {
-    "CreateCampaign": "name",
-    "CreateGame": "name campaign_id reward_handler handler_config milestones.rungs[0].currency"
-    " milestones.rungs[0].threshold milestones.rungs[0].prize_id",
-    "CreatePrize": "name fulfillment.config.url",
-    "CreateQuest": "name campaign_id",
-    "CreateLeaderboard": "name metric prizes[0].from_rank prizes[0].to_rank prizes[0].prize_id",
-    "CreateIntegration": "type events config.url",
-    "CreateTenant": "name",
-    "CreateMerchant": "name",
-    "AdjustBalance": "player_id scope_key currency amount",
-    "DisqualifyPlayer": "player_id",
-    "AdjustScore": "player_id delta reason",
-    "EmitEvent": "type",
-    "Play": "session_id",
-    "Redeem": "player_id milestone_id",
-    "ClaimReward": "player_id",
-    "CompleteQuest": "player_id",
-    "UpdatePlayer": "player_id",
-    "LinkContact": "player_id contact",
-    "ResolvePlayer": "contact",
-}
+def required(operation: Operation, message: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The places of a body without which it is refused: what game.proto says, but for what an update keeps."""
+    updates = "update_mask" in fields_of(operation.request)
+    for name, field in fields_of(message).items():
+        place = (*at, name)
+        if field.required and not (updates and at):
+            yield place
+        if field.kind is Kind.MESSAGE and name != "scope" and not (updates and at):
+            yield from required(operation, field.type, (*place, 0) if field.repeated else place)
+
+
+def without(body: Body, place: tuple[Any, ...]) -> bool:
+    """Removes what stands at the place; False where the body has nothing there."""
+    inner: Any = body
+    for step in place[:-1]:
+        if not inner or (isinstance(step, str) and step not in inner):
+            return False
+        inner = inner[step]
+    return inner.pop(place[-1], None) is not None
 
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_what_is_missing_is_named(furnished: Furnished) -> None:
-    before = await furnished.contents()
-    for name, paths in REQUIRED.items():
-        operation = BY_NAME[name]
-        for path in paths.split():
+    before, tried = await furnished.contents(), 0
+    for operation in (row for row in WITH_BODY if not row.streamed):
+        for place in required(operation, operation.request):
             body = {"scope": {"tenant_id": "tenant_test"}, **body_of(operation, furnished.known)}
-            inner: Any = body if path in body else body.get(operation.resource, body)
-            *steps, last = path.replace("[0]", ".0").split(".")
-            for step in steps:
-                inner = inner[int(step)] if step.isdigit() else inner[step]
-            inner.pop(last)
+            if not without(body, place):
+                continue
             status, envelope = await furnished.send(
                 "core", operation.verb, path_of(operation, furnished.known), encode(body)
             )
             named = [row["field"] for row in envelope["data"].get("violations", [])]
-            assert status == 400 and any(row == path or row.startswith(path) for row in named), (name, path, envelope)
+            path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place).removeprefix(".")
+            own = path.removeprefix(f"{operation.resource}.")
+            assert status == 400 and any(row.startswith(own) for row in named), (operation.name, path, envelope)
+            tried += 1
+    assert tried > 60
     assert await furnished.contents() == before
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_receiver_s_missing_address_is_named(furnished: Furnished) -> None:
+    webhook = {"channel": "webhook", "config": {}}
+    for path, body in (
+        ("/prizes", {"prize": {"name": "Mug", "fulfillment": webhook}}),
+        ("/integrations", {"integration": {"type": "webhook", "events": ["prize_won"], "config": {}}}),
+    ):
+        status, envelope = await furnished.send(
+            "core", "POST", path, encode({"scope": {"tenant_id": "tenant_test"}, **body})
+        )
+        named = [row["field"] for row in envelope["data"].get("violations", [])]
+        assert status == 400 and named[0].endswith("config.url"), envelope

@@ -15,7 +15,8 @@ from typing import Any, Final
 import pytest
 import pytest_asyncio
 
-from runtime.operations import BY_NAME, Operation
+from runtime import messages as m
+from runtime.operations import OPERATIONS, Operation
 from runtime.wire.schema import Kind, fields_of
 from tests.support.operations import Body, Ids, body_of, furnish, path_of
 from tests.support.stack import Stack
@@ -107,27 +108,39 @@ CORES: Final = (
 WRAPS: Final = ("{}", "a{}", "{}z", "a{}z", "'{}'", '"{}"', "({})")
 STRINGS: Final = [wrap.replace("{}", core) for wrap, core in itertools.product(WRAPS, CORES)][:500]
 
-FREE: Final = {
-    "CreateCampaign": ["campaign.name"],
-    "CreateGame": ["game.name", "game.type", "game.milestones.rungs[0].name", "game.milestones.rungs[0].currency"],
-    "CreatePrize": ["prize.name", "prize.type"],
-    "CreateQuest": ["quest.name", "quest.description"],
-    "CreateLeaderboard": ["leaderboard.name"],
-    "CreateMerchant": ["merchant.name"],
-    "CreateTenant": ["tenant.name"],
-    "CreateIntegration": ["integration.events[0]"],
-    "UpdatePlayer": ["player.display_name"],
-    "AdjustScore": ["reason"],
-    "DisqualifyPlayer": ["reason"],
-}
-"""Texts that mean nothing to the service. Of the updates, those of the same resource."""
+FREE_NAMES: Final = frozenset({"name", "description", "display_name", "reason"})
+FREE_FIELDS: Final = frozenset({(m.Game, "type"), (m.Prize, "type"), (m.Rung, "currency"), (m.Integration, "events")})
+"""Texts that mean nothing to the service, by their names and by their messages."""
 
-OBJECTS: Final = {
-    "CreateCampaign": "campaign.settings",
-    "CreateGame": "game.ui",
-    "UpdatePlayer": "player.attributes",
-}
-"""Free-form objects: the strings are names in it too."""
+FREE_OBJECTS: Final = frozenset({"settings", "ui", "attributes"})
+"""Free-form objects: the strings are names in them too."""
+
+
+def free_texts(message: Any, at: str = "") -> Iterator[str]:
+    """The paths of a request's free texts."""
+    for name, field in fields_of(message).items():
+        path = f"{at}{name}" + ("[0]" if field.repeated else "")
+        if field.kind is Kind.MESSAGE and name != "scope":
+            yield from free_texts(field.type, f"{path}.")
+        elif field.kind is Kind.TEXT and (name in FREE_NAMES or (message, name) in FREE_FIELDS):
+            yield path
+
+
+def free_objects(operation: Operation) -> list[str]:
+    """The paths of a resource's free-form objects."""
+    if not operation.resource:
+        return []
+    fields = fields_of(fields_of(operation.request)[operation.resource].type)
+    return [f"{operation.resource}.{name}" for name in fields if name in FREE_OBJECTS]
+
+
+def is_open(operation: Operation) -> bool:
+    """Whether it can be asked any number of times, each with other texts: what makes, or tells of a player."""
+    updates_player = operation.has_body and operation.resource and operation.of_player
+    return operation.makes or bool(updates_player) or "player_id" in (operation.example or {})
+
+
+STORING: Final = [row for row in OPERATIONS if is_open(row) and list(free_texts(row.request))]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -159,27 +172,32 @@ async def test_there_are_500_of_them() -> None:
     assert len(set(STRINGS)) == 500
 
 
-@pytest.mark.parametrize("name", FREE)
-async def test_a_free_text_is_stored_as_it_was_sent(module_stack: Stack, known: Ids, name: str) -> None:
+def update_of(operation: Operation) -> Operation | None:
+    """What changes the things that the operation makes."""
+    updates = (row for row in OPERATIONS if row.verb == "PUT" and row.resource == operation.resource)
+    return next(updates, None) if operation.makes else None
+
+
+@pytest.mark.parametrize("operation", STORING, ids=lambda operation: operation.name)
+async def test_a_free_text_is_stored_as_it_was_sent(module_stack: Stack, known: Ids, operation: Operation) -> None:
     """Made with each string, changed to the next one, and then read in a list: each is what was sent last."""
-    operation = BY_NAME[name]
-    resource, update = operation.resource, BY_NAME.get(name.replace("Create", "Update"))
+    resource, update = operation.resource, update_of(operation)
     stored: dict[str, str] = {}
     if "player_id" in body_of(operation, known):
         for index in range(len(STRINGS)):
-            body = {"player_id": f"player_{index}", "player": {"locale": "en"}}
+            body = {"player_id": player_of(operation, index), "player": {"locale": "en"}}
             assert (await module_stack.core("PUT", "/players/me", body)).data
 
     async def one(index: int) -> None:
         text, following = STRINGS[index], STRINGS[index - 1]
         made = await module_stack.core(operation.verb, path_of(operation, known), with_text(operation, known, text))
-        check(name, made.data, text)
-        if update is None or update is operation:
+        check(operation, made.data, text)
+        if update is None:
             return
         identifier = made.data[resource]["id"]
         path = update.path.replace("{id}", identifier)
-        changed = await module_stack.core("PUT", path, with_text(update, known, following, name))
-        check(name, changed.data, following)
+        changed = await module_stack.core("PUT", path, with_text(operation, known, following))
+        check(operation, changed.data, following)
         stored[identifier] = following
 
     for start in range(0, len(STRINGS), 10):
@@ -187,32 +205,37 @@ async def test_a_free_text_is_stored_as_it_was_sent(module_stack: Stack, known: 
     if stored:
         async for item in every(module_stack, operation.path):
             if item["id"] in stored:
-                check(name, {resource: item}, stored.pop(item["id"]))
+                check(operation, {resource: item}, stored.pop(item["id"]))
         assert stored == {}
-    if name == "AdjustScore":
-        rows = await module_stack.database.fetch("SELECT reason FROM leaderboard_adjustments")
-        assert {row["reason"] for row in rows} == set(STRINGS)
+    if not resource:
+        noted = "SELECT reason FROM leaderboard_adjustments UNION SELECT reason FROM leaderboard_disqualifications"
+        assert {row["reason"] for row in await module_stack.database.fetch(noted)} == set(STRINGS)
 
 
-def with_text(operation: Operation, known: Ids, text: str, name: str = "") -> Body:
-    """The operation's body with the text in each place that FREE and OBJECTS give for `name`."""
-    body, name = body_of(operation, known), name or operation.name
-    for path in FREE[name]:
+def player_of(operation: Operation, index: int) -> str:
+    """A player for each string, and others for each operation: what one does to a player is in no other's way."""
+    return f"player_{operation.name}_{index}"
+
+
+def with_text(operation: Operation, known: Ids, text: str) -> Body:
+    """The operation's body with the text in each of its free places."""
+    body = body_of(operation, known)
+    for path in free_texts(operation.request):
         put(body, path, text)
-    if name in OBJECTS:
-        put(body, OBJECTS[name], {text: [text, {"a": text}]})
+    for path in free_objects(operation):
+        put(body, path, {text: [text, {"a": text}]})
     if "player_id" in body:
-        body["player_id"] = f"player_{STRINGS.index(text)}"
+        body["player_id"] = player_of(operation, STRINGS.index(text))
     return body
 
 
-def check(name: str, reply: Body, text: str) -> None:
+def check(operation: Operation, reply: Body, text: str) -> None:
     """What the reply shows of each of these places is the text; a player's name is shown without blanks around it."""
-    for path in FREE[name]:
+    for path in free_texts(operation.request):
         shown = get_or_none(reply, path)
         assert shown == (text.strip() if path == "player.display_name" else text) or "." not in path, (path, text)
-    if name in OBJECTS:
-        assert get(reply, OBJECTS[name]) == {text: [text, {"a": text}]}, (text, reply)
+    for path in free_objects(operation):
+        assert get(reply, path) == {text: [text, {"a": text}]}, (text, reply)
 
 
 async def every(stack: Stack, path: str) -> AsyncIterator[dict[str, Any]]:
@@ -246,19 +269,15 @@ def other_texts(message: Any, at: str = "") -> Iterator[str]:
             yield path
 
 
-NAMING: Final = sorted({name for name in BY_NAME if BY_NAME[name].verb in ("POST", "PUT")} - {"ImportCodes"})
-
-
 @pytest.mark.parametrize("chunk", range(4))
 async def test_no_text_anywhere_is_an_error_of_ours(module_stack: Stack, chunk: int) -> None:
     """Every other text field of every operation: each gets a share of the strings, all of them in turn."""
     known = await furnish(module_stack, "player_bea")
     strings = itertools.cycle(STRINGS[chunk * 125 : (chunk + 1) * 125])
-    for name in NAMING:
-        operation = BY_NAME[name]
-        tried = []
+    for operation in (row for row in OPERATIONS if row.has_body and not row.streamed):
+        tried, free = [], set(free_texts(operation.request)) if operation in STORING else set()
         for path in other_texts(operation.request):
-            if path in FREE.get(name, ()):
+            if path in free:
                 continue
             for text in itertools.islice(strings, 5):
                 body = body_of(operation, known)
@@ -268,7 +287,7 @@ async def test_no_text_anywhere_is_an_error_of_ours(module_stack: Stack, chunk: 
                     continue
                 tried.append(module_stack.core(operation.verb, path_of(operation, known), body))
         for answer in await asyncio.gather(*tried):
-            assert answer.http < 500, (name, answer.envelope)
+            assert answer.http < 500, (operation.name, answer.envelope)
 
 
 async def test_a_search_takes_every_string_for_itself(module_stack: Stack, known: Ids) -> None:

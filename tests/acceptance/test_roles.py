@@ -13,38 +13,18 @@ import pytest
 import pytest_asyncio
 
 from runtime.http import admin
-from runtime.operations import BY_NAME, Operation
-from tests.support.operations import BY_PATH, WITH_BODY, edge_body, furnish, path_of
+from runtime.operations import Operation
+from runtime.operations.row import MANAGEMENT, PLATFORM, Admin
+from tests.support.operations import SUBJECTS, edge_body, furnish, path_of
 from tests.support.resources import make_campaign, make_game, make_prize
 from tests.support.stack import OTHER_TENANT, Answer, Stack, fields_of, new_stack, settings_of
 from tests.support.tables import contents
 
-READS: Final = """
-    GetCampaign ListCampaigns GetCampaignAnalytics GetGame ListGames GetPrize ListPrizes ListPrizeSummary ReplayPlay
-    SearchRewards GetQuest ListQuests GetLeaderboard ListLeaderboards ListIntegrations ListIntegrationDeliveries
-    ListTasks ListMerchants ListAuditEntries
-"""
-DESIGNS: Final = """
-    CreateCampaign UpdateCampaign DuplicateCampaign CreateGame UpdateGame DeleteGame CreatePrize UpdatePrize DeletePrize
-    CreateQuest UpdateQuest DeleteQuest CreateLeaderboard UpdateLeaderboard DeleteLeaderboard
-"""
-REWARDS: Final = """
-    ImportCodes FulfillReward RevokeReward AdjustBalance FinalizeLeaderboard DisqualifyPlayer AdjustScore RetryTask
-"""
-OWNS: Final = " CreateIntegration DeleteIntegration EmitEvent CreateMerchant "
-PLATFORMS: Final = "CreateTenant "
-SHARED: Final = "ListTenants"
+SERVED: Final = admin.served()
 
-STRICT: Final = {
-    "admin": READS + DESIGNS + REWARDS + OWNS + SHARED,
-    "designer": READS + DESIGNS + SHARED,
-    "reward_manager": READS + REWARDS + SHARED,
-    "platform": PLATFORMS + SHARED,
-}
-ANY: Final = {
-    **dict.fromkeys(("admin", "designer", "reward_manager"), READS + DESIGNS + REWARDS + OWNS + SHARED),
-    "platform": PLATFORMS + SHARED,
-}
+DESIGNED: Final = ("campaigns", "games", "prizes", "quests", "leaderboards")
+"""What a designer makes, changes and removes, by the first part of its path."""
+
 ROLES: Final = (
     (),
     ("admin",),
@@ -59,8 +39,15 @@ ROLES: Final = (
 )
 
 
-def opened(matrix: dict[str, str], roles: tuple[str, ...]) -> set[str]:
-    return {name for role in roles for name in matrix.get(role, "").split()}
+def opens(row: Admin, matrix: str, roles: tuple[str, ...]) -> bool:
+    return not row.roles(matrix).isdisjoint(roles)
+
+
+def is_design(operation: Operation) -> bool:
+    """Whether it makes, changes, copies or removes what is played."""
+    _, first, *more = operation.path.split("/")
+    changes = bool(operation.resource) or operation.verb == "DELETE" or more[-1:] == ["duplicate"]
+    return first in DESIGNED and changes
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -75,15 +62,27 @@ def either(request: pytest.FixtureRequest, module_stack: Stack, strict: Stack) -
     return strict if request.param == "strict" else module_stack
 
 
-def test_the_table_has_every_route() -> None:
-    assert set().union(*(opened(STRICT, (role,)) for role in STRICT)) == {row.operation for row in admin.ROWS}
+@pytest.mark.parametrize(("operation", "row"), SERVED, ids=lambda one: getattr(one, "name", ""))
+def test_a_row_opens_to_the_roles_of_its_kind(operation: Operation, row: Admin) -> None:
+    """spec.md, "Authentication" 4, and contract.md, "Roles": reading is everybody's, writing is somebody's."""
+    strict, loose = row.roles("strict"), row.roles("any")
+    if not operation.scoped:
+        assert strict == loose and PLATFORM in strict
+        assert operation.verb == "GET" or strict == {PLATFORM}
+        return
+    assert loose == MANAGEMENT
+    assert "admin" in strict and strict <= MANAGEMENT
+    reads = operation.verb == "GET" or operation.path.endswith("/replay")
+    assert (strict == MANAGEMENT) == reads
+    assert reads or ("designer" in strict) == is_design(operation)
+    assert reads or not is_design(operation) or "reward_manager" not in strict
 
 
 def test_the_readme_s_table_is_that_of_the_code() -> None:
     shown = admin.markdown()
     assert "| admin, reward_manager | `POST /prizes/{id}/codes`" in shown
-    for row in admin.ROWS:
-        assert f"{BY_NAME[row.operation].path}`" in shown
+    for operation, _ in SERVED:
+        assert f"{operation.path}`" in shown
 
 
 async def ask(stack: Stack, operation: Operation, known: dict[str, str], **options: Any) -> Answer:
@@ -94,35 +93,32 @@ async def ask(stack: Stack, operation: Operation, known: dict[str, str], **optio
 class TestEveryRoute:
     async def test_is_shut_exactly_to_whom_the_table_says(self, either: Stack) -> None:
         """Asked with an id that nothing has: whoever is let in is told so, or something else that is not 403."""
-        matrix = STRICT if either.process.settings.role_matrix == "strict" else ANY
-        known = dict.fromkeys(BY_PATH.values(), "x")
-        for row in admin.ROWS:
-            operation = BY_NAME[row.operation]
+        matrix = either.process.settings.role_matrix
+        known = dict.fromkeys(SUBJECTS, "x")
+        for operation, row in SERVED:
             for roles in ROLES:
                 answer = await ask(either, operation, known, roles=roles)
                 if not roles:
-                    assert (answer.http, answer.reason) == (401, "TOKEN_MISSING"), row
-                elif row.operation in opened(matrix, roles):
-                    assert answer.http not in (401, 403), (row, roles, answer)
+                    assert (answer.http, answer.reason) == (401, "TOKEN_MISSING"), operation.name
+                elif opens(row, matrix, roles):
+                    assert answer.http not in (401, 403), (operation.name, roles, answer)
                 else:
-                    assert (answer.http, answer.reason) == (403, "ROLE_REQUIRED"), (row, roles)
+                    assert (answer.http, answer.reason) == (403, "ROLE_REQUIRED"), (operation.name, roles)
                     assert answer.code == "PERMISSION_DENIED"
             player = {"Authorization": f"Bearer {either.token('player_ann')}"}
             answer = await ask(either, operation, known, roles=(), headers=player)
-            assert (answer.http, answer.reason) == (403, "ROLE_REQUIRED"), row
+            assert (answer.http, answer.reason) == (403, "ROLE_REQUIRED"), operation.name
 
     async def test_who_is_refused_changes_nothing(self, either: Stack) -> None:
         """Asked with ids and bodies that would work: the role is judged before either is looked at."""
         known = await furnish(either)
         before = await contents(either.database)
-        for row in admin.ROWS:
-            operation = BY_NAME[row.operation]
-            body = edge_body(operation, known) if operation in WITH_BODY else None
-            if row.operation == "ListTenants":
-                continue
-            roles = ("admin",) if row.operation == "CreateTenant" else ("platform",)
-            answer = await ask(either, operation, known, body=body, roles=roles)
-            assert (answer.http, answer.reason) == (403, "ROLE_REQUIRED"), row
+        for operation, row in SERVED:
+            body = edge_body(operation, known) if operation.has_body else None
+            others = {"admin", PLATFORM} - row.roles(either.process.settings.role_matrix)
+            for role in others:
+                answer = await ask(either, operation, known, body=body, roles=(role,))
+                assert (answer.http, answer.reason) == (403, "ROLE_REQUIRED"), operation.name
         assert await contents(either.database) == before
 
 

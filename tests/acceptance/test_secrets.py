@@ -24,8 +24,7 @@ from ops.servers.base import free_port
 from ops.servers.valkey import Valkey
 from runtime.app import Running
 from runtime.http import admin, consumer
-from runtime.operations import BY_NAME
-from tests.support.operations import BY_PATH, WITH_BODY, Ids
+from tests.support.operations import WITH_BODY, Ids
 from tests.support.processes import process
 from tests.support.receiver import Got, Receiver, receiving
 from tests.support.resources import make_campaign, make_prize
@@ -302,10 +301,9 @@ async def test_the_audit_log_holds_no_secret(told: Told) -> None:
 async def test_staff_read_back_no_secret(told: Told) -> None:
     """By every GET of the admin edge. What staff must edit (odds, headers) is theirs to read; codes are not."""
     seen = []
-    for row in admin.ROWS:
-        operation = BY_NAME[row.operation]
+    for operation, _ in admin.served():
         if operation.verb == "GET":
-            path = operation.path.replace("{id}", told.known.get(BY_PATH.get(operation.path.split("/")[1], ""), "x"))
+            path = operation.path.replace("{id}", told.known.get(operation.subject, "x"))
             answer = await told.stack.admin("GET", f"/admin{path}", roles=("admin", "platform"), headers=_home())
             seen.append(str(answer.envelope))
     text = " ".join(seen)
@@ -320,9 +318,8 @@ def _home() -> dict[str, str]:
 async def test_no_other_player_is_shown_anything(told: Told) -> None:
     """Bob, and nobody at all, by every route of the consumer edge; Ann herself sees no configuration either."""
     marks, seen, own = told.marks, [], []
-    for row in consumer.ROWS:
-        operation = BY_NAME[row.operation]
-        path = operation.path.replace("{id}", told.known.get(BY_PATH.get(operation.path.split("/")[1], ""), "x"))
+    for operation, _ in consumer.served():
+        path = operation.path.replace("{id}", told.known.get(operation.subject, "x"))
         body = {} if operation in WITH_BODY else None
         for player in ("player_bob", ""):
             answer = await told.stack.consumer(operation.verb, path, body, player=player)

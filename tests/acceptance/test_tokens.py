@@ -23,7 +23,9 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt.algorithms import RSAAlgorithm
 
 from runtime.http import admin, consumer
-from runtime.operations import BY_NAME
+from runtime.operations import OPERATIONS
+from runtime.operations.row import Access
+from tests.support.bodies import serves
 from tests.support.operations import WITH_BODY, Ids, furnish, path_of
 from tests.support.stack import OTHER_TENANT, Stack, new_stack, refused, settings_of
 
@@ -154,13 +156,13 @@ def bearer(token: str) -> dict[str, str]:
 @pytest.mark.parametrize("edge", ["consumer", "admin"])
 async def test_a_forged_token_is_refused_on_every_route(module_stack: Stack, known: Ids, edge: str) -> None:
     """Also where a route needs no credential: who shows one that is wrong is not let in as nobody."""
-    rows = [row.operation for row in (consumer.ROWS if edge == "consumer" else admin.ROWS)]
+    rows = [operation for operation in OPERATIONS if serves(edge, operation)]
     made = list(forgeries([] if edge == "consumer" else ["admin", "platform"]).items())
     assert len(made) > 30
     for index, (name, (token, reason)) in enumerate(made):
         # Each forgery on some of the routes, each route by some of the forgeries; the classic ones on all.
         some = rows if "alg" in name or "confusion" in name else rows[index % 5 :: 5]
-        for operation in (BY_NAME[row] for row in some):
+        for operation in some:
             body = {} if operation in WITH_BODY else None
             path = path_of(operation, known)
             if edge == "consumer":
@@ -224,32 +226,29 @@ HEADERS: Final = {
 
 
 async def test_without_a_token_no_header_is_believed(module_stack: Stack, known: Ids) -> None:
-    for row in consumer.ROWS:
-        operation = BY_NAME[row.operation]
+    for operation, row in consumer.served():
         body = {} if operation in WITH_BODY else None
         answer = await module_stack.consumer(operation.verb, path_of(operation, known), body, headers=HEADERS)
-        if row.who is consumer.Who.PLAYER:
-            assert refused(answer) == (401, "UNAUTHENTICATED", "TOKEN_MISSING"), row
+        if row.access is Access.PLAYER:
+            assert refused(answer) == (401, "UNAUTHENTICATED", "TOKEN_MISSING"), operation.name
         else:
             bare = await module_stack.consumer(operation.verb, path_of(operation, known), body)
-            assert (answer.http, answer.envelope["data"]) == (bare.http, bare.envelope["data"]), row
-    for admins in admin.ROWS:
-        operation = BY_NAME[admins.operation]
+            assert (answer.http, answer.envelope["data"]) == (bare.http, bare.envelope["data"]), operation.name
+    for operation, _ in admin.served():
         path = f"/admin{path_of(operation, known)}"
         answer = await module_stack.admin(
             operation.verb, path, roles=(), headers={**HEADERS, "X-Tenant-Id": module_stack.tenant_id}
         )
-        assert refused(answer) == (401, "UNAUTHENTICATED", "TOKEN_MISSING"), admins
+        assert refused(answer) == (401, "UNAUTHENTICATED", "TOKEN_MISSING"), operation.name
 
 
 async def test_beside_a_token_no_header_is_believed(module_stack: Stack, known: Ids) -> None:
     mine = {**HEADERS, **bearer(own(sub="player_bob")), "X-Tenant-Id": OTHER_TENANT}
     assert (await module_stack.consumer("GET", "/players/me", headers=mine)).data["id"] == "player_bob"
     assert (await module_stack.consumer("GET", "/rewards/me", headers=mine)).data["items"] == []
-    for row in admin.ROWS:
-        operation = BY_NAME[row.operation]
+    for operation, _ in admin.served():
         answer = await module_stack.admin(operation.verb, f"/admin{path_of(operation, known)}", roles=(), headers=mine)
-        assert refused(answer) == (403, "PERMISSION_DENIED", "ROLE_REQUIRED"), row
+        assert refused(answer) == (403, "PERMISSION_DENIED", "ROLE_REQUIRED"), operation.name
     designer = {**HEADERS, **bearer(own(sub="dee", roles=["designer"]))}
     assert (await module_stack.admin("POST", "/admin/tenants", {"name": "x"}, roles=(), headers=designer)).http == 403
     seen = (await module_stack.admin("GET", "/admin/tenants", roles=(), headers=designer)).data["items"]

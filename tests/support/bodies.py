@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from runtime.http import admin, consumer
-from runtime.operations import API, OPERATIONS, Operation
+from runtime.operations import API, Operation
 from tests.support.operations import WITH_BODY, Ids
 from tests.support.stack import Stack
 from tests.support.tables import contents
@@ -62,14 +61,15 @@ class Furnished:
             return answer.status, envelope
 
 
-OWN: Final = {"ImportCodes"}
-"""Its body is read as it arrives, by a reader of its own: below."""
+def serves(surface: str, operation: Operation) -> bool:
+    """Whether the surface gives the operation to those who have a token: Core and RPC give every one."""
+    if surface == "consumer":
+        return operation.consumer is not None
+    return surface != "admin" or (operation.admin is not None and not operation.admin.signed)
 
 
 def bodies_of(surface: str) -> Iterator[tuple[Operation, str]]:
-    """(operation, prefix of its path) of each operation with a body that the surface serves."""
-    rows = {"core": {row.name for row in OPERATIONS}, "admin": {r.operation for r in admin.ROWS}}
-    rows["consumer"] = {row.operation for row in consumer.ROWS}
+    """(operation, prefix of its path) of each operation with a body that the surface serves, and reads whole."""
     for operation in WITH_BODY:
-        if operation.name in rows[surface] - OWN:
+        if serves(surface, operation) and not operation.streamed:
             yield operation, "/admin" if surface == "admin" else ""

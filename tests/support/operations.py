@@ -1,16 +1,15 @@
 """A tenant with one thing of every kind, and what to ask of every operation: for tests that loop over them all.
 
-An operation that is added has to be given its body here (`BODIES`), or those tests fail by its name.
+What is asked are the rows' own examples. A kind of thing that is new is made in `furnish`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any, Final
 
-from runtime import ids
-from runtime.operations import OPERATIONS, Operation
+from runtime.operations import OPERATIONS, Operation, samples
 from runtime.wire.schema import fields_of
 from tests.support.resources import make_campaign, make_prize, wheel
 from tests.support.stack import Stack
@@ -21,21 +20,10 @@ Body = dict[str, Any]
 RECEIVER: Final = "http://203.0.113.7/hook"
 """An address for documentation (RFC 5737): nothing is ever sent there in these tests."""
 
-BY_PATH: Final = {
-    "campaigns": "campaign",
-    "public": "campaign",
-    "games": "game",
-    "plays": "play",
-    "prizes": "prize",
-    "rewards": "reward",
-    "quests": "quest",
-    "leaderboards": "leaderboard",
-    "integrations": "integration",
-    "fulfillment": "task",
-}
-"""A path's first part -> what its {id} is the id of."""
+SUBJECTS: Final = frozenset(row.subject for row in OPERATIONS if row.subject)
+"""Every kind of thing that a path names."""
 
-WITH_BODY: Final = tuple(row for row in OPERATIONS if row.verb in ("POST", "PUT"))
+WITH_BODY: Final = tuple(row for row in OPERATIONS if row.has_body)
 
 
 async def furnish(stack: Stack, player: str = "player_ann") -> Ids:
@@ -78,142 +66,53 @@ async def furnish(stack: Stack, player: str = "player_ann") -> Ids:
         "session": session,
         "milestone": made.data["milestones"]["rungs"][0]["id"],
         "player": player,
+        "receiver": RECEIVER,
     }
 
 
 def unknown_like(known: Ids) -> Ids:
     """Ids of the same form and length that nothing has."""
-    return {kind: re.sub(r"[0-9A-Za-z](?=[^_]*$)", "0", identifier) for kind, identifier in known.items()}
+    ids = {kind: re.sub(r"[0-9A-Za-z](?=[^_]*$)", "0", identifier) for kind, identifier in known.items()}
+    return {**ids, "receiver": known["receiver"]}
 
 
 def path_of(operation: Operation, known: Ids) -> str:
     """The operation's path with its {id}."""
-    if "{id}" not in operation.path:
-        return operation.path
-    return operation.path.replace("{id}", known[BY_PATH[operation.path.split("/")[1]]])
+    return operation.path.replace("{id}", known[operation.subject]) if operation.subject else operation.path
 
 
-def _named(resource: str, **fields: Any) -> Callable[[Ids], Body]:
-    return lambda known: {resource: {"name": "Other", **fields}}
-
-
-def _game(known: Ids) -> Body:
-    rung = {"id": "rung_b", "name": "Ten", "currency": "points", "threshold": 3, "prize_id": known["prize"]}
-    more = {
-        "rules": {"max_plays_per_user": 9, "max_plays_per_day": 3, "requires_turn": False},
-        "ui": {"theme": {"primary": "#fff"}},
-        "milestones": {"mode": "cumulative_unlock", "auto_grant": False, "rungs": [rung]},
-        "seed_generator": "none",
-        "validator": "basic",
-    }
-    return {"game": wheel(known["campaign"], known["prize"], **more)}
-
-
-def _prize(known: Ids) -> Body:
-    return {
-        "prize": {
-            "name": "Mug",
-            "type": "goods",
-            "value": 5,
-            "campaign_id": known["campaign"],
-            "stock": {"total": 100},
-            "constraints": {"max_per_user": 50, "max_per_day": 60},
-            "fulfillment": {"redemption_mode": "on_claim", "channel": "webhook", "config": {"url": RECEIVER}},
-            "expires_after_days": 3,
-        }
-    }
-
-
-def _quest(known: Ids) -> Body:
-    fields = {"description": "Come by", "type": "one_time", "turns": 1, "status": "active", "start_date": 1}
-    return {"quest": {"campaign_id": known["campaign"], "name": "Visit", **fields}}
-
-
-def _board(known: Ids) -> Body:
-    prizes = [{"from_rank": 1, "to_rank": 2, "prize_id": known["prize"]}]
-    fields = {"name": "Best", "metric": "plays", "mode": "sum", "prizes": prizes}
-    return {"leaderboard": {"campaign_id": known["campaign"], "game_id": known["game"], **fields}}
-
-
-def _integration(known: Ids) -> Body:
-    fields = {"type": "webhook", "events": ["prize_won"], "config": {"url": RECEIVER}}
-    return {"integration": {"campaign_id": known["campaign"], **fields}}
-
-
-def _contact(known: Ids) -> Body:
-    return {"contact": {"type": "CONTACT_TYPE_EMAIL", "value": "ann@example.com"}}
-
-
-def _player(known: Ids) -> Body:
-    return {"player_id": known["player"]}
-
-
-def _nothing(known: Ids) -> Body:
-    return {}
-
-
-BODIES: Final[dict[str, Callable[[Ids], Body]]] = {
-    "CreateCampaign": _named("campaign", timezone="UTC", settings={"a": 1}, start_date=1, end_date=4_000_000_000),
-    "UpdateCampaign": _named("campaign"),
-    "DuplicateCampaign": lambda known: {"name": "Copy"},
-    "CreateGame": _game,
-    "UpdateGame": _game,
-    "Start": _player,
-    "Play": lambda known: {**_player(known), "session_id": known["session"], "payload": {}, "client_seed": "x"},
-    "ReplayPlay": _nothing,
-    "CreatePrize": _prize,
-    "UpdatePrize": _prize,
-    "ImportCodes": lambda known: {"codes": ["AAAA-1"]},
-    "AdjustBalance": lambda known: {
-        **_player(known),
-        "scope_key": known["campaign"],
-        "currency": "points",
-        "amount": 5,
-        "reference_id": "because",
-    },
-    "Redeem": lambda known: {**_player(known), "milestone_id": known["milestone"]},
-    "ClaimReward": _player,
-    "FulfillReward": lambda known: {"note": "by hand"},
-    "RevokeReward": lambda known: {"reason": "a mistake"},
-    "CreateQuest": _quest,
-    "UpdateQuest": _quest,
-    "CompleteQuest": _player,
-    "ResolvePlayer": _contact,
-    "UpdatePlayer": lambda known: {
-        **_player(known),
-        "player": {"display_name": "Ann", "avatar_url": "https://example.com/a.png", "locale": "en", "attributes": {}},
-    },
-    "LinkContact": lambda known: {**_player(known), **_contact(known)},
-    "CreateLeaderboard": _board,
-    "UpdateLeaderboard": _board,
-    "FinalizeLeaderboard": _nothing,
-    "DisqualifyPlayer": lambda known: {**_player(known), "reason": "cheated"},
-    "AdjustScore": lambda known: {**_player(known), "delta": 3, "reason": "a bonus"},
-    "CreateIntegration": _integration,
-    "EmitEvent": lambda known: {"type": "prize_won", "campaign_id": known["campaign"], "data": {"a": 1}},
-    "RetryTask": _nothing,
-    "CompleteTask": lambda known: {"status": "delivered", "external_id": "x", "callback_id": ids.make("event")},
-    "VerifyCallback": lambda known: {
-        "webhook_id": "msg_1",
-        "webhook_timestamp": "1767225600",
-        "webhook_signature": "v1,AAAA",
-        "body": "{}",
-    },
-    "CreateTenant": _named("tenant"),
-    "CreateMerchant": _named("merchant"),
-}
-"""A body that each operation takes, as Core has it, without the scope."""
+def edge_body(operation: Operation, known: Ids) -> Body:
+    """The row's example, a body as the edges take it, about these things."""
+    body: Body = _about(operation.example, known)
+    return body
 
 
 def body_of(operation: Operation, known: Ids) -> Body:
     """The operation's body on Core, without the scope."""
-    return BODIES[operation.name](known)
+    body = edge_body(operation, known)
+    if operation.resource:
+        body = {operation.resource: body}
+    return {"player_id": known["player"], **body} if operation.of_player else body
 
 
-def edge_body(operation: Operation, known: Ids) -> Body:
-    """The operation's body on an edge: the resource itself, and nobody's player_id on the consumer edge."""
+def whole_body(operation: Operation, known: Ids) -> Body:
+    """As `body_of`; an update's resource with all that its maker's example gives."""
     body = body_of(operation, known)
-    return dict(body[operation.resource]) if operation.resource else body
+    makers = (row for row in OPERATIONS if row.makes and row.resource and row.resource == operation.resource)
+    for maker in makers:
+        body[operation.resource] = {**edge_body(maker, known), **body[operation.resource]}
+    return body
+
+
+def _about(value: Any, known: Ids) -> Any:
+    """A copy of an example that names what is known in place of what it made up."""
+    if isinstance(value, Mapping):
+        return {name: _about(item, known) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_about(item, known) for item in value]
+    if isinstance(value, str) and value in samples.STAND_FOR:
+        return known[samples.STAND_FOR[value]]
+    return value
 
 
 def is_list(operation: Operation) -> bool:

@@ -18,15 +18,17 @@ from runtime.errors import Status
 from runtime.http import admin, callback, consumer
 from runtime.http import core as core_http
 from runtime.http.docs import examples
-from runtime.http.docs.openapi import REQUIRED, Surface, document
+from runtime.http.docs.document import Surface
+from runtime.http.docs.openapi import document
 from runtime.http.docs.refusals import REFUSALS, reasons_of
 from runtime.http.edge import Edge, reader
 from runtime.http.login import routes as login
 from runtime.http.operational import mount_health, mount_metrics
-from runtime.operations import BY_NAME, OPERATIONS
+from runtime.operations import OPERATIONS
 from runtime.settings import Settings
 from runtime.stores.ephemeral import Ephemeral
 from runtime.wire import codec
+from runtime.wire.schema import fields_of
 
 SURFACES: tuple[Surface, ...] = get_args(Surface)
 DOCUMENTS = {surface: document(surface) for surface in SURFACES}
@@ -92,14 +94,13 @@ def test_every_example_is_what_its_schema_says(surface: Surface) -> None:
 
 def test_every_example_of_a_body_is_read_by_who_reads_it() -> None:
     for operation in OPERATIONS:
-        if operation.verb in ("POST", "PUT"):
+        if operation.has_body:
             codec.read(operation.request, examples.core_body(operation))
-    for table, closed in ((consumer.ROWS, consumer.CLOSED), (admin.ROWS, frozenset({"scope", "id", "update_mask"}))):
-        for row in table:  # type: ignore[attr-defined]
-            operation = BY_NAME[row.operation]
-            if operation.verb in ("POST", "PUT"):
-                request = type("Request", (), {"match_info": {"id": "x"}, "query": {}})
-                reader(operation, closed)(request, json.dumps(examples.BODIES[operation.name]).encode())  # type: ignore[arg-type]
+    request = type("Request", (), {"match_info": {"id": "x"}, "query": {}})
+    for operation in OPERATIONS:
+        if operation.has_body:
+            closed = consumer.CLOSED if operation.consumer is not None else frozenset({"scope", "id", "update_mask"})
+            reader(operation, closed)(request, json.dumps(operation.example).encode())  # type: ignore[arg-type]
 
 
 def test_every_operation_says_what_it_does() -> None:
@@ -143,13 +144,15 @@ def test_every_reason_of_an_operation_is_told_by_one() -> None:
     assert set(REFUSALS) - told - transport - edges == {"UNIMPLEMENTED"}
 
 
-def test_what_is_required_is_a_field() -> None:
-    for name, fields in REQUIRED.items():
-        operation = BY_NAME[name]
-        message = operation.request
-        if operation.resource:
-            message = codec.fields_of(message)[operation.resource].type
-        assert set(fields) <= set(codec.fields_of(message)), name
+def test_what_is_required_is_said_where_it_is_asked_for() -> None:
+    """A maker's body requires what its resource does; an update's requires nothing of it."""
+    for operation in OPERATIONS:
+        if not operation.resource:
+            continue
+        schema = DOCUMENTS["core"]["components"]["schemas"][f"{operation.name}Fields"]
+        fields = fields_of(fields_of(operation.request)[operation.resource].type).values()
+        wanted = [field.name for field in fields if field.required] if operation.makes else []
+        assert schema.get("required", []) == wanted, operation.name
 
 
 def test_no_document_of_an_edge_tells_of_what_core_alone_may_be_told() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import subprocess
 import sys
@@ -12,7 +11,7 @@ from typing import Any, Final
 
 from ops.benchmarks import requests
 from ops.benchmarks.bench import Bench
-from ops.benchmarks.case import Case, Ratio, Run, Skipped
+from ops.benchmarks.case import Case, Ratio, Run
 from ops.benchmarks.cases.plays import Plays, Seat
 from ops.benchmarks.fixture import Fixture
 from ops.benchmarks.load import Loaded
@@ -25,16 +24,6 @@ POSTS_PER_SECOND: Final = 5_000
 CLIENTS: Final = 64
 WAIT_SECONDS: Final = 120.0
 SECRET: Final = "bench-secret-bench-secret"
-
-
-def need_group(name: str) -> None:
-    """Raises Skipped where the consumer group is not built."""
-    try:
-        groups: dict[str, Any] = importlib.import_module("runtime.streams").GROUPS
-    except ImportError as error:
-        raise Skipped(f"`worker {name}` is not built yet ({error})") from None
-    if name not in groups:
-        raise Skipped(f"`worker {name}` is not built yet")
 
 
 class Posts(Case):
@@ -67,15 +56,14 @@ class Backlog(Case):
     group: the worker's. The rate is that of arrivals, from the first to the last.
     """
 
-    def __init__(self, name: str, title: str, unit: str, group: str, needs: tuple[str, ...], ratio: Ratio) -> None:
+    def __init__(self, name: str, title: str, unit: str, group: str, ratio: Ratio) -> None:
         super().__init__()
-        self.name, self.title, self.unit, self.needs, self.ratios = name, title, unit, needs, (ratio,)
+        self.name, self.title, self.unit, self.ratios = name, title, unit, (ratio,)
         self._group = group
         self._database = f"bench_{group}"
         self._valkey_db = {"deliveries": 5, "integrations": 6}[group]
 
     def prepare(self, bench: Bench) -> None:
-        need_group(self._group)
         bench.stack.make_database(self._database)
         self._server = bench.stack.serve("all", "server", database=self._database, valkey_db=self._valkey_db)
         self._fixture = Fixture(bench.stack.core(self._server))
@@ -132,11 +120,6 @@ class Beside(Plays):
         super().__init__(name, title, _beside_server, _beside_seats, ratios, "bench_beside")
         self._workers = workers
 
-    def prepare(self, bench: Bench) -> None:
-        need_group("deliveries")
-        need_group("integrations")
-        super().prepare(bench)
-
     def run(self, bench: Bench) -> Run:
         if not self._workers:
             return super().run(bench)
@@ -190,17 +173,14 @@ def play(bench: Bench, server: Process, seats: list[Seat]) -> None:
         raise StackError(loaded.first_failure)
 
 
-_NEEDS: Final = ("Start", "Play", "CreatePrize")
-
 CASES: Final[tuple[Case, ...]] = (
     Posts(),
-    Backlog("deliveries", "deliveries, one worker", "deliveries", "deliveries", _NEEDS, Ratio("posts", least=0.4)),
+    Backlog("deliveries", "deliveries, one worker", "deliveries", "deliveries", Ratio("posts", least=0.4)),
     Backlog(
         "events",
         "events to an integration, one worker",
         "events",
         "integrations",
-        (*_NEEDS, "CreateIntegration"),
         Ratio("posts"),
     ),
     Beside("beside-none", "plays that leave deliveries and events, no worker", workers=False),

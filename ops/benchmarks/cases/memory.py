@@ -24,7 +24,6 @@ class IdleGames(Case):
     """Plays each of many games once, lets them go idle, and sees how much more memory Core holds."""
 
     name, title, unit = "idle-games", "10,000 games played once, then idle", "games"
-    needs = ("Start", "Play", "CreateGame")
     once = True
 
     def prepare(self, bench: Bench) -> None:

@@ -64,8 +64,6 @@ class Milestones(Plays):
 class Deeds(Case):
     """Something that each player does once to something of their own, made by SQL before each run."""
 
-    needs: tuple[str, ...] = ("CreatePrize", "CreateGame")
-
     def prepare(self, bench: Bench) -> None:
         self.fixture = Fixture(bench.stack.core(bench.server))
         self.players = bench.players(self.fixture.tenant_id)
@@ -90,7 +88,6 @@ class Claims(Deeds):
     """Claims of rewards that wait for it."""
 
     name, title, unit = "claims", "claims", "claims"
-    needs = ("ClaimReward", "CreatePrize")
     ratios = (Ratio("hot"),)
 
     def make(self, bench: Bench, number: int, count: int) -> list[bytes]:
@@ -118,7 +115,6 @@ class Redeems(Deeds):
     """Redeems that each spend a balance on a rung of their own."""
 
     name, title, unit = "redeems", "redeems", "redeems"
-    needs = ("Redeem", "CreatePrize", "CreateGame")
     ratios = (Ratio("hot"),)
 
     def make(self, bench: Bench, number: int, count: int) -> list[bytes]:
@@ -161,10 +157,9 @@ class Reads(Case):
         title: str,
         make: Callable[[Bench], bytes],
         ratios: tuple[Ratio, ...] = (),
-        needs: tuple[str, ...] = (),
     ) -> None:
         super().__init__()
-        self.name, self.title, self.ratios, self.needs = name, title, ratios, needs
+        self.name, self.title, self.ratios = name, title, ratios
         self._make = make
 
     def prepare(self, bench: Bench) -> None:
@@ -231,27 +226,23 @@ CASES: Final[tuple[Case, ...]] = (
         "rankings, cached",
         rankings,
         (Ratio("bare-get", least=0.4),),
-        needs=("ListRankings", "CreateLeaderboard"),
     ),
-    Reads("wallet-10", "wallet of a player with 10 entries", wallet_of(_few, "/wallet"), needs=("ListBalances",)),
+    Reads("wallet-10", "wallet of a player with 10 entries", wallet_of(_few, "/wallet")),
     Reads(
         "wallet-100000",
         "wallet of a player with 100,000 entries",
         wallet_of(_many, "/wallet"),
         (Ratio("wallet-10", least=NO_SLOWER),),
-        needs=("ListBalances",),
     ),
     Reads(
         "ledger-10",
         "first ledger page of a player with 10 entries",
         wallet_of(_few, "/wallet/ledger"),
-        needs=("ListLedger",),
     ),
     Reads(
         "ledger-100000",
         "first ledger page of a player with 100,000 entries",
         wallet_of(_many, "/wallet/ledger"),
         (Ratio("ledger-10", least=NO_SLOWER),),
-        needs=("ListLedger",),
     ),
 )

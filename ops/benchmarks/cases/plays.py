@@ -65,8 +65,6 @@ class Plays(Case):
     server: the process that is loaded. seats: which player plays which game, in turn.
     """
 
-    needs = ("Start", "Play", "CreateGame", "CreatePrize")
-
     def __init__(
         self,
         name: str,

@@ -1,6 +1,6 @@
 """Examples for the OpenAPI documents: of every message as it is shown, and of every body that is sent.
 
-Answers are made field by field from values by name; bodies are written down here in the edges' form and
+Answers are made field by field from values by name; bodies are the rows' examples, in the edges' form, and
 brought into Core's by `core_body`. A test holds each of them to its schema.
 """
 
@@ -9,37 +9,31 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from runtime.http.views import Shape, apply
-from runtime.operations import Operation
+from runtime.operations import Operation, samples
 from runtime.wire.codec import Int64As
 from runtime.wire.schema import Field, Kind, fields_of
-
-CAMPAIGN: Final = "camp_01kgk3v6w5e9nb7q2ht8xz4mrd"
-GAME: Final = "game_01kgk3vb0qf7hta1sz9dk3c8we"
-PRIZE: Final = "prize_01kgk3v8r2e4ybm6n5p7jx0gqa"
-PLAYER: Final = "player_01kgk3w4d8fzgs0v6ha2tn9c5b"
-LATER: Final = 1_772_323_200
+from runtime.wire.shape import Shape, apply
 
 _SEED: Final = "4c1f0d9e8b7a65544332211000ffeeddccbbaa99887766554433221100ffeedd"
 _SEED_HASH: Final = "7ebff9a0f8c88475a0b5b1d1f4a15c6b3ce50f1e2b9b1f6fd9dfc22a19e3f5c4"
 
 _TEXTS: Final[Mapping[str, str]] = {
-    "campaign_id": CAMPAIGN,
-    "game_id": GAME,
-    "prize_id": PRIZE,
-    "player_id": PLAYER,
+    "campaign_id": samples.CAMPAIGN,
+    "game_id": samples.GAME,
+    "prize_id": samples.PRIZE,
+    "player_id": samples.PLAYER,
     "reward_id": "reward_01kgk3wq7tfk1rb3m8ec5ya6zn",
     "play_id": "play_01kgk3wq7sew89vt4xd2hb6jpf",
-    "milestone_id": "rung_01kgk3vb0reyc6",
+    "milestone_id": samples.MILESTONE,
     "leaderboard_id": "board_01kgk3vd8mfa2b",
     "quest_id": "quest_01kgk3vcf5ejhd",
     "integration_id": "integ_01kgk3vf3pes7k",
     "merchant_id": "merchant_01kgk3tz",
     "tenant_id": "tenant_01kgk3tx",
-    "session_id": "sess_AQpnYW1lXzAxa2drM3Zi...",
+    "session_id": samples.SESSION,
     "reference_id": "play_01kgk3wq7sew89vt4xd2hb6jpf",
     "event_id": "evt_01kgk3wq9he7a",
-    "scope_key": CAMPAIGN,
+    "scope_key": samples.CAMPAIGN,
     "currency": "points",
     "timezone": "Europe/Berlin",
     "type": "voucher",
@@ -57,7 +51,7 @@ _TEXTS: Final[Mapping[str, str]] = {
     "actor": "staff_ines",
     "action": "game.update",
     "subject_type": "game",
-    "subject_id": GAME,
+    "subject_id": samples.GAME,
     "event_type": "prize_won",
     "seed_generator": "none",
     "reward_handler": "probability",
@@ -70,11 +64,11 @@ _TEXTS: Final[Mapping[str, str]] = {
     "fallback_prize_id": "",
 }
 _IDS: Final[Mapping[str, str]] = {
-    "Campaign": CAMPAIGN,
-    "Game": GAME,
-    "Render": GAME,
-    "Prize": PRIZE,
-    "Player": PLAYER,
+    "Campaign": samples.CAMPAIGN,
+    "Game": samples.GAME,
+    "Render": samples.GAME,
+    "Prize": samples.PRIZE,
+    "Player": samples.PLAYER,
     "Reward": _TEXTS["reward_id"],
     "RewardRecord": _TEXTS["reward_id"],
     "PlayRecord": _TEXTS["play_id"],
@@ -137,18 +131,18 @@ _NUMBERS: Final[Mapping[str, int]] = {
     "dispatched": 1,
     "free_plays_remaining": 2,
     "remaining_turns": 0,
-    "resets_at": LATER,
-    "expires_at": LATER,
+    "resets_at": samples.LATER,
+    "expires_at": samples.LATER,
     "played_at": 1_767_225_660,
     "won_at": 1_767_225_660,
     "achieved_at": 1_767_225_660,
     "disqualified_at": 1_767_225_660,
 }
 _OBJECTS: Final[Mapping[str, dict[str, Any]]] = {
-    "handler_config": {"prizes": [{"prize_id": PRIZE, "probability": 0.05}]},
+    "handler_config": {"prizes": [{"prize_id": samples.PRIZE, "probability": 0.05}]},
     "ui": {
         "theme": {"primary": "#c2410c", "accent": "#facc15"},
-        "wheel": {"segments": [{"emoji": "☕", "prize_id": PRIZE}, {"emoji": "🍃"}]},
+        "wheel": {"segments": [{"emoji": "☕", "prize_id": samples.PRIZE}, {"emoji": "🍃"}]},
     },
     "metadata": {"slot_index": 0},
     "settings": {"theme": {"primary": "#c2410c"}},
@@ -183,7 +177,7 @@ def _value(owner: str, field: Field, int64_as: Int64As) -> Any:
     name = field.name
     match field.kind:
         case Kind.TEXT if name == "id":
-            return _IDS.get(owner, GAME)
+            return _IDS.get(owner, samples.GAME)
         case Kind.TEXT if name == "name":
             return _NAMES.get(owner, "Fair mug")
         case Kind.TEXT if name == "type":
@@ -214,106 +208,14 @@ def _value(owner: str, field: Field, int64_as: Int64As) -> Any:
 
 # -- bodies ----------------------------------------------------------------------------------
 
-BODIES: Final[Mapping[str, dict[str, Any]]] = {
-    "CreateCampaign": {
-        "name": "Spring sale",
-        "status": "CAMPAIGN_STATUS_ACTIVE",
-        "timezone": "Europe/Berlin",
-        "end_date": LATER,
-        "settings": {"theme": {"primary": "#c2410c"}},
-    },
-    "UpdateCampaign": {"status": "CAMPAIGN_STATUS_PAUSED"},
-    "DuplicateCampaign": {"name": "Summer sale"},
-    "CreateGame": {
-        "name": "Spring wheel",
-        "type": "spin_wheel",
-        "campaign_id": CAMPAIGN,
-        "seed_generator": "none",
-        "reward_handler": "probability",
-        "validator": "basic",
-        "status": "GAME_STATUS_ACTIVE",
-        "rules": {"max_plays_per_day": 3},
-        "handler_config": _OBJECTS["handler_config"],
-        "ui": _OBJECTS["ui"],
-    },
-    "UpdateGame": {"revision": 1, "rules": {"max_plays_per_day": 5}},
-    "Start": {},
-    "Play": {"session_id": _TEXTS["session_id"], "payload": {}, "client_seed": "clover"},
-    "ReplayPlay": {},
-    "CreatePrize": {
-        "name": "Fair mug",
-        "type": "goods",
-        "value": 8,
-        "campaign_id": CAMPAIGN,
-        "stock": {"total": 100},
-        "constraints": {"max_per_user": 1},
-        "fulfillment": {"redemption_mode": "REDEMPTION_MODE_ON_CLAIM", "channel": "none"},
-        "expires_after_days": 30,
-    },
-    "UpdatePrize": {"stock": {"total": 150}},
-    "ImportCodes": {"codes": ["CIDER-0007", "CIDER-0008"]},
-    "AdjustBalance": {
-        "player_id": PLAYER,
-        "scope_key": CAMPAIGN,
-        "currency": "points",
-        "amount": 10,
-        "reference_id": "ticket-4711",
-    },
-    "Redeem": {"milestone_id": _TEXTS["milestone_id"]},
-    "ClaimReward": {},
-    "FulfillReward": {"note": "handed over at the stall"},
-    "RevokeReward": {"reason": "won by a script"},
-    "CreateQuest": {
-        "campaign_id": CAMPAIGN,
-        "name": "Visit the stall",
-        "type": "QUEST_TYPE_DAILY",
-        "turns": 3,
-        "status": "QUEST_STATUS_ACTIVE",
-    },
-    "UpdateQuest": {"turns": 5},
-    "CompleteQuest": {},
-    "ResolvePlayer": {"contact": {"type": "CONTACT_TYPE_EMAIL", "value": "ada@example.com"}},
-    "UpdatePlayer": {"display_name": "Ada", "locale": "de-DE"},
-    "LinkContact": {"contact": {"type": "CONTACT_TYPE_PHONE", "value": "+4915112345678", "verified": True}},
-    "CreateLeaderboard": {
-        "game_id": GAME,
-        "name": "Best of spring",
-        "metric": "LEADERBOARD_METRIC_SCORE",
-        "mode": "LEADERBOARD_MODE_BEST",
-        "prizes": [{"from_rank": 1, "to_rank": 3, "prize_id": PRIZE}],
-    },
-    "UpdateLeaderboard": {"name": "Best of the season"},
-    "FinalizeLeaderboard": {},
-    "DisqualifyPlayer": {"player_id": PLAYER, "reason": "two accounts"},
-    "AdjustScore": {"player_id": PLAYER, "delta": -20, "reason": "a round was counted twice"},
-    "CreateIntegration": {
-        "type": "INTEGRATION_TYPE_WEBHOOK",
-        "events": ["prize_won", "prize_claimed"],
-        "config": {"url": "https://example.com/hooks/tombola"},
-        "campaign_id": CAMPAIGN,
-    },
-    "EmitEvent": {"type": "prize_won", "campaign_id": CAMPAIGN, "data": {"test": True}},
-    "RetryTask": {},
-    "CompleteTask": {"status": "delivered", "external_id": "shipment-1"},
-    "VerifyCallback": {
-        "webhook_id": "msg_1",
-        "webhook_timestamp": "1767225600",
-        "webhook_signature": "v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=",
-        "body": '{"status": "delivered"}',
-    },
-    "CreateTenant": {"name": "Fair & Co."},
-    "CreateMerchant": {"name": "Main street"},
-}
-"""Bodies as the edges take them, by operation."""
-
 
 def core_body(operation: Operation) -> dict[str, Any]:
     """The same body as Core takes it: with a scope and a player, the resource wrapped, int64 quoted."""
-    body = BODIES[operation.name]
+    body = dict(operation.example or {})
     if operation.resource:
         body = {operation.resource: body}
-    if "player_id" in fields_of(operation.request) and "player_id" not in body:
-        body = {"player_id": PLAYER, **body}
+    if operation.of_player and "player_id" not in body:
+        body = {"player_id": samples.PLAYER, **body}
     return {"scope": {"tenant_id": _TEXTS["tenant_id"]}, **_quoted(operation.request, body)}
 
 

@@ -16,7 +16,8 @@ from typing import Final
 import msgspec
 from aiohttp import web
 
-from runtime.http.docs.openapi import Surface, document
+from runtime.http.docs.document import Surface
+from runtime.http.docs.openapi import document
 from runtime.http.envelope import Handler
 from runtime.operations import API
 

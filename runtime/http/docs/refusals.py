@@ -1,4 +1,4 @@
-"""Every reason for which a request is refused, and which operation refuses for which (contract.md, "Errors").
+"""Every reason for which a request is refused, and what it means (contract.md, "Errors").
 
 The OpenAPI documents show this table; a test holds it to the faults that the code raises.
 """
@@ -9,10 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from runtime.core import REFRESHES
 from runtime.errors import HTTP_STATUS, Status
 from runtime.operations import Operation
-from runtime.wire.schema import fields_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,59 +104,6 @@ REFUSALS: Final[Mapping[str, Refusal]] = {
     },
 }
 
-_PLAYING: Final = ("GAME_INACTIVE", "CAMPAIGN_CLOSED", "CAP_USER", "CAP_DAY", "NO_TURNS", "PLAYER_MERGED")
-
-_OWN: Final[Mapping[str, tuple[str, ...]]] = {
-    "Start": (*_PLAYING, "UNKNOWN_TENANT"),
-    "Play": (
-        *_PLAYING,
-        *("SESSION_INVALID", "SESSION_EXPIRED", "SESSION_PLAYED", "NOT_IN_PLAN", "IMPLAUSIBLE_SCORE", "UNKNOWN_TENANT"),
-    ),
-    "GetEligibility": ("PLAYER_MERGED", "UNKNOWN_TENANT"),
-    "Redeem": (
-        *("ALREADY_GRANTED", "THRESHOLD_NOT_REACHED", "OUT_OF_STOCK", "GAME_INACTIVE", "CAMPAIGN_CLOSED"),
-        *("PLAYER_MERGED", "UNKNOWN_MILESTONE", "UNKNOWN_TENANT"),
-    ),
-    "ClaimReward": ("ALREADY_CLAIMED", "ILLEGAL_TRANSITION", "OUT_OF_STOCK"),
-    "FulfillReward": ("ILLEGAL_TRANSITION", "OUT_OF_STOCK"),
-    "RevokeReward": ("ILLEGAL_TRANSITION",),
-    "RetryTask": ("ILLEGAL_TRANSITION",),
-    "CompleteTask": ("ILLEGAL_TRANSITION",),
-    "CompleteQuest": ("ALREADY_COMPLETED", "QUEST_CLOSED", "CAMPAIGN_CLOSED", "PLAYER_MERGED", "UNKNOWN_TENANT"),
-    "AdjustBalance": ("INSUFFICIENT_BALANCE", "UNKNOWN_PLAYER"),
-    "UpdateGame": ("STALE_REVISION", "IN_USE"),
-    "DeleteGame": ("IN_USE",),
-    "UpdatePrize": ("STOCK_BELOW_AWARDED", "IN_USE"),
-    "DeletePrize": ("IN_USE",),
-    "CreateQuest": ("UNKNOWN_CAMPAIGN",),
-    "UpdateQuest": ("UNKNOWN_CAMPAIGN",),
-    "CreateLeaderboard": ("UNKNOWN_CAMPAIGN", "UNKNOWN_GAME", "UNKNOWN_PRIZE"),
-    "FinalizeLeaderboard": ("ILLEGAL_TRANSITION",),
-    "UpdateLeaderboard": ("BOARD_FINALIZED", "ILLEGAL_TRANSITION", "UNKNOWN_CAMPAIGN", "UNKNOWN_GAME", "UNKNOWN_PRIZE"),
-    "DisqualifyPlayer": ("BOARD_FINALIZED", "ILLEGAL_TRANSITION", "UNKNOWN_PLAYER"),
-    "AdjustScore": ("BOARD_FINALIZED", "DISQUALIFIED", "ILLEGAL_TRANSITION", "UNKNOWN_PLAYER"),
-    "CreateIntegration": ("UNKNOWN_CAMPAIGN", "UNKNOWN_TENANT"),
-    "EmitEvent": ("UNKNOWN_CAMPAIGN", "UNKNOWN_TENANT"),
-    "CreateMerchant": ("UNKNOWN_TENANT",),
-    "ImportCodes": ("CONTENT_TYPE_UNSUPPORTED",),
-    "ResolvePlayer": ("UNKNOWN_TENANT", "UNKNOWN_PLAYER", "PLAYER_MERGED"),
-    "GetPlayer": ("UNKNOWN_TENANT", "UNKNOWN_PLAYER", "PLAYER_MERGED"),
-    "UpdatePlayer": ("UNKNOWN_TENANT", "UNKNOWN_PLAYER", "PLAYER_MERGED"),
-    "LinkContact": ("CONTACT_TAKEN", "UNKNOWN_TENANT", "UNKNOWN_PLAYER", "PLAYER_MERGED"),
-}
-
-_KINDS: Final = {
-    "campaigns": "CAMPAIGN",
-    "games": "GAME",
-    "integrations": "INTEGRATION",
-    "leaderboards": "LEADERBOARD",
-    "plays": "PLAY",
-    "prizes": "PRIZE",
-    "quests": "QUEST",
-    "rewards": "REWARD",
-    "tasks": "TASK",
-}
-
 ALWAYS: Final = ("VALIDATION", "INTERNAL", "OVERLOADED", "STORE_UNAVAILABLE")
 WITH_BODY: Final = ("BODY_INCOMPLETE", "BODY_TOO_LARGE", "ENCODING_UNSUPPORTED")
 TOKENS: Final = ("TOKEN_INVALID", "TOKEN_EXPIRED")
@@ -166,15 +111,14 @@ TOKENS: Final = ("TOKEN_INVALID", "TOKEN_EXPIRED")
 
 def reasons_of(operation: Operation) -> list[str]:
     """The reasons for which Core refuses an operation, whatever the surface adds."""
-    found = [*ALWAYS, *(() if operation.verb in ("GET", "DELETE") else WITH_BODY), *_OWN.get(operation.name, ())]
-    found += [
-        f"UNKNOWN_{_KINDS[before]}"
-        for before, after in zip(operation.path.split("/"), operation.path.split("/")[1:], strict=False)
-        if after == "{id}"
-    ]
-    if operation.name in REFRESHES:
+    found = [*ALWAYS, *(WITH_BODY if operation.has_body else ()), *operation.refusals]
+    if operation.subject:
+        found.append(f"UNKNOWN_{operation.subject.upper()}")
+    if operation.stales:
         found.append("UNKNOWN_TENANT")
-    if "idempotency_key" in fields_of(operation.request):
+    if operation.streamed:
+        found.append("CONTENT_TYPE_UNSUPPORTED")
+    if operation.keyed:
         found.append("IDEMPOTENCY_MISMATCH")
     return found
 

@@ -12,28 +12,13 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from runtime import messages as m
-from runtime.http.views import AS_IT_IS, Shape
 from runtime.wire.codec import LIMIT, QUERY_CHARACTERS_MAX, Int64As
 from runtime.wire.schema import INT32, INT64, TEXT_CHARACTERS_MAX, Field, Kind, fields_of
+from runtime.wire.shape import AS_IT_IS, Shape
 
 Schema = dict[str, Any]
 
 OBJECT: Final[Schema] = {"type": "object", "additionalProperties": True}
-
-READ_ONLY: Final[Mapping[str, Collection[str]]] = {
-    "Campaign": ("id", "created_at", "updated_at"),
-    "Game": ("id", "created_at", "updated_at"),
-    "Prize": ("id", "prize_id", "created_at", "updated_at"),
-    "Stock": ("remaining", "awarded"),
-    "Quest": ("id", "created_at", "updated_at"),
-    "Leaderboard": ("id", "status", "created_at", "updated_at"),
-    "Player": ("id", "contacts", "created_at", "updated_at", "auth_method"),
-    "Contact": ("id", "created_at"),
-    "Integration": ("id", "created_at"),
-    "Tenant": ("id", "created_at"),
-    "Merchant": ("id", "tenant_id", "created_at"),
-}
-"""Fields of a body that are the service's to set: read, and passed by."""
 
 _TIME: Final = re.compile(r".*(_at|_date)$")
 _TIME_MEANS: Final = "Unix seconds; 0 = unset."
@@ -89,36 +74,45 @@ class Schemas:
     # -- bodies ------------------------------------------------------------------------------
 
     def body(
-        self, message: Any, name: str, *, closed: Collection[str] = (), required: Collection[str] = (), **inner: Schema
+        self,
+        message: Any,
+        name: str,
+        *,
+        closed: Collection[str] = (),
+        partial: bool = False,
+        inner: Mapping[str, Schema] | None = None,
     ) -> Schema:
-        """A reference to a body: the message's fields but for `closed`. `inner`: schemas in place of a field's own."""
-        self.components[name] = self._taken(message, closed, required, inner)
+        """A reference to a body: the message's fields but for `closed`.
+
+        partial: an update's, which may leave out what the message requires. inner: schemas in place of a
+        field's own.
+        """
+        self.components[name] = self._taken(message, closed, partial, inner or {})
         return ref(name)
 
-    def _taken(
-        self, message: Any, closed: Collection[str], required: Collection[str], inner: Mapping[str, Schema]
-    ) -> Schema:
-        read_only = READ_ONLY.get(message.__name__, ())
+    def _taken(self, message: Any, closed: Collection[str], partial: bool, inner: Mapping[str, Schema]) -> Schema:
+        fields = {name: field for name, field in fields_of(message).items() if name not in closed}
         properties: dict[str, Schema] = {}
-        for name, field in fields_of(message).items():
-            if name not in closed:
-                properties[name] = inner.get(name) or self._body_field(field)
-                if name in read_only:
-                    properties[name] = {**properties[name], "readOnly": True}
+        for name, field in fields.items():
+            properties[name] = inner.get(name) or self._body_field(field)
+            if field.read_only:
+                properties[name] = {**properties[name], "readOnly": True}
         schema: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
-        return {**schema, "required": list(required)} if required else schema
+        required = [] if partial else [name for name, field in fields.items() if field.required]
+        return {**schema, "required": required} if required else schema
 
     def _body_field(self, field: Field) -> Schema:
         if field.kind is Kind.MESSAGE:
             name = f"{field.type.__name__}Input"
             if name not in self.components:
                 self.components[name] = {}
-                required = ("tenant_id",) if field.type is m.Scope else ()
-                self.components[name] = self._taken(field.type, (), required, {})
+                self.components[name] = self._taken(field.type, (), False, {})
             one = ref(name)
         else:
             one = self._plain(field, taken=True)
-        return {"type": "array", "items": one} if field.repeated else one
+        if not field.repeated:
+            return one
+        return {"type": "array", "items": one, **({"minItems": 1} if field.required else {})}
 
     # -- query parameters --------------------------------------------------------------------
 

@@ -27,9 +27,12 @@ from runtime.http.auth import require_player
 from runtime.http.edge import Edge
 from runtime.http.envelope import ok, read_body
 from runtime.http.limits import client_ip
+from runtime.http.login import rows
 from runtime.http.login.challenges import Challenges
 from runtime.http.login.refresh import Refresh
+from runtime.http.login.rows import LoginRow
 from runtime.operations import API
+from runtime.operations.players import GET_PLAYER, LINK_CONTACT, RESOLVE_PLAYER
 from runtime.outgoing.senders import SENDERS, LoginCode, Sender, SendFailed
 from runtime.settings import SettingsError
 from runtime.wire import codec
@@ -49,14 +52,6 @@ log = structlog.get_logger(__name__)
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-FIELDS: Final[dict[str, tuple[str, ...]]] = {
-    "/players/auth/start": ("contact_type", "contact"),
-    "/players/auth/verify": ("challenge_id", "code"),
-    "/players/auth/refresh": ("refresh_token",),
-    "/players/me/contacts": ("type", "value", "challenge_id", "code"),
-}
-"""Each route's body: texts, all of them required."""
-
 
 def mount(app: web.Application, edge: Edge) -> None:
     """Puts the login routes on the consumer edge. SettingsError where LOGIN_SENDER names no sender."""
@@ -72,8 +67,8 @@ def mount(app: web.Application, edge: Edge) -> None:
         Challenges(edge.store, hmac.digest(root, b"login", "sha256"), limit_addresses=edge.settings.rate_limits),
         Refresh(edge.store, hmac.digest(root, b"refresh", "sha256"), seconds=edge.settings.refresh_token_seconds),
     )
-    for route, handler in login.routes().items():
-        app.router.add_post(API + route, handler)
+    for row, handler in login.routes().items():
+        app.router.add_post(API + row.path, handler)
 
     async def close(_: web.Application) -> None:
         await sender.close()
@@ -90,19 +85,14 @@ class Login:
     challenges: Challenges
     refreshes: Refresh
 
-    def routes(self) -> dict[str, Handler]:
-        """Each POST route's path and handler."""
-        return {
-            "/players/auth/start": self.start,
-            "/players/auth/verify": self.verify,
-            "/players/auth/refresh": self.refresh,
-            "/players/me/contacts": self.link,
-        }
+    def routes(self) -> dict[LoginRow, Handler]:
+        """Each row's handler."""
+        return {rows.START: self.start, rows.VERIFY: self.verify, rows.REFRESH: self.refresh, rows.LINK: self.link}
 
     async def start(self, request: web.Request) -> web.Response:
         """Makes a challenge and sends its code."""
         tenant_id = self.edge.auth.tenant(request, await self.edge.auth.identify(request))
-        contact_type, contact = _texts(await read_body(request), "/players/auth/start")
+        contact_type, contact = _texts(await read_body(request), rows.START)
         kind = _contact_type(contact_type, "contact_type")
         value = normalized(kind, contact, field="contact")
         if kind.name.lower() not in self.sender.carries:
@@ -126,12 +116,12 @@ class Login:
         """Turns a right code into a player's tokens."""
         identity = await self.edge.auth.identify(request)
         scope = self.edge.scope(request, identity)
-        challenge_id, code = _texts(await read_body(request), "/players/auth/verify")
+        challenge_id, code = _texts(await read_body(request), rows.VERIFY)
         proved = await self.challenges.answer(scope.tenant_id, challenge_id, code)
         kind, _, value = proved.partition(":")
         guest = identity.player_id if identity is not None and identity.tenant_id == scope.tenant_id else ""
-        resolved = await self.edge.call(
-            "ResolvePlayer",
+        resolved = await self.edge.caller.call(
+            RESOLVE_PLAYER,
             m.ResolvePlayerRequest(
                 scope=scope, contact=m.Contact(type=_CONTACT_TYPES[kind], value=value), guest_player_id=guest
             ),
@@ -141,23 +131,23 @@ class Login:
 
     async def refresh(self, request: web.Request) -> web.Response:
         """Turns a refresh token into new tokens."""
-        (token,) = _texts(await read_body(request), "/players/auth/refresh")
+        (token,) = _texts(await read_body(request), rows.REFRESH)
         session = await self.refreshes.read(token)
         scope = m.Scope(tenant_id=session.tenant_id, merchant_id=session.merchant_id)
         # Core first: were it away after the token has turned, the player would have lost both.
-        found = await self.edge.call("GetPlayer", m.GetPlayerRequest(scope=scope, player_id=session.player_id))
+        found = await self.edge.caller.call(GET_PLAYER, m.GetPlayerRequest(scope=scope, player_id=session.player_id))
         return self._logged_in(scope, found.player, await self.refreshes.turn(session))
 
     async def link(self, request: web.Request) -> web.Response:
         """Gives a player one more contact, proved by its own challenge."""
         identity = require_player(await self.edge.auth.identify(request))
         scope = self.edge.scope(request, identity)
-        type, text, challenge_id, code = _texts(await read_body(request), "/players/me/contacts")
+        type, text, challenge_id, code = _texts(await read_body(request), rows.LINK)
         kind = _contact_type(type, "type")
         value = normalized(kind, text)
         await self.challenges.answer(scope.tenant_id, challenge_id, code, contact=_known_as(kind, value))
-        linked = await self.edge.call(
-            "LinkContact",
+        linked = await self.edge.caller.call(
+            LINK_CONTACT,
             m.LinkContactRequest(
                 scope=scope, player_id=identity.player_id, contact=m.Contact(type=kind, value=value, verified=True)
             ),
@@ -176,9 +166,9 @@ class Login:
         )
 
 
-def _texts(body: bytes, route: str) -> list[str]:
+def _texts(body: bytes, row: LoginRow) -> list[str]:
     """The fields of a route's body, in order. INVALID_ARGUMENT naming every one that is wrong."""
-    names = FIELDS[route]
+    names = row.fields
     value = codec.parse(body)
     found = [(name, "is not a field here") for name in value if name not in names]
     for name in names:

@@ -1,1 +1,50 @@
-"""Campaigns."""
+"""Campaigns: what games, prizes, quests and boards belong to, with their dates and time zone."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from runtime.operations import samples
+from runtime.operations.campaigns.analytics import get_campaign_analytics
+from runtime.operations.campaigns.duplication import duplicate_campaign
+from runtime.operations.campaigns.records import create_campaign, get_campaign, list_campaigns, update_campaign
+from runtime.operations.row import DESIGNERS, STAFF, Operation
+
+ROWS: Final = (
+    Operation(
+        "CreateCampaign",
+        "POST /campaigns",
+        run=create_campaign,
+        resource="campaign",
+        admin=DESIGNERS,
+        stales=True,
+        example={
+            "name": "Spring sale",
+            "status": "CAMPAIGN_STATUS_ACTIVE",
+            "timezone": "Europe/Berlin",
+            "start_date": samples.EARLIER,
+            "end_date": samples.LATER,
+            "settings": {"theme": {"primary": "#c2410c"}},
+        },
+    ),
+    Operation("GetCampaign", "GET /campaigns/{id}", run=get_campaign, admin=STAFF),
+    Operation("ListCampaigns", "GET /campaigns", run=list_campaigns, admin=STAFF),
+    Operation(
+        "UpdateCampaign",
+        "PUT /campaigns/{id}",
+        run=update_campaign,
+        resource="campaign",
+        admin=DESIGNERS,
+        stales=True,
+        example={"status": "CAMPAIGN_STATUS_PAUSED"},
+    ),
+    Operation(
+        "DuplicateCampaign",
+        "POST /campaigns/{id}/duplicate",
+        run=duplicate_campaign,
+        admin=DESIGNERS,
+        stales=True,
+        example={"name": "Summer sale"},
+    ),
+    Operation("GetCampaignAnalytics", "GET /campaigns/{id}/analytics", run=get_campaign_analytics, admin=STAFF),
+)

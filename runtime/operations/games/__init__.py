@@ -1,1 +1,53 @@
-"""Games."""
+"""Games: configured by naming registered components (spec.md, "Game composition"); every update is a new revision."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from runtime.operations import samples
+from runtime.operations.games.records import create_game, delete_game, get_game, list_games, update_game
+from runtime.operations.row import DESIGNERS, STAFF, Operation
+
+ROWS: Final = (
+    Operation(
+        "CreateGame",
+        "POST /games",
+        run=create_game,
+        resource="game",
+        admin=DESIGNERS,
+        stales=True,
+        example={
+            "name": "Spring wheel",
+            "type": "spin_wheel",
+            "campaign_id": samples.CAMPAIGN,
+            "seed_generator": "none",
+            "reward_handler": "probability",
+            "validator": "basic",
+            "status": "GAME_STATUS_ACTIVE",
+            "rules": {"max_plays_per_user": 9, "max_plays_per_day": 3, "requires_turn": False},
+            "handler_config": {"prizes": [{"prize_id": samples.PRIZE, "probability": 0.05}]},
+            "ui": {
+                "theme": {"primary": "#c2410c", "accent": "#facc15"},
+                "wheel": {"segments": [{"emoji": "☕", "prize_id": samples.PRIZE}, {"emoji": "🍃"}]},
+            },
+            "milestones": {
+                "mode": "MILESTONE_MODE_CUMULATIVE_UNLOCK",
+                "auto_grant": False,
+                "rungs": [{"name": "Ten points", "currency": "points", "threshold": 10, "prize_id": samples.PRIZE}],
+            },
+        },
+    ),
+    Operation("GetGame", "GET /games/{id}", run=get_game, admin=STAFF),
+    Operation("ListGames", "GET /games", run=list_games, admin=STAFF),
+    Operation(
+        "UpdateGame",
+        "PUT /games/{id}",
+        run=update_game,
+        resource="game",
+        admin=DESIGNERS,
+        stales=True,
+        refusals=("STALE_REVISION", "IN_USE"),
+        example={"name": "Summer wheel", "rules": {"max_plays_per_day": 5}},
+    ),
+    Operation("DeleteGame", "DELETE /games/{id}", run=delete_game, admin=DESIGNERS, stales=True, refusals=("IN_USE",)),
+)

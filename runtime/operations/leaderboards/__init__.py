@@ -1,1 +1,88 @@
-"""Leaderboards."""
+"""Leaderboards: live rankings, and the standings that are left when one is finalized."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from runtime.operations import samples
+from runtime.operations.leaderboards.finalize import finalize_leaderboard
+from runtime.operations.leaderboards.records import (
+    adjust_score,
+    create_leaderboard,
+    delete_leaderboard,
+    disqualify_player,
+    get_leaderboard,
+    list_leaderboards,
+    list_rankings,
+    update_leaderboard,
+)
+from runtime.operations.row import DESIGNERS, REWARD_MANAGERS, STAFF, Access, Consumer, Operation, RoutePolicy
+from runtime.wire.shape import Shape
+
+ROWS: Final = (
+    Operation(
+        "CreateLeaderboard",
+        "POST /leaderboards",
+        run=create_leaderboard,
+        resource="leaderboard",
+        admin=DESIGNERS,
+        stales=True,
+        refusals=("UNKNOWN_CAMPAIGN", "UNKNOWN_GAME", "UNKNOWN_PRIZE"),
+        example={
+            "campaign_id": samples.CAMPAIGN,
+            "game_id": samples.GAME,
+            "name": "Best of spring",
+            "metric": "LEADERBOARD_METRIC_SCORE",
+            "mode": "LEADERBOARD_MODE_BEST",
+            "prizes": [{"from_rank": 1, "to_rank": 3, "prize_id": samples.PRIZE}],
+        },
+    ),
+    Operation("GetLeaderboard", "GET /leaderboards/{id}", run=get_leaderboard, admin=STAFF),
+    Operation("ListLeaderboards", "GET /leaderboards", run=list_leaderboards, admin=STAFF),
+    Operation(
+        "UpdateLeaderboard",
+        "PUT /leaderboards/{id}",
+        run=update_leaderboard,
+        resource="leaderboard",
+        admin=DESIGNERS,
+        stales=True,
+        refusals=("BOARD_FINALIZED", "ILLEGAL_TRANSITION", "UNKNOWN_CAMPAIGN", "UNKNOWN_GAME", "UNKNOWN_PRIZE"),
+        example={"name": "Best of the season"},
+    ),
+    Operation("DeleteLeaderboard", "DELETE /leaderboards/{id}", run=delete_leaderboard, admin=DESIGNERS, stales=True),
+    Operation(
+        "ListRankings",
+        "GET /leaderboards/{id}/rankings",
+        run=list_rankings,
+        consumer=Consumer(Access.EITHER, RoutePolicy.CACHED),
+        shape=Shape(optional=frozenset({"me"})),
+    ),
+    Operation(
+        "FinalizeLeaderboard",
+        "POST /leaderboards/{id}/finalize",
+        run=finalize_leaderboard,
+        admin=REWARD_MANAGERS,
+        stales=True,
+        refusals=("ILLEGAL_TRANSITION",),
+        example={},
+        shape=Shape(opened="leaderboard", name="FinalizedLeaderboard"),
+    ),
+    Operation(
+        "DisqualifyPlayer",
+        "POST /leaderboards/{id}/disqualify",
+        run=disqualify_player,
+        admin=REWARD_MANAGERS,
+        stales=True,
+        refusals=("BOARD_FINALIZED", "ILLEGAL_TRANSITION", "UNKNOWN_PLAYER"),
+        example={"player_id": samples.PLAYER, "reason": "two accounts"},
+    ),
+    Operation(
+        "AdjustScore",
+        "POST /leaderboards/{id}/adjust",
+        run=adjust_score,
+        admin=REWARD_MANAGERS,
+        stales=True,
+        refusals=("BOARD_FINALIZED", "DISQUALIFIED", "ILLEGAL_TRANSITION", "UNKNOWN_PLAYER"),
+        example={"player_id": samples.PLAYER, "delta": -20, "reason": "a round was counted twice"},
+    ),
+)

@@ -1,1 +1,63 @@
-"""Prizes."""
+"""Prizes: their stock, caps and delivery, and the pools of codes of those that are vouchers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from runtime.operations import samples
+from runtime.operations.prizes.codes import import_codes
+from runtime.operations.prizes.records import (
+    create_prize,
+    delete_prize,
+    get_prize,
+    list_prize_summary,
+    list_prizes,
+    update_prize,
+)
+from runtime.operations.row import DESIGNERS, REWARD_MANAGERS, STAFF, Operation
+
+ROWS: Final = (
+    Operation(
+        "CreatePrize",
+        "POST /prizes",
+        run=create_prize,
+        resource="prize",
+        admin=DESIGNERS,
+        stales=True,
+        example={
+            "name": "Fair mug",
+            "type": "goods",
+            "value": 8,
+            "campaign_id": samples.CAMPAIGN,
+            "stock": {"total": 100},
+            "constraints": {"max_per_user": 1, "max_per_day": 20},
+            "fulfillment": {"redemption_mode": "REDEMPTION_MODE_ON_CLAIM", "channel": "none"},
+            "expires_after_days": 30,
+        },
+    ),
+    Operation("GetPrize", "GET /prizes/{id}", run=get_prize, admin=STAFF),
+    Operation("ListPrizes", "GET /prizes", run=list_prizes, admin=STAFF),
+    Operation(
+        "UpdatePrize",
+        "PUT /prizes/{id}",
+        run=update_prize,
+        resource="prize",
+        admin=DESIGNERS,
+        stales=True,
+        refusals=("STOCK_BELOW_AWARDED", "IN_USE"),
+        example={"stock": {"total": 150}},
+    ),
+    Operation(
+        "DeletePrize", "DELETE /prizes/{id}", run=delete_prize, admin=DESIGNERS, stales=True, refusals=("IN_USE",)
+    ),
+    Operation("ListPrizeSummary", "GET /prizes/summary", run=list_prize_summary, admin=STAFF),
+    Operation(
+        "ImportCodes",
+        "POST /prizes/{id}/codes",
+        run=import_codes,
+        admin=REWARD_MANAGERS,
+        streamed=True,
+        stales=True,
+        example={"codes": ["CIDER-0007", "CIDER-0008"]},
+    ),
+)

@@ -1,1 +1,45 @@
-"""Rewards."""
+"""Rewards: what players have won, and what becomes of it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from runtime.actors import claims
+from runtime.operations.rewards.records import list_rewards, search_rewards
+from runtime.operations.rewards.reward_admin import fulfill, revoke
+from runtime.operations.row import REWARD_MANAGERS, STAFF, Access, ActorKind, Consumer, Operation, RoutePolicy
+from runtime.wire.scope import tenant_of
+
+CLAIMS: Final = ActorKind("claims", key=tenant_of, new=claims.Claimer, process_batch=claims.turn)
+"""A tenant's claims, committed together."""
+
+
+ROWS: Final = (
+    Operation("ListRewards", "GET /rewards/me", run=list_rewards, consumer=Consumer(Access.PLAYER)),
+    Operation("SearchRewards", "GET /rewards", run=search_rewards, admin=STAFF),
+    Operation(
+        "ClaimReward",
+        "POST /rewards/{id}/claim",
+        actor=CLAIMS,
+        about="Claims a reward of one's own. `code` is there where the claim delivered it.",
+        consumer=Consumer(Access.PLAYER, RoutePolicy.ACT),
+        refusals=("ALREADY_CLAIMED", "ILLEGAL_TRANSITION", "OUT_OF_STOCK"),
+        example={},
+    ),
+    Operation(
+        "FulfillReward",
+        "POST /rewards/{id}/fulfill",
+        run=fulfill,
+        admin=REWARD_MANAGERS,
+        refusals=("ILLEGAL_TRANSITION", "OUT_OF_STOCK"),
+        example={"note": "handed over at the stall"},
+    ),
+    Operation(
+        "RevokeReward",
+        "POST /rewards/{id}/revoke",
+        run=revoke,
+        admin=REWARD_MANAGERS,
+        refusals=("ILLEGAL_TRANSITION",),
+        example={"reason": "won by a script"},
+    ),
+)

@@ -15,8 +15,10 @@ from runtime.actors.engine import Engine
 from runtime.errors import unknown
 from runtime.operations.campaigns.records import from_row as campaign_from_row
 from runtime.operations.games.definitions import game_from_row, prizes_named
+from runtime.operations.row import Access, Consumer, Operation, RoutePolicy
 from runtime.wire.enums import enum
 from runtime.wire.scope import tenant_of
+from runtime.wire.shape import Shape
 
 _CAMPAIGNS: Final = sql.load("campaigns")
 _GAMES: Final = sql.load("games")
@@ -79,3 +81,24 @@ def _rendered(game: m.Game, prizes: list[m.RenderPrize]) -> m.Render:
 
 def _quest(row: Any) -> m.Quest:
     return m.Quest(**{**row, "type": enum(m.QuestType, row["type"]), "status": enum(m.QuestStatus, row["status"])})
+
+
+# -- rows ------------------------------------------------------------------------------------
+
+
+ROWS: Final = (
+    Operation(
+        "GetPublicCampaign",
+        "GET /public/campaigns/{id}",
+        run=get_public_campaign,
+        consumer=Consumer(Access.EITHER, RoutePolicy.CACHED),
+        shape=Shape(
+            opened="campaign",
+            inner={"games": Shape(without=frozenset({"ui"}), name="PublicGame")},
+            name="PublicCampaign",
+        ),
+    ),
+    Operation(
+        "RenderGame", "GET /games/{id}/render", run=render_game, consumer=Consumer(Access.EITHER, RoutePolicy.CACHED)
+    ),
+)

@@ -1,0 +1,91 @@
+"""What a surface serves beside the table of operations, described: login, health, metrics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from runtime import messages as m
+from runtime.http.docs import examples, refusals
+from runtime.http.docs.document import Document, Path, header_parameter, object_of, summary_of
+from runtime.http.docs.schemas import Schema, ref
+from runtime.http.login.rows import CHALLENGE, ROWS, Answers
+from runtime.operations import API, samples
+from runtime.wire.shape import AS_IT_IS
+
+
+def add_login(document: Document) -> None:
+    """The consumer edge's own routes (runtime.http.login)."""
+    moment: Schema = {"type": "integer", "format": "int64", "description": "Unix seconds."}
+    text: Schema = {"type": "string"}
+    components = document.schemas.components
+    challenge = {"challenge_id": text, "expires_at": moment, "resend_at": moment}
+    components["Challenge"] = object_of(challenge, list(challenge))
+    tokens = {"token": text, "refresh_token": text, "expires_at": moment, "player": document.schemas.answer(m.Player)}
+    components["Tokens"] = object_of(tokens, list(tokens))
+    logged_in = {
+        "token": "eyJhbGciOiJIUzI1NiIs...",
+        "refresh_token": "rt_hq0V...",
+        "expires_at": samples.LATER,
+        "player": examples.answer(m.Player, AS_IT_IS, "number"),
+    }
+    asked = {"challenge_id": CHALLENGE, "expires_at": 1_767_225_900, "resend_at": 1_767_225_660}
+    answers = {
+        Answers.CHALLENGE: (ref("Challenge"), asked),
+        Answers.TOKENS: (ref("Tokens"), logged_in),
+        Answers.CONTACT: (document.schemas.answer(m.Contact), examples.answer(m.Contact, AS_IT_IS, "number")),
+    }
+    for row in ROWS:
+        body = {field: _login_field(field) for field in row.fields}
+        components[f"{row.name}Body"] = object_of(body, list(body))
+        content = {"application/json": {"schema": ref(f"{row.name}Body"), "example": dict(row.example)}}
+        every = (*refusals.ALWAYS, *refusals.WITH_BODY, *refusals.TOKENS, *row.refusals)
+        described = {
+            "operationId": row.name,
+            "tags": [document.tag("Login")],
+            "summary": summary_of(row.name),
+            "description": row.about,
+            "parameters": [header_parameter("X-Tenant-Id", "Whose data, where no token says it", 1, 100)],
+            "requestBody": {"required": True, "content": content},
+            "security": [{"bearer": []}] if row.players_only else [{}, {"bearer": []}],
+            "responses": {"200": document.answered(*answers[row.answers]), **document.refusals(every)},
+        }
+        document.add(Path(API + row.path, "POST"), "POST", described)
+
+
+def add_health(document: Document) -> None:
+    """/healthz and /readyz; Core's /metrics."""
+    components = document.schemas.components
+    components["Health"] = object_of({"status": {"type": "string"}}, ["status"])
+    checks: Schema = {"type": "array", "items": {"type": "string"}}
+    components["Readiness"] = object_of({"status": {"type": "string"}, "checks": checks}, ["status", "checks"])
+    ready = {"status": "ready", "checks": ["database", "redis"]}
+    not_ready = document.refusals(["NOT_READY"])
+    not_ready["503"]["headers"]["X-Failed-Check"] = {"description": "Which", "schema": {"type": "string"}}
+    rows: dict[str, dict[str, Any]] = {
+        "/healthz": {
+            "operationId": "GetHealth",
+            "summary": "Alive",
+            "responses": {"200": document.answered(ref("Health"), {"status": "alive"})},
+        },
+        "/readyz": {
+            "operationId": "GetReadiness",
+            "summary": "Ready to serve: every store answers",
+            "responses": {"200": document.answered(ref("Readiness"), ready), **not_ready},
+        },
+    }
+    if document.surface == "core":
+        text = {"text/plain": {"schema": {"type": "string"}, "example": "tombola_operations_total 1.0\n"}}
+        rows["/metrics"] = {
+            "operationId": "GetMetrics",
+            "summary": "Metrics as Prometheus reads them",
+            "responses": {"200": {"description": "OK", "content": text}},
+        }
+    for path, row in rows.items():
+        row |= {"tags": [document.tag("Operational")], "security": []}
+        document.add(Path(path, "GET"), "GET", row)
+
+
+def _login_field(name: str) -> Schema:
+    if name in ("contact_type", "type"):
+        return {"type": "string", "enum": ["CONTACT_TYPE_PHONE", "CONTACT_TYPE_EMAIL"]}
+    return {"type": "string", "minLength": 1, "maxLength": 10_000}

@@ -1,0 +1,195 @@
+"""An OpenAPI document in the making: its paths, the components that they refer to, and the parts that all have."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Literal
+
+from runtime import __version__
+from runtime.errors import Status
+from runtime.http.docs import examples, refusals
+from runtime.http.docs.schemas import Schema, Schemas, ref
+
+Surface = Literal["core", "consumer", "admin"]
+
+_ABOUT: Final[Mapping[Surface, str]] = {
+    "core": "Every operation, 1:1 with its RPC. Core authenticates nobody: keep it private.",
+    "consumer": "What widgets and players ask. Where no token says the tenant, X-Tenant-Id or ?tenant_id= does.",
+    "admin": "What staff, their dashboards and machines ask. Every route is of the token's own tenant.",
+}
+_EVERYWHERE: Final = """
+
+Every answer, errors included, is an envelope `{code, message, trace_id, data}`. `code` is a gRPC status name;
+an error's `data.reason` says which refusal it is. Beside each operation's own, any request may meet
+`UNKNOWN_ROUTE` (404), `METHOD_NOT_ALLOWED` (405), `EXPECTATION_FAILED` (417) and `MALFORMED_REQUEST` (400).
+Times are unix seconds, 0 = unset. Enums are sent as value names; their lower-case tokens are taken too. In a
+body, `null` is the same as leaving the field out. `traceparent` (W3C) is honoured and names the `trace_id`.
+"""
+
+_ENVELOPE: Final[Schema] = {
+    "code": {"type": "string", "const": "OK"},
+    "message": {"type": "string"},
+    "trace_id": {"type": "string", "pattern": "^[0-9a-f]{32}$"},
+}
+_TRACE_ID: Final = examples.text("trace_id")
+
+_SECURITY: Final[Mapping[Surface, dict[str, Any]]] = {
+    "consumer": {"bearer": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}},
+    "admin": {
+        "bearer": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"},
+        "signature": {
+            "type": "apiKey",
+            "in": "header",
+            "name": "webhook-signature",
+            "description": "Standard Webhooks, by the secret of the prize's fulfillment config",
+        },
+    },
+    "core": {},
+}
+
+
+class Document:
+    """A surface's document. Add rows, then take it `finished`."""
+
+    def __init__(self, surface: Surface) -> None:
+        self.surface: Surface = surface
+        self.schemas = Schemas("quoted" if surface == "core" else "number")
+        self._paths: dict[str, dict[str, Any]] = {}
+        self._reasons: set[str] = set()
+        self._tags: dict[str, None] = {}
+
+    def finished(self, links: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+        """All of it, as plain JSON values. links: what can be asked next, by operation."""
+        for path, verbs in self._paths.items():
+            for verb, row in verbs.items():
+                found = links.get(row["operationId"])
+                if found:
+                    self._paths[path][verb]["responses"]["200"]["links"] = found
+        components: dict[str, Any] = {
+            "schemas": dict(sorted((self.schemas.components | {"Error": _error()}).items())),
+            "examples": {reason: {"value": _refused(reason)} for reason in sorted(self._reasons)},
+        }
+        if self.surface != "core":
+            components["securitySchemes"] = _SECURITY[self.surface]
+        return {
+            "openapi": "3.1.0",
+            "info": {
+                "title": f"Tombola {self.surface}",
+                "version": __version__,
+                "description": _ABOUT[self.surface] + _EVERYWHERE,
+                "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+            },
+            "servers": [{"url": "/"}],
+            "tags": [{"name": name} for name in self._tags],
+            "paths": self._paths,
+            "components": components,
+        }
+
+    def add(self, path: Path, verb: str, row: dict[str, Any]) -> None:
+        """Adds an operation."""
+        self._paths.setdefault(path.text, {})[verb.lower()] = row
+
+    def tag(self, name: str) -> str:
+        """The tag of this name, which the document lists from now on."""
+        self._tags[name] = None
+        return name
+
+    def answered(self, data: Schema, example: Any, headers: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """An answer with `data` in the envelope. Envelopes are components too, named after what they hold."""
+        name = f"{data['$ref'].rpartition('/')[2]}Envelope"
+        self.schemas.components[name] = object_of({**_ENVELOPE, "data": data}, [*_ENVELOPE, "data"])
+        shown = {"code": "OK", "message": "", "trace_id": _TRACE_ID, "data": example}
+        answered = {
+            "description": "OK",
+            "content": {"application/json": {"schema": ref(name), "example": shown}},
+        }
+        return {**answered, "headers": dict(headers)} if headers else answered
+
+    def refusals(self, reasons: Iterable[str]) -> dict[str, Any]:
+        """The answers that refuse for these reasons, by HTTP status."""
+        return {str(http): self._refusal(http, found) for http, found in refusals.by_http(reasons).items()}
+
+    def _refusal(self, http: int, reasons: list[str]) -> dict[str, Any]:
+        self._reasons.update(reasons)
+        lines = [
+            f"- `{refusals.REFUSALS[reason].status.name}` `{reason}`: {refusals.REFUSALS[reason].means}"
+            for reason in reasons
+        ]
+        made: dict[str, Any] = {
+            "description": "\n".join(lines),
+            "content": {
+                "application/json": {
+                    "schema": ref("Error"),
+                    "examples": {reason: {"$ref": f"#/components/examples/{reason}"} for reason in reasons},
+                }
+            },
+        }
+        if http in (429, 503):
+            made["headers"] = {"Retry-After": {"description": "Seconds", "schema": {"type": "integer", "minimum": 1}}}
+        return made
+
+
+class Path(tuple[str, str]):
+    """A path and its verb."""
+
+    __slots__ = ()
+
+    def __new__(cls, path: str, verb: str) -> Path:
+        return super().__new__(cls, (path, verb))
+
+    @property
+    def text(self) -> str:
+        return self[0]
+
+
+# -- pieces ----------------------------------------------------------------------------------
+
+
+def _error() -> Schema:
+    violation = object_of({"field": {"type": "string"}, "description": {"type": "string"}}, ["field", "description"])
+    data = {
+        "type": "object",
+        "properties": {
+            "reason": {"type": "string", "pattern": "^[A-Z][A-Z0-9_]*$"},
+            "violations": {"type": "array", "items": violation},
+        },
+        "required": ["reason"],
+        "additionalProperties": True,
+    }
+    names = [status.name for status in Status if status is not Status.OK]
+    return object_of({**_ENVELOPE, "code": {"type": "string", "enum": names}, "data": data}, [*_ENVELOPE, "data"])
+
+
+def _refused(reason: str) -> dict[str, Any]:
+    """An example of a refusal's envelope."""
+    refusal = refusals.REFUSALS[reason]
+    data = {"reason": reason, **refusal.facts}
+    return {"code": refusal.status.name, "message": refusal.means, "trace_id": _TRACE_ID, "data": data}
+
+
+def object_of(properties: Mapping[str, Schema], required: list[str]) -> Schema:
+    """The schema of an object with these fields and no other."""
+    return {"type": "object", "properties": dict(properties), "required": required, "additionalProperties": False}
+
+
+def path_parameter(name: str) -> dict[str, Any]:
+    """A part of the path."""
+    return {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+
+
+def query_parameter(name: str, schema: Schema, *, required: bool = False) -> dict[str, Any]:
+    """A query parameter."""
+    return {"name": name, "in": "query", "required": required, "schema": schema}
+
+
+def header_parameter(name: str, description: str, least: int, most: int) -> dict[str, Any]:
+    """A header of `least` to `most` characters, which may be left out."""
+    schema = {"type": "string", "minLength": least, "maxLength": most}
+    return {"name": name, "in": "header", "required": False, "description": description, "schema": schema}
+
+
+def summary_of(name: str) -> str:
+    """CreateGame -> Create game"""
+    words = re.findall(r"[A-Z][a-z0-9]*", name)
+    return " ".join([words[0], *(word.lower() for word in words[1:])])

@@ -1,0 +1,80 @@
+"""The rows of the login's routes: all POST, all the consumer edge's own, and none of them Core's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+CHALLENGE: Final = "chal_0f1e2d3c4b5a69788796a5b4c3d2e1f00123456789abcdef"
+_EVERY_CODE: Final = ("UNKNOWN_CHALLENGE", "CODE_WRONG", "CODE_EXPIRED", "CORE_UNAVAILABLE", "UNKNOWN_TENANT")
+
+
+class Answers(Enum):
+    """What a route answers with."""
+
+    CHALLENGE = "Challenge"
+    TOKENS = "Tokens"
+    CONTACT = "Contact"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoginRow:
+    """One route. example: its body, every field of which is a required text. refusals: its own reasons.
+
+    players_only: it needs a player's token; the others do without.
+    """
+
+    name: str
+    path: str
+    answers: Answers
+    about: str
+    refusals: tuple[str, ...]
+    example: Mapping[str, str]
+    players_only: bool = False
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The body's fields, in order."""
+        return tuple(self.example)
+
+
+START: Final = LoginRow(
+    "StartLogin",
+    "/players/auth/start",
+    Answers.CHALLENGE,
+    about="Sends a code to a phone or an e-mail address. The answer is the same whether it is known or not.",
+    refusals=("RATE_LIMITED", "RESEND_TOO_SOON", "SENDER_UNAVAILABLE"),
+    example={"contact_type": "CONTACT_TYPE_EMAIL", "contact": "ada@example.com"},
+)
+VERIFY: Final = LoginRow(
+    "VerifyLogin",
+    "/players/auth/verify",
+    Answers.TOKENS,
+    about="Turns a right code into a player's tokens. A guest's token, sent along, hands over what the guest has won.",
+    refusals=(*_EVERY_CODE, "PLAYER_MERGED"),
+    example={"challenge_id": CHALLENGE, "code": "123456"},
+)
+REFRESH: Final = LoginRow(
+    "RefreshLogin",
+    "/players/auth/refresh",
+    Answers.TOKENS,
+    about="Turns a refresh token into new tokens. Each is good for one use.",
+    refusals=("CORE_UNAVAILABLE", "UNKNOWN_PLAYER"),
+    example={"refresh_token": "rt_hq0V..."},
+)
+LINK: Final = LoginRow(
+    "LinkContact",
+    "/players/me/contacts",
+    Answers.CONTACT,
+    about="Gives a player one more contact, proved by a challenge of its own.",
+    refusals=(
+        *_EVERY_CODE,
+        *("TOKEN_MISSING", "ROLE_REQUIRED", "CONTACT_TAKEN", "PLAYER_MERGED", "UNKNOWN_PLAYER"),
+    ),
+    example={"type": "CONTACT_TYPE_PHONE", "value": "+4915112345678", "challenge_id": CHALLENGE, "code": "123456"},
+    players_only=True,
+)
+
+ROWS: Final = (START, VERIFY, REFRESH, LINK)

@@ -1,0 +1,179 @@
+"""Plays: the rows of the play path (runtime/actors/game), a player's past plays, and the replay that proves one."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+import sql
+from runtime import messages as m
+from runtime.actors.committer import OVERLAP
+from runtime.actors.engine import Engine
+from runtime.actors.game import batch
+from runtime.actors.game.actor import GameActor
+from runtime.actors.game.snapshot import read_rules
+from runtime.errors import invalid, unknown
+from runtime.operations import samples
+from runtime.operations.row import STAFF, Access, ActorKind, Consumer, Operation, RoutePolicy, SessionUse
+from runtime.rules import ReplayMismatch, replay, seed_hash
+from runtime.stores import paging
+from runtime.wire.shape import Shape
+
+QUERIES: Final = sql.load("play")
+
+
+async def list_history(engine: Engine, request: m.ListHistoryRequest) -> m.ListHistoryReply:
+    """The player's plays of a game, newest first. NOT_FOUND UNKNOWN_GAME."""
+    if not request.player_id:
+        raise invalid("player_id", "is required")
+    tenant_id = request.scope.tenant_id if request.scope else ""
+    query = ("history", tenant_id, request.id, request.player_id)
+    page = paging.read(request.cursor, request.limit, query=query)
+    rows = await engine.database.fetch(
+        QUERIES["history"], tenant_id, request.id, request.player_id, page.after_id, page.fetch
+    )
+    if not rows and await engine.database.fetchval(QUERIES["known_game"], tenant_id, request.id) is None:
+        raise unknown("game", request.id)
+    rows, pagination = paging.write(rows, page.limit, key=lambda row: row["play_id"], query=query)
+    return m.ListHistoryReply(items=[_record(row) for row in rows], pagination=pagination)
+
+
+async def replay_play(engine: Engine, request: m.ReplayPlayRequest) -> m.ReplayPlayReply:
+    """Decides a play again from its own revision, seed and payload, and says whether the outcome is the same."""
+    tenant_id = request.scope.tenant_id if request.scope else ""
+    row = await engine.database.fetchrow(QUERIES["play"], tenant_id, request.id)
+    if row is None:
+        raise unknown("play", request.id)
+    definition = await engine.database.fetchval(QUERIES["revision"], tenant_id, row["game_id"], row["revision"])
+    rules, game = read_rules(definition)
+    plan = rules.seed_generator.plan(rules.config, row["seed"])
+    decided = row["outcome"]["decided"]
+    try:
+        again = replay(
+            rules.reward_handler,
+            rules.config,
+            game,
+            row["seed"],
+            row["client_seed"],
+            row["payload"],
+            plan,
+            decided["path"],
+        )
+    except ReplayMismatch as mismatch:
+        replayed: dict[str, Any] = {"mismatch": str(mismatch)}
+        matches = False
+    else:
+        encoded = msgspec.json.encode(again)
+        replayed, matches = msgspec.json.decode(encoded), encoded == msgspec.json.encode(decided)
+    return m.ReplayPlayReply(
+        play=_record(row), player_id=row["player_id"], payload=row["payload"], replayed=replayed, matches=matches
+    )
+
+
+def _record(row: Any) -> m.PlayRecord:
+    outcome, seed = row["outcome"], row["seed"]
+    return m.PlayRecord(
+        id=row["play_id"],
+        game_id=row["game_id"],
+        session_id=row["session_id"],
+        rewards=[m.WonReward(**reward) for reward in outcome["rewards"]],
+        metadata=outcome["decided"]["metadata"],
+        seed=seed.hex(),
+        seed_hash=seed_hash(seed),
+        client_seed=row["client_seed"],
+        revision=row["revision"],
+        played_at=row["played_at"],
+    )
+
+
+# -- rows ------------------------------------------------------------------------------------
+
+GAMES: Final = ActorKind(
+    "games",
+    key=lambda request: (request.scope.tenant_id, request.id),
+    new=GameActor,
+    process_batch=batch.turn,
+    overlap=OVERLAP,
+)
+"""A game's actor: its starts, plays and redeems, and what is asked of them."""
+
+PLAYING: Final = ("GAME_INACTIVE", "CAMPAIGN_CLOSED", "CAP_USER", "CAP_DAY", "NO_TURNS", "PLAYER_MERGED")
+"""Why nobody, or not this player, may play now."""
+
+
+ROWS: Final = (
+    Operation(
+        "Start",
+        "POST /games/{id}/start",
+        actor=GAMES,
+        about=(
+            "Opens a session of the game. On a public game nobody needs a token: a guest is made, and "
+            "`guest_token` makes the guest known later on. `drop_plan` is there for games that drop things."
+        ),
+        consumer=Consumer(Access.EITHER, RoutePolicy.RATED),
+        session=SessionUse.OPENS,
+        refusals=(*PLAYING, "UNKNOWN_TENANT"),
+        example={},
+        shape=Shape(
+            without=frozenset({"guest_player_id"}), optional=frozenset({"drop_plan"}), added=frozenset({"guest_token"})
+        ),
+    ),
+    Operation(
+        "Play",
+        "POST /games/{id}/play",
+        actor=GAMES,
+        about=(
+            "Plays a session, once, and answers what was won. `payload` is `{}` for a wheel or a scratch "
+            "card, `{score, duration_ms}` for an egg catcher, `{caught_items}` for a gift catcher. `seed` "
+            "with `client_seed` lets anyone check the draw against the `seed_hash` of the start."
+        ),
+        consumer=Consumer(Access.EITHER, RoutePolicy.RATED),
+        session=SessionUse.PLAYS,
+        refusals=(
+            *PLAYING,
+            "SESSION_INVALID",
+            "SESSION_EXPIRED",
+            "SESSION_PLAYED",
+            "NOT_IN_PLAN",
+            "IMPLAUSIBLE_SCORE",
+            "UNKNOWN_TENANT",
+        ),
+        example={"session_id": samples.SESSION, "payload": {}, "client_seed": "clover"},
+    ),
+    Operation(
+        "GetEligibility",
+        "GET /games/{id}/eligibility",
+        actor=GAMES,
+        about="Whether the player may play now, and how often: -1 is without limit.",
+        consumer=Consumer(Access.EITHER),
+        refusals=("PLAYER_MERGED", "UNKNOWN_TENANT"),
+    ),
+    Operation("ListHistory", "GET /games/{id}/history/me", run=list_history, consumer=Consumer(Access.PLAYER)),
+    Operation("ReplayPlay", "POST /plays/{id}/replay", run=replay_play, admin=STAFF, example={}),
+    Operation(
+        "ListMilestones",
+        "GET /games/{id}/milestones",
+        actor=GAMES,
+        about="The game's rungs, and how far the player is.",
+        consumer=Consumer(Access.PLAYER),
+    ),
+    Operation(
+        "Redeem",
+        "POST /games/{id}/redeem",
+        actor=GAMES,
+        about="Claims a rung that is reached, or exchanges balance for it. Once per player and rung.",
+        consumer=Consumer(Access.PLAYER, RoutePolicy.ACT),
+        refusals=(
+            "ALREADY_GRANTED",
+            "THRESHOLD_NOT_REACHED",
+            "OUT_OF_STOCK",
+            "GAME_INACTIVE",
+            "CAMPAIGN_CLOSED",
+            "PLAYER_MERGED",
+            "UNKNOWN_MILESTONE",
+            "UNKNOWN_TENANT",
+        ),
+        example={"milestone_id": samples.MILESTONE},
+    ),
+)

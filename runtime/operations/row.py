@@ -1,0 +1,208 @@
+"""A row of the table of operations: all that there is to say of one, said where its function is.
+
+RPC, Core's REST, both edges, their OpenAPI documents, the README's table of roles and the tests that try
+every operation are loops over the rows. What is said of a field (required, read-only) is said in
+game.proto; every other fact of an operation is an attribute here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Final
+
+from runtime import messages
+from runtime.actors.engine import Engine
+from runtime.actors.mailbox import Work
+from runtime.messages.behavior import RPCS
+from runtime.wire.schema import fields_of
+from runtime.wire.shape import Shape
+
+MANAGEMENT: Final = frozenset({"admin", "designer", "reward_manager"})
+"""The roles of a tenant's staff (spec.md, "Authentication" 4)."""
+
+PLATFORM: Final = "platform"
+"""The role of who runs the service: makes tenants, and may act for any (contract.md, "Roles")."""
+
+SUBJECTS: Final[Mapping[str, str]] = {
+    "campaigns": "campaign",
+    "games": "game",
+    "integrations": "integration",
+    "leaderboards": "leaderboard",
+    "plays": "play",
+    "prizes": "prize",
+    "quests": "quest",
+    "rewards": "reward",
+    "tasks": "task",
+}
+"""The part of a path before {id} -> what it is the id of."""
+
+Run = Callable[[Engine, Any], Awaitable[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class ActorKind:
+    """A kind of actor: what its requests queue behind (`key`), what it remembers (`new`), what it does with a batch.
+
+    overlap: how many batches of one actor may be under way at once.
+    """
+
+    name: str
+    key: Callable[[Any], Hashable]
+    new: Callable[[Engine, Any], Any]
+    process_batch: Callable[[Any, list[Work[Any]]], Awaitable[None]]
+    overlap: int = 1
+
+
+class Access(Enum):
+    """Who may ask on the consumer edge. EITHER: a player, or nobody where the game or board is public."""
+
+    EITHER = "public or player"
+    PLAYER = "player"
+
+
+class RoutePolicy(Enum):
+    """How the consumer edge answers. CACHED: alike for everybody. ACT: once for each Idempotency-Key.
+
+    RATED is ACT under the rate limits.
+    """
+
+    READ = "read"
+    CACHED = "cached"
+    ACT = "act"
+    RATED = "rated"
+
+
+class SessionUse(Enum):
+    """What an operation does with a session of play."""
+
+    NONE = "none"
+    OPENS = "opens"
+    PLAYS = "plays"
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """That the consumer edge serves it: to whom, and how."""
+
+    access: Access
+    policy: RoutePolicy = RoutePolicy.READ
+
+
+@dataclass(frozen=True, slots=True)
+class Admin:
+    """That the admin edge serves it, and to which roles.
+
+    writers: who, where ROLE_MATRIX is strict; else every role of MANAGEMENT, unless `always` says that these
+    alone are meant in either matrix. signed: outside the role gate; a signature says who asks.
+    """
+
+    writers: frozenset[str] = MANAGEMENT
+    always: bool = False
+    signed: bool = False
+
+    def roles(self, role_matrix: str) -> frozenset[str]:
+        """The roles that open the route, under a setting of ROLE_MATRIX."""
+        return self.writers if self.always or role_matrix == "strict" else MANAGEMENT
+
+
+STAFF: Final = Admin()
+"""Every role of the tenant's own staff: what only reads."""
+
+ADMINS: Final = Admin(frozenset({"admin"}))
+DESIGNERS: Final = Admin(frozenset({"admin", "designer"}))
+"""Who makes what is played."""
+
+REWARD_MANAGERS: Final = Admin(frozenset({"admin", "reward_manager"}))
+"""Who moves what is won."""
+
+PLATFORM_ALONE: Final = Admin(frozenset({PLATFORM}), always=True)
+STAFF_OR_PLATFORM: Final = Admin(MANAGEMENT | {PLATFORM}, always=True)
+SIGNED: Final = Admin(frozenset(), signed=True)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Operation:
+    """One row.
+
+    name: the RPC's. route: REST's verb and path, under /api/v1.
+    run: the function that does it, whose docstring says what that is; or actor: whose mailbox its requests
+        wait in, and about: what it does.
+    resource: the request's field that wraps a resource ("game"), else empty.
+    consumer, admin: how each edge serves it; None: not there.
+    session: what it does with a session of play.
+    streamed: its body is read as it arrives, and may be lines of text.
+    stales: what it changes is read by many, so cached answers of the tenant are old after it.
+    refusals: its own reasons (runtime/http/docs/refusals.py), beside those that follow from the row.
+    example: a body as the edges take it; None where it has none.
+    shape: how the edges show its reply, where that does not follow from the message.
+
+    What game.proto says of the RPC follows: service, request and reply (the messages' classes), and scoped:
+    whether it is about a tenant (CreateTenant, say, is above any).
+    """
+
+    name: str
+    route: str
+    run: Run | None = None
+    actor: ActorKind | None = None
+    about: str = ""
+    resource: str = ""
+    consumer: Consumer | None = None
+    admin: Admin | None = None
+    session: SessionUse = SessionUse.NONE
+    streamed: bool = False
+    stales: bool = False
+    refusals: tuple[str, ...] = ()
+    example: Mapping[str, Any] | None = None
+    shape: Shape | None = None
+
+    verb: str = field(init=False)
+    path: str = field(init=False)
+    service: str = field(init=False)
+    request: type[Any] = field(init=False)
+    reply: type[Any] = field(init=False)
+    scoped: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        verb, _, path = self.route.partition(" ")
+        service, request, reply = RPCS[self.name]
+        derived = {"verb": verb, "path": path, "service": service}
+        derived |= {"request": getattr(messages, request), "reply": getattr(messages, reply)}
+        for name, value in derived.items():
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "scoped", fields_of(self.request)["scope"].required)
+        assert (self.run is None) != (self.actor is None), f"{self.name} is a function's or an actor's"
+        assert self.run is not None or self.about, f"{self.name} says nowhere what it does"
+        assert (self.example is not None) == self.has_body, f"{self.name} has an example where it has a body"
+
+    @property
+    def rpc_path(self) -> str:
+        """gRPC's path: /game.v1.GameService/CreateGame."""
+        return f"/game.v1.{self.service}/{self.name}"
+
+    @property
+    def has_body(self) -> bool:
+        """Whether REST sends the request as a body, and not as query parameters."""
+        return self.verb in ("POST", "PUT")
+
+    @property
+    def makes(self) -> bool:
+        """Whether it makes a resource."""
+        return self.verb == "POST" and bool(self.resource)
+
+    @property
+    def subject(self) -> str:
+        """What the path's {id} is the id of: "game"; "" where the path has none."""
+        before, found, _ = self.path.partition("/{id}")
+        return SUBJECTS[before.rpartition("/")[2]] if found else ""
+
+    @property
+    def keyed(self) -> bool:
+        """Whether it takes an Idempotency-Key."""
+        return "idempotency_key" in fields_of(self.request)
+
+    @property
+    def of_player(self) -> bool:
+        """Whether its request names a player: on the consumer edge, who asks."""
+        return "player_id" in fields_of(self.request)

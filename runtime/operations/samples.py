@@ -1,0 +1,32 @@
+"""What the examples of the operations' bodies name: ids, addresses and moments that look like real ones.
+
+Tests put real things in their place (`STAND_FOR`), and send the examples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+CAMPAIGN: Final = "camp_01kgk3v6w5e9nb7q2ht8xz4mrd"
+GAME: Final = "game_01kgk3vb0qf7hta1sz9dk3c8we"
+PRIZE: Final = "prize_01kgk3v8r2e4ybm6n5p7jx0gqa"
+PLAYER: Final = "player_01kgk3w4d8fzgs0v6ha2tn9c5b"
+MILESTONE: Final = "rung_01kgk3vb0reyc6"
+SESSION: Final = "sess_AQpnYW1lXzAxa2drM3Zi..."
+RECEIVER: Final = "https://example.com/hooks/tombola"
+
+STAND_FOR: Final[Mapping[str, str]] = {
+    CAMPAIGN: "campaign",
+    GAME: "game",
+    PRIZE: "prize",
+    PLAYER: "player",
+    MILESTONE: "milestone",
+    SESSION: "session",
+    RECEIVER: "receiver",
+}
+"""What stands in an example -> the kind of thing that it is the id, or the address, of."""
+
+EARLIER: Final = 1_767_225_600
+LATER: Final = 2_208_988_800
+"""Unix seconds of the first of January, 2026 and 2040."""

@@ -29,10 +29,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Valkey]:
 
 
 @pytest.fixture(scope="module")
-def module_extra_settings(server: Valkey) -> dict[str, Any]:
+def valkey_url(server: Valkey) -> str:
+    return server.url
+
+
+@pytest.fixture(scope="module")
+def module_extra_settings() -> dict[str, Any]:
     # Rates hold, and are high enough for a test: they are part of what must not fail with the store.
     return {
-        "redis_url": server.url,
         "rate_limits": True,
         "rate_player_burst": 10_000,
         "rate_ip_burst": 10_000,

@@ -22,8 +22,11 @@ async def test_a_render_has_the_ui_and_the_prizes_and_never_the_config(own_world
     assert (render["status"], render["access"]) == ("GAME_STATUS_ACTIVE", "GAME_ACCESS_PLAYER")
     assert render["rules"]["max_plays_per_day"] == 3
     assert render["prizes"] == [{"prize_id": prize_id, "name": "Mug", "type": "goods", "value": 5, "available": True}]
+    told = str(render)
+    for identifier in (game_id, prize_id, own_world.campaign_id):  # an id may hold any two digits
+        told = told.replace(identifier, "")
     for secret in ("handler_config", "marker_group", "0.123456", "98765", "71"):
-        assert secret not in str(answer.envelope["data"])
+        assert secret not in told
 
 
 async def test_a_prize_that_is_gone_shows_as_not_available(own_world: World, stack: Stack) -> None:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from runtime.actors.committer import Committer
 from runtime.actors.dispatcher import Dispatcher
 from runtime.settings import Settings
-from runtime.stores import paging
 from runtime.stores.clock import Clock
 from runtime.stores.database import Database
 from runtime.stores.ephemeral import Ephemeral
+from runtime.stores.paging import Cursors
 from runtime.stores.publisher import Publisher
 from runtime.stores.rankings import Rankings
 
@@ -22,8 +22,8 @@ class Engine:
     clock: the database's time. publisher: events and task ids, after a commit.
     catalog_versions: the newest version of each tenant's catalogue that this process has written or
     seen, so that a change made here is decided by at once (elsewhere the commit's guard finds out).
-    committer: writes what the actors decided. rankings: the live order of every leaderboard.
-    dispatcher: tells integrations of events.
+    cursors: the pages of every list. committer: writes what the actors decided. rankings: the live
+    order of every leaderboard. dispatcher: tells integrations of events.
     """
 
     settings: Settings
@@ -31,13 +31,14 @@ class Engine:
     ephemeral: Ephemeral
     publisher: Publisher
     catalog_versions: dict[str, int] = field(default_factory=dict)
+    cursors: Cursors = field(init=False)
     committer: Committer = field(init=False)
     rankings: Rankings = field(init=False)
     dispatcher: Dispatcher = field(init=False)
 
     def __post_init__(self) -> None:
         settings = self.settings
-        paging.sign_with(settings.server_keys)
+        self.cursors = Cursors(settings.server_keys)
         self.committer = Committer(
             self.database,
             mailbox_limit=settings.mailbox_limit,

@@ -14,7 +14,6 @@ from runtime import ids, trace
 from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.operations.row import STAFF, Operation
-from runtime.stores import paging
 from runtime.wire.scope import tenant_of
 
 _SQL: Final = sql.load("audit")
@@ -52,9 +51,9 @@ async def list_audit_entries(engine: Engine, request: m.ListAuditEntriesRequest)
     tenant_id = tenant_of(request)
     filters = (tenant_id, request.subject_type, request.subject_id, request.actor)
     query = ("audit", *filters)
-    page = paging.read(request.cursor, request.limit, query=query)
+    page = engine.cursors.read(request.cursor, request.limit, query=query)
     rows = await engine.database.fetch(_SQL["list"], *filters, page.after_id, page.fetch)
-    shown, pagination = paging.write(rows, page.limit, key=lambda row: str(row["id"]), query=query)
+    shown, pagination = engine.cursors.write(rows, page.limit, key=lambda row: str(row["id"]), query=query)
     return m.ListAuditEntriesReply(items=[m.AuditEntry(**dict(row)) for row in shown], pagination=pagination)
 
 

@@ -16,7 +16,6 @@ from runtime.operations.row import REWARD_MANAGERS, SIGNED, STAFF, Operation
 from runtime.outgoing.schedule import delays_seconds
 from runtime.outgoing.signing import SignatureRefused, verify
 from runtime.outgoing.vault import VaultError, prize_place, vault_of
-from runtime.stores import paging
 from runtime.wire.scope import tenant_of
 
 _SQL: Final = sql.load("fulfillment")
@@ -29,11 +28,11 @@ async def list_tasks(engine: Engine, request: m.ListTasksRequest) -> m.ListTasks
     tenant_id = tenant_of(request)
     status = request.status.name.lower() if request.status else ""
     query = ("tasks", tenant_id, status, request.campaign_id, request.prize_id)
-    page = paging.read(request.cursor, request.limit, query=query)
+    page = engine.cursors.read(request.cursor, request.limit, query=query)
     rows = await engine.database.fetch(
         _SQL["list"], tenant_id, status, request.campaign_id, request.prize_id, page.after_id, page.fetch
     )
-    shown, pagination = paging.write(rows, page.limit, key=lambda row: str(row["task_id"]), query=query)
+    shown, pagination = engine.cursors.write(rows, page.limit, key=lambda row: str(row["task_id"]), query=query)
     return m.ListTasksReply(items=[_message(row) for row in shown], pagination=pagination)
 
 

@@ -20,7 +20,6 @@ from runtime.operations.row import ADMINS, STAFF, Operation
 from runtime.outgoing.channels import receiver_config
 from runtime.outgoing.providers import posts
 from runtime.outgoing.vault import integration_place, noted_config, shown_config, vault_of
-from runtime.stores import paging
 from runtime.wire.scope import merchant_of, tenant_of
 
 _SQL: Final = sql.load("integrations")
@@ -80,9 +79,9 @@ async def list_integrations(engine: Engine, request: m.ListIntegrationsRequest) 
         merchant_of(request),
     )
     query = ("integrations", tenant_id, *filters)
-    page = paging.read(request.cursor, request.limit, query=query)
+    page = engine.cursors.read(request.cursor, request.limit, query=query)
     rows = await engine.database.fetch(_SQL["list"], tenant_id, *filters, page.after_id, page.fetch)
-    shown, pagination = paging.write(rows, page.limit, key=lambda row: str(row["integration_id"]), query=query)
+    shown, pagination = engine.cursors.write(rows, page.limit, key=lambda row: str(row["integration_id"]), query=query)
     return m.ListIntegrationsReply(items=[_message(row) for row in shown], pagination=pagination)
 
 
@@ -139,11 +138,11 @@ async def list_deliveries(
     """What became of the newest events at an integration."""
     tenant_id = tenant_of(request)
     query = ("deliveries", tenant_id, request.id)
-    page = paging.read(request.cursor, request.limit, query=query)
+    page = engine.cursors.read(request.cursor, request.limit, query=query)
     if await engine.database.fetchrow(_SQL["exists"], tenant_id, request.id) is None:
         raise unknown("integration", request.id)
     rows = await engine.database.fetch(_SQL["list_deliveries"], tenant_id, request.id, page.after_id, page.fetch)
-    shown, pagination = paging.write(rows, page.limit, key=lambda row: str(row["delivery_id"]), query=query)
+    shown, pagination = engine.cursors.write(rows, page.limit, key=lambda row: str(row["delivery_id"]), query=query)
     items = [
         m.IntegrationDelivery(
             id=row["delivery_id"],

@@ -17,7 +17,6 @@ from runtime.errors import invalid, unknown
 from runtime.operations import samples
 from runtime.operations.row import STAFF, Access, ActorKind, Consumer, Operation, RoutePolicy, SessionUse
 from runtime.rules import ReplayMismatch, replay, seed_hash
-from runtime.stores import paging
 from runtime.wire.shape import Shape
 
 QUERIES: Final = sql.load("play")
@@ -29,13 +28,13 @@ async def list_history(engine: Engine, request: m.ListHistoryRequest) -> m.ListH
         raise invalid("player_id", "is required")
     tenant_id = request.scope.tenant_id if request.scope else ""
     query = ("history", tenant_id, request.id, request.player_id)
-    page = paging.read(request.cursor, request.limit, query=query)
+    page = engine.cursors.read(request.cursor, request.limit, query=query)
     rows = await engine.database.fetch(
         QUERIES["history"], tenant_id, request.id, request.player_id, page.after_id, page.fetch
     )
     if not rows and await engine.database.fetchval(QUERIES["known_game"], tenant_id, request.id) is None:
         raise unknown("game", request.id)
-    rows, pagination = paging.write(rows, page.limit, key=lambda row: row["play_id"], query=query)
+    rows, pagination = engine.cursors.write(rows, page.limit, key=lambda row: row["play_id"], query=query)
     return m.ListHistoryReply(items=[_record(row) for row in rows], pagination=pagination)
 
 

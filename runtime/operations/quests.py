@@ -23,7 +23,6 @@ from runtime.events import QUEST_COMPLETED, new_event
 from runtime.operations import audit, catalog, samples
 from runtime.operations.checks import Checks, given, search_pattern, set_fields
 from runtime.operations.row import DESIGNERS, STAFF, Access, Consumer, Operation, RoutePolicy
-from runtime.stores import paging
 from runtime.stores.clock import Days
 from runtime.wire.enums import enum, token
 from runtime.wire.scope import player_id_of, tenant_of
@@ -67,9 +66,9 @@ async def list_quests(engine: Engine, request: m.ListQuestsRequest) -> m.ListQue
     """The tenant's quests, newest first; archived ones only where `status` asks for them."""
     filters = (tenant_of(request), request.campaign_id, token(request.type), token(request.status))
     query = ("quests", *filters, request.q)
-    page = paging.read(request.cursor, request.limit, query=query)
+    page = engine.cursors.read(request.cursor, request.limit, query=query)
     rows = await engine.database.fetch(_SQL["list"], *filters, search_pattern(request.q), page.after_id, page.fetch)
-    shown, pagination = paging.write(rows, page.limit, key=lambda row: str(row["id"]), query=query)
+    shown, pagination = engine.cursors.write(rows, page.limit, key=lambda row: str(row["id"]), query=query)
     return m.ListQuestsReply(items=[_quest(row) for row in shown], pagination=pagination)
 
 
@@ -244,9 +243,9 @@ async def list_turns(engine: Engine, request: m.ListTurnsRequest) -> m.ListTurns
     """The player's turns, by campaign."""
     filters = (tenant_of(request), player_id_of(request), request.campaign_id)
     query = ("turns", *filters)
-    page = paging.read(request.cursor, request.limit, query=query)
+    page = engine.cursors.read(request.cursor, request.limit, query=query)
     rows = await engine.database.fetch(_SQL["turns"], *filters, page.after_id, page.fetch)
-    shown, pagination = paging.write(rows, page.limit, key=lambda row: str(row["campaign_id"]), query=query)
+    shown, pagination = engine.cursors.write(rows, page.limit, key=lambda row: str(row["campaign_id"]), query=query)
     return m.ListTurnsReply(items=[m.TurnBalance(**row) for row in shown], pagination=pagination)
 
 

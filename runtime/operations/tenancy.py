@@ -18,7 +18,6 @@ from runtime.errors import unknown
 from runtime.operations import audit
 from runtime.operations.checks import Checks, given, search_pattern
 from runtime.operations.row import ADMINS, PLATFORM_ALONE, STAFF, STAFF_OR_PLATFORM, Operation
-from runtime.stores import paging
 from runtime.wire.enums import enum, token
 from runtime.wire.scope import tenant_of
 
@@ -44,10 +43,10 @@ async def list_tenants(engine: Engine, request: m.ListTenantsRequest) -> m.ListT
     """Tenants newest first: the scope's one, or all where the scope names none."""
     tenant_id = request.scope.tenant_id if request.scope is not None else ""
     query = ("tenants", tenant_id, request.q)
-    page = paging.read(request.cursor, request.limit, query=query)
+    page = engine.cursors.read(request.cursor, request.limit, query=query)
     pattern = search_pattern(request.q)
     rows = await engine.database.fetch(_SQL["list_tenants"], tenant_id, pattern, page.after_id, page.fetch)
-    shown, pagination = paging.write(rows, page.limit, key=lambda row: str(row["id"]), query=query)
+    shown, pagination = engine.cursors.write(rows, page.limit, key=lambda row: str(row["id"]), query=query)
     return m.ListTenantsReply(items=[_tenant(row) for row in shown], pagination=pagination)
 
 
@@ -73,10 +72,10 @@ async def list_merchants(engine: Engine, request: m.ListMerchantsRequest) -> m.L
     """The tenant's merchants, newest first."""
     tenant_id = tenant_of(request)
     query = ("merchants", tenant_id, request.q)
-    page = paging.read(request.cursor, request.limit, query=query)
+    page = engine.cursors.read(request.cursor, request.limit, query=query)
     pattern = search_pattern(request.q)
     rows = await engine.database.fetch(_SQL["list_merchants"], tenant_id, pattern, page.after_id, page.fetch)
-    shown, pagination = paging.write(rows, page.limit, key=lambda row: str(row["id"]), query=query)
+    shown, pagination = engine.cursors.write(rows, page.limit, key=lambda row: str(row["id"]), query=query)
     return m.ListMerchantsReply(items=[_merchant(row) for row in shown], pagination=pagination)
 
 

@@ -20,7 +20,6 @@ from runtime.actors.idempotency import mismatch
 from runtime.errors import Fault, Status, invalid, unknown, violations
 from runtime.operations import audit, samples
 from runtime.operations.row import REWARD_MANAGERS, Access, Consumer, Operation
-from runtime.stores import paging
 from runtime.wire.scope import player_id_of, tenant_of
 
 _SQL: Final = sql.load("wallet")
@@ -39,10 +38,12 @@ async def list_balances(engine: Engine, request: m.ListBalancesRequest) -> m.Lis
     """A player's balances by scope and currency; `scope_key` narrows them to one scope."""
     tenant_id, player_id = tenant_of(request), player_id_of(request)
     query = ("balances", tenant_id, player_id, request.scope_key)
-    page = paging.read(request.cursor, request.limit, query=query)
+    page = engine.cursors.read(request.cursor, request.limit, query=query)
     after = page.after or (None, None)
     rows = await engine.database.fetch(BALANCES, tenant_id, player_id, request.scope_key, *after, page.fetch)
-    rows, pagination = paging.write(rows, page.limit, key=lambda row: (row["scope_key"], row["currency"]), query=query)
+    rows, pagination = engine.cursors.write(
+        rows, page.limit, key=lambda row: (row["scope_key"], row["currency"]), query=query
+    )
     return m.ListBalancesReply(items=[m.WalletBalance(**row) for row in rows], pagination=pagination)
 
 
@@ -54,11 +55,11 @@ async def list_ledger(engine: Engine, request: m.ListLedgerRequest) -> m.ListLed
     """
     tenant_id, player_id = tenant_of(request), player_id_of(request)
     query = ("ledger", tenant_id, player_id, request.scope_key, request.currency)
-    page = paging.read(request.cursor, request.limit, query=query)
+    page = engine.cursors.read(request.cursor, request.limit, query=query)
     rows = await engine.database.fetch(
         LEDGER, tenant_id, player_id, request.scope_key, request.currency, page.after_id, page.fetch
     )
-    rows, pagination = paging.write(rows, page.limit, key=lambda row: str(row["entry_id"]), query=query)
+    rows, pagination = engine.cursors.write(rows, page.limit, key=lambda row: str(row["entry_id"]), query=query)
     return m.ListLedgerReply(items=[_entry(row) for row in rows], pagination=pagination)
 
 

@@ -1,12 +1,12 @@
-"""Cursors: how a list is read page by page.
+"""Pages of a list, and the signed cursors that lead from one to the next.
 
 A cursor holds the key of the last row shown and a signature over that key and the query (the list's
 name, the tenant, every filter), so a cursor of one query is refused by every other. A list reads one
 row more than it shows, to know whether there are more:
 
-    page = paging.read(request.cursor, request.limit, query=query)
+    page = cursors.read(request.cursor, request.limit, query=query)
     rows = await database.fetch(LIST, tenant_id, page.after_id, page.fetch)   # ... id < $2 order by id desc limit $3
-    rows, pagination = paging.write(rows, page.limit, key=lambda row: row["id"], query=query)
+    rows, pagination = cursors.write(rows, page.limit, key=lambda row: row["id"], query=query)
 
 Pages follow the keys, not offsets: rows made or removed meanwhile neither repeat nor hide others.
 """
@@ -37,14 +37,6 @@ Position: TypeAlias = tuple[str | int | float, ...]
 
 Row = TypeVar("Row")
 
-_keys: tuple[Key, ...] = _NO_KEYS
-
-
-def sign_with(keys: Sequence[Key]) -> None:
-    """Sets the process's keys (setting SERVER_KEYS): the first signs, all verify. Every engine does this when made."""
-    global _keys
-    _keys = tuple(keys) or _NO_KEYS
-
 
 class Page(NamedTuple):
     """limit: rows to show. after: the key of the last row already shown, () on the first page."""
@@ -63,46 +55,53 @@ class Page(NamedTuple):
         return str(self.after[0]) if self.after else None
 
 
-def read(cursor: str, limit: int, *, query: Sequence[Any]) -> Page:
-    """Where to go on, and how far.
+class Cursors:
+    """Reads and writes cursors under the server's keys (setting SERVER_KEYS): the first signs, all verify."""
 
-    limit: 0 = not given (20), else 1-100. query: JSON values that name the list, the tenant and its
-    filters. Raises INVALID_ARGUMENT on `limit`, or on `cursor` where it is not one of this query.
-    """
-    if not limit:
-        limit = LIMIT_DEFAULT
-    if not 1 <= limit <= LIMIT_MAX:
-        raise invalid("limit", f"must be from 1 to {LIMIT_MAX}")
-    return Page(limit, _open(cursor, query) if cursor else ())
+    __slots__ = ("_keys",)
 
+    def __init__(self, keys: Sequence[Key]) -> None:
+        self._keys = tuple(keys) or _NO_KEYS
 
-def write(
-    rows: Sequence[Row], limit: int, *, key: Callable[[Row], str | Position], query: Sequence[Any]
-) -> tuple[list[Row], Pagination]:
-    """The rows to show of those read (up to `limit` + 1), and the way to the next page."""
-    shown = list(rows[:limit])
-    if len(rows) <= limit:
-        return shown, Pagination()
-    last = key(shown[-1])
-    return shown, Pagination(next_cursor=_seal((last,) if isinstance(last, str) else last, query), has_more=True)
+    def read(self, cursor: str, limit: int, *, query: Sequence[Any]) -> Page:
+        """Where to go on, and how far.
 
+        limit: 0 = not given (20), else 1-100. query: JSON values that name the list, the tenant and its
+        filters. Raises INVALID_ARGUMENT on `limit`, or on `cursor` where it is not one of this query.
+        """
+        if not limit:
+            limit = LIMIT_DEFAULT
+        if not 1 <= limit <= LIMIT_MAX:
+            raise invalid("limit", f"must be from 1 to {LIMIT_MAX}")
+        return Page(limit, self._open(cursor, query) if cursor else ())
 
-def _seal(position: Position, query: Sequence[Any]) -> str:
-    held = msgspec.json.encode(position)
-    return base64.urlsafe_b64encode(_signature(_keys[0], held, query) + held).rstrip(b"=").decode()
+    def write(
+        self, rows: Sequence[Row], limit: int, *, key: Callable[[Row], str | Position], query: Sequence[Any]
+    ) -> tuple[list[Row], Pagination]:
+        """The rows to show of those read (up to `limit` + 1), and the way to the next page."""
+        shown = list(rows[:limit])
+        if len(rows) <= limit:
+            return shown, Pagination()
+        last = key(shown[-1])
+        return shown, Pagination(
+            next_cursor=self._seal((last,) if isinstance(last, str) else last, query), has_more=True
+        )
 
+    def _seal(self, position: Position, query: Sequence[Any]) -> str:
+        held = msgspec.json.encode(position)
+        return base64.urlsafe_b64encode(_signature(self._keys[0], held, query) + held).rstrip(b"=").decode()
 
-def _open(cursor: str, query: Sequence[Any]) -> Position:
-    if len(cursor) > _CURSOR_LENGTH_MAX:
-        raise _wrong()
-    try:
-        raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
-    except (ValueError, binascii.Error):
-        raise _wrong() from None
-    signature, held = raw[:_SIGNATURE_BYTES], raw[_SIGNATURE_BYTES:]
-    if not any(hmac.compare_digest(signature, _signature(key, held, query)) for key in _keys):
-        raise _wrong()
-    return tuple(msgspec.json.decode(held))
+    def _open(self, cursor: str, query: Sequence[Any]) -> Position:
+        if len(cursor) > _CURSOR_LENGTH_MAX:
+            raise _wrong()
+        try:
+            raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
+        except (ValueError, binascii.Error):
+            raise _wrong() from None
+        signature, held = raw[:_SIGNATURE_BYTES], raw[_SIGNATURE_BYTES:]
+        if not any(hmac.compare_digest(signature, _signature(key, held, query)) for key in self._keys):
+            raise _wrong()
+        return tuple(msgspec.json.decode(held))
 
 
 def _signature(key: Key, held: bytes, query: Sequence[Any]) -> bytes:

@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from runtime.errors import Fault
 from runtime.settings import Key
-from runtime.stores import paging
+from runtime.stores.paging import Cursors
 
 QUERY = ("games", "tenant_a", "active", "")
-
-
-@pytest.fixture(autouse=True)
-def _keys() -> Iterator[None]:
-    paging.sign_with([Key("a", b"a" * 32)])
-    yield
-    paging.sign_with([])
+CURSORS = Cursors([Key("a", b"a" * 32)])
 
 
 def walk(items: list[str], limit: int) -> list[list[str]]:
     pages, cursor = [], ""
     while True:
-        page = paging.read(cursor, limit, query=QUERY)
+        page = CURSORS.read(cursor, limit, query=QUERY)
         rows = [item for item in items if page.after_id is None or item > page.after_id][: page.fetch]
-        shown, pagination = paging.write(rows, page.limit, key=lambda row: row, query=QUERY)
+        shown, pagination = CURSORS.write(rows, page.limit, key=lambda row: row, query=QUERY)
         pages.append(shown)
         if not pagination.has_more:
             assert pagination.next_cursor == ""
@@ -42,44 +34,44 @@ def test_pages_hold_every_row_once(count: int) -> None:
 
 
 def test_limit_is_twenty_unless_given_and_from_one_to_hundred() -> None:
-    assert paging.read("", 0, query=QUERY).limit == 20
-    assert paging.read("", 100, query=QUERY).limit == 100
+    assert CURSORS.read("", 0, query=QUERY).limit == 20
+    assert CURSORS.read("", 100, query=QUERY).limit == 100
     for limit in (-1, 101):
         with pytest.raises(Fault, match="limit"):
-            paging.read("", limit, query=QUERY)
+            CURSORS.read("", limit, query=QUERY)
 
 
 def cursor() -> str:
-    return paging.write(["a", "b"], 1, key=lambda row: (row, 7, 0.5), query=QUERY)[1].next_cursor
+    return CURSORS.write(["a", "b"], 1, key=lambda row: (row, 7, 0.5), query=QUERY)[1].next_cursor
 
 
 def test_key_of_several_parts_comes_back() -> None:
-    assert paging.read(cursor(), 1, query=QUERY).after == ("a", 7, 0.5)
+    assert CURSORS.read(cursor(), 1, query=QUERY).after == ("a", 7, 0.5)
 
 
 @pytest.mark.parametrize("query", [(), ("games", "tenant_b", "active", ""), ("games", "tenant_a", "draft", "")])
 def test_cursor_of_another_query_is_refused(query: tuple[str, ...]) -> None:
     with pytest.raises(Fault, match="cursor"):
-        paging.read(cursor(), 1, query=query)
+        CURSORS.read(cursor(), 1, query=query)
 
 
 @pytest.mark.parametrize("forged", ["x", "é", "=", "A" * 5000, "AAAAAAAAAAAAAAAAAAAAAAAA", " "])
 def test_what_is_no_cursor_is_refused(forged: str) -> None:
     with pytest.raises(Fault, match="cursor"):
-        paging.read(forged, 1, query=QUERY)
+        CURSORS.read(forged, 1, query=QUERY)
 
 
 def test_changed_cursor_is_refused() -> None:
     good = cursor()
     for i in range(len(good) - 1):
         with pytest.raises(Fault, match="cursor"):
-            paging.read(good[:i] + ("A" if good[i] != "A" else "B") + good[i + 1 :], 1, query=QUERY)
+            CURSORS.read(good[:i] + ("A" if good[i] != "A" else "B") + good[i + 1 :], 1, query=QUERY)
 
 
 def test_cursor_outlives_a_rotation_of_keys_but_not_the_loss_of_its_key() -> None:
     good = cursor()
-    paging.sign_with([Key("b", b"b" * 32), Key("a", b"a" * 32)])
-    assert paging.read(good, 1, query=QUERY).after[0] == "a"
-    paging.sign_with([Key("b", b"b" * 32)])
+    rotated = Cursors([Key("b", b"b" * 32), Key("a", b"a" * 32)])
+    assert rotated.read(good, 1, query=QUERY).after[0] == "a"
+    lost = Cursors([Key("b", b"b" * 32)])
     with pytest.raises(Fault, match="cursor"):
-        paging.read(good, 1, query=QUERY)
+        lost.read(good, 1, query=QUERY)

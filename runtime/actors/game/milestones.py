@@ -19,7 +19,6 @@ from runtime.actors.game.actor import GameActor, Seat, Ticket
 from runtime.actors.game.awards import Winner
 from runtime.actors.game.snapshot import PrizeCard, Rulebook, RungCard
 from runtime.errors import Fault, Status, invalid, unknown
-from runtime.stores import paging
 
 
 def cross(actor: GameActor, book: Rulebook, seat: Seat, winner: Winner, changes: Changes) -> list[m.GrantedMilestone]:
@@ -163,10 +162,10 @@ def progress(actor: GameActor, book: Rulebook, ticket: Ticket) -> m.ListMileston
     """The rungs and where the player stands, in the order of the block. By what was just read."""
     request, seat = ticket.request, actor.seats[ticket.player_id]
     query = ("milestones", actor.tenant_id, actor.game_id, ticket.player_id)
-    page = paging.read(request.cursor, request.limit, query=query)
+    page = actor.engine.cursors.read(request.cursor, request.limit, query=query)
     first = int(page.after[0]) + 1 if page.after else 0
     rungs = list(enumerate(book.rungs))[first : first + page.fetch]
-    shown, pagination = paging.write(rungs, page.limit, key=lambda row: (row[0],), query=query)
+    shown, pagination = actor.engine.cursors.write(rungs, page.limit, key=lambda row: (row[0],), query=query)
     return m.ListMilestonesReply(items=[_progress(book, seat, rung) for _, rung in shown], pagination=pagination)
 
 

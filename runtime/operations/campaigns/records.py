@@ -19,7 +19,6 @@ from runtime.errors import unknown
 from runtime.operations import audit, catalog
 from runtime.operations.campaigns import analytics
 from runtime.operations.checks import Checks, given, search_pattern, set_fields
-from runtime.stores import paging
 from runtime.wire.enums import enum, token
 from runtime.wire.scope import tenant_of
 
@@ -67,10 +66,10 @@ async def list_campaigns(engine: Engine, request: m.ListCampaignsRequest) -> m.L
     tenant_id = tenant_of(request)
     status = token(request.status)
     query = ("campaigns", tenant_id, status, request.q)
-    page = paging.read(request.cursor, request.limit, query=query)
+    page = engine.cursors.read(request.cursor, request.limit, query=query)
     pattern = search_pattern(request.q)
     rows = await engine.database.fetch(_SQL["list"], tenant_id, status, pattern, page.after_id, page.fetch)
-    shown, pagination = paging.write(rows, page.limit, key=lambda row: str(row["id"]), query=query)
+    shown, pagination = engine.cursors.write(rows, page.limit, key=lambda row: str(row["id"]), query=query)
     return m.ListCampaignsReply(items=[from_row(row) for row in shown], pagination=pagination)
 
 

@@ -22,7 +22,6 @@ from runtime.operations.campaigns import records as campaigns
 from runtime.operations.checks import TYPE_LENGTH_MAX, Checks, given, search_pattern, set_fields
 from runtime.operations.games.definitions import Definition, definition_of, game_from_row, prizes_named
 from runtime.rules import compose
-from runtime.stores import paging
 from runtime.wire.enums import token
 from runtime.wire.scope import tenant_of
 
@@ -95,9 +94,9 @@ async def list_games(engine: Engine, request: m.ListGamesRequest) -> m.ListGames
     tenant_id = tenant_of(request)
     filters = (tenant_id, token(request.status), request.campaign_id, request.type)
     query = ("games", *filters, request.q)
-    page = paging.read(request.cursor, request.limit, query=query)
+    page = engine.cursors.read(request.cursor, request.limit, query=query)
     rows = await engine.database.fetch(_SQL["list"], *filters, search_pattern(request.q), page.after_id, page.fetch)
-    shown, pagination = paging.write(rows, page.limit, key=lambda row: str(row["id"]), query=query)
+    shown, pagination = engine.cursors.write(rows, page.limit, key=lambda row: str(row["id"]), query=query)
     return m.ListGamesReply(items=[game_from_row(row) for row in shown], pagination=pagination)
 
 

@@ -71,9 +71,9 @@ async def list_leaderboards(engine: Engine, request: m.ListLeaderboardsRequest) 
     """The tenant's boards, newest first; archived ones only where `status` asks for them."""
     filters = (_tenant(request), request.campaign_id, token(request.status))
     query = ("leaderboards", *filters, request.q)
-    page = paging.read(request.cursor, request.limit, query=query)
+    page = engine.cursors.read(request.cursor, request.limit, query=query)
     rows = await engine.database.fetch(_SQL["list"], *filters, search_pattern(request.q), page.after_id, page.fetch)
-    shown, pagination = paging.write(rows, page.limit, key=lambda row: str(row["id"]), query=query)
+    shown, pagination = engine.cursors.write(rows, page.limit, key=lambda row: str(row["id"]), query=query)
     return m.ListLeaderboardsReply(items=[_board(row) for row in shown], pagination=pagination)
 
 
@@ -141,7 +141,7 @@ async def list_rankings(engine: Engine, request: m.ListRankingsRequest) -> m.Lis
     """
     tenant_id = _tenant(request)
     query = ("rankings", tenant_id, request.id)
-    page = paging.read(request.cursor, request.limit, query=query)
+    page = engine.cursors.read(request.cursor, request.limit, query=query)
     top = None
     if len(page.after) != 1:  # A cursor of standings: the board is finalized.
         after = _position(page.after)
@@ -153,7 +153,7 @@ async def list_rankings(engine: Engine, request: m.ListRankingsRequest) -> m.Lis
         if len(page.after) == 1:
             raise _foreign_cursor()
         top = await _by_rows(engine, request, page, board["status"])
-    shown, pagination = paging.write(top.scores, page.limit, key=lambda one: one.position, query=query)
+    shown, pagination = engine.cursors.write(top.scores, page.limit, key=lambda one: one.position, query=query)
     items = [ranking(top.first_rank + i, one) for i, one in enumerate(shown)]
     return m.ListRankingsReply(items=items, pagination=pagination, me=top.me)
 
@@ -176,7 +176,7 @@ async def _standings(
     tenant_id = _tenant(request)
     last_rank = int(page.after[0]) if page.after else 0
     rows = await engine.database.fetch(_SQL["standings"], tenant_id, request.id, last_rank, page.fetch)
-    shown, pagination = paging.write(rows, page.limit, key=lambda row: (row["rank"],), query=query)
+    shown, pagination = engine.cursors.write(rows, page.limit, key=lambda row: (row["rank"],), query=query)
     me = None
     if request.player_id:
         mine = await engine.database.fetchrow(_SQL["standing_of"], tenant_id, request.id, request.player_id)

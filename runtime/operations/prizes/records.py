@@ -24,7 +24,6 @@ from runtime.operations.checks import TYPE_LENGTH_MAX, Checks, given, search_pat
 from runtime.operations.games import records as games
 from runtime.outgoing.channels import CHANNELS
 from runtime.outgoing.vault import SECRET_FIELDS, noted_config, prize_place, shown_config, vault_of
-from runtime.stores import paging
 from runtime.wire.enums import enum, token
 from runtime.wire.scope import tenant_of
 
@@ -163,9 +162,9 @@ async def _page(
     tenant_id = tenant_of(request)
     filters = (tenant_id, token(request.status), request.campaign_id, request.type)
     query = ("prizes", *filters, request.q)
-    page = paging.read(request.cursor, request.limit, query=query)
+    page = engine.cursors.read(request.cursor, request.limit, query=query)
     rows = await engine.database.fetch(_SQL[statement], *filters, search_pattern(request.q), page.after_id, page.fetch)
-    return paging.write(rows, page.limit, key=lambda row: str(row[key]), query=query)
+    return engine.cursors.write(rows, page.limit, key=lambda row: str(row[key]), query=query)
 
 
 async def _load(connection: asyncpg.Connection, tenant_id: str, prize_id: str) -> asyncpg.Record:

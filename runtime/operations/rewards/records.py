@@ -12,7 +12,6 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.actors.rewards import FIELDS, for_owner
 from runtime.errors import invalid
-from runtime.stores import paging
 from runtime.wire.enums import enum, token
 from runtime.wire.scope import tenant_of
 
@@ -30,9 +29,9 @@ async def list_rewards(engine: Engine, request: m.ListRewardsRequest) -> m.ListR
     tenant_id = tenant_of(request)
     filters = (request.player_id, token(request.status), request.campaign_id, request.prize_id, request.game_id)
     query = ("rewards", tenant_id, *filters)
-    page = paging.read(request.cursor, request.limit, query=query)
+    page = engine.cursors.read(request.cursor, request.limit, query=query)
     rows = await engine.database.fetch(_SQL["list"], tenant_id, *filters, page.after_id, page.fetch)
-    shown, pagination = paging.write(rows, page.limit, key=lambda row: str(row["reward_id"]), query=query)
+    shown, pagination = engine.cursors.write(rows, page.limit, key=lambda row: str(row["reward_id"]), query=query)
     return m.ListRewardsReply(items=[for_owner(engine, tenant_id, row) for row in shown], pagination=pagination)
 
 
@@ -45,9 +44,9 @@ async def search_rewards(engine: Engine, request: m.SearchRewardsRequest) -> m.S
     tenant_id = tenant_of(request)
     filters = (token(request.status), request.campaign_id, request.prize_id, request.game_id, request.player_id)
     query = ("rewards of all", tenant_id, *filters)
-    page = paging.read(request.cursor, request.limit, query=query)
+    page = engine.cursors.read(request.cursor, request.limit, query=query)
     rows = await engine.database.fetch(_SQL["search"], tenant_id, *filters, page.after_id, page.fetch)
-    shown, pagination = paging.write(rows, page.limit, key=lambda row: str(row["reward_id"]), query=query)
+    shown, pagination = engine.cursors.write(rows, page.limit, key=lambda row: str(row["reward_id"]), query=query)
     return m.SearchRewardsReply(items=[_record(row) for row in shown], pagination=pagination)
 
 

@@ -1,4 +1,4 @@
-"""How a cached answer learns that it is old: one number per tenant, raised whenever something that is read changed.
+"""The cache version: one number per tenant, raised whenever something that is read changed.
 
 The number lives in the ephemeral store. An answer is kept with the number that was there before it was
 made, and counts for as long as the number is the same. A raise that is lost with the store costs no more

@@ -1,4 +1,4 @@
-"""One clock: Postgres's. Every process reads it through the offset to its own monotonic clock.
+"""The clock: Postgres's time, read through its offset to the process's own monotonic clock.
 
 A process whose wall clock is wrong, or is set while it runs, decides days, caps and expiries as
 every other does. The offset is taken from each reply that carries the database's time; a reply

@@ -1,4 +1,4 @@
-"""The durable store: a pool of connections whose every wait is bounded.
+"""The durable store (Postgres): a pool of connections whose every wait is bounded.
 
 Whatever goes wrong below becomes one of two things: a `Fault` UNAVAILABLE (the store cannot be
 reached, is too slow, or has no free connection: try again), or the database's own error, for the

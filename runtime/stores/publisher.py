@@ -1,4 +1,4 @@
-"""The streams of events and task ids, and who appends to them.
+"""The publisher: appends events and task ids to their streams.
 
 Publishing is best effort and off the request's path (spec, Events, rule 1): it is queued on the
 shared pipeline after the commit, and what is lost with the bus is counted there.

@@ -37,7 +37,7 @@ from runtime import ids
 from runtime import messages as m
 from runtime.stores.database import Database
 from runtime.stores.ephemeral import Ephemeral, EphemeralDown, Script
-from runtime.stores.single_flight import Flights
+from runtime.stores.single_flight import SingleFlight
 
 _SQL: Final = sql.load("leaderboards")
 
@@ -204,7 +204,7 @@ class Rankings:
     def __init__(self, database: Database, ephemeral: Ephemeral) -> None:
         self._database = database
         self._ephemeral = ephemeral
-        self.flights = Flights()
+        self.single_flight = SingleFlight()
         # Per board: the breaker's trips when this process last made sure that nothing was missed.
         self._sure: dict[tuple[str, str], int] = {}
         self._counted: dict[tuple[str, str], Counted] = {}
@@ -224,7 +224,7 @@ class Rankings:
                 return None
             # Messages are lost with the store, and while nobody reads them.
             if self._sure.get(key) != trips or self._database.clock.now() - float(reply[1]) > STALE_SECONDS:
-                await self.flights.share(("catch up", *key), lambda: self.catch_up(tenant_id, [board_id]))
+                await self.single_flight.share(("catch up", *key), lambda: self.catch_up(tenant_id, [board_id]))
                 self._sure[key] = trips
                 reply = await self._read(tenant_id, board_id, after, limit, player_id)
                 if reply[0] != 1:
@@ -264,7 +264,7 @@ class Rankings:
                 loop.call_later(loop.time() - began, self._counted.pop, key, None)
             return counted
 
-        found: Counted | None = await self.flights.share(("count", *key), work)
+        found: Counted | None = await self.single_flight.share(("count", *key), work)
         return found
 
     async def count(self, tenant_id: str, board_id: str) -> Counted | None:
@@ -381,12 +381,12 @@ class Rankings:
                 log.warning("ranking_not_built", tenant_id=tenant_id, board_id=board_id, why=str(error))
 
         if self._ephemeral.up:
-            task = self.flights.begin(("build", tenant_id, board_id), lambda: self._build(tenant_id, board_id))
+            task = self.single_flight.begin(("build", tenant_id, board_id), lambda: self._build(tenant_id, board_id))
             task.add_done_callback(ended)
 
     async def rebuild(self, tenant_id: str, board_id: str) -> int:
         """Builds the board's set anew; how many players it has. Raises what the stores say."""
-        players: int = await self.flights.share(
+        players: int = await self.single_flight.share(
             ("build", tenant_id, board_id), lambda: self._build(tenant_id, board_id)
         )
         return players
@@ -435,7 +435,7 @@ class Rankings:
 
     async def drain(self) -> None:
         """Returns when nothing is being counted or built."""
-        await self.flights.drain()
+        await self.single_flight.drain()
 
 
 def counted_of(rows: Sequence[Any]) -> Counted | None:

@@ -1,4 +1,4 @@
-"""Work that several callers want at once, done once."""
+"""Single flight: work that several callers want at once is done once, and its result is shared."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Hashable
 from typing import Any
 
 
-class Flights:
+class SingleFlight:
     """One task per key: whoever asks while it is under way shares its result, or its error."""
 
     def __init__(self) -> None:
@@ -22,7 +22,7 @@ class Flights:
         task = self._tasks.get(key)
         if task is None:
             task = self._tasks[key] = asyncio.get_running_loop().create_task(work())
-            task.add_done_callback(lambda done: self._landed(key, done))
+            task.add_done_callback(lambda done: self._ended(key, done))
         return task
 
     async def drain(self) -> None:
@@ -30,7 +30,7 @@ class Flights:
         while self._tasks:
             await asyncio.wait(list(self._tasks.values()))
 
-    def _landed(self, key: Hashable, task: asyncio.Task[Any]) -> None:
+    def _ended(self, key: Hashable, task: asyncio.Task[Any]) -> None:
         del self._tasks[key]
         if not task.cancelled():
             task.exception()  # Seen: nobody may be waiting for it.

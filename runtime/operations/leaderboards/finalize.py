@@ -60,7 +60,7 @@ async def finalize_leaderboard(engine: Engine, request: m.GetLeaderboardRequest)
     """
     assert request.scope is not None
     tenant_id = request.scope.tenant_id
-    reply: Reply = await engine.rankings.flights.share(
+    reply: Reply = await engine.rankings.single_flight.share(
         ("finalize", tenant_id, request.id), lambda: _finalize(engine, tenant_id, request)
     )
     return reply

@@ -14,7 +14,8 @@ from typing import Final
 from redis.exceptions import RedisError
 
 from runtime.stores import cache_version
-from runtime.stores.ephemeral import Ephemeral, EphemeralDown
+from runtime.stores.ephemeral import Ephemeral
+from runtime.stores.pipeline import EphemeralDown
 
 LIFE_MS: Final = 2_000
 PARTS: Final = b"\n"

@@ -30,7 +30,8 @@ from aiohttp import web
 from redis.exceptions import RedisError
 
 from runtime.errors import Fault, Status, invalid
-from runtime.stores.ephemeral import Arg, Ephemeral, EphemeralDown, Script
+from runtime.stores.ephemeral import Ephemeral, Script
+from runtime.stores.pipeline import Arg, EphemeralDown
 
 BODY_HASH_BYTES: Final = 16
 KEY_CHARACTERS_MAX: Final = 255

@@ -36,7 +36,8 @@ import sql
 from runtime import ids
 from runtime import messages as m
 from runtime.stores.database import Database
-from runtime.stores.ephemeral import Ephemeral, EphemeralDown, Script
+from runtime.stores.ephemeral import Ephemeral, Script
+from runtime.stores.pipeline import EphemeralDown
 from runtime.stores.single_flight import SingleFlight
 
 _SQL: Final = sql.load("leaderboards")

@@ -20,7 +20,7 @@ import sql
 from runtime.actors.engine import Engine
 from runtime.errors import Fault
 from runtime.events import PLAY_COMPLETED
-from runtime.stores.ephemeral import EphemeralDown
+from runtime.stores.pipeline import EphemeralDown
 from runtime.stores.publisher import event_stream
 from runtime.streams.bus import Consumer, Message, Servers
 

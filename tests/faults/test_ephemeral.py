@@ -15,7 +15,8 @@ from redis.exceptions import ResponseError
 from ops.servers.base import free_port, wait_for
 from ops.servers.valkey import Valkey
 from runtime.http.limits import Allowed, Limits, Policy
-from runtime.stores.ephemeral import Ephemeral, EphemeralDown, Script
+from runtime.stores.ephemeral import Ephemeral, Script
+from runtime.stores.pipeline import EphemeralDown
 
 
 class ClusterNode(Valkey):

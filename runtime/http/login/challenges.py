@@ -27,7 +27,8 @@ import structlog
 from redis.exceptions import RedisError
 
 from runtime.errors import Fault, Status
-from runtime.stores.ephemeral import Ephemeral, EphemeralDown, Script
+from runtime.stores.ephemeral import Ephemeral, Script
+from runtime.stores.pipeline import EphemeralDown
 
 CODE_DIGITS: Final = 6
 CODE_SECONDS: Final = 300

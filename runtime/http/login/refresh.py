@@ -21,7 +21,8 @@ from typing import Any, Final, NamedTuple
 from redis.exceptions import RedisError
 
 from runtime.errors import Fault, Status
-from runtime.stores.ephemeral import Arg, Ephemeral, EphemeralDown, Script
+from runtime.stores.ephemeral import Ephemeral, Script
+from runtime.stores.pipeline import Arg, EphemeralDown
 
 FAMILY_BYTES: Final = 16
 GENERATION_BYTES: Final = 4

@@ -22,7 +22,9 @@ from runtime.settings import Key, Settings
 from runtime.stores.database import Database
 from runtime.stores.ephemeral import Ephemeral
 from runtime.stores.publisher import Publisher, event_stream
-from runtime.stores.rankings import LATE_SECONDS, OLDER, WRITTEN, Score
+from runtime.stores.ranking_sets import OLDER, WRITTEN
+from runtime.stores.rankings import LATE_SECONDS
+from runtime.stores.scores import Score
 from runtime.streams import bus, standings
 from tests.support.leaderboards import Played, told, write_plays
 

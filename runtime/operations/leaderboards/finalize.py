@@ -28,7 +28,8 @@ from runtime.operations import audit
 from runtime.operations.leaderboards.records import forget, get_leaderboard
 from runtime.stores.clock import Days
 from runtime.stores.database import Guarded
-from runtime.stores.rankings import COUNT_SECONDS, Score, counted_of
+from runtime.stores.rankings import COUNT_SECONDS
+from runtime.stores.scores import Score, counted_of
 
 _SQL: Final = sql.load("leaderboards")
 

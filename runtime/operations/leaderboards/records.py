@@ -22,7 +22,7 @@ from runtime.operations import audit, catalog
 from runtime.operations.checks import NAME_LENGTH_MAX, Checks, given, search_pattern, set_fields
 from runtime.stores import paging
 from runtime.stores.pipeline import EphemeralDown
-from runtime.stores.rankings import Top, ranking
+from runtime.stores.scores import Top, ranking
 from runtime.wire.enums import enum, token
 
 _SQL: Final = sql.load("leaderboards")

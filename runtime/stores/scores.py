@@ -1,0 +1,79 @@
+"""Scores in the order of their ranking: what a leaderboard shows, whichever store it was read from."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from runtime import messages as m
+
+
+class Score(NamedTuple):
+    """A player's score on a board, and when it was reached, in microseconds of unix time."""
+
+    player_id: str
+    display_name: str
+    score: int
+    achieved_us: int
+
+    @property
+    def position(self) -> tuple[int, int, str]:
+        """What a cursor remembers: (score, achieved_us, player_id)."""
+        return self.score, self.achieved_us, self.player_id
+
+
+class Top(NamedTuple):
+    """Part of a ranking. `first_rank` is the first row's; `me` the asked player's own place, if on the board."""
+
+    first_rank: int
+    scores: list[Score]
+    me: m.Ranking | None
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A board as Postgres has it: `scores` in the order of the ranking. `version`, `as_of`: what it saw, and when."""
+
+    board_id: str
+    status: str
+    config: str
+    version: str
+    as_of: float
+    scores: list[Score]
+
+    def top(self, after: tuple[int, int, str] | None, limit: int, player_id: str) -> Top:
+        """Up to `limit` places after a position."""
+        start = bisect_right(self.scores, _order(after), key=lambda one: _order(one.position)) if after else 0
+        mine = (i for i, one in enumerate(self.scores) if one.player_id == player_id) if player_id else iter(())
+        me = next((ranking(i + 1, self.scores[i]) for i in mine), None)
+        return Top(start + 1, self.scores[start : start + limit], me)
+
+
+def ranking(rank: int, score: Score) -> m.Ranking:
+    """A place as it is shown."""
+    return m.Ranking(
+        rank=rank,
+        player_id=score.player_id,
+        display_name=score.display_name,
+        score=score.score,
+        achieved_at=score.achieved_us // 1_000_000,
+    )
+
+
+def counted_of(rows: Sequence[Any]) -> Counted | None:
+    """What `scores` said of one board; None where it knows none."""
+    if not rows:
+        return None
+    head = rows[0]
+    scores = [
+        Score(row["player_id"], row["display_name"], row["score"], row["achieved_us"])
+        for row in rows
+        if row["score"] is not None
+    ]
+    return Counted(head["board_id"], head["status"], head["config"], head["version"], head["as_of"], scores)
+
+
+def _order(position: tuple[int, int, str]) -> tuple[int, int, str]:
+    return -position[0], position[1], position[2]

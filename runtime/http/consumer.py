@@ -14,10 +14,14 @@ from aiohttp import web
 
 from runtime import messages as m
 from runtime.errors import Fault, Status
+from runtime.http.admission.client_address import client_ip
+from runtime.http.admission.control import Allowed
+from runtime.http.admission.idempotency import Replay, hash_body, idempotency_key
+from runtime.http.admission.rates import Limited
+from runtime.http.admission.session_cache import OPEN, PLAYED
 from runtime.http.auth import Identity, require_player
 from runtime.http.edge import INTERNAL, Edge, body_of, reader
 from runtime.http.envelope import Handler, extra_headers, ok, read_body
-from runtime.http.limits import Allowed, Limited, Replay, client_ip, hash_body, idempotency_key
 from runtime.http.views import edge_view
 from runtime.operations import API, OPERATIONS, Operation
 from runtime.operations.row import Access, Consumer, RoutePolicy, SessionUse
@@ -25,10 +29,6 @@ from runtime.wire.codec import View
 
 CLOSED: Final = INTERNAL | {"player_id"}
 """A player acts for nobody else: who plays is what the token says."""
-
-OPEN: Final = b"open"
-PLAYED: Final = b"played"
-"""What the ephemeral store knows of a session; that it is played once only is the durable store's to say."""
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -90,7 +90,7 @@ def _cache_name(operation: Operation, message: Any) -> str:
 
 def _act(edge: Edge, operation: Operation, consumer: Consumer) -> Handler:
     """Admitted, done by Core once for each Idempotency-Key, and answered. The hottest path of the product."""
-    read, settings, limits = reader(operation, CLOSED), edge.settings, edge.limits
+    read, settings, control = reader(operation, CLOSED), edge.settings, edge.admission
     proxies, rated = settings.trusted_proxies, consumer.policy is RoutePolicy.RATED and settings.rate_limits
     players_only = consumer.access is Access.PLAYER
     plays = operation.session is SessionUse.PLAYS
@@ -108,7 +108,7 @@ def _act(edge: Edge, operation: Operation, consumer: Consumer) -> Handler:
         if not rated and not key:
             return ok(make_data(await edge.caller.call(operation, message), scope))
         ip = client_ip(request, proxies) if rated or not player_id else ""
-        admission = await limits.admit(
+        admission = await control.admit(
             scope.tenant_id,
             # Where no rates hold, a guest is told from another by the address alone, as under them.
             player_id=player_id or (f"ip:{ip}" if not rated else ""),
@@ -121,7 +121,7 @@ def _act(edge: Edge, operation: Operation, consumer: Consumer) -> Handler:
         if isinstance(admission, Allowed):
             # With a key, Core knows whether this is the play that the key was for.
             if admission.session == PLAYED and not key:
-                limits.settle(admission, None)
+                control.settle(admission, None)
                 raise Fault(Status.ALREADY_EXISTS, "SESSION_PLAYED", "this session was played already")
             return await _settled(edge, operation, message, admission, make_data, request)
         if isinstance(admission, Replay):
@@ -143,11 +143,11 @@ async def _settled(
     try:
         data = make_data(await edge.caller.call(operation, message), message.scope)
     except BaseException:
-        edge.limits.settle(admission, None)
+        edge.admission.settle(admission, None)
         if admission.headers:
             extra_headers(request).update(admission.headers)
         raise
-    edge.limits.settle(admission, data)
+    edge.admission.settle(admission, data)
     if operation.session is SessionUse.PLAYS:
         _hold(edge, message.scope.tenant_id, message.session_id, PLAYED)
     return ok(data, headers=admission.headers)
@@ -155,7 +155,7 @@ async def _settled(
 
 def _hold(edge: Edge, tenant_id: str, session_id: str, state: bytes) -> None:
     """Keeps a session's state for as long as it may be played: a second play is then refused without a look."""
-    edge.limits.hold_session(tenant_id, _session_name(session_id), state, edge.settings.session_ttl_seconds)
+    edge.sessions.hold(tenant_id, _session_name(session_id), state)
 
 
 def _session_name(session_id: str) -> str:

@@ -11,10 +11,12 @@ from aiohttp import web
 from runtime import messages as m
 from runtime.core import Caller
 from runtime.errors import invalid
+from runtime.http.admission.control import AdmissionControl
+from runtime.http.admission.rates import Policy
+from runtime.http.admission.session_cache import SessionCache
 from runtime.http.auth import Auth, Identity, Tokens
 from runtime.http.cache import Cache
 from runtime.http.envelope import read_body
-from runtime.http.limits import Limits, Policy
 from runtime.http.views import ALIASES
 from runtime.operations import API, Operation
 from runtime.settings import Settings
@@ -35,7 +37,8 @@ class Edge:
     tokens: Tokens
     auth: Auth
     store: Ephemeral
-    limits: Limits
+    admission: AdmissionControl
+    sessions: SessionCache
     cache: Cache
 
     @classmethod
@@ -50,12 +53,13 @@ class Edge:
             jwks_audience=settings.jwks_audience,
         )
         auth = Auth(tokens, header_fallback=settings.header_fallback, default_tenant=settings.default_tenant)
-        limits = Limits(
+        admission = AdmissionControl(
             store,
             player=Policy("player", settings.rate_player_per_second, settings.rate_player_burst),
             ip=Policy("ip", settings.rate_ip_per_second, settings.rate_ip_burst),
         )
-        return cls(settings, caller, tokens, auth, store, limits, Cache(store))
+        sessions = SessionCache(store, seconds=settings.session_ttl_seconds)
+        return cls(settings, caller, tokens, auth, store, admission, sessions, Cache(store))
 
     async def close(self) -> None:
         """Drops what the edge opened of its own."""

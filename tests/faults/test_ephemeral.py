@@ -14,7 +14,8 @@ from redis.exceptions import ResponseError
 
 from ops.servers.base import free_port, wait_for
 from ops.servers.valkey import Valkey
-from runtime.http.limits import Allowed, Limits, Policy
+from runtime.http.admission.control import AdmissionControl, Allowed
+from runtime.http.admission.rates import Policy
 from runtime.stores.ephemeral import Ephemeral, Script
 from runtime.stores.pipeline import EphemeralDown
 
@@ -209,8 +210,8 @@ async def test_a_cluster_gets_each_key_at_its_own_node(cluster: list[ClusterNode
     assert sum(sizes) == 100
     assert min(sizes) > 0
     assert await store.script(Script("return redis.call('GET', KEYS[1])"), ["{t7}:x"], []) == b"{t7}:x"
-    limits = Limits(store, player=Policy("player", 1, 2), ip=Policy("ip", 1, 2))
-    admitted = [limits.admit(f"t{i}", player_id="p", ip="10.0.0.1", idempotency_key="k") for i in range(20)]
+    control = AdmissionControl(store, player=Policy("player", 1, 2), ip=Policy("ip", 1, 2))
+    admitted = [control.admit(f"t{i}", player_id="p", ip="10.0.0.1", idempotency_key="k") for i in range(20)]
     assert all(isinstance(admission, Allowed) and admission.headers for admission in await asyncio.gather(*admitted))
     held = [int(node.command("DBSIZE").strip(b":\r\n")) for node in cluster]
     assert sum(held) == sum(sizes) + 3 * 20

@@ -1,0 +1,133 @@
+"""The Idempotency-Key of a request: reserved while it runs, and with its answer once it succeeded.
+
+The store only answers faster: for play, claim and redeem the key is also written with the row (design.md,
+section 6). One key in the store:
+
+    {tenant}k:<digest>      "?" + body hash while it runs (10 s), "=" + body hash + answer (24 h)
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from aiohttp import web
+
+from runtime.errors import Fault, Status, invalid
+from runtime.stores.ephemeral import Ephemeral
+
+BODY_HASH_BYTES: Final = 16
+KEY_CHARACTERS_MAX: Final = 255
+
+RESERVATION_SECONDS: Final = 10.0
+"""How long the key of a request that crashed stays taken."""
+
+ANSWER_SECONDS: Final = 86_400
+
+REPLAY, MISMATCH, IN_PROGRESS = 2, 3, 4
+"""The script's verdicts on a key that is taken. The detail of a replay is the stored answer."""
+
+RESERVE: Final = """
+-- Part of the script in control.py. ARGV 5: how long a reservation lasts, ms.
+local function reserve(key, hash, reply)
+  local stored = redis.call('GET', key)
+  if not stored then
+    redis.call('SET', key, '?' .. hash, 'PX', ARGV[5])
+    return true
+  end
+  if stored:sub(2, 1 + #hash) ~= hash then
+    reply[1] = 3
+  elseif stored:sub(1, 1) == '?' then
+    reply[1] = 4
+  else
+    reply[1], reply[2] = 2, stored:sub(2 + #hash)
+  end
+  return false
+end
+"""
+
+
+class Reservation(NamedTuple):
+    """A key that the request holds, with the hash of its body."""
+
+    key: str
+    body_hash: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """The same key and body succeeded before; `answer` is what `settle` stored."""
+
+    answer: bytes
+    headers: dict[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """The key was used with another body."""
+
+    def fault(self) -> Fault:
+        return Fault(
+            Status.INVALID_ARGUMENT,
+            "IDEMPOTENCY_MISMATCH",
+            "this Idempotency-Key was used with another body",
+            http_status=422,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class InProgress:
+    """The same key and body is being worked on."""
+
+    def fault(self) -> Fault:
+        return Fault(
+            Status.ABORTED,
+            "IDEMPOTENCY_IN_PROGRESS",
+            "a request with this Idempotency-Key is still running",
+            retry_after_seconds=1,
+        )
+
+
+def idempotency_key(request: web.Request) -> str:
+    """The Idempotency-Key header, or "". INVALID_ARGUMENT when it is empty, too long or not printable ASCII."""
+    key = request.headers.get("Idempotency-Key")
+    if key is None:
+        return ""
+    if not key or len(key) > KEY_CHARACTERS_MAX or not (key.isascii() and key.isprintable()):
+        raise invalid("Idempotency-Key", f"must be 1 to {KEY_CHARACTERS_MAX} printable ASCII characters")
+    return key
+
+
+def hash_body(body: bytes) -> bytes:
+    """The 16 bytes by which two bodies under one Idempotency-Key are compared."""
+    return hashlib.blake2b(body, digest_size=BODY_HASH_BYTES).digest()
+
+
+def reservation(
+    tenant_id: str, player_id: str, ip: str, route: str, idempotency_key: str, body_hash: bytes
+) -> Reservation:
+    """What RESERVE is to reserve. A caller without a player is known by its address instead.
+
+    Two guests who send the same key must not be given each other's answer.
+    """
+    digest = _digest(player_id, "" if player_id else ip, route, idempotency_key)
+    return Reservation(f"{{{tenant_id}}}k:{digest}", body_hash)
+
+
+def settle(store: Ephemeral, held: Reservation, answer: bytes | None) -> None:
+    """Stores a success for replays, or (None) frees the key: a refusal changed nothing and may be tried again.
+
+    A reservation that ran out may by now be another request's; freeing that one too lets a third
+    run beside it, which the unique index over keys in the durable store then refuses.
+    """
+    if answer is None:
+        store.post("DEL", held.key)
+    else:
+        store.post("SET", held.key, b"=" + held.body_hash + answer, "EX", ANSWER_SECONDS)
+
+
+def _digest(*parts: str) -> str:
+    """Length-prefixed, so that ("a", "bc") and ("ab", "c") differ."""
+    joined = "".join([f"{len(part)}:{part}" for part in parts])
+    return hashlib.blake2b(joined.encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()

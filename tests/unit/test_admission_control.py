@@ -1,0 +1,156 @@
+"""Admission against a real store: rates, idempotency, sessions, and what remains without the store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from ops.servers.valkey import Valkey
+from runtime.http.admission.control import Admission, AdmissionControl, Allowed
+from runtime.http.admission.idempotency import InProgress, Mismatch, Replay, hash_body
+from runtime.http.admission.rates import Limited, Policy
+from runtime.http.admission.session_cache import SessionCache
+from runtime.stores.ephemeral import Ephemeral
+
+PLAYER = Policy("player", per_second=0.01, burst=20)
+IP = Policy("ip", per_second=0.01, burst=30)
+BODY, OTHER_BODY = hash_body(b"{}"), hash_body(b'{"a":1}')
+
+
+@pytest.fixture
+async def store(valkey_url: str, valkey_flush: None) -> AsyncIterator[Ephemeral]:
+    store = Ephemeral(valkey_url)
+    await store.start()
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+def control(store: Ephemeral) -> AdmissionControl:
+    return AdmissionControl(store, player=PLAYER, ip=IP)
+
+
+def count(admissions: list[Admission]) -> int:
+    return sum(isinstance(admission, Allowed) for admission in admissions)
+
+
+async def test_a_burst_over_two_processes_shares_one_limit(store: Ephemeral, valkey_url: str) -> None:
+    other = Ephemeral(valkey_url)
+    await other.start()
+    edges = [AdmissionControl(store, player=PLAYER, ip=IP), AdmissionControl(other, player=PLAYER, ip=IP)]
+    admissions = await asyncio.gather(*[edges[i % 2].admit("t", player_id="p", ip=f"10.0.0.{i}") for i in range(100)])
+    assert PLAYER.burst <= count(admissions) <= PLAYER.burst + 1
+    await other.close()
+
+
+async def test_a_limited_player_is_told_when_to_come_back(control: AdmissionControl) -> None:
+    admissions = await asyncio.gather(*[control.admit("t", player_id="p", ip="10.0.0.1") for _ in range(21)])
+    assert [type(admission) for admission in admissions] == [Allowed] * 20 + [Limited]
+    limited = admissions[-1]
+    assert isinstance(limited, Limited)
+    assert limited.policy == "player"
+    assert 95 < limited.retry_after_seconds <= 100  # One request each 100 s.
+    assert limited.headers["RateLimit-Policy"] == '"player";q=20;w=2000'
+    assert limited.headers["RateLimit"].startswith('"player";r=0;t=')
+    assert limited.fault().http == 429
+
+
+async def test_an_address_is_limited_over_all_its_players(control: AdmissionControl) -> None:
+    admissions = await asyncio.gather(*[control.admit("t", player_id=f"p{i}", ip="10.0.0.1") for i in range(40)])
+    assert count(admissions) == 30
+    # The refusals charged no player: the eleventh may come from elsewhere with its whole bucket.
+    later = await control.admit("t", player_id="p39", ip="10.0.0.2")
+    assert isinstance(later, Allowed)
+    assert later.headers is not None
+    assert later.headers["RateLimit"].startswith('"player";r=19;')
+
+
+async def test_a_bucket_refills(store: Ephemeral) -> None:
+    fast = AdmissionControl(store, player=Policy("player", per_second=50, burst=1), ip=IP)
+    assert isinstance(await fast.admit("t", player_id="p", ip="10.0.0.1"), Allowed)
+    async with asyncio.timeout(5):
+        while not isinstance(await fast.admit("t", player_id="p", ip="10.0.0.1"), Allowed):
+            pass
+
+
+async def test_tenants_do_not_share_buckets(control: AdmissionControl) -> None:
+    admissions = await asyncio.gather(*[control.admit(f"t{i % 2}", player_id="p", ip="10.0.0.1") for i in range(40)])
+    assert count(admissions) == 40
+
+
+async def admit_key(
+    control: AdmissionControl, key: str = "k", body: bytes = BODY, player: str = "p", ip: str = ""
+) -> Admission:
+    return await control.admit("t", player_id=player, ip=ip, route="POST /x", idempotency_key=key, body_hash=body)
+
+
+async def test_one_of_fifty_with_one_key_goes_on(control: AdmissionControl) -> None:
+    admissions = await asyncio.gather(*[admit_key(control) for _ in range(50)])
+    assert count(admissions) == 1
+    assert sum(isinstance(admission, InProgress) for admission in admissions) == 49
+    winner = next(admission for admission in admissions if isinstance(admission, Allowed))
+    control.settle(winner, b'{"answer":1}')
+    async with asyncio.timeout(5):  # Settled without waiting, perhaps over the other connection.
+        while not isinstance(replay := await admit_key(control), Replay):
+            assert isinstance(replay, InProgress)
+    assert replay.answer == b'{"answer":1}'
+    assert isinstance(await admit_key(control, body=OTHER_BODY), Mismatch)
+    assert isinstance(await admit_key(control, key="other"), Allowed)
+    assert isinstance(await admit_key(control, player="q"), Allowed)
+
+
+async def test_a_refusal_frees_the_key(control: AdmissionControl) -> None:
+    first = await admit_key(control)
+    assert isinstance(first, Allowed)
+    assert isinstance(await admit_key(control, body=OTHER_BODY), Mismatch)
+    control.settle(first, None)
+    async with asyncio.timeout(5):
+        while not isinstance(await admit_key(control), Allowed):
+            pass
+
+
+async def test_a_crashed_request_blocks_its_key_only_for_the_reservation(store: Ephemeral) -> None:
+    control = AdmissionControl(store, player=PLAYER, ip=IP, reservation_seconds=0.05)
+    assert isinstance(await admit_key(control), Allowed)
+    async with asyncio.timeout(5):
+        while not isinstance(await admit_key(control), Allowed):
+            pass
+
+
+async def test_guests_of_two_addresses_do_not_share_a_key(control: AdmissionControl) -> None:
+    assert isinstance(await admit_key(control, player="", ip="10.0.0.1"), Allowed)
+    assert isinstance(await admit_key(control, player="", ip="10.0.0.2"), Allowed)
+
+
+async def test_a_session_comes_with_the_admission(store: Ephemeral, control: AdmissionControl) -> None:
+    SessionCache(store, seconds=60).hold("t", "sess_1", b"state")
+    async with asyncio.timeout(5):
+        while True:
+            admission = await control.admit("t", player_id="p", session_id="sess_1")
+            assert isinstance(admission, Allowed)
+            if admission.session == b"state":
+                break
+    unknown = await control.admit("t", player_id="p", session_id="sess_2")
+    assert isinstance(unknown, Allowed)
+    assert unknown.session is None
+
+
+async def test_many_admissions_of_one_turn_are_few_round_trips(store: Ephemeral, control: AdmissionControl) -> None:
+    before = store.commands
+    await asyncio.gather(*[control.admit("t", player_id=f"p{i}", ip=f"10.0.1.{i}") for i in range(128)])
+    assert store.commands - before <= 6  # Two full batches; the first may have had to load the script.
+
+
+async def test_without_the_store_everybody_is_admitted(
+    valkey_server: Valkey, control: AdmissionControl, store: Ephemeral
+) -> None:
+    valkey_server.kill()
+    try:
+        for _ in range(3):
+            admissions = await asyncio.gather(*[admit_key(control, ip="10.0.0.1") for _ in range(50)])
+            assert count(admissions) == 50
+        assert not store.up
+    finally:
+        valkey_server.start()

@@ -27,10 +27,10 @@ from runtime.http import core as core_http
 from runtime.http.cors import allow_origins
 from runtime.http.docs import pages as docs
 from runtime.http.edge import Edge
-from runtime.http.envelope import Runner, add_trace_id, make_app
-from runtime.http.envelope import serve as listen
 from runtime.http.login import routes as login
 from runtime.http.operational import Check, mount_health, mount_metrics
+from runtime.http.serving import Runner, add_trace_id, make_app
+from runtime.http.serving import serve as listen
 from runtime.metrics import Stores
 from runtime.operations.campaigns.analytics import keep_counted
 from runtime.registry import load_plugins

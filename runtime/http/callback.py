@@ -15,7 +15,8 @@ from aiohttp import web
 from runtime import messages as m
 from runtime.core import Caller
 from runtime.errors import Fault, Status
-from runtime.http.envelope import Handler, decode_json, ok, read_body
+from runtime.http.bodies import decode_json, read_body
+from runtime.http.envelope import Handler, ok
 from runtime.operations import API
 from runtime.operations.fulfillment import COMPLETE_TASK, VERIFY_CALLBACK
 from runtime.outgoing.signing import ID, SERVICE_SIGNATURE, SIGNATURE, TIMESTAMP

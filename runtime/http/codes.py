@@ -19,7 +19,8 @@ from aiohttp import web
 from runtime import messages as m
 from runtime.core import Caller
 from runtime.errors import Fault, Status, invalid
-from runtime.http.envelope import Handler, ok, stream_body
+from runtime.http.bodies import stream_body
+from runtime.http.envelope import Handler, ok
 from runtime.operations import Operation
 from runtime.operations.prizes.codes import CODE_CHARACTERS_MAX, ERRORS_MAX
 

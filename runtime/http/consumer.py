@@ -20,8 +20,9 @@ from runtime.http.admission.idempotency import Replay, hash_body, idempotency_ke
 from runtime.http.admission.rates import Limited
 from runtime.http.admission.session_cache import OPEN, PLAYED
 from runtime.http.auth import Identity, require_player
+from runtime.http.bodies import read_body
 from runtime.http.edge import INTERNAL, Edge, body_of, reader
-from runtime.http.envelope import Handler, extra_headers, ok, read_body
+from runtime.http.envelope import Handler, extra_headers, ok
 from runtime.http.views import edge_view
 from runtime.operations import API, OPERATIONS, Operation
 from runtime.operations.row import Access, Consumer, RoutePolicy, SessionUse

@@ -14,7 +14,8 @@ from runtime.core import Caller
 from runtime.errors import invalid
 from runtime.http import codes
 from runtime.http.admission.idempotency import idempotency_key
-from runtime.http.envelope import Handler, ok, read_body
+from runtime.http.bodies import read_body
+from runtime.http.envelope import Handler, ok
 from runtime.operations import API, OPERATIONS, Operation
 from runtime.wire import codec
 from runtime.wire.schema import Found, fields_of, refused

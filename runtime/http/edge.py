@@ -15,8 +15,8 @@ from runtime.http.admission.control import AdmissionControl
 from runtime.http.admission.rates import Policy
 from runtime.http.admission.session_cache import SessionCache
 from runtime.http.auth import Auth, Identity, Tokens
+from runtime.http.bodies import read_body
 from runtime.http.cache import Cache
-from runtime.http.envelope import read_body
 from runtime.http.views import ALIASES
 from runtime.operations import API, Operation
 from runtime.settings import Settings

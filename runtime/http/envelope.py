@@ -1,61 +1,27 @@
-"""The envelope `{code, message, trace_id, data}`: every answer of every surface has it, errors included.
-
-Routes that do not exist, wrong methods, bodies that are too large, bad Expect headers and requests that
-aiohttp's parser refuses never reach a middleware, so the envelope is put on below them: `Runner` wraps
-the application's one entry point and the protocol's error path. That also costs the hot path less than
-a middleware would. Serve every surface through `serve`.
-"""
+"""The envelope `{code, message, trace_id, data}`: every answer of every surface has it, errors included."""
 
 from __future__ import annotations
 
-import asyncio
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import Any, Final, TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
 
 import msgspec
 import structlog
 from aiohttp import web
-from aiohttp.http_exceptions import HttpProcessingError
 
 from runtime import trace
-from runtime.errors import Fault, Status, invalid
-
-BODY_BYTES_MAX: Final = 256 * 1024
-BODY_SECONDS: Final = 10.0
-"""How long a body may take to arrive."""
-
-LINGER_SECONDS: Final = 2.0
-"""How long a refused body is read and dropped, so that its sender gets to see the refusal."""
-
-KEEPALIVE_SECONDS: Final = 75.0
-"""Longer than the idle time of common load balancers (60 s), so that they close first and lose no request."""
+from runtime.errors import Fault, Status
 
 log = structlog.get_logger(__name__)
 
-T = TypeVar("T")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+EXTRA_HEADERS: Final = web.RequestKey("extra_headers", dict[str, str])
+"""Where a request keeps its `extra_headers`."""
 
 _JSON: Final = "application/json"
 _encode: Final = msgspec.json.Encoder().encode
-_EXTRA_HEADERS: Final = web.RequestKey("extra_headers", dict[str, str])
-
-
-def trace_id_of(headers: Mapping[str, str]) -> str:
-    """The trace id of `traceparent` (W3C Trace Context, level 1 and later versions), or a new one: 32 hex digits."""
-    traceparent = headers.get("traceparent")
-    return (traceparent is not None and trace.read(traceparent)) or trace.new()
-
-
-def add_trace_id(_logger: Any, _method: str, event: Any) -> Any:
-    """A structlog processor: names the request in every log line that is written while it is answered."""
-    trace_id = trace.current.get()  # aiohttp answers each request in a context of its own.
-    if trace_id:
-        event.setdefault("trace_id", trace_id)
-    return event
-
-
-# -- answers ---------------------------------------------------------------------------------
 
 
 def ok(data: Any, *, headers: Mapping[str, str] | None = None, http_status: int = 200) -> web.Response:
@@ -84,9 +50,9 @@ def unexpected(exc: BaseException) -> web.Response:
 
 def extra_headers(request: web.Request) -> dict[str, str]:
     """Headers that a refusal of this request carries too (RateLimit ...); fill them in before raising."""
-    found = request.get(_EXTRA_HEADERS)
+    found = request.get(EXTRA_HEADERS)
     if found is None:
-        found = request[_EXTRA_HEADERS] = {}
+        found = request[EXTRA_HEADERS] = {}
     return found
 
 
@@ -94,259 +60,3 @@ def _response(body: bytes, http_status: int, headers: Mapping[str, str] | None) 
     if headers:
         return web.Response(body=body, status=http_status, headers={"Content-Type": _JSON, **headers})
     return web.Response(body=body, status=http_status, headers={"Content-Type": _JSON})
-
-
-# -- bodies ----------------------------------------------------------------------------------
-
-
-def check_body(request: web.Request, max_bytes: int) -> None:
-    """Refuse, before a byte of it is read, a body that says it is too large or that is compressed.
-
-    A compressed body is never inflated: a bomb stays as small as it came.
-    """
-    if (request.content_length or 0) > max_bytes:
-        raise _too_large(max_bytes)
-    encoding = request.headers.get("Content-Encoding", "identity")
-    if encoding.lower() != "identity":
-        raise Fault(
-            Status.INVALID_ARGUMENT, "ENCODING_UNSUPPORTED", "send the body without Content-Encoding", http_status=415
-        )
-
-
-async def read_body(request: web.Request) -> bytes:
-    """The whole body: at most the application's `client_max_size` bytes, within BODY_SECONDS.
-
-    BODY_TOO_LARGE beyond the one, BODY_INCOMPLETE beyond the other.
-    """
-    check_body(request, request.client_max_size)
-    if request.content.is_eof():
-        return await request.read()
-    try:
-        # aiohttp waits for ever for a body that stops coming, or whose chunks break half-way.
-        async with asyncio.timeout(BODY_SECONDS):
-            return await request.read()
-    except TimeoutError:
-        raise _incomplete() from None
-
-
-async def stream_body(request: web.Request, max_bytes: int) -> AsyncIterator[bytes]:
-    """The body in pieces as they arrive, for bodies that must not be held in memory.
-
-    BODY_TOO_LARGE beyond `max_bytes`; BODY_INCOMPLETE when no piece comes for BODY_SECONDS.
-    """
-    check_body(request, max_bytes)
-    seen = 0
-    while True:
-        try:
-            async with asyncio.timeout(BODY_SECONDS):
-                piece = await request.content.readany()
-        except TimeoutError:
-            raise _incomplete() from None
-        if not piece:
-            return
-        seen += len(piece)
-        if seen > max_bytes:
-            raise _too_large(max_bytes)
-        yield piece
-
-
-def decode_json(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
-    """Decode; every way in which a body can be wrong is INVALID_ARGUMENT, naming the field where there is one."""
-    try:
-        return decoder.decode(body)
-    except msgspec.ValidationError as exc:
-        description, _, path = str(exc).partition(" - at `")
-        raise invalid(path.rstrip("`").removeprefix("$").lstrip("."), description) from None
-    except RecursionError:
-        raise invalid("", "the JSON is nested too deeply") from None
-    except ValueError as exc:  # msgspec.DecodeError and UnicodeDecodeError are ValueErrors.
-        raise invalid("", f"the body is not valid JSON: {exc}" if body else "the body is empty") from None
-
-
-def _too_large(max_bytes: int) -> Fault:
-    return Fault(
-        Status.INVALID_ARGUMENT,
-        "BODY_TOO_LARGE",
-        f"the body exceeds {max_bytes} bytes",
-        http_status=413,
-        limit_bytes=max_bytes,
-    )
-
-
-def _incomplete() -> Fault:
-    return Fault(
-        Status.INVALID_ARGUMENT, "BODY_INCOMPLETE", f"the body stopped for {BODY_SECONDS:g} s", http_status=408
-    )
-
-
-# -- serving ---------------------------------------------------------------------------------
-
-
-def make_app(*, body_bytes_max: int = BODY_BYTES_MAX) -> web.Application:
-    """An application whose bodies are bounded; serve it with `serve`."""
-    return web.Application(client_max_size=body_bytes_max)
-
-
-async def serve(
-    app: web.Application,
-    host: str,
-    port: int,
-    *,
-    shutdown_seconds: float = 20.0,
-    access_log_every: int = 0,
-    reuse_port: bool = False,
-) -> Runner:
-    """Listen; `await runner.cleanup()` stops accepting, lets requests end within `shutdown_seconds`, and exits.
-
-    Port 0 takes a free one: `runner.addresses` says which. `access_log_every` logs one request in so
-    many (0: none; answers of 500 and above always): aiohttp's own access log costs half the throughput.
-    """
-    runner = Runner(app, shutdown_seconds=shutdown_seconds, access_log_every=access_log_every)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, host, port, reuse_port=reuse_port or None).start()
-    except BaseException:
-        await runner.cleanup()
-        raise
-    return runner
-
-
-class Runner(web.AppRunner):
-    """aiohttp's runner with the envelope below the application."""
-
-    __slots__ = ("_access_log_every",)
-
-    def __init__(self, app: web.Application, *, shutdown_seconds: float = 20.0, access_log_every: int = 0) -> None:
-        super().__init__(
-            app,
-            access_log=None,
-            auto_decompress=False,
-            handler_cancellation=False,  # A client that hangs up must not undo half of what it asked for.
-            keepalive_timeout=KEEPALIVE_SECONDS,
-            lingering_time=LINGER_SECONDS,
-            shutdown_timeout=shutdown_seconds,
-        )
-        self._access_log_every = access_log_every
-
-    async def _make_server(self) -> web.Server:
-        plain = await super()._make_server()
-        return _Server(
-            enveloped(plain.request_handler, access_log_every=self._access_log_every),  # type: ignore[arg-type]
-            request_factory=plain.request_factory,
-            loop=plain._loop,
-            **plain._kwargs,
-        )
-
-
-class _Server(web.Server):
-    def __call__(self) -> web.RequestHandler:
-        return _Protocol(self, loop=self._loop, **self._kwargs)
-
-
-class _Protocol(web.RequestHandler):
-    __slots__ = ()
-
-    def handle_error(
-        self,
-        request: web.BaseRequest,
-        status: int = 500,
-        exc: BaseException | None = None,
-        message: str | None = None,
-    ) -> web.StreamResponse:
-        """The answer to a request that the parser refused, or to an error outside the application."""
-        if request.transport is None or request.writer.output_size > 0:
-            raise ConnectionError("the client hung up, or has part of an answer already")
-        trace.current.set(trace_id_of(request.headers))
-        if isinstance(exc, HttpProcessingError):
-            response = refusal(_malformed())
-        else:
-            response = unexpected(exc or RuntimeError(message or f"aiohttp answered {status}"))
-        response.force_close()
-        return response
-
-
-def enveloped(handler: Handler, *, access_log_every: int = 0) -> Handler:
-    """The application's entry point, such that whatever is raised in it becomes an answer in the envelope."""
-    seen = 0
-
-    async def answer(request: web.Request) -> web.StreamResponse:
-        trace.current.set(trace_id_of(request.headers))
-        try:
-            expect = request.headers.get("Expect")
-            if expect is not None:
-                _check_expect(request, expect)
-            response = await handler(request)
-        except Fault as fault:
-            response = refusal(fault, headers=request.get(_EXTRA_HEADERS))
-            if fault.http in (408, 413):
-                response.force_close()
-        except web.HTTPException as exc:
-            response = _from_http(exc)
-        except web.RequestPayloadError:
-            response = refusal(_malformed())
-            response.force_close()
-        except ConnectionError as exc:
-            # Let out, aiohttp would take it for a client that hung up, and answer nothing.
-            if request.transport is None:
-                raise
-            response = unexpected(exc)
-        except Exception as exc:
-            response = unexpected(exc)
-        if access_log_every or response.status >= 500:
-            nonlocal seen
-            seen += 1
-            if response.status >= 500 or seen % access_log_every == 0:
-                _log_access(request, response)
-        return response
-
-    return answer
-
-
-def _check_expect(request: web.Request, expect: str) -> None:
-    if expect.lower() != "100-continue":
-        raise Fault(
-            Status.INVALID_ARGUMENT, "EXPECTATION_FAILED", "only Expect: 100-continue is known", http_status=417
-        )
-
-
-def _from_http(exc: web.HTTPException) -> web.StreamResponse:
-    """What aiohttp itself refuses, in the envelope; redirects stay what they are."""
-    if exc.status < 400:
-        raise exc
-    if isinstance(exc, web.HTTPNotFound):
-        return refusal(Fault(Status.NOT_FOUND, "UNKNOWN_ROUTE", "there is no such route"))
-    if isinstance(exc, web.HTTPMethodNotAllowed):
-        allow = ",".join(sorted(exc.allowed_methods))
-        return refusal(
-            Fault(Status.UNIMPLEMENTED, "METHOD_NOT_ALLOWED", f"{exc.method} is not allowed here", http_status=405),
-            headers={"Allow": allow},
-        )
-    if isinstance(exc, web.HTTPRequestEntityTooLarge):
-        response = refusal(Fault(Status.INVALID_ARGUMENT, "BODY_TOO_LARGE", "the body is too large", http_status=413))
-        response.force_close()
-        return response
-    if exc.status >= 500:
-        return unexpected(exc)
-    status, reason = _HTTP_REFUSALS.get(exc.status, (Status.INVALID_ARGUMENT, "BAD_REQUEST"))
-    return refusal(Fault(status, reason, exc.reason, http_status=exc.status))
-
-
-_HTTP_REFUSALS: Final = {
-    401: (Status.UNAUTHENTICATED, "TOKEN_INVALID"),
-    403: (Status.PERMISSION_DENIED, "FORBIDDEN"),
-}
-"""(status, reason) for refusals of libraries below us, such as a CORS preflight of a strange origin."""
-
-
-def _malformed() -> Fault:
-    return Fault(Status.INVALID_ARGUMENT, "MALFORMED_REQUEST", "the HTTP request cannot be understood")
-
-
-def _log_access(request: web.Request, response: web.StreamResponse) -> None:
-    log.info(
-        "request",
-        method=request.method,
-        path=request.path,
-        http_status=response.status,
-        trace_id=trace.current.get(),
-    )

@@ -25,8 +25,9 @@ from runtime import messages as m
 from runtime.errors import Fault, Status, invalid, violations
 from runtime.http.admission.client_address import client_ip
 from runtime.http.auth import require_player
+from runtime.http.bodies import read_body
 from runtime.http.edge import Edge
-from runtime.http.envelope import ok, read_body
+from runtime.http.envelope import ok
 from runtime.http.login import rows
 from runtime.http.login.challenges import Challenges
 from runtime.http.login.refresh import Refresh

@@ -5,21 +5,21 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
-import os
 import resource
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 import pytest
 from aiohttp import web
 from structlog.testing import capture_logs
 
 from runtime import trace
-from runtime.errors import Fault, Status, invalid
+from runtime.errors import Fault, Status
+from runtime.http.bodies import read_body, stream_body
 from runtime.http.cors import allow_origins
-from runtime.http.envelope import Runner, decode_json, extra_headers, make_app, ok, read_body, serve, stream_body
+from runtime.http.envelope import extra_headers, ok
+from runtime.http.serving import Runner, make_app, serve
 
 BODY_MAX = 1_000
 
@@ -197,7 +197,7 @@ async def test_what_the_parser_refuses_is_answered_in_the_envelope(runner: Runne
 async def test_a_body_that_stops_or_breaks_is_given_up(
     runner: Runner, path: str, rest: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runtime.http.envelope.BODY_SECONDS", 0.05)
+    monkeypatch.setattr("runtime.http.bodies.BODY_SECONDS", 0.05)
     reader, writer = await asyncio.open_connection(*runner.addresses[0][:2])
     writer.write(get(path, "Transfer-Encoding: chunked", "Expect: 100-continue", method="POST", body=b"3\r\nabc\r\n"))
     assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"  # The handler is about to read.
@@ -313,43 +313,3 @@ async def test_pages_of_allowed_origins_may_call_and_read_refusals() -> None:
     assert "RateLimit" in refused.headers["access-control-expose-headers"]
     assert "access-control-allow-origin" not in (await send(runner, get("/wallet", theirs))).headers
     await runner.cleanup()
-
-
-class Item(msgspec.Struct, forbid_unknown_fields=True):
-    names: list[str]
-
-
-ITEM = msgspec.json.Decoder(Item)
-
-
-@pytest.mark.parametrize(
-    ("body", "field"),
-    [
-        (b"", ""),
-        (b'{"names": ["a"', ""),
-        (b'{"names": ["\xff"]}', ""),
-        (b"[" * 100_000, ""),
-        (b'{"names":' + b"[" * 100_000 + b"]" * 100_000 + b"}", ""),
-        (b'{"names": ["a", 1]}', "names[1]"),
-        (b'{"names": ["a"], "x": 1}', ""),
-        (b"\xff\xfe{\x00}\x00", ""),
-    ],
-)
-def test_a_wrong_body_is_an_invalid_argument(body: bytes, field: str) -> None:
-    with pytest.raises(Fault) as caught:
-        decode_json(ITEM, body)
-    assert (caught.value.http, caught.value.reason) == (400, "VALIDATION")
-    if field:
-        assert caught.value.facts["violations"][0]["field"] == field
-
-
-def test_deep_json_of_any_shape_is_an_invalid_argument() -> None:
-    with pytest.raises(Fault) as caught:
-        decode_json(msgspec.json.Decoder(Any), b'{"a":' * 100_000)
-    assert caught.value.data == invalid("", "the JSON is nested too deeply").data
-
-
-def test_random_bytes_never_do_worse_than_an_invalid_argument() -> None:
-    for _ in range(1_000):
-        with pytest.raises(Fault, match="VALIDATION"):
-            decode_json(ITEM, os.urandom(20))

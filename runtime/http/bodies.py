@@ -1,0 +1,97 @@
+"""Request bodies: read whole or in pieces, bounded in size and in time, and decoded."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Final, TypeVar
+
+import msgspec
+from aiohttp import web
+
+from runtime.errors import Fault, Status, invalid
+
+BODY_SECONDS: Final = 10.0
+"""How long a body may take to arrive."""
+
+T = TypeVar("T")
+
+
+def check_body(request: web.Request, max_bytes: int) -> None:
+    """Refuse, before a byte of it is read, a body that says it is too large or that is compressed.
+
+    A compressed body is never inflated: a bomb stays as small as it came.
+    """
+    if (request.content_length or 0) > max_bytes:
+        raise _too_large(max_bytes)
+    encoding = request.headers.get("Content-Encoding", "identity")
+    if encoding.lower() != "identity":
+        raise Fault(
+            Status.INVALID_ARGUMENT, "ENCODING_UNSUPPORTED", "send the body without Content-Encoding", http_status=415
+        )
+
+
+async def read_body(request: web.Request) -> bytes:
+    """The whole body: at most the application's `client_max_size` bytes, within BODY_SECONDS.
+
+    BODY_TOO_LARGE beyond the one, BODY_INCOMPLETE beyond the other.
+    """
+    check_body(request, request.client_max_size)
+    if request.content.is_eof():
+        return await request.read()
+    try:
+        # aiohttp waits for ever for a body that stops coming, or whose chunks break half-way.
+        async with asyncio.timeout(BODY_SECONDS):
+            return await request.read()
+    except TimeoutError:
+        raise _incomplete() from None
+
+
+async def stream_body(request: web.Request, max_bytes: int) -> AsyncIterator[bytes]:
+    """The body in pieces as they arrive, for bodies that must not be held in memory.
+
+    BODY_TOO_LARGE beyond `max_bytes`; BODY_INCOMPLETE when no piece comes for BODY_SECONDS.
+    """
+    check_body(request, max_bytes)
+    seen = 0
+    while True:
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                piece = await request.content.readany()
+        except TimeoutError:
+            raise _incomplete() from None
+        if not piece:
+            return
+        seen += len(piece)
+        if seen > max_bytes:
+            raise _too_large(max_bytes)
+        yield piece
+
+
+def decode_json(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
+    """Decode; every way in which a body can be wrong is INVALID_ARGUMENT, naming the field where there is one."""
+    try:
+        return decoder.decode(body)
+    except msgspec.ValidationError as exc:
+        description, _, path = str(exc).partition(" - at `")
+        raise invalid(path.rstrip("`").removeprefix("$").lstrip("."), description) from None
+    except RecursionError:
+        raise invalid("", "the JSON is nested too deeply") from None
+    except ValueError as exc:  # msgspec.DecodeError and UnicodeDecodeError are ValueErrors.
+        raise invalid("", f"the body is not valid JSON: {exc}" if body else "the body is empty") from None
+
+
+def _too_large(max_bytes: int) -> Fault:
+    return Fault(
+        Status.INVALID_ARGUMENT,
+        "BODY_TOO_LARGE",
+        f"the body exceeds {max_bytes} bytes",
+        http_status=413,
+        limit_bytes=max_bytes,
+    )
+
+
+def _incomplete() -> Fault:
+    return Fault(
+        Status.INVALID_ARGUMENT, "BODY_INCOMPLETE", f"the body stopped for {BODY_SECONDS:g} s", http_status=408
+    )

@@ -1,0 +1,308 @@
+"""Every setting of Tombola: its variable, unit, default and meaning, in this one place.
+
+A setting is a field of `Settings`; its environment variable has the same name in capitals.
+`tombola settings` prints this table and the README's is made from it (`markdown`).
+
+Variables are read once, at start, and refused there: `SettingsError` names each wrong one and says
+what would be right. An empty variable counts as unset. A variable that is almost the name of a
+setting is only warned about (`misspelt`): the names carry no prefix, so it may be another program's.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import Field, dataclass, field, fields
+from typing import Any, Final, NamedTuple
+
+from runtime.settings.kinds import (
+    Key,
+    Kind,
+    Network,
+    choice,
+    flag,
+    groups,
+    integer,
+    keys,
+    networks,
+    number,
+    secret_text,
+    text,
+    url,
+    words,
+)
+
+__all__ = [
+    "WORKER_GROUPS",
+    "Key",
+    "Network",
+    "Row",
+    "Settings",
+    "SettingsError",
+    "markdown",
+    "misspelt",
+    "table",
+]
+
+WORKER_GROUPS: Final = ("deliveries", "integrations", "leaderboards")
+
+
+class SettingsError(ValueError):
+    """The environment cannot be used. `problems` maps each variable to what is wrong with it."""
+
+    def __init__(self, problems: Mapping[str, str]) -> None:
+        super().__init__("\n".join(f"{name}: {problem}" for name, problem in problems.items()))
+        self.problems = dict(problems)
+
+
+class Row(NamedTuple):
+    """One line of the table."""
+
+    variable: str
+    kind: str
+    default: str
+    needed_by: str
+    meaning: str
+
+
+def _setting(kind: Kind, default: str, meaning: str, *, secret: bool = False, needed_by: str = "") -> Any:
+    """A field whose default is `default` read as from the environment. `needed_by`: roles that do not start without."""
+    metadata = {"kind": kind, "default": default, "meaning": meaning, "secret": secret, "needed_by": needed_by}
+    return field(default=kind.parse(default), metadata=metadata)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Settings:
+    """What a process was told. Made by `from_env`, or by hand in tests (every field has its default)."""
+
+    # Stores
+    database_url: str = _setting(
+        url("postgresql", "postgres"), "", "PostgreSQL 15 or newer.", secret=True, needed_by="core worker migrate"
+    )
+    database_pool_size: int = _setting(integer(1, 1000), "10", "Most connections of one process.")
+    database_acquire_timeout_seconds: float = _setting(
+        number(0.01, 60, "seconds"), "0.8", "How long a request waits for a connection before it is UNAVAILABLE."
+    )
+    database_statement_timeout_seconds: float = _setting(
+        number(0.05, 600, "seconds"), "1.2", "How long one statement of a request may take before it is UNAVAILABLE."
+    )
+    answer_timeout_seconds: float = _setting(
+        number(0.05, 600, "seconds"), "1.35", "How long a play, redeem or claim may take before it is UNAVAILABLE."
+    )
+    redis_url: str = _setting(
+        url("redis", "rediss", "valkey", "valkeys", "unix"),
+        "",
+        "Valkey 7.2 or Redis 6.2, or newer. Play goes on while it is away.",
+        secret=True,
+        needed_by="core consumer admin worker",
+    )
+    redis_cluster: bool = _setting(flag(), "off", "REDIS_URL names a node of a cluster.")
+    redis_timeout_seconds: float = _setting(
+        number(0.01, 10, "seconds"), "0.2", "How long a request waits for Valkey before it goes on without."
+    )
+
+    # Keys
+    server_keys: tuple[Key, ...] = _setting(
+        keys(),
+        "",
+        "Keys of draws, sessions and cursors: the first signs, all verify. Rotate by putting a new one in front.",
+        secret=True,
+        needed_by="core",
+    )
+    code_keys: tuple[Key, ...] = _setting(
+        keys(),
+        "",
+        "Keys that voucher codes and secrets are stored under: the first encrypts, all decrypt.",
+        secret=True,
+        needed_by="core worker",
+    )
+    session_ttl_seconds: int = _setting(integer(1, 86400, "seconds"), "900", "How long a started game may be played.")
+
+    # Who is who
+    jwt_secret: str = _setting(
+        secret_text(32),
+        "",
+        "HS256 secret of the tokens that the edges mint and take.",
+        secret=True,
+        needed_by="consumer",
+    )
+    jwt_issuer: str = _setting(text(), "tombola", "`iss` of those tokens.")
+    jwt_audience: str = _setting(text(), "tombola", "`aud` of those tokens.")
+    player_token_seconds: int = _setting(integer(1, 86400, "seconds"), "900", "Life of a player's token.")
+    refresh_token_seconds: int = _setting(
+        integer(1, 366 * 86400, "seconds"), "2592000", "Life of a refresh token; each use makes a new one."
+    )
+    jwks_url: str = _setting(
+        url("https", "http"), "", "Keys of a foreign issuer whose RS256, ES256 and EdDSA tokens count too."
+    )
+    jwks_issuer: str = _setting(text(), "", "`iss` of those; needed with JWKS_URL.")
+    jwks_audience: str = _setting(text(), "", "`aud` of those; needed with JWKS_URL.")
+    header_fallback: bool = _setting(
+        flag(), "off", "Believe X-Tenant-Id, X-Merchant-Id, X-Player-Id and X-Roles. For development only."
+    )
+    default_tenant: str = _setting(text(), "", "Tenant of public routes and logins that name none.")
+    role_matrix: str = _setting(
+        choice("any", "strict"), "any", "`any`: each management role opens every route; `strict`: writes by role."
+    )
+
+    # Limits
+    rate_limits: bool = _setting(flag(), "on", "Whether the consumer edge limits rates.")
+    rate_player_per_second: float = _setting(number(0.001, 1e6, "per second"), "10", "Starts and plays of one player.")
+    rate_player_burst: int = _setting(integer(1, 10**6), "20", "How many of them may come at once.")
+    rate_ip_per_second: float = _setting(number(0.001, 1e6, "per second"), "200", "Starts and plays of one address.")
+    rate_ip_burst: int = _setting(integer(1, 10**6), "400", "How many of them may come at once.")
+    trusted_proxies: tuple[Network, ...] = _setting(networks(), "", "Peers whose X-Forwarded-For counts.")
+    cors_origins: tuple[str, ...] = _setting(
+        words("list", r"\*|https?://[^/\s]+", "* or origins such as https://shop.example"),
+        "",
+        "Origins whose pages may call the consumer edge; * for all.",
+    )
+    body_limit_bytes: int = _setting(
+        integer(1024, 2**30, "bytes"), "262144", "Largest request body; the import of codes has its own."
+    )
+    mailbox_limit: int = _setting(integer(1, 10**6), "4096", "Calls that may wait for one actor; more are UNAVAILABLE.")
+    batch_limit: int = _setting(integer(1, 10**4), "256", "Most plays of one commit.")
+    idle_seconds: float = _setting(
+        number(0.1, 86400, "seconds"), "60", "After how long without a call an actor leaves."
+    )
+    drain_seconds: float = _setting(
+        number(0, 600, "seconds"), "25", "How long a stopping process finishes what it accepted."
+    )
+
+    # Going out
+    outbound_allow_cidrs: tuple[Network, ...] = _setting(
+        networks(), "", "Private networks that webhooks may reach; public addresses always may."
+    )
+    callback_base_url: str = _setting(
+        url("https", "http"), "", "The admin edge as workflows reach it. Empty: http://HOST:ADMIN_PORT."
+    )
+    login_sender: str = _setting(text(), "log", "Who carries login codes: log, smtp, webhook, or a plugin's.")
+    smtp_url: str = _setting(url("smtp", "smtps"), "", "Mail server, smtp://user:password@host:587.", secret=True)
+    smtp_from: str = _setting(text(), "", "Sender's address; needed with LOGIN_SENDER=smtp.")
+    sender_webhook_url: str = _setting(url("https", "http"), "", "Where LOGIN_SENDER=webhook posts.")
+    sender_webhook_secret: str = _setting(secret_text(16), "", "Signs those posts.", secret=True)
+    plugins: tuple[str, ...] = _setting(
+        words("list", r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", "names of Python modules"),
+        "",
+        "Modules imported at start that register rules, channels, providers or senders.",
+    )
+
+    # Where it listens, and what runs here
+    host: str = _setting(text(), "127.0.0.1", "Address of the two edges.")
+    core_host: str = _setting(text(), "127.0.0.1", "Address of Core's REST, RPC and metrics, which trust every caller.")
+    core_port: int = _setting(integer(0, 65535, "port"), "8080", "Core's REST.")
+    consumer_port: int = _setting(integer(0, 65535, "port"), "8081", "Consumer edge.")
+    admin_port: int = _setting(integer(0, 65535, "port"), "8082", "Admin edge.")
+    rpc_port: int = _setting(integer(0, 65535, "port"), "8083", "Core's RPC.")
+    worker_nice: int = _setting(
+        integer(0, 19), "10", "How far a worker process yields the processor to others on its machine (nice)."
+    )
+    worker_metrics_port: int = _setting(integer(0, 65535, "port"), "9090", "Health and metrics of a worker process.")
+    core_rpc_addresses: tuple[str, ...] = _setting(
+        words("list", r"\S+:\d{1,5}", "host:port"),
+        "",
+        "Core replicas, for an edge in a process of its own (needed there).",
+    )
+    core_workers: tuple[str, ...] = _setting(
+        groups(WORKER_GROUPS), "off", f"Consumer groups that Core runs itself: {', '.join(WORKER_GROUPS)}."
+    )
+    stream_shards: int = _setting(integer(1, 1024), "4", "Streams per consumer group; every process must agree.")
+    stream_maxlen: int = _setting(integer(1000, 10**9), "100000", "Length to which a stream is trimmed.")
+
+    # What it tells
+    log_level: str = _setting(choice("debug", "info", "warning", "error"), "info", "Least level that is logged.")
+    log_format: str = _setting(choice("json", "console"), "json", "One JSON object a line, or text for people.")
+    log_sample: float = _setting(
+        number(0, 1, "0 to 1"), "0.01", "Part of the successful requests that is logged; failures always are."
+    )
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str], roles: Iterable[str] = ()) -> Settings:
+        """Reads `environ`. SettingsError for every variable that is wrong, or that one of `roles` needs and lacks.
+
+        Roles are "core", "rpc", "consumer", "admin", "migrate" and "worker:<group>".
+        """
+        problems: dict[str, str] = {}
+        values: dict[str, Any] = {}
+        for item in fields(cls):
+            if not (value := environ.get(variable(item), "").strip()):
+                continue
+            try:
+                values[item.name] = item.metadata["kind"].parse(value)
+            except ValueError as error:
+                problems[variable(item)] = str(error)
+        settings = cls(**values)
+        for name, problem in settings._missing(frozenset(role.partition(":")[0] for role in roles)):
+            problems.setdefault(name, problem)
+        if problems:
+            raise SettingsError(problems)
+        return settings
+
+    def _missing(self, roles: frozenset[str]) -> Iterable[tuple[str, str]]:
+        """(variable, what is wrong) where one setting or a role asks for another that is not there."""
+        for item in fields(self):
+            who = roles.intersection(item.metadata["needed_by"].split())
+            if who and not getattr(self, item.name):
+                yield variable(item), f"must be set for {', '.join(sorted(who))}: {item.metadata['meaning']}"
+        if roles & {"consumer", "admin"} and "core" not in roles and not self.core_rpc_addresses:
+            yield "CORE_RPC_ADDRESSES", "must name Core's replicas (host:port) for an edge in a process of its own"
+        if "admin" in roles and not (self.jwt_secret or self.jwks_url):
+            yield "JWT_SECRET", "must be set for admin, unless JWKS_URL is"
+        for cause, needed in (
+            (bool(self.jwks_url), ("jwks_issuer", "jwks_audience")),
+            (self.login_sender == "smtp", ("smtp_url", "smtp_from")),
+            (self.login_sender == "webhook", ("sender_webhook_url", "sender_webhook_secret")),
+        ):
+            for name in needed:
+                if cause and not getattr(self, name):
+                    with_what = "JWKS_URL" if name.startswith("jwks") else f"LOGIN_SENDER={self.login_sender}"
+                    yield name.upper(), f"must be set with {with_what}"
+
+    @property
+    def callback_url(self) -> str:
+        """Base of the callback URLs that workflows get: CALLBACK_BASE_URL, else the admin edge here."""
+        return self.callback_base_url or f"http://{self.host}:{self.admin_port}"
+
+    def __repr__(self) -> str:
+        """Every setting, secrets as ***."""
+
+        def shown(item: Field[Any]) -> str:
+            value = getattr(self, item.name)
+            return f"{item.name}={'***' if item.metadata['secret'] and value else repr(value)}"
+
+        return f"Settings({', '.join(map(shown, fields(self)))})"
+
+
+def variable(item: Field[Any]) -> str:
+    """The environment variable of a field of `Settings`."""
+    return item.name.upper()
+
+
+def table() -> list[Row]:
+    """Every setting in the order of `Settings`."""
+    return [
+        Row(
+            variable(item),
+            item.metadata["kind"].label,
+            item.metadata["default"],
+            ", ".join(item.metadata["needed_by"].split()),
+            item.metadata["meaning"],
+        )
+        for item in fields(Settings)
+    ]
+
+
+def markdown() -> str:
+    """The table as the README shows it."""
+    lines = ["| Variable | Value | Default | Meaning |", "|---|---|---|---|"]
+    for row in table():
+        default = f"`{row.default}`" if row.default else (f"needed by {row.needed_by}" if row.needed_by else "")
+        lines.append(f"| `{row.variable}` | {row.kind} | {default} | {row.meaning} |")
+    return "\n".join(lines) + "\n"
+
+
+def misspelt(environ: Iterable[str]) -> dict[str, str]:
+    """Variables that are almost a setting's name, with that name: worth a warning, as they have no effect."""
+    known = [row.variable for row in table()]
+    guesses = {name: difflib.get_close_matches(name, known, 1, cutoff=0.9) for name in environ if name not in known}
+    return {name: guess[0] for name, guess in guesses.items() if guess}

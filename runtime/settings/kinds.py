@@ -1,0 +1,194 @@
+"""Kinds of settings: how the text of an environment variable is read, and what is said where it is wrong."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import ipaddress
+import re
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, TypeAlias
+from urllib.parse import urlsplit
+
+Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+KEY_BYTES: Final = 32
+
+
+class Key(NamedTuple):
+    """A named secret of 32 bytes. Its repr shows the name alone."""
+
+    id: str
+    secret: bytes
+
+    def __repr__(self) -> str:
+        return f"Key({self.id})"
+
+
+class Kind(NamedTuple):
+    """How a variable is read: `parse` raises ValueError with what would be right."""
+
+    label: str
+    parse: Callable[[str], Any]
+
+
+def text() -> Kind:
+    """Any text."""
+    return Kind("text", str)
+
+
+def choice(*options: str) -> Kind:
+    """One of these words."""
+
+    def parse(value: str) -> str:
+        if value not in options:
+            raise ValueError(f"must be one of {', '.join(options)}")
+        return value
+
+    return Kind(" or ".join(options), parse)
+
+
+def flag() -> Kind:
+    """On or off."""
+
+    def parse(value: str) -> bool:
+        match value.lower():
+            case "on" | "true" | "yes" | "1":
+                return True
+            case "off" | "false" | "no" | "0":
+                return False
+        raise ValueError("must be on or off")
+
+    return Kind("on or off", parse)
+
+
+def integer(low: int, high: int = 2**31 - 1, unit: str = "count") -> Kind:
+    """A whole number within bounds."""
+
+    def parse(value: str) -> int:
+        if not re.fullmatch(r"[+-]?\d{1,19}", value) or not low <= int(value) <= high:
+            raise ValueError(f"must be a whole number from {low} to {high}")
+        return int(value)
+
+    return Kind(unit, parse)
+
+
+def number(low: float, high: float, unit: str) -> Kind:
+    """A number within bounds."""
+
+    def parse(value: str) -> float:
+        try:
+            found = float(value)
+        except ValueError:
+            found = float("nan")
+        if not low <= found <= high:  # false for nan
+            raise ValueError(f"must be a number from {low:g} to {high:g}")
+        return found
+
+    return Kind(unit, parse)
+
+
+def url(*schemes: str) -> Kind:
+    """A URL of one of these schemes, without a slash at its end; empty: none."""
+
+    def parse(value: str) -> str:
+        if not value:
+            return value
+        try:
+            parts = urlsplit(value)
+            parts.port  # noqa: B018  (raises for a port that is no port)
+        except ValueError:
+            parts = urlsplit("")
+        if parts.scheme not in schemes or not (parts.hostname or parts.path or parts.query):
+            raise ValueError(f"must be a URL that begins with {' or '.join(f'{scheme}://' for scheme in schemes)}")
+        return value.rstrip("/")
+
+    return Kind("URL", parse)
+
+
+def _items(value: str) -> list[str]:
+    return [item.strip() for item in value.split(",") if item.strip()]
+
+
+def words(label: str = "list", pattern: str = r"\S+", right: str = "words") -> Kind:
+    """Words that match `pattern`, separated by commas. `right` says in a refusal what they must be."""
+
+    def parse(value: str) -> tuple[str, ...]:
+        found = tuple(_items(value))
+        for item in found:
+            if not re.fullmatch(pattern, item):
+                raise ValueError(f"must be {right}, separated by commas; {item!r} is not")
+        return found
+
+    return Kind(label, parse)
+
+
+def networks() -> Kind:
+    """IP networks, separated by commas."""
+
+    def parse(value: str) -> tuple[Network, ...]:
+        try:
+            return tuple(ipaddress.ip_network(item) for item in _items(value))
+        except ValueError as error:
+            raise ValueError(f"must be networks such as 10.0.0.0/8, separated by commas; {error}") from None
+
+    return Kind("CIDR list", parse)
+
+
+def groups(known: tuple[str, ...]) -> Kind:
+    """Consumer groups, of those that are known: on (all), off (none), or some."""
+
+    def parse(value: str) -> tuple[str, ...]:
+        match value.lower():
+            case "on" | "true" | "yes" | "1" | "all":
+                return known
+            case "" | "off" | "false" | "no" | "0":
+                return ()
+        found = tuple(_items(value))
+        if unknown := set(found).difference(known):
+            raise ValueError(f"must be on, off, or a list of {', '.join(known)}; {', '.join(sorted(unknown))} is not")
+        return found
+
+    return Kind("on, off or list", parse)
+
+
+def secret_text(least: int) -> Kind:
+    """A secret of at least so many bytes; empty: none."""
+
+    def parse(value: str) -> str:
+        if value and len(value.encode()) < least:
+            raise ValueError(f"must have at least {least} bytes; make one with `openssl rand -hex 32`")
+        return value
+
+    return Kind("secret", parse)
+
+
+def keys() -> Kind:
+    """Named keys (`Key`), separated by commas."""
+    right = f"must be id:secret pairs separated by commas, each secret {KEY_BYTES} bytes in hex or base64"
+
+    def parse(value: str) -> tuple[Key, ...]:
+        found = tuple(_key(item) for item in _items(value))
+        if len({key.id for key in found}) < len(found):
+            raise ValueError(f"{right}; an id is there twice")
+        return found
+
+    def _key(item: str) -> Key:
+        identifier, colon, encoded = item.partition(":")
+        if not colon or not re.fullmatch(r"[A-Za-z0-9_-]{1,16}", identifier):
+            # The item itself is not shown: without its colon it would be the secret.
+            raise ValueError(f"{right}; an id is 1 to 16 letters, digits, - or _")
+        try:
+            if len(encoded) == 2 * KEY_BYTES:
+                secret = bytes.fromhex(encoded)
+            else:
+                secret = base64.b64decode(
+                    encoded.replace("-", "+").replace("_", "/") + "=" * (-len(encoded) % 4), validate=True
+                )
+        except (ValueError, binascii.Error):
+            raise ValueError(f"{right}; the secret of {identifier!r} is neither") from None
+        if len(secret) != KEY_BYTES:
+            raise ValueError(f"{right}; that of {identifier!r} has {len(secret)} bytes")
+        return Key(identifier, secret)
+
+    return Kind("id:key list", parse)

@@ -175,9 +175,9 @@ class BenchStack:
         wait_for(lambda: answers(f"{ready}/readyz"), START_SECONDS, process.failure)
         return process
 
-    def helper(self, name: str, port: int, *arguments: str) -> Process:
-        """A helper of bare.py that listens on `port`."""
-        process = self.spawn(name, ["-m", "ops.benchmarks.bare", *arguments], {})
+    def helper(self, name: str, port: int, *arguments: str, module: str = "ops.benchmarks.bare") -> Process:
+        """A helper of `module` that listens on `port`."""
+        process = self.spawn(name, ["-m", module, *arguments], {})
         process.url = f"http://127.0.0.1:{port}"
         wait_for(lambda: _accepts(port), START_SECONDS, process.failure)
         return process

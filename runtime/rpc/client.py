@@ -1,4 +1,4 @@
-"""Core in another process: `RpcCaller` asks one of its replicas, over the one stream it keeps to each.
+"""Core in another process: `RpcCaller` asks one of its replicas, over the one connection it keeps to each.
 
 Requests of one actor go to the same replica (rendezvous hashing: Thaler and Ravishankar, 1998), so that
 they share its mailbox and its commits; with a replica away they go to the next. That is for speed alone:
@@ -14,14 +14,12 @@ from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Any, Final
 
-from grpclib.client import Channel, Stream
-from grpclib.const import Cardinality
-
 from runtime import trace
 from runtime.errors import Fault, Status
 from runtime.operations import Operation
 from runtime.operations.row import SessionUse
-from runtime.rpc.frames import CARRY, GOODBYE, Answer, Call, Frame, Outbox, answers_of, body
+from runtime.rpc.connection import FrameProtocol
+from runtime.rpc.frames import GOODBYE, Answer, Call, answers_of, body
 
 DEADLINE_SECONDS: Final = 5.0
 AWAY_SECONDS: Final = 1.0
@@ -88,49 +86,51 @@ class _Replica:
     def __init__(self, address: str) -> None:
         host, _, port = address.rpartition(":")
         self.away_until = 0.0
-        self._channel = Channel(host.strip("[]"), int(port))
+        self._address = host.strip("[]"), int(port)
         self._seed = address.encode()
-        self._line: _Line | None = None
+        self._stream: MuxStream | None = None
 
     def weight(self, key: bytes) -> bytes:
         return blake2b(key, key=self._seed[:64], digest_size=8).digest()
 
     async def ask(self, operation: Operation, request: Any, ends: float) -> Any:
         """The reply, before `ends` (monotonic seconds). Raises what Core raised, _Unreached, or _Lost."""
-        if self._line is None or not self._line.open:
-            self._line = _Line(self._channel, self._leaving)
-        return await self._line.ask(operation, request, ends)
+        if self._stream is None or not self._stream.open:
+            self._stream = MuxStream(*self._address, self._leaving)
+        return await self._stream.ask(operation, request, ends)
 
     def close(self) -> None:
-        if self._line is not None:
-            self._line.close()
-        self._channel.close()
+        if self._stream is not None:
+            self._stream.drop()
 
     def _leaving(self) -> None:
         self.away_until = time.monotonic() + AWAY_SECONDS
 
 
-class _Line:
-    """A stream to a replica (`runtime.rpc.frames`), from its first call to whatever ends it."""
+class MuxStream(FrameProtocol):
+    """The edge's end of a connection to a replica, from its first call to whatever ends it."""
 
-    def __init__(self, channel: Channel, leaving: Callable[[], None]) -> None:
+    def __init__(self, host: str, port: int, leaving: Callable[[], None]) -> None:
         """leaving: called when the replica says that it is stopping."""
+        super().__init__()
         self.open = True
         self._leaving = leaving
-        self._outbox = Outbox()
         self._asked: dict[int, asyncio.Future[Answer]] = {}
         self._numbers = itertools.count()
-        self._task = asyncio.create_task(self._keep(channel))
+        self._connecting = asyncio.create_task(self._connect(host, port))
 
-    def close(self) -> None:
-        self._task.cancel()
+    def drop(self) -> None:
+        """Ends it at once, for all who still wait."""
+        self._connecting.cancel()
+        self.close()
+        self._fail("closed")
 
     async def ask(self, operation: Operation, request: Any, ends: float) -> Any:
         number = next(self._numbers)
         parent = trace.parent() if trace.current.get() else ""
         row = Call(number, operation.name, body(request), parent, trace.actor.get()).row()
         answer = self._asked[number] = asyncio.get_running_loop().create_future()
-        self._outbox.put(number, row)
+        self.queue.put(number, row)
         try:
             async with asyncio.timeout(ends - time.monotonic()):
                 return (await answer).result(operation)
@@ -138,47 +138,44 @@ class _Line:
             raise self._failed(number, "Core did not answer in time") from None
         finally:
             del self._asked[number]
-            self._outbox.withdraw(number)  # Nobody waits for it any more.
+            self.queue.withdraw(number)  # Nobody waits for it any more.
 
-    async def _keep(self, channel: Channel) -> None:
-        """Opens the stream and hands out what comes over it; at its end tells all who still wait."""
-        why = "ended"
-        try:
-            async with channel.request(CARRY, Cardinality.STREAM_STREAM, Frame, Frame) as stream:
-                async with asyncio.timeout(CONNECT_SECONDS):
-                    await stream.send_request()
-                writer = asyncio.create_task(self._send(stream))
-                try:
-                    async for frame in stream:
-                        self._take(frame)
-                finally:
-                    writer.cancel()
-                    await asyncio.gather(writer, return_exceptions=True)
-        except Exception as error:  # Whatever it was, there is no stream any more.
-            why = type(error).__name__
-        finally:
-            self.open = False
-            for number, answer in self._asked.items():
-                if not answer.done():
-                    answer.set_exception(self._failed(number, f"the connection to Core was lost ({why})"))
+    # -- what the connection calls -----------------------------------------------------------
 
-    async def _send(self, stream: Stream[Frame, Frame]) -> None:
-        await self._outbox.send_all(stream.send_message)
-        await stream.end()
-
-    def _take(self, frame: Frame) -> None:
+    def frame_received(self, frame: bytes) -> None:
         for answer in answers_of(frame):
             asked = self._asked.get(answer.number)
             if asked is not None and not asked.done():
                 asked.set_result(answer)
             elif answer.number == GOODBYE:
-                # What is on its way is still answered; what comes next opens a stream elsewhere.
+                # What is on its way is still answered; what comes next opens a connection elsewhere.
                 self.open = False
                 self._leaving()
-                self._outbox.end()
+                self.end_sending()
+
+    def refused(self, fault: Fault) -> None:
+        self._fail(fault.message)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        super().connection_lost(error)
+        self._fail("ended" if error is None else type(error).__name__)
+
+    async def _connect(self, host: str, port: int) -> None:
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                await asyncio.get_running_loop().create_connection(lambda: self, host, port)
+        except Exception as error:  # Whatever it was, there is no connection.
+            self._fail(type(error).__name__)
+
+    def _fail(self, why: str) -> None:
+        """Tells all who still wait that there is no connection any more."""
+        self.open = False
+        for number, answer in self._asked.items():
+            if not answer.done():
+                answer.set_exception(self._failed(number, f"the connection to Core was lost ({why})"))
 
     def _failed(self, number: int, message: str) -> _Failed:
-        return _Unreached(message) if self._outbox.withdraw(number) else _Lost(message)
+        return _Unreached(message) if self.queue.withdraw(number) else _Lost(message)
 
 
 class _Failed(Exception):

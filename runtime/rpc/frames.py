@@ -1,15 +1,14 @@
-"""What flows between an edge and Core: one long stream of frames, each a batch of calls or of answers.
+"""What flows between an edge and Core: frames, each a batch of calls or of answers, in MessagePack.
 
 A gRPC call for each request costs ten times the request itself in HTTP/2 headers and protobuf, both of them
-in Python. So an edge keeps one stream open to each Core process (`CARRY`), and what one turn of the event loop
-asks goes in one frame, in MessagePack straight from and into the message classes. Answers come in any order,
-by number. This is between the processes of one release and in no proto: others use game.v1.
+in Python. So an edge keeps one connection open to each Core process (`runtime.rpc.connection`), and what one
+turn of the event loop asks goes in one frame, straight from and into the message classes. Answers come in any
+order, by number. This is between the processes of one release and in no proto: others use game.v1.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, Self
 
 import msgspec
@@ -19,8 +18,6 @@ from runtime.operations import Operation
 from runtime.rpc import MESSAGE_BYTES_MAX, Carried, made_fault
 from runtime.wire.schema import memo
 
-CARRY: Final = "/tombola.internal.v1.Carrier/Carry"
-
 FRAME_BYTES: Final = 64 * 1024
 """A frame is closed at this size: a row that is larger travels alone."""
 
@@ -28,7 +25,8 @@ ROW_BYTES_MAX: Final = MESSAGE_BYTES_MAX - 8
 """Of a call, so that its frame is within MESSAGE_BYTES_MAX."""
 
 GOODBYE: Final = -1
-"""The number of the answer that nobody asked for: Core is stopping, and the edge shall end the stream."""
+"""The number of the answer that nobody asked for: the edge shall end the connection, since Core is stopping,
+or, where the answer is a fault, since what came was no frame."""
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 _NOTHING: Final = msgspec.Raw(b"\xc0")
@@ -108,58 +106,15 @@ calls_of: Final[Callable[[bytes], list[Call]]] = msgspec.msgpack.Decoder(list[Ca
 answers_of: Final[Callable[[bytes], list[Answer]]] = msgspec.msgpack.Decoder(list[Answer]).decode
 
 
-class Frame(bytes):
-    """Rows as grpclib takes a message: encoded already."""
-
-    def SerializeToString(self) -> bytes:
-        return self
-
-    @classmethod
-    def FromString(cls, encoded: bytes) -> Self:
-        return cls(encoded)
-
-
-def frames(rows: Iterable[bytes]) -> Iterator[Frame]:
+def frames(rows: Iterable[bytes]) -> Iterator[bytes]:
     """The rows in as few frames as hold them."""
     batch: list[msgspec.Raw] = []
     size = 0
     for row in rows:
         if batch and size + len(row) > FRAME_BYTES:
-            yield Frame(_encode(batch))
+            yield _encode(batch)
             batch, size = [], 0
         batch.append(msgspec.Raw(row))
         size += len(row)
     if batch:
-        yield Frame(_encode(batch))
-
-
-class Outbox:
-    """Rows that wait for their frame. While one is being sent, the next gathers."""
-
-    def __init__(self) -> None:
-        self._rows: dict[int, bytes] = {}
-        self._ended = False
-        self._changed = asyncio.Event()
-
-    def put(self, number: int, row: bytes) -> None:
-        """Sends the row with all that this turn of the loop puts here."""
-        self._rows[number] = row
-        self._changed.set()
-
-    def withdraw(self, number: int) -> bool:
-        """Whether the row had surely not been sent; it will not be."""
-        return self._rows.pop(number, None) is not None
-
-    def end(self) -> None:
-        """Lets `send_all` return once it has sent what is here."""
-        self._ended = True
-        self._changed.set()
-
-    async def send_all(self, send: Callable[[Frame], Awaitable[None]]) -> None:
-        """Sends what is put here, until the end."""
-        while self._rows or not self._ended:
-            await self._changed.wait()
-            self._changed.clear()
-            rows, self._rows = self._rows, {}
-            for frame in frames(rows.values()):
-                await send(frame)
+        yield _encode(batch)

@@ -1,5 +1,5 @@
 """The RPC server: a loop over the operations table (spec.md, "Surfaces": "also served over an RPC transport"),
-and beside it the stream that the edges use (`runtime.rpc.frames`).
+and on the same port the edges' connections (`runtime.rpc.connection`).
 
 A fault travels as status and message, with its reason and facts in the trailing metadata. The trace goes
 on from `traceparent`. Health and reflection are gRPC's own services.
@@ -8,21 +8,16 @@ on from `traceparent`. Health and reflection are gRPC's own services.
 from __future__ import annotations
 
 import asyncio
-import struct
 from collections.abc import Awaitable, Callable
-from functools import partial
 from importlib import resources
-from typing import Any, Final
+from typing import Any, Final, cast
 
-import msgspec
-import structlog
 from google.protobuf import descriptor_pb2, descriptor_pool
 from grpclib.config import Configuration
 from grpclib.const import Cardinality, Handler
 from grpclib.const import Status as GrpcStatus
 from grpclib.health.check import ServiceStatus
 from grpclib.health.service import OVERALL, Health
-from grpclib.protocol import H2Protocol
 from grpclib.reflection.service import ServerReflection
 from grpclib.server import Server, Stream
 
@@ -30,34 +25,31 @@ from runtime import trace
 from runtime.core import Caller
 from runtime.errors import Fault, Status, invalid
 from runtime.operations import OPERATIONS, Operation
-from runtime.rpc import ACTOR_KEY, MESSAGE_BYTES_MAX, TRACE_KEY, message_shown, to_metadata
-from runtime.rpc.carrier import Carrier
-from runtime.rpc.frames import CARRY, Frame, too_large
+from runtime.rpc import ACTOR_KEY, TRACE_KEY, message_shown, to_metadata
+from runtime.rpc.connection import HELLO
+from runtime.rpc.grpclib_private import make_protocol, receive
+from runtime.rpc.multiplexer import CallMultiplexer
 from runtime.wire.schema import check
 
 STREAM_WINDOW_BYTES: Final = 256 * 1024
 """What a client may send of a message before this side has decided to read it."""
 
 GOODBYE_SECONDS: Final = 1.0
-"""What an edge gets for ending its stream, once Core has answered everything and stops."""
-
-_PREFIX_BYTES: Final = 5
-
-log = structlog.get_logger(__name__)
+"""What an edge gets for ending its connection, once Core has answered everything and stops."""
 
 Method = Callable[[Stream[Any, Any]], Awaitable[None]]
 
 
 class RpcServer:
-    """game.v1 on one port. `start`, then `stop` once."""
+    """game.v1 and the edges' calls on one port. `start`, then `stop` once."""
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
         self._calls: set[asyncio.Task[Any]] = set()
-        self._carriers: dict[Carrier, asyncio.Task[Any]] = {}
+        self._edges: set[CallMultiplexer] = set()
         self._stopping = False
         self._health = ServiceStatus()
-        self._connections: set[H2Protocol] = set()
+        self._transports: set[asyncio.Transport] = set()
         self._listener: asyncio.AbstractServer | None = None
 
     async def start(self, host: str, port: int) -> str:
@@ -65,22 +57,14 @@ class RpcServer:
         services: list[Any] = [_Service(rows, self._method) for rows in _by_service().values()]
         _register_descriptors()
         health = Health({OVERALL: [self._health], **{service: [self._health] for service in services}})
-        server = Server(
-            # Reflection shows what others may use: not the carrier.
-            [*ServerReflection.extend([*services, health]), _Carrying(self._carry)],
+        self._grpc = Server(
+            ServerReflection.extend([*services, health]),
             config=Configuration(http2_stream_window_size=STREAM_WINDOW_BYTES),
         )
-        self._server = server
-
         # The listener is our own: grpclib's cannot stop accepting without cancelling what runs.
-        def protocol() -> H2Protocol:
-            made: H2Protocol = server._protocol_factory()
-            self._connections.add(made)
-            if len(self._connections) % 64 == 0:
-                self._forget_closed()
-            return made
-
-        self._listener = await asyncio.get_running_loop().create_server(protocol, host, port)
+        self._listener = await asyncio.get_running_loop().create_server(
+            lambda: _Accepted(self._accept, self._speaker), host, port
+        )
         self._health.set(True)
         address = self._listener.sockets[0].getsockname()
         return f"[{address[0]}]:{address[1]}" if ":" in address[0] else f"{address[0]}:{address[1]}"
@@ -91,21 +75,31 @@ class RpcServer:
         self._stopping = True
         self._health.set(False)
         self._listener.close()
-        for carrier in self._carriers:
-            carrier.say_goodbye()
+        for edge in self._edges:
+            edge.say_goodbye()
         while self._calls:
             await asyncio.wait(self._calls)
-        if self._carriers:
-            await asyncio.wait(self._carriers.values(), timeout=GOODBYE_SECONDS)
+        if self._edges:
+            await asyncio.wait([edge.closed for edge in self._edges], timeout=GOODBYE_SECONDS)
         await asyncio.sleep(0)  # The last answers are written by the tasks that waited for these calls.
-        for connection in self._connections:
-            if hasattr(connection, "connection"):
-                connection.processor.close("server is stopping")
+        for transport in self._transports:
+            transport.close()
 
-    def _forget_closed(self) -> None:
-        self._connections = {
-            one for one in self._connections if not hasattr(one, "connection") or not one.connection.is_closing()
-        }
+    def _accept(self, transport: asyncio.Transport) -> None:
+        self._transports.add(transport)
+        if len(self._transports) % 64 == 0:
+            self._transports = {one for one in self._transports if not one.is_closing()}
+
+    def _speaker(self, is_grpc: bool) -> asyncio.Protocol:
+        """What answers a connection from its first byte on."""
+        if is_grpc:
+            return make_protocol(self._grpc)
+        edge = CallMultiplexer(self._run, self._started)
+        self._edges.add(edge)
+        edge.closed.add_done_callback(lambda _: self._edges.discard(edge))
+        if self._stopping:
+            edge.say_goodbye()
+        return edge
 
     def _method(self, operation: Operation) -> Method:
         async def answer(stream: Stream[Any, Any]) -> None:
@@ -122,22 +116,6 @@ class RpcServer:
                 await stream.send_message(reply)
 
         return answer
-
-    async def _carry(self, stream: Stream[Frame, Frame]) -> None:
-        carrier = Carrier(self._run, self._started)
-        task = asyncio.current_task()
-        assert task is not None
-        self._carriers[carrier] = task
-        if self._stopping:
-            carrier.say_goodbye()
-        try:
-            await carrier.carry(partial(_receive, stream), stream.send_message)
-        except Fault as fault:
-            await _refuse(stream, fault)
-        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-            await _refuse(stream, invalid("", f"the frame cannot be decoded: {error}"))
-        finally:
-            del self._carriers[carrier]
 
     async def _call(self, operation: Operation, request: Any) -> Any:
         """Core's reply. A client that hangs up cancels its waiting, never the work: half of it may be done."""
@@ -172,14 +150,25 @@ class _Service:
         return self._handlers
 
 
-class _Carrying:
-    """The edges' stream, as grpclib wants it."""
+class _Accepted(asyncio.Protocol):
+    """A connection that has said nothing yet: its first byte tells an edge from gRPC, which is HTTP/2."""
 
-    def __init__(self, carry: Callable[[Stream[Frame, Frame]], Awaitable[None]]) -> None:
-        self._handlers = {CARRY: Handler(carry, Cardinality.STREAM_STREAM, Frame, Frame)}
+    def __init__(
+        self, accept: Callable[[asyncio.Transport], None], speaker: Callable[[bool], asyncio.Protocol]
+    ) -> None:
+        """accept: told of its transport. speaker: what takes it over, given whether it is gRPC."""
+        self._accept = accept
+        self._speaker = speaker
 
-    def __mapping__(self) -> dict[str, Handler]:
-        return self._handlers
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's are not derived from asyncio's
+        self._accept(self._transport)
+
+    def data_received(self, data: bytes) -> None:
+        protocol = self._speaker(not data.startswith(HELLO[:1]))
+        self._transport.set_protocol(protocol)
+        protocol.connection_made(self._transport)
+        protocol.data_received(data)
 
 
 def _by_service() -> dict[str, list[Operation]]:
@@ -191,32 +180,13 @@ def _by_service() -> dict[str, list[Operation]]:
 
 async def _message(stream: Stream[Any, Any], operation: Operation) -> Any:
     """The request. INVALID_ARGUMENT where it is none."""
-    encoded = await _receive(stream)
+    encoded = await receive(stream)
     if encoded is None:
         raise invalid("", "there is no message")
     try:
         return operation.request.FromString(encoded)
     except Exception as error:  # betterproto2 lets whatever a broken message meets come up.
         raise invalid("", f"the message cannot be decoded: {error}") from None
-
-
-async def _receive(stream: Stream[Any, Any]) -> bytes | None:
-    """A message's bytes, or None after the last. RESOURCE_EXHAUSTED for one that says it is too large, before
-    more than its window is here: grpclib would read any length that the five bytes in front say (up to 4 GiB).
-    """
-    raw = stream._stream
-    try:
-        prefix = await raw.recv_data(_PREFIX_BYTES)
-        if not prefix:
-            return None
-        compressed, length = struct.unpack(">?I", prefix)
-        if compressed:
-            raise Fault(Status.UNIMPLEMENTED, "ENCODING_UNSUPPORTED", "compressed messages are not taken")
-        if length > MESSAGE_BYTES_MAX:
-            raise too_large()
-        return await raw.recv_data(length)
-    except AssertionError:  # grpclib's word for it.
-        raise invalid("", "the message is cut short") from None
 
 
 async def _refuse(stream: Stream[Any, Any], fault: Fault) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from ops.benchmarks.case import Case
-from ops.benchmarks.cases import delivery, memory, owned, pgbench, plays
+from ops.benchmarks.cases import delivery, edges, memory, owned, pgbench, plays
 
 CASES: Final[tuple[Case, ...]] = (
     *plays.BARE,
     *pgbench.CASES,
     *plays.CASES,
     *owned.CASES,
+    *edges.CASES,
     *delivery.CASES,
     *memory.CASES,
 )

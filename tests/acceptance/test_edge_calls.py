@@ -1,6 +1,6 @@
-"""The edges' stream of calls to Core: what holds for a call holds however many travel with it.
+"""The edges' connection to Core: what holds for a call holds however many travel with it.
 
-Core's place is taken by `Desk`, which answers when a test lets it; the servers, streams and sockets are real.
+Core's place is taken by `Desk`, which answers when a test lets it; the servers and sockets are real.
 """
 
 from __future__ import annotations
@@ -14,9 +14,6 @@ from typing import Any
 import msgspec
 import pytest
 from grpclib.client import Channel
-from grpclib.const import Cardinality
-from grpclib.const import Status as GrpcStatus
-from grpclib.exceptions import GRPCError
 from grpclib.reflection.v1.reflection_grpc import ServerReflectionStub
 from grpclib.reflection.v1.reflection_pb2 import ServerReflectionRequest
 
@@ -26,7 +23,8 @@ from runtime.errors import Fault, Status
 from runtime.operations import BY_NAME, OPERATIONS, Operation
 from runtime.rpc import MESSAGE_BYTES_MAX
 from runtime.rpc.client import RpcCaller
-from runtime.rpc.frames import CARRY, FRAME_BYTES, Answer, Call, Frame, Outbox, answers_of, body, calls_of, frames
+from runtime.rpc.connection import HELLO, SendQueue
+from runtime.rpc.frames import FRAME_BYTES, GOODBYE, Answer, Call, answers_of, body, calls_of, frames
 from runtime.rpc.server import RpcServer
 from runtime.wire.schema import Kind, fields_of
 
@@ -219,27 +217,28 @@ class TestReplicas:
         assert desk.seen == ["turn", "lost-get", "lost-play"]
 
 
-class TestCarrier:
-    """What comes over the stream from a sender that is none of ours."""
+class TestConnection:
+    """What comes over it from a sender that is none of ours."""
 
-    @pytest.fixture
-    async def channel(self, address: str) -> AsyncIterator[Channel]:
+    async def send(self, address: str, *sent: bytes) -> bytes:
+        """All that Core says to these bytes and the end of them, until it closes the connection."""
         host, _, port = address.rpartition(":")
-        channel = Channel(host, int(port))
-        yield channel
-        channel.close()
+        reader, writer = await asyncio.open_connection(host, int(port))
+        for part in sent:
+            writer.write(part)
+            await asyncio.sleep(0)
+        writer.write_eof()
+        async with asyncio.timeout(5):
+            said = await reader.read()
+        writer.close()
+        return said
 
-    async def exchange(self, channel: Channel, *sent: Frame) -> list[Answer]:
-        answers: list[Answer] = []
-        async with channel.request(CARRY, Cardinality.STREAM_STREAM, Frame, Frame) as stream:
-            for frame in sent:
-                await stream.send_message(frame)
-            await stream.end()
-            async for frame in stream:
-                answers += answers_of(frame)
-        return answers
+    async def exchange(self, address: str, *sent: bytes) -> list[Answer]:
+        """The answers to these frames."""
+        said = await self.send(address, HELLO, *(framed(frame) for frame in sent))
+        return [answer for frame in unframed(said) for answer in answers_of(frame)]
 
-    async def test_a_call_that_is_no_message_is_refused_and_its_neighbour_answered(self, channel: Channel) -> None:
+    async def test_a_call_that_is_no_message_is_refused_and_its_neighbour_answered(self, address: str) -> None:
         asked = m.GetCampaignRequest(scope=SCOPE, id="a")
         deep = msgspec.Raw(b"\x91" * 100_000 + b"\x90")
         rows = [
@@ -248,54 +247,120 @@ class TestCarrier:
             Call(3, "Nothing", body(asked)).row(),
             Call(4, "GetCampaign", body({"scope": None, "of_the_next_release": 1, "id": "b"})).row(),
         ]
-        answers = {answer.number: answer for answer in await self.exchange(channel, *frames(rows))}
+        answers = {answer.number: answer for answer in await self.exchange(address, *frames(rows))}
         assert Status(answers[1].status) is Status.INVALID_ARGUMENT
         assert answers[2].result(GET).campaign.name == "a"
         assert Status(answers[3].status) is Status.UNIMPLEMENTED
         assert answers[4].result(GET).campaign.name == "b"
-        with pytest.raises(GRPCError) as caught:
-            await self.exchange(channel, *frames([Call(1, "GetCampaign", deep).row()]))
-        assert caught.value.status is GrpcStatus.INVALID_ARGUMENT
+        (refused,) = await self.exchange(address, *frames([Call(1, "GetCampaign", deep).row()]))
+        assert (refused.number, Status(refused.status)) == (GOODBYE, Status.INVALID_ARGUMENT)
 
     @pytest.mark.parametrize("broken", [b"", b"\xc1", b"\x91\x91", b"\x91\x93\x01\x02\x03", b"{}"])
-    async def test_what_is_no_frame_ends_the_stream(self, channel: Channel, broken: bytes) -> None:
-        with pytest.raises(GRPCError) as caught:
-            await self.exchange(channel, Frame(broken))
-        assert caught.value.status is GrpcStatus.INVALID_ARGUMENT
+    async def test_what_is_no_frame_ends_the_connection(self, address: str, broken: bytes) -> None:
+        (refused,) = await self.exchange(address, broken)
+        assert (refused.number, Status(refused.status)) == (GOODBYE, Status.INVALID_ARGUMENT)
 
-    async def test_a_frame_over_the_limit_is_refused_before_it_is_here(self, channel: Channel) -> None:
-        with pytest.raises(GRPCError) as caught:
-            async with channel.request(CARRY, Cardinality.STREAM_STREAM, Frame, Frame) as stream:
-                await stream.send_request()
-                await stream._stream.send_data(struct.pack(">?I", False, 16 * MESSAGE_BYTES_MAX))
-                await stream.recv_initial_metadata()
-        assert caught.value.status is GrpcStatus.RESOURCE_EXHAUSTED
+    async def test_a_frame_over_the_limit_is_refused_before_it_is_here(self, address: str) -> None:
+        host, _, port = address.rpartition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(HELLO + struct.pack(">I", 16 * MESSAGE_BYTES_MAX))
+        async with asyncio.timeout(5):
+            (frame,) = unframed(await reader.read())
+        (refused,) = answers_of(frame)
+        assert (refused.number, Status(refused.status)) == (GOODBYE, Status.RESOURCE_EXHAUSTED)
+        writer.close()
 
-    async def test_others_are_not_told_of_it(self, channel: Channel) -> None:
+    async def test_frames_may_come_in_pieces(self, desk: Desk, address: str) -> None:
+        rows = [Call(1, "GetCampaign", body(m.GetCampaignRequest(scope=SCOPE, id="a"))).row()]
+        whole = HELLO + b"".join(framed(frame) for frame in frames(rows))
+        said = await self.send(address, *(whole[at : at + 1] for at in range(len(whole))))
+        assert [len(answers_of(frame)) for frame in unframed(said)] == [1]
+        assert desk.seen == ["a"]
+
+    @pytest.mark.parametrize("said", [b"GET / HTTP/1.1\r\n\r\n", b"PRI * nothing\r\n\r\n\r\n", b"TOMBOLA0", b"T"])
+    async def test_who_speaks_something_else_is_hung_up_on(self, address: str, said: bytes) -> None:
+        await self.send(address, said)
+
+    async def test_an_edge_that_reads_no_answers_is_asked_no_more(self, desk: Desk, address: str) -> None:
+        """Else one that hangs would fill Core's memory."""
+        host, _, port = address.rpartition(":")
+        reader, writer = await asyncio.open_connection(host, int(port), limit=1)
+        sent = 0
+        call = body(m.CreateCampaignRequest(scope=SCOPE, campaign=m.Campaign(name="x" * 9_000)))
+        writer.write(HELLO)
+        with pytest.raises(TimeoutError):
+            while sent < 10_000:
+                writer.write(framed(next(frames([Call(sent, "CreateCampaign", call).row()]))))
+                sent += 1
+                async with asyncio.timeout(0.5):
+                    await writer.drain()
+        seen = len(desk.seen)
+        assert 0 < seen < sent
+        while len(desk.seen) == seen:
+            assert await reader.read(2**20)
+        writer.transport.abort()
+
+    async def test_a_peer_that_is_no_core_is_unavailable(self) -> None:
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        other = await asyncio.start_server(answer, "127.0.0.1", 0)
+        async with other, edge(f"127.0.0.1:{other.sockets[0].getsockname()[1]}") as caller:
+            with pytest.raises(Fault) as caught:
+                await get(caller, "a")
+        assert (caught.value.status, caught.value.reason) == (Status.UNAVAILABLE, "CORE_UNAVAILABLE")
+        assert "no connection between an edge and Core" in caught.value.message
+
+    async def test_others_are_not_told_of_it(self, address: str) -> None:
+        host, _, port = address.rpartition(":")
+        channel = Channel(host, int(port))
         (answer,) = await ServerReflectionStub(channel).ServerReflectionInfo(
             [ServerReflectionRequest(list_services="")]
         )
+        channel.close()
         listed = {service.name for service in answer.list_services_response.service}
         assert "game.v1.PlayService" in listed
         assert not any("internal" in name for name in listed)
 
 
+def framed(frame: bytes) -> bytes:
+    """As it is sent."""
+    return struct.pack(">I", len(frame)) + frame
+
+
+def unframed(said: bytes) -> list[bytes]:
+    """The frames that Core sent."""
+    assert said.startswith(HELLO)
+    found, at = [], len(HELLO)
+    while at < len(said):
+        (length,) = struct.unpack_from(">I", said, at)
+        found.append(said[at + 4 : at + 4 + length])
+        at += 4 + length
+    assert at == len(said)
+    return found
+
+
 class TestFrames:
     async def test_what_one_turn_puts_there_goes_in_one_frame(self) -> None:
         sent: list[int] = []
-        outbox = Outbox()
-
-        async def send(frame: Frame) -> None:
-            sent.append(len(answers_of(frame)))
-
-        sending = asyncio.ensure_future(outbox.send_all(send))
+        queue = SendQueue(lambda frame: sent.append(len(answers_of(frame))))
+        queue.resume()
         for number in range(50):
-            outbox.put(number, Answer(number).row())
-        assert outbox.withdraw(7)
-        outbox.end()
-        await sending
+            queue.put(number, Answer(number).row())
+        assert queue.withdraw(7)
+        await asyncio.sleep(0)
         assert sent == [49]
-        assert not outbox.withdraw(8)
+        assert not queue.withdraw(8)
+
+    async def test_what_waits_out_a_pause_goes_in_one_frame(self) -> None:
+        sent: list[int] = []
+        queue = SendQueue(lambda frame: sent.append(len(answers_of(frame))))
+        for number in range(10):
+            queue.put(number, Answer(number).row())
+            await asyncio.sleep(0)
+        assert sent == []
+        queue.resume()
+        assert sent == [10]
 
     def test_frames_are_bounded_and_keep_the_order(self) -> None:
         rows = [Call(number, "x" * size, body(None)).row() for number, size in enumerate((9, FRAME_BYTES, 9, 9, 9))]

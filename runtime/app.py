@@ -12,14 +12,17 @@ import logging
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 import asyncpg
 import structlog
+from aiojobs import Job
 
 from runtime.actors.engine import Engine
+from runtime.background import Background
 from runtime.core import Caller, Core
 from runtime.errors import Fault
 from runtime.http import admin, callback, consumer
@@ -32,7 +35,7 @@ from runtime.http.operational import Check, mount_health, mount_metrics
 from runtime.http.serving import Runner, add_trace_id, make_app
 from runtime.http.serving import serve as listen
 from runtime.metrics import Stores
-from runtime.operations.campaigns.analytics import keep_counted
+from runtime.operations.campaigns import analytics
 from runtime.registry import load_plugins
 from runtime.rpc.client import RpcCaller
 from runtime.rpc.server import RpcServer
@@ -132,8 +135,8 @@ class _Parts:
         self._runners: list[Runner] = []
         self._closers: list[Callable[[], Awaitable[None]]] = []  # end with the requests
         self._last: list[Callable[[], Awaitable[None]]] = []
-        self._tasks: list[asyncio.Task[None]] = []
-        self._groups: list[asyncio.Task[None]] = []
+        self._background = Background()
+        self._groups: list[Job[None]] = []
         self._stop_groups = asyncio.Event()
 
     async def start(self, process: Running, roles: frozenset[str]) -> None:
@@ -148,18 +151,20 @@ class _Parts:
             self._database = await _open_database(settings)
             publisher = Publisher(self._ephemeral, shards=settings.stream_shards, length_max=settings.stream_maxlen)
             process.engine = Engine(settings, self._database, self._ephemeral, publisher)
-            self._tasks.append(asyncio.create_task(_keep_clock(self._database)))
+            await self._background.repeat("clock", self._database.read_clock, CLOCK_SECONDS)
         if here and roles & {"core", "rpc", "consumer", "admin"}:
             assert process.engine is not None
             process.core = process.caller = self._core = Core(process.engine)
-            self._tasks.append(asyncio.create_task(keep_counted(process.engine)))
+            await self._background.repeat(
+                "counting", partial(analytics.count_all, process.engine), analytics.EVERY_SECONDS
+            )
         elif roles & {"consumer", "admin"}:
             process.caller = remote = RpcCaller(settings.core_rpc_addresses)
             self._last.append(remote.close)
         self._stores = Stores(self._database, self._ephemeral)
         self._stores.register()
         await self._listen(process, roles, groups)
-        self._start_groups(process, groups)
+        await self._start_groups(process, groups)
 
     async def _listen(self, process: Running, roles: frozenset[str], groups: list[str]) -> None:
         settings = self._settings
@@ -234,7 +239,7 @@ class _Parts:
             checks["database"] = self._database.ping
         return {**checks, "redis": self._ephemeral.ping}
 
-    def _start_groups(self, process: Running, groups: list[str]) -> None:
+    async def _start_groups(self, process: Running, groups: list[str]) -> None:
         if not groups:
             return
         from runtime.streams import GROUPS  # late: an edge's process has no consumer group
@@ -245,12 +250,11 @@ class _Parts:
         async def run(name: str) -> None:
             try:
                 await GROUPS[name](engine, self._stop_groups)
-            except Exception as error:
-                log.error("consumer_group_failed", group=name, exc_info=error)
-            if not self._stop_groups.is_set():
-                process.failed.set()
+            finally:
+                if not self._stop_groups.is_set():
+                    process.failed.set()
 
-        self._groups = [asyncio.create_task(run(name), name=f"group {name}") for name in groups]
+        self._groups = [await self._background.run(f"group {name}", partial(run, name)) for name in groups]
 
     # -- the stop ----------------------------------------------------------------------------
 
@@ -267,10 +271,8 @@ class _Parts:
         if self._core is not None:
             await _within(ends, "actors", self._core.drain())
         if self._groups:
-            await _within(ends, "consumer groups", asyncio.gather(*self._groups, return_exceptions=True))
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+            await _within(ends, "consumer groups", asyncio.gather(*(group.wait() for group in self._groups)))
+        await self._background.close()
         for close in self._last:
             await close()
         if self._stores is not None:
@@ -311,13 +313,6 @@ async def _open_database(settings: Settings) -> Database:
         await database.close()
         raise CannotStart(f"tombola: the database lacks {', '.join(missing)}; run `tombola migrate` first")
     return database
-
-
-async def _keep_clock(database: Database) -> None:
-    while True:
-        await asyncio.sleep(CLOCK_SECONDS)
-        with suppress(Fault, asyncpg.PostgresError):
-            await database.read_clock()
 
 
 def _port_message(host: str, port: int, variable: str, error: OSError) -> str:

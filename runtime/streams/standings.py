@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 import asyncpg
@@ -18,6 +19,7 @@ from redis.exceptions import RedisError
 
 import sql
 from runtime.actors.engine import Engine
+from runtime.background import repeat
 from runtime.errors import Fault
 from runtime.events import PLAY_COMPLETED
 from runtime.stores.pipeline import EphemeralDown
@@ -82,7 +84,7 @@ class Standings:
 async def run(engine: Engine, stop: asyncio.Event) -> None:
     """Reads every shard's events, and catches up, until `stop`."""
     streams = [event_stream(shard) for shard in range(engine.settings.stream_shards)]
-    keeper = asyncio.create_task(_keep_whole(engine))
+    keeper = asyncio.create_task(repeat("rankings", partial(_catch_up_or_wait, engine), CATCH_UP_SECONDS, at_once=True))
     try:
         await Consumer(Servers(engine.settings), GROUP, streams, Standings(engine).handle).run(stop)
     finally:
@@ -91,15 +93,11 @@ async def run(engine: Engine, stop: asyncio.Event) -> None:
             await keeper
 
 
-async def _keep_whole(engine: Engine) -> None:
-    while True:
-        try:
-            await catch_up(engine)
-        except (Fault, RedisError, asyncpg.PostgresError) as error:
-            log.info("rankings_wait", why=str(error))
-        except Exception as error:
-            log.error("rankings_not_kept", exc_info=error)
-        await asyncio.sleep(CATCH_UP_SECONDS)
+async def _catch_up_or_wait(engine: Engine) -> None:
+    try:
+        await catch_up(engine)
+    except (Fault, RedisError, asyncpg.PostgresError) as error:
+        log.info("rankings_wait", why=str(error))
 
 
 async def catch_up(engine: Engine) -> None:

@@ -3,7 +3,7 @@
 The numbers are those of counting rows, at the moment of asking; three million plays cannot be counted
 at every glance, though. So plays are counted once, up to a mark before which none can appear any more
 (sql/analytics.sql, `horizon`), into days and into who was there on which; a reply adds what came since.
-Nothing of it is written by a play. `keep_counted` moves the marks in the background; a call that finds
+Nothing of it is written by a play. `count_all` moves the marks in the background; a call that finds
 its campaign's mark far behind moves it first, so that the background work is never needed for the
 numbers to be right, only for the first answer to be quick.
 
@@ -12,24 +12,23 @@ wins are plays that won something. Players are different ones, a guest and the p
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Final
 
 import asyncpg
-import structlog
 
 import sql
 from runtime import messages as m
 from runtime.actors.engine import Engine
-from runtime.errors import Fault, unknown
+from runtime.errors import unknown
 from runtime.wire.enums import enum
 from runtime.wire.scope import tenant_of
 
-log = structlog.get_logger(__name__)
-
 _SQL: Final = sql.load("analytics")
+
+EVERY_SECONDS: Final = 15.0
+"""How often the background counts."""
 
 STALE_SECONDS: Final = 60.0
 """A call moves a mark that is older than this before it answers."""
@@ -84,16 +83,11 @@ async def count(engine: Engine, tenant_id: str, campaign_id: str) -> bool:
     return await engine.database.transaction(work)
 
 
-async def keep_counted(engine: Engine, *, every_seconds: float = 15.0) -> None:
-    """Counts every campaign that is being played, again and again, until cancelled. One per process is plenty."""
-    while True:
-        await asyncio.sleep(every_seconds)
-        try:
-            for tenant in await engine.database.fetch(_SQL["tenants"]):
-                for row in await engine.database.fetch(_SQL["campaigns_to_count"], tenant["tenant_id"]):
-                    await count(engine, tenant["tenant_id"], row["campaign_id"])
-        except (Fault, asyncpg.PostgresError) as error:
-            log.warning("counting_failed", error=str(error))
+async def count_all(engine: Engine) -> None:
+    """Counts every campaign that is being played. One process that does so is plenty."""
+    for tenant in await engine.database.fetch(_SQL["tenants"]):
+        for row in await engine.database.fetch(_SQL["campaigns_to_count"], tenant["tenant_id"]):
+            await count(engine, tenant["tenant_id"], row["campaign_id"])
 
 
 async def begin(connection: asyncpg.Connection, tenant_id: str, campaign_id: str) -> None:

@@ -1,0 +1,64 @@
+"""Background jobs: what fails is counted and tried again, and all of it ends at the close."""
+
+from __future__ import annotations
+
+import asyncio
+
+from runtime.background import FAILURES, Background
+from runtime.errors import Fault, Status
+
+
+def failures(job: str) -> float:
+    return float(FAILURES.labels(job)._value.get())
+
+
+async def test_a_job_that_fails_is_counted_and_tried_again() -> None:
+    background, done, tries = Background(), asyncio.Event(), 0
+    before = failures("shaky")
+
+    async def work() -> None:
+        nonlocal tries
+        tries += 1
+        if tries == 1:
+            raise RuntimeError("a bug")
+        if tries == 2:
+            raise Fault(Status.UNAVAILABLE, "STORE_UNAVAILABLE", "away")
+        done.set()
+
+    await background.repeat("shaky", work, 0.001)
+    async with asyncio.timeout(5):
+        await done.wait()
+    await background.close()
+    assert failures("shaky") - before == 2
+
+
+async def test_a_failure_of_one_that_runs_once_is_counted_and_ends_it() -> None:
+    background = Background()
+    before = failures("once")
+
+    async def work() -> None:
+        raise RuntimeError("a bug")
+
+    job = await background.run("once", work)
+    await job.wait()
+    assert failures("once") - before == 1
+    await background.close()
+
+
+async def test_the_close_cancels_what_runs_and_waits_for_it() -> None:
+    background, began, ended = Background(), asyncio.Event(), False
+
+    async def work() -> None:
+        nonlocal ended
+        try:
+            began.set()
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.01)
+            ended = True
+
+    await background.run("endless", work)
+    await background.repeat("never due", work, 1000)
+    await began.wait()
+    await background.close()
+    assert ended

@@ -13,6 +13,7 @@ import sql
 from runtime import ids, trace
 from runtime import messages as m
 from runtime.actors.engine import Engine
+from runtime.operations import reading
 from runtime.operations.row import STAFF, Operation
 from runtime.wire.scope import tenant_of
 
@@ -48,13 +49,9 @@ async def record(
 
 async def list_audit_entries(engine: Engine, request: m.ListAuditEntriesRequest) -> m.ListAuditEntriesReply:
     """The tenant's entries, newest first, of one subject type, subject or actor where given."""
-    tenant_id = tenant_of(request)
-    filters = (tenant_id, request.subject_type, request.subject_id, request.actor)
-    query = ("audit", *filters)
-    page = engine.cursors.read(request.cursor, request.limit, query=query)
-    rows = await engine.database.fetch(_SQL["list"], *filters, page.after_id, page.fetch)
-    shown, pagination = engine.cursors.write(rows, page.limit, key=lambda row: str(row["id"]), query=query)
-    return m.ListAuditEntriesReply(items=[m.AuditEntry(**dict(row)) for row in shown], pagination=pagination)
+    filters = (tenant_of(request), request.subject_type, request.subject_id, request.actor)
+    rows, pagination = await reading.page(engine, _SQL["list"], request, *filters)
+    return m.ListAuditEntriesReply(items=[m.AuditEntry(**dict(row)) for row in rows], pagination=pagination)
 
 
 # -- rows ------------------------------------------------------------------------------------

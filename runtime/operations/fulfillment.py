@@ -12,10 +12,12 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, invalid, unknown
 from runtime.metrics import FULFILLMENT_TASKS
+from runtime.operations import reading
 from runtime.operations.row import REWARD_MANAGERS, SIGNED, STAFF, Operation
 from runtime.outgoing.schedule import delays_seconds
 from runtime.outgoing.signing import SignatureRefused, verify
 from runtime.outgoing.vault import VaultError, prize_place, vault_of
+from runtime.wire.enums import token
 from runtime.wire.scope import tenant_of
 
 _SQL: Final = sql.load("fulfillment")
@@ -25,15 +27,9 @@ TEXT_CHARACTERS_MAX: Final = 500
 
 async def list_tasks(engine: Engine, request: m.ListTasksRequest) -> m.ListTasksReply:
     """Tasks, the newest first, by status, campaign and prize."""
-    tenant_id = tenant_of(request)
-    status = request.status.name.lower() if request.status else ""
-    query = ("tasks", tenant_id, status, request.campaign_id, request.prize_id)
-    page = engine.cursors.read(request.cursor, request.limit, query=query)
-    rows = await engine.database.fetch(
-        _SQL["list"], tenant_id, status, request.campaign_id, request.prize_id, page.after_id, page.fetch
-    )
-    shown, pagination = engine.cursors.write(rows, page.limit, key=lambda row: str(row["task_id"]), query=query)
-    return m.ListTasksReply(items=[_message(row) for row in shown], pagination=pagination)
+    filters = (tenant_of(request), token(request.status), request.campaign_id, request.prize_id)
+    rows, pagination = await reading.page(engine, _SQL["list"], request, *filters, key="task_id")
+    return m.ListTasksReply(items=[_message(row) for row in rows], pagination=pagination)
 
 
 async def retry_task(engine: Engine, request: m.RetryTaskRequest) -> m.TaskReply:

@@ -13,13 +13,14 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import unknown
 from runtime.events import new_event
-from runtime.operations import audit, samples
+from runtime.operations import audit, reading, samples
 from runtime.operations.campaigns.records import check_merchant
 from runtime.operations.checks import Checks, given
 from runtime.operations.row import ADMINS, STAFF, Operation
 from runtime.outgoing.channels import receiver_config
 from runtime.outgoing.providers import posts
 from runtime.outgoing.vault import integration_place, noted_config, shown_config, vault_of
+from runtime.wire.enums import token
 from runtime.wire.scope import merchant_of, tenant_of
 
 _SQL: Final = sql.load("integrations")
@@ -42,7 +43,7 @@ async def create_integration(engine: Engine, request: m.CreateIntegrationRequest
         checks.problem("events", f"must name 1 to {EVENTS_MAX} event types")
     for index, type in enumerate(wanted.events):
         checks.text(f"events[{index}]", type, least=1, most=EVENT_TYPE_CHARACTERS_MAX)
-    if posts(_token(wanted.type)):
+    if posts(token(wanted.type)):
         checks.problems((f"config.{path}".rstrip("."), wrong) for path, wrong in receiver_config(config))
     checks.raise_found()
     integration_id = ids.make("integration")
@@ -57,7 +58,7 @@ async def create_integration(engine: Engine, request: m.CreateIntegrationRequest
             integration_id,
             wanted.merchant_id or scope.merchant_id,
             wanted.campaign_id,
-            _token(wanted.type),
+            token(wanted.type),
             list(dict.fromkeys(wanted.events)),
             sealed,
         )
@@ -71,18 +72,10 @@ async def create_integration(engine: Engine, request: m.CreateIntegrationRequest
 
 async def list_integrations(engine: Engine, request: m.ListIntegrationsRequest) -> m.ListIntegrationsReply:
     """Integrations, the newest first, by type, campaign and status."""
-    tenant_id = tenant_of(request)
-    filters = (
-        _token(request.type),
-        request.campaign_id,
-        _token(request.status),
-        merchant_of(request),
-    )
-    query = ("integrations", tenant_id, *filters)
-    page = engine.cursors.read(request.cursor, request.limit, query=query)
-    rows = await engine.database.fetch(_SQL["list"], tenant_id, *filters, page.after_id, page.fetch)
-    shown, pagination = engine.cursors.write(rows, page.limit, key=lambda row: str(row["integration_id"]), query=query)
-    return m.ListIntegrationsReply(items=[_message(row) for row in shown], pagination=pagination)
+    filters = (token(request.type), request.campaign_id, token(request.status), merchant_of(request))
+    asked = (tenant_of(request), *filters)
+    rows, pagination = await reading.page(engine, _SQL["list"], request, *asked, key="integration_id")
+    return m.ListIntegrationsReply(items=[_message(row) for row in rows], pagination=pagination)
 
 
 async def delete_integration(engine: Engine, request: m.DeleteRequest) -> m.DeleteReply:
@@ -137,12 +130,10 @@ async def list_deliveries(
 ) -> m.ListIntegrationDeliveriesReply:
     """What became of the newest events at an integration."""
     tenant_id = tenant_of(request)
-    query = ("deliveries", tenant_id, request.id)
-    page = engine.cursors.read(request.cursor, request.limit, query=query)
-    if await engine.database.fetchrow(_SQL["exists"], tenant_id, request.id) is None:
+    filters = (tenant_id, request.id)
+    rows, pagination = await reading.page(engine, _SQL["list_deliveries"], request, *filters, key="delivery_id")
+    if not rows and await engine.database.fetchrow(_SQL["exists"], tenant_id, request.id) is None:
         raise unknown("integration", request.id)
-    rows = await engine.database.fetch(_SQL["list_deliveries"], tenant_id, request.id, page.after_id, page.fetch)
-    shown, pagination = engine.cursors.write(rows, page.limit, key=lambda row: str(row["delivery_id"]), query=query)
     items = [
         m.IntegrationDelivery(
             id=row["delivery_id"],
@@ -155,14 +146,9 @@ async def list_deliveries(
             duration_ms=row["duration_ms"],
             created_at=row["created_at"],
         )
-        for row in shown
+        for row in rows
     ]
     return m.ListIntegrationDeliveriesReply(items=items, pagination=pagination)
-
-
-def _token(value: Any) -> str:
-    """The stored token of an enum's value; empty where it is unset."""
-    return value.name.lower() if value else ""
 
 
 def _noted(row: Any) -> dict[str, Any]:

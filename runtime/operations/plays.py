@@ -14,9 +14,10 @@ from runtime.actors.game import batch
 from runtime.actors.game.actor import GameActor
 from runtime.actors.game.snapshot import read_rules
 from runtime.errors import invalid, unknown
-from runtime.operations import samples
+from runtime.operations import reading, samples
 from runtime.operations.row import STAFF, Access, ActorKind, Consumer, Operation, RoutePolicy, SessionUse
 from runtime.rules import ReplayMismatch, replay, seed_hash
+from runtime.wire.scope import tenant_of
 from runtime.wire.shape import Shape
 
 QUERIES: Final = sql.load("play")
@@ -26,15 +27,11 @@ async def list_history(engine: Engine, request: m.ListHistoryRequest) -> m.ListH
     """The player's plays of a game, newest first. NOT_FOUND UNKNOWN_GAME."""
     if not request.player_id:
         raise invalid("player_id", "is required")
-    tenant_id = request.scope.tenant_id if request.scope else ""
-    query = ("history", tenant_id, request.id, request.player_id)
-    page = engine.cursors.read(request.cursor, request.limit, query=query)
-    rows = await engine.database.fetch(
-        QUERIES["history"], tenant_id, request.id, request.player_id, page.after_id, page.fetch
-    )
+    tenant_id = tenant_of(request)
+    filters = (tenant_id, request.id, request.player_id)
+    rows, pagination = await reading.page(engine, QUERIES["history"], request, *filters, key="play_id")
     if not rows and await engine.database.fetchval(QUERIES["known_game"], tenant_id, request.id) is None:
         raise unknown("game", request.id)
-    rows, pagination = engine.cursors.write(rows, page.limit, key=lambda row: row["play_id"], query=query)
     return m.ListHistoryReply(items=[_record(row) for row in rows], pagination=pagination)
 
 

@@ -20,7 +20,7 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, unknown, violations
 from runtime.events import QUEST_COMPLETED, new_event
-from runtime.operations import audit, catalog, samples
+from runtime.operations import audit, catalog, reading, samples
 from runtime.operations.checks import Checks, given, search_pattern, set_fields
 from runtime.operations.row import DESIGNERS, STAFF, Access, Consumer, Operation, RoutePolicy
 from runtime.stores.clock import Days
@@ -56,20 +56,14 @@ async def create_quest(engine: Engine, request: m.CreateQuestRequest) -> m.Quest
 
 async def get_quest(engine: Engine, request: m.GetQuestRequest) -> m.QuestReply:
     """A quest, archived or not."""
-    row = await engine.database.fetchrow(_SQL["get"], tenant_of(request), request.id)
-    if row is None:
-        raise unknown("quest", request.id)
-    return m.QuestReply(quest=_quest(row))
+    return m.QuestReply(quest=_quest(await reading.one(engine, _SQL["get"], request, "quest")))
 
 
 async def list_quests(engine: Engine, request: m.ListQuestsRequest) -> m.ListQuestsReply:
     """The tenant's quests, newest first; archived ones only where `status` asks for them."""
-    filters = (tenant_of(request), request.campaign_id, token(request.type), token(request.status))
-    query = ("quests", *filters, request.q)
-    page = engine.cursors.read(request.cursor, request.limit, query=query)
-    rows = await engine.database.fetch(_SQL["list"], *filters, search_pattern(request.q), page.after_id, page.fetch)
-    shown, pagination = engine.cursors.write(rows, page.limit, key=lambda row: str(row["id"]), query=query)
-    return m.ListQuestsReply(items=[_quest(row) for row in shown], pagination=pagination)
+    filters = (request.campaign_id, token(request.type), token(request.status), search_pattern(request.q))
+    rows, pagination = await reading.page(engine, _SQL["list"], request, tenant_of(request), *filters)
+    return m.ListQuestsReply(items=[_quest(row) for row in rows], pagination=pagination)
 
 
 async def update_quest(engine: Engine, request: m.UpdateQuestRequest) -> m.QuestReply:
@@ -242,11 +236,8 @@ def _tell(
 async def list_turns(engine: Engine, request: m.ListTurnsRequest) -> m.ListTurnsReply:
     """The player's turns, by campaign."""
     filters = (tenant_of(request), player_id_of(request), request.campaign_id)
-    query = ("turns", *filters)
-    page = engine.cursors.read(request.cursor, request.limit, query=query)
-    rows = await engine.database.fetch(_SQL["turns"], *filters, page.after_id, page.fetch)
-    shown, pagination = engine.cursors.write(rows, page.limit, key=lambda row: str(row["campaign_id"]), query=query)
-    return m.ListTurnsReply(items=[m.TurnBalance(**row) for row in shown], pagination=pagination)
+    rows, pagination = await reading.page(engine, _SQL["turns"], request, *filters, key="campaign_id")
+    return m.ListTurnsReply(items=[m.TurnBalance(**row) for row in rows], pagination=pagination)
 
 
 # -- messages --------------------------------------------------------------------------------

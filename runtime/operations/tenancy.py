@@ -15,7 +15,7 @@ from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import unknown
-from runtime.operations import audit
+from runtime.operations import audit, reading
 from runtime.operations.checks import Checks, given, search_pattern
 from runtime.operations.row import ADMINS, PLATFORM_ALONE, STAFF, STAFF_OR_PLATFORM, Operation
 from runtime.wire.enums import enum, token
@@ -42,12 +42,9 @@ async def create_tenant(engine: Engine, request: m.CreateTenantRequest) -> m.Ten
 async def list_tenants(engine: Engine, request: m.ListTenantsRequest) -> m.ListTenantsReply:
     """Tenants newest first: the scope's one, or all where the scope names none."""
     tenant_id = request.scope.tenant_id if request.scope is not None else ""
-    query = ("tenants", tenant_id, request.q)
-    page = engine.cursors.read(request.cursor, request.limit, query=query)
-    pattern = search_pattern(request.q)
-    rows = await engine.database.fetch(_SQL["list_tenants"], tenant_id, pattern, page.after_id, page.fetch)
-    shown, pagination = engine.cursors.write(rows, page.limit, key=lambda row: str(row["id"]), query=query)
-    return m.ListTenantsReply(items=[_tenant(row) for row in shown], pagination=pagination)
+    filters = (tenant_id, search_pattern(request.q))
+    rows, pagination = await reading.page(engine, _SQL["list_tenants"], request, *filters)
+    return m.ListTenantsReply(items=[_tenant(row) for row in rows], pagination=pagination)
 
 
 async def create_merchant(engine: Engine, request: m.CreateMerchantRequest) -> m.MerchantReply:
@@ -70,13 +67,9 @@ async def create_merchant(engine: Engine, request: m.CreateMerchantRequest) -> m
 
 async def list_merchants(engine: Engine, request: m.ListMerchantsRequest) -> m.ListMerchantsReply:
     """The tenant's merchants, newest first."""
-    tenant_id = tenant_of(request)
-    query = ("merchants", tenant_id, request.q)
-    page = engine.cursors.read(request.cursor, request.limit, query=query)
-    pattern = search_pattern(request.q)
-    rows = await engine.database.fetch(_SQL["list_merchants"], tenant_id, pattern, page.after_id, page.fetch)
-    shown, pagination = engine.cursors.write(rows, page.limit, key=lambda row: str(row["id"]), query=query)
-    return m.ListMerchantsReply(items=[_merchant(row) for row in shown], pagination=pagination)
+    filters = (tenant_of(request), search_pattern(request.q))
+    rows, pagination = await reading.page(engine, _SQL["list_merchants"], request, *filters)
+    return m.ListMerchantsReply(items=[_merchant(row) for row in rows], pagination=pagination)
 
 
 def _check_name(name: str) -> None:

@@ -18,7 +18,7 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.actors.idempotency import mismatch
 from runtime.errors import Fault, Status, invalid, unknown, violations
-from runtime.operations import audit, samples
+from runtime.operations import audit, reading, samples
 from runtime.operations.row import REWARD_MANAGERS, Access, Consumer, Operation
 from runtime.wire.scope import player_id_of, tenant_of
 
@@ -53,13 +53,8 @@ async def list_ledger(engine: Engine, request: m.ListLedgerRequest) -> m.ListLed
     Pages follow the entries' ids, which rise with time: entries that are made while a client pages
     stand before what it has seen, so they neither repeat nor hide others.
     """
-    tenant_id, player_id = tenant_of(request), player_id_of(request)
-    query = ("ledger", tenant_id, player_id, request.scope_key, request.currency)
-    page = engine.cursors.read(request.cursor, request.limit, query=query)
-    rows = await engine.database.fetch(
-        LEDGER, tenant_id, player_id, request.scope_key, request.currency, page.after_id, page.fetch
-    )
-    rows, pagination = engine.cursors.write(rows, page.limit, key=lambda row: str(row["entry_id"]), query=query)
+    filters = (tenant_of(request), player_id_of(request), request.scope_key, request.currency)
+    rows, pagination = await reading.page(engine, LEDGER, request, *filters, key="entry_id")
     return m.ListLedgerReply(items=[_entry(row) for row in rows], pagination=pagination)
 
 

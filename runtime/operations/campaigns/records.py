@@ -16,7 +16,7 @@ from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import unknown
-from runtime.operations import audit, catalog
+from runtime.operations import audit, catalog, reading
 from runtime.operations.campaigns import analytics
 from runtime.operations.checks import Checks, given, search_pattern, set_fields
 from runtime.wire.enums import enum, token
@@ -54,23 +54,14 @@ async def create_campaign(engine: Engine, request: m.CreateCampaignRequest) -> m
 
 async def get_campaign(engine: Engine, request: m.GetCampaignRequest) -> m.CampaignReply:
     """One campaign. NOT_FOUND UNKNOWN_CAMPAIGN."""
-    tenant_id = tenant_of(request)
-    row = await engine.database.fetchrow(_SQL["get"], tenant_id, request.id)
-    if row is None:
-        raise unknown("campaign", request.id)
-    return m.CampaignReply(campaign=from_row(row))
+    return m.CampaignReply(campaign=from_row(await reading.one(engine, _SQL["get"], request, "campaign")))
 
 
 async def list_campaigns(engine: Engine, request: m.ListCampaignsRequest) -> m.ListCampaignsReply:
     """The tenant's campaigns, newest first; of one status, or whose names hold `q`, where given."""
-    tenant_id = tenant_of(request)
-    status = token(request.status)
-    query = ("campaigns", tenant_id, status, request.q)
-    page = engine.cursors.read(request.cursor, request.limit, query=query)
-    pattern = search_pattern(request.q)
-    rows = await engine.database.fetch(_SQL["list"], tenant_id, status, pattern, page.after_id, page.fetch)
-    shown, pagination = engine.cursors.write(rows, page.limit, key=lambda row: str(row["id"]), query=query)
-    return m.ListCampaignsReply(items=[from_row(row) for row in shown], pagination=pagination)
+    filters = (token(request.status), search_pattern(request.q))
+    rows, pagination = await reading.page(engine, _SQL["list"], request, tenant_of(request), *filters)
+    return m.ListCampaignsReply(items=[from_row(row) for row in rows], pagination=pagination)
 
 
 async def update_campaign(engine: Engine, request: m.UpdateCampaignRequest) -> m.CampaignReply:

@@ -17,7 +17,7 @@ from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, unknown
-from runtime.operations import audit, catalog
+from runtime.operations import audit, catalog, reading
 from runtime.operations.campaigns import records as campaigns
 from runtime.operations.checks import TYPE_LENGTH_MAX, Checks, given, search_pattern, set_fields
 from runtime.operations.games.definitions import Definition, definition_of, game_from_row, prizes_named
@@ -82,22 +82,14 @@ async def create_game(engine: Engine, request: m.CreateGameRequest) -> m.GameRep
 
 async def get_game(engine: Engine, request: m.GetGameRequest) -> m.GameReply:
     """One game, archived or not. NOT_FOUND UNKNOWN_GAME."""
-    tenant_id = tenant_of(request)
-    row = await engine.database.fetchrow(_SQL["get"], tenant_id, request.id)
-    if row is None:
-        raise unknown("game", request.id)
-    return m.GameReply(game=game_from_row(row))
+    return m.GameReply(game=game_from_row(await reading.one(engine, _SQL["get"], request, "game")))
 
 
 async def list_games(engine: Engine, request: m.ListGamesRequest) -> m.ListGamesReply:
     """The tenant's games, newest first."""
-    tenant_id = tenant_of(request)
-    filters = (tenant_id, token(request.status), request.campaign_id, request.type)
-    query = ("games", *filters, request.q)
-    page = engine.cursors.read(request.cursor, request.limit, query=query)
-    rows = await engine.database.fetch(_SQL["list"], *filters, search_pattern(request.q), page.after_id, page.fetch)
-    shown, pagination = engine.cursors.write(rows, page.limit, key=lambda row: str(row["id"]), query=query)
-    return m.ListGamesReply(items=[game_from_row(row) for row in shown], pagination=pagination)
+    filters = (token(request.status), request.campaign_id, request.type, search_pattern(request.q))
+    rows, pagination = await reading.page(engine, _SQL["list"], request, tenant_of(request), *filters)
+    return m.ListGamesReply(items=[game_from_row(row) for row in rows], pagination=pagination)
 
 
 async def update_game(engine: Engine, request: m.UpdateGameRequest) -> m.GameReply:

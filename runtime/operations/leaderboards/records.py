@@ -18,12 +18,13 @@ from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, invalid, unknown, violations
-from runtime.operations import audit, catalog
+from runtime.operations import audit, catalog, reading
 from runtime.operations.checks import NAME_LENGTH_MAX, Checks, given, search_pattern, set_fields
 from runtime.stores import paging
 from runtime.stores.pipeline import EphemeralDown
 from runtime.stores.scores import Top, ranking
 from runtime.wire.enums import enum, token
+from runtime.wire.scope import tenant_of
 
 _SQL: Final = sql.load("leaderboards")
 
@@ -45,7 +46,7 @@ log = structlog.get_logger(__name__)
 
 async def create_leaderboard(engine: Engine, request: m.CreateLeaderboardRequest) -> m.LeaderboardReply:
     """A new board, live from the start. Of a game where game_id is given, else of a whole campaign."""
-    tenant_id, board = _tenant(request), given(request.leaderboard, "leaderboard")
+    tenant_id, board = tenant_of(request), given(request.leaderboard, "leaderboard")
     _check(board)
 
     async def work(connection: asyncpg.Connection) -> asyncpg.Record:
@@ -64,17 +65,14 @@ async def create_leaderboard(engine: Engine, request: m.CreateLeaderboardRequest
 
 async def get_leaderboard(engine: Engine, request: m.GetLeaderboardRequest) -> m.LeaderboardReply:
     """A board, archived or not."""
-    return m.LeaderboardReply(leaderboard=_board(await _load(engine, _tenant(request), request.id)))
+    return m.LeaderboardReply(leaderboard=_board(await _load(engine, tenant_of(request), request.id)))
 
 
 async def list_leaderboards(engine: Engine, request: m.ListLeaderboardsRequest) -> m.ListLeaderboardsReply:
     """The tenant's boards, newest first; archived ones only where `status` asks for them."""
-    filters = (_tenant(request), request.campaign_id, token(request.status))
-    query = ("leaderboards", *filters, request.q)
-    page = engine.cursors.read(request.cursor, request.limit, query=query)
-    rows = await engine.database.fetch(_SQL["list"], *filters, search_pattern(request.q), page.after_id, page.fetch)
-    shown, pagination = engine.cursors.write(rows, page.limit, key=lambda row: str(row["id"]), query=query)
-    return m.ListLeaderboardsReply(items=[_board(row) for row in shown], pagination=pagination)
+    filters = (tenant_of(request), request.campaign_id, token(request.status), search_pattern(request.q))
+    rows, pagination = await reading.page(engine, _SQL["list"], request, *filters)
+    return m.ListLeaderboardsReply(items=[_board(row) for row in rows], pagination=pagination)
 
 
 async def update_leaderboard(engine: Engine, request: m.UpdateLeaderboardRequest) -> m.LeaderboardReply:
@@ -82,7 +80,7 @@ async def update_leaderboard(engine: Engine, request: m.UpdateLeaderboardRequest
 
     A change of what scores depend on counts the whole board anew; until that is done, Postgres answers.
     """
-    tenant_id, update = _tenant(request), given(request.leaderboard, "leaderboard")
+    tenant_id, update = tenant_of(request), given(request.leaderboard, "leaderboard")
 
     async def work(connection: asyncpg.Connection) -> tuple[asyncpg.Record, bool]:
         before = await _lock_live(connection, tenant_id, request.id)
@@ -112,7 +110,7 @@ async def update_leaderboard(engine: Engine, request: m.UpdateLeaderboardRequest
 
 async def delete_leaderboard(engine: Engine, request: m.DeleteRequest) -> m.DeleteReply:
     """Removes a board that ranked nobody; archives one with history."""
-    tenant_id = _tenant(request)
+    tenant_id = tenant_of(request)
 
     async def work(connection: asyncpg.Connection) -> bool:
         before = await connection.fetchrow(_SQL["lock"], tenant_id, request.id)
@@ -139,7 +137,7 @@ async def list_rankings(engine: Engine, request: m.ListRankingsRequest) -> m.Lis
     Where that is away, or its set is gone, Postgres answers and the set is built anew. A finalized board
     shows its standings.
     """
-    tenant_id = _tenant(request)
+    tenant_id = tenant_of(request)
     query = ("rankings", tenant_id, request.id)
     page = engine.cursors.read(request.cursor, request.limit, query=query)
     top = None
@@ -159,7 +157,7 @@ async def list_rankings(engine: Engine, request: m.ListRankingsRequest) -> m.Lis
 
 
 async def _by_rows(engine: Engine, request: m.ListRankingsRequest, page: paging.Page, status: str) -> Top:
-    tenant_id = _tenant(request)
+    tenant_id = tenant_of(request)
     counted = await engine.rankings.counted(tenant_id, request.id)
     if counted is None:
         raise unknown("leaderboard", request.id)
@@ -173,7 +171,7 @@ async def _standings(
 ) -> m.ListRankingsReply:
     if len(page.after) == 3:
         raise _foreign_cursor()
-    tenant_id = _tenant(request)
+    tenant_id = tenant_of(request)
     last_rank = int(page.after[0]) if page.after else 0
     rows = await engine.database.fetch(_SQL["standings"], tenant_id, request.id, last_rank, page.fetch)
     shown, pagination = engine.cursors.write(rows, page.limit, key=lambda row: (row["rank"],), query=query)
@@ -196,7 +194,7 @@ async def adjust_score(engine: Engine, request: m.AdjustScoreRequest) -> m.Ranki
 
     NOT_FOUND UNKNOWN_LEADERBOARD, UNKNOWN_PLAYER; FAILED_PRECONDITION BOARD_FINALIZED, DISQUALIFIED.
     """
-    tenant_id = _tenant(request)
+    tenant_id = tenant_of(request)
     _check_correction(request.player_id, request.reason, request.delta)
 
     async def work(connection: asyncpg.Connection) -> None:
@@ -223,7 +221,7 @@ async def disqualify_player(engine: Engine, request: m.DisqualifyPlayerRequest) 
 
     NOT_FOUND UNKNOWN_LEADERBOARD, UNKNOWN_PLAYER; FAILED_PRECONDITION BOARD_FINALIZED.
     """
-    tenant_id = _tenant(request)
+    tenant_id = tenant_of(request)
     _check_correction(request.player_id, request.reason)
 
     async def work(connection: asyncpg.Connection) -> asyncpg.Record:
@@ -367,11 +365,6 @@ async def _load(engine: Engine, tenant_id: str, board_id: str) -> asyncpg.Record
     if row is None:
         raise unknown("leaderboard", board_id)
     return row
-
-
-def _tenant(request: Any) -> str:
-    tenant_id: str = request.scope.tenant_id
-    return tenant_id
 
 
 def _position(after: paging.Position) -> tuple[int, int, str] | None:

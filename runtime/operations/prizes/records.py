@@ -18,7 +18,7 @@ from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, unknown
-from runtime.operations import audit, catalog
+from runtime.operations import audit, catalog, reading
 from runtime.operations.campaigns import records as campaigns
 from runtime.operations.checks import TYPE_LENGTH_MAX, Checks, given, search_pattern, set_fields
 from runtime.operations.games import records as games
@@ -64,22 +64,18 @@ async def create_prize(engine: Engine, request: m.CreatePrizeRequest) -> m.Prize
 
 async def get_prize(engine: Engine, request: m.GetPrizeRequest) -> m.PrizeReply:
     """One prize, archived or not. NOT_FOUND UNKNOWN_PRIZE."""
-    tenant_id = tenant_of(request)
-    row = await engine.database.fetchrow(_SQL["get"], tenant_id, request.id)
-    if row is None:
-        raise unknown("prize", request.id)
-    return m.PrizeReply(prize=from_row(row))
+    return m.PrizeReply(prize=from_row(await reading.one(engine, _SQL["get"], request, "prize")))
 
 
 async def list_prizes(engine: Engine, request: m.ListPrizesRequest) -> m.ListPrizesReply:
     """The tenant's prizes, newest first."""
-    rows, pagination = await _page(engine, request, "list", "id")
+    rows, pagination = await reading.page(engine, _SQL["list"], request, *_filters(request))
     return m.ListPrizesReply(items=[from_row(row) for row in rows], pagination=pagination)
 
 
 async def list_prize_summary(engine: Engine, request: m.ListPrizesRequest) -> m.ListPrizeSummaryReply:
     """Stock, and how many units were claimed and delivered, of each prize; revoked rewards count in neither."""
-    rows, pagination = await _page(engine, request, "summary", "prize_id")
+    rows, pagination = await reading.page(engine, _SQL["summary"], request, *_filters(request), key="prize_id")
     return m.ListPrizeSummaryReply(items=[m.PrizeSummary(**row) for row in rows], pagination=pagination)
 
 
@@ -156,15 +152,9 @@ def from_row(row: Any) -> m.Prize:
     )
 
 
-async def _page(
-    engine: Engine, request: m.ListPrizesRequest, statement: str, key: str
-) -> tuple[list[asyncpg.Record], m.Pagination]:
-    tenant_id = tenant_of(request)
-    filters = (tenant_id, token(request.status), request.campaign_id, request.type)
-    query = ("prizes", *filters, request.q)
-    page = engine.cursors.read(request.cursor, request.limit, query=query)
-    rows = await engine.database.fetch(_SQL[statement], *filters, search_pattern(request.q), page.after_id, page.fetch)
-    return engine.cursors.write(rows, page.limit, key=lambda row: str(row[key]), query=query)
+def _filters(request: m.ListPrizesRequest) -> tuple[str, ...]:
+    stored = (token(request.status), request.campaign_id, request.type)
+    return (tenant_of(request), *stored, search_pattern(request.q))
 
 
 async def _load(connection: asyncpg.Connection, tenant_id: str, prize_id: str) -> asyncpg.Record:

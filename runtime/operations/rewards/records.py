@@ -12,6 +12,7 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.actors.rewards import FIELDS, for_owner
 from runtime.errors import invalid
+from runtime.operations import reading
 from runtime.wire.enums import enum, token
 from runtime.wire.scope import tenant_of
 
@@ -28,11 +29,8 @@ async def list_rewards(engine: Engine, request: m.ListRewardsRequest) -> m.ListR
         raise invalid("player_id", "is required")
     tenant_id = tenant_of(request)
     filters = (request.player_id, token(request.status), request.campaign_id, request.prize_id, request.game_id)
-    query = ("rewards", tenant_id, *filters)
-    page = engine.cursors.read(request.cursor, request.limit, query=query)
-    rows = await engine.database.fetch(_SQL["list"], tenant_id, *filters, page.after_id, page.fetch)
-    shown, pagination = engine.cursors.write(rows, page.limit, key=lambda row: str(row["reward_id"]), query=query)
-    return m.ListRewardsReply(items=[for_owner(engine, tenant_id, row) for row in shown], pagination=pagination)
+    rows, pagination = await reading.page(engine, _SQL["list"], request, tenant_id, *filters, key="reward_id")
+    return m.ListRewardsReply(items=[for_owner(engine, tenant_id, row) for row in rows], pagination=pagination)
 
 
 async def search_rewards(engine: Engine, request: m.SearchRewardsRequest) -> m.SearchRewardsReply:
@@ -41,13 +39,10 @@ async def search_rewards(engine: Engine, request: m.SearchRewardsRequest) -> m.S
     What waits for an operator's hand is `status` CLAIMED of a prize whose redemption_mode is MANUAL. A
     reward that was not claimed in time counts as expired from that moment on.
     """
-    tenant_id = tenant_of(request)
     filters = (token(request.status), request.campaign_id, request.prize_id, request.game_id, request.player_id)
-    query = ("rewards of all", tenant_id, *filters)
-    page = engine.cursors.read(request.cursor, request.limit, query=query)
-    rows = await engine.database.fetch(_SQL["search"], tenant_id, *filters, page.after_id, page.fetch)
-    shown, pagination = engine.cursors.write(rows, page.limit, key=lambda row: str(row["reward_id"]), query=query)
-    return m.SearchRewardsReply(items=[_record(row) for row in shown], pagination=pagination)
+    asked = (tenant_of(request), *filters)
+    rows, pagination = await reading.page(engine, _SQL["search"], request, *asked, key="reward_id")
+    return m.SearchRewardsReply(items=[_record(row) for row in rows], pagination=pagination)
 
 
 def _record(row: Any) -> m.RewardRecord:

@@ -550,7 +550,7 @@ CREATE TABLE integration_deliveries (
 
 -- ---------------------------------------------------------------- one commit's changes
 
--- What commit.sql takes: an array of each. runtime/actors/committer.py makes them.
+-- What commit.sql takes: an array of each. runtime/actors/changes.py has a row type for each, checked at import.
 CREATE TYPE new_play AS (
     play_id text, game_id text, player_id text, session_id text, revision integer, seed bytea, client_seed text,
     payload json, outcome json, score bigint, wins integer, points bigint, idempotency_key text, request_hash bytea

@@ -11,7 +11,8 @@ import asyncpg
 import pytest
 
 from runtime import ids
-from runtime.actors.committer import COMMIT, Changes
+from runtime.actors.changes import Changes, NewPlay, NewReward, NewTask
+from runtime.actors.committer import statement_of
 from runtime.operations.campaigns.analytics import count
 from runtime.stores.database import Guarded
 from tests.support.invariants import check_sums
@@ -121,7 +122,8 @@ async def win(stack: Stack, player_id: str, *, points: int = 5, key: str | None 
     while True:
         held = await store.fetchval("SELECT balance FROM balances WHERE player_id = $1", player_id)
         try:
-            await store.fetchrow(COMMIT, stack.tenant_id, 0, *won(player_id, held, points, key).arguments())
+            text, arguments = statement_of(won(player_id, held, points, key))
+            await store.fetchrow(text, stack.tenant_id, 0, *arguments)
             return
         except (Guarded, asyncpg.DeadlockDetectedError):
             continue  # As the game's actor does: look again, decide again.
@@ -132,14 +134,16 @@ def won(player_id: str, held: int | None, points: int, key: str | None) -> Chang
     play_id, reward_id, today = ids.make("play"), ids.make("reward"), date(2026, 11, 21)
     asked = hashlib.sha256(b"").digest() if key else None
     changes = Changes()
-    changes.plays.append((play_id, "game_1", player_id, play_id, 1, b"", "", "{}", "{}", 0, 1, points, key, asked))
+    changes.plays.append(
+        NewPlay(play_id, "game_1", player_id, play_id, 1, b"", "", {}, b"{}", 0, 1, points, key, asked)
+    )
     changes.count_play("game_1", player_id, today, cap=0, day_cap=0)
     changes.move_balance(ids.make("entry"), player_id, "camp", "points", held, points, "play_reward", play_id)
     changes.take_prize("prize_1", player_id, 1, today, stocked=False, per_user=0, per_day=0)
     changes.rewards.append(
-        (reward_id, player_id, "prize_1", "camp", "game_1", play_id, "", "Mug", "voucher", 1.0, 1, "won", 0)
+        NewReward(reward_id, player_id, "prize_1", "camp", "game_1", play_id, "", "Mug", "voucher", 1.0, 1, "won", 0)
     )
-    changes.tasks.append((ids.make("task"), reward_id, "prize_1", "camp", player_id, "webhook", "pending"))
+    changes.tasks.append(NewTask(ids.make("task"), reward_id, "prize_1", "camp", player_id, "webhook", "pending"))
     return changes
 
 

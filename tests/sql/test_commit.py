@@ -16,7 +16,20 @@ import pytest
 import pytest_asyncio
 
 from runtime import ids
-from runtime.actors.committer import PARTS, Changes, Committer, statement
+from runtime.actors.changes import (
+    BalanceMove,
+    Changes,
+    NewGrant,
+    NewPlay,
+    NewReward,
+    NewTask,
+    PrizeDayCount,
+    PrizePlayerCount,
+    StandingAward,
+    StockTake,
+    TurnMove,
+)
+from runtime.actors.committer import PARTS, Committer, statement
 from runtime.stores.database import Database, Guarded
 from tests.support.tables import snapshot
 
@@ -36,7 +49,7 @@ async def used_database(module_database_url: str) -> AsyncIterator[Database]:
     async with filled(module_database_url) as database:
         used = Changes()
         used.plays += [a_play("play_used"), a_play(key="used")]
-        used.grants.append(("game", "ann", "rung_used", "", "used", b"h", b"{}"))
+        used.grants.append(NewGrant("game", "ann", "rung_used", "", "used", b"h", b"{}"))
         await commit(database, used)
         yield database
 
@@ -81,13 +94,14 @@ async def commit(database: Database, changes: Changes) -> dict[str, int | None]:
     return await Committer(database, mailbox_limit=1, batch_limit=1, idle_seconds=0.01).commit(TENANT, changes)
 
 
-def a_play(play_id: str = "", player_id: str = "ann", key: str | None = None) -> tuple[Any, ...]:
+def a_play(play_id: str = "", player_id: str = "ann", key: str | None = None) -> NewPlay:
     play_id = play_id or ids.make("play")
-    return (play_id, "game", player_id, "sess_" + play_id, 1, b"seed", "", {}, b'{"rewards":[]}', 0, 0, 0, key, None)
+    outcome = b'{"rewards":[]}'
+    return NewPlay(play_id, "game", player_id, "sess_" + play_id, 1, b"seed", "", {}, outcome, 0, 0, 0, key, None)
 
 
-def a_reward(reward_id: str, prize_id: str = "prize_a", player_id: str = "ann") -> tuple[Any, ...]:
-    return (reward_id, player_id, prize_id, "camp", "game", "", "", "Mug", "goods", 5.0, 1, "won", 0)
+def a_reward(reward_id: str, prize_id: str = "prize_a", player_id: str = "ann") -> NewReward:
+    return NewReward(reward_id, player_id, prize_id, "camp", "game", "", "", "Mug", "goods", 5.0, 1, "won", 0)
 
 
 def whole(changes: Changes | None = None) -> Changes:
@@ -101,10 +115,11 @@ def whole(changes: Changes | None = None) -> Changes:
     changes.take_prize("prize_a", "ann", 2, TODAY, stocked=True, per_user=2, per_day=2)
     changes.take_prize("prize_free", "ann", 1, TODAY, stocked=True, per_user=0, per_day=0)
     changes.rewards += [a_reward("reward_1"), a_reward("reward_2")]
-    changes.codes += [("reward_1", "prize_a"), ("reward_2", "prize_a")]
-    changes.tasks.append(("task_1", "reward_1", "prize_a", "camp", "ann", "voucher_code", "delivered"))
-    changes.grants.append(("game", "ann", "rung", "reward_1", "key", b"hash", b"{}"))
-    changes.awards.append(("board", 1, "reward_2"))
+    changes.take_code("reward_1", "prize_a")
+    changes.take_code("reward_2", "prize_a")
+    changes.tasks.append(NewTask("task_1", "reward_1", "prize_a", "camp", "ann", "voucher_code", "delivered"))
+    changes.grants.append(NewGrant("game", "ann", "rung", "reward_1", "key", b"hash", b"{}"))
+    changes.awards.append(StandingAward("board", 1, "reward_2"))
     return changes
 
 
@@ -140,40 +155,41 @@ def spoil(part: str) -> Callable[[Changes], None]:
             changes.count_play("game", "ann", TODAY, cap=0, day_cap=1)
 
     def turns(changes: Changes) -> None:
-        changes.turns["ann", "camp"] = (3, 2)
+        changes.turns["ann", "camp"] = TurnMove("ann", "camp", 3, 2)
 
     def turns_that_never_were(changes: Changes) -> None:
-        changes.turns["bob", "camp"] = (1, 0)
+        changes.turns["bob", "camp"] = TurnMove("bob", "camp", 1, 0)
 
     def balance(changes: Changes) -> None:
-        changes.balances["ann", "camp", "coin"] = (4, 6)
+        changes.balances["ann", "camp", "coin"] = BalanceMove("ann", "camp", "coin", 4, 6)
 
     def balance_that_is_there_now(changes: Changes) -> None:
-        changes.balances["ann", "camp", "coin"] = (None, 2)
+        changes.balances["ann", "camp", "coin"] = BalanceMove("ann", "camp", "coin", None, 2)
 
     def stock(changes: Changes) -> None:
-        changes.stock["prize_a"] = 11
+        changes.stock["prize_a"] = StockTake("prize_a", 11)
 
     def stock_that_never_was(changes: Changes) -> None:
-        changes.stock["prize_z"] = 1
+        changes.stock["prize_z"] = StockTake("prize_z", 1)
 
     def prize_day(changes: Changes) -> None:
-        changes.prize_days["prize_a", TODAY] = (2, 1)
+        changes.prize_days["prize_a", TODAY] = PrizeDayCount("prize_a", TODAY, 2, 1)
 
     def prize_player(changes: Changes) -> None:
-        changes.prize_players["prize_a", "ann"] = (2, 1)
+        changes.prize_players["prize_a", "ann"] = PrizePlayerCount("prize_a", "ann", 2, 1)
 
     def codes(changes: Changes) -> None:
-        changes.codes += [(f"reward_{nth}", "prize_a") for nth in range(3, 7)]
+        for nth in range(3, 7):
+            changes.take_code(f"reward_{nth}", "prize_a")
 
     def grant(changes: Changes) -> None:
-        changes.grants.append(("game", "ann", "rung_used", "", None, None, None))
+        changes.grants.append(NewGrant("game", "ann", "rung_used", "", None, None, None))
 
     def grant_key(changes: Changes) -> None:
-        changes.grants.append(("game", "ann", "rung_new", "", "used", b"h", b"{}"))
+        changes.grants.append(NewGrant("game", "ann", "rung_new", "", "used", b"h", b"{}"))
 
     def standing(changes: Changes) -> None:
-        changes.awards.append(("board", 2, ""))
+        changes.awards.append(StandingAward("board", 2, ""))
 
     found: Callable[[Changes], None] = locals()[part]
     return found
@@ -214,7 +230,7 @@ async def test_each_guard_refuses_alone_and_nothing_is_changed(used_database: Da
 
 
 async def test_the_statement_of_any_one_two_or_all_parts_can_be_prepared(pool: asyncpg.Pool) -> None:
-    parts = sorted(set(PARTS))
+    parts = sorted(set(PARTS.values()))
     chosen = [frozenset(some) for count in (0, 1, 2, len(parts)) for some in combinations(parts, count)]
     async with pool.acquire() as connection:
         for present in chosen:
@@ -291,7 +307,7 @@ async def test_of_twenty_rivals_with_one_session_key_or_rung_one_wins(database: 
     for part, rows, guard in (
         ("plays", [a_play("play_same") for _ in range(20)], "session"),
         ("plays", [a_play(key="same") for _ in range(20)], "session"),
-        ("grants", [("game", "ann", "rung", "", None, None, None)] * 20, "grant"),
+        ("grants", [NewGrant("game", "ann", "rung", "", None, None, None)] * 20, "grant"),
     ):
         batches = []
         for row in rows:
@@ -306,7 +322,7 @@ async def test_codes_are_never_given_twice(database: Database) -> None:
         reward_id = ids.make("reward")
         changes = Changes()
         changes.rewards.append(a_reward(reward_id))
-        changes.codes.append((reward_id, "prize_a"))
+        changes.take_code(reward_id, "prize_a")
         return changes
 
     # SKIP LOCKED: a rival's pick may be undone, so fewer than all may go in one storm, and never more.
@@ -363,7 +379,7 @@ async def test_a_rival_that_holds_a_prize_is_waited_for_and_its_rollback_believe
 async def test_one_spoilt_batch_fails_none_of_those_it_went_with(database: Database) -> None:
     committer = Committer(database, mailbox_limit=100, batch_limit=100, idle_seconds=1)
     spoilt = taking("prize_a", "bad")
-    spoilt.stock["prize_a"] = 100
+    spoilt.stock["prize_a"] = StockTake("prize_a", 100)
     batches = [taking("prize_a", f"p{nth}") for nth in range(5)] + [spoilt]
     told = await outcomes(*(committer.commit(TENANT, changes) for changes in batches))
     assert told == {"": 5, "stock": 1}
@@ -396,8 +412,8 @@ def test_absorbing_adds_what_two_games_take_of_one_prize() -> None:
     together = Changes()
     together.absorb(one)
     together.absorb(two)
-    assert together.stock == {"prize_a": 2}
-    assert together.prize_players == {("prize_a", "ann"): (2, 5)}
+    assert together.stock == {"prize_a": StockTake("prize_a", 2)}
+    assert together.prize_players == {("prize_a", "ann"): PrizePlayerCount("prize_a", "ann", 2, 5)}
     assert len(together.rewards) == 2
     parts = {field.name for field in dataclasses.fields(Changes)} - {"catalog_version"}
     everything = Changes()

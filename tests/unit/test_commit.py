@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 from datetime import date
 
-from runtime.actors.committer import PARTS, Changes, statement
+import pytest
+
+import sql
+from runtime.actors.changes import (
+    FIRST_NUMBER,
+    PARAMETERS,
+    BalanceMove,
+    Changes,
+    NewPlay,
+    PlayCount,
+    TurnMove,
+    composite_types,
+    parameters,
+)
+from runtime.actors.committer import COMMIT, PARTS, parts_of, statement, statement_of
 
 TODAY = date(2026, 11, 21)
 
@@ -13,30 +28,30 @@ def test_a_players_plays_add_up_and_the_last_day_cap_holds() -> None:
     changes = Changes()
     changes.count_play("g", "ann", TODAY, cap=9, day_cap=1)
     changes.count_play("g", "ann", TODAY, cap=9, day_cap=2)
-    assert changes.play_counts == {("g", "ann"): (TODAY, 2, 9, 2)}
+    assert changes.play_counts == {("g", "ann"): PlayCount("g", "ann", TODAY, plays=2, cap=9, day_cap=2)}
 
 
 def test_a_balance_moves_from_what_it_was_first_to_what_it_is_last() -> None:
     changes = Changes()
     assert changes.move_balance("e1", "ann", "s", "coin", 5, 2, "play_reward", "p1") == 7
     assert changes.move_balance("e2", "ann", "s", "coin", 7, -3, "milestone_spend", "r") == 4
-    assert changes.balances == {("ann", "s", "coin"): (5, 4)}
-    assert [(entry[4], entry[5]) for entry in changes.ledger] == [(2, 7), (-3, 4)]
+    assert changes.balances == {("ann", "s", "coin"): BalanceMove("ann", "s", "coin", before=5, after=4)}
+    assert [(entry.amount, entry.balance_after) for entry in changes.ledger] == [(2, 7), (-3, 4)]
 
 
 def test_a_balance_that_is_not_there_yet_stays_so_until_the_commit() -> None:
     changes = Changes()
     after = changes.move_balance("e1", "ann", "s", "coin", None, 2, "play_reward", "p1")
     changes.move_balance("e2", "ann", "s", "coin", after, 3, "play_reward", "p2")
-    assert changes.balances == {("ann", "s", "coin"): (None, 5)}
+    assert changes.balances == {("ann", "s", "coin"): BalanceMove("ann", "s", "coin", before=None, after=5)}
 
 
 def test_turns_move_likewise() -> None:
     changes = Changes()
     changes.move_turns("t1", "ann", "c", 3, -1, "play", "p1")
     changes.move_turns("t2", "ann", "c", 2, -1, "play", "p2")
-    assert changes.turns == {("ann", "c"): (3, 1)}
-    assert [entry[4] for entry in changes.turn_entries] == [2, 1]
+    assert changes.turns == {("ann", "c"): TurnMove("ann", "c", before=3, after=1)}
+    assert [entry.balance_after for entry in changes.turn_entries] == [2, 1]
 
 
 def test_changes_of_one_balance_or_of_one_players_turns_overlap() -> None:
@@ -58,24 +73,89 @@ def test_arguments_come_in_the_order_in_which_rows_are_locked() -> None:
             changes.count_play(name, "ann", TODAY, cap=0, day_cap=0)
             changes.take_prize(name, name, 1, TODAY, stocked=True, per_user=0, per_day=0)
             changes.move_balance("e", name, "s", "coin", 0, 1, "play_reward", "p")
-    for part, (left, right) in enumerate(zip(one.arguments(), two.arguments(), strict=True)):
-        if PARTS[part] != "balances" or part == PARTS.index("balances"):  # the ledger keeps its own order
-            assert left == right == sorted(left)
+    left, right = one.arguments(), two.arguments()
+    assert list(left) == list(right) == ["play_counts", "balances", "ledger", "stock", "prize_days", "prize_players"]
+    for name in left.keys() - {"ledger"}:  # the ledger keeps its own order
+        assert left[name] == right[name] == sorted(left[name])
 
 
 def test_each_reward_takes_its_own_nth_code_of_its_prize() -> None:
     changes = Changes()
-    changes.codes += [("r1", "a"), ("r2", "b"), ("r3", "a")]
-    numbered = changes.arguments()[PARTS.index("codes")]
-    assert numbered == [("r1", "a", 1), ("r2", "b", 1), ("r3", "a", 2)]
+    for reward_id, prize_id in (("r1", "a"), ("r2", "b"), ("r3", "a")):
+        changes.take_code(reward_id, prize_id)
+    assert changes.arguments()["codes"] == [("r1", "a", 1), ("r2", "b", 1), ("r3", "a", 2)]
+    # What went to another game's rewards of the prize is counted on.
+    together = Changes()
+    together.absorb(changes)
+    together.absorb(changes)
+    assert [code.nth for code in together.codes] == [1, 1, 2, 3, 2, 4]
 
 
 def test_a_statement_has_its_own_parts_and_numbers_what_they_take() -> None:
     text, taken = statement(frozenset({"stock"}))
     assert "UPDATE stock" in text
     assert "balances" not in text.replace("--", "")
-    assert [PARTS[index] for index in taken] == ["stock"]
+    assert taken == ("stock",)
     assert "$3" in text and "$4" not in text
     everything, all_taken = statement(frozenset(PARTS))
-    assert all_taken == tuple(range(len(PARTS)))
+    assert all_taken == tuple(parameter.name for parameter in PARAMETERS)
     assert "--[" not in everything
+
+
+def test_a_statement_takes_both_parameters_of_a_part_that_has_but_one() -> None:
+    changes = Changes()
+    changes.turns["ann", "c"] = TurnMove("ann", "c", 1, 0)
+    text, arguments = statement_of(changes)
+    assert arguments == [[TurnMove("ann", "c", 1, 0)], []]
+    assert "$3::turn_move[]" in text and "$4::new_turn_entry[]" in text
+
+
+# -------------------------------------------------------------------- one declaration
+
+
+def test_the_parameters_are_the_fields_of_changes_in_their_order() -> None:
+    names = [field.name for field in dataclasses.fields(Changes)][1:]
+    assert [parameter.name for parameter in PARAMETERS] == names == list(PARTS)
+    assert [parameter.number for parameter in PARAMETERS] == list(range(FIRST_NUMBER, FIRST_NUMBER + len(names)))
+    assert PARAMETERS[0] == ("plays", FIRST_NUMBER, "new_play")
+
+
+@pytest.mark.parametrize(
+    ("written", "instead", "says"),
+    [
+        ("game_id text, player_id text, session_id", "player_id text, game_id text, session_id", "field 2 is game_id"),
+        ("score bigint, wins", "points_won bigint, wins", "field 10 is score, but points_won"),
+        ("request_hash bytea\n);\n-- plays", "request_hash bytea, more text\n);\n-- plays", "is nothing, but more"),
+        (", request_hash bytea\n);\n-- plays", "\n);\n-- plays", "is request_hash, but nothing"),
+        ("CREATE TYPE new_play ", "CREATE TYPE a_play ", "schema.sql has no type new_play"),
+    ],
+)
+def test_a_row_that_is_not_its_type_of_the_schema_is_refused(written: str, instead: str, says: str) -> None:
+    schema = sql.SCHEMA.read_text()
+    assert schema.count(written) == 1
+    assert composite_types(schema)["new_play"] == NewPlay._fields
+    with pytest.raises(TypeError, match=f"^NewPlay: .*{says}"):
+        parameters(composite_types(schema.replace(written, instead)))
+
+
+@pytest.mark.parametrize(
+    ("written", "instead", "says"),
+    [
+        ("$5::turn_move[]", "$6::turn_move[]", r"\$6 as turn_move\[\], but it is turn_entries, new_turn_entry"),
+        ("$9::stock_take[]", "$9", r"\$9 as no type\[\], but it is stock, stock_take"),
+        ("$16::standing_award[]", "$17::standing_award[]", r"\$17 as standing_award\[\], but it is no parameter"),
+        ("--[ grants", "--[ grants_of_players", ""),
+        ("FROM unnest($14::new_task[]) AS n", "FROM tasks_of_nobody AS n", "takes no tasks"),
+        ("FROM moment\n", "FROM moment, unnest($9::stock_take[])\n", r"\$9 \(stock\) must be of one part"),
+        ("FROM unnest($14::new_task[]) AS n", "FROM unnest($14::new_task[], $3::new_play[])", r"\$3 \(plays\) must be"),
+    ],
+)
+def test_a_commit_statement_that_numbers_its_parameters_otherwise_is_refused(
+    written: str, instead: str, says: str
+) -> None:
+    assert written in COMMIT
+    if not says:  # A part may be called what it likes.
+        assert parts_of(COMMIT.replace(written, instead))["grants"] == "grants_of_players"
+        return
+    with pytest.raises(ValueError, match=says):
+        parts_of(COMMIT.replace(written, instead))

@@ -15,7 +15,7 @@ from typing import Any, Final
 import sql
 from runtime import events, ids
 from runtime import messages as m
-from runtime.actors.committer import Changes
+from runtime.actors.changes import Changes
 from runtime.actors.engine import Engine
 from runtime.actors.game import snapshot
 from runtime.actors.game.awards import Winner, award

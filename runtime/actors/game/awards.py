@@ -7,7 +7,7 @@ from datetime import date
 
 from runtime import ids
 from runtime import messages as m
-from runtime.actors.committer import Changes
+from runtime.actors.changes import Changes, NewReward, NewTask
 from runtime.actors.game.snapshot import PrizeCard
 
 
@@ -44,10 +44,8 @@ def award(changes: Changes, prize: PrizeCard, quantity: int, winner: Winner) -> 
 
 def _reward(changes: Changes, prize: PrizeCard, quantity: int, winner: Winner) -> m.WonReward:
     reward_id = ids.make("reward")
-    due_now = prize.redemption_mode == "on_win" and prize.channel != "manual"
-    delivered = due_now and prize.instant
     changes.rewards.append(
-        (
+        NewReward(
             reward_id,
             winner.player_id,
             prize.prize_id,
@@ -59,22 +57,22 @@ def _reward(changes: Changes, prize: PrizeCard, quantity: int, winner: Winner) -
             prize.type,
             prize.value,
             quantity,
-            "fulfilled" if delivered else "won",
+            "fulfilled" if prize.delivered_at_win else "won",
             prize.expires_after_days,
         )
     )
-    if due_now:
+    if prize.due_at_win:
         if prize.takes_code:
-            changes.codes.append((reward_id, prize.prize_id))
+            changes.take_code(reward_id, prize.prize_id)
         changes.tasks.append(
-            (
+            NewTask(
                 ids.make("task"),
                 reward_id,
                 prize.prize_id,
                 winner.campaign_id,
                 winner.player_id,
                 prize.channel,
-                "delivered" if delivered else "pending",
+                "delivered" if prize.delivered_at_win else "pending",
             )
         )
     return m.WonReward(
@@ -89,4 +87,4 @@ def _reward(changes: Changes, prize: PrizeCard, quantity: int, winner: Winner) -
 
 def pending_tasks(changes: Changes) -> list[str]:
     """The ids of the tasks that a worker must carry out: for the stream, after the commit."""
-    return [task[0] for task in changes.tasks if task[6] == "pending"]
+    return [task.task_id for task in changes.tasks if task.status == "pending"]

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from runtime import ids
 from runtime import messages as m
-from runtime.actors.committer import Changes
+from runtime.actors.changes import Changes
 from runtime.actors.game import decide, milestones
 from runtime.actors.game.actor import Doubt, GameActor, Ticket
 from runtime.actors.game.awards import pending_tasks

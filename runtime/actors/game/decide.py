@@ -11,7 +11,7 @@ from typing import Any
 
 from runtime import events, ids
 from runtime import messages as m
-from runtime.actors.committer import Changes
+from runtime.actors.changes import Changes, NewPlay
 from runtime.actors.game import milestones, snapshot
 from runtime.actors.game.actor import GameActor, Seat, Ticket
 from runtime.actors.game.awards import Winner
@@ -104,7 +104,7 @@ def play(actor: GameActor, book: Rulebook, ticket: Ticket, changes: Changes) -> 
     winner = Winner(seat.player_id, book.campaign_id, actor.day, actor.game_id, play_id)
     rewards, points = _rewards(actor, book, seat, outcome, winner, changes)
     granted = milestones.cross(actor, book, seat, winner, changes) if book.auto_grant else []
-    currencies = dict.fromkeys(entry[3] for entry in changes.ledger[entries_before:])
+    currencies = dict.fromkeys(entry.currency for entry in changes.ledger[entries_before:])
     reply = m.PlayReply(
         rewards=rewards,
         metadata=outcome.metadata,
@@ -115,7 +115,7 @@ def play(actor: GameActor, book: Rulebook, ticket: Ticket, changes: Changes) -> 
         milestones_granted=granted,
     )
     changes.plays.append(
-        (
+        NewPlay(
             play_id,
             actor.game_id,
             seat.player_id,

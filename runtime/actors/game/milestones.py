@@ -14,7 +14,7 @@ import msgspec
 
 from runtime import events
 from runtime import messages as m
-from runtime.actors.committer import Changes
+from runtime.actors.changes import Changes, NewGrant
 from runtime.actors.game.actor import GameActor, Seat, Ticket
 from runtime.actors.game.awards import Winner
 from runtime.actors.game.snapshot import PrizeCard, Rulebook, RungCard
@@ -47,7 +47,7 @@ def _grant(
     rewards = actor.give(book, seat, prize, 1, by_rung, changes)
     reward_id = rewards[0].reward_id
     seat.grants[rung.id] = int(actor.engine.clock.now())
-    changes.grants.append((book.game_id, seat.player_id, rung.id, reward_id, None, None, None))
+    changes.grants.append(NewGrant(book.game_id, seat.player_id, rung.id, reward_id, None, None, None))
     return m.GrantedMilestone(id=rung.id, name=rung.name, prize_id=rung.prize_id, reward_id=reward_id)
 
 
@@ -95,11 +95,11 @@ def redeem(
     seat.grants[rung.id] = int(now)
     winner = Winner(seat.player_id, book.campaign_id, actor.day, book.game_id, "", rung.id)
     won = actor.give(book, seat, prize, 1, winner, changes)[0]
-    touched = [entry[3] for entry in changes.ledger[entries_before:]]
-    delivered = bool(won.reward_id) and changes.rewards[-1][11] == "fulfilled"
+    touched = [entry.currency for entry in changes.ledger[entries_before:]]
+    delivered = bool(won.reward_id) and prize.delivered_at_win
     reply = _reply(book, seat, rung, prize, won, delivered, touched, int(now))
     changes.grants.append(
-        (
+        NewGrant(
             book.game_id,
             seat.player_id,
             rung.id,

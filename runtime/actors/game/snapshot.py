@@ -48,6 +48,16 @@ class PrizeCard:
         """True where a unit needs a voucher code; it is taken at the win (on_win) or at the claim."""
         return self.channel == "voucher_code"
 
+    @property
+    def due_at_win(self) -> bool:
+        """True where the delivery of a reward falls due as it is won."""
+        return self.redemption_mode == "on_win" and self.channel != "manual"
+
+    @property
+    def delivered_at_win(self) -> bool:
+        """True where a reward is delivered by the commit of its win."""
+        return self.instant and self.due_at_win
+
 
 @dataclass(frozen=True, slots=True)
 class RungCard:

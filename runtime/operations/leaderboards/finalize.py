@@ -19,7 +19,7 @@ import asyncpg
 import sql
 from runtime import events, ids, trace
 from runtime import messages as m
-from runtime.actors.committer import Changes
+from runtime.actors.changes import Changes, StandingAward
 from runtime.actors.engine import Engine
 from runtime.actors.game.awards import Winner, award, pending_tasks
 from runtime.actors.game.snapshot import POINTS, PrizeCard, load_prizes
@@ -190,7 +190,7 @@ class _Prizes:
         else:
             won = award(changes, prize, 1, Winner(player_id, self._board["campaign_id"], self._day))
             reward_id = won[0].reward_id
-        changes.awards.append((self._board_id, rank, reward_id))
+        changes.awards.append(StandingAward(self._board_id, rank, reward_id))
         data = {
             "leaderboard_id": self._board_id,
             "rank": rank,

@@ -1,0 +1,355 @@
+"""What a batch changes: the rows that the commit statement (sql/commit.sql) takes, and how decisions add up to them.
+
+`Changes` is the one declaration. Its fields, in their order, are the statement's $3, $4 and so on; the
+row of each is the composite type of its name in schema.sql (`NewPlay` is `new_play`). That the types'
+fields and order agree is checked at import, here; that the statement's parameters do, in committer.py.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from itertools import zip_longest
+from typing import Any, Final, NamedTuple, get_args, get_type_hints
+
+import sql
+
+# -- rows ------------------------------------------------------------------------------------
+
+
+class NewPlay(NamedTuple):
+    """A play. outcome: JSON, of the rule's decision and the answer."""
+
+    play_id: str
+    game_id: str
+    player_id: str
+    session_id: str
+    revision: int
+    seed: bytes
+    client_seed: str
+    payload: dict[str, Any]
+    outcome: bytes
+    score: int
+    wins: int
+    points: int
+    idempotency_key: str | None
+    request_hash: bytes | None
+
+
+class PlayCount(NamedTuple):
+    """`plays` more of a game by a player on a day. A cap of 0 is none; day_cap holds for the plays of the day."""
+
+    game_id: str
+    player_id: str
+    day: date
+    plays: int
+    cap: int
+    day_cap: int
+
+
+class TurnMove(NamedTuple):
+    """A player's turns in a campaign, which must be `before` and become `after`."""
+
+    player_id: str
+    campaign_id: str
+    before: int
+    after: int
+
+
+class NewTurnEntry(NamedTuple):
+    """The note of one movement of turns."""
+
+    entry_id: str
+    player_id: str
+    campaign_id: str
+    amount: int
+    balance_after: int
+    reason: str
+    reference_id: str
+
+
+class BalanceMove(NamedTuple):
+    """A balance that must be `before` (None: not there yet) and becomes `after`."""
+
+    player_id: str
+    scope_key: str
+    currency: str
+    before: int | None
+    after: int
+
+
+class NewLedgerEntry(NamedTuple):
+    """The note of one movement of a balance."""
+
+    entry_id: str
+    player_id: str
+    scope_key: str
+    currency: str
+    amount: int
+    balance_after: int
+    reason: str
+    reference_id: str
+
+
+class StockTake(NamedTuple):
+    """Units that leave a prize's stock."""
+
+    prize_id: str
+    quantity: int
+
+
+class PrizeDayCount(NamedTuple):
+    """Units of a prize that go out on a day, at most `cap` of them (0: no cap)."""
+
+    prize_id: str
+    day: date
+    quantity: int
+    cap: int
+
+
+class PrizePlayerCount(NamedTuple):
+    """Units of a prize that go to a player, at most `cap` of them ever (0: no cap)."""
+
+    prize_id: str
+    player_id: str
+    quantity: int
+    cap: int
+
+
+class NewReward(NamedTuple):
+    """A reward: won by a play, by a rung (milestone_id) or, with both empty, by a leaderboard's rank."""
+
+    reward_id: str
+    player_id: str
+    prize_id: str
+    campaign_id: str
+    game_id: str
+    play_id: str
+    milestone_id: str
+    name: str
+    type: str
+    value: float
+    quantity: int
+    status: str
+    expires_after_days: int
+
+
+class CodeTake(NamedTuple):
+    """The reward takes the nth free code of its prize, counted from 1."""
+
+    reward_id: str
+    prize_id: str
+    nth: int
+
+
+class NewTask(NamedTuple):
+    """A reward's delivery. status: pending, or delivered where the channel is instant."""
+
+    task_id: str
+    reward_id: str
+    prize_id: str
+    campaign_id: str
+    player_id: str
+    channel: str
+    status: str
+
+
+class NewGrant(NamedTuple):
+    """A rung that a player has. The key, hash and reply (JSON) are a redeem's; None where a play crossed it."""
+
+    game_id: str
+    player_id: str
+    milestone_id: str
+    reward_id: str
+    idempotency_key: str | None
+    request_hash: bytes | None
+    reply: bytes | None
+
+
+class StandingAward(NamedTuple):
+    """The prize of a finalized board's rank is given. reward_id: empty where it made no reward (points)."""
+
+    board_id: str
+    rank: int
+    reward_id: str
+
+
+# -- changes ---------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Changes:
+    """What one or more decisions change: a field for each parameter of the commit statement, in their order.
+
+    catalog_version 0 commits whatever the catalogue's version is. Rows that several decisions share
+    are in dicts by the row's key, which its first fields are; the statement takes them sorted by it,
+    which fixes the lock order.
+    """
+
+    catalog_version: int = 0
+    plays: list[NewPlay] = field(default_factory=list)
+    play_counts: dict[tuple[str, str], PlayCount] = field(default_factory=dict)
+    turns: dict[tuple[str, str], TurnMove] = field(default_factory=dict)
+    turn_entries: list[NewTurnEntry] = field(default_factory=list)
+    balances: dict[tuple[str, str, str], BalanceMove] = field(default_factory=dict)
+    ledger: list[NewLedgerEntry] = field(default_factory=list)
+    stock: dict[str, StockTake] = field(default_factory=dict)
+    prize_days: dict[tuple[str, date], PrizeDayCount] = field(default_factory=dict)
+    prize_players: dict[tuple[str, str], PrizePlayerCount] = field(default_factory=dict)
+    rewards: list[NewReward] = field(default_factory=list)
+    codes: list[CodeTake] = field(default_factory=list)
+    tasks: list[NewTask] = field(default_factory=list)
+    grants: list[NewGrant] = field(default_factory=list)
+    awards: list[StandingAward] = field(default_factory=list)
+
+    def count_play(self, game_id: str, player_id: str, day: date, *, cap: int, day_cap: int) -> None:
+        """One more play of the player; 0 = no cap. A later play's day_cap replaces an earlier one's."""
+        key = (game_id, player_id)
+        counted = self.play_counts.get(key)
+        plays = counted.plays + 1 if counted else 1
+        self.play_counts[key] = PlayCount(game_id, player_id, day, plays, cap, day_cap)
+
+    def move_turns(
+        self, entry_id: str, player_id: str, campaign_id: str, before: int, amount: int, reason: str, reference_id: str
+    ) -> None:
+        """Moves the player's turns from `before` by `amount`; the row must exist."""
+        key = (player_id, campaign_id)
+        moved = self.turns.get(key)
+        after = before + amount
+        self.turns[key] = TurnMove(player_id, campaign_id, moved.before if moved else before, after)
+        self.turn_entries.append(NewTurnEntry(entry_id, player_id, campaign_id, amount, after, reason, reference_id))
+
+    def move_balance(
+        self,
+        entry_id: str,
+        player_id: str,
+        scope_key: str,
+        currency: str,
+        before: int | None,
+        amount: int,
+        reason: str,
+        reference_id: str,
+    ) -> int:
+        """Moves a balance from `before` (None: it has no row yet) by `amount`, and notes it. The new balance."""
+        key = (player_id, scope_key, currency)
+        moved = self.balances.get(key)
+        after = (before or 0) + amount
+        self.balances[key] = BalanceMove(player_id, scope_key, currency, moved.before if moved else before, after)
+        self.ledger.append(
+            NewLedgerEntry(entry_id, player_id, scope_key, currency, amount, after, reason, reference_id)
+        )
+        return after
+
+    def take_prize(
+        self, prize_id: str, player_id: str, quantity: int, day: date, *, stocked: bool, per_user: int, per_day: int
+    ) -> None:
+        """Takes `quantity` of a prize from its stock (where it has one), and counts it against its caps."""
+        if stocked:
+            self._take_stock(prize_id, quantity)
+        self._count_day(prize_id, day, quantity, per_day)
+        self._count_player(prize_id, player_id, quantity, per_user)
+
+    def take_code(self, reward_id: str, prize_id: str) -> None:
+        """The reward takes the next free code of its prize."""
+        # From the end: the last code taken of a prize is never far from it.
+        taken = next((code.nth for code in reversed(self.codes) if code.prize_id == prize_id), 0)
+        self.codes.append(CodeTake(reward_id, prize_id, taken + 1))
+
+    def _take_stock(self, prize_id: str, quantity: int) -> None:
+        taken = self.stock.get(prize_id)
+        self.stock[prize_id] = StockTake(prize_id, taken.quantity + quantity if taken else quantity)
+
+    def _count_day(self, prize_id: str, day: date, quantity: int, cap: int) -> None:
+        key = (prize_id, day)
+        counted = self.prize_days.get(key)
+        self.prize_days[key] = PrizeDayCount(prize_id, day, counted.quantity + quantity if counted else quantity, cap)
+
+    def _count_player(self, prize_id: str, player_id: str, quantity: int, cap: int) -> None:
+        key = (prize_id, player_id)
+        counted = self.prize_players.get(key)
+        self.prize_players[key] = PrizePlayerCount(
+            prize_id, player_id, counted.quantity + quantity if counted else quantity, cap
+        )
+
+    def absorb(self, other: Changes) -> None:
+        """Adds what another actor of the tenant decided by itself; the two must not overlap."""
+        self.plays += other.plays
+        self.turn_entries += other.turn_entries
+        self.ledger += other.ledger
+        self.rewards += other.rewards
+        self.tasks += other.tasks
+        self.grants += other.grants
+        self.awards += other.awards
+        self.play_counts.update(other.play_counts)
+        self.balances.update(other.balances)
+        self.turns.update(other.turns)
+        for taken in other.stock.values():
+            self._take_stock(taken.prize_id, taken.quantity)
+        for counted in other.prize_days.values():
+            self._count_day(counted.prize_id, counted.day, counted.quantity, counted.cap)
+        for given in other.prize_players.values():
+            self._count_player(given.prize_id, given.player_id, given.quantity, given.cap)
+        for code in other.codes:
+            self.take_code(code.reward_id, code.prize_id)
+
+    def overlaps(self, other: Changes) -> bool:
+        """True where both move one balance: each was decided as if alone, so they cannot go together."""
+        return not self.balances.keys().isdisjoint(other.balances) or not self.turns.keys().isdisjoint(other.turns)
+
+    def arguments(self) -> dict[str, list[Any]]:
+        """The rows of each parameter that has any, by its field's name."""
+        arguments: dict[str, list[Any]] = {}
+        for name in _NAMES:
+            rows = getattr(self, name)
+            if not rows:
+                continue
+            # A shared row begins with its key, so the rows' order is that of their keys.
+            arguments[name] = rows if type(rows) is list else sorted(rows.values())
+        return arguments
+
+
+# -- as the statement takes them -------------------------------------------------------------
+
+
+class Parameter(NamedTuple):
+    """A parameter of the commit statement: the field of `Changes`, its $n, and its composite type."""
+
+    name: str
+    number: int
+    type: str
+
+
+FIRST_NUMBER: Final = 3
+"""$1 is the tenant and $2 the catalogue's version."""
+
+_NAMES: Final = tuple(own.name for own in dataclasses.fields(Changes) if own.name != "catalog_version")
+_TYPE: Final = re.compile(r"^CREATE TYPE (\w+) AS \((.*?)\);", re.MULTILINE | re.DOTALL)
+_INNER_CAPITAL: Final = re.compile(r"(?<!^)(?=[A-Z])")
+
+
+def composite_types(schema: str) -> dict[str, tuple[str, ...]]:
+    """The fields of each composite type that a schema declares, in their order."""
+    return {name: tuple(own.split()[0] for own in body.split(",")) for name, body in _TYPE.findall(schema)}
+
+
+def parameters(types: Mapping[str, tuple[str, ...]]) -> tuple[Parameter, ...]:
+    """The commit statement's parameters. TypeError where a row is not the composite type of its name."""
+    hints = get_type_hints(Changes)
+    found = []
+    for number, name in enumerate(_NAMES, FIRST_NUMBER):
+        row = get_args(hints[name])[-1]
+        type_name = _INNER_CAPITAL.sub("_", row.__name__).lower()
+        if type_name not in types:
+            raise TypeError(f"{row.__name__}: schema.sql has no type {type_name}")
+        for nth, (own, declared) in enumerate(zip_longest(row._fields, types[type_name], fillvalue="nothing"), 1):
+            if own != declared:
+                raise TypeError(f"{row.__name__}: field {nth} is {own}, but {declared} in schema.sql's {type_name}")
+        found.append(Parameter(name, number, type_name))
+    return tuple(found)
+
+
+PARAMETERS: Final = parameters(composite_types(sql.SCHEMA.read_text(encoding="utf-8")))
+"""$3 and on, one for each field of `Changes`."""

@@ -7,7 +7,6 @@ claims made elsewhere at the same moment are as safe as those of one batch.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -18,7 +17,7 @@ import sql
 from runtime import events, ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
-from runtime.actors.idempotency import mismatch
+from runtime.actors.idempotency import keyed, mismatch
 from runtime.actors.mailbox import Work
 from runtime.actors.rewards import for_owner, illegal, out_of_stock
 from runtime.errors import Fault, Status, invalid, unknown
@@ -107,12 +106,13 @@ async def _claim_together(claimer: Claimer, groups: list[Group]) -> None:
 
 async def _write(claimer: Claimer, requests: Sequence[m.ClaimRewardRequest]) -> list[asyncpg.Record]:
     """One row of sql/claims.sql for each request. A lone request that lost a race is tried again."""
+    asked = [keyed(request) for request in requests]
     arguments = (
         claimer.tenant_id,
         [request.id for request in requests],
         [request.player_id for request in requests],
-        [request.idempotency_key or None for request in requests],
-        [hash_of(request) if request.idempotency_key else None for request in requests],
+        [key.key for key in asked],
+        [key.request_hash for key in asked],
         [ids.make("task") for _ in requests],
         instant_channels(),
     )
@@ -129,11 +129,6 @@ async def _write(claimer: Claimer, requests: Sequence[m.ClaimRewardRequest]) -> 
 def instant_channels() -> list[str]:
     """The channels that deliver where the delivery falls due."""
     return [name for name in CHANNELS.names() if CHANNELS.require(name, "channel").instant]
-
-
-def hash_of(request: m.ClaimRewardRequest) -> bytes:
-    """What two requests of one key must have in common."""
-    return hashlib.blake2b(b"claim\0" + request.id.encode(), digest_size=16).digest()
 
 
 def _answer(claimer: Claimer, group: Group, row: Any, as_claimed: Any) -> None:

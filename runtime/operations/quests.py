@@ -8,7 +8,6 @@ two quests (contract.md, "Idempotency-Key").
 
 from __future__ import annotations
 
-import hashlib
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
@@ -18,6 +17,7 @@ import sql
 from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
+from runtime.actors.idempotency import KeyedRequest, first_answer, keyed
 from runtime.errors import Fault, Status, unknown, violations
 from runtime.events import QUEST_COMPLETED, new_event
 from runtime.operations import audit, catalog, reading, samples
@@ -125,19 +125,21 @@ async def complete_quest(engine: Engine, request: m.CompleteQuestRequest) -> m.C
     ALREADY_EXISTS ALREADY_COMPLETED with `resets_at`.
     """
     tenant_id, player_id = tenant_of(request), player_id_of(request)
-    key = _key(request)
+    # The key is of its route, so of its quest: one key may complete two.
+    asked = keyed(request, within=request.id)
     for _ in range(ATTEMPTS):
-        row = await engine.database.fetchrow(_SQL["look"], tenant_id, request.id, player_id, key)
+        row = await engine.database.fetchrow(_SQL["look"], tenant_id, request.id, player_id, asked.key)
         if row is None:
             raise unknown("quest", request.id)
-        if row["request_hash"] is not None:
-            return _reply(request, row["replay_turns"], row["replay_balance"])
+        first = first_answer(row, asked, lambda row: _reply(request, row["replay_turns"], row["replay_balance"]))
+        if first is not None:
+            return first
         now = engine.clock.now()
         _check_open(request.id, row, now)
         period = period_at(row["type"], row["timezone"], now)
         if period.name in (row["periods"] or ()):
             raise _completed(request.id, period)
-        if (granted := await _grant(engine, request, row, period, key)) is not None:
+        if (granted := await _grant(engine, request, row, period, asked)) is not None:
             _tell(engine, request, row, period, granted)
             return _reply(request, granted["turns"], granted["balance_after"])
     raise Fault(Status.UNAVAILABLE, "OVERLOADED", "the quest is changing; try again", retry_after_seconds=1)
@@ -156,7 +158,7 @@ def period_at(type: str, timezone: str, now: float) -> Period:
 
 
 async def _grant(
-    engine: Engine, request: m.CompleteQuestRequest, row: asyncpg.Record, period: Period, key: str | None
+    engine: Engine, request: m.CompleteQuestRequest, row: asyncpg.Record, period: Period, asked: KeyedRequest
 ) -> asyncpg.Record | None:
     """The completion; None where somebody was faster, or the quest has changed: look again."""
     try:
@@ -170,8 +172,8 @@ async def _grant(
             row["turns"],
             row["campaign_id"],
             ids.make("entry"),
-            key,
-            _hash(request) if key else None,
+            asked.key,
+            asked.request_hash,
         )
     except asyncpg.UniqueViolationError:
         return None
@@ -195,15 +197,6 @@ def _check_open(quest_id: str, row: asyncpg.Record, now: float) -> None:
 def _completed(quest_id: str, period: Period) -> Fault:
     message = f"quest {quest_id} was completed" + (f" for {period.name}" if period.resets_at else "")
     return Fault(Status.ALREADY_EXISTS, "ALREADY_COMPLETED", message, resets_at=period.resets_at)
-
-
-def _key(request: m.CompleteQuestRequest) -> str | None:
-    return f"{request.id} {request.idempotency_key}" if request.idempotency_key else None
-
-
-def _hash(request: m.CompleteQuestRequest) -> bytes:
-    # The request has no other content than its quest, which is in the key already.
-    return hashlib.blake2b(request.id.encode(), digest_size=16).digest()
 
 
 def _reply(request: m.CompleteQuestRequest, turns: int, balance: int) -> m.CompleteQuestReply:

@@ -6,17 +6,15 @@ entries is the balance, always: both are written by one statement.
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any, Final
 
 import asyncpg
-import msgspec
 
 import sql
 from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
-from runtime.actors.idempotency import mismatch
+from runtime.actors.idempotency import KeyedRequest, first_answer, keyed
 from runtime.errors import Fault, Status, invalid, unknown, violations
 from runtime.operations import audit, reading, samples
 from runtime.operations.row import REWARD_MANAGERS, Access, Consumer, Operation
@@ -66,10 +64,9 @@ async def adjust_balance(engine: Engine, request: m.AdjustBalanceRequest) -> m.L
     """
     player_id = player_id_of(request)
     _check_adjustment(request)
-    tenant_id, key = tenant_of(request), request.idempotency_key
-    asked = _hash(request)
-    if key and (row := await engine.database.fetchrow(ADJUSTED, tenant_id, player_id, key)):
-        return _replayed(row, asked)
+    tenant_id, asked = tenant_of(request), keyed(request)
+    if (first := await _first_answer(engine, tenant_id, asked)) is not None:
+        return first
     target = await engine.database.fetchrow(TARGET, tenant_id, player_id, request.scope_key)
     assert target is not None
     if not target["player"]:
@@ -87,8 +84,8 @@ async def adjust_balance(engine: Engine, request: m.AdjustBalanceRequest) -> m.L
             request.amount,
             ids.make("entry"),
             request.reference_id,
-            key,
-            asked,
+            asked.key or "",
+            asked.request_hash,
         )
         if row is not None:
             after = {"player_id": player_id, **dict(row)}
@@ -99,10 +96,10 @@ async def adjust_balance(engine: Engine, request: m.AdjustBalanceRequest) -> m.L
         row = await engine.database.transaction(adjust)
     except asyncpg.UniqueViolationError:
         # A rival with the same key was first; it has committed, since the index waited for it.
-        row = await engine.database.fetchrow(ADJUSTED, tenant_id, player_id, key)
-        if row is None:
+        first = await _first_answer(engine, tenant_id, asked)
+        if first is None:
             raise
-        return _replayed(row, asked)
+        return first
     if row is None:
         balance = await engine.database.fetchval(BALANCE, tenant_id, player_id, request.scope_key, request.currency)
         raise Fault(
@@ -133,16 +130,12 @@ def _check_adjustment(request: m.AdjustBalanceRequest) -> None:
         raise violations(found)
 
 
-def _hash(request: m.AdjustBalanceRequest) -> bytes:
-    """What two requests of one key must have in common."""
-    said = (request.scope_key, request.currency, request.amount, request.reference_id)
-    return hashlib.blake2b(msgspec.json.encode(said), digest_size=16).digest()
-
-
-def _replayed(row: asyncpg.Record, asked: bytes) -> m.LedgerEntryReply:
-    if row["request_hash"] != asked:
-        raise mismatch()
-    return m.LedgerEntryReply(entry=_entry(row))
+async def _first_answer(engine: Engine, tenant_id: str, asked: KeyedRequest) -> m.LedgerEntryReply | None:
+    """The entry that the key was used for. IDEMPOTENCY_MISMATCH where it was for another one."""
+    if asked.key is None:
+        return None
+    row = await engine.database.fetchrow(ADJUSTED, tenant_id, asked.player_id, asked.key)
+    return first_answer(row, asked, lambda row: m.LedgerEntryReply(entry=_entry(row)))
 
 
 def _entry(row: Any) -> m.LedgerEntry:

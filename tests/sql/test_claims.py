@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 
 from runtime import messages as m
-from runtime.actors import claims
+from runtime.actors.idempotency import request_hash
 from runtime.actors.rewards import MOVES, STATES
 from runtime.core import Core
 from runtime.errors import Fault
@@ -164,7 +164,7 @@ class TestAgainstAClaimThatIsUnderWay:
         await shelf.codes(prize_id, "CODE-1", "CODE-2")
         request = m.ClaimRewardRequest(id=await shelf.reward(prize_id))
         await rival.execute("BEGIN")
-        await rival.execute(self.CLAIM, request.id, "k", claims.hash_of(request))
+        await rival.execute(self.CLAIM, request.id, "k", request_hash(request))
         await rival.execute(
             "UPDATE codes SET reward_id = $1 WHERE code_id = (SELECT min(code_id) FROM codes)",
             request.id,
@@ -178,7 +178,7 @@ class TestAgainstAClaimThatIsUnderWay:
         prize_id = await shelf.prize()
         theirs, ours = [m.ClaimRewardRequest(id=await shelf.reward(prize_id)) for _ in range(2)]
         await rival.execute("BEGIN")
-        await rival.execute(self.CLAIM, theirs.id, "k", claims.hash_of(theirs))
+        await rival.execute(self.CLAIM, theirs.id, "k", request_hash(theirs))
         fault = await refusal(self.meet(rival, claim(cores[0], ours.id, key="k")))
         assert fault.reason == "IDEMPOTENCY_MISMATCH"
         assert (await shelf.row(ours.id))["status"] == "won"

@@ -21,6 +21,7 @@ from runtime.actors.game import snapshot
 from runtime.actors.game.awards import Winner, award
 from runtime.actors.game.sessions import Session
 from runtime.actors.game.snapshot import PrizeCard, Rulebook
+from runtime.actors.idempotency import WITHOUT_KEY, KeyedRequest
 from runtime.actors.mailbox import Work
 from runtime.errors import Fault, Status
 
@@ -69,7 +70,7 @@ class Doubt(Exception):
 class Ticket:
     """A request in this turn, with the session that it opened.
 
-    hash: of what it asks, where it carries an idempotency key. searched: it is known not to be
+    asked: under which idempotency key, where it carries one. searched: it is known not to be
     committed already; without that it is not refused, since it may be a retry of what used up its cap.
     """
 
@@ -78,7 +79,7 @@ class Ticket:
     player_id: str
     session: Session | None = None
     guest: bool = False
-    hash: bytes | None = None
+    asked: KeyedRequest = WITHOUT_KEY
     searched: bool = False
 
 

@@ -23,10 +23,11 @@ from runtime.actors.changes import Changes
 from runtime.actors.game import decide, milestones
 from runtime.actors.game.actor import Doubt, GameActor, Ticket
 from runtime.actors.game.awards import pending_tasks
-from runtime.actors.game.committed import answer_found, play_hash
 from runtime.actors.game.decide import Decision
+from runtime.actors.game.retries import answer_found
 from runtime.actors.game.sessions import open_session
 from runtime.actors.game.snapshot import Rulebook
+from runtime.actors.idempotency import keyed
 from runtime.actors.mailbox import Work
 from runtime.errors import Fault, Status, invalid
 from runtime.metrics import FULFILLMENT_TASKS
@@ -143,12 +144,12 @@ def _ticket(actor: GameActor, work: Work[Any]) -> Ticket:
             if request.player_id and request.player_id != session.player_id:
                 raise Fault(Status.PERMISSION_DENIED, "SESSION_INVALID", "this session is another player's")
             check_client_seed(request.client_seed)
-            hash = play_hash(request) if request.idempotency_key else None
-            return Ticket(work, request, session.player_id, session, guest=not request.player_id, hash=hash)
+            guest = not request.player_id
+            return Ticket(work, request, session.player_id, session, guest, keyed(request, player_id=session.player_id))
         case m.RedeemRequest():
             if not request.player_id:
                 raise invalid("player_id", "is required")
-            return Ticket(work, request, request.player_id, hash=milestones.redeem_hash(request))
+            return Ticket(work, request, request.player_id, asked=keyed(request))
         case _:
             guest = not request.player_id
             return Ticket(work, request, request.player_id or ids.make("player"), guest=guest)
@@ -168,8 +169,8 @@ def _decide(actor: GameActor, book: Rulebook, tickets: list[Ticket]) -> tuple[li
         request = ticket.request
         # Its twin in this batch is decided first; this one then finds it committed.
         marks: set[tuple[Any, ...]] = set()
-        if ticket.hash is not None:
-            marks.add((ticket.player_id, request.idempotency_key))
+        if ticket.asked.key is not None:
+            marks.add((ticket.asked.player_id, ticket.asked.key))
         if ticket.session is not None:
             marks.add((ticket.session.nonce,))
         if not taken.isdisjoint(marks):
@@ -191,7 +192,7 @@ def _decide(actor: GameActor, book: Rulebook, tickets: list[Ticket]) -> tuple[li
                 case m.ListMilestonesRequest():
                     settled.append((ticket, milestones.progress(actor, book, ticket)))
         except Fault as fault:
-            if ticket.searched or (ticket.session is None and ticket.hash is None):
+            if ticket.searched or (ticket.session is None and ticket.asked.key is None):
                 settled.append((ticket, fault))
             else:
                 later.append(ticket)

@@ -15,7 +15,7 @@ from runtime.actors.changes import Changes, NewPlay
 from runtime.actors.game import milestones, snapshot
 from runtime.actors.game.actor import GameActor, Seat, Ticket
 from runtime.actors.game.awards import Winner
-from runtime.actors.game.committed import encode_outcome
+from runtime.actors.game.retries import encode_outcome
 from runtime.actors.game.sessions import issue
 from runtime.actors.game.snapshot import Rulebook
 from runtime.errors import Fault
@@ -128,8 +128,8 @@ def play(actor: GameActor, book: Rulebook, ticket: Ticket, changes: Changes) -> 
             outcome.score,
             len(rewards),
             points,
-            request.idempotency_key or None,
-            ticket.hash,
+            ticket.asked.key,
+            ticket.asked.request_hash,
         )
     )
     return Decision(ticket, reply, _events(actor, book, ticket, outcome, reply, points, now))

@@ -7,7 +7,6 @@ either mode: by its row in milestone_grants.
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
 import msgspec
@@ -104,8 +103,8 @@ def redeem(
             seat.player_id,
             rung.id,
             won.reward_id,
-            request.idempotency_key or None,
-            ticket.hash,
+            ticket.asked.key,
+            ticket.asked.request_hash,
             msgspec.json.encode(reply),
         )
     )
@@ -189,13 +188,6 @@ def _progress(book: Rulebook, seat: Seat, rung: RungCard) -> m.MilestoneProgress
         status=status,
         granted_at=granted_at,
     )
-
-
-def redeem_hash(request: m.RedeemRequest) -> bytes | None:
-    """What makes two redeems under one Idempotency-Key the same; None without a key."""
-    if not request.idempotency_key:
-        return None
-    return hashlib.sha256(msgspec.json.encode([request.id, request.milestone_id])).digest()[:16]
 
 
 def decode_row(row: Any) -> m.RedeemReply:

@@ -1,0 +1,103 @@
+"""Retries: a play or a redeem that is committed already gets its first answer again.
+
+The rows say it, not the ephemeral store, so that losing that loses no guarantee: a play by its session
+or by its player's idempotency key, a redeem by its key.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+import sql
+from runtime import messages as m
+from runtime.actors.game import milestones
+from runtime.actors.game.actor import GameActor, Ticket
+from runtime.actors.idempotency import first_answer
+from runtime.errors import Fault, Status
+from runtime.rules import Outcome, seed_hash
+
+QUERIES: Final = sql.load("play")
+
+
+async def answer_found(actor: GameActor, tickets: list[Ticket]) -> list[Ticket]:
+    """Answers the tickets whose play (or redeem) is committed already; returns the rest."""
+    plays = await _plays(actor, [ticket for ticket in tickets if ticket.session is not None])
+    redeems = await _redeems(actor, [ticket for ticket in tickets if ticket.session is None])
+    played = {row["play_id"] for row in plays}
+    plays_by_key = {(row["player_id"], row["idempotency_key"]): row for row in plays}
+    redeems_by_key = {(row["player_id"], row["idempotency_key"]): row for row in redeems}
+    rest = []
+    for ticket in tickets:
+        ticket.searched = True
+        asked = ticket.asked
+        key = (asked.player_id, asked.key)
+        try:
+            if ticket.session is None:
+                reply: Any = first_answer(redeems_by_key.get(key), asked, milestones.decode_row)
+            else:
+                reply = first_answer(plays_by_key.get(key), asked, decode_row)
+                if reply is None and ticket.session.play_id in played:
+                    raise Fault(Status.ALREADY_EXISTS, "SESSION_PLAYED", "this session was played already")
+        except Fault as fault:
+            ticket.work.refuse(fault)
+            continue
+        if reply is None:
+            rest.append(ticket)
+        else:
+            ticket.work.answer(reply)
+    return rest
+
+
+async def _plays(actor: GameActor, tickets: list[Ticket]) -> list[Any]:
+    """The plays of these tickets' sessions, and those under their idempotency keys."""
+    if not tickets:
+        return []
+    keyed = [ticket.asked for ticket in tickets if ticket.asked.key is not None]
+    return await actor.engine.database.fetch(
+        QUERIES["find"],
+        actor.tenant_id,
+        [ticket.session.play_id for ticket in tickets if ticket.session is not None],
+        [asked.player_id for asked in keyed],
+        [asked.key for asked in keyed],
+    )
+
+
+async def _redeems(actor: GameActor, tickets: list[Ticket]) -> list[Any]:
+    """The redeems under these tickets' idempotency keys."""
+    keyed = [ticket.asked for ticket in tickets if ticket.asked.key is not None]
+    if not keyed:
+        return []
+    return await actor.engine.database.fetch(
+        QUERIES["find_redeems"],
+        actor.tenant_id,
+        [asked.player_id for asked in keyed],
+        [asked.key for asked in keyed],
+    )
+
+
+def encode_outcome(outcome: Outcome, reply: m.PlayReply) -> bytes:
+    """The play row's `outcome`: the rule's decision for replay, and the answer for history and retries."""
+    return msgspec.json.encode(
+        {
+            "decided": outcome,
+            "rewards": reply.rewards,
+            "balances": reply.balances,
+            "milestones_granted": reply.milestones_granted,
+        }
+    )
+
+
+def decode_row(row: Any) -> m.PlayReply:
+    """The answer that a committed play was given."""
+    outcome, seed = row["outcome"], row["seed"]
+    return m.PlayReply(
+        rewards=[m.WonReward(**reward) for reward in outcome["rewards"]],
+        metadata=outcome["decided"]["metadata"],
+        play_id=row["play_id"],
+        seed=seed.hex(),
+        seed_hash=seed_hash(seed),
+        balances=[m.CurrencyBalance(**balance) for balance in outcome["balances"]],
+        milestones_granted=[m.GrantedMilestone(**rung) for rung in outcome["milestones_granted"]],
+    )

@@ -1,0 +1,75 @@
+"""Idempotency keys: what makes two requests the same, and what a row that keeps a key answers."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from runtime import messages as m
+from runtime.actors.idempotency import HASH_BYTES, WITHOUT_KEY, first_answer, keyed, request_hash
+from runtime.errors import Fault
+
+PLAY = m.PlayRequest(
+    scope=m.Scope(tenant_id="tenant_a"),
+    id="game_1",
+    player_id="ann",
+    session_id="sess_1",
+    payload={"score": 5},
+    client_seed="seed",
+    idempotency_key="k1",
+)
+
+KINDS = [m.PlayRequest, m.RedeemRequest, m.ClaimRewardRequest, m.CompleteQuestRequest, m.AdjustBalanceRequest]
+
+
+def test_who_asks_and_under_which_key_are_no_part_of_what_is_asked() -> None:
+    others: list[dict[str, Any]] = [
+        {"scope": m.Scope(tenant_id="tenant_b")},
+        {"player_id": "bob"},
+        {"idempotency_key": "k2"},
+    ]
+    for other in others:
+        assert request_hash(dataclasses.replace(PLAY, **other)) == request_hash(PLAY)
+    assert len(request_hash(PLAY)) == HASH_BYTES
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"id": "game_2"}, {"session_id": "sess_2"}, {"payload": {"score": 6}}, {"payload": None}, {"client_seed": ""}],
+)
+def test_any_other_field_makes_another_request(other: dict[str, Any]) -> None:
+    assert request_hash(dataclasses.replace(PLAY, **other)) != request_hash(PLAY)
+
+
+def test_what_is_left_out_is_its_default() -> None:
+    assert request_hash(dataclasses.replace(PLAY, payload=None)) == request_hash(dataclasses.replace(PLAY, payload={}))
+
+
+def test_two_kinds_of_request_are_never_the_same() -> None:
+    assert len({request_hash(kind(id="x") if hasattr(kind(), "id") else kind()) for kind in KINDS}) == len(KINDS)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_request_without_a_key_has_neither_key_nor_hash(kind: Any) -> None:
+    assert keyed(kind(player_id="ann")) is WITHOUT_KEY
+    assert first_answer({"request_hash": b"h"}, WITHOUT_KEY, lambda row: row) is None
+
+
+def test_a_key_is_of_its_player_and_of_what_it_is_within() -> None:
+    asked = keyed(PLAY)
+    assert (asked.player_id, asked.key) == ("ann", "k1")
+    assert keyed(PLAY, player_id="of the session").player_id == "of the session"
+    assert keyed(m.CompleteQuestRequest(id="quest_1", idempotency_key="k"), within="quest_1").key == "quest_1 k"
+
+
+def test_a_row_answers_its_own_request_and_refuses_another() -> None:
+    asked = keyed(PLAY)
+    assert first_answer(None, asked, lambda row: row) is None
+    assert first_answer({"request_hash": None}, asked, lambda row: row) is None
+    row = {"request_hash": request_hash(PLAY), "said": 7}
+    assert first_answer(row, asked, lambda row: row["said"]) == 7
+    with pytest.raises(Fault) as refused:
+        first_answer({"request_hash": b"other"}, asked, lambda row: row)
+    assert (refused.value.reason, refused.value.http_status) == ("IDEMPOTENCY_MISMATCH", 422)

@@ -95,7 +95,7 @@ class Core:
     async def _in_time(self, answer: asyncio.Future[Any]) -> Any:
         """The actor's answer, or UNAVAILABLE after ANSWER_TIMEOUT_SECONDS.
 
-        Each wait for the store is bounded, but a turn has several, and behind it others wait: while the store is
+        Each wait for the store is bounded, but a batch has several, and behind it others wait: while the store is
         frozen they would add up. What the actor has begun by then goes on; what it has not, it leaves.
         """
         timer = asyncio.get_running_loop().call_later(self._answer_seconds, _give_up, answer)

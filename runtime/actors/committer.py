@@ -86,7 +86,7 @@ class Committer:
     def __init__(self, database: Database, *, mailbox_limit: int, batch_limit: int, idle_seconds: float) -> None:
         self._database = database
         self._boxes: Mailboxes[str, Changes, str] = Mailboxes(
-            self._turn,
+            self._process_batch,
             lambda tenant_id: tenant_id,
             limit=mailbox_limit,
             batch_limit=batch_limit,
@@ -109,7 +109,7 @@ class Committer:
         """Returns when nothing waits to be committed."""
         await self._boxes.drain()
 
-    async def _turn(self, tenant_id: str, works: list[Work[Changes]]) -> None:
+    async def _process_batch(self, tenant_id: str, works: list[Work[Changes]]) -> None:
         while works:
             together, works = _compatible(works)
             await self._commit_together(tenant_id, together)

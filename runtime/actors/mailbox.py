@@ -1,6 +1,6 @@
 """Keyed actors: one mailbox and one task per key, for as long as there is mail.
 
-A turn takes the whole mailbox, up to the batch limit, so that work which arrives while a turn waits
+A batch takes the whole mailbox, up to the batch limit, so that work which arrives while a batch waits
 for the database is done together in the next. That is all that an actor is for: it makes things
 cheap. It never makes them right, since another process may run an actor of the same key.
 """
@@ -25,9 +25,9 @@ log = structlog.get_logger(__name__)
 
 
 class Work(Generic[Request]):
-    """A request that waits for its answer. The turn must `answer` or `refuse` each one that it took.
+    """A request that waits for its answer. Its batch must `answer` or `refuse` it.
 
-    trace_id: of the request. A turn runs in the context of whoever woke its actor, so it is kept here.
+    trace_id: of the request. A batch runs in the context of whoever woke its actor, so it is kept here.
     """
 
     __slots__ = ("request", "future", "trace_id")
@@ -57,28 +57,28 @@ class Work(Generic[Request]):
 
 
 class _Box(Generic[Request, State]):
-    __slots__ = ("state", "waiting", "wake", "task", "turns")
+    __slots__ = ("state", "waiting", "wake", "task", "batches")
 
     def __init__(self, state: State) -> None:
         self.state = state
         self.waiting: deque[Work[Request]] = deque()
         self.wake: asyncio.Future[None] | None = None
         self.task: asyncio.Task[None] | None = None
-        self.turns: set[asyncio.Task[None]] = set()
+        self.batches: set[asyncio.Task[None]] = set()
 
 
 class Mailboxes(Generic[Key, Request, State]):
     """The actors of one kind.
 
-    turn(state, works) does the work; what it raises refuses those of its works that it left
+    process_batch(state, works) does the work; what it raises refuses those of its works that it left
     unanswered. new(key) makes an actor's state, which leaves with the actor after idle_seconds.
-    limit bounds what one mailbox holds, batch_limit what one turn takes. overlap: how many turns of one
+    limit bounds what one mailbox holds, batch_limit what one batch takes. overlap: how many batches of one
     actor may be under way at once, so that one decides while another waits for the database.
     """
 
     def __init__(
         self,
-        turn: Callable[[State, list[Work[Request]]], Awaitable[None]],
+        process_batch: Callable[[State, list[Work[Request]]], Awaitable[None]],
         new: Callable[[Key], State],
         *,
         limit: int,
@@ -87,22 +87,16 @@ class Mailboxes(Generic[Key, Request, State]):
         overlap: int = 1,
     ) -> None:
         self._overlap = overlap
-        self._turn = turn
+        self._process_batch = process_batch
         self._new = new
         self._limit = limit
         self._batch_limit = batch_limit
         self._idle_seconds = idle_seconds
         self._loop: asyncio.AbstractEventLoop | None = None
         self._boxes: dict[Key, _Box[Request, State]] = {}
-        self.turns = 0
-        self.works = 0
 
     def __len__(self) -> int:
         return len(self._boxes)
-
-    def states(self) -> list[State]:
-        """The states of the actors that are in, for whoever must tell them something."""
-        return [box.state for box in self._boxes.values()]
 
     def post(self, key: Key, request: Request) -> asyncio.Future[Any]:
         """Puts a request into the key's mailbox; the future is its answer.
@@ -129,7 +123,7 @@ class Mailboxes(Generic[Key, Request, State]):
         return work.future
 
     async def drain(self) -> None:
-        """Returns when every mailbox is empty and every turn has ended."""
+        """Returns when every mailbox is empty and every batch has ended."""
         while busy := [box.task for box in self._boxes.values() if box.task is not None and not _idle(box)]:
             await asyncio.wait(busy, timeout=0.05)
         for box in list(self._boxes.values()):
@@ -144,13 +138,11 @@ class Mailboxes(Generic[Key, Request, State]):
                 works = [work for work in taken if not work.given_up]
                 if not works:
                     continue
-                self.turns += 1
-                self.works += len(works)
-                turn = loop.create_task(self._do(key, box.state, works))
-                box.turns.add(turn)
-                turn.add_done_callback(box.turns.discard)
-                if len(box.turns) >= self._overlap:
-                    await asyncio.wait(box.turns, return_when=asyncio.FIRST_COMPLETED)
+                batch = loop.create_task(self._process(key, box.state, works))
+                box.batches.add(batch)
+                batch.add_done_callback(box.batches.discard)
+                if len(box.batches) >= self._overlap:
+                    await asyncio.wait(box.batches, return_when=asyncio.FIRST_COMPLETED)
             box.wake = loop.create_future()
             timer = loop.call_later(self._idle_seconds, _wake, box.wake)
             try:
@@ -158,24 +150,24 @@ class Mailboxes(Generic[Key, Request, State]):
             finally:
                 timer.cancel()
                 box.wake = None
-            # No await between this look and the delete: a request posted in between would be lost.
-            if not box.waiting and not box.turns:
+            # No await between this check and the delete: a request posted in between would be lost.
+            if not box.waiting and not box.batches:
                 del self._boxes[key]
                 return
 
-    async def _do(self, key: Key, state: State, works: list[Work[Request]]) -> None:
-        """One turn, which leaves no work without an answer."""
+    async def _process(self, key: Key, state: State, works: list[Work[Request]]) -> None:
+        """One batch, which leaves no work without an answer."""
         try:
-            await self._turn(state, works)
+            await self._process_batch(state, works)
         except Exception as error:
             if not isinstance(error, Fault):
-                log.exception("turn_failed", key=str(key))
+                log.exception("batch_failed", key=str(key))
             for work in works:
                 work.refuse(error)
         else:
             for work in works:
                 if not work.answered:
-                    work.refuse(AssertionError("a turn left a request without an answer"))
+                    work.refuse(AssertionError("a batch left a request without an answer"))
 
 
 def _wake(future: asyncio.Future[None]) -> None:
@@ -184,4 +176,4 @@ def _wake(future: asyncio.Future[None]) -> None:
 
 
 def _idle(box: _Box[Any, Any]) -> bool:
-    return not box.waiting and not box.turns and box.wake is not None
+    return not box.waiting and not box.batches and box.wake is not None

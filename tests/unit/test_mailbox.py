@@ -1,4 +1,4 @@
-"""Mailboxes: one turn takes what waits, none is lost, a full one refuses at once, idle actors leave."""
+"""Mailboxes: one batch takes what waits, none is lost, a full one refuses at once, idle actors leave."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from runtime.errors import Fault, Status
 
 
 class Gate:
-    """A turn that waits until it is let through, and says what it took."""
+    """A batch that waits until it is let through, and says what it took."""
 
     def __init__(self) -> None:
         self.open = asyncio.Event()
@@ -21,7 +21,7 @@ class Gate:
         self.entered = asyncio.Event()
         self.most_at_once = self.now = 0
 
-    async def turn(self, state: Any, works: list[Work[Any]]) -> None:
+    async def process_batch(self, state: Any, works: list[Work[Any]]) -> None:
         self.batches.append([work.request for work in works])
         self.now += 1
         self.most_at_once = max(self.most_at_once, self.now)
@@ -32,13 +32,13 @@ class Gate:
             work.answer(work.request)
 
 
-def boxes_of(turn: Any, **own: Any) -> Mailboxes[str, Any, Any]:
-    return Mailboxes(turn, lambda key: key, **{"limit": 100, "batch_limit": 100, "idle_seconds": 60, **own})
+def boxes_of(process_batch: Any, **own: Any) -> Mailboxes[str, Any, Any]:
+    return Mailboxes(process_batch, lambda key: key, **{"limit": 100, "batch_limit": 100, "idle_seconds": 60, **own})
 
 
-async def test_what_arrives_during_a_turn_is_done_together_in_the_next() -> None:
+async def test_what_arrives_during_a_batch_is_done_together_in_the_next() -> None:
     gate = Gate()
-    boxes = boxes_of(gate.turn)
+    boxes = boxes_of(gate.process_batch)
     first = boxes.post("a", 0)
     await gate.entered.wait()
     rest = [boxes.post("a", nth) for nth in range(1, 10)]
@@ -47,17 +47,17 @@ async def test_what_arrives_during_a_turn_is_done_together_in_the_next() -> None
     assert gate.batches == [[0], list(range(1, 10))]
 
 
-async def test_a_turn_takes_no_more_than_the_batch_limit() -> None:
+async def test_a_batch_takes_no_more_than_the_batch_limit() -> None:
     gate = Gate()
     gate.open.set()
-    boxes = boxes_of(gate.turn, batch_limit=4)
+    boxes = boxes_of(gate.process_batch, batch_limit=4)
     await asyncio.gather(*(boxes.post("a", nth) for nth in range(10)))
     assert [len(batch) for batch in gate.batches] == [4, 4, 2]
 
 
 async def test_what_was_given_up_while_it_waited_is_not_done_and_what_hung_up_is() -> None:
     gate = Gate()
-    boxes = boxes_of(gate.turn)
+    boxes = boxes_of(gate.process_batch)
     first = boxes.post("a", "first")
     await gate.entered.wait()
     given_up, hung_up, waits = (boxes.post("a", name) for name in ("given up", "hung up", "waits"))
@@ -70,9 +70,9 @@ async def test_what_was_given_up_while_it_waited_is_not_done_and_what_hung_up_is
 
 
 @pytest.mark.parametrize("overlap", [1, 2])
-async def test_turns_of_one_actor_overlap_as_far_as_they_may(overlap: int) -> None:
+async def test_batches_of_one_actor_overlap_as_far_as_they_may(overlap: int) -> None:
     gate = Gate()
-    boxes = boxes_of(gate.turn, batch_limit=1, overlap=overlap)
+    boxes = boxes_of(gate.process_batch, batch_limit=1, overlap=overlap)
     asked = [boxes.post("a", nth) for nth in range(6)]
     while gate.now < overlap:
         await asyncio.sleep(0)
@@ -83,7 +83,7 @@ async def test_turns_of_one_actor_overlap_as_far_as_they_may(overlap: int) -> No
 
 async def test_actors_of_other_keys_do_not_wait() -> None:
     gate = Gate()
-    boxes = boxes_of(gate.turn)
+    boxes = boxes_of(gate.process_batch)
     slow = boxes.post("a", "slow")
     await gate.entered.wait()
     asked = boxes.post("b", "other")
@@ -95,7 +95,7 @@ async def test_actors_of_other_keys_do_not_wait() -> None:
 
 async def test_a_full_mailbox_refuses_at_once_and_the_others_are_served() -> None:
     gate = Gate()
-    boxes = boxes_of(gate.turn, limit=3)
+    boxes = boxes_of(gate.process_batch, limit=3)
     taken = boxes.post("a", 0)
     await gate.entered.wait()
     waiting = [boxes.post("a", nth) for nth in (1, 2, 3)]
@@ -107,22 +107,22 @@ async def test_a_full_mailbox_refuses_at_once_and_the_others_are_served() -> Non
     assert await asyncio.gather(taken, *waiting) == [0, 1, 2, 3]
 
 
-async def test_what_a_turn_raises_refuses_only_what_it_left_unanswered() -> None:
-    async def turn(state: Any, works: list[Work[Any]]) -> None:
+async def test_what_a_batch_raises_refuses_only_what_it_left_unanswered() -> None:
+    async def process_batch(state: Any, works: list[Work[Any]]) -> None:
         works[0].answer("done")
         raise Fault(works[0].request, "WHY", "because")
 
-    boxes = boxes_of(turn)
+    boxes = boxes_of(process_batch)
     answers = await asyncio.gather(*(boxes.post("a", Status.ABORTED) for _ in range(3)), return_exceptions=True)
     assert answers[0] == "done"
     assert [getattr(answer, "reason", "") for answer in answers[1:]] == ["WHY", "WHY"]
 
 
 async def test_no_request_is_left_without_an_answer() -> None:
-    async def turn(state: Any, works: list[Work[Any]]) -> None:
+    async def process_batch(state: Any, works: list[Work[Any]]) -> None:
         works[0].answer("done")
 
-    boxes = boxes_of(turn)
+    boxes = boxes_of(process_batch)
     answers = await asyncio.gather(*(boxes.post("a", nth) for nth in range(3)), return_exceptions=True)
     assert answers[0] == "done"
     assert all(isinstance(answer, AssertionError) for answer in answers[1:])
@@ -130,7 +130,7 @@ async def test_no_request_is_left_without_an_answer() -> None:
 
 async def test_a_waiter_that_left_changes_nothing_for_the_others() -> None:
     gate = Gate()
-    boxes = boxes_of(gate.turn)
+    boxes = boxes_of(gate.process_batch)
     asked = [boxes.post("a", nth) for nth in range(3)]
     await gate.entered.wait()
     asked[1].cancel()
@@ -142,7 +142,7 @@ async def test_a_waiter_that_left_changes_nothing_for_the_others() -> None:
 async def test_an_idle_actor_leaves_and_is_made_anew_with_nothing_remembered() -> None:
     states: list[list[Any]] = []
 
-    async def turn(state: list[Any], works: list[Work[Any]]) -> None:
+    async def process_batch(state: list[Any], works: list[Work[Any]]) -> None:
         for work in works:
             state.append(work.request)
             work.answer(len(state))
@@ -151,7 +151,7 @@ async def test_an_idle_actor_leaves_and_is_made_anew_with_nothing_remembered() -
         states.append([])
         return states[-1]
 
-    boxes: Mailboxes[str, Any, Any] = Mailboxes(turn, new, limit=9, batch_limit=9, idle_seconds=0.01)
+    boxes: Mailboxes[str, Any, Any] = Mailboxes(process_batch, new, limit=9, batch_limit=9, idle_seconds=0.01)
     assert await boxes.post("a", 1) == 1
     assert len(boxes) == 1
     async with asyncio.timeout(10):
@@ -161,12 +161,12 @@ async def test_an_idle_actor_leaves_and_is_made_anew_with_nothing_remembered() -
     assert len(states) == 2
 
 
-async def test_nothing_is_lost_between_the_last_look_and_the_leaving() -> None:
-    async def turn(state: Any, works: list[Work[Any]]) -> None:
+async def test_nothing_is_lost_between_the_last_check_and_the_leaving() -> None:
+    async def process_batch(state: Any, works: list[Work[Any]]) -> None:
         for work in works:
             work.answer(work.request)
 
-    boxes = boxes_of(turn, idle_seconds=0.0001)
+    boxes = boxes_of(process_batch, idle_seconds=0.0001)
     async with asyncio.timeout(20):
         for nth in range(500):
             assert await boxes.post("a", nth) == nth
@@ -175,7 +175,7 @@ async def test_nothing_is_lost_between_the_last_look_and_the_leaving() -> None:
 
 async def test_a_drain_waits_for_what_was_taken_on() -> None:
     gate = Gate()
-    boxes = boxes_of(gate.turn, batch_limit=1)
+    boxes = boxes_of(gate.process_batch, batch_limit=1)
     asked = [boxes.post("a", nth) for nth in range(3)]
     await gate.entered.wait()
     drained = asyncio.ensure_future(boxes.drain())
@@ -191,13 +191,13 @@ async def test_a_work_keeps_the_trace_of_its_own_request() -> None:
     seen: list[str] = []
     gate = asyncio.Event()
 
-    async def turn(state: Any, works: list[Work[Any]]) -> None:
+    async def process_batch(state: Any, works: list[Work[Any]]) -> None:
         await gate.wait()
         seen.extend(work.trace_id for work in works)
         for work in works:
             work.answer(None)
 
-    boxes = boxes_of(turn)
+    boxes = boxes_of(process_batch)
 
     async def ask(trace_id: str) -> None:
         trace.current.set(trace_id)

@@ -1,6 +1,6 @@
 -- What the play actor reads. What it writes is commit.sql. See runtime/actors/game/batch.py.
 
--- name: rulebook
+-- name: snapshot
 -- A game as it is now, with its campaign and the catalogue version that all of it belongs to.
 -- No row: there is no such game.
 SELECT t.catalog_version, t.status AS tenant_status, g.status, g.revision, r.definition, g.campaign_id,
@@ -21,7 +21,7 @@ SELECT definition FROM game_revisions WHERE tenant_id = $1 AND game_id = $2 AND 
 SELECT prize_id, name, type, value, max_per_user, max_per_day, redemption_mode, channel, expires_after_days, status
 FROM prizes WHERE tenant_id = $1 AND prize_id = ANY($2::text[])
 
--- name: look
+-- name: refresh
 -- What the players ($3) and the prizes ($4) of a game ($2) are at now; makes the players ($5, known
 -- by $6) that are not there yet. $7 campaign, $8 scope of the wallet, $9 local day.
 -- Always one row; a player or prize without a row of some kind has zeros or nulls there.

@@ -1,6 +1,6 @@
 """Claims: players take what they won.
 
-A tenant's claims wait in one mailbox, and a turn commits all that wait in one statement
+A tenant's claims wait in one mailbox, and a batch commits all that wait in one statement
 (sql/claims.sql). The statement decides: it says of each claim whether it was done, or why not. So
 claims made elsewhere at the same moment are as safe as those of one batch.
 """
@@ -41,7 +41,7 @@ class Claimer:
     tenant_id: str
 
 
-async def turn(claimer: Claimer, works: list[Work[m.ClaimRewardRequest]]) -> None:
+async def process_batch(claimer: Claimer, works: list[Work[m.ClaimRewardRequest]]) -> None:
     """Answers every claim that waits: a reward of the caller's, or the reason why not.
 
     The claims of one statement are of different rewards and different keys; others wait for the next.

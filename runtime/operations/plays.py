@@ -89,7 +89,7 @@ GAMES: Final = ActorKind(
     "games",
     key=lambda request: (request.scope.tenant_id, request.id),
     new=GameActor,
-    process_batch=batch.turn,
+    process_batch=batch.process_batch,
     overlap=OVERLAP,
 )
 """A game's actor: its starts, plays and redeems, and what is asked of them."""

@@ -124,7 +124,7 @@ async def test_a_finalize_that_was_cut_short_is_taken_up(stack: Stack, given: in
     row = await engine.database.fetchrow(sql["closed_board"], TENANT, board["id"])
     assert row is not None
     prizes = finalize._Prizes(engine, TENANT, board["id"], row)
-    prizes._cards = await finalize.load_prizes(engine.database, TENANT, {mug})
+    prizes._terms = await finalize.load_prizes(engine.database, TENANT, {mug})
     owed = await engine.database.fetch(sql["owed"], TENANT, board["id"], 10)
     for standing in owed[:given]:
         await prizes._settle(standing)

@@ -1,13 +1,13 @@
-"""A game's actor: what it remembers of one game, and how it looks again.
+"""A game's actor: what it remembers of one game, and how it reads that again.
 
 What it remembers only saves reading it again: nobody is refused, and no prize is called unavailable,
-by a memory. `doubt` is asked before either, and makes the turn look first.
+by a memory. `require_fresh` is asked before either, and has the batch refreshed first.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any, Final
@@ -17,26 +17,23 @@ from runtime import events, ids
 from runtime import messages as m
 from runtime.actors.changes import Changes
 from runtime.actors.engine import Engine
-from runtime.actors.game import snapshot
 from runtime.actors.game.awards import Winner, award
-from runtime.actors.game.sessions import Session
-from runtime.actors.game.snapshot import PrizeCard, Rulebook
-from runtime.actors.idempotency import WITHOUT_KEY, KeyedRequest
-from runtime.actors.mailbox import Work
+from runtime.actors.game.pending import PendingRequest
+from runtime.actors.game.snapshot import POINTS, GameSnapshot, PrizeTerms, load_game
 from runtime.errors import Fault, Status
 
 QUERIES: Final = sql.load("play")
-SEATS_MAX: Final = 10_000
-"""Players that one game's actor remembers; beyond it, it forgets them all and looks again."""
-LOOK_SECONDS: Final = 1.0
-"""A start is not accepted by a rulebook that was last compared with the database longer ago than this."""
+PLAYERS_MAX: Final = 10_000
+"""Players that one game's actor remembers; beyond it, it forgets them all and reads again."""
+REFRESH_SECONDS: Final = 1.0
+"""A start is not accepted by a snapshot that was last compared with the database longer ago than this."""
 READS: Final = (m.EligibilityRequest, m.ListMilestonesRequest)
 """Requests that are answered by what was just read, and that make nobody a player."""
 CAP: Final = Status.FAILED_PRECONDITION
 
 
 @dataclass(slots=True)
-class Seat:
+class PlayerState:
     """What a player is at, in one game, today. balances: of the game's wallet scope. grants: rung -> when.
 
     read_in: the actor's round in which it was read; in any later one it is a memory.
@@ -53,7 +50,7 @@ class Seat:
 
 
 @dataclass(slots=True)
-class Shelf:
+class StockState:
     """What is left of a prize: units (None: unlimited), codes in the pool, and how many went out today."""
 
     remaining: int | None
@@ -62,40 +59,23 @@ class Shelf:
     read_in: int
 
 
-class Doubt(Exception):
-    """A memory would refuse this: look before it does."""
-
-
-@dataclass(slots=True)
-class Ticket:
-    """A request in this turn, with the session that it opened.
-
-    asked: under which idempotency key, where it carries one. searched: it is known not to be
-    committed already; without that it is not refused, since it may be a retry of what used up its cap.
-    """
-
-    work: Work[Any]
-    request: Any
-    player_id: str
-    session: Session | None = None
-    guest: bool = False
-    asked: KeyedRequest = WITHOUT_KEY
-    searched: bool = False
+class StaleRead(Exception):
+    """What would refuse this was read in an earlier round: refresh first."""
 
 
 class GameActor:
-    """One game's memory: its rulebook, its players' seats, its prizes' shelves."""
+    """One game's memory: its snapshot, the state of its players, the stock of its prizes."""
 
     __slots__ = (
         "engine",
         "tenant_id",
         "game_id",
-        "book",
-        "seats",
-        "shelves",
+        "snapshot",
+        "players",
+        "stock",
         "day",
         "resets_at",
-        "looked_at",
+        "refreshed_at",
         "round",
         "deciding",
         "committing",
@@ -104,146 +84,159 @@ class GameActor:
     def __init__(self, engine: Engine, key: tuple[str, str]) -> None:
         self.engine = engine
         self.tenant_id, self.game_id = key
-        self.book: Rulebook | None = None
-        self.seats: dict[str, Seat] = {}
-        self.shelves: dict[str, Shelf] = {}
+        self.snapshot: GameSnapshot | None = None
+        self.players: dict[str, PlayerState] = {}
+        self.stock: dict[str, StockState] = {}
         self.day = date.min
         self.resets_at = 0
-        self.looked_at = 0.0
+        self.refreshed_at = 0.0
         self.round = 0
         self.deciding = asyncio.Lock()
         self.committing: set[asyncio.Future[Any]] = set()
 
     def forget(self) -> None:
-        """Drops what was remembered of players and prizes; with the rulebook, where that may have changed."""
-        self.seats.clear()
-        self.shelves.clear()
-        self.looked_at = 0.0
+        """Drops what was remembered of players and prizes; with the snapshot, where that may have changed."""
+        self.players.clear()
+        self.stock.clear()
+        self.refreshed_at = 0.0
 
-    # ---------------------------------------------------------------- look
+    # ---------------------------------------------------------------- refresh
 
-    async def look(self, tickets: Sequence[Ticket], *, all_of_it: bool) -> Rulebook:
-        """Begins a round: reads what the tickets need and is not remembered, or all that they need."""
+    async def refresh(self, requests: Sequence[PendingRequest], *, everything: bool) -> GameSnapshot:
+        """Begins a round: reads what the requests need and is not remembered, or all that they need."""
         engine = self.engine
-        if all_of_it and self.committing:
+        if everything and self.committing:
             # What is being committed is not there to be read yet: forgetting it now would be forgetting it twice.
             await asyncio.wait(self.committing)
         self.round += 1
         while True:
-            book = self.book
-            if book is None or book.version < engine.catalog_versions.get(self.tenant_id, 0):
-                book = self.book = await snapshot.load(engine.database, self.tenant_id, self.game_id)
-                engine.catalog_changed(self.tenant_id, book.version)
+            snapshot = self.snapshot
+            if snapshot is None or snapshot.version < engine.catalog_versions.get(self.tenant_id, 0):
+                snapshot = self.snapshot = await load_game(engine.database, self.tenant_id, self.game_id)
+                engine.catalog_changed(self.tenant_id, snapshot.version)
                 self.forget()
             now = engine.clock.now()
-            day, self.resets_at = book.today(now)
-            if day != self.day or all_of_it or len(self.seats) > SEATS_MAX:
+            day, self.resets_at = snapshot.today(now)
+            if day != self.day or everything or len(self.players) > PLAYERS_MAX:
                 self.day = day
                 self.forget()
             needed = {
-                ticket.player_id: ticket
-                for ticket in tickets
-                if ticket.player_id not in self.seats or isinstance(ticket.request, READS)
+                pending.player_id: pending
+                for pending in requests
+                if pending.player_id not in self.players or isinstance(pending.request, READS)
             }
-            if not needed and self.looked_at and now - self.looked_at < LOOK_SECONDS:
-                return book
-            if await self._read(book, needed) == book.version:
-                return book
-            self.book = None
+            if not needed and self.refreshed_at and now - self.refreshed_at < REFRESH_SECONDS:
+                return snapshot
+            if await self._read(snapshot, needed) == snapshot.version:
+                return snapshot
+            self.snapshot = None
 
-    async def _read(self, book: Rulebook, needed: dict[str, Ticket]) -> int:
-        """Reads the seats of the players in `needed`, and every shelf. The catalogue's version."""
+    async def _read(self, snapshot: GameSnapshot, needed: dict[str, PendingRequest]) -> int:
+        """Reads the state of the players in `needed`, and all stock. The catalogue's version."""
         # Asking whether one may play makes nobody a player; nor does a guest where no guest may play.
         made = sorted(
             player_id
-            for player_id, ticket in needed.items()
-            if not isinstance(ticket.request, READS) and not (ticket.guest and book.access != "public")
+            for player_id, pending in needed.items()
+            if not isinstance(pending.request, READS) and not (pending.guest and snapshot.access != "public")
         )
         row = await self.engine.database.fetchrow(
-            QUERIES["look"],
+            QUERIES["refresh"],
             self.tenant_id,
             self.game_id,
             list(needed),
-            list(book.prizes),
+            list(snapshot.prizes),
             made,
             ["guest" if needed[player_id].guest else "external" for player_id in made],
-            book.campaign_id,
-            book.scope_key,
+            snapshot.campaign_id,
+            snapshot.scope_key,
             self.day,
         )
-        assert row is not None, "look always has its one row"
+        assert row is not None, "refresh always has its one row"
         for player_id, plays, day_plays, turns, prizes, balances, grants in row["players"] or ():
-            self.seats[player_id] = Seat(
+            self.players[player_id] = PlayerState(
                 player_id, plays, day_plays, turns, prizes or {}, balances or {}, grants or {}, self.round
             )
         for prize_id, remaining, day_awarded, codes in row["prizes"] or ():
-            if not self.committing or prize_id not in self.shelves:
-                self.shelves[prize_id] = Shelf(remaining, day_awarded, codes, self.round)
-        self.looked_at = self.engine.clock.now()
+            if not self.committing or prize_id not in self.stock:
+                self.stock[prize_id] = StockState(remaining, day_awarded, codes, self.round)
+        self.refreshed_at = self.engine.clock.now()
         version: int = row["catalog_version"]
         return version
 
+    def note_stock(self, left: Mapping[str, int | None]) -> None:
+        """Takes over what a commit left of each prize: what other games of the tenant took of it shows here."""
+        if not self.committing:
+            for prize_id, remaining in left.items():
+                if prize_id in self.stock:
+                    self.stock[prize_id].remaining = remaining
+
     # ---------------------------------------------------------------- what a decision asks and moves
 
-    def admit(self, book: Rulebook, seat: Seat) -> bool:
+    def admit(self, snapshot: GameSnapshot, player: PlayerState) -> bool:
         """True where the play spends a turn. Refuses with the cap that is reached, and when it resets."""
-        if book.max_plays_per_user and seat.plays >= book.max_plays_per_user:
-            self.doubt(seat)
-            limit = book.max_plays_per_user
-            raise Fault(CAP, "CAP_USER", f"{seat.plays} of {limit} plays used", limit=limit, resets_at=0)
-        day_used = bool(book.max_plays_per_day) and seat.day_plays >= book.max_plays_per_day
-        if not day_used and not book.requires_turn:
+        if snapshot.max_plays_per_user and player.plays >= snapshot.max_plays_per_user:
+            self.require_fresh(player)
+            limit = snapshot.max_plays_per_user
+            raise Fault(CAP, "CAP_USER", f"{player.plays} of {limit} plays used", limit=limit, resets_at=0)
+        day_used = bool(snapshot.max_plays_per_day) and player.day_plays >= snapshot.max_plays_per_day
+        if not day_used and not snapshot.requires_turn:
             return False
-        if seat.turns > 0 and not (day_used and book.requires_turn):
+        if player.turns > 0 and not (day_used and snapshot.requires_turn):
             return True
-        self.doubt(seat)
+        self.require_fresh(player)
         if day_used:
-            limit = book.max_plays_per_day
+            limit = snapshot.max_plays_per_day
             raise Fault(
-                CAP, "CAP_DAY", f"{seat.day_plays} of {limit} plays used today", limit=limit, resets_at=self.resets_at
+                CAP, "CAP_DAY", f"{player.day_plays} of {limit} plays used today", limit=limit, resets_at=self.resets_at
             )
         raise Fault(CAP, "NO_TURNS", "a play of this game needs a turn, and there is none", resets_at=0)
 
-    def doubt(self, seen: Seat | Shelf) -> None:
-        """To be called before anything is refused because of `seen`: raises Doubt where that is a memory."""
+    def require_fresh(self, seen: PlayerState | StockState) -> None:
+        """To be called before anything is refused because of `seen`. Raises StaleRead unless this round read it."""
         if seen.read_in != self.round:
-            raise Doubt
+            raise StaleRead
 
-    def available(self, prize: PrizeCard | None, seat: Seat, quantity: int) -> bool:
+    def available(self, prize: PrizeTerms | None, player: PlayerState, quantity: int) -> bool:
         """May this player take `quantity` of the prize now?"""
-        shelf = None if prize is None else self.shelves.get(prize.prize_id)
-        if prize is not None and shelf is not None and prize.active:
-            held = seat.prizes.get(prize.prize_id, 0)
+        stock = None if prize is None else self.stock.get(prize.prize_id)
+        if prize is not None and stock is not None and prize.active:
+            held = player.prizes.get(prize.prize_id, 0)
             if (
-                (shelf.remaining is None or shelf.remaining >= quantity or prize.is_points)
-                and (not prize.takes_code or shelf.codes >= quantity)
+                (stock.remaining is None or stock.remaining >= quantity or prize.is_points)
+                and (not prize.takes_code or stock.codes >= quantity)
                 and (not prize.max_per_user or held + quantity <= prize.max_per_user)
-                and (not prize.max_per_day or shelf.day_awarded + quantity <= prize.max_per_day)
+                and (not prize.max_per_day or stock.day_awarded + quantity <= prize.max_per_day)
             ):
                 return True
-            self.doubt(shelf)
-            self.doubt(seat)
+            self.require_fresh(stock)
+            self.require_fresh(player)
         return False
 
-    def take(self, prize: PrizeCard, seat: Seat, quantity: int) -> None:
+    def take(self, prize: PrizeTerms, player: PlayerState, quantity: int) -> None:
         """Remembers that `quantity` of the prize went to this player."""
-        shelf = self.shelves[prize.prize_id]
-        if shelf.remaining is not None and not prize.is_points:
-            shelf.remaining -= quantity
-        shelf.codes -= quantity if prize.takes_code else 0
-        shelf.day_awarded += quantity
-        seat.prizes[prize.prize_id] = seat.prizes.get(prize.prize_id, 0) + quantity
+        stock = self.stock[prize.prize_id]
+        if stock.remaining is not None and not prize.is_points:
+            stock.remaining -= quantity
+        stock.codes -= quantity if prize.takes_code else 0
+        stock.day_awarded += quantity
+        player.prizes[prize.prize_id] = player.prizes.get(prize.prize_id, 0) + quantity
 
     def give(
-        self, book: Rulebook, seat: Seat, prize: PrizeCard, quantity: int, winner: Winner, changes: Changes
+        self,
+        snapshot: GameSnapshot,
+        player: PlayerState,
+        prize: PrizeTerms,
+        quantity: int,
+        winner: Winner,
+        changes: Changes,
     ) -> list[m.WonReward]:
         """Gives `quantity` of a prize: points to the wallet, anything else as rewards."""
-        self.take(prize, seat, quantity)
+        self.take(prize, player, quantity)
         if not prize.is_points:
             return award(changes, prize, quantity, winner)
         changes.take_prize(
             prize.prize_id,
-            seat.player_id,
+            player.player_id,
             quantity,
             self.day,
             stocked=False,
@@ -252,34 +245,43 @@ class GameActor:
         )
         if amount := prize.points * quantity:
             reference = winner.play_id or winner.milestone_id
-            self.credit(book, seat, snapshot.POINTS, amount, "play_reward", reference, changes)
+            self.credit(snapshot, player, POINTS, amount, "play_reward", reference, changes)
         return [
             m.WonReward(prize_id=prize.prize_id, name=prize.name, type=prize.type, quantity=quantity, value=prize.value)
         ]
 
     def credit(
-        self, book: Rulebook, seat: Seat, currency: str, amount: int, reason: str, reference_id: str, changes: Changes
+        self,
+        snapshot: GameSnapshot,
+        player: PlayerState,
+        currency: str,
+        amount: int,
+        reason: str,
+        reference_id: str,
+        changes: Changes,
     ) -> None:
         """Moves a balance of the game's wallet scope."""
-        seat.balances[currency] = changes.move_balance(
+        player.balances[currency] = changes.move_balance(
             ids.make("entry"),
-            seat.player_id,
-            book.scope_key,
+            player.player_id,
+            snapshot.scope_key,
             currency,
-            seat.balances.get(currency),
+            player.balances.get(currency),
             amount,
             reason,
             reference_id,
         )
 
-    def event(self, type: str, book: Rulebook, ticket: Ticket, now: float, data: dict[str, Any]) -> events.Event:
+    def event(
+        self, type: str, snapshot: GameSnapshot, pending: PendingRequest, now: float, data: dict[str, Any]
+    ) -> events.Event:
         """An event of this game, in the trace of the request that caused it."""
         return events.new_event(
             type,
             occurred_at=now,
             tenant_id=self.tenant_id,
-            merchant_id=book.merchant_id,
-            campaign_id=book.campaign_id,
+            merchant_id=snapshot.merchant_id,
+            campaign_id=snapshot.campaign_id,
             data=data,
-            trace_id=ticket.work.trace_id,
+            trace_id=pending.work.trace_id,
         )

@@ -8,7 +8,7 @@ from datetime import date
 from runtime import ids
 from runtime import messages as m
 from runtime.actors.changes import Changes, NewReward, NewTask
-from runtime.actors.game.snapshot import PrizeCard
+from runtime.actors.game.snapshot import PrizeTerms
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Winner:
     milestone_id: str = ""
 
 
-def award(changes: Changes, prize: PrizeCard, quantity: int, winner: Winner) -> list[m.WonReward]:
+def award(changes: Changes, prize: PrizeTerms, quantity: int, winner: Winner) -> list[m.WonReward]:
     """Adds to `changes` that `winner` gets `quantity` of the prize; what the winner is told, a row for each reward.
 
     For prizes that make a reward record, so not for points. A prize with a code makes one reward for
@@ -42,7 +42,7 @@ def award(changes: Changes, prize: PrizeCard, quantity: int, winner: Winner) -> 
     return [_reward(changes, prize, unit, winner) for unit in units]
 
 
-def _reward(changes: Changes, prize: PrizeCard, quantity: int, winner: Winner) -> m.WonReward:
+def _reward(changes: Changes, prize: PrizeTerms, quantity: int, winner: Winner) -> m.WonReward:
     reward_id = ids.make("reward")
     changes.rewards.append(
         NewReward(

@@ -1,13 +1,13 @@
-"""The play path: a game's actor decides all that waits in its mailbox in one turn.
+"""The play path: a game's actor decides all that waits in its mailbox in one batch.
 
-    open    verify each session; answer what needs no state
-    look    read what is not remembered, for all of them, in at most one round trip (game.py)
-    decide  each by the pure rules, in order, as if the ones before it had happened (decide.py)
-    commit  through the tenant's committer: one guarded statement (commit.py)
-    answer  and publish, off the players' path
+    open     verify each session; refuse what its request alone refuses
+    refresh  read what is not remembered, for all of them, in at most one round trip (actor.py)
+    decide   each by the pure rules, in order, as if the ones before it had happened (decide.py)
+    commit   through the tenant's committer: one guarded statement (committer.py)
+    answer   and publish, off the players' path
 
-Where a memory would refuse somebody, the actor looks first (`Doubt`). Where the commit's guard finds
-anything changed, all is forgotten, looked at again, and decided again; what then still fails is
+Where a memory would refuse somebody, the actor is refreshed first (`StaleRead`). Where the commit's
+guard finds anything changed, all is forgotten, read again, and decided again; what then still fails is
 decided play by play, so one bad play never fails its neighbours.
 """
 
@@ -15,18 +15,19 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
 
 from runtime import ids
 from runtime import messages as m
 from runtime.actors.changes import Changes
 from runtime.actors.game import decide, milestones
-from runtime.actors.game.actor import Doubt, GameActor, Ticket
+from runtime.actors.game.actor import GameActor, StaleRead
 from runtime.actors.game.awards import pending_tasks
-from runtime.actors.game.decide import Decision
+from runtime.actors.game.pending import Decision, PendingRequest
 from runtime.actors.game.retries import answer_found
 from runtime.actors.game.sessions import open_session
-from runtime.actors.game.snapshot import Rulebook
+from runtime.actors.game.snapshot import GameSnapshot
 from runtime.actors.idempotency import keyed
 from runtime.actors.mailbox import Work
 from runtime.errors import Fault, Status, invalid
@@ -42,98 +43,104 @@ RIVAL_PAUSE_SECONDS: Final = 0.004
 """The longest pause between two such rounds is this times their number, up to eight."""
 
 
-async def turn(actor: GameActor, works: list[Work[Any]]) -> None:
-    """Does everything that waited in the game's mailbox."""
-    tickets = _open(actor, works)
+class Answer(NamedTuple):
+    """What a request that changes nothing is told: its reply, or the Fault that refuses it."""
+
+    pending: PendingRequest
+    reply: Any
+
+
+@dataclass(slots=True)
+class Batch:
+    """The requests that one round decides and commits together, and what it has made of them so far.
+
+    decisions: of the requests that change something, by `changes`; answered when that is committed.
+    answers: to the requests that change nothing; given when all are decided. later: the requests that the
+    next round decides, behind another of this batch or behind a search for their first answer.
+    """
+
+    requests: list[PendingRequest]
+    snapshot: GameSnapshot
+    changes: Changes
+    decisions: list[Decision] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
+    later: list[PendingRequest] = field(default_factory=list)
+
+    def undone(self) -> list[PendingRequest]:
+        """The requests of the next round where nothing of this one was committed."""
+        return [decision.pending for decision in self.decisions] + self.later
+
+
+async def process_batch(actor: GameActor, works: list[Work[Any]]) -> None:
+    """Answers everything that waited in the game's mailbox."""
+    requests = _open(actor, works)
     for attempt in range(TOGETHER_ROUNDS):
-        if not tickets:
+        if not requests:
             return
-        tickets = await _round(actor, tickets, again=attempt > 0)
-    for ticket in tickets:
-        await _alone(actor, ticket)
+        requests = await _round(actor, requests, again=attempt > 0)
+    for pending in requests:
+        await _alone(actor, pending)
 
 
-async def _alone(actor: GameActor, ticket: Ticket) -> None:
-    """Decides one ticket by itself, as often as its rivals make it necessary."""
+async def _alone(actor: GameActor, pending: PendingRequest) -> None:
+    """Decides one request by itself, as often as its rivals make it necessary."""
     for number in range(ALONE_ROUNDS):
-        if not await _round(actor, [ticket], again=True):
+        if not await _round(actor, [pending], again=True):
             return
         # Rivals for one balance would meet again and again: each waits another while.
         await asyncio.sleep(random.uniform(0, RIVAL_PAUSE_SECONDS * min(number, 8)))
-    ticket.work.refuse(
+    pending.work.refuse(
         Fault(Status.UNAVAILABLE, "OVERLOADED", "too much happened at once; try again", retry_after_seconds=1)
     )
 
 
-async def _round(actor: GameActor, tickets: list[Ticket], *, again: bool) -> list[Ticket]:
-    """Looks, decides, commits, answers. Returns the tickets that must be decided again."""
+async def _round(actor: GameActor, requests: list[PendingRequest], *, again: bool) -> list[PendingRequest]:
+    """Refreshes, decides, commits, answers. Returns the requests that must be decided again."""
     try:
         async with actor.deciding:
-            book = await actor.look(tickets, all_of_it=again)
-            if again:
-                # After the look: whatever it would refuse a retry by is what the retry's first try committed.
-                tickets = await answer_found(actor, tickets)
-                if not tickets:
-                    return []
-            try:
-                decisions, changes, later = _decide(actor, book, tickets)
-            except Doubt:
-                book = await actor.look(tickets, all_of_it=True)
-                decisions, changes, later = _decide(actor, book, tickets)
-            commit = (
-                asyncio.ensure_future(actor.engine.committer.commit(actor.tenant_id, changes)) if decisions else None
-            )
-            if commit is not None:
-                actor.committing.add(commit)
-                commit.add_done_callback(actor.committing.discard)
+            batch = await _refresh_and_decide(actor, requests, again=again)
+            commit = _begin_commit(actor, batch)
     except Fault as fault:
-        for ticket in tickets:
-            ticket.work.refuse(fault)
+        for pending in requests:
+            pending.work.refuse(fault)
         return []
     if commit is None:
-        return later
+        return batch.later
     try:
         left = await commit
     except Guarded as guarded:
-        _mend(actor, guarded)
-        return [decision.ticket for decision in decisions] + later
+        _forget_stale(actor, guarded)
+        return batch.undone()
     except StoreUnavailable as error:
         actor.forget()
-        await _resolve(actor, decisions, error)
-        return later
+        await _resolve(actor, batch, error)
+        return batch.later
     except Exception as error:
         actor.forget()
-        if len(decisions) > 1:
-            return [decision.ticket for decision in decisions] + later
-        decisions[0].ticket.work.refuse(error)
-        return later
-    for prize_id, remaining in left.items():
-        # What other games of the tenant took of a shared prize shows here.
-        if prize_id in actor.shelves and not actor.committing:
-            actor.shelves[prize_id].remaining = remaining
-    _answer(actor, decisions, changes)
-    return later
+        if len(batch.decisions) > 1:
+            return batch.undone()
+        batch.decisions[0].pending.work.refuse(error)
+        return batch.later
+    actor.note_stock(left)
+    _answer(actor, batch)
+    return batch.later
 
 
-def _mend(actor: GameActor, guarded: Guarded) -> None:
-    """Forgets what a refused commit has shown to be stale."""
-    if guarded.guard == "catalog":
-        actor.book = None
-    actor.forget()
+# -- open ------------------------------------------------------------------------------------
 
 
-def _open(actor: GameActor, works: list[Work[Any]]) -> list[Ticket]:
-    """A ticket for each work; what can be refused by its request alone is refused here."""
-    tickets = []
+def _open(actor: GameActor, works: list[Work[Any]]) -> list[PendingRequest]:
+    """A pending request for each work; what can be refused by its request alone is refused here."""
+    requests = []
     for work in works:
         try:
-            tickets.append(_ticket(actor, work))
+            requests.append(_pending(actor, work))
         except Fault as fault:
             work.refuse(fault)
-    return tickets
+    return requests
 
 
-def _ticket(actor: GameActor, work: Work[Any]) -> Ticket:
+def _pending(actor: GameActor, work: Work[Any]) -> PendingRequest:
     request = work.request
     match request:
         case m.PlayRequest():
@@ -141,74 +148,98 @@ def _ticket(actor: GameActor, work: Work[Any]) -> Ticket:
                 raise invalid("session_id", "is required")
             keys = actor.engine.settings.server_keys
             session = open_session(keys, actor.tenant_id, actor.game_id, request.session_id)
-            if request.player_id and request.player_id != session.player_id:
+            player_id = session.player_id
+            if request.player_id and request.player_id != player_id:
                 raise Fault(Status.PERMISSION_DENIED, "SESSION_INVALID", "this session is another player's")
             check_client_seed(request.client_seed)
             guest = not request.player_id
-            return Ticket(work, request, session.player_id, session, guest, keyed(request, player_id=session.player_id))
+            return PendingRequest(work, request, player_id, session, guest, keyed(request, player_id=player_id))
         case m.RedeemRequest():
             if not request.player_id:
                 raise invalid("player_id", "is required")
-            return Ticket(work, request, request.player_id, asked=keyed(request))
+            return PendingRequest(work, request, request.player_id, asked=keyed(request))
         case _:
             guest = not request.player_id
-            return Ticket(work, request, request.player_id or ids.make("player"), guest=guest)
+            return PendingRequest(work, request, request.player_id or ids.make("player"), guest=guest)
 
 
-def _decide(actor: GameActor, book: Rulebook, tickets: list[Ticket]) -> tuple[list[Decision], Changes, list[Ticket]]:
-    """(what is to be committed, its changes, the tickets that wait for another of this batch).
+# -- refresh and decide ----------------------------------------------------------------------
 
-    Answers what changes nothing, and refuses what must be refused. Doubt goes through.
+
+async def _refresh_and_decide(actor: GameActor, requests: list[PendingRequest], *, again: bool) -> Batch:
+    """The batch, decided. Again: from what is read anew, and without those that are found committed."""
+    snapshot = await actor.refresh(requests, everything=again)
+    if again:
+        # After the refresh: whatever it would refuse a retry by is what the retry's first try committed.
+        requests = await answer_found(actor, requests)
+    batch = Batch(requests, snapshot, Changes(snapshot.version))
+    try:
+        _decide(actor, batch)
+    except StaleRead:
+        snapshot = await actor.refresh(requests, everything=True)
+        batch = Batch(requests, snapshot, Changes(snapshot.version))
+        _decide(actor, batch)
+    return batch
+
+
+def _decide(actor: GameActor, batch: Batch) -> None:
+    """Decides each request in order. Answers what changes nothing, and refuses what must be refused.
+
+    StaleRead goes through, before anybody is answered; the batch is then of no more use.
     """
-    changes = Changes(book.version)
-    decisions: list[Decision] = []
-    later: list[Ticket] = []
-    taken: set[Any] = set()
-    settled: list[tuple[Ticket, Any]] = []
-    for ticket in tickets:
-        request = ticket.request
-        # Its twin in this batch is decided first; this one then finds it committed.
-        marks: set[tuple[Any, ...]] = set()
-        if ticket.asked.key is not None:
-            marks.add((ticket.asked.player_id, ticket.asked.key))
-        if ticket.session is not None:
-            marks.add((ticket.session.nonce,))
+    taken: set[tuple[str, ...]] = set()
+    for pending in batch.requests:
+        marks = _marks(pending)
         if not taken.isdisjoint(marks):
-            later.append(ticket)
+            # Its twin in this batch is decided first; this one then finds it committed.
+            batch.later.append(pending)
             continue
         try:
-            _check_access(actor, book, ticket)
-            match request:
-                case m.PlayRequest():
-                    decisions.append(decide.play(actor, book, ticket, changes))
-                    taken |= marks
-                case m.RedeemRequest():
-                    decisions.append(Decision(ticket, *milestones.redeem(actor, book, ticket, changes)))
-                    taken |= marks
-                case m.StartRequest():
-                    settled.append((ticket, decide.start(actor, book, ticket)))
-                case m.EligibilityRequest():
-                    settled.append((ticket, decide.eligibility(actor, book, ticket)))
-                case m.ListMilestonesRequest():
-                    settled.append((ticket, milestones.progress(actor, book, ticket)))
+            _check_access(actor, batch.snapshot, pending)
+            _decide_one(actor, batch, pending)
+            taken |= marks
         except Fault as fault:
-            if ticket.searched or (ticket.session is None and ticket.asked.key is None):
-                settled.append((ticket, fault))
+            if pending.searched or not marks:
+                batch.answers.append(Answer(pending, fault))
             else:
-                later.append(ticket)
-    for ticket, answer in settled:
-        if isinstance(answer, Fault):
-            ticket.work.refuse(answer)
+                batch.later.append(pending)
+    for answer in batch.answers:
+        if isinstance(answer.reply, Fault):
+            answer.pending.work.refuse(answer.reply)
         else:
-            ticket.work.answer(answer)
-    return decisions, changes, later
+            answer.pending.work.answer(answer.reply)
 
 
-def _check_access(actor: GameActor, book: Rulebook, ticket: Ticket) -> None:
+def _marks(pending: PendingRequest) -> set[tuple[str, ...]]:
+    """What a retry of the request has in common with it: its idempotency key, its session. Empty: nothing."""
+    marks: set[tuple[str, ...]] = set()
+    if pending.asked.key is not None:
+        marks.add((pending.asked.player_id, pending.asked.key))
+    if pending.session is not None:
+        marks.add((pending.session.nonce,))
+    return marks
+
+
+def _decide_one(actor: GameActor, batch: Batch, pending: PendingRequest) -> None:
+    """Adds the request's decision, or its answer, to the batch. A Fault has changed nothing."""
+    match pending.request:
+        case m.PlayRequest():
+            batch.decisions.append(decide.play(actor, batch.snapshot, pending, batch.changes))
+        case m.RedeemRequest():
+            batch.decisions.append(milestones.redeem(actor, batch.snapshot, pending, batch.changes))
+        case m.StartRequest():
+            batch.answers.append(Answer(pending, decide.start(actor, batch.snapshot, pending)))
+        case m.EligibilityRequest():
+            batch.answers.append(Answer(pending, decide.eligibility(actor, batch.snapshot, pending)))
+        case m.ListMilestonesRequest():
+            batch.answers.append(Answer(pending, milestones.progress(actor, batch.snapshot, pending)))
+
+
+def _check_access(actor: GameActor, snapshot: GameSnapshot, pending: PendingRequest) -> None:
     """UNAUTHENTICATED for nobody on a player's game; SESSION_EXPIRED for a play that comes too late."""
-    if ticket.guest and book.access != "public" and not isinstance(ticket.request, m.EligibilityRequest):
+    if pending.guest and snapshot.access != "public" and not isinstance(pending.request, m.EligibilityRequest):
         raise Fault(Status.UNAUTHENTICATED, "TOKEN_MISSING", "this game needs a player")
-    session = ticket.session
+    session = pending.session
     if session is not None:
         age_seconds = actor.engine.clock.now() - session.issued_ms / 1000
         ttl_seconds = actor.engine.settings.session_ttl_seconds
@@ -218,25 +249,45 @@ def _check_access(actor: GameActor, book: Rulebook, ticket: Ticket) -> None:
             )
 
 
-def _answer(actor: GameActor, decisions: list[Decision], changes: Changes) -> None:
+# -- commit and answer -----------------------------------------------------------------------
+
+
+def _begin_commit(actor: GameActor, batch: Batch) -> asyncio.Future[dict[str, int | None]] | None:
+    """The commit of what was decided, under way; None where nothing changes."""
+    if not batch.decisions:
+        return None
+    commit = asyncio.ensure_future(actor.engine.committer.commit(actor.tenant_id, batch.changes))
+    actor.committing.add(commit)
+    commit.add_done_callback(actor.committing.discard)
+    return commit
+
+
+def _forget_stale(actor: GameActor, guarded: Guarded) -> None:
+    """Forgets what a refused commit has shown to be stale."""
+    if guarded.guard == "catalog":
+        actor.snapshot = None
+    actor.forget()
+
+
+def _answer(actor: GameActor, batch: Batch) -> None:
     """Tells the players, then the streams."""
-    for decision in decisions:
-        decision.ticket.work.answer(decision.reply)
+    for decision in batch.decisions:
+        decision.pending.work.answer(decision.reply)
     publisher = actor.engine.publisher
-    for decision in decisions:
+    for decision in batch.decisions:
         publisher.events(decision.events)
-    pending = pending_tasks(changes)
-    publisher.tasks(actor.tenant_id, pending)
-    FULFILLMENT_TASKS.labels("delivered").inc(len(changes.tasks) - len(pending))
+    tasks = pending_tasks(batch.changes)
+    publisher.tasks(actor.tenant_id, tasks)
+    FULFILLMENT_TASKS.labels("delivered").inc(len(batch.changes.tasks) - len(tasks))
 
 
-async def _resolve(actor: GameActor, decisions: list[Decision], error: StoreUnavailable) -> None:
+async def _resolve(actor: GameActor, batch: Batch, error: StoreUnavailable) -> None:
     """After a commit of unknown fate: what is found is answered, of what is not nothing is claimed."""
-    waiting = [decision.ticket for decision in decisions]
+    waiting = [decision.pending for decision in batch.decisions]
     if error.sent:
         try:
             waiting = await answer_found(actor, waiting)
         except Exception:  # The store is still away: nothing was learnt, and that is what is said.
-            waiting = [decision.ticket for decision in decisions]
-    for ticket in waiting:
-        ticket.work.refuse(error)
+            waiting = [decision.pending for decision in batch.decisions]
+    for pending in waiting:
+        pending.work.refuse(error)

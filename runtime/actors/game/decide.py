@@ -6,39 +6,28 @@ remembers on, so that the plays behind it in the batch see it as done.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
-
 from runtime import events, ids
 from runtime import messages as m
 from runtime.actors.changes import Changes, NewPlay
-from runtime.actors.game import milestones, snapshot
-from runtime.actors.game.actor import GameActor, Seat, Ticket
+from runtime.actors.game import milestones
+from runtime.actors.game.actor import GameActor, PlayerState
 from runtime.actors.game.awards import Winner
+from runtime.actors.game.pending import Decision, PendingRequest
 from runtime.actors.game.retries import encode_outcome
 from runtime.actors.game.sessions import issue
-from runtime.actors.game.snapshot import Rulebook
+from runtime.actors.game.snapshot import POINTS, GameSnapshot
 from runtime.errors import Fault
 from runtime.rules import Attempt, Outcome, Words, seed_hash
 
 
-@dataclass(slots=True)
-class Decision:
-    """What a ticket will be answered once it is committed, and what is then published."""
-
-    ticket: Ticket
-    reply: Any
-    events: list[events.Event] = field(default_factory=list)
-
-
-def start(actor: GameActor, book: Rulebook, ticket: Ticket) -> m.StartReply:
+def start(actor: GameActor, snapshot: GameSnapshot, pending: PendingRequest) -> m.StartReply:
     """A session for the player, where a play would now be admitted."""
     now = actor.engine.clock.now()
-    book.refuse_unless_open(now)
-    seat = actor.seats[ticket.player_id]
-    actor.admit(book, seat)
+    snapshot.refuse_unless_open(now)
+    player = actor.players[pending.player_id]
+    actor.admit(snapshot, player)
     settings = actor.engine.settings
-    session = issue(settings.server_keys, actor.tenant_id, actor.game_id, ticket.player_id, now)
+    session = issue(settings.server_keys, actor.tenant_id, actor.game_id, pending.player_id, now)
     seed = session.seed
     return m.StartReply(
         session_id=session.token,
@@ -46,28 +35,28 @@ def start(actor: GameActor, book: Rulebook, ticket: Ticket) -> m.StartReply:
         expires_at=session.issued_ms // 1000 + settings.session_ttl_seconds,
         drop_plan=[
             m.PlannedDrop(id=drop.id, type=drop.type, at_ms=drop.at_ms)
-            for drop in book.rules.seed_generator.plan(book.rules.config, seed)
+            for drop in snapshot.rules.seed_generator.plan(snapshot.rules.config, seed)
         ],
-        guest_player_id=ticket.player_id if ticket.guest else "",
+        guest_player_id=pending.player_id if pending.guest else "",
     )
 
 
-def eligibility(actor: GameActor, book: Rulebook, ticket: Ticket) -> m.EligibilityReply:
+def eligibility(actor: GameActor, snapshot: GameSnapshot, pending: PendingRequest) -> m.EligibilityReply:
     """Whether `start` would be let in, and why not. By what was just read (`READS`)."""
-    seat = actor.seats[ticket.player_id]
-    reply = m.EligibilityReply(can_play=True, remaining_turns=seat.turns, free_plays_remaining=-1)
-    if book.max_plays_per_day:
-        reply.free_plays_remaining = max(0, book.max_plays_per_day - seat.day_plays)
+    player = actor.players[pending.player_id]
+    reply = m.EligibilityReply(can_play=True, remaining_turns=player.turns, free_plays_remaining=-1)
+    if snapshot.max_plays_per_day:
+        reply.free_plays_remaining = max(0, snapshot.max_plays_per_day - player.day_plays)
         reply.resets_at = actor.resets_at
-    if book.max_plays_per_user:
-        left = max(0, book.max_plays_per_user - seat.plays)
+    if snapshot.max_plays_per_user:
+        left = max(0, snapshot.max_plays_per_user - player.plays)
         free = reply.free_plays_remaining
         reply.free_plays_remaining = left if free < 0 else min(free, left)
-    if book.requires_turn:
+    if snapshot.requires_turn:
         reply.free_plays_remaining = 0
     try:
-        book.refuse_unless_open(actor.engine.clock.now())
-        actor.admit(book, seat)
+        snapshot.refuse_unless_open(actor.engine.clock.now())
+        actor.admit(snapshot, player)
     except Fault as fault:
         reply.can_play = False
         reply.reason = fault.reason
@@ -75,15 +64,15 @@ def eligibility(actor: GameActor, book: Rulebook, ticket: Ticket) -> m.Eligibili
     return reply
 
 
-def play(actor: GameActor, book: Rulebook, ticket: Ticket, changes: Changes) -> Decision:
+def play(actor: GameActor, snapshot: GameSnapshot, pending: PendingRequest, changes: Changes) -> Decision:
     """One play, decided: everything that it changes goes into `changes`."""
-    request, session = ticket.request, ticket.session
+    request, session = pending.request, pending.session
     assert session is not None
     now = actor.engine.clock.now()
-    book.refuse_unless_open(now)
-    seat = actor.seats[ticket.player_id]
-    spends_turn = actor.admit(book, seat)
-    seed, rules = session.seed, book.rules
+    snapshot.refuse_unless_open(now)
+    player = actor.players[pending.player_id]
+    spends_turn = actor.admit(snapshot, player)
+    seed, rules = session.seed, snapshot.rules
     plan = rules.seed_generator.plan(rules.config, seed)
     payload = request.payload or {}
     elapsed_ms = int(now * 1000) - session.issued_ms
@@ -91,19 +80,19 @@ def play(actor: GameActor, book: Rulebook, ticket: Ticket, changes: Changes) -> 
     outcome = rules.reward_handler.decide(
         Attempt(
             rules.config,
-            book.game,
+            snapshot.game,
             Words(seed, request.client_seed),
             payload,
             plan,
-            lambda prize_id, quantity: actor.available(book.prizes.get(prize_id), seat, quantity),
+            lambda prize_id, quantity: actor.available(snapshot.prizes.get(prize_id), player, quantity),
         )
     )
     # From here on nothing refuses: what is remembered moves on, for the plays behind this one.
     play_id, entries_before = session.play_id, len(changes.ledger)
-    _count(actor, book, seat, play_id, spends_turn, changes)
-    winner = Winner(seat.player_id, book.campaign_id, actor.day, actor.game_id, play_id)
-    rewards, points = _rewards(actor, book, seat, outcome, winner, changes)
-    granted = milestones.cross(actor, book, seat, winner, changes) if book.auto_grant else []
+    _count(actor, snapshot, player, play_id, spends_turn, changes)
+    winner = Winner(player.player_id, snapshot.campaign_id, actor.day, actor.game_id, play_id)
+    rewards, points = _rewards(actor, snapshot, player, outcome, winner, changes)
+    granted = milestones.cross(actor, snapshot, player, winner, changes) if snapshot.auto_grant else []
     currencies = dict.fromkeys(entry.currency for entry in changes.ledger[entries_before:])
     reply = m.PlayReply(
         rewards=rewards,
@@ -111,16 +100,16 @@ def play(actor: GameActor, book: Rulebook, ticket: Ticket, changes: Changes) -> 
         play_id=play_id,
         seed=seed.hex(),
         seed_hash=seed_hash(seed),
-        balances=[m.CurrencyBalance(currency=name, balance=seat.balances[name]) for name in currencies],
+        balances=[m.CurrencyBalance(currency=name, balance=player.balances[name]) for name in currencies],
         milestones_granted=granted,
     )
     changes.plays.append(
         NewPlay(
             play_id,
             actor.game_id,
-            seat.player_id,
+            player.player_id,
             session.token,
-            book.revision,
+            snapshot.revision,
             seed,
             request.client_seed,
             payload,
@@ -128,48 +117,56 @@ def play(actor: GameActor, book: Rulebook, ticket: Ticket, changes: Changes) -> 
             outcome.score,
             len(rewards),
             points,
-            ticket.asked.key,
-            ticket.asked.request_hash,
+            pending.asked.key,
+            pending.asked.request_hash,
         )
     )
-    return Decision(ticket, reply, _events(actor, book, ticket, outcome, reply, points, now))
+    return Decision(pending, reply, _events(actor, snapshot, pending, outcome, reply, points, now))
 
 
-def _count(actor: GameActor, book: Rulebook, seat: Seat, play_id: str, spends_turn: bool, changes: Changes) -> None:
+def _count(
+    actor: GameActor, snapshot: GameSnapshot, player: PlayerState, play_id: str, spends_turn: bool, changes: Changes
+) -> None:
     """Counts the play, and spends the turn that it costs."""
-    seat.plays += 1
-    seat.day_plays += 1
+    player.plays += 1
+    player.day_plays += 1
     # A play that spends a turn is beyond the day's free ones: its bound is that no rival played in between.
-    day_cap = book.max_plays_per_day
-    if spends_turn and not book.requires_turn:
-        day_cap = seat.day_plays
-    changes.count_play(actor.game_id, seat.player_id, actor.day, cap=book.max_plays_per_user, day_cap=day_cap)
+    day_cap = snapshot.max_plays_per_day
+    if spends_turn and not snapshot.requires_turn:
+        day_cap = player.day_plays
+    changes.count_play(actor.game_id, player.player_id, actor.day, cap=snapshot.max_plays_per_user, day_cap=day_cap)
     if spends_turn:
-        changes.move_turns(ids.make("turn"), seat.player_id, book.campaign_id, seat.turns, -1, "play", play_id)
-        seat.turns -= 1
+        changes.move_turns(ids.make("turn"), player.player_id, snapshot.campaign_id, player.turns, -1, "play", play_id)
+        player.turns -= 1
 
 
 def _rewards(
-    actor: GameActor, book: Rulebook, seat: Seat, outcome: Outcome, winner: Winner, changes: Changes
+    actor: GameActor, snapshot: GameSnapshot, player: PlayerState, outcome: Outcome, winner: Winner, changes: Changes
 ) -> tuple[list[m.WonReward], int]:
     """Gives what the rule decided. The rewards that the player is told of, and the points among them."""
-    before = seat.balances.get(snapshot.POINTS, 0)
+    before = player.balances.get(POINTS, 0)
     rewards: list[m.WonReward] = []
     for won in outcome.awards:
-        rewards += actor.give(book, seat, book.prizes[won.prize_id], won.quantity, winner, changes)
+        rewards += actor.give(snapshot, player, snapshot.prizes[won.prize_id], won.quantity, winner, changes)
     for won_item in outcome.credits:
-        actor.credit(book, seat, won_item.item, won_item.quantity, "play_reward", winner.play_id, changes)
+        actor.credit(snapshot, player, won_item.item, won_item.quantity, "play_reward", winner.play_id, changes)
         rewards.append(m.WonReward(name=won_item.item, type="item", quantity=won_item.quantity))
-    return rewards, seat.balances.get(snapshot.POINTS, 0) - before
+    return rewards, player.balances.get(POINTS, 0) - before
 
 
 def _events(
-    actor: GameActor, book: Rulebook, ticket: Ticket, outcome: Outcome, reply: m.PlayReply, points: int, now: float
+    actor: GameActor,
+    snapshot: GameSnapshot,
+    pending: PendingRequest,
+    outcome: Outcome,
+    reply: m.PlayReply,
+    points: int,
+    now: float,
 ) -> list[events.Event]:
     """play_completed, and prize_won for each prize."""
-    about = {"play_id": reply.play_id, "game_id": actor.game_id, "player_id": ticket.player_id}
+    about = {"play_id": reply.play_id, "game_id": actor.game_id, "player_id": pending.player_id}
     completed = {**about, "score": outcome.score, "wins": len(reply.rewards), "points": points}
-    found = [actor.event(events.PLAY_COMPLETED, book, ticket, now, completed)]
+    found = [actor.event(events.PLAY_COMPLETED, snapshot, pending, now, completed)]
     for reward in reply.rewards:
         if reward.prize_id:
             won = {
@@ -181,8 +178,8 @@ def _events(
                 "quantity": reward.quantity,
                 "value": reward.value,
             }
-            found.append(actor.event(events.PRIZE_WON, book, ticket, now, won))
+            found.append(actor.event(events.PRIZE_WON, snapshot, pending, now, won))
     for rung in reply.milestones_granted:
         won = {**about, "prize_id": rung.prize_id, "reward_id": rung.reward_id, "milestone_id": rung.id}
-        found.append(actor.event(events.PRIZE_WON, book, ticket, now, won))
+        found.append(actor.event(events.PRIZE_WON, snapshot, pending, now, won))
     return found

@@ -13,7 +13,8 @@ import msgspec
 import sql
 from runtime import messages as m
 from runtime.actors.game import milestones
-from runtime.actors.game.actor import GameActor, Ticket
+from runtime.actors.game.actor import GameActor
+from runtime.actors.game.pending import PendingRequest
 from runtime.actors.idempotency import first_answer
 from runtime.errors import Fault, Status
 from runtime.rules import Outcome, seed_hash
@@ -21,52 +22,52 @@ from runtime.rules import Outcome, seed_hash
 QUERIES: Final = sql.load("play")
 
 
-async def answer_found(actor: GameActor, tickets: list[Ticket]) -> list[Ticket]:
-    """Answers the tickets whose play (or redeem) is committed already; returns the rest."""
-    plays = await _plays(actor, [ticket for ticket in tickets if ticket.session is not None])
-    redeems = await _redeems(actor, [ticket for ticket in tickets if ticket.session is None])
+async def answer_found(actor: GameActor, requests: list[PendingRequest]) -> list[PendingRequest]:
+    """Answers the requests whose play (or redeem) is committed already; returns the rest."""
+    plays = await _plays(actor, [pending for pending in requests if pending.session is not None])
+    redeems = await _redeems(actor, [pending for pending in requests if pending.session is None])
     played = {row["play_id"] for row in plays}
     plays_by_key = {(row["player_id"], row["idempotency_key"]): row for row in plays}
     redeems_by_key = {(row["player_id"], row["idempotency_key"]): row for row in redeems}
     rest = []
-    for ticket in tickets:
-        ticket.searched = True
-        asked = ticket.asked
+    for pending in requests:
+        pending.searched = True
+        asked = pending.asked
         key = (asked.player_id, asked.key)
         try:
-            if ticket.session is None:
+            if pending.session is None:
                 reply: Any = first_answer(redeems_by_key.get(key), asked, milestones.decode_row)
             else:
                 reply = first_answer(plays_by_key.get(key), asked, decode_row)
-                if reply is None and ticket.session.play_id in played:
+                if reply is None and pending.session.play_id in played:
                     raise Fault(Status.ALREADY_EXISTS, "SESSION_PLAYED", "this session was played already")
         except Fault as fault:
-            ticket.work.refuse(fault)
+            pending.work.refuse(fault)
             continue
         if reply is None:
-            rest.append(ticket)
+            rest.append(pending)
         else:
-            ticket.work.answer(reply)
+            pending.work.answer(reply)
     return rest
 
 
-async def _plays(actor: GameActor, tickets: list[Ticket]) -> list[Any]:
-    """The plays of these tickets' sessions, and those under their idempotency keys."""
-    if not tickets:
+async def _plays(actor: GameActor, requests: list[PendingRequest]) -> list[Any]:
+    """The plays of these requests' sessions, and those under their idempotency keys."""
+    if not requests:
         return []
-    keyed = [ticket.asked for ticket in tickets if ticket.asked.key is not None]
+    keyed = [pending.asked for pending in requests if pending.asked.key is not None]
     return await actor.engine.database.fetch(
         QUERIES["find"],
         actor.tenant_id,
-        [ticket.session.play_id for ticket in tickets if ticket.session is not None],
+        [pending.session.play_id for pending in requests if pending.session is not None],
         [asked.player_id for asked in keyed],
         [asked.key for asked in keyed],
     )
 
 
-async def _redeems(actor: GameActor, tickets: list[Ticket]) -> list[Any]:
-    """The redeems under these tickets' idempotency keys."""
-    keyed = [ticket.asked for ticket in tickets if ticket.asked.key is not None]
+async def _redeems(actor: GameActor, requests: list[PendingRequest]) -> list[Any]:
+    """The redeems under these requests' idempotency keys."""
+    keyed = [pending.asked for pending in requests if pending.asked.key is not None]
     if not keyed:
         return []
     return await actor.engine.database.fetch(

@@ -20,7 +20,7 @@ POINTS: Final = "points"
 
 
 @dataclass(frozen=True, slots=True)
-class PrizeCard:
+class PrizeTerms:
     """A prize as a decision sees it. points: what one unit credits, 0 for a prize that is delivered."""
 
     prize_id: str
@@ -60,8 +60,8 @@ class PrizeCard:
 
 
 @dataclass(frozen=True, slots=True)
-class RungCard:
-    """One rung of the milestones block."""
+class RungTerms:
+    """One rung of the milestones block, as a decision sees it."""
 
     id: str
     name: str
@@ -71,8 +71,8 @@ class RungCard:
 
 
 @dataclass(slots=True)
-class Rulebook:
-    """One revision of one game, ready to decide by."""
+class GameSnapshot:
+    """A game as it was at one version of the catalogue: its rules, prizes and campaign, ready to decide by."""
 
     tenant_id: str
     game_id: str
@@ -94,8 +94,8 @@ class Rulebook:
     scope_key: str
     spends: bool
     auto_grant: bool
-    rungs: tuple[RungCard, ...]
-    prizes: dict[str, PrizeCard]
+    rungs: tuple[RungTerms, ...]
+    prizes: dict[str, PrizeTerms]
 
     def refuse_unless_open(self, now: float) -> None:
         """FAILED_PRECONDITION GAME_INACTIVE or CAMPAIGN_CLOSED."""
@@ -117,16 +117,16 @@ class Rulebook:
         return self.days.at(now)
 
 
-async def load(database: Database, tenant_id: str, game_id: str) -> Rulebook:
+async def load_game(database: Database, tenant_id: str, game_id: str) -> GameSnapshot:
     """The game as it is now. NOT_FOUND UNKNOWN_GAME."""
-    row = await database.fetchrow(QUERIES["rulebook"], tenant_id, game_id)
+    row = await database.fetchrow(QUERIES["snapshot"], tenant_id, game_id)
     if row is None:
         raise unknown("game", game_id)
     definition: dict[str, Any] = row["definition"]
     rules, game = read_rules(definition)
     milestones = definition.get("milestones") or {}
     rungs = tuple(
-        RungCard(rung["id"], rung.get("name", ""), rung["currency"], int(rung["threshold"]), rung["prize_id"])
+        RungTerms(rung["id"], rung.get("name", ""), rung["currency"], int(rung["threshold"]), rung["prize_id"])
         for rung in milestones.get("rungs", ())
     )
     named = {prize_id for _, prize_id in rules.reward_handler.prizes(rules.config)}
@@ -135,7 +135,7 @@ async def load(database: Database, tenant_id: str, game_id: str) -> Rulebook:
         named.add(game.fallback_prize_id)
     prizes = await load_prizes(database, tenant_id, named)
     limits = definition.get("rules") or {}
-    return Rulebook(
+    return GameSnapshot(
         tenant_id=tenant_id,
         game_id=game_id,
         version=row["catalog_version"],
@@ -161,12 +161,12 @@ async def load(database: Database, tenant_id: str, game_id: str) -> Rulebook:
     )
 
 
-async def load_prizes(database: Database, tenant_id: str, prize_ids: set[str]) -> dict[str, PrizeCard]:
+async def load_prizes(database: Database, tenant_id: str, prize_ids: set[str]) -> dict[str, PrizeTerms]:
     """The prizes of these ids, by id; one that does not exist is missing."""
     if not prize_ids:
         return {}
     rows = await database.fetch(QUERIES["prizes"], tenant_id, sorted(prize_ids))
-    return {row["prize_id"]: _prize_card(row) for row in rows}
+    return {row["prize_id"]: _prize_terms(row) for row in rows}
 
 
 def read_rules(definition: Mapping[str, Any]) -> tuple[Rules, GameRule]:
@@ -202,9 +202,9 @@ def _scope_key(definition: Mapping[str, Any], tenant_id: str, merchant_id: str, 
             return campaign_id
 
 
-def _prize_card(row: Any) -> PrizeCard:
+def _prize_terms(row: Any) -> PrizeTerms:
     channel = CHANNELS.get(row["channel"])
-    return PrizeCard(
+    return PrizeTerms(
         prize_id=row["prize_id"],
         name=row["name"],
         type=row["type"],

@@ -22,7 +22,7 @@ from runtime import messages as m
 from runtime.actors.changes import Changes, StandingAward
 from runtime.actors.engine import Engine
 from runtime.actors.game.awards import Winner, award, pending_tasks
-from runtime.actors.game.snapshot import POINTS, PrizeCard, load_prizes
+from runtime.actors.game.snapshot import POINTS, PrizeTerms, load_prizes
 from runtime.errors import Fault, Status, unknown
 from runtime.operations import audit
 from runtime.operations.leaderboards.records import forget, get_leaderboard
@@ -130,14 +130,14 @@ class _Prizes:
         self._board_id = board_id
         self._board = board
         self._day, _ = Days(board["timezone"]).at(engine.clock.now())
-        self._cards: dict[str, PrizeCard] = {}
+        self._terms: dict[str, PrizeTerms] = {}
 
     async def give(self) -> int:
         """Settles every standing that is PENDING; how many prizes this call gave."""
         given = 0
         while rows := await self._engine.database.fetch(_SQL["owed"], self._tenant_id, self._board_id, TOGETHER):
-            if missing := {row["prize_id"] for row in rows} - self._cards.keys():
-                self._cards |= await load_prizes(self._engine.database, self._tenant_id, missing)
+            if missing := {row["prize_id"] for row in rows} - self._terms.keys():
+                self._terms |= await load_prizes(self._engine.database, self._tenant_id, missing)
             try:
                 given += await self._commit(rows)
             except (Guarded, _Gone):
@@ -170,7 +170,7 @@ class _Prizes:
         """Gives these standings their prizes, all or none. Raises Guarded, _Gone."""
         changes, told = Changes(), []
         for row in rows:
-            prize = self._cards.get(row["prize_id"])
+            prize = self._terms.get(row["prize_id"])
             if prize is None or not prize.active:
                 raise _Gone
             told.append(await self._decide(changes, row["rank"], row["player_id"], prize))
@@ -179,7 +179,7 @@ class _Prizes:
         self._engine.publisher.tasks(self._tenant_id, pending_tasks(changes))
         return len(rows)
 
-    async def _decide(self, changes: Changes, rank: int, player_id: str, prize: PrizeCard) -> events.Event:
+    async def _decide(self, changes: Changes, rank: int, player_id: str, prize: PrizeTerms) -> events.Event:
         """Adds one standing's prize to the changes; the event that tells of it."""
         reward_id = ""
         if prize.is_points:

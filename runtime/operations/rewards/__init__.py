@@ -10,7 +10,7 @@ from runtime.operations.rewards.reward_admin import fulfill, revoke
 from runtime.operations.row import REWARD_MANAGERS, STAFF, Access, ActorKind, Consumer, Operation, RoutePolicy
 from runtime.wire.scope import tenant_of
 
-CLAIMS: Final = ActorKind("claims", key=tenant_of, new=claims.Claimer, process_batch=claims.turn)
+CLAIMS: Final = ActorKind("claims", key=tenant_of, new=claims.Claimer, process_batch=claims.process_batch)
 """A tenant's claims, committed together."""
 
 

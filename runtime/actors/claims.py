@@ -17,7 +17,7 @@ import sql
 from runtime import events, ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
-from runtime.actors.idempotency import keyed, mismatch
+from runtime.actors.idempotency import KEY_CHARACTERS_MAX, keyed, mismatch
 from runtime.actors.mailbox import Work
 from runtime.actors.rewards import for_owner, illegal, out_of_stock
 from runtime.errors import Fault, Status, invalid, unknown
@@ -28,7 +28,6 @@ from runtime.wire.enums import enum
 CLAIM: Final = sql.load("claims")["claim"]
 AS_CLAIMED: Final = sql.load("rewards")["as_claimed"]
 
-KEY_CHARACTERS_MAX: Final = 255
 TRIES: Final = 3
 """How often a claim that lost a race for its key, or a deadlock, is put to the database again."""
 

@@ -20,6 +20,7 @@ import msgspec
 from runtime.errors import Fault, Status
 
 HASH_BYTES: Final = 16
+KEY_CHARACTERS_MAX: Final = 255
 NOT_ASKED: Final = frozenset({"scope", "player_id", "idempotency_key"})
 """Fields that say who asks, and under which key; all others say what."""
 

@@ -18,7 +18,7 @@ from runtime.http.admission.client_address import client_ip
 from runtime.http.admission.control import Allowed
 from runtime.http.admission.idempotency import Replay, hash_body, idempotency_key
 from runtime.http.admission.rates import Limited
-from runtime.http.admission.session_cache import OPEN, PLAYED
+from runtime.http.admission.session_cache import OPEN, PLAYED, session_name
 from runtime.http.auth import Identity, require_player
 from runtime.http.bodies import read_body
 from runtime.http.edge import INTERNAL, Edge, body_of, reader
@@ -117,7 +117,7 @@ def _act(edge: Edge, operation: Operation, consumer: Consumer) -> Handler:
             route=f"{request.method} {request.path}",
             idempotency_key=key,
             body_hash=hash_body(body) if key else b"",
-            session_id=_session_name(message.session_id) if plays else "",
+            session_id=session_name(message.session_id) if plays else "",
         )
         if isinstance(admission, Allowed):
             # With a key, Core knows whether this is the play that the key was for.
@@ -156,12 +156,7 @@ async def _settled(
 
 def _hold(edge: Edge, tenant_id: str, session_id: str, state: bytes) -> None:
     """Keeps a session's state for as long as it may be played: a second play is then refused without a look."""
-    edge.sessions.hold(tenant_id, _session_name(session_id), state)
-
-
-def _session_name(session_id: str) -> str:
-    """The nonce and the signature of a session's token: as good a name as the whole, and of one length."""
-    return session_id[5:63]
+    edge.sessions.hold(tenant_id, session_name(session_id), state)
 
 
 def _data_of(show: View) -> Data:

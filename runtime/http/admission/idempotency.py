@@ -14,11 +14,9 @@ from typing import Final, NamedTuple
 
 from aiohttp import web
 
+from runtime.actors.idempotency import HASH_BYTES, KEY_CHARACTERS_MAX, mismatch
 from runtime.errors import Fault, Status, invalid
 from runtime.stores.ephemeral import Ephemeral
-
-BODY_HASH_BYTES: Final = 16
-KEY_CHARACTERS_MAX: Final = 255
 
 RESERVATION_SECONDS: Final = 10.0
 """How long the key of a request that crashed stays taken."""
@@ -65,15 +63,10 @@ class Replay:
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """The key was used with another body."""
+    """The key was used with another request."""
 
     def fault(self) -> Fault:
-        return Fault(
-            Status.INVALID_ARGUMENT,
-            "IDEMPOTENCY_MISMATCH",
-            "this Idempotency-Key was used with another body",
-            http_status=422,
-        )
+        return mismatch()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +94,7 @@ def idempotency_key(request: web.Request) -> str:
 
 def hash_body(body: bytes) -> bytes:
     """The 16 bytes by which two bodies under one Idempotency-Key are compared."""
-    return hashlib.blake2b(body, digest_size=BODY_HASH_BYTES).digest()
+    return hashlib.blake2b(body, digest_size=HASH_BYTES).digest()
 
 
 def reservation(

@@ -65,7 +65,7 @@ REFUSALS: Final[Mapping[str, Refusal]] = {
     "FORBIDDEN": Refusal(Status.PERMISSION_DENIED, "a CORS preflight of an origin that is not allowed"),
     "SESSION_INVALID": Refusal(Status.PERMISSION_DENIED, "the session is forged, or another's"),
     # repeats and rates
-    "IDEMPOTENCY_MISMATCH": Refusal(_BAD, "the key was used with another body", http_status=422),
+    "IDEMPOTENCY_MISMATCH": Refusal(_BAD, "the key was used with another request", http_status=422),
     "IDEMPOTENCY_IN_PROGRESS": Refusal(Status.ABORTED, "a request with this key is still running"),
     "RATE_LIMITED": Refusal(Status.RESOURCE_EXHAUSTED, "too many requests for this `policy`", {"policy": "player"}),
     "RESEND_TOO_SOON": Refusal(Status.RESOURCE_EXHAUSTED, "a code was sent a moment ago"),

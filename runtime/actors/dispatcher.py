@@ -23,7 +23,7 @@ from runtime.errors import Fault
 from runtime.events import Event
 from runtime.outgoing.connector import Connector
 from runtime.outgoing.providers import ERROR_CHARACTERS_MAX, Failed, Parcel, integration_provider
-from runtime.outgoing.vault import VaultError, integration_place, vault_of
+from runtime.outgoing.vault import VaultError, integration_context, vault_of
 from runtime.settings import Settings
 from runtime.stores.database import Database
 
@@ -185,9 +185,9 @@ class Dispatcher:
         provider = integration_provider(row["type"])
         if provider is None:
             return Failed(f"no provider is registered for {row['type']!r}")
-        place = integration_place(event.tenant_id, row["integration_id"])
+        context = integration_context(event.tenant_id, row["integration_id"])
         try:
-            secrets = vault_of(self._settings.code_keys).secrets_of(row["config"], place)
+            secrets = vault_of(self._settings.code_keys).secrets_of(row["config"], context)
         except (VaultError, ValueError) as error:
             return Failed(f"the secret cannot be opened: {error}")
         now = int(self._database.clock.now())

@@ -26,7 +26,7 @@ import structlog
 from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status
-from runtime.outgoing.vault import VaultError, code_place, vault_of
+from runtime.outgoing.vault import VaultError, code_context, vault_of
 from runtime.wire.enums import enum
 
 log = structlog.get_logger(__name__)
@@ -110,7 +110,7 @@ def for_owner(engine: Engine, tenant_id: str, row: Any) -> m.Reward:
     if row["ciphertext"] is not None:
         try:
             reward.code = vault_of(engine.settings.code_keys).open(
-                row["key_id"], row["ciphertext"], code_place(tenant_id, reward.prize_id)
+                row["key_id"], row["ciphertext"], code_context(tenant_id, reward.prize_id)
             )
         except (VaultError, ValueError) as error:
             log.error("code_not_opened", reward_id=reward.id, key_id=row["key_id"], why=str(error))

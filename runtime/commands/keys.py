@@ -21,7 +21,7 @@ from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
 import sql
 from runtime.errors import Fault
-from runtime.outgoing.vault import Vault, VaultError, code_place, integration_place, prize_place, vault_of
+from runtime.outgoing.vault import Vault, VaultError, code_context, integration_context, prize_context, vault_of
 from runtime.settings import Settings, SettingsError
 from runtime.stores.database import Database
 
@@ -91,8 +91,8 @@ async def rotate_all(
         rotation = Rotation(database, vault_of(settings.code_keys), report)
         for row in await database.fetch(_SQL["tenants"], tenant):
             await rotation.codes(row["tenant_id"])
-            await rotation.configs(row["tenant_id"], "prizes", "reseal_prize", prize_place)
-            await rotation.configs(row["tenant_id"], "integrations", "reseal_integration", integration_place)
+            await rotation.configs(row["tenant_id"], "prizes", "reseal_prize", prize_context)
+            await rotation.configs(row["tenant_id"], "integrations", "reseal_integration", integration_context)
         return rotation.done
     finally:
         await database.close()
@@ -112,8 +112,8 @@ class Rotation:
         prize_id = code_id = ""
         while rows := await self._database.fetch(_SQL["codes"], tenant_id, self._vault.first, prize_id, code_id, BATCH):
             prize_id, code_id = rows[-1]["prize_id"], rows[-1]["code_id"]
-            if places := [place for row in rows if (place := self._code(tenant_id, row)) is not None]:
-                columns = [list(column) for column in zip(*places, strict=True)]
+            if resealed := [code for row in rows if (code := self._code(tenant_id, row)) is not None]:
+                columns = [list(column) for column in zip(*resealed, strict=True)]
                 self.done.codes += await self._database.execute(
                     _SQL["reseal_codes"], tenant_id, self._vault.first, *columns
                 )
@@ -121,27 +121,33 @@ class Rotation:
 
     def _code(self, tenant_id: str, row: Any) -> tuple[str, str, bytes, bytes, bytes] | None:
         """(prize, code, old ciphertext, new one, new fingerprint) of the statement; None for what does not open."""
-        place = code_place(tenant_id, row["prize_id"])
+        context = code_context(tenant_id, row["prize_id"])
         try:
-            text = self._vault.open(row["key_id"], row["ciphertext"], place)
+            text = self._vault.open(row["key_id"], row["ciphertext"], context)
         except VaultError:
             self.done.unopened += 1
             return None
-        fingerprint = self._vault.fingerprints(text, place)[0]
-        return row["prize_id"], row["code_id"], row["ciphertext"], self._vault.seal(text, place).ciphertext, fingerprint
+        fingerprint = self._vault.fingerprints(text, context)[0]
+        return (
+            row["prize_id"],
+            row["code_id"],
+            row["ciphertext"],
+            self._vault.seal(text, context).ciphertext,
+            fingerprint,
+        )
 
-    async def configs(self, tenant_id: str, select: str, update: str, place: Callable[[str, str], str]) -> None:
+    async def configs(self, tenant_id: str, select: str, update: str, context_of: Callable[[str, str], str]) -> None:
         """Secrets within configs: those of the statement `select`, by the statement `update`."""
         after = ""
         while rows := await self._database.fetch(_SQL[select], tenant_id, after, BATCH):
             after = rows[-1]["id"]
             for row in rows:
-                await self._config(tenant_id, row, update, place(tenant_id, row["id"]))
+                await self._config(tenant_id, row, update, context_of(tenant_id, row["id"]))
             self._report(self.done)
 
-    async def _config(self, tenant_id: str, row: Any, update: str, place: str) -> None:
+    async def _config(self, tenant_id: str, row: Any, update: str, context: str) -> None:
         try:
-            config = self._vault.resealed(row["config"], place)
+            config = self._vault.resealed(row["config"], context)
         except VaultError:
             self.done.unopened += 1
             return

@@ -16,7 +16,7 @@ from runtime.operations import reading
 from runtime.operations.row import REWARD_MANAGERS, SIGNED, STAFF, Operation
 from runtime.outgoing.schedule import delays_seconds
 from runtime.outgoing.signing import SignatureRefused, verify
-from runtime.outgoing.vault import VaultError, prize_place, vault_of
+from runtime.outgoing.vault import VaultError, prize_context, vault_of
 from runtime.wire.enums import token
 from runtime.wire.scope import tenant_of
 
@@ -94,7 +94,7 @@ async def verify_callback(engine: Engine, request: m.VerifyCallbackRequest) -> m
     }
     try:
         vault = vault_of(engine.settings.code_keys)
-        secrets = vault.secrets_of(row["channel_config"], prize_place(tenant_id, row["prize_id"]))
+        secrets = vault.secrets_of(row["channel_config"], prize_context(tenant_id, row["prize_id"]))
         verify(secrets, headers, request.body.encode(), engine.clock.now())
     except (SignatureRefused, VaultError, ValueError):
         return m.VerifyCallbackReply(verified=False)

@@ -19,7 +19,7 @@ from runtime.operations.checks import Checks, given
 from runtime.operations.row import ADMINS, STAFF, Operation
 from runtime.outgoing.channels import receiver_config
 from runtime.outgoing.providers import posts
-from runtime.outgoing.vault import integration_place, noted_config, shown_config, vault_of
+from runtime.outgoing.vault import integration_context, noted_config, shown_config, vault_of
 from runtime.wire.enums import token
 from runtime.wire.scope import merchant_of, tenant_of
 
@@ -47,7 +47,9 @@ async def create_integration(engine: Engine, request: m.CreateIntegrationRequest
         checks.problems((f"config.{path}".rstrip("."), wrong) for path, wrong in receiver_config(config))
     checks.raise_found()
     integration_id = ids.make("integration")
-    sealed = vault_of(engine.settings.code_keys).seal_config(config, integration_place(scope.tenant_id, integration_id))
+    sealed = vault_of(engine.settings.code_keys).seal_config(
+        config, integration_context(scope.tenant_id, integration_id)
+    )
 
     async def work(connection: asyncpg.Connection) -> asyncpg.Record:
         await check_merchant(connection, checks, scope.tenant_id, wanted.merchant_id)

@@ -1,9 +1,9 @@
 """Voucher codes and receivers' secrets at rest: AES-256-GCM, under the keys of the setting CODE_KEYS.
 
 The first key seals, every key opens, so a key is rotated by putting a new one in front and dropping
-the old one when nothing is sealed with it any more. What was sealed for one place opens nowhere else:
-the place (tenant and prize of a code, for one) is authenticated with it, so that a row copied to
-another tenant's table does not open there.
+the old one when nothing is sealed with it any more. What was sealed in one context opens in no other:
+the context (tenant and prize of a code, for one) is authenticated with it, as GCM's additional data, so
+that a row copied to another tenant's table does not open there.
 
 A code is also fingerprinted, to find duplicates without opening any: an HMAC, since the codes of a
 shop are few enough to be guessed from a plain hash.
@@ -32,7 +32,7 @@ _PREFIX: Final = "sealed:"
 
 
 class VaultError(Exception):
-    """It cannot be opened: its key is not among CODE_KEYS, or it is not what was sealed for this place."""
+    """It cannot be opened: its key is not among CODE_KEYS, or it is not what was sealed in this context."""
 
 
 class Sealed(NamedTuple):
@@ -57,65 +57,65 @@ class Vault:
         """The id of the key that seals."""
         return self._first
 
-    def seal(self, text: str, place: str) -> Sealed:
-        """Encrypts `text` for `place` with the first key."""
+    def seal(self, text: str, context: str) -> Sealed:
+        """Encrypts `text` in `context` with the first key."""
         nonce = os.urandom(_NONCE_BYTES)
-        return Sealed(self._first, nonce + self._ciphers[self._first].encrypt(nonce, text.encode(), place.encode()))
+        return Sealed(self._first, nonce + self._ciphers[self._first].encrypt(nonce, text.encode(), context.encode()))
 
-    def open(self, key_id: str, ciphertext: bytes, place: str) -> str:
-        """The text that was sealed for `place`. Raises VaultError."""
+    def open(self, key_id: str, ciphertext: bytes, context: str) -> str:
+        """The text that was sealed in `context`. Raises VaultError."""
         cipher = self._ciphers.get(key_id)
         if cipher is None:
             raise VaultError(f"sealed with key {key_id!r}, which CODE_KEYS does not name")
         try:
-            return cipher.decrypt(ciphertext[:_NONCE_BYTES], ciphertext[_NONCE_BYTES:], place.encode()).decode()
+            return cipher.decrypt(ciphertext[:_NONCE_BYTES], ciphertext[_NONCE_BYTES:], context.encode()).decode()
         except (InvalidTag, ValueError):
-            raise VaultError("not what was sealed for this place") from None
+            raise VaultError("not what was sealed in this context") from None
 
-    def fingerprints(self, text: str, place: str) -> list[bytes]:
+    def fingerprints(self, text: str, context: str) -> list[bytes]:
         """16 bytes for each key: the first is stored, the others find what was stored before a rotation."""
-        message = f"{place}\0{text}".encode()
+        message = f"{context}\0{text}".encode()
         return [hmac.digest(printer, message, "sha256")[:16] for printer in self._printers]
 
     # -- secrets within a config -----------------------------------------------------------------
 
-    def seal_secret(self, secret: str, place: str) -> str:
+    def seal_secret(self, secret: str, context: str) -> str:
         """A secret as one string, to be kept in a JSON config."""
-        sealed = self.seal(secret, place)
+        sealed = self.seal(secret, context)
         return f"{_PREFIX}{sealed.key_id}:{base64.b64encode(sealed.ciphertext).decode()}"
 
-    def open_secret(self, stored: str, place: str) -> str:
+    def open_secret(self, stored: str, context: str) -> str:
         """The secret of `seal_secret`. A string that was never sealed is itself. Raises VaultError."""
         if not stored.startswith(_PREFIX):
             return stored
         key_id, _, encoded = stored.removeprefix(_PREFIX).partition(":")
         try:
-            return self.open(key_id, base64.b64decode(encoded, validate=True), place)
+            return self.open(key_id, base64.b64decode(encoded, validate=True), context)
         except binascii.Error:
-            raise VaultError("not what was sealed for this place") from None
+            raise VaultError("not what was sealed in this context") from None
 
-    def seal_config(self, config: Mapping[str, Any], place: str) -> dict[str, Any]:
+    def seal_config(self, config: Mapping[str, Any], context: str) -> dict[str, Any]:
         """`config` with its secret fields sealed; those that are sealed already stay as they are."""
         return {
-            name: self.seal_secret(value, place)
+            name: self.seal_secret(value, context)
             if name in SECRET_FIELDS and isinstance(value, str) and value and not value.startswith(_PREFIX)
             else value
             for name, value in config.items()
         }
 
-    def resealed(self, config: Mapping[str, Any], place: str) -> dict[str, Any]:
+    def resealed(self, config: Mapping[str, Any], context: str) -> dict[str, Any]:
         """`config` with every secret under the first key; the same where they are. Raises VaultError."""
         ours = f"{_PREFIX}{self._first}:"
         return {
-            name: self.seal_secret(self.open_secret(value, place), place)
+            name: self.seal_secret(self.open_secret(value, context), context)
             if name in SECRET_FIELDS and value and not value.startswith(ours)
             else value
             for name, value in config.items()
         }
 
-    def secrets_of(self, config: Mapping[str, Any], place: str) -> list[str]:
+    def secrets_of(self, config: Mapping[str, Any], context: str) -> list[str]:
         """The opened secrets of a stored config, the current one first. Raises VaultError."""
-        return [self.open_secret(config[name], place) for name in SECRET_FIELDS if config.get(name)]
+        return [self.open_secret(config[name], context) for name in SECRET_FIELDS if config.get(name)]
 
 
 def shown_config(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -140,18 +140,18 @@ def noted_config(config: Mapping[str, Any]) -> dict[str, Any]:
     return shown
 
 
-def code_place(tenant_id: str, prize_id: str) -> str:
-    """Where the codes of a prize belong."""
+def code_context(tenant_id: str, prize_id: str) -> str:
+    """What the codes of a prize are sealed in: these bytes are authenticated, so they never change."""
     return f"code/{tenant_id}/{prize_id}"
 
 
-def prize_place(tenant_id: str, prize_id: str) -> str:
-    """Where the secrets of a prize's fulfillment config belong."""
+def prize_context(tenant_id: str, prize_id: str) -> str:
+    """What the secrets of a prize's fulfillment config are sealed in."""
     return f"prize/{tenant_id}/{prize_id}"
 
 
-def integration_place(tenant_id: str, integration_id: str) -> str:
-    """Where the secrets of an integration's config belong."""
+def integration_context(tenant_id: str, integration_id: str) -> str:
+    """What the secrets of an integration's config are sealed in."""
     return f"integration/{tenant_id}/{integration_id}"
 
 

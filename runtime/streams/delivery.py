@@ -29,7 +29,7 @@ from runtime.actors.engine import Engine
 from runtime.errors import Fault
 from runtime.outgoing.connector import CONNECTIONS_PER_HOST, Connector
 from runtime.outgoing.providers import CHANNEL_PROVIDERS, Delivered, Failed, Outcome, Parcel
-from runtime.outgoing.vault import SECRET_FIELDS, VaultError, prize_place, vault_of
+from runtime.outgoing.vault import SECRET_FIELDS, VaultError, prize_context, vault_of
 from runtime.stores.publisher import task_stream
 from runtime.streams import expiry
 from runtime.streams.bus import Consumer, Message, Servers, stopped_within
@@ -171,7 +171,7 @@ class Deliveries:
             return Failed(f"no provider delivers through channel {task.row['channel']!r}")
         config = task.row["channel_config"]
         try:
-            secrets = self._secrets(config, prize_place(task.tenant_id, task.row["prize_id"]))
+            secrets = self._secrets(config, prize_context(task.tenant_id, task.row["prize_id"]))
         except VaultError as error:
             return Failed(f"the secret cannot be opened: {error}")
         now = int(self._engine.clock.now())
@@ -180,9 +180,9 @@ class Deliveries:
             Parcel(task.task_id, config, secrets, now, self._body(task), task.tenant_id),
         )
 
-    def _secrets(self, config: Mapping[str, Any], place: str) -> list[str]:
+    def _secrets(self, config: Mapping[str, Any], context: str) -> list[str]:
         """The opened secrets of a stored config, the current one first. Raises VaultError."""
-        return [self._opened(config[name], place) for name in SECRET_FIELDS if config.get(name)]
+        return [self._opened(config[name], context) for name in SECRET_FIELDS if config.get(name)]
 
     def _body(self, task: Leased) -> dict[str, Any]:
         """What the receiver gets (contract.md, "Channels")."""

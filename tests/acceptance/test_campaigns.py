@@ -145,11 +145,11 @@ async def test_copy_is_a_draft_whose_games_name_prizes_of_its_own(stack: Any) ->
 
 
 async def opened_secret(stack: Any, prize_id: str) -> str:
-    from runtime.outgoing.vault import prize_place, vault_of
+    from runtime.outgoing.vault import prize_context, vault_of
 
     engine = stack.engine
     stored = await engine.database.fetchval("SELECT channel_config FROM prizes WHERE prize_id = $1", prize_id)
-    return vault_of(engine.settings.code_keys).open_secret(stored["secret"], prize_place(stack.tenant_id, prize_id))
+    return vault_of(engine.settings.code_keys).open_secret(stored["secret"], prize_context(stack.tenant_id, prize_id))
 
 
 async def numbers(stack: Any, campaign_id: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from runtime.actors.engine import Engine
 from runtime.commands import keys as command
 from runtime.commands.keys import rotate_all
 from runtime.operations.prizes.codes import import_codes
-from runtime.outgoing.vault import integration_place, prize_place, vault_of
+from runtime.outgoing.vault import integration_context, prize_context, vault_of
 from runtime.settings import Key, Settings
 from tests.support.deliveries import SECRET, make_receiver_prize
 from tests.support.rewards import Shelf, core
@@ -43,7 +43,7 @@ async def fill(engine: Engine, codes: int = 3) -> tuple[str, str]:
     await shelf.codes(pool, *[f"CODE-{number}" for number in range(codes)])
     prize_id = await make_receiver_prize(engine, TENANT, "http://127.0.0.1:1/", previous_secret="old-one")
     sealed = vault_of(engine.settings.code_keys).seal_config(
-        {"url": "x", "secret": SECRET}, integration_place(TENANT, "i")
+        {"url": "x", "secret": SECRET}, integration_context(TENANT, "i")
     )
     await engine.database.execute(
         "INSERT INTO integrations (tenant_id, integration_id, type, events, config)"
@@ -73,7 +73,7 @@ async def test_everything_opens_with_the_new_key_alone(old: Settings, new: Setti
         vault = vault_of((NEW,))
         row = await engine.database.fetchrow("SELECT channel_config FROM prizes WHERE prize_id = $1", prize_id)
         assert row is not None
-        assert vault.secrets_of(row["channel_config"], prize_place(TENANT, prize_id)) == [SECRET, "old-one"]
+        assert vault.secrets_of(row["channel_config"], prize_context(TENANT, prize_id)) == [SECRET, "old-one"]
         again = await rotate_all(new)
         assert (again.codes, again.secrets) == (0, 0), "what is there already is passed by"
     async with core(replace(old, code_keys=(NEW,))) as after:

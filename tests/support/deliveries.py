@@ -11,7 +11,7 @@ from runtime import ids
 from runtime.actors.engine import Engine
 from runtime.errors import Fault
 from runtime.outgoing.connector import Connector
-from runtime.outgoing.vault import prize_place, vault_of
+from runtime.outgoing.vault import prize_context, vault_of
 from runtime.streams import GROUPS
 from runtime.streams.delivery import Deliveries
 from runtime.streams.outbox import Outbox
@@ -50,7 +50,7 @@ async def make_receiver_prize(engine: Engine, tenant_id: str, url: str, channel:
     """A prize that is delivered to `url`, signed with SECRET."""
     prize_id = ids.make("prize")
     sealed = vault_of(engine.settings.code_keys).seal_config(
-        {"url": url, "secret": SECRET, **config}, prize_place(tenant_id, prize_id)
+        {"url": url, "secret": SECRET, **config}, prize_context(tenant_id, prize_id)
     )
     await engine.database.execute(
         "INSERT INTO prizes (tenant_id, prize_id, campaign_id, name, type, value, redemption_mode, channel,"

@@ -13,7 +13,7 @@ from runtime.actors.engine import Engine
 from runtime.core import Core
 from runtime.errors import Fault
 from runtime.operations import BY_NAME
-from runtime.outgoing.vault import code_place, vault_of
+from runtime.outgoing.vault import code_context, vault_of
 from runtime.settings import Settings
 from runtime.stores.database import Database
 from runtime.stores.ephemeral import Ephemeral
@@ -86,9 +86,9 @@ class Shelf:
 
     async def codes(self, prize_id: str, *texts: str) -> None:
         """Puts codes into the prize's pool."""
-        vault, place = vault_of(self.engine.settings.code_keys), code_place(self.tenant_id, prize_id)
+        vault, context = vault_of(self.engine.settings.code_keys), code_context(self.tenant_id, prize_id)
         for text in texts:
-            sealed = vault.seal(text, place)
+            sealed = vault.seal(text, context)
             await self.engine.database.execute(
                 "INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash)"
                 " VALUES ($1, $2, $3, $4, $5, $6)",
@@ -97,7 +97,7 @@ class Shelf:
                 ids.make("code"),
                 sealed.key_id,
                 sealed.ciphertext,
-                vault.fingerprints(text, place)[0],
+                vault.fingerprints(text, context)[0],
             )
 
     async def reward(

@@ -4,58 +4,78 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.outgoing.vault import Vault, VaultError, code_place, shown_config
+from runtime.outgoing.vault import (
+    Vault,
+    VaultError,
+    code_context,
+    integration_context,
+    prize_context,
+    shown_config,
+)
 from runtime.settings import Key
 
 OLD, NEW = Key("2025", bytes(range(32))), Key("2026", bytes(range(32, 64)))
-PLACE = code_place("tenant_a", "prize_a")
+CONTEXT = code_context("tenant_a", "prize_a")
 
 
-def test_what_was_sealed_opens_in_its_place() -> None:
-    sealed = Vault([NEW]).seal("SAVE-10-É", PLACE)
+def test_what_was_sealed_opens_in_its_context() -> None:
+    sealed = Vault([NEW]).seal("SAVE-10-É", CONTEXT)
     assert sealed.key_id == "2026"
     assert b"SAVE" not in sealed.ciphertext
-    assert Vault([NEW]).open(*sealed, PLACE) == "SAVE-10-É"
+    assert Vault([NEW]).open(*sealed, CONTEXT) == "SAVE-10-É"
 
 
 def test_equal_codes_look_different_at_rest() -> None:
     vault = Vault([NEW])
-    assert vault.seal("A", PLACE).ciphertext != vault.seal("A", PLACE).ciphertext
+    assert vault.seal("A", CONTEXT).ciphertext != vault.seal("A", CONTEXT).ciphertext
 
 
-@pytest.mark.parametrize("place", [code_place("tenant_b", "prize_a"), code_place("tenant_a", "prize_b"), ""])
-def test_a_row_moved_elsewhere_does_not_open(place: str) -> None:
+@pytest.mark.parametrize("context", [code_context("tenant_b", "prize_a"), code_context("tenant_a", "prize_b"), ""])
+def test_a_row_moved_elsewhere_does_not_open(context: str) -> None:
     vault = Vault([NEW])
-    with pytest.raises(VaultError, match="this place"):
-        vault.open(*vault.seal("A", PLACE), place)
+    with pytest.raises(VaultError, match="this context"):
+        vault.open(*vault.seal("A", CONTEXT), context)
+
+
+@pytest.mark.parametrize(
+    ("context", "stored"),
+    [
+        (code_context("tenant_a", "prize_a"), "z9BE+0lkLrW8hS+6U38pqbq/5xu5TbyseK5+XJE2czbEDYo="),
+        (prize_context("tenant_a", "prize_a"), "1LV3TK6K8SY874r4lN+1aYZbfMHIyfHE4K2+xGBhojmx3qQ="),
+        (integration_context("tenant_a", "integration_a"), "uvI2DtH6j+anPaa3SpITub2pJOQb2BzHhVERLlSm6ajQTH4="),
+    ],
+)
+def test_what_is_stored_already_opens(context: str, stored: str) -> None:
+    """The bytes of a context are authenticated: another spelling of one would lock every stored secret."""
+    assert Vault([OLD]).open_secret(f"sealed:2025:{stored}", context) == "whsec_x"
 
 
 def test_a_flipped_bit_does_not_open() -> None:
     vault = Vault([NEW])
-    sealed = vault.seal("A", PLACE)
+    sealed = vault.seal("A", CONTEXT)
     for position in range(len(sealed.ciphertext)):
         broken = bytearray(sealed.ciphertext)
         broken[position] ^= 1
         with pytest.raises(VaultError):
-            vault.open(sealed.key_id, bytes(broken), PLACE)
+            vault.open(sealed.key_id, bytes(broken), CONTEXT)
     with pytest.raises(VaultError):
-        vault.open(sealed.key_id, b"", PLACE)
+        vault.open(sealed.key_id, b"", CONTEXT)
 
 
 def test_rotation_seals_with_the_first_key_and_opens_with_all() -> None:
-    before = Vault([OLD]).seal("A", PLACE)
+    before = Vault([OLD]).seal("A", CONTEXT)
     during = Vault([NEW, OLD])
-    assert during.open(*before, PLACE) == "A"
-    assert during.seal("A", PLACE).key_id == "2026"
+    assert during.open(*before, CONTEXT) == "A"
+    assert during.seal("A", CONTEXT).key_id == "2026"
     with pytest.raises(VaultError, match="'2025'"):
-        Vault([NEW]).open(*before, PLACE)
+        Vault([NEW]).open(*before, CONTEXT)
 
 
 def test_a_fingerprint_from_before_a_rotation_is_found_after_it() -> None:
-    [stored] = Vault([OLD]).fingerprints("A", PLACE)
-    assert stored in Vault([NEW, OLD]).fingerprints("A", PLACE)
-    assert stored not in Vault([NEW, OLD]).fingerprints("B", PLACE)
-    assert stored not in Vault([NEW, OLD]).fingerprints("A", code_place("tenant_a", "prize_b"))
+    [stored] = Vault([OLD]).fingerprints("A", CONTEXT)
+    assert stored in Vault([NEW, OLD]).fingerprints("A", CONTEXT)
+    assert stored not in Vault([NEW, OLD]).fingerprints("B", CONTEXT)
+    assert stored not in Vault([NEW, OLD]).fingerprints("A", code_context("tenant_a", "prize_b"))
 
 
 def test_a_configs_secrets_are_sealed_once_and_never_shown() -> None:

@@ -22,7 +22,7 @@ from runtime.operations.campaigns import analytics
 from runtime.operations.campaigns.records import from_row
 from runtime.operations.checks import NAME_LENGTH_MAX, Checks
 from runtime.operations.games.definitions import prizes_named, with_prizes_replaced
-from runtime.outgoing.vault import SECRET_FIELDS, prize_place, vault_of
+from runtime.outgoing.vault import SECRET_FIELDS, prize_context, vault_of
 from runtime.wire.scope import tenant_of
 
 _SQL: Final = sql.load("campaigns")
@@ -114,8 +114,8 @@ class _Copy:
         for name in SECRET_FIELDS:
             if config.get(name):
                 vault = vault_of(self._engine.settings.code_keys)
-                secret = vault.open_secret(config[name], prize_place(self._tenant_id, old_id))
-                config[name] = vault.seal_secret(secret, prize_place(self._tenant_id, new_id))
+                secret = vault.open_secret(config[name], prize_context(self._tenant_id, old_id))
+                config[name] = vault.seal_secret(secret, prize_context(self._tenant_id, new_id))
         return config
 
     async def _game(self, game: Any, new_id: str, prize_ids: dict[str, str]) -> None:

@@ -13,7 +13,7 @@ from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import invalid, unknown
-from runtime.outgoing.vault import code_place, vault_of
+from runtime.outgoing.vault import code_context, vault_of
 from runtime.wire.scope import tenant_of
 
 _SQL: Final = sql.load("codes")
@@ -78,10 +78,10 @@ async def import_codes(engine: Engine, request: m.ImportCodesRequest) -> m.Impor
 
 async def _add(engine: Engine, tenant_id: str, prize_id: str, codes: list[str]) -> list[str]:
     """Puts codes into the pool; those that it has already. NOT_FOUND UNKNOWN_PRIZE."""
-    vault, place = vault_of(engine.settings.code_keys), code_place(tenant_id, prize_id)
+    vault, context = vault_of(engine.settings.code_keys), code_context(tenant_id, prize_id)
     by_id = {ids.make("code"): code for code in codes}
-    sealed = [vault.seal(code, place) for code in by_id.values()]
-    prints = [vault.fingerprints(code, place) for code in by_id.values()]
+    sealed = [vault.seal(code, context) for code in by_id.values()]
+    prints = [vault.fingerprints(code, context) for code in by_id.values()]
     older = [(older, code_id) for code_id, (_, *olders) in zip(by_id, prints, strict=True) for older in olders]
     rows = await engine.database.fetch(
         _SQL["add"],

@@ -23,7 +23,7 @@ from runtime.operations.campaigns import records as campaigns
 from runtime.operations.checks import TYPE_LENGTH_MAX, Checks, given, search_pattern, set_fields
 from runtime.operations.games import records as games
 from runtime.outgoing.channels import CHANNELS
-from runtime.outgoing.vault import SECRET_FIELDS, noted_config, prize_place, shown_config, vault_of
+from runtime.outgoing.vault import SECRET_FIELDS, noted_config, prize_context, shown_config, vault_of
 from runtime.wire.enums import enum, token
 from runtime.wire.scope import tenant_of
 
@@ -223,7 +223,7 @@ def _stored_config(
         if not secret:
             continue
         if name in given_config:
-            secret = vault_of(engine.settings.code_keys).seal_secret(secret, prize_place(tenant_id, prize_id))
+            secret = vault_of(engine.settings.code_keys).seal_secret(secret, prize_context(tenant_id, prize_id))
         config[name] = secret
     return config
 

@@ -2,7 +2,7 @@
 
 Best effort (spec, Events, rules 1-3): each event is attempted once at each integration, what fails is
 noted in the integration's delivery log and not tried again. One that is slow or away harms no other:
-each has its own few places, a bounded queue before them, and a circuit breaker.
+each has a bulkhead and a circuit breaker of its own.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ import sql
 from runtime import ids, trace
 from runtime.errors import Fault
 from runtime.events import Event
+from runtime.outgoing.breaker import CircuitBreaker
+from runtime.outgoing.bulkhead import Bulkhead, Entry
 from runtime.outgoing.connector import Connector
-from runtime.outgoing.providers import ERROR_CHARACTERS_MAX, Failed, Parcel, integration_provider
+from runtime.outgoing.providers import ERROR_CHARACTERS_MAX, DeliveryRequest, Failed, Outcome, integration_provider
 from runtime.outgoing.vault import VaultError, integration_context, vault_of
 from runtime.settings import Settings
 from runtime.stores.database import Database
@@ -50,6 +52,10 @@ LOG_KEPT: Final = 1_000
 
 NOTES_MAX: Final = 500
 
+FAILS: Final = "skipped: this integration failed too often of late"
+CROWDED: Final = "skipped: too many events wait for this integration"
+WAITED: Final = "skipped: it waited too long for this integration"
+
 DELIVERIES: Final = Counter(
     "tombola_integration_deliveries", "Events at integrations, by what became of them.", ["outcome"]
 )
@@ -68,34 +74,15 @@ class _Note(NamedTuple):
     duration_ms: int
 
 
-class _Line:
-    """One integration's places, queue and breaker, in this process."""
+class _Isolation:
+    """What keeps one integration from harming others, in this process. notes: how many were written of it."""
+
+    __slots__ = ("breaker", "bulkhead", "notes")
 
     def __init__(self) -> None:
-        self.places = asyncio.Semaphore(PLACES)
-        self.waiting = 0
-        self.failures = 0
-        self.open_until = 0.0
+        self.bulkhead = Bulkhead(places=PLACES, wait_seconds=WAIT_SECONDS, queue_max=QUEUE_MAX)
+        self.breaker = CircuitBreaker(failures_to_open=FAILURES_TO_OPEN, open_seconds=OPEN_SECONDS)
         self.notes = 0
-
-    def is_open(self, now: float) -> bool:
-        """Whether the integration is being left alone."""
-        return self.failures >= FAILURES_TO_OPEN and now < self.open_until
-
-    def admits(self, now: float) -> bool:
-        """Whether an attempt may begin; when the pause is over, one at a time until one succeeds."""
-        if self.failures < FAILURES_TO_OPEN:
-            return True
-        if self.is_open(now):
-            return False
-        self.open_until = now + OPEN_SECONDS
-        return True
-
-    def ended(self, failed: bool, now: float) -> None:
-        """Notes how an attempt ended."""
-        self.failures = self.failures + 1 if failed else 0
-        if self.failures == FAILURES_TO_OPEN:
-            self.open_until = now + OPEN_SECONDS
 
 
 class Dispatcher:
@@ -105,7 +92,7 @@ class Dispatcher:
         self._settings = settings
         self._database = database
         self._connector = Connector(settings.outbound_allow_cidrs)
-        self._lines: dict[tuple[str, str], _Line] = {}
+        self._isolations: dict[tuple[str, str], _Isolation] = {}
         self._known: dict[str, tuple[float, list[Any]]] = {}
         self._notes: dict[str, list[_Note]] = {}
         self._noting: asyncio.Task[None] | None = None
@@ -149,39 +136,33 @@ class Dispatcher:
 
     async def _tell(self, row: Any, event: Event) -> bool:
         key = (event.tenant_id, row["integration_id"])
-        line = self._lines.setdefault(key, _Line())
+        if (isolation := self._isolations.get(key)) is None:
+            isolation = self._isolations[key] = _Isolation()
         trace.current.set(event.trace_id)  # of this task alone
-        if line.is_open(time.monotonic()):
-            return self._skipped(line, row, event, "skipped: this integration failed too often of late")
-        if line.waiting >= QUEUE_MAX:
-            return self._skipped(line, row, event, "skipped: too many events wait for this integration")
-        line.waiting += 1
+        if isolation.breaker.is_open(time.monotonic()):
+            return self._skipped(row, event, FAILS)
+        entry = await isolation.bulkhead.enter()
+        if entry is not Entry.ENTERED:
+            return self._skipped(row, event, CROWDED if entry is Entry.QUEUE_FULL else WAITED)
         try:
-            async with asyncio.timeout(WAIT_SECONDS):
-                await line.places.acquire()
-        except TimeoutError:
-            return self._skipped(line, row, event, "skipped: it waited too long for this integration")
-        finally:
-            line.waiting -= 1
-        try:
-            if not line.admits(time.monotonic()):
-                return self._skipped(line, row, event, "skipped: this integration failed too often of late")
-            await self._attempt(line, row, event)
+            if not isolation.breaker.admits(time.monotonic()):
+                return self._skipped(row, event, FAILS)
+            await self._attempt(isolation.breaker, row, event)
             return True
         finally:
-            line.places.release()
+            isolation.bulkhead.leave()
 
-    async def _attempt(self, line: _Line, row: Any, event: Event) -> None:
+    async def _attempt(self, breaker: CircuitBreaker, row: Any, event: Event) -> None:
         began = time.monotonic()
-        outcome = await self._carry(row, event)
+        outcome = await self._deliver(row, event)
         ended = time.monotonic()
         failed = isinstance(outcome, Failed)
-        line.ended(failed, ended)
+        breaker.ended(failed, ended)
         DELIVERIES.labels("failed" if failed else "delivered").inc()
         error, status = (outcome.error, outcome.http_status) if isinstance(outcome, Failed) else ("", 0)
-        self._note(line, row, event, not failed, status, error, int((ended - began) * 1000))
+        self._note(row, event, not failed, status, error, int((ended - began) * 1000))
 
-    async def _carry(self, row: Any, event: Event) -> Any:
+    async def _deliver(self, row: Any, event: Event) -> Outcome:
         provider = integration_provider(row["type"])
         if provider is None:
             return Failed(f"no provider is registered for {row['type']!r}")
@@ -191,23 +172,21 @@ class Dispatcher:
         except (VaultError, ValueError) as error:
             return Failed(f"the secret cannot be opened: {error}")
         now = int(self._database.clock.now())
-        parcel = Parcel(event.id, row["config"], secrets, now, msgspec.to_builtins(event), event.tenant_id)
+        request = DeliveryRequest(event.id, row["config"], secrets, now, msgspec.to_builtins(event), event.tenant_id)
         try:
-            return await provider(self._connector, parcel)
+            return await provider(self._connector, request)
         except Exception as error:
             log.error("provider_failed", integration_type=row["type"], event_id=event.id, exc_info=error)
             return Failed(f"the provider failed: {type(error).__name__}")
 
     # -- the log -----------------------------------------------------------------------------
 
-    def _skipped(self, line: _Line, row: Any, event: Event, why: str) -> bool:
+    def _skipped(self, row: Any, event: Event, why: str) -> bool:
         DELIVERIES.labels("skipped").inc()
-        self._note(line, row, event, False, 0, why, 0)
+        self._note(row, event, False, 0, why, 0)
         return False
 
-    def _note(
-        self, line: _Line, row: Any, event: Event, delivered: bool, http_status: int, error: str, duration_ms: int
-    ) -> None:
+    def _note(self, row: Any, event: Event, delivered: bool, http_status: int, error: str, duration_ms: int) -> None:
         error = error.replace("\0", "").encode("utf-8", "replace").decode()[:ERROR_CHARACTERS_MAX]
         notes = self._notes.setdefault(event.tenant_id, [])
         if len(notes) >= NOTES_MAX * 10:
@@ -244,10 +223,10 @@ class Dispatcher:
 
     async def _prune(self, tenant_id: str, part: list[_Note]) -> None:
         for integration_id in {note.integration_id for note in part}:
-            line = self._lines.get((tenant_id, integration_id))
-            if line is not None:
-                before, line.notes = line.notes, line.notes + sum(n.integration_id == integration_id for n in part)
-                if before // 100 != line.notes // 100:
+            if (isolation := self._isolations.get((tenant_id, integration_id))) is not None:
+                before = isolation.notes
+                isolation.notes += sum(note.integration_id == integration_id for note in part)
+                if before // 100 != isolation.notes // 100:
                     await self._database.execute(_SQL["prune_deliveries"], tenant_id, integration_id, LOG_KEPT)
 
 

@@ -1,4 +1,4 @@
-"""Who carries something out of the service: the providers of channels and of integrations, two open registries.
+"""Delivery providers: two open registries of functions that bring a reward, or an event, to its receiver.
 
 A plugin (setting PLUGINS) adds one by registering it here; a channel is registered in
 `runtime.outgoing.channels.CHANNELS` too, where the catalogue learns what its config holds.
@@ -7,7 +7,7 @@ A plugin (setting PLUGINS) adds one by registering it here; a channel is registe
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from secrets import token_hex
 from typing import Any, Final, TypeAlias
 
@@ -56,8 +56,8 @@ Outcome: TypeAlias = Delivered | Awaiting | Failed
 
 
 @dataclass(frozen=True, slots=True)
-class Parcel:
-    """One thing to carry out. `id` is the receiver's idempotency key, the same at every attempt.
+class DeliveryRequest:
+    """One thing to deliver. `id` is the receiver's idempotency key, the same at every attempt.
 
     config: the receiver's `{url, headers}`; secrets: opened, the current one first; unix_seconds: now.
     """
@@ -68,34 +68,33 @@ class Parcel:
     unix_seconds: int
     body: Mapping[str, Any]
     tenant_id: str
-    extra: Mapping[str, Any] = field(default_factory=dict)
 
 
-Carry: TypeAlias = Callable[[Connector, Parcel], Awaitable[Outcome]]
+DeliveryProvider: TypeAlias = Callable[[Connector, DeliveryRequest], Awaitable[Outcome]]
 """Makes one attempt, and says how it ended. Raises nothing but bugs, and ends within 15 s."""
 
-CHANNEL_PROVIDERS: Final[Registry[Carry]] = Registry("channel provider")
-INTEGRATION_PROVIDERS: Final[Registry[Carry]] = Registry("integration provider")
+CHANNEL_PROVIDERS: Final[Registry[DeliveryProvider]] = Registry("channel provider")
+INTEGRATION_PROVIDERS: Final[Registry[DeliveryProvider]] = Registry("integration provider")
 
 
-async def post_signed(connector: Connector, parcel: Parcel) -> Answer:
-    """POSTs the parcel's body as JSON, signed as Standard Webhooks has it. Raises Unreachable."""
-    body = msgspec.json.encode(parcel.body)
+async def post_signed(connector: Connector, request: DeliveryRequest) -> Answer:
+    """POSTs the request's body as JSON, signed as Standard Webhooks has it. Raises Unreachable."""
+    body = msgspec.json.encode(request.body)
     headers: CIMultiDict[str] = CIMultiDict()
-    for name, value in (parcel.config.get("headers") or {}).items():
+    for name, value in (request.config.get("headers") or {}).items():
         if name.lower() not in _OURS:
             headers[name] = str(value)
     headers["Content-Type"] = "application/json"
-    headers.update(sign(parcel.secrets, parcel.id, parcel.unix_seconds, body))
+    headers.update(sign(request.secrets, request.id, request.unix_seconds, body))
     if trace_id := trace.current.get():
         headers["traceparent"] = f"00-{trace_id}-{token_hex(8)}-01"
-    return await connector.post(str(parcel.config.get("url", "")), body, headers)
+    return await connector.post(str(request.config.get("url", "")), body, headers)
 
 
-async def webhook(connector: Connector, parcel: Parcel) -> Outcome:
+async def webhook(connector: Connector, request: DeliveryRequest) -> Outcome:
     """Delivered by any 2xx. 410 Gone is final (Standard Webhooks); every other answer may change."""
     try:
-        answer = await post_signed(connector, parcel)
+        answer = await post_signed(connector, request)
     except (Unreachable, ValueError) as error:
         return Failed(str(error)[:ERROR_CHARACTERS_MAX])
     if 200 <= answer.status < 300:
@@ -104,27 +103,27 @@ async def webhook(connector: Connector, parcel: Parcel) -> Outcome:
     return Failed(f"HTTP {answer.status}", answer.status, answer.retry_after_seconds, final=answer.status == 410)
 
 
-async def workflow(connector: Connector, parcel: Parcel) -> Outcome:
+async def workflow(connector: Connector, request: DeliveryRequest) -> Outcome:
     """As webhook, but a 2xx only says that the workflow began: its callback says how it ended."""
-    outcome = await webhook(connector, parcel)
+    outcome = await webhook(connector, request)
     return Awaiting() if isinstance(outcome, Delivered) else outcome
 
 
-async def by_hand(connector: Connector, parcel: Parcel) -> Outcome:
+async def by_hand(connector: Connector, request: DeliveryRequest) -> Outcome:
     """Waits for an admin's fulfill."""
     return Awaiting()
 
 
-async def at_once(connector: Connector, parcel: Parcel) -> Outcome:
-    """There is nothing to carry."""
+async def at_once(connector: Connector, request: DeliveryRequest) -> Outcome:
+    """There is nothing to deliver."""
     return Delivered()
 
 
-def logged(kind: str) -> Carry:
+def logged(kind: str) -> DeliveryProvider:
     """A stub: says in the log that it would have delivered, and what to register instead."""
 
-    async def stub(connector: Connector, parcel: Parcel) -> Outcome:
-        log.info("stub_delivery", integration_type=kind, event_id=parcel.id, tenant_id=parcel.tenant_id)
+    async def stub(connector: Connector, request: DeliveryRequest) -> Outcome:
+        log.info("stub_delivery", integration_type=kind, event_id=request.id, tenant_id=request.tenant_id)
         return Delivered()
 
     return stub
@@ -139,12 +138,14 @@ CHANNEL_PROVIDERS.register("manual", by_hand)
 INTEGRATION_PROVIDERS.register("webhook", webhook)
 INTEGRATION_PROVIDERS.register("workflow", webhook)
 
-STUBS: Final[Mapping[str, Carry]] = {kind: logged(kind) for kind in ("spreadsheet", "sms", "messaging", "crm")}
+STUBS: Final[Mapping[str, DeliveryProvider]] = {
+    kind: logged(kind) for kind in ("spreadsheet", "sms", "messaging", "crm")
+}
 """Stand in for a type until a provider is registered under its name (spec.md, "Events", rule 4)."""
 
 
-def integration_provider(kind: str) -> Carry | None:
-    """Who carries events to integrations of this type."""
+def integration_provider(kind: str) -> DeliveryProvider | None:
+    """The provider of integrations of this type; None where there is none."""
     return INTEGRATION_PROVIDERS.get(kind) or STUBS.get(kind)
 
 

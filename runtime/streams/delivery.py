@@ -1,4 +1,4 @@
-"""The consumer group `deliveries`: carries rewards out, task by task.
+"""The consumer group `deliveries`: delivers rewards to their receivers, task by task.
 
     stream (fast path) --.
                          +--> lease (one conditional update) --> attempt --> record
@@ -14,7 +14,6 @@ task that gets no place soon is put back for a moment.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import lru_cache
@@ -27,8 +26,9 @@ import structlog
 
 from runtime.actors.engine import Engine
 from runtime.errors import Fault
+from runtime.outgoing.bulkhead import Bulkhead, Entry
 from runtime.outgoing.connector import CONNECTIONS_PER_HOST, Connector
-from runtime.outgoing.providers import CHANNEL_PROVIDERS, Delivered, Failed, Outcome, Parcel
+from runtime.outgoing.providers import CHANNEL_PROVIDERS, Delivered, DeliveryRequest, Failed, Outcome
 from runtime.outgoing.vault import SECRET_FIELDS, VaultError, prize_context, vault_of
 from runtime.stores.publisher import task_stream
 from runtime.streams import expiry
@@ -77,7 +77,7 @@ class Deliveries:
         self._turn = asyncio.Lock()
         self._ended = asyncio.Event()
         # Weak: a receiver that nobody delivers to is forgotten.
-        self._places: WeakValueDictionary[str, _Places] = WeakValueDictionary()
+        self._bulkheads: WeakValueDictionary[str, Bulkhead] = WeakValueDictionary()
 
     async def handle(self, messages: list[Message]) -> set[str]:
         """Leases the tasks that these messages name, and begins their attempts. The ids of garbage."""
@@ -147,23 +147,28 @@ class Deliveries:
 
     async def _attempt(self, task: Leased) -> None:
         receiver = urlsplit(str(task.row["channel_config"].get("url", ""))).netloc
-        if (places := self._places.get(receiver)) is None:
-            places = self._places[receiver] = _Places()
-        if not await places.take():
+        if (bulkhead := self._bulkheads.get(receiver)) is None:
+            bulkhead = self._bulkheads[receiver] = Bulkhead(
+                places=RECEIVER_MAX,
+                wait_seconds=PLACE_SECONDS,
+                stuck_seconds=STUCK_SECONDS,
+                shut_seconds=PUT_BACK_SECONDS,
+            )
+        if await bulkhead.enter() is not Entry.ENTERED:
             self._outbox.ended(task, PutBack(PUT_BACK_SECONDS))
             return
         try:
-            outcome = await self._carry(task)
+            outcome = await self._deliver(task)
         except Fault as error:
             outcome = Failed(error.message)
         except Exception as error:
             log.error("provider_failed", channel=task.row["channel"], task_id=task.task_id, exc_info=error)
             outcome = Failed(f"the provider failed: {type(error).__name__}")
         finally:
-            places.give()
+            bulkhead.leave()
         self._outbox.ended(task, outcome)
 
-    async def _carry(self, task: Leased) -> Outcome:
+    async def _deliver(self, task: Leased) -> Outcome:
         if task.row["channel"] == "voucher_code":
             return Delivered() if await self._outbox.take_code(task) else Failed("no code is left in the prize's pool")
         provider = CHANNEL_PROVIDERS.get(task.row["channel"])
@@ -177,7 +182,7 @@ class Deliveries:
         now = int(self._engine.clock.now())
         return await provider(
             self._connector,
-            Parcel(task.task_id, config, secrets, now, self._body(task), task.tenant_id),
+            DeliveryRequest(task.task_id, config, secrets, now, self._body(task), task.tenant_id),
         )
 
     def _secrets(self, config: Mapping[str, Any], context: str) -> list[str]:
@@ -218,51 +223,6 @@ class Deliveries:
                 "callback_url": f"{self._callback_base}{path}?tenant_id={quote_plus(task.tenant_id)}",
             },
         }
-
-
-class _Places:
-    """The places at one receiver. One that is slow is waited for by few and briefly, so that others have the room."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._free = RECEIVER_MAX
-        self._waiting: deque[tuple[float, asyncio.Future[bool]]] = deque()  # each with the end of its wait
-        self._ended_at = self._loop.time()
-        self._shut_until = 0.0
-        self._timer: asyncio.TimerHandle | None = None  # one for all that wait
-
-    async def take(self) -> bool:
-        """Takes a place; False where none will be free soon."""
-        now = self._loop.time()
-        if self._free:
-            self._free -= 1
-            self._ended_at = now
-            return True
-        if now < self._shut_until or now - self._ended_at > STUCK_SECONDS:
-            return False
-        place: asyncio.Future[bool] = self._loop.create_future()
-        self._waiting.append((now + PLACE_SECONDS, place))
-        self._watch()
-        return await place
-
-    def give(self) -> None:
-        """Gives a place back, to the one that waits longest."""
-        self._ended_at = self._loop.time()
-        if self._waiting:
-            self._waiting.popleft()[1].set_result(True)
-        else:
-            self._free += 1
-
-    def _watch(self) -> None:
-        if self._timer is None and self._waiting:
-            self._timer = self._loop.call_at(self._waiting[0][0], self._send_away)
-
-    def _send_away(self) -> None:
-        self._timer = None
-        while self._waiting and self._waiting[0][0] <= self._loop.time():
-            self._waiting.popleft()[1].set_result(False)
-            self._shut_until = self._loop.time() + PUT_BACK_SECONDS
-        self._watch()
 
 
 async def run(engine: Engine, stop: asyncio.Event) -> None:

@@ -25,6 +25,7 @@ from runtime.actors.engine import Engine
 from runtime.background import Background
 from runtime.core import Caller, Core
 from runtime.errors import Fault
+from runtime.groups import GROUPS
 from runtime.http import admin, callback, consumer
 from runtime.http import core as core_http
 from runtime.http.cors import allow_origins
@@ -242,14 +243,12 @@ class _Parts:
     async def _start_groups(self, process: Running, groups: list[str]) -> None:
         if not groups:
             return
-        from runtime.streams import GROUPS  # late: an edge's process has no consumer group
-
         engine = process.engine
         assert engine is not None
 
         async def run(name: str) -> None:
             try:
-                await GROUPS[name](engine, self._stop_groups)
+                await GROUPS[name].load()(engine, self._stop_groups)  # late: an edge's process needs none of it
             finally:
                 if not self._stop_groups.is_set():
                     process.failed.set()

@@ -11,11 +11,12 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from cyclopts import App, CycloptsError, Parameter
 
 from runtime import __version__
+from runtime.groups import GROUPS
 from runtime.settings import Settings, SettingsError, markdown, misspelt, table
 
 OPERATOR_COMMANDS: Final[dict[str, str]] = {
@@ -28,6 +29,11 @@ OPERATOR_COMMANDS: Final[dict[str, str]] = {
     "runtime.commands.token": "Make tokens of this service.",
 }
 """Modules with an `app` to add, under the module's own name, and what they are for. Imported when asked for."""
+
+if TYPE_CHECKING:
+    GroupName = str
+else:
+    GroupName = Literal[tuple(GROUPS)]
 
 EXIT_USE: Final = 2
 EXIT_SETTINGS: Final = 2
@@ -64,14 +70,14 @@ def everything() -> None:
 
 
 @app.command
-def worker(group: Literal["deliveries", "integrations", "leaderboards"], /) -> None:
-    """Run one consumer group. Start as many of these as its lag asks for.
-
-    Parameters
-    ----------
-    group
-        Which one: deliveries carries rewards out, integrations carries events out, leaderboards keeps rankings.
-    """
+def worker(
+    group: Annotated[
+        GroupName,
+        Parameter(help=f"Which one: {', '.join(f'{one.name} {one.purpose}' for one in GROUPS.values())}."),
+    ],
+    /,
+) -> None:
+    """Run one consumer group. Start as many of these as its lag asks for."""
     _serve(f"worker:{group}")
 
 

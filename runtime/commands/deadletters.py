@@ -11,36 +11,20 @@ import asyncio
 import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from cyclopts import App
 from redis.exceptions import RedisError
 
+from runtime.groups import event_stream
 from runtime.settings import Settings, SettingsError
-from runtime.stores.publisher import event_stream
-from runtime.streams.bus import LETTER_FIELD, Servers, dead_stream
+from runtime.streams.dead_letters import Letter, dead_stream
+from runtime.streams.servers import Servers
 
 EXIT_SETTINGS: Final = 2
 PAGE: Final = 100
-SHOWN_CHARACTERS: Final = 120
 
 app = App(name="deadletters", help="Look after messages that no worker could handle.")
-
-
-@dataclass(frozen=True, slots=True)
-class Letter:
-    """A dead letter: `id` is its own, `message_id` what it had in its stream."""
-
-    id: str
-    stream: str
-    group: str
-    message_id: str
-    fields: dict[bytes, bytes]
-
-    def __str__(self) -> str:
-        shown = " ".join(f"{name!r}={value[:SHOWN_CHARACTERS]!r}" for name, value in self.fields.items())
-        return f"{self.id}  {self.stream}  {self.group}  {shown}"
 
 
 @app.command(name="list")
@@ -133,17 +117,7 @@ async def _letters(client: Any, dead: str) -> AsyncIterator[Letter]:
     after = "-"
     while last and (page := await client.xrange(dead, after, last[0], count=PAGE)):
         for id, fields in page:
-            yield Letter(
-                id.decode(),
-                fields.get(b"stream", b"").decode(),
-                fields.get(b"group", b"").decode(),
-                fields.get(b"id", b"").decode(),
-                {
-                    name.removeprefix(LETTER_FIELD): value
-                    for name, value in fields.items()
-                    if name.startswith(LETTER_FIELD)
-                },
-            )
+            yield Letter.read(id, fields)
         after = "(" + page[-1][0].decode()
 
 

@@ -13,8 +13,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import Field, dataclass, field, fields
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
+from runtime.groups import GROUPS
 from runtime.settings.kinds import (
     Key,
     Kind,
@@ -33,7 +34,6 @@ from runtime.settings.kinds import (
 )
 
 __all__ = [
-    "WORKER_GROUPS",
     "Key",
     "Network",
     "Row",
@@ -43,8 +43,6 @@ __all__ = [
     "misspelt",
     "table",
 ]
-
-WORKER_GROUPS: Final = ("deliveries", "integrations", "leaderboards")
 
 
 class SettingsError(ValueError):
@@ -204,7 +202,7 @@ class Settings:
         "Core replicas, for an edge in a process of its own (needed there).",
     )
     core_workers: tuple[str, ...] = _setting(
-        groups(WORKER_GROUPS), "off", f"Consumer groups that Core runs itself: {', '.join(WORKER_GROUPS)}."
+        groups(tuple(GROUPS)), "off", f"Consumer groups that Core runs itself: {', '.join(GROUPS)}."
     )
     stream_shards: int = _setting(integer(1, 1024), "4", "Streams per consumer group; every process must agree.")
     stream_maxlen: int = _setting(integer(1000, 10**9), "100000", "Length to which a stream is trimmed.")

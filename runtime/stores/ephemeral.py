@@ -1,7 +1,7 @@
 """The ephemeral store (Valkey or Redis) on the request path: one server, or a cluster of them.
 
 Each server has its own shared pipeline and breaker (runtime/stores/pipeline.py). Consumers of streams
-do not use this: a blocking read needs a client of its own (runtime/streams/bus.py).
+do not use this: a blocking read needs a client of its own (runtime/streams/servers.py).
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from zlib import crc32
 import msgspec
 
 from runtime.events import Event
+from runtime.groups import event_stream, task_stream
 from runtime.stores.ephemeral import Ephemeral
 
 OUTSIDE: Final = b"outside"
@@ -54,13 +55,3 @@ class Publisher:
 def shard_of(tenant_id: str, shards: int) -> int:
     """The shard that a tenant's messages go to."""
     return crc32(tenant_id.encode()) % shards
-
-
-def event_stream(shard: int) -> str:
-    """The stream of a shard's events, read by the groups `integrations` and `leaderboards`."""
-    return f"tombola:events:{{{shard}}}"
-
-
-def task_stream(shard: int) -> str:
-    """The stream of a shard's task ids, read by the group `deliveries`."""
-    return f"tombola:tasks:{{{shard}}}"

@@ -26,16 +26,16 @@ import structlog
 
 from runtime.actors.engine import Engine
 from runtime.errors import Fault
+from runtime.groups import DELIVERIES
 from runtime.outgoing.bulkhead import Bulkhead, Entry
 from runtime.outgoing.connector import CONNECTIONS_PER_HOST, Connector
 from runtime.outgoing.providers import CHANNEL_PROVIDERS, Delivered, DeliveryRequest, Failed, Outcome
 from runtime.outgoing.vault import SECRET_FIELDS, VaultError, prize_context, vault_of
-from runtime.stores.publisher import task_stream
 from runtime.streams import expiry
-from runtime.streams.bus import Consumer, Message, Servers, stopped_within
+from runtime.streams.backoff import stopped_within
+from runtime.streams.consumer import Consumer, Message
 from runtime.streams.outbox import Leased, Outbox, PutBack
-
-GROUP: Final = "deliveries"
+from runtime.streams.servers import Servers
 
 ATTEMPTS_MAX: Final = 512
 """Attempts under way in one worker."""
@@ -229,10 +229,10 @@ async def run(engine: Engine, stop: asyncio.Event) -> None:
     """Delivers until `stop`, then ends what was begun. Also writes down rewards that expired."""
     connector = Connector(engine.settings.outbound_allow_cidrs)
     work = Deliveries(engine, connector, Outbox(engine.database))
-    streams = [task_stream(shard) for shard in range(engine.settings.stream_shards)]
+    streams = DELIVERIES.streams(engine.settings.stream_shards)
     try:
         await asyncio.gather(
-            Consumer(Servers(engine.settings), GROUP, streams, work.handle, batches=BATCHES).run(stop),
+            Consumer(Servers(engine.settings), DELIVERIES.name, streams, work.handle, batches=BATCHES).run(stop),
             work.keep_sweeping(stop),
             expiry.run(engine, stop),
         )

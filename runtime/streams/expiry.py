@@ -1,4 +1,4 @@
-"""The expiry of rewards that were not claimed in time.
+"""The expiry sweep: writes down which rewards were not claimed in time. Runs beside the deliveries.
 
 Nobody waits for it: a reward counts as expired from its time on, wherever it is read or claimed
 (schema.sql, standing()). This writes it down, so that counts by status are right. Any number of

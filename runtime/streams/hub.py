@@ -14,10 +14,9 @@ import msgspec
 from runtime.actors.dispatcher import Dispatcher
 from runtime.actors.engine import Engine
 from runtime.events import Event
-from runtime.stores.publisher import event_stream
-from runtime.streams.bus import Consumer, Message, Servers
-
-GROUP: Final = "integrations"
+from runtime.groups import INTEGRATIONS
+from runtime.streams.consumer import Consumer, Message
+from runtime.streams.servers import Servers
 
 BATCHES: Final = 512
 """Batches under way: more than events can wait for one slow integration, so that it never fills them."""
@@ -47,9 +46,11 @@ class Hub:
 
 async def run(engine: Engine, stop: asyncio.Event) -> None:
     """Reads every shard's events until `stop`, and ends what was begun."""
-    streams = [event_stream(shard) for shard in range(engine.settings.stream_shards)]
+    streams = INTEGRATIONS.streams(engine.settings.stream_shards)
     hub = Hub(engine.dispatcher)
-    consumer = Consumer(Servers(engine.settings), GROUP, streams, hub.handle, batch_max=BATCH_MAX, batches=BATCHES)
+    consumer = Consumer(
+        Servers(engine.settings), INTEGRATIONS.name, streams, hub.handle, batch_max=BATCH_MAX, batches=BATCHES
+    )
     try:
         await consumer.run(stop)
     finally:

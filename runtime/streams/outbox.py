@@ -1,4 +1,4 @@
-"""The outbox as the delivery workers use it: lease tasks, record how attempts ended, in batches.
+"""The outbox of delivery tasks, as the workers use it: lease tasks, record how attempts ended, in batches.
 
 A lease is one conditional update and ends by Postgres's clock, so a worker that died is succeeded by
 another, and one that was only slow finds at `record` that its lease is gone.
@@ -22,7 +22,7 @@ from runtime.metrics import FULFILLMENT_TASKS
 from runtime.outgoing.providers import ERROR_CHARACTERS_MAX, Awaiting, Delivered, Outcome
 from runtime.outgoing.schedule import delay_seconds
 from runtime.stores.database import Database
-from runtime.streams.bus import Backoff
+from runtime.streams.backoff import Backoff
 
 log = structlog.get_logger(__name__)
 

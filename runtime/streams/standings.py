@@ -22,11 +22,10 @@ from runtime.actors.engine import Engine
 from runtime.background import repeat
 from runtime.errors import Fault
 from runtime.events import PLAY_COMPLETED
+from runtime.groups import LEADERBOARDS
 from runtime.stores.pipeline import EphemeralDown
-from runtime.stores.publisher import event_stream
-from runtime.streams.bus import Consumer, Message, Servers
-
-GROUP: Final = "leaderboards"
+from runtime.streams.consumer import Consumer, Message
+from runtime.streams.servers import Servers
 
 CATCH_UP_SECONDS: Final = 10.0
 """How long a play whose message was lost may be missing from the rankings."""
@@ -83,10 +82,10 @@ class Standings:
 
 async def run(engine: Engine, stop: asyncio.Event) -> None:
     """Reads every shard's events, and catches up, until `stop`."""
-    streams = [event_stream(shard) for shard in range(engine.settings.stream_shards)]
+    streams = LEADERBOARDS.streams(engine.settings.stream_shards)
     keeper = asyncio.create_task(repeat("rankings", partial(_catch_up_or_wait, engine), CATCH_UP_SECONDS, at_once=True))
     try:
-        await Consumer(Servers(engine.settings), GROUP, streams, Standings(engine).handle).run(stop)
+        await Consumer(Servers(engine.settings), LEADERBOARDS.name, streams, Standings(engine).handle).run(stop)
     finally:
         keeper.cancel()
         with suppress(asyncio.CancelledError):

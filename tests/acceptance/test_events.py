@@ -12,8 +12,9 @@ import pytest
 import redis.asyncio
 
 from runtime.events import TYPES
+from runtime.groups import event_stream
 from runtime.operations import API
-from runtime.stores.publisher import event_stream, shard_of
+from runtime.stores.publisher import shard_of
 from tests.support.resources import make_campaign, make_game, make_prize, play_once
 
 STATIC = Path(__file__).parents[2] / "runtime" / "http" / "docs" / "static"

@@ -16,10 +16,10 @@ import pytest
 
 from ops.servers.postgres import Postgres
 from ops.servers.valkey import Valkey
+from runtime.groups import DELIVERIES, task_stream
 from runtime.settings import Settings
-from runtime.stores.publisher import task_stream
-from runtime.streams.bus import Consumer, Servers
-from runtime.streams.delivery import GROUP
+from runtime.streams.consumer import Consumer
+from runtime.streams.servers import Servers
 from sql.migrate import migrate
 from tests.support import rewards
 from tests.support.deliveries import delivering, make_due, make_receiver_prize, make_task, state, until_task, working
@@ -45,14 +45,16 @@ async def engine(settings: Settings) -> AsyncIterator[Any]:
 WORKERS = """
 import asyncio, os, sys
 from runtime.actors.engine import Engine
+from runtime.groups import DELIVERIES, task_stream
 from runtime.outgoing.connector import Connector
 from runtime.stores.database import Database
 from runtime.stores.ephemeral import Ephemeral
-from runtime.stores.publisher import Publisher, task_stream
+from runtime.stores.publisher import Publisher
 from runtime.settings import Settings
-from runtime.streams.bus import Consumer, Servers
-from runtime.streams.delivery import GROUP, Deliveries
+from runtime.streams.consumer import Consumer
+from runtime.streams.delivery import Deliveries
 from runtime.streams.outbox import Outbox
+from runtime.streams.servers import Servers
 
 def say(what):
     os.write(1, f"{what} {os.getpid()}\\n".encode())
@@ -82,7 +84,7 @@ async def work(point):
             assert not await worker.handle(messages)
             await worker.finish()
             await there()
-        await Consumer(Servers(settings), GROUP, [task_stream(0)], handle).run(asyncio.Event())
+        await Consumer(Servers(settings), DELIVERIES.name, [task_stream(0)], handle).run(asyncio.Event())
     await worker.sweep()
     await asyncio.Event().wait()
 
@@ -207,13 +209,15 @@ async def test_a_worker_killed_before_it_acknowledged_leaves_no_message_and_no_s
         await doomed.says("there")
         await doomed.kill()
         assert await state(engine, tasks[-1]) == ("delivered", "fulfilled")
-    assert (await engine.ephemeral.run("XPENDING", stream, GROUP))[0] == KILLS
+    assert (await engine.ephemeral.run("XPENDING", stream, DELIVERIES.name))[0] == KILLS
     stop = asyncio.Event()
     async with delivering(engine) as other:
-        consumer = Consumer(Servers(settings), GROUP, [stream], other.handle, claim_idle_ms=1, claim_seconds=0.05)
+        consumer = Consumer(
+            Servers(settings), DELIVERIES.name, [stream], other.handle, claim_idle_ms=1, claim_seconds=0.05
+        )
         running = asyncio.create_task(consumer.run(stop))
         async with asyncio.timeout(30):
-            while (await engine.ephemeral.run("XPENDING", stream, GROUP))[0]:
+            while (await engine.ephemeral.run("XPENDING", stream, DELIVERIES.name))[0]:
                 await asyncio.sleep(0.02)
         stop.set()
         await running

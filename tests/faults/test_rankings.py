@@ -17,15 +17,17 @@ from ops.servers.valkey import Valkey
 from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.commands.leaderboards import rebuild_all
+from runtime.groups import event_stream
 from runtime.operations.leaderboards import records as leaderboards
 from runtime.settings import Key, Settings
 from runtime.stores.database import Database
 from runtime.stores.ephemeral import Ephemeral
-from runtime.stores.publisher import Publisher, event_stream
+from runtime.stores.publisher import Publisher
 from runtime.stores.ranking_sets import OLDER, WRITTEN
 from runtime.stores.rankings import LATE_SECONDS
 from runtime.stores.scores import Score
-from runtime.streams import bus, standings
+from runtime.streams import standings
+from runtime.streams.consumer import Message
 from tests.support.leaderboards import Played, told, write_plays
 
 TENANT, GAME, BOARD = "tenant_r", "game_r", "board_r"
@@ -132,7 +134,7 @@ async def test_messages_may_come_twice_and_in_any_order(engine: Engine) -> None:
     handler = standings.Standings(engine)
     stream = event_stream(0)
     encode = engine.publisher._encoder.encode
-    messages = [bus.Message(stream, f"{n}-0", {b"e": encode(event)}) for n, event in enumerate(told(TENANT, plays))]
+    messages = [Message(stream, f"{n}-0", {b"e": encode(event)}) for n, event in enumerate(told(TENANT, plays))]
     for batch in (messages[20:], messages[:20], messages[::-1], messages[5:6]):
         assert await handler.handle(list(batch)) == set()
     assert await shown(engine) == await by_rows(engine)
@@ -144,8 +146,8 @@ async def test_what_is_no_event_fails_alone(engine: Engine) -> None:
     encode = engine.publisher._encoder.encode
     [event] = told(TENANT, [Played("ann", GAME, 5)])
     bodies = [b"{", b"[]", b"\xff", encode({"type": "play_completed", "tenant_id": TENANT, "data": {}}), encode(event)]
-    messages = [bus.Message(event_stream(0), f"{n}-0", {b"e": body}) for n, body in enumerate(bodies)]
-    messages.append(bus.Message(event_stream(0), "9-0", {b"x": b"y"}))
+    messages = [Message(event_stream(0), f"{n}-0", {b"e": body}) for n, body in enumerate(bodies)]
+    messages.append(Message(event_stream(0), "9-0", {b"x": b"y"}))
     assert await standings.Standings(engine).handle(messages) == {"0-0", "1-0", "2-0", "9-0"}
     assert await shown(engine) == await by_rows(engine)
 

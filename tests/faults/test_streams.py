@@ -24,8 +24,10 @@ from runtime.commands import deadletters
 from runtime.errors import Fault, Status
 from runtime.settings import Settings
 from runtime.stores.publisher import OUTSIDE
-from runtime.streams import bus
-from runtime.streams.bus import Consumer, Message, Servers, dead_stream
+from runtime.streams import backoff
+from runtime.streams.consumer import TRIES, Consumer, Message
+from runtime.streams.dead_letters import Letter, dead_stream
+from runtime.streams.servers import Servers
 
 STREAM = "tombola:test:{0}"
 GROUP = "readers"
@@ -147,7 +149,7 @@ async def test_a_poison_message_is_buried_alone(client: Any, servers: Servers) -
     assert dead[0][b"stream"] == STREAM.encode()
     assert set(effects.counts.values()) == {1}
     # Once with its neighbours as well, before they are handled one by one.
-    assert all(bus.TRIES <= count <= bus.TRIES + 1 for count in tries.values())
+    assert all(TRIES <= count <= TRIES + 1 for count in tries.values())
 
 
 async def test_a_failed_message_is_tried_again_and_its_neighbours_are_not(client: Any, servers: Servers) -> None:
@@ -171,7 +173,7 @@ async def test_a_failed_message_is_tried_again_and_its_neighbours_are_not(client
 async def test_messages_wait_for_a_database_that_is_away_and_none_is_buried(
     client: Any, servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bus, "BACKOFF_LAST_SECONDS", 0.05)
+    monkeypatch.setattr(backoff, "LAST_SECONDS", 0.05)
     effects = Effects()
     away = asyncio.Event()
     asked = 0
@@ -217,7 +219,7 @@ async def test_flushall_loses_the_group_and_it_is_made_again(
 async def test_a_killed_server_is_found_again(
     client: Any, servers: Servers, valkey_server: Valkey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bus, "BACKOFF_LAST_SECONDS", 0.05)
+    monkeypatch.setattr(backoff, "LAST_SECONDS", 0.05)
     effects = Effects()
     async with consuming(servers, effects.handle):
         await effects.reach(await append(client, range(5)))
@@ -249,7 +251,8 @@ async def test_a_frozen_server_loses_nothing(valkey_url: str, valkey_flush: None
 WORKER = """
 import asyncio, sys
 from runtime.settings import Settings
-from runtime.streams.bus import Consumer, Servers
+from runtime.streams.consumer import Consumer
+from runtime.streams.servers import Servers
 
 async def handle(messages):
     for message in messages:
@@ -291,7 +294,7 @@ async def test_a_message_that_kills_its_consumers_is_buried_untried(client: Any,
     effects = Effects()
     await client.xgroup_create(STREAM, GROUP, id="0", mkstream=True)
     await append(client, range(1))
-    for number in range(bus.TRIES):
+    for number in range(TRIES):
         await client.xautoclaim(STREAM, GROUP, f"killed-{number}", 0) if number else await client.xreadgroup(
             GROUP, "killed-0", {STREAM: ">"}
         )
@@ -312,9 +315,9 @@ async def test_dead_letters_are_listed_replayed_and_dropped(client: Any, servers
             return {message.id for message in messages}
         return await effects.handle(messages)
 
-    seen: list[deadletters.Letter] = []
+    seen: list[Letter] = []
 
-    async def see(client: Any, dead: str, letter: deadletters.Letter) -> None:
+    async def see(client: Any, dead: str, letter: Letter) -> None:
         seen.append(letter)
 
     sent = await append(client, range(150))

@@ -15,7 +15,7 @@ from runtime.actors.idempotency import request_hash
 from runtime.actors.rewards import MOVES, STATES
 from runtime.core import Core
 from runtime.errors import Fault
-from runtime.stores.publisher import event_stream, task_stream
+from runtime.groups import event_stream, task_stream
 from tests.support.rewards import Shelf, claim, core, fulfill, refusal, revoke
 from tests.support.stack import settings_of
 

@@ -10,9 +10,9 @@ from typing import Any
 from runtime import ids
 from runtime.actors.engine import Engine
 from runtime.errors import Fault
+from runtime.groups import GROUPS
 from runtime.outgoing.connector import Connector
 from runtime.outgoing.vault import prize_context, vault_of
-from runtime.streams import GROUPS
 from runtime.streams.delivery import Deliveries
 from runtime.streams.outbox import Outbox
 
@@ -23,7 +23,7 @@ SECRET = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3"
 async def working(engine: Engine, *groups: str) -> AsyncIterator[None]:
     """The consumer groups, run for the length of the block and stopped in order."""
     stop = asyncio.Event()
-    tasks = [asyncio.create_task(GROUPS[group](engine, stop)) for group in groups]
+    tasks = [asyncio.create_task(GROUPS[group].load()(engine, stop)) for group in groups]
     try:
         yield
     finally:

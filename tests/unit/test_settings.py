@@ -10,7 +10,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from runtime.settings import WORKER_GROUPS, Key, Settings, SettingsError, markdown, misspelt, table
+from runtime.groups import GROUPS
+from runtime.settings import Key, Settings, SettingsError, markdown, misspelt, table
 
 HEX = "ab" * 32
 MARKER = "S3CR3T-marker-S3CR3T-marker-S3CR3T"
@@ -89,7 +90,7 @@ def test_a_key_is_read_from_hex_and_base64(encoded: str) -> None:
 
 @pytest.mark.parametrize(
     ("value", "groups"),
-    [("on", WORKER_GROUPS), ("off", ()), ("deliveries, leaderboards", ("deliveries", "leaderboards"))],
+    [("on", tuple(GROUPS)), ("off", ()), ("deliveries, leaderboards", ("deliveries", "leaderboards"))],
 )
 def test_core_runs_all_no_or_some_worker_groups(value: str, groups: tuple[str, ...]) -> None:
     assert Settings.from_env({"CORE_WORKERS": value}).core_workers == groups

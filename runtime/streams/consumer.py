@@ -1,4 +1,4 @@
-"""The one consumer loop: Redis Streams consumer groups, at least once, with takeover and dead letters.
+"""The consumer loop of every group: Redis Streams consumer groups, at least once, with takeover and dead letters.
 
     consumer = Consumer(Servers(settings), "deliveries", [task_stream(shard) for shard in range(4)], handle)
     await consumer.run(stop)
@@ -15,7 +15,7 @@ A handler that raises UNAVAILABLE (the database is away) says nothing of its mes
 nothing is counted. One that raises anything else has its messages handled one by one, so that a poison
 message fails alone.
 
-The clients are the bus's own: a blocking read would hold up the shared pipeline of the request path. One
+The clients are the loop's own (servers.py): a blocking read would hold up the shared pipeline of the request path. One
 stream per XREADGROUP, so that each goes to its own node of a cluster.
 """
 
@@ -29,30 +29,20 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
-from urllib.parse import urlsplit, urlunsplit
 
 import structlog
 from prometheus_client import Counter, Gauge
-from redis.asyncio import Redis, RedisCluster
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
 from redis.exceptions import RedisError, ResponseError
 
 from runtime import ids
 from runtime.errors import Fault, Status
-from runtime.settings import Settings
 from runtime.stores.publisher import OUTSIDE
+from runtime.streams.backoff import FIRST_SECONDS, Backoff, stopped_within
+from runtime.streams.dead_letters import bury
+from runtime.streams.servers import BLOCK_MS, Servers
 
 TRIES: Final = 5
 """Deliveries of a message, over all processes, before it is a dead letter."""
-
-BLOCK_MS: Final = 1_000
-"""How long a read waits for messages: also how long a stop may wait for a read."""
-
-CONNECT_SECONDS: Final = 2.0
-
-SOCKET_SECONDS: Final = 5.0
-"""Beyond BLOCK, so that a read that has nothing to say is not taken for a dead server."""
 
 CLAIM_IDLE_MS: Final = 60_000
 """A message unacknowledged for this long was its consumer's last: longer than any handler takes."""
@@ -61,13 +51,6 @@ CLAIM_SECONDS: Final = 5.0
 MEASURE_SECONDS: Final = 5.0
 CONSUMER_IDLE_MS: Final = 3_600_000
 """A consumer that did nothing for this long and holds nothing is forgotten: its process is gone."""
-
-BACKOFF_FIRST_SECONDS: Final = 0.1
-BACKOFF_LAST_SECONDS: Final = 5.0
-DEAD_LENGTH_MAX: Final = 10_000
-
-LETTER_FIELD: Final = b"field:"
-"""Before the names of a message's own fields in its dead letter."""
 
 MESSAGES: Final = Counter(
     "tombola_stream_messages", "Messages by what became of them: handled, failed, dead, taken.", ["group", "outcome"]
@@ -90,53 +73,6 @@ class Message:
 
 Handle = Callable[[list[Message]], Awaitable[set[str]]]
 """Has the effect of the messages (of one stream); the ids of those that failed."""
-
-
-class Servers:
-    """Where the streams are: clients for blocking reads, one for each user of a stream.
-
-    Nothing is retried inside them: the loop does that, and knows what is safe. On a cluster each is a plain
-    client of the node that owns the stream's slot. redis-py's own cluster client closes every node's
-    connections when one fails, and with them the reads of all other streams.
-    """
-
-    def __init__(self, settings: Settings, *, timeout_seconds: float = BLOCK_MS / 1000 + SOCKET_SECONDS) -> None:
-        self._url = settings.redis_url
-        self._cluster = settings.redis_cluster
-        self._options: dict[str, Any] = {
-            "protocol": 2,
-            "socket_timeout": timeout_seconds,
-            "socket_connect_timeout": CONNECT_SECONDS,
-            "retry": Retry(NoBackoff(), 0),
-        }
-
-    @property
-    def may_move(self) -> bool:
-        """Whether a stream's server may be another one after a failure."""
-        return self._cluster
-
-    async def client(self, stream: str) -> Redis:
-        """A client of the server that has `stream` now; the caller closes it. Raises RedisError, OSError."""
-        if not self._cluster:
-            return Redis.from_url(self._url, **self._options)
-        cluster = RedisCluster.from_url(self._url, require_full_coverage=False, **self._options)
-        try:
-            await cluster.initialize()
-            node = cluster.get_node_from_key(stream)
-            if node is None:
-                raise RedisError(f"no node owns the slot of {stream}")
-            parts = urlsplit(self._url)
-            host = f"[{node.host}]" if ":" in str(node.host) else str(node.host)
-            credentials, at, _ = parts.netloc.rpartition("@")
-            address = parts._replace(netloc=f"{credentials}{at}{host}:{node.port}")
-            return Redis.from_url(urlunsplit(address), **self._options)
-        finally:
-            await cluster.aclose()
-
-
-def dead_stream(stream: str) -> str:
-    """Where the dead letters of a stream's shard are: `tombola:dead:{shard}`, on the same node."""
-    return "tombola:dead:" + stream[stream.index("{") :]
 
 
 def consumer_name() -> str:
@@ -165,7 +101,7 @@ class Consumer:
         block_ms: int = BLOCK_MS,
         claim_idle_ms: int = CLAIM_IDLE_MS,
         claim_seconds: float = CLAIM_SECONDS,
-        backoff_seconds: float = BACKOFF_FIRST_SECONDS,
+        backoff_seconds: float = FIRST_SECONDS,
     ) -> None:
         self.name = name or consumer_name()
         self.group = group
@@ -356,19 +292,11 @@ class _Shard:
         MESSAGES.labels(self._consumer.group, "handled").inc(len(messages))
 
     async def _bury(self, message: Message) -> None:
-        """Moves a message to the dead letters, with what is needed to put it back."""
-
-        async def move() -> None:
-            pipeline = self._client.pipeline(transaction=True)  # one slot: both or neither, on a cluster too
-            grave = {b"stream": self._stream, b"group": self._consumer.group, b"id": message.id}
-            fields = {LETTER_FIELD + name: value for name, value in message.fields.items()}
-            pipeline.xadd(dead_stream(self._stream), {**grave, **fields}, maxlen=DEAD_LENGTH_MAX)
-            pipeline.xack(self._stream, self._consumer.group, message.id)
-            await pipeline.execute()
-
-        await self._insist(move)
-        MESSAGES.labels(self._consumer.group, "dead").inc()
-        log.error("dead_letter", stream=self._stream, group=self._consumer.group, id=message.id)
+        """Moves a message to the dead letters."""
+        group = self._consumer.group
+        await self._insist(lambda: bury(self._client, self._stream, group, message.id, message.fields))
+        MESSAGES.labels(group, "dead").inc()
+        log.error("dead_letter", stream=self._stream, group=group, id=message.id)
 
     async def _insist(self, command: Callable[[], Awaitable[Any]]) -> None:
         """Until the server has taken it; a stop gives it one more chance, and leaves it to the takeover."""
@@ -460,31 +388,6 @@ class _Shard:
 
 class _Left(Exception):
     """A stop came while the server was away: what is unacknowledged is left to another member."""
-
-
-class Backoff:
-    """Pauses that double up to BACKOFF_LAST_SECONDS, with jitter, and end at a stop."""
-
-    def __init__(self, first_seconds: float = BACKOFF_FIRST_SECONDS) -> None:
-        self._first = self._next = first_seconds
-
-    def reset(self) -> None:
-        """Begin with the shortest pause again."""
-        self._next = self._first
-
-    async def wait(self, stop: asyncio.Event) -> None:
-        """One pause."""
-        seconds = self._next * random.uniform(0.5, 1.0)
-        self._next = min(self._next * 2, BACKOFF_LAST_SECONDS)
-        await stopped_within(stop, seconds)
-
-
-async def stopped_within(stop: asyncio.Event, seconds: float) -> bool:
-    """Waits for `seconds`, less where the stop comes; whether it has come."""
-    if not stop.is_set():
-        with suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), seconds)
-    return stop.is_set()
 
 
 def _away(error: Exception) -> bool:

@@ -1,0 +1,76 @@
+"""A consumer group of runtime/groups.py is wherever somebody would look for it: none is forgotten, none left over."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from runtime.groups import GROUPS, ConsumerGroup
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+
+
+def commands_of_workers(containers: list[dict[str, Any]], field: str) -> list[list[str]]:
+    """The commands, of these, that run a consumer group."""
+    return [one[field] for one in containers if one.get(field, [""])[0] == "worker"]
+
+
+def test_compose_runs_each_as_a_service_of_its_name() -> None:
+    services = yaml.safe_load((ROOT / "ops/compose.yaml").read_text())["services"]
+    assert commands_of_workers(list(services.values()), "command") == [["worker", name] for name in GROUPS]
+    assert all(services[name]["command"] == ["worker", name] for name in GROUPS)
+
+
+def test_kubernetes_runs_each_as_a_deployment_of_its_name() -> None:
+    documents = yaml.safe_load_all((ROOT / "ops/kubernetes/tombola.yaml").read_text())
+    deployed = {one["metadata"]["name"]: one["spec"] for one in documents if one["kind"] == "Deployment"}
+    pods = {name: spec["template"]["spec"]["containers"] for name, spec in deployed.items()}
+    containers = [container for found in pods.values() for container in found]
+    assert commands_of_workers(containers, "args") == [["worker", name] for name in GROUPS]
+    for name in GROUPS:
+        assert [container["args"] for container in pods[f"tombola-{name}"]] == [["worker", name]]
+        labels = {"app": "tombola", "role": name}
+        spec = deployed[f"tombola-{name}"]
+        assert spec["selector"]["matchLabels"] == spec["template"]["metadata"]["labels"] == labels
+
+
+def test_the_readme_names_each() -> None:
+    assert f"streams --> {' & '.join(GROUPS)}\n" in README, "the picture of a play's way"
+    assert f"| the consumer groups: {', '.join(GROUPS)} |" in README, "the table of rooms"
+
+
+def test_the_command_lines_help_says_what_each_is_for() -> None:
+    command = [sys.executable, "-m", "runtime", "worker", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env={"COLUMNS": "1000"}, cwd=ROOT)
+    shown = re.sub(r"\s+", " ", done.stdout)
+    for group in GROUPS.values():
+        assert f"{group.name} {group.purpose}" in shown
+    assert f"[choices: {', '.join(GROUPS)}]" in shown
+
+
+def test_the_command_line_runs_no_other() -> None:
+    command = [sys.executable, "-m", "runtime", "worker", "emails"]
+    done = subprocess.run(command, capture_output=True, text=True, env={}, cwd=ROOT)
+    assert done.returncode == 2
+
+
+@pytest.mark.parametrize("group", GROUPS.values(), ids=lambda group: group.name)
+def test_its_code_is_where_the_row_says(group: ConsumerGroup) -> None:
+    run = group.load()
+    assert inspect.iscoroutinefunction(run)
+    assert [*inspect.signature(run).parameters][:2] == ["engine", "stop"]
+
+
+def test_its_streams_are_one_a_shard_with_the_shard_as_their_hash_tag() -> None:
+    for group in GROUPS.values():
+        streams = group.streams(3)
+        assert len(set(streams)) == 3
+        assert all(f"{{{shard}}}" in stream for shard, stream in enumerate(streams))

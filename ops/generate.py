@@ -1,6 +1,10 @@
-"""Makes runtime/messages from runtime/rpc/game.proto, and the README's tables: `python -m ops.generate [OUT_DIR]`.
+"""Makes what is generated: `python -m ops.generate`.
 
-Three things are added to what the compiler emits. A `google.protobuf.Struct` field becomes a plain
+    runtime/messages                          from runtime/rpc/game.proto
+    runtime/http/docs/static/asyncapi.json    from runtime/events.py
+    the tables of README.md                   from the operations' rows and the settings
+
+Three things are added to what the proto's compiler emits. A `google.protobuf.Struct` field becomes a plain
 `dict` (betterproto2 unwraps well-known types, but not this one). The descriptor set is kept beside the
 code, so that gRPC reflection can serve it without generating the messages twice. And what options.proto
 lets game.proto say of its fields, and the RPCs, both of which the compiler passes by, become `behavior.py`.
@@ -18,6 +22,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PROTO_DIR = ROOT / "runtime" / "rpc"
+ASYNCAPI = ROOT / "runtime" / "http" / "docs" / "static" / "asyncapi.json"
 PLUGIN = "protoc-gen-python_betterproto2"
 OPTIONS = {50001: "REQUIRED", 50002: "READ_ONLY"}
 """The numbers of options.proto, and what each becomes."""
@@ -110,6 +115,13 @@ def _behavior(described: bytes) -> str:
     return "\n".join([*lines, *rpcs, "}"]) + "\n"
 
 
+def write_asyncapi(document: Path) -> None:
+    """Writes what runtime/events.py says of the event streams."""
+    from ops import asyncapi
+
+    document.write_text(asyncapi.text())
+
+
 def write_tables(readme: Path) -> None:
     """Puts the tables that code says into the README, each between its two marks."""
     from runtime.http.admin import markdown as roles
@@ -124,6 +136,6 @@ def write_tables(readme: Path) -> None:
 
 
 if __name__ == "__main__":
-    generate(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "runtime" / "messages")
-    if len(sys.argv) == 1:
-        write_tables(ROOT / "README.md")
+    generate(ROOT / "runtime" / "messages")
+    write_asyncapi(ASYNCAPI)
+    write_tables(ROOT / "README.md")

@@ -1,44 +1,175 @@
-"""What Tombola tells other systems: the canonical events (spec.md, Events)."""
+"""Events: what Tombola tells other systems, as types (spec.md, Events).
+
+The data of each of the five canonical events is one Struct here, and has one shape wherever it comes from:
+every field is always there, "" or 0 where there is none. Fields may be added to a Struct, never renamed or
+removed; asyncapi.json is made from these by `python -m ops.generate`.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Annotated, Any, ClassVar, Final, TypeAlias
 
 import msgspec
+from msgspec import Meta
 
 from runtime import ids, trace
 
-PLAY_COMPLETED: Final = "play_completed"
-PRIZE_WON: Final = "prize_won"
-PRIZE_CLAIMED: Final = "prize_claimed"
-QUEST_COMPLETED: Final = "quest_completed"
-LEADERBOARD_FINALIZED: Final = "leaderboard_finalized"
-TYPES: Final = (PLAY_COMPLETED, PRIZE_WON, PRIZE_CLAIMED, QUEST_COMPLETED, LEADERBOARD_FINALIZED)
+STANDINGS_TOLD: Final = 100
+"""Standings that leaderboard_finalized tells of: the first."""
+
+
+class PlayCompleted(msgspec.Struct, frozen=True):
+    """Every play, after its commit."""
+
+    TYPE: ClassVar[str] = "play_completed"
+
+    play_id: str
+    game_id: str
+    player_id: str
+    score: int
+    wins: Annotated[int, Meta(description="Prizes and items that the play won.")]
+    points: Annotated[int, Meta(description="Points that the play credited.")]
+
+
+class PrizeWon(msgspec.Struct, frozen=True, kw_only=True):
+    """Once for each prize that was awarded: in a play, by a milestone, or by a leaderboard's rank."""
+
+    TYPE: ClassVar[str] = "prize_won"
+
+    player_id: str
+    prize_id: str
+    reward_id: Annotated[str, Meta(description="Empty for a prize that is credited to the wallet.")]
+    name: Annotated[str, Meta(description="The prize's.")]
+    type: Annotated[str, Meta(description="The prize's.")]
+    quantity: int
+    value: Annotated[float, Meta(description="Of one.")]
+    game_id: Annotated[str, Meta(description="Empty for a leaderboard's prize.")] = ""
+    play_id: Annotated[str, Meta(description="Empty for a prize that no play won.")] = ""
+    milestone_id: Annotated[str, Meta(description="Empty for a prize that no milestone granted.")] = ""
+    leaderboard_id: Annotated[str, Meta(description="Empty for a prize that no leaderboard gave.")] = ""
+    rank: Annotated[int, Meta(description="0 for a prize that no leaderboard gave.")] = 0
+
+
+class PrizeClaimed(msgspec.Struct, frozen=True, kw_only=True):
+    """A player claimed a reward."""
+
+    TYPE: ClassVar[str] = "prize_claimed"
+
+    reward_id: str
+    player_id: str
+    prize_id: str
+    name: str
+    type: str
+    value: float
+    quantity: int
+    status: Annotated[str, Meta(extra_json_schema={"pattern": "^REWARD_STATUS_"})]
+    game_id: str
+    play_id: str
+    milestone_id: str
+
+
+class QuestCompleted(msgspec.Struct, frozen=True, kw_only=True):
+    """A player completed a quest."""
+
+    TYPE: ClassVar[str] = "quest_completed"
+
+    quest_id: str
+    player_id: str
+    turns_granted: int
+    balance: Annotated[int, Meta(description="The player's turns in the campaign, after it.")]
+    period: Annotated[str, Meta(description="once, a local day (2026-11-21) or an ISO week (2026-W47).")]
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
+    """A player's final rank on a leaderboard."""
+
+    rank: int
+    player_id: str
+    display_name: str
+    score: int
+    achieved_at: Annotated[int, Meta(description="Unix seconds.")]
+    prize_id: Annotated[str, Meta(description="Empty where the rank has no prize.")]
+    reward_id: str
+    reason: Annotated[str, Meta(description="Why the rank goes without its prize; empty where it has it.")]
+
+
+class LeaderboardFinalized(msgspec.Struct, frozen=True, kw_only=True):
+    """A leaderboard was finalized."""
+
+    TYPE: ClassVar[str] = "leaderboard_finalized"
+
+    leaderboard_id: str
+    name: str
+    game_id: Annotated[str, Meta(description="Empty for a leaderboard of the whole campaign.")]
+    players: int
+    standings: Annotated[
+        list[Standing],
+        Meta(description="The first hundred.", extra_json_schema={"maxItems": STANDINGS_TOLD}),
+    ]
+
+
+EventData: TypeAlias = PlayCompleted | PrizeWon | PrizeClaimed | QuestCompleted | LeaderboardFinalized
+
+DATA: Final[tuple[type[EventData], ...]] = (
+    PlayCompleted,
+    PrizeWon,
+    PrizeClaimed,
+    QuestCompleted,
+    LeaderboardFinalized,
+)
+TYPES: Final = tuple(data.TYPE for data in DATA)
+"""The canonical types, in the specification's order."""
 
 
 class Event(msgspec.Struct, frozen=True):
-    """One event. `id` is stable over every retry; occurred_at is unix seconds."""
+    """One event."""
 
-    id: str
+    id: Annotated[
+        str,
+        Meta(
+            description="Stable over every retry: what a receiver knows a repeated event by.",
+            extra_json_schema={"pattern": "^evt_"},
+        ),
+    ]
     type: str
-    occurred_at: int
+    occurred_at: Annotated[int, Meta(description="Unix seconds.")]
     tenant_id: str
-    merchant_id: str
+    merchant_id: Annotated[str, Meta(description="Empty where the campaign has no merchant.")]
     campaign_id: str
+    data: EventData | dict[str, Any]
+    trace_id: Annotated[str, Meta(description="W3C trace id, 32 hex digits, or empty.")] = ""
+
+
+class ReceivedEvent(Event, frozen=True):
+    """An event as it is read from a stream: of any type, its data any object."""
+
     data: dict[str, Any]
-    trace_id: str = ""
 
 
-def new_event(
-    type: str,
+def event_of(
+    data: EventData,
     *,
     occurred_at: float,
     tenant_id: str,
     merchant_id: str,
     campaign_id: str,
-    data: dict[str, Any],
     trace_id: str | None = None,
+    id: str = "",
 ) -> Event:
-    """An event of this moment; in the current trace, where a batch does not say whose it is."""
+    """The event of what happened; in the current trace, where a batch does not say whose it is.
+
+    id: for an event that may be told twice, one that follows from what it tells of.
+    """
     trace_id = trace.current.get() if trace_id is None else trace_id
-    return Event(ids.make("evt"), type, int(occurred_at), tenant_id, merchant_id, campaign_id, data, trace_id)
+    return Event(
+        id or ids.make("evt"), data.TYPE, int(occurred_at), tenant_id, merchant_id, campaign_id, data, trace_id
+    )
+
+
+def new_event(
+    type: str, *, occurred_at: float, tenant_id: str, merchant_id: str, campaign_id: str, data: dict[str, Any]
+) -> Event:
+    """An event that somebody made up, of any type and any data; in the current trace."""
+    return Event(
+        ids.make("evt"), type, int(occurred_at), tenant_id, merchant_id, campaign_id, data, trace.current.get()
+    )

@@ -173,25 +173,24 @@ def _publish(claimer: Claimer, traces: Mapping[str, str], rows: Sequence[Any]) -
     if delivered := sum(row["delivered"] for row in claimed):
         FULFILLMENT_TASKS.labels("delivered").inc(delivered)
     engine.publisher.events(
-        events.new_event(
-            events.PRIZE_CLAIMED,
+        events.event_of(
+            events.PrizeClaimed(
+                reward_id=row["reward_id"],
+                player_id=row["player_id"],
+                prize_id=row["prize_id"],
+                name=row["name"],
+                type=row["type"],
+                value=row["value"],
+                quantity=row["quantity"],
+                status=enum(m.RewardStatus, row["status"]).proto_name or "",
+                game_id=row["game_id"],
+                play_id=row["play_id"],
+                milestone_id=row["milestone_id"],
+            ),
             occurred_at=row["claimed_at"],
             tenant_id=claimer.tenant_id,
             merchant_id=row["merchant_id"] or "",
             campaign_id=row["campaign_id"],
-            data={
-                "reward_id": row["reward_id"],
-                "player_id": row["player_id"],
-                "prize_id": row["prize_id"],
-                "name": row["name"],
-                "type": row["type"],
-                "value": row["value"],
-                "quantity": row["quantity"],
-                "status": enum(m.RewardStatus, row["status"]).proto_name,
-                "game_id": row["game_id"],
-                "play_id": row["play_id"],
-                "milestone_id": row["milestone_id"],
-            },
             trace_id=traces[row["reward_id"]],
         )
         for row in claimed

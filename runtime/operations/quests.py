@@ -19,7 +19,7 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.actors.idempotency import KeyedRequest, first_answer, keyed
 from runtime.errors import Fault, Status, unknown, violations
-from runtime.events import QUEST_COMPLETED, new_event
+from runtime.events import QuestCompleted, event_of
 from runtime.operations import audit, catalog, reading, samples
 from runtime.operations.checks import Checks, given, search_pattern, set_fields
 from runtime.operations.row import DESIGNERS, STAFF, Access, Consumer, Operation, RoutePolicy
@@ -206,19 +206,18 @@ def _reply(request: m.CompleteQuestRequest, turns: int, balance: int) -> m.Compl
 def _tell(
     engine: Engine, request: m.CompleteQuestRequest, row: asyncpg.Record, period: Period, granted: asyncpg.Record
 ) -> None:
-    event = new_event(
-        QUEST_COMPLETED,
+    event = event_of(
+        QuestCompleted(
+            quest_id=request.id,
+            player_id=request.player_id,
+            turns_granted=granted["turns"],
+            balance=granted["balance_after"],
+            period=period.name,
+        ),
         occurred_at=granted["completed_at"],
         tenant_id=tenant_of(request),
         merchant_id=row["merchant_id"],
         campaign_id=row["campaign_id"],
-        data={
-            "quest_id": request.id,
-            "player_id": request.player_id,
-            "turns_granted": granted["turns"],
-            "balance": granted["balance_after"],
-            "period": period.name,
-        },
     )
     engine.publisher.events([event])
 

@@ -13,7 +13,7 @@ import msgspec
 
 from runtime.actors.dispatcher import Dispatcher
 from runtime.actors.engine import Engine
-from runtime.events import Event
+from runtime.events import Event, ReceivedEvent
 from runtime.groups import INTEGRATIONS
 from runtime.streams.consumer import Consumer, Message
 from runtime.streams.servers import Servers
@@ -29,7 +29,7 @@ class Hub:
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
-        self._decoder = msgspec.json.Decoder(Event)
+        self._decoder = msgspec.json.Decoder(ReceivedEvent)
 
     async def handle(self, messages: list[Message]) -> set[str]:
         """Returns when everyone was told, or skipped. The ids of messages that are no events."""

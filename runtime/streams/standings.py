@@ -21,7 +21,7 @@ import sql
 from runtime.actors.engine import Engine
 from runtime.background import repeat
 from runtime.errors import Fault
-from runtime.events import PLAY_COMPLETED
+from runtime.events import PlayCompleted
 from runtime.groups import LEADERBOARDS
 from runtime.stores.pipeline import EphemeralDown
 from runtime.streams.consumer import Consumer, Message
@@ -62,7 +62,7 @@ class Standings:
                 continue
             player_id, game_id = told.data.get("player_id"), told.data.get("game_id")
             # An event that an admin emitted by hand may lack what a real one has.
-            if told.type == PLAY_COMPLETED and isinstance(player_id, str) and isinstance(game_id, str):
+            if told.type == PlayCompleted.TYPE and isinstance(player_id, str) and isinstance(game_id, str):
                 players, games = touched.setdefault(told.tenant_id, (set(), set()))
                 players.add(player_id)
                 games.add(game_id)

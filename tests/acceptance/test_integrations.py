@@ -10,7 +10,7 @@ import pytest
 from standardwebhooks import Webhook
 
 from runtime.actors import dispatcher as dispatch
-from runtime.events import PRIZE_WON, TYPES, new_event
+from runtime.events import TYPES, PrizeWon, new_event
 from tests.support.deliveries import SECRET, working
 from tests.support.receiver import Receiver, hang, receiving, status
 from tests.support.resources import make_campaign, make_game, make_prize, play_once
@@ -38,7 +38,7 @@ async def deliveries(stack: Any, integration_id: str, count: int) -> list[dict[s
             await asyncio.sleep(0.01)
 
 
-def event(stack: Any, type: str = PRIZE_WON, **fields: Any) -> Any:
+def event(stack: Any, type: str = PrizeWon.TYPE, **fields: Any) -> Any:
     own = {"occurred_at": 1, "tenant_id": stack.tenant_id, "merchant_id": "", "campaign_id": "", "data": {}}
     return new_event(type, **{**own, **fields})
 

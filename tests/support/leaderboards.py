@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from runtime import ids
 from runtime.actors.engine import Engine
-from runtime.events import PLAY_COMPLETED, new_event
+from runtime.events import PlayCompleted, event_of
 from tests.support.resources import make_campaign, make_game, make_prize
 from tests.support.stack import TENANT, Stack
 
@@ -68,13 +68,12 @@ async def write_plays(
 def told(tenant_id: str, plays: Iterable[Played]) -> list[Any]:
     """The events of these plays."""
     return [
-        new_event(
-            PLAY_COMPLETED,
+        event_of(
+            PlayCompleted("", p.game_id, p.player_id, p.score, p.wins, p.points),
             occurred_at=NOON + p.at,
             tenant_id=tenant_id,
             merchant_id="",
             campaign_id="",
-            data={"play_id": "", "game_id": p.game_id, "player_id": p.player_id, "score": p.score},
         )
         for p in plays
     ]

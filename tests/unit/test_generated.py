@@ -1,4 +1,4 @@
-"""The wire types are what game.proto says: generated again, they come out the same."""
+"""What is generated is what its source says: generated again, it comes out the same."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ops.generate import ROOT, generate
+from ops import asyncapi
+from ops.generate import ASYNCAPI, ROOT, generate
 
 GENERATED = ("game/v1/__init__.py", "google/protobuf/__init__.py", "message_pool.py", "behavior.py", "game.binpb")
 
@@ -21,3 +22,7 @@ def test_the_generated_messages_are_those_of_the_proto(tmp_path: Path) -> None:
     generate(tmp_path)
     _, differ, missing = filecmp.cmpfiles(tmp_path, ROOT / "runtime" / "messages", GENERATED, shallow=False)
     assert (differ, missing) == ([], [])
+
+
+def test_the_generated_document_of_events_is_that_of_their_structs() -> None:
+    assert ASYNCAPI.read_text() == asyncapi.text(), "run `python -m ops.generate`"

@@ -273,15 +273,14 @@ class GameActor:
         )
 
     def event(
-        self, type: str, snapshot: GameSnapshot, pending: PendingRequest, now: float, data: dict[str, Any]
+        self, data: events.EventData, snapshot: GameSnapshot, pending: PendingRequest, now: float
     ) -> events.Event:
         """An event of this game, in the trace of the request that caused it."""
-        return events.new_event(
-            type,
+        return events.event_of(
+            data,
             occurred_at=now,
             tenant_id=self.tenant_id,
             merchant_id=snapshot.merchant_id,
             campaign_id=snapshot.campaign_id,
-            data=data,
             trace_id=pending.work.trace_id,
         )

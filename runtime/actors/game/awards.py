@@ -9,6 +9,7 @@ from runtime import ids
 from runtime import messages as m
 from runtime.actors.changes import Changes, NewReward, NewTask
 from runtime.actors.game.snapshot import PrizeTerms
+from runtime.events import PrizeWon
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,33 @@ def _reward(changes: Changes, prize: PrizeTerms, quantity: int, winner: Winner) 
         quantity=quantity,
         value=prize.value,
         reward_id=reward_id,
+    )
+
+
+def prize_won(
+    winner: Winner,
+    prize: PrizeTerms,
+    quantity: int,
+    reward_id: str,
+    *,
+    milestone_id: str = "",
+    leaderboard_id: str = "",
+    rank: int = 0,
+) -> PrizeWon:
+    """What tells others of a prize, whatever it was won by. milestone_id: of a rung that the play crossed."""
+    return PrizeWon(
+        player_id=winner.player_id,
+        prize_id=prize.prize_id,
+        reward_id=reward_id,
+        name=prize.name,
+        type=prize.type,
+        quantity=quantity,
+        value=prize.value,
+        game_id=winner.game_id,
+        play_id=winner.play_id,
+        milestone_id=milestone_id or winner.milestone_id,
+        leaderboard_id=leaderboard_id,
+        rank=rank,
     )
 
 

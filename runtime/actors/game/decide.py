@@ -11,7 +11,7 @@ from runtime import messages as m
 from runtime.actors.changes import Changes, NewPlay
 from runtime.actors.game import milestones
 from runtime.actors.game.actor import GameActor, PlayerState
-from runtime.actors.game.awards import Winner
+from runtime.actors.game.awards import Winner, prize_won
 from runtime.actors.game.pending import Decision, PendingRequest
 from runtime.actors.game.retries import encode_outcome
 from runtime.actors.game.sessions import issue
@@ -121,7 +121,7 @@ def play(actor: GameActor, snapshot: GameSnapshot, pending: PendingRequest, chan
             pending.asked.request_hash,
         )
     )
-    return Decision(pending, reply, _events(actor, snapshot, pending, outcome, reply, points, now))
+    return Decision(pending, reply, _events(actor, snapshot, pending, winner, outcome, reply, points, now))
 
 
 def _count(
@@ -158,28 +158,22 @@ def _events(
     actor: GameActor,
     snapshot: GameSnapshot,
     pending: PendingRequest,
+    winner: Winner,
     outcome: Outcome,
     reply: m.PlayReply,
     points: int,
     now: float,
 ) -> list[events.Event]:
     """play_completed, and prize_won for each prize."""
-    about = {"play_id": reply.play_id, "game_id": actor.game_id, "player_id": pending.player_id}
-    completed = {**about, "score": outcome.score, "wins": len(reply.rewards), "points": points}
-    found = [actor.event(events.PLAY_COMPLETED, snapshot, pending, now, completed)]
+    completed = events.PlayCompleted(
+        reply.play_id, actor.game_id, winner.player_id, outcome.score, len(reply.rewards), points
+    )
+    found = [actor.event(completed, snapshot, pending, now)]
     for reward in reply.rewards:
         if reward.prize_id:
-            won = {
-                **about,
-                "prize_id": reward.prize_id,
-                "reward_id": reward.reward_id,
-                "name": reward.name,
-                "type": reward.type,
-                "quantity": reward.quantity,
-                "value": reward.value,
-            }
-            found.append(actor.event(events.PRIZE_WON, snapshot, pending, now, won))
+            won = prize_won(winner, snapshot.prizes[reward.prize_id], reward.quantity, reward.reward_id)
+            found.append(actor.event(won, snapshot, pending, now))
     for rung in reply.milestones_granted:
-        won = {**about, "prize_id": rung.prize_id, "reward_id": rung.reward_id, "milestone_id": rung.id}
-        found.append(actor.event(events.PRIZE_WON, snapshot, pending, now, won))
+        won = prize_won(winner, snapshot.prizes[rung.prize_id], 1, rung.reward_id, milestone_id=rung.id)
+        found.append(actor.event(won, snapshot, pending, now))
     return found

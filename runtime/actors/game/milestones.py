@@ -11,11 +11,10 @@ from typing import Any
 
 import msgspec
 
-from runtime import events
 from runtime import messages as m
 from runtime.actors.changes import Changes, NewGrant
 from runtime.actors.game.actor import GameActor, PlayerState
-from runtime.actors.game.awards import Winner
+from runtime.actors.game.awards import Winner, prize_won
 from runtime.actors.game.pending import Decision, PendingRequest
 from runtime.actors.game.snapshot import GameSnapshot, PrizeTerms, RungTerms
 from runtime.errors import Fault, Status, invalid, unknown
@@ -115,18 +114,8 @@ def redeem(actor: GameActor, snapshot: GameSnapshot, pending: PendingRequest, ch
             msgspec.json.encode(reply),
         )
     )
-    data = {
-        "game_id": snapshot.game_id,
-        "player_id": player.player_id,
-        "prize_id": prize.prize_id,
-        "reward_id": won.reward_id,
-        "milestone_id": rung.id,
-        "name": prize.name,
-        "type": prize.type,
-        "quantity": 1,
-        "value": prize.value,
-    }
-    return Decision(pending, reply, [actor.event(events.PRIZE_WON, snapshot, pending, now, data)])
+    data = prize_won(winner, prize, 1, won.reward_id)
+    return Decision(pending, reply, [actor.event(data, snapshot, pending, now)])
 
 
 def _reply(

@@ -17,11 +17,11 @@ from typing import Any, Final
 import asyncpg
 
 import sql
-from runtime import events, ids, trace
+from runtime import events, ids
 from runtime import messages as m
 from runtime.actors.changes import Changes, StandingAward
 from runtime.actors.engine import Engine
-from runtime.actors.game.awards import Winner, award, pending_tasks
+from runtime.actors.game.awards import Winner, award, pending_tasks, prize_won
 from runtime.actors.game.snapshot import POINTS, PrizeTerms, load_prizes
 from runtime.errors import Fault, Status, unknown
 from runtime.operations import audit
@@ -181,28 +181,22 @@ class _Prizes:
 
     async def _decide(self, changes: Changes, rank: int, player_id: str, prize: PrizeTerms) -> events.Event:
         """Adds one standing's prize to the changes; the event that tells of it."""
-        reward_id = ""
+        winner, reward_id = Winner(player_id, self._board["campaign_id"], self._day), ""
         if prize.is_points:
             caps = {"per_user": prize.max_per_user, "per_day": prize.max_per_day}
             changes.take_prize(prize.prize_id, player_id, 1, self._day, stocked=False, **caps)
             if prize.points:
                 await self._credit(changes, player_id, prize.points)
         else:
-            won = award(changes, prize, 1, Winner(player_id, self._board["campaign_id"], self._day))
-            reward_id = won[0].reward_id
+            reward_id = award(changes, prize, 1, winner)[0].reward_id
         changes.awards.append(StandingAward(self._board_id, rank, reward_id))
-        data = {
-            "leaderboard_id": self._board_id,
-            "rank": rank,
-            "player_id": player_id,
-            "prize_id": prize.prize_id,
-            "reward_id": reward_id,
-            "name": prize.name,
-            "type": prize.type,
-            "quantity": 1,
-            "value": prize.value,
-        }
-        return self._about(events.PRIZE_WON, data)
+        return events.event_of(
+            prize_won(winner, prize, 1, reward_id, leaderboard_id=self._board_id, rank=rank),
+            occurred_at=self._engine.clock.now(),
+            tenant_id=self._tenant_id,
+            merchant_id=self._board["merchant_id"],
+            campaign_id=self._board["campaign_id"],
+        )
 
     async def _credit(self, changes: Changes, player_id: str, points: int) -> None:
         """Points go to the campaign's wallet: a board has no wallet scope of its own."""
@@ -211,16 +205,6 @@ class _Prizes:
         entry_id = ids.make("entry")
         changes.move_balance(entry_id, player_id, scope_key, POINTS, before, points, "play_reward", self._board_id)
 
-    def _about(self, type: str, data: dict[str, Any]) -> events.Event:
-        return events.new_event(
-            type,
-            occurred_at=self._engine.clock.now(),
-            tenant_id=self._tenant_id,
-            merchant_id=self._board["merchant_id"],
-            campaign_id=self._board["campaign_id"],
-            data=data,
-        )
-
 
 class _Gone(Exception):
     """A prize that a board names is not there to be given."""
@@ -228,19 +212,17 @@ class _Gone(Exception):
 
 def _event(tenant_id: str, board_id: str, board: asyncpg.Record, rows: list[asyncpg.Record]) -> events.Event:
     """leaderboard_finalized. Its id follows from the board's, so one told twice is known for one."""
-    return events.Event(
-        f"evt_{board_id.rpartition('_')[2]}",
-        events.LEADERBOARD_FINALIZED,
-        board["finalized_at"],
-        tenant_id,
-        board["merchant_id"],
-        board["campaign_id"],
-        {
-            "leaderboard_id": board_id,
-            "name": board["name"],
-            "game_id": board["game_id"],
-            "players": board["players"],
-            "standings": [dict(row) for row in rows[:100]],
-        },
-        trace.current.get(),
+    return events.event_of(
+        events.LeaderboardFinalized(
+            leaderboard_id=board_id,
+            name=board["name"],
+            game_id=board["game_id"],
+            players=board["players"],
+            standings=[events.Standing(**row) for row in rows[: events.STANDINGS_TOLD]],
+        ),
+        occurred_at=board["finalized_at"],
+        tenant_id=tenant_id,
+        merchant_id=board["merchant_id"],
+        campaign_id=board["campaign_id"],
+        id=f"evt_{board_id.rpartition('_')[2]}",
     )

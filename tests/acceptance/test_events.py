@@ -11,11 +11,14 @@ import jsonschema
 import pytest
 import redis.asyncio
 
-from runtime.events import TYPES
+from runtime.events import TYPES, PrizeWon
 from runtime.groups import event_stream
 from runtime.operations import API
 from runtime.stores.publisher import shard_of
+from tests.support.leaderboards import make_board
+from tests.support.milestones import block, rung
 from tests.support.resources import make_campaign, make_game, make_prize, play_once
+from tests.support.world import COINS, COLLECTION, World
 
 STATIC = Path(__file__).parents[2] / "runtime" / "http" / "docs" / "static"
 DOCUMENT = json.loads((STATIC / "asyncapi.json").read_text())
@@ -57,17 +60,16 @@ async def test_core_and_the_admin_edge_serve_the_document(stack: Any) -> None:
 
 @pytest.fixture
 async def events(stack: Any, valkey_url: str) -> Any:
-    """Waits for the first event of a type on the tenant's stream."""
+    """Waits for the first events of a type on the tenant's stream: `events(type, count)`."""
     client = redis.asyncio.Redis.from_url(valkey_url)
     stream = event_stream(shard_of(stack.tenant_id, stack.process.settings.stream_shards))
 
-    async def first(type: str) -> dict[str, Any]:
+    async def first(type: str, count: int = 1) -> list[dict[str, Any]]:
         async with asyncio.timeout(20):
             while True:
-                for _, fields in await client.xrange(stream):
-                    event: dict[str, Any] = json.loads(fields[b"e"])
-                    if event["type"] == type:
-                        return event
+                told = [json.loads(fields[b"e"]) for _, fields in await client.xrange(stream)]
+                if len(found := [event for event in told if event["type"] == type]) >= count:
+                    return found
                 await asyncio.sleep(0.01)
 
     yield first
@@ -103,10 +105,57 @@ async def test_each_type_is_on_the_stream_as_the_document_says(stack: Any, event
     board_id = (await stack.admin("POST", "/admin/leaderboards", board)).data["id"]
     assert (await stack.admin("POST", f"/admin/leaderboards/{board_id}/finalize", {})).http == 200
     for type in TYPES:
-        event = await events(type)
+        [event, *_] = await events(type)
         jsonschema.validate(event, schema(type))
         assert event["tenant_id"] == stack.tenant_id
         assert event["campaign_id"] == campaign["id"]
+
+
+async def test_a_prize_is_told_of_in_one_shape_whatever_it_was_won_by(
+    stack: Any, own_world: World, events: Any, valkey_flush: None
+) -> None:
+    world, mug = own_world, await own_world.prize(name="Mug", value=5)
+    wheel = await world.wheel(mug)
+    drawn = await world.round(wheel, "ann")
+    crossing = await world.game(COLLECTION, COINS, milestones=block(rung("two", 2, mug)))
+    crossed = await world.round(crossing, "bob")
+    redeeming = await world.game(COLLECTION, COINS, milestones=block(rung("two", 2, mug), auto_grant=False))
+    await world.round(redeeming, "cleo")
+    redeemed = await world.redeem(redeeming, "two", "cleo")
+    prizes = [{"from_rank": 1, "to_rank": 1, "prize_id": mug}]
+    board = await make_board(stack, world.campaign_id, metric="plays", game_id=crossing, prizes=prizes)
+    closed = await stack.admin("POST", f"/admin/leaderboards/{board['id']}/finalize", {})
+
+    told = [event["data"] for event in await events(PrizeWon.TYPE, 4)]
+    assert {tuple(data) for data in told} == {PrizeWon.__struct_fields__}
+    prize = {"prize_id": mug, "name": "Mug", "type": "goods", "value": 5, "quantity": 1}
+    nothing = {"game_id": "", "play_id": "", "milestone_id": "", "leaderboard_id": "", "rank": 0}
+    [won], [granted], [standing] = drawn.data["rewards"], crossed.data["milestones_granted"], closed.data["standings"]
+    assert told == [
+        {**nothing, **prize, **sources}
+        for sources in (
+            {
+                "player_id": "ann",
+                "reward_id": won["reward_id"],
+                "game_id": wheel,
+                "play_id": drawn.data["play_id"],
+            },
+            {
+                "player_id": "bob",
+                "reward_id": granted["reward_id"],
+                "game_id": crossing,
+                "play_id": crossed.data["play_id"],
+                "milestone_id": "two",
+            },
+            {
+                "player_id": "cleo",
+                "reward_id": redeemed.data["reward"]["id"],
+                "game_id": redeeming,
+                "milestone_id": "two",
+            },
+            {"player_id": "bob", "reward_id": standing["reward_id"], "leaderboard_id": board["id"], "rank": 1},
+        )
+    ]
 
 
 @pytest.mark.parametrize("type", TYPES)

@@ -336,16 +336,19 @@ async def test_dead_letters_are_listed_replayed_and_dropped(client: Any, servers
     assert await client.xlen(dead_stream(STREAM)) == 0
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def cluster_port() -> int:
+    """A free port that may be a cluster node's: its bus listens 10,000 above, which must be a port too."""
+    while True:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            if (port := int(probe.getsockname()[1])) + 10_000 < 2**16:
+                return port
 
 
 @contextmanager
 def cluster(directory: Path) -> Iterator[list[int]]:
     """Three nodes of a Valkey cluster; their ports."""
-    ports, nodes = [free_port() for _ in range(3)], []
+    ports, nodes = [cluster_port() for _ in range(3)], []
     try:
         for port in ports:
             (directory / str(port)).mkdir()

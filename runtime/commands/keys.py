@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import asyncpg
 from cyclopts import App
@@ -32,6 +32,16 @@ BATCH: Final = 1_000
 """Codes of one statement, which locks them while it runs."""
 
 app = App(name="keys", help="Look after the keys of what is stored encrypted.")
+
+
+class ResealedCode(NamedTuple):
+    """A code as the statement `reseal_codes` takes it, in its order."""
+
+    prize_id: str
+    code_id: str
+    old_ciphertext: bytes
+    new_ciphertext: bytes
+    new_fingerprint: bytes
 
 
 @dataclass(slots=True)
@@ -119,8 +129,8 @@ class Rotation:
                 )
             self._report(self.done)
 
-    def _code(self, tenant_id: str, row: Any) -> tuple[str, str, bytes, bytes, bytes] | None:
-        """(prize, code, old ciphertext, new one, new fingerprint) of the statement; None for what does not open."""
+    def _code(self, tenant_id: str, row: Any) -> ResealedCode | None:
+        """The code under the first key; None for what does not open."""
         context = code_context(tenant_id, row["prize_id"])
         try:
             text = self._vault.open(row["key_id"], row["ciphertext"], context)
@@ -128,13 +138,8 @@ class Rotation:
             self.done.unopened += 1
             return None
         fingerprint = self._vault.fingerprints(text, context)[0]
-        return (
-            row["prize_id"],
-            row["code_id"],
-            row["ciphertext"],
-            self._vault.seal(text, context).ciphertext,
-            fingerprint,
-        )
+        sealed = self._vault.seal(text, context).ciphertext
+        return ResealedCode(row["prize_id"], row["code_id"], row["ciphertext"], sealed, fingerprint)
 
     async def configs(self, tenant_id: str, select: str, update: str, context_of: Callable[[str, str], str]) -> None:
         """Secrets within configs: those of the statement `select`, by the statement `update`."""

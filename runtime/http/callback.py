@@ -69,11 +69,9 @@ def callback_handler(caller: Caller, *, default_tenant: str = "") -> Handler:
 
 async def _verified(caller: Caller, request: web.Request, scope: m.Scope, task_id: str, body: bytes) -> str:
     """The callback's id. UNAUTHENTICATED SIGNATURE_INVALID."""
-    headers = [
-        request.headers.get(ID, ""),
-        request.headers.get(TIMESTAMP, ""),
-        request.headers.get(SIGNATURE) or request.headers.get(SERVICE_SIGNATURE) or "",
-    ]
+    webhook_id, timestamp = request.headers.get(ID, ""), request.headers.get(TIMESTAMP, "")
+    signature = request.headers.get(SIGNATURE) or request.headers.get(SERVICE_SIGNATURE) or ""
+    headers = (webhook_id, timestamp, signature)
     try:
         text = body.decode()
     except UnicodeDecodeError:
@@ -87,15 +85,15 @@ async def _verified(caller: Caller, request: web.Request, scope: m.Scope, task_i
         m.VerifyCallbackRequest(
             scope=scope,
             id=task_id,
-            webhook_id=headers[0],
-            webhook_timestamp=headers[1],
-            webhook_signature=headers[2],
+            webhook_id=webhook_id,
+            webhook_timestamp=timestamp,
+            webhook_signature=signature,
             body=text,
         ),
     )
     if not reply.verified:
         raise _invalid()
-    return headers[0]
+    return webhook_id
 
 
 def _invalid() -> Fault:

@@ -39,9 +39,9 @@ def _recorded_answers(path: Sequence[Any]) -> Available:
     answers = iter([step for step in path if isinstance(step, list) and step[:1] == ["available"]])
 
     def available(prize_id: str, quantity: int) -> bool:
-        step = next(answers, None)
-        if step is None or step[1:3] != [prize_id, quantity]:
-            raise ReplayMismatch(f"the path does not answer whether {quantity} of {prize_id!r} were available")
-        return bool(step[3])
+        match next(answers, None):
+            case [_, asked_id, asked_quantity, answer] if (asked_id, asked_quantity) == (prize_id, quantity):
+                return bool(answer)
+        raise ReplayMismatch(f"the path does not answer whether {quantity} of {prize_id!r} were available")
 
     return available

@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple
 from runtime import ids
 from runtime.stores.ephemeral import Ephemeral, Script
 from runtime.stores.pipeline import EphemeralDown
-from runtime.stores.scores import Counted, Score, Top, ranking
+from runtime.stores.scores import Counted, Place, Score, Top, ranking
 
 CHUNK_PLAYERS: Final = 1_000
 """Players counted by one statement, or written by one command: bounds how long either takes."""
@@ -129,10 +129,12 @@ class RankingSets:
         self._ephemeral = ephemeral
 
     async def read(
-        self, tenant_id: str, board_id: str, after: tuple[int, int, str] | None, limit: int, player_id: str
+        self, tenant_id: str, board_id: str, after: Place | None, limit: int, player_id: str
     ) -> tuple[float, Top] | None:
         """Up to `limit` places after a position, and up to when they have everything. None: there is no whole set."""
-        member, order = (_standing(after[0], after[1]) + after[2], -after[0]) if after else ("", 0)
+        member, order = "", 0
+        if after is not None:
+            member, order = _standing(after.score, after.achieved_us) + after.player_id, -after.score
         reply: list[Any] = await self._ephemeral.script(
             _READ, _keys(tenant_id, board_id), [member, str(order), limit, player_id]
         )
@@ -145,7 +147,7 @@ class RankingSets:
 
     async def meta(self, tenant_id: str, board_id: str) -> Meta | None:
         """What is known of the board's set. None: there is none."""
-        config, as_of = await self._ephemeral.run("HMGET", _keys(tenant_id, board_id)[2], "config", "as_of")
+        config, as_of = await self._ephemeral.run("HMGET", _keys(tenant_id, board_id).meta, "config", "as_of")
         return None if config is None else Meta(config.decode(), float(as_of))
 
     async def write(self, tenant_id: str, board_id: str, rows: Sequence[Any]) -> int:
@@ -193,9 +195,17 @@ class RankingSets:
             raise EphemeralDown("the new ranking was lost while it was built")
 
 
-def _keys(tenant_id: str, board_id: str) -> list[str]:
+class BoardKeys(NamedTuple):
+    """Where a board's set is, in the scripts' order."""
+
+    order: str
+    places: str
+    meta: str
+
+
+def _keys(tenant_id: str, board_id: str) -> BoardKeys:
     base = f"tombola:board:{{{tenant_id}}}:{board_id}"
-    return [f"{base}:order", f"{base}:places", f"{base}:meta"]
+    return BoardKeys(f"{base}:order", f"{base}:places", f"{base}:meta")
 
 
 def _standing(score: int, achieved_us: int) -> str:

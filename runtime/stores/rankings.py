@@ -25,7 +25,7 @@ from runtime.stores.database import Database
 from runtime.stores.ephemeral import Ephemeral
 from runtime.stores.pipeline import EphemeralDown
 from runtime.stores.ranking_sets import CHUNK_PLAYERS, GONE, OLDER, REDEFINED, RankingSets
-from runtime.stores.scores import Counted, Top, counted_of
+from runtime.stores.scores import Counted, Place, Top, counted_of
 from runtime.stores.single_flight import SingleFlight
 
 _SQL: Final = sql.load("leaderboards")
@@ -63,7 +63,7 @@ class Rankings:
     # -- reading -----------------------------------------------------------------------------
 
     async def top(
-        self, tenant_id: str, board_id: str, after: tuple[int, int, str] | None, limit: int, player_id: str = ""
+        self, tenant_id: str, board_id: str, after: Place | None, limit: int, player_id: str = ""
     ) -> Top | None:
         """Up to `limit` places after a position, in one call. None: ask Postgres (`counted`), then `rebuild_soon`."""
         key = (tenant_id, board_id)

@@ -10,6 +10,14 @@ from typing import Any, NamedTuple
 from runtime import messages as m
 
 
+class Place(NamedTuple):
+    """A place in the order of a ranking: by score, then by when it was reached (unix microseconds), then by player."""
+
+    score: int
+    achieved_us: int
+    player_id: str
+
+
 class Score(NamedTuple):
     """A player's score on a board, and when it was reached, in microseconds of unix time."""
 
@@ -19,9 +27,9 @@ class Score(NamedTuple):
     achieved_us: int
 
     @property
-    def position(self) -> tuple[int, int, str]:
-        """What a cursor remembers: (score, achieved_us, player_id)."""
-        return self.score, self.achieved_us, self.player_id
+    def position(self) -> Place:
+        """What a cursor remembers."""
+        return Place(self.score, self.achieved_us, self.player_id)
 
 
 class Top(NamedTuple):
@@ -43,7 +51,7 @@ class Counted:
     as_of: float
     scores: list[Score]
 
-    def top(self, after: tuple[int, int, str] | None, limit: int, player_id: str) -> Top:
+    def top(self, after: Place | None, limit: int, player_id: str) -> Top:
         """Up to `limit` places after a position."""
         start = bisect_right(self.scores, _order(after), key=lambda one: _order(one.position)) if after else 0
         mine = (i for i, one in enumerate(self.scores) if one.player_id == player_id) if player_id else iter(())
@@ -75,5 +83,5 @@ def counted_of(rows: Sequence[Any]) -> Counted | None:
     return Counted(head["board_id"], head["status"], head["config"], head["version"], head["as_of"], scores)
 
 
-def _order(position: tuple[int, int, str]) -> tuple[int, int, str]:
-    return -position[0], position[1], position[2]
+def _order(place: Place) -> tuple[int, int, str]:
+    return -place.score, place.achieved_us, place.player_id

@@ -10,7 +10,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import asyncpg
 import structlog
@@ -56,13 +56,31 @@ class PutBack:
     seconds: float
 
 
+class Ended(NamedTuple):
+    """An attempt that is over."""
+
+    task: Leased
+    outcome: Outcome | PutBack
+
+
+class Recorded(NamedTuple):
+    """An outcome as the statement `record` takes it, in its order."""
+
+    task_id: str
+    owner: str
+    status: str
+    error: str = ""
+    external_id: str = ""
+    delay_seconds: float = 0.0
+
+
 class Outbox:
     """The tasks, by way of one database."""
 
     def __init__(self, database: Database, *, lease_seconds: float = LEASE_SECONDS) -> None:
         self._database = database
         self._lease_seconds = lease_seconds
-        self._ended: list[tuple[Leased, Outcome | PutBack]] = []
+        self._ended: list[Ended] = []
         self._recording: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
 
@@ -101,7 +119,7 @@ class Outbox:
 
     def ended(self, task: Leased, outcome: Outcome | PutBack) -> None:
         """Records an outcome, together with those that end meanwhile."""
-        self._ended.append((task, outcome))
+        self._ended.append(Ended(task, outcome))
         if self._recording is None or self._recording.done():
             self._recording = asyncio.create_task(self._record())
 
@@ -115,8 +133,8 @@ class Outbox:
         pauses = Backoff()
         while self._ended:
             await asyncio.sleep(GATHER_SECONDS)
-            tenant_id = self._ended[0][0].tenant_id
-            batch = [one for one in self._ended if one[0].tenant_id == tenant_id][:RECORD_MAX]
+            tenant_id = self._ended[0].task.tenant_id
+            batch = [one for one in self._ended if one.task.tenant_id == tenant_id][:RECORD_MAX]
             try:
                 await self._write(tenant_id, batch)
                 pauses.reset()
@@ -127,11 +145,11 @@ class Outbox:
                     return
                 await pauses.wait(self._stop)
                 continue
-            written = {id(task) for task, _ in batch}
-            self._ended = [one for one in self._ended if id(one[0]) not in written]
+            written = {id(one.task) for one in batch}
+            self._ended = [one for one in self._ended if id(one.task) not in written]
 
-    async def _write(self, tenant_id: str, batch: list[tuple[Leased, Outcome | PutBack]]) -> None:
-        places = sorted(_place(task, outcome) for task, outcome in batch)  # the order of locks
+    async def _write(self, tenant_id: str, batch: list[Ended]) -> None:
+        places = sorted(_recorded(one) for one in batch)  # the order of locks
         rows = await self._database.fetch(
             _SQL["record"], tenant_id, *[list(column) for column in zip(*places, strict=True)]
         )
@@ -140,18 +158,20 @@ class Outbox:
                 FULFILLMENT_TASKS.labels(status).inc(count)
 
 
-def _place(task: Leased, outcome: Outcome | PutBack) -> tuple[str, str, str, str, str, float]:
-    """(task, owner, status, error, external id, delay) of the statement `record`."""
+def _recorded(ended: Ended) -> Recorded:
+    task, outcome = ended
     if isinstance(outcome, Delivered):
-        return task.task_id, task.owner, "delivered", "", outcome.external_id, 0.0
+        return Recorded(task.task_id, task.owner, "delivered", external_id=outcome.external_id)
     if isinstance(outcome, Awaiting):
-        return task.task_id, task.owner, "awaiting", "", outcome.external_id, 0.0
+        return Recorded(task.task_id, task.owner, "awaiting", external_id=outcome.external_id)
     if isinstance(outcome, PutBack):
-        return task.task_id, task.owner, "put_back", "", "", outcome.seconds
-    delay = None if outcome.final else delay_seconds(task.row["attempts"], outcome.retry_after_seconds)
+        return Recorded(task.task_id, task.owner, "put_back", delay_seconds=outcome.seconds)
+    error, delay = storable(outcome.error), None
+    if not outcome.final:
+        delay = delay_seconds(task.row["attempts"], outcome.retry_after_seconds)
     if delay is None:
-        return task.task_id, task.owner, "dead", storable(outcome.error), "", 0.0
-    return task.task_id, task.owner, "retry", storable(outcome.error), "", delay
+        return Recorded(task.task_id, task.owner, "dead", error)
+    return Recorded(task.task_id, task.owner, "retry", error, delay_seconds=delay)
 
 
 def storable(text: str) -> str:

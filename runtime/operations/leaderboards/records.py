@@ -22,7 +22,7 @@ from runtime.operations import audit, catalog, reading
 from runtime.operations.checks import NAME_LENGTH_MAX, Checks, given, search_pattern, set_fields
 from runtime.stores import paging
 from runtime.stores.pipeline import EphemeralDown
-from runtime.stores.scores import Top, ranking
+from runtime.stores.scores import Place, Top, ranking
 from runtime.wire.enums import enum, token
 from runtime.wire.scope import tenant_of
 
@@ -142,7 +142,7 @@ async def list_rankings(engine: Engine, request: m.ListRankingsRequest) -> m.Lis
     page = engine.cursors.read(request.cursor, request.limit, query=query)
     top = None
     if len(page.after) != 1:  # A cursor of standings: the board is finalized.
-        after = _position(page.after)
+        after = _place(page.after)
         top = await engine.rankings.top(tenant_id, request.id, after, page.fetch, request.player_id)
     if top is None:
         board = await _load(engine, tenant_id, request.id)
@@ -163,7 +163,7 @@ async def _by_rows(engine: Engine, request: m.ListRankingsRequest, page: paging.
         raise unknown("leaderboard", request.id)
     if status == "active":
         engine.rankings.rebuild_soon(tenant_id, request.id)
-    return counted.top(_position(page.after), page.fetch, request.player_id)
+    return counted.top(_place(page.after), page.fetch, request.player_id)
 
 
 async def _standings(
@@ -367,8 +367,11 @@ async def _load(engine: Engine, tenant_id: str, board_id: str) -> asyncpg.Record
     return row
 
 
-def _position(after: paging.Position) -> tuple[int, int, str] | None:
-    return (int(after[0]), int(after[1]), str(after[2])) if after else None
+def _place(after: paging.Position) -> Place | None:
+    if not after:
+        return None
+    score, achieved_us, player_id = after
+    return Place(int(score), int(achieved_us), str(player_id))
 
 
 def _foreign_cursor() -> Fault:

@@ -25,19 +25,6 @@ MANAGEMENT: Final = frozenset({"admin", "designer", "reward_manager"})
 PLATFORM: Final = "platform"
 """The role of who runs the service: makes tenants, and may act for any (contract.md, "Roles")."""
 
-SUBJECTS: Final[Mapping[str, str]] = {
-    "campaigns": "campaign",
-    "games": "game",
-    "integrations": "integration",
-    "leaderboards": "leaderboard",
-    "plays": "play",
-    "prizes": "prize",
-    "quests": "quest",
-    "rewards": "reward",
-    "tasks": "task",
-}
-"""The part of a path before {id} -> what it is the id of."""
-
 Run = Callable[[Engine, Any], Awaitable[Any]]
 
 
@@ -193,9 +180,9 @@ class Operation:
 
     @property
     def subject(self) -> str:
-        """What the path's {id} is the id of: "game"; "" where the path has none."""
+        """What the path's {id} is the id of: "game" in /games/{id}/start; "" where the path has none."""
         before, found, _ = self.path.partition("/{id}")
-        return SUBJECTS[before.rpartition("/")[2]] if found else ""
+        return before.rpartition("/")[2].removesuffix("s") if found else ""
 
     @property
     def keyed(self) -> bool:

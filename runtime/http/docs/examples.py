@@ -177,7 +177,7 @@ def _value(owner: str, field: Field, int64_as: Int64As) -> Any:
     name = field.name
     match field.kind:
         case Kind.TEXT if name == "id":
-            return _IDS.get(owner, samples.GAME)
+            return _IDS.get(owner, f"{owner.lower()}_01kgk3v6w5e9nb7q")
         case Kind.TEXT if name == "name":
             return _NAMES.get(owner, "Fair mug")
         case Kind.TEXT if name == "type":

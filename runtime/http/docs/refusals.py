@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from runtime.errors import HTTP_STATUS, Status
-from runtime.operations import Operation
+from runtime.operations import OPERATIONS, Operation
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,9 @@ class Refusal:
 _BAD: Final = Status.INVALID_ARGUMENT
 _LATER: Final = Status.UNAVAILABLE
 _NOT_NOW: Final = Status.FAILED_PRECONDITION
+
+_NAMED_IN_BODIES: Final = frozenset({"challenge", "milestone", "player", "tenant"})
+"""What no path names, and is looked for all the same."""
 
 REFUSALS: Final[Mapping[str, Refusal]] = {
     # what anybody may meet, wherever
@@ -96,11 +99,8 @@ REFUSALS: Final[Mapping[str, Refusal]] = {
     "BOARD_FINALIZED": Refusal(_NOT_NOW, "the leaderboard is finalized"),
     "DISQUALIFIED": Refusal(_NOT_NOW, "the player is out of this leaderboard"),
     **{
-        f"UNKNOWN_{kind}": Refusal(Status.NOT_FOUND, f"there is no such {kind.lower()} (or it is another tenant's)")
-        for kind in (
-            *("CAMPAIGN", "CHALLENGE", "GAME", "INTEGRATION", "LEADERBOARD", "MILESTONE"),
-            *("PLAY", "PLAYER", "PRIZE", "QUEST", "REWARD", "TASK", "TENANT"),
-        )
+        f"UNKNOWN_{kind.upper()}": Refusal(Status.NOT_FOUND, f"there is no such {kind} (or it is another tenant's)")
+        for kind in sorted({row.subject for row in OPERATIONS if row.subject} | _NAMED_IN_BODIES)
     },
 }
 

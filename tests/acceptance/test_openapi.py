@@ -13,7 +13,7 @@ from runtime.http.docs.openapi import document
 from runtime.operations import API, OPERATIONS, Operation
 from runtime.wire.schema import fields_of
 from tests.support.bodies import serves
-from tests.support.operations import body_of, edge_body, furnish, path_of
+from tests.support.operations import Ids, body_of, edge_body, furnish, path_of
 from tests.support.stack import Answer, Stack
 from tests.support.stack import fields_of as wrong_fields_of
 from tests.support.world import COINS, COLLECTION, EGGS, GIFTS, WHEEL, World, new_world
@@ -96,6 +96,7 @@ async def test_what_is_answered_is_what_the_documents_say(stack: Stack) -> None:
     async with new_world(stack) as world:
         await manage(ask, world)
         await play(ask, world)
+    await every_example(ask, await furnish(stack))
     for surface in SURFACES:
         row_names = {row["operationId"] for verbs in document(surface)["paths"].values() for row in verbs.values()}
         missing = row_names - ask.seen - {"GetHealth", "GetReadiness", "GetMetrics"}
@@ -105,9 +106,8 @@ async def test_what_is_answered_is_what_the_documents_say(stack: Stack) -> None:
         assert len(missing) < 12, (surface, sorted(missing))
 
 
-async def test_whatever_the_examples_are_answered_is_what_the_documents_say(stack: Stack) -> None:
-    """Every row's example, of things that are there, on every surface that has it: done or refused, as described."""
-    ask, known = Conforming(stack), await furnish(stack)
+async def every_example(ask: Conforming, known: Ids) -> None:
+    """Every row's example, of things that are there, on every surface that has it: done or refused."""
     for operation in (row for row in OPERATIONS if row.verb != "DELETE" and not row.streamed):
         path = path_of(operation, known)
         if operation.consumer is not None:
@@ -119,7 +119,6 @@ async def test_whatever_the_examples_are_answered_is_what_the_documents_say(stac
         body = body_of(operation, known) if operation.has_body else None
         query = {"player_id": known["player"]} if body is None and operation.of_player else {}
         await ask("core", operation.verb, path, body, **query)
-    assert len(ask.seen) > 40
 
 
 async def manage(ask: Conforming, world: World) -> None:

@@ -99,7 +99,7 @@ async def serve(
 
 
 def _spare_the_collector() -> None:
-    """What is there at the start stays, so it need not be walked again; and a turn makes many objects but no cycles.
+    """What is there at the start stays, so it need not be walked again; and a batch makes many objects but no cycles.
 
     Measured: 54 us of CPU a play with the defaults, 50 us so.
     """

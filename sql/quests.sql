@@ -55,7 +55,7 @@ RETURNING quest_id;
 UPDATE quests SET status = 'archived', updated_at = now() WHERE tenant_id = $1 AND quest_id = $2
 RETURNING quest_id;
 
--- name: look
+-- name: for_completion
 -- A quest as a player meets it, the player's completion of the latest period, and what the
 -- idempotency key was used for. $1 tenant, $2 quest, $3 player, $4 key (null = none). No row: unknown quest.
 SELECT q.campaign_id, q.type, q.status, q.turns, unix(q.start_date) AS start_date, unix(q.end_date) AS end_date,

@@ -128,7 +128,7 @@ async def complete_quest(engine: Engine, request: m.CompleteQuestRequest) -> m.C
     # The key is of its route, so of its quest: one key may complete two.
     asked = keyed(request, within=request.id)
     for _ in range(ATTEMPTS):
-        row = await engine.database.fetchrow(_SQL["look"], tenant_id, request.id, player_id, asked.key)
+        row = await engine.database.fetchrow(_SQL["for_completion"], tenant_id, request.id, player_id, asked.key)
         if row is None:
             raise unknown("quest", request.id)
         first = first_answer(row, asked, lambda row: _reply(request, row["replay_turns"], row["replay_balance"]))

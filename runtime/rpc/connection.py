@@ -28,7 +28,7 @@ _LENGTH: Final = struct.Struct(">I")
 
 
 class SendQueue:
-    """Rows that wait for their frame: those of one turn of the event loop go together, those of a pause too."""
+    """Rows that wait for their frame: those of one iteration of the event loop go together, those of a pause too."""
 
     def __init__(self, send: Callable[[bytes], None]) -> None:
         """send: takes a frame. Paused until `resume`."""
@@ -39,7 +39,7 @@ class SendQueue:
         self._loop = asyncio.get_running_loop()
 
     def put(self, number: int, row: bytes) -> None:
-        """Sends the row with all that this turn of the loop puts here."""
+        """Sends the row with all that this iteration of the loop puts here."""
         self._rows[number] = row
         if not (self._due or self._paused):
             self._due = True

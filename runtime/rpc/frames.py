@@ -2,7 +2,7 @@
 
 A gRPC call for each request costs ten times the request itself in HTTP/2 headers and protobuf, both of them
 in Python. So an edge keeps one connection open to each Core process (`runtime.rpc.connection`), and what one
-turn of the event loop asks goes in one frame, straight from and into the message classes. Answers come in any
+iteration of the event loop asks goes in one frame, straight from and into the message classes. Answers come in any
 order, by number. This is between the processes of one release and in no proto: others use game.v1.
 """
 

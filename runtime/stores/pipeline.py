@@ -126,7 +126,7 @@ class Pipeline:
     def _enqueue(self, packed: bytes, waiter: asyncio.Future[Any] | None) -> None:
         self._packed.append(packed)
         self._waiters.append(waiter)
-        # The woken lane runs in the next turn of the loop, after every handler of this turn has
+        # The woken lane runs in the next iteration of the loop, after every handler of this one has
         # enqueued: that is what makes them share one write.
         # A queue that was not empty has woken its lane already.
         if self._idle and len(self._packed) == 1:

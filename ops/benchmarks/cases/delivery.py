@@ -12,7 +12,7 @@ from typing import Any, Final
 from ops.benchmarks import requests
 from ops.benchmarks.bench import Bench
 from ops.benchmarks.case import Case, Ratio, Run
-from ops.benchmarks.cases.plays import Plays, Seat
+from ops.benchmarks.cases.plays import Entrant, Plays
 from ops.benchmarks.fixture import Fixture
 from ops.benchmarks.load import Loaded
 from ops.benchmarks.stack import Process, StackError, read_json
@@ -69,7 +69,7 @@ class Backlog(Case):
         self._fixture = Fixture(bench.stack.core(self._server))
         self._port = free_port()
         url = f"http://127.0.0.1:{self._port}/hook"
-        self._seats = seats_of(bench, self._fixture, url if self._group == "deliveries" else "", 1.0)
+        self._entrants = entrants_of(bench, self._fixture, url if self._group == "deliveries" else "", 1.0)
         if self._group == "integrations":
             self._fixture.integration(url, ["play_completed"])
         # The group comes to be with its first worker: what is played from now on waits for it.
@@ -77,8 +77,8 @@ class Backlog(Case):
 
     def run(self, bench: Bench) -> Run:
         count = bench.scale.count(DELIVERIES_PER_SECOND)
-        seats = [self._seats[number % len(self._seats)] for number in range(count)]
-        play(bench, self._server, seats)
+        entrants = [self._entrants[number % len(self._entrants)] for number in range(count)]
+        play(bench, self._server, entrants)
         log = bench.directory / f"{self.name}.json"
         log.unlink(missing_ok=True)
         receiver = bench.stack.helper("receiver", self._port, "receiver", str(self._port), str(log))
@@ -117,7 +117,7 @@ class Beside(Plays):
     """Plays of a game whose rewards go out by webhook and whose events go to an integration."""
 
     def __init__(self, name: str, title: str, ratios: tuple[Ratio, ...] = (), *, workers: bool) -> None:
-        super().__init__(name, title, _beside_server, _beside_seats, ratios, "bench_beside")
+        super().__init__(name, title, _beside_server, _beside_entrants, ratios, "bench_beside")
         self._workers = workers
 
     def run(self, bench: Bench) -> Run:
@@ -142,32 +142,32 @@ def _beside_server(bench: Bench) -> Process:
     return bench.shared("beside", make)
 
 
-def _beside_seats(bench: Bench, server: Process) -> list[Seat]:
+def _beside_entrants(bench: Bench, server: Process) -> list[Entrant]:
     def make() -> Process:
         port = free_port()
         return bench.stack.helper("receiver", port, "receiver", str(port), str(bench.directory / "beside.json"))
 
     fixture = Fixture(bench.stack.core(server))
     url = bench.shared("beside-receiver", make).url + "/hook"
-    seats = seats_of(bench, fixture, url, 0.5)
+    entrants = entrants_of(bench, fixture, url, 0.5)
     fixture.integration(url, ["play_completed", "prize_won"])
-    return seats
+    return entrants
 
 
-def seats_of(bench: Bench, fixture: Fixture, webhook_url: str, chance: float) -> list[Seat]:
+def entrants_of(bench: Bench, fixture: Fixture, webhook_url: str, chance: float) -> list[Entrant]:
     """Every player at one game, whose prize goes out by webhook where there is a URL."""
     fulfillment: dict[str, Any] = {"redemption_mode": "REDEMPTION_MODE_ON_WIN", "channel": "none"}
     if webhook_url:
         fulfillment |= {"channel": "webhook", "config": {"url": webhook_url, "secret": SECRET}}
     game_id = fixture.spin(fixture.prize(fulfillment=fulfillment), chance)
-    return [(game_id, player) for player in bench.players(fixture.tenant_id)]
+    return [Entrant(game_id, player) for player in bench.players(fixture.tenant_id)]
 
 
-def play(bench: Bench, server: Process, seats: list[Seat]) -> None:
+def play(bench: Bench, server: Process, entrants: list[Entrant]) -> None:
     """Plays, to leave something behind. StackError where any fails."""
     connections = bench.scale.connections
-    sessions = bench.loader.start_sessions(server.port, [requests.start(*seat) for seat in seats], connections)
-    plays = [requests.play(*seat, session) for seat, session in zip(seats, sessions, strict=True)]
+    sessions = bench.loader.start_sessions(server.port, [requests.start(*entrant) for entrant in entrants], connections)
+    plays = [requests.play(*entrant, session) for entrant, session in zip(entrants, sessions, strict=True)]
     loaded = bench.loader.send_bundled(server.port, plays, connections)
     if loaded.failed:
         raise StackError(loaded.first_failure)

@@ -69,9 +69,9 @@ class IdleGames(Case):
 
     def _pairs(self, bench: Bench, games: list[str]) -> Loaded:
         players = bench.players(self._fixture.tenant_id)
-        seats = [(game_id, players[number % len(players)]) for number, game_id in enumerate(games)]
-        starts = [requests.start(*seat) for seat in seats]
-        plays = [requests.open_play(*seat) for seat in seats]
+        entrants = [(game_id, players[number % len(players)]) for number, game_id in enumerate(games)]
+        starts = [requests.start(*entrant) for entrant in entrants]
+        plays = [requests.open_play(*entrant) for entrant in entrants]
         loaded = bench.loader.pairs(self._server.port, starts, plays, bench.scale.connections)
         if loaded.failed:
             raise LoadFailed(loaded.first_failure)

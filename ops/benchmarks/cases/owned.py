@@ -8,7 +8,7 @@ from typing import Final
 from ops.benchmarks import requests
 from ops.benchmarks.bench import Bench
 from ops.benchmarks.case import Case, Ratio, Run
-from ops.benchmarks.cases.plays import Plays, Seat, one_server
+from ops.benchmarks.cases.plays import Entrant, Plays, one_server
 from ops.benchmarks.fixture import Fixture
 from ops.benchmarks.stack import Process
 
@@ -28,12 +28,12 @@ class Milestones(Plays):
             "milestone",
             "a play that credits a wallet and crosses a milestone",
             one_server,
-            self._seats_of_none,
+            self._no_entrants,
             (Ratio("hot", most=1.3, cost=True),),
         )
         self._games = 0
 
-    def _seats_of_none(self, bench: Bench, server: Process) -> list[Seat]:
+    def _no_entrants(self, bench: Bench, server: Process) -> list[Entrant]:
         self._fixture = Fixture(bench.stack.core(server))
         self._prize_id = self._fixture.prize()
         return []
@@ -45,7 +45,7 @@ class Milestones(Plays):
         game_id = self._fixture.collection(
             self._prize_id, f"leaf_{self._games}", range(1, each + 1), mode="CUMULATIVE_UNLOCK", auto_grant=True
         )
-        self.seats = [(game_id, player) for player in players]
+        self.entrants = [Entrant(game_id, player) for player in players]
         return super()._play(bench, count)
 
     def finish(self, bench: Bench) -> None:

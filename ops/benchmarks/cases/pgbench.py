@@ -38,10 +38,10 @@ class Pgbench(Case):
         fixture = Fixture(bench.stack.core(bench.server))
         prize_id = fixture.prize()
         game_id = fixture.spin(prize_id)
-        seats = [(game_id, player) for player in bench.players(fixture.tenant_id, SAMPLES)]
+        entrants = [(game_id, player) for player in bench.players(fixture.tenant_id, SAMPLES)]
         port = bench.server.port
-        sessions = bench.loader.start_sessions(port, [requests.start(*seat) for seat in seats], 8)
-        plays = [requests.play(*seat, session) for seat, session in zip(seats, sessions, strict=True)]
+        sessions = bench.loader.start_sessions(port, [requests.start(*entrant) for entrant in entrants], 8)
+        plays = [requests.play(*entrant, session) for entrant, session in zip(entrants, sessions, strict=True)]
         bench.loader.send_bundled(port, plays, 8)
         names = {
             "tenant": fixture.tenant_id,

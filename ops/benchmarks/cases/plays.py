@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from ops.api import Api
 from ops.benchmarks import requests
@@ -17,8 +17,13 @@ from ops.servers.base import free_port
 
 MANY: Final = 50
 FIRST_GUESS_PER_SECOND: Final = 3_000.0
-Seat = tuple[str, Player]
-"""A game, and who plays it."""
+
+
+class Entrant(NamedTuple):
+    """A game, and who plays it."""
+
+    game_id: str
+    player: Player
 
 
 class Bare(Case):
@@ -62,7 +67,7 @@ class Bare(Case):
 class Plays(Case):
     """Plays of sessions that were started before, by players with tokens, each under an Idempotency-Key.
 
-    server: the process that is loaded. seats: which player plays which game, in turn.
+    server: the process that is loaded. entrants: which player plays which game, in turn.
     """
 
     def __init__(
@@ -70,20 +75,20 @@ class Plays(Case):
         name: str,
         title: str,
         server: Callable[[Bench], Process],
-        seats: Callable[[Bench, Process], Sequence[Seat]],
+        entrants: Callable[[Bench, Process], Sequence[Entrant]],
         ratios: tuple[Ratio, ...] = (),
         database: str = "bench",
     ) -> None:
         super().__init__()
         self.name, self.title, self.ratios = name, title, ratios
-        self._make_server, self._make_seats, self._database = server, seats, database
+        self._make_server, self._make_entrants, self._database = server, entrants, database
         self._played = 0
 
     def prepare(self, bench: Bench) -> None:
         self.server = self._make_server(bench)
-        self.seats = self._make_seats(bench, self.server)
+        self.entrants = self._make_entrants(bench, self.server)
         # The first plays make the players, fill the actors' memories and show how many fit into a run.
-        first = self._play(bench, max(2 * len(self.seats), bench.scale.count(FIRST_GUESS_PER_SECOND / 4)))
+        first = self._play(bench, max(2 * len(self.entrants), bench.scale.count(FIRST_GUESS_PER_SECOND / 4)))
         self._rate = first.per_second
 
     def run(self, bench: Bench) -> Run:
@@ -93,8 +98,8 @@ class Plays(Case):
 
     def finish(self, bench: Bench) -> None:
         """Every answered play has its row, and the stock adds up."""
-        tenants = ", ".join(sorted({f"'{player.tenant_id}'" for _, player in self.seats}))
-        games = ", ".join(sorted({f"'{game_id}'" for game_id, _ in self.seats}))
+        tenants = ", ".join(sorted({f"'{player.tenant_id}'" for _, player in self.entrants}))
+        games = ", ".join(sorted({f"'{game_id}'" for game_id, _ in self.entrants}))
         wrong = bench.stack.sql(
             f"""SELECT count(*) FROM stock s WHERE tenant_id IN ({tenants}) AND (total <> remaining + awarded
                 OR awarded <> (SELECT coalesce(sum(r.quantity), 0) FROM rewards r
@@ -113,10 +118,10 @@ class Plays(Case):
         ]
 
     def _play(self, bench: Bench, count: int) -> Run:
-        seats = [self.seats[number % len(self.seats)] for number in range(count)]
+        entrants = [self.entrants[number % len(self.entrants)] for number in range(count)]
         port, connections = self.server.port, bench.scale.connections
-        sessions = bench.loader.start_sessions(port, [requests.start(*seat) for seat in seats], connections)
-        plays = [requests.play(*seat, session) for seat, session in zip(seats, sessions, strict=True)]
+        sessions = bench.loader.start_sessions(port, [requests.start(*entrant) for entrant in entrants], connections)
+        plays = [requests.play(*entrant, session) for entrant, session in zip(entrants, sessions, strict=True)]
         run = bench.measure(lambda: bench.loader.send(port, plays, connections))
         self._played += run.done
         return run
@@ -126,9 +131,9 @@ class Pairs(Plays):
     """A start and its play, one after the other: a pair counts as one play."""
 
     def _play(self, bench: Bench, count: int) -> Run:
-        seats = [self.seats[number % len(self.seats)] for number in range(count)]
-        starts = [requests.start(*seat) for seat in seats]
-        plays = [requests.open_play(*seat) for seat in seats]
+        entrants = [self.entrants[number % len(self.entrants)] for number in range(count)]
+        starts = [requests.start(*entrant) for entrant in entrants]
+        plays = [requests.open_play(*entrant) for entrant in entrants]
         run = bench.measure(lambda: bench.loader.pairs(self.server.port, starts, plays, bench.scale.connections))
         self._played += run.done
         return run
@@ -144,10 +149,10 @@ class TwoCores(Plays):
         prize_id = fixture.prize(stock=stock, constraints={"max_per_user": 1})
         games = [fixture.spin(prize_id, 1.0) for _ in range(10)]
         crowd = players(fixture.tenant_id, 1_000)
-        seats = [(game_id, player) for game_id in games[:4] for player in crowd]
+        entrants = [Entrant(game_id, player) for game_id in games[:4] for player in crowd]
         port, connections = self.server.port, bench.scale.connections
-        sessions = bench.loader.start_sessions(port, [requests.start(*seat) for seat in seats], connections)
-        plays = [requests.play(*seat, session) for seat, session in zip(seats, sessions, strict=True)]
+        sessions = bench.loader.start_sessions(port, [requests.start(*entrant) for entrant in entrants], connections)
+        plays = [requests.play(*entrant, session) for entrant, session in zip(entrants, sessions, strict=True)]
         loaded = bench.loader.send_bundled(port, plays, connections)
         tenant = f"tenant_id = '{fixture.tenant_id}'"
         given, left, most, rows = bench.stack.sql(
@@ -155,9 +160,9 @@ class TwoCores(Plays):
                        (SELECT max(awarded) FROM prize_players WHERE {tenant}),
                        (SELECT count(*) FROM plays WHERE {tenant})"""
         ).split("|")
-        exact = (given, left, most, rows) == (str(stock), "0", "1", str(len(seats))) and loaded.ok == len(seats)
+        exact = (given, left, most, rows) == (str(stock), "0", "1", str(len(entrants))) and loaded.ok == len(entrants)
         self.facts.append(
-            f"a stock of {stock} with max_per_user 1, played {len(seats):,} times over both: {given} given, {left}"
+            f"a stock of {stock} with max_per_user 1, played {len(entrants):,} times over both: {given} given, {left}"
             f" left, {most} at most to one player, {rows} plays, {loaded.failed} errors"
             + ("" if exact else " -- NOT EXACT")
         )
@@ -172,7 +177,7 @@ def one_server(bench: Bench) -> Process:
 
 
 def no_batches(bench: Bench) -> Process:
-    """`tombola all` whose actors take one play a turn, and whose commits hold one."""
+    """`tombola all` whose actors take one play a batch, and whose commits hold one."""
     return bench.shared("batch-1", lambda: bench.stack.serve("all", "server", valkey_db=2, BATCH_LIMIT="1"))
 
 
@@ -203,13 +208,13 @@ def _core(bench: Bench, name: str) -> Process:
     return bench.shared(name, lambda: bench.stack.serve("core", "core", valkey_db=4))
 
 
-# -- seats -----------------------------------------------------------------------------------
+# -- entrants -----------------------------------------------------------------------------------
 
 
-def spins(games: int) -> Callable[[Bench, Process], list[Seat]]:
+def spins(games: int) -> Callable[[Bench, Process], list[Entrant]]:
     """Every player of one tenant, each at one of so many games that share a prize."""
 
-    def make(bench: Bench, server: Process) -> list[Seat]:
+    def make(bench: Bench, server: Process) -> list[Entrant]:
         fixture = Fixture(_api(bench, server))
         prize_id = fixture.prize()
         ids = [fixture.spin(prize_id) for _ in range(games)]
@@ -218,36 +223,36 @@ def spins(games: int) -> Callable[[Bench, Process], list[Seat]]:
     return make
 
 
-def sure_spins(bench: Bench, server: Process) -> list[Seat]:
+def sure_spins(bench: Bench, server: Process) -> list[Entrant]:
     """One game in which every play wins."""
     fixture = Fixture(_api(bench, server))
     return _around([fixture.spin(fixture.prize(), 1.0)], bench.players(fixture.tenant_id))
 
 
-def tenants(count: int) -> Callable[[Bench, Process], list[Seat]]:
+def tenants(count: int) -> Callable[[Bench, Process], list[Entrant]]:
     """So many tenants with one game each; the players divided among them."""
 
-    def make(bench: Bench, server: Process) -> list[Seat]:
-        seats: list[Seat] = []
+    def make(bench: Bench, server: Process) -> list[Entrant]:
+        entrants: list[Entrant] = []
         each = max(1, bench.scale.players // count)
         for _ in range(count):
             fixture = Fixture(_api(bench, server))
-            seats += _around([fixture.spin(fixture.prize())], bench.players(fixture.tenant_id, each))
+            entrants += _around([fixture.spin(fixture.prize())], bench.players(fixture.tenant_id, each))
         # One of each tenant after the other, so that all are at it all the time.
-        return [seats[tenant * each + number] for number in range(each) for tenant in range(count)]
+        return [entrants[tenant * each + number] for number in range(each) for tenant in range(count)]
 
     return make
 
 
-def spins_among(bench: Bench, server: Process) -> list[Seat]:
+def spins_among(bench: Bench, server: Process) -> list[Entrant]:
     """One game, in a table that holds millions of plays of its players and its game already."""
-    seats = spins(1)(bench, server)
-    _fill(bench, seats)
-    return seats
+    entrants = spins(1)(bench, server)
+    _fill(bench, entrants)
+    return entrants
 
 
-def _around(games: list[str], players: list[Player]) -> list[Seat]:
-    return [(games[number % len(games)], player) for number, player in enumerate(players)]
+def _around(games: list[str], players: list[Player]) -> list[Entrant]:
+    return [Entrant(games[number % len(games)], player) for number, player in enumerate(players)]
 
 
 def _api(bench: Bench, server: Process) -> Api:
@@ -255,17 +260,17 @@ def _api(bench: Bench, server: Process) -> Api:
     return bench.stack.core(server if server.core_url else _core(bench, "core-1"))
 
 
-def _fill(bench: Bench, seats: list[Seat]) -> None:
-    """Plays of the past: as many as the scale says, of the seats in turn, with ids and times that grow."""
-    game_id, player = seats[0]
+def _fill(bench: Bench, entrants: list[Entrant]) -> None:
+    """Plays of the past: as many as the scale says, of the entrants in turn, with ids and times that grow."""
+    game_id, player = entrants[0]
     count = bench.scale.full_plays
-    prefix = player.player_id[: -len(str(len(seats)))]
+    prefix = player.player_id[: -len(str(len(entrants)))]
     width = len(player.player_id) - len(prefix)
     bench.stack.sql(
         f"""INSERT INTO plays (tenant_id, play_id, game_id, player_id, session_id, revision, seed, client_seed, payload,
                                outcome, score, wins, points, idempotency_key, request_hash, played_at)
             SELECT '{player.tenant_id}', 'play_0' || lpad(n::text, 25, '0'), '{game_id}',
-                   '{prefix}' || lpad((n % {len(seats)})::text, {width}, '0'), 'sess_' || repeat('x', 160), 1,
+                   '{prefix}' || lpad((n % {len(entrants)})::text, {width}, '0'), 'sess_' || repeat('x', 160), 1,
                    sha256(n::text::bytea), '', '{{}}', '{_OUTCOME}', 0, 0, 0, md5(n::text), '\\x{"00" * 16}',
                    now() - ({count} - n) * interval '1 second'
             FROM generate_series(1, {count}) AS n""",

@@ -1,6 +1,6 @@
 """Admission of a gameplay request: its rates, its idempotency key and its session, asked in one script call.
 
-Admissions that meet in one turn of the event loop and belong to one tenant are one script call. Their
+Admissions that meet in one iteration of the event loop and belong to one tenant are one script call. Their
 keys all have the tenant's hash tag, so that one call meets one cluster node.
 
 The store is a convenience: with it gone everybody is admitted, without a session and without a

@@ -98,7 +98,7 @@ class Refresh:
         tenant_id, merchant_id, player_id = (part.decode() for part in found[1:])
         return Session(tenant_id, merchant_id, player_id, family, generation)
 
-    async def turn(self, session: Session) -> str:
+    async def rotate(self, session: Session) -> str:
         """Ends the token that was read and makes the next. Of rivals with one token the first wins."""
         if not await self._ask(_TURN, session.family, [session.generation, self._seconds]):
             raise _invalid()

@@ -137,7 +137,7 @@ class Login:
         scope = m.Scope(tenant_id=session.tenant_id, merchant_id=session.merchant_id)
         # Core first: were it away after the token has turned, the player would have lost both.
         found = await self.edge.caller.call(GET_PLAYER, m.GetPlayerRequest(scope=scope, player_id=session.player_id))
-        return self._logged_in(scope, found.player, await self.refreshes.turn(session))
+        return self._logged_in(scope, found.player, await self.refreshes.rotate(session))
 
     async def link(self, request: web.Request) -> web.Response:
         """Gives a player one more contact, proved by its own challenge."""

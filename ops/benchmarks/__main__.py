@@ -22,7 +22,6 @@ from ops.servers.base import ServerError
 
 ROOT: Final = Path(__file__).parents[2]
 QUICK: Final = Scale(seconds=1.0, rounds=1, players=500, full_plays=100_000, idle_games=1_000, ledger_entries=10_000)
-TINY_SECONDS: Final = 0.5
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:

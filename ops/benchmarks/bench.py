@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from ops.api import ApiError
-from ops.benchmarks.case import Case, Result, Run, Skipped
+from ops.benchmarks.case import Case, Result, Run
 from ops.benchmarks.load import Loaded, Loader, LoadFailed
 from ops.benchmarks.requests import Player, make_players
 from ops.benchmarks.stack import BenchStack, Process, StackError
@@ -99,7 +99,7 @@ def run(bench: Bench, cases: Sequence[Case], say: Callable[[str], None]) -> dict
         _guarded(result, lambda case=result.case: case.prepare(bench))  # type: ignore[misc]
     for number in range(bench.scale.rounds):
         for result in results.values():
-            if result.skipped or result.error or (result.case.once and number):
+            if result.error or (result.case.once and number):
                 continue
             for stale in _stale(result, results):
                 say(f"round {number + 1} of {bench.scale.rounds}: {stale.case.title}, to compare with")
@@ -121,14 +121,12 @@ def _stale(result: Result, results: dict[str, Result]) -> list[Result]:
     """What the case has to reach a target beside, and did not run a moment ago."""
     wanted = [results[one.to] for one in result.case.ratios if one.target and one.to in results]
     limit = time.monotonic() - FRESH_SECONDS
-    return [one for one in wanted if not (one.skipped or one.error) and (not one.runs or one.runs[-1].at < limit)]
+    return [one for one in wanted if not one.error and (not one.runs or one.runs[-1].at < limit)]
 
 
 def _guarded(result: Result, work: Callable[[], object]) -> None:
     try:
         work()
-    except Skipped as skipped:
-        result.skipped = str(skipped)
     except (StackError, LoadFailed, ApiError, OSError, TimeoutError, subprocess.CalledProcessError) as error:
         result.error = f"{type(error).__name__}: {error}"
         if isinstance(error, subprocess.CalledProcessError):

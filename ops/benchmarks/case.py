@@ -69,10 +69,6 @@ class Ratio:
         return value <= self.most if self.most is not None else None
 
 
-class Skipped(Exception):
-    """The case cannot be run here; the message says why."""
-
-
 class Case:
     """One row of the table. `prepare` makes all that a run needs; `run` is called once a round.
 
@@ -90,7 +86,7 @@ class Case:
         self.facts: list[str] = []
 
     def prepare(self, bench: Bench) -> None:
-        """Called once, before the rounds. Raises Skipped."""
+        """Called once, before the rounds."""
 
     def run(self, bench: Bench) -> Run:
         """One short run."""
@@ -102,11 +98,10 @@ class Case:
 
 @dataclass(slots=True)
 class Result:
-    """A case with its runs: one a round, and more where others are compared with it. skipped, error: why none."""
+    """A case with its runs: one a round, and more where others are compared with it. error: why none."""
 
     case: Case
     runs: list[Run] = field(default_factory=list)
-    skipped: str = ""
     error: str = ""
 
     def middle(self, of: str) -> float | None:

@@ -119,13 +119,11 @@ def _short(value: float | None) -> str:
 
 
 def notes(results: Mapping[str, Result]) -> list[str]:
-    """What the table has no column for: facts, failures, skipped cases."""
+    """What the table has no column for: facts, failures."""
     found = []
     for name, result in results.items():
         found += [f"{name}: {fact}" for fact in result.case.facts]
         found += [f"{name}: FAILED: {run.first_failure}" for run in result.runs if run.failed]
-        if result.skipped:
-            found.append(f"{name}: skipped: {result.skipped}")
         if result.error:
             found.append(f"{name}: ERROR: {result.error}")
     return found
@@ -183,7 +181,6 @@ def as_json(facts: Mapping[str, Any], results: Mapping[str, Result]) -> str:
                 for run in result.runs
             ],
             "facts": result.case.facts,
-            "skipped": result.skipped,
             "error": result.error,
         }
         for name, result in results.items()

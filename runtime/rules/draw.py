@@ -87,11 +87,6 @@ def pick_by_sums(sums: Sequence[float], word: float) -> int | None:
     return index if index < len(sums) else None
 
 
-def pick(weights: Sequence[float], word: float) -> int | None:
-    """The first index whose running sum of weights (each >= 0) exceeds the word; None: the remainder."""
-    return pick_by_sums(running_sums(weights), word)
-
-
 def scaled(weights: Sequence[float]) -> tuple[float, ...]:
     """Each weight over their total (which must be above 0), so that together they make 1."""
     total = running_sums(weights)[-1]

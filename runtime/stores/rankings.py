@@ -58,7 +58,6 @@ class Rankings:
         # Per board: the breaker's trips when this process last made sure that nothing was missed.
         self._sure: dict[tuple[str, str], int] = {}
         self._counted: dict[tuple[str, str], Counted] = {}
-        self.rebuilds = 0
 
     # -- reading -----------------------------------------------------------------------------
 
@@ -227,7 +226,6 @@ class Rankings:
                 await self.drop(tenant_id, board_id)
                 return 0
             await self._sets.replace(tenant_id, counted)
-            self.rebuilds += 1
             # What was written to the old set while the new one was built.
             await self._follow(tenant_id, {board_id: counted.config}, counted.as_of)
             # A change of the board drops its set: one that was swapped in after that must not stay.

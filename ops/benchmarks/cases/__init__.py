@@ -1,4 +1,4 @@
-"""Every case, in the order of the table. Those whose operations are not built are skipped by name."""
+"""Every case, in the order of the table."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from ops.api import Api
 from ops.benchmarks import requests
 from ops.benchmarks.bench import Bench
-from ops.benchmarks.case import Case, Ratio, Run, Skipped
+from ops.benchmarks.case import Case, Ratio, Run
 from ops.benchmarks.fixture import Fixture
 from ops.benchmarks.requests import Player
 from ops.benchmarks.stack import Process
@@ -284,12 +284,6 @@ _OUTCOME: Final = (
     '{"decided":{"awards":[],"credits":[],"metadata":{"slot_index":-1},"path":[]},'
     '"rewards":[],"balances":[],"milestones_granted":[]}'
 )
-
-
-def skip_without(condition: bool, why: str) -> None:
-    """Raises Skipped with `why` where the condition does not hold."""
-    if not condition:
-        raise Skipped(why)
 
 
 BARE: Final = (Bare("GET"), Bare("POST"))

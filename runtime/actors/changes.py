@@ -207,10 +207,7 @@ class Changes:
 
     def count_play(self, game_id: str, player_id: str, day: date, *, cap: int, day_cap: int) -> None:
         """One more play of the player; 0 = no cap. A later play's day_cap replaces an earlier one's."""
-        key = (game_id, player_id)
-        counted = self.play_counts.get(key)
-        plays = counted.plays + 1 if counted else 1
-        self.play_counts[key] = PlayCount(game_id, player_id, day, plays, cap, day_cap)
+        self._count_plays(game_id, player_id, day, 1, cap, day_cap)
 
     def move_turns(
         self, entry_id: str, player_id: str, campaign_id: str, before: int, amount: int, reason: str, reference_id: str
@@ -258,6 +255,13 @@ class Changes:
         taken = next((code.nth for code in reversed(self.codes) if code.prize_id == prize_id), 0)
         self.codes.append(CodeTake(reward_id, prize_id, taken + 1))
 
+    def _count_plays(self, game_id: str, player_id: str, day: date, plays: int, cap: int, day_cap: int) -> None:
+        key = (game_id, player_id)
+        counted = self.play_counts.get(key)
+        self.play_counts[key] = PlayCount(
+            game_id, player_id, day, counted.plays + plays if counted else plays, cap, day_cap
+        )
+
     def _take_stock(self, prize_id: str, quantity: int) -> None:
         taken = self.stock.get(prize_id)
         self.stock[prize_id] = StockTake(prize_id, taken.quantity + quantity if taken else quantity)
@@ -275,7 +279,11 @@ class Changes:
         )
 
     def absorb(self, other: Changes) -> None:
-        """Adds what another actor of the tenant decided by itself; the two must not overlap."""
+        """Adds what was decided apart from it, by another actor of the tenant or in a later batch of the same one.
+
+        The two must not overlap. What both count is added: a count that replaced the other's would let a play pass
+        its cap.
+        """
         self.plays += other.plays
         self.turn_entries += other.turn_entries
         self.ledger += other.ledger
@@ -283,7 +291,8 @@ class Changes:
         self.tasks += other.tasks
         self.grants += other.grants
         self.awards += other.awards
-        self.play_counts.update(other.play_counts)
+        for played in other.play_counts.values():
+            self._count_plays(*played)
         self.balances.update(other.balances)
         self.turns.update(other.turns)
         for taken in other.stock.values():
@@ -296,8 +305,15 @@ class Changes:
             self.take_code(code.reward_id, code.prize_id)
 
     def overlaps(self, other: Changes) -> bool:
-        """True where both move one balance: each was decided as if alone, so they cannot go together."""
-        return not self.balances.keys().isdisjoint(other.balances) or not self.turns.keys().isdisjoint(other.turns)
+        """True where they cannot go together.
+
+        Both move one balance, or one player's turns: each was decided as if alone. Or they count one player's plays
+        of different days, which are one row.
+        """
+        if not self.balances.keys().isdisjoint(other.balances) or not self.turns.keys().isdisjoint(other.turns):
+            return True
+        shared = self.play_counts.keys() & other.play_counts.keys()
+        return any(self.play_counts[key].day != other.play_counts[key].day for key in shared)
 
     def arguments(self) -> dict[str, list[Any]]:
         """The rows of each parameter that has any, by its field's name."""

@@ -156,14 +156,19 @@ def _compatible(works: list[Work[Changes]]) -> tuple[list[Work[Changes]], list[W
         return works, []
     together, rest = [first], []
     seen = Changes(first.request.catalog_version)
-    seen.balances.update(first.request.balances)
-    seen.turns.update(first.request.turns)
+    _note(seen, first.request)
     for work in others:
         changes = work.request
         if changes.catalog_version != seen.catalog_version or changes.overlaps(seen):
             rest.append(work)
         else:
-            seen.balances.update(changes.balances)
-            seen.turns.update(changes.turns)
+            _note(seen, changes)
             together.append(work)
     return together, rest
+
+
+def _note(seen: Changes, changes: Changes) -> None:
+    """Adds what later changes may overlap with."""
+    seen.balances.update(changes.balances)
+    seen.turns.update(changes.turns)
+    seen.play_counts.update(changes.play_counts)

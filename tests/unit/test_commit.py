@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from datetime import date
+import re
+from datetime import date, timedelta
 
 import pytest
 
@@ -29,6 +30,17 @@ def test_a_players_plays_add_up_and_the_last_day_cap_holds() -> None:
     changes.count_play("g", "ann", TODAY, cap=9, day_cap=1)
     changes.count_play("g", "ann", TODAY, cap=9, day_cap=2)
     assert changes.play_counts == {("g", "ann"): PlayCount("g", "ann", TODAY, plays=2, cap=9, day_cap=2)}
+
+
+def test_plays_that_are_absorbed_add_up_and_those_of_another_day_overlap() -> None:
+    one, two, tomorrow = Changes(), Changes(), Changes()
+    one.count_play("g", "ann", TODAY, cap=9, day_cap=1)
+    two.count_play("g", "ann", TODAY, cap=9, day_cap=2)
+    tomorrow.count_play("g", "ann", TODAY + timedelta(days=1), cap=9, day_cap=2)
+    assert not one.overlaps(two)
+    assert one.overlaps(tomorrow)
+    one.absorb(two)
+    assert one.play_counts == {("g", "ann"): PlayCount("g", "ann", TODAY, plays=2, cap=9, day_cap=2)}
 
 
 def test_a_balance_moves_from_what_it_was_first_to_what_it_is_last() -> None:
@@ -159,3 +171,14 @@ def test_a_commit_statement_that_numbers_its_parameters_otherwise_is_refused(
         return
     with pytest.raises(ValueError, match=says):
         parts_of(COMMIT.replace(written, instead))
+
+
+def test_what_is_inserted_by_position_stands_in_its_type_s_order() -> None:
+    """`SELECT $1, n.*` puts a composite's fields into the columns in their order, whatever they are called."""
+    inserted = re.findall(
+        r"INSERT INTO \w+ \(tenant_id, ([^)]*)\)\s+SELECT \$1, n\.\* FROM unnest\(\$\d+::(\w+)\[\]\)", COMMIT
+    )
+    types = composite_types(sql.SCHEMA.read_text())
+    assert len(inserted) == COMMIT.count("n.*")
+    for columns, type_name in inserted:
+        assert tuple(re.split(r",\s*", columns)) == types[type_name], type_name

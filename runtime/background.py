@@ -32,7 +32,7 @@ class Background:
     """The process's scheduler. `close` when done."""
 
     def __init__(self) -> None:
-        self._scheduler = Scheduler(limit=None, close_timeout=CLOSE_SECONDS, exception_handler=_not_closed)
+        self._scheduler = Scheduler(limit=None, close_timeout=CLOSE_SECONDS)
 
     async def repeat(self, name: str, work: Work, every_seconds: float) -> None:
         """Does the work every so often until `close`, the first time after so long."""
@@ -43,7 +43,8 @@ class Background:
         return await self._scheduler.spawn(_run(name, work), name=name)
 
     async def close(self) -> None:
-        """Cancels what still runs, and returns when it has ended."""
+        """Cancels what still runs, and returns when it has ended, or was given CLOSE_SECONDS to."""
+        await asyncio.gather(*(_close(job) for job in list(self._scheduler)))
         await self._scheduler.close()
 
 
@@ -68,5 +69,9 @@ async def _run(name: str, work: Work) -> None:
             log.error("background_job_failed", job=name, exc_info=error)
 
 
-def _not_closed(scheduler: Scheduler, context: dict[str, Any]) -> None:
-    log.error("background_job_not_closed", job=context["job"].get_name(), exc_info=context["exception"])
+async def _close(job: Job[Any]) -> None:
+    # Not left to the scheduler: it says nothing of a job that somebody has waited for.
+    try:
+        await job.close(timeout=CLOSE_SECONDS)
+    except TimeoutError:
+        log.error("background_job_not_closed", job=job.get_name(), seconds=CLOSE_SECONDS)

@@ -309,7 +309,7 @@ CREATE TABLE turn_entries (
 -- ---------------------------------------------------------------- rewards and delivery
 
 -- won -> claimed -> fulfilling -> fulfilled; also expired, revoked, failed. The legal moves are
--- written once, in runtime/actors/rewards.py. name, type and value are the prize's at the win.
+-- written once, with the code that claims. name, type and value are the prize's at the win.
 CREATE TABLE rewards (
     tenant_id    ident            NOT NULL,
     reward_id    ident            NOT NULL,
@@ -489,7 +489,7 @@ CREATE INDEX leaderboard_standings_owed ON leaderboard_standings (tenant_id, boa
 -- ---------------------------------------------------------------- analytics
 
 -- A campaign's plays, counted up to a moment: what came since is counted when asked for. players: all
--- different ones up to then. See runtime/operations/campaigns/analytics.py.
+-- different ones up to then.
 CREATE TABLE campaign_marks (
     tenant_id     ident       NOT NULL,
     campaign_id   ident       NOT NULL,
@@ -550,7 +550,7 @@ CREATE TABLE integration_deliveries (
 
 -- ---------------------------------------------------------------- one commit's changes
 
--- What commit.sql takes: an array of each. runtime/actors/changes.py has a row type for each, checked at import.
+-- What commit.sql takes: an array of each. The code has a row type for each, and checks the two at import.
 CREATE TYPE new_play AS (
     play_id text, game_id text, player_id text, session_id text, revision integer, seed bytea, client_seed text,
     payload json, outcome json, score bigint, wins integer, points bigint, idempotency_key text, request_hash bytea

@@ -133,9 +133,8 @@ async def list_deliveries(
     """What became of the newest events at an integration."""
     tenant_id = tenant_of(request)
     filters = (tenant_id, request.id)
+    await reading.one(engine, _SQL["exists"], request, "integration")
     rows, pagination = await reading.page(engine, _SQL["list_deliveries"], request, *filters, key="delivery_id")
-    if not rows and await engine.database.fetchrow(_SQL["exists"], tenant_id, request.id) is None:
-        raise unknown("integration", request.id)
     items = [
         m.IntegrationDelivery(
             id=row["delivery_id"],

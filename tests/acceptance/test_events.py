@@ -111,6 +111,36 @@ async def test_each_type_is_on_the_stream_as_the_document_says(stack: Any, event
         assert event["campaign_id"] == campaign["id"]
 
 
+@pytest.mark.parametrize("ends", ["commits", "is given up"])
+async def test_nothing_is_told_of_a_play_before_it_is_committed(
+    stack: Any, own_world: World, events: Any, valkey_url: str, valkey_flush: None, ends: str
+) -> None:
+    """While the commit waits for a row, the streams are empty; and they stay so where it comes to nothing."""
+    mug = await own_world.prize(fulfillment={"channel": "webhook", "config": {"url": "http://203.0.113.7/"}})
+    wheel = await own_world.wheel(mug)
+    session = await own_world.session(wheel, "ann")
+    client = redis.asyncio.Redis.from_url(valkey_url)
+
+    async def appended() -> int:
+        return sum([await client.xlen(key) async for key in client.scan_iter("tombola:*", _type="stream")])
+
+    async with stack.database.connection() as holder:
+        async with holder.transaction():
+            await holder.execute("SELECT FROM stock WHERE prize_id = $1 FOR UPDATE", mug)
+            played = asyncio.ensure_future(own_world.play(wheel, session, player="ann"))
+            while not await stack.database.fetchval("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)"):
+                await asyncio.sleep(0.01)
+            assert await appended() == 0
+            if ends == "is given up":
+                assert (await played).http == 503
+        if ends == "commits":
+            assert (await played).http == 200
+            assert len(await events(PrizeWon.TYPE)) == 1
+        else:
+            assert await appended() == 0
+    await client.aclose()
+
+
 async def test_a_prize_is_told_of_in_one_shape_whatever_it_was_won_by(
     stack: Any, own_world: World, events: Any, valkey_flush: None
 ) -> None:

@@ -458,9 +458,7 @@ async def test_what_an_old_catalogue_decided_does_not_ride_along(database: Datab
         return changes
 
     async with slots_held(committer, database, database_url):
-        asked = [
-            asyncio.ensure_future(committer.commit(TENANT, decided(version, f"p{version}"))) for version in (7, 6)
-        ]
+        asked = [asyncio.ensure_future(committer.commit(TENANT, decided(version, f"p{version}"))) for version in (7, 6)]
         await asyncio.sleep(0)  # both are in the mailbox now
     assert await outcomes(*asked) == {"": 1, "catalog": 1}
     winners = await database.fetch("SELECT player_id FROM prize_players WHERE player_id LIKE 'p%'")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import structlog.testing
+
 from runtime.background import FAILURES, Background
 from runtime.errors import Fault, Status
 
@@ -62,3 +64,24 @@ async def test_the_close_cancels_what_runs_and_waits_for_it() -> None:
     await began.wait()
     await background.close()
     assert ended
+
+
+async def test_one_that_does_not_end_is_named_and_left_also_where_somebody_had_waited_for_it() -> None:
+    background, began, let_go = Background(), asyncio.Event(), asyncio.Event()
+
+    async def work() -> None:
+        began.set()
+        while not let_go.is_set():
+            try:
+                await let_go.wait()
+            except asyncio.CancelledError:
+                pass  # a job that does not listen
+
+    job = await background.run("deaf", work)
+    waiting = asyncio.ensure_future(job.wait())
+    await began.wait()
+    with structlog.testing.capture_logs() as logged:
+        await background.close()
+    assert [(line["event"], line["job"]) for line in logged] == [("background_job_not_closed", "deaf")]
+    let_go.set()
+    await asyncio.wait([waiting])

@@ -6,7 +6,7 @@
 
 Three things are added to what the proto's compiler emits. A `google.protobuf.Struct` field becomes a plain
 `dict` (betterproto2 unwraps well-known types, but not this one). The descriptor set is kept beside the
-code, so that gRPC reflection can serve it without generating the messages twice. And what options.proto
+code, so that gRPC reflection can serve it without generating the messages twice. And what game_options.proto
 lets game.proto say of its fields, and the RPCs, both of which the compiler passes by, become `behavior.py`.
 """
 
@@ -25,9 +25,9 @@ PROTO_DIR = ROOT / "runtime" / "rpc"
 ASYNCAPI = ROOT / "runtime" / "http" / "docs" / "static" / "asyncapi.json"
 PLUGIN = "protoc-gen-python_betterproto2"
 OPTIONS = {50001: "REQUIRED", 50002: "READ_ONLY"}
-"""The numbers of options.proto, and what each becomes."""
+"""The numbers of game_options.proto, and what each becomes."""
 
-OPTION = re.compile(r" \[\(.*?\) = true\](?=;)|^import \"options.proto\";\n", re.MULTILINE)
+OPTION = re.compile(r" \[\(.*?\) = true\](?=;)|^import \"game_options.proto\";\n", re.MULTILINE)
 
 STRUCT_FIELD = re.compile(
     r'"__google__protobuf__\.Struct \| None" = '

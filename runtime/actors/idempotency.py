@@ -55,18 +55,22 @@ def keyed(request: Any, *, player_id: str = "", within: str = "") -> KeyedReques
 def request_hash(request: Any) -> bytes:
     """What two requests under one key must have in common: every field but `NOT_ASKED`.
 
-    A field that is left out is the same as one with its default, as everywhere in proto3.
+    A field that is left out is the same as one with its default, as everywhere in proto3; so a message that has
+    gained a field since the row was written hashes as it did then.
     """
-    kind: Any = type(request)
-    said = [value or None for value in _said(kind)(request)]
-    return hashlib.blake2b(_encode(said), digest_size=HASH_BYTES).digest()
+    own: Any = type(request)
+    kind, names, read = _asked_by(own)
+    said = {name: value for name, value in zip(names, read(request), strict=True) if value}
+    return hashlib.blake2b(kind + _encode(said), digest_size=HASH_BYTES).digest()
 
 
 @cache
-def _said(kind: Any) -> Callable[[Any], tuple[Any, ...]]:
-    """What reads all that a message of this kind asks: the kind's name, and its fields. Made once for the kind."""
-    names = [field.name for field in dataclasses.fields(kind) if field.name not in NOT_ASKED]
-    return attrgetter("__class__.__name__", *names)
+def _asked_by(kind: Any) -> tuple[bytes, list[str], Callable[[Any], tuple[Any, ...]]]:
+    """(a message's name, the names of the fields that say what it asks, what reads them). Made once for each kind."""
+    names = sorted(field.name for field in dataclasses.fields(kind) if field.name not in NOT_ASKED)
+    if len(names) == 1:
+        return kind.__name__.encode(), names, lambda request: (getattr(request, names[0]),)
+    return kind.__name__.encode(), names, attrgetter(*names)
 
 
 def first_answer(row: Any | None, asked: KeyedRequest, read: Callable[[Any], Reply]) -> Reply | None:

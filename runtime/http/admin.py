@@ -76,7 +76,7 @@ def _handler(edge: Edge, operation: Operation) -> Handler:
         if matched:
             hold_to_match(getattr(message, matched), request.headers.getall("If-Match", ()))
         # The platform sees every tenant: without a scope a list of tenants is not narrowed to one.
-        everywhere = not operation.scoped and PLATFORM in identity.roles
+        everywhere = operation.verb == "GET" and not operation.scoped and PLATFORM in identity.roles
         message.scope = None if everywhere else _scope(edge, request)
         reply = await edge.caller.call(operation, message)
         return ok(show(reply), headers={"ETag": f'"{getattr(reply, tagged).revision}"'} if tagged else None)

@@ -25,6 +25,7 @@ from runtime.errors import Fault, Status, invalid, unknown, violations
 from runtime.operations.campaigns import analytics
 from runtime.operations.row import Access, Consumer, Operation
 from runtime.wire import contacts
+from runtime.wire.schema import fields_of
 from runtime.wire.scope import player_id_of, tenant_of
 
 _SQL: Final = sql.load("players")
@@ -60,7 +61,7 @@ NAME_CHARACTERS_MAX: Final = 100
 URL_CHARACTERS_MAX: Final = 2_000
 ATTRIBUTES_BYTES_MAX: Final = 16 * 1024
 
-READ_ONLY: Final = frozenset({"id", "contacts", "created_at", "updated_at", "auth_method"})
+READ_ONLY: Final = frozenset(name for name, field in fields_of(m.Player).items() if field.read_only)
 """Passed over in an update, so that a profile may be sent back as it was read (AIP-203)."""
 
 AUTH_METHODS: Final = {m.ContactType.PHONE: "phone_otp", m.ContactType.EMAIL: "email_otp"}

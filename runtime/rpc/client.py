@@ -117,6 +117,7 @@ class MuxStream(FrameProtocol):
         self._leaving = leaving
         self._asked: dict[int, asyncio.Future[Answer]] = {}
         self._numbers = itertools.count()
+        self._greeting = asyncio.Event()
         self._connecting = asyncio.create_task(self._connect(host, port))
 
     def drop(self) -> None:
@@ -142,6 +143,9 @@ class MuxStream(FrameProtocol):
 
     # -- what the connection calls -----------------------------------------------------------
 
+    def greeted(self) -> None:
+        self._greeting.set()
+
     def frame_received(self, frame: bytes) -> None:
         for answer in answers_of(frame):
             asked = self._asked.get(answer.number)
@@ -164,8 +168,10 @@ class MuxStream(FrameProtocol):
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 await asyncio.get_running_loop().create_connection(lambda: self, host, port)
+                await self._greeting.wait()
         except Exception as error:  # Whatever it was, there is no connection.
             self._fail(type(error).__name__)
+            self.close()
 
     def _fail(self, why: str) -> None:
         """Tells all who still wait that there is no connection any more."""

@@ -80,6 +80,10 @@ class FrameProtocol(asyncio.Protocol):
         self._received = bytearray()
         self._greeted = False
 
+    def greeted(self) -> None:
+        """The other end has said HELLO. Only now is anything sent to it: what waited for one that never does was
+        surely not done."""
+
     def frame_received(self, frame: bytes) -> None:
         """MsgspecError, ValueError or RecursionError where it is none."""
         raise NotImplementedError
@@ -90,15 +94,19 @@ class FrameProtocol(asyncio.Protocol):
     def end_sending(self) -> None:
         """Sends what waits, and tells the other end that nothing more will come."""
         if self._transport is not None and not self._transport.is_closing():
-            self.queue.flush()
+            self._flush()
             self._transport.write_eof()
 
     def close(self) -> None:
         """Closes the connection, once it has sent what waits."""
         if self._transport is not None and not self._transport.is_closing():
-            self.queue.flush()
+            self._flush()
             self._transport.close()
         self.queue.pause()
+
+    def _flush(self) -> None:
+        if self._greeted:
+            self.queue.flush()
 
     # -- what asyncio calls ------------------------------------------------------------------
 
@@ -106,7 +114,6 @@ class FrameProtocol(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)  # uvloop's are not derived from asyncio's
         _notice_death(transport.get_extra_info("socket"))
         self._transport.write(HELLO)
-        self.queue.resume()
 
     def connection_lost(self, error: Exception | None) -> None:
         self.queue.pause()
@@ -115,7 +122,7 @@ class FrameProtocol(asyncio.Protocol):
         self.queue.pause()
 
     def resume_writing(self) -> None:
-        if self._transport is not None and not self._transport.is_closing():
+        if self._greeted and self._transport is not None and not self._transport.is_closing():
             self.queue.resume()
 
     def data_received(self, data: bytes) -> None:
@@ -147,6 +154,8 @@ class FrameProtocol(asyncio.Protocol):
         self._greeted = len(self._received) >= len(HELLO)
         if self._greeted:
             del self._received[: len(HELLO)]
+            self.queue.resume()
+            self.greeted()
         return self._greeted
 
     def _refuse(self, fault: Fault) -> None:

@@ -201,6 +201,7 @@ class TestReplicas:
         self, desk: Desk, address: str
     ) -> None:
         async def break_off(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(HELLO)
             await reader.readuntil(b"lost-")
             writer.close()
 
@@ -215,6 +216,30 @@ class TestReplicas:
             play = m.PlayRequest(scope=SCOPE, id="lost-play", session_id="s")
             assert (await caller.call(PLAY, play)).play_id == "lost-play"
         assert desk.seen == ["turn", "lost-get", "lost-play"]
+
+    @pytest.mark.parametrize("said", [b"", b"\0\0\6\4\0\0\0\0\0", HELLO[:4], HELLO[:-1] + b"0"])
+    @pytest.mark.parametrize("hangs_up", [True, False])
+    async def test_a_peer_that_never_says_hello_was_asked_nothing(
+        self, desk: Desk, address: str, said: bytes, hangs_up: bool
+    ) -> None:
+        """A Core of another version, say: what was meant for it is done by the next one, once, whatever it is."""
+        heard = bytearray()
+
+        async def be_strange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(said)
+            heard.extend(await reader.readexactly(len(HELLO)))
+            if not hangs_up:
+                heard.extend(await reader.read())
+            writer.close()
+
+        stranger = await asyncio.start_server(be_strange, "127.0.0.1", 0)
+        strange = f"127.0.0.1:{stranger.sockets[0].getsockname()[1]}"
+        async with stranger, edge(strange, address) as caller:
+            assert await create(caller, "one") == "one"
+            assert await create(caller, "two") == "two"
+            assert await create(caller, "three") == "three"
+        assert (bytes(heard[: len(HELLO)]), desk.seen) == (HELLO, ["one", "two", "three"])
+        assert b"one" not in heard
 
 
 class TestConnection:

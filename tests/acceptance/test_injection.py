@@ -208,8 +208,13 @@ async def test_a_free_text_is_stored_as_it_was_sent(module_stack: Stack, known: 
                 check(operation, {resource: item}, stored.pop(item["id"]))
         assert stored == {}
     if not resource:
-        noted = "SELECT reason FROM leaderboard_adjustments UNION SELECT reason FROM leaderboard_disqualifications"
-        assert {row["reason"] for row in await module_stack.database.fetch(noted)} == set(STRINGS)
+        noted = (
+            "SELECT player_id, reason FROM leaderboard_adjustments"
+            " UNION SELECT player_id, reason FROM leaderboard_disqualifications"
+        )
+        reasons = {row["player_id"]: row["reason"] for row in await module_stack.database.fetch(noted)}
+        for index, text in enumerate(STRINGS):
+            assert reasons[player_of(operation, index)] == text
 
 
 def player_of(operation: Operation, index: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from importlib import resources
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from aiohttp import web
@@ -45,6 +45,14 @@ SPEC_ADMIN = """
     POST /tenants, GET /tenants, POST /merchants, GET /merchants
 """
 """spec.md, "Admin edge", under /admin."""
+
+BEYOND_THE_SPEC: Final = """
+    GET /rewards, POST /plays/{id}/replay, POST /wallet/adjustments, GET /quests/{id},
+    GET /integrations/{id}/deliveries, GET /audit
+"""
+
+READ_BY_MANY: Final = {"CampaignService", "GameService", "PrizeService", "QuestService", "LeaderboardService"}
+"""Whose things the edges cache answers about."""
 
 
 class NoCore(Caller):
@@ -97,7 +105,13 @@ def test_the_edges_serve_what_the_spec_lists() -> None:
     consumer.mount(players, edge())
     admin.mount(staff, edge())
     assert routes_of(players) >= {(verb, API + path) for verb, path in of_spec(SPEC_CONSUMER)}
-    assert routes_of(staff) >= {(verb, f"{API}/admin{path}") for verb, path in of_spec(SPEC_ADMIN)}
+    assert routes_of(staff) >= {(verb, f"{API}/admin{path}") for verb, path in of_spec(SPEC_ADMIN + BEYOND_THE_SPEC)}
+
+
+def test_whatever_staff_change_of_what_many_read_makes_it_stale() -> None:
+    for row in OPERATIONS:
+        written = row.verb != "GET" and row.admin is not None
+        assert row.stales == (written and row.service in READ_BY_MANY), row.name
 
 
 async def test_every_row_answers_over_rpc_and_rest_alike(stack: Stack) -> None:

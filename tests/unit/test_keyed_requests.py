@@ -73,3 +73,22 @@ def test_a_row_answers_its_own_request_and_refuses_another() -> None:
     with pytest.raises(Fault) as refused:
         first_answer({"request_hash": b"other"}, asked, lambda row: row)
     assert (refused.value.reason, refused.value.http_status) == ("IDEMPOTENCY_MISMATCH", 422)
+
+
+@pytest.mark.parametrize(
+    ("asked", "stored"),
+    [
+        (PLAY, "f7428f0a25411bfff7e8e2425bf2d988"),
+        (m.RedeemRequest(id="game_1", milestone_id="rung_1"), "1c64882fe811fcf0c5906b3c1c018d7b"),
+        (m.ClaimRewardRequest(id="reward_1"), "b8d12079abbb68b66cb72afcd16e994a"),
+        (m.CompleteQuestRequest(id="quest_1"), "7a7806c4455691d06b548ee791df316e"),
+        (
+            m.AdjustBalanceRequest(scope_key="camp_1", currency="points", amount=5, reference_id="r"),
+            "907b7bbecd62d28a84ef1fa51fcc6329",
+        ),
+    ],
+    ids=lambda one: type(one).__name__ if not isinstance(one, str) else "",
+)
+def test_what_is_stored_is_what_the_next_version_will_look_for(asked: Any, stored: str) -> None:
+    """A message that is renamed, or a field, would make a retry after an upgrade another request."""
+    assert request_hash(asked).hex() == stored

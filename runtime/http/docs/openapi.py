@@ -159,7 +159,12 @@ class _Rows:
             # What stands beside its lines is between the edges and Core.
             closed |= fields_of(operation.request).keys() - {"scope"} - (operation.example or {}).keys()
         if not operation.resource:
-            return self._document.schemas.body(operation.request, name, closed=closed)
+            body = self._document.schemas.body(operation.request, name, closed=closed)
+            if operation.streamed:
+                # One that is too long is told of in the answer, and hinders no other.
+                for field in self._document.schemas.components[name]["properties"].values():
+                    field.get("items", {}).pop("maxLength", None)
+            return body
         holds = fields_of(operation.request)[operation.resource].type
         own = f"{operation.name}Fields" if self._core else name
         resource = self._document.schemas.body(holds, own, partial="update_mask" in fields_of(operation.request))

@@ -67,6 +67,26 @@ async def test_what_is_required_is_what_an_operation_asks_for(stack: Stack, oper
     assert not [field for field in missed if "." not in field.removeprefix(f"{operation.resource}.")]
 
 
+@pytest.mark.parametrize("surface", SURFACES)
+async def test_an_id_that_a_client_loses_is_answered_as_the_document_says(stack: Stack, surface: Surface) -> None:
+    """`.` is taken out of a path by whoever sends it; an empty id is sent as it is, and is no path of ours."""
+    url, tried = getattr(stack.process, f"{surface}_url"), set()
+    headers = {"Authorization": f"Bearer {stack.token('player_a' if surface == 'consumer' else 'staff', ('admin',))}"}
+    query = {"scope.tenant_id" if surface == "core" else "tenant_id": stack.tenant_id}
+    for path, verbs in document(surface)["paths"].items():
+        for verb, row in verbs.items():
+            if "/{id}/" not in path:
+                continue
+            for lost in (".", ""):
+                sent = url + path.replace("{id}", lost)
+                async with stack.http.request(verb, sent, params=query, json={}, headers=headers) as answer:
+                    told, reason = row["responses"][str(answer.status)], (await answer.json())["data"]["reason"]
+                # The last may meet any request, as the document's introduction says.
+                assert reason in (*told["content"]["application/json"]["examples"], "UNKNOWN_ROUTE"), (verb, sent)
+                tried.add((row["operationId"], answer.status))
+    assert ("ImportCodes", 405) in tried or surface == "consumer", tried
+
+
 class Conforming:
     """Asks a stack, and holds every answer to the surface's document."""
 

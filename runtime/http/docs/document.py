@@ -142,6 +142,10 @@ class Path(tuple[str, str]):
     def text(self) -> str:
         return self[0]
 
+    @property
+    def verb(self) -> str:
+        return self[1]
+
 
 # -- pieces ----------------------------------------------------------------------------------
 

@@ -48,7 +48,8 @@ def document(surface: Surface, *, role_matrix: str = "any") -> dict[str, Any]:
     served = _served(surface)
     rows = _Rows(made, role_matrix)
     for path, operation in served.items():
-        made.add(path, operation.verb, rows.row(operation))
+        lost = ["METHOD_NOT_ALLOWED"] if _loses_its_verb_without_id(path, served) else []
+        made.add(path, operation.verb, rows.row(operation, lost))
     if surface == "consumer":
         beside.add_login(made)
     beside.add_health(made)
@@ -75,7 +76,8 @@ class _Rows:
         self._surface = document.surface
         self._core = document.surface == "core"
 
-    def row(self, operation: Operation) -> dict[str, Any]:
+    def row(self, operation: Operation, of_path: Iterable[str]) -> dict[str, Any]:
+        """of_path: the reasons for which its path may be refused."""
         text = operation.about or inspect.getdoc(operation.run) or ""
         row: dict[str, Any] = {
             "operationId": operation.name,
@@ -88,7 +90,7 @@ class _Rows:
             row["requestBody"] = self._request_body(operation)
         if not self._core:
             row["security"] = self._security(operation)
-        row["responses"] = self._responses(operation)
+        row["responses"] = self._responses(operation, of_path)
         return row
 
     def _who(self, operation: Operation) -> str:
@@ -179,7 +181,7 @@ class _Rows:
 
     # -- what is answered --------------------------------------------------------------------
 
-    def _responses(self, operation: Operation) -> dict[str, Any]:
+    def _responses(self, operation: Operation, of_path: Iterable[str]) -> dict[str, Any]:
         shape = AS_IT_IS if self._core else shape_of(operation)
         headers: dict[str, Any] = {}
         if self._is_rated(operation):
@@ -192,7 +194,8 @@ class _Rows:
         if "guest_token" in shape.added:
             example |= {"guest_token": "eyJhbGciOiJIUzI1NiIs..."}
         ok = self._document.answered(self._document.schemas.answer(operation.reply, shape), example, headers)
-        return {"200": ok, **self._document.refusals([*refusals.reasons_of(operation), *self._of_surface(operation)])}
+        reasons = [*refusals.reasons_of(operation), *self._of_surface(operation), *of_path]
+        return {"200": ok, **self._document.refusals(reasons)}
 
     def _is_rated(self, operation: Operation) -> bool:
         if self._surface != "consumer" or operation.consumer is None:
@@ -218,6 +221,19 @@ class _Rows:
 
 def _is_signed(operation: Operation) -> bool:
     return operation.admin is not None and operation.admin.signed
+
+
+def _loses_its_verb_without_id(path: Path, served: Iterable[Path]) -> bool:
+    """Whether the path is another one, which lacks the verb, once its id is lost.
+
+    Clients lose it where it is `.`: they take it for "here" before they send (RFC 3986, 5.2.4), and
+    POST /prizes/./codes arrives as POST /prizes/codes, which is a prize's path.
+    """
+    before, id_, after = path.text.partition("/{id}/")
+    if not id_:
+        return False
+    found = [other for other in served if re.fullmatch(other.text.replace("{id}", "[^/]+"), f"{before}/{after}")]
+    return bool(found) and all(other.verb != path.verb for other in found)
 
 
 def _links(served: Mapping[Path, Operation], *, wrapped: bool) -> dict[str, dict[str, Any]]:

@@ -13,8 +13,15 @@ import pytest
 from tests.support.stack import Stack
 from tests.support.world import COINS, COLLECTION, World, new_world
 
-SECONDS = 15
-"""Of each surface's run; a longer one: SCHEMATHESIS_SECONDS."""
+SECONDS = os.environ.get("SCHEMATHESIS_SECONDS", "15")
+"""Of each surface's run."""
+
+EXAMPLES = os.environ.get("SCHEMATHESIS_EXAMPLES", "10")
+"""Of each operation and phase."""
+
+SEED = os.environ.get("SCHEMATHESIS_SEED", "1")
+"""What is generated follows from it, so that a change that passed does not fail for what another never met.
+"random": another one in each run, which its output names."""
 
 CHECKS = (
     "not_a_server_error",
@@ -71,8 +78,9 @@ async def fuzz(world: World, surface: str, directory: Path) -> None:
     command = [
         *(sys.executable, "-m", "schemathesis.cli", "run", f"{base}/api/v1/openapi.json", "--url", base),
         *(() if surface == "core" else ("--header", f"Authorization: Bearer {token}")),
-        *("--phases", "examples,coverage,fuzzing,stateful", "--max-examples", "10"),
-        *("--max-time", os.environ.get("SCHEMATHESIS_SECONDS", str(SECONDS)), "--checks", ",".join(CHECKS)),
+        *("--phases", "examples,coverage,fuzzing,stateful", "--max-examples", EXAMPLES),
+        *("--max-time", SECONDS, "--checks", ",".join(CHECKS)),
+        *(() if SEED == "random" else ("--seed", SEED)),
         *("--generation-database", "none", "--no-shrink", "--continue-on-failure", "--no-color", "--warnings", "off"),
     ]
     process = await asyncio.create_subprocess_exec(

@@ -5,8 +5,12 @@ from __future__ import annotations
 import signal
 import socket
 from pathlib import Path
+from typing import Final
 
 from ops.servers.base import Server, read_pid
+
+COMMAND_SECONDS: Final = 5.0
+"""How long a command may take: a machine that is busy has not answered within one second."""
 
 
 class Valkey(Server):
@@ -27,7 +31,7 @@ class Valkey(Server):
 
     def command(self, *words: str) -> bytes:
         """One command over a connection of its own, and the start of its raw answer. OSError where none comes."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=1.0) as connection:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=COMMAND_SECONDS) as connection:
             for request in (("AUTH", self.password), words):
                 parts = [f"${len(word.encode())}\r\n{word}\r\n" for word in request]
                 connection.sendall(f"*{len(parts)}\r\n{''.join(parts)}".encode())

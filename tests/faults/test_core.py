@@ -23,7 +23,7 @@ from runtime.operations import API
 from tests.support import invariants
 from tests.support.load import load
 from tests.support.stack import TENANT, Answer, Stack, new_stack, settings_of
-from tests.support.waiting import until
+from tests.support.waiting import HANG_SECONDS, until
 from tests.support.world import new_world
 
 KILLS = int(os.environ.get("TOMBOLA_TEST_KILLS", "6"))
@@ -77,7 +77,7 @@ class CoreProcess:
         assert self._process is not None
         if self._process.returncode is None:
             self._process.send_signal(how)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(HANG_SECONDS):
             return await self._process.wait()
 
 
@@ -147,7 +147,7 @@ async def test_a_term_under_load_leaves_no_play_unanswered(core: CoreProcess, co
             await playing.plays(100)
             assert await core.end(signal.SIGTERM) == 0
             # Nothing answers now, so what was left without an answer would stay so.
-            await until(all_are_answered, seconds=5)
+            await until(all_are_answered)
             await core.start()
         await playing.plays(20)
     await playing.check(connection)

@@ -5,32 +5,19 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from redis.exceptions import ResponseError
 
-from ops.servers.base import free_port, wait_for
 from ops.servers.valkey import Valkey
 from runtime.http.admission.control import AdmissionControl, Allowed
 from runtime.http.admission.rates import Policy
 from runtime.stores.ephemeral import Ephemeral, Script
 from runtime.stores.pipeline import EphemeralDown
-
-
-class ClusterNode(Valkey):
-    """A Valkey that takes part in a cluster; its nodes share one password."""
-
-    password = "cluster"
-
-    def __init__(self, data_dir: Path) -> None:
-        super().__init__(data_dir)
-        self.bus_port = free_port()
-
-    def _stdin(self) -> bytes:
-        return super()._stdin() + b"cluster-enabled yes\ncluster-port %d\n" % self.bus_port
+from tests.support.cluster import ClusterNode, cluster
+from tests.support.waiting import HANG_SECONDS
 
 
 class Breaker:
@@ -40,7 +27,7 @@ class Breaker:
         self.states: asyncio.Queue[bool] = asyncio.Queue()
 
     async def becomes(self, up: bool) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANG_SECONDS):
             while await self.states.get() != up:
                 pass
 
@@ -179,43 +166,29 @@ async def test_a_server_that_is_away_at_start_is_found_later(server: Valkey, bre
     await store.close()
 
 
-def agrees(node: Valkey) -> bool:
-    return b"cluster_state:ok" in node.command("CLUSTER", "INFO")
-
-
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[list[ClusterNode]]:
-    """Three nodes that share the slots."""
-    nodes = [ClusterNode(tmp_path / str(i) / "valkey") for i in range(3)]
-    for node, slots in zip(nodes, [("0", "5460"), ("5461", "10922"), ("10923", "16383")], strict=True):
-        node.data_dir.parent.mkdir()
-        node.start()
-        node.command("CLUSTER", "ADDSLOTSRANGE", *slots)
-        node.command("CLUSTER", "MEET", "127.0.0.1", str(nodes[0].port), str(nodes[0].bus_port))
-    for node in nodes:
-        wait_for(partial(agrees, node), 30)
-    yield nodes
-    for node in nodes:
-        node.stop()
+def nodes(tmp_path: Path) -> Iterator[list[ClusterNode]]:
+    with cluster(tmp_path) as nodes:
+        yield nodes
 
 
-async def test_a_cluster_gets_each_key_at_its_own_node(cluster: list[ClusterNode], breaker: Breaker) -> None:
-    store = Ephemeral(cluster[0].url, cluster=True, on_state=breaker.states.put_nowait)
+async def test_a_cluster_gets_each_key_at_its_own_node(nodes: list[ClusterNode], breaker: Breaker) -> None:
+    store = Ephemeral(nodes[0].url, cluster=True, on_state=breaker.states.put_nowait)
     await store.start()
     await breaker.becomes(True)
     keys = [f"{{t{i}}}:x" for i in range(100)]
     await asyncio.gather(*[store.run("SET", key, key) for key in keys])
     assert await asyncio.gather(*[store.run("GET", key) for key in keys]) == [key.encode() for key in keys]
-    sizes = [int(node.command("DBSIZE").strip(b":\r\n")) for node in cluster]
+    sizes = [int(node.command("DBSIZE").strip(b":\r\n")) for node in nodes]
     assert sum(sizes) == 100
     assert min(sizes) > 0
     assert await store.script(Script("return redis.call('GET', KEYS[1])"), ["{t7}:x"], []) == b"{t7}:x"
     control = AdmissionControl(store, player=Policy("player", 1, 2), ip=Policy("ip", 1, 2))
     admitted = [control.admit(f"t{i}", player_id="p", ip="10.0.0.1", idempotency_key="k") for i in range(20)]
     assert all(isinstance(admission, Allowed) and admission.headers for admission in await asyncio.gather(*admitted))
-    held = [int(node.command("DBSIZE").strip(b":\r\n")) for node in cluster]
+    held = [int(node.command("DBSIZE").strip(b":\r\n")) for node in nodes]
     assert sum(held) == sum(sizes) + 3 * 20
-    cluster[2].kill()
+    nodes[2].kill()
     results = await asyncio.gather(*[outcome(store, "GET", key) for key in keys])
     assert sum(isinstance(result, EphemeralDown) for result in results) == sizes[2]
     await store.close()

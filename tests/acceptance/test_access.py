@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from runtime.http import admin
@@ -56,11 +54,8 @@ class TestWhoMayAsk:
         alone = await stack.admin("GET", f"/admin/campaigns/{made.data['id']}", headers=there)
         assert alone.reason == "UNKNOWN_CAMPAIGN"
 
+    @pytest.mark.settings(role_matrix="strict")
     class TestStrict:
-        @pytest.fixture
-        def extra_settings(self) -> dict[str, Any]:
-            return {"role_matrix": "strict"}
-
         async def test_writes_are_narrowed_by_role(self, stack: Stack) -> None:
             for operation, row in admin.served():
                 path = "/admin" + operation.path.replace("{id}", "x")
@@ -68,11 +63,8 @@ class TestWhoMayAsk:
                     answer = await stack.admin(operation.verb, path, roles=(role,))
                     assert (answer.http == 403) is (role not in row.writers), (operation.name, role)
 
+    @pytest.mark.settings(header_fallback=True)
     class TestFallback:
-        @pytest.fixture
-        def extra_settings(self) -> dict[str, Any]:
-            return {"header_fallback": True}
-
         async def test_headers_make_an_identity_where_they_are_believed(self, stack: Stack) -> None:
             mine = await stack.consumer("GET", "/players/me", headers={"X-Player-Id": "player_h"})
             assert mine.data["id"] == "player_h"
@@ -80,12 +72,9 @@ class TestWhoMayAsk:
             assert (await stack.admin("GET", "/admin/games", roles=(), headers=headers)).data["items"] == []
 
 
+@pytest.mark.settings(rate_limits=True, rate_player_burst=6, rate_player_per_second=0.01)
 class TestActs:
     """Start and play over the consumer edge: keys, rates and guests."""
-
-    @pytest.fixture
-    def extra_settings(self) -> dict[str, Any]:
-        return {"rate_limits": True, "rate_player_burst": 6, "rate_player_per_second": 0.01}
 
     @pytest.fixture
     async def game(self, stack: Stack) -> str:

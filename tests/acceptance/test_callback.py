@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import time
 from datetime import UTC, datetime
 from typing import Any
@@ -14,11 +13,9 @@ from standardwebhooks import Webhook
 from runtime.operations import API
 from tests.support.deliveries import SECRET, delivering, make_due, make_receiver_prize, make_task, state
 from tests.support.receiver import Receiver
+from tests.support.stack import TO_LOOPBACK
 
-
-@pytest.fixture
-def extra_settings() -> dict[str, Any]:
-    return {"outbound_allow_cidrs": (ipaddress.ip_network("127.0.0.0/8"),), "stream_shards": 1}
+pytestmark = pytest.mark.settings(**TO_LOOPBACK)
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ import pytest
 from runtime.operations.campaigns import analytics
 from tests.support.resources import make_campaign, make_game, make_prize, play_once
 from tests.support.stack import fields_of
+from tests.support.waiting import HANG_SECONDS
 
 
 async def test_created_campaign_reads_back_with_its_defaults(stack: Any) -> None:
@@ -188,7 +189,7 @@ async def test_analytics_equal_counting_rows_before_and_after_plays_are_counted(
 async def all_counted(stack: Any, campaign_id: str, plays: int) -> None:
     """Waits until every play is behind the mark: counting stays a second behind the present."""
     engine = stack.engine
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(HANG_SECONDS):
         while await engine.database.fetchval("SELECT sum(plays)::bigint FROM campaign_days") != plays:
             await analytics.count(engine, stack.tenant_id, campaign_id)
             await asyncio.sleep(0.05)

@@ -27,6 +27,7 @@ from runtime.rpc.connection import HELLO, SendQueue
 from runtime.rpc.frames import FRAME_BYTES, GOODBYE, Answer, Call, answers_of, body, calls_of, frames
 from runtime.rpc.server import RpcServer
 from runtime.wire.schema import Kind, fields_of
+from tests.support.waiting import HANG_SECONDS
 
 SCOPE = m.Scope(tenant_id="tenant_a")
 GET, CREATE, PLAY = BY_NAME["GetCampaign"], BY_NAME["CreateCampaign"], BY_NAME["Play"]
@@ -68,7 +69,7 @@ async def core(desk: Desk) -> AsyncIterator[tuple[RpcServer, str]]:
 
 
 @asynccontextmanager
-async def edge(*addresses: str, deadline_seconds: float = 5.0) -> AsyncIterator[RpcCaller]:
+async def edge(*addresses: str, deadline_seconds: float = HANG_SECONDS) -> AsyncIterator[RpcCaller]:
     caller = RpcCaller(addresses, deadline_seconds=deadline_seconds)
     try:
         yield caller
@@ -132,7 +133,7 @@ class TestCalls:
 
     async def test_a_call_that_core_does_not_answer_in_time_is_given_up_alone(self, desk: Desk, address: str) -> None:
         desk.gates["never"] = asyncio.Event()
-        async with edge(address, deadline_seconds=0.2) as caller:
+        async with edge(address, deadline_seconds=2.0) as caller:
             assert await get(caller, "before") == "before"
             with pytest.raises(Fault) as caught:
                 await get(caller, "never")
@@ -253,7 +254,7 @@ class TestConnection:
             writer.write(part)
             await asyncio.sleep(0)
         writer.write_eof()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(HANG_SECONDS):
             said = await reader.read()
         writer.close()
         return said
@@ -289,7 +290,7 @@ class TestConnection:
         host, _, port = address.rpartition(":")
         reader, writer = await asyncio.open_connection(host, int(port))
         writer.write(HELLO + struct.pack(">I", 16 * MESSAGE_BYTES_MAX))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(HANG_SECONDS):
             (frame,) = unframed(await reader.read())
         (refused,) = answers_of(frame)
         assert (refused.number, Status(refused.status)) == (GOODBYE, Status.RESOURCE_EXHAUSTED)

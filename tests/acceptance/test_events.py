@@ -18,6 +18,7 @@ from runtime.stores.publisher import shard_of
 from tests.support.leaderboards import make_board
 from tests.support.milestones import block, rung
 from tests.support.resources import make_campaign, make_game, make_prize, play_once
+from tests.support.waiting import HANG_SECONDS
 from tests.support.world import COINS, COLLECTION, World
 
 STATIC = Path(__file__).parents[2] / "runtime" / "http" / "docs" / "static"
@@ -65,7 +66,7 @@ async def events(stack: Any, valkey_url: str) -> Any:
     stream = event_stream(shard_of(stack.tenant_id, stack.process.settings.stream_shards))
 
     async def first(type: str, count: int = 1) -> list[dict[str, Any]]:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(HANG_SECONDS):
             while True:
                 told = [json.loads(fields[b"e"]) for _, fields in await client.xrange(stream)]
                 if len(found := [event for event in told if event["type"] == type]) >= count:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 from typing import Any
 
 import pytest
@@ -24,11 +23,10 @@ from tests.support.deliveries import (
 from tests.support.receiver import Receiver, drip, hang, status
 from tests.support.resources import make_campaign, make_game, make_prize, play_once
 from tests.support.rewards import Shelf
+from tests.support.stack import TO_LOOPBACK
+from tests.support.waiting import HANG_SECONDS
 
-
-@pytest.fixture
-def extra_settings() -> dict[str, Any]:
-    return {"outbound_allow_cidrs": (ipaddress.ip_network("127.0.0.0/8"),), "stream_shards": 1}
+pytestmark = pytest.mark.settings(**TO_LOOPBACK)
 
 
 def counted(outcome: str) -> float:
@@ -216,7 +214,7 @@ async def test_lag_and_what_is_pending_are_measured_by_group_and_losses_counted(
         "tombola_ephemeral_lost_total",
     ]
     text = ""
-    async with working(engine, *groups), asyncio.timeout(30):
+    async with working(engine, *groups), asyncio.timeout(HANG_SECONDS):
         while not all(name in text for name in wanted):
             async with stack.http.get(f"{stack.process.core_url}/metrics") as answer:
                 text = await answer.text()
@@ -225,7 +223,7 @@ async def test_lag_and_what_is_pending_are_measured_by_group_and_losses_counted(
 async def test_rewards_expire_where_deliveries_are_worked(stack: Any, engine: Any) -> None:
     shelf = await Shelf(engine, stack.tenant_id).open()
     reward_id = await shelf.reward(await shelf.prize(), expires_in_seconds=-1)
-    async with working(engine, "deliveries"), asyncio.timeout(20):
+    async with working(engine, "deliveries"), asyncio.timeout(HANG_SECONDS):
         while (await shelf.row(reward_id))["status"] != "expired":
             await asyncio.sleep(0.02)
 

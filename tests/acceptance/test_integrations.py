@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 from typing import Any
 
 import pytest
@@ -14,11 +13,10 @@ from runtime.events import TYPES, PrizeWon, new_event
 from tests.support.deliveries import SECRET, working
 from tests.support.receiver import Receiver, hang, receiving, status
 from tests.support.resources import make_campaign, make_game, make_prize, play_once
+from tests.support.stack import TO_LOOPBACK
+from tests.support.waiting import HANG_SECONDS
 
-
-@pytest.fixture
-def extra_settings() -> dict[str, Any]:
-    return {"outbound_allow_cidrs": (ipaddress.ip_network("127.0.0.0/8"),), "stream_shards": 1}
+pytestmark = pytest.mark.settings(**TO_LOOPBACK)
 
 
 async def register(stack: Any, receiver: Receiver, *events: str, **fields: Any) -> str:
@@ -30,7 +28,7 @@ async def register(stack: Any, receiver: Receiver, *events: str, **fields: Any) 
 
 async def deliveries(stack: Any, integration_id: str, count: int) -> list[dict[str, Any]]:
     """The delivery log, once it has so many rows."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(HANG_SECONDS):
         while True:
             answer = await stack.admin("GET", f"/admin/integrations/{integration_id}/deliveries", limit="100")
             if len(answer.data["items"]) >= count:

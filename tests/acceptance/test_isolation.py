@@ -33,7 +33,7 @@ from tests.support.operations import (
     unknown_like,
 )
 from tests.support.stack import OTHER_TENANT, Answer, Stack, make_tenant, new_stack, settings_of
-from tests.support.tables import contents
+from tests.support.tables import Contents, contents
 
 SURFACES: Final = ("core", "rpc", "consumer", "admin")
 
@@ -48,7 +48,7 @@ class Two:
     bobs: Ids
     rpc: RpcCaller
 
-    async def contents(self) -> dict[str, tuple[int, str]]:
+    async def contents(self) -> Contents:
         assert self.ann.engine is not None
         return await contents(self.ann.database)
 

@@ -11,7 +11,7 @@ import redis.asyncio
 from ops.servers.valkey import Valkey
 from runtime.http.login.challenges import RESEND_SECONDS, SENDS_IP_MAX, SENDS_SECONDS, TRIES_MAX
 from tests.support.login import PHONE, Phone, let_resend, log_in, refresh, start, verify
-from tests.support.stack import Stack
+from tests.support.stack import AS_SHIPPED, Stack
 
 
 @pytest.mark.parametrize(("type", "contact"), [("phone", PHONE), ("CONTACT_TYPE_EMAIL", "ada@example.com")])
@@ -140,11 +140,8 @@ async def test_codes_to_one_contact_are_bounded(stack: Stack, phone: Phone, valk
     assert (await start(stack, "+15550199")).code == "OK"
 
 
+@pytest.mark.settings(rate_limits=True)
 class TestByAddress:
-    @pytest.fixture
-    def extra_settings(self) -> dict[str, Any]:
-        return {"rate_limits": True}
-
     async def test_codes_for_one_address_are_bounded(
         self, stack: Stack, phone: Phone, valkey: redis.asyncio.Redis
     ) -> None:
@@ -184,6 +181,7 @@ async def test_what_is_wrong_with_a_start_is_named(stack: Stack, body: dict[str,
     assert (answer.http, answer.envelope["data"]["violations"][0]["field"]) == (400, field)
 
 
+@pytest.mark.settings(**AS_SHIPPED)
 async def test_nobody_logs_in_without_the_store(stack: Stack, phone: Phone, valkey_server: Valkey) -> None:
     challenge_id = (await start(stack)).data["challenge_id"]
     token = (await log_in(stack, phone, "+15550199"))["refresh_token"]

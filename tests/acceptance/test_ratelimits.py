@@ -62,6 +62,7 @@ async def edges(
         environment = {
             "CORE_RPC_ADDRESSES": stack.process.rpc_address,
             "REDIS_URL": valkey_url,
+            "REDIS_TIMEOUT_SECONDS": "2",  # Late is not away: a rate that was not asked for would be none.
             "JWT_SECRET": stack.process.settings.jwt_secret,
             "RATE_PLAYER_BURST": str(BURST),
             "RATE_PLAYER_PER_SECOND": str(PER_SECOND),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import time
 from collections.abc import AsyncIterator
@@ -18,14 +17,12 @@ from runtime.operations import API
 from tests.support.deliveries import SECRET, delivering, make_receiver_prize, make_task, state
 from tests.support.receiver import Receiver
 from tests.support.resources import make_prize
-from tests.support.stack import Stack
+from tests.support.stack import TO_LOOPBACK, Stack
 
 VOUCHER = {"fulfillment": {"redemption_mode": "REDEMPTION_MODE_ON_WIN", "channel": "voucher_code"}}
 
 
-@pytest.fixture
-def extra_settings() -> dict[str, Any]:
-    return {"outbound_allow_cidrs": (ipaddress.ip_network("127.0.0.0/8"),), "stream_shards": 1}
+pytestmark = pytest.mark.settings(**TO_LOOPBACK)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from runtime.app import running
 from runtime.operations import API
 from runtime.settings import Settings
 from tests.support.resources import make_campaign, make_game, make_prize, play_once
-from tests.support.stack import Stack
+from tests.support.stack import AS_SHIPPED, Stack
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 SURFACES = ("core", "consumer", "admin")
@@ -97,6 +97,12 @@ def frozen(postgres: Postgres) -> Iterator[None]:
         postgres.thaw()
 
 
+READY_SECONDS = 8.0
+"""Within which a probe is answered: before a request would have given a store up in the tests so marked."""
+
+patient_with_both = pytest.mark.settings(redis_timeout_seconds=10.0, database_statement_timeout_seconds=30.0)
+
+
 class TestHealth:
     @pytest.mark.parametrize("surface", SURFACES)
     async def test_a_process_that_is_up_is_alive_and_ready(self, stack: Stack, surface: str) -> None:
@@ -104,10 +110,11 @@ class TestHealth:
             async with stack.http.get(url_of(stack, surface) + path) as answer:
                 assert (answer.status, (await answer.json())["code"]) == (200, "OK")
 
+    @patient_with_both
     async def test_readiness_names_the_store_that_is_away(self, stack: Stack, valkey_server: Valkey) -> None:
         valkey_server.freeze()
         try:
-            async with asyncio.timeout(2), stack.http.get(f"{stack.process.core_url}/readyz") as answer:
+            async with asyncio.timeout(READY_SECONDS), stack.http.get(f"{stack.process.core_url}/readyz") as answer:
                 assert (answer.status, answer.headers["X-Failed-Check"]) == (503, "redis")
                 assert (await answer.json())["data"]["failed_checks"] == ["redis"]
             async with stack.http.get(f"{stack.process.core_url}/healthz") as answer:
@@ -115,9 +122,10 @@ class TestHealth:
         finally:
             valkey_server.thaw()
 
+    @patient_with_both
     async def test_readiness_names_a_frozen_database(self, stack: Stack, postgres: Postgres) -> None:
         with frozen(postgres):
-            async with asyncio.timeout(2), stack.http.get(f"{stack.process.core_url}/readyz") as answer:
+            async with asyncio.timeout(READY_SECONDS), stack.http.get(f"{stack.process.core_url}/readyz") as answer:
                 assert (answer.status, answer.headers["X-Failed-Check"]) == (503, "database")
 
     async def test_metrics_have_every_outcome_from_the_start(self, stack: Stack) -> None:
@@ -183,6 +191,7 @@ class TestCache:
         assert "ui" not in public["games"][0]
         assert "probability" not in str(public)
 
+    @pytest.mark.settings(**AS_SHIPPED)
     async def test_without_the_store_core_is_asked(self, stack: Stack, valkey_server: Valkey) -> None:
         campaign = await make_campaign(stack)
         valkey_server.freeze()

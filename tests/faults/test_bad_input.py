@@ -18,7 +18,8 @@ import pytest
 from runtime.operations import API
 from tests.support.milestones import block, rung
 from tests.support.stack import Stack
-from tests.support.tables import snapshot
+from tests.support.tables import contents
+from tests.support.waiting import HANG_SECONDS
 from tests.support.world import COINS, COLLECTION, EGGS, GIFTS, World
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -173,7 +174,7 @@ async def test_a_body_that_is_too_large_is_refused_before_it_is_read(world: Worl
     reader, writer = await asyncio.open_connection(host, int(port))
     head = f"POST {API}/games/x/start HTTP/1.1\r\nHost: x\r\nContent-Length: 10000000000\r\n\r\n"
     writer.write(head.encode())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(HANG_SECONDS):
         line = await reader.readline()
     assert line.startswith(b"HTTP/1.1 4")
     writer.close()
@@ -194,7 +195,7 @@ async def test_refusals_write_nothing(world: World, module_stack: Stack) -> None
     game_id = await world.wheel(await world.prize(), rules={"max_plays_per_user": 1})
     session = await world.session(game_id)
     await world.play(game_id, session)
-    before = await snapshot(world.database)
+    before = await contents(world.database)
     for answer in (
         await world.play(game_id, session),
         await world.play(game_id, "sess_x"),
@@ -205,4 +206,4 @@ async def test_refusals_write_nothing(world: World, module_stack: Stack) -> None
         await world.play("game_none", session),
     ):
         assert 400 <= answer.http < 500
-    assert await snapshot(world.database) == before
+    assert await contents(world.database) == before

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import os
 import signal
 import subprocess
@@ -25,15 +24,15 @@ from tests.support import rewards
 from tests.support.deliveries import delivering, make_due, make_receiver_prize, make_task, state, until_task, working
 from tests.support.directories import server_directory
 from tests.support.receiver import Receiver, hang, receiving, status
-from tests.support.stack import settings_of
+from tests.support.stack import TO_LOOPBACK, settings_of
+from tests.support.waiting import HANG_SECONDS
 
 TENANT = "tenant_test"
-LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"),)
 
 
 @pytest.fixture
 def settings(database_url: str, valkey_url: str, valkey_flush: None) -> Settings:
-    return settings_of(database_url, valkey_url, outbound_allow_cidrs=LOOPBACK, stream_shards=1)
+    return settings_of(database_url, valkey_url, **TO_LOOPBACK)
 
 
 @pytest.fixture
@@ -118,7 +117,7 @@ class Doomed:
     async def says(self, what: str) -> int:
         """Returns when it says this; the pid that said it."""
         assert self._parent.stdout is not None
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(HANG_SECONDS):
             while words := (await self._parent.stdout.readline()).decode().split():
                 if words[0] == what:
                     return int(words[1])
@@ -216,7 +215,7 @@ async def test_a_worker_killed_before_it_acknowledged_leaves_no_message_and_no_s
             Servers(settings), DELIVERIES.name, [stream], other.handle, claim_idle_ms=1, claim_seconds=0.05
         )
         running = asyncio.create_task(consumer.run(stop))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(HANG_SECONDS):
             while (await engine.ephemeral.run("XPENDING", stream, DELIVERIES.name))[0]:
                 await asyncio.sleep(0.02)
         stop.set()
@@ -347,6 +346,6 @@ async def test_garbage_in_the_stream_harms_no_task(engine: Any, receiver: Receiv
         task_id = await make_task(engine, TENANT, prize_id)
         engine.publisher.tasks(TENANT, [task_id, "task_unknown"])
         assert await until_task(engine, task_id, "delivered") == ("delivered", "fulfilled")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(HANG_SECONDS):
             while await engine.ephemeral.run("XLEN", "tombola:dead:{0}") < 6:
                 await asyncio.sleep(0.05)

@@ -21,8 +21,8 @@ from sql.migrate import migrate
 from tests.support import invariants
 from tests.support.directories import server_directory
 from tests.support.load import load
-from tests.support.stack import Answer, Stack, new_stack, settings_of
-from tests.support.waiting import until
+from tests.support.stack import AS_SHIPPED, Answer, Stack, new_stack, settings_of
+from tests.support.waiting import HANG_SECONDS, until
 from tests.support.world import COINS, COLLECTION, World, new_world
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -47,7 +47,7 @@ async def module_database_url(server: Postgres) -> str:
 
 @pytest.fixture(scope="module")
 def module_extra_settings() -> dict[str, Any]:
-    return {"database_pool_size": 4}
+    return {**AS_SHIPPED, "database_pool_size": 4}
 
 
 async def test_an_immediate_restart_under_load_loses_no_play_that_was_answered(world: World, server: Postgres) -> None:
@@ -67,14 +67,14 @@ async def test_an_immediate_restart_under_load_loses_no_play_that_was_answered(w
 async def test_a_frozen_backend_is_left_behind_and_its_slot_comes_back(
     module_database_url: str, valkey_url: str
 ) -> None:
-    settings = settings_of(module_database_url, valkey_url, database_pool_size=1)
+    settings = settings_of(module_database_url, valkey_url, **{**AS_SHIPPED, "database_pool_size": 1})
     async with new_stack(settings) as stack, new_world(stack) as world:
         game_id = await world.wheel(await world.prize())
         session = await world.session(game_id)
         pid = await world.database.fetchval("SELECT pg_backend_pid()")
         os.kill(pid, signal.SIGSTOP)
         try:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(HANG_SECONDS):
                 refused = await world.play(game_id, session, key="frozen")
                 assert (refused.http, refused.reason) == (503, "STORE_UNAVAILABLE")
                 assert int(refused.headers["Retry-After"]) >= 1
@@ -104,7 +104,7 @@ async def test_a_whole_frozen_server_is_503_and_thaws_to_one_play(world: World, 
     pids = [row["pid"] for row in await world.database.fetch("SELECT pid FROM pg_stat_activity WHERE pid IS NOT NULL")]
     try:
         signal_all((server.pid, *pids), signal.SIGSTOP)
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(HANG_SECONDS):
             answers = await asyncio.gather(*(world.play(game_id, session, key="k") for _ in range(5)))
     finally:
         signal_all((*pids, server.pid), signal.SIGCONT)
@@ -135,7 +135,7 @@ async def every_connection_held(world: World) -> AsyncIterator[None]:
 async def test_an_exhausted_pool_is_503_and_nothing_waits_for_ever(world: World, module_stack: Stack) -> None:
     game_id = await world.wheel()
     sessions = [await world.session(game_id) for _ in range(20)]
-    async with every_connection_held(world), asyncio.timeout(15):
+    async with every_connection_held(world), asyncio.timeout(HANG_SECONDS):
         answers = await asyncio.gather(*(world.play(game_id, session) for session in sessions))
         assert Counter((answer.http, answer.reason) for answer in answers) == {(503, "STORE_UNAVAILABLE"): 20}
         assert all(int(answer.headers["Retry-After"]) >= 1 for answer in answers)
@@ -168,7 +168,7 @@ async def test_a_request_that_waits_too_long_is_503_whatever_holds_it(
             path, key = f"/rewards/{reward_id}/claim", {"Idempotency-Key": "c"}
             return await asyncio.gather(*plays, stack.consumer("POST", path, {}, player="ann", headers=key))
 
-        async with every_connection_held(world), asyncio.timeout(30):
+        async with every_connection_held(world), asyncio.timeout(HANG_SECONDS):
             # Nothing is given back before all of them are answered.
             refused = await ask()
         assert {(answer.http, answer.reason) for answer in refused} == {(503, "STORE_UNAVAILABLE")}

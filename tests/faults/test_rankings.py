@@ -29,6 +29,8 @@ from runtime.stores.scores import Score
 from runtime.streams import standings
 from runtime.streams.consumer import Message
 from tests.support.leaderboards import Played, told, write_plays
+from tests.support.stack import PATIENT
+from tests.support.waiting import HANG_SECONDS
 
 TENANT, GAME, BOARD = "tenant_r", "game_r", "board_r"
 
@@ -48,7 +50,7 @@ def settings(database_url: str, valkey_url: str, valkey_flush: None) -> Settings
 @asynccontextmanager
 async def engine_for(settings: Settings) -> AsyncIterator[Engine]:
     database = Database(settings.database_url, size=4, acquire_seconds=5, statement_seconds=10)
-    ephemeral = Ephemeral(settings.redis_url)
+    ephemeral = Ephemeral(settings.redis_url, timeout_seconds=PATIENT["redis_timeout_seconds"])
     await database.start()
     await ephemeral.start()
     publisher = Publisher(ephemeral, shards=settings.stream_shards, length_max=1000)
@@ -102,7 +104,7 @@ async def listed(engine: Engine) -> list[tuple[str, int]]:
 
 async def until(fact: Callable[[], Awaitable[bool]]) -> None:
     """Waits for a fact that somebody else brings about."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(HANG_SECONDS):
         while not await fact():
             await asyncio.sleep(0.02)
 

@@ -12,7 +12,7 @@ import pytest_asyncio
 
 from ops.servers.valkey import Valkey
 from tests.support.milestones import block, rung
-from tests.support.stack import Answer, Stack
+from tests.support.stack import AS_SHIPPED, Answer, Stack
 from tests.support.waiting import until
 from tests.support.world import COINS, COLLECTION, World, new_world
 
@@ -37,6 +37,7 @@ def valkey_url(server: Valkey) -> str:
 def module_extra_settings() -> dict[str, Any]:
     # Rates hold, and are high enough for a test: they are part of what must not fail with the store.
     return {
+        "redis_timeout_seconds": AS_SHIPPED["redis_timeout_seconds"],
         "rate_limits": True,
         "rate_player_burst": 10_000,
         "rate_ip_burst": 10_000,

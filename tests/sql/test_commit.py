@@ -31,7 +31,7 @@ from runtime.actors.changes import (
 )
 from runtime.actors.committer import OVERLAP, PARTS, Committer, statement
 from runtime.stores.database import Database, Guarded
-from tests.support.tables import snapshot
+from tests.support.tables import contents
 
 TENANT = "tenant_test"
 TODAY = date(2026, 11, 21)
@@ -125,7 +125,7 @@ def whole(changes: Changes | None = None) -> Changes:
 
 async def test_a_good_batch_changes_every_part_at_once(database: Database) -> None:
     assert await commit(database, whole()) == {"prize_a": 8, "prize_free": None}
-    after = await snapshot(database)
+    after = await contents(database)
     counts = {table: len(rows) for table, rows in after.items()}
     assert counts["plays"] == counts["game_players"] == counts["tasks"] == counts["milestone_grants"] == 1
     assert counts["rewards"] == counts["ledger_entries"] == counts["balances"] == 2
@@ -219,14 +219,14 @@ def spoil(part: str) -> Callable[[Changes], None]:
 )
 @pytest.mark.asyncio(loop_scope="module")
 async def test_each_guard_refuses_alone_and_nothing_is_changed(used_database: Database, part: str, guard: str) -> None:
-    before = await snapshot(used_database)
+    before = await contents(used_database)
     # The statement names only the parts that a batch has: the guard is there among all of them, and by itself.
     for changes in (whole(), Changes()):
         spoil(part)(changes)
         with pytest.raises(Guarded) as refusal:
             await commit(used_database, changes)
         assert refusal.value.guard == guard
-        assert await snapshot(used_database) == before
+        assert await contents(used_database) == before
 
 
 async def test_the_statement_of_any_one_two_or_all_parts_can_be_prepared(pool: asyncpg.Pool) -> None:

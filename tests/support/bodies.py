@@ -10,7 +10,7 @@ from typing import Any, Final
 from runtime.operations import API, Operation
 from tests.support.operations import WITH_BODY, Ids
 from tests.support.stack import Stack
-from tests.support.tables import contents
+from tests.support.tables import Contents, contents
 
 NUL: Final = "a\0b"
 HALF: Final = "a\ud83d"
@@ -39,7 +39,7 @@ class Furnished:
     stack: Stack
     known: Ids
 
-    async def contents(self) -> dict[str, tuple[int, str]]:
+    async def contents(self) -> Contents:
         return await contents(self.stack.database)
 
     async def send(

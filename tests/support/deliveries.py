@@ -15,6 +15,7 @@ from runtime.outgoing.connector import Connector
 from runtime.outgoing.vault import prize_context, vault_of
 from runtime.streams.delivery import Deliveries
 from runtime.streams.outbox import Outbox
+from tests.support.waiting import HANG_SECONDS
 
 SECRET = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3"
 
@@ -28,7 +29,7 @@ async def working(engine: Engine, *groups: str) -> AsyncIterator[None]:
         yield
     finally:
         stop.set()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(HANG_SECONDS):
             await asyncio.gather(*tasks)
 
 
@@ -104,7 +105,7 @@ async def state(engine: Engine, task_id: str) -> tuple[str, str]:
 
 async def until_task(engine: Engine, task_id: str, status: str) -> tuple[str, str]:
     """Returns when the task has that status."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(HANG_SECONDS):
         while True:
             with suppress(Fault):  # the database may be what the test takes away
                 if (found := await state(engine, task_id))[0] == status:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import aiohttp
 
+from tests.support.waiting import HANG_SECONDS
+
 
 @asynccontextmanager
 async def process(log: Path, port: int, *command: str, **environment: str) -> AsyncIterator[str]:
@@ -25,7 +27,7 @@ async def process(log: Path, port: int, *command: str, **environment: str) -> As
             sys.executable, "-m", "runtime", *command, env={**own, **environment}, stdout=written, stderr=written
         )
     try:
-        async with asyncio.timeout(30), aiohttp.ClientSession() as http:
+        async with asyncio.timeout(HANG_SECONDS), aiohttp.ClientSession() as http:
             while not await _ready(http, f"http://127.0.0.1:{port}/readyz"):
                 assert running.returncode is None, log.read_text()
                 await asyncio.sleep(0.02)
@@ -33,7 +35,7 @@ async def process(log: Path, port: int, *command: str, **environment: str) -> As
     finally:
         if running.returncode is None:
             running.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(40):
+        async with asyncio.timeout(HANG_SECONDS):
             await running.wait()
 
 

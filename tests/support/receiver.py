@@ -11,6 +11,8 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from tests.support.waiting import HANG_SECONDS
+
 
 @dataclass(frozen=True)
 class Got:
@@ -42,7 +44,7 @@ class Receiver:
 
     async def next(self) -> Got:
         """The next request, waited for."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(HANG_SECONDS):
             return await self.got.get()
 
     async def handle(self, request: web.Request) -> web.StreamResponse:

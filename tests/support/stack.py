@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import ipaddress
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import aiohttp
 
@@ -21,6 +22,24 @@ OTHER_TENANT = "tenant_other"
 ROLES = ("core", "rpc", "consumer", "admin")
 KEYS = (Key("1", secrets.token_bytes(32)),)
 """Of sessions and codes, of every process of these tests: several may share a database."""
+
+PATIENT: Final[Mapping[str, float]] = {
+    "database_acquire_timeout_seconds": 30.0,
+    "database_statement_timeout_seconds": 30.0,
+    "answer_timeout_seconds": 60.0,
+    "redis_timeout_seconds": 5.0,
+}
+"""How long the stores may take: longer than a busy machine needs, so that a test that is not about a store that is
+away never meets one."""
+
+AS_SHIPPED: Final[Mapping[str, float]] = {name: getattr(Settings(), name) for name in PATIENT}
+"""The same as an operator has them: for a test of what becomes of requests while a store is away."""
+
+TO_LOOPBACK: Final[Mapping[str, Any]] = {
+    "outbound_allow_cidrs": (ipaddress.ip_network("127.0.0.0/8"),),
+    "stream_shards": 1,
+}
+"""For a stack that delivers to a receiver of the test's (tests.support.receiver), by one stream."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +153,7 @@ def settings_of(database_url: str, redis_url: str, **own: Any) -> Settings:
         "rate_limits": False,
         "log_sample": 0.0,
         "drain_seconds": 10.0,
+        **PATIENT,
     }
     return Settings(**{**values, **own})
 

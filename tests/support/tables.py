@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
 from runtime.stores.database import Database
 
-
-async def snapshot(database: Database) -> dict[str, list[Any]]:
-    """Every row of every table that a play may touch: two that are equal say that nothing was changed."""
-    tables = (
-        "balances codes game_players ledger_entries milestone_grants plays prize_days prize_players rewards stock"
-        " tasks turn_balances turn_entries leaderboard_standings"
-    )
-    return {table: await database.fetch(f"SELECT * FROM {table} AS t ORDER BY t::text") for table in tables.split()}
+Contents = dict[str, list[Any]]
+"""The rows of each table."""
 
 
-async def contents(database: Database) -> dict[str, tuple[int, str]]:
-    """(rows, a hash over them) of every table: two that are equal say that nothing was changed."""
+async def contents(database: Database) -> Contents:
+    """Every row of every table, in one order whenever it is asked for."""
     tables = await database.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1")
-    found = {}
-    for (table,) in tables:
-        rows = [row[0] for row in await database.fetch(f'SELECT t::text FROM "{table}" AS t ORDER BY 1')]
-        found[table] = (len(rows), hashlib.sha256("\n".join(rows).encode()).hexdigest())
-    return found
+    return {
+        row["tablename"]: await database.fetch(f'SELECT * FROM "{row["tablename"]}" AS t ORDER BY t::text')
+        for row in tables
+    }

@@ -19,6 +19,7 @@ from runtime.settings import Key, Settings
 from runtime.wire import codec
 from tests.support.rewards import core as running_core
 from tests.support.stack import settings_of
+from tests.support.waiting import HANG_SECONDS
 
 ULID_AT = ids.ulid_at
 
@@ -63,7 +64,7 @@ class Stage:
         """The nth Core's reply; what was UNAVAILABLE is asked again, as its Retry-After says. Raises Fault."""
         operation = BY_NAME[name]
         body = msgspec.json.encode({"scope": {"tenant_id": tenant_id}, **fields})
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(HANG_SECONDS):
             while True:
                 try:
                     return await self.cores[nth].call(operation, codec.decode(operation.request, body))

@@ -13,6 +13,8 @@ from runtime.http.admission.idempotency import InProgress, Mismatch, Replay, has
 from runtime.http.admission.rates import Limited, Policy
 from runtime.http.admission.session_cache import SessionCache
 from runtime.stores.ephemeral import Ephemeral
+from tests.support.stack import PATIENT
+from tests.support.waiting import HANG_SECONDS
 
 PLAYER = Policy("player", per_second=0.01, burst=20)
 IP = Policy("ip", per_second=0.01, burst=30)
@@ -21,7 +23,7 @@ BODY, OTHER_BODY = hash_body(b"{}"), hash_body(b'{"a":1}')
 
 @pytest.fixture
 async def store(valkey_url: str, valkey_flush: None) -> AsyncIterator[Ephemeral]:
-    store = Ephemeral(valkey_url)
+    store = Ephemeral(valkey_url, timeout_seconds=PATIENT["redis_timeout_seconds"])
     await store.start()
     yield store
     await store.close()
@@ -37,7 +39,7 @@ def count(admissions: list[Admission]) -> int:
 
 
 async def test_a_burst_over_two_processes_shares_one_limit(store: Ephemeral, valkey_url: str) -> None:
-    other = Ephemeral(valkey_url)
+    other = Ephemeral(valkey_url, timeout_seconds=PATIENT["redis_timeout_seconds"])
     await other.start()
     edges = [AdmissionControl(store, player=PLAYER, ip=IP), AdmissionControl(other, player=PLAYER, ip=IP)]
     admissions = await asyncio.gather(*[edges[i % 2].admit("t", player_id="p", ip=f"10.0.0.{i}") for i in range(100)])
@@ -70,7 +72,7 @@ async def test_an_address_is_limited_over_all_its_players(control: AdmissionCont
 async def test_a_bucket_refills(store: Ephemeral) -> None:
     fast = AdmissionControl(store, player=Policy("player", per_second=50, burst=1), ip=IP)
     assert isinstance(await fast.admit("t", player_id="p", ip="10.0.0.1"), Allowed)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(HANG_SECONDS):
         while not isinstance(await fast.admit("t", player_id="p", ip="10.0.0.1"), Allowed):
             pass
 
@@ -92,7 +94,7 @@ async def test_one_of_fifty_with_one_key_goes_on(control: AdmissionControl) -> N
     assert sum(isinstance(admission, InProgress) for admission in admissions) == 49
     winner = next(admission for admission in admissions if isinstance(admission, Allowed))
     control.settle(winner, b'{"answer":1}')
-    async with asyncio.timeout(5):  # Settled without waiting, perhaps over the other connection.
+    async with asyncio.timeout(HANG_SECONDS):  # Settled without waiting, perhaps over the other connection.
         while not isinstance(replay := await admit_key(control), Replay):
             assert isinstance(replay, InProgress)
     assert replay.answer == b'{"answer":1}'
@@ -106,7 +108,7 @@ async def test_a_refusal_frees_the_key(control: AdmissionControl) -> None:
     assert isinstance(first, Allowed)
     assert isinstance(await admit_key(control, body=OTHER_BODY), Mismatch)
     control.settle(first, None)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(HANG_SECONDS):
         while not isinstance(await admit_key(control), Allowed):
             pass
 
@@ -114,7 +116,7 @@ async def test_a_refusal_frees_the_key(control: AdmissionControl) -> None:
 async def test_a_crashed_request_blocks_its_key_only_for_the_reservation(store: Ephemeral) -> None:
     control = AdmissionControl(store, player=PLAYER, ip=IP, reservation_seconds=0.05)
     assert isinstance(await admit_key(control), Allowed)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(HANG_SECONDS):
         while not isinstance(await admit_key(control), Allowed):
             pass
 
@@ -126,7 +128,7 @@ async def test_guests_of_two_addresses_do_not_share_a_key(control: AdmissionCont
 
 async def test_a_session_comes_with_the_admission(store: Ephemeral, control: AdmissionControl) -> None:
     SessionCache(store, seconds=60).hold("t", "sess_1", b"state")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(HANG_SECONDS):
         while True:
             admission = await control.admit("t", player_id="p", session_id="sess_1")
             assert isinstance(admission, Allowed)

@@ -8,6 +8,7 @@ import structlog.testing
 
 from runtime.background import FAILURES, Background
 from runtime.errors import Fault, Status
+from tests.support.waiting import HANG_SECONDS
 
 
 def failures(job: str) -> float:
@@ -28,7 +29,7 @@ async def test_a_job_that_fails_is_counted_and_tried_again() -> None:
         done.set()
 
     await background.repeat("shaky", work, 0.001)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(HANG_SECONDS):
         await done.wait()
     await background.close()
     assert failures("shaky") - before == 2

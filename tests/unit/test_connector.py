@@ -13,6 +13,7 @@ import pytest
 from aiohttp.abc import AbstractResolver
 
 from runtime.outgoing.connector import ANSWER_BYTES_MAX, Connector, Unreachable, allowed, check_url
+from tests.support.waiting import HANG_SECONDS
 
 LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"),)
 
@@ -62,6 +63,13 @@ async def receiver() -> AsyncIterator[Receiver]:
 
 @pytest.fixture
 async def connector() -> AsyncIterator[Connector]:
+    connector = Connector(LOOPBACK, attempt_seconds=HANG_SECONDS)
+    yield connector
+    await connector.close()
+
+
+@pytest.fixture
+async def hasty() -> AsyncIterator[Connector]:
     connector = Connector(LOOPBACK, attempt_seconds=0.5)
     yield connector
     await connector.close()
@@ -69,7 +77,7 @@ async def connector() -> AsyncIterator[Connector]:
 
 @pytest.fixture
 async def public_only() -> AsyncIterator[Connector]:
-    connector = Connector(attempt_seconds=2)
+    connector = Connector(attempt_seconds=HANG_SECONDS)
     yield connector
     await connector.close()
 
@@ -194,11 +202,11 @@ async def test_a_redirect_is_an_answer_and_is_not_followed(receiver: Receiver, c
     ids=["hangs", "drips headers", "drips a body"],
 )
 async def test_a_receiver_that_hangs_or_drips_is_given_up(
-    receiver: Receiver, connector: Connector, answer: bytes | None, drip_seconds: float
+    receiver: Receiver, hasty: Connector, answer: bytes | None, drip_seconds: float
 ) -> None:
     url = await receiver.serve(answer, drip_seconds)
     with pytest.raises(Unreachable, match=r"no answer within 0\.5 s"):
-        await connector.post(url, b"{}", {})
+        await hasty.post(url, b"{}", {})
 
 
 async def test_an_endless_answer_is_cut(receiver: Receiver, connector: Connector) -> None:

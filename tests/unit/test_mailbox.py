@@ -10,6 +10,7 @@ import pytest
 from runtime import trace
 from runtime.actors.mailbox import Mailboxes, Work
 from runtime.errors import Fault, Status
+from tests.support.waiting import HANG_SECONDS
 
 
 class Gate:
@@ -154,7 +155,7 @@ async def test_an_idle_actor_leaves_and_is_made_anew_with_nothing_remembered() -
     boxes: Mailboxes[str, Any, Any] = Mailboxes(process_batch, new, limit=9, batch_limit=9, idle_seconds=0.01)
     assert await boxes.post("a", 1) == 1
     assert len(boxes) == 1
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(HANG_SECONDS):
         while len(boxes):
             await asyncio.sleep(0.005)
     assert await boxes.post("a", 2) == 1
@@ -167,7 +168,7 @@ async def test_nothing_is_lost_between_the_last_check_and_the_leaving() -> None:
             work.answer(work.request)
 
     boxes = boxes_of(process_batch, idle_seconds=0.0001)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(HANG_SECONDS):
         for nth in range(500):
             assert await boxes.post("a", nth) == nth
             await asyncio.sleep(0.0001 * (nth % 3))
@@ -182,7 +183,7 @@ async def test_a_drain_waits_for_what_was_taken_on() -> None:
     await asyncio.sleep(0)
     assert not drained.done()
     gate.open.set()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(HANG_SECONDS):
         await drained
     assert [future.result() for future in asked] == [0, 1, 2]
 

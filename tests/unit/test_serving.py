@@ -20,6 +20,7 @@ from runtime.http.bodies import read_body, stream_body
 from runtime.http.cors import allow_origins
 from runtime.http.envelope import extra_headers, ok
 from runtime.http.serving import Runner, make_app, serve
+from tests.support.waiting import HANG_SECONDS
 
 BODY_MAX = 1_000
 
@@ -47,7 +48,7 @@ async def send(runner: Runner, request: bytes, *, pieces: AsyncIterator[bytes] |
     """Send raw bytes; read one answer."""
     reader, writer = await asyncio.open_connection(*runner.addresses[0][:2])
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(HANG_SECONDS):
             writer.write(request)
             if pieces is not None:
                 try:
@@ -273,7 +274,7 @@ async def test_a_client_that_hangs_up_changes_nothing() -> None:
     writer.transport.abort()
     await writer.wait_closed()
     go_on.set()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(HANG_SECONDS):
         await finished.wait()
     await runner.cleanup()
 

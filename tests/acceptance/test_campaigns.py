@@ -10,9 +10,10 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from runtime.operations.campaigns import analytics
+from runtime.settings import Settings
 from tests.support.resources import make_campaign, make_game, make_prize, play_once
-from tests.support.stack import fields_of
-from tests.support.waiting import HANG_SECONDS
+from tests.support.stack import fields_of, new_stack
+from tests.support.waiting import HANG_SECONDS, until
 
 
 async def test_created_campaign_reads_back_with_its_defaults(stack: Any) -> None:
@@ -193,6 +194,17 @@ async def all_counted(stack: Any, campaign_id: str, plays: int) -> None:
         while await engine.database.fetchval("SELECT sum(plays)::bigint FROM campaign_days") != plays:
             await analytics.count(engine, stack.tenant_id, campaign_id)
             await asyncio.sleep(0.05)
+
+
+async def test_a_process_counts_by_itself(settings: Settings) -> None:
+    async with new_stack(settings, counting_seconds=0.05) as stack:
+        campaign = await make_campaign(stack)
+        await play_once(stack, (await make_game(stack, campaign["id"]))["id"])
+
+        async def counted() -> bool:
+            return bool(await stack.database.fetchval("SELECT sum(plays) = 1 FROM campaign_days"))
+
+        await until(counted)
 
 
 async def test_days_are_counted_anew_in_another_time_zone(stack: Any) -> None:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import ipaddress
 import secrets
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final
+from unittest.mock import patch
 
 import aiohttp
 
 from runtime.actors.engine import Engine
 from runtime.app import Running, running
 from runtime.operations import API
+from runtime.operations.campaigns import analytics
 from runtime.settings import Key, Settings
 from runtime.stores.database import Database
 
@@ -159,10 +161,16 @@ def settings_of(database_url: str, redis_url: str, **own: Any) -> Settings:
 
 
 @asynccontextmanager
-async def new_stack(settings: Settings) -> AsyncIterator[Stack]:
-    """A running process of every role, with two tenants."""
-    async with running(settings, ROLES) as process, aiohttp.ClientSession() as http:
-        stack = Stack(process, http)
+async def new_stack(settings: Settings, *, counting_seconds: float = 86400.0) -> AsyncIterator[Stack]:
+    """A running process of every role, with two tenants.
+
+    counting_seconds: how often it counts plays in the background. Never in a test's time: tests compare what the
+    tables hold, and count when they are about counting.
+    """
+    async with AsyncExitStack() as parts:
+        with patch.object(analytics, "EVERY_SECONDS", counting_seconds):
+            process = await parts.enter_async_context(running(settings, ROLES))
+        stack = Stack(process, await parts.enter_async_context(aiohttp.ClientSession()))
         yield await make_tenant(await make_tenant(stack, OTHER_TENANT), TENANT)
 
 

@@ -116,7 +116,8 @@ async def told(
             "SENDER_WEBHOOK_SECRET": marks.sender,
             "OUTBOUND_ALLOW_CIDRS": "127.0.0.0/8",
         }
-        await all_of_it.enter_async_context(process(log, ports["core"], "all", **environment))
+        # The admin edge is the last to listen.
+        await all_of_it.enter_async_context(process(log, ports["admin"], "all", **environment))
         urls = {f"{name}_url": f"http://127.0.0.1:{ports[name]}" for name in ("core", "consumer", "admin")}
         stack = Stack(Running(settings, **urls), http)
         told = Told(marks, stack, {}, module_database_url, valkey_url, receiver, log, [], [], [])

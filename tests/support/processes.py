@@ -12,6 +12,7 @@ from pathlib import Path
 
 import aiohttp
 
+from tests.support.stack import PATIENT
 from tests.support.waiting import HANG_SECONDS
 
 
@@ -19,9 +20,11 @@ from tests.support.waiting import HANG_SECONDS
 async def process(log: Path, port: int, *command: str, **environment: str) -> AsyncIterator[str]:
     """`python -m runtime COMMAND` for the length of the block, once `port` is ready; the URL of that port.
 
-    environment: its settings, by variable. What it writes on standard output and error is in `log`.
+    environment: its settings, by variable, in place of those that wait patiently for the stores. What it writes on
+    standard output and error is in `log`.
     """
     own = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LANG", "TMPDIR")}
+    own |= {name.upper(): str(value) for name, value in PATIENT.items()}
     with log.open("ab") as written:
         running = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "runtime", *command, env={**own, **environment}, stdout=written, stderr=written

@@ -34,6 +34,7 @@ def at(text: str, ready: dict[str, Any]) -> str:
     return text
 
 
+@pytest.mark.timeout(400)
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the README's commands use curl")
 def test_the_readme_does_what_it_says(data_dir: Path) -> None:
     commands = [block for block in blocks("sh") if not block.startswith(STARTS)]
@@ -79,6 +80,6 @@ def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     """Runs a command in a folder, with the project importable; fails the test with its output."""
     path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
     environ = {"PATH": path, "PYTHONPATH": f"{ROOT}:{folder}", "HOME": str(folder)}
-    done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stdout + done.stderr
     return done

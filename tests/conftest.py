@@ -57,10 +57,13 @@ from tests.support.login import Phone
 from tests.support.operations import furnish
 from tests.support.receiver import Receiver, receiving
 from tests.support.rewards import Shelf
+from tests.support.seed import seed_hypothesis
 from tests.support.stack import Stack, new_stack, settings_of
 from tests.support.world import World, new_world
 
 _TEMPLATE = "tombola_template"
+
+seed_hypothesis()
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.seed import SEED
 from tests.support.stack import Stack
 from tests.support.world import COINS, COLLECTION, World, new_world
 
@@ -18,10 +19,6 @@ SECONDS = os.environ.get("SCHEMATHESIS_SECONDS", "15")
 
 EXAMPLES = os.environ.get("SCHEMATHESIS_EXAMPLES", "10")
 """Of each operation and phase."""
-
-SEED = os.environ.get("SCHEMATHESIS_SEED", "1")
-"""What is generated follows from it, so that a change that passed does not fail for what another never met.
-"random": another one in each run, which its output names."""
 
 CHECKS = (
     "not_a_server_error",
@@ -79,8 +76,7 @@ async def fuzz(world: World, surface: str, directory: Path) -> None:
         *(sys.executable, "-m", "schemathesis.cli", "run", f"{base}/api/v1/openapi.json", "--url", base),
         *(() if surface == "core" else ("--header", f"Authorization: Bearer {token}")),
         *("--phases", "examples,coverage,fuzzing,stateful", "--max-examples", EXAMPLES),
-        *("--max-time", SECONDS, "--checks", ",".join(CHECKS)),
-        *(() if SEED == "random" else ("--seed", SEED)),
+        *("--max-time", SECONDS, "--seed", str(SEED), "--checks", ",".join(CHECKS)),
         *("--generation-database", "none", "--no-shrink", "--continue-on-failure", "--no-color", "--warnings", "off"),
     ]
     process = await asyncio.create_subprocess_exec(

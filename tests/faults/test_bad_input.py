@@ -7,7 +7,6 @@ import gzip
 import json
 import os
 import random
-import secrets
 from collections import Counter
 from typing import Any
 from urllib.parse import quote
@@ -17,6 +16,7 @@ import pytest
 
 from runtime.operations import API
 from tests.support.milestones import block, rung
+from tests.support.seed import SEED
 from tests.support.stack import Stack
 from tests.support.tables import contents
 from tests.support.waiting import HANG_SECONDS
@@ -26,7 +26,6 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 BODIES = int(os.environ.get("TOMBOLA_TEST_BODIES", "1500"))
 """How many bad bodies are sent; faults.md asks for 10,000."""
-SEED = int(os.environ.get("TOMBOLA_TEST_SEED", "0")) or secrets.randbits(32)
 
 ODD_VALUES: tuple[Any, ...] = (
     None, True, False, 0, -1, 1.5, 2**31, 2**63, -(2**63) - 1, 10**400, 1e308, "", "\0", "a\0b", "x" * 3000,

@@ -22,13 +22,13 @@ from ops.servers.base import free_port
 from runtime.operations import API
 from tests.support import invariants
 from tests.support.load import load
+from tests.support.seed import SEED
 from tests.support.stack import TENANT, Answer, Stack, new_stack, settings_of
 from tests.support.waiting import HANG_SECONDS, until
 from tests.support.world import new_world
 
 KILLS = int(os.environ.get("TOMBOLA_TEST_KILLS", "6"))
 """How often Core is killed at a random moment; faults.md asks for 50."""
-SEED = int(os.environ.get("TOMBOLA_TEST_SEED", "0")) or secrets.randbits(32)
 
 
 class CoreProcess:

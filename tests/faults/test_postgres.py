@@ -238,14 +238,7 @@ async def test_a_retry_that_comes_before_the_commit_gets_the_same_answer(world: 
 async def test_a_full_mailbox_refuses_at_once_and_serves_what_it_took(
     module_database_url: str, valkey_url: str
 ) -> None:
-    settings = settings_of(
-        module_database_url,
-        valkey_url,
-        mailbox_limit=5,
-        batch_limit=5,
-        database_acquire_timeout_seconds=10.0,
-        answer_timeout_seconds=10.0,
-    )
+    settings = settings_of(module_database_url, valkey_url, mailbox_limit=5, batch_limit=5)
     async with new_stack(settings) as stack, new_world(stack) as world:
         game_id = await world.wheel()
         sessions = [await world.session(game_id, f"p{nth}") for nth in range(60)]

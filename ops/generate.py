@@ -74,7 +74,7 @@ def generate(out_dir: Path) -> None:
         1,
     )
     game.write_text(text)
-    (out_dir / "behavior.py").write_text(_behavior((out_dir / "game.binpb").read_bytes()))
+    (out_dir / "behavior.py").write_text(behavior((out_dir / "game.binpb").read_bytes()))
 
 
 def _protoc(proto: Path, *options: str) -> None:
@@ -86,7 +86,7 @@ def _protoc(proto: Path, *options: str) -> None:
         raise SystemExit(f"protoc failed with status {status}")
 
 
-def _behavior(described: bytes) -> str:
+def behavior(described: bytes) -> str:
     """The source of behavior.py: the names of the fields that have each option, by message; and the RPCs."""
     from google.protobuf import descriptor_pb2, unknown_fields
 
@@ -95,9 +95,12 @@ def _behavior(described: bytes) -> str:
     for file in descriptor_pb2.FileDescriptorSet.FromString(described).file:
         for message in file.message_type:
             for field in message.field:
-                for option in unknown_fields.UnknownFieldSet(field.options):
-                    if option.data and option.field_number in OPTIONS:
-                        found[OPTIONS[option.field_number]].setdefault(message.name, []).append(field.name)
+                # Known where this process has loaded options.proto (for reflection, say), else unknown.
+                said = {option.field_number: option.data for option in unknown_fields.UnknownFieldSet(field.options)}
+                said |= {option.number: value for option, value in field.options.ListFields()}
+                for number in OPTIONS:
+                    if said.get(number):
+                        found[OPTIONS[number]].setdefault(message.name, []).append(field.name)
         for service in file.service:
             for rpc in service.method:
                 types = [named.rpartition(".")[2] for named in (rpc.input_type, rpc.output_type)]

@@ -7,9 +7,10 @@ import importlib.util
 from pathlib import Path
 
 import pytest
+from google.protobuf import descriptor_pb2, descriptor_pool
 
 from ops import asyncapi
-from ops.generate import ASYNCAPI, ROOT, generate
+from ops.generate import ASYNCAPI, ROOT, behavior, generate
 
 GENERATED = ("game/v1/__init__.py", "google/protobuf/__init__.py", "message_pool.py", "behavior.py", "game.binpb")
 
@@ -22,6 +23,17 @@ def test_the_generated_messages_are_those_of_the_proto(tmp_path: Path) -> None:
     generate(tmp_path)
     _, differ, missing = filecmp.cmpfiles(tmp_path, ROOT / "runtime" / "messages", GENERATED, shallow=False)
     assert (differ, missing) == ([], [])
+
+
+def test_the_options_are_read_also_where_they_are_known() -> None:
+    """Whoever has served reflection in this process has them in the pool that what is read is read by."""
+    described = (ROOT / "runtime" / "messages" / "game.binpb").read_bytes()
+    pool = descriptor_pool.Default()
+    for file in descriptor_pb2.FileDescriptorSet.FromString(described).file:
+        if file.name != "google/protobuf/descriptor.proto":
+            pool.Add(file)
+    assert pool.FindFileByName("options.proto").extensions_by_name
+    assert behavior(described) == (ROOT / "runtime" / "messages" / "behavior.py").read_text()
 
 
 def test_the_generated_document_of_events_is_that_of_their_structs() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from runtime.errors import Fault
 from runtime.http.codes import CsvLines, JsonCodes, TextLines
+from runtime.http.docs.openapi import document
 from runtime.operations import API
 from runtime.operations.prizes.codes import CODE_CHARACTERS_MAX
 from tests.support.resources import make_prize
@@ -56,6 +57,16 @@ async def test_each_line_is_added_or_named(stack: Any, prize_id: str, form: str)
         ],
         "available": 3,
     }
+
+
+@pytest.mark.parametrize("surface", ["admin", "core"])
+async def test_a_line_is_told_of_however_long_it_is(stack: Any, prize_id: str, surface: str) -> None:
+    """As the document says, which bounds no line."""
+    path = "/admin/prizes" if surface == "admin" else "/prizes"
+    answer = await getattr(stack, surface)("POST", f"{path}/{prize_id}/codes", {"codes": ["A1", "x" * 20_000]})
+    assert (answer.data["added"], [error["line"] for error in answer.data["errors"]]) == (1, [2])
+    body = document(surface)["components"]["schemas"]["ImportCodesBody"]  # type: ignore[arg-type]
+    assert body["properties"]["codes"]["items"] == {"type": "string"}
 
 
 async def test_what_the_pool_has_is_a_duplicate_and_nothing_is_added_twice(stack: Any, prize_id: str) -> None:

@@ -156,17 +156,15 @@ class _Rows:
         return {"required": bool(needed), "content": content}
 
     def _body_schema(self, operation: Operation) -> Schema:
-        name, closed = f"{operation.name}Body", self._closed(operation)
+        name, closed, lines = f"{operation.name}Body", self._closed(operation), dict[str, Schema]()
         if operation.streamed:
             # What stands beside its lines is between the edges and Core.
             closed |= fields_of(operation.request).keys() - {"scope"} - (operation.example or {}).keys()
+            # A line of any length is taken: the answer tells what is wrong with it.
+            any_text = {"type": "array", "items": {"type": "string"}, "minItems": 1}
+            lines = dict.fromkeys(operation.example or {}, any_text)
         if not operation.resource:
-            body = self._document.schemas.body(operation.request, name, closed=closed)
-            if operation.streamed:
-                # One that is too long is told of in the answer, and hinders no other.
-                for field in self._document.schemas.components[name]["properties"].values():
-                    field.get("items", {}).pop("maxLength", None)
-            return body
+            return self._document.schemas.body(operation.request, name, closed=closed, inner=lines)
         holds = fields_of(operation.request)[operation.resource].type
         own = f"{operation.name}Fields" if self._core else name
         resource = self._document.schemas.body(holds, own, partial="update_mask" in fields_of(operation.request))

@@ -95,7 +95,7 @@ def behavior(described: bytes) -> str:
     for file in descriptor_pb2.FileDescriptorSet.FromString(described).file:
         for message in file.message_type:
             for field in message.field:
-                # Known where this process has loaded options.proto (for reflection, say), else unknown.
+                # Known where this process has loaded game_options.proto (for reflection, say), else unknown.
                 said = {option.field_number: option.data for option in unknown_fields.UnknownFieldSet(field.options)}
                 said |= {option.number: value for option, value in field.options.ListFields()}
                 for number in OPTIONS:

@@ -9,7 +9,7 @@ belongs to, and a job here costs four times as much as a task (22 us).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final
 
 import structlog
@@ -18,7 +18,7 @@ from prometheus_client import Counter
 
 from runtime.errors import Fault, Status
 
-CLOSE_SECONDS: Final = 2.0
+CLOSE_SECONDS: Final = 1.0
 """What a job gets for ending once it is cancelled."""
 
 FAILURES: Final = Counter("tombola_background_failures", "Failures of background jobs, by job.", ["job"])
@@ -33,19 +33,32 @@ class Background:
 
     def __init__(self) -> None:
         self._scheduler = Scheduler(limit=None, close_timeout=CLOSE_SECONDS)
+        self._running: list[str] = []
 
     async def repeat(self, name: str, work: Work, every_seconds: float) -> None:
         """Does the work every so often until `close`, the first time after so long."""
-        await self._scheduler.spawn(repeat(name, work, every_seconds), name=name)
+        await self._scheduler.spawn(self._tracked(name, repeat(name, work, every_seconds)), name=name)
 
     async def run(self, name: str, work: Work) -> Job[None]:
         """Does the work once. The job ends as the work does, and raises nothing."""
-        return await self._scheduler.spawn(_run(name, work), name=name)
+        return await self._scheduler.spawn(self._tracked(name, _run(name, work)), name=name)
 
     async def close(self) -> None:
-        """Cancels what still runs, and returns when it has ended, or was given CLOSE_SECONDS to."""
-        await asyncio.gather(*(_close(job) for job in list(self._scheduler)))
-        await self._scheduler.close()
+        """Cancels what still runs, and returns when it has ended, or had twice CLOSE_SECONDS to."""
+        # Not awaited: the scheduler itself waits without end for a job that swallows its cancellation, and says
+        # nothing of one that somebody had waited for.
+        closing = asyncio.ensure_future(self._scheduler.close())
+        await asyncio.wait([closing], timeout=2 * CLOSE_SECONDS)
+        for name in self._running:
+            FAILURES.labels(name).inc()
+            log.error("background_job_not_closed", job=name)
+
+    async def _tracked(self, name: str, job: Coroutine[Any, Any, None]) -> None:
+        self._running.append(name)
+        try:
+            await job
+        finally:
+            self._running.remove(name)
 
 
 async def repeat(name: str, work: Work, every_seconds: float, *, at_once: bool = False) -> None:
@@ -67,11 +80,3 @@ async def _run(name: str, work: Work) -> None:
             log.warning("background_job_failed", job=name, error=error.message)  # a store that is away
         else:
             log.error("background_job_failed", job=name, exc_info=error)
-
-
-async def _close(job: Job[Any]) -> None:
-    # Not left to the scheduler: it says nothing of a job that somebody has waited for.
-    try:
-        await job.close(timeout=CLOSE_SECONDS)
-    except TimeoutError:
-        log.error("background_job_not_closed", job=job.get_name(), seconds=CLOSE_SECONDS)

@@ -51,6 +51,7 @@ class Guarded(Exception):
 _LOST = (
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # a backend that was ended while its connection was put away
     asyncpg.OperatorInterventionError,
     OSError,
     TimeoutError,

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from datetime import date
 from itertools import combinations
-from typing import Any
 
 import asyncpg
 import pytest
@@ -20,27 +17,16 @@ from runtime.actors.changes import (
     BalanceMove,
     Changes,
     NewGrant,
-    NewPlay,
-    NewReward,
-    NewTask,
     PrizeDayCount,
     PrizePlayerCount,
     StandingAward,
     StockTake,
     TurnMove,
 )
-from runtime.actors.committer import OVERLAP, PARTS, Committer, statement
+from runtime.actors.committer import PARTS, statement
 from runtime.stores.database import Database, Guarded
+from tests.support.commits import TODAY, a_play, a_reward, commit, filled, outcomes, stocked, taking, whole
 from tests.support.tables import contents
-
-TENANT = "tenant_test"
-TODAY = date(2026, 11, 21)
-
-
-@pytest.fixture
-async def database(database_url: str) -> AsyncIterator[Database]:
-    async with filled(database_url) as database:
-        yield database
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -52,75 +38,6 @@ async def used_database(module_database_url: str) -> AsyncIterator[Database]:
         used.grants.append(NewGrant("game", "ann", "rung_used", "", "used", b"h", b"{}"))
         await commit(database, used)
         yield database
-
-
-@asynccontextmanager
-async def filled(database_url: str) -> AsyncIterator[Database]:
-    """A database with one of everything that a commit moves."""
-    database = Database(database_url, size=20, acquire_seconds=10, statement_seconds=10)
-    await database.start()
-    await database.execute("INSERT INTO tenants (tenant_id, name) VALUES ($1, 'Test')", TENANT)
-    await stocked(database, "prize_a", 10)
-    await stocked(database, "prize_b", 10)
-    await stocked(database, "prize_free", 0)
-    await database.execute(
-        "INSERT INTO balances (tenant_id, player_id, scope_key, currency, balance)"
-        " VALUES ($1, 'ann', 'camp', 'coin', 5)",
-        TENANT,
-    )
-    await database.execute(
-        "INSERT INTO turn_balances (tenant_id, player_id, campaign_id, balance) VALUES ($1, 'ann', 'camp', 2)", TENANT
-    )
-    await database.execute(
-        "INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash)"
-        " SELECT $1, 'prize_a', 'code_' || n, '1', '', n::text::bytea FROM generate_series(1, 3) AS n",
-        TENANT,
-    )
-    await database.execute(
-        "INSERT INTO leaderboard_standings (tenant_id, board_id, rank, player_id, score, achieved_at, reason)"
-        " VALUES ($1, 'board', 1, 'ann', 9, now(), 'PENDING')",
-        TENANT,
-    )
-    yield database
-    await database.close()
-
-
-async def stocked(database: Database, prize_id: str, total: int) -> None:
-    await database.execute("INSERT INTO stock VALUES ($1, $2, $3::bigint, $3::bigint, 0)", TENANT, prize_id, total)
-
-
-async def commit(database: Database, changes: Changes) -> dict[str, int | None]:
-    """What is left of each prize, as a committer of its own (so a statement of its own) has it."""
-    return await Committer(database, mailbox_limit=1, batch_limit=1, idle_seconds=0.01).commit(TENANT, changes)
-
-
-def a_play(play_id: str = "", player_id: str = "ann", key: str | None = None) -> NewPlay:
-    play_id = play_id or ids.make("play")
-    outcome = b'{"rewards":[]}'
-    return NewPlay(play_id, "game", player_id, "sess_" + play_id, 1, b"seed", "", {}, outcome, 0, 0, 0, key, None)
-
-
-def a_reward(reward_id: str, prize_id: str = "prize_a", player_id: str = "ann") -> NewReward:
-    return NewReward(reward_id, player_id, prize_id, "camp", "game", "", "", "Mug", "goods", 5.0, 1, "won", 0)
-
-
-def whole(changes: Changes | None = None) -> Changes:
-    """Changes with something in every part, all of it good."""
-    changes = changes or Changes(catalog_version=1)
-    changes.plays.append(a_play())
-    changes.count_play("game", "ann", TODAY, cap=5, day_cap=5)
-    changes.move_turns(ids.make("turn"), "ann", "camp", 2, -1, "play", "play")
-    changes.move_balance(ids.make("entry"), "ann", "camp", "coin", 5, 2, "play_reward", "play")
-    changes.move_balance(ids.make("entry"), "ann", "camp", "leaf", None, 3, "play_reward", "play")
-    changes.take_prize("prize_a", "ann", 2, TODAY, stocked=True, per_user=2, per_day=2)
-    changes.take_prize("prize_free", "ann", 1, TODAY, stocked=True, per_user=0, per_day=0)
-    changes.rewards += [a_reward("reward_1"), a_reward("reward_2")]
-    changes.take_code("reward_1", "prize_a")
-    changes.take_code("reward_2", "prize_a")
-    changes.tasks.append(NewTask("task_1", "reward_1", "prize_a", "camp", "ann", "voucher_code", "delivered"))
-    changes.grants.append(NewGrant("game", "ann", "rung", "reward_1", "key", b"hash", b"{}"))
-    changes.awards.append(StandingAward("board", 1, "reward_2"))
-    return changes
 
 
 async def test_a_good_batch_changes_every_part_at_once(database: Database) -> None:
@@ -252,22 +169,6 @@ async def test_counters_begin_anew_each_day_and_an_older_day_never_takes_over(da
 # -------------------------------------------------------------------- rivals
 
 
-async def outcomes(*commits: Any) -> Counter[str]:
-    """How often each came about: "" for a commit, or the guard that refused."""
-    done = await asyncio.gather(*commits, return_exceptions=True)
-    for answer in done:
-        if isinstance(answer, BaseException) and not isinstance(answer, Guarded):
-            raise answer
-    return Counter(answer.guard if isinstance(answer, Guarded) else "" for answer in done)
-
-
-def taking(prize_id: str, player_id: str, *, per_day: int = 0, per_user: int = 0) -> Changes:
-    changes = Changes()
-    changes.take_prize(prize_id, player_id, 1, TODAY, stocked=True, per_user=per_user, per_day=per_day)
-    changes.rewards.append(a_reward(ids.make("reward"), prize_id, player_id))
-    return changes
-
-
 async def test_twenty_rivals_take_exactly_the_ten_units_there_are(database: Database) -> None:
     told = await outcomes(*(commit(database, taking("prize_a", f"p{nth}")) for nth in range(20)))
     assert told == {"": 10, "stock": 10}
@@ -371,110 +272,3 @@ async def test_a_rival_that_holds_a_prize_is_waited_for_and_its_rollback_believe
     await transaction.rollback()
     await rival.close()
     assert await waiting == {"prize_a": 9}
-
-
-# -------------------------------------------------------------------- the tenant's committer
-
-
-async def test_one_spoilt_batch_fails_none_of_those_it_went_with(database: Database) -> None:
-    committer = Committer(database, mailbox_limit=100, batch_limit=100, idle_seconds=1)
-    spoilt = taking("prize_a", "bad")
-    spoilt.stock["prize_a"] = StockTake("prize_a", 100)
-    batches = [taking("prize_a", f"p{nth}") for nth in range(5)] + [spoilt]
-    told = await outcomes(*(committer.commit(TENANT, changes) for changes in batches))
-    assert told == {"": 5, "stock": 1}
-    await committer.drain()
-
-
-async def test_batches_that_wait_together_are_one_statement(database: Database) -> None:
-    committer = Committer(database, mailbox_limit=100, batch_limit=100, idle_seconds=1)
-    await asyncio.gather(*(committer.commit(TENANT, taking("prize_free", f"p{nth}")) for nth in range(40)))
-    assert committer.commits <= 3
-    await committer.drain()
-
-
-async def test_batches_that_move_one_balance_go_one_after_the_other(database: Database) -> None:
-    committer = Committer(database, mailbox_limit=100, batch_limit=100, idle_seconds=1)
-
-    def moving(before: int) -> Changes:
-        changes = Changes()
-        changes.move_balance(ids.make("entry"), "ann", "camp", "coin", before, 1, "play_reward", "play")
-        return changes
-
-    told = await outcomes(*(committer.commit(TENANT, moving(before)) for before in (5, 6, 7, 7)))
-    assert told == {"": 3, "balance": 1}
-    assert await database.fetchval("SELECT balance FROM balances") == 8
-    await committer.drain()
-
-
-@asynccontextmanager
-async def slots_held(committer: Committer, database: Database, database_url: str) -> AsyncIterator[None]:
-    """Both of the tenant's commits wait for a row, so that what is committed meanwhile waits to go together."""
-    holder = await asyncpg.connect(database_url)
-    transaction = holder.transaction()
-    await transaction.start()
-    await holder.execute("SELECT FROM stock WHERE prize_id = 'prize_free' FOR UPDATE")
-    waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
-    held = []
-    for nth in range(OVERLAP):
-        held.append(asyncio.ensure_future(committer.commit(TENANT, taking("prize_free", f"holder{nth}"))))
-        while await database.fetchval(waiting) <= nth:
-            await asyncio.sleep(0.01)
-    yield
-    await transaction.rollback()
-    await holder.close()
-    await asyncio.gather(*held)
-
-
-@pytest.mark.parametrize(("plays", "cap", "done"), [(2, 5, 2), (7, 5, 5)])
-async def test_batches_of_one_game_that_go_together_count_every_play(
-    database: Database, database_url: str, plays: int, cap: int, done: int
-) -> None:
-    committer = Committer(database, mailbox_limit=100, batch_limit=100, idle_seconds=1)
-
-    def playing() -> Changes:
-        changes = Changes()
-        changes.plays.append(a_play())
-        changes.count_play("game", "ann", TODAY, cap=cap, day_cap=0)
-        return changes
-
-    async with slots_held(committer, database, database_url):
-        asked = [asyncio.ensure_future(committer.commit(TENANT, playing())) for _ in range(plays)]
-        await asyncio.sleep(0)  # each is in the mailbox now
-    refused = {"plays": plays - done} if plays > done else {}
-    assert await outcomes(*asked) == {"": done, **refused}
-    assert await database.fetchval("SELECT plays FROM game_players WHERE player_id = 'ann'") == done
-    assert await database.fetchval("SELECT count(*) FROM plays WHERE player_id = 'ann'") == done
-    await committer.drain()
-
-
-async def test_what_an_old_catalogue_decided_does_not_ride_along(database: Database, database_url: str) -> None:
-    committer = Committer(database, mailbox_limit=100, batch_limit=100, idle_seconds=1)
-    await database.execute("UPDATE tenants SET catalog_version = 7")
-
-    def decided(version: int, player_id: str) -> Changes:
-        changes = taking("prize_a", player_id)
-        changes.catalog_version = version
-        return changes
-
-    async with slots_held(committer, database, database_url):
-        asked = [asyncio.ensure_future(committer.commit(TENANT, decided(version, f"p{version}"))) for version in (7, 6)]
-        await asyncio.sleep(0)  # both are in the mailbox now
-    assert await outcomes(*asked) == {"": 1, "catalog": 1}
-    winners = await database.fetch("SELECT player_id FROM prize_players WHERE player_id LIKE 'p%'")
-    assert [row["player_id"] for row in winners] == ["p7"]
-    await committer.drain()
-
-
-def test_absorbing_adds_what_two_games_take_of_one_prize() -> None:
-    one, two = taking("prize_a", "ann", per_user=5), taking("prize_a", "ann", per_user=5)
-    together = Changes()
-    together.absorb(one)
-    together.absorb(two)
-    assert together.stock == {"prize_a": StockTake("prize_a", 2)}
-    assert together.prize_players == {("prize_a", "ann"): PrizePlayerCount("prize_a", "ann", 2, 5)}
-    assert len(together.rewards) == 2
-    parts = {field.name for field in dataclasses.fields(Changes)} - {"catalog_version"}
-    everything = Changes()
-    everything.absorb(whole())
-    assert {name for name in parts if not getattr(everything, name)} == set()

@@ -1,0 +1,125 @@
+"""A tenant's committer: what waits together goes together, and nobody suffers for a neighbour."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import asyncpg
+import pytest
+
+from runtime import ids
+from runtime.actors.changes import (
+    Changes,
+    PrizePlayerCount,
+    StockTake,
+)
+from runtime.actors.committer import OVERLAP, Committer
+from runtime.stores.database import Database
+from tests.support.commits import TENANT, TODAY, a_play, outcomes, taking, whole
+
+
+async def test_one_spoilt_batch_fails_none_of_those_it_went_with(database: Database) -> None:
+    committer = Committer(database, mailbox_limit=100, batch_limit=100, idle_seconds=1)
+    spoilt = taking("prize_a", "bad")
+    spoilt.stock["prize_a"] = StockTake("prize_a", 100)
+    batches = [taking("prize_a", f"p{nth}") for nth in range(5)] + [spoilt]
+    told = await outcomes(*(committer.commit(TENANT, changes) for changes in batches))
+    assert told == {"": 5, "stock": 1}
+    await committer.drain()
+
+
+async def test_batches_that_wait_together_are_one_statement(database: Database) -> None:
+    committer = Committer(database, mailbox_limit=100, batch_limit=100, idle_seconds=1)
+    await asyncio.gather(*(committer.commit(TENANT, taking("prize_free", f"p{nth}")) for nth in range(40)))
+    assert committer.commits <= 3
+    await committer.drain()
+
+
+async def test_batches_that_move_one_balance_go_one_after_the_other(database: Database) -> None:
+    committer = Committer(database, mailbox_limit=100, batch_limit=100, idle_seconds=1)
+
+    def moving(before: int) -> Changes:
+        changes = Changes()
+        changes.move_balance(ids.make("entry"), "ann", "camp", "coin", before, 1, "play_reward", "play")
+        return changes
+
+    told = await outcomes(*(committer.commit(TENANT, moving(before)) for before in (5, 6, 7, 7)))
+    assert told == {"": 3, "balance": 1}
+    assert await database.fetchval("SELECT balance FROM balances") == 8
+    await committer.drain()
+
+
+@asynccontextmanager
+async def slots_held(committer: Committer, database: Database, database_url: str) -> AsyncIterator[None]:
+    """Both of the tenant's commits wait for a row, so that what is committed meanwhile waits to go together."""
+    holder = await asyncpg.connect(database_url)
+    transaction = holder.transaction()
+    await transaction.start()
+    await holder.execute("SELECT FROM stock WHERE prize_id = 'prize_free' FOR UPDATE")
+    waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+    held = []
+    for nth in range(OVERLAP):
+        held.append(asyncio.ensure_future(committer.commit(TENANT, taking("prize_free", f"holder{nth}"))))
+        while await database.fetchval(waiting) <= nth:
+            await asyncio.sleep(0.01)
+    yield
+    await transaction.rollback()
+    await holder.close()
+    await asyncio.gather(*held)
+
+
+@pytest.mark.parametrize(("plays", "cap", "done"), [(2, 5, 2), (7, 5, 5)])
+async def test_batches_of_one_game_that_go_together_count_every_play(
+    database: Database, database_url: str, plays: int, cap: int, done: int
+) -> None:
+    committer = Committer(database, mailbox_limit=100, batch_limit=100, idle_seconds=1)
+
+    def playing() -> Changes:
+        changes = Changes()
+        changes.plays.append(a_play())
+        changes.count_play("game", "ann", TODAY, cap=cap, day_cap=0)
+        return changes
+
+    async with slots_held(committer, database, database_url):
+        asked = [asyncio.ensure_future(committer.commit(TENANT, playing())) for _ in range(plays)]
+        await asyncio.sleep(0)  # each is in the mailbox now
+    refused = {"plays": plays - done} if plays > done else {}
+    assert await outcomes(*asked) == {"": done, **refused}
+    assert await database.fetchval("SELECT plays FROM game_players WHERE player_id = 'ann'") == done
+    assert await database.fetchval("SELECT count(*) FROM plays WHERE player_id = 'ann'") == done
+    await committer.drain()
+
+
+async def test_what_an_old_catalogue_decided_does_not_ride_along(database: Database, database_url: str) -> None:
+    committer = Committer(database, mailbox_limit=100, batch_limit=100, idle_seconds=1)
+    await database.execute("UPDATE tenants SET catalog_version = 7")
+
+    def decided(version: int, player_id: str) -> Changes:
+        changes = taking("prize_a", player_id)
+        changes.catalog_version = version
+        return changes
+
+    async with slots_held(committer, database, database_url):
+        asked = [asyncio.ensure_future(committer.commit(TENANT, decided(version, f"p{version}"))) for version in (7, 6)]
+        await asyncio.sleep(0)  # both are in the mailbox now
+    assert await outcomes(*asked) == {"": 1, "catalog": 1}
+    winners = await database.fetch("SELECT player_id FROM prize_players WHERE player_id LIKE 'p%'")
+    assert [row["player_id"] for row in winners] == ["p7"]
+    await committer.drain()
+
+
+def test_absorbing_adds_what_two_games_take_of_one_prize() -> None:
+    one, two = taking("prize_a", "ann", per_user=5), taking("prize_a", "ann", per_user=5)
+    together = Changes()
+    together.absorb(one)
+    together.absorb(two)
+    assert together.stock == {"prize_a": StockTake("prize_a", 2)}
+    assert together.prize_players == {("prize_a", "ann"): PrizePlayerCount("prize_a", "ann", 2, 5)}
+    assert len(together.rewards) == 2
+    parts = {field.name for field in dataclasses.fields(Changes)} - {"catalog_version"}
+    everything = Changes()
+    everything.absorb(whole())
+    assert {name for name in parts if not getattr(everything, name)} == set()

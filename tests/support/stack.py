@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final
-from unittest.mock import patch
 
 import aiohttp
+import pytest
 
 from runtime.actors.engine import Engine
 from runtime.app import Running, running
@@ -168,7 +168,8 @@ async def new_stack(settings: Settings, *, counting_seconds: float = 86400.0) ->
     tables hold, and count when they are about counting.
     """
     async with AsyncExitStack() as parts:
-        with patch.object(analytics, "EVERY_SECONDS", counting_seconds):
+        with pytest.MonkeyPatch.context() as pace:
+            pace.setattr(analytics, "EVERY_SECONDS", counting_seconds)
             process = await parts.enter_async_context(running(settings, ROLES))
         stack = Stack(process, await parts.enter_async_context(aiohttp.ClientSession()))
         yield await make_tenant(await make_tenant(stack, OTHER_TENANT), TENANT)

@@ -30,7 +30,12 @@ class Played(NamedTuple):
 async def write_plays(
     engine: Engine, tenant_id: str, plays: Sequence[Played], *, since: float = NOON, tell: bool = False
 ) -> None:
-    """Writes plays and their counts in one transaction, at seconds after `since`; `tell` publishes their events."""
+    """Writes plays and their counts in one transaction, at seconds after `since`; `tell` publishes their events.
+
+    A ranking that is being built follows what is played from now on. Plays of the past wait for it to be there.
+    """
+    if since == NOON:
+        await engine.rankings.drain()
     rows = [
         (
             tenant_id,

@@ -207,7 +207,9 @@ class Changes:
 
     def count_play(self, game_id: str, player_id: str, day: date, *, cap: int, day_cap: int) -> None:
         """One more play of the player; 0 = no cap. A later play's day_cap replaces an earlier one's."""
-        self._count_plays(game_id, player_id, day, 1, cap, day_cap)
+        key = (game_id, player_id)
+        counted = self.play_counts.get(key)
+        self.play_counts[key] = PlayCount(game_id, player_id, day, counted.plays + 1 if counted else 1, cap, day_cap)
 
     def move_turns(
         self, entry_id: str, player_id: str, campaign_id: str, before: int, amount: int, reason: str, reference_id: str
@@ -245,38 +247,22 @@ class Changes:
     ) -> None:
         """Takes `quantity` of a prize from its stock (where it has one), and counts it against its caps."""
         if stocked:
-            self._take_stock(prize_id, quantity)
-        self._count_day(prize_id, day, quantity, per_day)
-        self._count_player(prize_id, player_id, quantity, per_user)
+            taken = self.stock.get(prize_id)
+            self.stock[prize_id] = StockTake(prize_id, taken.quantity + quantity if taken else quantity)
+        in_day = self.prize_days.get((prize_id, day))
+        self.prize_days[prize_id, day] = PrizeDayCount(
+            prize_id, day, in_day.quantity + quantity if in_day else quantity, per_day
+        )
+        held = self.prize_players.get((prize_id, player_id))
+        self.prize_players[prize_id, player_id] = PrizePlayerCount(
+            prize_id, player_id, held.quantity + quantity if held else quantity, per_user
+        )
 
     def take_code(self, reward_id: str, prize_id: str) -> None:
         """The reward takes the next free code of its prize."""
         # From the end: the last code taken of a prize is never far from it.
         taken = next((code.nth for code in reversed(self.codes) if code.prize_id == prize_id), 0)
         self.codes.append(CodeTake(reward_id, prize_id, taken + 1))
-
-    def _count_plays(self, game_id: str, player_id: str, day: date, plays: int, cap: int, day_cap: int) -> None:
-        key = (game_id, player_id)
-        counted = self.play_counts.get(key)
-        self.play_counts[key] = PlayCount(
-            game_id, player_id, day, counted.plays + plays if counted else plays, cap, day_cap
-        )
-
-    def _take_stock(self, prize_id: str, quantity: int) -> None:
-        taken = self.stock.get(prize_id)
-        self.stock[prize_id] = StockTake(prize_id, taken.quantity + quantity if taken else quantity)
-
-    def _count_day(self, prize_id: str, day: date, quantity: int, cap: int) -> None:
-        key = (prize_id, day)
-        counted = self.prize_days.get(key)
-        self.prize_days[key] = PrizeDayCount(prize_id, day, counted.quantity + quantity if counted else quantity, cap)
-
-    def _count_player(self, prize_id: str, player_id: str, quantity: int, cap: int) -> None:
-        key = (prize_id, player_id)
-        counted = self.prize_players.get(key)
-        self.prize_players[key] = PrizePlayerCount(
-            prize_id, player_id, counted.quantity + quantity if counted else quantity, cap
-        )
 
     def absorb(self, other: Changes) -> None:
         """Adds what was decided apart from it, by another actor of the tenant or in a later batch of the same one.
@@ -291,16 +277,12 @@ class Changes:
         self.tasks += other.tasks
         self.grants += other.grants
         self.awards += other.awards
-        for played in other.play_counts.values():
-            self._count_plays(*played)
         self.balances.update(other.balances)
         self.turns.update(other.turns)
-        for taken in other.stock.values():
-            self._take_stock(taken.prize_id, taken.quantity)
-        for counted in other.prize_days.values():
-            self._count_day(counted.prize_id, counted.day, counted.quantity, counted.cap)
-        for given in other.prize_players.values():
-            self._count_player(given.prize_id, given.player_id, given.quantity, given.cap)
+        _add(self.play_counts, other.play_counts, "plays")
+        _add(self.stock, other.stock, "quantity")
+        _add(self.prize_days, other.prize_days, "quantity")
+        _add(self.prize_players, other.prize_players, "quantity")
         for code in other.codes:
             self.take_code(code.reward_id, code.prize_id)
 
@@ -312,8 +294,10 @@ class Changes:
         """
         if not self.balances.keys().isdisjoint(other.balances) or not self.turns.keys().isdisjoint(other.turns):
             return True
-        shared = self.play_counts.keys() & other.play_counts.keys()
-        return any(self.play_counts[key].day != other.play_counts[key].day for key in shared)
+        mine, others = self.play_counts, other.play_counts
+        return not mine.keys().isdisjoint(others) and any(
+            mine[key].day != others[key].day for key in mine.keys() & others.keys()
+        )
 
     def arguments(self) -> dict[str, list[Any]]:
         """The rows of each parameter that has any, by its field's name."""
@@ -325,6 +309,13 @@ class Changes:
             # A shared row begins with its key, so the rows' order is that of their keys.
             arguments[name] = rows if type(rows) is list else sorted(rows.values())
         return arguments
+
+
+def _add(rows: dict[Any, Any], others: dict[Any, Any], count: str) -> None:
+    """Adds rows to those of the same key: their `count` is summed, the rest is the later one's."""
+    for key, row in others.items():
+        mine = rows.get(key)
+        rows[key] = row if mine is None else row._replace(**{count: getattr(mine, count) + getattr(row, count)})
 
 
 # -- as the statement takes them -------------------------------------------------------------

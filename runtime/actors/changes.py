@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from itertools import zip_longest
-from typing import Any, Final, NamedTuple, get_args, get_type_hints
+from typing import Any, Final, NamedTuple, TypeVar, get_args, get_type_hints
 
 import sql
 
@@ -48,6 +48,12 @@ class PlayCount(NamedTuple):
     plays: int
     cap: int
     day_cap: int
+
+    def plus(self, later: PlayCount) -> PlayCount:
+        """Both, in this order; they are of one day."""
+        cap = _cap_of_both(self.cap, later.plays, later.cap)
+        day_cap = _cap_of_both(self.day_cap, later.plays, later.day_cap)
+        return PlayCount(*later[:3], self.plays + later.plays, cap, day_cap)
 
 
 class TurnMove(NamedTuple):
@@ -100,6 +106,10 @@ class StockTake(NamedTuple):
     prize_id: str
     quantity: int
 
+    def plus(self, later: StockTake) -> StockTake:
+        """Both."""
+        return StockTake(self.prize_id, self.quantity + later.quantity)
+
 
 class PrizeDayCount(NamedTuple):
     """Units of a prize that go out on a day, at most `cap` of them (0: no cap)."""
@@ -109,6 +119,11 @@ class PrizeDayCount(NamedTuple):
     quantity: int
     cap: int
 
+    def plus(self, later: PrizeDayCount) -> PrizeDayCount:
+        """Both, in this order."""
+        cap = _cap_of_both(self.cap, later.quantity, later.cap)
+        return PrizeDayCount(*later[:2], self.quantity + later.quantity, cap)
+
 
 class PrizePlayerCount(NamedTuple):
     """Units of a prize that go to a player, at most `cap` of them ever (0: no cap)."""
@@ -117,6 +132,11 @@ class PrizePlayerCount(NamedTuple):
     player_id: str
     quantity: int
     cap: int
+
+    def plus(self, later: PrizePlayerCount) -> PrizePlayerCount:
+        """Both, in this order."""
+        cap = _cap_of_both(self.cap, later.quantity, later.cap)
+        return PrizePlayerCount(*later[:2], self.quantity + later.quantity, cap)
 
 
 class NewReward(NamedTuple):
@@ -206,10 +226,8 @@ class Changes:
     awards: list[StandingAward] = field(default_factory=list)
 
     def count_play(self, game_id: str, player_id: str, day: date, *, cap: int, day_cap: int) -> None:
-        """One more play of the player; 0 = no cap. A later play's day_cap replaces an earlier one's."""
-        key = (game_id, player_id)
-        counted = self.play_counts.get(key)
-        self.play_counts[key] = PlayCount(game_id, player_id, day, counted.plays + 1 if counted else 1, cap, day_cap)
+        """One more play of the player; 0 = no cap. All of one `Changes` are of one day."""
+        _add(self.play_counts, (game_id, player_id), PlayCount(game_id, player_id, day, 1, cap, day_cap))
 
     def move_turns(
         self, entry_id: str, player_id: str, campaign_id: str, before: int, amount: int, reason: str, reference_id: str
@@ -247,16 +265,9 @@ class Changes:
     ) -> None:
         """Takes `quantity` of a prize from its stock (where it has one), and counts it against its caps."""
         if stocked:
-            taken = self.stock.get(prize_id)
-            self.stock[prize_id] = StockTake(prize_id, taken.quantity + quantity if taken else quantity)
-        in_day = self.prize_days.get((prize_id, day))
-        self.prize_days[prize_id, day] = PrizeDayCount(
-            prize_id, day, in_day.quantity + quantity if in_day else quantity, per_day
-        )
-        held = self.prize_players.get((prize_id, player_id))
-        self.prize_players[prize_id, player_id] = PrizePlayerCount(
-            prize_id, player_id, held.quantity + quantity if held else quantity, per_user
-        )
+            _add(self.stock, prize_id, StockTake(prize_id, quantity))
+        _add(self.prize_days, (prize_id, day), PrizeDayCount(prize_id, day, quantity, per_day))
+        _add(self.prize_players, (prize_id, player_id), PrizePlayerCount(prize_id, player_id, quantity, per_user))
 
     def take_code(self, reward_id: str, prize_id: str) -> None:
         """The reward takes the next free code of its prize."""
@@ -267,8 +278,8 @@ class Changes:
     def absorb(self, other: Changes) -> None:
         """Adds what was decided apart from it, by another actor of the tenant or in a later batch of the same one.
 
-        The two must not overlap. What both count is added: a count that replaced the other's would let a play pass
-        its cap.
+        The two must not overlap. What both count is added, and held to the caps of both: together they commit where,
+        and only where, this one and then the other would.
         """
         self.plays += other.plays
         self.turn_entries += other.turn_entries
@@ -279,10 +290,11 @@ class Changes:
         self.awards += other.awards
         self.balances.update(other.balances)
         self.turns.update(other.turns)
-        _add(self.play_counts, other.play_counts, "plays")
-        _add(self.stock, other.stock, "quantity")
-        _add(self.prize_days, other.prize_days, "quantity")
-        _add(self.prize_players, other.prize_players, "quantity")
+        for name in _COUNTS:
+            rows = getattr(self, name)
+            for key, row in getattr(other, name).items():
+                held = rows.get(key)
+                rows[key] = row if held is None else held.plus(row)
         for code in other.codes:
             self.take_code(code.reward_id, code.prize_id)
 
@@ -311,11 +323,26 @@ class Changes:
         return arguments
 
 
-def _add(rows: dict[Any, Any], others: dict[Any, Any], count: str) -> None:
-    """Adds rows to those of the same key: their `count` is summed, the rest is the later one's."""
-    for key, row in others.items():
-        mine = rows.get(key)
-        rows[key] = row if mine is None else row._replace(**{count: getattr(mine, count) + getattr(row, count)})
+_COUNTS: Final = ("play_counts", "stock", "prize_days", "prize_players")
+"""The fields whose rows are added where two have the same key."""
+
+Count = TypeVar("Count", PlayCount, StockTake, PrizeDayCount, PrizePlayerCount)
+
+
+def _add(rows: dict[Any, Count], key: Any, row: Count) -> None:
+    """Adds a row to that of the same key, which is counted before it."""
+    mine = rows.get(key)
+    rows[key] = row if mine is None else mine.plus(row)
+
+
+def _cap_of_both(cap: int, more: int, next_cap: int) -> int:
+    """The cap that the sum of two counts is held to: the first by `cap` before the second's `more` are added. 0: none.
+
+    A plain choice of one of the two would let the other's count pass its cap, or refuse what both admit.
+    """
+    if not cap:
+        return next_cap
+    return min(cap + more, next_cap) if next_cap else cap + more
 
 
 # -- as the statement takes them -------------------------------------------------------------

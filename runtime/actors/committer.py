@@ -155,12 +155,14 @@ def _compatible(works: list[Work[Changes]]) -> tuple[list[Work[Changes]], list[W
     if not others:
         return works, []
     together, rest = [first], []
-    seen = Changes(first.request.catalog_version)
+    seen, kept = Changes(first.request.catalog_version), Changes()
     _note(seen, first.request)
     for work in others:
         changes = work.request
-        if changes.catalog_version != seen.catalog_version or changes.overlaps(seen):
+        # What overlaps with one that is kept for later was decided after it: going first, it would be refused.
+        if changes.catalog_version != seen.catalog_version or changes.overlaps(seen) or changes.overlaps(kept):
             rest.append(work)
+            _note(kept, changes)
         else:
             _note(seen, changes)
             together.append(work)

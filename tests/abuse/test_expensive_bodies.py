@@ -1,0 +1,149 @@
+"""One body never costs a stranger's victims more than its size: 50 times a plain one's time, at the most.
+
+Compared by the processor's time, of the best of a few tries, so that a busy machine changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any, Final
+
+import pytest
+
+from runtime import messages as m
+from runtime.errors import Fault
+from runtime.http.serving import BODY_BYTES_MAX
+from runtime.wire import codec
+from runtime.wire.schema import check
+from tests.support.seed import SEED
+from tests.support.stack import Stack
+
+TIMES_MAX: Final = 50
+TRIES: Final = 3
+
+
+def filled(head: str, unit: str, tail: str) -> bytes:
+    """A body of the limit's size at most: `unit` as often as it goes between `head` and `tail`."""
+    return (head + unit * ((BODY_BYTES_MAX - len(head) - len(tail)) // len(unit)) + tail).encode()
+
+
+def numbered(count: int, more: str = "") -> str:
+    return "{" + ",".join(f'"k{nth}":{nth}' for nth in range(count)) + more + "}"
+
+
+def in_payload(value: Any) -> bytes:
+    return json.dumps({"payload": value}, separators=(",", ":")).encode()
+
+
+def nested(value: Any, name: str, depth: int) -> Any:
+    for _ in range(depth):
+        value = {name: value}
+    return value
+
+
+PLAIN: Final = in_payload({"items": [{"id": f"item_{nth}", "x": 1.5, "on": True} for nth in range(6_000)]})
+
+BODIES: Final[dict[str, bytes]] = {
+    "many fields": numbered(18_000).encode(),
+    "many fields, one of them twice": in_payload(0).replace(b"0", numbered(18_000, ',"k17999":1').encode()),
+    "more fields than a body may hold": filled('{"payload":{"a":[', '{"":0},', "0]}}"),
+    "every field twice": filled('{"payload":{', '"a":1,', '"a":1}}'),
+    "long names above many values": in_payload(nested([0] * 30_000, "n" * 9_000, 20)),
+    "long names above many wrong values": in_payload(nested(["\0"] * 10_000, "n" * 9_000, 18)),
+    "deep lists": filled('{"payload":{"a":[', "[" * 60 + "]" * 60 + ",", "0]}}"),
+    "a deep list of many": filled('{"payload":{"a":' + "[" * 60, "0,", "0" + "]" * 60 + "}}"),
+    "too deep": filled('{"payload":{"a":[', "[" * 80 + "]" * 80 + ",", "0]}}"),
+    "many empty objects": filled('{"payload":{"a":[', "{},", "0]}}"),
+    "colons in texts": filled('{"payload":{"a":[', '":",', "0]}}"),
+    "a number without end": filled('{"payload":{"a":', "1", "}}"),
+    "long whole numbers": filled('{"payload":{"a":[', "1" * 4_000 + ",", "1]}}"),
+    "long fractions": filled('{"payload":{"a":[', "1" * 400 + "." + "1" * 400 + "e-200,", "1]}}"),
+    "a fraction without end": filled('{"payload":{"a":0.', "1", "}}"),
+    "the largest doubles": filled('{"payload":{"a":[', "1.7976931348623157e308,", "1]}}"),
+    "the smallest doubles": filled('{"payload":{"a":[', "2.2250738585072011e-308,", "1]}}"),
+    "beyond doubles": filled('{"payload":{"a":[', "1e999,", "1]}}"),
+    "halves of surrogate pairs": filled('{"payload":{"a":"', "\\ud800", '"}}'),
+    "no numbers": filled('{"payload":{"a":[', "NaN,", "1]}}"),
+    "wrong at its end": filled('{"payload":{"a":[', "0,", "0]}"),
+    "wrong elements": filled('{"codes":[', "0,", "0]}"),
+    "many messages": filled('{"game":{"milestones":{"rungs":[', "{},", "{}]}}}"),
+    "many wrong messages": filled('{"game":{"milestones":{"rungs":[', '{"q":1},', "{}]}}}"),
+    "many fields of a resource": b'{"game":' + numbered(18_000).encode() + b"}",
+}
+"""What a body is like -> the body."""
+
+
+def seconds_of(work: Callable[[], Any]) -> float:
+    """The processor's time that it takes, at best; refusals are answers."""
+    taken = []
+    for _ in range(TRIES):
+        began = time.thread_time()
+        with suppress(Fault):
+            work()
+        taken.append(time.thread_time() - began)
+    return min(taken)
+
+
+def kind_of(body: bytes) -> Any:
+    return m.CreateGameRequest if b'"game"' in body else m.ImportCodesRequest if b'"codes"' in body else m.PlayRequest
+
+
+@pytest.fixture(scope="module")
+def plain_seconds() -> float:
+    assert len(PLAIN) > BODY_BYTES_MAX * 3 / 4
+    codec.decode(m.PlayRequest, PLAIN)  # It is taken.
+    return seconds_of(lambda: codec.decode(m.PlayRequest, PLAIN))
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_no_body_costs_more_than_fifty_plain_ones(name: str, plain_seconds: float) -> None:
+    body = BODIES[name]
+    assert len(body) <= BODY_BYTES_MAX
+    assert seconds_of(lambda: codec.decode(kind_of(body), body)) < TIMES_MAX * plain_seconds
+
+
+def made_up(dice: random.Random) -> Iterator[str]:
+    """Units that bodies are made of: what is cheap to send, and odd."""
+    leaves = ['""', "0", "-1", "1e308", "5e-324", "9" * 25, "null", '"\\u0000"', '"\\ud800"', '":"', "{}", "[]", "NaN"]
+    while True:
+        unit = dice.choice(leaves)
+        for _ in range(dice.randrange(1, 70)):
+            name = dice.choice(["a", "k" * dice.randrange(1, 9_000), "\\u0000", f"n{dice.randrange(9)}"])
+            unit = dice.choice([f'{{"{name}":{unit}}}', f"[{unit}]", unit])
+        yield unit + ","
+
+
+def test_no_body_that_dice_make_up_costs_more(plain_seconds: float) -> None:
+    dice = random.Random(SEED)
+    units = made_up(dice)
+    for _ in range(60):
+        body = filled(dice.choice(['{"payload":{"a":[', '{"x":[', '{"game":{"ui":{"a":[']), next(units), "0]}}")
+        taken = seconds_of(lambda body=body: codec.decode(kind_of(body), body))  # type: ignore[misc]
+        assert taken < TIMES_MAX * plain_seconds, (SEED, body[:200])
+
+
+def test_no_rpc_message_costs_more(plain_seconds: float) -> None:
+    """A message over RPC is held to the same; it may be 16 times as large."""
+    for payload in (nested([0] * 30_000, "n" * 9_000, 20), nested(["\0"] * 10_000, "n" * 9_000, 18)):
+        message = m.PlayRequest(payload=payload)
+        assert seconds_of(lambda message=message: check(message)) < TIMES_MAX * plain_seconds  # type: ignore[misc]
+    message = m.ImportCodesRequest(codes=["\0"] * 100_000)
+    assert seconds_of(lambda: check(message)) < TIMES_MAX * plain_seconds
+
+
+async def test_a_stranger_s_body_of_many_names_is_refused_by_name(stack: Stack) -> None:
+    """Before anybody asked who sends it, this one held up every other player for 45 s."""
+    url = f"{stack.process.consumer_url}/api/v1/games/game_none/play"
+    body = in_payload(0).replace(b"0", numbered(18_000, ',"k17999":1').encode())
+    async with stack.http.post(url, data=body, headers={"X-Tenant-Id": stack.tenant_id}) as answer:
+        envelope = await answer.json()
+    assert (answer.status, envelope["data"]["violations"][0]["field"]) == (400, "k17999")
+
+
+def test_a_body_says_how_many_fields_it_may_hold() -> None:
+    with pytest.raises(Fault, match="at most 20000 fields"):
+        codec.decode(m.PlayRequest, BODIES["more fields than a body may hold"])

@@ -26,7 +26,7 @@ from runtime.background import Background
 from runtime.core import Caller, Core
 from runtime.errors import Fault
 from runtime.groups import GROUPS
-from runtime.http import admin, callback, consumer
+from runtime.http import admin, callback, consumer, revocations
 from runtime.http import core as core_http
 from runtime.http.cors import allow_origins
 from runtime.http.docs import pages as docs
@@ -182,7 +182,7 @@ class _Parts:
             process.rpc_address = await self._serve_rpc(process.core)
         if "consumer" in roles:
             app = make_app(body_bytes_max=settings.body_limit_bytes)
-            edge = self._edge(process)
+            edge = await self._edge(process, "consumer")
             consumer.mount(app, edge)
             try:
                 login.mount(app, edge)
@@ -194,7 +194,7 @@ class _Parts:
             process.consumer_url = await self._serve(app, settings.host, settings.consumer_port, "CONSUMER_PORT")
         if "admin" in roles:
             app = make_app(body_bytes_max=settings.body_limit_bytes)
-            edge = self._edge(process)
+            edge = await self._edge(process, "admin")
             admin.mount(app, edge)
             callback.mount(app, edge.caller, default_tenant=settings.default_tenant)
             docs.mount(app, "admin", role_matrix=settings.role_matrix)
@@ -206,10 +206,11 @@ class _Parts:
             mount_metrics(app)
             await self._serve(app, settings.core_host, settings.worker_metrics_port, "WORKER_METRICS_PORT")
 
-    def _edge(self, process: Running) -> Edge:
+    async def _edge(self, process: Running, name: str) -> Edge:
         assert process.caller is not None and self._ephemeral is not None
         edge = Edge.build(self._settings, process.caller, self._ephemeral)
         self._last.append(edge.close)
+        await self._background.repeat(f"revocations of {name}", edge.revocations.read, revocations.EVERY_SECONDS)
         return edge
 
     async def _serve(self, app: Any, host: str, port: int, variable: str) -> str:

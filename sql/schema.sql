@@ -206,6 +206,20 @@ CREATE TABLE contacts (
 CREATE UNIQUE INDEX contacts_once ON contacts (tenant_id, type, value);
 CREATE INDEX contacts_player ON contacts (tenant_id, player_id);
 
+-- Tokens that end before their time: those of a login (kind 'login'), or those of a player that belong to none.
+-- issued_until: those issued until then; NULL: all. Nobody needs the row after kept_until: they have expired.
+CREATE TABLE revocations (
+    tenant_id    ident       NOT NULL,
+    kind         text        NOT NULL CHECK (kind IN ('login', 'player')),
+    subject      ident       NOT NULL,
+    issued_until timestamptz,
+    kept_until   timestamptz NOT NULL,
+    revoked_at   timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (tenant_id, kind, subject)
+);
+-- The edges read on from where they were, over all tenants.
+CREATE INDEX revocations_time ON revocations (revoked_at, tenant_id, kind, subject);
+
 -- ---------------------------------------------------------------- plays
 
 -- play_id is the session's nonce, so the primary key is what makes a session single-use.

@@ -27,6 +27,7 @@ import structlog
 from aiohttp import web
 
 from runtime.errors import Fault, Status, invalid
+from runtime.http.revocations import Revocations, login_key, player_key
 from runtime.operations.row import MANAGEMENT, PLATFORM
 
 LEEWAY_SECONDS: Final = 5
@@ -54,7 +55,11 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who asks. `player_id` is empty for staff; `expires_at` is unix seconds, 0 for a header identity."""
+    """Who asks. `player_id` is empty for staff; `expires_at` is unix seconds, 0 for a header identity.
+
+    login_id: the login that the token is of, "" for a guest's and another issuer's. revocable: what it is
+    revoked by (runtime/http/revocations.py). issued_at: unix seconds.
+    """
 
     tenant_id: str
     merchant_id: str
@@ -62,6 +67,9 @@ class Identity:
     roles: frozenset[str]
     subject: str
     expires_at: int
+    login_id: str = ""
+    revocable: str = ""
+    issued_at: int = 0
 
 
 class Tokens:
@@ -81,11 +89,13 @@ class Tokens:
         jwks_url: str = "",
         jwks_issuer: str = "",
         jwks_audience: str = "",
+        revocations: Revocations | None = None,
     ) -> None:
         self._secret = secret.encode() if isinstance(secret, str) else secret
         self._issuer = issuer
         self._audience = audience
         self._keys = JwksKeys(jwks_url) if jwks_url else None
+        self._revocations = revocations
         self._jwks_issuer = jwks_issuer or issuer
         self._jwks_audience = jwks_audience or audience
         self._jwt = jwt.PyJWT(options={"enforce_minimum_key_length": True})
@@ -104,8 +114,9 @@ class Tokens:
         seconds: int,
         merchant_id: str = "",
         roles: Iterable[str] = (),
+        login_id: str = "",
     ) -> str:
-        """A token that ends in `seconds`. Without roles `sub` is a player's id."""
+        """A token that ends in `seconds`. Without roles `sub` is a player's id, and `login_id` the login it is of."""
         now = int(time.time())
         claims = {
             "iss": self._issuer,
@@ -117,6 +128,7 @@ class Tokens:
             "tenant_id": tenant_id,
             "merchant_id": merchant_id,
             "roles": sorted(roles),
+            **({"sid": login_id} if login_id else {}),
         }
         return self._jwt.encode(claims, self._secret, algorithm="HS256")
 
@@ -128,11 +140,17 @@ class Tokens:
             self._known[token] = identity
             if len(self._known) > CACHE_MAX:
                 self._known.popitem(last=False)
-            return identity
-        if identity.expires_at + LEEWAY_SECONDS <= time.time():
+        elif identity.expires_at + LEEWAY_SECONDS <= time.time():
             del self._known[token]
             raise _expired()
-        self._known.move_to_end(token)
+        else:
+            self._known.move_to_end(token)
+        revocations = self._revocations
+        if revocations is not None:
+            if not revocations.known:
+                await revocations.read()
+            if revocations.revoked(identity.revocable, identity.issued_at):
+                raise _invalid()
         return identity
 
     async def _verify_anew(self, token: str) -> Identity:
@@ -156,7 +174,7 @@ class Tokens:
             raise
         except Exception as exc:  # Whatever an attacker's claims break in a parser is an invalid token.
             log.debug("token_refused", why=str(exc))
-            raise Fault(Status.UNAUTHENTICATED, "TOKEN_INVALID", "the token is not valid") from None
+            raise _invalid() from None
 
     async def _key(self, header: Mapping[str, Any]) -> tuple[Any, str, str, str]:
         """(key, its algorithm, issuer and audience) for a header; InvalidTokenError where no key of ours fits."""
@@ -184,7 +202,24 @@ def _identity(claims: Mapping[str, Any]) -> Identity:
         raise jwt.InvalidTokenError("a player's sub must be an identifier")
     if not math.isfinite(claims["exp"]):
         raise jwt.InvalidTokenError("exp must be finite")
-    return Identity(tenant_id, merchant_id, "" if roles else sub, frozenset(roles), sub, int(claims["exp"]))
+    login_id = claims.get("sid", "")
+    if not isinstance(login_id, str):
+        raise jwt.InvalidTokenError("sid must be a string")
+    return Identity(
+        tenant_id,
+        merchant_id,
+        "" if roles else sub,
+        frozenset(roles),
+        sub,
+        int(claims["exp"]),
+        login_id,
+        "" if roles else login_key(tenant_id, login_id) if login_id else player_key(tenant_id, sub),
+        int(claims["iat"]),
+    )
+
+
+def _invalid() -> Fault:
+    return Fault(Status.UNAUTHENTICATED, "TOKEN_INVALID", "the token is not valid")
 
 
 def _expired() -> Fault:

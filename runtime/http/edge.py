@@ -17,6 +17,7 @@ from runtime.http.admission.session_cache import SessionCache
 from runtime.http.auth import Auth, Identity, Tokens
 from runtime.http.bodies import read_body
 from runtime.http.cache import Cache
+from runtime.http.revocations import Revocations
 from runtime.http.views import ALIASES
 from runtime.operations import API, Operation
 from runtime.settings import Settings
@@ -40,10 +41,12 @@ class Edge:
     admission: AdmissionControl
     sessions: SessionCache
     cache: Cache
+    revocations: Revocations
 
     @classmethod
     def build(cls, settings: Settings, caller: Caller, store: Ephemeral) -> Edge:
         """An edge as the settings have it. `close` when done."""
+        revocations = Revocations(caller)
         tokens = Tokens(
             settings.jwt_secret,
             issuer=settings.jwt_issuer,
@@ -51,6 +54,7 @@ class Edge:
             jwks_url=settings.jwks_url,
             jwks_issuer=settings.jwks_issuer,
             jwks_audience=settings.jwks_audience,
+            revocations=revocations,
         )
         auth = Auth(tokens, header_fallback=settings.header_fallback, default_tenant=settings.default_tenant)
         admission = AdmissionControl(
@@ -59,7 +63,7 @@ class Edge:
             ip=Policy("ip", settings.rate_ip_per_second, settings.rate_ip_burst),
         )
         sessions = SessionCache(store, seconds=settings.session_ttl_seconds)
-        return cls(settings, caller, tokens, auth, store, admission, sessions, Cache(store))
+        return cls(settings, caller, tokens, auth, store, admission, sessions, Cache(store), revocations)
 
     async def close(self) -> None:
         """Drops what the edge opened of its own."""

@@ -158,4 +158,5 @@ RPCS: dict[str, tuple[str, str, str]] = {
     "CreateMerchant": ("TenancyService", "CreateMerchantRequest", "MerchantReply"),
     "ListMerchants": ("TenancyService", "ListMerchantsRequest", "ListMerchantsReply"),
     "ListAuditEntries": ("TenancyService", "ListAuditEntriesRequest", "ListAuditEntriesReply"),
+    "ListRevocations": ("LoginService", "ListRevocationsRequest", "ListRevocationsReply"),
 }

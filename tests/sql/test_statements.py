@@ -12,6 +12,8 @@ import sql
 UNSCOPED = {
     "tenancy.insert_tenant": "makes a tenant: its values are the row",
     "tenancy.list_tenants": "above any tenant; the caller asks for one of them unless it is the platform's",
+    "logins.settled": "a time, of no table",
+    "logins.revocations": "the edges remember those of every tenant",
     "analytics.tenants": "names the tenants that a sweep then goes through one by one",
     "fulfillment.tenants_with_due": "the same",
     "rewards.tenants_with_expired": "the same",

@@ -100,6 +100,8 @@ __all__ = (
     "ListQuestsRequest",
     "ListRankingsReply",
     "ListRankingsRequest",
+    "ListRevocationsReply",
+    "ListRevocationsRequest",
     "ListRewardsReply",
     "ListRewardsRequest",
     "ListTasksReply",
@@ -148,6 +150,8 @@ __all__ = (
     "ResolvePlayerReply",
     "ResolvePlayerRequest",
     "RetryTaskRequest",
+    "Revocation",
+    "RevocationKind",
     "RevokeRewardRequest",
     "Reward",
     "RewardRecord",
@@ -770,6 +774,30 @@ class RedemptionMode(betterproto2.Enum):
             "REDEMPTION_MODE_ON_WIN": 1,
             "REDEMPTION_MODE_ON_CLAIM": 2,
             "REDEMPTION_MODE_MANUAL": 3,
+        }
+
+
+class RevocationKind(betterproto2.Enum):
+    UNSPECIFIED = 0
+
+    LOGIN = 1
+
+    PLAYER = 2
+
+    @classmethod
+    def betterproto_value_to_renamed_proto_names(cls) -> dict[int, str]:
+        return {
+            0: "REVOCATION_KIND_UNSPECIFIED",
+            1: "REVOCATION_KIND_LOGIN",
+            2: "REVOCATION_KIND_PLAYER",
+        }
+
+    @classmethod
+    def betterproto_renamed_proto_names_to_value(cls) -> dict[str, int]:
+        return {
+            "REVOCATION_KIND_UNSPECIFIED": 0,
+            "REVOCATION_KIND_LOGIN": 1,
+            "REVOCATION_KIND_PLAYER": 2,
         }
 
 
@@ -2148,6 +2176,35 @@ default_message_pool.register_message("game.v1", "ListRankingsRequest", ListRank
 
 
 @dataclass(eq=False, repr=False)
+class ListRevocationsReply(betterproto2.Message):
+    revocations: "list[Revocation]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
+
+    since: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+    """
+    What to ask for next: at once where `more`, else whenever it is wanted.
+    """
+
+    more: "bool" = betterproto2.field(3, betterproto2.TYPE_BOOL)
+
+
+default_message_pool.register_message("game.v1", "ListRevocationsReply", ListRevocationsReply)
+
+
+@dataclass(eq=False, repr=False)
+class ListRevocationsRequest(betterproto2.Message):
+    """
+    What was revoked since the mark that an earlier reply gave, of every tenant: the edges' own feed.
+    """
+
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    since: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+
+default_message_pool.register_message("game.v1", "ListRevocationsRequest", ListRevocationsRequest)
+
+
+@dataclass(eq=False, repr=False)
 class ListRewardsReply(betterproto2.Message):
     items: "list[Reward]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
 
@@ -2784,6 +2841,37 @@ class RetryTaskRequest(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "RetryTaskRequest", RetryTaskRequest)
+
+
+@dataclass(eq=False, repr=False)
+class Revocation(betterproto2.Message):
+    """
+    ---------------------------------------------------------------- logins
+
+    Tokens that end before their time: those of a login, or of a player (a guest, or tokens of no login of ours).
+    """
+
+    tenant_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    kind: "RevocationKind" = betterproto2.field(2, betterproto2.TYPE_ENUM, default_factory=lambda: RevocationKind(0))
+
+    subject: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    """
+    The login's id, or the player's.
+    """
+
+    issued_until: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
+    """
+    Tokens issued until then are refused; 0: every one.
+    """
+
+    kept_until: "int" = betterproto2.field(5, betterproto2.TYPE_INT64)
+    """
+    When the last of them has expired, so that nobody need remember it.
+    """
+
+
+default_message_pool.register_message("game.v1", "Revocation", Revocation)
 
 
 @dataclass(eq=False, repr=False)

@@ -1,0 +1,99 @@
+"""A token that was revoked opens nothing, on any edge process, and no request asks a store whether it was."""
+
+from __future__ import annotations
+
+import asyncpg
+
+from runtime.http import revocations
+from runtime.http.edge import Edge
+from runtime.operations.logins import PAGE, revoke_player
+from tests.support.stack import OTHER_TENANT, Answer, Stack
+from tests.support.waiting import until
+
+
+async def revoke(stack: Stack, player_id: str, tenant_id: str = "", *, for_ever: bool = True) -> None:
+    async def work(connection: asyncpg.Connection) -> None:
+        await revoke_player(connection, stack.engine, tenant_id or stack.tenant_id, player_id, for_ever=for_ever)
+
+    await stack.database.transaction(work)
+
+
+async def me(stack: Stack, token: str) -> Answer:
+    return await stack.consumer("GET", "/players/me", headers={"Authorization": f"Bearer {token}"})
+
+
+async def refused(stack: Stack, token: str) -> None:
+    """Waits until the token is refused."""
+
+    async def is_refused() -> bool:
+        answer = await me(stack, token)
+        assert answer.code == "OK" or (answer.http, answer.reason) == (401, "TOKEN_INVALID"), answer.envelope
+        return answer.code != "OK"
+
+    await until(is_refused)
+
+
+async def test_a_revoked_player_s_token_ends_also_where_it_was_verified_before(stack: Stack) -> None:
+    token, neighbour = stack.token("player_guest"), stack.token("player_ann")
+    assert (await me(stack, token)).code == "OK"
+    await revoke(stack, "player_guest")
+    await refused(stack, token)
+    assert (await me(stack, neighbour)).code == "OK"
+    assert (await me(stack, stack.token("player_guest", tenant_id=OTHER_TENANT))).code == "OK"
+
+
+async def test_tokens_made_after_a_revocation_until_now_are_good(stack: Stack) -> None:
+    old = stack.token("player_ann")
+    await revoke(stack, "player_ann", for_ever=False)
+    await refused(stack, old)
+    await stack.database.execute("UPDATE revocations SET issued_until = now() - interval '1 hour', revoked_at = now()")
+
+    async def is_good() -> bool:
+        return (await me(stack, old)).code == "OK"
+
+    await until(is_good)
+
+
+async def test_what_is_revoked_for_ever_stays_so(stack: Stack) -> None:
+    await revoke(stack, "player_guest")
+    await revoke(stack, "player_guest", for_ever=False)
+    assert await stack.database.fetchval("SELECT count(*) FROM revocations WHERE issued_until IS NULL") == 1
+
+
+async def test_an_edge_that_starts_later_knows_what_was_revoked_before(stack: Stack) -> None:
+    await revoke(stack, "player_guest")
+    assert stack.process.core is not None
+    edge = Edge.build(stack.process.settings, stack.process.core, stack.engine.ephemeral)
+    assert not edge.revocations.known
+    await edge.revocations.read()
+    assert edge.revocations.known
+    assert edge.revocations.revoked(revocations.player_key(stack.tenant_id, "player_guest"), 0)
+    await edge.close()
+
+
+async def test_a_verified_token_costs_no_question_to_core(stack: Stack) -> None:
+    token = stack.token("player_ann")
+    assert stack.process.core is not None
+    edge = Edge.build(stack.process.settings, stack.process.core, stack.engine.ephemeral)
+    await edge.tokens.verify(token)
+    before = stack.database.round_trips, stack.engine.ephemeral.commands
+    for _ in range(1000):
+        await edge.tokens.verify(token)
+    # The clock and the edges' own readings go on beside; a thousand verifications are not among them.
+    assert stack.database.round_trips - before[0] < 100
+    assert stack.engine.ephemeral.commands - before[1] < 100
+    await edge.close()
+
+
+async def test_every_page_of_many_revocations_is_read(stack: Stack) -> None:
+    await stack.database.execute(
+        "INSERT INTO revocations (tenant_id, kind, subject, kept_until)"
+        " SELECT 'tenant_test', 'player', 'player_' || n, now() + interval '1 hour' FROM generate_series(1, $1) AS n",
+        2 * PAGE + 1,
+    )
+    assert stack.process.core is not None
+    edge = Edge.build(stack.process.settings, stack.process.core, stack.engine.ephemeral)
+    await edge.revocations.read()
+    for number in (1, PAGE, 2 * PAGE + 1):
+        assert edge.revocations.revoked(revocations.player_key("tenant_test", f"player_{number}"), 0)
+    await edge.close()

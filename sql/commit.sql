@@ -49,23 +49,35 @@ turns_noted AS (
 --]
 --[ balances
 balances_moved AS (
-    UPDATE balances AS b SET balance = n.after, updated_at = now()
+    UPDATE balances AS b SET
+        balance = n.after,
+        seq = greatest(b.seq, microseconds()) + cardinality($8::new_ledger_entry[]),
+        updated_at = now()
     FROM unnest($7::balance_move[]) AS n
     WHERE b.tenant_id = $1 AND b.player_id = n.player_id AND b.scope_key = n.scope_key AND b.currency = n.currency
       AND b.balance = n.before
-    RETURNING 1
+    RETURNING b.player_id, b.scope_key, b.currency, b.seq
 ),
 balances_made AS (
-    INSERT INTO balances (tenant_id, player_id, scope_key, currency, balance)
-    SELECT $1, n.player_id, n.scope_key, n.currency, n.after FROM unnest($7::balance_move[]) AS n
+    INSERT INTO balances (tenant_id, player_id, scope_key, currency, balance, seq)
+    SELECT $1, n.player_id, n.scope_key, n.currency, n.after,
+           microseconds() + cardinality($8::new_ledger_entry[])
+    FROM unnest($7::balance_move[]) AS n
     WHERE n.before IS NULL
     ON CONFLICT DO NOTHING
-    RETURNING 1
+    RETURNING player_id, scope_key, currency, seq
 ),
 ledger_noted AS (
-    INSERT INTO ledger_entries (tenant_id, entry_id, player_id, scope_key, currency, amount, balance_after, reason,
-                                reference_id)
-    SELECT $1, n.* FROM unnest($8::new_ledger_entry[]) AS n
+    -- Each balance has taken as many numbers as there are entries in all: an entry's is that of its place.
+    INSERT INTO ledger_entries (tenant_id, entry_id, seq, player_id, scope_key, currency, amount, balance_after,
+                                reason, reference_id)
+    SELECT $1, n.entry_id, b.seq - cardinality($8::new_ledger_entry[]) + n.nth, n.player_id, n.scope_key, n.currency,
+           n.amount, n.balance_after, n.reason, n.reference_id
+    FROM unnest($8::new_ledger_entry[]) WITH ORDINALITY AS n (
+        entry_id, player_id, scope_key, currency, amount, balance_after, reason, reference_id, nth
+    )
+    JOIN (SELECT * FROM balances_moved UNION ALL SELECT * FROM balances_made) AS b
+      USING (player_id, scope_key, currency)
 ),
 --]
 --[ stock

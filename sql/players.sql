@@ -118,33 +118,34 @@ SELECT $1, right_id, campaign_id, $3, amount, balance, 'merge', $2 FROM moved JO
 -- Adds the balances of $2 to those of $3, scope by scope.
 WITH moved AS (
     DELETE FROM balances WHERE tenant_id = $1 AND player_id = $2
-    RETURNING scope_key, currency, balance
+    RETURNING scope_key, currency, balance, seq
 )
-INSERT INTO balances AS b (tenant_id, scope_key, currency, player_id, balance)
-SELECT $1, scope_key, currency, $3, balance FROM moved ORDER BY scope_key, currency
+INSERT INTO balances AS b (tenant_id, scope_key, currency, player_id, balance, seq)
+SELECT $1, scope_key, currency, $3, balance, seq FROM moved ORDER BY scope_key, currency
 ON CONFLICT (tenant_id, player_id, scope_key, currency) DO UPDATE SET
-    balance = b.balance + excluded.balance, updated_at = now();
+    balance = b.balance + excluded.balance, seq = greatest(b.seq, excluded.seq), updated_at = now();
 
 -- name: move_ledger
 -- Moves the entries, so that both ledgers go on summing to their balances. Where the player had a
 -- ledger of the same scope and currency, entries since the guest's first say what both had together:
 -- each adds what the other's newest entry before it says.
 WITH first AS (
-    SELECT scope_key, currency, min(entry_id) AS entry_id
+    SELECT DISTINCT ON (scope_key, currency) scope_key, currency, seq, entry_id
     FROM ledger_entries WHERE tenant_id = $1 AND player_id = $2
-    GROUP BY scope_key, currency
+    ORDER BY scope_key, currency, seq, entry_id
 )
 UPDATE ledger_entries AS e SET
     player_id = $3::text,
     balance_after = e.balance_after + coalesce((
         SELECT o.balance_after FROM ledger_entries AS o
         WHERE o.tenant_id = $1 AND o.player_id = CASE WHEN e.player_id = $2 THEN $3::text ELSE $2::text END
-          AND o.scope_key = e.scope_key AND o.currency = e.currency AND o.entry_id < e.entry_id
-        ORDER BY o.entry_id DESC LIMIT 1
+          AND o.scope_key = e.scope_key AND o.currency = e.currency
+          AND (o.seq, o.entry_id) < (e.seq, e.entry_id)
+        ORDER BY o.seq DESC, o.entry_id DESC LIMIT 1
     ), 0)
 FROM first AS f
 WHERE e.tenant_id = $1 AND e.player_id IN ($2, $3)
-  AND e.scope_key = f.scope_key AND e.currency = f.currency AND e.entry_id >= f.entry_id;
+  AND e.scope_key = f.scope_key AND e.currency = f.currency AND (e.seq, e.entry_id) >= (f.seq, f.entry_id);
 
 -- name: move_prize_counts
 -- Adds what $2 had of each prize to what $3 had: the caps go on from there.

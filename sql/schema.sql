@@ -14,6 +14,10 @@ CREATE FUNCTION unix(at timestamptz) RETURNS bigint LANGUAGE sql IMMUTABLE PARAL
 CREATE FUNCTION at_unix(seconds bigint) RETURNS timestamptz LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN to_timestamp(nullif(seconds, 0));
 
+-- The database's time in microseconds, as it is at this moment and not at the transaction's beginning.
+CREATE FUNCTION microseconds() RETURNS bigint LANGUAGE sql VOLATILE PARALLEL SAFE
+    RETURN (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
+
 -- A time before which nothing more will appear: whatever began earlier has ended. A transaction writes
 -- now(), the time it began, and is seen when it ends, so who follows rows by their time goes on from here.
 -- One that has written nothing for 10 s (a backup) holds nobody up.
@@ -262,20 +266,25 @@ CREATE TABLE game_players (
 
 -- ---------------------------------------------------------------- wallet and turns
 
+-- seq: no entry of the balance is beyond it. Whoever moves the balance takes the next ones under the row's lock:
+-- greatest(seq, microseconds()) and on, so that they rise within a balance whatever the clock does, and put the
+-- entries of a player's several balances in the order of their time.
 CREATE TABLE balances (
     tenant_id  ident       NOT NULL,
     scope_key  ident       NOT NULL,
     currency   ident       NOT NULL,
     player_id  ident       NOT NULL,
     balance    bigint      NOT NULL CHECK (balance >= 0),
+    seq        bigint      NOT NULL DEFAULT 0,
     updated_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (tenant_id, player_id, scope_key, currency)
 ) WITH (fillfactor = 80);
 
--- The sum of a balance's entries is the balance, always.
+-- The sum of a balance's entries is the balance, always; in the order of seq each begins where the last one ended.
 CREATE TABLE ledger_entries (
     tenant_id     ident       NOT NULL,
     entry_id      ident       NOT NULL,
+    seq           bigint      NOT NULL,
     scope_key     ident       NOT NULL,
     currency      ident       NOT NULL,
     player_id     ident       NOT NULL,
@@ -285,7 +294,7 @@ CREATE TABLE ledger_entries (
                   CHECK (reason IN ('play_reward', 'milestone_spend', 'quest_reward', 'adjustment', 'reversal')),
     reference_id  text        NOT NULL,
     created_at    timestamptz NOT NULL DEFAULT now(),
-    PRIMARY KEY (tenant_id, player_id, entry_id)
+    PRIMARY KEY (tenant_id, player_id, seq, entry_id)
 );
 
 -- The key of an adjustment made by hand: a retry finds its entry by this row.

@@ -11,36 +11,36 @@ ORDER BY scope_key, currency
 LIMIT $6;
 
 -- name: ledger
--- Newest first. $1 tenant, $2 player, $3 scope_key, $4 currency ('' = all), $5 the id of the last one
--- shown (null at first), $6 how many.
-SELECT entry_id, currency, scope_key, amount, balance_after, reason, reference_id, unix(created_at) AS created_at
+-- Newest first, which is the order in which the balances were moved. $1 tenant, $2 player, $3 scope_key,
+-- $4 currency ('' = all), $5 and $6 the seq and id of the last one shown (null at first), $7 how many.
+SELECT entry_id, seq, currency, scope_key, amount, balance_after, reason, reference_id, unix(created_at) AS created_at
 FROM ledger_entries
-WHERE tenant_id = $1 AND player_id = $2 AND ($5::text IS NULL OR entry_id < $5)
+WHERE tenant_id = $1 AND player_id = $2 AND ($5::bigint IS NULL OR (seq, entry_id) < ($5, $6::text))
   AND ($3::text = '' OR scope_key = $3) AND ($4::text = '' OR currency = $4)
-ORDER BY entry_id DESC
-LIMIT $6;
+ORDER BY seq DESC, entry_id DESC
+LIMIT $7;
 
 -- name: adjust
 -- Moves a balance by hand, notes it, and keeps the key it was asked with ('' = none).
 -- No row: the balance does not suffice. A key that was used is a unique violation, and undoes it all.
 -- $1 tenant, $2 player, $3 scope_key, $4 currency, $5 amount, $6 entry id, $7 reference id, $8 key, $9 request hash.
 WITH added AS (
-    INSERT INTO balances AS b (tenant_id, scope_key, currency, player_id, balance)
-    SELECT $1, $3, $4, $2, $5::bigint WHERE $5 > 0
+    INSERT INTO balances AS b (tenant_id, scope_key, currency, player_id, balance, seq)
+    SELECT $1, $3, $4, $2, $5::bigint, microseconds() WHERE $5 > 0
     ON CONFLICT (tenant_id, player_id, scope_key, currency) DO UPDATE SET
-        balance = b.balance + excluded.balance, updated_at = now()
-    RETURNING balance
+        balance = b.balance + excluded.balance, seq = greatest(b.seq + 1, microseconds()), updated_at = now()
+    RETURNING balance, seq
 ),
 taken AS (
-    UPDATE balances SET balance = balance + $5, updated_at = now()
+    UPDATE balances SET balance = balance + $5, seq = greatest(seq + 1, microseconds()), updated_at = now()
     WHERE tenant_id = $1 AND player_id = $2 AND scope_key = $3 AND currency = $4 AND $5 < 0 AND balance + $5 >= 0
-    RETURNING balance
+    RETURNING balance, seq
 ),
 entry AS (
-    INSERT INTO ledger_entries (tenant_id, entry_id, scope_key, currency, player_id, amount, balance_after, reason,
-                                reference_id)
-    SELECT $1, $6, $3, $4, $2, $5, moved.balance, 'adjustment', $7
-    FROM (SELECT balance FROM added UNION ALL SELECT balance FROM taken) AS moved
+    INSERT INTO ledger_entries (tenant_id, entry_id, seq, scope_key, currency, player_id, amount, balance_after,
+                                reason, reference_id)
+    SELECT $1, $6, moved.seq, $3, $4, $2, $5, moved.balance, 'adjustment', $7
+    FROM (SELECT * FROM added UNION ALL SELECT * FROM taken) AS moved
     RETURNING *
 ),
 kept AS (

@@ -16,7 +16,7 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.actors.idempotency import KeyedRequest, first_answer, keyed
 from runtime.errors import Fault, Status, invalid, unknown, violations
-from runtime.operations import audit, reading, samples
+from runtime.operations import audit, samples
 from runtime.operations.row import REWARD_MANAGERS, Access, Consumer, Operation
 from runtime.wire.scope import player_id_of, tenant_of
 
@@ -48,11 +48,16 @@ async def list_balances(engine: Engine, request: m.ListBalancesRequest) -> m.Lis
 async def list_ledger(engine: Engine, request: m.ListLedgerRequest) -> m.ListLedgerReply:
     """A player's movements, newest first; `scope_key` and `currency` narrow them.
 
-    Pages follow the entries' ids, which rise with time: entries that are made while a client pages
-    stand before what it has seen, so they neither repeat nor hide others.
+    Newest is what moved its balance last, so `balance_after` of each is where the next one begins. Entries that
+    are made while a client pages stand before what it has seen, so they neither repeat nor hide others.
     """
     filters = (tenant_of(request), player_id_of(request), request.scope_key, request.currency)
-    rows, pagination = await reading.page(engine, LEDGER, request, *filters, key="entry_id")
+    query = ("ledger", *filters)
+    page = engine.cursors.read(request.cursor, request.limit, query=query)
+    rows = await engine.database.fetch(LEDGER, *filters, *(page.after or (None, None)), page.fetch)
+    rows, pagination = engine.cursors.write(
+        rows, page.limit, key=lambda row: (row["seq"], row["entry_id"]), query=query
+    )
     return m.ListLedgerReply(items=[_entry(row) for row in rows], pagination=pagination)
 
 

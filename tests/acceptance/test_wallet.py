@@ -25,9 +25,9 @@ async def write(stack: Stack, player_id: str, scope_key: str, currency: str, cou
         count,
     )
     await store.execute(
-        """INSERT INTO ledger_entries (tenant_id, entry_id, scope_key, currency, player_id, amount, balance_after,
+        """INSERT INTO ledger_entries (tenant_id, entry_id, seq, scope_key, currency, player_id, amount, balance_after,
                                        reason, reference_id)
-           SELECT $1, n.id, $2, $3, $4, 1, n.nth, 'play_reward', 'play_' || n.nth
+           SELECT $1, n.id, microseconds() + n.nth, $2, $3, $4, 1, n.nth, 'play_reward', 'play_' || n.nth
            FROM unnest($5::text[], $6::bigint[]) AS n (id, nth)""",
         stack.tenant_id,
         scope_key,
@@ -83,8 +83,7 @@ async def test_the_ledger_is_newest_first(stack: Stack) -> None:
     await write(stack, "player_1", "camp_a", "gem", 5)
     await write(stack, "player_1", "camp_b", "star", 5)
     everything = await pages(stack, "/wallet/ledger", "player_1", limit=4)
-    assert [row["id"] for row in everything] == sorted((row["id"] for row in everything), reverse=True)
-    assert len(everything) == 15
+    assert [row["balance_after"] for row in everything] == [5, 4, 3, 2, 1] * 3
     stars = await pages(stack, "/wallet/ledger", "player_1", scope_key="camp_a", currency="star", limit=2)
     assert [row["balance_after"] for row in stars] == [5, 4, 3, 2, 1]
     assert stars[0]["reason"] == "LEDGER_REASON_PLAY_REWARD"
@@ -121,9 +120,10 @@ async def test_a_long_ledger_is_read_by_its_index(stack: Stack) -> None:
     plan = await stack.database.fetchval(
         """EXPLAIN (ANALYZE, FORMAT JSON)
            SELECT entry_id FROM ledger_entries WHERE tenant_id = $1 AND player_id = $2 AND scope_key = 'camp_a'
-             AND entry_id < $3 ORDER BY entry_id DESC LIMIT 21""",
+             AND (seq, entry_id) < ($3, $4) ORDER BY seq DESC, entry_id DESC LIMIT 21""",
         stack.tenant_id,
         "player_1",
+        2**62,
         "entry_z",
     )
     scan = plan[0]["Plan"]["Plans"][0]

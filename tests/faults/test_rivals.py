@@ -162,3 +162,24 @@ async def test_a_change_made_in_one_process_is_decided_by_in_the_other(two: Two,
     for nth in range(2):
         (reward,) = (await two[nth].round(game_id, f"p{nth}")).data["rewards"]
         assert reward["prize_id"] == second
+
+
+async def test_the_ledger_is_read_in_the_order_in_which_the_balance_was_moved(
+    two: Two, stacks: tuple[Stack, Stack]
+) -> None:
+    game_id = await two[0].game(COLLECTION, COINS)
+    await two[0].round(game_id, "led")
+    moved = {"player_id": "led", "scope_key": two[0].campaign_id, "currency": "coin"}
+    await two.each(
+        *(stacks[nth % 2].core("POST", "/wallet/adjustments", {**moved, "amount": 1 + nth % 7}) for nth in range(60)),
+        *(two[nth].round(game_id, "led") for nth in range(60)),
+    )
+    entries: list[dict[str, Any]] = []
+    cursor = ""
+    while not entries or cursor:
+        page = (await stacks[1].consumer("GET", "/wallet/ledger", player="led", limit=50, cursor=cursor)).data
+        entries += page["items"]
+        cursor = page["pagination"]["next_cursor"]
+    assert len(entries) == 121
+    begins = [entry["balance_after"] - entry["amount"] for entry in entries]
+    assert begins == [entry["balance_after"] for entry in entries[1:]] + [0]

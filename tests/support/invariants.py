@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Final, Protocol
 
 LEDGERS: Final = "the sum of a ledger is its balance"
+CHAIN: Final = "in the order of a ledger each entry begins where the one before ended"
 TURNS: Final = "the sum of a player's turn entries is the turns left"
 
 INVARIANTS: Final[dict[str, str]] = {
@@ -25,6 +26,20 @@ INVARIANTS: Final[dict[str, str]] = {
             UNION ALL
             SELECT tenant_id, player_id, campaign_id, -amount FROM turn_entries
         ) AS moved GROUP BY 1, 2, 3 HAVING sum(amount) <> 0
+    """,
+    CHAIN: """
+        SELECT * FROM (
+            SELECT player_id, scope_key, currency, entry_id, seq, amount, balance_after,
+                   lag(balance_after, 1, 0::bigint) OVER (
+                       PARTITION BY tenant_id, player_id, scope_key, currency ORDER BY seq, entry_id
+                   ) AS before
+            FROM ledger_entries
+        ) AS chain WHERE balance_after <> before + amount
+    """,
+    "no entry of a ledger is beyond its balance's seq": """
+        SELECT b.player_id, b.scope_key, b.currency, b.seq, max(e.seq) FROM balances AS b
+        JOIN ledger_entries AS e USING (tenant_id, player_id, scope_key, currency)
+        GROUP BY b.tenant_id, b.player_id, b.scope_key, b.currency, b.seq HAVING b.seq < max(e.seq)
     """,
     "no balance is negative, and none ever was": """
         SELECT player_id, currency, balance FROM balances WHERE balance < 0
@@ -165,6 +180,6 @@ async def check(database: Reads) -> None:
 
 
 async def check_sums(database: Reads) -> None:
-    """Fails the test where a wallet or a player's turns are not the sum of their entries: for tests that write rows."""
-    for name in (LEDGERS, TURNS):
+    """Fails the test where a wallet or a player's turns are not what their entries say: for tests that write rows."""
+    for name in (LEDGERS, CHAIN, TURNS):
         assert await database.fetch(INVARIANTS[name]) == [], name

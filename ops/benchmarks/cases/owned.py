@@ -133,9 +133,9 @@ class Redeems(Deeds):
                 SELECT tenant_id, scope_key, currency, player_id, {balance} FROM ({players})"""
         )
         bench.stack.sql(
-            f"""INSERT INTO ledger_entries (tenant_id, entry_id, scope_key, currency, player_id, amount, balance_after,
-                                            reason, reference_id)
-                SELECT tenant_id, 'entry_0{number:05d}' || lpad(n::text, 20, '0'), scope_key, currency, player_id,
+            f"""INSERT INTO ledger_entries (tenant_id, entry_id, seq, scope_key, currency, player_id, amount,
+                                            balance_after, reason, reference_id)
+                SELECT tenant_id, 'entry_0{number:05d}' || lpad(n::text, 20, '0'), 0, scope_key, currency, player_id,
                        {balance}, {balance}, 'adjustment', '' FROM ({players})"""
         )
         bodies = [f'{{"milestone_id":"rung_{rung}"}}'.encode() for rung in range(1, each + 1)]
@@ -198,9 +198,9 @@ def wallet_of(entries: Callable[[Bench], int], path: str) -> Callable[[Bench], b
             f"INSERT INTO balances (tenant_id, scope_key, currency, player_id, balance) VALUES ({row}, {count})"
         )
         bench.stack.sql(
-            f"""INSERT INTO ledger_entries (tenant_id, scope_key, currency, player_id, entry_id, amount, balance_after,
-                                            reason, reference_id)
-                SELECT {row}, 'entry_0' || lpad(n::text, 25, '0'), 1, n, 'play_reward', 'play_' || n
+            f"""INSERT INTO ledger_entries (tenant_id, scope_key, currency, player_id, entry_id, seq, amount,
+                                            balance_after, reason, reference_id)
+                SELECT {row}, 'entry_0' || lpad(n::text, 25, '0'), n, 1, n, 'play_reward', 'play_' || n
                 FROM generate_series(1, {count}) AS n"""
         )
         bench.stack.sql("VACUUM ANALYZE ledger_entries")

@@ -18,9 +18,10 @@ counted AS (
     SELECT $1, n.game_id, n.player_id, n.plays, n.day, n.plays FROM unnest($4::play_count[]) AS n
     ON CONFLICT (tenant_id, game_id, player_id) DO UPDATE SET
         plays = c.plays + excluded.plays,
-        day = greatest(c.day, excluded.day),
+        -- A row's day that is still to come (the zone moved west) is today's: `refresh` counts it so too.
+        day = excluded.day,
         day_plays = CASE WHEN c.day >= excluded.day THEN c.day_plays ELSE 0 END + excluded.plays
-    RETURNING c.game_id, c.player_id, c.plays, c.day_plays
+    RETURNING c.game_id, c.player_id, c.plays, c.day_plays, extract(epoch FROM clock_timestamp()) AS counted_at
 ),
 --]
 --[ plays
@@ -181,6 +182,11 @@ WHERE CASE
     WHEN (SELECT count(*) FROM played) <> cardinality($3::new_play[]) THEN refuse('session')
     --]
     --[ play_counts
+    WHEN EXISTS (
+        -- With the row locked: a play of yesterday never follows one of today, which would begin today anew.
+        SELECT FROM counted AS c JOIN unnest($4::play_count[]) AS n USING (game_id, player_id)
+        WHERE n.day_ends > 0 AND c.counted_at >= n.day_ends
+    ) THEN refuse('day')
     WHEN EXISTS (
         SELECT FROM counted AS c JOIN unnest($4::play_count[]) AS n USING (game_id, player_id)
         WHERE (n.cap > 0 AND c.plays > n.cap) OR (n.day_cap > 0 AND c.day_plays > n.day_cap)

@@ -37,7 +37,7 @@ SELECT
         SELECT json_agg(json_build_array(
             n.player_id,
             coalesce(g.plays, 0),
-            CASE WHEN g.day = $9 THEN g.day_plays ELSE 0 END,
+            CASE WHEN g.day >= $9 THEN g.day_plays ELSE 0 END,
             coalesce(t.balance, 0),
             (SELECT json_object_agg(h.prize_id, h.awarded) FROM prize_players AS h
              WHERE h.tenant_id = $1 AND h.player_id = n.player_id AND h.prize_id = ANY($4::text[])),

@@ -253,7 +253,8 @@ CREATE UNIQUE INDEX plays_idempotency ON plays (tenant_id, player_id, idempotenc
 -- The plays of late, for whoever must catch up: rows lie in the order of time, so this costs next to nothing.
 CREATE INDEX plays_time ON plays USING brin (played_at) WITH (autosummarize = on, pages_per_range = 32);
 
--- A player's plays of a game: for ever, and on the last local day that had one.
+-- A player's plays of a game: for ever, and on the local day that the last one counted on. Where the campaign's
+-- zone has moved west since, that day may be one that has not begun: its plays count on the day before.
 CREATE TABLE game_players (
     tenant_id ident   NOT NULL,
     game_id   ident   NOT NULL,
@@ -578,8 +579,11 @@ CREATE TYPE new_play AS (
     play_id text, game_id text, player_id text, session_id text, revision integer, seed bytea, client_seed text,
     payload json, outcome json, score bigint, wins integer, points bigint, idempotency_key text, request_hash bytea
 );
--- plays more of a game by a player on a day. A cap of 0 is none; day_cap holds for the plays of the day.
-CREATE TYPE play_count AS (game_id text, player_id text, day date, plays bigint, cap bigint, day_cap bigint);
+-- plays more of a game by a player on a day, which is over at day_ends (unix seconds; 0: not held to). A cap of 0 is
+-- none; day_cap holds for the plays of the day.
+CREATE TYPE play_count AS (
+    game_id text, player_id text, day date, plays bigint, cap bigint, day_cap bigint, day_ends bigint
+);
 -- A balance that must be `before` (NULL: not there yet) and becomes `after`.
 CREATE TYPE turn_move AS (player_id text, campaign_id text, before bigint, after bigint);
 CREATE TYPE balance_move AS (player_id text, scope_key text, currency text, before bigint, after bigint);

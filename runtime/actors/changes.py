@@ -40,7 +40,10 @@ class NewPlay(NamedTuple):
 
 
 class PlayCount(NamedTuple):
-    """`plays` more of a game by a player on a day. A cap of 0 is none; day_cap holds for the plays of the day."""
+    """`plays` more of a game by a player on a day. A cap of 0 is none; day_cap holds for the plays of the day.
+
+    day_ends: unix seconds at which the day is over, and none of them may count on it any more; 0: not held to.
+    """
 
     game_id: str
     player_id: str
@@ -48,12 +51,14 @@ class PlayCount(NamedTuple):
     plays: int
     cap: int
     day_cap: int
+    day_ends: int
 
     def plus(self, later: PlayCount) -> PlayCount:
         """Both, in this order; they are of one day."""
         cap = _cap_of_both(self.cap, later.plays, later.cap)
         day_cap = _cap_of_both(self.day_cap, later.plays, later.day_cap)
-        return PlayCount(*later[:3], self.plays + later.plays, cap, day_cap)
+        day_ends = min(self.day_ends or later.day_ends, later.day_ends or self.day_ends)
+        return PlayCount(*later[:3], self.plays + later.plays, cap, day_cap, day_ends)
 
 
 class TurnMove(NamedTuple):
@@ -225,9 +230,9 @@ class Changes:
     grants: list[NewGrant] = field(default_factory=list)
     awards: list[StandingAward] = field(default_factory=list)
 
-    def count_play(self, game_id: str, player_id: str, day: date, *, cap: int, day_cap: int) -> None:
+    def count_play(self, game_id: str, player_id: str, day: date, *, cap: int, day_cap: int, day_ends: int = 0) -> None:
         """One more play of the player; 0 = no cap. All of one `Changes` are of one day."""
-        _add(self.play_counts, (game_id, player_id), PlayCount(game_id, player_id, day, 1, cap, day_cap))
+        _add(self.play_counts, (game_id, player_id), PlayCount(game_id, player_id, day, 1, cap, day_cap, day_ends))
 
     def move_turns(
         self, entry_id: str, player_id: str, campaign_id: str, before: int, amount: int, reason: str, reference_id: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from datetime import date
+from datetime import timedelta
 from itertools import combinations
 
 import asyncpg
@@ -27,6 +27,8 @@ from runtime.actors.committer import PARTS, statement
 from runtime.stores.database import Database, Guarded
 from tests.support.commits import TODAY, a_play, a_reward, commit, filled, outcomes, stocked, taking, whole
 from tests.support.tables import contents
+
+TOMORROW = TODAY + timedelta(days=1)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -66,6 +68,9 @@ def spoil(part: str) -> Callable[[Changes], None]:
     def plays(changes: Changes) -> None:
         for _ in range(2):
             changes.count_play("game", "ann", TODAY, cap=1, day_cap=0)
+
+    def day(changes: Changes) -> None:
+        changes.count_play("game", "ann", TODAY, cap=0, day_cap=0, day_ends=1)
 
     def plays_of_the_day(changes: Changes) -> None:
         for _ in range(2):
@@ -120,6 +125,7 @@ def spoil(part: str) -> Callable[[Changes], None]:
         ("idempotency_key", "session"),
         ("plays", "plays"),
         ("plays_of_the_day", "plays"),
+        ("day", "day"),
         ("turns", "turns"),
         ("turns_that_never_were", "turns"),
         ("balance", "balance"),
@@ -156,14 +162,14 @@ async def test_the_statement_of_any_one_two_or_all_parts_can_be_prepared(pool: a
             assert len(prepared.get_parameters()) == len(taken) + 2
 
 
-async def test_counters_begin_anew_each_day_and_an_older_day_never_takes_over(database: Database) -> None:
-    for day, day_plays in ((TODAY, 1), (TODAY, 2), (date(2026, 11, 22), 1), (TODAY, 2)):
+async def test_counters_begin_anew_each_day_and_go_on_where_the_day_is_set_back(database: Database) -> None:
+    for day, day_plays in ((TODAY, 1), (TODAY, 2), (TOMORROW, 1), (TODAY, 2), (TOMORROW, 1)):
         changes = Changes()
         changes.count_play("game", "ann", day, cap=0, day_cap=2)
         await commit(database, changes)
-        assert await database.fetchval("SELECT day_plays FROM game_players") == day_plays
-    assert await database.fetchval("SELECT plays FROM game_players") == 4
-    assert await database.fetchval("SELECT day FROM game_players") == date(2026, 11, 22)
+        row = await database.fetchrow("SELECT day, day_plays FROM game_players")
+        assert row is not None and tuple(row) == (day, day_plays)
+    assert await database.fetchval("SELECT plays FROM game_players") == 5
 
 
 # -------------------------------------------------------------------- rivals

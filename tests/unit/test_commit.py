@@ -25,11 +25,12 @@ from runtime.actors.committer import COMMIT, PARTS, parts_of, statement, stateme
 TODAY = date(2026, 11, 21)
 
 
-def test_a_players_plays_add_up_and_the_last_day_cap_holds() -> None:
+def test_a_players_plays_add_up_under_the_caps_of_each() -> None:
     changes = Changes()
-    changes.count_play("g", "ann", TODAY, cap=9, day_cap=1)
-    changes.count_play("g", "ann", TODAY, cap=9, day_cap=2)
-    assert changes.play_counts == {("g", "ann"): PlayCount("g", "ann", TODAY, plays=2, cap=9, day_cap=2)}
+    changes.count_play("g", "ann", TODAY, cap=9, day_cap=1, day_ends=7)
+    changes.count_play("g", "ann", TODAY, cap=9, day_cap=2, day_ends=7)
+    counted = PlayCount("g", "ann", TODAY, plays=2, cap=9, day_cap=2, day_ends=7)
+    assert changes.play_counts == {("g", "ann"): counted}
 
 
 def test_plays_that_are_absorbed_add_up_and_those_of_another_day_overlap() -> None:
@@ -40,7 +41,7 @@ def test_plays_that_are_absorbed_add_up_and_those_of_another_day_overlap() -> No
     assert not one.overlaps(two)
     assert one.overlaps(tomorrow)
     one.absorb(two)
-    assert one.play_counts == {("g", "ann"): PlayCount("g", "ann", TODAY, plays=2, cap=9, day_cap=2)}
+    assert one.play_counts == {("g", "ann"): PlayCount("g", "ann", TODAY, plays=2, cap=9, day_cap=2, day_ends=0)}
 
 
 def test_a_balance_moves_from_what_it_was_first_to_what_it_is_last() -> None:

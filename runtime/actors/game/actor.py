@@ -79,6 +79,9 @@ class GameActor:
         "round",
         "deciding",
         "committing",
+        "distrusted",
+        "outdated",
+        "left",
     )
 
     def __init__(self, engine: Engine, key: tuple[str, str]) -> None:
@@ -93,9 +96,20 @@ class GameActor:
         self.round = 0
         self.deciding = asyncio.Lock()
         self.committing: set[asyncio.Future[Any]] = set()
+        self.distrusted = False
+        self.outdated = False
+        self.left: dict[str, int | None] = {}
 
-    def forget(self) -> None:
-        """Drops what was remembered of players and prizes; with the snapshot, where that may have changed."""
+    def distrust(self, *, snapshot: bool = False) -> None:
+        """Has the next round read all anew, the snapshot too where that may be old.
+
+        For whoever does not hold `deciding`: a neighbour that does may be about to decide by what is remembered,
+        so nothing of that is touched here.
+        """
+        self.distrusted = True
+        self.outdated = self.outdated or snapshot
+
+    def _forget(self) -> None:
         self.players.clear()
         self.stock.clear()
         self.refreshed_at = 0.0
@@ -103,23 +117,31 @@ class GameActor:
     # ---------------------------------------------------------------- refresh
 
     async def refresh(self, requests: Sequence[PendingRequest], *, everything: bool) -> GameSnapshot:
-        """Begins a round: reads what the requests need and is not remembered, or all that they need."""
+        """Begins a round: reads what the requests need and is not remembered, or all that they need.
+
+        Only who holds `deciding` may call it, and decides by it before letting go.
+        """
         engine = self.engine
         if everything and self.committing:
             # What is being committed is not there to be read yet: forgetting it now would be forgetting it twice.
             await asyncio.wait(self.committing)
         self.round += 1
+        if self.outdated:
+            self.snapshot = None
+        everything = everything or self.distrusted
+        self.distrusted = self.outdated = False
+        self._take_over_stock()
+        now = engine.clock.now()
         while True:
             snapshot = self.snapshot
             if snapshot is None or snapshot.version < engine.catalog_versions.get(self.tenant_id, 0):
                 snapshot = self.snapshot = await load_game(engine.database, self.tenant_id, self.game_id)
                 engine.catalog_changed(self.tenant_id, snapshot.version)
-                self.forget()
-            now = engine.clock.now()
+                self._forget()
             day, self.resets_at = snapshot.today(now)
             if day != self.day or everything or len(self.players) > PLAYERS_MAX:
                 self.day = day
-                self.forget()
+                self._forget()
             needed = {
                 pending.player_id: pending
                 for pending in requests
@@ -127,12 +149,14 @@ class GameActor:
             }
             if not needed and self.refreshed_at and now - self.refreshed_at < REFRESH_SECONDS:
                 return snapshot
-            if await self._read(snapshot, needed) == snapshot.version:
+            version, now = await self._read(snapshot, needed)
+            if version != snapshot.version:
+                self.snapshot = None
+            elif snapshot.today(now)[0] == self.day:  # The database's day: the commit's guard goes by it.
                 return snapshot
-            self.snapshot = None
 
-    async def _read(self, snapshot: GameSnapshot, needed: dict[str, PendingRequest]) -> int:
-        """Reads the state of the players in `needed`, and all stock. The catalogue's version."""
+    async def _read(self, snapshot: GameSnapshot, needed: dict[str, PendingRequest]) -> tuple[int, float]:
+        """Reads the state of the players in `needed`, and all stock. (the catalogue's version, the database's time)."""
         # Asking whether one may play makes nobody a player; nor does a guest where no guest may play.
         made = sorted(
             player_id
@@ -160,15 +184,33 @@ class GameActor:
             if not self.committing or prize_id not in self.stock:
                 self.stock[prize_id] = StockState(remaining, day_awarded, codes, self.round)
         self.refreshed_at = self.engine.clock.now()
-        version: int = row["catalog_version"]
-        return version
+        return row["catalog_version"], row["now"]
 
     def note_stock(self, left: Mapping[str, int | None]) -> None:
-        """Takes over what a commit left of each prize: what other games of the tenant took of it shows here."""
+        """Notes what a commit left of each prize: what other games of the tenant took of it shows in the next round."""
         if not self.committing:
-            for prize_id, remaining in left.items():
-                if prize_id in self.stock:
-                    self.stock[prize_id].remaining = remaining
+            self.left.update(left)
+
+    def _take_over_stock(self) -> None:
+        if self.left:
+            if not self.committing:
+                for prize_id, remaining in self.left.items():
+                    if prize_id in self.stock:
+                        self.stock[prize_id].remaining = remaining
+            self.left.clear()
+
+    def look_of(self, player_id: str) -> Any:
+        """What a decision about this player goes by. Two that are equal would be decided alike."""
+        player = self.players[player_id]
+        assert self.snapshot is not None
+        stock = {prize_id: (own.remaining, own.day_awarded, own.codes) for prize_id, own in self.stock.items()}
+        own = (
+            player.plays,
+            player.day_plays,
+            player.turns,
+            *map(dict, (player.prizes, player.balances, player.grants)),
+        )
+        return self.snapshot.version, self.day, own, stock
 
     # ---------------------------------------------------------------- what a decision asks and moves
 

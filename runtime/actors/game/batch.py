@@ -18,6 +18,9 @@ import random
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+import structlog
+from prometheus_client import Counter
+
 from runtime import ids
 from runtime import messages as m
 from runtime.actors.changes import Changes
@@ -41,6 +44,18 @@ ALONE_ROUNDS: Final = 32
 """How often one play is decided before its player is asked to try again."""
 RIVAL_PAUSE_SECONDS: Final = 0.004
 """The longest pause between two such rounds is this times their number, up to eight."""
+CONTRADICTIONS_MAX: Final = 2
+"""How often a fresh look may contradict the guard that refused one play, before that is an error."""
+UNSEEN: Final = frozenset({"codes"})
+"""Guards that may refuse for what a look does not see: a rival holds codes and has not committed them."""
+
+CONTRADICTIONS: Final = Counter(
+    "tombola_guard_contradictions",
+    "Plays refused by a guard though a fresh look found no reason, by the guard.",
+    ["guard"],
+)
+
+log = structlog.get_logger(__name__)
 
 
 class Answer(NamedTuple):
@@ -57,6 +72,7 @@ class Batch:
     decisions: of the requests that change something, by `changes`; answered when that is committed.
     answers: to the requests that change nothing; given when all are decided. later: the requests that the
     next round decides, behind another of this batch or behind a search for their first answer.
+    look: what a request that is alone was decided by, where that was read anew.
     """
 
     requests: list[PendingRequest]
@@ -65,6 +81,7 @@ class Batch:
     decisions: list[Decision] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
     later: list[PendingRequest] = field(default_factory=list)
+    look: Any = None
 
     def undone(self) -> list[PendingRequest]:
         """The requests of the next round where nothing of this one was committed."""
@@ -109,14 +126,17 @@ async def _round(actor: GameActor, requests: list[PendingRequest], *, again: boo
     try:
         left = await commit
     except Guarded as guarded:
-        _forget_stale(actor, guarded)
+        actor.distrust(snapshot=guarded.guard == "catalog")
+        if _contradicted(batch, guarded):
+            _give_up(actor, batch, guarded)
+            return batch.later
         return batch.undone()
     except StoreUnavailable as error:
-        actor.forget()
+        actor.distrust()
         await _resolve(actor, batch, error)
         return batch.later
     except Exception as error:
-        actor.forget()
+        actor.distrust()
         if len(batch.decisions) > 1:
             return batch.undone()
         batch.decisions[0].pending.work.refuse(error)
@@ -173,6 +193,8 @@ async def _refresh_and_decide(actor: GameActor, requests: list[PendingRequest], 
         # After the refresh: whatever it would refuse a retry by is what the retry's first try committed.
         requests = await answer_found(actor, requests)
     batch = Batch(requests, snapshot, Changes(snapshot.version))
+    if again and len(requests) == 1:
+        batch.look = actor.look_of(requests[0].player_id)
     try:
         _decide(actor, batch)
     except StaleRead:
@@ -262,11 +284,25 @@ def _begin_commit(actor: GameActor, batch: Batch) -> asyncio.Future[dict[str, in
     return commit
 
 
-def _forget_stale(actor: GameActor, guarded: Guarded) -> None:
-    """Forgets what a refused commit has shown to be stale."""
-    if guarded.guard == "catalog":
-        actor.snapshot = None
-    actor.forget()
+def _contradicted(batch: Batch, guarded: Guarded) -> bool:
+    """True where a fresh look has twice found nothing that this guard could refuse by.
+
+    Rivals change what is looked at: what is seen just as before, and refused again, was not refused for them.
+    """
+    if batch.look is None or guarded.guard in UNSEEN:
+        return False
+    pending = batch.decisions[0].pending
+    pending.contradictions = pending.contradictions + 1 if batch.look == pending.look else 0
+    pending.look = batch.look
+    return pending.contradictions >= CONTRADICTIONS_MAX
+
+
+def _give_up(actor: GameActor, batch: Batch, guarded: Guarded) -> None:
+    """Look and guard go by different rules: no further try would help, and somebody must know."""
+    pending = batch.decisions[0].pending
+    CONTRADICTIONS.labels(guarded.guard).inc()
+    log.error("guard_contradicted", guard=guarded.guard, tenant_id=actor.tenant_id, game_id=actor.game_id)
+    pending.work.refuse(Fault(Status.INTERNAL, "INTERNAL", "something went wrong here; it has been logged"))
 
 
 def _answer(actor: GameActor, batch: Batch) -> None:

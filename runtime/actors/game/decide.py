@@ -134,7 +134,14 @@ def _count(
     day_cap = snapshot.max_plays_per_day
     if spends_turn and not snapshot.requires_turn:
         day_cap = player.day_plays
-    changes.count_play(actor.game_id, player.player_id, actor.day, cap=snapshot.max_plays_per_user, day_cap=day_cap)
+    changes.count_play(
+        actor.game_id,
+        player.player_id,
+        actor.day,
+        cap=snapshot.max_plays_per_user,
+        day_cap=day_cap,
+        day_ends=actor.resets_at,
+    )
     if spends_turn:
         changes.move_turns(ids.make("turn"), player.player_id, snapshot.campaign_id, player.turns, -1, "play", play_id)
         player.turns -= 1

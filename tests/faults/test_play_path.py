@@ -1,0 +1,146 @@
+"""The play path when what is remembered, what is looked at and what the commit's guard says differ."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import asyncpg
+import pytest
+
+from runtime import messages as m
+from runtime.actors.game.batch import CONTRADICTIONS
+from runtime.errors import Fault
+from runtime.operations import BY_NAME
+from tests.support.stack import Stack
+from tests.support.world import World, new_world
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+PLAYED_ELSEWHERE = """
+    INSERT INTO plays (tenant_id, play_id, game_id, player_id, session_id, revision, seed, client_seed, payload,
+                       outcome, score, wins, points)
+    VALUES ($1, $2, $3, 'twice', $4, 1, '', '', '{}', '{"rewards": []}', 0, 0, 0)
+"""
+CURSE = """
+    CREATE OR REPLACE FUNCTION curse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN
+        PERFORM refuse(\'\'plays\'\') WHERE new.player_id = \'\'cursed\'\'; RETURN new; END';
+    CREATE TRIGGER curse BEFORE INSERT ON game_players FOR EACH ROW EXECUTE FUNCTION curse()
+"""
+"""A guard of which no look knows anything."""
+WAITING = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+
+
+@asynccontextmanager
+async def held(world: World, statement: str, *arguments: object) -> AsyncIterator[asyncpg.transaction.Transaction]:
+    """A transaction of somebody else's that has run the statement, and commits at the end of the block."""
+    connection = await asyncpg.connect(world.stack.process.settings.database_url)
+    transaction = connection.transaction()
+    await transaction.start()
+    await connection.execute(statement, *arguments)
+    try:
+        yield transaction
+    finally:
+        await transaction.commit()
+        await connection.close()
+
+
+async def waiting(world: World, count: int) -> None:
+    """Returns when so many statements wait for a lock."""
+    while await world.database.fetchval(WAITING) < count:
+        await asyncio.sleep(0.01)
+
+
+async def test_a_refused_commit_takes_nothing_from_under_its_neighbours_look(world: World) -> None:
+    game_id = await world.wheel(await world.prize())
+    core = world.stack.process.core
+    assert core is not None
+    scope = m.Scope(tenant_id=world.stack.tenant_id)
+
+    def play(player: str, session_id: str) -> asyncio.Future[m.PlayReply]:
+        request = m.PlayRequest(scope=scope, id=game_id, player_id=player, session_id=session_id)
+        return asyncio.ensure_future(core.call(BY_NAME["Play"], request))
+
+    twice = await world.session(game_id, "twice")
+    known = await world.session(game_id, "known")
+    async with held(
+        world,
+        "INSERT INTO players (tenant_id, player_id) VALUES ($1, 'new')",
+        world.stack.tenant_id,
+    ):
+        async with held(world, PLAYED_ELSEWHERE, world.stack.tenant_id, f"play_{twice[5:31]}", game_id, twice):
+            again = play("twice", twice)  # its commit waits
+            await waiting(world, 1)
+            new = asyncio.ensure_future(
+                core.call(BY_NAME["Start"], m.StartRequest(scope=scope, id=game_id, player_id="new"))
+            )
+            neighbour = play("known", known)  # the neighbours' look waits
+            await waiting(world, 2)
+        while await world.database.fetchval(WAITING) > 1:
+            await asyncio.sleep(0.01)
+        await world.database.fetchval("SELECT 1")  # What the refusal sets off has happened by then.
+    with pytest.raises(Fault, match="SESSION_PLAYED"):
+        await again
+    await new
+    assert (await neighbour).rewards
+    await world.database.execute("DELETE FROM plays WHERE session_id = $1", twice)  # It counted nothing.
+
+
+async def test_a_zone_moved_west_ends_no_play_in_a_loop_and_the_caps_go_on(module_stack: Stack) -> None:
+    async with new_world(module_stack, timezone="Pacific/Kiritimati") as world:
+        game_id = await world.wheel(rules={"max_plays_per_day": 3})
+        sessions = [await world.session(game_id) for _ in range(4)]
+        for session in sessions[:3]:
+            assert (await world.play(game_id, session)).http == 200
+        moved = await module_stack.admin(
+            "PUT", f"/admin/campaigns/{world.campaign_id}", {"timezone": "Pacific/Pago_Pago"}
+        )
+        assert moved.http == 200  # A day or two back: the counter's day is still to come.
+        before = world.database.round_trips
+        assert (await world.play(game_id, sessions[3])).reason == "CAP_DAY"
+        assert (await world.eligibility(game_id))["free_plays_remaining"] == 0
+        assert world.database.round_trips - before < 15
+        # The next local day, as the zone has it now.
+        await world.database.execute("UPDATE game_players SET day = day - 1 WHERE game_id = $1", game_id)
+        await world.database.execute(
+            "UPDATE plays SET played_at = played_at - interval '1 day' WHERE game_id = $1", game_id
+        )
+        assert (await world.eligibility(game_id))["free_plays_remaining"] == 3
+        answers = [await world.play(game_id, sessions[3]), *[await world.round(game_id) for _ in range(2)]]
+        assert [answer.http for answer in answers] == [200] * 3
+
+
+async def test_a_play_is_never_counted_on_a_day_that_is_over(world: World) -> None:
+    """A clock that lags behind the database's decides for yesterday: the guard has it decided again, once."""
+    game_id = await world.wheel(rules={"max_plays_per_day": 3})
+    session = await world.session(game_id)
+    clock = world.stack.engine.clock
+    right, clock._offset = clock._offset, clock._offset - 86_400
+    try:
+        before = world.database.round_trips
+        answer = await world.play(game_id, session)
+        assert world.database.round_trips - before < 8
+    finally:
+        clock._offset = right
+    assert answer.http == 200
+    days = await world.database.fetch(
+        "SELECT day = (now() AT TIME ZONE 'UTC')::date AS today FROM game_players WHERE game_id = $1", game_id
+    )
+    assert [row["today"] for row in days] == [True]
+
+
+async def test_a_refusal_that_no_look_explains_is_an_error_and_is_counted(world: World) -> None:
+    game_id = await world.wheel()
+    sessions = {player: await world.session(game_id, player) for player in ("cursed", "blessed")}
+    counted = CONTRADICTIONS.labels("plays")._value
+    told, asked = counted.get(), world.database.round_trips
+    await world.database.execute(CURSE)
+    try:
+        answers = await asyncio.gather(*(world.play(game_id, sessions[player], player) for player in sessions))
+    finally:
+        await world.database.execute("DROP TRIGGER curse ON game_players")
+    assert [(answer.http, answer.reason) for answer in answers] == [(500, "INTERNAL"), (200, "")]
+    assert counted.get() == told + 1
+    assert world.database.round_trips - asked < 30

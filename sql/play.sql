@@ -38,6 +38,7 @@ SELECT
             n.player_id,
             coalesce(g.plays, 0),
             CASE WHEN g.day >= $9 THEN g.day_plays ELSE 0 END,
+            g.day > $9,
             coalesce(t.balance, 0),
             (SELECT json_object_agg(h.prize_id, h.awarded) FROM prize_players AS h
              WHERE h.tenant_id = $1 AND h.player_id = n.player_id AND h.prize_id = ANY($4::text[])),
@@ -62,6 +63,13 @@ SELECT
         FROM unnest($4::text[]) AS n (prize_id)
         LEFT JOIN stock AS s ON s.tenant_id = $1 AND s.prize_id = n.prize_id
     ) AS prizes
+
+-- name: set_back
+-- The day of counters that are ahead of the local day $4, which ends at $5 (unix seconds): the campaign's zone has
+-- moved west, and what they count was played on this day or before. Fewer rows: that day is over, or they are not.
+UPDATE game_players SET day = $4
+WHERE tenant_id = $1 AND game_id = $2 AND player_id = ANY($3::text[]) AND day > $4
+  AND extract(epoch FROM clock_timestamp()) < $5::bigint
 
 -- name: find
 -- Plays of these sessions ($2), or of these players ($3) under these idempotency keys ($4).

@@ -176,13 +176,20 @@ class GameActor:
             self.day,
         )
         assert row is not None, "refresh always has its one row"
-        for player_id, plays, day_plays, turns, prizes, balances, grants in row["players"] or ():
+        ahead = []
+        for player_id, plays, day_plays, is_ahead, turns, prizes, balances, grants in row["players"] or ():
+            if is_ahead:
+                ahead.append(player_id)
             self.players[player_id] = PlayerState(
                 player_id, plays, day_plays, turns, prizes or {}, balances or {}, grants or {}, self.round
             )
         for prize_id, remaining, day_awarded, codes in row["prizes"] or ():
             if not self.committing or prize_id not in self.stock:
                 self.stock[prize_id] = StockState(remaining, day_awarded, codes, self.round)
+        if ahead:
+            # Else their counters would hold on the day that they name, too.
+            keys = (self.tenant_id, self.game_id, ahead)
+            await self.engine.database.execute(QUERIES["set_back"], *keys, self.day, self.resets_at)
         self.refreshed_at = self.engine.clock.now()
         return row["catalog_version"], row["now"]
 

@@ -122,10 +122,11 @@ ORDER BY p.prize_id
 -- name: forget
 -- The campaign is uncounted again: its days begin at other moments now.
 WITH unmet AS (
-    DELETE FROM campaign_player_days WHERE tenant_id = $1 AND campaign_id = $2
+    DELETE FROM campaign_player_days WHERE tenant_id = $1 AND campaign_id = $2 RETURNING 1
 ),
 undone AS (
-    DELETE FROM campaign_days WHERE tenant_id = $1 AND campaign_id = $2
+    -- After the players, as the order of locks has it (sql/locks.py); the mark comes first of all.
+    DELETE FROM campaign_days WHERE tenant_id = $1 AND campaign_id = $2 AND (SELECT count(*) FROM unmet) >= 0
 )
 UPDATE campaign_marks SET counted_until = '-infinity', players = 0 WHERE tenant_id = $1 AND campaign_id = $2
 

@@ -6,7 +6,8 @@
 -- session, an idempotency key and a rung are used once. Where a part matches fewer rows than it was
 -- given, refuse() names the part and undoes the whole statement (SQLSTATE TB001).
 -- Arrays come sorted by their keys, and are joined from the array outwards, so that every commit
--- locks rows in the same order: counts, turns, balances, stock, prize days, prize players, codes.
+-- locks rows in the same order (sql/locks.py): that of the guards at the end, each of which first counts all
+-- that its part wrote. A part that no guard read to its end would be done last, in any order.
 -- $1 tenant, $2 the catalogue version that it was decided by (0: any), $3.. the changes.
 -- What stands between `--[ part` and `--]` is left out where a batch has nothing of that part: a
 -- statement costs by the tables that it names, and most plays touch few of them.
@@ -182,7 +183,7 @@ WHERE CASE
     WHEN (SELECT count(*) FROM played) <> cardinality($3::new_play[]) THEN refuse('session')
     --]
     --[ play_counts
-    WHEN EXISTS (
+    WHEN (SELECT count(*) FROM counted) <> cardinality($4::play_count[]) OR EXISTS (
         -- With the row locked: a play of yesterday never follows one of today, which would begin today anew.
         SELECT FROM counted AS c JOIN unnest($4::play_count[]) AS n USING (game_id, player_id)
         WHERE n.day_ends > 0 AND c.counted_at >= n.day_ends
@@ -203,13 +204,13 @@ WHERE CASE
     WHEN (SELECT count(*) FROM taken) <> cardinality($9::stock_take[]) THEN refuse('stock')
     --]
     --[ prize_days
-    WHEN EXISTS (
+    WHEN (SELECT count(*) FROM day_counted) <> cardinality($10::prize_day_count[]) OR EXISTS (
         SELECT FROM day_counted AS c JOIN unnest($10::prize_day_count[]) AS n USING (prize_id, day)
         WHERE n.cap > 0 AND c.awarded > n.cap
     ) THEN refuse('prize_day')
     --]
     --[ prize_players
-    WHEN EXISTS (
+    WHEN (SELECT count(*) FROM player_counted) <> cardinality($11::prize_player_count[]) OR EXISTS (
         SELECT FROM player_counted AS c JOIN unnest($11::prize_player_count[]) AS n USING (prize_id, player_id)
         WHERE n.cap > 0 AND c.awarded > n.cap
     ) THEN refuse('prize_player')

@@ -8,7 +8,8 @@
 --      '-- rearm: from awaiting, retry, dead
 --   cancelled: by a revoke (sql/rewards.sql), from every state but delivered
 --
--- Each statement locks a task before its reward, as a revoke does.
+-- Each statement locks a reward before its task (sql/locks.py), by the reward that the task is of for good; what a
+-- lease takes, it takes with SKIP LOCKED, and waits for nothing.
 --
 -- `lease` and `record` find rows by their keys, whatever the planner believes of a table that has just grown: each
 -- id is looked up by itself (LATERAL), and a status is asked in a way that no index of statuses answers (CASE,
@@ -84,18 +85,33 @@ LEFT JOIN LATERAL (
 ) AS p ON true
 
 -- name: record
--- How attempts ended, on their tasks and rewards. $2.. are arrays of a place per attempt, in the order of
--- the tasks (in which every such statement locks them): task, the lease's owner, status ('put_back': no attempt
+-- How attempts ended, on their tasks and rewards. $2.. are arrays of a place per attempt: task, the lease's owner, status ('put_back': no attempt
 -- was made), error, external id, seconds until the next attempt.
 -- A task without a row: the lease was taken over, or a callback or a revoke came first. Nothing is changed.
-WITH held AS (
+WITH given AS MATERIALIZED (
     SELECT g.*, t.reward_id
     FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::float8[])
         AS g (task_id, lease_owner, status, last_error, external_id, delay_seconds)
     CROSS JOIN LATERAL (
-        SELECT t.reward_id FROM tasks AS t
+        SELECT t.reward_id FROM tasks AS t WHERE t.tenant_id = $1 AND t.task_id = g.task_id OFFSET 0
+    ) AS t
+    ORDER BY t.reward_id
+),
+rewards_held AS MATERIALIZED (
+    SELECT r.reward_id
+    FROM given AS g
+    CROSS JOIN LATERAL (
+        SELECT r.reward_id FROM rewards AS r WHERE r.tenant_id = $1 AND r.reward_id = g.reward_id FOR UPDATE
+    ) AS r
+),
+held AS (
+    SELECT g.*
+    FROM (SELECT count(*) AS n FROM rewards_held) AS all_rewards
+    CROSS JOIN (SELECT * FROM given ORDER BY task_id) AS g
+    CROSS JOIN LATERAL (
+        SELECT t.task_id FROM tasks AS t
         -- Only a task that is being delivered has an owner.
-        WHERE t.tenant_id = $1 AND t.task_id = g.task_id AND t.lease_owner = g.lease_owner
+        WHERE t.tenant_id = $1 AND t.task_id = g.task_id AND t.lease_owner = g.lease_owner AND all_rewards.n >= 0
         FOR UPDATE
     ) AS t
 ),
@@ -149,8 +165,18 @@ SELECT tenant_id FROM tasks WHERE status = 'delivering' AND lease_until <= now()
 -- seconds before each next attempt, by the number of attempts made; beyond the last the task is dead.
 -- A delivery is believed in every state but cancelled; a failure counts where an answer was awaited, once
 -- for each callback id. `outcome` is what the task became, NULL where nothing was changed. No row: no such task.
-WITH held AS (
-    SELECT t.* FROM tasks AS t WHERE t.tenant_id = $1 AND t.task_id = $2 FOR UPDATE
+WITH reward_held AS MATERIALIZED (
+    SELECT r.reward_id FROM rewards AS r
+    WHERE r.tenant_id = $1
+      AND r.reward_id = (SELECT t.reward_id FROM tasks AS t WHERE t.tenant_id = $1 AND t.task_id = $2)
+    FOR UPDATE
+),
+held AS (
+    SELECT t.*
+    FROM (SELECT count(*) AS n FROM reward_held) AS reward
+    CROSS JOIN LATERAL (
+        SELECT t.* FROM tasks AS t WHERE t.tenant_id = $1 AND t.task_id = $2 AND reward.n >= 0 FOR UPDATE
+    ) AS t
 ),
 decided AS (
     SELECT h.*,
@@ -193,8 +219,18 @@ FROM decided AS d LEFT JOIN recorded AS n ON n.task_id = d.task_id
 -- name: rearm
 -- Makes a task due now, with all of its attempts before it: from awaiting, retry and dead, and from a
 -- lease that ran out; one that is pending stays so. `rearmed` says whether it was. No row: no such task.
-WITH held AS (
-    SELECT t.* FROM tasks AS t WHERE t.tenant_id = $1 AND t.task_id = $2 FOR UPDATE
+WITH reward_held AS MATERIALIZED (
+    SELECT r.reward_id FROM rewards AS r
+    WHERE r.tenant_id = $1
+      AND r.reward_id = (SELECT t.reward_id FROM tasks AS t WHERE t.tenant_id = $1 AND t.task_id = $2)
+    FOR UPDATE
+),
+held AS (
+    SELECT t.*
+    FROM (SELECT count(*) AS n FROM reward_held) AS reward
+    CROSS JOIN LATERAL (
+        SELECT t.* FROM tasks AS t WHERE t.tenant_id = $1 AND t.task_id = $2 AND reward.n >= 0 FOR UPDATE
+    ) AS t
 ),
 armed AS (
     UPDATE tasks AS t SET status = 'pending', attempts = 0, next_attempt_at = now(), lease_until = NULL,

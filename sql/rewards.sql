@@ -59,12 +59,30 @@ FROM rewards AS r
 LEFT JOIN codes AS c ON c.tenant_id = $1 AND c.reward_id = r.reward_id AND r.fulfilled_at = r.claimed_at
 WHERE r.tenant_id = $1 AND r.reward_id = ANY($2::text[]) AND r.claimed_at IS NOT NULL
 
--- name: lock_task
--- Locks a reward's task. Tasks are locked before rewards, as deliveries do. No row: none is due yet.
+-- name: hold_tenant
+-- The tenant's row, for the catalogue version that a revoke may raise. The first of its locks (sql/locks.py).
+SELECT tenant_id FROM tenants WHERE tenant_id = $1 FOR NO KEY UPDATE
+
+-- name: hold_stock
+-- The stock of a reward's prize, which it may return to.
+SELECT prize_id FROM stock
+WHERE tenant_id = $1 AND prize_id = (SELECT prize_id FROM rewards WHERE tenant_id = $1 AND reward_id = $2)
+FOR NO KEY UPDATE
+
+-- name: hold_code
+-- The reward's code, which may be freed. No row: it has none.
+SELECT code_id FROM codes WHERE tenant_id = $1 AND reward_id = $2 FOR NO KEY UPDATE
+
+-- name: hold
+-- The reward. No row: there is no such reward.
+SELECT reward_id FROM rewards WHERE tenant_id = $1 AND reward_id = $2 FOR UPDATE
+
+-- name: hold_task
+-- The reward's task. No row: none is due yet.
 SELECT task_id FROM tasks WHERE tenant_id = $1 AND reward_id = $2 FOR UPDATE
 
--- name: lock
--- Locks a reward and says what it is. No row: there is no such reward.
+-- name: held
+-- What a reward is that is held. No row: there is no such reward.
 SELECT r.reward_id, r.player_id, r.prize_id, r.name, r.type, r.value, r.quantity,
        standing(
            r.status, r.expires_at, EXISTS (SELECT FROM tasks AS t WHERE t.tenant_id = $1 AND t.reward_id = $2)
@@ -78,7 +96,6 @@ SELECT r.reward_id, r.player_id, r.prize_id, r.name, r.type, r.value, r.quantity
        ) AS channel
 FROM rewards AS r
 WHERE r.tenant_id = $1 AND r.reward_id = $2
-FOR UPDATE OF r
 
 -- name: take_code
 -- Gives reward $3 a free code of prize $2, unless it has one. No row: it has none, and none is free.

@@ -149,7 +149,7 @@ class Outbox:
             self._ended = [one for one in self._ended if id(one.task) not in written]
 
     async def _write(self, tenant_id: str, batch: list[Ended]) -> None:
-        places = sorted(_recorded(one) for one in batch)  # the order of locks
+        places = [_recorded(one) for one in batch]
         rows = await self._database.fetch(
             _SQL["record"], tenant_id, *[list(column) for column in zip(*places, strict=True)]
         )

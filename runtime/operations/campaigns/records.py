@@ -79,10 +79,10 @@ async def update_campaign(engine: Engine, request: m.UpdateCampaignRequest) -> m
         if campaign.merchant_id != before["merchant_id"]:
             await check_merchant(connection, checks, tenant_id, campaign.merchant_id)
         checks.raise_found()
-        if campaign.timezone != before["timezone"]:
-            await analytics.forget(connection, tenant_id, request.id)
         row = await connection.fetchrow(_SQL["update"], tenant_id, request.id, *_columns(campaign))
         assert row is not None
+        if campaign.timezone != before["timezone"]:
+            await analytics.forget(connection, tenant_id, request.id)
         await audit.record(connection, tenant_id, "campaign.update", request.id, before=dict(before), after=dict(row))
         return row
 

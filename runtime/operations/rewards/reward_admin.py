@@ -25,6 +25,12 @@ _SQL: Final = sql.load("rewards")
 TEXT_CHARACTERS_MAX: Final = 1000
 """Of a note or a reason."""
 
+HOLDS: Final = ("hold", "hold_task")
+"""The locks of a move, in the order of sql/locks.py."""
+
+RETURNS: Final = ("hold_stock", "hold_code", *HOLDS)
+"""Those of a move that gives back what was won; the tenant's comes before."""
+
 Apply = Callable[[asyncpg.Connection, Any], Awaitable[None]]
 """Does the move to a reward that is locked and may make it. `row` is the reward as it is."""
 
@@ -49,7 +55,7 @@ async def fulfill(engine: Engine, request: m.FulfillRewardRequest) -> m.RewardRe
         )
         assert moved is not None, "the reward is locked, and its state was legal"
 
-    reward = await _move(engine, tenant_id, request.id, "fulfill", apply, {"note": request.note})
+    reward = await _move(engine, tenant_id, request.id, "fulfill", HOLDS, apply, {"note": request.note})
     FULFILLMENT_TASKS.labels("delivered").inc()
     return m.RewardReply(reward=reward)
 
@@ -72,7 +78,7 @@ async def revoke(engine: Engine, request: m.RevokeRewardRequest) -> m.RewardRepl
         assert moved is not None, "the reward is locked, and its state was legal"
         version = await connection.fetchval(_SQL["catalog_changed"], tenant_id) if moved["returned"] else None
 
-    reward = await _move(engine, tenant_id, request.id, "revoke", apply, {"reason": request.reason})
+    reward = await _move(engine, tenant_id, request.id, "revoke", RETURNS, apply, {"reason": request.reason})
     if version is not None:
         # Games that had counted the prize as sold out look at its stock afresh.
         engine.catalog_changed(tenant_id, version)
@@ -80,19 +86,28 @@ async def revoke(engine: Engine, request: m.RevokeRewardRequest) -> m.RewardRepl
 
 
 async def _move(
-    engine: Engine, tenant_id: str, reward_id: str, move: str, apply: Apply, said: dict[str, str]
+    engine: Engine,
+    tenant_id: str,
+    reward_id: str,
+    move: str,
+    holds: tuple[str, ...],
+    apply: Apply,
+    said: dict[str, str],
 ) -> m.Reward:
-    """Locks the reward, holds its state against the table of moves, applies the move, and notes it."""
+    """Takes the locks, holds the reward's state against the table of moves, applies the move, and notes it."""
 
     async def work(connection: asyncpg.Connection) -> m.Reward:
-        await connection.execute(_SQL["lock_task"], tenant_id, reward_id)
-        before = await connection.fetchrow(_SQL["lock"], tenant_id, reward_id)
+        if holds is RETURNS:
+            await connection.execute(_SQL["hold_tenant"], tenant_id)
+        for hold in holds:
+            await connection.execute(_SQL[hold], tenant_id, reward_id)
+        before = await connection.fetchrow(_SQL["held"], tenant_id, reward_id)
         if before is None:
             raise unknown("reward", reward_id)
         if before["status"] not in MOVES[move].before:
             raise illegal(before, move)
         await apply(connection, before)
-        after = await connection.fetchrow(_SQL["lock"], tenant_id, reward_id)
+        after = await connection.fetchrow(_SQL["held"], tenant_id, reward_id)
         assert after is not None
         await record(
             connection, tenant_id, f"reward.{move}", reward_id, before=_noted(before), after=_noted(after) | said

@@ -1,0 +1,58 @@
+"""The order in which every transaction takes its row locks: whoever keeps to it waits for nobody in a circle.
+
+A transaction locks rows of an earlier table before those of a later one, and the rows of one table by their
+primary key. Two transactions that each wait for the other have taken theirs in different orders: Postgres
+ends one of them after a second (deadlock_timeout), and everybody behind them waits that long.
+tests/sql/test_lock_order.py watches what each transaction takes, and every test session fails on a deadlock.
+
+What is taken with SKIP LOCKED waits for nothing, so it may come out of order, as long as what follows it
+in its transaction waits for nothing else: free codes, and tasks with their rewards at a lease.
+A row that is inserted is nobody's to wait for, but for its twin in a unique index: batches insert by key.
+
+An operation that finds out only from a later row what it needs of an earlier one reads the later row
+first, without a lock (a reward's prize and a task's reward never change), then locks both in order.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+LOCK_ORDER: Final[tuple[str, ...]] = (
+    # The tenant. A change of its catalogue holds this row, so such changes take turns.
+    "tenants",
+    "merchants",
+    # The player. A guest's row is held to share by what the guest does, and alone by what ends the guest.
+    "players",
+    "contacts",
+    # What is played, and what is counted of it.
+    "campaigns",
+    "games",
+    "game_revisions",
+    "quests",
+    "integrations",
+    "leaderboards",
+    "campaign_marks",
+    "campaign_player_days",
+    "campaign_days",
+    "plays",
+    "game_players",
+    "turn_balances",
+    "balances",
+    "ledger_entries",
+    # What is won: the prize, then its stock, which every winner takes from.
+    "prizes",
+    "stock",
+    "prize_days",
+    "prize_players",
+    "codes",
+    "milestone_grants",
+    "quest_completions",
+    "leaderboard_adjustments",
+    "leaderboard_standings",
+    # The reward, then what delivers it.
+    "rewards",
+    "tasks",
+    # A log that its integration's going takes along.
+    "integration_deliveries",
+)
+"""Tables whose rows are updated, deleted or locked; what is only ever inserted is not here."""

@@ -1,0 +1,314 @@
+"""Every transaction takes its locks in the order of sql/locks.py, so none waits for another in a circle."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Any
+
+import asyncpg
+import pytest
+import pytest_asyncio
+
+import sql
+from runtime import ids
+from runtime.actors.changes import Changes
+from runtime.actors.committer import Committer
+from runtime.commands.keys import Rotation
+from runtime.operations.campaigns import analytics
+from runtime.outgoing.providers import Delivered, Failed
+from runtime.outgoing.vault import vault_of
+from runtime.settings import Key
+from runtime.streams.outbox import Leased, Outbox
+from sql.locks import LOCK_ORDER
+from tests.support.leaderboards import Played, write_plays
+from tests.support.lock_ladder import Taken, watch
+from tests.support.resources import make_campaign, make_game, make_prize
+from tests.support.rewards import Shelf
+from tests.support.stack import Stack, make_tenant
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+_TOUCHES = re.compile(r"\b(?:UPDATE|DELETE FROM)\s+(?!SET\b|SKIP\b|OF\b)(\w+)", re.IGNORECASE)
+
+PLAYERS = ("player_a", "player_b")
+
+
+@dataclass
+class Scene:
+    """A tenant with two of everything."""
+
+    stack: Stack
+    shelf: Shelf
+    campaign_id: str
+    game_id: str
+    prizes: list[str] = field(default_factory=list)
+    rewards: list[str] = field(default_factory=list)
+    quest_id: str = ""
+    board_id: str = ""
+
+    @property
+    def tenant_id(self) -> str:
+        return self.stack.tenant_id
+
+    async def fill(self) -> Scene:
+        """Players, what they have, and a board that ranks them."""
+        database = self.stack.database
+        for player_id in PLAYERS:
+            await self.stack.core("GET", "/players/me", player_id=player_id)
+        for _ in range(2):
+            prize_id = await make_prize(self.stack, campaign_id=self.campaign_id, stock={"total": 100})
+            await self.shelf.codes(prize_id, *(f"{prize_id}-{n}" for n in range(5)))
+            self.prizes.append(prize_id)
+        quest = {"campaign_id": self.campaign_id, "name": "Q", "turns": 5, "type": "daily", "status": "active"}
+        self.quest_id = (await self.stack.admin("POST", "/admin/quests", quest)).data["id"]
+        ranks = [{"from_rank": n, "to_rank": n, "prize_id": prize_id} for n, prize_id in enumerate(self.prizes, 1)]
+        board = {"campaign_id": self.campaign_id, "name": "Top", "metric": "plays", "mode": "sum", "prizes": ranks}
+        self.board_id = (await self.stack.admin("POST", "/admin/leaderboards", board)).data["id"]
+        for player_id in PLAYERS:
+            await self.stack.consumer("POST", f"/quests/{self.quest_id}/complete", {}, player=player_id)
+            for _ in range(2):
+                await self.adjust(player_id)
+            for prize_id in self.prizes:
+                self.rewards.append(
+                    await self.shelf.reward(prize_id, player_id, status="fulfilling", task="delivering")
+                )
+        for reward_id in self.rewards:
+            await database.execute(
+                "UPDATE codes SET reward_id = $1 WHERE code_id = (SELECT c.code_id FROM codes AS c JOIN rewards AS r"
+                " ON r.reward_id = $1 AND r.prize_id = c.prize_id WHERE c.reward_id IS NULL LIMIT 1)",
+                reward_id,
+            )
+        await self.commit()
+        await analytics.count(self.stack.engine, self.tenant_id, self.campaign_id)
+        return self
+
+    def changes(self) -> Changes:
+        """A batch in which both players win both prizes, spend a turn and earn a coin; told in no good order."""
+        changes, today = Changes(), datetime.now(UTC).date()
+        for player_id in reversed(PLAYERS):
+            changes.count_play(self.game_id, player_id, today, cap=0, day_cap=0)
+            for prize_id in reversed(self.prizes):
+                changes.take_prize(prize_id, player_id, 1, today, stocked=True, per_user=0, per_day=0)
+        return changes
+
+    async def commit(self) -> None:
+        changes, database = self.changes(), self.stack.database
+        for player_id in reversed(PLAYERS):
+            for currency in ("leaf", "coin"):
+                before = await database.fetchval(
+                    "SELECT balance FROM balances WHERE tenant_id = $1 AND player_id = $2 AND currency = $3",
+                    *(self.tenant_id, player_id, currency),
+                )
+                changes.move_balance(
+                    *(ids.make("entry"), player_id, self.campaign_id, currency, before, 1, "play_reward", "play")
+                )
+            turns = await database.fetchval(
+                "SELECT balance FROM turn_balances WHERE tenant_id = $1 AND player_id = $2", self.tenant_id, player_id
+            )
+            changes.move_turns(ids.make("turn"), player_id, self.campaign_id, turns, -1, "play", "play")
+        committer = Committer(database, mailbox_limit=1, batch_limit=1, idle_seconds=0.01)
+        await committer.commit(self.tenant_id, changes)
+
+    async def adjust(self, player_id: str) -> Any:
+        body = {"player_id": player_id, "scope_key": self.campaign_id, "currency": "coin", "amount": 5}
+        return (await self.stack.admin("POST", "/admin/wallet/adjustments", {**body, "reference_id": "r"})).data
+
+    async def admin(self, verb: str, path: str, body: Any = None) -> Any:
+        return (await self.stack.admin(verb, f"/admin/{path}", body)).data
+
+    async def leased(self) -> list[Leased]:
+        """The tasks, as a worker has them that has just tried them."""
+        rows = await self.stack.database.fetch(
+            "UPDATE tasks SET lease_owner = 'lease_me', lease_until = now() + interval '1 hour' WHERE tenant_id = $1"
+            " RETURNING task_id, attempts",
+            self.tenant_id,
+        )
+        return [Leased(self.tenant_id, "lease_me", row) for row in rows]
+
+    async def set(self, reward: str, task: str) -> None:
+        """Moves every reward and task there."""
+        await self.stack.database.execute("UPDATE rewards SET status = $2 WHERE tenant_id = $1", self.tenant_id, reward)
+        await self.stack.database.execute("UPDATE tasks SET status = $2 WHERE tenant_id = $1", self.tenant_id, task)
+
+    async def task_id(self) -> str:
+        return str(
+            await self.stack.database.fetchval("SELECT max(task_id) FROM tasks WHERE tenant_id = $1", self.tenant_id)
+        )
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def scene(module_stack: Stack) -> Scene:
+    stack = await make_tenant(module_stack, ids.make("tenant"))
+    campaign = await make_campaign(stack)
+    prize_id = await make_prize(stack, campaign_id=campaign["id"])
+    game = await make_game(stack, campaign["id"], prize_id)
+    shelf = Shelf(stack.engine, stack.tenant_id, campaign["id"])
+    return await Scene(stack, shelf, campaign["id"], game["id"]).fill()
+
+
+Work = Callable[[Scene], Awaitable[Any]]
+TRANSACTIONS: dict[str, tuple[set[str], Work]] = {}
+"""What is watched, by its name: the tables whose locks it must be seen to take, and how it is done."""
+
+
+def transaction(*tables: str) -> Callable[[Work], Work]:
+    def note(work: Work) -> Work:
+        TRANSACTIONS[work.__name__] = (set(tables), work)
+        return work
+
+    return note
+
+
+@transaction("game_players", "turn_balances", "balances", "stock", "prize_days", "prize_players")
+async def commit_of_plays(scene: Scene) -> Any:
+    return scene.commit()
+
+
+@transaction("rewards")
+async def claim(scene: Scene) -> Any:
+    await scene.set("won", "cancelled")
+    return scene.stack.consumer("POST", f"/rewards/{scene.rewards[0]}/claim", {}, player=PLAYERS[0])
+
+
+@transaction("rewards", "tasks")
+async def fulfill(scene: Scene) -> Any:
+    await scene.set("failed", "dead")
+    return scene.admin("POST", f"rewards/{scene.rewards[0]}/fulfill", {})
+
+
+@transaction("tenants", "stock", "codes", "rewards", "tasks")
+async def revoke(scene: Scene) -> Any:
+    return scene.admin("POST", f"rewards/{scene.rewards[0]}/revoke", {})
+
+
+@transaction("leaderboards", "stock", "prize_days", "prize_players")
+async def finalize(scene: Scene) -> Any:
+    plays = [Played(player_id, scene.game_id) for player_id in PLAYERS]
+    await write_plays(scene.stack.engine, scene.tenant_id, plays)
+    return scene.admin("POST", f"leaderboards/{scene.board_id}/finalize", {})
+
+
+@transaction("tenants", "prizes", "stock")
+async def update_prize(scene: Scene) -> Any:
+    return scene.admin("PUT", f"prizes/{scene.prizes[0]}", {"stock": {"total": 200}, "name": "Cup"})
+
+
+@transaction("tenants", "prizes")
+async def archive_prize(scene: Scene) -> Any:
+    await scene.admin("DELETE", f"leaderboards/{scene.board_id}")
+    return scene.admin("DELETE", f"prizes/{scene.prizes[0]}")
+
+
+@transaction("tenants", "campaigns", "campaign_marks", "campaign_days", "campaign_player_days")
+async def move_campaign_to_another_zone(scene: Scene) -> Any:
+    await scene.stack.database.execute(
+        "INSERT INTO campaign_player_days SELECT $1, p, $2, current_date FROM unnest($3::text[]) AS p",
+        *(scene.tenant_id, scene.campaign_id, list(PLAYERS)),
+    )
+    await scene.stack.database.execute(
+        "INSERT INTO campaign_days VALUES ($1, $2, current_date, 1, 1, 1)", scene.tenant_id, scene.campaign_id
+    )
+    return scene.admin("PUT", f"campaigns/{scene.campaign_id}", {"timezone": "Asia/Tokyo"})
+
+
+@transaction("tenants", "games")
+async def update_game(scene: Scene) -> Any:
+    return scene.admin("PUT", f"games/{scene.game_id}", {"name": "Another"})
+
+
+@transaction("tenants", "quests")
+async def archive_quest(scene: Scene) -> Any:
+    return scene.admin("DELETE", f"quests/{scene.quest_id}")
+
+
+@transaction("quests", "turn_balances")
+async def complete_quest(scene: Scene) -> Any:
+    await scene.stack.database.execute("DELETE FROM quest_completions WHERE tenant_id = $1", scene.tenant_id)
+    return scene.stack.consumer("POST", f"/quests/{scene.quest_id}/complete", {}, player=PLAYERS[0])
+
+
+@transaction("balances")
+async def adjust_balance(scene: Scene) -> Any:
+    return scene.adjust(PLAYERS[0])
+
+
+@transaction("leaderboards")
+async def adjust_score(scene: Scene) -> Any:
+    body = {"player_id": PLAYERS[0], "delta": 1, "reason": "a correction"}
+    return scene.admin("POST", f"leaderboards/{scene.board_id}/adjust", body)
+
+
+@transaction("rewards", "tasks")
+async def record_deliveries(scene: Scene) -> Any:
+    leased = await scene.leased()
+
+    async def record() -> None:
+        outbox = Outbox(scene.stack.database)
+        for nth, task in enumerate(reversed(leased)):
+            outbox.ended(task, Failed("gone", final=True) if nth % 2 else Delivered())
+        await outbox.flush()
+
+    return record()
+
+
+@transaction("rewards", "tasks")
+async def callback(scene: Scene) -> Any:
+    await scene.set("fulfilling", "awaiting")
+    body = {"status": "delivered"}
+    return scene.stack.core("POST", f"/fulfillment/tasks/{await scene.task_id()}/callback", body)
+
+
+@transaction("rewards", "tasks")
+async def retry_by_hand(scene: Scene) -> Any:
+    await scene.set("failed", "dead")
+    return scene.admin("POST", f"fulfillment/tasks/{await scene.task_id()}/retry", {})
+
+
+@transaction("codes")
+async def rotate_codes(scene: Scene) -> Any:
+    keys = (Key("new", b"n" * 32), *scene.stack.process.settings.code_keys)
+    return Rotation(scene.stack.database, vault_of(keys), lambda _: None).codes(scene.tenant_id)
+
+
+def wrong_turns(taken: Taken) -> list[str]:
+    """Each place where a transaction locked a row that comes before one it held."""
+    return [
+        f"{later} after {earlier}" for locks in taken.values() for earlier, later in pairwise(locks) if later < earlier
+    ]
+
+
+@pytest.mark.parametrize("name", TRANSACTIONS)
+async def test_locks_are_taken_in_the_declared_order(name: str, scene: Scene) -> None:
+    tables, prepare = TRANSACTIONS[name]
+    work = await prepare(scene)
+    _, taken = await watch(scene.stack.process.settings.database_url, scene.tenant_id, work)
+    assert wrong_turns(taken) == []
+    seen = {LOCK_ORDER[lock.place] for locks in taken.values() for lock in locks}
+    assert tables <= seen, f"not seen to lock {sorted(tables - seen)}: the test sees less than it thinks"
+
+
+async def test_a_wrong_order_is_seen(scene: Scene) -> None:
+    async def stock_before_tenant() -> None:
+        async def work(connection: asyncpg.Connection) -> None:
+            await connection.execute("UPDATE stock SET awarded = awarded WHERE tenant_id = $1", scene.tenant_id)
+            await connection.execute("UPDATE tenants SET name = name WHERE tenant_id = $1", scene.tenant_id)
+
+        await scene.stack.database.transaction(work)
+
+    _, taken = await watch(scene.stack.process.settings.database_url, scene.tenant_id, stock_before_tenant())
+    assert [wrong.split()[0] for wrong in wrong_turns(taken)] == ["tenants"]
+
+
+async def test_every_table_that_is_locked_has_its_place() -> None:
+    found = set()
+    for file in sql.files():
+        for text in sql.load(file).values():
+            bare = re.sub(r"--.*", "", text)
+            found |= set(_TOUCHES.findall(bare))
+    tables = set(re.findall(r"^CREATE TABLE (\w+)", sql.SCHEMA.read_text(), re.MULTILINE))
+    assert found & tables <= set(LOCK_ORDER)
+    assert set(LOCK_ORDER) <= tables

@@ -52,7 +52,7 @@ from runtime.actors.engine import Engine
 from runtime.settings import Settings
 from sql.migrate import migrate
 from tests.support.bodies import Furnished
-from tests.support.directories import server_directory
+from tests.support.directories import server_directory, serving_postgres
 from tests.support.login import Phone
 from tests.support.operations import furnish
 from tests.support.receiver import Receiver, receiving
@@ -68,11 +68,8 @@ seed_hypothesis()
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
-    with server_directory() as directory:
-        server = Postgres(directory / "postgres", DISPOSABLE)
-        server.start()
+    with serving_postgres(DISPOSABLE) as server:
         yield server
-        server.stop()
 
 
 @pytest.fixture(scope="session")

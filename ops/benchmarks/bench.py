@@ -114,7 +114,11 @@ def run(bench: Bench, cases: Sequence[Case], say: Callable[[str], None]) -> dict
 
 
 def _run(bench: Bench, result: Result) -> None:
+    """One run. One in which the database had a deadlock has failed, whatever its figures."""
+    before = len(bench.stack.postgres.deadlocks())
     _guarded(result, lambda: result.runs.append(result.case.run(bench)))
+    if (met := bench.stack.postgres.deadlocks()[before:]) and not result.error:
+        result.error = f"{len(met)} deadlocks, the first: {met[0]}"
 
 
 def _stale(result: Result, results: dict[str, Result]) -> list[Result]:

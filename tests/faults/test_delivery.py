@@ -22,7 +22,7 @@ from runtime.streams.servers import Servers
 from sql.migrate import migrate
 from tests.support import rewards
 from tests.support.deliveries import delivering, make_due, make_receiver_prize, make_task, state, until_task, working
-from tests.support.directories import server_directory
+from tests.support.directories import serving_postgres
 from tests.support.receiver import Receiver, hang, receiving, status
 from tests.support.stack import TO_LOOPBACK, settings_of
 from tests.support.waiting import HANG_SECONDS
@@ -279,14 +279,9 @@ async def test_valkey_killed_loses_no_delivery(engine: Any, receiver: Receiver, 
 @pytest.fixture
 async def durable() -> AsyncIterator[Postgres]:
     """A migrated server that syncs its commits, as operators' do and the other tests' does not."""
-    with server_directory() as directory:
-        server = Postgres(directory / "postgres")
-        server.start()
-        try:
-            await migrate(server.url())
-            yield server
-        finally:
-            server.stop()
+    with serving_postgres() as server:
+        await migrate(server.url())
+        yield server
 
 
 async def test_postgres_restarted_under_a_post_sends_it_once(

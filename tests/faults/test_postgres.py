@@ -19,7 +19,7 @@ from runtime import messages as m
 from runtime.operations import BY_NAME
 from sql.migrate import migrate
 from tests.support import invariants
-from tests.support.directories import server_directory
+from tests.support.directories import serving_postgres
 from tests.support.load import load
 from tests.support.stack import AS_SHIPPED, Answer, Stack, new_stack, settings_of
 from tests.support.waiting import HANG_SECONDS, until
@@ -31,12 +31,9 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 @pytest.fixture(scope="module")
 def server() -> Iterator[Postgres]:
     """A server of this module's own, whose commits survive a crash of its processes."""
-    with server_directory() as directory:
-        server = Postgres(directory / "postgres", {**DISPOSABLE, "synchronous_commit": "on"})
-        server.start()
+    with serving_postgres({**DISPOSABLE, "synchronous_commit": "on"}) as server:
         server.psql("create database tombola")
         yield server
-        server.stop()
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -77,6 +78,24 @@ def test_an_immediate_restart_keeps_the_port(servers: EmbeddedServers) -> None:
     servers.postgres.restart_immediately()
     assert servers.postgres.port == port
     assert servers.postgres.psql("select 1") == "1"
+
+
+def test_a_deadlock_is_told_with_who_waited_for_whom(servers: EmbeddedServers) -> None:
+    postgres = servers.postgres
+    assert postgres is not None
+    postgres.psql("create database gone")
+    postgres.psql("create table held (id int primary key); insert into held values (1), (2)", "gone")
+    assert postgres.deadlocks() == []
+    crossed = [
+        f"begin; update held set id = id where id = {first}; select pg_sleep(1);"
+        f" update held set id = id where id = {second}; commit"
+        for first, second in ((1, 2), (2, 1))
+    ]
+    with ThreadPoolExecutor() as threads, pytest.raises(subprocess.CalledProcessError):
+        list(threads.map(lambda command: postgres.psql(command, "gone"), crossed))
+    postgres.psql("drop database gone with (force)")
+    (told,) = postgres.deadlocks()
+    assert "waits for ShareLock on transaction" in told
 
 
 def test_a_frozen_server_can_be_stopped(servers: EmbeddedServers) -> None:

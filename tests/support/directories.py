@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+from ops.servers.postgres import Postgres
 
 
 @contextmanager
@@ -19,3 +21,19 @@ def server_directory() -> Iterator[Path]:
         directory = Path(name)
         directory.chmod(0o711)
         yield directory
+
+
+@contextmanager
+def serving_postgres(settings: Mapping[str, str] | None = None) -> Iterator[Postgres]:
+    """A server for the length of the block. Fails where it had a deadlock.
+
+    Whoever had it took locks in another order than sql/locks.py, whatever became of the test.
+    """
+    with server_directory() as directory:
+        server = Postgres(directory / "postgres", settings)
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
+        assert server.deadlocks() == []

@@ -24,6 +24,7 @@ LOCK_ORDER: Final[tuple[str, ...]] = (
     # The player. A guest's row is held to share by what the guest does, and alone by what ends the guest.
     "players",
     "contacts",
+    "revocations",
     # What is played, and what is counted of it.
     "campaigns",
     "games",

@@ -15,7 +15,7 @@ COPY --from=build /opt/tombola /opt/tombola
 ENV PATH=/opt/tombola/bin:$PATH PYTHONUNBUFFERED=1 HOST=0.0.0.0 CORE_HOST=0.0.0.0
 USER 10001
 EXPOSE 8080 8081 8082 8083 9090
-# Every role answers /healthz on its own port; the first that does is this process'.
+# Every process answers /healthz on METRICS_PORT.
 HEALTHCHECK --interval=10s --timeout=3s --start-period=20s \
     CMD ["tombola", "healthcheck"]
 ENTRYPOINT ["tombola"]

@@ -30,6 +30,7 @@ from runtime.http import admin, callback, consumer, revocations
 from runtime.http import core as core_http
 from runtime.http.cors import allow_origins
 from runtime.http.docs import pages as docs
+from runtime.http.door import Door
 from runtime.http.edge import Edge
 from runtime.http.login import routes as login
 from runtime.http.operational import Check, mount_health, mount_metrics
@@ -71,6 +72,7 @@ class Running:
     consumer_url: str = ""
     admin_url: str = ""
     rpc_address: str = ""
+    metrics_url: str = ""
     failed: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -160,7 +162,7 @@ class _Parts:
                 "counting", partial(analytics.count_all, process.engine), analytics.EVERY_SECONDS
             )
         elif roles & {"consumer", "admin"}:
-            process.caller = remote = RpcCaller(settings.core_rpc_addresses)
+            process.caller = remote = RpcCaller(settings.core_rpc_addresses, token=settings.shown_token)
             self._last.append(remote.close)
         self._stores = Stores(self._database, self._ephemeral)
         self._stores.register()
@@ -172,7 +174,7 @@ class _Parts:
         if "core" in roles:
             assert process.core is not None
             app = make_app(body_bytes_max=settings.body_limit_bytes)
-            core_http.mount(app, process.core)
+            core_http.mount(app, process.core, Door(settings.core_hosts, settings.service_token))
             docs.mount(app, "core")
             mount_health(app, self._checks())
             mount_metrics(app)
@@ -200,11 +202,11 @@ class _Parts:
             docs.mount(app, "admin", role_matrix=settings.role_matrix)
             mount_health(app, self._checks())
             process.admin_url = await self._serve(app, settings.host, settings.admin_port, "ADMIN_PORT")
-        if groups and "core" not in roles:
-            app = make_app()
-            mount_health(app, self._checks())
-            mount_metrics(app)
-            await self._serve(app, settings.core_host, settings.worker_metrics_port, "WORKER_METRICS_PORT")
+        # Of its own, so that what watches a process needs no way to anything else of it.
+        app = make_app()
+        mount_health(app, self._checks())
+        mount_metrics(app)
+        process.metrics_url = await self._serve(app, settings.core_host, settings.metrics_port, "METRICS_PORT")
 
     async def _edge(self, process: Running, name: str) -> Edge:
         assert process.caller is not None and self._ephemeral is not None
@@ -226,7 +228,7 @@ class _Parts:
 
     async def _serve_rpc(self, core: Core) -> str:
         host, port = self._settings.core_host, self._settings.rpc_port
-        server = RpcServer(core)
+        server = RpcServer(core, self._settings.service_token)
         try:
             address = await server.start(host, port)
         except OSError as error:

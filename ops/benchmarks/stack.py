@@ -156,7 +156,7 @@ class BenchStack:
 
     def serve(self, role: str, name: str, *, database: str = "bench", valkey_db: int = 0, **environ: str) -> Process:
         """`tombola ROLE` ("all", "core", "consumer", "worker deliveries"), answering when this returns."""
-        ports = {f"{part}_PORT": str(free_port()) for part in ("CORE", "CONSUMER", "ADMIN", "RPC", "WORKER_METRICS")}
+        ports = {f"{part}_PORT": str(free_port()) for part in ("CORE", "CONSUMER", "ADMIN", "RPC", "METRICS")}
         assert self.servers.redis_url is not None
         stores = {
             "DATABASE_URL": self.postgres.url(database),
@@ -170,7 +170,7 @@ class BenchStack:
             process.core_url = f"http://127.0.0.1:{ports['CORE_PORT']}"
             process.rpc_address = f"127.0.0.1:{ports['RPC_PORT']}"
         if role.startswith("worker"):
-            process.core_url = f"http://127.0.0.1:{ports['WORKER_METRICS_PORT']}"
+            process.core_url = f"http://127.0.0.1:{ports['METRICS_PORT']}"
         ready = process.core_url or process.url
         wait_for(lambda: answers(f"{ready}/readyz"), START_SECONDS, process.failure)
         return process

@@ -1,7 +1,7 @@
 """Core's REST: every operation of the table, 1:1 with its RPC (spec.md, "Surfaces").
 
 The body is the RPC's message; on GET and DELETE its fields are query parameters (`scope.tenant_id`,
-`player_id`, `limit` ...). Core authenticates nobody: keep it private.
+`player_id`, `limit` ...). Core authenticates nobody: keep it private. `runtime.http.door` says what may come in.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from runtime.errors import invalid
 from runtime.http import codes
 from runtime.http.admission.idempotency import idempotency_key
 from runtime.http.bodies import read_body
+from runtime.http.door import JSON, Door
 from runtime.http.envelope import Handler, ok
 from runtime.operations import API, OPERATIONS, Operation
 from runtime.wire import codec
@@ -24,11 +25,12 @@ PREFIXES: Final = (API, f"{API}/admin")
 """The edges' `/admin` is optional here: a path of either edge is a path of Core (contract.md, "Core paths")."""
 
 
-def mount(app: web.Application, caller: Caller) -> None:
-    """Adds every operation's routes."""
+def mount(app: web.Application, caller: Caller, door: Door) -> None:
+    """Adds every operation's routes, behind the door."""
     for operation in OPERATIONS:
         streamed = codes.import_handler(operation, caller, codes.core_scope) if operation.streamed else None
-        handler = streamed or _handler(operation, caller)
+        types = (*JSON, *codes.READERS) if streamed else JSON
+        handler = door.guard(streamed or _handler(operation, caller), types)
         for prefix in PREFIXES:
             app.router.add_route(operation.verb, prefix + operation.path, handler)
 

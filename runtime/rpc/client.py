@@ -1,4 +1,4 @@
-"""Core in another process: `RpcCaller` asks one of its replicas, over the one connection it keeps to each.
+"""Core in other processes: `RpcCaller` asks one of the replicas, over the one connection it keeps to each.
 
 Requests of one actor go to the same replica (rendezvous hashing: Thaler and Ravishankar, 1998), so that
 they share its mailbox and its commits; with a replica away they go to the next. That is for speed alone:
@@ -14,12 +14,17 @@ from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Any, Final
 
+import structlog
+
 from runtime import trace
 from runtime.errors import Fault, Status
 from runtime.operations import Operation
 from runtime.operations.row import SessionUse
+from runtime.rpc.addresses import Address, Addresses
 from runtime.rpc.connection import FrameProtocol
 from runtime.rpc.frames import GOODBYE, Answer, Call, answers_of, body
+
+log = structlog.get_logger(__name__)
 
 DEADLINE_SECONDS: Final = 5.0
 AWAY_SECONDS: Final = 1.0
@@ -32,15 +37,19 @@ _RETRIABLE: Final = frozenset({"OVERLOADED"})
 
 
 class RpcCaller:
-    """core.Caller over `addresses` (host:port). `close` when done."""
+    """core.Caller over all that `names` (host:port) stand for. `close` when done. token: shown to each; "" for none."""
 
-    def __init__(self, addresses: Sequence[str], *, deadline_seconds: float = DEADLINE_SECONDS) -> None:
-        self._replicas = [_Replica(address) for address in addresses]
+    def __init__(self, names: Sequence[str], *, token: str = "", deadline_seconds: float = DEADLINE_SECONDS) -> None:
+        self._replicas: list[_Replica] = []
+        self._token = token
         self._deadline_seconds = deadline_seconds
         self._turn = itertools.count()
+        self._addresses = Addresses(names, self._moved)
+        self._known = False
 
     async def close(self) -> None:
         """Drops every connection."""
+        self._addresses.close()
         for replica in self._replicas:
             replica.close()
 
@@ -48,6 +57,9 @@ class RpcCaller:
         """The operation's reply. Raises Fault, as Core in this process would."""
         ends = time.monotonic() + self._deadline_seconds
         fault: Fault | None = None
+        if not self._known:
+            await self._addresses.first()
+            self._known = True
         for replica in self._order(operation, request):
             if time.monotonic() >= ends:
                 break
@@ -55,6 +67,7 @@ class RpcCaller:
                 return await replica.ask(operation, request, ends)
             except _Unreached as error:
                 replica.away_until = time.monotonic() + AWAY_SECONDS
+                self._addresses.doubt()
                 fault = error.fault
             except _Lost as error:
                 fault = error.fault
@@ -64,11 +77,21 @@ class RpcCaller:
                 if error.reason not in _RETRIABLE:
                     raise
                 fault = error
+        if not self._replicas:
+            self._addresses.doubt()
+            raise _unavailable("no name in CORE_RPC_ADDRESSES stands for any address")
         raise fault or _unavailable("no replica of Core answered in time")
+
+    def _moved(self, addresses: list[Address]) -> None:
+        """Replicas at just these addresses: those that were there before go on, those that are gone end."""
+        before = {replica.address: replica for replica in self._replicas}
+        self._replicas = [before.pop(one) if one in before else _Replica(one, self._token) for one in addresses]
+        for gone in before.values():
+            gone.end()
 
     def _order(self, operation: Operation, request: Any) -> list[_Replica]:
         """Who is asked first, and who next; those that were away a moment ago come last."""
-        if len(self._replicas) == 1:
+        if len(self._replicas) < 2:
             return self._replicas
         if operation.actor is not None:
             key = repr(operation.actor.key(request)).encode()
@@ -83,11 +106,11 @@ class RpcCaller:
 class _Replica:
     """One of Core's processes."""
 
-    def __init__(self, address: str) -> None:
-        host, _, port = address.rpartition(":")
+    def __init__(self, address: Address, token: str) -> None:
         self.away_until = 0.0
-        self._address = host.strip("[]"), int(port)
-        self._seed = address.encode()
+        self.address = address
+        self._token = token
+        self._seed = f"{address[0]}:{address[1]}".encode()
         self._stream: MuxStream | None = None
 
     def weight(self, key: bytes) -> bytes:
@@ -96,12 +119,17 @@ class _Replica:
     async def ask(self, operation: Operation, request: Any, ends: float) -> Any:
         """The reply, before `ends` (monotonic seconds). Raises what Core raised, _Unreached, or _Lost."""
         if self._stream is None or not self._stream.open:
-            self._stream = MuxStream(*self._address, self._leaving)
+            self._stream = MuxStream(*self.address, self._leaving, self._token)
         return await self._stream.ask(operation, request, ends)
 
     def close(self) -> None:
         if self._stream is not None:
             self._stream.drop()
+
+    def end(self) -> None:
+        """What is on its way is still answered; nothing more is asked."""
+        if self._stream is not None:
+            self._stream.end()
 
     def _leaving(self) -> None:
         self.away_until = time.monotonic() + AWAY_SECONDS
@@ -110,9 +138,10 @@ class _Replica:
 class MuxStream(FrameProtocol):
     """The edge's end of a connection to a replica, from its first call to whatever ends it."""
 
-    def __init__(self, host: str, port: int, leaving: Callable[[], None]) -> None:
-        """leaving: called when the replica says that it is stopping."""
+    def __init__(self, host: str, port: int, leaving: Callable[[], None], token: str = "") -> None:
+        """leaving: called when the replica says that it is stopping. token: shown to it first of all."""
         super().__init__()
+        self._token = token
         self.open = True
         self._leaving = leaving
         self._asked: dict[int, asyncio.Future[Answer]] = {}
@@ -125,6 +154,14 @@ class MuxStream(FrameProtocol):
         self._connecting.cancel()
         self.close()
         self._fail("closed")
+
+    def end(self) -> None:
+        """Ends it once all is answered; where it is not made yet, at once."""
+        self.open = False
+        if self._greeting.is_set():
+            self.end_sending()
+        else:
+            self.drop()
 
     async def ask(self, operation: Operation, request: Any, ends: float) -> Any:
         number = next(self._numbers)
@@ -144,6 +181,7 @@ class MuxStream(FrameProtocol):
     # -- what the connection calls -----------------------------------------------------------
 
     def greeted(self) -> None:
+        self._send(self._token.encode())
         self._greeting.set()
 
     def frame_received(self, frame: bytes) -> None:
@@ -152,6 +190,8 @@ class MuxStream(FrameProtocol):
             if asked is not None and not asked.done():
                 asked.set_result(answer)
             elif answer.number == GOODBYE:
+                if answer.fault is not None:
+                    log.warning("core_refused", reason=answer.fault.reason, why=answer.message)
                 # What is on its way is still answered; what comes next opens a connection elsewhere.
                 self.open = False
                 self._leaving()

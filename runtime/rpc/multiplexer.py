@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import structlog
@@ -14,6 +14,7 @@ from runtime.operations import BY_NAME, Operation
 from runtime.rpc import MESSAGE_BYTES_MAX
 from runtime.rpc.connection import FrameProtocol
 from runtime.rpc.frames import GOODBYE, Answer, Call, body, calls_of
+from runtime.service_token import check_shown
 from runtime.wire.schema import check
 
 log = structlog.get_logger(__name__)
@@ -26,9 +27,13 @@ class CallMultiplexer(FrameProtocol):
 
     frame_bytes_max = MESSAGE_BYTES_MAX
 
-    def __init__(self, run: Run, started: Callable[[asyncio.Task[None]], None]) -> None:
-        """run: what does an operation. started: told of each call's task, which goes on without its edge."""
+    def __init__(self, run: Run, started: Callable[[asyncio.Task[None]], None], tokens: Sequence[str] = ()) -> None:
+        """run: what does an operation. started: told of each call's task, which goes on without its edge.
+        tokens: the edge must show one of these first; none: it may show anything.
+        """
         super().__init__()
+        self._tokens = tokens
+        self._admitted = False
         self.closed = asyncio.get_running_loop().create_future()
         self._run = run
         self._started = started
@@ -42,6 +47,10 @@ class CallMultiplexer(FrameProtocol):
     # -- what the connection calls -----------------------------------------------------------
 
     def frame_received(self, frame: bytes) -> None:
+        if not self._admitted:
+            check_shown(self._tokens, frame.decode(errors="surrogateescape"))
+            self._admitted = True
+            return
         for call in calls_of(frame):
             task = asyncio.create_task(self._answer(call))
             self._running.add(task)

@@ -8,7 +8,7 @@ on from `traceparent`. Health and reflection are gRPC's own services.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from importlib import resources
 from typing import Any, Final, cast
 
@@ -29,6 +29,7 @@ from runtime.rpc import ACTOR_KEY, TRACE_KEY, message_shown, to_metadata
 from runtime.rpc.connection import HELLO
 from runtime.rpc.grpclib_private import make_protocol, receive
 from runtime.rpc.multiplexer import CallMultiplexer
+from runtime.service_token import check_bearer
 from runtime.wire.schema import check
 
 STREAM_WINDOW_BYTES: Final = 256 * 1024
@@ -41,10 +42,11 @@ Method = Callable[[Stream[Any, Any]], Awaitable[None]]
 
 
 class RpcServer:
-    """game.v1 and the edges' calls on one port. `start`, then `stop` once."""
+    """game.v1 and the edges' calls on one port. `start`, then `stop` once. tokens: what opens it; none: anything."""
 
-    def __init__(self, caller: Caller) -> None:
+    def __init__(self, caller: Caller, tokens: Sequence[str] = ()) -> None:
         self._caller = caller
+        self._tokens = tokens
         self._calls: set[asyncio.Task[Any]] = set()
         self._edges: set[CallMultiplexer] = set()
         self._stopping = False
@@ -94,7 +96,7 @@ class RpcServer:
         """What answers a connection from its first byte on."""
         if is_grpc:
             return make_protocol(self._grpc)
-        edge = CallMultiplexer(self._run, self._started)
+        edge = CallMultiplexer(self._run, self._started, self._tokens)
         self._edges.add(edge)
         edge.closed.add_done_callback(lambda _: self._edges.discard(edge))
         if self._stopping:
@@ -107,6 +109,7 @@ class RpcServer:
             trace.current.set(trace.read(str(metadata.get(TRACE_KEY, ""))) or trace.new())
             trace.actor.set(str(metadata.get(ACTOR_KEY, "")))
             try:
+                check_bearer(self._tokens, str(metadata.get("authorization", "")))
                 request = await _message(stream, operation)
                 check(request)
                 reply = await self._call(operation, request)

@@ -28,6 +28,7 @@ from runtime.settings.kinds import (
     networks,
     number,
     secret_text,
+    secrets,
     text,
     url,
     words,
@@ -195,7 +196,20 @@ class Settings:
     worker_nice: int = _setting(
         integer(0, 19), "10", "How far a worker process yields the processor to others on its machine (nice)."
     )
-    worker_metrics_port: int = _setting(integer(0, 65535, "port"), "9090", "Health and metrics of a worker process.")
+    metrics_port: int = _setting(
+        integer(0, 65535, "port"), "9090", "Health and metrics of this process, whatever its role, on CORE_HOST."
+    )
+    core_hosts: tuple[str, ...] = _setting(
+        words("list", r"[a-z0-9._-]+", "host names in lower case"),
+        "",
+        "Names under which Core's REST may be asked, beside addresses and names without a dot.",
+    )
+    service_token: tuple[str, ...] = _setting(
+        secrets(32),
+        "",
+        "What Core's REST and RPC want shown (Bearer): edges show the first, each is taken. Empty: nothing.",
+        secret=True,
+    )
     core_rpc_addresses: tuple[str, ...] = _setting(
         words("list", r"\S+:\d{1,5}", "host:port"),
         "",
@@ -255,6 +269,11 @@ class Settings:
                 if cause and not getattr(self, name):
                     with_what = "JWKS_URL" if name.startswith("jwks") else f"LOGIN_SENDER={self.login_sender}"
                     yield name.upper(), f"must be set with {with_what}"
+
+    @property
+    def shown_token(self) -> str:
+        """The service token that an edge shows to Core; "" for none."""
+        return self.service_token[0] if self.service_token else ""
 
     @property
     def callback_url(self) -> str:

@@ -163,6 +163,16 @@ def secret_text(least: int) -> Kind:
     return Kind("secret", parse)
 
 
+def secrets(least: int) -> Kind:
+    """Secrets of at least so many bytes, separated by commas."""
+    one = secret_text(least)
+
+    def parse(value: str) -> tuple[str, ...]:
+        return tuple(one.parse(item) for item in _items(value))
+
+    return Kind("secret list", parse)
+
+
 def keys() -> Kind:
     """Named keys (`Key`), separated by commas."""
     right = f"must be id:secret pairs separated by commas, each secret {KEY_BYTES} bytes in hex or base64"

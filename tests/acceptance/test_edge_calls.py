@@ -261,7 +261,7 @@ class TestConnection:
 
     async def exchange(self, address: str, *sent: bytes) -> list[Answer]:
         """The answers to these frames."""
-        said = await self.send(address, HELLO, *(framed(frame) for frame in sent))
+        said = await self.send(address, OPENING, *(framed(frame) for frame in sent))
         return [answer for frame in unframed(said) for answer in answers_of(frame)]
 
     async def test_a_call_that_is_no_message_is_refused_and_its_neighbour_answered(self, address: str) -> None:
@@ -298,7 +298,7 @@ class TestConnection:
 
     async def test_frames_may_come_in_pieces(self, desk: Desk, address: str) -> None:
         rows = [Call(1, "GetCampaign", body(m.GetCampaignRequest(scope=SCOPE, id="a"))).row()]
-        whole = HELLO + b"".join(framed(frame) for frame in frames(rows))
+        whole = OPENING + b"".join(framed(frame) for frame in frames(rows))
         said = await self.send(address, *(whole[at : at + 1] for at in range(len(whole))))
         assert [len(answers_of(frame)) for frame in unframed(said)] == [1]
         assert desk.seen == ["a"]
@@ -313,7 +313,7 @@ class TestConnection:
         reader, writer = await asyncio.open_connection(host, int(port), limit=1)
         sent = 0
         call = body(m.CreateCampaignRequest(scope=SCOPE, campaign=m.Campaign(name="x" * 9_000)))
-        writer.write(HELLO)
+        writer.write(OPENING)
         with pytest.raises(TimeoutError):
             while sent < 10_000:
                 writer.write(framed(next(frames([Call(sent, "CreateCampaign", call).row()]))))
@@ -352,6 +352,10 @@ class TestConnection:
 def framed(frame: bytes) -> bytes:
     """As it is sent."""
     return struct.pack(">I", len(frame)) + frame
+
+
+OPENING = HELLO + framed(b"")
+"""Of an edge that shows no service token."""
 
 
 def unframed(said: bytes) -> list[bytes]:

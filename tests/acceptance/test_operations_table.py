@@ -15,6 +15,7 @@ from runtime.core import Caller
 from runtime.errors import Fault
 from runtime.http import admin, consumer
 from runtime.http import core as core_http
+from runtime.http.door import Door
 from runtime.http.edge import Edge
 from runtime.operations import API, BY_NAME, OPERATIONS
 from runtime.rpc.client import RpcCaller
@@ -87,7 +88,7 @@ def test_every_rpc_of_the_proto_is_a_row_and_no_other() -> None:
 
 def test_every_row_is_a_route_of_core_with_and_without_admin() -> None:
     app = web.Application()
-    core_http.mount(app, NoCore())
+    core_http.mount(app, NoCore(), Door())
     expected = {(row.verb, prefix + row.path) for row in OPERATIONS for prefix in (API, f"{API}/admin")}
     assert {route for route in routes_of(app) if route[0] != "HEAD"} == expected
 

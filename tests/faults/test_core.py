@@ -49,6 +49,7 @@ class CoreProcess:
             "CONSUMER_PORT": "0",
             "ADMIN_PORT": "0",
             "RPC_PORT": "0",
+            "METRICS_PORT": "0",
             "RATE_LIMITS": "off",
             "DRAIN_SECONDS": "20",
         }

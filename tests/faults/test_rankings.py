@@ -43,7 +43,7 @@ def settings(database_url: str, valkey_url: str, valkey_flush: None) -> Settings
         server_keys=(Key("1", bytes(32)),),
         code_keys=(Key("1", bytes(32)),),
         stream_shards=2,
-        worker_metrics_port=0,
+        metrics_port=0,
     )
 
 
@@ -363,7 +363,7 @@ def _worker(settings: Settings) -> subprocess.Popen[bytes]:
         "SERVER_KEYS": "1:" + "00" * 32,
         "CODE_KEYS": "1:" + "00" * 32,
         "STREAM_SHARDS": str(settings.stream_shards),
-        "WORKER_METRICS_PORT": "0",
+        "METRICS_PORT": "0",
     }
     worker = subprocess.Popen(
         [sys.executable, "-m", "runtime", "worker", "leaderboards"], env=environ, stderr=subprocess.PIPE

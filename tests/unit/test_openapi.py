@@ -21,6 +21,7 @@ from runtime.http.docs import examples
 from runtime.http.docs.document import Surface
 from runtime.http.docs.openapi import document
 from runtime.http.docs.refusals import REFUSALS, reasons_of
+from runtime.http.door import Door
 from runtime.http.edge import Edge, reader
 from runtime.http.login import routes as login
 from runtime.http.operational import mount_health, mount_metrics
@@ -57,7 +58,7 @@ def test_a_document_has_every_route_that_its_surface_serves(surface: Surface) ->
     app = web.Application()
     edge = Edge.build(Settings(jwt_secret="x" * 32), None, Ephemeral("redis://127.0.0.1:1"))  # type: ignore[arg-type]
     if surface == "core":
-        core_http.mount(app, None)  # type: ignore[arg-type]
+        core_http.mount(app, None, Door())  # type: ignore[arg-type]
         mount_metrics(app)
     elif surface == "consumer":
         consumer.mount(app, edge)

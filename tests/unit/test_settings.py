@@ -65,6 +65,7 @@ def test_every_problem_is_named_at_once() -> None:
         ("SERVER_KEYS", f"a:{HEX},a:{HEX}"),
         ("SERVER_KEYS", f"a b:{HEX}"),
         ("JWT_SECRET", "too short"),
+        ("SERVICE_TOKEN", f"{MARKER},too short"),
         ("TRUSTED_PROXIES", "10.0.0.1/8"),
         ("OUTBOUND_ALLOW_CIDRS", "localhost"),
         ("CORS_ORIGINS", "shop.example"),

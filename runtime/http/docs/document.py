@@ -14,7 +14,7 @@ from runtime.http.docs.schemas import Schema, Schemas, ref
 Surface = Literal["core", "consumer", "admin"]
 
 _ABOUT: Final[Mapping[Surface, str]] = {
-    "core": "Every operation, 1:1 with its RPC. Core authenticates nobody: keep it private.",
+    "core": "Every operation, 1:1 with its RPC. Core authenticates nobody (SERVICE_TOKEN aside): keep it private.",
     "consumer": "What widgets and players ask. Where no token says the tenant, X-Tenant-Id or ?tenant_id= does.",
     "admin": "What staff, their dashboards and machines ask. Every route is of the token's own tenant.",
 }
@@ -45,7 +45,7 @@ _SECURITY: Final[Mapping[Surface, dict[str, Any]]] = {
             "description": "Standard Webhooks, by the secret of the prize's fulfillment config",
         },
     },
-    "core": {},
+    "core": {"bearer": {"type": "http", "scheme": "bearer", "description": "The setting SERVICE_TOKEN, where set"}},
 }
 
 
@@ -70,8 +70,7 @@ class Document:
             "schemas": dict(sorted((self.schemas.components | {"Error": _error()}).items())),
             "examples": {reason: {"value": _refused(reason)} for reason in sorted(self._reasons)},
         }
-        if self.surface != "core":
-            components["securitySchemes"] = _SECURITY[self.surface]
+        components["securitySchemes"] = _SECURITY[self.surface]
         return {
             "openapi": "3.1.0",
             "info": {

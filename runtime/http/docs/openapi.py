@@ -88,8 +88,7 @@ class _Rows:
         }
         if operation.has_body:
             row["requestBody"] = self._request_body(operation)
-        if not self._core:
-            row["security"] = self._security(operation)
+        row["security"] = self._security(operation)
         row["responses"] = self._responses(operation, of_path)
         return row
 
@@ -99,6 +98,8 @@ class _Rows:
         return f"\n\nRoles: {', '.join(sorted(operation.admin.roles(self._role_matrix)))}."
 
     def _security(self, operation: Operation) -> list[dict[str, list[str]]]:
+        if self._core:
+            return [{}, {"bearer": []}]
         if self._surface == "admin" and _is_signed(operation):
             return [{"signature": []}]
         by_player = operation.consumer if self._surface == "consumer" else None
@@ -203,7 +204,7 @@ class _Rows:
     def _of_surface(self, operation: Operation) -> Iterable[str]:
         """The reasons that the surface adds to Core's."""
         if self._core:
-            return ()
+            return ("FORBIDDEN", "TOKEN_MISSING", "TOKEN_INVALID", "CONTENT_TYPE_UNSUPPORTED")
         if _is_signed(operation):
             return ("SIGNATURE_INVALID", "CORE_UNAVAILABLE")
         found = [*refusals.TOKENS, "CORE_UNAVAILABLE"]

@@ -44,7 +44,7 @@ REFUSALS: Final[Mapping[str, Refusal]] = {
     "BODY_INCOMPLETE": Refusal(_BAD, "the body stopped arriving", http_status=408),
     "BODY_TOO_LARGE": Refusal(_BAD, "the body exceeds `limit_bytes`", {"limit_bytes": 262_144}, 413),
     "ENCODING_UNSUPPORTED": Refusal(_BAD, "compressed bodies are not taken", http_status=415),
-    "CONTENT_TYPE_UNSUPPORTED": Refusal(_BAD, "send JSON, CSV or plain text", http_status=415),
+    "CONTENT_TYPE_UNSUPPORTED": Refusal(_BAD, "the body is of a type that is not read here", http_status=415),
     "EXPECTATION_FAILED": Refusal(_BAD, "only Expect: 100-continue is known", http_status=417),
     "UNKNOWN_ROUTE": Refusal(Status.NOT_FOUND, "there is no such path"),
     "METHOD_NOT_ALLOWED": Refusal(
@@ -65,7 +65,10 @@ REFUSALS: Final[Mapping[str, Refusal]] = {
     "CODE_EXPIRED": Refusal(Status.UNAUTHENTICATED, "the code has expired; ask for another"),
     "SIGNATURE_INVALID": Refusal(Status.UNAUTHENTICATED, "no signature of this callback verifies"),
     "ROLE_REQUIRED": Refusal(Status.PERMISSION_DENIED, "needs one of `roles`", {"roles": ["admin", "designer"]}),
-    "FORBIDDEN": Refusal(Status.PERMISSION_DENIED, "a CORS preflight of an origin that is not allowed"),
+    "FORBIDDEN": Refusal(
+        Status.PERMISSION_DENIED,
+        "a page of an origin that is not allowed; on Core, also a Host that is none of its names",
+    ),
     "SESSION_INVALID": Refusal(Status.PERMISSION_DENIED, "the session is forged, or another's"),
     # repeats and rates
     "IDEMPOTENCY_MISMATCH": Refusal(_BAD, "the key was used with another request", http_status=422),

@@ -1,0 +1,74 @@
+"""Core's door: what a request must be before Core does what it says, since it asks nobody who they are.
+
+A page that somebody with access to Core has open can have their browser ask it anything: with a body of a type
+that needs no leave (the Fetch standard's CORS-safelisted types), or under a name of its own that it has pointed
+at Core (DNS rebinding). So a request names Core by an address or one of its own names, comes from no page of
+another origin, and has a body of the types that are read here. And where SERVICE_TOKEN is set, it shows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Final
+
+from aiohttp import web
+
+from runtime.errors import Fault, Status
+from runtime.http.bodies import check_body
+from runtime.http.envelope import Handler
+from runtime.service_token import check_bearer
+
+JSON: Final = ("application/json",)
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """Who is let in. hosts: Core's names beside addresses and names without a dot. tokens: any of them opens."""
+
+    hosts: Sequence[str] = ()
+    tokens: Sequence[str] = ()
+
+    def guard(self, handler: Handler, types: Sequence[str] = JSON) -> Handler:
+        """`handler` for requests that may come in, with a body of one of these types (where it says its type)."""
+
+        async def answer(request: web.Request) -> web.StreamResponse:
+            self.check_host(request.headers.get("Host", ""))
+            check_origin(request.headers)
+            check_bearer(self.tokens, request.headers.get("Authorization", ""))
+            kind = request.headers.get("Content-Type", "")
+            if kind and kind.partition(";")[0].strip().lower() not in types:
+                check_body(request, request.client_max_size)  # What is too large is told that first.
+                raise Fault(
+                    Status.INVALID_ARGUMENT,
+                    "CONTENT_TYPE_UNSUPPORTED",
+                    f"send the body as {' or '.join(types)}, and say so in Content-Type",
+                    http_status=415,
+                )
+            return await handler(request)
+
+        return answer
+
+    def check_host(self, host: str) -> None:
+        """FORBIDDEN where a request names Core by what may be anybody's name for it."""
+        name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+        name = name.strip("[]").rstrip(".").lower()
+        # Nobody outside can have a name without a dot, or an address, stand for Core.
+        if ("." not in name and ":" not in name) or name.endswith(".localhost") or name in self.hosts:
+            return
+        try:
+            ip_address(name)
+        except ValueError:
+            raise _forbidden(f"{name[:100]!r} is not a name of Core's: see the setting CORE_HOSTS") from None
+
+
+def check_origin(headers: Mapping[str, str]) -> None:
+    """FORBIDDEN for a request of a page that Core did not serve: browsers name the page's origin themselves."""
+    origin = headers.get("Origin")
+    if origin is not None and origin.partition("://")[2] != headers.get("Host"):
+        raise _forbidden("pages of other origins may not ask Core")
+
+
+def _forbidden(message: str) -> Fault:
+    return Fault(Status.PERMISSION_DENIED, "FORBIDDEN", message)

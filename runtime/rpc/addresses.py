@@ -1,0 +1,108 @@
+"""Where Core's replicas are: what the names in CORE_RPC_ADDRESSES stand for, now and as it changes.
+
+A headless name has an address for each replica (Kubernetes, Compose), and other ones after each rollout. So
+every address of a name is taken, and the name is looked up again every FOLLOW_SECONDS, or soon after a replica
+could not be reached. A name that cannot be looked up keeps the addresses that it had.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from ipaddress import ip_address
+from typing import Final
+
+import structlog
+
+log = structlog.get_logger(__name__)
+
+FOLLOW_SECONDS: Final = 5.0
+AGAIN_SECONDS: Final = 0.5
+"""The least time between two look-ups, however many replicas cannot be reached."""
+
+LOOKUP_SECONDS: Final = 5.0
+
+Address = tuple[str, int]
+Lookup = Callable[[str, int], Awaitable[list[Address]]]
+
+
+async def look_up(host: str, port: int) -> list[Address]:
+    """Every address of a host, by the system's resolver. OSError where there is none."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [(str(address[0]), port) for *_, address in found]
+
+
+class Addresses:
+    """The addresses of `names` (host:port). `changed` gets all of them, in one order, whenever they are others."""
+
+    def __init__(
+        self, names: Sequence[str], changed: Callable[[list[Address]], None], *, lookup: Lookup = look_up
+    ) -> None:
+        self._names = [_split(name) for name in names]
+        self._changed = changed
+        self._lookup = lookup
+        self._found: dict[Address, list[Address]] = {name: [name] for name in self._names if _is_literal(name[0])}
+        self._told: list[Address] = []
+        self._wanted = asyncio.Event()
+        self._following: asyncio.Task[None] | None = None
+        self._tell()
+
+    async def first(self) -> None:
+        """Returns once every name has been looked up, whatever came of it."""
+        if self._following is None and self._open_names():
+            self._following = asyncio.create_task(self._follow())
+            self._first: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self._following is not None:
+            await asyncio.shield(self._first)
+
+    def doubt(self) -> None:
+        """A replica was not where it was said to be: looks again."""
+        self._wanted.set()
+
+    def close(self) -> None:
+        if self._following is not None:
+            self._following.cancel()
+
+    def _open_names(self) -> list[Address]:
+        return [name for name in self._names if not _is_literal(name[0])]
+
+    async def _follow(self) -> None:
+        while True:
+            self._wanted.clear()
+            await asyncio.gather(*(self._look(name) for name in self._open_names()))
+            self._tell()
+            if not self._first.done():
+                self._first.set_result(None)
+            await asyncio.sleep(AGAIN_SECONDS)
+            try:
+                async with asyncio.timeout(FOLLOW_SECONDS - AGAIN_SECONDS):
+                    await self._wanted.wait()
+            except TimeoutError:
+                pass
+
+    async def _look(self, name: Address) -> None:
+        try:
+            async with asyncio.timeout(LOOKUP_SECONDS):
+                self._found[name] = await self._lookup(*name)
+        except (OSError, UnicodeError, TimeoutError) as error:
+            log.warning("core_name_not_found", host=name[0], why=str(error) or type(error).__name__)
+
+    def _tell(self) -> None:
+        found = list(dict.fromkeys(one for name in self._names for one in sorted(self._found.get(name, ()))))
+        if found != self._told:
+            self._told = found
+            self._changed(found)
+
+
+def _split(name: str) -> Address:
+    host, _, port = name.rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def _is_literal(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True

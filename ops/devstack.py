@@ -24,11 +24,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 if TYPE_CHECKING:
+    from ops.api import Api
     from runtime.settings import Settings
 
 ROOT: Final = Path(__file__).parents[1]
-PORTS: Final = {"CORE_PORT": 0, "CONSUMER_PORT": 1, "ADMIN_PORT": 2, "RPC_PORT": 3}
+PORTS: Final = {"CORE_PORT": 0, "CONSUMER_PORT": 1, "ADMIN_PORT": 2, "RPC_PORT": 3, "METRICS_PORT": 4}
 """Setting -> its distance from --port-base."""
+PORT_BASE_MAX: Final = 65535 - max(PORTS.values())
 ADMIN_TOKEN_SECONDS: Final = 24 * 3600
 SERVER_START_SECONDS: Final = 60.0
 TENANT_NAME: Final = "Tombola demo"
@@ -56,7 +58,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         type=_port_base,
         default=8080,
         metavar="N",
-        help="Core REST on N, consumer edge N+1, admin edge N+2, RPC N+3 (default: %(default)s)",
+        help="Core REST on N, consumer edge N+1, admin edge N+2, RPC N+3, metrics N+4 (default: %(default)s)",
     )
     parser.add_argument(
         "--data",
@@ -76,8 +78,8 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 
 
 def _port_base(text: str) -> int:
-    if not text.isdigit() or not 1 <= int(text) <= 65532:
-        raise argparse.ArgumentTypeError("must be a port from 1 to 65532")
+    if not text.isdigit() or not 1 <= int(text) <= PORT_BASE_MAX:
+        raise argparse.ArgumentTypeError(f"must be a port from 1 to {PORT_BASE_MAX}")
     return int(text)
 
 
@@ -169,13 +171,14 @@ def run(options: argparse.Namespace) -> NoReturn:
         tenant = _last_tenant(options.data)
         while True:
             with server(environ | {"DEFAULT_TENANT": tenant}) as (settings, process):
-                found, merchant_id = ensure_tenant(_core_url(settings))
+                found, merchant_id = ensure_tenant(_core_url(settings), tenant, settings.shown_token)
                 if found != tenant:
                     # The public routes' tenant is a setting, and it is known only now: once more, with it.
                     tenant = found
                     _remember(options.data, {"tenant_id": tenant})
                     continue
-                ready = describe(settings, tenant, merchant_id)
+                pids = {"core": process.pid, "up": os.getpid(), **servers.pids}
+                ready = describe(settings, tenant, merchant_id, pids)
                 if not options.no_demo:
                     ready["demo"] = ensure_demo(options.data, ready)
                 with ready_file(options.ready_file, ready):
@@ -256,7 +259,8 @@ def _wait_until_it_answers(settings: Settings, process: subprocess.Popen[bytes])
 
     def all_answer() -> bool:
         return answers(f"{_core_url(settings)}/readyz") and all(
-            _accepts(port) for port in (settings.consumer_port, settings.admin_port, settings.rpc_port)
+            _accepts(port)
+            for port in (settings.consumer_port, settings.admin_port, settings.rpc_port, settings.metrics_port)
         )
 
     wait_for(all_answer, SERVER_START_SECONDS, ended)
@@ -274,30 +278,37 @@ def _core_url(settings: Settings) -> str:
     return f"http://127.0.0.1:{settings.core_port}"
 
 
-def ensure_tenant(core_url: str) -> tuple[str, str]:
-    """(tenant_id, merchant_id) of the demo's tenant and merchant, made on Core where they are missing."""
+def ensure_tenant(core_url: str, known: str, token: str) -> tuple[str, str]:
+    """(tenant_id, merchant_id) of the demo's: `known` and its first merchant, made on Core where they are missing.
+
+    The tenant is known by its id (demo.json): its name is its people's to change. token: Core's, "" for none.
+    """
     from ops.api import Api
 
-    core = Api(core_url)
-    tenants = [
-        item for item in core.get("/tenants", q=TENANT_NAME, limit="100")["items"] if item["name"] == TENANT_NAME
-    ]
-    tenant = tenants[0] if tenants else core.post("/tenants", {"tenant": {"name": TENANT_NAME}})["tenant"]
-    scope = {"tenant_id": tenant["id"]}
-    merchants = [
-        item
-        for item in core.get("/merchants", **{"scope.tenant_id": tenant["id"], "limit": "100"})["items"]
-        if item["name"] == MERCHANT_NAME
-    ]
-    merchant = (
-        merchants[0]
-        if merchants
-        else core.post("/merchants", {"scope": scope, "merchant": {"name": MERCHANT_NAME}})["merchant"]
-    )
-    return tenant["id"], merchant["id"]
+    core = Api(core_url, token or None)
+    tenant_id = known
+    if not known or known not in {item["id"] for item in every(core, "/tenants")}:
+        tenant_id = core.post("/tenants", {"tenant": {"name": TENANT_NAME}})["tenant"]["id"]
+    scope = {"tenant_id": tenant_id}
+    merchants = list(every(core, "/merchants", **{"scope.tenant_id": tenant_id}))
+    merchant = next(iter(sorted(merchants, key=lambda one: int(one["created_at"]))), None)
+    if merchant is None:
+        merchant = core.post("/merchants", {"scope": scope, "merchant": {"name": MERCHANT_NAME}})["merchant"]
+    return tenant_id, merchant["id"]
 
 
-def describe(settings: Settings, tenant_id: str, merchant_id: str) -> dict[str, Any]:
+def every(core: Api, path: str, **query: str) -> Iterator[dict[str, Any]]:
+    """Every item of a list, page after page."""
+    cursor = ""
+    while True:
+        page = core.get(path, limit="100", cursor=cursor, **query)
+        yield from page["items"]
+        if not page["pagination"]["has_more"]:
+            return
+        cursor = page["pagination"]["next_cursor"]
+
+
+def describe(settings: Settings, tenant_id: str, merchant_id: str, pids: dict[str, int]) -> dict[str, Any]:
     """The ready file without the demo (contract.md, "Ready file")."""
     return {
         "core_url": _core_url(settings),
@@ -309,6 +320,9 @@ def describe(settings: Settings, tenant_id: str, merchant_id: str) -> dict[str, 
         "tenant_id": tenant_id,
         "merchant_id": merchant_id,
         "admin_token": mint_admin_token(settings, tenant_id, merchant_id),
+        # "core" is the one process of Core, both edges and the consumer groups.
+        "metrics": {"core": f"http://127.0.0.1:{settings.metrics_port}/metrics"},
+        "pids": pids,
     }
 
 

@@ -89,7 +89,9 @@ class Server:
         self._stop_leftover()
         self._prepare()
         self.port = self.port or free_port()
-        with self.log_path.open("ab") as log:
+        # Statements and addresses are in it: for its owner alone.
+        with open(os.open(self.log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as log:
+            os.fchmod(log.fileno(), 0o600)
             self._process = launch(
                 self._command(),
                 self.death_signal,

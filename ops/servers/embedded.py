@@ -65,6 +65,11 @@ class EmbeddedServers:
             os.close(self._lock)
             self._lock = None
 
+    @property
+    def pids(self) -> dict[str, int]:
+        """The process ids of those that run here, by name."""
+        return {server.name: server.pid for server in self._servers()}
+
     def _servers(self) -> list[Server]:
         return [server for server in (self.postgres, self.valkey) if server is not None]
 

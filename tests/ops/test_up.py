@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import stat
 import subprocess
 import sys
 from pathlib import Path
 
+import asyncpg
 import psutil
 import pytest
 
@@ -61,9 +63,41 @@ def test_a_killed_up_leaves_nothing_running(data_dir: Path) -> None:
         assert answers(f"{ready['core_url']}/readyz")
 
 
+def test_the_ready_file_says_where_each_process_is_watched(data_dir: Path) -> None:
+    with up(data_dir, "--no-demo") as (process, ready):
+        pids = ready["pids"]
+        assert pids["up"] == process.pid
+        assert {name: psutil.Process(pid).name() for name, pid in pids.items() if name in ("postgres", "valkey")} == {
+            "postgres": "postgres",
+            "valkey": "valkey-server",
+        }
+        assert "runtime" in psutil.Process(pids["core"]).cmdline()
+        assert set(ready["metrics"]) <= set(pids)
+        assert all(answers(url) for url in ready["metrics"].values())
+
+
+def test_a_renamed_tenant_is_still_the_one_of_the_demo(data_dir: Path) -> None:
+    with up(data_dir, "--no-demo", SERVICE_TOKEN="x" * 32) as (_, first):
+        assert asyncpg_run(first["database_url"], "UPDATE tenants SET name = 'Ours now'") == "UPDATE 1"
+    with up(data_dir, "--no-demo") as (_, second):
+        assert (second["tenant_id"], second["merchant_id"]) == (first["tenant_id"], first["merchant_id"])
+
+
+def asyncpg_run(url: str, statement: str) -> str:
+    async def work() -> str:
+        connection = await asyncpg.connect(url)
+        try:
+            return str(await connection.execute(statement))
+        finally:
+            await connection.close()
+
+    return asyncio.run(work())
+
+
 def test_keys_are_made_once_and_kept_private(data_dir: Path) -> None:
     with up(data_dir, "--no-demo"):
         before = (data_dir / "keys.json").read_text()
     with up(data_dir, "--no-demo"):
         assert (data_dir / "keys.json").read_text() == before
-    assert stat.S_IMODE((data_dir / "keys.json").stat().st_mode) == 0o600
+    private = ("keys.json", "demo.json", "postgres.log", "valkey.log", "postgres.password", "valkey.password")
+    assert {stat.S_IMODE((data_dir / name).stat().st_mode) for name in private} == {0o600}

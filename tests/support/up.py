@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ops.devstack import PORTS
 from ops.servers.base import wait_for
 
 ROOT = Path(__file__).parents[2]
@@ -22,10 +23,10 @@ STOP_SECONDS = 60
 """Ceilings of what hangs, as all in tests (tests.support.waiting); a test that starts twice needs a mark beyond."""
 
 
-def four_free_ports() -> int:
-    """The first of four ports in a row that nobody listens on."""
+def free_ports() -> int:
+    """The first of as many ports in a row as it takes that nobody listens on."""
     for base in range(20000 + os.getpid() % 500 * 20, 60000, 20):
-        probes = [socket.socket() for _ in range(4)]
+        probes = [socket.socket() for _ in PORTS]
         try:
             for offset, probe in enumerate(probes):
                 probe.bind(("127.0.0.1", base + offset))
@@ -35,20 +36,24 @@ def four_free_ports() -> int:
         finally:
             for probe in probes:
                 probe.close()
-    raise RuntimeError("no four free ports in a row")
+    raise RuntimeError("no free ports in a row")
 
 
 @contextmanager
-def up(data_dir: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], dict[str, Any]]]:
-    """The development stack for the length of the block, with its ready file; SIGTERM at the end if it still runs."""
+def up(data_dir: Path, *arguments: str, **environ: str) -> Iterator[tuple[subprocess.Popen[str], dict[str, Any]]]:
+    """The development stack for the length of the block, with its ready file; SIGTERM at the end if it still runs.
+
+    environ: further variables of its environment.
+    """
     ready_file = data_dir.parent / "ready.json"
     ready_file.unlink(missing_ok=True)  # a killed run leaves its own, which would be read before the new one is there
     command = [sys.executable, "-m", "ops.devstack", "--data", str(data_dir), "--ready-file", str(ready_file)]
     log = data_dir.parent / "up.log"
     with log.open("w") as output:
         process = subprocess.Popen(
-            [*command, "--port-base", str(four_free_ports()), *arguments],
+            [*command, "--port-base", str(free_ports()), *arguments],
             cwd=ROOT,
+            env={**os.environ, **environ},
             stdout=output,
             stderr=output,
             text=True,

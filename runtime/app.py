@@ -28,6 +28,7 @@ from runtime.errors import Fault
 from runtime.groups import GROUPS
 from runtime.http import admin, callback, consumer, revocations
 from runtime.http import core as core_http
+from runtime.http.admission.local_rates import Gate
 from runtime.http.cors import allow_origins
 from runtime.http.docs import pages as docs
 from runtime.http.door import Door
@@ -193,7 +194,9 @@ class _Parts:
             docs.mount(app, "consumer")
             allow_origins(app, settings.cors_origins)
             mount_health(app, self._checks())
-            process.consumer_url = await self._serve(app, settings.host, settings.consumer_port, "CONSUMER_PORT")
+            process.consumer_url = await self._serve(
+                app, settings.host, settings.consumer_port, "CONSUMER_PORT", edge.gate
+            )
         if "admin" in roles:
             app = make_app(body_bytes_max=settings.body_limit_bytes)
             edge = await self._edge(process, "admin")
@@ -201,7 +204,7 @@ class _Parts:
             callback.mount(app, edge.caller, default_tenant=settings.default_tenant)
             docs.mount(app, "admin", role_matrix=settings.role_matrix)
             mount_health(app, self._checks())
-            process.admin_url = await self._serve(app, settings.host, settings.admin_port, "ADMIN_PORT")
+            process.admin_url = await self._serve(app, settings.host, settings.admin_port, "ADMIN_PORT", edge.gate)
         # Of its own, so that what watches a process needs no way to anything else of it.
         app = make_app()
         mount_health(app, self._checks())
@@ -215,11 +218,13 @@ class _Parts:
         await self._background.repeat(f"revocations of {name}", edge.revocations.read, revocations.EVERY_SECONDS)
         return edge
 
-    async def _serve(self, app: Any, host: str, port: int, variable: str) -> str:
+    async def _serve(self, app: Any, host: str, port: int, variable: str, gate: Gate | None = None) -> str:
         """Listens; the URL."""
         every = round(1 / self._settings.log_sample) if self._settings.log_sample else 0
         try:
-            runner = await listen(app, host, port, shutdown_seconds=self._drain_seconds, access_log_every=every)
+            runner = await listen(
+                app, host, port, shutdown_seconds=self._drain_seconds, access_log_every=every, gate=gate
+            )
         except OSError as error:
             raise CannotStart(_port_message(host, port, variable, error)) from None
         self._runners.append(runner)

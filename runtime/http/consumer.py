@@ -16,7 +16,7 @@ from runtime import messages as m
 from runtime.errors import Fault, Status
 from runtime.http.admission.client_address import client_ip
 from runtime.http.admission.control import Allowed
-from runtime.http.admission.idempotency import Replay, hash_body, idempotency_key
+from runtime.http.admission.idempotency import Asked, Replay, hash_request, idempotency_key
 from runtime.http.admission.rates import Limited
 from runtime.http.admission.session_cache import OPEN, PLAYED, session_name
 from runtime.http.auth import Identity, require_player
@@ -55,7 +55,7 @@ def _read(edge: Edge, operation: Operation, consumer: Consumer) -> Handler:
     async def answer(request: web.Request) -> web.Response:
         identity = await _who(edge, consumer, request)
         message = read(request, await body_of(request, operation))
-        message.scope = edge.scope(request, identity)
+        message.scope = await edge.checked_scope(request, identity)
         if for_player and identity is not None:
             message.player_id = identity.player_id
         return ok(show(await edge.caller.call(operation, message)))
@@ -71,7 +71,7 @@ def _cached(edge: Edge, operation: Operation, consumer: Consumer) -> Handler:
     async def answer(request: web.Request) -> web.Response:
         identity = await _who(edge, consumer, request)
         message = read(request, b"")
-        message.scope = edge.scope(request, identity)
+        message.scope = await edge.checked_scope(request, identity)
         if for_player and identity is not None and identity.player_id:
             message.player_id = identity.player_id
             return ok(show(await edge.caller.call(operation, message)))
@@ -94,8 +94,8 @@ def _act(edge: Edge, operation: Operation, consumer: Consumer) -> Handler:
     read, settings, control = reader(operation, CLOSED), edge.settings, edge.admission
     proxies, rated = settings.trusted_proxies, consumer.policy is RoutePolicy.RATED and settings.rate_limits
     players_only = consumer.access is Access.PLAYER
-    plays = operation.session is SessionUse.PLAYS
-    make_data = _started(edge, operation) if operation.session is SessionUse.OPENS else _data_of(edge_view(operation))
+    plays, opens = operation.session is SessionUse.PLAYS, operation.session is SessionUse.OPENS
+    make_data = _started(edge, operation) if opens else _data_of(edge_view(operation))
 
     async def answer(request: web.Request) -> web.Response:
         identity = await edge.auth.identify(request)
@@ -103,28 +103,29 @@ def _act(edge: Edge, operation: Operation, consumer: Consumer) -> Handler:
             require_player(identity)
         body = await read_body(request)
         message = read(request, body)
-        scope = message.scope = edge.scope(request, identity)
+        scope = message.scope = await edge.checked_scope(request, identity)
         player_id = message.player_id = identity.player_id if identity is not None else ""
         key = message.idempotency_key = idempotency_key(request)
         if not rated and not key:
             return ok(make_data(await edge.caller.call(operation, message), scope))
-        ip = client_ip(request, proxies) if rated or not player_id else ""
+        session = session_name(message.session_id) if plays else ""
+        asked = Asked(f"{request.method} {request.path}", key, hash_request(message)) if key else None
         admission = await control.admit(
             scope.tenant_id,
-            # Where no rates hold, a guest is told from another by the address alone, as under them.
-            player_id=player_id or (f"ip:{ip}" if not rated else ""),
-            ip=ip if rated else "",
-            route=f"{request.method} {request.path}",
-            idempotency_key=key,
-            body_hash=hash_body(body) if key else b"",
-            session_id=session_name(message.session_id) if plays else "",
+            player_id=player_id,
+            ip=client_ip(request, proxies) if rated else "",
+            # Who shows a session is the one who opened it. Who starts without a token shows nothing, so another's
+            # answer is never theirs; their own is kept for the guest whom it makes.
+            owner=player_id or (f"session {session}" if plays else ""),
+            asked=asked if player_id or plays else None,
+            session_id=session,
         )
         if isinstance(admission, Allowed):
             # With a key, Core knows whether this is the play that the key was for.
             if admission.session == PLAYED and not key:
                 control.settle(admission, None)
                 raise Fault(Status.ALREADY_EXISTS, "SESSION_PLAYED", "this session was played already")
-            return await _settled(edge, operation, message, admission, make_data, request)
+            return await _settled(edge, operation, message, admission, asked, make_data, request)
         if isinstance(admission, Replay):
             return ok(admission.answer, headers={**(admission.headers or {}), "Idempotency-Replayed": "true"})
         if isinstance(admission, Limited):
@@ -138,19 +139,34 @@ Data = Callable[[Any, m.Scope], bytes]
 
 
 async def _settled(
-    edge: Edge, operation: Operation, message: Any, admission: Allowed, make_data: Data, request: web.Request
+    edge: Edge,
+    operation: Operation,
+    message: Any,
+    admission: Allowed,
+    asked: Asked | None,
+    make_data: Data,
+    request: web.Request,
 ) -> web.Response:
     """Core's answer, kept for replays where the request has a key; a refusal leaves the key free."""
+    tenant_id = message.scope.tenant_id
     try:
-        data = make_data(await edge.caller.call(operation, message), message.scope)
+        reply = await edge.caller.call(operation, message)
+        data = make_data(reply, message.scope)
     except BaseException:
         edge.admission.settle(admission, None)
         if admission.headers:
             extra_headers(request).update(admission.headers)
         raise
-    edge.admission.settle(admission, data)
+    if operation.session is SessionUse.OPENS:
+        # Once its session has ended, a start that is asked for again is better begun anew.
+        seconds = edge.settings.session_ttl_seconds
+        edge.admission.settle(admission, data, seconds)
+        if asked is not None and reply.guest_player_id:
+            edge.admission.keep(tenant_id, reply.guest_player_id, asked, data, seconds)
+    else:
+        edge.admission.settle(admission, data)
     if operation.session is SessionUse.PLAYS:
-        _hold(edge, message.scope.tenant_id, message.session_id, PLAYED)
+        _hold(edge, tenant_id, message.session_id, PLAYED)
     return ok(data, headers=admission.headers)
 
 

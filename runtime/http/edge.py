@@ -12,8 +12,11 @@ from runtime import messages as m
 from runtime.core import Caller
 from runtime.errors import invalid
 from runtime.http.admission.control import AdmissionControl
+from runtime.http.admission.local_rates import Gate, gate
 from runtime.http.admission.rates import Policy
+from runtime.http.admission.sends import Sends
 from runtime.http.admission.session_cache import SessionCache
+from runtime.http.admission.tenants import Tenants
 from runtime.http.auth import Auth, Identity, Tokens
 from runtime.http.bodies import read_body
 from runtime.http.cache import Cache
@@ -40,6 +43,8 @@ class Edge:
     store: Ephemeral
     admission: AdmissionControl
     sessions: SessionCache
+    tenants: Tenants
+    sends: Sends
     cache: Cache
     revocations: Revocations
 
@@ -57,17 +62,29 @@ class Edge:
             revocations=revocations,
         )
         auth = Auth(tokens, header_fallback=settings.header_fallback, default_tenant=settings.default_tenant)
-        admission = AdmissionControl(
+        player = Policy("player", settings.rate_player_per_second, settings.rate_player_burst)
+        return cls(
+            settings,
+            caller,
+            tokens,
+            auth,
             store,
-            player=Policy("player", settings.rate_player_per_second, settings.rate_player_burst),
-            ip=Policy("ip", settings.rate_ip_per_second, settings.rate_ip_burst),
+            AdmissionControl(store, player=player, ip=ip_policy(settings)),
+            SessionCache(store, seconds=settings.session_ttl_seconds),
+            Tenants(caller, settings.trusted_proxies, limited=settings.rate_limits),
+            Sends(store, settings.jwt_secret),
+            Cache(store),
+            revocations,
         )
-        sessions = SessionCache(store, seconds=settings.session_ttl_seconds)
-        return cls(settings, caller, tokens, auth, store, admission, sessions, Cache(store), revocations)
 
     async def close(self) -> None:
         """Drops what the edge opened of its own."""
         await self.tokens.close()
+
+    @property
+    def gate(self) -> Gate | None:
+        """What holds each request to the rate of its class; None where rates are off."""
+        return gate(ip_policy(self.settings), self.settings.trusted_proxies) if self.settings.rate_limits else None
 
     def scope(self, request: web.Request, identity: Identity | None) -> m.Scope:
         """Whose data the request is about. Raises INVALID_ARGUMENT where it names no tenant."""
@@ -75,6 +92,18 @@ class Edge:
         # A merchant is one of its tenant: whoever acts for another tenant acts for none of its merchants.
         own = identity is not None and identity.tenant_id == tenant_id
         return m.Scope(tenant_id=tenant_id, merchant_id=identity.merchant_id if identity is not None and own else "")
+
+    async def checked_scope(self, request: web.Request, identity: Identity | None) -> m.Scope:
+        """The same, of a tenant that is there: who shows no token may have made its name up. NOT_FOUND otherwise."""
+        scope = self.scope(request, identity)
+        if identity is None or not identity.expires_at:
+            await self.tenants.check(scope.tenant_id, request)
+        return scope
+
+
+def ip_policy(settings: Settings) -> Policy:
+    """An address's rate of starts and plays."""
+    return Policy("ip", settings.rate_ip_per_second, settings.rate_ip_burst)
 
 
 Read = Callable[[web.Request, bytes], Any]

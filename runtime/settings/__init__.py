@@ -147,9 +147,11 @@ class Settings:
     # Limits
     rate_limits: bool = _setting(flag(), "on", "Whether the consumer edge limits rates.")
     rate_player_per_second: float = _setting(number(0.001, 1e6, "per second"), "10", "Starts and plays of one player.")
-    rate_player_burst: int = _setting(integer(1, 10**6), "20", "How many of them may come at once.")
-    rate_ip_per_second: float = _setting(number(0.001, 1e6, "per second"), "200", "Starts and plays of one address.")
-    rate_ip_burst: int = _setting(integer(1, 10**6), "400", "How many of them may come at once.")
+    rate_player_burst: int = _setting(integer(1, 10**6), "20", "How many at once.")
+    rate_ip_per_second: float = _setting(
+        number(0.001, 1e6, "per second"), "200", "Starts and plays of one address; 4 times of other routes."
+    )
+    rate_ip_burst: int = _setting(integer(1, 10**6), "400", "How many at once.")
     trusted_proxies: tuple[Network, ...] = _setting(networks(), "", "Peers whose X-Forwarded-For counts.")
     cors_origins: tuple[str, ...] = _setting(
         words("list", r"\*|https?://[^/\s]+", "* or origins such as https://shop.example"),

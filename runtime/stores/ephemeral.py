@@ -101,6 +101,11 @@ class Ephemeral:
         return bool(self._pipelines) and all(pipeline.up for pipeline in self._pipelines.values())
 
     @property
+    def sharded(self) -> bool:
+        """Whether a script's keys must all have one hash tag."""
+        return self._is_cluster
+
+    @property
     def round_trips(self) -> int:
         """Pipelines sent; `commands / round_trips` says how well calls are shared."""
         return sum(pipeline.round_trips for pipeline in self._pipelines.values())

@@ -13,7 +13,8 @@ from redis.exceptions import ResponseError
 
 from ops.servers.valkey import Valkey
 from runtime.http.admission.control import AdmissionControl, Allowed
-from runtime.http.admission.rates import Policy
+from runtime.http.admission.idempotency import Asked
+from runtime.http.admission.rates import Limited, Policy
 from runtime.stores.ephemeral import Ephemeral, Script
 from runtime.stores.pipeline import EphemeralDown
 from tests.support.cluster import ClusterNode, cluster
@@ -183,11 +184,18 @@ async def test_a_cluster_gets_each_key_at_its_own_node(nodes: list[ClusterNode],
     assert sum(sizes) == 100
     assert min(sizes) > 0
     assert await store.script(Script("return redis.call('GET', KEYS[1])"), ["{t7}:x"], []) == b"{t7}:x"
-    control = AdmissionControl(store, player=Policy("player", 1, 2), ip=Policy("ip", 1, 2))
-    admitted = [control.admit(f"t{i}", player_id="p", ip="10.0.0.1", idempotency_key="k") for i in range(20)]
+    control = AdmissionControl(store, player=Policy("player", 0.01, 2), ip=Policy("ip", 0.01, 20))
+    asked = Asked("POST /x", "k", b"h" * 16)
+    admitted = [control.admit(f"t{i}", player_id="p", owner="p", ip="10.0.0.1", asked=asked) for i in range(20)]
     assert all(isinstance(admission, Allowed) and admission.headers for admission in await asyncio.gather(*admitted))
     held = [int(node.command("DBSIZE").strip(b":\r\n")) for node in nodes]
-    assert sum(held) == sum(sizes) + 3 * 20
+    assert sum(held) == sum(sizes) + 2 * 20 + 1
+    # The address's bucket, which is of no tenant, is empty now; who is refused by it holds no key.
+    limited = await control.admit("t20", player_id="p", owner="p", ip="10.0.0.1", asked=asked)
+    assert isinstance(limited, Limited) and limited.policy == "ip"
+    async with asyncio.timeout(HANG_SECONDS):
+        while not isinstance(await control.admit("t20", player_id="p", owner="p", asked=asked), Allowed):
+            pass
     nodes[2].kill()
     results = await asyncio.gather(*[outcome(store, "GET", key) for key in keys])
     assert sum(isinstance(result, EphemeralDown) for result in results) == sizes[2]

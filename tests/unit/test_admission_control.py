@@ -9,7 +9,7 @@ import pytest
 
 from ops.servers.valkey import Valkey
 from runtime.http.admission.control import Admission, AdmissionControl, Allowed
-from runtime.http.admission.idempotency import InProgress, Mismatch, Replay, hash_body
+from runtime.http.admission.idempotency import Asked, InProgress, Mismatch, Replay
 from runtime.http.admission.rates import Limited, Policy
 from runtime.http.admission.session_cache import SessionCache
 from runtime.stores.ephemeral import Ephemeral
@@ -18,7 +18,7 @@ from tests.support.waiting import HANG_SECONDS
 
 PLAYER = Policy("player", per_second=0.01, burst=20)
 IP = Policy("ip", per_second=0.01, burst=30)
-BODY, OTHER_BODY = hash_body(b"{}"), hash_body(b'{"a":1}')
+BODY, OTHER_BODY = b"a hash of 16 by", b"another 16 bytes"
 
 
 @pytest.fixture
@@ -77,15 +77,20 @@ async def test_a_bucket_refills(store: Ephemeral) -> None:
             pass
 
 
-async def test_tenants_do_not_share_buckets(control: AdmissionControl) -> None:
-    admissions = await asyncio.gather(*[control.admit(f"t{i % 2}", player_id="p", ip="10.0.0.1") for i in range(40)])
+async def test_players_of_two_tenants_do_not_share_buckets(control: AdmissionControl) -> None:
+    admissions = [await control.admit(f"t{n % 2}", player_id="p", ip=f"10.0.0.{n}") for n in range(40)]
     assert count(admissions) == 40
+
+
+async def test_an_address_has_one_bucket_over_all_tenants(control: AdmissionControl) -> None:
+    admissions = await asyncio.gather(*[control.admit(f"t{n}", player_id="p", ip="10.0.0.1") for n in range(40)])
+    assert count(admissions) == IP.burst
 
 
 async def admit_key(
     control: AdmissionControl, key: str = "k", body: bytes = BODY, player: str = "p", ip: str = ""
 ) -> Admission:
-    return await control.admit("t", player_id=player, ip=ip, route="POST /x", idempotency_key=key, body_hash=body)
+    return await control.admit("t", player_id=player, ip=ip, owner=player, asked=Asked("POST /x", key, body))
 
 
 async def test_one_of_fifty_with_one_key_goes_on(control: AdmissionControl) -> None:
@@ -119,11 +124,6 @@ async def test_a_crashed_request_blocks_its_key_only_for_the_reservation(store: 
     async with asyncio.timeout(HANG_SECONDS):
         while not isinstance(await admit_key(control), Allowed):
             pass
-
-
-async def test_guests_of_two_addresses_do_not_share_a_key(control: AdmissionControl) -> None:
-    assert isinstance(await admit_key(control, player="", ip="10.0.0.1"), Allowed)
-    assert isinstance(await admit_key(control, player="", ip="10.0.0.2"), Allowed)
 
 
 async def test_a_session_comes_with_the_admission(store: Ephemeral, control: AdmissionControl) -> None:

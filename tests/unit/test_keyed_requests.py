@@ -10,6 +10,8 @@ import pytest
 from runtime import messages as m
 from runtime.actors.idempotency import HASH_BYTES, WITHOUT_KEY, first_answer, keyed, request_hash
 from runtime.errors import Fault
+from runtime.http.admission.idempotency import hash_request
+from runtime.wire.codec import decode
 
 PLAY = m.PlayRequest(
     scope=m.Scope(tenant_id="tenant_a"),
@@ -92,3 +94,35 @@ def test_a_row_answers_its_own_request_and_refuses_another() -> None:
 def test_what_is_stored_is_what_the_next_version_will_look_for(asked: Any, stored: str) -> None:
     """A message that is renamed, or a field, would make a retry after an upgrade another request."""
     assert request_hash(asked).hex() == stored
+
+
+class TestAtTheEdge:
+    """`hash_request`: JSON that means the same is the same request."""
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            b'{"session_id":"s","payload":{"a":1,"b":{"c":[1,2],"d":"x"}}}',
+            b'{ "payload": {"b": {"d": "x", "c": [1, 2]}, "a": 1}, "session_id": "s" }\n',
+            b'{"payload":{"b":{"d":"\\u0078","c":[1.0,2]},"a":1e0},"session_id":"s","client_seed":""}',
+        ],
+    )
+    def test_bytes_make_no_difference(self, body: bytes) -> None:
+        said = m.PlayRequest(session_id="s", payload={"a": 1, "b": {"c": [1, 2], "d": "x"}})
+        assert hash_request(decode(m.PlayRequest, body)) == hash_request(said)
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            b'{"session_id":"s","payload":{"a":1.5}}',
+            b'{"session_id":"s","payload":{"a":"1"}}',
+            b'{"session_id":"s","payload":{"a":[1]}}',
+            b'{"session_id":"s","payload":{"a":1e300}}',
+            b'{"session_id":"t","payload":{"a":1}}',
+            b'{"session_id":"s","payload":{"a":true}}',
+        ],
+    )
+    def test_what_is_said_does(self, body: bytes) -> None:
+        assert hash_request(decode(m.PlayRequest, body)) != hash_request(
+            m.PlayRequest(session_id="s", payload={"a": 1})
+        )

@@ -1,7 +1,8 @@
 """Admission of a gameplay request: its rates, its idempotency key and its session, asked in one script call.
 
-Admissions that meet in one iteration of the event loop and belong to one tenant are one script call. Their
-keys all have the tenant's hash tag, so that one call meets one cluster node.
+Admissions that meet in one iteration of the event loop are one script call. On a cluster, where a call meets
+one node, they are one for each tenant, whose keys have its hash tag; and since an address's bucket is of no
+tenant, it is asked for beside them, at the same time.
 
 The store is a convenience: with it gone everybody is admitted, without a session and without a
 reservation, and the durable guards decide alone (spec.md, "Consistency rules" 3).
@@ -18,7 +19,7 @@ import structlog
 from redis.exceptions import RedisError
 
 from runtime.http.admission import idempotency, rates
-from runtime.http.admission.idempotency import InProgress, Mismatch, Replay, Reservation
+from runtime.http.admission.idempotency import Asked, InProgress, Mismatch, Replay, Reservation
 from runtime.http.admission.rates import Limited, Policy, Rates
 from runtime.http.admission.session_cache import session_key
 from runtime.stores.ephemeral import Ephemeral, Script
@@ -30,12 +31,14 @@ BATCH_MAX: Final = 64
 log = structlog.get_logger(__name__)
 
 _PLAYER, _IP, _KEY, _SESSION = 1, 2, 4, 8
+_ADMITTED: Final = 0
+"""The script's verdict on a request that goes on."""
 
 _ADMIT: Final = Script(
     """
 -- KEYS: per entry its player, ip, idempotency and session key, each only where the entry's mask has it.
 -- ARGV: player interval us, player tolerance us, ip interval us, ip tolerance us, reservation ms,
---       then per entry: mask (1 player, 2 ip, 4 idempotency, 8 session), body hash.
+--       then per entry: mask (1 player, 2 ip, 4 idempotency, 8 session), request hash.
 -- Per entry: {verdict, policy or stored answer, player TAT - now us or -1, ip TAT - now us or -1, session}
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -79,7 +82,7 @@ _UNLIMITED: Final = Allowed()
 
 @dataclass(slots=True)
 class _Batch:
-    """Admissions of one tenant that leave in one script call."""
+    """Admissions that leave in one script call."""
 
     keys: list[Arg]
     args: list[Arg]
@@ -110,67 +113,92 @@ class AdmissionControl:
         *,
         player_id: str = "",
         ip: str = "",
-        route: str = "",
-        idempotency_key: str = "",
-        body_hash: bytes = b"",
+        owner: str = "",
+        asked: Asked | None = None,
         session_id: str = "",
     ) -> Admission:
-        """Charge the rates, reserve the idempotency key and look the session up, in that order and in one call.
+        """Charge the rates, reserve the idempotency key and look the session up, in that order and at once.
 
-        `ip` is `client_ip`'s; without it the rates do not hold (claim, redeem). `route` is the method
-        and the concrete path, so that one key on two games is two keys. `body_hash` is `hash_body`'s.
+        `ip` is `client_ip`'s; without it the rates do not hold (claim, redeem). `asked` is what is asked under a
+        key, where there is one, and `owner` whose key it is: who else sends it gets no answer of theirs.
         """
         store = self._store
         if not store.up:
             return _UNLIMITED
         mask = 0
         keys: list[Arg] = []
-        if ip:
-            if player_id:
-                keys.append(rates.player_key(tenant_id, player_id))
-                mask = _PLAYER
-            keys.append(rates.ip_key(tenant_id, ip))
+        if ip and player_id:
+            keys.append(rates.player_key(tenant_id, player_id))
+            mask = _PLAYER
+        if ip and not store.sharded:
+            keys.append(rates.ip_key(ip))
             mask |= _IP
         reservation = None
-        if idempotency_key:
-            reservation = idempotency.reservation(tenant_id, player_id, ip, route, idempotency_key, body_hash)
+        if asked is not None:
+            reservation = idempotency.reservation(tenant_id, owner, asked)
             keys.append(reservation.key)
             mask |= _KEY
         if session_id:
             keys.append(session_key(tenant_id, session_id))
             mask |= _SESSION
-        if not mask:
+        if ip and store.sharded:
+            reply = await self._ask_two(tenant_id, ip, keys, mask, reservation)
+        elif mask:
+            reply = await self._ask(tenant_id if store.sharded else "", keys, mask, _hash_of(reservation))
+        else:
             return _UNLIMITED
-        reply = await self._ask(tenant_id, keys, mask, body_hash)
         return _UNLIMITED if reply is None else self._read(reply, reservation)
 
-    def settle(self, admission: Allowed, answer: bytes | None) -> None:
+    def settle(self, admission: Allowed, answer: bytes | None, seconds: int = idempotency.ANSWER_SECONDS) -> None:
         """Keep the answer of a success for replays, or (None) free the key of a refusal, where there is one."""
         if admission.reservation is not None:
-            idempotency.settle(self._store, admission.reservation, answer)
+            idempotency.settle(self._store, admission.reservation, answer, seconds)
 
-    async def _ask(self, tenant_id: str, keys: list[Arg], mask: int, body_hash: bytes) -> list[int | bytes] | None:
-        """Join the tenant's next script call; None when the store could not be asked."""
-        batch = self._open.get(tenant_id)
+    def keep(self, tenant_id: str, owner: str, asked: Asked, answer: bytes, seconds: int) -> None:
+        """Keep an answer for whom it made: nobody could reserve the key before there was somebody."""
+        idempotency.settle(self._store, idempotency.reservation(tenant_id, owner, asked), answer, seconds)
+
+    async def _ask_two(
+        self, tenant_id: str, ip: str, keys: list[Arg], mask: int, reservation: Reservation | None
+    ) -> list[int | bytes] | None:
+        """The same of two nodes: the address's, and the tenant's. Who is over its rate at the first, but not at the
+        other, has charged the player and must give the key back.
+        """
+        of_ip, reply = await asyncio.gather(
+            self._ask(rates.ip_tag(ip), [rates.ip_key(ip)], _IP, b""),
+            self._ask(tenant_id, keys, mask, _hash_of(reservation)),
+        )
+        if of_ip is None or reply is None:
+            return reply
+        if of_ip[0] == rates.LIMITED:
+            if reply[0] == _ADMITTED and reservation is not None:
+                idempotency.settle(self._store, reservation, None)
+            return of_ip
+        reply[3] = of_ip[3]
+        return reply
+
+    async def _ask(self, group: str, keys: list[Arg], mask: int, request_hash: bytes) -> list[int | bytes] | None:
+        """Join the group's next script call; None when the store could not be asked."""
+        batch = self._open.get(group)
         loop = self._loop
         if loop is None:
             # Kept: asking for the running loop is a system call before Python 3.12.
             loop = self._loop = asyncio.get_running_loop()
         if batch is None:
-            batch = self._open[tenant_id] = _Batch([], list(self._common), [])
-            loop.call_soon(self._send, tenant_id, batch)
+            batch = self._open[group] = _Batch([], list(self._common), [])
+            loop.call_soon(self._send, group, batch)
         batch.keys += keys
         batch.args.append(mask)
-        batch.args.append(body_hash)
+        batch.args.append(request_hash)
         waiter: asyncio.Future[list[int | bytes] | None] = loop.create_future()
         batch.waiters.append(waiter)
         if len(batch.waiters) >= BATCH_MAX:
-            del self._open[tenant_id]
+            del self._open[group]
         return await waiter
 
-    def _send(self, tenant_id: str, batch: _Batch) -> None:
-        if self._open.get(tenant_id) is batch:
-            del self._open[tenant_id]
+    def _send(self, group: str, batch: _Batch) -> None:
+        if self._open.get(group) is batch:
+            del self._open[group]
         task = asyncio.get_running_loop().create_task(self._exchange(batch))
         self._sending.add(task)  # The loop keeps only weak references to tasks.
         task.add_done_callback(self._sending.discard)
@@ -204,3 +232,7 @@ class AdmissionControl:
             return Replay(detail, headers)
         assert isinstance(session, bytes)
         return Allowed(session or None, headers, reservation)
+
+
+def _hash_of(reservation: Reservation | None) -> bytes:
+    return reservation.request_hash if reservation is not None else b""

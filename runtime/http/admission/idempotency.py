@@ -3,18 +3,20 @@
 The store only answers faster: for play, claim and redeem the key is also written with the row (design.md,
 section 6). One key in the store:
 
-    {tenant}k:<digest>      "?" + body hash while it runs (10 s), "=" + body hash + answer (24 h)
+    {tenant}k:<digest>      "?" + request hash while it runs (10 s), "=" + request hash + answer (24 h)
 """
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+import msgspec
 from aiohttp import web
 
-from runtime.actors.idempotency import HASH_BYTES, KEY_CHARACTERS_MAX, mismatch
+from runtime.actors.idempotency import HASH_BYTES, KEY_CHARACTERS_MAX, NOT_ASKED, mismatch
 from runtime.errors import Fault, Status, invalid
 from runtime.stores.ephemeral import Ephemeral
 
@@ -46,11 +48,19 @@ end
 """
 
 
+class Asked(NamedTuple):
+    """What is asked under a key. route: the method and the concrete path, so that one key on two games is two keys."""
+
+    route: str
+    key: str
+    request_hash: bytes
+
+
 class Reservation(NamedTuple):
-    """A key that the request holds, with the hash of its body."""
+    """A key that the request holds, with the hash of what it asks."""
 
     key: str
-    body_hash: bytes
+    request_hash: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,23 +102,43 @@ def idempotency_key(request: web.Request) -> str:
     return key
 
 
-def hash_body(body: bytes) -> bytes:
-    """The 16 bytes by which two bodies under one Idempotency-Key are compared."""
-    return hashlib.blake2b(body, digest_size=HASH_BYTES).digest()
+def hash_request(message: Any) -> bytes:
+    """The 16 bytes by which two requests under one key are compared: JSON that means the same is the same request.
 
-
-def reservation(
-    tenant_id: str, player_id: str, ip: str, route: str, idempotency_key: str, body_hash: bytes
-) -> Reservation:
-    """What RESERVE is to reserve. A caller without a player is known by its address instead.
-
-    Two guests who send the same key must not be given each other's answer.
+    The order of an object's fields, the spelling of texts and numbers, and fields left out or at their defaults make
+    no difference. Who asks does not count: that is the key's owner.
     """
-    digest = _digest(player_id, "" if player_id else ip, route, idempotency_key)
-    return Reservation(f"{{{tenant_id}}}k:{digest}", body_hash)
+    said = {
+        field.name: value
+        for field in dataclasses.fields(message)
+        if field.name not in NOT_ASKED and (value := getattr(message, field.name))
+    }
+    return hashlib.blake2b(_encode_sorted(_whole(said)), digest_size=HASH_BYTES).digest()
 
 
-def settle(store: Ephemeral, held: Reservation, answer: bytes | None) -> None:
+_encode_sorted: Final = msgspec.json.Encoder(order="sorted").encode
+
+
+def _whole(value: Any) -> Any:
+    """The value with 2.0 as 2, which JSON does not tell apart."""
+    if isinstance(value, dict):
+        return {name: _whole(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_whole(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
+
+
+def reservation(tenant_id: str, owner: str, asked: Asked) -> Reservation:
+    """What RESERVE is to reserve.
+
+    owner: the player, or what proves to be the same client where there is none (the session that it plays). An
+    address proves nothing: it is a whole office's, and whoever sent the same key from there would get another's
+    session and token.
+    """
+    return Reservation(f"{{{tenant_id}}}k:{_digest(owner, asked.route, asked.key)}", asked.request_hash)
+
+
+def settle(store: Ephemeral, held: Reservation, answer: bytes | None, seconds: int = ANSWER_SECONDS) -> None:
     """Stores a success for replays, or (None) frees the key: a refusal changed nothing and may be tried again.
 
     A reservation that ran out may by now be another request's; freeing that one too lets a third
@@ -117,7 +147,7 @@ def settle(store: Ephemeral, held: Reservation, answer: bytes | None) -> None:
     if answer is None:
         store.post("DEL", held.key)
     else:
-        store.post("SET", held.key, b"=" + held.body_hash + answer, "EX", ANSWER_SECONDS)
+        store.post("SET", held.key, b"=" + held.request_hash + answer, "EX", seconds)
 
 
 def _digest(*parts: str) -> str:

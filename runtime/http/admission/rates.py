@@ -2,14 +2,16 @@
 
 GCRA is the ATM Forum's Generic Cell Rate Algorithm: a bucket is one number, the theoretical arrival
 time (TAT), kept in microseconds of the store's own clock, so any number of edge processes share one
-limit. Keys, each living until its bucket is full again:
+limit. An address's bucket is one over all tenants: who names another gains nothing by it. Keys, each living
+until its bucket is full again:
 
-    {tenant}r:<player>   {tenant}i:<ip>     TAT
+    {tenant}r:<player>   {ip<0..15>}i:<ip>     TAT
 """
 
 from __future__ import annotations
 
 import math
+import zlib
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,6 +20,9 @@ from runtime.stores.pipeline import Arg
 
 LIMITED: Final = 1
 """The script's verdict: over a rate. Its detail is the number of the policy: 1 player, 2 ip."""
+
+IP_TAGS: Final = 16
+"""Into how many parts a cluster spreads the buckets of addresses."""
 
 ADMIT_RATES: Final = """
 -- Part of the script in control.py, which has `now` in microseconds.
@@ -86,6 +91,10 @@ class Policy:
         left = max(0, (self.tolerance_us - ahead_us) // self.interval_us)
         return f'"{self.name}";r={left};t={-(-ahead_us // 1_000_000)}'
 
+    def empty(self, excess_us: int) -> str:
+        """The same for who is over it by so much."""
+        return f'"{self.name}";r=0;t={max(1, -(-excess_us // 1_000_000))}'
+
 
 @dataclass(frozen=True, slots=True)
 class Limited:
@@ -122,10 +131,7 @@ class Rates:
     def limited(self, policy_number: int, player_us: int, ip_us: int) -> Limited:
         """The refusal by a policy, given by how much the request is over it."""
         policy, excess_us = (self._player, player_us) if policy_number == 1 else (self._ip, ip_us)
-        headers = {
-            "RateLimit-Policy": policy.header,
-            "RateLimit": f'"{policy.name}";r=0;t={max(1, -(-excess_us // 1_000_000))}',
-        }
+        headers = {"RateLimit-Policy": policy.header, "RateLimit": policy.empty(excess_us)}
         return Limited(policy.name, excess_us / 1_000_000, headers)
 
     def headers(self, player_us: int, ip_us: int) -> dict[str, str] | None:
@@ -145,6 +151,11 @@ def player_key(tenant_id: str, player_id: str) -> str:
     return f"{{{tenant_id}}}r:{player_id}"
 
 
-def ip_key(tenant_id: str, ip: str) -> str:
+def ip_key(ip: str) -> str:
     """The key of an address's bucket."""
-    return f"{{{tenant_id}}}i:{ip}"
+    return f"{{{ip_tag(ip)}}}i:{ip}"
+
+
+def ip_tag(ip: str) -> str:
+    """The hash tag of an address's bucket: few, so that those asked for at once are asked for in few calls."""
+    return f"ip{zlib.crc32(ip.encode()) % IP_TAGS}"

@@ -38,7 +38,7 @@ def add_login(document: Document) -> None:
         body = {field: _login_field(field) for field in row.fields}
         components[f"{row.name}Body"] = object_of(body, list(body))
         content = {"application/json": {"schema": ref(f"{row.name}Body"), "example": dict(row.example)}}
-        every = (*refusals.ALWAYS, *refusals.WITH_BODY, *refusals.TOKENS, *row.refusals)
+        every = (*refusals.ALWAYS, *refusals.WITH_BODY, *refusals.TOKENS, *refusals.OF_EDGES, *row.refusals)
         described = {
             "operationId": row.name,
             "tags": [document.tag("Login")],

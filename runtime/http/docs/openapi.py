@@ -206,14 +206,9 @@ class _Rows:
         if self._core:
             return ("FORBIDDEN", "TOKEN_MISSING", "TOKEN_INVALID", "CONTENT_TYPE_UNSUPPORTED")
         if _is_signed(operation):
-            return ("SIGNATURE_INVALID", "CORE_UNAVAILABLE")
-        found = [*refusals.TOKENS, "CORE_UNAVAILABLE"]
-        if self._surface == "admin":
-            return [*found, "TOKEN_MISSING", "ROLE_REQUIRED"]
-        found += ["TOKEN_MISSING", "ROLE_REQUIRED"]
-        if self._is_rated(operation):
-            found.append("RATE_LIMITED")
-        if self._keyed(operation):
+            return ("SIGNATURE_INVALID", "CORE_UNAVAILABLE", "RATE_LIMITED")
+        found = [*refusals.TOKENS, *refusals.OF_EDGES, "TOKEN_MISSING", "ROLE_REQUIRED"]
+        if self._surface == "consumer" and self._keyed(operation):
             found.append("IDEMPOTENCY_IN_PROGRESS")
         return found
 

@@ -92,7 +92,7 @@ class Login:
 
     async def start(self, request: web.Request) -> web.Response:
         """Makes a challenge and sends its code."""
-        tenant_id = self.edge.auth.tenant(request, await self.edge.auth.identify(request))
+        tenant_id = (await self.edge.checked_scope(request, await self.edge.auth.identify(request))).tenant_id
         contact_type, contact = _texts(await read_body(request), rows.START)
         kind = _contact_type(contact_type, "contact_type")
         value = normalized(kind, contact, field="contact")
@@ -101,6 +101,9 @@ class Login:
         ip = client_ip(request, self.edge.settings.trusted_proxies)
         issued = await self.challenges.issue(tenant_id, _known_as(kind, value), ip)
         try:
+            if self.edge.settings.rate_limits:
+                # After the tenant's own limits, so that what they refuse uses up nothing of this one.
+                await self.edge.sends.admit(_known_as(kind, value), ip)
             await self.sender.send(LoginCode(tenant_id, kind.name.lower(), value, issued.code, issued.expires_at))
         except SendFailed as error:
             log.error("login_code_not_sent", sender=self.edge.settings.login_sender, why=str(error))
@@ -108,6 +111,9 @@ class Login:
             raise Fault(
                 Status.UNAVAILABLE, "SENDER_UNAVAILABLE", "the code could not be sent; try again", retry_after_seconds=5
             ) from error
+        except Fault:
+            self.challenges.withdraw(tenant_id, issued.challenge_id)
+            raise
         return ok(
             {"challenge_id": issued.challenge_id, "expires_at": issued.expires_at, "resend_at": issued.resend_at},
             headers=_NO_STORE,
@@ -116,7 +122,7 @@ class Login:
     async def verify(self, request: web.Request) -> web.Response:
         """Turns a right code into a player's tokens."""
         identity = await self.edge.auth.identify(request)
-        scope = self.edge.scope(request, identity)
+        scope = await self.edge.checked_scope(request, identity)
         challenge_id, code = _texts(await read_body(request), rows.VERIFY)
         proved = await self.challenges.answer(scope.tenant_id, challenge_id, code)
         kind, _, value = proved.partition(":")

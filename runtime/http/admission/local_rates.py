@@ -1,0 +1,111 @@
+"""Rates that an edge process holds by itself: those of every route but start and play, whose buckets are shared.
+
+They protect the process, so each process has its own, needs no store for them, and asks nobody. What they count is
+an address's requests of one class of routes; a flood of one class leaves the others open.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from enum import Enum
+from typing import Final
+
+from aiohttp import web
+
+from runtime.http.admission.client_address import client_ip
+from runtime.http.admission.rates import Limited, Policy
+from runtime.http.envelope import extra_headers
+from runtime.operations import API
+from runtime.settings import Network
+
+ADDRESSES_MAX: Final = 20_000
+"""Buckets of one class that are remembered; beyond them the one that was used longest ago is forgotten."""
+
+TIMES_PLAYS: Final = 4
+"""How much more of another class an address may ask than it may start and play: pages read more than they play."""
+
+
+class RouteClass(Enum):
+    """What a request is, as far as rates go. GAMEPLAY is start and play: their rates are in control.py."""
+
+    GAMEPLAY = "gameplay"
+    READ = "read"
+    WRITE = "write"
+    LOGIN = "login"
+    STAFF = "staff"
+    CALLBACK = "callback"
+    OTHER = "other"
+
+
+def route_class(method: str, path: str) -> RouteClass:
+    """The class of every request there can be, on either edge, whether or not there is such a route."""
+    if not path.startswith(API):
+        return RouteClass.OTHER  # Health, documents, and what anybody invents.
+    below = path[len(API) :]
+    if below.startswith("/games/"):
+        if below.endswith(("/start", "/play")):
+            return RouteClass.GAMEPLAY
+    elif below.startswith("/admin"):
+        return RouteClass.STAFF
+    elif below.startswith(("/players/auth/", "/players/me/contacts")):
+        return RouteClass.LOGIN
+    elif below.startswith("/fulfillment/"):
+        return RouteClass.CALLBACK
+    return RouteClass.READ if method in ("GET", "HEAD", "OPTIONS") else RouteClass.WRITE
+
+
+class LocalRate:
+    """GCRA in memory: a bucket for each key, of one policy."""
+
+    def __init__(self, policy: Policy, *, keys_max: int = ADDRESSES_MAX) -> None:
+        self._policy = policy
+        self._keys_max = keys_max
+        self._tats: OrderedDict[str, int] = OrderedDict()
+
+    def take(self, key: str) -> Limited | None:
+        """Charges the key's bucket; Limited, and nothing charged, where it is empty."""
+        now = time.monotonic_ns() // 1000
+        tat = max(now, self._tats.get(key, 0)) + self._policy.interval_us
+        excess_us = tat - now - self._policy.tolerance_us
+        if excess_us > 0:
+            headers = {"RateLimit-Policy": self._policy.header, "RateLimit": self._policy.empty(excess_us)}
+            return Limited(self._policy.name, excess_us / 1_000_000, headers)
+        self._tats[key] = tat
+        self._tats.move_to_end(key)
+        if len(self._tats) > self._keys_max:
+            self._tats.popitem(last=False)
+        return None
+
+
+Gate = Callable[[web.Request], None]
+"""Raises the Fault of a request that is over its rate."""
+
+
+def gate(ip: Policy, proxies: Iterable[Network]) -> Gate:
+    """Holds an address to its rate of each class, given its policy of starts and plays."""
+    proxies = tuple(proxies)
+    rates: dict[RouteClass, LocalRate] = {
+        one: LocalRate(
+            replace(ip, name=one.value, per_second=ip.per_second * TIMES_PLAYS, burst=ip.burst * TIMES_PLAYS)
+        )
+        for one in RouteClass
+        if one is not RouteClass.GAMEPLAY
+    }
+
+    def admit(request: web.Request) -> None:
+        rate = rates.get(route_class(request.method, request.path))
+        if rate is not None:
+            charge(rate, request, proxies)
+
+    return admit
+
+
+def charge(rate: LocalRate, request: web.Request, proxies: tuple[Network, ...]) -> None:
+    """Charges the request's address. Raises RATE_LIMITED, with the headers that go with it."""
+    limited = rate.take(client_ip(request, proxies))
+    if limited is not None:
+        extra_headers(request).update(limited.headers)
+        raise limited.fault()

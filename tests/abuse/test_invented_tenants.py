@@ -1,0 +1,138 @@
+"""A tenant that is not there gives nobody anything: no fresh limit, no code, no key in the store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+import pytest
+import redis.asyncio
+
+from runtime.http.admission.sends import CONTACT
+from runtime.http.admission.tenants import LOOKUPS
+from tests.support import login
+from tests.support.login import PHONE
+from tests.support.stack import OTHER_TENANT, Answer, Stack, make_tenant
+from tests.support.world import World, new_world
+
+pytestmark = pytest.mark.settings(rate_limits=True, rate_ip_per_second=0.001, rate_ip_burst=40)
+
+SENT = 300
+
+
+async def test_starts_under_invented_tenants_start_nothing_and_are_limited(
+    stack: Stack, valkey: redis.asyncio.Redis
+) -> None:
+    async def start(nth: int) -> Answer:
+        return await stack.consumer("POST", "/games/game_x/start", {}, headers={"X-Tenant-Id": f"tenant_{nth}"})
+
+    seen = Counter([(answer.http, answer.reason) for answer in await asyncio.gather(*map(start, range(SENT)))])
+    assert seen.keys() == {(404, "UNKNOWN_TENANT"), (429, "RATE_LIMITED")}
+    # Those that came back while this ran beside those that there were.
+    assert LOOKUPS.burst <= seen[404, "UNKNOWN_TENANT"] <= LOOKUPS.burst + 100
+    assert not [key for key in await valkey.keys() if b"tenant_1" in key]
+
+
+async def test_an_address_s_limit_is_one_over_all_tenants(stack: Stack) -> None:
+    async with new_world(stack) as world:
+        game = await world.wheel(access="public")
+
+        async def start(nth: int) -> Answer:
+            tenant = OTHER_TENANT if nth % 2 else stack.tenant_id
+            return await stack.consumer("POST", f"/games/{game}/start", {}, headers={"X-Tenant-Id": tenant})
+
+        answers = await asyncio.gather(*map(start, range(100)))
+    seen = Counter(answer.http for answer in answers)
+    assert seen[429] == 60
+    assert {answer.reason for answer in answers if answer.http == 429} == {"RATE_LIMITED"}
+
+
+async def test_no_code_is_sent_for_an_invented_tenant(stack: Stack, capsys: pytest.CaptureFixture[str]) -> None:
+    for nth in range(50):
+        answer = await login.start(stack, PHONE, **{"X-Tenant-Id": f"tenant_{nth}"})
+        assert (answer.http, answer.reason) == (404, "UNKNOWN_TENANT")
+    assert "login code" not in capsys.readouterr().out
+
+
+async def test_the_codes_to_one_phone_are_bounded_over_all_tenants(
+    stack: Stack, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sent = 0
+    for nth in range(CONTACT.burst + 5):
+        tenant = await make_tenant(stack, f"tenant_real_{nth}")
+        answer = await login.start(tenant, PHONE)
+        sent += answer.http == 200
+        assert answer.http == 200 or (answer.http, answer.reason) == (429, "RATE_LIMITED")
+    assert sent == CONTACT.burst == capsys.readouterr().out.count("login code")
+    # Another's phone rings as before.
+    assert (await login.start(stack, "+15550199")).http == 200
+
+
+async def test_a_tenant_that_is_made_later_is_found(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name is taken to be none for a moment only."""
+    monkeypatch.setattr("runtime.http.admission.tenants.UNKNOWN_SECONDS", 0.0)
+    asked = {"X-Tenant-Id": "tenant_later"}
+    assert (await stack.consumer("POST", "/games/game_x/start", {}, headers=asked)).reason == "UNKNOWN_TENANT"
+    await make_tenant(stack, "tenant_later")
+    assert (await stack.consumer("POST", "/games/game_x/start", {}, headers=asked)).reason == "UNKNOWN_GAME"
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/games/game_x/eligibility", "/games/game_x/render", "/public/campaigns/camp_x", "/leaderboards/b/rankings"],
+)
+async def test_nothing_is_read_of_an_invented_tenant(stack: Stack, path: str) -> None:
+    answer = await stack.consumer("GET", path, headers={"X-Tenant-Id": "tenant_invented"})
+    assert (answer.http, answer.reason) == (404, "UNKNOWN_TENANT")
+
+
+@pytest.mark.settings(rate_ip_burst=3)
+class TestEveryRoute:
+    """Each has a rate class: whatever an address asks for in a loop ends in 429."""
+
+    @pytest.mark.parametrize(
+        ("edge", "verb", "path"),
+        [
+            ("consumer", "GET", "/games/game_x/render"),
+            ("consumer", "GET", "/wallet"),
+            ("consumer", "POST", "/rewards/reward_x/claim"),
+            ("consumer", "PUT", "/players/me"),
+            ("consumer", "POST", "/players/auth/verify"),
+            ("consumer", "POST", "/players/auth/refresh"),
+            ("consumer", "POST", "/players/me/contacts"),
+            ("consumer", "GET", "/no/such/route"),
+            ("consumer", "POST", "/games/game_x/start"),
+            ("consumer", "POST", "/games/game_x/play"),
+            ("admin", "GET", "/admin/games"),
+            ("admin", "POST", "/admin/prizes/prize_x/codes"),
+            ("admin", "POST", "/fulfillment/tasks/task_x/callback"),
+        ],
+    )
+    async def test_is_limited_by_address(self, stack: Stack, edge: str, verb: str, path: str) -> None:
+        async def ask() -> Answer:
+            if edge == "consumer":
+                return await stack.consumer(verb, path, None if verb == "GET" else {"session_id": "s"}, player="ann")
+            return await stack.admin(verb, path, None if verb == "GET" else {})
+
+        # Refusals of what is sent are refusals too, as long as there is an end to them.
+        answers = [await ask() for _ in range(20)]
+        if path.endswith("/start"):  # Whose body has no such field.
+            answers = [await stack.consumer(verb, path, {}, player=f"p{n}") for n in range(20)]
+        assert (answers[-1].http, answers[-1].reason) == (429, "RATE_LIMITED")
+        assert {"Retry-After", "RateLimit", "RateLimit-Policy"} <= answers[-1].headers.keys()
+
+    @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/docs", "/nothing"])
+    async def test_so_is_what_lies_beside_them(self, stack: Stack, path: str) -> None:
+        for base in (stack.process.consumer_url, stack.process.admin_url):
+            statuses = []
+            for _ in range(20):
+                async with stack.http.get(base + path) as answer:
+                    statuses.append(answer.status)
+            assert statuses[-1] == 429
+
+    async def test_a_flood_of_one_class_leaves_the_others_open(self, stack: Stack, own_world: World) -> None:
+        for _ in range(20):
+            flooded = await stack.consumer("GET", "/wallet", player="ann")
+        assert flooded.http == 429
+        game = await own_world.wheel()
+        assert (await own_world.start(game)).http == 200

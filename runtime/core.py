@@ -64,6 +64,7 @@ class Core:
             batch_limit=settings.batch_limit,
             idle_seconds=settings.idle_seconds,
             overlap=kind.overlap,
+            futile=kind.futile,
         )
 
     async def call(self, operation: Operation, request: Any) -> Any:
@@ -80,12 +81,12 @@ class Core:
                 assert operation.actor is not None
                 mailboxes = self._mailboxes[operation.actor]
                 reply = await self._in_time(mailboxes.post(operation.actor.key(request), request))
-        except asyncio.CancelledError:
+        except Fault as fault:
+            OUTCOMES.labels(operation.name, fault.status.name).inc()
             raise
         except Exception as error:
-            fault = _fault(operation, error)
-            OUTCOMES.labels(operation.name, fault.status.name).inc()
-            raise fault from error
+            # Not kept by a name: an error's frames would hold it, and it them.
+            raise _counted(operation, _fault(operation, error)) from error
         if operation.stales:
             cache_version.changed(self.engine.ephemeral, request.scope.tenant_id)
         self._ok[operation.name].inc()
@@ -103,6 +104,7 @@ class Core:
             return await answer
         finally:
             timer.cancel()
+            del answer  # It holds the error that it raised, whose frames hold this one.
 
     async def drain(self) -> None:
         """Refuses what comes, and returns when what was accepted has been answered."""
@@ -119,9 +121,12 @@ def _give_up(answer: asyncio.Future[Any]) -> None:
         answer.set_exception(StoreUnavailable("there was no answer in time", sent=True))
 
 
+def _counted(operation: Operation, fault: Fault) -> Fault:
+    OUTCOMES.labels(operation.name, fault.status.name).inc()
+    return fault
+
+
 def _fault(operation: Operation, error: Exception) -> Fault:
-    if isinstance(error, Fault):
-        return error
     if isinstance(error, asyncpg.DataError | asyncpg.UntranslatableCharacterError):
         # A value that passed the checks and that Postgres still cannot store (NUL, out of range).
         return invalid("", "a value cannot be stored: " + str(error).splitlines()[0])

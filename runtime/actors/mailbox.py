@@ -10,12 +10,14 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import structlog
 
 from runtime import trace
 from runtime.errors import Fault, Status
+from runtime.stores.database import Guarded
 
 Key = TypeVar("Key")
 Request = TypeVar("Request")
@@ -44,6 +46,9 @@ class Work(Generic[Request]):
 
     def refuse(self, error: BaseException) -> None:
         if not self.future.done():
+            if isinstance(error, Fault | Guarded):
+                # Its frames hold this work, and the work its error: a circle that only the collector could break.
+                error.__traceback__ = None
             self.future.set_exception(error)
 
     @property
@@ -72,6 +77,7 @@ class Mailboxes(Generic[Key, Request, State]):
 
     process_batch(state, works) does the work; what it raises refuses those of its works that it left
     unanswered. new(key) makes an actor's state, which leaves with the actor after idle_seconds.
+    An actor that is `futile` leaves at once: ids are anybody's to invent, and what is not there needs no actor.
     limit bounds what one mailbox holds, batch_limit what one batch takes. overlap: how many batches of one
     actor may be under way at once, so that one decides while another waits for the database.
     """
@@ -85,8 +91,10 @@ class Mailboxes(Generic[Key, Request, State]):
         batch_limit: int,
         idle_seconds: float,
         overlap: int = 1,
+        futile: Callable[[State], bool] = lambda state: False,
     ) -> None:
         self._overlap = overlap
+        self._futile = futile
         self._process_batch = process_batch
         self._new = new
         self._limit = limit
@@ -140,9 +148,12 @@ class Mailboxes(Generic[Key, Request, State]):
                     continue
                 batch = loop.create_task(self._process(key, box.state, works))
                 box.batches.add(batch)
-                batch.add_done_callback(box.batches.discard)
+                batch.add_done_callback(partial(self._ended, box))
                 if len(box.batches) >= self._overlap:
                     await asyncio.wait(box.batches, return_when=asyncio.FIRST_COMPLETED)
+            if not box.batches and self._futile(box.state):
+                del self._boxes[key]
+                return
             box.wake = loop.create_future()
             timer = loop.call_later(self._idle_seconds, _wake, box.wake)
             try:
@@ -154,6 +165,11 @@ class Mailboxes(Generic[Key, Request, State]):
             if not box.waiting and not box.batches:
                 del self._boxes[key]
                 return
+
+    def _ended(self, box: _Box[Request, State], batch: asyncio.Task[None]) -> None:
+        box.batches.discard(batch)
+        if box.wake is not None and not box.batches and self._futile(box.state):
+            _wake(box.wake)
 
     async def _process(self, key: Key, state: State, works: list[Work[Request]]) -> None:
         """One batch, which leaves no work without an answer."""

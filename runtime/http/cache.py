@@ -38,14 +38,16 @@ class Cache:
         if found is not None:
             return found
         making = self._making.get((tenant_id, name))
-        if making is not None:
-            return await asyncio.shield(making)
-        future = self._making[tenant_id, name] = asyncio.ensure_future(make())
+        begun = making is None
+        if making is None:
+            making = self._making[tenant_id, name] = asyncio.ensure_future(make())
         try:
-            answer = await asyncio.shield(future)
+            answer = await asyncio.shield(making)
         finally:
-            self._making.pop((tenant_id, name), None)
-        if number is not None:
+            if begun:
+                self._making.pop((tenant_id, name), None)
+            del making  # It holds the error that it raised, whose frames hold this one.
+        if begun and number is not None:
             self._store.post("SET", key, number + PARTS + answer, "PX", LIFE_MS)
         return answer
 

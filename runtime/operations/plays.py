@@ -91,6 +91,7 @@ GAMES: Final = ActorKind(
     new=GameActor,
     process_batch=batch.process_batch,
     overlap=OVERLAP,
+    futile=lambda actor: actor.snapshot is None,
 )
 """A game's actor: its starts, plays and redeems, and what is asked of them."""
 

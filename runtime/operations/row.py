@@ -32,7 +32,8 @@ Run = Callable[[Engine, Any], Awaitable[Any]]
 class ActorKind:
     """A kind of actor: what its requests queue behind (`key`), what it remembers (`new`), what it does with a batch.
 
-    overlap: how many batches of one actor may be under way at once.
+    overlap: how many batches of one actor may be under way at once. futile: whether an actor knows nothing that a
+    next request of its key could use, since there is no such thing.
     """
 
     name: str
@@ -40,6 +41,7 @@ class ActorKind:
     new: Callable[[Engine, Any], Any]
     process_batch: Callable[[Any, list[Work[Any]]], Awaitable[None]]
     overlap: int = 1
+    futile: Callable[[Any], bool] = lambda state: False
 
 
 class Access(Enum):

@@ -124,7 +124,10 @@ class RpcServer:
         """Core's reply. A client that hangs up cancels its waiting, never the work: half of it may be done."""
         task = asyncio.ensure_future(self._run(operation, request))
         self._started(task)
-        return await asyncio.shield(task)
+        try:
+            return await asyncio.shield(task)
+        finally:
+            del task  # It holds the error that it raised, whose frames hold this one.
 
     async def _run(self, operation: Operation, request: Any) -> Any:
         if self._stopping:

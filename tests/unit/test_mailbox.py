@@ -209,3 +209,18 @@ async def test_a_work_keeps_the_trace_of_its_own_request() -> None:
     gate.set()
     await asyncio.gather(*asked)
     assert sorted(seen) == ["trace_0", "trace_1", "trace_2"]
+
+
+@pytest.mark.parametrize("overlap", [1, 2])
+async def test_an_actor_of_what_is_not_there_leaves_with_its_last_answer_and_loses_none(overlap: int) -> None:
+    gate = Gate()
+    boxes = boxes_of(gate.process_batch, overlap=overlap, futile=lambda key: key == "nothing")
+    first = boxes.post("nothing", 0)
+    await gate.entered.wait()
+    rest = [boxes.post("nothing", nth) for nth in range(1, 4)]
+    something = boxes.post("something", 4)
+    gate.open.set()
+    assert await asyncio.gather(first, *rest, something) == list(range(5))
+    while len(boxes) > 1:
+        await asyncio.sleep(0)
+    assert await boxes.post("nothing", 5) == 5

@@ -141,6 +141,8 @@ async def _round(actor: GameActor, requests: list[PendingRequest], *, again: boo
             return batch.undone()
         batch.decisions[0].pending.work.refuse(error)
         return batch.later
+    finally:
+        del commit  # It holds the error that it raised, whose frames hold this one.
     actor.note_stock(left)
     _answer(actor, batch)
     return batch.later

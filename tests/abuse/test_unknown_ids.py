@@ -1,0 +1,61 @@
+"""A stranger who asks for what is not there leaves nothing behind: no actor, no exception, no memory."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from runtime.errors import Fault
+from runtime.operations.plays import GAMES
+from tests.support.stack import Stack
+from tests.support.world import World
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+REQUESTS = 2_000
+
+
+@contextmanager
+def collector_off() -> Iterator[None]:
+    """What a cycle keeps alive stays alive for the length of the block."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+async def ask(stack: Stack, path: str, count: int) -> None:
+    """Strangers' requests for games that nobody knows, some at once."""
+    verb = "POST" if path == "start" else "GET"
+
+    async def some(each: int) -> None:
+        for _ in range(each):
+            answer = await stack.consumer(
+                verb, f"/games/game_{secrets.token_hex(8)}/{path}", {} if verb == "POST" else None
+            )
+            assert answer.reason == "UNKNOWN_GAME"
+
+    await asyncio.gather(*(some(count // 10) for _ in range(10)))
+
+
+@pytest.mark.parametrize("path", ["eligibility", "start", "render"])
+async def test_a_refused_request_leaves_no_actor_and_no_exception(world: World, path: str) -> None:
+    stack = world.stack
+    core = stack.process.core
+    assert core is not None
+    await ask(stack, path, 100)
+    actors = len(core._mailboxes[GAMES])
+    with collector_off():
+        before = len(gc.get_objects())
+        await ask(stack, path, REQUESTS)
+        assert len(core._mailboxes[GAMES]) == actors
+        found = gc.get_objects()
+        assert sum(isinstance(one, Fault) for one in found) < 20
+        assert len(found) - before < REQUESTS

@@ -163,8 +163,9 @@ SELECT tenant_id FROM tasks WHERE status = 'delivering' AND lease_until <= now()
 -- name: complete
 -- A callback: $3 'delivered' or 'failed', $4 external id, $5 error, $6 the callback's id, $7 the delay in
 -- seconds before each next attempt, by the number of attempts made; beyond the last the task is dead.
--- A delivery is believed in every state but cancelled; a failure counts where an answer was awaited, once
--- for each callback id. `outcome` is what the task became, NULL where nothing was changed. No row: no such task.
+-- A delivery is believed in every state but cancelled; a failure counts where an answer was awaited. A callback's id
+-- counts once in the tenant, for the task that it came for first: `misused` where that is another. `outcome` is
+-- what the task became, NULL where nothing was changed. No row: no such task.
 WITH reward_held AS MATERIALIZED (
     SELECT r.reward_id FROM rewards AS r
     WHERE r.tenant_id = $1
@@ -178,11 +179,20 @@ held AS (
         SELECT t.* FROM tasks AS t WHERE t.tenant_id = $1 AND t.task_id = $2 AND reward.n >= 0 FOR UPDATE
     ) AS t
 ),
+noted AS (
+    -- A rival that brings the same id waits here, behind its own task's lock: nothing waits for what it holds.
+    INSERT INTO callbacks AS c (tenant_id, callback_id, task_id)
+    SELECT $1, $6, h.task_id FROM held AS h WHERE $6 <> ''
+    ON CONFLICT (tenant_id, callback_id) DO UPDATE SET uses = c.uses + 1
+    RETURNING c.task_id, c.uses
+),
 decided AS (
     SELECT h.*,
+        EXISTS (SELECT FROM noted AS n WHERE n.task_id <> h.task_id) AS misused,
         CASE
+            WHEN EXISTS (SELECT FROM noted AS n WHERE n.uses > 1) THEN NULL
             WHEN $3 = 'delivered' AND h.status NOT IN ('delivered', 'cancelled') THEN 'delivered'
-            WHEN $3 = 'failed' AND h.status IN ('awaiting', 'delivering') AND NOT $6 = ANY(h.callbacks)
+            WHEN $3 = 'failed' AND h.status IN ('awaiting', 'delivering')
                 THEN CASE WHEN h.attempts > cardinality($7::float8[]) THEN 'dead' ELSE 'retry' END
         END AS outcome
     FROM held AS h
@@ -192,7 +202,6 @@ recorded AS (
         status = d.outcome,
         external_id = CASE WHEN $4 = '' THEN t.external_id ELSE $4 END,
         last_error = CASE WHEN $3 = 'failed' THEN $5 ELSE '' END,
-        callbacks = CASE WHEN $3 = 'failed' AND $6 <> '' THEN t.callbacks || $6::text ELSE t.callbacks END,
         next_attempt_at = CASE WHEN d.outcome = 'retry'
             THEN now() + make_interval(secs => ($7::float8[])[greatest(d.attempts, 1)]) END,
         lease_until = NULL,
@@ -210,7 +219,7 @@ moved AS (
     WHERE r.tenant_id = $1 AND r.reward_id = n.reward_id AND n.status IN ('delivered', 'dead')
       AND r.status IN ('won', 'claimed', 'fulfilling', 'failed')
 )
-SELECT d.outcome, coalesce(n.status, d.status) AS status, d.task_id, d.reward_id, d.prize_id, d.campaign_id,
+SELECT d.outcome, d.misused, coalesce(n.status, d.status) AS status, d.task_id, d.reward_id, d.prize_id, d.campaign_id,
        d.player_id, d.channel, d.attempts, coalesce(n.last_error, d.last_error) AS last_error,
        unix(CASE WHEN n.task_id IS NULL THEN d.next_attempt_at ELSE n.next_attempt_at END) AS next_attempt_at,
        unix(d.created_at) AS created_at, unix(coalesce(n.updated_at, d.updated_at)) AS updated_at

@@ -53,6 +53,7 @@ LOCK_ORDER: Final[tuple[str, ...]] = (
     # The reward, then what delivers it.
     "rewards",
     "tasks",
+    "callbacks",
     # A log that its integration's going takes along.
     "integration_deliveries",
 )

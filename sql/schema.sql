@@ -365,7 +365,7 @@ CREATE UNIQUE INDEX rewards_claim_key ON rewards (tenant_id, player_id, claim_ke
 
 -- The outbox: one row for each delivery that is due, written with what made it due.
 -- pending -> delivering (leased) -> delivered | awaiting | retry | dead; cancelled. The legal moves
--- are in sql/fulfillment.sql. callbacks: the ids of the callbacks that counted as a failure.
+-- are in sql/fulfillment.sql.
 CREATE TABLE tasks (
     tenant_id       ident       NOT NULL,
     task_id         ident       NOT NULL,
@@ -379,7 +379,6 @@ CREATE TABLE tasks (
     attempts        integer     NOT NULL DEFAULT 0 CHECK (attempts >= 0),
     last_error      text        NOT NULL DEFAULT '',
     external_id     text        NOT NULL DEFAULT '',
-    callbacks       text[]      NOT NULL DEFAULT '{}',
     next_attempt_at timestamptz,
     lease_until     timestamptz,
     lease_owner     text        NOT NULL DEFAULT '',
@@ -390,6 +389,16 @@ CREATE TABLE tasks (
 CREATE UNIQUE INDEX tasks_reward ON tasks (tenant_id, reward_id);
 CREATE INDEX tasks_due ON tasks (tenant_id, next_attempt_at) WHERE status IN ('pending', 'retry');
 CREATE INDEX tasks_leased ON tasks (tenant_id, lease_until) WHERE status = 'delivering';
+
+-- The id of a signed callback is of one task, for ever; `uses` counts how often it came.
+CREATE TABLE callbacks (
+    tenant_id   ident       NOT NULL,
+    callback_id text        NOT NULL,
+    task_id     ident       NOT NULL,
+    uses        integer     NOT NULL DEFAULT 1,
+    created_at  timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (tenant_id, callback_id)
+);
 
 -- What a reward is now: one that was won and not claimed in time is expired, also before the job that
 -- writes it down has come by. One whose delivery is due (it has a task) is on its way and does not expire.

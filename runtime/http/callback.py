@@ -1,8 +1,10 @@
 """The callback of workflows: POST /fulfillment/tasks/{id}/callback, outside the role gate.
 
 It is signed over its raw body, as Standard Webhooks has it, with the secret of the prize's fulfillment
-config. The secret stays in Core, which is asked whether it signed this (VerifyCallback). Whatever does
-not verify, an unknown task included, is one answer: SIGNATURE_INVALID.
+config. A signature says nothing of the URL, so the URL that the workflow was sent carries a token of its
+task alone, and a signed message's id moves one task of the tenant. The secret stays in Core, which is asked
+whether both are right (VerifyCallback). Whatever does not verify, an unknown task included, is one answer:
+SIGNATURE_INVALID.
 """
 
 from __future__ import annotations
@@ -14,11 +16,10 @@ from aiohttp import web
 
 from runtime import messages as m
 from runtime.core import Caller
-from runtime.errors import Fault, Status
 from runtime.http.bodies import decode_json, read_body
 from runtime.http.envelope import Handler, ok
 from runtime.operations import API
-from runtime.operations.fulfillment import COMPLETE_TASK, VERIFY_CALLBACK
+from runtime.operations.fulfillment import COMPLETE_TASK, VERIFY_CALLBACK, not_signed
 from runtime.outgoing.signing import ID, SERVICE_SIGNATURE, SIGNATURE, TIMESTAMP
 from runtime.wire.codec import view
 
@@ -40,7 +41,7 @@ def mount(app: web.Application, caller: Caller, *, default_tenant: str = "") -> 
 
 
 def callback_handler(caller: Caller, *, default_tenant: str = "") -> Handler:
-    """The handler. The tenant is the query's `tenant_id`, which the callback URL carries."""
+    """The handler. The tenant and the token are the query's, which the callback URL carries."""
     decoder = msgspec.json.Decoder(_Told)
     show = view(m.TaskReply, "number")
 
@@ -71,15 +72,16 @@ async def _verified(caller: Caller, request: web.Request, scope: m.Scope, task_i
     """The callback's id. UNAUTHENTICATED SIGNATURE_INVALID."""
     webhook_id, timestamp = request.headers.get(ID, ""), request.headers.get(TIMESTAMP, "")
     signature = request.headers.get(SIGNATURE) or request.headers.get(SERVICE_SIGNATURE) or ""
-    headers = (webhook_id, timestamp, signature)
+    token = request.query.get("token", "")
+    headers = (webhook_id, timestamp, signature, token)
     try:
         text = body.decode()
     except UnicodeDecodeError:
-        raise _invalid() from None
+        raise not_signed() from None
     if not scope.tenant_id or len(body) > BODY_BYTES_MAX or any(len(one) > HEADER_CHARACTERS_MAX for one in headers):
-        raise _invalid()
+        raise not_signed()
     if any("\0" in one for one in (text, scope.tenant_id, task_id, *headers)):
-        raise _invalid()
+        raise not_signed()
     reply = await caller.call(
         VERIFY_CALLBACK,
         m.VerifyCallbackRequest(
@@ -89,12 +91,9 @@ async def _verified(caller: Caller, request: web.Request, scope: m.Scope, task_i
             webhook_timestamp=timestamp,
             webhook_signature=signature,
             body=text,
+            token=token,
         ),
     )
     if not reply.verified:
-        raise _invalid()
+        raise not_signed()
     return webhook_id
-
-
-def _invalid() -> Fault:
-    return Fault(Status.UNAUTHENTICATED, "SIGNATURE_INVALID", "no signature of this callback verifies")

@@ -15,7 +15,7 @@ from runtime.metrics import FULFILLMENT_TASKS
 from runtime.operations import reading
 from runtime.operations.row import REWARD_MANAGERS, SIGNED, STAFF, Operation
 from runtime.outgoing.schedule import delays_seconds
-from runtime.outgoing.signing import SignatureRefused, verify
+from runtime.outgoing.signing import SignatureRefused, verify, verify_callback_token
 from runtime.outgoing.vault import VaultError, prize_context, vault_of
 from runtime.wire.enums import token
 from runtime.wire.scope import tenant_of
@@ -51,7 +51,7 @@ async def complete_task(engine: Engine, request: m.CompleteTaskRequest) -> m.Tas
     """What a callback says: the task was delivered, or an attempt of it failed. Saying it again changes nothing.
 
     Delivered is final: a failure after it is FAILED_PRECONDITION ILLEGAL_TRANSITION, and so is anything of
-    a cancelled task.
+    a cancelled task. UNAUTHENTICATED SIGNATURE_INVALID where the callback's id was used for another task.
     """
     tenant_id = tenant_of(request)
     if request.status not in ("delivered", "failed"):
@@ -71,6 +71,8 @@ async def complete_task(engine: Engine, request: m.CompleteTaskRequest) -> m.Tas
     )
     if row is None:
         raise unknown("task", request.id)
+    if row["misused"]:
+        raise not_signed()
     if row["outcome"] is not None:
         FULFILLMENT_TASKS.labels(row["outcome"]).inc()
     elif row["status"] == "cancelled" or (row["status"] == "delivered" and request.status == "failed"):
@@ -81,6 +83,7 @@ async def complete_task(engine: Engine, request: m.CompleteTaskRequest) -> m.Tas
 async def verify_callback(engine: Engine, request: m.VerifyCallbackRequest) -> m.VerifyCallbackReply:
     """Whether the secret of the task's prize signed this callback, within the tolerance of the database's time.
 
+    And made the token of its URL, for this task.
     An unknown task and a prize without a secret verify nothing, and answer no differently.
     """
     tenant_id = tenant_of(request)
@@ -95,10 +98,16 @@ async def verify_callback(engine: Engine, request: m.VerifyCallbackRequest) -> m
     try:
         vault = vault_of(engine.settings.code_keys)
         secrets = vault.secrets_of(row["channel_config"], prize_context(tenant_id, row["prize_id"]))
+        verify_callback_token(secrets, tenant_id, request.id, request.token)
         verify(secrets, headers, request.body.encode(), engine.clock.now())
     except (SignatureRefused, VaultError, ValueError):
         return m.VerifyCallbackReply(verified=False)
     return m.VerifyCallbackReply(verified=True)
+
+
+def not_signed() -> Fault:
+    """UNAUTHENTICATED SIGNATURE_INVALID: whatever is wrong with a callback, it is told no more than this."""
+    return Fault(Status.UNAUTHENTICATED, "SIGNATURE_INVALID", "no signature of this callback verifies")
 
 
 def _illegal(row: Any, move: str) -> Fault:
@@ -147,6 +156,7 @@ VERIFY_CALLBACK: Final = Operation(
         "webhook_timestamp": "1767225600",
         "webhook_signature": "v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=",
         "body": '{"status": "delivered"}',
+        "token": "gXx6tFhVQb2ZsAq3cJ0m1w",
     },
 )
 

@@ -29,6 +29,8 @@ TIMESTAMP: Final = "webhook-timestamp"
 SIGNATURE: Final = "webhook-signature"
 SERVICE_SIGNATURE: Final = "X-Service-Signature"
 
+TOKEN_BYTES: Final = 16
+
 _PREFIX: Final = "whsec_"
 
 
@@ -81,3 +83,20 @@ def verify(secrets: Sequence[str], headers: Mapping[str, str], body: bytes, now:
 def _signature(key: bytes, message_id: str, timestamp: str, body: bytes) -> str:
     digest = hmac.digest(key, f"{message_id}.{timestamp}.".encode("utf-8", "replace") + body, "sha256")
     return f"v1,{base64.b64encode(digest).decode()}"
+
+
+def callback_token(secret: str, tenant_id: str, task_id: str) -> str:
+    """What the URL of a task's callback carries: made of the prize's secret, and of no other task's use.
+
+    Not a signature that anybody could be made to give: a signed message begins with an id and a dot.
+    """
+    digest = hmac.digest(key_of(secret), f"callback\n{tenant_id}\n{task_id}".encode("utf-8", "replace"), "sha256")
+    return base64.urlsafe_b64encode(digest[:TOKEN_BYTES]).decode().rstrip("=")
+
+
+def verify_callback_token(secrets: Sequence[str], tenant_id: str, task_id: str, token: str) -> None:
+    """Raises SignatureRefused where none of the secrets made this token for this task."""
+    given = token.encode("utf-8", "replace")
+    right = [callback_token(secret, tenant_id, task_id).encode() for secret in secrets]
+    if not any(hmac.compare_digest(one, given) for one in right):
+        raise SignatureRefused("the URL's token is not this task's")

@@ -14,7 +14,7 @@ task that gets no place soon is put back for a moment.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import lru_cache
 from typing import Any, Final
@@ -30,6 +30,7 @@ from runtime.groups import DELIVERIES
 from runtime.outgoing.bulkhead import Bulkhead, Entry
 from runtime.outgoing.connector import CONNECTIONS_PER_HOST, Connector
 from runtime.outgoing.providers import CHANNEL_PROVIDERS, Delivered, DeliveryRequest, Failed, Outcome
+from runtime.outgoing.signing import callback_token
 from runtime.outgoing.vault import SECRET_FIELDS, VaultError, prize_context, vault_of
 from runtime.streams import expiry
 from runtime.streams.backoff import stopped_within
@@ -182,17 +183,19 @@ class Deliveries:
         now = int(self._engine.clock.now())
         return await provider(
             self._connector,
-            DeliveryRequest(task.task_id, config, secrets, now, self._body(task), task.tenant_id),
+            DeliveryRequest(task.task_id, config, secrets, now, self._body(task, secrets), task.tenant_id),
         )
 
     def _secrets(self, config: Mapping[str, Any], context: str) -> list[str]:
         """The opened secrets of a stored config, the current one first. Raises VaultError."""
         return [self._opened(config[name], context) for name in SECRET_FIELDS if config.get(name)]
 
-    def _body(self, task: Leased) -> dict[str, Any]:
+    def _body(self, task: Leased, secrets: Sequence[str]) -> dict[str, Any]:
         """What the receiver gets (contract.md, "Channels")."""
         row = task.row
-        path = f"/api/v1/fulfillment/tasks/{task.task_id}/callback"
+        path = f"/api/v1/fulfillment/tasks/{task.task_id}/callback?tenant_id={quote_plus(task.tenant_id)}"
+        if secrets:
+            path += f"&token={callback_token(secrets[0], task.tenant_id, task.task_id)}"
         return {
             "id": task.task_id,
             "type": "fulfillment.requested",
@@ -220,7 +223,7 @@ class Deliveries:
                     "value": row["prize_value"],
                 },
                 "player_id": row["player_id"],
-                "callback_url": f"{self._callback_base}{path}?tenant_id={quote_plus(task.tenant_id)}",
+                "callback_url": f"{self._callback_base}{path}",
             },
         }
 

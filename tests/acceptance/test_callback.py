@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import hmac
 import time
 from datetime import UTC, datetime
 from typing import Any
@@ -29,6 +31,34 @@ async def task_id(stack: Any, engine: Any, receiver: Receiver) -> str:
     return task_id
 
 
+@pytest.fixture
+async def three_tasks(stack: Any, engine: Any, receiver: Receiver) -> list[str]:
+    """The callback URLs' paths of three tasks of one prize, all awaiting."""
+    prize_id = await make_receiver_prize(engine, stack.tenant_id, receiver.url, "workflow")
+    for _ in range(3):
+        await make_task(engine, stack.tenant_id, prize_id)
+    async with delivering(engine) as worker:
+        await worker.sweep()
+    return [(await receiver.next()).json["data"]["callback_url"].partition("/api/v1")[2] for _ in range(3)]
+
+
+def token_of(stack: Any, task_id: str) -> str:
+    """The token of the URL that a workflow was sent."""
+    key = base64.b64decode(SECRET.removeprefix("whsec_"))
+    text = f"callback\n{stack.tenant_id}\n{task_id}".encode()
+    return base64.urlsafe_b64encode(hmac.digest(key, text, "sha256")[:16]).decode().rstrip("=")
+
+
+def signed(body: str, *, id: str, at: float = 0, secret: str = SECRET) -> dict[str, str]:
+    """The headers of a callback signed as an independent workflow would."""
+    when = datetime.fromtimestamp(int(at or time.time()), UTC)
+    return {
+        "webhook-id": id,
+        "webhook-timestamp": str(int(when.timestamp())),
+        "webhook-signature": Webhook(secret).sign(id, when, body),
+    }
+
+
 async def call(
     stack: Any,
     task_id: str,
@@ -39,25 +69,60 @@ async def call(
     secret: str = SECRET,
     sent: bytes | None = None,
     tenant_id: str = "",
+    token: str | None = None,
 ) -> tuple[int, dict[str, Any]]:
-    """(HTTP status, data) of a callback signed as an independent workflow would."""
-    when = datetime.fromtimestamp(int(at or time.time()), UTC)
-    headers = {
-        "webhook-id": id,
-        "webhook-timestamp": str(int(when.timestamp())),
-        "webhook-signature": Webhook(secret).sign(id, when, body),
-    }
+    """(HTTP status, data) of a callback to the URL that the workflow was sent, but for what is said otherwise."""
+    headers = signed(body, id=id, at=at, secret=secret)
     url = f"{stack.process.admin_url}{API}/fulfillment/tasks/{task_id}/callback"
-    query = {"tenant_id": tenant_id or stack.tenant_id}
+    query = {"tenant_id": tenant_id or stack.tenant_id, "token": token_of(stack, task_id) if token is None else token}
     async with stack.http.post(url, params=query, data=sent or body.encode(), headers=headers) as answer:
         return answer.status, (await answer.json())["data"]
+
+
+async def post(stack: Any, path: str, headers: dict[str, str], body: str) -> tuple[int, dict[str, Any]]:
+    """(HTTP status, data) of a callback as it was caught, to a path with its query."""
+    url = f"{stack.process.admin_url}{API}{path}"
+    async with stack.http.post(url, data=body.encode(), headers=headers) as answer:
+        return answer.status, (await answer.json())["data"]
+
+
+async def test_one_signed_callback_moves_one_task(stack: Any, engine: Any, three_tasks: list[str]) -> None:
+    first, *others = three_tasks
+    body = '{"status": "delivered"}'
+    headers = signed(body, id="msg_1")
+    assert (await post(stack, first, headers, body))[0] == 200
+    for url in others:
+        for path in (url, url.partition("?")[0] + "?" + first.partition("?")[2], url.partition("&token")[0]):
+            http, data = await post(stack, path, headers, body)
+            assert (http, data["reason"]) == (401, "SIGNATURE_INVALID")
+    assert (await post(stack, first, headers, body))[0] == 200, "the same again is answered as before"
+    rows = await engine.database.fetch("SELECT status FROM tasks ORDER BY task_id")
+    assert sorted(row["status"] for row in rows) == ["awaiting", "awaiting", "delivered"]
+
+
+async def test_rivals_with_one_callback_move_one_task(stack: Any, engine: Any, three_tasks: list[str]) -> None:
+    body = '{"status": "failed"}'
+    headers = signed(body, id="msg_1")
+    answers = await asyncio.gather(*[post(stack, path, headers, body) for path in three_tasks * 3])
+    assert sorted(http for http, _ in answers) == [200] * 3 + [401] * 6
+    rows = await engine.database.fetch("SELECT status FROM tasks")
+    assert sorted(row["status"] for row in rows) == ["awaiting", "awaiting", "retry"]
+
+
+async def test_a_callbacks_url_is_of_its_task_alone(stack: Any, engine: Any, task_id: str) -> None:
+    for token in ("", "x", token_of(stack, "task_other"), token_of(stack, task_id)[:-1], "\xe9"):
+        http, data = await call(stack, task_id, token=token)
+        assert (http, data["reason"]) == (401, "SIGNATURE_INVALID")
+    assert await state(engine, task_id) == ("awaiting", "fulfilling")
 
 
 async def test_the_url_that_the_workflow_got_takes_its_callback(
     stack: Any, engine: Any, receiver: Receiver, task_id: str
 ) -> None:
     url = (await receiver.next()).json["data"]["callback_url"]
-    assert url.partition("/api/v1")[2] == f"/fulfillment/tasks/{task_id}/callback?tenant_id={stack.tenant_id}"
+    token = token_of(stack, task_id)
+    path = f"/fulfillment/tasks/{task_id}/callback?tenant_id={stack.tenant_id}&token={token}"
+    assert url.partition("/api/v1")[2] == path
     http, data = await call(stack, task_id, '{"status": "delivered", "external_id": "run-7"}')
     assert (http, data["status"], data["id"]) == (200, "TASK_STATUS_DELIVERED", task_id)
     assert await state(engine, task_id) == ("delivered", "fulfilled")

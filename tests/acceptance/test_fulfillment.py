@@ -50,7 +50,9 @@ async def test_a_task_on_the_stream_is_delivered_signed_and_once(stack: Any, eng
     assert got.json["type"] == "fulfillment.requested" and got.json["tenant_id"] == stack.tenant_id
     data = got.json["data"]
     assert data["prize"]["id"] == prize_id and data["player_id"] == "player_a"
-    assert data["callback_url"].endswith(f"/api/v1/fulfillment/tasks/{task_id}/callback?tenant_id={stack.tenant_id}")
+    path, _, query = data["callback_url"].partition("?")
+    assert path.endswith(f"/api/v1/fulfillment/tasks/{task_id}/callback")
+    assert query.startswith(f"tenant_id={stack.tenant_id}&token=")
     assert len(receiver.all) == 1
     assert counted("delivered") == before + 1
     assert SECRET not in got.body.decode()

@@ -1149,7 +1149,7 @@ class CompleteTaskRequest(betterproto2.Message):
 
     callback_id: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
     """
-    The callback's webhook-id: a failure is counted once for each.
+    The callback's webhook-id, which moves one task of the tenant, once. Empty: it is not known.
     """
 
 
@@ -3291,7 +3291,8 @@ default_message_pool.register_message("game.v1", "VerifyCallbackReply", VerifyCa
 @dataclass(eq=False, repr=False)
 class VerifyCallbackRequest(betterproto2.Message):
     """
-    Whether the secret of the task's prize signed a callback: the secret itself never leaves Core.
+    Whether the secret of the task's prize signed a callback, and made the token of its URL for this task: the secret
+    itself never leaves Core.
     """
 
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
@@ -3305,6 +3306,8 @@ class VerifyCallbackRequest(betterproto2.Message):
     webhook_signature: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
 
     body: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
+
+    token: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
 
 
 default_message_pool.register_message("game.v1", "VerifyCallbackRequest", VerifyCallbackRequest)

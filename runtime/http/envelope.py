@@ -20,7 +20,11 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 EXTRA_HEADERS: Final = web.RequestKey("extra_headers", dict[str, str])
 """Where a request keeps its `extra_headers`."""
 
-_JSON: Final = "application/json"
+_HEADERS: Final = {
+    "Content-Type": "application/json",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",  # Answers are somebody's own, or as old as the moment: nothing between keeps one.
+}
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -58,5 +62,5 @@ def extra_headers(request: web.Request) -> dict[str, str]:
 
 def _response(body: bytes, http_status: int, headers: Mapping[str, str] | None) -> web.Response:
     if headers:
-        return web.Response(body=body, status=http_status, headers={"Content-Type": _JSON, **headers})
-    return web.Response(body=body, status=http_status, headers={"Content-Type": _JSON})
+        return web.Response(body=body, status=http_status, headers={**_HEADERS, **headers})
+    return web.Response(body=body, status=http_status, headers=_HEADERS)

@@ -45,7 +45,13 @@ def mount_health(app: web.Application, checks: Mapping[str, Check]) -> None:
 def mount_metrics(app: web.Application) -> None:
     """Adds /metrics in Prometheus's text format. Not on an edge: what it says is not the public's."""
 
+    headers = {
+        "Content-Type": CONTENT_TYPE_LATEST,
+        "X-Content-Type-Options": "nosniff",
+        "Cache-Control": "no-store",
+    }
+
     async def metrics(request: web.Request) -> web.Response:
-        return web.Response(body=generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+        return web.Response(body=generate_latest(), headers=headers)
 
     app.router.add_get("/metrics", metrics)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import structlog
-from aiohttp import web
+from aiohttp import web, web_response
 from aiohttp.http_exceptions import HttpProcessingError
 
 from runtime import trace
@@ -27,6 +27,9 @@ LINGER_SECONDS: Final = 2.0
 
 KEEPALIVE_SECONDS: Final = 75.0
 """Longer than the idle time of common load balancers (60 s), so that they close first and lose no request."""
+
+# aiohttp puts this into every answer: which Python and aiohttp these are is for nobody outside.
+web_response.SERVER_SOFTWARE = "tombola"
 
 log = structlog.get_logger(__name__)
 

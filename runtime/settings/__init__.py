@@ -113,7 +113,7 @@ class Settings:
         "",
         "Keys that voucher codes and secrets are stored under: the first encrypts, all decrypt.",
         secret=True,
-        needed_by="core worker",
+        needed_by="core worker:deliveries worker:integrations",
     )
     session_ttl_seconds: int = _setting(integer(1, 86400, "seconds"), "900", "How long a started game may be played.")
 
@@ -246,7 +246,7 @@ class Settings:
             except ValueError as error:
                 problems[variable(item)] = str(error)
         settings = cls(**values)
-        for name, problem in settings._missing(frozenset(role.partition(":")[0] for role in roles)):
+        for name, problem in settings._missing(frozenset(roles)):
             problems.setdefault(name, problem)
         if problems:
             raise SettingsError(problems)
@@ -255,7 +255,9 @@ class Settings:
     def _missing(self, roles: frozenset[str]) -> Iterable[tuple[str, str]]:
         """(variable, what is wrong) where one setting or a role asks for another that is not there."""
         for item in fields(self):
-            who = roles.intersection(item.metadata["needed_by"].split())
+            # "worker" stands for each of them.
+            named = item.metadata["needed_by"].split()
+            who = {role for role in roles if role in named or role.partition(":")[0] in named}
             if who and not getattr(self, item.name):
                 yield variable(item), f"must be set for {', '.join(sorted(who))}: {item.metadata['meaning']}"
         if roles & {"consumer", "admin"} and "core" not in roles and not self.core_rpc_addresses:

@@ -120,6 +120,25 @@ async def test_data_comes_in_the_envelope(runner: Runner) -> None:
     assert (answer.envelope["code"], answer.envelope["message"], answer.envelope["data"]) == ("OK", "", {"a": 1})
 
 
+@pytest.mark.parametrize(
+    "request_sent",
+    [
+        get("/plain"),
+        get("/encoded"),
+        get("/refuse"),
+        get("/breaks"),
+        get("/nowhere"),
+        get("/plain", method="PUT"),
+        b"?",
+    ],
+    ids=("plain", "with headers", "refused", "broken", "unknown", "wrong verb", "no HTTP"),
+)
+async def test_no_answer_is_kept_guessed_at_or_tells_what_made_it(runner: Runner, request_sent: bytes) -> None:
+    headers = (await send(runner, request_sent if request_sent != b"?" else b"nonsense\r\n\r\n")).headers
+    assert (headers["x-content-type-options"], headers["cache-control"]) == ("nosniff", "no-store")
+    assert headers["server"] == "tombola"
+
+
 async def test_the_callers_trace_goes_on(runner: Runner) -> None:
     trace_id = "4bf92f3577b34da6a3ce929d0e0e4736"
     envelope = (await send(runner, get("/plain", f"traceparent: 00-{trace_id}-00f067aa0ba902b7-01"))).envelope

@@ -108,6 +108,8 @@ def test_networks_are_parsed() -> None:
     [
         ({}, ["migrate"], {"DATABASE_URL"}),
         (COMPLETE, ["consumer"], {"CORE_RPC_ADDRESSES"}),
+        ({"DATABASE_URL": "postgresql://h/d"}, ["worker:deliveries"], {"REDIS_URL", "CODE_KEYS"}),
+        ({"DATABASE_URL": "postgresql://h/d"}, ["worker:leaderboards"], {"REDIS_URL"}),
         ({"REDIS_URL": "redis://h", "CORE_RPC_ADDRESSES": "core:8083"}, ["admin"], {"JWT_SECRET"}),
         ({"JWKS_URL": "https://id.example/keys"}, [], {"JWKS_ISSUER", "JWKS_AUDIENCE"}),
         ({"LOGIN_SENDER": "smtp"}, [], {"SMTP_URL", "SMTP_FROM"}),

@@ -29,7 +29,7 @@ KEEPALIVE_SECONDS: Final = 75.0
 """Longer than the idle time of common load balancers (60 s), so that they close first and lose no request."""
 
 # aiohttp puts this into every answer: which Python and aiohttp these are is for nobody outside.
-web_response.SERVER_SOFTWARE = "tombola"
+web_response.SERVER_SOFTWARE = "tombola"  # type: ignore[attr-defined]
 
 log = structlog.get_logger(__name__)
 

@@ -1,0 +1,258 @@
+"""What is shipped to run Tombola elsewhere: each process has what it needs and no more, seen in the files.
+
+No container is started here. The files' own schemas are checked by `check-jsonschema --builtin-schema
+vendor.compose-spec` and `kubernetes-validate --strict`, by hand.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import stat
+import subprocess
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import yaml
+
+from ops.servers.base import free_port, wait_for
+from ops.servers.valkey import Valkey
+from runtime.groups import GROUPS
+from runtime.settings import Settings
+from tests.support.waiting import HANG_SECONDS
+
+ROOT = Path(__file__).parents[2]
+COMPOSE = yaml.safe_load((ROOT / "ops/compose.yaml").read_text())
+KUBERNETES = list(yaml.safe_load_all((ROOT / "ops/kubernetes/tombola.yaml").read_text()))
+EXAMPLE = (ROOT / "ops/env.example").read_text()
+
+NEEDS = {
+    "migrate": {"DATABASE_URL"},
+    "core": {"DATABASE_URL", "REDIS_URL", "SERVER_KEYS", "CODE_KEYS", "SERVICE_TOKEN"},
+    "consumer": {"REDIS_URL", "JWT_SECRET", "SERVICE_TOKEN", "SMTP_URL", "SENDER_WEBHOOK_SECRET"},
+    "admin": {"REDIS_URL", "JWT_SECRET", "SERVICE_TOKEN"},
+    "deliveries": {"DATABASE_URL", "REDIS_URL", "CODE_KEYS"},
+    "integrations": {"DATABASE_URL", "REDIS_URL", "CODE_KEYS"},
+    "leaderboards": {"DATABASE_URL", "REDIS_URL"},
+}
+"""The secrets of each process."""
+
+VALUES = {
+    "SERVER_KEYS": "1:" + "ab" * 32,
+    "CODE_KEYS": "1:" + "cd" * 32,
+    "JWT_SECRET": "ef" * 32,
+    "SERVICE_TOKEN": "01" * 32,
+    "SMTP_URL": "smtp://mail.example",
+    "SMTP_FROM": "games@shop.example",
+    "LOGIN_SENDER": "smtp",
+    "CALLBACK_BASE_URL": "https://admin.example",
+    "CORS_ORIGINS": "https://shop.example",
+    "TRUSTED_PROXIES": "10.0.0.0/8",
+    "DATABASE_URL": "postgresql://tombola:pw@db.example/tombola",
+    "REDIS_URL": "redis://:pw@valkey.example/0",
+}
+"""Of what an operator fills in."""
+
+SECRET = {field.name.upper() for field in fields(Settings) if field.metadata["secret"]}
+HARDENED = {
+    "allowPrivilegeEscalation": False,
+    "readOnlyRootFilesystem": True,
+    "capabilities": {"drop": ["ALL"]},
+}
+
+
+def of_kind(kind: str) -> dict[str, dict[str, Any]]:
+    return {one["metadata"]["name"].removeprefix("tombola-"): one for one in KUBERNETES if one["kind"] == kind}
+
+
+def documented_secrets() -> dict[str, str]:
+    """The variable of each Secret, as the file's head lists them."""
+    head = (ROOT / "ops/kubernetes/tombola.yaml").read_text().split("apiVersion", 1)[0]
+    return dict(re.findall(r"^#   (tombola-\w+) +([A-Z_]+)", head, re.MULTILINE))
+
+
+def environment_of(container: dict[str, Any]) -> dict[str, str]:
+    """A Kubernetes container's variables, with example values where a Secret says them."""
+    found: dict[str, str] = {}
+    for source in container["envFrom"]:
+        if "configMapRef" in source:
+            found |= of_kind("ConfigMap")[source["configMapRef"]["name"].removeprefix("tombola-")]["data"]
+        else:
+            variable = documented_secrets()[source["secretRef"]["name"]]
+            found[variable] = VALUES[variable]
+    return found
+
+
+def filled_in(service: dict[str, Any]) -> dict[str, str]:
+    """A compose service's variables, with example values for those of ops/.env."""
+
+    def value(match: re.Match[str]) -> str:
+        return VALUES.get(match[1], "pw" if match[2] == "?" else "")
+
+    return {name: re.sub(r"\$\{(\w+):([-?])[^}]*\}", value, text) for name, text in service["environment"].items()}
+
+
+def processes() -> list[Any]:
+    """(where, role, its variables) of each process that is deployed."""
+    found = [
+        pytest.param(name, filled_in(service), id=f"compose-{name}")
+        for name, service in COMPOSE["services"].items()
+        if name in NEEDS
+    ]
+    for name, deployment in of_kind("Deployment").items():
+        pod = deployment["spec"]["template"]["spec"]
+        for container in (*pod["containers"], *pod.get("initContainers", ())):
+            role = "migrate" if container["args"] == ["migrate"] else name
+            found.append(pytest.param(role, environment_of(container), id=f"kubernetes-{role}"))
+    return found
+
+
+@pytest.mark.parametrize(("role", "environ"), processes())
+class TestProcesses:
+    def test_each_starts_with_its_settings(self, role: str, environ: dict[str, str]) -> None:
+        assert set(environ) <= {field.name.upper() for field in fields(Settings)}
+        roles = {"core": ["core", "rpc"], **{name: [f"worker:{name}"] for name in GROUPS}}.get(role, [role])
+        Settings.from_env(environ, roles)
+
+    def test_each_has_only_the_secrets_that_it_needs(self, role: str, environ: dict[str, str]) -> None:
+        assert SECRET & {name for name, value in environ.items() if value} <= NEEDS[role]
+
+    def test_each_is_as_strict_as_a_production_is(self, role: str, environ: dict[str, str]) -> None:
+        settings = Settings.from_env(environ)
+        assert not settings.header_fallback
+        if role in ("consumer", "admin"):
+            assert (settings.role_matrix, bool(settings.trusted_proxies)) == ("strict", True)
+        if role in ("core", "consumer", "admin"):
+            assert settings.service_token
+        if role == "consumer":
+            assert settings.login_sender != "log" and settings.cors_origins
+        if role == "deliveries":
+            assert settings.callback_base_url
+
+
+def test_every_role_is_deployed_in_both() -> None:
+    deployed = {one.id for one in processes()}
+    assert deployed == {f"{where}-{role}" for where in ("compose", "kubernetes") for role in NEEDS}
+
+
+def test_an_upgrade_is_the_same_apply_again() -> None:
+    """A Job's template cannot be changed: with one of a fixed name, the second apply would fail."""
+    assert not of_kind("Job")
+    (migrating,) = of_kind("Deployment")["core"]["spec"]["template"]["spec"]["initContainers"]
+    assert migrating["args"] == ["migrate"]
+
+
+@pytest.mark.parametrize("role", sorted(NEEDS.keys() - {"migrate"}))
+def test_a_pod_has_no_rights_that_it_does_not_use(role: str) -> None:
+    pod = of_kind("Deployment")[role]["spec"]["template"]["spec"]
+    assert pod["automountServiceAccountToken"] is False
+    assert pod["securityContext"] == {
+        "runAsNonRoot": True,
+        "runAsUser": 10001,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    for container in (*pod["containers"], *pod.get("initContainers", ())):
+        assert container["securityContext"] == HARDENED
+        assert "memory" in container["resources"]["limits"]
+    probed = {probe["httpGet"]["port"] for name, probe in pod["containers"][0].items() if name.endswith("Probe")}
+    assert probed == {"metrics"}
+
+
+@pytest.mark.parametrize("role", sorted(NEEDS))
+def test_a_container_has_no_rights_that_it_does_not_use(role: str) -> None:
+    service = COMPOSE["services"][role]
+    assert (service["read_only"], service["cap_drop"]) == (True, ["ALL"])
+    assert service["security_opt"] == ["no-new-privileges:true"]
+
+
+def rules(role: str, direction: str) -> list[dict[str, Any]]:
+    """What the NetworkPolicies let through for a role's pods."""
+    found = []
+    for policy in of_kind("NetworkPolicy").values():
+        selector = policy["spec"]["podSelector"]
+        labels = {"app": "tombola", "role": role}
+        if any(labels.get(name) != value for name, value in selector["matchLabels"].items()):
+            continue
+        if any(labels[one["key"]] not in one["values"] for one in selector.get("matchExpressions", ())):
+            continue
+        found += policy["spec"].get(direction, [])
+    return found
+
+
+@pytest.mark.parametrize("role", sorted(NEEDS.keys() - {"migrate"}))
+class TestNetwork:
+    def test_scrapers_reach_the_metrics_and_nothing_else(self, role: str) -> None:
+        of_scrapers = [rule for rule in rules(role, "ingress") if "monitoring" in str(rule)]
+        assert [rule["ports"] for rule in of_scrapers] == [[{"port": 9090}]]
+        container = of_kind("Deployment")[role]["spec"]["template"]["spec"]["containers"][0]
+        assert {"containerPort": 9090, "name": "metrics"} in container["ports"]
+
+    def test_what_else_comes_in_comes_to_its_one_port(self, role: str) -> None:
+        open_to = {port["port"] for rule in rules(role, "ingress") for port in rule["ports"]}
+        assert open_to - {9090} == {"core": {8083}, "consumer": {8081}, "admin": {8082}}.get(role, set())
+
+    def test_what_goes_out_is_bounded(self, role: str) -> None:
+        going = rules(role, "egress")
+        ports = {port["port"] for rule in going for port in rule["ports"]}
+        assert (5432 in ports) == ("DATABASE_URL" in NEEDS[role])
+        assert (8083 in ports) == (role in ("consumer", "admin"))
+        world = [rule for rule in going if "ipBlock" in str(rule)]
+        assert bool(world) == (role != "leaderboards")
+        for rule in world:
+            assert {"10.0.0.0/8", "169.254.0.0/16"} <= set(rule["to"][0]["ipBlock"]["except"])
+
+
+def test_compose_s_valkey_wants_its_password(tmp_path: Path, valkey_server: Valkey) -> None:
+    """Its own command, with the server of the tests in the image's place."""
+    port = free_port()
+    (tmp_path / "valkey-server").write_text(
+        f'#!/bin/sh\nexec "{valkey_server._command()[0]}" "$@" --port {port} --bind 127.0.0.1 --dir "{tmp_path}"\n'
+    )
+    (tmp_path / "valkey-server").chmod(0o755)
+    command = [
+        part.replace("$$", "$").replace("/tmp/", f"{tmp_path}/") for part in COMPOSE["services"]["valkey"]["command"]
+    ]
+    environ = {"PATH": f"{tmp_path}:/usr/bin:/bin", "VALKEY_PASSWORD": "pw-of-compose"}
+    with subprocess.Popen(command, env=environ, stdout=subprocess.DEVNULL) as server:
+        try:
+
+            def said(*lines: str) -> str:
+                with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+                    connection.sendall("".join(f"{line}\r\n" for line in lines).encode())
+                    return connection.makefile().readline()
+
+            def answers() -> bool:
+                try:
+                    return bool(said("PING"))
+                except OSError:
+                    return False
+
+            wait_for(answers, HANG_SECONDS)
+            assert said("PING").startswith("-NOAUTH")
+            assert said("AUTH pw-of-compose") == "+OK\n"
+            assert "pw-of-compose" not in " ".join(psutil.Process(server.pid).cmdline())
+            assert stat.S_IMODE((tmp_path / "valkey.conf").stat().st_mode) == 0o600
+        finally:
+            server.terminate()
+
+
+def test_only_the_edges_of_compose_are_reached_from_outside() -> None:
+    services = COMPOSE["services"]
+    assert {name for name, one in services.items() if "ports" in one} == {"consumer", "admin"}
+    assert services["admin"]["ports"] == ["127.0.0.1:8082:8082"]
+    on = {name: set(one["networks"]) for name, one in services.items()}
+    assert {name for name, networks in on.items() if "database" in networks} == {
+        "postgres", *(role for role, needs in NEEDS.items() if "DATABASE_URL" in needs)
+    }  # fmt: skip
+    assert all(COMPOSE["networks"][name]["internal"] for name in ("database", "valkey", "core"))
+
+
+def test_the_example_of_the_environment_names_all_that_compose_asks_for() -> None:
+    text = (ROOT / "ops/compose.yaml").read_text()
+    asked = set(re.findall(r"(?<!\$)\$\{(\w+):\?", text))
+    given = set(re.findall(r"^(\w+)=", EXAMPLE, re.MULTILINE))
+    known = set(re.findall(r"(?<!\$)\$\{(\w+)", text))
+    assert asked <= given <= known

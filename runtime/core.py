@@ -14,6 +14,7 @@ import asyncpg
 import structlog
 from prometheus_client import Counter, Histogram
 
+from runtime import trace
 from runtime.actors.engine import Engine
 from runtime.actors.mailbox import Mailboxes
 from runtime.errors import Fault, Status, invalid
@@ -21,7 +22,7 @@ from runtime.operations import OPERATIONS, Operation
 from runtime.operations.row import ActorKind
 from runtime.stores import cache_version
 from runtime.stores.database import StoreUnavailable
-from runtime.wire.scope import tenant_of
+from runtime.wire.scope import merchant_of, tenant_of
 
 log = structlog.get_logger(__name__)
 
@@ -76,6 +77,10 @@ class Core:
             if operation.scoped:
                 tenant_of(request)  # refuses a request without one
             if operation.run is not None:
+                merchant_id = merchant_of(request) if operation.admin is not None else ""
+                if merchant_id and operation.tenant_wide:
+                    raise Fault(Status.PERMISSION_DENIED, "FORBIDDEN", "this is for the tenant's own staff")
+                trace.merchant.set(merchant_id)
                 reply = await operation.run(self.engine, request)
             else:
                 assert operation.actor is not None

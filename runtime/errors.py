@@ -110,7 +110,13 @@ def violations(found: Iterable[tuple[str, str]]) -> Fault:
     )
 
 
+def forbidden(kind: str, identifier: str) -> Fault:
+    """PERMISSION_DENIED: what is the tenant's own is to be read by a merchant's staff, and not written."""
+    named = kind.lower().replace("_", " ")
+    return Fault(Status.PERMISSION_DENIED, "FORBIDDEN", f"{named} {identifier!r} is the tenant's, not the merchant's")
+
+
 def unknown(kind: str, identifier: str) -> Fault:
-    """NOT_FOUND: also the answer for a resource of another tenant, so that ids cannot be probed."""
+    """NOT_FOUND: also the answer for a resource of another tenant or merchant, so that ids cannot be probed."""
     named = kind.lower().replace("_", " ")
     return Fault(Status.NOT_FOUND, f"UNKNOWN_{kind.upper()}", f"there is no {named} {identifier!r}")

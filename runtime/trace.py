@@ -21,6 +21,9 @@ current: ContextVar[str] = ContextVar("trace_id", default="")
 # Who acts, for the audit log: the subject of the admin's token, set by the admin edge.
 actor: ContextVar[str] = ContextVar("actor", default="")
 
+# The merchant in whose name, for the audit log: that of the request's scope, set by Core; "" the tenant's own.
+merchant: ContextVar[str] = ContextVar("merchant", default="")
+
 
 def read(traceparent: str) -> str:
     """The trace id in a `traceparent` (W3C Trace Context, level 1 and later versions); "" where it is none."""

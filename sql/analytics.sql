@@ -2,11 +2,12 @@
 
 -- name: campaign
 -- How many seconds ago the campaign's plays were last counted (null: never).
--- No row: the tenant has no such campaign.
+-- $3 the merchant whose staff asks ('' the tenant's own). No row: there is no campaign that it may read.
 SELECT CASE WHEN isfinite(m.counted_until) THEN extract(epoch FROM now() - m.counted_until)::float8 END AS age
 FROM campaigns AS c
 LEFT JOIN campaign_marks AS m USING (tenant_id, campaign_id)
 WHERE c.tenant_id = $1 AND c.campaign_id = $2
+  AND ($3 = '' OR c.campaign_id IN (SELECT o FROM campaigns_of($1, $3, false) AS o))
 
 -- name: make_mark
 -- A campaign begins uncounted.

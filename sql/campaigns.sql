@@ -9,20 +9,24 @@ RETURNING campaign_id AS id, name, merchant_id, status, unix(start_date) AS star
           timezone, settings, unix(created_at) AS created_at, unix(updated_at) AS updated_at
 
 -- name: get
--- One campaign. No row: the tenant has no such campaign.
+-- One campaign. $3 the merchant whose staff asks ('' the tenant's own), $4 whether to write.
+-- No row: there is none that may be.
 SELECT campaign_id AS id, name, merchant_id, status, unix(start_date) AS start_date, unix(end_date) AS end_date,
        timezone, settings, unix(created_at) AS created_at, unix(updated_at) AS updated_at
 FROM campaigns
 WHERE tenant_id = $1 AND campaign_id = $2
+  AND ($3 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $3, $4) AS o))
 
 -- name: list
--- Campaigns newest first, after $4. $2 is a status or '', $3 a LIKE pattern of the name.
+-- Campaigns newest first, after $5. $2 is a status or '', $3 a LIKE pattern of the name,
+-- $4 the merchant whose staff asks ('' the tenant's own).
 SELECT campaign_id AS id, name, merchant_id, status, unix(start_date) AS start_date, unix(end_date) AS end_date,
        timezone, settings, unix(created_at) AS created_at, unix(updated_at) AS updated_at
 FROM campaigns
-WHERE tenant_id = $1 AND ($2 = '' OR status = $2) AND name ILIKE $3 AND ($4::text IS NULL OR campaign_id < $4)
+WHERE tenant_id = $1 AND ($2 = '' OR status = $2) AND name ILIKE $3 AND ($5::text IS NULL OR campaign_id < $5)
+  AND ($4 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $4, false) AS o))
 ORDER BY campaign_id DESC
-LIMIT $5
+LIMIT $6
 
 -- name: update
 -- Writes every field of a campaign; the caller holds the tenant's lock. No row: there is no such campaign.
@@ -32,10 +36,6 @@ UPDATE campaigns SET
 WHERE tenant_id = $1 AND campaign_id = $2
 RETURNING campaign_id AS id, name, merchant_id, status, unix(start_date) AS start_date, unix(end_date) AS end_date,
           timezone, settings, unix(created_at) AS created_at, unix(updated_at) AS updated_at
-
--- name: exists
--- True where the tenant has the campaign.
-SELECT EXISTS (SELECT FROM campaigns WHERE tenant_id = $1 AND campaign_id = $2)
 
 -- name: active_quests
 -- The campaign's active quests, newest first.

@@ -3,10 +3,13 @@
 -- name: add
 -- Adds codes to a prize's pool. $1 tenant, $2 prize; $3.. arrays of a place per code: id, key id,
 -- ciphertext, fingerprint. $7: fingerprints under older keys, and $8: the code id that each belongs to.
--- A row for each that the pool has already. NULL as the only row's code_id: none. No row: no such prize.
+-- A row for each that the pool has already. NULL as the only row's code_id: none.
+-- $9 the merchant whose staff asks ('' the tenant's own). No row: there is no prize that it may write.
 WITH owner AS (
     -- Locked against its deletion, not against plays.
-    SELECT prize_id FROM prizes WHERE tenant_id = $1 AND prize_id = $2 FOR KEY SHARE
+    SELECT prize_id FROM prizes WHERE tenant_id = $1 AND prize_id = $2
+      AND ($9 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $9, true) AS o))
+    FOR KEY SHARE
 ),
 given AS (
     SELECT * FROM unnest($3::text[], $4::text[], $5::bytea[], $6::bytea[]) AS g (code_id, key_id, ciphertext, code_hash)

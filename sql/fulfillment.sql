@@ -227,7 +227,8 @@ FROM decided AS d LEFT JOIN recorded AS n ON n.task_id = d.task_id
 
 -- name: rearm
 -- Makes a task due now, with all of its attempts before it: from awaiting, retry and dead, and from a
--- lease that ran out; one that is pending stays so. `rearmed` says whether it was. No row: no such task.
+-- lease that ran out; one that is pending stays so. `rearmed` says whether it was.
+-- $3 the merchant whose staff asks ('' the tenant's own). No row: there is none that it may write.
 WITH reward_held AS MATERIALIZED (
     SELECT r.reward_id FROM rewards AS r
     WHERE r.tenant_id = $1
@@ -238,7 +239,9 @@ held AS (
     SELECT t.*
     FROM (SELECT count(*) AS n FROM reward_held) AS reward
     CROSS JOIN LATERAL (
-        SELECT t.* FROM tasks AS t WHERE t.tenant_id = $1 AND t.task_id = $2 AND reward.n >= 0 FOR UPDATE
+        SELECT t.* FROM tasks AS t WHERE t.tenant_id = $1 AND t.task_id = $2 AND reward.n >= 0
+          AND ($3 = '' OR t.campaign_id IN (SELECT o FROM campaigns_of($1, $3, true) AS o))
+        FOR UPDATE
     ) AS t
 ),
 armed AS (
@@ -260,14 +263,22 @@ SELECT a.task_id IS NOT NULL AS rearmed, coalesce(a.status, h.status) AS status,
        unix(h.created_at) AS created_at, unix(coalesce(a.updated_at, h.updated_at)) AS updated_at
 FROM held AS h LEFT JOIN armed AS a ON a.task_id = h.task_id
 
+-- name: seen
+-- No row: there is no task that staff of merchant $3 ('' the tenant's own) may read, or with $4 write.
+SELECT task_id FROM tasks
+WHERE tenant_id = $1 AND task_id = $2
+  AND ($3 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $3, $4) AS o))
+
 -- name: list
--- Tasks, the newest first. $2 status, $3 campaign, $4 prize ('' = any), $5 after this id (NULL: from the first).
+-- Tasks, the newest first. $2 status, $3 campaign, $4 prize ('' = any),
+-- $5 the merchant whose staff asks ('' the tenant's own), $6 after this id (NULL: from the first).
 SELECT task_id, reward_id, prize_id, campaign_id, player_id, channel, status, attempts, last_error,
        unix(next_attempt_at) AS next_attempt_at, unix(created_at) AS created_at, unix(updated_at) AS updated_at
 FROM tasks
 WHERE tenant_id = $1 AND ($2 = '' OR status = $2) AND ($3 = '' OR campaign_id = $3) AND ($4 = '' OR prize_id = $4)
-  AND ($5::text IS NULL OR task_id < $5)
-ORDER BY task_id DESC LIMIT $6
+  AND ($5 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $5, false) AS o))
+  AND ($6::text IS NULL OR task_id < $6)
+ORDER BY task_id DESC LIMIT $7
 
 -- name: receiver
 -- Where a task's callback gets its secret from. No row: no such task.

@@ -9,15 +9,18 @@ WITH made AS (
 INSERT INTO game_revisions (tenant_id, game_id, revision, definition) VALUES ($1, $2, 1, $7)
 
 -- name: get
--- One game with its current definition. No row: the tenant has no such game.
+-- One game with its current definition. $3 the merchant whose staff asks ('' the tenant's own), $4 whether to write.
+-- No row: there is none that may be.
 SELECT g.game_id AS id, g.campaign_id, g.status, g.revision, r.definition,
        unix(g.created_at) AS created_at, unix(g.updated_at) AS updated_at
 FROM games AS g
 JOIN game_revisions AS r USING (tenant_id, game_id, revision)
 WHERE g.tenant_id = $1 AND g.game_id = $2
+  AND ($3 = '' OR g.campaign_id IN (SELECT o FROM campaigns_of($1, $3, $4) AS o))
 
 -- name: list
--- Games newest first, after $6. $2 status ('': all but archived), $3 campaign, $4 type, $5 a LIKE pattern of the name.
+-- Games newest first, after $7. $2 status ('': all but archived), $3 campaign, $4 type, $5 a LIKE pattern of the name,
+-- $6 the merchant whose staff asks ('' the tenant's own).
 SELECT g.game_id AS id, g.campaign_id, g.status, g.revision, r.definition,
        unix(g.created_at) AS created_at, unix(g.updated_at) AS updated_at
 FROM games AS g
@@ -27,9 +30,10 @@ WHERE g.tenant_id = $1
   AND ($3 = '' OR g.campaign_id = $3)
   AND ($4 = '' OR g.type = $4)
   AND g.name ILIKE $5
-  AND ($6::text IS NULL OR g.game_id < $6)
+  AND ($6 = '' OR g.campaign_id IN (SELECT o FROM campaigns_of($1, $6, false) AS o))
+  AND ($7::text IS NULL OR g.game_id < $7)
 ORDER BY g.game_id DESC
-LIMIT $7
+LIMIT $8
 
 -- name: revise
 -- Makes the next revision of a game that is at $3. No row: it is not (any more).

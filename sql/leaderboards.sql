@@ -3,43 +3,54 @@
 
 -- name: insert
 -- $1 tenant, $2 board, $3 campaign, $4 game ('' = the whole campaign), $5 name, $6 metric, $7 mode,
--- $8 start_date and $9 end_date in unix seconds, $10 prizes.
--- No row: an unknown campaign, an unknown game, or a game of another campaign.
+-- $8 start_date and $9 end_date in unix seconds, $10 prizes,
+-- $11 the merchant whose staff asks ('' the tenant's own).
+-- No row: a campaign that is none to write in, an unknown game, or a game of another campaign.
 INSERT INTO leaderboards (tenant_id, board_id, campaign_id, game_id, name, metric, mode, start_date, end_date, prizes)
 SELECT c.tenant_id, $2::text, c.campaign_id, $4::text, $5, $6, $7, at_unix($8), at_unix($9), $10
 FROM campaigns AS c
 WHERE c.tenant_id = $1 AND c.campaign_id = $3 AND ($4::text = '' OR EXISTS (
     SELECT FROM games AS g WHERE g.tenant_id = $1 AND g.game_id = $4 AND g.campaign_id = c.campaign_id))
+  AND ($11 = '' OR c.campaign_id IN (SELECT o FROM campaigns_of($1, $11, true) AS o))
 RETURNING board_id AS id, campaign_id, game_id, name, metric, mode, status, unix(start_date) AS start_date,
           unix(end_date) AS end_date, prizes, unix(created_at) AS created_at, unix(updated_at) AS updated_at;
 
 -- name: game_campaign
--- The campaign of a game. $1 tenant, $2 game. No row: an unknown game.
-SELECT campaign_id FROM games WHERE tenant_id = $1 AND game_id = $2;
+-- The campaign of a game. $1 tenant, $2 game, $3 the merchant whose staff asks ('' the tenant's own).
+-- No row: an unknown game.
+SELECT campaign_id FROM games WHERE tenant_id = $1 AND game_id = $2
+  AND ($3 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $3, false) AS o));
 
 -- name: get
--- $1 tenant, $2 board. No row: unknown.
+-- $1 tenant, $2 board,
+-- $3 the merchant whose staff asks ('' the tenant's own), $4 whether to write. No row: there is none that may be.
 SELECT board_id AS id, campaign_id, game_id, name, metric, mode, status, unix(start_date) AS start_date,
        unix(end_date) AS end_date, prizes, unix(created_at) AS created_at, unix(updated_at) AS updated_at
-FROM leaderboards WHERE tenant_id = $1 AND board_id = $2;
+FROM leaderboards WHERE tenant_id = $1 AND board_id = $2
+  AND ($3 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $3, $4) AS o));
 
 -- name: lock
--- As `get`, and holds the board as it is until the transaction ends. $1 tenant, $2 board. No row: unknown.
+-- As `get`, and holds the board as it is until the transaction ends. $1 tenant, $2 board,
+-- $3 the merchant whose staff asks ('' the tenant's own), $4 whether to write. No row: there is none that may be.
 SELECT board_id AS id, campaign_id, game_id, name, metric, mode, status, unix(start_date) AS start_date,
        unix(end_date) AS end_date, prizes, unix(created_at) AS created_at, unix(updated_at) AS updated_at
-FROM leaderboards WHERE tenant_id = $1 AND board_id = $2 FOR UPDATE;
+FROM leaderboards WHERE tenant_id = $1 AND board_id = $2
+  AND ($3 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $3, $4) AS o))
+FOR UPDATE;
 
 -- name: list
 -- Newest first. $1 tenant, $2 campaign, $3 status ('' = any; archived ones only where asked for),
--- $4 LIKE pattern of the name, $5 the id of the last one shown (null at first), $6 how many.
+-- $4 LIKE pattern of the name, $5 the merchant whose staff asks ('' the tenant's own),
+-- $6 the id of the last one shown (null at first), $7 how many.
 SELECT board_id AS id, campaign_id, game_id, name, metric, mode, status, unix(start_date) AS start_date,
        unix(end_date) AS end_date, prizes, unix(created_at) AS created_at, unix(updated_at) AS updated_at
 FROM leaderboards
 WHERE tenant_id = $1 AND ($2::text = '' OR campaign_id = $2)
   AND CASE WHEN $3::text = '' THEN status <> 'archived' ELSE status = $3 END
-  AND name ILIKE $4 AND ($5::text IS NULL OR board_id < $5)
+  AND name ILIKE $4 AND ($5 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $5, false) AS o))
+  AND ($6::text IS NULL OR board_id < $6)
 ORDER BY board_id DESC
-LIMIT $6;
+LIMIT $7;
 
 -- name: update
 -- As `insert` has them. No row: an unknown campaign or game, as there; the caller holds the board's lock.
@@ -50,13 +61,16 @@ FROM campaigns AS c
 WHERE b.tenant_id = $1 AND b.board_id = $2 AND c.tenant_id = $1 AND c.campaign_id = $3
   AND ($4::text = '' OR EXISTS (
     SELECT FROM games AS g WHERE g.tenant_id = $1 AND g.game_id = $4 AND g.campaign_id = c.campaign_id))
+  AND ($11 = '' OR c.campaign_id IN (SELECT o FROM campaigns_of($1, $11, true) AS o))
 RETURNING b.board_id AS id, b.campaign_id, b.game_id, b.name, b.metric, b.mode, b.status,
           unix(b.start_date) AS start_date, unix(b.end_date) AS end_date, b.prizes,
           unix(b.created_at) AS created_at, unix(b.updated_at) AS updated_at;
 
 -- name: usable_prizes
--- Those of the prizes $2 that a board may name. A missing row: an unknown or archived prize. $1 tenant.
-SELECT prize_id FROM prizes WHERE tenant_id = $1 AND prize_id = ANY($2::text[]) AND status = 'active';
+-- Those of the prizes $2 that a board may name. A missing row: an unknown or archived prize. $1 tenant,
+-- $3 the merchant whose staff asks ('' the tenant's own).
+SELECT prize_id FROM prizes WHERE tenant_id = $1 AND prize_id = ANY($2::text[]) AND status = 'active'
+  AND ($3 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $3, false) AS o));
 
 -- name: remove
 -- Removes a board that ranked nobody. No row: it has history. The caller holds the board's lock.

@@ -100,7 +100,12 @@ LIMIT $5
 SELECT 1 FROM games WHERE tenant_id = $1 AND game_id = $2
 
 -- name: play
--- One play, whole. No row: there is no such play.
+-- One play, whole. $3 the merchant whose staff asks ('' the tenant's own). No row: there is none that it may read.
 SELECT play_id, game_id, player_id, session_id, revision, seed, client_seed, payload, outcome,
        unix(played_at) AS played_at
-FROM plays WHERE tenant_id = $1 AND play_id = $2
+FROM plays AS p
+WHERE tenant_id = $1 AND play_id = $2
+  AND ($3 = '' OR EXISTS (
+      SELECT FROM games AS g
+      WHERE g.tenant_id = $1 AND g.game_id = p.game_id AND g.campaign_id IN (SELECT o FROM campaigns_of($1, $3, false) AS o)
+  ))

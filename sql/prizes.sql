@@ -10,16 +10,19 @@ WITH made AS (
 INSERT INTO stock (tenant_id, prize_id, total, remaining, awarded) VALUES ($1, $2, $14, $14, 0)
 
 -- name: get
--- One prize with its stock. No row: the tenant has no such prize.
+-- One prize with its stock. $3 the merchant whose staff asks ('' the tenant's own),
+-- $4 whether to write. No row: there is none that may be.
 SELECT p.prize_id AS id, p.name, p.type, p.value, p.campaign_id, p.max_per_user, p.max_per_day, p.redemption_mode,
        p.channel, p.channel_config, p.expires_after_days, p.status, s.total, s.remaining, s.awarded,
        unix(p.created_at) AS created_at, unix(p.updated_at) AS updated_at
 FROM prizes AS p
 JOIN stock AS s USING (tenant_id, prize_id)
 WHERE p.tenant_id = $1 AND p.prize_id = $2
+  AND ($3 = '' OR p.campaign_id IN (SELECT o FROM campaigns_of($1, $3, $4) AS o))
 
 -- name: list
--- Prizes newest first, after $6. $2 status ('': all but archived), $3 campaign, $4 type, $5 a LIKE pattern of the name.
+-- Prizes newest first, after $7. $2 status ('': all but archived), $3 campaign, $4 type, $5 a LIKE pattern of the name,
+-- $6 the merchant whose staff asks ('' the tenant's own).
 SELECT p.prize_id AS id, p.name, p.type, p.value, p.campaign_id, p.max_per_user, p.max_per_day, p.redemption_mode,
        p.channel, p.channel_config, p.expires_after_days, p.status, s.total, s.remaining, s.awarded,
        unix(p.created_at) AS created_at, unix(p.updated_at) AS updated_at
@@ -30,9 +33,10 @@ WHERE p.tenant_id = $1
   AND ($3 = '' OR p.campaign_id = $3)
   AND ($4 = '' OR p.type = $4)
   AND p.name ILIKE $5
-  AND ($6::text IS NULL OR p.prize_id < $6)
+  AND ($6 = '' OR p.campaign_id IN (SELECT o FROM campaigns_of($1, $6, false) AS o))
+  AND ($7::text IS NULL OR p.prize_id < $7)
 ORDER BY p.prize_id DESC
-LIMIT $7
+LIMIT $8
 
 -- name: update
 -- Writes every field of a prize but its stock; the caller holds the tenant's lock.
@@ -52,8 +56,9 @@ RETURNING total
 SELECT awarded FROM stock WHERE tenant_id = $1 AND prize_id = $2
 
 -- name: usable
--- Which of the prizes $2 the tenant has and has not archived.
+-- Which of the prizes $2 there are and are not archived, for staff of merchant $3 ('' the tenant's own).
 SELECT prize_id FROM prizes WHERE tenant_id = $1 AND prize_id = ANY ($2::text[]) AND status = 'active'
+  AND ($3 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $3, false) AS o))
 
 -- name: games_that_may_name
 -- Active games in whose definition the prize's id stands anywhere; the caller looks closer.
@@ -116,6 +121,7 @@ WHERE p.tenant_id = $1
   AND ($3 = '' OR p.campaign_id = $3)
   AND ($4 = '' OR p.type = $4)
   AND p.name ILIKE $5
-  AND ($6::text IS NULL OR p.prize_id < $6)
+  AND ($6 = '' OR p.campaign_id IN (SELECT o FROM campaigns_of($1, $6, false) AS o))
+  AND ($7::text IS NULL OR p.prize_id < $7)
 ORDER BY p.prize_id DESC
-LIMIT $7
+LIMIT $8

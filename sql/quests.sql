@@ -1,40 +1,47 @@
 -- Quests, their completions, and the turns that they grant. See runtime/operations/quests.py.
 
 -- name: insert
--- No row: the campaign is unknown. $1 tenant, $2 quest, $3 campaign, $4 name, $5 description, $6 type,
--- $7 turns, $8 status, $9 start_date and $10 end_date in unix seconds.
+-- No row: the campaign is none to write in. $1 tenant, $2 quest, $3 campaign, $4 name, $5 description, $6 type,
+-- $7 turns, $8 status, $9 start_date and $10 end_date in unix seconds,
+-- $11 the merchant whose staff asks ('' the tenant's own).
 INSERT INTO quests (tenant_id, quest_id, campaign_id, name, description, type, turns, status, start_date, end_date)
 SELECT tenant_id, $2, campaign_id, $4, $5, $6, $7, $8, at_unix($9), at_unix($10)
 FROM campaigns WHERE tenant_id = $1 AND campaign_id = $3
+  AND ($11 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $11, true) AS o))
 RETURNING quest_id AS id, campaign_id, name, description, type, turns, status, unix(start_date) AS start_date,
           unix(end_date) AS end_date, unix(created_at) AS created_at, unix(updated_at) AS updated_at;
 
 -- name: get
--- $1 tenant, $2 quest. No row: unknown.
+-- $1 tenant, $2 quest, $3 the merchant whose staff asks ('' the tenant's own), $4 whether to write.
+-- No row: there is none that may be.
 SELECT quest_id AS id, campaign_id, name, description, type, turns, status, unix(start_date) AS start_date,
        unix(end_date) AS end_date, unix(created_at) AS created_at, unix(updated_at) AS updated_at
-FROM quests WHERE tenant_id = $1 AND quest_id = $2;
+FROM quests WHERE tenant_id = $1 AND quest_id = $2
+  AND ($3 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $3, $4) AS o));
 
 -- name: list
 -- Newest first. $1 tenant, $2 campaign, $3 type, $4 status ('' = any; archived ones only where asked for),
--- $5 LIKE pattern of the name, $6 the id of the last one shown (null at first), $7 how many.
+-- $5 LIKE pattern of the name, $6 the merchant whose staff asks ('' the tenant's own),
+-- $7 the id of the last one shown (null at first), $8 how many.
 SELECT quest_id AS id, campaign_id, name, description, type, turns, status, unix(start_date) AS start_date,
        unix(end_date) AS end_date, unix(created_at) AS created_at, unix(updated_at) AS updated_at
 FROM quests
 WHERE tenant_id = $1 AND ($2::text = '' OR campaign_id = $2) AND ($3::text = '' OR type = $3)
   AND CASE WHEN $4::text = '' THEN status <> 'archived' ELSE status = $4 END
-  AND name ILIKE $5 AND ($6::text IS NULL OR quest_id < $6)
+  AND name ILIKE $5 AND ($6 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $6, false) AS o))
+  AND ($7::text IS NULL OR quest_id < $7)
 ORDER BY quest_id DESC
-LIMIT $7;
+LIMIT $8;
 
 -- name: update
--- No row: the campaign is unknown. The change holds the tenant's lock, so the quest is there still.
+-- No row: the campaign is none to write in. The change holds the tenant's lock, so the quest is there still.
 -- $1 tenant, $2 quest, then as `insert` has them.
 UPDATE quests AS q SET
     campaign_id = c.campaign_id, name = $4, description = $5, type = $6, turns = $7, status = $8,
     start_date = at_unix($9), end_date = at_unix($10), updated_at = now()
 FROM campaigns AS c
 WHERE q.tenant_id = $1 AND q.quest_id = $2 AND c.tenant_id = $1 AND c.campaign_id = $3
+  AND ($11 = '' OR c.campaign_id IN (SELECT o FROM campaigns_of($1, $11, true) AS o))
 RETURNING q.quest_id AS id, q.campaign_id, q.name, q.description, q.type, q.turns, q.status,
           unix(q.start_date) AS start_date, unix(q.end_date) AS end_date, unix(q.created_at) AS created_at,
           unix(q.updated_at) AS updated_at;

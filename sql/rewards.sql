@@ -25,7 +25,8 @@ ORDER BY r.reward_id DESC
 LIMIT $8
 
 -- name: search
--- Every player's rewards, newest first, after reward $7 (NULL: from the newest). Empty filters match all.
+-- Every player's rewards, newest first, after reward $8 (NULL: from the newest). Empty filters match all.
+-- $7 the merchant whose staff asks ('' the tenant's own).
 -- The stored status is compared too, so that an index on it can be used: expired may be stored as won.
 SELECT r.reward_id, r.player_id, r.prize_id, r.name, r.type, r.value, r.quantity, s.status, r.game_id,
        r.play_id, r.campaign_id, r.milestone_id, unix(r.won_at) AS won_at, unix(r.claimed_at) AS claimed_at,
@@ -43,9 +44,10 @@ WHERE r.tenant_id = $1
   AND ($4 = '' OR r.prize_id = $4)
   AND ($5 = '' OR r.game_id = $5)
   AND ($6 = '' OR r.player_id = $6)
-  AND ($7::text IS NULL OR r.reward_id < $7)
+  AND ($7 = '' OR r.campaign_id IN (SELECT o FROM campaigns_of($1, $7, false) AS o))
+  AND ($8::text IS NULL OR r.reward_id < $8)
 ORDER BY r.reward_id DESC
-LIMIT $8
+LIMIT $9
 
 -- name: as_claimed
 -- Rewards ($2) as their claims answered, whatever became of them later: claimed, or fulfilled where the
@@ -82,7 +84,8 @@ SELECT reward_id FROM rewards WHERE tenant_id = $1 AND reward_id = $2 FOR UPDATE
 SELECT task_id FROM tasks WHERE tenant_id = $1 AND reward_id = $2 FOR UPDATE
 
 -- name: held
--- What a reward is that is held. No row: there is no such reward.
+-- What a reward is that is held. $3 the merchant whose staff asks ('' the tenant's own), $4 whether to write.
+-- No row: there is none that may be.
 SELECT r.reward_id, r.player_id, r.prize_id, r.name, r.type, r.value, r.quantity,
        standing(
            r.status, r.expires_at, EXISTS (SELECT FROM tasks AS t WHERE t.tenant_id = $1 AND t.reward_id = $2)
@@ -96,6 +99,7 @@ SELECT r.reward_id, r.player_id, r.prize_id, r.name, r.type, r.value, r.quantity
        ) AS channel
 FROM rewards AS r
 WHERE r.tenant_id = $1 AND r.reward_id = $2
+  AND ($3 = '' OR r.campaign_id IN (SELECT o FROM campaigns_of($1, $3, $4) AS o))
 
 -- name: take_code
 -- Gives reward $3 a free code of prize $2, unless it has one. No row: it has none, and none is free.

@@ -65,6 +65,8 @@ CREATE TABLE audit_entries (
     before       jsonb,
     after        jsonb,
     trace_id     text        NOT NULL DEFAULT '',
+    -- In whose name it was done: '' the tenant's own.
+    merchant_id  ident       NOT NULL DEFAULT '',
     created_at   timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (tenant_id, entry_id)
 );
@@ -86,6 +88,15 @@ CREATE TABLE campaigns (
     updated_at  timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (tenant_id, campaign_id)
 );
+
+-- The campaigns that staff of a merchant may read, or with `writing` write: the merchant's own, and to read
+-- those that name no merchant, which are the tenant's. Likewise '', the campaign of what is of none. Staff of
+-- no merchant ('') is the tenant's and may all. Every statement that staff reaches has this as a condition.
+CREATE FUNCTION campaigns_of(tenant text, merchant text, writing boolean) RETURNS SETOF ident LANGUAGE sql STABLE AS $$
+    SELECT campaign_id FROM campaigns
+    WHERE tenant_id = tenant AND (merchant = '' OR merchant_id = merchant OR (merchant_id = '' AND NOT writing))
+    UNION ALL SELECT '' WHERE merchant = '' OR NOT writing
+$$;
 
 -- What a game is now; game_revisions has what it was at every play.
 CREATE TABLE games (

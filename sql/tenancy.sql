@@ -25,13 +25,14 @@ SELECT tenant_id, $2, $3, $4 FROM tenants WHERE tenant_id = $1
 RETURNING merchant_id AS id, tenant_id, name, status, unix(created_at) AS created_at
 
 -- name: list_merchants
--- The tenant's merchants newest first, after $3. $2 is a LIKE pattern of the name.
+-- The tenant's merchants newest first, after $4. $2 is a LIKE pattern of the name,
+-- $3 the merchant whose staff asks ('' the tenant's own): it sees itself.
 SELECT merchant_id AS id, tenant_id, name, status, unix(created_at) AS created_at
 FROM merchants
-WHERE tenant_id = $1 AND name ILIKE $2 AND ($3::text IS NULL OR merchant_id < $3)
+WHERE tenant_id = $1 AND name ILIKE $2 AND ($3 = '' OR merchant_id = $3) AND ($4::text IS NULL OR merchant_id < $4)
 ORDER BY merchant_id DESC
-LIMIT $4
+LIMIT $5
 
 -- name: has_merchant
--- True where the tenant has the merchant.
-SELECT EXISTS (SELECT FROM merchants WHERE tenant_id = $1 AND merchant_id = $2)
+-- True where the tenant has the merchant. To staff of merchant $3 ('' the tenant's own) there is no other.
+SELECT EXISTS (SELECT FROM merchants WHERE tenant_id = $1 AND merchant_id = $2 AND ($3 = '' OR merchant_id = $3))

@@ -67,8 +67,10 @@ SELECT balance FROM balances WHERE tenant_id = $1 AND player_id = $2 AND scope_k
 
 -- name: target
 -- Whether there is such a player, and such a wallet: a campaign's, a merchant's or the tenant's.
+-- `own`: whether staff of merchant $4 ('' the tenant's own) may move it; `scope`: whether it may know of it.
 -- $1 tenant, $2 player, $3 scope_key.
 SELECT EXISTS (SELECT FROM players WHERE tenant_id = $1 AND player_id = $2) AS player,
        $3::text = $1::text
-       OR EXISTS (SELECT FROM campaigns WHERE tenant_id = $1 AND campaign_id = $3)
-       OR EXISTS (SELECT FROM merchants WHERE tenant_id = $1 AND merchant_id = $3) AS scope;
+       OR $3 IN (SELECT o FROM campaigns_of($1, $4, false) AS o WHERE o <> '')
+       OR EXISTS (SELECT FROM merchants WHERE tenant_id = $1 AND merchant_id = $3 AND ($4 = '' OR merchant_id = $4)) AS scope,
+       $4 = '' OR $3 = $4 OR $3 IN (SELECT o FROM campaigns_of($1, $4, true) AS o WHERE o <> '') AS own;

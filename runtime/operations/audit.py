@@ -15,7 +15,7 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.operations import reading
 from runtime.operations.row import STAFF, Operation
-from runtime.wire.scope import tenant_of
+from runtime.wire.scope import merchant_of, tenant_of
 
 _SQL: Final = sql.load("audit")
 
@@ -44,12 +44,16 @@ async def record(
         before,
         after,
         trace.current.get(),
+        trace.merchant.get(),
     )
 
 
 async def list_audit_entries(engine: Engine, request: m.ListAuditEntriesRequest) -> m.ListAuditEntriesReply:
-    """The tenant's entries, newest first, of one subject type, subject or actor where given."""
-    filters = (tenant_of(request), request.subject_type, request.subject_id, request.actor)
+    """The tenant's entries, newest first, of one subject type, subject or actor where given.
+
+    A merchant's staff sees what was done in the merchant's name.
+    """
+    filters = (tenant_of(request), request.subject_type, request.subject_id, request.actor, merchant_of(request))
     rows, pagination = await reading.page(engine, _SQL["list"], request, *filters)
     return m.ListAuditEntriesReply(items=[m.AuditEntry(**dict(row)) for row in rows], pagination=pagination)
 

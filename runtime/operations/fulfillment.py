@@ -18,7 +18,7 @@ from runtime.outgoing.schedule import delays_seconds
 from runtime.outgoing.signing import SignatureRefused, verify, verify_callback_token
 from runtime.outgoing.vault import VaultError, prize_context, vault_of
 from runtime.wire.enums import token
-from runtime.wire.scope import tenant_of
+from runtime.wire.scope import merchant_of, tenant_of
 
 _SQL: Final = sql.load("fulfillment")
 
@@ -27,7 +27,7 @@ TEXT_CHARACTERS_MAX: Final = 500
 
 async def list_tasks(engine: Engine, request: m.ListTasksRequest) -> m.ListTasksReply:
     """Tasks, the newest first, by status, campaign and prize."""
-    filters = (tenant_of(request), token(request.status), request.campaign_id, request.prize_id)
+    filters = (tenant_of(request), token(request.status), request.campaign_id, request.prize_id, merchant_of(request))
     rows, pagination = await reading.page(engine, _SQL["list"], request, *filters, key="task_id")
     return m.ListTasksReply(items=[_message(row) for row in rows], pagination=pagination)
 
@@ -38,9 +38,9 @@ async def retry_task(engine: Engine, request: m.RetryTaskRequest) -> m.TaskReply
     FAILED_PRECONDITION ILLEGAL_TRANSITION for one that is delivered, cancelled or being delivered.
     """
     tenant_id = tenant_of(request)
-    row = await engine.database.fetchrow(_SQL["rearm"], tenant_id, request.id)
+    row = await engine.database.fetchrow(_SQL["rearm"], tenant_id, request.id, merchant_of(request))
     if row is None:
-        raise unknown("task", request.id)
+        raise await reading.not_to_write(engine.database, _SQL["seen"], request, "task", request.id)
     if not row["rearmed"]:
         raise _illegal(row, "retry")
     engine.publisher.tasks(tenant_id, [request.id])

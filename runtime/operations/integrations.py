@@ -11,10 +11,9 @@ import sql
 from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
-from runtime.errors import unknown
 from runtime.events import new_event
 from runtime.operations import audit, reading, samples
-from runtime.operations.campaigns.records import check_merchant
+from runtime.operations.campaigns.records import check_merchant, not_to_write
 from runtime.operations.checks import Checks, given
 from runtime.operations.row import ADMINS, STAFF, Operation
 from runtime.outgoing.channels import receiver_config
@@ -52,7 +51,7 @@ async def create_integration(engine: Engine, request: m.CreateIntegrationRequest
     )
 
     async def work(connection: asyncpg.Connection) -> asyncpg.Record:
-        await check_merchant(connection, checks, scope.tenant_id, wanted.merchant_id)
+        await check_merchant(connection, checks, request, wanted.merchant_id)
         checks.raise_found()
         row = await connection.fetchrow(
             _SQL["insert"],
@@ -63,9 +62,10 @@ async def create_integration(engine: Engine, request: m.CreateIntegrationRequest
             token(wanted.type),
             list(dict.fromkeys(wanted.events)),
             sealed,
+            scope.merchant_id,
         )
         if row is None:
-            raise unknown("campaign", wanted.campaign_id)
+            raise await not_to_write(connection, request, wanted.campaign_id)
         await audit.record(connection, scope.tenant_id, "integration.create", integration_id, after=_noted(row))
         return row
 
@@ -85,9 +85,9 @@ async def delete_integration(engine: Engine, request: m.DeleteRequest) -> m.Dele
     tenant_id = tenant_of(request)
 
     async def work(connection: asyncpg.Connection) -> None:
-        row = await connection.fetchrow(_SQL["delete"], tenant_id, request.id)
+        row = await connection.fetchrow(_SQL["delete"], tenant_id, request.id, merchant_of(request))
         if row is None:
-            raise unknown("integration", request.id)
+            raise await reading.not_to_write(connection, _SQL["exists"], request, "integration", request.id)
         await audit.record(connection, tenant_id, "integration.delete", request.id, before=_noted(row))
 
     await engine.database.transaction(work)
@@ -107,9 +107,11 @@ async def emit_event(engine: Engine, request: m.EmitEventRequest) -> m.EmitEvent
     checks.raise_found()
     merchant_id = scope.merchant_id
     if request.campaign_id:
-        row = await engine.database.fetchrow(_SQL["campaign_merchant"], scope.tenant_id, request.campaign_id)
+        row = await engine.database.fetchrow(
+            _SQL["campaign_merchant"], scope.tenant_id, request.campaign_id, scope.merchant_id
+        )
         if row is None:
-            raise unknown("campaign", request.campaign_id)
+            raise await not_to_write(engine.database, request, request.campaign_id)
         merchant_id = row["merchant_id"]
     event = new_event(
         request.type,

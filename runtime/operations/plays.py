@@ -17,7 +17,7 @@ from runtime.errors import invalid, unknown
 from runtime.operations import reading, samples
 from runtime.operations.row import STAFF, Access, ActorKind, Consumer, Operation, RoutePolicy, SessionUse
 from runtime.rules import ReplayMismatch, replay, seed_hash
-from runtime.wire.scope import tenant_of
+from runtime.wire.scope import merchant_of, tenant_of
 from runtime.wire.shape import Shape
 
 QUERIES: Final = sql.load("play")
@@ -37,8 +37,8 @@ async def list_history(engine: Engine, request: m.ListHistoryRequest) -> m.ListH
 
 async def replay_play(engine: Engine, request: m.ReplayPlayRequest) -> m.ReplayPlayReply:
     """Decides a play again from its own revision, seed and payload, and says whether the outcome is the same."""
-    tenant_id = request.scope.tenant_id if request.scope else ""
-    row = await engine.database.fetchrow(QUERIES["play"], tenant_id, request.id)
+    tenant_id = tenant_of(request)
+    row = await engine.database.fetchrow(QUERIES["play"], tenant_id, request.id, merchant_of(request))
     if row is None:
         raise unknown("play", request.id)
     definition = await engine.database.fetchval(QUERIES["revision"], tenant_id, row["game_id"], row["revision"])

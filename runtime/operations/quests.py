@@ -21,11 +21,12 @@ from runtime.actors.idempotency import KeyedRequest, first_answer, keyed
 from runtime.errors import Fault, Status, unknown, violations
 from runtime.events import QuestCompleted, event_of
 from runtime.operations import audit, catalog, reading, samples
+from runtime.operations.campaigns import records as campaigns
 from runtime.operations.checks import Checks, given, search_pattern, set_fields
 from runtime.operations.row import DESIGNERS, STAFF, Access, Consumer, Operation, RoutePolicy
 from runtime.stores.clock import Days
 from runtime.wire.enums import enum, token
-from runtime.wire.scope import player_id_of, tenant_of
+from runtime.wire.scope import merchant_of, player_id_of, tenant_of
 
 _SQL: Final = sql.load("quests")
 
@@ -45,9 +46,11 @@ async def create_quest(engine: Engine, request: m.CreateQuestRequest) -> m.Quest
     _check(quest)
 
     async def work(connection: asyncpg.Connection) -> asyncpg.Record:
-        row = await connection.fetchrow(_SQL["insert"], tenant_id, ids.make("quest"), *_stored(quest))
+        row = await connection.fetchrow(
+            _SQL["insert"], tenant_id, ids.make("quest"), *_stored(quest), merchant_of(request)
+        )
         if row is None:
-            raise unknown("campaign", quest.campaign_id)
+            raise await campaigns.not_to_write(connection, request, quest.campaign_id)
         await audit.record(connection, tenant_id, "quest.create", row["id"], after=dict(row))
         return row
 
@@ -61,7 +64,8 @@ async def get_quest(engine: Engine, request: m.GetQuestRequest) -> m.QuestReply:
 
 async def list_quests(engine: Engine, request: m.ListQuestsRequest) -> m.ListQuestsReply:
     """The tenant's quests, newest first; archived ones only where `status` asks for them."""
-    filters = (request.campaign_id, token(request.type), token(request.status), search_pattern(request.q))
+    narrowed = (request.campaign_id, token(request.type), token(request.status), search_pattern(request.q))
+    filters = (*narrowed, merchant_of(request))
     rows, pagination = await reading.page(engine, _SQL["list"], request, tenant_of(request), *filters)
     return m.ListQuestsReply(items=[_quest(row) for row in rows], pagination=pagination)
 
@@ -71,15 +75,13 @@ async def update_quest(engine: Engine, request: m.UpdateQuestRequest) -> m.Quest
     tenant_id, update = tenant_of(request), given(request.quest, "quest")
 
     async def work(connection: asyncpg.Connection) -> asyncpg.Record:
-        before = await connection.fetchrow(_SQL["get"], tenant_id, request.id)
-        if before is None:
-            raise unknown("quest", request.id)
+        before = await reading.to_write(connection, _SQL["get"], request, "quest", request.id)
         quest = _quest(before)
         set_fields(quest, update, request.update_mask, SETTABLE)
         _check(quest)
-        row = await connection.fetchrow(_SQL["update"], tenant_id, request.id, *_stored(quest))
+        row = await connection.fetchrow(_SQL["update"], tenant_id, request.id, *_stored(quest), merchant_of(request))
         if row is None:
-            raise unknown("campaign", quest.campaign_id)
+            raise await campaigns.not_to_write(connection, request, quest.campaign_id)
         await audit.record(connection, tenant_id, "quest.update", request.id, before=dict(before), after=dict(row))
         return row
 
@@ -94,8 +96,7 @@ async def delete_quest(engine: Engine, request: m.DeleteRequest) -> m.DeleteRepl
         # Locked before the look: a completion under way is either seen by it, or finds no quest.
         if await connection.fetchval(_SQL["lock"], tenant_id, request.id) is None:
             raise unknown("quest", request.id)
-        before = await connection.fetchrow(_SQL["get"], tenant_id, request.id)
-        assert before is not None
+        before = await reading.to_write(connection, _SQL["get"], request, "quest", request.id)
         archived = await connection.fetchval(_SQL["remove"], tenant_id, request.id) is None
         if archived:
             await connection.execute(_SQL["archive"], tenant_id, request.id)

@@ -121,6 +121,7 @@ class Operation:
     resource: the request's field that wraps a resource ("game"), else empty.
     consumer, admin: how each edge serves it; None: not there.
     session: what it does with a session of play.
+    tenant_wide: not for the staff of one merchant; to be said of what no merchant's things are part of.
     streamed: its body is read as it arrives, and may be lines of text.
     stales: what it changes is read by many, so cached answers of the tenant are old after it.
     refusals: its own reasons (runtime/http/docs/refusals.py), beside those that follow from the row.
@@ -140,6 +141,7 @@ class Operation:
     consumer: Consumer | None = None
     admin: Admin | None = None
     session: SessionUse = SessionUse.NONE
+    tenant_wide: bool = False
     streamed: bool = False
     stales: bool = False
     refusals: tuple[str, ...] = ()

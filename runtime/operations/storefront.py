@@ -30,7 +30,7 @@ SHOWN_MAX: Final = 200
 async def render_game(engine: Engine, request: m.GetGameRequest) -> m.RenderReply:
     """The game for its widget: its ui, limits, and the prizes that it can award. NOT_FOUND UNKNOWN_GAME."""
     tenant_id = tenant_of(request)
-    row = await engine.database.fetchrow(_GAMES["get"], tenant_id, request.id)
+    row = await engine.database.fetchrow(_GAMES["get"], tenant_id, request.id, "", False)
     if row is None:
         raise unknown("game", request.id)
     return m.RenderReply(render=(await _render(engine, tenant_id, [row]))[0])
@@ -39,7 +39,7 @@ async def render_game(engine: Engine, request: m.GetGameRequest) -> m.RenderRepl
 async def get_public_campaign(engine: Engine, request: m.GetCampaignRequest) -> m.PublicCampaignReply:
     """The campaign with its active games (without their ui) and active quests. NOT_FOUND UNKNOWN_CAMPAIGN."""
     tenant_id = tenant_of(request)
-    campaign = await engine.database.fetchrow(_CAMPAIGNS["get"], tenant_id, request.id)
+    campaign = await engine.database.fetchrow(_CAMPAIGNS["get"], tenant_id, request.id, "", False)
     if campaign is None or campaign["status"] == "draft":
         raise unknown("campaign", request.id)
     rows = await engine.database.fetch(_GAMES["active_of_campaign"], tenant_id, request.id, SHOWN_MAX)

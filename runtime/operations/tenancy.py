@@ -19,7 +19,7 @@ from runtime.operations import audit, reading
 from runtime.operations.checks import Checks, given, search_pattern
 from runtime.operations.row import ADMINS, PLATFORM_ALONE, STAFF, STAFF_OR_PLATFORM, Operation
 from runtime.wire.enums import enum, token
-from runtime.wire.scope import tenant_of
+from runtime.wire.scope import merchant_of, tenant_of
 
 _SQL: Final = sql.load("tenancy")
 
@@ -66,8 +66,8 @@ async def create_merchant(engine: Engine, request: m.CreateMerchantRequest) -> m
 
 
 async def list_merchants(engine: Engine, request: m.ListMerchantsRequest) -> m.ListMerchantsReply:
-    """The tenant's merchants, newest first."""
-    filters = (tenant_of(request), search_pattern(request.q))
+    """The tenant's merchants, newest first; to a merchant's staff, that one."""
+    filters = (tenant_of(request), search_pattern(request.q), merchant_of(request))
     rows, pagination = await reading.page(engine, _SQL["list_merchants"], request, *filters)
     return m.ListMerchantsReply(items=[_merchant(row) for row in rows], pagination=pagination)
 
@@ -105,6 +105,7 @@ ROWS: Final = (
         run=create_merchant,
         resource="merchant",
         admin=ADMINS,
+        tenant_wide=True,
         refusals=("UNKNOWN_TENANT",),
         example={"name": "Main street"},
     ),

@@ -15,10 +15,10 @@ from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.actors.idempotency import KeyedRequest, first_answer, keyed
-from runtime.errors import Fault, Status, invalid, unknown, violations
+from runtime.errors import Fault, Status, forbidden, invalid, unknown, violations
 from runtime.operations import audit, samples
 from runtime.operations.row import REWARD_MANAGERS, Access, Consumer, Operation
-from runtime.wire.scope import player_id_of, tenant_of
+from runtime.wire.scope import merchant_of, player_id_of, tenant_of
 
 _SQL: Final = sql.load("wallet")
 BALANCES: Final = _SQL["balances"]
@@ -72,12 +72,14 @@ async def adjust_balance(engine: Engine, request: m.AdjustBalanceRequest) -> m.L
     tenant_id, asked = tenant_of(request), keyed(request)
     if (first := await _first_answer(engine, tenant_id, asked)) is not None:
         return first
-    target = await engine.database.fetchrow(TARGET, tenant_id, player_id, request.scope_key)
+    target = await engine.database.fetchrow(TARGET, tenant_id, player_id, request.scope_key, merchant_of(request))
     assert target is not None
     if not target["player"]:
         raise unknown("player", player_id)
     if not target["scope"]:
         raise invalid("scope_key", "must be the id of a campaign, of a merchant or of the tenant")
+    if not target["own"]:
+        raise forbidden("wallet", request.scope_key)
 
     async def adjust(connection: asyncpg.Connection) -> asyncpg.Record | None:
         row = await connection.fetchrow(

@@ -33,7 +33,7 @@ def tenant_of(request: Scoped) -> str:
 
 
 def merchant_of(request: Scoped) -> str:
-    """The merchant in the request's scope; "" where it is all of the tenant's."""
+    """The merchant whose staff asks, from the request's scope; "" where it is the tenant's own."""
     return request.scope.merchant_id if request.scope is not None else ""
 
 

@@ -26,9 +26,9 @@ SUBJECTS: Final = frozenset(row.subject for row in OPERATIONS if row.subject)
 WITH_BODY: Final = tuple(row for row in OPERATIONS if row.has_body)
 
 
-async def furnish(stack: Stack, player: str = "player_ann") -> Ids:
-    """The ids of one thing of every kind, all of the stack's tenant and all used."""
-    campaign_id = (await make_campaign(stack))["id"]
+async def furnish(stack: Stack, player: str = "player_ann", **campaign: Any) -> Ids:
+    """The ids of one thing of every kind, all of the stack's tenant, of one campaign, and all used."""
+    campaign_id = (await make_campaign(stack, **campaign))["id"]
     channel = {"channel": "webhook", "redemption_mode": "on_claim", "config": {"url": RECEIVER}}
     prize_id = await make_prize(stack, campaign_id=campaign_id, fulfillment=channel)
     rung = {"name": "Ten", "currency": "points", "threshold": 1, "prize_id": prize_id}
@@ -39,7 +39,7 @@ async def furnish(stack: Stack, player: str = "player_ann") -> Ids:
     board = {"campaign_id": campaign_id, "game_id": game_id, "name": "Best", "metric": "plays", "mode": "sum"}
     hook = {"type": "webhook", "events": ["play_completed"], "config": {"url": RECEIVER}, "campaign_id": campaign_id}
     quest_id = (await stack.admin("POST", "/admin/quests", quest)).data["id"]
-    merchant_id = (await stack.admin("POST", "/admin/merchants", {"name": "Shop"})).data["id"]
+    merchant_id = campaign.get("merchant_id") or await make_merchant(stack)
     session = (await stack.consumer("POST", f"/games/{game_id}/start", {}, player=player)).data["session_id"]
     body = {"session_id": session, "payload": {}}
     played = (await stack.consumer("POST", f"/games/{game_id}/play", body, player=player)).data
@@ -50,7 +50,7 @@ async def furnish(stack: Stack, player: str = "player_ann") -> Ids:
     entry = (await stack.admin("POST", "/admin/wallet/adjustments", points)).data
     board_id = (await stack.admin("POST", "/admin/leaderboards", board)).data["id"]
     integration_id = (await stack.admin("POST", "/admin/integrations", hook)).data["id"]
-    task = (await stack.admin("GET", "/admin/fulfillment/tasks")).data["items"][0]
+    task = (await stack.admin("GET", "/admin/fulfillment/tasks", campaign_id=campaign_id)).data["items"][0]
     known = {
         "campaign": campaign_id,
         "game": game_id,
@@ -73,6 +73,11 @@ async def furnish(stack: Stack, player: str = "player_ann") -> Ids:
             body = edge_body(row, known)
             known[row.resource] = (await stack.admin("POST", f"/admin{row.path}", body)).data["id"]
     return known
+
+
+async def make_merchant(stack: Stack) -> str:
+    """The id of a new merchant."""
+    return str((await stack.admin("POST", "/admin/merchants", {"name": "Shop"})).data["id"])
 
 
 def unknown_like(known: Ids) -> Ids:

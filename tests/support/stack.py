@@ -72,11 +72,13 @@ class Stack:
     """The running process and ways to ask it.
 
     core(), consumer() and admin() send `(verb, path under /api/v1, JSON body)`; Core's add the scope.
+    merchant_id: whose staff asks the admin edge and Core; empty where it is the tenant's.
     """
 
     process: Running
     http: aiohttp.ClientSession
     tenant_id: str = TENANT
+    merchant_id: str = ""
 
     @property
     def engine(self) -> Engine:
@@ -89,11 +91,10 @@ class Stack:
 
     async def core(self, verb: str, path: str, body: dict[str, Any] | None = None, **query: Any) -> Answer:
         """Asks Core's REST, in the scope of the test's tenant."""
-        scope = {"tenant_id": self.tenant_id}
+        scope = {"tenant_id": self.tenant_id, **({"merchant_id": self.merchant_id} if self.merchant_id else {})}
         if verb in ("GET", "DELETE"):
-            return await self._ask(
-                self.process.core_url, verb, path, None, {"scope.tenant_id": self.tenant_id, **query}
-            )
+            named = {f"scope.{name}": value for name, value in scope.items()}
+            return await self._ask(self.process.core_url, verb, path, None, {**named, **query})
         return await self._ask(self.process.core_url, verb, path, {"scope": scope, **(body or {})}, query)
 
     async def consumer(
@@ -130,7 +131,10 @@ class Stack:
 
         settings = self.process.settings
         tokens = Tokens(settings.jwt_secret, issuer=settings.jwt_issuer, audience=settings.jwt_audience)
-        return tokens.mint(sub, tenant_id=tenant_id or self.tenant_id, seconds=seconds, roles=roles)
+        merchant_id = self.merchant_id if roles else ""
+        return tokens.mint(
+            sub, tenant_id=tenant_id or self.tenant_id, seconds=seconds, merchant_id=merchant_id, roles=roles
+        )
 
     def _bearer(self, sub: str, roles: tuple[str, ...]) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.token(sub, roles)}"} if sub else {}

@@ -67,7 +67,8 @@ REFUSALS: Final[Mapping[str, Refusal]] = {
     "ROLE_REQUIRED": Refusal(Status.PERMISSION_DENIED, "needs one of `roles`", {"roles": ["admin", "designer"]}),
     "FORBIDDEN": Refusal(
         Status.PERMISSION_DENIED,
-        "a page of an origin that is not allowed; on Core, also a Host that is none of its names",
+        "the tenant's, which a merchant's staff only reads; a page of an origin that is not allowed; on Core, also a "
+        "Host that is none of its names",
     ),
     "SESSION_INVALID": Refusal(Status.PERMISSION_DENIED, "the session is forged, or another's"),
     # repeats and rates
@@ -120,6 +121,8 @@ def reasons_of(operation: Operation) -> list[str]:
         found.append(f"UNKNOWN_{operation.subject.upper()}")
     if operation.stales:
         found.append("UNKNOWN_TENANT")
+    if operation.admin is not None and operation.scoped and operation.verb != "GET" and not operation.admin.signed:
+        found.append("FORBIDDEN")
     if operation.streamed:
         found.append("CONTENT_TYPE_UNSUPPORTED")
     if operation.keyed:

@@ -23,7 +23,7 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import unknown
 from runtime.wire.enums import enum
-from runtime.wire.scope import tenant_of
+from runtime.wire.scope import merchant_of, tenant_of
 
 _SQL: Final = sql.load("analytics")
 
@@ -42,7 +42,7 @@ READ_SECONDS: Final = 10.0
 async def get_campaign_analytics(engine: Engine, request: m.GetCampaignRequest) -> m.CampaignAnalyticsReply:
     """The campaign in numbers. NOT_FOUND UNKNOWN_CAMPAIGN."""
     tenant_id = tenant_of(request)
-    campaign = await engine.database.fetchrow(_SQL["campaign"], tenant_id, request.id)
+    campaign = await engine.database.fetchrow(_SQL["campaign"], tenant_id, request.id, merchant_of(request))
     if campaign is None:
         raise unknown("campaign", request.id)
     if campaign["age"] is None or campaign["age"] > STALE_SECONDS:

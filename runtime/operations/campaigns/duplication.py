@@ -16,8 +16,7 @@ import sql
 from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
-from runtime.errors import unknown
-from runtime.operations import audit, catalog
+from runtime.operations import audit, catalog, reading
 from runtime.operations.campaigns import analytics
 from runtime.operations.campaigns.records import from_row
 from runtime.operations.checks import NAME_LENGTH_MAX, Checks
@@ -35,13 +34,11 @@ async def duplicate_campaign(engine: Engine, request: m.DuplicateCampaignRequest
     tenant_id = tenant_of(request)
 
     async def work(connection: asyncpg.Connection) -> asyncpg.Record:
-        original = await connection.fetchrow(_SQL["get"], tenant_id, request.id)
-        if original is None:
-            raise unknown("campaign", request.id)
+        original = await reading.to_write(connection, _SQL["get"], request, "campaign", request.id)
         copy = _Copy(engine, connection, tenant_id, request.id, ids.make("camp"))
         await copy.campaign(_name(request.name, original["name"]))
         await copy.everything()
-        made = await connection.fetchrow(_SQL["get"], tenant_id, copy.new_id)
+        made = await connection.fetchrow(_SQL["get"], tenant_id, copy.new_id, "", False)
         assert made is not None
         after = {**made, "copied_from": request.id, **copy.counts}
         await audit.record(connection, tenant_id, "campaign.duplicate", copy.new_id, after=after)
@@ -109,7 +106,7 @@ class _Copy:
 
     async def _config_of_copy(self, old_id: str, new_id: str) -> dict[str, Any]:
         """The prize's channel config, its secrets sealed anew: what is sealed for one prize opens for no other."""
-        row = await self._connection.fetchrow(_GET_PRIZE, self._tenant_id, old_id)
+        row = await self._connection.fetchrow(_GET_PRIZE, self._tenant_id, old_id, "", False)
         config: dict[str, Any] = dict(row["channel_config"]) if row else {}
         for name in SECRET_FIELDS:
             if config.get(name):

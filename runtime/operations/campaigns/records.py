@@ -2,7 +2,6 @@
 
 A campaign has no deletion; one that is over is ENDED. A new one is a draft in UTC unless it says
 otherwise, and belongs to the caller's merchant where the body names none. Times are unix seconds.
-Lists are of the whole tenant, whatever merchant the caller is of: roles hold for a tenant.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ import sql
 from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
-from runtime.errors import unknown
+from runtime.errors import Fault, Status, forbidden
 from runtime.operations import audit, catalog, reading
 from runtime.operations.campaigns import analytics
 from runtime.operations.checks import Checks, given, search_pattern, set_fields
 from runtime.wire.enums import enum, token
-from runtime.wire.scope import tenant_of
+from runtime.wire.scope import Scoped, merchant_of, tenant_of
 
 _SQL: Final = sql.load("campaigns")
 _HAS_MERCHANT: Final = sql.load("tenancy")["has_merchant"]
@@ -33,14 +32,12 @@ async def create_campaign(engine: Engine, request: m.CreateCampaignRequest) -> m
     scope = request.scope
     assert scope is not None
     campaign = m.Campaign(timezone="UTC", status=m.CampaignStatus.DRAFT)
-    named = set_fields(campaign, given(request.campaign, "campaign"), (), SETTABLE)
-    if "merchant_id" not in named:
-        campaign.merchant_id = scope.merchant_id
+    set_fields(campaign, given(request.campaign, "campaign"), (), SETTABLE)
+    campaign.merchant_id = campaign.merchant_id or scope.merchant_id
     checks = _checked(campaign)
 
     async def work(connection: asyncpg.Connection) -> asyncpg.Record:
-        if "merchant_id" in named:
-            await check_merchant(connection, checks, scope.tenant_id, campaign.merchant_id)
+        await check_merchant(connection, checks, request, campaign.merchant_id)
         checks.raise_found()
         campaign_id = ids.make("camp")
         row = await connection.fetchrow(_SQL["insert"], scope.tenant_id, campaign_id, *_columns(campaign))
@@ -59,7 +56,7 @@ async def get_campaign(engine: Engine, request: m.GetCampaignRequest) -> m.Campa
 
 async def list_campaigns(engine: Engine, request: m.ListCampaignsRequest) -> m.ListCampaignsReply:
     """The tenant's campaigns, newest first; of one status, or whose names hold `q`, where given."""
-    filters = (token(request.status), search_pattern(request.q))
+    filters = (token(request.status), search_pattern(request.q), merchant_of(request))
     rows, pagination = await reading.page(engine, _SQL["list"], request, tenant_of(request), *filters)
     return m.ListCampaignsReply(items=[from_row(row) for row in rows], pagination=pagination)
 
@@ -70,14 +67,14 @@ async def update_campaign(engine: Engine, request: m.UpdateCampaignRequest) -> m
     update = given(request.campaign, "campaign")
 
     async def work(connection: asyncpg.Connection) -> asyncpg.Record:
-        before = await connection.fetchrow(_SQL["get"], tenant_id, request.id)
-        if before is None:
-            raise unknown("campaign", request.id)
+        before = await reading.to_write(connection, _SQL["get"], request, "campaign", request.id)
         campaign = from_row(before)
         set_fields(campaign, update, request.update_mask, SETTABLE)
         checks = _checked(campaign)
         if campaign.merchant_id != before["merchant_id"]:
-            await check_merchant(connection, checks, tenant_id, campaign.merchant_id)
+            await check_merchant(connection, checks, request, campaign.merchant_id)
+            if not campaign.merchant_id and merchant_of(request):
+                raise forbidden("campaign", request.id)
         checks.raise_found()
         row = await connection.fetchrow(_SQL["update"], tenant_id, request.id, *_columns(campaign))
         assert row is not None
@@ -89,10 +86,27 @@ async def update_campaign(engine: Engine, request: m.UpdateCampaignRequest) -> m
     return m.CampaignReply(campaign=from_row(await catalog.change(engine, tenant_id, work)))
 
 
-async def check_campaign(connection: asyncpg.Connection, checks: Checks, tenant_id: str, campaign_id: str) -> None:
-    """Notes a problem on `campaign_id` where the tenant has no such campaign."""
-    if not await connection.fetchval(_SQL["exists"], tenant_id, campaign_id):
+async def check_campaign(connection: asyncpg.Connection, checks: Checks, request: Scoped, campaign_id: str) -> None:
+    """Notes a problem on `campaign_id` where there is no such campaign to put something under; '' is none.
+
+    FORBIDDEN where a merchant's staff would put it under the tenant's.
+    """
+    merchant_id = merchant_of(request)
+    if not campaign_id:
+        if merchant_id:
+            raise forbidden("campaign", campaign_id)
+        return
+    try:
+        await reading.to_write(connection, _SQL["get"], request, "campaign", campaign_id)
+    except Fault as fault:
+        if fault.status is not Status.NOT_FOUND:
+            raise
         checks.problem("campaign_id", f"unknown campaign {campaign_id!r}")
+
+
+async def not_to_write(source: reading.Source, request: Scoped, campaign_id: str) -> Fault:
+    """Why nothing may be put under the campaign: FORBIDDEN, or NOT_FOUND UNKNOWN_CAMPAIGN."""
+    return await reading.not_to_write(source, _SQL["get"], request, "campaign", campaign_id)
 
 
 def from_row(row: Any) -> m.Campaign:
@@ -115,9 +129,10 @@ def _checked(campaign: m.Campaign) -> Checks:
     return checks
 
 
-async def check_merchant(connection: asyncpg.Connection, checks: Checks, tenant_id: str, merchant_id: str) -> None:
-    """Notes a merchant that the tenant does not have."""
-    if merchant_id and not await connection.fetchval(_HAS_MERCHANT, tenant_id, merchant_id):
+async def check_merchant(connection: asyncpg.Connection, checks: Checks, request: Scoped, merchant_id: str) -> None:
+    """Notes a merchant that the tenant does not have, or that is another than whose staff asks."""
+    about = (tenant_of(request), merchant_id, merchant_of(request))
+    if merchant_id and not await connection.fetchval(_HAS_MERCHANT, *about):
         checks.problem("merchant_id", f"unknown merchant {merchant_id[:200]!r}")
 
 

@@ -16,14 +16,14 @@ import sql
 from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
-from runtime.errors import Fault, Status, unknown
+from runtime.errors import Fault, Status
 from runtime.operations import audit, catalog, reading
 from runtime.operations.campaigns import records as campaigns
 from runtime.operations.checks import TYPE_LENGTH_MAX, Checks, given, search_pattern, set_fields
 from runtime.operations.games.definitions import Definition, definition_of, game_from_row, prizes_named
 from runtime.rules import compose
 from runtime.wire.enums import token
-from runtime.wire.scope import tenant_of
+from runtime.wire.scope import Scoped, merchant_of, tenant_of
 
 _SQL: Final = sql.load("games")
 _USABLE_PRIZES: Final = sql.load("prizes")["usable"]
@@ -66,10 +66,10 @@ async def create_game(engine: Engine, request: m.CreateGameRequest) -> m.GameRep
 
     async def work(connection: asyncpg.Connection) -> m.Game:
         if game.campaign_id:
-            await campaigns.check_campaign(connection, checks, tenant_id, game.campaign_id)
+            await campaigns.check_campaign(connection, checks, request, game.campaign_id)
         else:
             checks.problem("campaign_id", "is required")
-        await _check_prizes(connection, checks, tenant_id, prizes_named(definition))
+        await _check_prizes(connection, checks, request, prizes_named(definition))
         checks.raise_found()
         row = (tenant_id, game_id, game.campaign_id, game.name, game.type, token(game.status), definition)
         await connection.execute(_SQL["insert"], *row)
@@ -87,7 +87,13 @@ async def get_game(engine: Engine, request: m.GetGameRequest) -> m.GameReply:
 
 async def list_games(engine: Engine, request: m.ListGamesRequest) -> m.ListGamesReply:
     """The tenant's games, newest first."""
-    filters = (token(request.status), request.campaign_id, request.type, search_pattern(request.q))
+    filters = (
+        token(request.status),
+        request.campaign_id,
+        request.type,
+        search_pattern(request.q),
+        merchant_of(request),
+    )
     rows, pagination = await reading.page(engine, _SQL["list"], request, tenant_of(request), *filters)
     return m.ListGamesReply(items=[game_from_row(row) for row in rows], pagination=pagination)
 
@@ -103,7 +109,7 @@ async def update_game(engine: Engine, request: m.UpdateGameRequest) -> m.GameRep
     update = given(request.game, "game")
 
     async def work(connection: asyncpg.Connection) -> m.Game:
-        before = await _load(connection, tenant_id, request.id)
+        before = await reading.to_write(connection, _SQL["get"], request, "game", request.id)
         _refuse_stale(update.revision, before["revision"])
         game = game_from_row(before)
         old_rungs = game_from_row(before).milestones
@@ -117,7 +123,7 @@ async def update_game(engine: Engine, request: m.UpdateGameRequest) -> m.GameRep
         named = set(prizes_named(definition)) - set(prizes_named(before["definition"]))
         if game.status is m.GameStatus.ACTIVE:
             named = set(prizes_named(definition))
-        await _check_prizes(connection, checks, tenant_id, sorted(named))
+        await _check_prizes(connection, checks, request, sorted(named))
         checks.raise_found()
         if game.status is m.GameStatus.ARCHIVED and before["status"] != "archived":
             await _refuse_in_use(connection, tenant_id, request.id)
@@ -139,7 +145,7 @@ async def delete_game(engine: Engine, request: m.DeleteRequest) -> m.DeleteReply
     tenant_id = tenant_of(request)
 
     async def work(connection: asyncpg.Connection) -> bool:
-        before = await _load(connection, tenant_id, request.id)
+        before = await reading.to_write(connection, _SQL["get"], request, "game", request.id)
         await _refuse_in_use(connection, tenant_id, request.id)
         archived = bool(await connection.fetchval(_SQL["has_history"], tenant_id, request.id))
         await connection.execute(_SQL["archive" if archived else "remove"], tenant_id, request.id)
@@ -237,22 +243,22 @@ def _check_milestones(checks: Checks, milestones: m.Milestones) -> None:
 
 
 async def _check_prizes(
-    connection: asyncpg.Connection, checks: Checks, tenant_id: str, named: list[tuple[str, str]]
+    connection: asyncpg.Connection, checks: Checks, request: Scoped, named: list[tuple[str, str]]
 ) -> None:
-    """Notes each named prize that the tenant does not have, or has archived."""
+    """Notes each named prize that is unknown to who asks, or archived. A merchant's games may give the tenant's."""
     wanted = {prize_id for _, prize_id in named if prize_id}
     if not wanted:
         return
-    usable = {row["prize_id"] for row in await connection.fetch(_USABLE_PRIZES, tenant_id, sorted(wanted))}
+    about = (tenant_of(request), sorted(wanted), merchant_of(request))
+    usable = {row["prize_id"] for row in await connection.fetch(_USABLE_PRIZES, *about)}
     for path, prize_id in named:
         if prize_id and prize_id not in usable:
             checks.problem(path, f"unknown prize {prize_id[:200]!r}")
 
 
 async def _load(connection: asyncpg.Connection, tenant_id: str, game_id: str) -> asyncpg.Record:
-    row = await connection.fetchrow(_SQL["get"], tenant_id, game_id)
-    if row is None:
-        raise unknown("game", game_id)
+    row = await connection.fetchrow(_SQL["get"], tenant_id, game_id, "", False)
+    assert row is not None, "the game was written by this transaction"
     return row
 
 

@@ -23,9 +23,9 @@ from runtime.actors.changes import Changes, StandingAward
 from runtime.actors.engine import Engine
 from runtime.actors.game.awards import Winner, award, pending_tasks, prize_won
 from runtime.actors.game.snapshot import POINTS, PrizeTerms, load_prizes
-from runtime.errors import Fault, Status, unknown
+from runtime.errors import Fault, Status
 from runtime.operations import audit
-from runtime.operations.leaderboards.records import forget, get_leaderboard
+from runtime.operations.leaderboards.records import forget, get_leaderboard, lock
 from runtime.stores.clock import Days
 from runtime.stores.database import Guarded
 from runtime.stores.rankings import COUNT_SECONDS
@@ -62,13 +62,13 @@ async def finalize_leaderboard(engine: Engine, request: m.GetLeaderboardRequest)
     assert request.scope is not None
     tenant_id = request.scope.tenant_id
     reply: Reply = await engine.rankings.single_flight.share(
-        ("finalize", tenant_id, request.id), lambda: _finalize(engine, tenant_id, request)
+        ("finalize", tenant_id, request.scope.merchant_id, request.id), lambda: _finalize(engine, tenant_id, request)
     )
     return reply
 
 
 async def _finalize(engine: Engine, tenant_id: str, request: m.GetLeaderboardRequest) -> Reply:
-    closed = await _close(engine, tenant_id, request.id)
+    closed = await _close(engine, tenant_id, request)
     board = await engine.database.fetchrow(_SQL["closed_board"], tenant_id, request.id)
     assert board is not None
     given = await _Prizes(engine, tenant_id, request.id, board).give()
@@ -81,13 +81,12 @@ async def _finalize(engine: Engine, tenant_id: str, request: m.GetLeaderboardReq
     return Reply(leaderboard=shown.leaderboard, standings=[m.Standing(**row) for row in rows])
 
 
-async def _close(engine: Engine, tenant_id: str, board_id: str) -> bool:
+async def _close(engine: Engine, tenant_id: str, request: m.GetLeaderboardRequest) -> bool:
     """Closes the board and keeps its standings. False where it was closed already."""
+    board_id = request.id
 
     async def work(connection: asyncpg.Connection) -> bool:
-        before = await connection.fetchrow(_SQL["lock"], tenant_id, board_id)
-        if before is None:
-            raise unknown("leaderboard", board_id)
+        before = await lock(connection, request)
         if await connection.fetchval(_SQL["has_standings"], tenant_id, board_id):
             return False
         if before["status"] == "archived":

@@ -19,12 +19,13 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, invalid, unknown, violations
 from runtime.operations import audit, catalog, reading
+from runtime.operations.campaigns import records as campaigns
 from runtime.operations.checks import NAME_LENGTH_MAX, Checks, given, search_pattern, set_fields
 from runtime.stores import paging
 from runtime.stores.pipeline import EphemeralDown
 from runtime.stores.scores import Place, Top, ranking
 from runtime.wire.enums import enum, token
-from runtime.wire.scope import tenant_of
+from runtime.wire.scope import Scoped, merchant_of, tenant_of
 
 _SQL: Final = sql.load("leaderboards")
 
@@ -38,6 +39,8 @@ RANK_MAX: Final = 10_000
 
 REASON_CHARACTERS_MAX: Final = 500
 
+Correction = m.AdjustScoreRequest | m.DisqualifyPlayerRequest
+
 log = structlog.get_logger(__name__)
 
 
@@ -50,11 +53,12 @@ async def create_leaderboard(engine: Engine, request: m.CreateLeaderboardRequest
     _check(board)
 
     async def work(connection: asyncpg.Connection) -> asyncpg.Record:
-        await _settle_scope(connection, tenant_id, board)
-        await _check_prizes(connection, tenant_id, board)
-        row = await connection.fetchrow(_SQL["insert"], tenant_id, ids.make("board"), *_stored(board))
+        await _settle_scope(connection, request, board)
+        await _check_prizes(connection, request, board)
+        stored = (*_stored(board), merchant_of(request))
+        row = await connection.fetchrow(_SQL["insert"], tenant_id, ids.make("board"), *stored)
         if row is None:
-            raise _out_of_scope(board)
+            raise await _out_of_scope(connection, request, board)
         await audit.record(connection, tenant_id, "leaderboard.create", row["id"], after=dict(row))
         return row
 
@@ -65,12 +69,13 @@ async def create_leaderboard(engine: Engine, request: m.CreateLeaderboardRequest
 
 async def get_leaderboard(engine: Engine, request: m.GetLeaderboardRequest) -> m.LeaderboardReply:
     """A board, archived or not."""
-    return m.LeaderboardReply(leaderboard=_board(await _load(engine, tenant_of(request), request.id)))
+    return m.LeaderboardReply(leaderboard=_board(await reading.one(engine, _SQL["get"], request, "leaderboard")))
 
 
 async def list_leaderboards(engine: Engine, request: m.ListLeaderboardsRequest) -> m.ListLeaderboardsReply:
     """The tenant's boards, newest first; archived ones only where `status` asks for them."""
-    filters = (tenant_of(request), request.campaign_id, token(request.status), search_pattern(request.q))
+    narrowed = (request.campaign_id, token(request.status), search_pattern(request.q))
+    filters = (tenant_of(request), *narrowed, merchant_of(request))
     rows, pagination = await reading.page(engine, _SQL["list"], request, *filters)
     return m.ListLeaderboardsReply(items=[_board(row) for row in rows], pagination=pagination)
 
@@ -83,19 +88,19 @@ async def update_leaderboard(engine: Engine, request: m.UpdateLeaderboardRequest
     tenant_id, update = tenant_of(request), given(request.leaderboard, "leaderboard")
 
     async def work(connection: asyncpg.Connection) -> tuple[asyncpg.Record, bool]:
-        before = await _lock_live(connection, tenant_id, request.id)
+        before = await _lock_live(connection, request)
         board = _board(before)
         _refuse_status(board, update)
         names = set_fields(board, update, request.update_mask, SETTABLE)
         if "game_id" in names and "campaign_id" not in names and board.game_id:
             board.campaign_id = ""  # The new game's: settled below.
         _check(board)
-        await _settle_scope(connection, tenant_id, board)
+        await _settle_scope(connection, request, board)
         if "prizes" in names:
-            await _check_prizes(connection, tenant_id, board)
-        row = await connection.fetchrow(_SQL["update"], tenant_id, request.id, *_stored(board))
+            await _check_prizes(connection, request, board)
+        row = await connection.fetchrow(_SQL["update"], tenant_id, request.id, *_stored(board), merchant_of(request))
         if row is None:
-            raise _out_of_scope(board)
+            raise await _out_of_scope(connection, request, board)
         await audit.record(
             connection, tenant_id, "leaderboard.update", request.id, before=dict(before), after=dict(row)
         )
@@ -113,9 +118,7 @@ async def delete_leaderboard(engine: Engine, request: m.DeleteRequest) -> m.Dele
     tenant_id = tenant_of(request)
 
     async def work(connection: asyncpg.Connection) -> bool:
-        before = await connection.fetchrow(_SQL["lock"], tenant_id, request.id)
-        if before is None:
-            raise unknown("leaderboard", request.id)
+        before = await lock(connection, request)
         archived = await connection.fetchval(_SQL["remove"], tenant_id, request.id) is None
         if archived:
             await connection.execute(_SQL["archive"], tenant_id, request.id)
@@ -198,7 +201,7 @@ async def adjust_score(engine: Engine, request: m.AdjustScoreRequest) -> m.Ranki
     _check_correction(request.player_id, request.reason, request.delta)
 
     async def work(connection: asyncpg.Connection) -> None:
-        await _lock_for_player(connection, tenant_id, request.id, request.player_id)
+        await _lock_for_player(connection, request)
         if await connection.fetchval(_SQL["is_disqualified"], tenant_id, request.id, request.player_id):
             message = f"player {request.player_id} is disqualified from this board"
             raise Fault(Status.FAILED_PRECONDITION, "DISQUALIFIED", message)
@@ -225,7 +228,7 @@ async def disqualify_player(engine: Engine, request: m.DisqualifyPlayerRequest) 
     _check_correction(request.player_id, request.reason)
 
     async def work(connection: asyncpg.Connection) -> asyncpg.Record:
-        await _lock_for_player(connection, tenant_id, request.id, request.player_id)
+        await _lock_for_player(connection, request)
         about = (tenant_id, request.id, request.player_id)
         if await connection.fetchval(_SQL["disqualify"], *about, request.reason) is not None:
             after = {"player_id": request.player_id, "reason": request.reason}
@@ -298,10 +301,11 @@ def _check_ranks(checks: Checks, prizes: list[m.RankPrize]) -> None:
             checks.problem(f"prizes[{other}].from_rank", f"overlaps prizes[{one}], which goes to rank {last}")
 
 
-async def _check_prizes(connection: asyncpg.Connection, tenant_id: str, board: m.Leaderboard) -> None:
-    """Every named prize is there and not archived; the tenant's lock keeps it so."""
+async def _check_prizes(connection: asyncpg.Connection, request: Scoped, board: m.Leaderboard) -> None:
+    """Every named prize is there for who asks, and not archived; the tenant's lock keeps it so."""
     named = sorted({prize.prize_id for prize in board.prizes})
-    usable = {row["prize_id"] for row in await connection.fetch(_SQL["usable_prizes"], tenant_id, named)}
+    about = (tenant_of(request), named, merchant_of(request))
+    usable = {row["prize_id"] for row in await connection.fetch(_SQL["usable_prizes"], *about)}
     checks = Checks()
     for i, prize in enumerate(board.prizes):
         if prize.prize_id not in usable:
@@ -309,18 +313,20 @@ async def _check_prizes(connection: asyncpg.Connection, tenant_id: str, board: m
     checks.raise_found()
 
 
-async def _settle_scope(connection: asyncpg.Connection, tenant_id: str, board: m.Leaderboard) -> None:
+async def _settle_scope(connection: asyncpg.Connection, request: Scoped, board: m.Leaderboard) -> None:
     """A board of a game is of that game's campaign, where none is named."""
     if board.game_id and not board.campaign_id:
-        board.campaign_id = await connection.fetchval(_SQL["game_campaign"], tenant_id, board.game_id) or ""
+        about = (tenant_of(request), board.game_id, merchant_of(request))
+        board.campaign_id = await connection.fetchval(_SQL["game_campaign"], *about) or ""
         if not board.campaign_id:
             raise unknown("game", board.game_id)
 
 
-def _out_of_scope(board: m.Leaderboard) -> Fault:
-    if board.game_id:
+async def _out_of_scope(connection: asyncpg.Connection, request: Scoped, board: m.Leaderboard) -> Fault:
+    refusal = await campaigns.not_to_write(connection, request, board.campaign_id)
+    if board.game_id and refusal.status is Status.NOT_FOUND:
         return invalid("game_id", f"there is no game {board.game_id!r} in campaign {board.campaign_id!r}")
-    return unknown("campaign", board.campaign_id)
+    return refusal
 
 
 def _check_correction(player_id: str, reason: str, delta: int = 1) -> None:
@@ -338,30 +344,33 @@ def _refuse_status(board: m.Leaderboard, update: m.Leaderboard) -> None:
         raise invalid("status", "is moved by finalize and delete")
 
 
-async def _lock_live(connection: asyncpg.Connection, tenant_id: str, board_id: str) -> asyncpg.Record:
+async def lock(connection: asyncpg.Connection, request: reading.Asked) -> asyncpg.Record:
+    """The board that the request changes, held as it is. NOT_FOUND; PERMISSION_DENIED FORBIDDEN."""
+    return await reading.to_write(connection, _SQL["lock"], request, "leaderboard", request.id)
+
+
+async def _lock_live(connection: asyncpg.Connection, request: reading.Asked) -> asyncpg.Record:
     """The board, held as it is. NOT_FOUND; FAILED_PRECONDITION BOARD_FINALIZED, ILLEGAL_TRANSITION (archived)."""
-    row = await connection.fetchrow(_SQL["lock"], tenant_id, board_id)
-    if row is None:
-        raise unknown("leaderboard", board_id)
+    row = await lock(connection, request)
     if row["status"] == "finalized":
-        raise Fault(Status.FAILED_PRECONDITION, "BOARD_FINALIZED", f"leaderboard {board_id} is finalized")
+        raise Fault(Status.FAILED_PRECONDITION, "BOARD_FINALIZED", f"leaderboard {request.id} is finalized")
     if row["status"] == "archived":
-        raise Fault(Status.FAILED_PRECONDITION, "ILLEGAL_TRANSITION", f"leaderboard {board_id} is archived")
+        raise Fault(Status.FAILED_PRECONDITION, "ILLEGAL_TRANSITION", f"leaderboard {request.id} is archived")
     return row
 
 
-async def _lock_for_player(connection: asyncpg.Connection, tenant_id: str, board_id: str, player_id: str) -> None:
+async def _lock_for_player(connection: asyncpg.Connection, request: Correction) -> None:
     """Holds the board as it is, so that no correction slips in behind finalize's snapshot."""
-    await _lock_live(connection, tenant_id, board_id)
-    if not await connection.fetchval(_SQL["knows_player"], tenant_id, player_id):
-        raise unknown("player", player_id)
+    await _lock_live(connection, request)
+    if not await connection.fetchval(_SQL["knows_player"], tenant_of(request), request.player_id):
+        raise unknown("player", request.player_id)
 
 
 # -- messages --------------------------------------------------------------------------------
 
 
 async def _load(engine: Engine, tenant_id: str, board_id: str) -> asyncpg.Record:
-    row = await engine.database.fetchrow(_SQL["get"], tenant_id, board_id)
+    row = await engine.database.fetchrow(_SQL["get"], tenant_id, board_id, "", False)
     if row is None:
         raise unknown("leaderboard", board_id)
     return row

@@ -12,11 +12,13 @@ import sql
 from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
-from runtime.errors import invalid, unknown
+from runtime.errors import invalid
+from runtime.operations import reading
 from runtime.outgoing.vault import code_context, vault_of
-from runtime.wire.scope import tenant_of
+from runtime.wire.scope import merchant_of, tenant_of
 
 _SQL: Final = sql.load("codes")
+_GET_PRIZE: Final = sql.load("prizes")["get"]
 
 CODE_CHARACTERS_MAX: Final = 128
 PART_MAX: Final = 5_000
@@ -62,7 +64,7 @@ async def import_codes(engine: Engine, request: m.ImportCodesRequest) -> m.Impor
             found.append((line, "duplicate"))
         else:
             lines_of[code] = line
-    present = await _add(engine, tenant_id, request.id, list(lines_of))
+    present = await _add(engine, request, list(lines_of))
     reply.duplicates += len(present)
     reply.added = len(lines_of) - len(present)
     found += [(lines_of[code], "duplicate") for code in present]
@@ -76,8 +78,9 @@ async def import_codes(engine: Engine, request: m.ImportCodesRequest) -> m.Impor
     return reply
 
 
-async def _add(engine: Engine, tenant_id: str, prize_id: str, codes: list[str]) -> list[str]:
-    """Puts codes into the pool; those that it has already. NOT_FOUND UNKNOWN_PRIZE."""
+async def _add(engine: Engine, request: m.ImportCodesRequest, codes: list[str]) -> list[str]:
+    """Puts codes into the pool; those that it has already. NOT_FOUND UNKNOWN_PRIZE; PERMISSION_DENIED FORBIDDEN."""
+    tenant_id, prize_id = tenant_of(request), request.id
     vault, context = vault_of(engine.settings.code_keys), code_context(tenant_id, prize_id)
     by_id = {ids.make("code"): code for code in codes}
     sealed = [vault.seal(code, context) for code in by_id.values()]
@@ -93,7 +96,8 @@ async def _add(engine: Engine, tenant_id: str, prize_id: str, codes: list[str]) 
         [first for first, *_ in prints],
         [fingerprint for fingerprint, _ in older],
         [code_id for _, code_id in older],
+        merchant_of(request),
     )
     if not rows:
-        raise unknown("prize", prize_id)
+        raise await reading.not_to_write(engine.database, _GET_PRIZE, request, "prize", prize_id)
     return [by_id[row["code_id"]] for row in rows if row["code_id"] is not None]

@@ -17,7 +17,7 @@ import sql
 from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
-from runtime.errors import Fault, Status, unknown
+from runtime.errors import Fault, Status
 from runtime.operations import audit, catalog, reading
 from runtime.operations.campaigns import records as campaigns
 from runtime.operations.checks import TYPE_LENGTH_MAX, Checks, given, search_pattern, set_fields
@@ -25,7 +25,7 @@ from runtime.operations.games import records as games
 from runtime.outgoing.channels import CHANNELS
 from runtime.outgoing.vault import SECRET_FIELDS, noted_config, prize_context, shown_config, vault_of
 from runtime.wire.enums import enum, token
-from runtime.wire.scope import tenant_of
+from runtime.wire.scope import merchant_of, tenant_of
 
 _SQL: Final = sql.load("prizes")
 
@@ -49,8 +49,7 @@ async def create_prize(engine: Engine, request: m.CreatePrizeRequest) -> m.Prize
     prize_id = ids.make("prize")
 
     async def work(connection: asyncpg.Connection) -> m.Prize:
-        if prize.campaign_id:
-            await campaigns.check_campaign(connection, checks, tenant_id, prize.campaign_id)
+        await campaigns.check_campaign(connection, checks, request, prize.campaign_id)
         checks.raise_found()
         config = _stored_config(engine, tenant_id, prize_id, prize, {})
         total = prize.stock.total if prize.stock else 0
@@ -88,13 +87,13 @@ async def update_prize(engine: Engine, request: m.UpdatePrizeRequest) -> m.Prize
     update = given(request.prize, "prize")
 
     async def work(connection: asyncpg.Connection) -> m.Prize:
-        before = await _load(connection, tenant_id, request.id)
+        before = await reading.to_write(connection, _SQL["get"], request, "prize", request.id)
         prize = from_row(before)
         named = set_fields(prize, update, request.update_mask, SETTABLE)
         _fill_defaults(prize)
         checks = _checked(prize)
-        if prize.campaign_id and prize.campaign_id != before["campaign_id"]:
-            await campaigns.check_campaign(connection, checks, tenant_id, prize.campaign_id)
+        if prize.campaign_id != before["campaign_id"]:
+            await campaigns.check_campaign(connection, checks, request, prize.campaign_id)
         checks.raise_found()
         if prize.status is m.PrizeStatus.ARCHIVED and before["status"] != "archived":
             await _refuse_in_use(connection, tenant_id, request.id)
@@ -119,7 +118,7 @@ async def delete_prize(engine: Engine, request: m.DeleteRequest) -> m.DeleteRepl
     tenant_id = tenant_of(request)
 
     async def work(connection: asyncpg.Connection) -> bool:
-        before = await _load(connection, tenant_id, request.id)
+        before = await reading.to_write(connection, _SQL["get"], request, "prize", request.id)
         await _refuse_in_use(connection, tenant_id, request.id)
         archived = bool(await connection.fetchval(_SQL["has_history"], tenant_id, request.id))
         await connection.execute(_SQL["archive" if archived else "remove"], tenant_id, request.id)
@@ -154,13 +153,12 @@ def from_row(row: Any) -> m.Prize:
 
 def _filters(request: m.ListPrizesRequest) -> tuple[str, ...]:
     stored = (token(request.status), request.campaign_id, request.type)
-    return (tenant_of(request), *stored, search_pattern(request.q))
+    return (tenant_of(request), *stored, search_pattern(request.q), merchant_of(request))
 
 
 async def _load(connection: asyncpg.Connection, tenant_id: str, prize_id: str) -> asyncpg.Record:
-    row = await connection.fetchrow(_SQL["get"], tenant_id, prize_id)
-    if row is None:
-        raise unknown("prize", prize_id)
+    row = await connection.fetchrow(_SQL["get"], tenant_id, prize_id, "", False)
+    assert row is not None, "the prize was written by this transaction"
     return row
 
 

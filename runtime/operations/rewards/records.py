@@ -14,7 +14,7 @@ from runtime.actors.rewards import FIELDS, for_owner
 from runtime.errors import invalid
 from runtime.operations import reading
 from runtime.wire.enums import enum, token
-from runtime.wire.scope import tenant_of
+from runtime.wire.scope import merchant_of, tenant_of
 
 _SQL: Final = sql.load("rewards")
 
@@ -40,7 +40,7 @@ async def search_rewards(engine: Engine, request: m.SearchRewardsRequest) -> m.S
     reward that was not claimed in time counts as expired from that moment on.
     """
     filters = (token(request.status), request.campaign_id, request.prize_id, request.game_id, request.player_id)
-    asked = (tenant_of(request), *filters)
+    asked = (tenant_of(request), *filters, merchant_of(request))
     rows, pagination = await reading.page(engine, _SQL["search"], request, *asked, key="reward_id")
     return m.SearchRewardsReply(items=[_record(row) for row in rows], pagination=pagination)
 

@@ -15,8 +15,9 @@ from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.actors.rewards import MOVES, illegal, message, out_of_stock
-from runtime.errors import invalid, unknown
+from runtime.errors import invalid
 from runtime.metrics import FULFILLMENT_TASKS
+from runtime.operations import reading
 from runtime.operations.audit import record
 from runtime.wire.scope import tenant_of
 
@@ -55,7 +56,7 @@ async def fulfill(engine: Engine, request: m.FulfillRewardRequest) -> m.RewardRe
         )
         assert moved is not None, "the reward is locked, and its state was legal"
 
-    reward = await _move(engine, tenant_id, request.id, "fulfill", HOLDS, apply, {"note": request.note})
+    reward = await _move(engine, request, "fulfill", HOLDS, apply, {"note": request.note})
     FULFILLMENT_TASKS.labels("delivered").inc()
     return m.RewardReply(reward=reward)
 
@@ -78,7 +79,7 @@ async def revoke(engine: Engine, request: m.RevokeRewardRequest) -> m.RewardRepl
         assert moved is not None, "the reward is locked, and its state was legal"
         version = await connection.fetchval(_SQL["catalog_changed"], tenant_id) if moved["returned"] else None
 
-    reward = await _move(engine, tenant_id, request.id, "revoke", RETURNS, apply, {"reason": request.reason})
+    reward = await _move(engine, request, "revoke", RETURNS, apply, {"reason": request.reason})
     if version is not None:
         # Games that had counted the prize as sold out look at its stock afresh.
         engine.catalog_changed(tenant_id, version)
@@ -87,8 +88,7 @@ async def revoke(engine: Engine, request: m.RevokeRewardRequest) -> m.RewardRepl
 
 async def _move(
     engine: Engine,
-    tenant_id: str,
-    reward_id: str,
+    request: reading.Asked,
     move: str,
     holds: tuple[str, ...],
     apply: Apply,
@@ -96,18 +96,18 @@ async def _move(
 ) -> m.Reward:
     """Takes the locks, holds the reward's state against the table of moves, applies the move, and notes it."""
 
+    tenant_id, reward_id = tenant_of(request), request.id
+
     async def work(connection: asyncpg.Connection) -> m.Reward:
         if holds is RETURNS:
             await connection.execute(_SQL["hold_tenant"], tenant_id)
         for hold in holds:
             await connection.execute(_SQL[hold], tenant_id, reward_id)
-        before = await connection.fetchrow(_SQL["held"], tenant_id, reward_id)
-        if before is None:
-            raise unknown("reward", reward_id)
+        before = await reading.to_write(connection, _SQL["held"], request, "reward", reward_id)
         if before["status"] not in MOVES[move].before:
             raise illegal(before, move)
         await apply(connection, before)
-        after = await connection.fetchrow(_SQL["held"], tenant_id, reward_id)
+        after = await connection.fetchrow(_SQL["held"], tenant_id, reward_id, "", True)
         assert after is not None
         await record(
             connection, tenant_id, f"reward.{move}", reward_id, before=_noted(before), after=_noted(after) | said

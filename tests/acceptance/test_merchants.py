@@ -1,0 +1,220 @@
+"""Two merchants of one tenant: each's staff works with its own things, and reads what is the tenant's.
+
+What is another merchant's answers as what does not exist. Every operation of the admin edge is asked, there and on
+Core, so one that is new is tried too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import pytest
+import pytest_asyncio
+
+from runtime.operations import OPERATIONS, Operation
+from runtime.wire.schema import fields_of
+from tests.acceptance.test_isolation import named_by, put, references, told, without_ids
+from tests.support.operations import (
+    WITH_BODY,
+    Ids,
+    body_of,
+    edge_body,
+    furnish,
+    is_list,
+    make_merchant,
+    path_of,
+    unknown_like,
+)
+from tests.support.stack import Answer, Stack, new_stack, refused, settings_of
+from tests.support.tables import contents
+
+SURFACES: Final = ("core", "admin")
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+OF_STAFF: Final = [row for row in OPERATIONS if row.admin is not None and not row.admin.signed and row.scoped]
+OF_PLAYERS: Final = frozenset({"player"})
+"""A tenant's players play with all of its merchants."""
+
+
+@dataclass(frozen=True)
+class Shops:
+    """A tenant's own things, and those of its merchants Ann and Bob. `staff`: Bob's."""
+
+    tenant: Stack
+    staff: Stack
+    owned: Ids
+    anns: Ids
+    bobs: Ids
+
+    async def ask(self, surface: str, operation: Operation, known: Ids) -> Answer:
+        """What Bob's staff is answered when it names these things."""
+        path = path_of(operation, known)
+        if surface == "core":
+            body = body_of(operation, known) if operation in WITH_BODY else None
+            return await self.staff.core(operation.verb, path, body)
+        body = edge_body(operation, known) if operation in WITH_BODY else None
+        return await self.staff.admin(operation.verb, f"/admin{path}", body)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shops(module_database_url: str, valkey_url: str) -> AsyncIterator[Shops]:
+    async with new_stack(settings_of(module_database_url, valkey_url)) as tenant:
+        ann, bob = await make_merchant(tenant), await make_merchant(tenant)
+        yield Shops(
+            tenant,
+            replace(tenant, merchant_id=bob),
+            await furnish(tenant, "player_own"),
+            await furnish(tenant, "player_ann", merchant_id=ann),
+            await furnish(tenant, "player_bob", merchant_id=bob),
+        )
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+async def test_the_id_of_another_merchants_thing_is_an_unknown_id(shops: Shops, surface: str) -> None:
+    before, unknown = await contents(shops.tenant.database), unknown_like(shops.anns)
+    for operation in OF_STAFF:
+        if operation.subject and operation.subject not in OF_PLAYERS:
+            theirs, nobodys = (
+                await shops.ask(surface, operation, shops.anns),
+                await shops.ask(surface, operation, unknown),
+            )
+            said = [
+                without_ids((answer.http, answer.code, told(answer)), known)
+                for answer, known in ((theirs, shops.anns), (nobodys, unknown))
+            ]
+            assert said[0] == said[1], operation.name
+            assert theirs.http >= 400, operation.name
+    assert await contents(shops.tenant.database) == before
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+async def test_what_is_the_tenants_is_read_and_not_written(shops: Shops, surface: str) -> None:
+    before = await contents(shops.tenant.database)
+    for operation in OF_STAFF:
+        if operation.subject and operation.subject != "merchant":
+            answer = await shops.ask(surface, operation, shops.owned)
+            if operation.verb == "GET" or operation.name == "ReplayPlay":
+                assert answer.data, operation.name
+            else:
+                assert refused(answer) == (403, "PERMISSION_DENIED", "FORBIDDEN"), operation.name
+    after = await contents(shops.tenant.database)
+    assert {name: rows for name, rows in after.items() if name not in COUNTS} == {
+        name: rows for name, rows in before.items() if name not in COUNTS
+    }
+
+
+COUNTS: Final = frozenset({"campaign_marks", "campaign_days", "campaign_player_days"})
+"""What reading a campaign's numbers may write."""
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+async def test_no_list_shows_another_merchants_row(shops: Shops, surface: str) -> None:
+    """Asked bare, and by every filter with Ann's ids; Bob's own rows are there, so that the list is one."""
+    assert (await shops.staff.admin("PUT", f"/admin/quests/{shops.bobs['quest']}", {"turns": 1})).data
+    for operation in (row for row in OF_STAFF if is_list(row)):
+        filters = [name for name in fields_of(operation.request) if name.endswith("_id") and name != "player_id"]
+        for query in [{}, *({name: shops.anns.get(named_by((name,))) or shops.anns["game"]} for name in filters)]:
+            path = path_of(operation, shops.bobs)
+            if surface == "core":
+                answer = await shops.staff.core("GET", path, **query, limit=100)
+            else:
+                answer = await shops.staff.admin("GET", f"/admin{path}", **query, limit=100)
+            text = str(answer.envelope["data"])
+            for kind, identifier in shops.anns.items():
+                if identifier not in query.values() and identifier not in (shops.bobs[kind], shops.owned[kind]):
+                    assert identifier not in text, (operation.name, query, kind)
+            if not query and operation.subject != "integration":  # nothing was delivered yet
+                assert answer.data["items"], operation.name
+
+
+async def test_a_body_that_names_another_merchants_thing_names_an_unknown_one(shops: Shops) -> None:
+    unknown, tried = unknown_like(shops.anns), set()
+    for operation in (row for row in OF_STAFF if row in WITH_BODY):
+        for place in references(operation.request):
+            kind = named_by(place)
+            if not kind or kind in OF_PLAYERS:
+                continue
+            said: list[Any] = []
+            for known in (shops.anns, unknown):
+                body = body_of(operation, shops.bobs)
+                if not put(body, place, known[kind]):
+                    break
+                answer = await shops.staff.core(operation.verb, path_of(operation, shops.bobs), body)
+                # Where both are let pass, each made something of its own.
+                text = told(answer) if answer.code != "OK" else ""
+                said.append(without_ids((answer.http, answer.code, text), known))
+            else:
+                assert said[0] == said[1], (operation.name, place)
+                tried.add((operation.name, place[-1]))
+    assert {name for name, _ in tried} >= {
+        row.name for row in OF_STAFF if row.makes and "campaign_id" in str(row.example)
+    }
+
+
+async def test_what_a_merchants_staff_makes_is_the_merchants(shops: Shops) -> None:
+    for operation in (row for row in OF_STAFF if row.makes):
+        answer = await shops.ask("admin", operation, shops.bobs)
+        if operation.resource == "merchant":
+            assert refused(answer) == (403, "PERMISSION_DENIED", "FORBIDDEN")
+            continue
+        made = {
+            **shops.owned,
+            operation.resource: answer.data["id"] if "id" in answer.data else answer.data["prize_id"],
+        }
+        one = [row for row in OF_STAFF if row.verb == "GET" and row.path == f"{operation.path}/{{id}}"]
+        other = replace(shops, staff=replace(shops.staff, merchant_id=shops.anns["merchant"]))
+        for row in one:
+            assert (await shops.ask("admin", row, made)).data
+            assert (await other.ask("admin", row, made)).http == 404
+
+
+@pytest.mark.parametrize("kind", ["campaign", "game", "prize", "quest", "leaderboard", "integration"])
+async def test_nothing_is_made_in_the_tenants_name_by_a_merchants_staff(shops: Shops, kind: str) -> None:
+    """A campaign that names no merchant is its maker's; the others are refused where what they are put under is not."""
+    operation = next(row for row in OF_STAFF if row.makes and row.resource == kind)
+    answer = await shops.ask("admin", operation, {**shops.bobs, "campaign": shops.owned["campaign"]})
+    if kind == "campaign":
+        assert answer.data["merchant_id"] == shops.staff.merchant_id
+    else:
+        assert refused(answer) == (403, "PERMISSION_DENIED", "FORBIDDEN")
+
+
+async def test_a_prize_of_no_campaign_is_the_tenants_to_make(shops: Shops) -> None:
+    made = await shops.staff.admin("POST", "/admin/prizes", {"name": "Mug", "type": "goods", "value": 1})
+    assert refused(made) == (403, "PERMISSION_DENIED", "FORBIDDEN")
+    path = f"/admin/prizes/{shops.bobs['prize']}"
+    assert refused(await shops.staff.admin("PUT", path, {"campaign_id": ""})) == (403, "PERMISSION_DENIED", "FORBIDDEN")
+
+
+async def test_a_campaign_stays_with_its_merchant(shops: Shops) -> None:
+    path = f"/admin/campaigns/{shops.bobs['campaign']}"
+    assert refused(await shops.staff.admin("PUT", path, {"merchant_id": ""})) == (403, "PERMISSION_DENIED", "FORBIDDEN")
+    assert (await shops.staff.admin("PUT", path, {"merchant_id": shops.anns["merchant"]})).code == "INVALID_ARGUMENT"
+
+
+async def test_only_a_wallet_of_the_merchants_scope_is_moved(shops: Shops) -> None:
+    async def adjust(scope_key: str) -> Answer:
+        body = {"player_id": "player_own", "scope_key": scope_key, "currency": "points", "amount": 1}
+        return await shops.staff.admin("POST", "/admin/wallet/adjustments", body)
+
+    assert (await adjust(shops.bobs["campaign"])).data
+    assert (await adjust(shops.bobs["merchant"])).data
+    for owned in (shops.tenant.tenant_id, shops.owned["campaign"]):
+        assert refused(await adjust(owned)) == (403, "PERMISSION_DENIED", "FORBIDDEN")
+    for anns in (shops.anns["campaign"], shops.anns["merchant"]):
+        assert (await adjust(anns)).code == "INVALID_ARGUMENT"
+
+
+async def test_an_event_of_a_merchants_staff_reaches_no_other_merchants_receiver(shops: Shops) -> None:
+    for stack in (shops.tenant, replace(shops.staff, merchant_id=shops.anns["merchant"]), shops.staff):
+        made = await stack.admin("POST", "/admin/integrations", {"type": "sms", "events": ["tried"], "config": {}})
+        assert made.data
+    sent = await shops.staff.admin("POST", "/admin/integrations/emit", {"type": "tried", "data": {}})
+    assert sent.data["dispatched"] == 2  # the merchant's own, and the tenant's, which hears of everything
+
+
+async def test_the_tenants_own_staff_works_with_everything(shops: Shops) -> None:
+    for known in (shops.anns, shops.bobs, shops.owned):
+        assert (await shops.tenant.admin("PUT", f"/admin/quests/{known['quest']}", {"turns": 2})).data

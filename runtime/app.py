@@ -38,6 +38,7 @@ from runtime.http.operational import Check, mount_health, mount_metrics
 from runtime.http.serving import Runner, add_trace_id, make_app
 from runtime.http.serving import serve as listen
 from runtime.metrics import Stores
+from runtime.operations import logins
 from runtime.operations.campaigns import analytics
 from runtime.registry import load_plugins
 from runtime.rpc.client import RpcCaller
@@ -166,6 +167,7 @@ class _Parts:
             await self._background.repeat(
                 "counting", partial(analytics.count_all, process.engine), analytics.EVERY_SECONDS
             )
+            await self._background.repeat("login purge", partial(logins.purge, process.engine), logins.PURGE_SECONDS)
         elif roles & {"consumer", "admin"}:
             process.caller = remote = RpcCaller(settings.core_rpc_addresses, token=settings.shown_token)
             self._last.append(remote.close)

@@ -24,6 +24,11 @@ LOCK_ORDER: Final[tuple[str, ...]] = (
     # The player. A guest's row is held to share by what the guest does, and alone by what ends the guest.
     "players",
     "contacts",
+    # How players log in.
+    "login_challenges",
+    "login_guesses",
+    "login_rates",
+    "logins",
     "revocations",
     # What is played, and what is counted of it.
     "campaigns",

@@ -10,6 +10,46 @@ ON CONFLICT (tenant_id, kind, subject) DO UPDATE SET
     kept_until = greatest(r.kept_until, excluded.kept_until),
     revoked_at = now();
 
+-- name: begin
+-- A new login of the player: $2 its id, $3 player, $4 merchant, $5 seconds until it must be used, $6 until it
+-- ends. No row: there is no such player.
+INSERT INTO logins (tenant_id, login_id, player_id, merchant_id, expires_at, ends_at)
+SELECT tenant_id, $2, player_id, $4, now() + make_interval(secs => least($5::float8, $6::float8)),
+       now() + make_interval(secs => $6::float8)
+FROM players WHERE tenant_id = $1 AND player_id = $3
+RETURNING player_id, merchant_id, unix(ends_at) AS ends_at;
+
+-- name: turn
+-- Ends the refresh token of generation $3 and makes the next one count, for $4 seconds. No row: another one
+-- counts, or the login is over.
+UPDATE logins SET generation = generation + 1, expires_at = least(now() + make_interval(secs => $4::float8), ends_at)
+WHERE tenant_id = $1 AND login_id = $2 AND generation = $3 AND ended_at IS NULL AND expires_at > now()
+RETURNING player_id, merchant_id, unix(ends_at) AS ends_at;
+
+-- name: end_reused
+-- Ends the login whose token of generation $3 comes a second time. No row: it is over, or expired.
+UPDATE logins SET ended_at = now()
+WHERE tenant_id = $1 AND login_id = $2 AND generation <> $3 AND ended_at IS NULL AND expires_at > now()
+RETURNING login_id;
+
+-- name: is_ended
+-- True where the login was ended; false or no row where it expired.
+SELECT ended_at IS NOT NULL FROM logins WHERE tenant_id = $1 AND login_id = $2;
+
+-- name: end
+-- Ends the player's login $3, or each one where $3 is ''. Rows: those that went on until now.
+WITH live AS (
+    SELECT login_id FROM logins
+    WHERE tenant_id = $1 AND player_id = $2 AND ended_at IS NULL AND ($3 = '' OR login_id = $3)
+    ORDER BY login_id
+    FOR UPDATE
+),
+ended AS (
+    UPDATE logins AS l SET ended_at = now() FROM live WHERE l.tenant_id = $1 AND l.login_id = live.login_id
+    RETURNING l.login_id
+)
+SELECT login_id FROM ended ORDER BY login_id;
+
 -- name: settled
 -- The time, in microseconds, before which no revocation can appear any more.
 SELECT (extract(epoch FROM settled_at()) * 1000000)::bigint;
@@ -24,6 +64,18 @@ WHERE (revoked_at, tenant_id, kind, subject) > (timestamptz 'epoch' + $1::bigint
 ORDER BY revoked_at, tenant_id, kind, subject
 LIMIT $5;
 
+-- name: tenants
+-- Every tenant, and '' for what holds over all of them: a sweep goes through them one by one.
+SELECT tenant_id FROM tenants UNION ALL SELECT '';
+
+-- name: purge_logins
+-- Forgets logins a day after they expired.
+DELETE FROM logins WHERE tenant_id = $1 AND login_id IN (
+    SELECT login_id FROM logins WHERE tenant_id = $1 AND expires_at < now() - interval '1 day' FOR UPDATE SKIP LOCKED
+);
+
 -- name: purge_revocations
--- Forgets what nobody needs any more.
-DELETE FROM revocations WHERE tenant_id = $1 AND kept_until < now();
+-- Forgets revocations whose tokens have all expired.
+DELETE FROM revocations WHERE tenant_id = $1 AND (kind, subject) IN (
+    SELECT kind, subject FROM revocations WHERE tenant_id = $1 AND kept_until < now() FOR UPDATE SKIP LOCKED
+);

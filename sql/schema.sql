@@ -221,6 +221,62 @@ CREATE TABLE contacts (
 CREATE UNIQUE INDEX contacts_once ON contacts (tenant_id, type, value);
 CREATE INDEX contacts_player ON contacts (tenant_id, player_id);
 
+-- A code sent to a contact. code_hash: the edge's HMAC, which only its secret can make. strong: the code is too
+-- long to be guessed. requester: who asked for it, as a hash.
+CREATE TABLE login_challenges (
+    tenant_id    ident       NOT NULL,
+    challenge_id ident       NOT NULL,
+    contact      text        NOT NULL,
+    contact_hash ident       NOT NULL,
+    requester    ident       NOT NULL,
+    code_hash    text        NOT NULL,
+    strong       boolean     NOT NULL,
+    tries        integer     NOT NULL DEFAULT 0 CHECK (tries >= 0),
+    expires_at   timestamptz NOT NULL,
+    PRIMARY KEY (tenant_id, challenge_id)
+);
+CREATE INDEX login_challenges_expiry ON login_challenges (tenant_id, expires_at);
+
+-- Codes of a contact that were guessed wrong since the last right one, by who asked for them; requester '' has
+-- those of all who never proved to be the contact's. proved_at: when this requester did.
+CREATE TABLE login_guesses (
+    tenant_id    ident       NOT NULL,
+    contact_hash ident       NOT NULL,
+    requester    ident       NOT NULL,
+    wrong        integer     NOT NULL DEFAULT 0 CHECK (wrong >= 0),
+    wait_until   timestamptz,
+    proved_at    timestamptz,
+    updated_at   timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (tenant_id, contact_hash, requester)
+);
+CREATE INDEX login_guesses_updated ON login_guesses (tenant_id, updated_at);
+
+-- Rates of logins, by GCRA: when the bucket will be full again. tenant_id is '' where one holds over all tenants.
+CREATE TABLE login_rates (
+    tenant_id ident       NOT NULL,
+    rate_key  ident       NOT NULL,
+    full_at   timestamptz NOT NULL,
+    PRIMARY KEY (tenant_id, rate_key)
+);
+CREATE INDEX login_rates_full ON login_rates (tenant_id, full_at);
+
+-- A login: a family of refresh tokens, of which the one of `generation` counts. The tokens have an HMAC that
+-- nothing here can make. expires_at: unless it is used; ends_at: however often it is.
+CREATE TABLE logins (
+    tenant_id   ident       NOT NULL,
+    login_id    ident       NOT NULL,
+    player_id   ident       NOT NULL,
+    merchant_id ident       NOT NULL DEFAULT '',
+    generation  integer     NOT NULL DEFAULT 0 CHECK (generation >= 0),
+    created_at  timestamptz NOT NULL DEFAULT now(),
+    expires_at  timestamptz NOT NULL,
+    ends_at     timestamptz NOT NULL,
+    ended_at    timestamptz,
+    PRIMARY KEY (tenant_id, login_id)
+);
+CREATE INDEX logins_player ON logins (tenant_id, player_id) WHERE ended_at IS NULL;
+CREATE INDEX logins_expiry ON logins (tenant_id, expires_at);
+
 -- Tokens that end before their time: those of a login (kind 'login'), or those of a player that belong to none.
 -- issued_until: those issued until then; NULL: all. Nobody needs the row after kept_until: they have expired.
 CREATE TABLE revocations (

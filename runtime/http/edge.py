@@ -14,7 +14,6 @@ from runtime.errors import invalid
 from runtime.http.admission.control import AdmissionControl
 from runtime.http.admission.local_rates import Gate, gate
 from runtime.http.admission.rates import Policy
-from runtime.http.admission.sends import Sends
 from runtime.http.admission.session_cache import SessionCache
 from runtime.http.admission.tenants import Tenants
 from runtime.http.auth import Auth, Identity, Tokens
@@ -44,7 +43,6 @@ class Edge:
     admission: AdmissionControl
     sessions: SessionCache
     tenants: Tenants
-    sends: Sends
     cache: Cache
     revocations: Revocations
 
@@ -72,7 +70,6 @@ class Edge:
             AdmissionControl(store, player=player, ip=ip_policy(settings)),
             SessionCache(store, seconds=settings.session_ttl_seconds),
             Tenants(caller, settings.trusted_proxies, limited=settings.rate_limits),
-            Sends(store, settings.jwt_secret),
             Cache(store),
             revocations,
         )

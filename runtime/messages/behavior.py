@@ -71,6 +71,12 @@ REQUIRED: dict[str, frozenset[str]] = {
     "CreateMerchantRequest": frozenset(["scope", "merchant"]),
     "ListMerchantsRequest": frozenset(["scope"]),
     "ListAuditEntriesRequest": frozenset(["scope"]),
+    "BeginLoginRequest": frozenset(["scope", "player_id", "login_id"]),
+    "TurnLoginRequest": frozenset(["scope", "login_id"]),
+    "EndLoginsRequest": frozenset(["scope", "player_id"]),
+    "IssueChallengeRequest": frozenset(["scope", "challenge_id", "contact", "contact_hash", "requester", "code_hash", "strong_code_hash"]),
+    "AnswerChallengeRequest": frozenset(["scope", "challenge_id"]),
+    "WithdrawChallengeRequest": frozenset(["scope", "challenge_id"]),
 }
 
 READ_ONLY: dict[str, frozenset[str]] = {
@@ -158,5 +164,11 @@ RPCS: dict[str, tuple[str, str, str]] = {
     "CreateMerchant": ("TenancyService", "CreateMerchantRequest", "MerchantReply"),
     "ListMerchants": ("TenancyService", "ListMerchantsRequest", "ListMerchantsReply"),
     "ListAuditEntries": ("TenancyService", "ListAuditEntriesRequest", "ListAuditEntriesReply"),
+    "IssueChallenge": ("LoginService", "IssueChallengeRequest", "IssueChallengeReply"),
+    "AnswerChallenge": ("LoginService", "AnswerChallengeRequest", "AnswerChallengeReply"),
+    "WithdrawChallenge": ("LoginService", "WithdrawChallengeRequest", "Empty"),
+    "BeginLogin": ("LoginService", "BeginLoginRequest", "LoginReply"),
+    "TurnLogin": ("LoginService", "TurnLoginRequest", "LoginReply"),
+    "EndLogins": ("LoginService", "EndLoginsRequest", "Empty"),
     "ListRevocations": ("LoginService", "ListRevocationsRequest", "ListRevocationsReply"),
 }

@@ -15,6 +15,7 @@ from typing import Final
 from runtime.operations import (
     audit,
     campaigns,
+    challenges,
     fulfillment,
     games,
     integrations,
@@ -43,6 +44,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *rewards.ROWS,
     *quests.ROWS,
     *players.ROWS,
+    *challenges.ROWS,
     *logins.ROWS,
     *leaderboards.ROWS,
     *integrations.ROWS,

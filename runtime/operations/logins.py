@@ -15,9 +15,12 @@ import msgspec
 import sql
 from runtime import messages as m
 from runtime.actors.engine import Engine
-from runtime.errors import invalid
+from runtime.errors import Fault, Status, invalid, unknown
+from runtime.operations import challenges
+from runtime.operations.players import FIND, player_from_row
 from runtime.operations.row import Operation
 from runtime.wire.enums import enum
+from runtime.wire.scope import merchant_of, player_id_of, tenant_of
 
 _SQL: Final = sql.load("logins")
 REVOKE: Final = _SQL["revoke"]
@@ -27,6 +30,64 @@ PAGE: Final = 5_000
 
 SLACK_SECONDS: Final = 60.0
 """A revocation outlives its tokens by this: they are made, and judged, by other clocks than the database's."""
+
+PURGE_SECONDS: Final = 600.0
+"""How often what is over is forgotten."""
+
+
+async def begin_login(engine: Engine, request: m.BeginLoginRequest) -> m.LoginReply:
+    """The player's new login, whose first refresh token is of generation 0. NOT_FOUND UNKNOWN_PLAYER."""
+    tenant_id, player_id, settings = tenant_of(request), player_id_of(request), engine.settings
+    lives = (settings.refresh_token_seconds, settings.login_seconds)
+    who = (tenant_id, _login_id(request.login_id), player_id, merchant_of(request))
+    row = await engine.database.fetchrow(_SQL["begin"], *who, *lives)
+    if row is None:
+        raise unknown("player", player_id)
+    return _reply(row, await engine.database.fetchrow(FIND, tenant_id, player_id))
+
+
+async def turn_login(engine: Engine, request: m.TurnLoginRequest) -> m.LoginReply:
+    """Uses the refresh token of this generation up; the next one counts. Of rivals with one token the first wins.
+
+    UNAUTHENTICATED TOKEN_EXPIRED; TOKEN_INVALID where it comes a second time, which ends the login: it was
+    stolen, or its thief has used it (RFC 9700, 4.14.2).
+    """
+    tenant_id, login_id = tenant_of(request), _login_id(request.login_id)
+    place = (tenant_id, login_id, request.generation)
+
+    async def work(connection: asyncpg.Connection) -> m.LoginReply | Fault:
+        row = await connection.fetchrow(_SQL["turn"], *place, engine.settings.refresh_token_seconds)
+        if row is not None:
+            # Here, not after the commit: a player who cannot be read then would have lost both tokens.
+            return _reply(row, await connection.fetchrow(FIND, tenant_id, row["player_id"]))
+        # A Fault is returned, not raised: what ends the login is to stay.
+        if await connection.fetchval(_SQL["end_reused"], *place) is not None:
+            await _revoke_login(connection, engine, tenant_id, login_id)
+            return _invalid()
+        if await connection.fetchval(_SQL["is_ended"], tenant_id, login_id):
+            return _invalid()
+        return Fault(Status.UNAUTHENTICATED, "TOKEN_EXPIRED", "the refresh token has expired; log in again")
+
+    reply = await engine.database.transaction(work)
+    if isinstance(reply, Fault):
+        raise reply
+    return reply
+
+
+async def end_logins(engine: Engine, request: m.EndLoginsRequest) -> m.Empty:
+    """Ends the player's login, or all of them with every token of the player; again it does nothing more."""
+    tenant_id, player_id = tenant_of(request), player_id_of(request)
+
+    async def work(connection: asyncpg.Connection) -> None:
+        if request.everywhere or request.login_id:
+            only = "" if request.everywhere else request.login_id
+            for row in await connection.fetch(_SQL["end"], tenant_id, player_id, only):
+                await _revoke_login(connection, engine, tenant_id, row["login_id"])
+        if request.everywhere or not request.login_id:
+            await revoke_player(connection, engine, tenant_id, player_id, for_ever=False)
+
+    await engine.database.transaction(work)
+    return m.Empty()
 
 
 async def revoke_player(
@@ -95,8 +156,53 @@ class _Mark(msgspec.Struct, array_like=True):
         return mark
 
 
+async def purge(engine: Engine) -> None:
+    """Forgets, tenant by tenant, what is over: challenges, rates, guesses, logins, revocations."""
+    for tenant in await engine.database.fetch(_SQL["tenants"]):
+        for statement in (*challenges.PURGES, _SQL["purge_logins"], _SQL["purge_revocations"]):
+            await engine.database.execute(statement, tenant["tenant_id"])
+
+
+def _reply(login: asyncpg.Record, player: asyncpg.Record | None) -> m.LoginReply:
+    if player is None:
+        raise unknown("player", login["player_id"])
+    return m.LoginReply(player=player_from_row(player), merchant_id=login["merchant_id"], ends_at=login["ends_at"])
+
+
+async def _revoke_login(connection: asyncpg.Connection, engine: Engine, tenant_id: str, login_id: str) -> None:
+    seconds = engine.settings.player_token_seconds + SLACK_SECONDS
+    await connection.execute(REVOKE, tenant_id, "login", login_id, False, seconds)
+
+
+def _login_id(login_id: str) -> str:
+    if not 0 < len(login_id) <= 128:
+        raise invalid("login_id", "must be 1 to 128 characters")
+    return login_id
+
+
+def _invalid() -> Fault:
+    return Fault(Status.UNAUTHENTICATED, "TOKEN_INVALID", "the refresh token is not valid; log in again")
+
+
 # -- rows ------------------------------------------------------------------------------------
 
+_LOGIN_ID: Final = "login_0f1e2d3c4b5a69788796a5b4c3d2e1f0"
+
+BEGIN_LOGIN: Final = Operation(
+    "BeginLogin",
+    "POST /logins",
+    run=begin_login,
+    refusals=("UNKNOWN_PLAYER",),
+    example={"login_id": _LOGIN_ID},
+)
+TURN_LOGIN: Final = Operation(
+    "TurnLogin",
+    "POST /logins/turn",
+    run=turn_login,
+    refusals=("TOKEN_INVALID", "TOKEN_EXPIRED", "UNKNOWN_PLAYER"),
+    example={"login_id": _LOGIN_ID, "generation": 3},
+)
+END_LOGINS: Final = Operation("EndLogins", "POST /logins/end", run=end_logins, example={"everywhere": True})
 LIST_REVOCATIONS: Final = Operation("ListRevocations", "GET /logins/revocations", run=list_revocations)
 
-ROWS: Final = (LIST_REVOCATIONS,)
+ROWS: Final = (BEGIN_LOGIN, TURN_LOGIN, END_LOGINS, LIST_REVOCATIONS)

@@ -84,7 +84,7 @@ async def resolve_player(engine: Engine, request: m.ResolvePlayerRequest) -> m.R
         await _merge(engine, tenant_id, request.guest_player_id, player_id)
     row = await engine.database.fetchrow(FIND, tenant_id, player_id)
     assert row is not None, "a contact's player exists"
-    return m.ResolvePlayerReply(player=_player(row), created=created)
+    return m.ResolvePlayerReply(player=player_from_row(row), created=created)
 
 
 async def get_player(engine: Engine, request: m.GetPlayerRequest) -> m.PlayerReply:
@@ -197,7 +197,7 @@ async def _profile(engine: Engine, tenant_id: str, player_id: str) -> m.PlayerRe
         row = await engine.database.fetchrow(FIND, tenant_id, player_id)
     if row is None:
         raise unknown("tenant", tenant_id)
-    return m.PlayerReply(player=_player(row))
+    return m.PlayerReply(player=player_from_row(row))
 
 
 def _changes(player: m.Player, mask: list[str]) -> tuple[str | None, str | None, str | None, dict[str, Any] | None]:
@@ -259,7 +259,8 @@ def _contact(contact: m.Contact | None) -> tuple[m.ContactType, str]:
     return contact.type, contacts.normalized(contact.type, contact.value)
 
 
-def _player(row: asyncpg.Record) -> m.Player:
+def player_from_row(row: asyncpg.Record) -> m.Player:
+    """The message of a row of `FIND`."""
     return m.Player(
         id=row["player_id"],
         display_name=row["display_name"],

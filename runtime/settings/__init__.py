@@ -125,11 +125,22 @@ class Settings:
         secret=True,
         needed_by="consumer",
     )
+    jwt_old_secrets: tuple[str, ...] = _setting(
+        secrets(32),
+        "",
+        "Secrets that JWT_SECRET was before, whose tokens still count: drop one after LOGIN_SECONDS, or to end them.",
+        secret=True,
+    )
     jwt_issuer: str = _setting(text(), "tombola", "`iss` of those tokens.")
     jwt_audience: str = _setting(text(), "tombola", "`aud` of those tokens.")
     player_token_seconds: int = _setting(integer(1, 86400, "seconds"), "900", "Life of a player's token.")
     refresh_token_seconds: int = _setting(
         integer(1, 366 * 86400, "seconds"), "2592000", "Life of a refresh token; each use makes a new one."
+    )
+    login_seconds: int = _setting(
+        integer(60, 3660 * 86400, "seconds"),
+        "7776000",
+        "How long a login lasts, however often it is refreshed. Core's, as REFRESH_TOKEN_SECONDS is.",
     )
     jwks_url: str = _setting(
         url("https", "http"), "", "Keys of a foreign issuer whose RS256, ES256 and EdDSA tokens count too."
@@ -278,6 +289,11 @@ class Settings:
     def shown_token(self) -> str:
         """The service token that an edge shows to Core; "" for none."""
         return self.service_token[0] if self.service_token else ""
+
+    @property
+    def jwt_secrets(self) -> tuple[str, ...]:
+        """The secrets of HS256: the first signs, all verify. Empty where only another issuer's tokens count."""
+        return (self.jwt_secret, *self.jwt_old_secrets) if self.jwt_secret else ()
 
     @property
     def callback_url(self) -> str:

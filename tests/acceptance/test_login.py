@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import redis.asyncio
 
-from ops.servers.valkey import Valkey
-from runtime.http.login.challenges import RESEND_SECONDS, SENDS_IP_MAX, SENDS_SECONDS, TRIES_MAX
-from tests.support.login import PHONE, Phone, let_resend, log_in, refresh, start, verify
-from tests.support.stack import AS_SHIPPED, Stack
+from runtime.operations.challenges import RESEND_SECONDS, SENDS_ADDRESS, TRIES_MAX, WRONG_ADDRESS, Rate
+from tests.support.login import PHONE, Phone, let_resend, log_in, start, verify
+from tests.support.stack import Stack
+from tests.support.tables import contents
 
 
 @pytest.mark.parametrize(("type", "contact"), [("phone", PHONE), ("CONTACT_TYPE_EMAIL", "ada@example.com")])
@@ -35,31 +35,27 @@ async def test_a_code_works_once(stack: Stack, phone: Phone) -> None:
     assert await stack.database.fetchval("SELECT count(*) FROM players") == 1
 
 
-async def test_a_second_login_is_the_same_player(stack: Stack, phone: Phone, valkey: redis.asyncio.Redis) -> None:
+async def test_a_second_login_is_the_same_player(stack: Stack, phone: Phone) -> None:
     first = await log_in(stack, phone)
-    await let_resend(valkey)
+    await let_resend(stack)
     second = await log_in(stack, phone)
     assert second["player"]["id"] == first["player"]["id"]
 
 
-async def test_known_and_unknown_contacts_are_answered_alike(
-    stack: Stack, phone: Phone, valkey: redis.asyncio.Redis
-) -> None:
+async def test_known_and_unknown_contacts_are_answered_alike(stack: Stack, phone: Phone) -> None:
     await log_in(stack, phone)
-    await let_resend(valkey)
+    await let_resend(stack)
     known, unknown = (await start(stack)).data, (await start(stack, "+15550199")).data
     assert known.keys() == unknown.keys()
     assert len(known["challenge_id"]) == len(unknown["challenge_id"])
 
 
-async def test_another_code_is_sent_after_a_minute(stack: Stack, phone: Phone, valkey: redis.asyncio.Redis) -> None:
+async def test_another_code_is_sent_after_a_minute(stack: Stack, phone: Phone) -> None:
     first = (await start(stack)).data["challenge_id"]
     refused = await start(stack)
     assert (refused.http, refused.code, refused.reason) == (429, "RESOURCE_EXHAUSTED", "RESEND_TOO_SOON")
     assert 1 <= int(refused.headers["Retry-After"]) <= RESEND_SECONDS
-    ttl = await valkey.pttl((await valkey.keys("*ls:*"))[0])
-    assert 0 < ttl <= 1000 * RESEND_SECONDS
-    await let_resend(valkey)
+    await let_resend(stack)
     assert (await start(stack)).data["challenge_id"] != first
 
 
@@ -73,7 +69,7 @@ async def test_wrong_codes_count_down(stack: Stack, phone: Phone) -> None:
     assert (await verify(stack, challenge_id, code)).reason == "CODE_WRONG"
 
 
-async def test_parallel_guesses_get_five_checks(stack: Stack, phone: Phone, valkey: redis.asyncio.Redis) -> None:
+async def test_parallel_guesses_get_five_checks(stack: Stack, phone: Phone) -> None:
     challenge_id = (await start(stack)).data["challenge_id"]
     code = phone.code()
     guesses = [f"{(int(code) + 1 + nth) % 10**6:06}" for nth in range(200)]
@@ -82,43 +78,45 @@ async def test_parallel_guesses_get_five_checks(stack: Stack, phone: Phone, valk
     left = sorted((answer.envelope["data"]["attempts_left"] for answer in answers), reverse=True)
     assert left[:TRIES_MAX] == [4, 3, 2, 1, 0]
     assert set(left[TRIES_MAX:]) == {0}
-    checked = await valkey.hget((await valkey.keys("*lh:*"))[0], "n")
-    assert int(checked or 0) == TRIES_MAX
+    assert await stack.database.fetchval("SELECT tries FROM login_challenges") == TRIES_MAX
     assert (await verify(stack, challenge_id, code)).reason == "CODE_WRONG"
 
 
-async def test_a_new_code_gives_no_more_tries(stack: Stack, phone: Phone, valkey: redis.asyncio.Redis) -> None:
-    first = (await start(stack)).data["challenge_id"]
-    for _ in range(3):
-        await verify(stack, first, phone.wrong())
-    await let_resend(valkey)
-    second = (await start(stack)).data["challenge_id"]
-    assert (await verify(stack, second, phone.wrong())).envelope["data"]["attempts_left"] == 1
-    # The first challenge shares what is left.
-    assert (await verify(stack, first, phone.wrong())).envelope["data"]["attempts_left"] == 0
-    assert (await verify(stack, second, phone.code())).reason == "CODE_WRONG"
-    await let_resend(valkey)
-    assert (await start(stack)).reason == "RESEND_TOO_SOON"
+async def test_who_used_its_tries_up_waits_for_another_code(stack: Stack, phone: Phone) -> None:
+    """A minute, then two, then four: the wait counts from the last wrong guess."""
+    for seconds in (60, 120, 240):
+        challenge_id = (await start(stack)).data["challenge_id"]
+        for _ in range(TRIES_MAX):
+            await verify(stack, challenge_id, phone.wrong())
+        refused = await start(stack)
+        assert (refused.http, refused.reason) == (429, "RESEND_TOO_SOON")
+        assert int(refused.headers["Retry-After"]) <= seconds
+        await let_resend(stack, seconds // 2)
+        assert (await start(stack)).reason == "RESEND_TOO_SOON"
+        await let_resend(stack, seconds // 2)
+    challenge_id = (await start(stack)).data["challenge_id"]
+    assert (await verify(stack, challenge_id, phone.code())).code == "OK"
+    assert await stack.database.fetchval("SELECT sum(wrong) FROM login_guesses") == 0
 
 
-async def test_a_success_forgets_the_wrong_tries(stack: Stack, phone: Phone, valkey: redis.asyncio.Redis) -> None:
+async def test_a_success_forgets_the_wrong_tries(stack: Stack, phone: Phone) -> None:
     challenge_id = (await start(stack)).data["challenge_id"]
     for _ in range(4):
         await verify(stack, challenge_id, phone.wrong())
     assert (await verify(stack, challenge_id, phone.code())).code == "OK"
-    await let_resend(valkey)
+    await let_resend(stack)
     again = (await start(stack)).data["challenge_id"]
     assert (await verify(stack, again, phone.wrong())).envelope["data"]["attempts_left"] == 4
 
 
-async def test_a_code_expires(stack: Stack, phone: Phone, valkey: redis.asyncio.Redis) -> None:
+async def test_a_code_expires(stack: Stack, phone: Phone) -> None:
     challenge_id = (await start(stack)).data["challenge_id"]
-    await valkey.hset((await valkey.keys("*lh:*"))[0], "x", "1000")
+    await stack.database.execute("UPDATE login_challenges SET expires_at = now()")
     answer = await verify(stack, challenge_id, phone.code())
     assert (answer.http, answer.reason) == (401, "CODE_EXPIRED")
 
 
-@pytest.mark.parametrize("challenge_id", ["chal_none", "chal_" + "0" * 48, "x" * 5000, "{}\r\n*"])
+@pytest.mark.parametrize("challenge_id", ["chal_none", "chal_" + "0" * 32, "x" * 5000, "{}\r\n*"])
 async def test_an_unknown_challenge_is_told(stack: Stack, challenge_id: str) -> None:
     answer = await verify(stack, challenge_id, "123456")
     assert (answer.http, answer.reason) == (404, "UNKNOWN_CHALLENGE")
@@ -131,10 +129,10 @@ async def test_another_tenants_challenge_is_unknown(stack: Stack, phone: Phone) 
     assert (await verify(stack, challenge_id, phone.code())).code == "OK"
 
 
-async def test_codes_to_one_contact_are_bounded(stack: Stack, phone: Phone, valkey: redis.asyncio.Redis) -> None:
+async def test_codes_to_one_contact_are_bounded(stack: Stack, phone: Phone) -> None:
     for _ in range(10):
         assert (await start(stack)).code == "OK"
-        await let_resend(valkey)
+        await let_resend(stack)
     refused = await start(stack)
     assert (refused.http, refused.reason) == (429, "RATE_LIMITED")
     assert (await start(stack, "+15550199")).code == "OK"
@@ -142,27 +140,49 @@ async def test_codes_to_one_contact_are_bounded(stack: Stack, phone: Phone, valk
 
 @pytest.mark.settings(rate_limits=True)
 class TestByAddress:
-    async def test_codes_for_one_address_are_bounded(
-        self, stack: Stack, phone: Phone, valkey: redis.asyncio.Redis
-    ) -> None:
+    async def test_codes_for_one_address_are_bounded(self, stack: Stack, phone: Phone) -> None:
         assert (await start(stack)).code == "OK"
-        (key,) = await valkey.keys("*li:127.0.0.1")
-        assert int(await valkey.get(key) or 0) == 1
-        await valkey.set(key, SENDS_IP_MAX, keepttl=True)
+        await use_up(stack, SENDS_ADDRESS)
         refused = await start(stack, "+15550199")
         assert (refused.http, refused.reason) == (429, "RATE_LIMITED")
-        assert 1 <= int(refused.headers["Retry-After"]) <= SENDS_SECONDS
+        assert 1 <= int(refused.headers["Retry-After"]) <= SENDS_ADDRESS.seconds
+
+    async def test_guesses_of_one_address_are_bounded(self, stack: Stack, phone: Phone) -> None:
+        challenge_id = (await start(stack)).data["challenge_id"]
+        assert (await verify(stack, challenge_id, phone.wrong())).reason == "CODE_WRONG"
+        assert (await verify(stack, "chal_" + "0" * 32, phone.wrong())).reason == "UNKNOWN_CHALLENGE"
+        await use_up(stack, WRONG_ADDRESS)
+        refused = await verify(stack, challenge_id, phone.code())
+        assert (refused.http, refused.reason) == (429, "RATE_LIMITED")
+        assert await stack.database.fetchval("SELECT tries FROM login_challenges") == 1
+        full_at = "UPDATE login_rates SET full_at = now() + interval '1 minute' WHERE rate_key LIKE 'wrong-ip:%'"
+        await stack.database.execute(full_at)
+        # A right one takes nothing of the bucket.
+        before = await stack.database.fetchval("SELECT full_at FROM login_rates WHERE rate_key LIKE 'wrong-ip:%'")
+        assert (await verify(stack, challenge_id, phone.code())).code == "OK"
+        assert before == await stack.database.fetchval(
+            "SELECT full_at FROM login_rates WHERE rate_key LIKE 'wrong-ip:%'"
+        )
 
 
-async def test_neither_codes_nor_contacts_lie_open_in_the_store(
+async def use_up(stack: Stack, rate: Rate) -> None:
+    """Empties every bucket of a rate."""
+    await stack.database.execute(
+        "UPDATE login_rates SET full_at = now() + make_interval(secs => $1) WHERE rate_key LIKE $2 || ':%'",
+        rate.seconds * rate.most,
+        rate.kind,
+    )
+
+
+async def test_a_code_lies_open_nowhere_and_a_contact_only_in_its_challenge(
     stack: Stack, phone: Phone, valkey: redis.asyncio.Redis
 ) -> None:
     await start(stack)
     code = phone.code()
-    for key in await valkey.keys("*"):
-        assert PHONE.encode() not in key
-        if await valkey.type(key) == b"hash":
-            assert code.encode() not in b" ".join([*await valkey.hkeys(key), (await valkey.hget(key, "h")) or b""])
+    for table, rows in (await contents(stack.database)).items():
+        assert code not in str(rows), table
+        assert (PHONE in str(rows)) == (table == "login_challenges"), table
+    assert not [key for key in await valkey.keys("*") if PHONE.encode() in key]
 
 
 @pytest.mark.parametrize(
@@ -179,20 +199,3 @@ async def test_neither_codes_nor_contacts_lie_open_in_the_store(
 async def test_what_is_wrong_with_a_start_is_named(stack: Stack, body: dict[str, Any], field: str) -> None:
     answer = await stack.consumer("POST", "/players/auth/start", body)
     assert (answer.http, answer.envelope["data"]["violations"][0]["field"]) == (400, field)
-
-
-@pytest.mark.settings(**AS_SHIPPED)
-async def test_nobody_logs_in_without_the_store(stack: Stack, phone: Phone, valkey_server: Valkey) -> None:
-    challenge_id = (await start(stack)).data["challenge_id"]
-    token = (await log_in(stack, phone, "+15550199"))["refresh_token"]
-    valkey_server.freeze()
-    try:
-        for answer in (
-            await start(stack, "+15550177"),
-            await verify(stack, challenge_id, phone.code()),
-            await refresh(stack, token),
-        ):
-            assert (answer.http, answer.code, answer.reason) == (503, "UNAVAILABLE", "STORE_UNAVAILABLE")
-            assert "Retry-After" in answer.headers
-    finally:
-        valkey_server.thaw()

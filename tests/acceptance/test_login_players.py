@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-import redis.asyncio
-
 from tests.support.invariants import check_sums
 from tests.support.login import PHONE, Phone, let_resend, log_in, refresh, start, verify
 from tests.support.stack import Stack
@@ -66,9 +64,7 @@ async def play(stack: Stack, game_id: str, token: str) -> str:
     return token
 
 
-async def test_a_guest_of_a_public_game_keeps_everything(
-    stack: Stack, phone: Phone, valkey: redis.asyncio.Redis
-) -> None:
+async def test_a_guest_of_a_public_game_keeps_everything(stack: Stack, phone: Phone) -> None:
     game_id = await public_game(stack)
 
     async def owned(token: str) -> tuple[int, set[str], int]:
@@ -84,7 +80,7 @@ async def test_a_guest_of_a_public_game_keeps_everything(
         await play(stack, game_id, player)
         guest = await play(stack, game_id, guest)
     before = [await owned(player), await owned(guest)]
-    await let_resend(valkey)
+    await let_resend(stack)
     player = (await log_in(stack, phone, headers={"Authorization": f"Bearer {guest}"}))["token"]
     points, rewards, plays = await owned(player)
     assert points == before[0][0] + before[1][0]
@@ -108,9 +104,7 @@ async def test_an_expired_token_leaves_the_code_good(stack: Stack, phone: Phone)
     assert (await verify(stack, challenge_id, phone.code())).code == "OK"
 
 
-async def test_a_contact_is_linked_by_its_own_challenge(
-    stack: Stack, phone: Phone, valkey: redis.asyncio.Redis
-) -> None:
+async def test_a_contact_is_linked_by_its_own_challenge(stack: Stack, phone: Phone) -> None:
     mine = (await log_in(stack, phone))["player"]["id"]
     challenge_id = (await start(stack, "ada@example.com", "email")).data["challenge_id"]
     body = {
@@ -124,13 +118,13 @@ async def test_a_contact_is_linked_by_its_own_challenge(
     assert (await stack.consumer("POST", "/players/me/contacts", body)).reason == "TOKEN_MISSING"
     linked = (await stack.consumer("POST", "/players/me/contacts", body, player=mine)).data
     assert (linked["type"], linked["value"], linked["verified"]) == ("CONTACT_TYPE_EMAIL", "ada@example.com", True)
-    await let_resend(valkey)
+    await let_resend(stack)
     assert (await log_in(stack, phone, "ada@example.com", "email"))["player"]["id"] == mine
 
 
-async def test_another_players_contact_is_taken(stack: Stack, phone: Phone, valkey: redis.asyncio.Redis) -> None:
+async def test_another_players_contact_is_taken(stack: Stack, phone: Phone) -> None:
     await log_in(stack, phone)
-    await let_resend(valkey)
+    await let_resend(stack)
     challenge_id = (await start(stack)).data["challenge_id"]
     body = {"type": "phone", "value": PHONE, "challenge_id": challenge_id, "code": phone.code()}
     taken = await stack.consumer("POST", "/players/me/contacts", body, player="player_2")

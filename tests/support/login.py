@@ -6,8 +6,8 @@ import re
 from typing import Any
 
 import pytest
-import redis.asyncio
 
+from runtime.operations.challenges import RESEND_SECONDS
 from tests.support.stack import Answer, Stack
 
 PHONE = "+15550100"
@@ -23,12 +23,13 @@ class Phone:
     def code(self, contact: str = PHONE) -> str:
         printed = self._capsys.readouterr().out
         for line in printed.splitlines():
-            if matched := re.fullmatch(r"login code (\d{6}) for (\S+)", line):
+            if matched := re.fullmatch(r"login code (\d{6}|\d{20}) for (\S+)", line):
                 self._codes[matched[2]] = matched[1]
         return self._codes[contact]
 
     def wrong(self, contact: str = PHONE) -> str:
-        return f"{(int(self.code(contact)) + 1) % 10**6:06}"
+        code = self.code(contact)
+        return f"{(int(code) + 1) % 10 ** len(code):0{len(code)}}"
 
 
 async def start(stack: Stack, contact: str = PHONE, contact_type: str = "CONTACT_TYPE_PHONE", **headers: str) -> Answer:
@@ -49,11 +50,22 @@ async def log_in(
     return answer
 
 
-async def let_resend(valkey: redis.asyncio.Redis) -> None:
-    """As if RESEND_SECONDS had gone by."""
-    for key in await valkey.keys("*ls:*"):
-        await valkey.delete(key)
+async def let_resend(stack: Stack, seconds: int = RESEND_SECONDS) -> None:
+    """As if so long had gone by since the last code, for who waits for one; the other rates stay as they are."""
+    for statement in (
+        "UPDATE login_rates SET full_at = full_at - make_interval(secs => $1) WHERE rate_key LIKE 'resend:%'",
+        "UPDATE login_guesses SET wait_until = wait_until - make_interval(secs => $1)",
+    ):
+        await stack.database.execute(statement, float(seconds))
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
 
 
 async def refresh(stack: Stack, token: str) -> Answer:
     return await stack.consumer("POST", "/players/auth/refresh", {"refresh_token": token})
+
+
+async def log_out(stack: Stack, token: str, **body: Any) -> Answer:
+    return await stack.consumer("POST", "/players/auth/logout", body, headers=bearer(token))

@@ -20,6 +20,7 @@ def add_login(document: Document) -> None:
     components = document.schemas.components
     challenge = {"challenge_id": text, "expires_at": moment, "resend_at": moment}
     components["Challenge"] = object_of(challenge, list(challenge))
+    components["Done"] = object_of({}, [])
     tokens = {"token": text, "refresh_token": text, "expires_at": moment, "player": document.schemas.answer(m.Player)}
     components["Tokens"] = object_of(tokens, list(tokens))
     logged_in = {
@@ -32,12 +33,15 @@ def add_login(document: Document) -> None:
     answers = {
         Answers.CHALLENGE: (ref("Challenge"), asked),
         Answers.TOKENS: (ref("Tokens"), logged_in),
+        Answers.DONE: (ref("Done"), {}),
         Answers.CONTACT: (document.schemas.answer(m.Contact), examples.answer(m.Contact, AS_IT_IS, "number")),
     }
     for row in ROWS:
         body = {field: _login_field(field) for field in row.fields}
-        components[f"{row.name}Body"] = object_of(body, list(body))
-        content = {"application/json": {"schema": ref(f"{row.name}Body"), "example": dict(row.example)}}
+        flags: dict[str, Schema] = {name: {"type": "boolean"} for name in row.flags}
+        components[f"{row.name}Body"] = object_of(body | flags, list(body))
+        example = dict(row.example) | dict.fromkeys(row.flags, True)
+        content = {"application/json": {"schema": ref(f"{row.name}Body"), "example": example}}
         every = (*refusals.ALWAYS, *refusals.WITH_BODY, *refusals.TOKENS, *refusals.OF_EDGES, *row.refusals)
         described = {
             "operationId": row.name,
@@ -45,7 +49,7 @@ def add_login(document: Document) -> None:
             "summary": summary_of(row.name),
             "description": row.about,
             "parameters": [header_parameter("X-Tenant-Id", "Whose data, where no token says it", 1, 100)],
-            "requestBody": {"required": True, "content": content},
+            "requestBody": {"required": bool(body), "content": content},
             "security": [{"bearer": []}] if row.players_only else [{}, {"bearer": []}],
             "responses": {"200": document.answered(*answers[row.answers]), **document.refusals(every)},
         }

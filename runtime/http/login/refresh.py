@@ -3,130 +3,93 @@
 A login begins a family. Each use of its token makes the next one and ends the last; a token that comes a
 second time was stolen, or its thief has used it, so it ends the whole family and both must log in again.
 
-A token is `rt_` and base64url of family (16 bytes), generation (4) and a MAC (24) over both: it proves
-itself, and what the store holds cannot be made into one. The store holds the family's current generation
-and whose it is; it is the ephemeral one, which fails closed, and losing it logs players out, no more.
-
-    tombola:refresh:{<family>}   hash: g generation, t tenant, m merchant, p player
+A token is `rt_` and base64url of family (16 bytes), generation (4), the tenant, and a MAC (24) over all: it
+proves itself, and what Core keeps (a hash of the family, as the login's id, and the generation that counts;
+runtime/operations/logins.py) cannot be made into one. A family lives REFRESH_TOKEN_SECONDS from its last use,
+and LOGIN_SECONDS at most.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import hmac
 import secrets
-from typing import Any, Final, NamedTuple
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
-from redis.exceptions import RedisError
-
+from runtime import messages as m
+from runtime.core import Caller
 from runtime.errors import Fault, Status
-from runtime.stores.ephemeral import Ephemeral, Script
-from runtime.stores.pipeline import Arg, EphemeralDown
+from runtime.operations.logins import BEGIN_LOGIN, TURN_LOGIN
 
 FAMILY_BYTES: Final = 16
 GENERATION_BYTES: Final = 4
 MAC_BYTES: Final = 24
 _PREFIX: Final = "rt_"
 
-_BEGIN: Final = Script(
-    """
-redis.call('HSET', KEYS[1], 'g', 0, 't', ARGV[1], 'm', ARGV[2], 'p', ARGV[3])
-return redis.call('EXPIRE', KEYS[1], ARGV[4])
-"""
-)
-
-_READ: Final = Script(
-    """
--- ARGV: generation. {} gone | {0} reused, and the family is over | {1, tenant, merchant, player}
-local found = redis.call('HMGET', KEYS[1], 'g', 't', 'm', 'p')
-if not found[1] then return {} end
-if found[1] ~= ARGV[1] then
-  redis.call('DEL', KEYS[1])
-  return {0}
-end
-return {1, found[2], found[3], found[4]}
-"""
-)
-
-_TURN: Final = Script(
-    """
--- ARGV: generation, seconds. 1 turned | 0 reused or gone, and the family is over
-if redis.call('HGET', KEYS[1], 'g') ~= ARGV[1] then
-  redis.call('DEL', KEYS[1])
-  return 0
-end
-redis.call('HINCRBY', KEYS[1], 'g', 1)
-redis.call('EXPIRE', KEYS[1], ARGV[2])
-return 1
-"""
-)
-
 
 class Session(NamedTuple):
-    """Whose a token is, and the token's place: family and generation."""
+    """Who is logged in, by which login, and the refresh token that counts now."""
 
-    tenant_id: str
-    merchant_id: str
-    player_id: str
-    family: bytes
-    generation: int
+    scope: m.Scope
+    player: m.Player
+    login_id: str
+    refresh_token: str
 
 
 class Refresh:
-    """Families of refresh tokens. Each lives `seconds` from its last use."""
+    """Families of refresh tokens. `keys` key the MACs: the first the new ones, all verify."""
 
-    def __init__(self, store: Ephemeral, secret: bytes, *, seconds: int) -> None:
-        self._store = store
-        self._secret = secret
-        self._seconds = seconds
+    def __init__(self, caller: Caller, keys: Sequence[bytes]) -> None:
+        self._caller = caller
+        self._keys = keys
 
-    async def begin(self, tenant_id: str, merchant_id: str, player_id: str) -> str:
-        """The first token of a new family."""
+    async def begin(self, scope: m.Scope, player_id: str) -> Session:
+        """A new family. NOT_FOUND UNKNOWN_PLAYER."""
         family = secrets.token_bytes(FAMILY_BYTES)
-        await self._ask(_BEGIN, family, [tenant_id, merchant_id, player_id, self._seconds])
-        return self._token(family, 0)
+        request = m.BeginLoginRequest(scope=scope, player_id=player_id, login_id=_login_id(family))
+        reply = await self._caller.call(BEGIN_LOGIN, request)
+        return Session(scope, reply.player, request.login_id, self._token(family, 0, scope.tenant_id))
 
-    async def read(self, token: str) -> Session:
-        """Whose a token is. UNAUTHENTICATED TOKEN_INVALID or TOKEN_EXPIRED; a reused one ends its family."""
-        family, generation = self._open(token)
-        found = await self._ask(_READ, family, [generation])
-        if not found:
-            raise Fault(Status.UNAUTHENTICATED, "TOKEN_EXPIRED", "the refresh token has expired; log in again")
-        if not found[0]:
-            raise _invalid()
-        tenant_id, merchant_id, player_id = (part.decode() for part in found[1:])
-        return Session(tenant_id, merchant_id, player_id, family, generation)
+    async def turn(self, token: str) -> Session:
+        """Whose a token is, with the next one; of rivals with one token the first wins.
 
-    async def rotate(self, session: Session) -> str:
-        """Ends the token that was read and makes the next. Of rivals with one token the first wins."""
-        if not await self._ask(_TURN, session.family, [session.generation, self._seconds]):
-            raise _invalid()
-        return self._token(session.family, session.generation + 1)
+        UNAUTHENTICATED TOKEN_INVALID or TOKEN_EXPIRED; a reused one ends its family.
+        """
+        family, generation, tenant_id = self._open(token)
+        request = m.TurnLoginRequest(
+            scope=m.Scope(tenant_id=tenant_id), login_id=_login_id(family), generation=generation
+        )
+        reply = await self._caller.call(TURN_LOGIN, request)
+        scope = m.Scope(tenant_id=tenant_id, merchant_id=reply.merchant_id)
+        return Session(scope, reply.player, request.login_id, self._token(family, generation + 1, tenant_id))
 
-    async def _ask(self, script: Script, family: bytes, args: list[Arg]) -> Any:
-        try:
-            return await self._store.script(script, [f"tombola:refresh:{{{family.hex()}}}"], args)
-        except RedisError as error:
-            raise EphemeralDown(str(error)) from error
+    def _token(self, family: bytes, generation: int, tenant_id: str) -> str:
+        place = family + generation.to_bytes(GENERATION_BYTES, "big") + tenant_id.encode()
+        return _PREFIX + base64.urlsafe_b64encode(place + _mac(self._keys[0], place)).rstrip(b"=").decode()
 
-    def _token(self, family: bytes, generation: int) -> str:
-        place = family + generation.to_bytes(GENERATION_BYTES, "big")
-        return _PREFIX + base64.urlsafe_b64encode(place + self._mac(place)).rstrip(b"=").decode()
-
-    def _open(self, token: str) -> tuple[bytes, int]:
+    def _open(self, token: str) -> tuple[bytes, int, str]:
         try:
             encoded = token.removeprefix(_PREFIX)
             raw = base64.b64decode(encoded + "=" * (-len(encoded) % 4), altchars=b"-_", validate=True)
         except (ValueError, binascii.Error):
             raise _invalid() from None
         place, mac = raw[:-MAC_BYTES], raw[-MAC_BYTES:]
-        if len(place) != FAMILY_BYTES + GENERATION_BYTES or not hmac.compare_digest(mac, self._mac(place)):
+        if not any(hmac.compare_digest(mac, _mac(key, place)) for key in self._keys):
             raise _invalid()
-        return place[:FAMILY_BYTES], int.from_bytes(place[FAMILY_BYTES:], "big")
+        family, rest = place[:FAMILY_BYTES], place[FAMILY_BYTES:]
+        return family, int.from_bytes(rest[:GENERATION_BYTES], "big"), rest[GENERATION_BYTES:].decode()
 
-    def _mac(self, place: bytes) -> bytes:
-        return hmac.digest(self._secret, b"refresh\0" + place, "sha256")[:MAC_BYTES]
+
+def _login_id(family: bytes) -> str:
+    """The login's name, which opens nothing: a family cannot be told from it."""
+    return f"login_{hashlib.sha256(family).hexdigest()[:32]}"
+
+
+def _mac(key: bytes, place: bytes) -> bytes:
+    return hmac.digest(key, b"refresh\0" + place, "sha256")[:MAC_BYTES]
 
 
 def _invalid() -> Fault:

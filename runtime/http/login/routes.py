@@ -3,6 +3,7 @@
     POST /players/auth/start     {contact_type, contact} -> {challenge_id, expires_at, resend_at}
     POST /players/auth/verify    {challenge_id, code} -> {token, refresh_token, expires_at, player}
     POST /players/auth/refresh   {refresh_token} -> the same
+    POST /players/auth/logout    {everywhere?} -> {}
     POST /players/me/contacts    {type, value, challenge_id, code} -> contact
 
 `start` never asks who a contact belongs to, so its answer and its time are the same for known and unknown
@@ -30,10 +31,11 @@ from runtime.http.edge import Edge
 from runtime.http.envelope import ok
 from runtime.http.login import rows
 from runtime.http.login.challenges import Challenges
-from runtime.http.login.refresh import Refresh
+from runtime.http.login.refresh import Refresh, Session
 from runtime.http.login.rows import LoginRow
 from runtime.operations import API
-from runtime.operations.players import GET_PLAYER, LINK_CONTACT, RESOLVE_PLAYER
+from runtime.operations.logins import END_LOGINS
+from runtime.operations.players import LINK_CONTACT, RESOLVE_PLAYER
 from runtime.outgoing.senders import SENDERS, LoginCode, Sender, SendFailed
 from runtime.settings import SettingsError
 from runtime.wire import codec
@@ -60,13 +62,16 @@ def mount(app: web.Application, edge: Edge) -> None:
     if make is None:
         raise SettingsError({"LOGIN_SENDER": f"must be one of {', '.join(SENDERS.names())}"})
     sender = make(edge.settings)
-    # Keys of their own, so that nothing made for one use counts for another.
-    root = edge.settings.jwt_secret.encode()
+
+    def keys(use: bytes) -> list[bytes]:
+        """Keys of a use of their own, so that nothing made for one counts for another."""
+        return [hmac.digest(secret.encode(), use, "sha256") for secret in edge.settings.jwt_secrets]
+
     login = Login(
         edge,
         sender,
-        Challenges(edge.store, hmac.digest(root, b"login", "sha256"), limit_addresses=edge.settings.rate_limits),
-        Refresh(edge.store, hmac.digest(root, b"refresh", "sha256"), seconds=edge.settings.refresh_token_seconds),
+        Challenges(edge.caller, keys(b"login"), limit_addresses=edge.settings.rate_limits),
+        Refresh(edge.caller, keys(b"refresh")),
     )
     for row, handler in login.routes().items():
         app.router.add_post(API + row.path, handler)
@@ -88,32 +93,31 @@ class Login:
 
     def routes(self) -> dict[LoginRow, Handler]:
         """Each row's handler."""
-        return {rows.START: self.start, rows.VERIFY: self.verify, rows.REFRESH: self.refresh, rows.LINK: self.link}
+        return {
+            rows.START: self.start,
+            rows.VERIFY: self.verify,
+            rows.REFRESH: self.refresh,
+            rows.LOGOUT: self.logout,
+            rows.LINK: self.link,
+        }
 
     async def start(self, request: web.Request) -> web.Response:
         """Makes a challenge and sends its code."""
-        tenant_id = (await self.edge.checked_scope(request, await self.edge.auth.identify(request))).tenant_id
+        scope = await self.edge.checked_scope(request, await self.edge.auth.identify(request))
         contact_type, contact = _texts(await read_body(request), rows.START)
         kind = _contact_type(contact_type, "contact_type")
         value = normalized(kind, contact, field="contact")
         if kind.name.lower() not in self.sender.carries:
             raise invalid("contact_type", f"login here is by {' or '.join(sorted(self.sender.carries))}")
-        ip = client_ip(request, self.edge.settings.trusted_proxies)
-        issued = await self.challenges.issue(tenant_id, _known_as(kind, value), ip)
+        issued = await self.challenges.issue(scope, _known_as(kind, value), self._ip(request))
         try:
-            if self.edge.settings.rate_limits:
-                # After the tenant's own limits, so that what they refuse uses up nothing of this one.
-                await self.edge.sends.admit(_known_as(kind, value), ip)
-            await self.sender.send(LoginCode(tenant_id, kind.name.lower(), value, issued.code, issued.expires_at))
+            await self.sender.send(LoginCode(scope.tenant_id, kind.name.lower(), value, issued.code, issued.expires_at))
         except SendFailed as error:
             log.error("login_code_not_sent", sender=self.edge.settings.login_sender, why=str(error))
-            self.challenges.withdraw(tenant_id, issued.challenge_id)
+            await self.challenges.withdraw(scope, issued.challenge_id)
             raise Fault(
                 Status.UNAVAILABLE, "SENDER_UNAVAILABLE", "the code could not be sent; try again", retry_after_seconds=5
             ) from error
-        except Fault:
-            self.challenges.withdraw(tenant_id, issued.challenge_id)
-            raise
         return ok(
             {"challenge_id": issued.challenge_id, "expires_at": issued.expires_at, "resend_at": issued.resend_at},
             headers=_NO_STORE,
@@ -124,7 +128,7 @@ class Login:
         identity = await self.edge.auth.identify(request)
         scope = await self.edge.checked_scope(request, identity)
         challenge_id, code = _texts(await read_body(request), rows.VERIFY)
-        proved = await self.challenges.answer(scope.tenant_id, challenge_id, code)
+        proved = await self.challenges.answer(scope, challenge_id, code, self._ip(request))
         kind, _, value = proved.partition(":")
         guest = identity.player_id if identity is not None and identity.tenant_id == scope.tenant_id else ""
         resolved = await self.edge.caller.call(
@@ -133,17 +137,28 @@ class Login:
                 scope=scope, contact=m.Contact(type=_CONTACT_TYPES[kind], value=value), guest_player_id=guest
             ),
         )
-        token = await self.refreshes.begin(scope.tenant_id, scope.merchant_id, resolved.player.id)
-        return self._logged_in(scope, resolved.player, token)
+        return self._logged_in(await self.refreshes.begin(scope, resolved.player.id))
 
     async def refresh(self, request: web.Request) -> web.Response:
         """Turns a refresh token into new tokens."""
         (token,) = _texts(await read_body(request), rows.REFRESH)
-        session = await self.refreshes.read(token)
-        scope = m.Scope(tenant_id=session.tenant_id, merchant_id=session.merchant_id)
-        # Core first: were it away after the token has turned, the player would have lost both.
-        found = await self.edge.caller.call(GET_PLAYER, m.GetPlayerRequest(scope=scope, player_id=session.player_id))
-        return self._logged_in(scope, found.player, await self.refreshes.rotate(session))
+        return self._logged_in(await self.refreshes.turn(token))
+
+    async def logout(self, request: web.Request) -> web.Response:
+        """Ends the login that the token is of, or all the player's; on this edge it holds at once."""
+        identity = require_player(await self.edge.auth.identify(request))
+        (everywhere,) = _flags(await read_body(request), rows.LOGOUT)
+        await self.edge.caller.call(
+            END_LOGINS,
+            m.EndLoginsRequest(
+                scope=self.edge.scope(request, identity),
+                player_id=identity.player_id,
+                login_id=identity.login_id,
+                everywhere=everywhere,
+            ),
+        )
+        await self.edge.revocations.read()
+        return ok({}, headers=_NO_STORE)
 
     async def link(self, request: web.Request) -> web.Response:
         """Gives a player one more contact, proved by its own challenge."""
@@ -152,7 +167,7 @@ class Login:
         type, text, challenge_id, code = _texts(await read_body(request), rows.LINK)
         kind = _contact_type(type, "type")
         value = normalized(kind, text)
-        await self.challenges.answer(scope.tenant_id, challenge_id, code, contact=_known_as(kind, value))
+        await self.challenges.answer(scope, challenge_id, code, self._ip(request), contact=_known_as(kind, value))
         linked = await self.edge.caller.call(
             LINK_CONTACT,
             m.LinkContactRequest(
@@ -161,16 +176,25 @@ class Login:
         )
         return ok(_CONTACT(linked.contact))
 
-    def _logged_in(self, scope: m.Scope, player: m.Player, refresh_token: str) -> web.Response:
+    def _ip(self, request: web.Request) -> str:
+        return client_ip(request, self.edge.settings.trusted_proxies)
+
+    def _logged_in(self, session: Session) -> web.Response:
         seconds = self.edge.settings.player_token_seconds
-        expires_at = int(time.time()) + seconds
         token = self.edge.tokens.mint(
-            player.id, tenant_id=scope.tenant_id, merchant_id=scope.merchant_id, seconds=seconds
+            session.player.id,
+            tenant_id=session.scope.tenant_id,
+            merchant_id=session.scope.merchant_id,
+            seconds=seconds,
+            login_id=session.login_id,
         )
-        return ok(
-            {"token": token, "refresh_token": refresh_token, "expires_at": expires_at, "player": _PLAYER(player)},
-            headers=_NO_STORE,
-        )
+        answer = {
+            "token": token,
+            "refresh_token": session.refresh_token,
+            "expires_at": int(time.time()) + seconds,
+            "player": _PLAYER(session.player),
+        }
+        return ok(answer, headers=_NO_STORE)
 
 
 def _texts(body: bytes, row: LoginRow) -> list[str]:
@@ -189,6 +213,16 @@ def _texts(body: bytes, row: LoginRow) -> list[str]:
     if found:
         raise violations(found)
     return [value[name] for name in names]
+
+
+def _flags(body: bytes, row: LoginRow) -> list[bool]:
+    """The flags of a route's body, in order; one that is left out is off."""
+    value = codec.parse(body)
+    found = [(name, "is not a field here") for name in value if name not in row.flags]
+    found += [(name, "must be true or false") for name in row.flags if not isinstance(value.get(name, False), bool)]
+    if found:
+        raise violations(found)
+    return [value.get(name, False) for name in row.flags]
 
 
 def _contact_type(name: str, field: str) -> m.ContactType:

@@ -7,8 +7,15 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-CHALLENGE: Final = "chal_0f1e2d3c4b5a69788796a5b4c3d2e1f00123456789abcdef"
-_EVERY_CODE: Final = ("UNKNOWN_CHALLENGE", "CODE_WRONG", "CODE_EXPIRED", "CORE_UNAVAILABLE", "UNKNOWN_TENANT")
+CHALLENGE: Final = "chal_0f1e2d3c4b5a69788796a5b4c3d2e1f0"
+_EVERY_CODE: Final = (
+    "UNKNOWN_CHALLENGE",
+    "CODE_WRONG",
+    "CODE_EXPIRED",
+    "RATE_LIMITED",
+    "CORE_UNAVAILABLE",
+    "UNKNOWN_TENANT",
+)
 
 
 class Answers(Enum):
@@ -17,13 +24,15 @@ class Answers(Enum):
     CHALLENGE = "Challenge"
     TOKENS = "Tokens"
     CONTACT = "Contact"
+    DONE = "Done"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoginRow:
     """One route. example: its body, every field of which is a required text. refusals: its own reasons.
 
-    players_only: it needs a player's token; the others do without.
+    flags: further fields, true or false, that may be left out. players_only: it needs a player's token; the
+    others do without.
     """
 
     name: str
@@ -33,6 +42,7 @@ class LoginRow:
     refusals: tuple[str, ...]
     example: Mapping[str, str]
     players_only: bool = False
+    flags: tuple[str, ...] = ()
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -45,7 +55,7 @@ START: Final = LoginRow(
     "/players/auth/start",
     Answers.CHALLENGE,
     about="Sends a code to a phone or an e-mail address. The answer is the same whether it is known or not.",
-    refusals=("RATE_LIMITED", "RESEND_TOO_SOON", "SENDER_UNAVAILABLE"),
+    refusals=("RATE_LIMITED", "RESEND_TOO_SOON", "SENDER_UNAVAILABLE", "CORE_UNAVAILABLE", "UNKNOWN_TENANT"),
     example={"contact_type": "CONTACT_TYPE_EMAIL", "contact": "ada@example.com"},
 )
 VERIFY: Final = LoginRow(
@@ -64,6 +74,16 @@ REFRESH: Final = LoginRow(
     refusals=("CORE_UNAVAILABLE", "UNKNOWN_PLAYER"),
     example={"refresh_token": "rt_hq0V..."},
 )
+LOGOUT: Final = LoginRow(
+    "LogOut",
+    "/players/auth/logout",
+    Answers.DONE,
+    about="Ends the login that the token is of, refresh tokens included; with `everywhere` all logins of the player.",
+    refusals=("TOKEN_MISSING", "ROLE_REQUIRED", "CORE_UNAVAILABLE"),
+    example={},
+    players_only=True,
+    flags=("everywhere",),
+)
 LINK: Final = LoginRow(
     "LinkContact",
     "/players/me/contacts",
@@ -77,4 +97,4 @@ LINK: Final = LoginRow(
     players_only=True,
 )
 
-ROWS: Final = (START, VERIFY, REFRESH, LINK)
+ROWS: Final = (START, VERIFY, REFRESH, LOGOUT, LINK)

@@ -6,8 +6,11 @@
 __all__ = (
     "AdjustBalanceRequest",
     "AdjustScoreRequest",
+    "AnswerChallengeReply",
+    "AnswerChallengeRequest",
     "AuditEntry",
     "AuthMethod",
+    "BeginLoginRequest",
     "Campaign",
     "CampaignAnalytics",
     "CampaignAnalyticsReply",
@@ -41,6 +44,7 @@ __all__ = (
     "EmitEventReply",
     "EmitEventRequest",
     "Empty",
+    "EndLoginsRequest",
     "FinalizeLeaderboardReply",
     "FulfillRewardRequest",
     "Game",
@@ -62,6 +66,8 @@ __all__ = (
     "IntegrationReply",
     "IntegrationStatus",
     "IntegrationType",
+    "IssueChallengeReply",
+    "IssueChallengeRequest",
     "Leaderboard",
     "LeaderboardMetric",
     "LeaderboardMode",
@@ -110,6 +116,7 @@ __all__ = (
     "ListTenantsRequest",
     "ListTurnsReply",
     "ListTurnsRequest",
+    "LoginReply",
     "Merchant",
     "MerchantReply",
     "MerchantStatus",
@@ -172,6 +179,7 @@ __all__ = (
     "TenantReply",
     "TenantStatus",
     "TurnBalance",
+    "TurnLoginRequest",
     "UpdateCampaignRequest",
     "UpdateGameRequest",
     "UpdateLeaderboardRequest",
@@ -182,6 +190,7 @@ __all__ = (
     "VerifyCallbackRequest",
     "WalletBalance",
     "WalletScope",
+    "WithdrawChallengeRequest",
     "WonReward",
 )
 
@@ -990,6 +999,34 @@ default_message_pool.register_message("game.v1", "AdjustScoreRequest", AdjustSco
 
 
 @dataclass(eq=False, repr=False)
+class AnswerChallengeReply(betterproto2.Message):
+    contact: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+
+default_message_pool.register_message("game.v1", "AnswerChallengeReply", AnswerChallengeReply)
+
+
+@dataclass(eq=False, repr=False)
+class AnswerChallengeRequest(betterproto2.Message):
+    """
+    code_hashes: of the code given, under each secret that counts. With `contact` only a challenge of that one.
+    """
+
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    challenge_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    code_hashes: "list[str]" = betterproto2.field(3, betterproto2.TYPE_STRING, repeated=True)
+
+    contact: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+
+    address: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
+
+
+default_message_pool.register_message("game.v1", "AnswerChallengeRequest", AnswerChallengeRequest)
+
+
+@dataclass(eq=False, repr=False)
 class AuditEntry(betterproto2.Message):
     id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
 
@@ -1015,6 +1052,22 @@ class AuditEntry(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "AuditEntry", AuditEntry)
+
+
+@dataclass(eq=False, repr=False)
+class BeginLoginRequest(betterproto2.Message):
+    """
+    A login's record: what its refresh tokens rest on. The tokens themselves are the edge's own.
+    """
+
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    player_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    login_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+
+default_message_pool.register_message("game.v1", "BeginLoginRequest", BeginLoginRequest)
 
 
 @dataclass(eq=False, repr=False)
@@ -1415,6 +1468,24 @@ default_message_pool.register_message("game.v1", "Empty", Empty)
 
 
 @dataclass(eq=False, repr=False)
+class EndLoginsRequest(betterproto2.Message):
+    """
+    Ends one login, every one of the player, or, with neither, the player's tokens that are of no login.
+    """
+
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    player_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    login_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+    everywhere: "bool" = betterproto2.field(4, betterproto2.TYPE_BOOL)
+
+
+default_message_pool.register_message("game.v1", "EndLoginsRequest", EndLoginsRequest)
+
+
+@dataclass(eq=False, repr=False)
 class FinalizeLeaderboardReply(betterproto2.Message):
     leaderboard: "Leaderboard | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
@@ -1686,6 +1757,47 @@ class IntegrationReply(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "IntegrationReply", IntegrationReply)
+
+
+@dataclass(eq=False, repr=False)
+class IssueChallengeReply(betterproto2.Message):
+    expires_at: "int" = betterproto2.field(1, betterproto2.TYPE_INT64)
+
+    resend_at: "int" = betterproto2.field(2, betterproto2.TYPE_INT64)
+
+    strong: "bool" = betterproto2.field(3, betterproto2.TYPE_BOOL)
+
+
+default_message_pool.register_message("game.v1", "IssueChallengeReply", IssueChallengeReply)
+
+
+@dataclass(eq=False, repr=False)
+class IssueChallengeRequest(betterproto2.Message):
+    """
+    What the edge knows of a challenge, as hashes. requester: who asked for it; address: whose rate it counts for.
+    """
+
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    challenge_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    contact: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+    contact_hash: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+
+    requester: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
+
+    address: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
+
+    code_hash: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
+
+    strong_code_hash: "str" = betterproto2.field(8, betterproto2.TYPE_STRING)
+    """
+    Of a code too long to be guessed, which counts instead where too many were guessed wrong.
+    """
+
+
+default_message_pool.register_message("game.v1", "IssueChallengeRequest", IssueChallengeRequest)
 
 
 @dataclass(eq=False, repr=False)
@@ -2316,6 +2428,21 @@ class ListTurnsRequest(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "ListTurnsRequest", ListTurnsRequest)
+
+
+@dataclass(eq=False, repr=False)
+class LoginReply(betterproto2.Message):
+    player: "Player | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    merchant_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    ends_at: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
+    """
+    When the player must log in again, however often the tokens are refreshed.
+    """
+
+
+default_message_pool.register_message("game.v1", "LoginReply", LoginReply)
 
 
 @dataclass(eq=False, repr=False)
@@ -3192,6 +3319,21 @@ default_message_pool.register_message("game.v1", "TurnBalance", TurnBalance)
 
 
 @dataclass(eq=False, repr=False)
+class TurnLoginRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    login_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    generation: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
+    """
+    That of the refresh token which is used; the next one's is one more.
+    """
+
+
+default_message_pool.register_message("game.v1", "TurnLoginRequest", TurnLoginRequest)
+
+
+@dataclass(eq=False, repr=False)
 class UpdateCampaignRequest(betterproto2.Message):
     """
     `update_mask` names the top-level fields to set; over REST it is made from the fields that the
@@ -3325,6 +3467,16 @@ class WalletBalance(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "WalletBalance", WalletBalance)
+
+
+@dataclass(eq=False, repr=False)
+class WithdrawChallengeRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    challenge_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+
+default_message_pool.register_message("game.v1", "WithdrawChallengeRequest", WithdrawChallengeRequest)
 
 
 @dataclass(eq=False, repr=False)

@@ -1,0 +1,148 @@
+"""Who guesses at the codes of another's contact: a hundred guesses, ever, and the owner is kept from nothing.
+
+Clients are told apart by X-Forwarded-For, as behind a proxy that is trusted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+
+import pytest
+
+from runtime.operations.challenges import SENDS, TRIES_MAX, WRONG_MAX
+from tests.support.login import PHONE, Phone, let_resend, verify
+from tests.support.login import start as start_here
+from tests.support.stack import Answer, Stack
+
+OWNER = "198.51.100.7"
+THIEF = "203.0.113.66"
+
+pytestmark = pytest.mark.settings(trusted_proxies=(ipaddress.ip_network("127.0.0.0/8"),))
+
+
+def of(address: str) -> dict[str, str]:
+    return {"X-Forwarded-For": address}
+
+
+async def start(stack: Stack, address: str, contact: str = PHONE, tenant_id: str = "") -> Answer:
+    tenant = {"X-Tenant-Id": tenant_id} if tenant_id else {}
+    return await start_here(stack, contact, "CONTACT_TYPE_PHONE", **of(address), **tenant)
+
+
+async def guess_wrong(stack: Stack, phone: Phone, address: str) -> int:
+    """Asks for a code and guesses until the challenge takes no more; how many guesses were checked."""
+    challenge_id = (await start(stack, address)).data["challenge_id"]
+    before = await checked(stack)
+    for _ in range(TRIES_MAX + 1):
+        assert (await verify(stack, challenge_id, phone.wrong(), headers=of(address))).reason == "CODE_WRONG"
+    return await checked(stack) - before
+
+
+async def checked(stack: Stack) -> int:
+    return int(await stack.database.fetchval("SELECT coalesce(sum(tries), 0) FROM login_challenges"))
+
+
+async def refill(stack: Stack) -> None:
+    """As if an hour had gone by, for the rates of sending; what was guessed wrong stays counted."""
+    await stack.database.execute("DELETE FROM login_rates")
+    await stack.database.execute("UPDATE login_guesses SET wait_until = NULL")
+
+
+async def log_in(stack: Stack, phone: Phone, address: str) -> Answer:
+    challenge_id = (await start(stack, address)).data["challenge_id"]
+    return await verify(stack, challenge_id, phone.code(), headers=of(address))
+
+
+@pytest.mark.parametrize("addresses", [1, 40])
+async def test_a_code_of_six_digits_is_guessed_at_a_hundred_times_at_most(
+    stack: Stack, phone: Phone, addresses: int
+) -> None:
+    """From one address or many, over any time. After that a code cannot be guessed, and the right one still works."""
+    for attempt in range(WRONG_MAX // TRIES_MAX + 3):
+        assert await guess_wrong(stack, phone, f"203.0.113.{attempt % addresses}") == TRIES_MAX
+        short = len(phone.code()) == 6
+        assert short == (attempt < WRONG_MAX // TRIES_MAX)
+        await refill(stack)
+    assert await stack.database.fetchval("SELECT wrong FROM login_guesses WHERE requester = ''") > WRONG_MAX
+    answer = await log_in(stack, phone, OWNER)
+    assert (answer.code, len(phone.code())) == ("OK", 20)
+    await refill(stack)
+    assert (await log_in(stack, phone, OWNER)).code == "OK"
+    assert len(phone.code()) == 6
+
+
+async def test_no_code_that_was_sent_before_the_hundredth_guess_is_checked_after_it(stack: Stack, phone: Phone) -> None:
+    """Not even where many were kept for the moment, and guessed at together."""
+    kept = []
+    for number in range(40):
+        kept.append((await start(stack, f"203.0.113.{number}")).data["challenge_id"])
+        await refill(stack)
+    last = phone.code()
+    wrong = [f"{number:06}" for number in range(TRIES_MAX) if f"{number:06}" != last]
+    await asyncio.gather(*(verify(stack, challenge_id, code) for challenge_id in kept for code in wrong))
+    assert await checked(stack) <= WRONG_MAX
+    if await checked(stack) == WRONG_MAX:
+        assert (await verify(stack, kept[-1], last)).reason == "CODE_WRONG"
+
+
+async def test_a_thief_s_wrong_guesses_leave_the_owner_s_code_good(stack: Stack, phone: Phone) -> None:
+    owners = (await start(stack, OWNER)).data["challenge_id"]
+    code = phone.code()
+    for _ in range(3):
+        await guess_wrong(stack, phone, THIEF)
+        await refill(stack)
+    assert (await verify(stack, owners, code, headers=of(OWNER))).code == "OK"
+
+
+async def test_a_thief_s_wrong_guesses_make_nobody_else_wait(stack: Stack, phone: Phone) -> None:
+    await guess_wrong(stack, phone, THIEF)
+    assert (await start(stack, THIEF)).reason == "RESEND_TOO_SOON"
+    assert (await log_in(stack, phone, OWNER)).code == "OK"
+
+
+async def test_a_thief_who_uses_up_the_sends_of_strangers_leaves_the_owner_its_own(stack: Stack, phone: Phone) -> None:
+    assert (await log_in(stack, phone, OWNER)).code == "OK"
+    await let_resend(stack)
+    answers = [await start(stack, f"203.0.113.{number}") for number in range(SENDS.most + 5)]
+    assert [answer.code for answer in answers].count("OK") < SENDS.most + 1
+    assert (answers[-1].http, answers[-1].reason) == (429, "RATE_LIMITED")
+    assert (await log_in(stack, phone, OWNER)).code == "OK"
+
+
+async def test_a_thief_s_wrong_guesses_leave_codes_short_where_the_owner_logged_in_before(
+    stack: Stack, phone: Phone
+) -> None:
+    assert (await log_in(stack, phone, OWNER)).code == "OK"
+    for number in range(WRONG_MAX // TRIES_MAX):
+        await refill(stack)
+        await guess_wrong(stack, phone, f"203.0.113.{number}")
+    await refill(stack)
+    await start(stack, THIEF)
+    assert len(phone.code()) == 20
+    assert (await log_in(stack, phone, OWNER)).code == "OK"
+    assert len(phone.code()) == 6
+
+
+async def test_a_success_elsewhere_does_not_let_a_waiting_thief_go_on(stack: Stack, phone: Phone) -> None:
+    await guess_wrong(stack, phone, THIEF)
+    assert (await log_in(stack, phone, OWNER)).code == "OK"
+    assert (await start(stack, THIEF)).reason == "RESEND_TOO_SOON"
+
+
+async def test_invented_tenants_send_no_code(stack: Stack, phone: Phone) -> None:
+    for number in range(20):
+        answer = await start(stack, THIEF, tenant_id=f"tenant_{number}")
+        assert (answer.http, answer.reason) == (404, "UNKNOWN_TENANT")
+    with pytest.raises(KeyError):
+        phone.code()
+    assert await stack.database.fetchval("SELECT count(*) FROM login_rates") == 0
+
+
+async def test_codes_to_one_contact_are_bounded_over_all_tenants(stack: Stack, phone: Phone) -> None:
+    for number in range(SENDS.most):
+        tenant_id = f"tenant_{number}"
+        await stack.database.execute("INSERT INTO tenants (tenant_id, name) VALUES ($1, 'x')", tenant_id)
+        assert (await start(stack, f"203.0.113.{number}", tenant_id=tenant_id)).code == "OK"
+    assert (await start(stack, OWNER)).reason == "RATE_LIMITED"
+    assert (await start(stack, OWNER, "+15550199")).code == "OK"

@@ -1,0 +1,110 @@
+"""Logging out: this login or all of them, durably; and the end that every login has."""
+
+from __future__ import annotations
+
+import asyncio
+
+from runtime.operations.logins import purge
+from tests.support.login import Phone, bearer, let_resend, log_in, log_out, refresh
+from tests.support.stack import OTHER_TENANT, Answer, Stack
+
+
+async def me(stack: Stack, token: str) -> Answer:
+    return await stack.consumer("GET", "/players/me", headers=bearer(token))
+
+
+async def test_logging_out_ends_the_login_and_no_other(stack: Stack, phone: Phone) -> None:
+    here = await log_in(stack, phone)
+    await let_resend(stack)
+    there = await log_in(stack, phone)
+    answer = await log_out(stack, here["token"])
+    assert (answer.data, answer.headers["Cache-Control"]) == ({}, "no-store")
+    ended = await me(stack, here["token"])
+    assert (ended.http, ended.reason) == (401, "TOKEN_INVALID")
+    assert (await refresh(stack, here["refresh_token"])).reason == "TOKEN_INVALID"
+    assert (await me(stack, there["token"])).code == "OK"
+    assert (await refresh(stack, there["refresh_token"])).code == "OK"
+    assert (await log_out(stack, here["token"])).reason == "TOKEN_INVALID"
+
+
+async def test_logging_out_everywhere_ends_every_token_of_the_player(stack: Stack, phone: Phone) -> None:
+    here = await log_in(stack, phone)
+    await let_resend(stack)
+    there = await log_in(stack, phone)
+    neighbour = await log_in(stack, phone, "+15550199")
+    of_no_login = stack.token(here["player"]["id"])
+    elsewhere = stack.token(here["player"]["id"], tenant_id=OTHER_TENANT)
+    assert (await log_out(stack, here["token"], everywhere=True)).code == "OK"
+    for token in (here["token"], there["token"], of_no_login):
+        assert (await me(stack, token)).reason == "TOKEN_INVALID"
+    for token in (here["refresh_token"], there["refresh_token"]):
+        assert (await refresh(stack, token)).reason == "TOKEN_INVALID"
+    for token in (neighbour["token"], elsewhere):
+        assert (await me(stack, token)).code == "OK"
+    # Who logs in again, in the same second too, is in.
+    await let_resend(stack)
+    assert (await me(stack, (await log_in(stack, phone))["token"])).code == "OK"
+
+
+async def test_a_guest_logs_out_too(stack: Stack) -> None:
+    guest = stack.token("player_guest")
+    assert (await log_out(stack, guest)).code == "OK"
+    assert (await me(stack, guest)).reason == "TOKEN_INVALID"
+
+
+async def test_a_token_that_was_refreshed_ends_with_its_login(stack: Stack, phone: Phone) -> None:
+    first = await log_in(stack, phone)
+    second = (await refresh(stack, first["refresh_token"])).data
+    assert (await log_out(stack, first["token"])).code == "OK"
+    assert (await me(stack, second["token"])).reason == "TOKEN_INVALID"
+
+
+async def test_a_reused_refresh_token_ends_the_access_tokens_too(stack: Stack, phone: Phone) -> None:
+    first = await log_in(stack, phone)
+    second = (await refresh(stack, first["refresh_token"])).data
+    assert (await refresh(stack, first["refresh_token"])).reason == "TOKEN_INVALID"
+    async with asyncio.timeout(60):
+        while (await me(stack, second["token"])).code == "OK":
+            await asyncio.sleep(0.01)
+
+
+async def test_what_a_log_out_may_say(stack: Stack, phone: Phone) -> None:
+    token = (await log_in(stack, phone))["token"]
+    assert (await stack.consumer("POST", "/players/auth/logout", {})).reason == "TOKEN_MISSING"
+    for body, field in (({"everywhere": "yes"}, "everywhere"), ({"where": True}, "where")):
+        answer = await stack.consumer("POST", "/players/auth/logout", body, headers=bearer(token))
+        assert (answer.http, answer.envelope["data"]["violations"][0]["field"]) == (400, field)
+    assert (await me(stack, token)).code == "OK"
+    assert (await stack.consumer("POST", "/players/auth/logout", headers=bearer(token))).code == "OK"
+
+
+async def test_a_login_ends_however_often_it_is_refreshed(stack: Stack, phone: Phone) -> None:
+    token = (await log_in(stack, phone))["refresh_token"]
+    settings = stack.process.settings
+    lives = "SELECT extract(epoch FROM {} - created_at) FROM logins"
+    assert int(await stack.database.fetchval(lives.format("ends_at"))) == settings.login_seconds
+    # The last hour of the login: a refresh does not reach beyond its end.
+    await stack.database.execute("UPDATE logins SET ends_at = now() + interval '1 hour'")
+    token = (await refresh(stack, token)).data["refresh_token"]
+    assert await stack.database.fetchval("SELECT expires_at = ends_at FROM logins")
+    await stack.database.execute("UPDATE logins SET expires_at = now(), ends_at = now()")
+    answer = await refresh(stack, token)
+    assert (answer.http, answer.reason) == (401, "TOKEN_EXPIRED")
+
+
+async def test_what_is_over_is_forgotten_and_nothing_else(stack: Stack, phone: Phone) -> None:
+    kept = await log_in(stack, phone)
+    gone = await log_in(stack, phone, "+15550199")
+    await log_out(stack, gone["token"])
+    tables = ("logins", "revocations", "login_challenges", "login_rates", "login_guesses")
+    await purge(stack.engine)
+    assert await stack.database.fetchval("SELECT count(*) FROM logins") == 2
+    assert await stack.database.fetchval("SELECT count(*) FROM revocations") == 1
+    for table, column in zip(tables, ("expires_at", "kept_until", "expires_at", "full_at", "updated_at"), strict=True):
+        await stack.database.execute(f"UPDATE {table} SET {column} = now() - interval '2 years'")
+    await stack.database.execute("UPDATE logins SET expires_at = ends_at WHERE player_id = $1", kept["player"]["id"])
+    await purge(stack.engine)
+    for table in tables:
+        left = await stack.database.fetchval(f"SELECT count(*) FROM {table}")
+        assert left == (1 if table == "logins" else 0), table
+    assert (await refresh(stack, kept["refresh_token"])).code == "OK"

@@ -13,7 +13,10 @@ import re
 from contextvars import ContextVar
 from typing import Final
 
-_TRACEPARENT: Final = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-.*)?")
+# Version 00 ends with its flags; a later one may go on (W3C Trace Context, 4.3). ff is none.
+_TRACEPARENT: Final = re.compile(
+    r"(?!ff|00.{54})[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-.*)?"
+)
 _bits: Final = random.Random(os.urandom(32)).getrandbits
 
 current: ContextVar[str] = ContextVar("trace_id", default="")

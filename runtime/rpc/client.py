@@ -22,7 +22,7 @@ from runtime.operations import Operation
 from runtime.operations.row import SessionUse
 from runtime.rpc.addresses import Address, Addresses
 from runtime.rpc.connection import FrameProtocol
-from runtime.rpc.frames import GOODBYE, Answer, Call, answers_of, body
+from runtime.rpc.frames import ANSWER_BYTES_MAX, GOODBYE, Answer, Call, answers_of, body
 
 log = structlog.get_logger(__name__)
 
@@ -137,6 +137,8 @@ class _Replica:
 
 class MuxStream(FrameProtocol):
     """The edge's end of a connection to a replica, from its first call to whatever ends it."""
+
+    frame_bytes_max = ANSWER_BYTES_MAX + 8
 
     def __init__(self, host: str, port: int, leaving: Callable[[], None], token: str = "") -> None:
         """leaving: called when the replica says that it is stopping. token: shown to it first of all."""

@@ -73,7 +73,7 @@ class SendQueue:
 class FrameProtocol(asyncio.Protocol):
     """One end of a connection; what it does with a frame, and when the other end is done, its heirs say."""
 
-    frame_bytes_max = 2**32 - 1
+    frame_bytes_max: int
     """A longer one is refused at its length: nothing of it is kept."""
 
     def __init__(self) -> None:
@@ -137,7 +137,7 @@ class FrameProtocol(asyncio.Protocol):
             while len(received) - start >= _LENGTH.size:
                 (length,) = _LENGTH.unpack_from(received, start)
                 if length > self.frame_bytes_max:
-                    raise too_large()
+                    raise too_large(self.frame_bytes_max)
                 end = start + _LENGTH.size + length
                 if len(received) < end:
                     break

@@ -24,6 +24,12 @@ FRAME_BYTES: Final = 64 * 1024
 ROW_BYTES_MAX: Final = MESSAGE_BYTES_MAX - 8
 """Of a call, so that its frame is within MESSAGE_BYTES_MAX."""
 
+CALLS_MAX: Final = 4_096
+"""Of a frame: more than FRAME_BYTES hold, and so than any edge of ours sends."""
+
+ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Of an answer: a page of a hundred games, each with all that a body may hold, is half of it."""
+
 GOODBYE: Final = -1
 """The number of the answer that nobody asked for: the edge shall end the connection, since Core is stopping,
 or, where the answer is a fault, since what came was no frame."""
@@ -87,12 +93,12 @@ def body(message: Any) -> msgspec.Raw:
         raise invalid("", f"the message cannot be encoded: {error}") from None
 
 
-def too_large() -> Fault:
+def too_large(bytes_max: int = MESSAGE_BYTES_MAX) -> Fault:
     return Fault(
         Status.RESOURCE_EXHAUSTED,
         "MESSAGE_TOO_LARGE",
-        f"the message exceeds {MESSAGE_BYTES_MAX} bytes",
-        limit_bytes=MESSAGE_BYTES_MAX,
+        f"the message exceeds {bytes_max} bytes",
+        limit_bytes=bytes_max,
     )
 
 
@@ -102,8 +108,21 @@ def _decoder(message: Any) -> Callable[[msgspec.Raw], Any]:
     return decode
 
 
-calls_of: Final[Callable[[bytes], list[Call]]] = msgspec.msgpack.Decoder(list[Call]).decode
+_calls_of: Final[Callable[[bytes], list[Call]]] = msgspec.msgpack.Decoder(list[Call]).decode
 answers_of: Final[Callable[[bytes], list[Answer]]] = msgspec.msgpack.Decoder(list[Answer]).decode
+
+
+def calls_of(frame: bytes) -> list[Call]:
+    """A frame's calls. INVALID_ARGUMENT, before any of them is made, where there are too many to be ours."""
+    if _rows_in(frame) > CALLS_MAX:
+        raise invalid("", f"a frame holds at most {CALLS_MAX} calls")
+    return _calls_of(frame)
+
+
+def _rows_in(frame: bytes) -> int:
+    """How many elements the array that begins here says to have; 0 for a short one, or for none at all."""
+    size = {0xDC: 2, 0xDD: 4}.get(frame[0], 0) if frame else 0
+    return int.from_bytes(frame[1 : 1 + size], "big")
 
 
 def frames(rows: Iterable[bytes]) -> Iterator[bytes]:

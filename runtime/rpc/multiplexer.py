@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import structlog
 
@@ -13,9 +13,18 @@ from runtime.errors import Fault, Status
 from runtime.operations import BY_NAME, Operation
 from runtime.rpc import MESSAGE_BYTES_MAX
 from runtime.rpc.connection import FrameProtocol
-from runtime.rpc.frames import GOODBYE, Answer, Call, body, calls_of
+from runtime.rpc.frames import ANSWER_BYTES_MAX, GOODBYE, Answer, Call, body, calls_of, too_large
 from runtime.service_token import check_shown
 from runtime.wire.schema import check
+
+RUNNING_MAX: Final = 4_096
+"""Calls of one edge that may be under way; beyond them its connection is read no further until half are answered."""
+
+RUNNING_BYTES_MAX: Final = 64 * 1024 * 1024
+"""The same for what they hold."""
+
+HELLO_SECONDS: Final = 10.0
+"""What an edge gets for saying who it is."""
 
 log = structlog.get_logger(__name__)
 
@@ -37,7 +46,10 @@ class CallMultiplexer(FrameProtocol):
         self.closed = asyncio.get_running_loop().create_future()
         self._run = run
         self._started = started
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: dict[asyncio.Task[None], int] = {}
+        self._running_bytes = 0
+        self._full = False  # of calls
+        self._unread = False  # by the edge
         self._ended = False
 
     def say_goodbye(self) -> None:
@@ -53,9 +65,13 @@ class CallMultiplexer(FrameProtocol):
             return
         for call in calls_of(frame):
             task = asyncio.create_task(self._answer(call))
-            self._running.add(task)
+            held = self._running[task] = len(memoryview(call.request))
+            self._running_bytes += held
             task.add_done_callback(self._answered)
             self._started(task)
+        if len(self._running) > RUNNING_MAX or self._running_bytes > RUNNING_BYTES_MAX:
+            self._full = True
+            self._read_on()
 
     def refused(self, fault: Fault) -> None:
         self.queue.put(GOODBYE, Answer.refusal(GOODBYE, fault).row())
@@ -67,24 +83,45 @@ class CallMultiplexer(FrameProtocol):
             self.close()
         return True
 
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._hello_timer = asyncio.get_running_loop().call_later(HELLO_SECONDS, self._give_up_hello)
+
+    def _give_up_hello(self) -> None:
+        if not self._admitted and self._transport is not None:
+            self._transport.abort()
+
     def pause_writing(self) -> None:
         super().pause_writing()
-        assert self._transport is not None
-        self._transport.pause_reading()  # An edge that does not read its answers would fill this process's memory.
+        self._unread = True  # An edge that does not read its answers would fill this process's memory.
+        self._read_on()
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        if self._transport is not None and not self._transport.is_closing():
+        self._unread = False
+        self._read_on()
+
+    def _read_on(self) -> None:
+        """Reads from the edge, or not, as what is under way allows."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        if self._full or self._unread:
+            self._transport.pause_reading()
+        else:
             self._transport.resume_reading()
 
     def connection_lost(self, error: Exception | None) -> None:
         super().connection_lost(error)
+        self._hello_timer.cancel()
         self.closed.set_result(None)
 
     # -- the calls ---------------------------------------------------------------------------
 
     def _answered(self, task: asyncio.Task[None]) -> None:
-        self._running.discard(task)
+        self._running_bytes -= self._running.pop(task)
+        if self._full and len(self._running) <= RUNNING_MAX // 2 and self._running_bytes <= RUNNING_BYTES_MAX // 2:
+            self._full = False
+            self._read_on()
         if self._ended and not self._running:
             self.close()
 
@@ -92,10 +129,21 @@ class CallMultiplexer(FrameProtocol):
         trace.current.set(trace.read(call.traceparent) or trace.new())
         trace.actor.set(call.actor)
         try:
-            answer = Answer(call.number, await self._reply(call))
+            row = await self._row(call)
+        except Exception as error:
+            # Left to the task, nobody would hear of it, and the edge would wait until its time is up.
+            log.error("call_failed", operation=call.operation, exc_info=error)
+            row = Answer.refusal(call.number, _internal()).row()
+        self.queue.put(call.number, row)
+
+    async def _row(self, call: Call) -> bytes:
+        try:
+            row = Answer(call.number, await self._reply(call)).row()
+            if len(row) > ANSWER_BYTES_MAX:
+                raise too_large(ANSWER_BYTES_MAX)
         except Fault as fault:
-            answer = Answer.refusal(call.number, fault)
-        self.queue.put(call.number, answer.row())
+            row = Answer.refusal(call.number, fault).row()
+        return row
 
     async def _reply(self, call: Call) -> Any:
         operation = BY_NAME.get(call.operation)
@@ -108,4 +156,8 @@ class CallMultiplexer(FrameProtocol):
             return body(reply)
         except Fault as fault:
             log.error("reply_not_encoded", operation=operation.name, why=fault.message)
-            raise Fault(Status.INTERNAL, "INTERNAL", "something went wrong here; it has been logged") from None
+            raise _internal() from None
+
+
+def _internal() -> Fault:
+    return Fault(Status.INTERNAL, "INTERNAL", "something went wrong here; it has been logged")

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from importlib import resources
 from typing import Any, Final, cast
 
+import structlog
 from google.protobuf import descriptor_pb2, descriptor_pool
 from grpclib.config import Configuration
 from grpclib.const import Cardinality, Handler
@@ -35,8 +36,16 @@ from runtime.wire.schema import check
 STREAM_WINDOW_BYTES: Final = 256 * 1024
 """What a client may send of a message before this side has decided to read it."""
 
+CONNECTIONS_MAX: Final = 1_024
+"""Of edges, one for each, and of others: what comes beyond is hung up on."""
+
+SPEAK_SECONDS: Final = 10.0
+"""How long a connection may say nothing at all."""
+
 GOODBYE_SECONDS: Final = 1.0
 """What an edge gets for ending its connection, once Core has answered everything and stops."""
+
+log = structlog.get_logger(__name__)
 
 Method = Callable[[Stream[Any, Any]], Awaitable[None]]
 
@@ -88,9 +97,13 @@ class RpcServer:
             transport.close()
 
     def _accept(self, transport: asyncio.Transport) -> None:
-        self._transports.add(transport)
-        if len(self._transports) % 64 == 0:
+        if len(self._transports) % 64 == 0 or len(self._transports) >= CONNECTIONS_MAX:
             self._transports = {one for one in self._transports if not one.is_closing()}
+        if len(self._transports) >= CONNECTIONS_MAX:
+            log.warning("rpc_connections_full", connections=len(self._transports))
+            transport.abort()
+        else:
+            self._transports.add(transport)
 
     def _speaker(self, is_grpc: bool) -> asyncio.Protocol:
         """What answers a connection from its first byte on."""
@@ -168,9 +181,14 @@ class _Accepted(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's are not derived from asyncio's
+        self._timer = asyncio.get_running_loop().call_later(SPEAK_SECONDS, self._transport.abort)
         self._accept(self._transport)
 
+    def connection_lost(self, error: Exception | None) -> None:
+        self._timer.cancel()
+
     def data_received(self, data: bytes) -> None:
+        self._timer.cancel()
         protocol = self._speaker(not data.startswith(HELLO[:1]))
         self._transport.set_protocol(protocol)
         protocol.connection_made(self._transport)

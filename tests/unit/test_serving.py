@@ -153,11 +153,20 @@ async def test_the_callers_trace_goes_on(runner: Runner) -> None:
         "00-00000000000000000000000000000000-00f067aa0ba902b7-01",
         "00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01",
         '00-4bf92f3577b34da6a3ce929d0e0e473"-00f067aa0ba902b7-01',
+        "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-more",
+        "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-",
+        "01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01more",
     ],
 )
 async def test_a_wrong_traceparent_is_replaced(runner: Runner, traceparent: str) -> None:
     envelope = (await send(runner, get("/plain", f"traceparent: {traceparent}"))).envelope
     assert envelope["trace_id"] == envelope["data"]["trace"] != "4bf92f3577b34da6a3ce929d0e0e4736"
+
+
+async def test_a_later_version_of_traceparent_may_say_more(runner: Runner) -> None:
+    trace_id = "4bf92f3577b34da6a3ce929d0e0e4736"
+    sent = f"traceparent: 01-{trace_id}-00f067aa0ba902b7-01-what-comes-next"
+    assert (await send(runner, get("/plain", sent))).envelope["trace_id"] == trace_id
 
 
 async def test_a_fault_carries_status_reason_facts_and_headers(runner: Runner) -> None:

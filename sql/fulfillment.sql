@@ -16,28 +16,61 @@
 -- NOT IN). By such an index a batch would read, for each of its tasks, everything of its tenant that is under way.
 
 -- name: lock_due
--- Locks at most $2 of a tenant's tasks that are due, the longest waiting first, for `lease` to take in the
--- same transaction. Those that another worker has locked are passed by: workers share the work.
-WITH due AS (
-    SELECT task_id FROM tasks
-    WHERE tenant_id = $1 AND status IN ('pending', 'retry') AND next_attempt_at <= now()
-    ORDER BY next_attempt_at LIMIT $2 FOR UPDATE SKIP LOCKED
+-- Locks at most $2 of a tenant's tasks that are due, for `lease` to take in the same transaction: of each prize those
+-- that wait longest, of the prizes $3 at most as many as $4 says. Those that another worker has locked are passed
+-- by: workers share the work.
+WITH RECURSIVE waiting (prize_id) AS (
+    -- The prizes that have something waiting, each found by one look into tasks_due.
+    (SELECT t.prize_id FROM tasks AS t WHERE t.tenant_id = $1 AND t.status IN ('pending', 'retry')
+     ORDER BY t.prize_id LIMIT 1)
+    UNION ALL
+    SELECT (SELECT t.prize_id FROM tasks AS t
+            WHERE t.tenant_id = $1 AND t.status IN ('pending', 'retry') AND t.prize_id > w.prize_id
+            ORDER BY t.prize_id LIMIT 1)
+    FROM waiting AS w WHERE w.prize_id IS NOT NULL
+),
+rooms AS (
+    SELECT * FROM unnest($3::text[], $4::bigint[]) AS r (prize_id, places)
+),
+due AS (
+    SELECT t.task_id
+    FROM waiting AS w
+    LEFT JOIN rooms AS r ON r.prize_id = w.prize_id
+    CROSS JOIN LATERAL (
+        SELECT t.task_id FROM tasks AS t
+        WHERE t.tenant_id = $1 AND t.prize_id = w.prize_id AND t.status IN ('pending', 'retry')
+          AND t.next_attempt_at <= now()
+        ORDER BY t.next_attempt_at LIMIT least(r.places, $2) FOR UPDATE SKIP LOCKED
+    ) AS t
 ),
 abandoned AS (
-    SELECT task_id FROM tasks
-    WHERE tenant_id = $1 AND status = 'delivering' AND lease_until <= now()
-    ORDER BY lease_until LIMIT $2 FOR UPDATE SKIP LOCKED
+    SELECT t.task_id FROM tasks AS t
+    WHERE t.tenant_id = $1 AND t.status = 'delivering' AND t.lease_until <= now()
+      AND NOT EXISTS (SELECT FROM rooms AS r WHERE r.prize_id = t.prize_id AND r.places = 0)
+    ORDER BY t.lease_until LIMIT $2 FOR UPDATE SKIP LOCKED
 )
 SELECT task_id FROM due UNION ALL SELECT task_id FROM abandoned LIMIT $2
 
 -- name: lease
 -- Takes those of the tasks $3 that are due, with their rewards and prizes.
 -- No row: not due, leased by another, being changed at this moment, or done.
--- $1 tenant, $2 lease seconds, $4 the lease's owner.
-WITH due AS (
+-- $1 tenant, $2 lease seconds, $4 the lease's owner. Of the prizes $5 at most as many as $6 says.
+WITH picked AS MATERIALIZED (
+    SELECT s.task_id
+    FROM (
+        SELECT n.task_id, t.prize_id, row_number() OVER (PARTITION BY t.prize_id ORDER BY n.nth) AS place
+        FROM unnest($3::text[]) WITH ORDINALITY AS n (task_id, nth)
+        CROSS JOIN LATERAL (
+            SELECT t.prize_id FROM tasks AS t WHERE t.tenant_id = $1 AND t.task_id = n.task_id OFFSET 0
+        ) AS t
+    ) AS s
+    LEFT JOIN unnest($5::text[], $6::bigint[]) AS r (prize_id, places) ON r.prize_id = s.prize_id
+    WHERE r.places IS NULL OR s.place <= r.places
+),
+due AS (
     SELECT t.task_id, t.channel, t.reward_id, r.status AS reward_status, r.name, r.type, r.value, r.quantity, r.game_id, r.play_id,
            r.milestone_id, r.won_at, r.claimed_at
-    FROM unnest($3::text[]) AS n (task_id)
+    FROM picked AS n
     -- SKIP LOCKED: another worker has it, or an admin; nothing is waited for, so nothing can deadlock.
     CROSS JOIN LATERAL (
         SELECT t.task_id, t.reward_id, t.channel FROM tasks AS t

@@ -454,7 +454,8 @@ CREATE TABLE tasks (
     PRIMARY KEY (tenant_id, task_id)
 ) WITH (fillfactor = 80);
 CREATE UNIQUE INDEX tasks_reward ON tasks (tenant_id, reward_id);
-CREATE INDEX tasks_due ON tasks (tenant_id, next_attempt_at) WHERE status IN ('pending', 'retry');
+-- By prize: what waits for a receiver that hangs is passed by, however much it is.
+CREATE INDEX tasks_due ON tasks (tenant_id, prize_id, next_attempt_at) WHERE status IN ('pending', 'retry');
 CREATE INDEX tasks_leased ON tasks (tenant_id, lease_until) WHERE status = 'delivering';
 
 -- The id of a signed callback is of one task, for ever; `uses` counts how often it came.

@@ -7,19 +7,20 @@
 A message is acknowledged once its task is leased: from then on the row answers for it, and a worker
 that dies leaves a lease that runs out. The sweep finds whatever the stream lost, and retries.
 
-No receiver holds up another: attempts run beside each other, at most RECEIVER_MAX to one host, and a
-task that gets no place soon is put back for a moment.
+No receiver holds up another: attempts run beside each other, a bounded number to one host, and no more
+tasks are leased than can soon be attempted (runtime/streams/receivers.py). One that was leased and gets no
+place is put back for a moment; one that was not is left to the sweep.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import lru_cache
 from typing import Any, Final
-from urllib.parse import quote_plus, urlsplit
-from weakref import WeakValueDictionary
+from urllib.parse import quote_plus
 
 import asyncpg
 import structlog
@@ -27,22 +28,17 @@ import structlog
 from runtime.actors.engine import Engine
 from runtime.errors import Fault
 from runtime.groups import DELIVERIES
-from runtime.outgoing.bulkhead import Bulkhead, Entry
-from runtime.outgoing.connector import CONNECTIONS_PER_HOST, Connector
+from runtime.outgoing.connector import Connector
 from runtime.outgoing.providers import CHANNEL_PROVIDERS, Delivered, DeliveryRequest, Failed, Outcome
+from runtime.outgoing.schedule import SCHEDULE_SECONDS
 from runtime.outgoing.signing import callback_token
 from runtime.outgoing.vault import SECRET_FIELDS, VaultError, prize_context, vault_of
 from runtime.streams import expiry
 from runtime.streams.backoff import stopped_within
 from runtime.streams.consumer import Consumer, Message
 from runtime.streams.outbox import Leased, Outbox, PutBack
+from runtime.streams.receivers import ATTEMPTS_MAX, PUT_BACK_SECONDS, Receiver, Receivers
 from runtime.streams.servers import Servers
-
-ATTEMPTS_MAX: Final = 512
-"""Attempts under way in one worker."""
-
-RECEIVER_MAX: Final = CONNECTIONS_PER_HOST
-"""Of them to one host: a slow one leaves room for the others."""
 
 BATCHES: Final = 4
 """Leases under way: the next ones are ready when there is room for their attempts."""
@@ -52,13 +48,8 @@ OPENED_MAX: Final = 1024
 
 SWEEP_SECONDS: Final = 1.0
 SWEEP_BATCH: Final = 256
-PLACE_SECONDS: Final = 2.0
-"""How long a task waits for a place at its receiver, which a quick one has at once, before it is put back."""
-
-STUCK_SECONDS: Final = 0.5
-"""A receiver that has no place and ended no attempt for so long gets no more tasks to wait for it."""
-
-PUT_BACK_SECONDS: Final = 2.0
+LEASES_MAX: Final = len(SCHEDULE_SECONDS) + 4
+"""A task that was leased more often than it can fail has killed its workers: it is not tried once more."""
 
 log = structlog.get_logger(__name__)
 
@@ -77,8 +68,7 @@ class Deliveries:
         self._promised = 0  # room for what is being leased now
         self._turn = asyncio.Lock()
         self._ended = asyncio.Event()
-        # Weak: a receiver that nobody delivers to is forgotten.
-        self._bulkheads: WeakValueDictionary[str, Bulkhead] = WeakValueDictionary()
+        self._receivers = Receivers()
 
     async def handle(self, messages: list[Message]) -> set[str]:
         """Leases the tasks that these messages name, and begins their attempts. The ids of garbage."""
@@ -92,7 +82,7 @@ class Deliveries:
                 named.setdefault(words[0], []).append(words[1])
         for tenant_id, task_ids in named.items():
             async with self._room(len(task_ids)):
-                self._begin(await self._outbox.lease(tenant_id, task_ids))
+                self._begin(await self._outbox.lease(tenant_id, task_ids, self._receivers.rooms(tenant_id)))
         return garbage
 
     async def sweep(self) -> int:
@@ -100,7 +90,7 @@ class Deliveries:
         count = 0
         for tenant_id in await self._outbox.tenants_with_due():
             async with self._room(SWEEP_BATCH):
-                leased = await self._outbox.lease_due(tenant_id, SWEEP_BATCH)
+                leased = await self._outbox.lease_due(tenant_id, SWEEP_BATCH, self._receivers.rooms(tenant_id))
                 self._begin(leased)
             count += len(leased)
         return count
@@ -138,7 +128,9 @@ class Deliveries:
 
     def _begin(self, tasks: list[Leased]) -> None:
         for task in tasks:
-            running = asyncio.create_task(self._attempt(task))
+            receiver = self._receivers.of(task.tenant_id, task.row)
+            receiver.tasks += 1  # now, not when the attempt begins: the next lease asks for room
+            running = asyncio.create_task(self._attempt(task, receiver))
             self._under_way.add(running)
             running.add_done_callback(self._end)
 
@@ -146,30 +138,28 @@ class Deliveries:
         self._under_way.discard(running)
         self._ended.set()
 
-    async def _attempt(self, task: Leased) -> None:
-        receiver = urlsplit(str(task.row["channel_config"].get("url", ""))).netloc
-        if (bulkhead := self._bulkheads.get(receiver)) is None:
-            bulkhead = self._bulkheads[receiver] = Bulkhead(
-                places=RECEIVER_MAX,
-                wait_seconds=PLACE_SECONDS,
-                stuck_seconds=STUCK_SECONDS,
-                shut_seconds=PUT_BACK_SECONDS,
-            )
-        if await bulkhead.enter() is not Entry.ENTERED:
-            self._outbox.ended(task, PutBack(PUT_BACK_SECONDS))
-            return
+    async def _attempt(self, task: Leased, receiver: Receiver) -> None:
         try:
-            outcome = await self._deliver(task)
-        except Fault as error:
-            outcome = Failed(error.message)
-        except Exception as error:
-            log.error("provider_failed", channel=task.row["channel"], task_id=task.task_id, exc_info=error)
-            outcome = Failed(f"the provider failed: {type(error).__name__}")
+            if not await receiver.enter():
+                self._outbox.ended(task, PutBack(PUT_BACK_SECONDS))
+                return
+            began = time.monotonic()
+            try:
+                outcome = await self._deliver(task)
+            except Fault as error:
+                outcome = Failed(error.message)
+            except Exception as error:
+                log.error("provider_failed", channel=task.row["channel"], task_id=task.task_id, exc_info=error)
+                outcome = Failed(f"the provider failed: {type(error).__name__}")
+            finally:
+                receiver.leave(time.monotonic() - began)
+            self._outbox.ended(task, outcome)
         finally:
-            bulkhead.leave()
-        self._outbox.ended(task, outcome)
+            receiver.tasks -= 1
 
     async def _deliver(self, task: Leased) -> Outcome:
+        if task.row["attempts"] > LEASES_MAX:
+            return Failed("its workers ended before it did, again and again", final=True)
         if task.row["channel"] == "voucher_code":
             return Delivered() if await self._outbox.take_code(task) else Failed("no code is left in the prize's pool")
         provider = CHANNEL_PROVIDERS.get(task.row["channel"])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -19,7 +19,7 @@ import sql
 from runtime import ids
 from runtime.errors import Fault
 from runtime.metrics import FULFILLMENT_TASKS
-from runtime.outgoing.providers import ERROR_CHARACTERS_MAX, Awaiting, Delivered, Outcome
+from runtime.outgoing.providers import ERROR_CHARACTERS_MAX, Awaiting, Delivered, Failed, Outcome
 from runtime.outgoing.schedule import delay_seconds
 from runtime.stores.database import Database
 from runtime.streams.backoff import Backoff
@@ -30,6 +30,8 @@ _SQL: Final = sql.load("fulfillment")
 
 LEASE_SECONDS: Final = 60.0
 """Far more than an attempt takes (15 s): a worker that is only slow keeps its task."""
+
+NOT_STORABLE: Final = Failed("the provider's outcome cannot be stored")
 
 RECORD_MAX: Final = 256
 GATHER_SECONDS: Final = 0.01
@@ -84,22 +86,28 @@ class Outbox:
         self._recording: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
 
-    async def lease(self, tenant_id: str, task_ids: Sequence[str]) -> list[Leased]:
-        """Those of the tasks that are due and free. UNAVAILABLE where it is not known."""
+    async def lease(self, tenant_id: str, task_ids: Sequence[str], rooms: Mapping[str, int]) -> list[Leased]:
+        """Those of the tasks that are due and free. UNAVAILABLE where it is not known.
+
+        rooms: of these prizes only so many; the others stay due, for `lease_due`.
+        """
         # Of this call alone: a worker that leases the same task twice must not record for its former self.
         owner = ids.make("lease")
-        rows = await self._database.fetch(_SQL["lease"], tenant_id, self._lease_seconds, list(task_ids), owner)
+        rows = await self._database.fetch(
+            _SQL["lease"], tenant_id, self._lease_seconds, list(task_ids), owner, list(rooms), list(rooms.values())
+        )
         return [Leased(tenant_id, owner, row) for row in rows]
 
-    async def lease_due(self, tenant_id: str, limit: int) -> list[Leased]:
-        """Whichever of a tenant's tasks are due, the longest waiting first; other workers get others."""
+    async def lease_due(self, tenant_id: str, limit: int, rooms: Mapping[str, int]) -> list[Leased]:
+        """Whichever of a tenant's tasks are due, of each prize the longest waiting first; other workers get others."""
         owner = ids.make("lease")
+        places = (list(rooms), list(rooms.values()))
 
         async def work(connection: Any) -> list[Leased]:
-            found = [row["task_id"] for row in await connection.fetch(_SQL["lock_due"], tenant_id, limit)]
+            found = [row["task_id"] for row in await connection.fetch(_SQL["lock_due"], tenant_id, limit, *places)]
             if not found:
                 return []
-            rows = await connection.fetch(_SQL["lease"], tenant_id, self._lease_seconds, found, owner)
+            rows = await connection.fetch(_SQL["lease"], tenant_id, self._lease_seconds, found, owner, [], [])
             return [Leased(tenant_id, owner, row) for row in rows]
 
         return await self._database.transaction(work)
@@ -136,7 +144,7 @@ class Outbox:
             tenant_id = self._ended[0].task.tenant_id
             batch = [one for one in self._ended if one.task.tenant_id == tenant_id][:RECORD_MAX]
             try:
-                await self._write(tenant_id, batch)
+                await self._settle(tenant_id, batch)
                 pauses.reset()
             except (Fault, asyncpg.PostgresError) as error:
                 log.warning("outcomes_wait", tasks=len(batch), error=str(error))
@@ -147,6 +155,22 @@ class Outbox:
                 continue
             written = {id(one.task) for one in batch}
             self._ended = [one for one in self._ended if id(one.task) not in written]
+
+    async def _settle(self, tenant_id: str, batch: list[Ended]) -> None:
+        """Writes a batch. One that cannot be stored, as a plugin may give, is its own task's failure alone."""
+        try:
+            await self._write(tenant_id, batch)
+        except Exception as error:
+            if isinstance(error, Fault | asyncpg.PostgresError) and not isinstance(error, asyncpg.DataError):
+                raise  # it says nothing of the outcomes: they wait
+            if len(batch) > 1:
+                for one in batch:
+                    await self._settle(tenant_id, [one])
+                return
+            [(task, outcome)] = batch
+            log.error("outcome_not_storable", task_id=task.task_id, channel=task.row["channel"], exc_info=error)
+            if outcome != NOT_STORABLE:
+                await self._settle(tenant_id, [Ended(task, NOT_STORABLE)])
 
     async def _write(self, tenant_id: str, batch: list[Ended]) -> None:
         places = [_recorded(one) for one in batch]
@@ -161,9 +185,9 @@ class Outbox:
 def _recorded(ended: Ended) -> Recorded:
     task, outcome = ended
     if isinstance(outcome, Delivered):
-        return Recorded(task.task_id, task.owner, "delivered", external_id=outcome.external_id)
+        return Recorded(task.task_id, task.owner, "delivered", external_id=storable(outcome.external_id))
     if isinstance(outcome, Awaiting):
-        return Recorded(task.task_id, task.owner, "awaiting", external_id=outcome.external_id)
+        return Recorded(task.task_id, task.owner, "awaiting", external_id=storable(outcome.external_id))
     if isinstance(outcome, PutBack):
         return Recorded(task.task_id, task.owner, "put_back", delay_seconds=outcome.seconds)
     error, delay = storable(outcome.error), None
@@ -174,6 +198,6 @@ def _recorded(ended: Ended) -> Recorded:
     return Recorded(task.task_id, task.owner, "retry", error, delay_seconds=delay)
 
 
-def storable(text: str) -> str:
-    """A text that came from outside, as Postgres can store it."""
-    return text.replace("\0", "").encode("utf-8", "replace").decode()[:ERROR_CHARACTERS_MAX]
+def storable(text: object) -> str:
+    """A text that came from outside, as Postgres can store it; a plugin's may be anything."""
+    return str(text).replace("\0", "").encode("utf-8", "replace").decode()[:ERROR_CHARACTERS_MAX]

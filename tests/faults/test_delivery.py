@@ -76,7 +76,7 @@ async def work(point):
     outbox = (Unrecorded if point == "before-record" else Outbox)(database)
     worker = Deliveries(engine, Connector(settings.outbound_allow_cidrs), outbox)
     if point == "before-post":
-        assert len(await outbox.lease_due("tenant_test", 10)) == 1
+        assert len(await outbox.lease_due("tenant_test", 10, {})) == 1
         await there()
     if point == "before-xack":
         async def handle(messages):

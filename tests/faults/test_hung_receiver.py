@@ -1,0 +1,128 @@
+"""A receiver that hangs, with thousands of tasks behind it: they cost the database what its attempts cost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from runtime.settings import Settings
+from runtime.streams.consumer import Message
+from runtime.streams.receivers import ATTEMPTS_MAX, RECEIVER_MAX
+from tests.support import rewards
+from tests.support.deliveries import delivering, make_receiver_prize, make_task, until_task
+from tests.support.receiver import Receiver, hang, receiving
+from tests.support.stack import TO_LOOPBACK, settings_of
+from tests.support.waiting import until
+
+TENANT = "tenant_test"
+TASKS = 3_000
+
+COUNT_UPDATES = """
+CREATE SEQUENCE updates;
+CREATE FUNCTION count_update() RETURNS trigger LANGUAGE plpgsql AS
+    $$ BEGIN PERFORM nextval('updates'); RETURN NULL; END $$;
+CREATE TRIGGER counted AFTER UPDATE ON tasks FOR EACH ROW EXECUTE FUNCTION count_update();
+CREATE TRIGGER counted AFTER UPDATE ON rewards FOR EACH ROW EXECUTE FUNCTION count_update();
+"""
+
+MANY_TASKS = """
+WITH made AS (
+    INSERT INTO rewards (tenant_id, reward_id, player_id, prize_id, campaign_id, name, type, value, quantity)
+    SELECT $1, 'reward_' || lpad(n::text, 6, '0'), 'player_a', $2, 'camp_x', 'Mug', 'goods', 5, 1
+    FROM generate_series(1, $3::integer) AS n RETURNING reward_id
+)
+INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_id, channel, status, next_attempt_at)
+SELECT $1, replace(reward_id, 'reward', 'task'), reward_id, $2, 'camp_x', 'player_a', 'webhook', 'pending', now()
+FROM made
+"""
+
+
+@pytest.fixture
+def settings(database_url: str, valkey_url: str, valkey_flush: None) -> Settings:
+    return settings_of(database_url, valkey_url, **TO_LOOPBACK)
+
+
+@pytest.fixture
+async def engine(settings: Settings) -> AsyncIterator[Any]:
+    async with rewards.core(settings) as core:
+        yield core.engine
+
+
+@pytest.fixture
+async def hung(engine: Any) -> AsyncIterator[Receiver]:
+    """A receiver that answers nothing, with TASKS due; updates of tasks and rewards are counted from here on."""
+    async with receiving() as slow:
+        slow.replies = [hang] * (TASKS * 8)
+        prize_id = await make_receiver_prize(engine, TENANT, slow.url)
+        await engine.database.execute(MANY_TASKS, TENANT, prize_id, TASKS)
+        async with engine.database.connection() as connection:
+            await connection.execute(COUNT_UPDATES)
+        yield slow
+
+
+async def updates(engine: Any) -> int:
+    return int(await engine.database.fetchval("SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM updates"))
+
+
+@pytest.mark.parametrize("told", [False, True])
+async def test_the_updates_of_a_hung_receivers_tasks_follow_its_attempts(
+    engine: Any, hung: Receiver, told: bool
+) -> None:
+    """A lease, the reward's and the outcome's for each attempt, and once what was leased ahead before it was known."""
+    attempts = RECEIVER_MAX * 4
+    async with delivering(engine, attempt_seconds=2) as worker:
+        stop = asyncio.Event()
+        if told:
+            task_ids = [f"task_{nth:06}" for nth in range(1, TASKS + 1)]
+            messages = [told_of(task_id) for task_id in task_ids]
+            for first in range(0, TASKS, 128):
+                assert not await worker.handle(messages[first : first + 128])
+        sweeping = asyncio.create_task(worker.keep_sweeping(stop))
+        await until(lambda: reached(hung, attempts))
+        stop.set()
+        await sweeping
+    assert len(hung.all) < TASKS, "an attempt for each would prove nothing"
+    assert await updates(engine) <= 3 * len(hung.all) + 3 * ATTEMPTS_MAX
+
+
+async def test_a_receiver_that_answers_again_gets_all_that_waited(engine: Any, hung: Receiver) -> None:
+    async with delivering(engine, attempt_seconds=1) as worker:
+        stop = asyncio.Event()
+        sweeping = asyncio.create_task(worker.keep_sweeping(stop, 0.05))
+        await until(lambda: reached(hung, RECEIVER_MAX * 2))
+        hung.replies = []
+        # What failed while it hung waits for its next attempt, minutes away; the others are due.
+        await until(lambda: delivered(engine, TASKS - RECEIVER_MAX * 4))
+        stop.set()
+        await sweeping
+
+
+async def test_other_receivers_of_the_tenant_are_delivered_to_meanwhile(
+    engine: Any, hung: Receiver, receiver: Receiver
+) -> None:
+    async with delivering(engine, attempt_seconds=2) as worker:
+        stop = asyncio.Event()
+        sweeping = asyncio.create_task(worker.keep_sweeping(stop, 0.05))
+        await until(lambda: reached(hung, RECEIVER_MAX + 1))
+        prize_id = await make_receiver_prize(engine, TENANT, receiver.url)
+        for _ in range(5):
+            await until_task(engine, await make_task(engine, TENANT, prize_id), "delivered")
+        stop.set()
+        await sweeping
+    assert len(receiver.all) == 5
+
+
+def told_of(task_id: str) -> Message:
+    return Message("s", task_id, {b"t": f"{TENANT} {task_id}".encode()})
+
+
+async def reached(receiver: Receiver, attempts: int) -> bool:
+    return len(receiver.all) >= attempts
+
+
+async def delivered(engine: Any, count: int) -> bool:
+    found = await engine.database.fetchval("SELECT count(*) FROM tasks WHERE status = 'delivered'")
+    return int(found) >= count

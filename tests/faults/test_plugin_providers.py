@@ -1,0 +1,98 @@
+"""Providers of plugins that misbehave: their own task fails, its neighbours are recorded, and no lease goes on."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import pytest
+
+from runtime.outgoing.providers import CHANNEL_PROVIDERS, Awaiting, Delivered, Failed
+from runtime.settings import Settings
+from runtime.streams.delivery import LEASES_MAX
+from tests.support import rewards
+from tests.support.deliveries import delivering, make_due, make_receiver_prize, make_task, state
+from tests.support.receiver import Receiver
+from tests.support.stack import TO_LOOPBACK, settings_of
+
+TENANT = "tenant_test"
+CHANNEL = "of_a_plugin"
+
+
+@pytest.fixture
+def settings(database_url: str, valkey_url: str, valkey_flush: None) -> Settings:
+    return settings_of(database_url, valkey_url, **TO_LOOPBACK)
+
+
+@pytest.fixture
+async def engine(settings: Settings) -> AsyncIterator[Any]:
+    async with rewards.core(settings) as core:
+        yield core.engine
+
+
+@pytest.fixture
+def register(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Any], None]]:
+    """Registers a provider that gives this outcome, for the length of the test."""
+
+    def add(outcome: Any) -> None:
+        async def provider(connector: Any, request: Any) -> Any:
+            return outcome
+
+        monkeypatch.setitem(CHANNEL_PROVIDERS._things, CHANNEL, provider)
+
+    yield add
+
+
+@pytest.mark.parametrize(
+    ("outcome", "status"),
+    [
+        (Delivered("a\0b"), "delivered"),
+        (Awaiting("\ud800"), "awaiting"),
+        (Delivered(7), "delivered"),  # type: ignore[arg-type]
+        (Failed("x\0y"), "retry"),
+        (Failed("later", retry_after_seconds=float("inf")), "retry"),
+        (Failed("later", retry_after_seconds="soon"), "retry"),  # type: ignore[arg-type]
+        (None, "retry"),
+    ],
+)
+async def test_an_outcome_that_cannot_be_stored_is_its_own_tasks_failure(
+    engine: Any, receiver: Receiver, register: Callable[[Any], None], outcome: Any, status: str
+) -> None:
+    register(outcome)
+    odd_prize = await make_receiver_prize(engine, TENANT, receiver.url, CHANNEL)
+    prize_id = await make_receiver_prize(engine, TENANT, receiver.url)
+    tasks = [await make_task(engine, TENANT, one) for one in (prize_id, odd_prize, prize_id)]
+    async with delivering(engine) as worker:
+        assert await worker.sweep() == 3
+    assert [(await state(engine, task_id))[0] for task_id in tasks] == ["delivered", status, "delivered"]
+
+
+@pytest.mark.parametrize("url", ["http://[", "//[::1", "plugin:whatever", 7, None, {"a": 1}])
+async def test_a_url_that_is_none_ends_as_any_other_attempt(
+    engine: Any, register: Callable[[Any], None], url: Any
+) -> None:
+    register(Delivered())
+    tasks = []
+    for channel in (CHANNEL, "webhook"):
+        prize_id = await make_receiver_prize(engine, TENANT, "http://a.example", channel)
+        await engine.database.execute(
+            "UPDATE prizes SET channel_config = jsonb_build_object('url', $2::jsonb) WHERE prize_id = $1", prize_id, url
+        )
+        tasks.append(await make_task(engine, TENANT, prize_id))
+    async with delivering(engine) as worker:
+        assert await worker.sweep() == 2
+    assert [(await state(engine, task_id))[0] for task_id in tasks] == ["delivered", "retry"]
+
+
+async def test_a_task_that_ends_its_workers_is_given_up(engine: Any, receiver: Receiver) -> None:
+    task_id = await make_task(engine, TENANT, await make_receiver_prize(engine, TENANT, receiver.url))
+    await engine.database.execute(
+        "UPDATE tasks SET status = 'delivering', attempts = $2, lease_until = now() WHERE task_id = $1",
+        task_id,
+        LEASES_MAX,
+    )
+    await make_due(engine, task_id)
+    async with delivering(engine) as worker:
+        assert await worker.sweep() == 1
+    assert await state(engine, task_id) == ("dead", "failed")
+    assert not receiver.all

@@ -106,7 +106,9 @@ ROWS: Final = (
         actor=GAMES,
         about=(
             "Opens a session of the game. On a public game nobody needs a token: a guest is made, and "
-            "`guest_token` makes the guest known later on. `drop_plan` is there for games that drop things."
+            "`guest_token` makes the guest known later on. `drop_plan` is there for games that drop things; starting "
+            "again shows the same one until it is played. `commitment` binds the draw's seed, what decides "
+            "(`revision_hash`) and this session: it is the SHA-256 of `seed_hash:revision_hash:session_id`."
         ),
         consumer=Consumer(Access.EITHER, RoutePolicy.RATED),
         session=SessionUse.OPENS,
@@ -123,7 +125,8 @@ ROWS: Final = (
         about=(
             "Plays a session, once, and answers what was won. `payload` is `{}` for a wheel or a scratch "
             "card, `{score, duration_ms}` for an egg catcher, `{caught_items}` for a gift catcher. `seed` "
-            "with `client_seed` lets anyone check the draw against the `seed_hash` of the start."
+            "with `client_seed` lets anyone check the draw against the `seed_hash` of the start. With `next` the "
+            "answer has the session of a next play, where a start would not be refused."
         ),
         consumer=Consumer(Access.EITHER, RoutePolicy.RATED),
         session=SessionUse.PLAYS,
@@ -132,11 +135,13 @@ ROWS: Final = (
             "SESSION_INVALID",
             "SESSION_EXPIRED",
             "SESSION_PLAYED",
+            "GAME_CHANGED",
             "NOT_IN_PLAN",
             "IMPLAUSIBLE_SCORE",
             "UNKNOWN_TENANT",
         ),
         example={"session_id": samples.SESSION, "payload": {}, "client_seed": "clover"},
+        shape=Shape(optional=frozenset({"next"}), inner={"next": Shape(optional=frozenset({"drop_plan"}))}),
     ),
     Operation(
         "GetEligibility",

@@ -33,6 +33,8 @@ def apply(shape: Shape, shown: dict[str, Any]) -> dict[str, Any]:
     """A message's own JSON, changed as its shape says."""
     for name, inner in shape.inner.items():
         held = shown[name]
+        if held is None:
+            continue
         shown[name] = [apply(inner, item) for item in held] if isinstance(held, list) else apply(inner, held)
     for name in shape.without:
         del shown[name]

@@ -171,13 +171,14 @@ async def test_one_bad_play_fails_none_of_its_neighbours(world: World) -> None:
     assert [answer.http for answer in answers] == [200 if nth % 3 else 400 for nth in range(10)]
 
 
-async def test_a_change_of_the_game_counts_from_the_next_play_on(world: World, module_stack: Stack) -> None:
+async def test_a_change_of_the_game_counts_from_the_next_start_on(world: World, module_stack: Stack) -> None:
     first, second = await world.prize(), await world.prize()
     game_id = await world.wheel(first)
     session = await world.session(game_id)
     assert prize_ids(await world.round(game_id)) == [first]
     config = {"prizes": [{"prize_id": second, "probability": 1}]}
     (await module_stack.admin("PUT", f"/admin/games/{game_id}", {"handler_config": config})).data  # noqa: B018
-    assert prize_ids(await world.play(game_id, session)) == [second]
+    assert (await world.play(game_id, session)).reason == "GAME_CHANGED"
+    assert prize_ids(await world.round(game_id)) == [second]
     plays = (await world.history(game_id))["items"]
     assert sorted(play["revision"] for play in plays) == [1, 2]

@@ -15,7 +15,7 @@ from tests.support.world import GIFTS, World
 async def test_a_start_promises_a_draw_and_says_when_it_ends(own_world: World) -> None:
     game_id = await own_world.wheel(await own_world.prize())
     started = (await own_world.start(game_id)).data
-    assert started.keys() == {"session_id", "seed_hash", "expires_at"}
+    assert started.keys() == {"session_id", "seed_hash", "expires_at", "commitment", "revision_hash"}
     assert started["session_id"].startswith("sess_")
     assert len(bytes.fromhex(started["seed_hash"])) == 32
     assert 890 <= started["expires_at"] - time.time() <= 910

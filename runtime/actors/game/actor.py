@@ -19,6 +19,7 @@ from runtime.actors.changes import Changes
 from runtime.actors.engine import Engine
 from runtime.actors.game.awards import Winner, award
 from runtime.actors.game.pending import PendingRequest
+from runtime.actors.game.sessions import REVISION_CHARACTERS, Session
 from runtime.actors.game.snapshot import POINTS, GameSnapshot, PrizeTerms, load_game
 from runtime.errors import Fault, Status
 
@@ -77,6 +78,7 @@ class GameActor:
         "resets_at",
         "refreshed_at",
         "round",
+        "compared_in",
         "deciding",
         "committing",
         "distrusted",
@@ -93,7 +95,7 @@ class GameActor:
         self.day = date.min
         self.resets_at = 0
         self.refreshed_at = 0.0
-        self.round = 0
+        self.round = self.compared_in = 0
         self.deciding = asyncio.Lock()
         self.committing: set[asyncio.Future[Any]] = set()
         self.distrusted = False
@@ -137,6 +139,7 @@ class GameActor:
             if snapshot is None or snapshot.version < engine.catalog_versions.get(self.tenant_id, 0):
                 snapshot = self.snapshot = await load_game(engine.database, self.tenant_id, self.game_id)
                 engine.catalog_changed(self.tenant_id, snapshot.version)
+                self.compared_in = self.round
                 self._forget()
             day, self.resets_at = snapshot.today(now)
             if day != self.day or everything or len(self.players) > PLAYERS_MAX:
@@ -152,7 +155,9 @@ class GameActor:
             version, now = await self._read(snapshot, needed)
             if version != snapshot.version:
                 self.snapshot = None
-            elif snapshot.today(now)[0] == self.day:  # The database's day: the commit's guard goes by it.
+                continue
+            self.compared_in = self.round
+            if snapshot.today(now)[0] == self.day:  # The database's day: the commit's guard goes by it.
                 return snapshot
 
     async def _read(self, snapshot: GameSnapshot, needed: dict[str, PendingRequest]) -> tuple[int, float]:
@@ -244,6 +249,19 @@ class GameActor:
         """To be called before anything is refused because of `seen`. Raises StaleRead unless this round read it."""
         if seen.read_in != self.round:
             raise StaleRead
+
+    def require_session(self, snapshot: GameSnapshot, session: Session, player: PlayerState) -> None:
+        """Refuses a play of a session that promised something else than the game now is, or another plan.
+
+        GAME_CHANGED; SESSION_PLAYED where its plan is not that of the player's next play.
+        """
+        if session.revision != snapshot.revision_hash[:REVISION_CHARACTERS]:
+            if self.compared_in != self.round:
+                raise StaleRead
+            raise Fault(CAP, "GAME_CHANGED", "the game was changed after this session began; start another")
+        if 0 <= session.ordinal != player.plays:
+            self.require_fresh(player)
+            raise Fault(Status.ALREADY_EXISTS, "SESSION_PLAYED", "this session's plan was played already")
 
     def available(self, prize: PrizeTerms | None, player: PlayerState, quantity: int) -> bool:
         """May this player take `quantity` of the prize now?"""

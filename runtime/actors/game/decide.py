@@ -10,11 +10,11 @@ from runtime import events, ids
 from runtime import messages as m
 from runtime.actors.changes import Changes, NewPlay
 from runtime.actors.game import milestones
-from runtime.actors.game.actor import GameActor, PlayerState
+from runtime.actors.game.actor import GameActor, PlayerState, StaleRead
 from runtime.actors.game.awards import Winner, prize_won
 from runtime.actors.game.pending import Decision, PendingRequest
 from runtime.actors.game.retries import encode_outcome
-from runtime.actors.game.sessions import issue
+from runtime.actors.game.sessions import Session, issue
 from runtime.actors.game.snapshot import POINTS, GameSnapshot
 from runtime.errors import Fault
 from runtime.rules import Attempt, Outcome, Words, seed_hash
@@ -26,19 +26,51 @@ def start(actor: GameActor, snapshot: GameSnapshot, pending: PendingRequest) -> 
     snapshot.refuse_unless_open(now)
     player = actor.players[pending.player_id]
     actor.admit(snapshot, player)
-    settings = actor.engine.settings
-    session = issue(settings.server_keys, actor.tenant_id, actor.game_id, pending.player_id, now)
-    seed = session.seed
+    opened = _session(actor, snapshot, player, now)
     return m.StartReply(
+        session_id=opened.session_id,
+        seed_hash=opened.seed_hash,
+        commitment=opened.commitment,
+        revision_hash=opened.revision_hash,
+        expires_at=opened.expires_at,
+        drop_plan=opened.drop_plan,
+        guest_player_id=pending.player_id if pending.guest else "",
+    )
+
+
+def _session(actor: GameActor, snapshot: GameSnapshot, player: PlayerState, now: float) -> m.NextSession:
+    """A new session of the player. Where it shows a plan, it is of the player's next play, and always the same one."""
+    settings = actor.engine.settings
+    session = issue(
+        settings.server_keys,
+        actor.tenant_id,
+        actor.game_id,
+        player.player_id,
+        now,
+        snapshot.revision_hash,
+        ordinal=player.plays if snapshot.shows_plan else -1,
+    )
+    hashed = seed_hash(session.seed)
+    return m.NextSession(
         session_id=session.token,
-        seed_hash=seed_hash(seed),
+        seed_hash=hashed,
+        commitment=session.commitment(hashed, snapshot.revision_hash),
+        revision_hash=snapshot.revision_hash,
         expires_at=session.issued_ms // 1000 + settings.session_ttl_seconds,
         drop_plan=[
             m.PlannedDrop(id=drop.id, type=drop.type, at_ms=drop.at_ms)
-            for drop in snapshot.rules.seed_generator.plan(snapshot.rules.config, seed)
+            for drop in snapshot.rules.seed_generator.plan(snapshot.rules.config, session.seed)
         ],
-        guest_player_id=pending.player_id if pending.guest else "",
     )
+
+
+def _next(actor: GameActor, snapshot: GameSnapshot, player: PlayerState, now: float) -> m.NextSession | None:
+    """The session of a next play; None where a start would be refused."""
+    try:
+        actor.admit(snapshot, player)
+    except (Fault, StaleRead):  # A memory that would refuse is not read again for this: a start does that.
+        return None
+    return _session(actor, snapshot, player, now)
 
 
 def eligibility(actor: GameActor, snapshot: GameSnapshot, pending: PendingRequest) -> m.EligibilityReply:
@@ -71,6 +103,7 @@ def play(actor: GameActor, snapshot: GameSnapshot, pending: PendingRequest, chan
     now = actor.engine.clock.now()
     snapshot.refuse_unless_open(now)
     player = actor.players[pending.player_id]
+    actor.require_session(snapshot, session, player)
     spends_turn = actor.admit(snapshot, player)
     seed, rules = session.seed, snapshot.rules
     plan = rules.seed_generator.plan(rules.config, seed)
@@ -89,7 +122,7 @@ def play(actor: GameActor, snapshot: GameSnapshot, pending: PendingRequest, chan
     )
     # From here on nothing refuses: what is remembered moves on, for the plays behind this one.
     play_id, entries_before = session.play_id, len(changes.ledger)
-    _count(actor, snapshot, player, play_id, spends_turn, changes)
+    _count(actor, snapshot, player, session, spends_turn, changes)
     winner = Winner(player.player_id, snapshot.campaign_id, actor.day, actor.game_id, play_id)
     rewards, points = _rewards(actor, snapshot, player, outcome, winner, changes)
     granted = milestones.cross(actor, snapshot, player, winner, changes) if snapshot.auto_grant else []
@@ -102,6 +135,7 @@ def play(actor: GameActor, snapshot: GameSnapshot, pending: PendingRequest, chan
         seed_hash=seed_hash(seed),
         balances=[m.CurrencyBalance(currency=name, balance=player.balances[name]) for name in currencies],
         milestones_granted=granted,
+        next=_next(actor, snapshot, player, now) if request.next else None,
     )
     changes.plays.append(
         NewPlay(
@@ -125,25 +159,23 @@ def play(actor: GameActor, snapshot: GameSnapshot, pending: PendingRequest, chan
 
 
 def _count(
-    actor: GameActor, snapshot: GameSnapshot, player: PlayerState, play_id: str, spends_turn: bool, changes: Changes
+    actor: GameActor, snapshot: GameSnapshot, player: PlayerState, session: Session, spends_turn: bool, changes: Changes
 ) -> None:
     """Counts the play, and spends the turn that it costs."""
     player.plays += 1
     player.day_plays += 1
-    # A play that spends a turn is beyond the day's free ones: its bound is that no rival played in between.
-    day_cap = snapshot.max_plays_per_day
+    # A play that spends a turn is beyond the day's free ones: its bound is that no rival played in between. So is
+    # that of a plan's play, which is of this ordinal or of none.
+    cap, day_cap = snapshot.max_plays_per_user, snapshot.max_plays_per_day
     if spends_turn and not snapshot.requires_turn:
         day_cap = player.day_plays
-    changes.count_play(
-        actor.game_id,
-        player.player_id,
-        actor.day,
-        cap=snapshot.max_plays_per_user,
-        day_cap=day_cap,
-        day_ends=actor.resets_at,
-    )
+    if session.ordinal >= 0:
+        cap = player.plays
+    changes.count_play(actor.game_id, player.player_id, actor.day, cap=cap, day_cap=day_cap, day_ends=actor.resets_at)
     if spends_turn:
-        changes.move_turns(ids.make("turn"), player.player_id, snapshot.campaign_id, player.turns, -1, "play", play_id)
+        changes.move_turns(
+            ids.make("turn"), player.player_id, snapshot.campaign_id, player.turns, -1, "play", session.play_id
+        )
         player.turns -= 1
 
 

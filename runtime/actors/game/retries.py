@@ -86,6 +86,7 @@ def encode_outcome(outcome: Outcome, reply: m.PlayReply) -> bytes:
             "rewards": reply.rewards,
             "balances": reply.balances,
             "milestones_granted": reply.milestones_granted,
+            **({"next": reply.next} if reply.next is not None else {}),
         }
     )
 
@@ -101,4 +102,9 @@ def decode_row(row: Any) -> m.PlayReply:
         seed_hash=seed_hash(seed),
         balances=[m.CurrencyBalance(**balance) for balance in outcome["balances"]],
         milestones_granted=[m.GrantedMilestone(**rung) for rung in outcome["milestones_granted"]],
+        next=_next(outcome["next"]) if "next" in outcome else None,
     )
+
+
+def _next(said: dict[str, Any]) -> m.NextSession:
+    return m.NextSession(**{**said, "drop_plan": [m.PlannedDrop(**drop) for drop in said["drop_plan"]]})

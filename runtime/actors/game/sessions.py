@@ -1,13 +1,18 @@
 """Play sessions: self-contained, signed, single-use.
 
-`sess_`, the nonce, the first 16 bytes of HMAC-SHA256(server key, tenant, game, nonce, key id and player)
-in hex, then the key's id and the player, each after a dot. It verifies with no store at hand, and has
+`sess_`, the nonce, the first 16 bytes of HMAC-SHA256(server key, tenant, game, nonce, key id, terms and
+player) in hex, then key id, terms and player, each after a dot. It verifies with no store at hand, and has
 one spelling. The nonce is a ULID of the time of issue by the database's clock, and names the play: the
 primary key of plays is what makes a session single-use.
+
+Its terms are what it was promised by: the first half of the game's revision hash and, where a start shows a
+plan, `-` and the player's ordinal in the game (how many plays came before). Such a session's seed follows
+from player, game and ordinal, so that starting again shows the same plan; any other's from its nonce.
 """
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,21 +24,30 @@ from runtime.rules import keyed, seed_of
 from runtime.settings import Key
 
 PREFIX: Final = "sess_"
+REVISION_CHARACTERS: Final = 32
+"""Of a revision's hash, in a session: 128 bits, which nobody finds another revision for."""
 _MAC_BYTES: Final = 16
 _NONCE: Final = slice(5, 31)
 _MAC: Final = slice(31, 63)
 _DOMAIN: Final = "tombola session"
+_PLAN_DOMAIN: Final = "tombola plan"
 
 
 @dataclass(slots=True)
 class Session:
-    """What a session's token says. issued_ms: of the database's clock."""
+    """What a session's token says. issued_ms: of the database's clock. ordinal: -1 where no plan was shown.
+
+    revision: `REVISION_CHARACTERS` of the game's revision hash.
+    """
 
     token: str
     key: Key
     nonce: str
     game_id: str
     player_id: str
+    revision: str
+    ordinal: int
+    seed: bytes
 
     @property
     def issued_ms(self) -> int:
@@ -44,36 +58,58 @@ class Session:
         """The identifier of the one play that this session may have."""
         return f"play_{self.nonce}"
 
-    @property
-    def seed(self) -> bytes:
-        """The session's secret: HMAC-SHA256(server key, nonce)."""
-        return seed_of(self.key.secret, self.nonce.encode())
+    def commitment(self, seed_hash: str, revision_hash: str) -> str:
+        """What a start promises: the seed, what decides, and this session, in one hash."""
+        return hashlib.sha256(f"{seed_hash}:{revision_hash}:{self.token}".encode()).hexdigest()
 
 
-def issue(keys: Sequence[Key], tenant_id: str, game_id: str, player_id: str, now: float) -> Session:
+def issue(
+    keys: Sequence[Key],
+    tenant_id: str,
+    game_id: str,
+    player_id: str,
+    now: float,
+    revision_hash: str,
+    *,
+    ordinal: int = -1,
+) -> Session:
     """A new session, signed with the first key. `now` is the database's time in unix seconds."""
     key = keys[0]
-    nonce = ids.ulid_at(now)
-    mac = _mac(key, tenant_id, game_id, nonce, player_id)
-    return Session(f"{PREFIX}{nonce}{mac}.{key.id}.{player_id}", key, nonce, game_id, player_id)
+    nonce, revision = ids.ulid_at(now), revision_hash[:REVISION_CHARACTERS]
+    terms = revision if ordinal < 0 else f"{revision}-{ordinal}"
+    mac = _mac(key, tenant_id, game_id, nonce, terms, player_id)
+    seed = _seed(key, tenant_id, game_id, nonce, player_id, ordinal)
+    token = f"{PREFIX}{nonce}{mac}.{key.id}.{terms}.{player_id}"
+    return Session(token, key, nonce, game_id, player_id, revision, ordinal, seed)
 
 
 def open_session(keys: Sequence[Key], tenant_id: str, game_id: str, token: str) -> Session:
     """The session of a token. PERMISSION_DENIED SESSION_INVALID: forged, cut, another tenant's or game's."""
     nonce, mac = token[_NONCE], token[_MAC]
     prefix, _, rest = token.partition(".")
-    key_id, _, player_id = rest.partition(".")
+    key_id, _, rest = rest.partition(".")
+    terms, _, player_id = rest.partition(".")
     if len(prefix) == _MAC.stop and prefix.startswith(PREFIX):
         for key in keys:
             if key.id == key_id and hmac.compare_digest(
-                mac.encode(), _mac(key, tenant_id, game_id, nonce, player_id).encode()
+                mac.encode(), _mac(key, tenant_id, game_id, nonce, terms, player_id).encode()
             ):
-                return Session(token, key, nonce, game_id, player_id)
+                revision, _, number = terms.partition("-")
+                ordinal = int(number) if number else -1
+                seed = _seed(key, tenant_id, game_id, nonce, player_id, ordinal)
+                return Session(token, key, nonce, game_id, player_id, revision, ordinal, seed)
     raise Fault(Status.PERMISSION_DENIED, "SESSION_INVALID", "this session is not one of this game")
 
 
-def _mac(key: Key, tenant_id: str, game_id: str, nonce: str, player_id: str) -> str:
+def _seed(key: Key, tenant_id: str, game_id: str, nonce: str, player_id: str, ordinal: int) -> bytes:
+    """The session's secret: HMAC-SHA256(server key, what it follows from)."""
+    if ordinal < 0:
+        return seed_of(key.secret, nonce.encode())
+    return seed_of(key.secret, "\0".join((_PLAN_DOMAIN, tenant_id, game_id, str(ordinal), player_id)).encode())
+
+
+def _mac(key: Key, tenant_id: str, game_id: str, nonce: str, terms: str, player_id: str) -> str:
     signer = keyed(key.secret).copy()
     # The player comes last, the only part that a caller of Core may spell as it likes.
-    signer.update("\0".join((_DOMAIN, tenant_id, game_id, nonce, key.id, player_id)).encode())
+    signer.update("\0".join((_DOMAIN, tenant_id, game_id, nonce, key.id, terms, player_id)).encode())
     return signer.hexdigest()[: 2 * _MAC_BYTES]

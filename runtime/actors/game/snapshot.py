@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from typing import Any, Final
@@ -72,12 +74,17 @@ class RungTerms:
 
 @dataclass(slots=True)
 class GameSnapshot:
-    """A game as it was at one version of the catalogue: its rules, prizes and campaign, ready to decide by."""
+    """A game as it was at one version of the catalogue: its rules, prizes and campaign, ready to decide by.
+
+    revision_hash: of what decides (`hash_terms`). shows_plan: whether a start shows what a play depends on.
+    """
 
     tenant_id: str
     game_id: str
     version: int
     revision: int
+    revision_hash: str
+    shows_plan: bool
     status: str
     access: str
     campaign_id: str
@@ -129,17 +136,18 @@ async def load_game(database: Database, tenant_id: str, game_id: str) -> GameSna
         RungTerms(rung["id"], rung.get("name", ""), rung["currency"], int(rung["threshold"]), rung["prize_id"])
         for rung in milestones.get("rungs", ())
     )
-    named = {prize_id for _, prize_id in rules.reward_handler.prizes(rules.config)}
-    named |= {rung.prize_id for rung in rungs}
+    drawn = {prize_id for _, prize_id in rules.reward_handler.prizes(rules.config)}
     if game.fallback_prize_id:
-        named.add(game.fallback_prize_id)
-    prizes = await load_prizes(database, tenant_id, named)
+        drawn.add(game.fallback_prize_id)
+    prizes = await load_prizes(database, tenant_id, drawn | {rung.prize_id for rung in rungs})
     limits = definition.get("rules") or {}
     return GameSnapshot(
         tenant_id=tenant_id,
         game_id=game_id,
         version=row["catalog_version"],
         revision=row["revision"],
+        revision_hash=hash_terms(definition, [prizes[prize_id] for prize_id in sorted(drawn & prizes.keys())]),
+        shows_plan=definition["seed_generator"] != "none",
         status=row["status"],
         access=definition.get("access") or "player",
         campaign_id=row["campaign_id"],
@@ -159,6 +167,25 @@ async def load_game(database: Database, tenant_id: str, game_id: str) -> GameSna
         rungs=rungs,
         prizes=prizes,
     )
+
+
+def hash_terms(definition: Mapping[str, Any], prizes: Iterable[PrizeTerms]) -> str:
+    """SHA-256, in hex, of what decides a play: JSON of these names in their order, without spaces, as UTF-8.
+
+    Rules by name and config, what becomes of a drawn prize that is unavailable, and of each prize that may be
+    drawn its id, name, type and value, in the order of ids. Looks (ui) and stock are no part of it.
+    """
+    terms = {
+        "fallback_prize_id": definition.get("fallback_prize_id") or "",
+        "handler_config": definition.get("handler_config") or {},
+        "on_unavailable": definition.get("on_unavailable") or "lose",
+        "prizes": [[prize.prize_id, prize.name, prize.type, prize.value] for prize in prizes],
+        "reward_handler": definition["reward_handler"],
+        "seed_generator": definition["seed_generator"],
+        "validator": definition["validator"],
+    }
+    text = json.dumps(terms, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 async def load_prizes(database: Database, tenant_id: str, prize_ids: set[str]) -> dict[str, PrizeTerms]:

@@ -40,6 +40,8 @@ _TEXTS: Final[Mapping[str, str]] = {
     "channel": "voucher_code",
     "seed": _SEED,
     "seed_hash": _SEED_HASH,
+    "commitment": "1d0c5f6f1c9b6e0e5c6a2ad0c9cf2b1f6a1f8b0c3d4e5f60718293a4b5c6d7e8",
+    "revision_hash": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
     "client_seed": "clover",
     "value": "ada@example.com",
     "display_name": "Ada",

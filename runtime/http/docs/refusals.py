@@ -84,6 +84,7 @@ REFUSALS: Final[Mapping[str, Refusal]] = {
     "NO_TURNS": Refusal(_NOT_NOW, "a play needs a turn, and there is none", {"resets_at": 0}),
     "SESSION_EXPIRED": Refusal(_NOT_NOW, "the session's time is over; start another"),
     "SESSION_PLAYED": Refusal(Status.ALREADY_EXISTS, "the session was played already"),
+    "GAME_CHANGED": Refusal(_NOT_NOW, "what decides was changed after the session began: start another"),
     "NOT_IN_PLAN": Refusal(_BAD, "a caught item is not of the session's plan"),
     "IMPLAUSIBLE_SCORE": Refusal(_BAD, "the score cannot have been reached"),
     "PLAYER_MERGED": Refusal(_NOT_NOW, "this guest has logged in; use the player's token"),

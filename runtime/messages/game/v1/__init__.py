@@ -124,6 +124,7 @@ __all__ = (
     "MilestoneProgress",
     "MilestoneStatus",
     "Milestones",
+    "NextSession",
     "OnUnavailable",
     "Pagination",
     "PlannedDrop",
@@ -2508,6 +2509,28 @@ default_message_pool.register_message("game.v1", "Milestones", Milestones)
 
 
 @dataclass(eq=False, repr=False)
+class NextSession(betterproto2.Message):
+    """
+    What a start would answer.
+    """
+
+    session_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    seed_hash: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    commitment: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+    expires_at: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
+
+    drop_plan: "list[PlannedDrop]" = betterproto2.field(5, betterproto2.TYPE_MESSAGE, repeated=True)
+
+    revision_hash: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
+
+
+default_message_pool.register_message("game.v1", "NextSession", NextSession)
+
+
+@dataclass(eq=False, repr=False)
 class Pagination(betterproto2.Message):
     next_cursor: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
 
@@ -2612,6 +2635,11 @@ class PlayReply(betterproto2.Message):
 
     milestones_granted: "list[GrantedMilestone]" = betterproto2.field(7, betterproto2.TYPE_MESSAGE, repeated=True)
 
+    next: "NextSession | None" = betterproto2.field(8, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    Where it was asked for, and a start would not be refused.
+    """
+
 
 default_message_pool.register_message("game.v1", "PlayReply", PlayReply)
 
@@ -2636,6 +2664,11 @@ class PlayRequest(betterproto2.Message):
     client_seed: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
 
     idempotency_key: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
+
+    next: "bool" = betterproto2.field(8, betterproto2.TYPE_BOOL)
+    """
+    Asks for the session of a next play as well.
+    """
 
 
 default_message_pool.register_message("game.v1", "PlayRequest", PlayRequest)
@@ -3203,6 +3236,16 @@ class StartReply(betterproto2.Message):
     guest_player_id: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
     """
     The guest that was made, where the request named no player; an edge gives it a token.
+    """
+
+    commitment: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
+    """
+    SHA-256 of seed_hash, revision_hash and session_id, with colons between, in hex.
+    """
+
+    revision_hash: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
+    """
+    SHA-256 of what decides, in hex: the session is played by just that, or not at all.
     """
 
 

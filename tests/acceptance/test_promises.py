@@ -1,0 +1,162 @@
+"""What a start promises: the seed, what decides, and the session, in one hash that the play is held to."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from tests.support.world import COINS, COLLECTION, GIFTS, WHEEL, World
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+def is_kept(started: dict[str, Any], played: dict[str, Any]) -> bool:
+    """The check of a draw, as a player makes it."""
+    seed_hash = hashlib.sha256(bytes.fromhex(played["seed"])).hexdigest()
+    promised = f"{seed_hash}:{started['revision_hash']}:{started['session_id']}"
+    return hashlib.sha256(promised.encode()).hexdigest() == str(started["commitment"])
+
+
+async def gifts(world: World, **fields: Any) -> str:
+    drops = [
+        {"type": "star", "prize_id": await world.prize(), "frequency": 3, "max_catchable": 5},
+        {"type": "bomb", "prize_id": await world.prize(), "frequency": 5, "max_catchable": 5},
+    ]
+    return await world.game(GIFTS, {"drops": drops, "total_items": 12, "interval_ms": 1}, **fields)
+
+
+async def test_a_start_promises_what_the_play_then_shows(world: World) -> None:
+    for game_id in (await world.wheel(await world.prize()), await world.game(COLLECTION, COINS), await gifts(world)):
+        started = (await world.start(game_id)).data
+        payload = {"caught_items": []} if "drop_plan" in started else {}
+        played = (await world.play(game_id, started["session_id"], payload=payload)).data
+        assert is_kept(started, played)
+        assert started["revision_hash"][:32] in started["session_id"]
+
+
+async def change_odds(world: World, game_id: str, prize_id: str) -> None:
+    body = {"handler_config": {"prizes": [{"prize_id": prize_id, "probability": 0}]}}
+    await world.stack.admin("PUT", f"/admin/games/{game_id}", body)
+
+
+async def change_value(world: World, game_id: str, prize_id: str) -> None:
+    await world.stack.admin("PUT", f"/admin/prizes/{prize_id}", {"value": 4})
+
+
+async def change_policy(world: World, game_id: str, prize_id: str) -> None:
+    await world.stack.admin("PUT", f"/admin/games/{game_id}", {"on_unavailable": "redraw"})
+
+
+@pytest.mark.parametrize("change", [change_odds, change_value, change_policy])
+async def test_a_play_is_decided_by_what_its_start_promised_or_by_nothing(world: World, change: Any) -> None:
+    prize_id = await world.prize(total=5)
+    game_id = await world.wheel(prize_id, rules={"max_plays_per_user": 1})
+    started = (await world.start(game_id)).data
+    await change(world, game_id, prize_id)
+    for _ in range(2):
+        answer = await world.play(game_id, started["session_id"])
+        assert (answer.code, answer.reason) == ("FAILED_PRECONDITION", "GAME_CHANGED")
+    assert await world.stock(prize_id) == (5, 0)
+    again = (await world.start(game_id)).data  # Nothing was used up.
+    assert again["revision_hash"] != started["revision_hash"]
+    assert is_kept(again, (await world.play(game_id, again["session_id"])).data)
+
+
+async def test_looks_and_stock_are_no_part_of_the_promise(world: World) -> None:
+    prize_id = await world.prize(total=5)
+    game_id = await world.wheel(prize_id)
+    started = (await world.start(game_id)).data
+    assert (
+        await world.stack.admin("PUT", f"/admin/games/{game_id}", {"ui": {"theme": {"primary": "red"}}})
+    ).http == 200
+    assert (await world.stack.admin("PUT", f"/admin/prizes/{prize_id}", {"stock": {"total": 9}})).http == 200
+    assert is_kept(started, (await world.play(game_id, started["session_id"])).data)
+
+
+async def test_a_play_that_is_committed_is_answered_again_whatever_was_changed_since(world: World) -> None:
+    prize_id = await world.prize()
+    game_id = await world.wheel(prize_id)
+    session = await world.session(game_id)
+    played = (await world.play(game_id, session, key="k")).data
+    await change_odds(world, game_id, prize_id)
+    body = {"player_id": "ann", "session_id": session, "payload": {}, "idempotency_key": "k"}
+    again = await world.stack.core("POST", f"/games/{game_id}/play", body)
+    assert again.data["play_id"] == played["play_id"]
+    assert (await world.play(game_id, session)).reason == "SESSION_PLAYED"
+
+
+# -------------------------------------------------------------------- plans
+
+
+async def test_starting_again_shows_the_same_plan_until_it_is_played(world: World) -> None:
+    game_id = await gifts(world)
+    first, second = [(await world.start(game_id)).data for _ in range(2)]
+    assert first["session_id"] != second["session_id"]
+    assert (first["drop_plan"], first["seed_hash"]) == (second["drop_plan"], second["seed_hash"])
+    payload = {"caught_items": []}
+    assert is_kept(second, (await world.play(game_id, second["session_id"], payload=payload)).data)
+    answer = await world.play(game_id, first["session_id"], payload=payload)
+    assert (answer.code, answer.reason) == ("ALREADY_EXISTS", "SESSION_PLAYED")
+    third = (await world.start(game_id)).data
+    assert third["seed_hash"] != first["seed_hash"]
+    others = (await world.start(game_id, "bob")).data
+    assert others["seed_hash"] not in (first["seed_hash"], third["seed_hash"])
+
+
+async def test_of_many_sessions_of_one_plan_one_is_played(world: World) -> None:
+    game_id = await gifts(world)
+    sessions = [await world.session(game_id) for _ in range(20)]
+    answers = await asyncio.gather(*(world.play(game_id, one, payload={"caught_items": []}) for one in sessions))
+    assert Counter(answer.reason for answer in answers) == {"": 1, "SESSION_PLAYED": 19}
+
+
+async def test_other_games_have_several_sessions_open(world: World) -> None:
+    game_id = await world.wheel(await world.prize())
+    started = [(await world.start(game_id)).data for _ in range(3)]
+    assert len({one["seed_hash"] for one in started}) == 3
+    for one in reversed(started):
+        assert is_kept(one, (await world.play(game_id, one["session_id"])).data)
+
+
+# -------------------------------------------------------------------- the next session
+
+
+async def test_a_play_that_asks_for_it_answers_the_next_session(world: World) -> None:
+    game_id = await gifts(world, rules={"max_plays_per_user": 3})
+    started = (await world.start(game_id)).data
+    payload = {"caught_items": []}
+    for nth in range(3):
+        played = (await world.play(game_id, started["session_id"], payload=payload, next=True)).data
+        assert is_kept(started, played)
+        assert ("next" in played) == (nth < 2)  # After the last a start would be refused.
+        started = played.get("next", started)
+    assert "drop_plan" in started
+    plain = await world.wheel()
+    played = (await world.round(plain, next=True)).data
+    assert "drop_plan" not in played["next"]
+    assert "next" not in (await world.play(plain, played["next"]["session_id"])).data
+
+
+async def test_a_retry_gets_the_same_next_session_from_the_database(world: World) -> None:
+    game_id = await world.game(WHEEL, {"prizes": []})
+    body = {"player_id": "ann", "session_id": await world.session(game_id), "idempotency_key": "n", "next": True}
+    one, two = [await world.stack.core("POST", f"/games/{game_id}/play", body) for _ in range(2)]
+    assert one.data["next"]["session_id"] and one.data == two.data
+
+
+async def test_a_start_and_a_play_ask_the_stores_no_more_often_than_before(world: World) -> None:
+    game_id = await gifts(world)
+    await world.round(game_id, payload={"caught_items": []})
+    store, database = world.stack.engine.ephemeral, world.database
+    asked, told = database.round_trips, store.round_trips
+    started = (await world.start(game_id)).data
+    played = await world.play(game_id, started["session_id"], payload={"caught_items": []}, next=True)
+    assert played.http == 200
+    # One statement commits; a snapshot that is a second old is compared with the catalogue once.
+    assert database.round_trips - asked <= 2
+    # Each is admitted in one pipeline; what is kept of the session, and the events, go in others off the path.
+    assert store.round_trips - told <= 8

@@ -37,6 +37,7 @@ else:
 
 EXIT_USE: Final = 2
 EXIT_SETTINGS: Final = 2
+EXIT_PIPE: Final = 128 + signal.SIGPIPE
 
 app = App(
     name="tombola",
@@ -201,6 +202,13 @@ def main() -> None:
     for name, means in OPERATOR_COMMANDS.items():
         app.command(f"{name}:app", name=name.rpartition(".")[2], help=means)
     try:
-        app(exit_on_error=False)
+        try:
+            app(exit_on_error=False)
+        finally:
+            sys.stdout.flush()  # Else a reader that has gone is found out at the very end, where nobody can catch it.
     except CycloptsError:  # It has been told.
         sys.exit(EXIT_USE)
+    except BrokenPipeError:
+        # Whoever read (`head`, a pager) has seen enough.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(EXIT_PIPE)

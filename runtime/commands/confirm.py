@@ -32,13 +32,13 @@ def counted(changes: Sequence[Change]) -> str:
     return ", ".join(f"{count[action]} {words}" for action, words in said if count[action])
 
 
-def confirmed(connection: Connection, yes: bool) -> None:
+def confirmed(connection: Connection, yes: bool, question: str = "Apply this?") -> None:
     """Goes on where --yes says so, or a person does. Ends the process otherwise."""
     if yes:
         return
     if connection.json or not sys.stdin.isatty():
-        fail(connection, EXIT_UNCONFIRMED, "nothing was changed: add --yes to apply this")
-    if input("Apply this? [y/N] ").strip().lower() not in ("y", "yes"):
+        fail(connection, EXIT_UNCONFIRMED, "nothing was changed: add --yes to do it without being asked")
+    if input(f"{question} [y/N] ").strip().lower() not in ("y", "yes"):
         fail(connection, EXIT_UNCONFIRMED, "nothing was changed")
 
 

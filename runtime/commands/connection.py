@@ -123,6 +123,13 @@ async def connected(connection: Connection) -> AsyncIterator[Edge]:
     """The edge, for the length of the block. Ends the process where there is no token, or nothing listens."""
     if not connection.token:
         fail(connection, EXIT_USE, "a token is needed: --token or TOMBOLA_TOKEN (see `tombola token mint`)")
+    if not connection.admin_url.startswith(("http://", "https://")):
+        url = connection.admin_url
+        fail(
+            connection,
+            EXIT_USE,
+            f"{url!r} is no URL of an admin edge: should it be http://{url.partition('://')[2] or url}?",
+        )
     headers = {"Authorization": f"Bearer {connection.token}"}
     try:
         async with aiohttp.ClientSession(headers=headers, timeout=_TIMEOUT) as http:

@@ -16,6 +16,8 @@ from typing import Any, Final
 from cyclopts import App
 from redis.exceptions import RedisError
 
+from runtime.commands.confirm import confirmed
+from runtime.commands.connection import DEFAULTS
 from runtime.groups import event_stream
 from runtime.settings import Settings, SettingsError
 from runtime.streams.dead_letters import Letter, dead_stream
@@ -59,8 +61,8 @@ def replay(id: str = "", /, *, group: str = "") -> None:
 
 
 @app.command
-def drop(id: str = "", /, *, group: str = "", all: bool = False) -> None:
-    """Throw dead letters away.
+def drop(id: str = "", /, *, group: str = "", all: bool = False, yes: bool = False) -> None:
+    """Throw dead letters away: for ever, so it is asked about where they are more than one.
 
     Parameters
     ----------
@@ -70,9 +72,13 @@ def drop(id: str = "", /, *, group: str = "", all: bool = False) -> None:
         Only this consumer group's.
     all
         Every one. Needed where neither an id nor a group is given.
+    yes
+        Do not ask.
     """
     if not (id or group or all):
         sys.exit("tombola deadletters drop: name an id or a --group, or say --all")
+    if not id:
+        confirmed(DEFAULTS, yes, f"Throw away every dead letter{f' of {group}' if group else ''}?")
     print(f"dropped {_run('drop', throw_away, group, id)}")
 
 
@@ -131,5 +137,7 @@ def _run(command: str, act: Act, group: str, id: str) -> int:
         sys.exit(f"tombola deadletters {command}: REDIS_URL must be set")
     try:
         return asyncio.run(each_letter(settings, act, group, id))
+    except BrokenPipeError:
+        raise  # Of standard output: runtime.cli ends quietly then.
     except (RedisError, OSError) as error:
         sys.exit(f"tombola deadletters {command}: {error}")

@@ -1,10 +1,11 @@
-"""`tombola token mint`: a token signed here with JWT_SECRET, for people at work and for machines."""
+"""`tombola token mint|player`: a token signed here with JWT_SECRET, for people at work, machines, and trying things."""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
+from collections.abc import Sequence
 from typing import Annotated, Final, Literal
 
 from cyclopts import App, Parameter, validators
@@ -24,8 +25,8 @@ Role = Literal["admin", "designer", "reward_manager", "platform"]
 @app.command
 def mint(
     *,
-    tenant: str,
     role: Annotated[tuple[Role, ...], Parameter(negative=())],
+    tenant: str = "",
     seconds: Annotated[int, Parameter(validator=validators.Number(gte=1, lte=YEAR_SECONDS))] = DAY_SECONDS,
     subject: str = "machine",
     merchant: str = "",
@@ -38,10 +39,10 @@ def mint(
 
     Parameters
     ----------
-    tenant
-        The id of the tenant that it acts for.
     role
         What it may do: admin, designer, reward_manager, platform. Give it several times for several.
+    tenant
+        The id of the tenant that it acts for; DEFAULT_TENANT's where none is said.
     seconds
         How long it is good for.
     subject
@@ -51,6 +52,35 @@ def mint(
     json
         Print `{token, expires_at}`.
     """
+    _print_token(subject, tenant, merchant, seconds, role, json)
+
+
+@app.command
+def player(
+    id: str,
+    /,
+    *,
+    tenant: str = "",
+    seconds: Annotated[int, Parameter(validator=validators.Number(gte=1, lte=YEAR_SECONDS))] = DAY_SECONDS,
+    json: Annotated[bool, Parameter(negative=())] = False,
+) -> None:
+    """Make a player's token, to try what the consumer edge gives a player. It needs JWT_SECRET, as above.
+
+    Parameters
+    ----------
+    id
+        Whose it is: a player's id.
+    tenant
+        The id of its tenant; DEFAULT_TENANT's where none is said.
+    seconds
+        How long it is good for.
+    json
+        Print `{token, expires_at}`.
+    """
+    _print_token(id, tenant, "", seconds, (), json)
+
+
+def _print_token(subject: str, tenant: str, merchant: str, seconds: int, roles: Sequence[str], json: bool) -> None:
     try:
         settings = Settings.from_env(os.environ, [])
     except SettingsError as error:
@@ -59,12 +89,16 @@ def mint(
     if not settings.jwt_secret:
         print("tombola: JWT_SECRET is needed, as the edges have it", file=sys.stderr)
         sys.exit(EXIT_USE)
-    if not tenant or not subject:
-        print("tombola: --tenant and --subject must not be empty", file=sys.stderr)
+    tenant = tenant or settings.default_tenant
+    if not tenant:
+        print("tombola: whose token? --tenant, or the setting DEFAULT_TENANT, says the tenant", file=sys.stderr)
+        sys.exit(EXIT_USE)
+    if not subject:
+        print("tombola: a token must be somebody's: the id or --subject is empty", file=sys.stderr)
         sys.exit(EXIT_USE)
     tokens = Tokens(settings.jwt_secret, issuer=settings.jwt_issuer, audience=settings.jwt_audience)
     expires_at = int(time.time()) + seconds
-    token = tokens.mint(subject, tenant_id=tenant, merchant_id=merchant, seconds=seconds, roles=set(role))
+    token = tokens.mint(subject, tenant_id=tenant, merchant_id=merchant, seconds=seconds, roles=set(roles))
     if json:
         print_json({"token": token, "expires_at": expires_at})
     else:

@@ -32,8 +32,14 @@ class Letter:
         return cls(id.decode(), named[b"stream"], named[b"group"], named[b"id"], fields)
 
     def __str__(self) -> str:
-        shown = " ".join(f"{name!r}={value[:SHOWN_CHARACTERS]!r}" for name, value in self.fields.items())
+        shown = " ".join(f"{_shown(name)}={_shown(value)}" for name, value in self.fields.items())
         return f"{self.id}  {self.stream}  {self.group}  {shown}"
+
+
+def _shown(value: bytes) -> str:
+    """For people, on one line: text as it is, and what no terminal should be sent as its escape."""
+    text = value[:SHOWN_CHARACTERS].decode(errors="backslashreplace")
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
 
 
 def dead_stream(stream: str) -> str:

@@ -15,6 +15,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -57,17 +58,36 @@ def install(extra: str) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two scripts started together would install over each other
         if _is_stamped(extra):
             return
-        started = time.monotonic()
         _make_venv()
-        print(f"Installing tombola[{extra}] into .venv (the first time only) ...", flush=True)
         command = [PYTHON, "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--progress-bar=off"]
         command += ["--constraint", os.path.join(ROOT, "ops", "constraints.txt"), "--editable", f"{ROOT}[{extra}]"]
-        if subprocess.call(command) != 0:
-            sys.exit("The installation failed: see the lines above. Is a package index within reach?")
+        _run_quietly(f"Installing tombola[{extra}] into .venv (the first time only)", command)
         for name in CONTAINED[extra]:
             with open(_stamp_path(name), "w") as stamp:
                 stamp.write(_fingerprint())
-        print(f"Installed in {time.monotonic() - started:.0f} s.", flush=True)
+
+
+def _run_quietly(what: str, command: list[str]) -> None:
+    """Runs a command behind one line of progress; what it said is printed only where it fails, and ends us then."""
+    started = time.monotonic()
+    print(f"{what} ...", end="", flush=True)
+    with tempfile.TemporaryFile() as said:
+        process = subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT)
+        while True:
+            try:
+                code = process.wait(1)
+                break
+            except subprocess.TimeoutExpired:
+                if sys.stdout.isatty():
+                    print(f"\r{what} ... {time.monotonic() - started:.0f} s", end="", flush=True)
+        if code != 0:
+            said.seek(0)
+            print(f" failed\n{said.read().decode(errors='replace')}", flush=True)
+            sys.exit("The installation failed: see the lines above. Is a package index within reach?")
+    print(
+        f"{chr(13) + what + ' ...' if sys.stdout.isatty() else ''} done in {time.monotonic() - started:.0f} s",
+        flush=True,
+    )
 
 
 def _make_venv() -> None:

@@ -23,6 +23,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+from ops.ready import READY_NAME, command_line, core_url, describe, ready_file, welcome, write
+
 if TYPE_CHECKING:
     from ops.api import Api
     from runtime.settings import Settings
@@ -31,7 +33,6 @@ ROOT: Final = Path(__file__).parents[1]
 PORTS: Final = {"CORE_PORT": 0, "CONSUMER_PORT": 1, "ADMIN_PORT": 2, "RPC_PORT": 3, "METRICS_PORT": 4}
 """Setting -> its distance from --port-base."""
 PORT_BASE_MAX: Final = 65535 - max(PORTS.values())
-ADMIN_TOKEN_SECONDS: Final = 24 * 3600
 SERVER_START_SECONDS: Final = 60.0
 TENANT_NAME: Final = "Tombola demo"
 MERCHANT_NAME: Final = "Fair stall"
@@ -158,6 +159,7 @@ def run(options: argparse.Namespace) -> NoReturn:
 
     started = time.monotonic()
     options.data.mkdir(parents=True, exist_ok=True)
+    (options.data / READY_NAME).unlink(missing_ok=True)  # of a run that was killed
     servers = EmbeddedServers(
         options.data,
         postgres=not os.environ.get("DATABASE_URL"),
@@ -171,7 +173,7 @@ def run(options: argparse.Namespace) -> NoReturn:
         tenant = _last_tenant(options.data)
         while True:
             with server(environ | {"DEFAULT_TENANT": tenant}) as (settings, process):
-                found, merchant_id = ensure_tenant(_core_url(settings), tenant, settings.shown_token)
+                found, merchant_id = ensure_tenant(core_url(settings), tenant, settings.shown_token)
                 if found != tenant:
                     # The public routes' tenant is a setting, and it is known only now: once more, with it.
                     tenant = found
@@ -181,8 +183,8 @@ def run(options: argparse.Namespace) -> NoReturn:
                 ready = describe(settings, tenant, merchant_id, pids)
                 if not options.no_demo:
                     ready["demo"] = ensure_demo(options.data, ready)
-                with ready_file(options.ready_file, ready):
-                    say(welcome(ready, time.monotonic() - started))
+                with ready_file(options.data / READY_NAME, ready), ready_file(options.ready_file, ready):
+                    say(welcome(ready, time.monotonic() - started, command_line(options.data)))
                     code = process.wait()
                     raise UpError(f"the server ended by itself with status {code}: see the lines above")
 
@@ -258,7 +260,7 @@ def _wait_until_it_answers(settings: Settings, process: subprocess.Popen[bytes])
         return UpError(f"the server ended with status {process.returncode} while starting: see the lines above")
 
     def all_answer() -> bool:
-        return answers(f"{_core_url(settings)}/readyz") and all(
+        return answers(f"{core_url(settings)}/readyz") and all(
             _accepts(port)
             for port in (settings.consumer_port, settings.admin_port, settings.rpc_port, settings.metrics_port)
         )
@@ -272,10 +274,6 @@ def _accepts(port: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def _core_url(settings: Settings) -> str:
-    return f"http://127.0.0.1:{settings.core_port}"
 
 
 def ensure_tenant(core_url: str, known: str, token: str) -> tuple[str, str]:
@@ -308,55 +306,6 @@ def every(core: Api, path: str, **query: str) -> Iterator[dict[str, Any]]:
         cursor = page["pagination"]["next_cursor"]
 
 
-def describe(settings: Settings, tenant_id: str, merchant_id: str, pids: dict[str, int]) -> dict[str, Any]:
-    """The ready file without the demo (contract.md, "Ready file")."""
-    return {
-        "core_url": _core_url(settings),
-        "consumer_url": f"http://127.0.0.1:{settings.consumer_port}",
-        "admin_url": f"http://127.0.0.1:{settings.admin_port}",
-        "rpc_address": f"127.0.0.1:{settings.rpc_port}",
-        "database_url": settings.database_url,
-        "redis_url": settings.redis_url,
-        "tenant_id": tenant_id,
-        "merchant_id": merchant_id,
-        "admin_token": mint_admin_token(settings, tenant_id, merchant_id),
-        # "core" is the one process of Core, both edges and the consumer groups.
-        "metrics": {"core": f"http://127.0.0.1:{settings.metrics_port}/metrics"},
-        "pids": pids,
-    }
-
-
-@contextmanager
-def ready_file(path: Path | None, ready: dict[str, Any]) -> Iterator[None]:
-    """The file at `path` is there for the length of the block, so that it never speaks of a stack that is down."""
-    if path is not None:
-        _write(path, ready)
-    try:
-        yield
-    finally:
-        if path is not None:
-            path.unlink(missing_ok=True)
-
-
-def mint_admin_token(settings: Settings, tenant_id: str, merchant_id: str) -> str:
-    """A JWT with the roles admin and platform, good for 24 hours."""
-    import jwt
-
-    now = int(time.time())
-    claims = {
-        "iss": settings.jwt_issuer,
-        "aud": settings.jwt_audience,
-        "sub": "ops-up",
-        "iat": now,
-        "exp": now + ADMIN_TOKEN_SECONDS,
-        "jti": secrets.token_hex(16),
-        "tenant_id": tenant_id,
-        "merchant_id": merchant_id,
-        "roles": ["admin", "platform"],
-    }
-    return jwt.encode(claims, settings.jwt_secret, algorithm="HS256")
-
-
 def ensure_demo(data: Path, ready: dict[str, Any]) -> dict[str, Any]:
     """The demo's ids: remembered where this tenant's demo was made before, so that what was edited stays edited."""
     from ops.demo import seed
@@ -367,36 +316,6 @@ def ensure_demo(data: Path, ready: dict[str, Any]) -> dict[str, Any]:
         _remember(data, memory)
     demo: dict[str, Any] = memory["demo"]
     return demo
-
-
-def welcome(ready: dict[str, Any], seconds: float) -> str:
-    """Where things are, and a play to try."""
-    lines = [
-        "",
-        f"Tombola is up ({seconds:.1f} s).",
-        "",
-        f"  Core          {ready['core_url']}  (REST; no authentication: keep it private)",
-        f"  Consumer edge {ready['consumer_url']}",
-        f"  Admin edge    {ready['admin_url']}",
-        f"  RPC           {ready['rpc_address']}",
-        f"  Tenant        {ready['tenant_id']}",
-        f"  Admin token   {ready['admin_token']}",
-    ]
-    if "demo" in ready:
-        game = f"{ready['consumer_url']}/api/v1/games/{ready['demo']['games']['spin_wheel']}"
-        player = (
-            f"-H 'X-Tenant-Id: {ready['tenant_id']}' -H 'X-Player-Id: player_me' -H 'Content-Type: application/json'"
-        )
-        lines += [
-            "",
-            "Spin the wheel:",
-            "",
-            f"  SESSION=$(curl -s -X POST {game}/start {player} -d '{{}}' \\",
-            '    | python3 -c \'import json, sys; print(json.load(sys.stdin)["data"]["session_id"])\')',
-            f"  curl -s -X POST {game}/play {player} \\",
-            '    -d \'{"session_id": "\'$SESSION\'", "payload": {}}\'',
-        ]
-    return "\n".join([*lines, "", "Ctrl-C stops everything.", ""])
 
 
 def _last_tenant(data: Path) -> str:
@@ -410,15 +329,7 @@ def _recall(data: Path) -> dict[str, Any]:
 
 
 def _remember(data: Path, memory: dict[str, Any]) -> None:
-    _write(data / "demo.json", memory)
-
-
-def _write(path: Path, value: dict[str, Any]) -> None:
-    """Private, since a ready file holds a token and passwords."""
-    from ops.servers.base import write_private
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_private(path, json.dumps(value, indent=2) + "\n")
+    write(data / "demo.json", memory)
 
 
 if __name__ == "__main__":

@@ -197,7 +197,7 @@ class _Parts:
                 login.mount(app, edge)
             except SettingsError as error:
                 raise CannotStart(f"tombola: {error}") from None
-            docs.mount(app, "consumer")
+            docs.mount(app, "consumer", header_fallback=settings.header_fallback)
             allow_origins(app, settings.cors_origins)
             mount_health(app, self._checks())
             process.consumer_url = await self._serve(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -24,7 +25,7 @@ def test_a_python_too_old_is_told_what_to_install(monkeypatch: pytest.MonkeyPatc
         bootstrap.require_python()
 
 
-@pytest.mark.parametrize("name", ["ops/up", "ops/test", "ops/bootstrap.py", "ops/__init__.py"])
+@pytest.mark.parametrize("name", ["ops/up", "ops/test", "ops/tombola", "ops/bootstrap.py", "ops/__init__.py"])
 def test_what_runs_before_the_version_is_known_parses_on_old_pythons(name: str) -> None:
     ast.parse((ROOT / name).read_text(), feature_version=(3, 7))
 
@@ -69,5 +70,14 @@ def test_a_taken_port_is_refused_before_anything_starts(tmp_path: Path) -> None:
     assert not (tmp_path / "data").exists()
 
 
+def test_what_pip_says_is_shown_only_where_it_fails(capfd: pytest.CaptureFixture[str]) -> None:
+    chatter = "print('Collecting a package'); import sys; sys.exit(len(sys.argv) - 1)"
+    bootstrap._run_quietly("Installing it", [sys.executable, "-c", chatter])
+    assert re.fullmatch(r"Installing it \.\.\. done in \d+ s\n", capfd.readouterr().out)
+    with pytest.raises(SystemExit, match="installation failed"):
+        bootstrap._run_quietly("Installing it", [sys.executable, "-c", chatter, "fails"])
+    assert "Collecting a package" in capfd.readouterr().out
+
+
 def test_the_scripts_are_executable() -> None:
-    assert all(os.access(ROOT / name, os.X_OK) for name in ("ops/up", "ops/test", ".ci/run"))
+    assert all(os.access(ROOT / name, os.X_OK) for name in ("ops/up", "ops/test", "ops/tombola", ".ci/run"))

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+import re
 import signal
 import stat
 import subprocess
@@ -15,7 +18,7 @@ import pytest
 
 from ops.api import Api, answers
 from ops.servers.base import wait_for
-from tests.support.up import STOP_SECONDS, up
+from tests.support.up import ROOT, STOP_SECONDS, up
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -74,6 +77,33 @@ def test_the_ready_file_says_where_each_process_is_watched(data_dir: Path) -> No
         assert "runtime" in psutil.Process(pids["core"]).cmdline()
         assert set(ready["metrics"]) <= set(pids)
         assert all(answers(url) for url in ready["metrics"].values())
+
+
+def test_the_command_line_that_it_prints_reaches_it(data_dir: Path) -> None:
+    with up(data_dir) as (_, ready):
+        printed = re.search(r"Command line  (.*?)   \(", (data_dir.parent / "up.log").read_text())
+        assert printed is not None and "ops/tombola games list" in printed[1]
+        assert stat.S_IMODE((data_dir / "ready.json").stat().st_mode) == 0o600
+        listed = tombola(data_dir, "games", "list", "--json")
+        assert {game["id"] for game in json.loads(listed)} == set(ready["demo"]["games"].values())
+        token = tombola(data_dir, "token", "player", "player_ada").strip()
+        game = ready["demo"]["games"]["scratch"]
+        player = Api(ready["consumer_url"], token)
+        assert player.get(f"/games/{game}/eligibility")["can_play"]
+    assert not (data_dir / "ready.json").exists()
+
+
+def tombola(data_dir: Path, *arguments: str) -> str:
+    """What ops/tombola says, in the environment that it is in already."""
+    program = (
+        "import os, sys; from ops import ready; os.environ.update(ready.found_environment());"
+        "from runtime.cli import main; main()"
+    )
+    command = [sys.executable, "-c", program, *arguments]
+    environ = {**os.environ, "TOMBOLA_DATA": str(data_dir), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environ, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def test_a_renamed_tenant_is_still_the_one_of_the_demo(data_dir: Path) -> None:

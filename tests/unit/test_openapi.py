@@ -163,3 +163,14 @@ def test_no_document_of_an_edge_tells_of_what_core_alone_may_be_told() -> None:
             assert not any(name.startswith("scope.") for name in names), row["operationId"]
     render = DOCUMENTS["consumer"]["components"]["schemas"]["Render"]["properties"]
     assert "handler_config" not in render
+
+
+def test_in_development_the_page_asks_who_plays() -> None:
+    made = document("consumer", header_fallback=True)
+    assert made["components"]["securitySchemes"]["player"]["name"] == "X-Player-Id"
+    start = made["paths"]["/api/v1/games/{id}/start"]["post"]
+    assert start["security"] == [{}, {"bearer": []}, {"player": []}]
+    assert made["paths"]["/api/v1/players/me"]["get"]["security"] == [{"bearer": []}, {"player": []}]
+    validate(made)
+    for surface in SURFACES:
+        assert "player" not in document(surface)["components"]["securitySchemes"]

@@ -50,7 +50,7 @@ def add_login(document: Document) -> None:
             "description": row.about,
             "parameters": [header_parameter("X-Tenant-Id", "Whose data, where no token says it", 1, 100)],
             "requestBody": {"required": bool(body), "content": content},
-            "security": [{"bearer": []}] if row.players_only else [{}, {"bearer": []}],
+            "security": [*([] if row.players_only else [{}]), *document.tokens()],
             "responses": {"200": document.answered(*answers[row.answers]), **document.refusals(every)},
         }
         document.add(Path(API + row.path, "POST"), "POST", described)

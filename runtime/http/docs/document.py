@@ -49,15 +49,31 @@ _SECURITY: Final[Mapping[Surface, dict[str, Any]]] = {
 }
 
 
+_FALLBACK: Final[dict[str, Any]] = {
+    "player": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "X-Player-Id",
+        "description": "Whoever you say: in development (HEADER_FALLBACK) a player is made on first use",
+    }
+}
+
+
 class Document:
     """A surface's document. Add rows, then take it `finished`."""
 
-    def __init__(self, surface: Surface) -> None:
+    def __init__(self, surface: Surface, *, header_fallback: bool = False) -> None:
         self.surface: Surface = surface
+        self._fallback = header_fallback and surface == "consumer"
         self.schemas = Schemas("quoted" if surface == "core" else "number")
         self._paths: dict[str, dict[str, Any]] = {}
         self._reasons: set[str] = set()
         self._tags: dict[str, None] = {}
+
+    def tokens(self) -> list[dict[str, list[str]]]:
+        """What a route that wants to know who asks takes for it: each of these alone."""
+        names = ["bearer", *(_FALLBACK if self._fallback else ())]
+        return [{name: []} for name in names]
 
     def finished(self, links: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
         """All of it, as plain JSON values. links: what can be asked next, by operation."""
@@ -70,7 +86,7 @@ class Document:
             "schemas": dict(sorted((self.schemas.components | {"Error": _error()}).items())),
             "examples": {reason: {"value": _refused(reason)} for reason in sorted(self._reasons)},
         }
-        components["securitySchemes"] = _SECURITY[self.surface]
+        components["securitySchemes"] = _SECURITY[self.surface] | (_FALLBACK if self._fallback else {})
         return {
             "openapi": "3.1.0",
             "info": {

@@ -42,9 +42,12 @@ _REPLAYED: Final = {
 _ETAG: Final = {"ETag": {"description": "The game's revision, for If-Match", "schema": {"type": "string"}}}
 
 
-def document(surface: Surface, *, role_matrix: str = "any") -> dict[str, Any]:
-    """A surface's whole document, as plain JSON values. role_matrix: the setting ROLE_MATRIX."""
-    made = Document(surface)
+def document(surface: Surface, *, role_matrix: str = "any", header_fallback: bool = False) -> dict[str, Any]:
+    """A surface's whole document, as plain JSON values.
+
+    role_matrix: the setting. header_fallback: the setting; the page then has a field for who plays.
+    """
+    made = Document(surface, header_fallback=header_fallback)
     served = _served(surface)
     rows = _Rows(made, role_matrix)
     for path, operation in served.items():
@@ -104,7 +107,7 @@ class _Rows:
             return [{"signature": []}]
         by_player = operation.consumer if self._surface == "consumer" else None
         either = by_player is not None and by_player.access is Access.EITHER
-        return [{}, {"bearer": []}] if either else [{"bearer": []}]
+        return [*([{}] if either else []), *self._document.tokens()]
 
     # -- what is sent ------------------------------------------------------------------------
 

@@ -102,11 +102,12 @@ def takes_gzip(accepted: str) -> bool:
     return quality.strip("0.") != ""
 
 
-def mount(app: web.Application, surface: Surface, *, role_matrix: str = "any") -> None:
-    """Adds the document and its page. role_matrix: the setting, which the admin edge's document follows."""
+def mount(app: web.Application, surface: Surface, *, role_matrix: str = "any", header_fallback: bool = False) -> None:
+    """Adds the document and its page. role_matrix, header_fallback: the settings, which the edges' documents follow."""
 
     def openapi() -> Document:
-        return Document.of(msgspec.json.encode(document(surface, role_matrix=role_matrix)), _TYPES["openapi.json"])
+        made = document(surface, role_matrix=role_matrix, header_fallback=header_fallback)
+        return Document.of(msgspec.json.encode(made), _TYPES["openapi.json"])
 
     app.router.add_get(f"{API}/openapi.json", _kept(openapi))
     if surface != "consumer":  # Whom events go to is the operator's matter.

@@ -1,0 +1,141 @@
+"""What tells of a stack that is up: the ready file, the welcome, and what `ops/tombola` finds of it.
+
+Imported before there is an environment: the standard library alone, other things late.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shlex
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from runtime.settings import Settings
+
+ROOT: Final = Path(__file__).parents[1]
+ADMIN_TOKEN_SECONDS: Final = 24 * 3600
+READY_NAME: Final = "ready.json"
+"""In the data directory: the ready file that ops/tombola finds."""
+
+
+def describe(settings: Settings, tenant_id: str, merchant_id: str, pids: dict[str, int]) -> dict[str, Any]:
+    """The ready file without the demo (contract.md, "Ready file")."""
+    return {
+        "core_url": core_url(settings),
+        "consumer_url": f"http://127.0.0.1:{settings.consumer_port}",
+        "admin_url": f"http://127.0.0.1:{settings.admin_port}",
+        "rpc_address": f"127.0.0.1:{settings.rpc_port}",
+        "database_url": settings.database_url,
+        "redis_url": settings.redis_url,
+        "tenant_id": tenant_id,
+        "merchant_id": merchant_id,
+        "admin_token": mint_admin_token(settings, tenant_id, merchant_id),
+        # "core" is the one process of Core, both edges and the consumer groups.
+        "metrics": {"core": f"http://127.0.0.1:{settings.metrics_port}/metrics"},
+        "pids": pids,
+    }
+
+
+def core_url(settings: Settings) -> str:
+    return f"http://127.0.0.1:{settings.core_port}"
+
+
+@contextmanager
+def ready_file(path: Path | None, ready: dict[str, Any]) -> Iterator[None]:
+    """The file at `path` is there for the length of the block, so that it never speaks of a stack that is down."""
+    if path is not None:
+        write(path, ready)
+    try:
+        yield
+    finally:
+        if path is not None:
+            path.unlink(missing_ok=True)
+
+
+def mint_admin_token(settings: Settings, tenant_id: str, merchant_id: str) -> str:
+    """A JWT with the roles admin and platform, good for 24 hours."""
+    import jwt
+
+    now = int(time.time())
+    claims = {
+        "iss": settings.jwt_issuer,
+        "aud": settings.jwt_audience,
+        "sub": "ops-up",
+        "iat": now,
+        "exp": now + ADMIN_TOKEN_SECONDS,
+        "jti": secrets.token_hex(16),
+        "tenant_id": tenant_id,
+        "merchant_id": merchant_id,
+        "roles": ["admin", "platform"],
+    }
+    return jwt.encode(claims, settings.jwt_secret, algorithm="HS256")
+
+
+def welcome(ready: dict[str, Any], seconds: float, command_line: str) -> str:
+    """Where things are, and a play to try."""
+    lines = [
+        "",
+        f"Tombola is up ({seconds:.1f} s).",
+        "",
+        f"  Core          {ready['core_url']}  (REST; no authentication: keep it private)",
+        f"  Consumer edge {ready['consumer_url']}",
+        f"  Admin edge    {ready['admin_url']}",
+        f"  RPC           {ready['rpc_address']}",
+        f"  Tenant        {ready['tenant_id']}",
+        f"  Admin token   {ready['admin_token']}",
+        f"  Command line  {command_line}   (all of it: --help)",
+    ]
+    if "demo" in ready:
+        game = f"{ready['consumer_url']}/api/v1/games/{ready['demo']['games']['spin_wheel']}"
+        player = (
+            f"-H 'X-Tenant-Id: {ready['tenant_id']}' -H 'X-Player-Id: player_me' -H 'Content-Type: application/json'"
+        )
+        lines += [
+            "",
+            "Spin the wheel:",
+            "",
+            f"  SESSION=$(curl -s -X POST {game}/start {player} -d '{{}}' \\",
+            '    | python3 -c \'import json, sys; print(json.load(sys.stdin)["data"]["session_id"])\')',
+            f"  curl -s -X POST {game}/play {player} \\",
+            '    -d \'{"session_id": "\'$SESSION\'", "payload": {}}\'',
+        ]
+    return "\n".join([*lines, "", "Ctrl-C stops everything.", ""])
+
+
+def command_line(data: Path) -> str:
+    """How to ask the stack on `data` from a terminal: a command that can be copied."""
+    script = ROOT / "ops" / "tombola"
+    shown = "./ops/tombola" if Path.cwd() == ROOT else str(script)
+    own = "" if data.resolve() == (ROOT / ".tombola").resolve() else f"TOMBOLA_DATA={shlex.quote(str(data.resolve()))} "
+    return f"{own}{shown} games list"
+
+
+def found_environment() -> dict[str, str]:
+    """What the command line needs to reach the stack that runs on TOMBOLA_DATA: variables that nobody has set."""
+    data = Path(os.environ.get("TOMBOLA_DATA") or ROOT / ".tombola")
+    if not (data / READY_NAME).exists():
+        return {}
+    ready = json.loads((data / READY_NAME).read_text())
+    found = {
+        **json.loads((data / "keys.json").read_text()),
+        "TOMBOLA_ADMIN_URL": ready["admin_url"],
+        "TOMBOLA_TOKEN": ready["admin_token"],
+        "DATABASE_URL": ready["database_url"],
+        "REDIS_URL": ready["redis_url"],
+        "DEFAULT_TENANT": ready["tenant_id"],
+    }
+    return {name: value for name, value in found.items() if not os.environ.get(name)}
+
+
+def write(path: Path, value: dict[str, Any]) -> None:
+    """Private, since a ready file holds a token and passwords."""
+    from ops.servers.base import write_private
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_private(path, json.dumps(value, indent=2) + "\n")

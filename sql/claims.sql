@@ -40,19 +40,26 @@ due AS (
            p.due AND p.instant AS instant,
            p.due AND NOT p.instant AS sent,
            p.due AND p.channel = 'voucher_code' AS coded,
-           row_number() OVER (PARTITION BY h.prize_id, p.due AND p.channel = 'voucher_code' ORDER BY h.nth) AS code_nth
+           p.due AND p.channel = 'voucher_code' AND k.code_id IS NULL AS uncoded,
+           k.key_id AS held_key_id,
+           k.ciphertext AS held_ciphertext,
+           row_number() OVER (
+               PARTITION BY h.prize_id, p.due AND p.channel = 'voucher_code' AND k.code_id IS NULL ORDER BY h.nth
+           ) AS code_nth
     FROM standing AS h
     CROSS JOIN LATERAL (
         SELECT z.channel, z.channel = ANY($7::text[]) AS instant,
                z.redemption_mode <> 'manual' AND z.channel <> 'manual' AND NOT h.tasked AS due
         FROM prizes AS z WHERE z.tenant_id = $1 AND z.prize_id = h.prize_id
     ) AS p
+    -- The win took a code, unless the prize had another channel then. Not locked: it is the reward's, which is.
+    LEFT JOIN codes AS k ON k.tenant_id = $1 AND k.reward_id = h.reward_id
     WHERE h.stands = 'won' AND NOT EXISTS (SELECT FROM used AS u WHERE u.nth = h.nth)
 ),
 code_picks AS (
     -- SKIP LOCKED: a rival's pick is not waited for.
     SELECT w.prize_id, f.code_id, row_number() OVER (PARTITION BY w.prize_id ORDER BY f.code_id) AS nth
-    FROM (SELECT d.prize_id, count(*) AS wanted FROM due AS d WHERE d.coded GROUP BY d.prize_id) AS w
+    FROM (SELECT d.prize_id, count(*) AS wanted FROM due AS d WHERE d.uncoded GROUP BY d.prize_id) AS w
     CROSS JOIN LATERAL (
         SELECT c.code_id FROM codes AS c
         WHERE c.tenant_id = $1 AND c.prize_id = w.prize_id AND c.reward_id IS NULL
@@ -60,9 +67,9 @@ code_picks AS (
     ) AS f
 ),
 ready AS (
-    SELECT d.*, p.code_id
-    FROM due AS d LEFT JOIN code_picks AS p ON d.coded AND p.prize_id = d.prize_id AND p.nth = d.code_nth
-    WHERE NOT d.coded OR p.code_id IS NOT NULL
+    SELECT d.*, p.code_id AS picked_code_id
+    FROM due AS d LEFT JOIN code_picks AS p ON d.uncoded AND p.prize_id = d.prize_id AND p.nth = d.code_nth
+    WHERE NOT d.uncoded OR p.code_id IS NOT NULL
 ),
 moved AS (
     UPDATE rewards AS r SET
@@ -73,12 +80,12 @@ moved AS (
         claim_hash = a.claim_hash
     FROM ready AS d JOIN asked AS a ON a.nth = d.nth
     WHERE r.tenant_id = $1 AND r.reward_id = d.reward_id AND r.status = 'won'
-    RETURNING d.nth, r.reward_id, r.status, r.claimed_at, r.fulfilled_at, d.prize_id, d.code_id
+    RETURNING d.nth, r.reward_id, r.status, r.claimed_at, r.fulfilled_at, d.prize_id, d.picked_code_id
 ),
 codes_taken AS (
     UPDATE codes AS c SET reward_id = n.reward_id, assigned_at = now()
     FROM moved AS n
-    WHERE c.tenant_id = $1 AND c.prize_id = n.prize_id AND c.code_id = n.code_id
+    WHERE c.tenant_id = $1 AND c.prize_id = n.prize_id AND c.code_id = n.picked_code_id
     RETURNING c.reward_id, c.key_id, c.ciphertext
 ),
 tasked AS (
@@ -104,7 +111,8 @@ SELECT
     unix(coalesce(n.claimed_at, h.claimed_at)) AS claimed_at,
     unix(coalesce(n.fulfilled_at, h.fulfilled_at)) AS fulfilled_at,
     unix(h.expires_at) AS expires_at,
-    k.key_id, k.ciphertext,
+    coalesce(k.key_id, CASE WHEN d.coded THEN d.held_key_id END) AS key_id,
+    coalesce(k.ciphertext, CASE WHEN d.coded THEN d.held_ciphertext END) AS ciphertext,
     CASE WHEN d.sent THEN d.task_id END AS sent_task_id,
     coalesce(d.instant, false) AS delivered,
     (SELECT c.merchant_id FROM campaigns AS c WHERE c.tenant_id = $1 AND c.campaign_id = h.campaign_id) AS merchant_id

@@ -72,11 +72,11 @@ balances_made AS (
 ledger_noted AS (
     -- Each balance has taken as many numbers as there are entries in all: an entry's is that of its place.
     INSERT INTO ledger_entries (tenant_id, entry_id, seq, player_id, scope_key, currency, amount, balance_after,
-                                reason, reference_id)
+                                reason, reference_id, reward_id)
     SELECT $1, n.entry_id, b.seq - cardinality($8::new_ledger_entry[]) + n.nth, n.player_id, n.scope_key, n.currency,
-           n.amount, n.balance_after, n.reason, n.reference_id
+           n.amount, n.balance_after, n.reason, n.reference_id, n.reward_id
     FROM unnest($8::new_ledger_entry[]) WITH ORDINALITY AS n (
-        entry_id, player_id, scope_key, currency, amount, balance_after, reason, reference_id, nth
+        entry_id, player_id, scope_key, currency, amount, balance_after, reason, reference_id, reward_id, nth
     )
     JOIN (SELECT * FROM balances_moved UNION ALL SELECT * FROM balances_made) AS b
       USING (player_id, scope_key, currency)

@@ -9,7 +9,8 @@
 --   cancelled: by a revoke (sql/rewards.sql), from every state but delivered
 --
 -- Each statement locks a reward before its task (sql/locks.py), by the reward that the task is of for good; what a
--- lease takes, it takes with SKIP LOCKED, and waits for nothing.
+-- lease takes, it takes with SKIP LOCKED, and waits for nothing. Where a delivery is given up, or comes after that,
+-- stock and codes move too: the caller holds them before.
 --
 -- `lease` and `record` find rows by their keys, whatever the planner believes of a table that has just grown: each
 -- id is looked up by itself (LATERAL), and a status is asked in a way that no index of statuses answers (CASE,
@@ -118,9 +119,10 @@ LEFT JOIN LATERAL (
 ) AS p ON true
 
 -- name: record
--- How attempts ended, on their tasks and rewards. $2.. are arrays of a place per attempt: task, the lease's owner, status ('put_back': no attempt
--- was made), error, external id, seconds until the next attempt.
+-- How attempts ended, on their tasks and rewards. $2.. are arrays of a place per attempt: task, the lease's owner,
+-- status ('put_back': no attempt was made), error, external id, seconds until the next attempt.
 -- A task without a row: the lease was taken over, or a callback or a revoke came first. Nothing is changed.
+-- given_up: the reward, where its delivery was; the caller returns what it held.
 WITH given AS MATERIALIZED (
     SELECT g.*, t.reward_id
     FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::float8[])
@@ -160,7 +162,7 @@ recorded AS (
         updated_at = now()
     FROM held AS h
     WHERE t.tenant_id = $1 AND t.task_id = h.task_id
-    RETURNING t.task_id, h.status
+    RETURNING t.task_id, h.status, t.reward_id
 ),
 moved AS (
     UPDATE rewards AS r SET
@@ -168,9 +170,11 @@ moved AS (
         fulfilled_at = CASE WHEN h.status = 'delivered' THEN now() END
     FROM held AS h
     WHERE r.tenant_id = $1 AND r.reward_id = h.reward_id AND h.status IN ('delivered', 'dead')
-      AND r.status NOT IN ('fulfilled', 'expired', 'revoked')
+      AND r.status NOT IN ('fulfilled', 'expired', 'revoked', 'failed')
+    RETURNING r.reward_id, r.status
 )
-SELECT task_id, status FROM recorded
+SELECT n.task_id, n.status, m.reward_id AS given_up
+FROM recorded AS n LEFT JOIN moved AS m ON m.reward_id = n.reward_id AND m.status = 'failed'
 
 -- name: take_code
 -- Gives the reward a free code, unless it has one. No row: the pool is empty.
@@ -192,6 +196,10 @@ SELECT code_id FROM had UNION ALL SELECT code_id FROM taken
 SELECT tenant_id FROM tasks WHERE status IN ('pending', 'retry') AND next_attempt_at <= now()
 UNION
 SELECT tenant_id FROM tasks WHERE status = 'delivering' AND lease_until <= now()
+
+-- name: about
+-- The reward and the prize of a task. No row: no such task.
+SELECT reward_id, prize_id FROM tasks WHERE tenant_id = $1 AND task_id = $2
 
 -- name: complete
 -- A callback: $3 'delivered' or 'failed', $4 external id, $5 error, $6 the callback's id, $7 the delay in

@@ -61,23 +61,35 @@ FROM rewards AS r
 LEFT JOIN codes AS c ON c.tenant_id = $1 AND c.reward_id = r.reward_id AND r.fulfilled_at = r.claimed_at
 WHERE r.tenant_id = $1 AND r.reward_id = ANY($2::text[]) AND r.claimed_at IS NOT NULL
 
--- name: hold_tenant
--- The tenant's row, for the catalogue version that a revoke may raise. The first of its locks (sql/locks.py).
-SELECT tenant_id FROM tenants WHERE tenant_id = $1 FOR NO KEY UPDATE
+-- name: about
+-- Whose a reward is, and of which prize. No row: there is no such reward.
+SELECT player_id, prize_id FROM rewards WHERE tenant_id = $1 AND reward_id = $2
+
+-- name: hold_movements
+-- What reward $3 moved in its player's balances ($2), which are locked.
+SELECT b.scope_key, b.currency, e.amount
+FROM (
+    SELECT scope_key, currency, sum(amount)::bigint AS amount FROM ledger_entries
+    WHERE tenant_id = $1 AND player_id = $2 AND reward_id = $3
+    GROUP BY scope_key, currency HAVING sum(amount) <> 0
+) AS e
+JOIN balances AS b ON b.tenant_id = $1 AND b.player_id = $2
+    AND b.scope_key = e.scope_key AND b.currency = e.currency
+ORDER BY b.scope_key, b.currency
+FOR NO KEY UPDATE OF b
 
 -- name: hold_stock
--- The stock of a reward's prize, which it may return to.
-SELECT prize_id FROM stock
-WHERE tenant_id = $1 AND prize_id = (SELECT prize_id FROM rewards WHERE tenant_id = $1 AND reward_id = $2)
-FOR NO KEY UPDATE
+-- The stock of prizes $2, which rewards of theirs may return to or take from.
+SELECT prize_id FROM stock WHERE tenant_id = $1 AND prize_id = ANY($2::text[]) ORDER BY prize_id FOR NO KEY UPDATE
 
--- name: hold_code
--- The reward's code, which may be freed. No row: it has none.
-SELECT code_id FROM codes WHERE tenant_id = $1 AND reward_id = $2 FOR NO KEY UPDATE
+-- name: hold_codes
+-- The codes of rewards $2, which may be freed. No row: they have none.
+SELECT code_id FROM codes WHERE tenant_id = $1 AND reward_id = ANY($2::text[])
+ORDER BY prize_id, code_id FOR NO KEY UPDATE
 
 -- name: hold
--- The reward. No row: there is no such reward.
-SELECT reward_id FROM rewards WHERE tenant_id = $1 AND reward_id = $2 FOR UPDATE
+-- The reward, and its stored state. No row: there is no such reward.
+SELECT status FROM rewards WHERE tenant_id = $1 AND reward_id = $2 FOR UPDATE
 
 -- name: hold_task
 -- The reward's task. No row: none is due yet.
@@ -100,6 +112,32 @@ SELECT r.reward_id, r.player_id, r.prize_id, r.name, r.type, r.value, r.quantity
 FROM rewards AS r
 WHERE r.tenant_id = $1 AND r.reward_id = $2
   AND ($3 = '' OR r.campaign_id IN (SELECT o FROM campaigns_of($1, $3, $4) AS o))
+
+-- name: give_back
+-- Returns what rewards $2 held and nobody was shown: their stock and their codes. The caller holds both, and has
+-- moved each reward out of a state that holds some. An unlimited prize has only its count.
+WITH restocked AS (
+    -- Never more than is out: a prize that was unlimited when this was won may have counted less.
+    UPDATE stock AS s SET
+        awarded = s.awarded - least(n.quantity, s.awarded),
+        remaining = CASE WHEN s.total = 0 THEN 0 ELSE s.remaining + least(n.quantity, s.awarded) END
+    FROM (
+        SELECT prize_id, sum(quantity)::bigint AS quantity FROM rewards
+        WHERE tenant_id = $1 AND reward_id = ANY($2::text[]) GROUP BY prize_id
+    ) AS n
+    WHERE s.tenant_id = $1 AND s.prize_id = n.prize_id
+)
+UPDATE codes SET reward_id = NULL, assigned_at = NULL WHERE tenant_id = $1 AND reward_id = ANY($2::text[])
+
+-- name: take_again
+-- Takes the stock of reward $2 anew, which gave it back when its delivery was given up. No row: sold out.
+UPDATE stock AS s SET
+    awarded = s.awarded + r.quantity,
+    remaining = CASE WHEN s.total = 0 THEN 0 ELSE s.remaining - r.quantity END
+FROM rewards AS r
+WHERE r.tenant_id = $1 AND r.reward_id = $2 AND s.tenant_id = $1 AND s.prize_id = r.prize_id
+  AND (s.total = 0 OR s.remaining >= r.quantity)
+RETURNING s.prize_id
 
 -- name: take_code
 -- Gives reward $3 a free code of prize $2, unless it has one. No row: it has none, and none is free.
@@ -137,46 +175,21 @@ delivered AS (
 SELECT fulfilled_at FROM moved
 
 -- name: revoke
--- Takes a reward back from one of the states $3. What was delivered stays used; of what was not, the
--- stock and the code are free again, and the task is cancelled. An unlimited prize has only its count.
--- No row: it was in another state. `returned`: whether something can be won that could not before.
+-- Takes a reward back from one of the states $3, and cancels its task unless it was delivered.
+-- No row: it was in another state.
 WITH
-before AS (
-    SELECT reward_id, prize_id, quantity, status = 'fulfilled' AS delivered
-    FROM rewards WHERE tenant_id = $1 AND reward_id = $2
-),
 moved AS (
-    UPDATE rewards AS r SET status = 'revoked'
-    FROM before AS b
-    WHERE r.tenant_id = $1 AND r.reward_id = $2 AND r.status = ANY($3::text[])
-    RETURNING b.prize_id, b.quantity, b.delivered
-),
-restocked AS (
-    -- Never more than is out: a prize that was unlimited when this was won may have counted less.
-    UPDATE stock AS s SET
-        awarded = s.awarded - least(n.quantity, s.awarded),
-        remaining = CASE WHEN s.total = 0 THEN 0 ELSE s.remaining + least(n.quantity, s.awarded) END
-    FROM moved AS n
-    WHERE s.tenant_id = $1 AND s.prize_id = n.prize_id AND NOT n.delivered
-    RETURNING s.total > 0 AS limited
-),
-codes_freed AS (
-    UPDATE codes AS c SET reward_id = NULL, assigned_at = NULL
-    FROM moved AS n
-    WHERE c.tenant_id = $1 AND c.prize_id = n.prize_id AND c.reward_id = $2 AND NOT n.delivered
-    RETURNING 1
+    UPDATE rewards SET status = 'revoked'
+    WHERE tenant_id = $1 AND reward_id = $2 AND status = ANY($3::text[])
+    RETURNING reward_id
 ),
 cancelled AS (
     UPDATE tasks AS t SET
         status = 'cancelled', next_attempt_at = NULL, lease_until = NULL, lease_owner = '', updated_at = now()
     FROM moved AS n
-    WHERE t.tenant_id = $1 AND t.reward_id = $2 AND t.status <> 'delivered'
+    WHERE t.tenant_id = $1 AND t.reward_id = n.reward_id AND t.status <> 'delivered'
 )
-SELECT EXISTS (SELECT FROM restocked WHERE limited) OR EXISTS (SELECT FROM codes_freed) AS returned FROM moved
-
--- name: catalog_changed
--- The tenant's next catalogue version: what was decided by an older one is decided again.
-UPDATE tenants SET catalog_version = catalog_version + 1 WHERE tenant_id = $1 RETURNING catalog_version
+SELECT reward_id FROM moved
 
 -- name: tenants_with_expired
 -- The tenants that have something for `expire` to do.
@@ -188,14 +201,21 @@ WHERE EXISTS (
 )
 ORDER BY t.tenant_id
 
+-- name: late
+-- At most $2 of a tenant's rewards that were won and not claimed in time, with their prizes. No row: none.
+SELECT r.reward_id, r.prize_id FROM rewards AS r
+WHERE r.tenant_id = $1 AND r.status = 'won' AND r.expires_at <= now()
+  AND NOT EXISTS (SELECT FROM tasks AS t WHERE t.tenant_id = $1 AND t.reward_id = r.reward_id)
+ORDER BY r.expires_at LIMIT $2
+
 -- name: expire
--- Ends at most $2 of a tenant's rewards that were won and not claimed in time. SKIP LOCKED: one that a
--- player is claiming at this moment is that claim's to decide, and comes next time. No row: none is left.
+-- Ends those of the rewards $2 that are still late. SKIP LOCKED: one that a player is claiming at this
+-- moment is that claim's to decide, and comes next time.
 WITH late AS (
     SELECT r.reward_id FROM rewards AS r
-    WHERE r.tenant_id = $1 AND r.status = 'won' AND r.expires_at <= now()
+    WHERE r.tenant_id = $1 AND r.reward_id = ANY($2::text[]) AND r.status = 'won' AND r.expires_at <= now()
       AND NOT EXISTS (SELECT FROM tasks AS t WHERE t.tenant_id = $1 AND t.reward_id = r.reward_id)
-    ORDER BY r.expires_at LIMIT $2 FOR UPDATE SKIP LOCKED
+    FOR UPDATE SKIP LOCKED
 )
 UPDATE rewards AS r SET status = 'expired' FROM late AS l
 WHERE r.tenant_id = $1 AND r.reward_id = l.reward_id AND r.status = 'won'

@@ -349,6 +349,7 @@ CREATE TABLE balances (
 ) WITH (fillfactor = 80);
 
 -- The sum of a balance's entries is the balance, always; in the order of seq each begins where the last one ended.
+-- reward_id: of the reward that the movement paid for, or that it is; a revoke moves it back. Empty: of none.
 CREATE TABLE ledger_entries (
     tenant_id     ident       NOT NULL,
     entry_id      ident       NOT NULL,
@@ -361,6 +362,7 @@ CREATE TABLE ledger_entries (
     reason        text        NOT NULL
                   CHECK (reason IN ('play_reward', 'milestone_spend', 'quest_reward', 'adjustment', 'reversal')),
     reference_id  text        NOT NULL,
+    reward_id     ident       NOT NULL DEFAULT '',
     created_at    timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (tenant_id, player_id, seq, entry_id)
 );
@@ -401,6 +403,7 @@ CREATE TABLE turn_entries (
 
 -- won -> claimed -> fulfilling -> fulfilled; also expired, revoked, failed. The legal moves are
 -- written once, with the code that claims. name, type and value are the prize's at the win.
+-- A reward that is expired or failed, or revoked before it was shown, holds no stock and no code.
 CREATE TABLE rewards (
     tenant_id    ident            NOT NULL,
     reward_id    ident            NOT NULL,
@@ -669,7 +672,7 @@ CREATE TYPE new_turn_entry AS (
 );
 CREATE TYPE new_ledger_entry AS (
     entry_id text, player_id text, scope_key text, currency text, amount bigint, balance_after bigint, reason text,
-    reference_id text
+    reference_id text, reward_id text
 );
 CREATE TYPE stock_take AS (prize_id text, quantity bigint);
 CREATE TYPE prize_day_count AS (prize_id text, day date, quantity bigint, cap bigint);

@@ -20,10 +20,10 @@ WHERE tenant_id = $1 AND player_id = $2 AND ($5::bigint IS NULL OR (seq, entry_i
 ORDER BY seq DESC, entry_id DESC
 LIMIT $7;
 
--- name: adjust
--- Moves a balance by hand, notes it, and keeps the key it was asked with ('' = none).
--- No row: the balance does not suffice. A key that was used is a unique violation, and undoes it all.
--- $1 tenant, $2 player, $3 scope_key, $4 currency, $5 amount, $6 entry id, $7 reference id, $8 key, $9 request hash.
+-- name: move
+-- Moves a balance and notes it. No row: the balance does not suffice.
+-- $1 tenant, $2 player, $3 scope_key, $4 currency, $5 amount, $6 entry id, $7 reason, $8 reference id,
+-- $9 the reward that the movement is about ('' = none).
 WITH added AS (
     INSERT INTO balances AS b (tenant_id, scope_key, currency, player_id, balance, seq)
     SELECT $1, $3, $4, $2, $5::bigint, microseconds() WHERE $5 > 0
@@ -38,17 +38,18 @@ taken AS (
 ),
 entry AS (
     INSERT INTO ledger_entries (tenant_id, entry_id, seq, scope_key, currency, player_id, amount, balance_after,
-                                reason, reference_id)
-    SELECT $1, $6, moved.seq, $3, $4, $2, $5, moved.balance, 'adjustment', $7
+                                reason, reference_id, reward_id)
+    SELECT $1, $6, moved.seq, $3, $4, $2, $5, moved.balance, $7, $8, $9
     FROM (SELECT * FROM added UNION ALL SELECT * FROM taken) AS moved
     RETURNING *
-),
-kept AS (
-    INSERT INTO adjustments (tenant_id, player_id, idempotency_key, request_hash, entry_id)
-    SELECT $1, $2, $8, $9, entry_id FROM entry WHERE $8::text <> ''
 )
 SELECT entry_id, currency, scope_key, amount, balance_after, reason, reference_id, unix(created_at) AS created_at
 FROM entry;
+
+-- name: keep_key
+-- Keeps the key that an entry was asked with. A key that was used is a unique violation.
+-- $1 tenant, $2 player, $3 key, $4 request hash, $5 entry id.
+INSERT INTO adjustments (tenant_id, player_id, idempotency_key, request_hash, entry_id) VALUES ($1, $2, $3, $4, $5);
 
 -- name: adjusted
 -- What a key was used for. The entry may have moved on with a guest that became a player.

@@ -93,7 +93,7 @@ class BalanceMove(NamedTuple):
 
 
 class NewLedgerEntry(NamedTuple):
-    """The note of one movement of a balance."""
+    """The note of one movement of a balance. reward_id: of the reward that it pays for, or that it is; else empty."""
 
     entry_id: str
     player_id: str
@@ -103,6 +103,7 @@ class NewLedgerEntry(NamedTuple):
     balance_after: int
     reason: str
     reference_id: str
+    reward_id: str
 
 
 class StockTake(NamedTuple):
@@ -254,6 +255,7 @@ class Changes:
         amount: int,
         reason: str,
         reference_id: str,
+        reward_id: str = "",
     ) -> int:
         """Moves a balance from `before` (None: it has no row yet) by `amount`, and notes it. The new balance."""
         key = (player_id, scope_key, currency)
@@ -261,7 +263,7 @@ class Changes:
         after = (before or 0) + amount
         self.balances[key] = BalanceMove(player_id, scope_key, currency, moved.before if moved else before, after)
         self.ledger.append(
-            NewLedgerEntry(entry_id, player_id, scope_key, currency, amount, after, reason, reference_id)
+            NewLedgerEntry(entry_id, player_id, scope_key, currency, amount, after, reason, reference_id, reward_id)
         )
         return after
 

@@ -13,21 +13,30 @@
 `attempt`, `deliver` and `give_up` are the delivery workers' (runtime/streams), `fulfill` and `revoke`
 an admin's (runtime/operations/rewards/reward_admin.py), `expire` is time's. Each is one conditional update.
 
+A reward that is won, claimed or fulfilling holds its units of stock, and its code where it has one. What
+nobody was shown comes back where it ends there: expired, failed, revoked. A failed one whose delivery is
+tried again takes its units anew, where there are some.
+
 A code is opened only here, and only for whom the caller names as its owner: the list and the claim of
 a player.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
+import asyncpg
 import structlog
 
+import sql
 from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status
 from runtime.outgoing.vault import VaultError, code_context, vault_of
 from runtime.wire.enums import enum
+
+_SQL: Final = sql.load("rewards")
 
 log = structlog.get_logger(__name__)
 
@@ -56,6 +65,35 @@ MOVES: Final[dict[str, Move]] = {
 }
 """The legal moves of a reward (contract.md, "Rewards and tasks"); the drawing above is of this table."""
 
+HOLDING: Final = frozenset({"won", "claimed", "fulfilling"})
+"""States in which a reward holds stock, and maybe a code, that nobody was shown yet."""
+
+
+async def hold_returns(
+    connection: asyncpg.Connection, tenant_id: str, reward_ids: Sequence[str], prize_ids: Sequence[str]
+) -> None:
+    """Locks what rewards of these prizes may give back, stock and codes: before the rewards (sql/locks.py)."""
+    await connection.execute(_SQL["hold_stock"], tenant_id, list(prize_ids))
+    await connection.execute(_SQL["hold_codes"], tenant_id, list(reward_ids))
+
+
+async def hold(connection: asyncpg.Connection, tenant_id: str, reward_id: str, prize_id: str) -> str:
+    """Locks a reward, and before it what it may give back or take; its stored state."""
+    await hold_returns(connection, tenant_id, [reward_id], [prize_id])
+    return str(await connection.fetchval(_SQL["hold"], tenant_id, reward_id))
+
+
+async def give_back(connection: asyncpg.Connection, tenant_id: str, reward_ids: Sequence[str]) -> None:
+    """Returns the stock and the codes of rewards that this transaction has moved out of a HOLDING state."""
+    if reward_ids:
+        await connection.execute(_SQL["give_back"], tenant_id, list(reward_ids))
+
+
+async def take_again(connection: asyncpg.Connection, tenant_id: str, reward_id: str) -> None:
+    """Takes the stock of a reward that failed, and is now delivered after all. OUT_OF_STOCK."""
+    if await connection.fetchval(_SQL["take_again"], tenant_id, reward_id) is None:
+        raise out_of_stock(reward_id)
+
 
 def illegal(row: Any, move: str) -> Fault:
     """FAILED_PRECONDITION ILLEGAL_TRANSITION for a reward (reward_id, status) whose state forbids `move`."""
@@ -69,8 +107,8 @@ def illegal(row: Any, move: str) -> Fault:
 
 
 def out_of_stock(reward_id: str) -> Fault:
-    """FAILED_PRECONDITION OUT_OF_STOCK: the reward's prize has no code left to give."""
-    return Fault(Status.FAILED_PRECONDITION, "OUT_OF_STOCK", f"no code is left for reward {reward_id}; try again later")
+    """FAILED_PRECONDITION OUT_OF_STOCK: the reward's prize has no unit, or no code, left to give."""
+    return Fault(Status.FAILED_PRECONDITION, "OUT_OF_STOCK", f"nothing is left for reward {reward_id}; try again later")
 
 
 # -- as a message ----------------------------------------------------------------------------

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import asyncpg
+
 import sql
 from runtime import messages as m
 from runtime.actors.engine import Engine
+from runtime.actors.rewards import HOLDING, give_back, hold, take_again
 from runtime.errors import Fault, Status, invalid, unknown
 from runtime.metrics import FULFILLMENT_TASKS
 from runtime.operations import reading
@@ -35,14 +38,23 @@ async def list_tasks(engine: Engine, request: m.ListTasksRequest) -> m.ListTasks
 async def retry_task(engine: Engine, request: m.RetryTaskRequest) -> m.TaskReply:
     """Makes a task due now, with its whole schedule before it. A pending one stays as it is.
 
-    FAILED_PRECONDITION ILLEGAL_TRANSITION for one that is delivered, cancelled or being delivered.
+    FAILED_PRECONDITION ILLEGAL_TRANSITION for one that is delivered, cancelled or being delivered; OUT_OF_STOCK
+    for a dead one whose unit somebody else has won since.
     """
     tenant_id = tenant_of(request)
-    row = await engine.database.fetchrow(_SQL["rearm"], tenant_id, request.id, merchant_of(request))
-    if row is None:
-        raise await reading.not_to_write(engine.database, _SQL["seen"], request, "task", request.id)
-    if not row["rearmed"]:
-        raise _illegal(row, "retry")
+
+    async def work(connection: asyncpg.Connection) -> asyncpg.Record:
+        reward_id, before = await _hold(connection, tenant_id, request.id)
+        row = await connection.fetchrow(_SQL["rearm"], tenant_id, request.id, merchant_of(request))
+        if row is None:
+            raise await reading.not_to_write(connection, _SQL["seen"], request, "task", request.id)
+        if not row["rearmed"]:
+            raise _illegal(row, "retry")
+        if before == "failed":
+            await take_again(connection, tenant_id, reward_id)
+        return row
+
+    row = await engine.database.transaction(work)
     engine.publisher.tasks(tenant_id, [request.id])
     return m.TaskReply(task=_message(row))
 
@@ -52,6 +64,7 @@ async def complete_task(engine: Engine, request: m.CompleteTaskRequest) -> m.Tas
 
     Delivered is final: a failure after it is FAILED_PRECONDITION ILLEGAL_TRANSITION, and so is anything of
     a cancelled task. UNAUTHENTICATED SIGNATURE_INVALID where the callback's id was used for another task.
+    OUT_OF_STOCK: a delivery of a dead one whose unit somebody else has won since.
     """
     tenant_id = tenant_of(request)
     if request.status not in ("delivered", "failed"):
@@ -59,18 +72,19 @@ async def complete_task(engine: Engine, request: m.CompleteTaskRequest) -> m.Tas
     for name in ("external_id", "error", "callback_id"):
         if len(getattr(request, name)) > TEXT_CHARACTERS_MAX:
             raise invalid(name, f"must be at most {TEXT_CHARACTERS_MAX} characters")
-    row = await engine.database.fetchrow(
-        _SQL["complete"],
-        tenant_id,
-        request.id,
-        request.status,
-        request.external_id,
-        request.error,
-        request.callback_id,
-        delays_seconds(),
-    )
-    if row is None:
-        raise unknown("task", request.id)
+    told = (request.status, request.external_id, request.error, request.callback_id, delays_seconds())
+
+    async def work(connection: asyncpg.Connection) -> asyncpg.Record:
+        reward_id, before = await _hold(connection, tenant_id, request.id)
+        row = await connection.fetchrow(_SQL["complete"], tenant_id, request.id, *told)
+        assert row is not None, "tasks are never removed"
+        if row["outcome"] == "dead" and before in HOLDING:
+            await give_back(connection, tenant_id, [reward_id])
+        elif row["outcome"] == "delivered" and before == "failed":
+            await take_again(connection, tenant_id, reward_id)
+        return row
+
+    row = await engine.database.transaction(work)
     if row["misused"]:
         raise not_signed()
     if row["outcome"] is not None:
@@ -78,6 +92,14 @@ async def complete_task(engine: Engine, request: m.CompleteTaskRequest) -> m.Tas
     elif row["status"] == "cancelled" or (row["status"] == "delivered" and request.status == "failed"):
         raise _illegal(row, f"a callback {request.status!r}")
     return m.TaskReply(task=_message(row))
+
+
+async def _hold(connection: asyncpg.Connection, tenant_id: str, task_id: str) -> tuple[str, str]:
+    """Locks what a task's end may move: stock, code, reward. (The reward, its stored state.)"""
+    about = await connection.fetchrow(_SQL["about"], tenant_id, task_id)
+    if about is None:
+        raise unknown("task", task_id)
+    return about["reward_id"], await hold(connection, tenant_id, about["reward_id"], about["prize_id"])
 
 
 async def verify_callback(engine: Engine, request: m.VerifyCallbackRequest) -> m.VerifyCallbackReply:
@@ -144,7 +166,10 @@ COMPLETE_TASK: Final = Operation(
     "POST /fulfillment/tasks/{id}/callback",
     run=complete_task,
     admin=SIGNED,
-    refusals=("ILLEGAL_TRANSITION",),
+    refusals=(
+        "ILLEGAL_TRANSITION",
+        "OUT_OF_STOCK",
+    ),
     example={"status": "delivered", "external_id": "shipment-1"},
 )
 VERIFY_CALLBACK: Final = Operation(
@@ -167,7 +192,7 @@ ROWS: Final = (
         "POST /fulfillment/tasks/{id}/retry",
         run=retry_task,
         admin=REWARD_MANAGERS,
-        refusals=("ILLEGAL_TRANSITION",),
+        refusals=("ILLEGAL_TRANSITION", "OUT_OF_STOCK"),
         example={},
     ),
     COMPLETE_TASK,

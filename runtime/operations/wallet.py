@@ -23,7 +23,8 @@ from runtime.wire.scope import merchant_of, player_id_of, tenant_of
 _SQL: Final = sql.load("wallet")
 BALANCES: Final = _SQL["balances"]
 LEDGER: Final = _SQL["ledger"]
-ADJUST: Final = _SQL["adjust"]
+MOVE: Final = _SQL["move"]
+KEEP_KEY: Final = _SQL["keep_key"]
 ADJUSTED: Final = _SQL["adjusted"]
 BALANCE: Final = _SQL["balance"]
 TARGET: Final = _SQL["target"]
@@ -83,18 +84,21 @@ async def adjust_balance(engine: Engine, request: m.AdjustBalanceRequest) -> m.L
 
     async def adjust(connection: asyncpg.Connection) -> asyncpg.Record | None:
         row = await connection.fetchrow(
-            ADJUST,
+            MOVE,
             tenant_id,
             player_id,
             request.scope_key,
             request.currency,
             request.amount,
             ids.make("entry"),
+            "adjustment",
             request.reference_id,
-            asked.key or "",
-            asked.request_hash,
+            "",
         )
         if row is not None:
+            if asked.key is not None:
+                kept = (asked.key, asked.request_hash, row["entry_id"])
+                await connection.execute(KEEP_KEY, tenant_id, player_id, *kept)
             after = {"player_id": player_id, **dict(row)}
             await audit.record(connection, tenant_id, "player.adjust_balance", player_id, after=after)
         return row
@@ -109,13 +113,14 @@ async def adjust_balance(engine: Engine, request: m.AdjustBalanceRequest) -> m.L
         return first
     if row is None:
         balance = await engine.database.fetchval(BALANCE, tenant_id, player_id, request.scope_key, request.currency)
-        raise Fault(
-            Status.FAILED_PRECONDITION,
-            "INSUFFICIENT_BALANCE",
-            f"the balance is {balance or 0}",
-            balance=balance or 0,
-        )
+        raise insufficient(balance)
     return m.LedgerEntryReply(entry=_entry(row))
+
+
+def insufficient(balance: int | None) -> Fault:
+    """FAILED_PRECONDITION INSUFFICIENT_BALANCE: the movement would leave less than nothing."""
+    held = balance or 0
+    return Fault(Status.FAILED_PRECONDITION, "INSUFFICIENT_BALANCE", f"the balance is {held}", balance=held)
 
 
 def _check_adjustment(request: m.AdjustBalanceRequest) -> None:

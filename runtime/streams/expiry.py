@@ -1,8 +1,8 @@
 """The expiry sweep: writes down which rewards were not claimed in time. Runs beside the deliveries.
 
 Nobody waits for it: a reward counts as expired from its time on, wherever it is read or claimed
-(schema.sql, standing()). This writes it down, so that counts by status are right. Any number of
-processes may do it at once.
+(schema.sql, standing()). This writes it down, so that counts by status are right and what the reward
+held can be won again. Any number of processes may do it at once.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import structlog
 
 import sql
 from runtime.actors.engine import Engine
+from runtime.actors.rewards import give_back, hold_returns
 from runtime.errors import Fault
 
 _SQL: Final = sql.load("rewards")
@@ -42,8 +43,20 @@ async def expire(engine: Engine) -> int:
     """Expires everything that is late, tenant by tenant; how many rewards that were."""
     count = 0
     for tenant in await engine.database.fetch(_SQL["tenants_with_expired"]):
-        while done := len(await engine.database.fetch(_SQL["expire"], tenant["tenant_id"], BATCH)):
+        while done := await _expire_some(engine, tenant["tenant_id"]):
             count += done
-            if done < BATCH:
-                break
     return count
+
+
+async def _expire_some(engine: Engine, tenant_id: str) -> int:
+    """Expires a batch of a tenant's rewards, and returns what they held; how many that were."""
+
+    async def work(connection: asyncpg.Connection) -> int:
+        late = await connection.fetch(_SQL["late"], tenant_id, BATCH)
+        reward_ids = [row["reward_id"] for row in late]
+        await hold_returns(connection, tenant_id, reward_ids, [row["prize_id"] for row in late])
+        rows = await connection.fetch(_SQL["expire"], tenant_id, reward_ids)
+        await give_back(connection, tenant_id, [row["reward_id"] for row in rows])
+        return len(rows)
+
+    return await engine.database.transaction(work)

@@ -10,6 +10,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import asyncpg
@@ -17,6 +18,7 @@ import structlog
 
 import sql
 from runtime import ids
+from runtime.actors.rewards import give_back, hold_returns
 from runtime.errors import Fault
 from runtime.metrics import FULFILLMENT_TASKS
 from runtime.outgoing.providers import ERROR_CHARACTERS_MAX, Awaiting, Delivered, Failed, Outcome
@@ -174,12 +176,26 @@ class Outbox:
 
     async def _write(self, tenant_id: str, batch: list[Ended]) -> None:
         places = [_recorded(one) for one in batch]
-        rows = await self._database.fetch(
-            _SQL["record"], tenant_id, *[list(column) for column in zip(*places, strict=True)]
-        )
+        columns = [list(column) for column in zip(*places, strict=True)]
+        dead = [one.task for one, place in zip(batch, places, strict=True) if place.status == "dead"]
+        if dead:
+            rows = await self._database.transaction(partial(_record_given_up, tenant_id, columns, dead))
+        else:
+            rows = await self._database.fetch(_SQL["record"], tenant_id, *columns)
         for status, count in Counter(row["status"] for row in rows).items():
             if status != "put_back":
                 FULFILLMENT_TASKS.labels(status).inc(count)
+
+
+async def _record_given_up(
+    tenant_id: str, columns: list[list[Any]], dead: list[Leased], connection: asyncpg.Connection
+) -> list[Any]:
+    """Records outcomes of which some are dead: what their rewards held can be won again."""
+    reward_ids, prize_ids = ([task.row[name] for task in dead] for name in ("reward_id", "prize_id"))
+    await hold_returns(connection, tenant_id, reward_ids, prize_ids)
+    rows: list[Any] = await connection.fetch(_SQL["record"], tenant_id, *columns)
+    await give_back(connection, tenant_id, [row["given_up"] for row in rows if row["given_up"] is not None])
+    return rows
 
 
 def _recorded(ended: Ended) -> Recorded:

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from tests.support.milestones import block, rung, statuses
-from tests.support.stack import Stack, refused
+from tests.support.stack import Answer, Stack, refused
 from tests.support.world import COINS, COLLECTION, World
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -100,12 +100,18 @@ async def test_an_empty_pool_of_codes_is_out_of_stock(world: World, module_stack
     assert (mine["id"], mine["code"]) == (reward["id"], "R-1")
 
 
-async def test_a_points_rung_credits_them_and_makes_no_reward(world: World) -> None:
-    game_id = await collection(world, await world.prize(type="points", value=40))
+async def test_a_points_rung_credits_them_and_leaves_a_record(world: World, module_stack: Stack) -> None:
+    prize_id = await world.prize(type="points", value=40)
+    game_id = await collection(world, prize_id)
     await earn(world, game_id, 2)
     told = (await world.redeem(game_id, "mug")).data
     assert told["balances"] == [{"currency": "coin", "balance": 1}, {"currency": "points", "balance": 40}]
-    assert not told.get("reward")
+    reward = told["reward"]
+    assert (reward["type"], reward["status"], reward["prize_id"]) == ("points", "REWARD_STATUS_FULFILLED", prize_id)
+    assert reward["milestone_id"] == "mug"
+    mine = (await module_stack.consumer("GET", "/rewards/me", player="ann", prize=prize_id)).data["items"]
+    assert [(row["id"], row["status"], row["value"]) for row in mine] == [(reward["id"], "REWARD_STATUS_FULFILLED", 40)]
+    assert not await world.database.fetchval("SELECT count(*) FROM tasks WHERE reward_id = $1", reward["id"])
     assert refused(await world.redeem(game_id, "mug")) == (409, "ALREADY_EXISTS", "ALREADY_GRANTED")
 
 
@@ -171,3 +177,55 @@ async def test_plays_and_redeems_of_one_wallet_lose_nothing(world: World) -> Non
     assert {answer.http for answer in answers[:10]} == {200}
     assert bought >= 2
     assert await coins(world) == 4 * 2 + 10 * 2 - bought * 4
+
+
+async def revoke(world: World, reward_id: str) -> Answer:
+    return await world.stack.admin("POST", f"/admin/rewards/{reward_id}/revoke", {"reason": "a cheat"})
+
+
+async def test_a_revoked_purchase_is_paid_back_and_the_rung_stays_granted(world: World, module_stack: Stack) -> None:
+    prize_id = await world.prize(total=3)
+    game_id = await collection(world, prize_id)
+    await earn(world, game_id, 3, "rev")
+    reward = (await world.redeem(game_id, "mug", "rev")).data["reward"]
+    assert await coins(world, "rev") == 3
+    assert (await revoke(world, reward["id"])).data["status"] == "REWARD_STATUS_REVOKED"
+    assert await coins(world, "rev") == 6
+    newest = (await module_stack.consumer("GET", "/wallet/ledger", player="rev", limit=1)).data["items"][0]
+    assert (newest["amount"], newest["reason"], newest["reference_id"]) == (3, "LEDGER_REASON_REVERSAL", reward["id"])
+    assert refused(await revoke(world, reward["id"])) == (400, "FAILED_PRECONDITION", "ILLEGAL_TRANSITION")
+    assert await coins(world, "rev") == 6
+    assert (await world.redeem(game_id, "mug", "rev")).reason == "ALREADY_GRANTED"
+
+
+async def test_a_rung_that_is_reached_and_not_bought_moves_nothing_where_it_is_revoked(world: World) -> None:
+    game_id = await collection(world, await world.prize(), mode="CUMULATIVE_UNLOCK")
+    await earn(world, game_id, 3, "cum")
+    reward = (await world.redeem(game_id, "mug", "cum")).data["reward"]
+    assert (await revoke(world, reward["id"])).http == 200
+    assert await coins(world, "cum") == 6
+
+
+async def test_revoked_points_are_taken_back_while_the_player_has_them(world: World, module_stack: Stack) -> None:
+    game_id = await collection(world, await world.prize(type="points", value=40))
+    await earn(world, game_id, 2, "poi")
+    reward = (await world.redeem(game_id, "mug", "poi")).data["reward"]
+    spent = {"player_id": "poi", "scope_key": world.campaign_id, "currency": "points", "amount": -30}
+    assert (await module_stack.core("POST", "/wallet/adjustments", spent)).http == 200
+    answer = await revoke(world, reward["id"])
+    assert refused(answer) == (400, "FAILED_PRECONDITION", "INSUFFICIENT_BALANCE")
+    assert await coins(world, "poi") == 1
+    assert (await module_stack.core("POST", "/wallet/adjustments", {**spent, "amount": 30})).http == 200
+    assert (await revoke(world, reward["id"])).http == 200
+    assert await coins(world, "poi") == 4
+
+
+async def test_revokes_at_once_pay_back_once(world: World) -> None:
+    game_id = await collection(world, await world.prize())
+    await earn(world, game_id, 3, "twin")
+    reward = (await world.redeem(game_id, "mug", "twin")).data["reward"]
+    answers = await asyncio.gather(
+        *(revoke(world, reward["id"]) for _ in range(10)), *(world.round(game_id, "twin") for _ in range(10))
+    )
+    assert sum(answer.http == 200 for answer in answers[:10]) == 1
+    assert await coins(world, "twin") == 6 + 20

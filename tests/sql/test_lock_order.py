@@ -22,6 +22,7 @@ from runtime.operations.campaigns import analytics
 from runtime.outgoing.providers import Delivered, Failed
 from runtime.outgoing.vault import vault_of
 from runtime.settings import Key
+from runtime.streams import expiry
 from runtime.streams.outbox import Leased, Outbox
 from sql.locks import LOCK_ORDER
 from tests.support.leaderboards import Played, write_plays
@@ -124,7 +125,7 @@ class Scene:
         """The tasks, as a worker has them that has just tried them."""
         rows = await self.stack.database.fetch(
             "UPDATE tasks SET lease_owner = 'lease_me', lease_until = now() + interval '1 hour' WHERE tenant_id = $1"
-            " RETURNING task_id, attempts",
+            " RETURNING task_id, attempts, reward_id, prize_id",
             self.tenant_id,
         )
         return [Leased(self.tenant_id, "lease_me", row) for row in rows]
@@ -174,14 +175,18 @@ async def claim(scene: Scene) -> Any:
     return scene.stack.consumer("POST", f"/rewards/{scene.rewards[0]}/claim", {}, player=PLAYERS[0])
 
 
-@transaction("rewards", "tasks")
+@transaction("stock", "rewards", "tasks")
 async def fulfill(scene: Scene) -> Any:
     await scene.set("failed", "dead")
     return scene.admin("POST", f"rewards/{scene.rewards[0]}/fulfill", {})
 
 
-@transaction("tenants", "stock", "codes", "rewards", "tasks")
+@transaction("balances", "stock", "codes", "rewards", "tasks")
 async def revoke(scene: Scene) -> Any:
+    await scene.stack.database.execute(
+        "UPDATE ledger_entries SET reward_id = $2 WHERE tenant_id = $1 AND player_id = $3 AND reason = 'play_reward'",
+        *(scene.tenant_id, scene.rewards[0], PLAYERS[0]),
+    )
     return scene.admin("POST", f"rewards/{scene.rewards[0]}/revoke", {})
 
 
@@ -242,7 +247,15 @@ async def adjust_score(scene: Scene) -> Any:
     return scene.admin("POST", f"leaderboards/{scene.board_id}/adjust", body)
 
 
-@transaction("rewards", "tasks")
+@transaction("stock", "codes")
+async def expire_rewards(scene: Scene) -> Any:
+    await scene.set("won", "cancelled")
+    await scene.stack.database.execute("DELETE FROM tasks WHERE tenant_id = $1", scene.tenant_id)
+    await scene.stack.database.execute("UPDATE rewards SET expires_at = now() WHERE tenant_id = $1", scene.tenant_id)
+    return expiry.expire(scene.stack.engine)
+
+
+@transaction("stock", "codes", "rewards", "tasks")
 async def record_deliveries(scene: Scene) -> Any:
     leased = await scene.leased()
 
@@ -255,14 +268,14 @@ async def record_deliveries(scene: Scene) -> Any:
     return record()
 
 
-@transaction("rewards", "tasks")
+@transaction("stock", "codes", "rewards", "tasks")
 async def callback(scene: Scene) -> Any:
     await scene.set("fulfilling", "awaiting")
     body = {"status": "delivered"}
     return scene.stack.core("POST", f"/fulfillment/tasks/{await scene.task_id()}/callback", body)
 
 
-@transaction("rewards", "tasks")
+@transaction("stock", "rewards", "tasks")
 async def retry_by_hand(scene: Scene) -> Any:
     await scene.set("failed", "dead")
     return scene.admin("POST", f"fulfillment/tasks/{await scene.task_id()}/retry", {})

@@ -50,19 +50,20 @@ INVARIANTS: Final[dict[str, str]] = {
     "a prize's total is what remains and what is awarded": """
         SELECT * FROM stock WHERE remaining < 0 OR awarded < 0 OR (total > 0 AND total <> remaining + awarded)
     """,
-    # A revoked reward gave its units back, unless they had been delivered.
+    # One that expired, failed or was revoked gave its units back, unless they had been delivered; points take none.
     "what is awarded of a prize is what its rewards hold": """
         SELECT s.tenant_id, s.prize_id, s.awarded, coalesce(sum(r.quantity), 0) AS held
         FROM stock AS s
         LEFT JOIN rewards AS r ON r.tenant_id = s.tenant_id AND r.prize_id = s.prize_id
-            AND (r.status <> 'revoked' OR r.fulfilled_at IS NOT NULL)
+            AND r.type <> 'points'
+            AND (r.status NOT IN ('revoked', 'expired', 'failed') OR r.fulfilled_at IS NOT NULL)
         GROUP BY s.tenant_id, s.prize_id, s.awarded HAVING s.awarded <> coalesce(sum(r.quantity), 0)
     """,
     "a reward whose delivery is due has its task": """
         SELECT r.reward_id, r.status, p.redemption_mode, p.channel
         FROM rewards AS r JOIN prizes AS p USING (tenant_id, prize_id)
         LEFT JOIN tasks AS t USING (tenant_id, reward_id)
-        WHERE t.task_id IS NULL AND (
+        WHERE t.task_id IS NULL AND r.type <> 'points' AND (
             r.status IN ('fulfilling', 'fulfilled', 'failed')
             OR (r.status = 'won' AND p.redemption_mode = 'on_win' AND p.channel <> 'manual')
             OR (r.status = 'claimed' AND p.redemption_mode = 'on_claim' AND p.channel <> 'manual')
@@ -93,6 +94,12 @@ INVARIANTS: Final[dict[str, str]] = {
               AND g.milestone_id = ledger_entries.reference_id
         )
     """,
+    "what a reward moved in a wallet is moved back where it is revoked, and only there": """
+        SELECT r.reward_id, r.status, e.currency, sum(e.amount) FROM ledger_entries AS e
+        LEFT JOIN rewards AS r USING (tenant_id, reward_id) WHERE e.reward_id <> ''
+        GROUP BY e.tenant_id, e.reward_id, e.scope_key, e.currency, r.reward_id, r.status
+        HAVING r.reward_id IS NULL OR (r.status = 'revoked') <> (sum(e.amount) = 0)
+    """,
     "a code is given once, and to a reward that is there": """
         SELECT c.prize_id, c.code_id, c.reward_id, count(*) OVER (PARTITION BY c.tenant_id, c.reward_id)
         FROM codes AS c LEFT JOIN rewards AS r ON r.tenant_id = c.tenant_id AND r.reward_id = c.reward_id
@@ -100,6 +107,18 @@ INVARIANTS: Final[dict[str, str]] = {
         UNION ALL
         SELECT prize_id, min(code_id), reward_id, count(*) FROM codes WHERE reward_id IS NOT NULL
         GROUP BY tenant_id, prize_id, reward_id HAVING count(*) > 1
+    """,
+    # Also before it is shown. A prize that got its channel after the win has its code at the claim.
+    "a win of a code has taken it": """
+        SELECT r.reward_id, r.status FROM rewards AS r JOIN prizes AS p USING (tenant_id, prize_id)
+        LEFT JOIN codes AS c ON c.tenant_id = r.tenant_id AND c.reward_id = r.reward_id
+        WHERE p.channel = 'voucher_code' AND r.type <> 'points' AND r.status IN ('won', 'claimed')
+          AND (r.play_id <> '' OR r.milestone_id <> '') AND c.code_id IS NULL
+    """,
+    "a reward that ended without its code being shown has given it back": """
+        SELECT r.reward_id, r.status FROM rewards AS r
+        JOIN codes AS c ON c.tenant_id = r.tenant_id AND c.reward_id = r.reward_id
+        WHERE r.status IN ('expired', 'revoked', 'failed') AND r.fulfilled_at IS NULL
     """,
     "a reward that was delivered as a code has one": """
         SELECT r.reward_id FROM rewards AS r
@@ -136,7 +155,7 @@ INVARIANTS: Final[dict[str, str]] = {
         ) AS d
         WHERE g.day_plays <> d.plays AND NOT coalesce(d.near_midnight, false)
     """,
-    # Points make no reward, so of them the day's and the players' counters are compared with each other alone.
+    # The points of a play make no reward, so of them only the day's and the players' counters are compared.
     "what a prize counts by day is what it counts by player": """
         SELECT prize_id, sum(n) FROM (
             SELECT prize_id, sum(awarded) AS n FROM prize_days GROUP BY 1
@@ -149,6 +168,7 @@ INVARIANTS: Final[dict[str, str]] = {
         JOIN prizes AS z USING (tenant_id, prize_id)
         LEFT JOIN prize_players AS c ON c.tenant_id = r.tenant_id AND c.prize_id = r.prize_id
             AND c.player_id = r.player_id
+        WHERE r.type <> 'points'
         GROUP BY r.tenant_id, r.prize_id, r.player_id, c.awarded HAVING sum(r.quantity) <> coalesce(c.awarded, 0)
     """,
     "a play's rewards are those that its row tells of": """

@@ -111,7 +111,7 @@ class Shelf:
         task: str = "",
         game_id: str = "",
     ) -> str:
-        """A reward in a state, its stock taken; `task` is the state of its task ("": none)."""
+        """A reward in a state, its stock taken where it holds some; `task` is the state of its task ("": none)."""
         reward_id = ids.make("reward")
         await self.engine.database.execute(
             "INSERT INTO rewards (tenant_id, reward_id, player_id, prize_id, campaign_id, game_id, name, type, value,"
@@ -128,6 +128,8 @@ class Shelf:
             status,
             expires_in_seconds,
         )
+        if status in ("expired", "failed", "revoked"):
+            quantity = 0
         await self.engine.database.execute(
             "UPDATE stock SET awarded = awarded + $3, remaining = CASE WHEN total = 0 THEN 0 ELSE remaining - $3 END"
             " WHERE tenant_id = $1 AND prize_id = $2",

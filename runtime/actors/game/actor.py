@@ -17,7 +17,7 @@ from runtime import events, ids
 from runtime import messages as m
 from runtime.actors.changes import Changes
 from runtime.actors.engine import Engine
-from runtime.actors.game.awards import Winner, award
+from runtime.actors.game.awards import Winner, award, note_points, won_reward
 from runtime.actors.game.pending import PendingRequest
 from runtime.actors.game.sessions import REVISION_CHARACTERS, Session
 from runtime.actors.game.snapshot import POINTS, GameSnapshot, PrizeTerms, load_game
@@ -297,7 +297,10 @@ class GameActor:
         winner: Winner,
         changes: Changes,
     ) -> list[m.WonReward]:
-        """Gives `quantity` of a prize: points to the wallet, anything else as rewards."""
+        """Gives `quantity` of a prize: points to the wallet, anything else as rewards.
+
+        The points of a rung leave a reward as well, since no play tells of them (contract.md, "Milestones").
+        """
         self.take(prize, player, quantity)
         if not prize.is_points:
             return award(changes, prize, quantity, winner)
@@ -310,12 +313,11 @@ class GameActor:
             per_user=prize.max_per_user,
             per_day=prize.max_per_day,
         )
+        reward_id = note_points(changes, prize, quantity, winner) if winner.milestone_id else ""
         if amount := prize.points * quantity:
             reference = winner.play_id or winner.milestone_id
-            self.credit(snapshot, player, POINTS, amount, "play_reward", reference, changes)
-        return [
-            m.WonReward(prize_id=prize.prize_id, name=prize.name, type=prize.type, quantity=quantity, value=prize.value)
-        ]
+            self.credit(snapshot, player, POINTS, amount, "play_reward", reference, changes, reward_id)
+        return [won_reward(prize, quantity, reward_id)]
 
     def credit(
         self,
@@ -326,8 +328,9 @@ class GameActor:
         reason: str,
         reference_id: str,
         changes: Changes,
+        reward_id: str = "",
     ) -> None:
-        """Moves a balance of the game's wallet scope."""
+        """Moves a balance of the game's wallet scope. reward_id: what it pays for, or is."""
         player.balances[currency] = changes.move_balance(
             ids.make("entry"),
             player.player_id,
@@ -337,6 +340,7 @@ class GameActor:
             amount,
             reason,
             reference_id,
+            reward_id,
         )
 
     def event(

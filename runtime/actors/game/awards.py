@@ -27,7 +27,7 @@ class Winner:
 def award(changes: Changes, prize: PrizeTerms, quantity: int, winner: Winner) -> list[m.WonReward]:
     """Adds to `changes` that `winner` gets `quantity` of the prize; what the winner is told, a row for each reward.
 
-    For prizes that make a reward record, so not for points. A prize with a code makes one reward for
+    For prizes that are delivered, so not for points. A prize with a code makes one reward for
     each unit, since a reward shows one code.
     """
     changes.take_prize(
@@ -43,7 +43,26 @@ def award(changes: Changes, prize: PrizeTerms, quantity: int, winner: Winner) ->
     return [_reward(changes, prize, unit, winner) for unit in units]
 
 
-def _reward(changes: Changes, prize: PrizeTerms, quantity: int, winner: Winner) -> m.WonReward:
+def note_points(changes: Changes, prize: PrizeTerms, quantity: int, winner: Winner) -> str:
+    """Adds the record of points that were credited: a reward that is delivered, without a task. Its id."""
+    return _record(changes, prize, quantity, winner, "fulfilled", 0)
+
+
+def won_reward(prize: PrizeTerms, quantity: int, reward_id: str) -> m.WonReward:
+    """What the winner is told of a prize."""
+    return m.WonReward(
+        prize_id=prize.prize_id,
+        name=prize.name,
+        type=prize.type,
+        quantity=quantity,
+        value=prize.value,
+        reward_id=reward_id,
+    )
+
+
+def _record(
+    changes: Changes, prize: PrizeTerms, quantity: int, winner: Winner, status: str, expires_after_days: int
+) -> str:
     reward_id = ids.make("reward")
     changes.rewards.append(
         NewReward(
@@ -58,13 +77,20 @@ def _reward(changes: Changes, prize: PrizeTerms, quantity: int, winner: Winner) 
             prize.type,
             prize.value,
             quantity,
-            "fulfilled" if prize.delivered_at_win else "won",
-            prize.expires_after_days,
+            status,
+            expires_after_days,
         )
     )
+    return reward_id
+
+
+def _reward(changes: Changes, prize: PrizeTerms, quantity: int, winner: Winner) -> m.WonReward:
+    status = "fulfilled" if prize.delivered_at_win else "won"
+    reward_id = _record(changes, prize, quantity, winner, status, prize.expires_after_days)
+    if prize.takes_code:
+        # Also where it is shown later, at the claim or by an admin: else more could win than there are codes.
+        changes.take_code(reward_id, prize.prize_id)
     if prize.due_at_win:
-        if prize.takes_code:
-            changes.take_code(reward_id, prize.prize_id)
         changes.tasks.append(
             NewTask(
                 ids.make("task"),
@@ -76,14 +102,7 @@ def _reward(changes: Changes, prize: PrizeTerms, quantity: int, winner: Winner) 
                 "delivered" if prize.delivered_at_win else "pending",
             )
         )
-    return m.WonReward(
-        prize_id=prize.prize_id,
-        name=prize.name,
-        type=prize.type,
-        quantity=quantity,
-        value=prize.value,
-        reward_id=reward_id,
-    )
+    return won_reward(prize, quantity, reward_id)
 
 
 def prize_won(

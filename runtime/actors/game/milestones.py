@@ -95,14 +95,15 @@ def redeem(actor: GameActor, snapshot: GameSnapshot, pending: PendingRequest, ch
         raise Fault(Status.FAILED_PRECONDITION, "OUT_OF_STOCK", "this milestone's prize is out of stock")
     assert prize is not None
     entries_before = len(changes.ledger)
-    if snapshot.spends:
-        actor.credit(snapshot, player, rung.currency, -rung.threshold, "milestone_spend", rung.id, changes)
     player.grants[rung.id] = int(now)
     winner = Winner(player.player_id, snapshot.campaign_id, actor.day, snapshot.game_id, "", rung.id)
     won = actor.give(snapshot, player, prize, 1, winner, changes)[0]
+    if snapshot.spends:
+        # The entry names what it paid for, so that a revoke can give it back.
+        price = -rung.threshold
+        actor.credit(snapshot, player, rung.currency, price, "milestone_spend", rung.id, changes, won.reward_id)
     touched = [entry.currency for entry in changes.ledger[entries_before:]]
-    delivered = bool(won.reward_id) and prize.delivered_at_win
-    reply = _reply(snapshot, player, rung, prize, won, delivered, touched, int(now))
+    reply = _reply(snapshot, player, rung, prize, won, touched, int(now))
     changes.grants.append(
         NewGrant(
             snapshot.game_id,
@@ -124,27 +125,26 @@ def _reply(
     rung: RungTerms,
     prize: PrizeTerms,
     won: m.WonReward,
-    delivered: bool,
     touched: list[str],
     now: int,
 ) -> m.RedeemReply:
-    reward = None
-    if won.reward_id:
-        reward = m.Reward(
-            id=won.reward_id,
-            prize_id=prize.prize_id,
-            name=prize.name,
-            type=prize.type,
-            value=prize.value,
-            quantity=1,
-            status=m.RewardStatus.FULFILLED if delivered else m.RewardStatus.WON,
-            game_id=snapshot.game_id,
-            campaign_id=snapshot.campaign_id,
-            milestone_id=rung.id,
-            won_at=now,
-            fulfilled_at=now if delivered else 0,
-            expires_at=now + prize.expires_after_days * 86400 if prize.expires_after_days else 0,
-        )
+    delivered = prize.is_points or prize.delivered_at_win
+    expires = prize.expires_after_days and not prize.is_points
+    reward = m.Reward(
+        id=won.reward_id,
+        prize_id=prize.prize_id,
+        name=prize.name,
+        type=prize.type,
+        value=prize.value,
+        quantity=1,
+        status=m.RewardStatus.FULFILLED if delivered else m.RewardStatus.WON,
+        game_id=snapshot.game_id,
+        campaign_id=snapshot.campaign_id,
+        milestone_id=rung.id,
+        won_at=now,
+        fulfilled_at=now if delivered else 0,
+        expires_at=now + prize.expires_after_days * 86400 if expires else 0,
+    )
     currencies = dict.fromkeys([rung.currency, *touched])
     return m.RedeemReply(
         milestone=_progress(snapshot, player, rung),

@@ -47,8 +47,8 @@ class PrizeTerms:
 
     @property
     def takes_code(self) -> bool:
-        """True where a unit needs a voucher code; it is taken at the win (on_win) or at the claim."""
-        return self.channel == "voucher_code"
+        """True where a unit needs a voucher code; it is taken at the win, whenever it is shown."""
+        return self.channel == "voucher_code" and not self.is_points
 
     @property
     def due_at_win(self) -> bool:

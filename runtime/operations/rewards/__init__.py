@@ -39,7 +39,7 @@ ROWS: Final = (
         "POST /rewards/{id}/revoke",
         run=revoke,
         admin=REWARD_MANAGERS,
-        refusals=("ILLEGAL_TRANSITION",),
+        refusals=("ILLEGAL_TRANSITION", "INSUFFICIENT_BALANCE"),
         example={"reason": "won by a script"},
     ),
 )

@@ -5,7 +5,7 @@ Neither answer has the reward's code: that is its owner's alone.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 import asyncpg
@@ -14,11 +14,23 @@ import sql
 from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
-from runtime.actors.rewards import MOVES, illegal, message, out_of_stock
-from runtime.errors import invalid
+from runtime.actors.rewards import (
+    HOLDING,
+    MOVES,
+    give_back,
+    hold,
+    illegal,
+    message,
+    out_of_stock,
+    take_again,
+)
+from runtime.errors import Fault, Status, invalid, unknown
 from runtime.metrics import FULFILLMENT_TASKS
 from runtime.operations import reading
 from runtime.operations.audit import record
+from runtime.operations.wallet import BALANCE as _BALANCE
+from runtime.operations.wallet import MOVE as _MOVE
+from runtime.operations.wallet import insufficient
 from runtime.wire.scope import tenant_of
 
 _SQL: Final = sql.load("rewards")
@@ -26,26 +38,22 @@ _SQL: Final = sql.load("rewards")
 TEXT_CHARACTERS_MAX: Final = 1000
 """Of a note or a reason."""
 
-HOLDS: Final = ("hold", "hold_task")
-"""The locks of a move, in the order of sql/locks.py."""
-
-RETURNS: Final = ("hold_stock", "hold_code", *HOLDS)
-"""Those of a move that gives back what was won; the tenant's comes before."""
-
-Apply = Callable[[asyncpg.Connection, Any], Awaitable[None]]
-"""Does the move to a reward that is locked and may make it. `row` is the reward as it is."""
+Apply = Callable[[asyncpg.Connection, Any, Sequence[Any]], Awaitable[None]]
+"""Does the move to a reward that is locked and may make it: (its row, what it moved in balances)."""
 
 
 async def fulfill(engine: Engine, request: m.FulfillRewardRequest) -> m.RewardReply:
     """Marks a reward as delivered, from WON, CLAIMED or FAILED; its task is DELIVERED with it.
 
-    A voucher takes its code now: FAILED_PRECONDITION OUT_OF_STOCK where none is free. Any other state:
-    FAILED_PRECONDITION ILLEGAL_TRANSITION.
+    A voucher that has no code yet takes one, and a reward that FAILED takes its unit of stock anew:
+    FAILED_PRECONDITION OUT_OF_STOCK where none is free. Any other state: ILLEGAL_TRANSITION.
     """
     _check_text("note", request.note)
     tenant_id = tenant_of(request)
 
-    async def apply(connection: asyncpg.Connection, row: Any) -> None:
+    async def apply(connection: asyncpg.Connection, row: Any, movements: Sequence[Any]) -> None:
+        if row["status"] not in HOLDING:
+            await take_again(connection, tenant_id, request.id)
         if row["channel"] == "voucher_code":
             code_id = await connection.fetchval(_SQL["take_code"], tenant_id, row["prize_id"], request.id)
             if code_id is None:
@@ -56,7 +64,7 @@ async def fulfill(engine: Engine, request: m.FulfillRewardRequest) -> m.RewardRe
         )
         assert moved is not None, "the reward is locked, and its state was legal"
 
-    reward = await _move(engine, request, "fulfill", HOLDS, apply, {"note": request.note})
+    reward = await _move(engine, request, "fulfill", apply, {"note": request.note})
     FULFILLMENT_TASKS.labels("delivered").inc()
     return m.RewardReply(reward=reward)
 
@@ -66,47 +74,51 @@ async def revoke(engine: Engine, request: m.RevokeRewardRequest) -> m.RewardRepl
 
     What was delivered stays used: a code that its player has seen goes to nobody else. Of what was not
     delivered, the stock and the code return and the task is cancelled. The caps' counters stay: a player
-    who won a prize has won it. The wallet stays too: what a rung cost its player is given back, where it
-    is to be, by an adjustment, since taking a reward from a cheat is not to pay the cheat.
+    who won a prize has won it; a rung stays granted. What the reward moved in the wallet is moved back, as
+    REVERSAL: the player has the price of a bought rung again, and loses the points of one that gave points
+    (FAILED_PRECONDITION INSUFFICIENT_BALANCE where they are spent).
     """
     _check_text("reason", request.reason)
     tenant_id = tenant_of(request)
-    version: int | None = None
 
-    async def apply(connection: asyncpg.Connection, row: Any) -> None:
-        nonlocal version
-        moved = await connection.fetchrow(_SQL["revoke"], tenant_id, request.id, sorted(MOVES["revoke"].before))
-        assert moved is not None, "the reward is locked, and its state was legal"
-        version = await connection.fetchval(_SQL["catalog_changed"], tenant_id) if moved["returned"] else None
+    async def apply(connection: asyncpg.Connection, row: Any, movements: Sequence[Any]) -> None:
+        for moved in movements:
+            await _reverse(connection, tenant_id, row, moved)
+        states = sorted(MOVES["revoke"].before)
+        revoked = await connection.fetchval(_SQL["revoke"], tenant_id, request.id, states)
+        assert revoked is not None, "the reward is locked, and its state was legal"
+        if row["status"] in HOLDING:
+            await give_back(connection, tenant_id, [request.id])
 
-    reward = await _move(engine, request, "revoke", RETURNS, apply, {"reason": request.reason})
-    if version is not None:
-        # Games that had counted the prize as sold out look at its stock afresh.
-        engine.catalog_changed(tenant_id, version)
+    reward = await _move(engine, request, "revoke", apply, {"reason": request.reason})
     return m.RewardReply(reward=reward)
 
 
-async def _move(
-    engine: Engine,
-    request: reading.Asked,
-    move: str,
-    holds: tuple[str, ...],
-    apply: Apply,
-    said: dict[str, str],
-) -> m.Reward:
-    """Takes the locks, holds the reward's state against the table of moves, applies the move, and notes it."""
+async def _reverse(connection: asyncpg.Connection, tenant_id: str, reward: Any, moved: Any) -> None:
+    """Moves back what a reward moved in one balance, which is locked. INSUFFICIENT_BALANCE."""
+    wallet = (tenant_id, reward["player_id"], moved["scope_key"], moved["currency"])
+    entry = (ids.make("entry"), "reversal", reward["reward_id"], reward["reward_id"])
+    if await connection.fetchrow(_MOVE, *wallet, -moved["amount"], *entry) is None:
+        raise insufficient(await connection.fetchval(_BALANCE, *wallet))
 
+
+async def _move(engine: Engine, request: reading.Asked, move: str, apply: Apply, said: dict[str, str]) -> m.Reward:
+    """Takes the locks, holds the reward's state against the table of moves, applies the move, and notes it."""
     tenant_id, reward_id = tenant_of(request), request.id
 
     async def work(connection: asyncpg.Connection) -> m.Reward:
-        if holds is RETURNS:
-            await connection.execute(_SQL["hold_tenant"], tenant_id)
-        for hold in holds:
-            await connection.execute(_SQL[hold], tenant_id, reward_id)
+        about = await connection.fetchrow(_SQL["about"], tenant_id, reward_id)
+        if about is None:
+            raise unknown("reward", reward_id)
+        movements = await connection.fetch(_SQL["hold_movements"], tenant_id, about["player_id"], reward_id)
+        await hold(connection, tenant_id, reward_id, about["prize_id"])
+        await connection.execute(_SQL["hold_task"], tenant_id, reward_id)
         before = await reading.to_write(connection, _SQL["held"], request, "reward", reward_id)
         if before["status"] not in MOVES[move].before:
             raise illegal(before, move)
-        await apply(connection, before)
+        if before["player_id"] != about["player_id"]:
+            raise Fault(Status.UNAVAILABLE, "OVERLOADED", "its guest is logging in; try again", retry_after_seconds=1)
+        await apply(connection, before, movements)
         after = await connection.fetchrow(_SQL["held"], tenant_id, reward_id, "", True)
         assert after is not None
         await record(

@@ -1,0 +1,80 @@
+"""Voucher codes that are shown after the win: each win has taken its own, and no more win than there are."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from runtime.streams.expiry import expire
+from tests.support.stack import Stack
+from tests.support.world import World
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def winners(world: World, game_id: str, players: int, prefix: str = "p") -> dict[str, str]:
+    """The reward of each player who won one, by player, of so many who play at once."""
+    names = [f"{prefix}{nth}" for nth in range(players)]
+    answers = await asyncio.gather(*(world.round(game_id, name) for name in names))
+    return {
+        name: answer.data["rewards"][0]["reward_id"]
+        for name, answer in zip(names, answers, strict=True)
+        if answer.data["rewards"]
+    }
+
+
+async def prize_of(world: World, mode: str, count: int, **fields: object) -> str:
+    fulfillment = {"channel": "voucher_code", "redemption_mode": f"REDEMPTION_MODE_{mode}"}
+    return await world.prize(codes=[f"R-{nth}" for nth in range(count)], fulfillment=fulfillment, **fields)
+
+
+async def test_five_codes_have_five_winners_and_each_claims_one(world: World, module_stack: Stack) -> None:
+    prize_id = await prize_of(world, "ON_CLAIM", 5)
+    game_id = await world.wheel(prize_id)
+    won = await winners(world, game_id, 20)
+    assert len(won) == 5
+    claims = [await module_stack.consumer("POST", f"/rewards/{won[name]}/claim", {}, player=name) for name in won]
+    assert {claim.data["code"] for claim in claims} == {f"R-{nth}" for nth in range(5)}
+
+
+async def test_a_code_is_not_seen_before_the_claim(world: World, module_stack: Stack) -> None:
+    game_id = await world.wheel(await prize_of(world, "ON_CLAIM", 1))
+    (reward_id,) = (await winners(world, game_id, 1, "early")).values()
+    (mine,) = (await module_stack.consumer("GET", "/rewards/me", player="early0")).data["items"]
+    assert (mine["id"], mine["status"], mine["code"]) == (reward_id, "REWARD_STATUS_WON", "")
+
+
+async def test_a_prize_without_a_free_code_shows_as_gone(world: World, module_stack: Stack) -> None:
+    game_id = await world.wheel(await prize_of(world, "ON_CLAIM", 1))
+    await winners(world, game_id, 1, "gone")
+    render = (await module_stack.consumer("GET", f"/games/{game_id}/render")).data
+    assert [prize["available"] for prize in render["prizes"]] == [False]
+
+
+async def test_a_win_that_an_admin_fulfills_has_its_code_too(world: World, module_stack: Stack) -> None:
+    game_id = await world.wheel(await prize_of(world, "MANUAL", 2))
+    won = await winners(world, game_id, 6, "hand")
+    assert len(won) == 2
+    for name, reward_id in won.items():
+        assert (await module_stack.admin("POST", f"/admin/rewards/{reward_id}/fulfill", {})).http == 200
+        (mine,) = (await module_stack.consumer("GET", "/rewards/me", player=name)).data["items"]
+        assert mine["code"].startswith("R-")
+
+
+async def test_what_expires_gives_its_code_to_the_next(world: World, module_stack: Stack) -> None:
+    prize_id = await prize_of(world, "ON_CLAIM", 1, expires_after_days=1)
+    game_id = await world.wheel(prize_id)
+    ((name, reward_id),) = (await winners(world, game_id, 3, "late")).items()
+    assert await winners(world, game_id, 3, "eager") == {}
+    await world.database.execute("UPDATE rewards SET expires_at = now() WHERE reward_id = $1", reward_id)
+    await expire(module_stack.engine)
+    assert (await module_stack.consumer("POST", f"/rewards/{reward_id}/claim", {}, player=name)).http == 400
+    assert len(await winners(world, game_id, 3, "next")) == 1
+
+
+async def test_what_is_revoked_gives_its_code_to_the_next(world: World, module_stack: Stack) -> None:
+    game_id = await world.wheel(await prize_of(world, "ON_CLAIM", 1))
+    (reward_id,) = (await winners(world, game_id, 3, "cheat")).values()
+    assert (await module_stack.admin("POST", f"/admin/rewards/{reward_id}/revoke", {})).http == 200
+    assert len(await winners(world, game_id, 3, "heir")) == 1

@@ -1,0 +1,128 @@
+"""Stock that comes back: of rewards that ended and showed nobody anything."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from runtime.streams.expiry import expire
+from tests.support import invariants
+from tests.support.deliveries import delivering, state
+from tests.support.receiver import Receiver, status
+from tests.support.rewards import Shelf
+from tests.support.stack import TO_LOOPBACK, Stack, refused
+from tests.support.world import World
+
+pytestmark = pytest.mark.settings(**TO_LOOPBACK)
+
+
+async def make_prize(world: World, url: str, total: int) -> str:
+    return await world.prize(total=total, fulfillment={"channel": "webhook", "config": {"url": url}})
+
+
+async def give_up(world: World, receiver: Receiver) -> tuple[str, str, str]:
+    """A prize of one unit whose delivery was given up: (its game, the reward, the task)."""
+    receiver.replies = [status(410)]
+    game_id = await world.wheel(await make_prize(world, receiver.url, 1))
+    (won,) = (await world.round(game_id, "ann")).data["rewards"]
+    async with delivering(world.stack.engine) as worker:
+        await worker.sweep()
+    task_id = await world.database.fetchval("SELECT task_id FROM tasks WHERE reward_id = $1", won["reward_id"])
+    assert await state(world.stack.engine, task_id) == ("dead", "failed")
+    return game_id, won["reward_id"], task_id
+
+
+async def test_what_expires_can_be_won_again(own_world: World) -> None:
+    world = own_world
+    fulfillment = {"channel": "none", "redemption_mode": "REDEMPTION_MODE_ON_CLAIM"}
+    prize_id = await world.prize(total=2, fulfillment=fulfillment, expires_after_days=1)
+    game_id = await world.wheel(prize_id)
+    for player in ("a", "b", "c"):
+        await world.round(game_id, player)
+    assert await world.stock(prize_id) == (0, 2)
+    await world.database.execute("UPDATE rewards SET expires_at = now() WHERE player_id = 'a'")
+    assert sum(await asyncio.gather(*(expire(world.stack.engine) for _ in range(4)))) == 1
+    assert await world.stock(prize_id) == (1, 1)
+    assert len((await world.round(game_id, "d")).data["rewards"]) == 1
+
+
+async def test_what_could_not_be_delivered_can_be_won_again(own_world: World, receiver: Receiver) -> None:
+    game_id, reward_id, task_id = await give_up(own_world, receiver)
+    assert len((await own_world.round(game_id, "bob")).data["rewards"]) == 1
+    # Its unit is somebody else's now: neither a retry nor a hand gives out what is not there.
+    admin = own_world.stack.admin
+    for path in (f"/admin/fulfillment/tasks/{task_id}/retry", f"/admin/rewards/{reward_id}/fulfill"):
+        assert refused(await admin("POST", path, {})) == (400, "FAILED_PRECONDITION", "OUT_OF_STOCK")
+    told = {"status": "delivered"}
+    late = await own_world.stack.core("POST", f"/fulfillment/tasks/{task_id}/callback", told)
+    assert late.reason == "OUT_OF_STOCK"
+    assert await state(own_world.stack.engine, task_id) == ("dead", "failed")
+
+
+async def test_a_retry_takes_the_unit_again(own_world: World, receiver: Receiver) -> None:
+    _, _, task_id = await give_up(own_world, receiver)
+    engine = own_world.stack.engine
+    assert (await own_world.stack.admin("POST", f"/admin/fulfillment/tasks/{task_id}/retry", {})).http == 200
+    assert await engine.database.fetchval("SELECT remaining FROM stock") == 0
+    async with delivering(engine) as worker:
+        await worker.sweep()
+    assert await state(engine, task_id) == ("delivered", "fulfilled")
+
+
+@pytest.mark.parametrize("how", ["callback", "fulfill"])
+async def test_what_is_delivered_after_all_takes_the_unit_again(own_world: World, receiver: Receiver, how: str) -> None:
+    _, reward_id, task_id = await give_up(own_world, receiver)
+    if how == "callback":
+        told = {"status": "delivered"}
+        answer = await own_world.stack.core("POST", f"/fulfillment/tasks/{task_id}/callback", told)
+    else:
+        answer = await own_world.stack.admin("POST", f"/admin/rewards/{reward_id}/fulfill", {})
+    assert answer.http == 200
+    assert await own_world.database.fetchval("SELECT remaining FROM stock") == 0
+
+
+async def test_a_failed_reward_gives_its_unit_back_once(own_world: World, receiver: Receiver) -> None:
+    _, reward_id, _ = await give_up(own_world, receiver)
+    assert (await own_world.stack.admin("POST", f"/admin/rewards/{reward_id}/revoke", {})).http == 200
+    assert await own_world.database.fetchval("SELECT remaining FROM stock") == 1
+
+
+async def test_a_callback_that_ends_the_last_attempt_gives_the_unit_back(stack: Stack, shelf: Shelf) -> None:
+    prize_id = await shelf.prize(channel="webhook", total=5)
+    reward_id = await shelf.reward(prize_id, status="fulfilling", task="awaiting", quantity=2)
+    await stack.database.execute("UPDATE tasks SET attempts = 99")
+    task_id = await stack.database.fetchval("SELECT task_id FROM tasks WHERE reward_id = $1", reward_id)
+    failed: dict[str, Any] = {"status": "failed", "callback_id": "c1"}
+    for _ in range(2):
+        await stack.core("POST", f"/fulfillment/tasks/{task_id}/callback", failed)
+    assert await shelf.stock(prize_id) == (5, 5, 0)
+
+
+async def test_revokes_expiries_deliveries_and_plays_at_once_lose_no_unit(own_world: World, receiver: Receiver) -> None:
+    world = own_world
+    receiver.replies = [status(410), status(200)] * 100
+    hook = await make_prize(world, receiver.url, 8)
+    fulfillment = {"channel": "none", "redemption_mode": "REDEMPTION_MODE_ON_CLAIM"}
+    claimed = await world.prize(total=8, fulfillment=fulfillment, expires_after_days=1)
+    game_id = await world.wheel(hook, claimed)
+
+    async def revoke_some() -> None:
+        for row in await world.database.fetch("SELECT reward_id FROM rewards ORDER BY random() LIMIT 4"):
+            await world.stack.admin("POST", f"/admin/rewards/{row['reward_id']}/revoke", {})
+
+    async def expire_some() -> None:
+        late = "SELECT reward_id FROM rewards WHERE status = 'won' AND expires_at IS NOT NULL LIMIT 3"
+        await world.database.execute(f"UPDATE rewards SET expires_at = now() WHERE reward_id IN ({late})")
+        await expire(world.stack.engine)
+
+    async with delivering(world.stack.engine) as worker:
+        for turn in range(5):
+            await asyncio.gather(
+                *(world.round(game_id, f"{turn}_{nth}") for nth in range(10)),
+                revoke_some(),
+                expire_some(),
+                worker.sweep(),
+            )
+    await invariants.check(world.database)

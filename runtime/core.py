@@ -18,7 +18,7 @@ from runtime import trace
 from runtime.actors.engine import Engine
 from runtime.actors.mailbox import Mailboxes
 from runtime.errors import Fault, Status, invalid
-from runtime.operations import OPERATIONS, Operation
+from runtime.operations import OPERATIONS, Operation, suspension
 from runtime.operations.row import ActorKind
 from runtime.stores import cache_version
 from runtime.stores.database import StoreUnavailable
@@ -54,6 +54,7 @@ class Core:
         self._mailboxes = {kind: self._mailboxes_of(kind) for kind in kinds}
         self._seconds = {operation.name: SECONDS.labels(operation.name) for operation in OPERATIONS}
         self._ok = {operation.name: OUTCOMES.labels(operation.name, "OK") for operation in OPERATIONS}
+        self._suspends = frozenset(row.name for row in OPERATIONS if row.suspends)
         self._closing = False
 
     def _mailboxes_of(self, kind: ActorKind) -> Mailboxes[Any, Any, Any]:
@@ -81,6 +82,9 @@ class Core:
                 if merchant_id and operation.tenant_wide:
                     raise Fault(Status.PERMISSION_DENIED, "FORBIDDEN", "this is for the tenant's own staff")
                 trace.merchant.set(merchant_id)
+                if operation.name in self._suspends:
+                    player_id = request.player_id if operation.admin is None and operation.of_player else ""
+                    await suspension.refuse(self.engine, request, player_id)
                 reply = await operation.run(self.engine, request)
             else:
                 assert operation.actor is not None

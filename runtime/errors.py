@@ -110,6 +110,11 @@ def violations(found: Iterable[tuple[str, str]]) -> Fault:
     )
 
 
+def suspended(kind: str) -> Fault:
+    """PERMISSION_DENIED: the tenant, merchant or player (`kind`) that somebody acts under is suspended."""
+    return Fault(Status.PERMISSION_DENIED, "SUSPENDED", f"the {kind} is suspended", suspended=kind)
+
+
 def forbidden(kind: str, identifier: str) -> Fault:
     """PERMISSION_DENIED: what is the tenant's own is to be read by a merchant's staff, and not written."""
     named = kind.lower().replace("_", " ")

@@ -10,6 +10,7 @@
 --   replayed      done before, under this key
 --   mismatch      the key was used for another request
 --   unknown       no such reward, or another player's
+--   suspended     the tenant, the campaign's merchant or the player is
 --   illegal       not won (any more): status and claimed_at say what it is
 --   out_of_stock  no code is left; nothing was changed
 WITH
@@ -32,7 +33,16 @@ held AS (
     FOR UPDATE OF r
 ),
 standing AS (
-    SELECT h.*, standing(h.status, h.expires_at, h.tasked) AS stands FROM held AS h
+    SELECT h.*, standing(h.status, h.expires_at, h.tasked) AS stands,
+           CASE
+               WHEN EXISTS (SELECT FROM tenants WHERE tenant_id = $1 AND status = 'suspended') THEN 'tenant'
+               WHEN EXISTS (SELECT FROM campaigns AS c JOIN merchants AS o USING (tenant_id, merchant_id)
+                            WHERE c.tenant_id = $1 AND c.campaign_id = h.campaign_id AND o.status = 'suspended')
+                   THEN 'merchant'
+               WHEN EXISTS (SELECT FROM players
+                            WHERE tenant_id = $1 AND player_id = h.player_id AND status = 'suspended') THEN 'player'
+           END AS suspended
+    FROM held AS h
 ),
 due AS (
     -- What may be claimed. Its delivery falls due now, unless it did before or waits for an admin.
@@ -54,7 +64,7 @@ due AS (
     ) AS p
     -- The win took a code, unless the prize had another channel then. Not locked: it is the reward's, which is.
     LEFT JOIN codes AS k ON k.tenant_id = $1 AND k.reward_id = h.reward_id
-    WHERE h.stands = 'won' AND NOT EXISTS (SELECT FROM used AS u WHERE u.nth = h.nth)
+    WHERE h.stands = 'won' AND h.suspended IS NULL AND NOT EXISTS (SELECT FROM used AS u WHERE u.nth = h.nth)
 ),
 code_picks AS (
     -- SKIP LOCKED: a rival's pick is not waited for.
@@ -103,6 +113,7 @@ SELECT
         WHEN u.same OR (h.claim_key = a.claim_key AND h.claim_hash = a.claim_hash) THEN 'replayed'
         WHEN u.nth IS NOT NULL THEN 'mismatch'
         WHEN h.nth IS NULL THEN 'unknown'
+        WHEN h.suspended IS NOT NULL THEN 'suspended'
         WHEN h.stands <> 'won' THEN 'illegal'
         ELSE 'out_of_stock'
     END AS outcome,
@@ -113,6 +124,7 @@ SELECT
     unix(h.expires_at) AS expires_at,
     coalesce(k.key_id, CASE WHEN d.coded THEN d.held_key_id END) AS key_id,
     coalesce(k.ciphertext, CASE WHEN d.coded THEN d.held_ciphertext END) AS ciphertext,
+    h.suspended,
     CASE WHEN d.sent THEN d.task_id END AS sent_task_id,
     coalesce(d.instant, false) AS delivered,
     (SELECT c.merchant_id FROM campaigns AS c WHERE c.tenant_id = $1 AND c.campaign_id = h.campaign_id) AS merchant_id

@@ -3,13 +3,16 @@
 -- name: snapshot
 -- A game as it is now, with its campaign and the catalogue version that all of it belongs to.
 -- No row: there is no such game.
-SELECT t.catalog_version, t.status AS tenant_status, g.status, g.revision, r.definition, g.campaign_id,
-       c.merchant_id, c.status AS campaign_status, unix(c.start_date) AS start_date, unix(c.end_date) AS end_date,
+SELECT t.catalog_version, g.status, g.revision, r.definition, g.campaign_id,
+       c.merchant_id, c.status AS campaign_status,
+       CASE WHEN t.status = 'suspended' THEN 'tenant' WHEN o.status = 'suspended' THEN 'merchant' ELSE '' END AS suspended,
+       unix(c.start_date) AS start_date, unix(c.end_date) AS end_date,
        c.timezone
 FROM games AS g
 JOIN tenants AS t ON t.tenant_id = g.tenant_id
 JOIN campaigns AS c ON c.tenant_id = g.tenant_id AND c.campaign_id = g.campaign_id
 JOIN game_revisions AS r ON r.tenant_id = g.tenant_id AND r.game_id = g.game_id AND r.revision = g.revision
+LEFT JOIN merchants AS o ON o.tenant_id = g.tenant_id AND o.merchant_id = c.merchant_id
 WHERE g.tenant_id = $1 AND g.game_id = $2
 
 -- name: revision
@@ -40,6 +43,8 @@ SELECT
             CASE WHEN g.day >= $9 THEN g.day_plays ELSE 0 END,
             g.day > $9,
             coalesce(t.balance, 0),
+            EXISTS (SELECT FROM players AS p
+                    WHERE p.tenant_id = $1 AND p.player_id = n.player_id AND p.status = 'suspended'),
             (SELECT json_object_agg(h.prize_id, h.awarded) FROM prize_players AS h
              WHERE h.tenant_id = $1 AND h.player_id = n.player_id AND h.prize_id = ANY($4::text[])),
             (SELECT json_object_agg(b.currency, b.balance) FROM balances AS b

@@ -2,7 +2,7 @@
 
 -- name: find
 -- A player with the contacts. $1 tenant, $2 player. No row: not known yet.
-SELECT p.player_id, p.display_name, p.avatar_url, p.locale, p.attributes, p.auth_method,
+SELECT p.player_id, p.display_name, p.avatar_url, p.locale, p.attributes, p.auth_method, p.status,
        unix(p.created_at) AS created_at, unix(p.updated_at) AS updated_at,
        coalesce((
            SELECT jsonb_agg(jsonb_build_object('id', c.contact_id, 'type', c.type, 'value', c.value,
@@ -33,6 +33,11 @@ ON CONFLICT (tenant_id, player_id) DO UPDATE SET
     locale = coalesce($5::text, p.locale),
     attributes = coalesce($6::jsonb, p.attributes),
     updated_at = now()
+RETURNING player_id;
+
+-- name: set_status
+-- Suspends a player, or restores it; the caller holds the tenant's lock. No row: there is no such player.
+UPDATE players SET status = $3, updated_at = now() WHERE tenant_id = $1 AND player_id = $2
 RETURNING player_id;
 
 -- name: owner

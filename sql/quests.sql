@@ -67,6 +67,8 @@ RETURNING quest_id;
 -- idempotency key was used for. $1 tenant, $2 quest, $3 player, $4 key (null = none). No row: unknown quest.
 SELECT q.campaign_id, q.type, q.status, q.turns, unix(q.start_date) AS start_date, unix(q.end_date) AS end_date,
        c.status AS campaign_status, c.merchant_id, c.timezone,
+       EXISTS (SELECT FROM merchants AS o
+               WHERE o.tenant_id = $1 AND o.merchant_id = c.merchant_id AND o.status = 'suspended') AS merchant_suspended,
        unix(c.start_date) AS campaign_start, unix(c.end_date) AS campaign_end,
        (SELECT array_agg(d.period) FROM quest_completions AS d
         WHERE d.tenant_id = $1 AND d.quest_id = $2 AND d.player_id = $3

@@ -201,6 +201,7 @@ CREATE TABLE players (
     auth_method  text        NOT NULL DEFAULT 'external'
                  CHECK (auth_method IN ('phone_otp', 'email_otp', 'guest', 'external')),
     merged_into  ident,
+    status       text        NOT NULL DEFAULT 'active' CHECK (status IN ('active', 'suspended')),
     created_at   timestamptz NOT NULL DEFAULT now(),
     updated_at   timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (tenant_id, player_id)

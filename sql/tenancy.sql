@@ -18,6 +18,34 @@ WHERE ($1 = '' OR tenant_id = $1) AND name ILIKE $2 AND ($3::text IS NULL OR ten
 ORDER BY tenant_id DESC
 LIMIT $4
 
+-- name: get_tenant
+-- No row: there is no such tenant.
+SELECT tenant_id AS id, name, status, unix(created_at) AS created_at FROM tenants WHERE tenant_id = $1
+
+-- name: update_tenant
+-- Writes a tenant; the caller holds its lock.
+UPDATE tenants SET name = $2, status = $3 WHERE tenant_id = $1
+RETURNING tenant_id AS id, name, status, unix(created_at) AS created_at
+
+-- name: get_merchant
+-- No row: the tenant has no such merchant.
+SELECT merchant_id AS id, tenant_id, name, status, unix(created_at) AS created_at
+FROM merchants WHERE tenant_id = $1 AND merchant_id = $2
+
+-- name: update_merchant
+-- Writes a merchant; the caller holds the tenant's lock.
+UPDATE merchants SET name = $3, status = $4 WHERE tenant_id = $1 AND merchant_id = $2
+RETURNING merchant_id AS id, tenant_id, name, status, unix(created_at) AS created_at
+
+-- name: suspended
+-- What of a tenant ($1), one of its merchants ($2, '' for none) and of its players ($3, '' for none) is suspended:
+-- 'tenant', 'merchant' or 'player'. Null: none, also where there is no such thing.
+SELECT CASE
+    WHEN EXISTS (SELECT FROM tenants WHERE tenant_id = $1 AND status = 'suspended') THEN 'tenant'
+    WHEN EXISTS (SELECT FROM merchants WHERE tenant_id = $1 AND merchant_id = $2 AND status = 'suspended') THEN 'merchant'
+    WHEN EXISTS (SELECT FROM players WHERE tenant_id = $1 AND player_id = $3 AND status = 'suspended') THEN 'player'
+END
+
 -- name: insert_merchant
 -- Makes a merchant. No row: there is no such tenant.
 INSERT INTO merchants (tenant_id, merchant_id, name, status)

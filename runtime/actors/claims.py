@@ -20,7 +20,7 @@ from runtime.actors.engine import Engine
 from runtime.actors.idempotency import KEY_CHARACTERS_MAX, keyed, mismatch
 from runtime.actors.mailbox import Work
 from runtime.actors.rewards import for_owner, illegal, out_of_stock
-from runtime.errors import Fault, Status, invalid, unknown
+from runtime.errors import Fault, Status, invalid, suspended, unknown
 from runtime.metrics import FULFILLMENT_TASKS
 from runtime.outgoing.channels import CHANNELS
 from runtime.wire.enums import enum
@@ -150,6 +150,8 @@ def _refusal(request: m.ClaimRewardRequest, row: Any) -> Fault:
             return mismatch()
         case "out_of_stock":
             return out_of_stock(request.id)
+        case "suspended":
+            return suspended(row["suspended"])
         case "illegal":
             return _already_claimed(row) if row["claimed_at"] else illegal(row, "claim")
         case _:

@@ -166,16 +166,15 @@ COMPLETE_TASK: Final = Operation(
     "POST /fulfillment/tasks/{id}/callback",
     run=complete_task,
     admin=SIGNED,
-    refusals=(
-        "ILLEGAL_TRANSITION",
-        "OUT_OF_STOCK",
-    ),
+    unsuspended=True,
+    refusals=("ILLEGAL_TRANSITION", "OUT_OF_STOCK"),
     example={"status": "delivered", "external_id": "shipment-1"},
 )
 VERIFY_CALLBACK: Final = Operation(
     "VerifyCallback",
     "POST /fulfillment/tasks/{id}/callback/verify",
     run=verify_callback,
+    unsuspended=True,
     example={
         "webhook_id": "msg_1",
         "webhook_timestamp": "1767225600",

@@ -15,7 +15,7 @@ import msgspec
 import sql
 from runtime import messages as m
 from runtime.actors.engine import Engine
-from runtime.errors import Fault, Status, invalid, unknown
+from runtime.errors import Fault, Status, invalid, suspended, unknown
 from runtime.operations import challenges
 from runtime.operations.players import FIND, player_from_row
 from runtime.operations.row import Operation
@@ -166,6 +166,8 @@ async def purge(engine: Engine) -> None:
 def _reply(login: asyncpg.Record, player: asyncpg.Record | None) -> m.LoginReply:
     if player is None:
         raise unknown("player", login["player_id"])
+    if player["status"] == "suspended":
+        raise suspended("player")  # What the token was used up for is undone with it.
     return m.LoginReply(player=player_from_row(player), merchant_id=login["merchant_id"], ends_at=login["ends_at"])
 
 
@@ -202,7 +204,9 @@ TURN_LOGIN: Final = Operation(
     refusals=("TOKEN_INVALID", "TOKEN_EXPIRED", "UNKNOWN_PLAYER"),
     example={"login_id": _LOGIN_ID, "generation": 3},
 )
-END_LOGINS: Final = Operation("EndLogins", "POST /logins/end", run=end_logins, example={"everywhere": True})
+END_LOGINS: Final = Operation(
+    "EndLogins", "POST /logins/end", run=end_logins, unsuspended=True, example={"everywhere": True}
+)
 LIST_REVOCATIONS: Final = Operation("ListRevocations", "GET /logins/revocations", run=list_revocations)
 
 ROWS: Final = (BEGIN_LOGIN, TURN_LOGIN, END_LOGINS, LIST_REVOCATIONS)

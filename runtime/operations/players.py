@@ -22,9 +22,11 @@ from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, invalid, unknown, violations
+from runtime.operations import audit, catalog, suspension
 from runtime.operations.campaigns import analytics
-from runtime.operations.row import Access, Consumer, Operation
+from runtime.operations.row import ADMINS, Access, Consumer, Operation
 from runtime.wire import contacts
+from runtime.wire.enums import enum, token
 from runtime.wire.schema import fields_of
 from runtime.wire.scope import player_id_of, tenant_of
 
@@ -60,6 +62,7 @@ MOVES_AFTER_TURNS: Final = tuple(
 NAME_CHARACTERS_MAX: Final = 100
 URL_CHARACTERS_MAX: Final = 2_000
 ATTRIBUTES_BYTES_MAX: Final = 16 * 1024
+REASON_CHARACTERS_MAX: Final = 500
 
 READ_ONLY: Final = frozenset(name for name, field in fields_of(m.Player).items() if field.read_only)
 """Passed over in an update, so that a profile may be sent back as it was read (AIP-203)."""
@@ -80,6 +83,8 @@ async def resolve_player(engine: Engine, request: m.ResolvePlayerRequest) -> m.R
     tenant_id = tenant_of(request)
     type, value = _contact(request.contact)
     player_id, created = await _resolve(engine, tenant_id, type, value)
+    if not created:
+        await suspension.refuse(engine, request, player_id)
     if request.guest_player_id:
         await _merge(engine, tenant_id, request.guest_player_id, player_id)
     row = await engine.database.fetchrow(FIND, tenant_id, player_id)
@@ -88,7 +93,11 @@ async def resolve_player(engine: Engine, request: m.ResolvePlayerRequest) -> m.R
 
 
 async def get_player(engine: Engine, request: m.GetPlayerRequest) -> m.PlayerReply:
-    """The profile. A player who is not known yet is made: the identity comes from outside."""
+    """The profile. A player who is not known yet is made: the identity comes from outside.
+
+    Refused to who is suspended, and with it the renewal of a login.
+    """
+    await suspension.refuse(engine, request, player_id_of(request))
     return await _profile(engine, tenant_of(request), player_id_of(request))
 
 
@@ -99,6 +108,30 @@ async def update_player(engine: Engine, request: m.UpdatePlayerRequest) -> m.Pla
     if await engine.database.fetchval(UPDATE, tenant_id, player_id, *values) is None:
         raise unknown("tenant", tenant_id)
     return await _profile(engine, tenant_id, player_id)
+
+
+async def set_player_status(engine: Engine, request: m.SetPlayerStatusRequest) -> m.PlayerReply:
+    """Suspends a player, or restores it, for a reason that the audit log keeps. NOT_FOUND UNKNOWN_PLAYER."""
+    tenant_id, status = tenant_of(request), token(request.status)
+    if not status:
+        raise invalid("status", "is required")
+    if len(request.reason) > REASON_CHARACTERS_MAX:
+        raise invalid("reason", f"must be at most {REASON_CHARACTERS_MAX} characters")
+
+    async def work(connection: asyncpg.Connection) -> asyncpg.Record:
+        before = await connection.fetchrow(FIND, tenant_id, request.id)
+        if before is None:
+            raise unknown("player", request.id)
+        await connection.execute(_SQL["set_status"], tenant_id, request.id, status)
+        after = {"status": status, "reason": request.reason}
+        await audit.record(
+            connection, tenant_id, "player.set_status", request.id, before={"status": before["status"]}, after=after
+        )
+        row = await connection.fetchrow(FIND, tenant_id, request.id)
+        assert row is not None
+        return row
+
+    return m.PlayerReply(player=player_from_row(await catalog.change(engine, tenant_id, work)))
 
 
 async def link_contact(engine: Engine, request: m.LinkContactRequest) -> m.ContactReply:
@@ -271,6 +304,7 @@ def player_from_row(row: asyncpg.Record) -> m.Player:
         created_at=row["created_at"],
         updated_at=row["updated_at"],
         auth_method=m.AuthMethod[row["auth_method"].upper()],
+        status=enum(m.PlayerStatus, row["status"]),
     )
 
 
@@ -298,7 +332,7 @@ GET_PLAYER: Final = Operation(
     "GET /players/me",
     run=get_player,
     consumer=Consumer(Access.PLAYER),
-    refusals=("UNKNOWN_TENANT", "UNKNOWN_PLAYER", "PLAYER_MERGED"),
+    refusals=("SUSPENDED", "UNKNOWN_TENANT", "UNKNOWN_PLAYER", "PLAYER_MERGED"),
 )
 LINK_CONTACT: Final = Operation(
     "LinkContact",
@@ -326,4 +360,13 @@ ROWS: Final = (
         },
     ),
     LINK_CONTACT,
+    Operation(
+        "SetPlayerStatus",
+        "PUT /players/{id}",
+        run=set_player_status,
+        admin=ADMINS,
+        tenant_wide=True,
+        refusals=("UNKNOWN_TENANT",),
+        example={"status": "PLAYER_STATUS_ACTIVE", "reason": "the appeal was upheld"},
+    ),
 )

@@ -152,7 +152,7 @@ ROWS: Final = (
         refusals=("PLAYER_MERGED", "UNKNOWN_TENANT"),
     ),
     Operation("ListHistory", "GET /games/{id}/history/me", run=list_history, consumer=Consumer(Access.PLAYER)),
-    Operation("ReplayPlay", "POST /plays/{id}/replay", run=replay_play, admin=STAFF, example={}),
+    Operation("ReplayPlay", "POST /plays/{id}/replay", run=replay_play, admin=STAFF, unsuspended=True, example={}),
     Operation(
         "ListMilestones",
         "GET /games/{id}/milestones",

@@ -18,7 +18,7 @@ from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.actors.idempotency import KeyedRequest, first_answer, keyed
-from runtime.errors import Fault, Status, unknown, violations
+from runtime.errors import Fault, Status, suspended, unknown, violations
 from runtime.events import QuestCompleted, event_of
 from runtime.operations import audit, catalog, reading, samples
 from runtime.operations.campaigns import records as campaigns
@@ -132,6 +132,8 @@ async def complete_quest(engine: Engine, request: m.CompleteQuestRequest) -> m.C
         row = await engine.database.fetchrow(_SQL["for_completion"], tenant_id, request.id, player_id, asked.key)
         if row is None:
             raise unknown("quest", request.id)
+        if row["merchant_suspended"]:
+            raise suspended("merchant")
         first = first_answer(row, asked, lambda row: _reply(request, row["replay_turns"], row["replay_balance"]))
         if first is not None:
             return first

@@ -122,6 +122,7 @@ class Operation:
     consumer, admin: how each edge serves it; None: not there.
     session: what it does with a session of play.
     tenant_wide: not for the staff of one merchant; to be said of what no merchant's things are part of.
+    unsuspended: done for who is suspended too.
     streamed: its body is read as it arrives, and may be lines of text.
     stales: what it changes is read by many, so cached answers of the tenant are old after it.
     refusals: its own reasons (runtime/http/docs/refusals.py), beside those that follow from the row.
@@ -142,6 +143,7 @@ class Operation:
     admin: Admin | None = None
     session: SessionUse = SessionUse.NONE
     tenant_wide: bool = False
+    unsuspended: bool = False
     streamed: bool = False
     stales: bool = False
     refusals: tuple[str, ...] = ()
@@ -192,6 +194,16 @@ class Operation:
     def keyed(self) -> bool:
         """Whether it takes an Idempotency-Key."""
         return "idempotency_key" in fields_of(self.request)
+
+    @property
+    def suspends(self) -> bool:
+        """Whether it is refused to who is suspended: whatever does something in a tenant."""
+        return self.scoped and self.has_effect and not self.unsuspended
+
+    @property
+    def has_effect(self) -> bool:
+        """Whether it does something."""
+        return self.verb != "GET"
 
     @property
     def of_player(self) -> bool:

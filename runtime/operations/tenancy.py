@@ -15,13 +15,16 @@ from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import unknown
-from runtime.operations import audit, reading
-from runtime.operations.checks import Checks, given, search_pattern
+from runtime.operations import audit, catalog, reading
+from runtime.operations.checks import Checks, given, search_pattern, set_fields
 from runtime.operations.row import ADMINS, PLATFORM_ALONE, STAFF, STAFF_OR_PLATFORM, Operation
 from runtime.wire.enums import enum, token
 from runtime.wire.scope import merchant_of, tenant_of
 
 _SQL: Final = sql.load("tenancy")
+
+SETTABLE: Final = frozenset({"name", "status"})
+"""Of a tenant and of a merchant."""
 
 
 async def create_tenant(engine: Engine, request: m.CreateTenantRequest) -> m.TenantReply:
@@ -37,6 +40,23 @@ async def create_tenant(engine: Engine, request: m.CreateTenantRequest) -> m.Ten
         return row
 
     return m.TenantReply(tenant=_tenant(await engine.database.transaction(work)))
+
+
+async def update_tenant(engine: Engine, request: m.UpdateTenantRequest) -> m.TenantReply:
+    """Renames, suspends or restores a tenant. NOT_FOUND UNKNOWN_TENANT."""
+
+    async def work(connection: asyncpg.Connection) -> asyncpg.Record:
+        before = await connection.fetchrow(_SQL["get_tenant"], request.id)
+        assert before is not None, "its row is locked"
+        tenant = _tenant(before)
+        set_fields(tenant, given(request.tenant, "tenant"), request.update_mask, SETTABLE)
+        _check_name(tenant.name)
+        row = await connection.fetchrow(_SQL["update_tenant"], request.id, tenant.name, token(tenant.status))
+        assert row is not None
+        await audit.record(connection, request.id, "tenant.update", request.id, before=dict(before), after=dict(row))
+        return row
+
+    return m.TenantReply(tenant=_tenant(await catalog.change(engine, request.id, work)))
 
 
 async def list_tenants(engine: Engine, request: m.ListTenantsRequest) -> m.ListTenantsReply:
@@ -63,6 +83,26 @@ async def create_merchant(engine: Engine, request: m.CreateMerchantRequest) -> m
         return row
 
     return m.MerchantReply(merchant=_merchant(await engine.database.transaction(work)))
+
+
+async def update_merchant(engine: Engine, request: m.UpdateMerchantRequest) -> m.MerchantReply:
+    """Renames, suspends or restores a merchant. NOT_FOUND UNKNOWN_MERCHANT."""
+    tenant_id = tenant_of(request)
+
+    async def work(connection: asyncpg.Connection) -> asyncpg.Record:
+        before = await connection.fetchrow(_SQL["get_merchant"], tenant_id, request.id)
+        if before is None:
+            raise unknown("merchant", request.id)
+        merchant = _merchant(before)
+        set_fields(merchant, given(request.merchant, "merchant"), request.update_mask, SETTABLE)
+        _check_name(merchant.name)
+        written = (tenant_id, request.id, merchant.name, token(merchant.status))
+        row = await connection.fetchrow(_SQL["update_merchant"], *written)
+        assert row is not None
+        await audit.record(connection, tenant_id, "merchant.update", request.id, before=dict(before), after=dict(row))
+        return row
+
+    return m.MerchantReply(merchant=_merchant(await catalog.change(engine, tenant_id, work)))
 
 
 async def list_merchants(engine: Engine, request: m.ListMerchantsRequest) -> m.ListMerchantsReply:
@@ -98,6 +138,14 @@ ROWS: Final = (
         admin=PLATFORM_ALONE,
         example={"name": "Fair & Co."},
     ),
+    Operation(
+        "UpdateTenant",
+        "PUT /tenants/{id}",
+        run=update_tenant,
+        resource="tenant",
+        admin=PLATFORM_ALONE,
+        example={"status": "TENANT_STATUS_ACTIVE"},
+    ),
     Operation("ListTenants", "GET /tenants", run=list_tenants, admin=STAFF_OR_PLATFORM),
     Operation(
         "CreateMerchant",
@@ -108,6 +156,16 @@ ROWS: Final = (
         tenant_wide=True,
         refusals=("UNKNOWN_TENANT",),
         example={"name": "Main street"},
+    ),
+    Operation(
+        "UpdateMerchant",
+        "PUT /merchants/{id}",
+        run=update_merchant,
+        resource="merchant",
+        admin=ADMINS,
+        tenant_wide=True,
+        refusals=("UNKNOWN_TENANT",),
+        example={"status": "MERCHANT_STATUS_ACTIVE"},
     ),
     Operation("ListMerchants", "GET /merchants", run=list_merchants, admin=STAFF),
 )

@@ -66,6 +66,7 @@ async def furnish(stack: Stack, player: str = "player_ann", **campaign: Any) -> 
         "session": session,
         "milestone": made.data["milestones"]["rungs"][0]["id"],
         "player": player,
+        "tenant": stack.tenant_id,
         "receiver": RECEIVER,
     }
     for row in OPERATIONS:

@@ -21,7 +21,7 @@ from runtime.actors.game.awards import Winner, award, note_points, won_reward
 from runtime.actors.game.pending import PendingRequest
 from runtime.actors.game.sessions import REVISION_CHARACTERS, Session
 from runtime.actors.game.snapshot import POINTS, GameSnapshot, PrizeTerms, load_game
-from runtime.errors import Fault, Status
+from runtime.errors import Fault, Status, suspended
 
 QUERIES: Final = sql.load("play")
 PLAYERS_MAX: Final = 10_000
@@ -44,6 +44,7 @@ class PlayerState:
     plays: int
     day_plays: int
     turns: int
+    suspended: bool
     prizes: dict[str, int]
     balances: dict[str, int]
     grants: dict[str, int]
@@ -182,11 +183,11 @@ class GameActor:
         )
         assert row is not None, "refresh always has its one row"
         ahead = []
-        for player_id, plays, day_plays, is_ahead, turns, prizes, balances, grants in row["players"] or ():
+        for player_id, plays, day_plays, is_ahead, turns, barred, prizes, balances, grants in row["players"] or ():
             if is_ahead:
                 ahead.append(player_id)
             self.players[player_id] = PlayerState(
-                player_id, plays, day_plays, turns, prizes or {}, balances or {}, grants or {}, self.round
+                player_id, plays, day_plays, turns, barred, prizes or {}, balances or {}, grants or {}, self.round
             )
         for prize_id, remaining, day_awarded, codes in row["prizes"] or ():
             if not self.committing or prize_id not in self.stock:
@@ -226,8 +227,15 @@ class GameActor:
 
     # ---------------------------------------------------------------- what a decision asks and moves
 
+    def refuse_suspended(self, player: PlayerState) -> None:
+        """PERMISSION_DENIED SUSPENDED."""
+        if player.suspended:
+            self.require_fresh(player)
+            raise suspended("player")
+
     def admit(self, snapshot: GameSnapshot, player: PlayerState) -> bool:
         """True where the play spends a turn. Refuses with the cap that is reached, and when it resets."""
+        self.refuse_suspended(player)
         if snapshot.max_plays_per_user and player.plays >= snapshot.max_plays_per_user:
             self.require_fresh(player)
             limit = snapshot.max_plays_per_user

@@ -72,6 +72,7 @@ def redeem(actor: GameActor, snapshot: GameSnapshot, pending: PendingRequest, ch
     if rung is None:
         raise unknown("milestone", request.milestone_id)
     player = actor.players[pending.player_id]
+    actor.refuse_suspended(player)
     if rung.id in player.grants:
         actor.require_fresh(player)
         raise Fault(

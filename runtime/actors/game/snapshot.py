@@ -10,7 +10,7 @@ from datetime import date
 from typing import Any, Final
 
 import sql
-from runtime.errors import Fault, Status, unknown
+from runtime.errors import Fault, Status, suspended, unknown
 from runtime.outgoing.channels import CHANNELS
 from runtime.rules import GameRule, Rules, compose
 from runtime.stores.clock import Days
@@ -89,6 +89,7 @@ class GameSnapshot:
     access: str
     campaign_id: str
     merchant_id: str
+    suspended: str
     campaign_open_status: bool
     start_date: int
     end_date: int
@@ -105,7 +106,9 @@ class GameSnapshot:
     prizes: dict[str, PrizeTerms]
 
     def refuse_unless_open(self, now: float) -> None:
-        """FAILED_PRECONDITION GAME_INACTIVE or CAMPAIGN_CLOSED."""
+        """PERMISSION_DENIED SUSPENDED; FAILED_PRECONDITION GAME_INACTIVE or CAMPAIGN_CLOSED."""
+        if self.suspended:
+            raise suspended(self.suspended)
         if self.status != "active":
             raise Fault(Status.FAILED_PRECONDITION, "GAME_INACTIVE", f"this game is {self.status}")
         if not self.campaign_open_status:
@@ -152,7 +155,8 @@ async def load_game(database: Database, tenant_id: str, game_id: str) -> GameSna
         access=definition.get("access") or "player",
         campaign_id=row["campaign_id"],
         merchant_id=row["merchant_id"],
-        campaign_open_status=row["campaign_status"] == "active" and row["tenant_status"] == "active",
+        suspended=row["suspended"],
+        campaign_open_status=row["campaign_status"] == "active",
         start_date=row["start_date"],
         end_date=row["end_date"],
         days=Days(row["timezone"]),

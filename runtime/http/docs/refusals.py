@@ -70,6 +70,9 @@ REFUSALS: Final[Mapping[str, Refusal]] = {
         "the tenant's, which a merchant's staff only reads; a page of an origin that is not allowed; on Core, also a "
         "Host that is none of its names",
     ),
+    "SUSPENDED": Refusal(
+        Status.PERMISSION_DENIED, "`suspended` is: the tenant, the merchant or the player", {"suspended": "player"}
+    ),
     "SESSION_INVALID": Refusal(Status.PERMISSION_DENIED, "the session is forged, or another's"),
     # repeats and rates
     "IDEMPOTENCY_MISMATCH": Refusal(_BAD, "the key was used with another request", http_status=422),
@@ -124,6 +127,8 @@ def reasons_of(operation: Operation) -> list[str]:
         found.append("UNKNOWN_TENANT")
     if operation.admin is not None and operation.scoped and operation.verb != "GET" and not operation.admin.signed:
         found.append("FORBIDDEN")
+    if operation.suspends:
+        found.append("SUSPENDED")
     if operation.streamed:
         found.append("CONTENT_TYPE_UNSUPPORTED")
     if operation.keyed:

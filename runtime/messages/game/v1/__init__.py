@@ -133,6 +133,7 @@ __all__ = (
     "PlayRequest",
     "Player",
     "PlayerReply",
+    "PlayerStatus",
     "Prize",
     "PrizeConstraints",
     "PrizeFulfillment",
@@ -169,6 +170,7 @@ __all__ = (
     "Scope",
     "SearchRewardsReply",
     "SearchRewardsRequest",
+    "SetPlayerStatusRequest",
     "Standing",
     "StartReply",
     "StartRequest",
@@ -184,9 +186,11 @@ __all__ = (
     "UpdateCampaignRequest",
     "UpdateGameRequest",
     "UpdateLeaderboardRequest",
+    "UpdateMerchantRequest",
     "UpdatePlayerRequest",
     "UpdatePrizeRequest",
     "UpdateQuestRequest",
+    "UpdateTenantRequest",
     "VerifyCallbackReply",
     "VerifyCallbackRequest",
     "WalletBalance",
@@ -668,6 +672,30 @@ class OnUnavailable(betterproto2.Enum):
             "ON_UNAVAILABLE_LOSE": 1,
             "ON_UNAVAILABLE_REDRAW": 2,
             "ON_UNAVAILABLE_FALLBACK": 3,
+        }
+
+
+class PlayerStatus(betterproto2.Enum):
+    UNSPECIFIED = 0
+
+    ACTIVE = 1
+
+    SUSPENDED = 2
+
+    @classmethod
+    def betterproto_value_to_renamed_proto_names(cls) -> dict[int, str]:
+        return {
+            0: "PLAYER_STATUS_UNSPECIFIED",
+            1: "PLAYER_STATUS_ACTIVE",
+            2: "PLAYER_STATUS_SUSPENDED",
+        }
+
+    @classmethod
+    def betterproto_renamed_proto_names_to_value(cls) -> dict[str, int]:
+        return {
+            "PLAYER_STATUS_UNSPECIFIED": 0,
+            "PLAYER_STATUS_ACTIVE": 1,
+            "PLAYER_STATUS_SUSPENDED": 2,
         }
 
 
@@ -2577,6 +2605,8 @@ class Player(betterproto2.Message):
     How the player was first known.
     """
 
+    status: "PlayerStatus" = betterproto2.field(10, betterproto2.TYPE_ENUM, default_factory=lambda: PlayerStatus(0))
+
 
 default_message_pool.register_message("game.v1", "Player", Player)
 
@@ -3202,6 +3232,23 @@ default_message_pool.register_message("game.v1", "SearchRewardsRequest", SearchR
 
 
 @dataclass(eq=False, repr=False)
+class SetPlayerStatusRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    status: "PlayerStatus" = betterproto2.field(3, betterproto2.TYPE_ENUM, default_factory=lambda: PlayerStatus(0))
+
+    reason: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+    """
+    Why, for the audit log.
+    """
+
+
+default_message_pool.register_message("game.v1", "SetPlayerStatusRequest", SetPlayerStatusRequest)
+
+
+@dataclass(eq=False, repr=False)
 class Standing(betterproto2.Message):
     rank: "int" = betterproto2.field(1, betterproto2.TYPE_INT32)
 
@@ -3424,6 +3471,20 @@ default_message_pool.register_message("game.v1", "UpdateLeaderboardRequest", Upd
 
 
 @dataclass(eq=False, repr=False)
+class UpdateMerchantRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    merchant: "Merchant | None" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, optional=True)
+
+    update_mask: "list[str]" = betterproto2.field(4, betterproto2.TYPE_STRING, repeated=True)
+
+
+default_message_pool.register_message("game.v1", "UpdateMerchantRequest", UpdateMerchantRequest)
+
+
+@dataclass(eq=False, repr=False)
 class UpdatePlayerRequest(betterproto2.Message):
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
@@ -3463,6 +3524,20 @@ class UpdateQuestRequest(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "UpdateQuestRequest", UpdateQuestRequest)
+
+
+@dataclass(eq=False, repr=False)
+class UpdateTenantRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    tenant: "Tenant | None" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, optional=True)
+
+    update_mask: "list[str]" = betterproto2.field(4, betterproto2.TYPE_STRING, repeated=True)
+
+
+default_message_pool.register_message("game.v1", "UpdateTenantRequest", UpdateTenantRequest)
 
 
 @dataclass(eq=False, repr=False)

@@ -1,0 +1,179 @@
+"""A tenant, a merchant or a player that is suspended does nothing until it is restored."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import pytest
+import pytest_asyncio
+
+from tests.support.login import Phone, log_in, refresh
+from tests.support.operations import make_merchant
+from tests.support.resources import make_campaign, make_prize, wheel
+from tests.support.stack import TENANT, Answer, Stack, make_tenant, refused
+
+PLATFORM: Final = ("admin", "platform")
+SUSPENDED: Final = (403, "PERMISSION_DENIED", "SUSPENDED")
+EMAIL: Final = "ann@example.com"
+
+
+@dataclass(frozen=True)
+class Stall:
+    """A merchant's game, quest and rewards, and Ann, who has logged in before and holds an open session."""
+
+    stack: Stack
+    merchant_id: str
+    player_id: str
+    game_id: str
+    quest_id: str
+    reward_id: str
+    rung_id: str
+    session_id: str
+
+    async def acts(self) -> dict[str, Answer]:
+        """Everything that Ann does, once more."""
+        ask, player = self.stack.consumer, self.player_id
+        body = {"session_id": self.session_id, "payload": {}}
+        return {
+            "start": await ask("POST", f"/games/{self.game_id}/start", {}, player=player),
+            "play": await ask("POST", f"/games/{self.game_id}/play", body, player=player),
+            "redeem": await ask("POST", f"/games/{self.game_id}/redeem", {"milestone_id": self.rung_id}, player=player),
+            "claim": await ask("POST", f"/rewards/{self.reward_id}/claim", {}, player=player),
+            "quest": await ask("POST", f"/quests/{self.quest_id}/complete", {}, player=player),
+        }
+
+    async def logs_in(self) -> Answer:
+        contact = {"type": "CONTACT_TYPE_EMAIL", "value": EMAIL}
+        return await self.stack.core("POST", "/players/resolve", {"contact": contact})
+
+    async def set(self, kind: str, status: str) -> Any:
+        """Suspends or restores the tenant, the merchant or Ann."""
+        identifier = {"tenant": self.stack.tenant_id, "merchant": self.merchant_id, "player": self.player_id}[kind]
+        staff = await make_tenant(self.stack, "tenant_of_the_platform") if kind == "tenant" else self.stack
+        named = f"{kind.upper()}_STATUS_{status}"
+        answer = await staff.admin("PUT", f"/admin/{kind}s/{identifier}", {"status": named}, roles=PLATFORM)
+        assert answer.data["status"] == named
+        return answer.data
+
+
+@pytest_asyncio.fixture
+async def stall(stack: Stack) -> AsyncIterator[Stall]:
+    merchant_id = await make_merchant(stack)
+    campaign_id = (await make_campaign(stack, merchant_id=merchant_id))["id"]
+    prize_id = await make_prize(stack, fulfillment={"channel": "none", "redemption_mode": "on_claim"})
+    rung = {"name": "One", "currency": "points", "threshold": 1, "prize_id": prize_id}
+    body = wheel(campaign_id, prize_id, milestones={"mode": "cumulative_unlock", "rungs": [rung]})
+    game = (await stack.admin("POST", "/admin/games", body)).data
+    quest = {"campaign_id": campaign_id, "name": "Visit", "type": "one_time", "turns": 1, "status": "active"}
+    quest_id = (await stack.admin("POST", "/admin/quests", quest)).data["id"]
+    contact = {"type": "CONTACT_TYPE_EMAIL", "value": EMAIL}
+    player_id = (await stack.core("POST", "/players/resolve", {"contact": contact})).data["player"]["id"]
+    points = {"player_id": player_id, "scope_key": campaign_id, "currency": "points", "amount": 5, "reference_id": "r"}
+    assert (await stack.admin("POST", "/admin/wallet/adjustments", points)).data
+
+    async def session() -> str:
+        return str(
+            (await stack.consumer("POST", f"/games/{game['id']}/start", {}, player=player_id)).data["session_id"]
+        )
+
+    played = {"session_id": await session(), "payload": {}}
+    won = (await stack.consumer("POST", f"/games/{game['id']}/play", played, player=player_id)).data
+    rung_id = game["milestones"]["rungs"][0]["id"]
+    reward_id = won["rewards"][0]["reward_id"]
+    yield Stall(stack, merchant_id, player_id, game["id"], quest_id, reward_id, rung_id, await session())
+
+
+@pytest.mark.parametrize("kind", ["tenant", "merchant", "player"])
+async def test_who_is_suspended_does_nothing_until_restored(stall: Stall, kind: str) -> None:
+    await stall.set(kind, "SUSPENDED")
+    for name, answer in (await stall.acts()).items():
+        assert refused(answer) == SUSPENDED, name
+        assert answer.envelope["data"]["suspended"] == kind, name
+    await stall.set(kind, "ACTIVE")
+    for name, answer in (await stall.acts()).items():
+        assert answer.data, name
+
+
+@pytest.mark.parametrize("kind", ["tenant", "player"])
+async def test_who_is_suspended_does_not_log_in(stall: Stall, kind: str) -> None:
+    await stall.set(kind, "SUSPENDED")
+    assert refused(await stall.logs_in()) == SUSPENDED
+    # What renews a login, and what changes a profile.
+    for verb, body in (("GET", None), ("PUT", {"display_name": "Ann"})):
+        assert refused(await stall.stack.consumer(verb, "/players/me", body, player=stall.player_id)) == SUSPENDED
+    await stall.set(kind, "ACTIVE")
+    assert (await stall.logs_in()).data["player"]["id"] == stall.player_id
+
+
+async def test_a_login_of_who_is_suspended_is_not_renewed(stall: Stall, phone: Phone) -> None:
+    session = await log_in(stall.stack, phone)
+    mine = replace(stall, player_id=session["player"]["id"])
+    for kind in ("tenant", "player"):
+        await mine.set(kind, "SUSPENDED")
+        assert refused(await refresh(stall.stack, session["refresh_token"])) == SUSPENDED
+        await mine.set(kind, "ACTIVE")
+    assert (await refresh(stall.stack, session["refresh_token"])).data["token"]
+
+
+@pytest.mark.parametrize("kind", ["tenant", "merchant", "player"])
+async def test_eligibility_says_who_is_suspended(stall: Stall, kind: str) -> None:
+    await stall.set(kind, "SUSPENDED")
+    path = f"/games/{stall.game_id}/eligibility"
+    shown = (await stall.stack.consumer("GET", path, player=stall.player_id)).data
+    assert (shown["can_play"], shown["reason"]) == (False, "SUSPENDED")
+
+
+async def test_another_player_plays_on(stall: Stall) -> None:
+    await stall.set("player", "SUSPENDED")
+    path = f"/games/{stall.game_id}/start"
+    assert (await stall.stack.consumer("POST", path, {}, player="player_bob")).data["session_id"]
+
+
+async def test_a_play_that_was_waiting_is_not_decided_by_a_memory(stall: Stall) -> None:
+    """The game's actor has just met Ann, and would not look again: the suspension makes it."""
+    start = (f"/games/{stall.game_id}/start", {})
+    session_id = (await stall.stack.consumer("POST", *start, player=stall.player_id)).data["session_id"]
+    await stall.set("player", "SUSPENDED")
+    body = {"session_id": session_id, "payload": {}}
+    answer = await stall.stack.consumer("POST", f"/games/{stall.game_id}/play", body, player=stall.player_id)
+    assert refused(answer) == SUSPENDED
+
+
+async def test_staff_of_a_suspended_tenant_or_merchant_changes_nothing(stall: Stall) -> None:
+    quest = (f"/admin/quests/{stall.quest_id}", {"turns": 2})
+    staff = replace(stall.stack, merchant_id=stall.merchant_id)
+    await stall.set("merchant", "SUSPENDED")
+    assert refused(await staff.admin("PUT", *quest)) == SUSPENDED
+    assert (await staff.admin("GET", quest[0])).data
+    assert (await stall.stack.admin("PUT", *quest)).data
+    await stall.set("tenant", "SUSPENDED")
+    assert refused(await stall.stack.admin("PUT", *quest)) == SUSPENDED
+
+
+async def test_suspensions_are_in_the_audit_log(stall: Stall) -> None:
+    body = {"status": "PLAYER_STATUS_SUSPENDED", "reason": "a script"}
+    assert (await stall.stack.admin("PUT", f"/admin/players/{stall.player_id}", body)).data
+    await stall.set("merchant", "SUSPENDED")
+    await stall.set("tenant", "SUSPENDED")
+    entries = (await stall.stack.admin("GET", "/admin/audit", limit=3)).data["items"]
+    assert [entry["action"] for entry in entries] == ["tenant.update", "merchant.update", "player.set_status"]
+    assert [entry["after"]["status"] for entry in entries] == ["suspended"] * 3
+    assert [entry["before"]["status"] for entry in entries] == ["active"] * 3
+    assert entries[2]["after"]["reason"] == "a script"
+
+
+async def test_only_the_platform_suspends_a_tenant(stall: Stall) -> None:
+    path, body = f"/admin/tenants/{TENANT}", {"status": "TENANT_STATUS_SUSPENDED"}
+    assert (await stall.stack.admin("PUT", path, body)).http == 403
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [("tenants", "UNKNOWN_TENANT"), ("merchants", "UNKNOWN_MERCHANT"), ("players", "UNKNOWN_PLAYER")],
+)
+async def test_nobody_unknown_is_suspended(stall: Stall, path: str, reason: str) -> None:
+    body = {"status": f"{path[:-1].upper()}_STATUS_SUSPENDED"}
+    answer = await stall.stack.admin("PUT", f"/admin/{path}/nobody", body, roles=PLATFORM)
+    assert refused(answer) == (404, "NOT_FOUND", reason)

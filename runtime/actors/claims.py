@@ -95,12 +95,31 @@ async def _claim_together(claimer: Claimer, groups: list[Group]) -> None:
         for work in groups[0]:
             work.refuse(error)
         return
-    replayed = [row["reward_id"] for row in rows if row["outcome"] == "replayed"]
-    told = await claimer.engine.database.fetch(AS_CLAIMED, claimer.tenant_id, replayed) if replayed else []
-    answers = {row["reward_id"]: row for row in told}
-    for group, row in zip(groups, rows, strict=True):
-        _answer(claimer, group, row, answers.get(row["reward_id"]))
+    # It is committed: whatever fails from here on, it is told of.
     _publish(claimer, {row["reward_id"]: group[0].trace_id for group, row in zip(groups, rows, strict=True)}, rows)
+    replayed = []
+    for group, row in zip(groups, rows, strict=True):
+        if row["outcome"] == "replayed":
+            replayed.append((group, row))
+        else:
+            _answer(claimer, group, row, None)
+    if replayed:
+        await _answer_replayed(claimer, replayed)
+
+
+async def _answer_replayed(claimer: Claimer, replayed: list[tuple[Group, Any]]) -> None:
+    """Answers claims that were done before as they were answered then. Only these suffer where that cannot be read."""
+    try:
+        rewards = [row["reward_id"] for _, row in replayed]
+        told = await claimer.engine.database.fetch(AS_CLAIMED, claimer.tenant_id, rewards)
+    except (Fault, asyncpg.PostgresError) as error:
+        for group, _ in replayed:
+            for work in group:
+                work.refuse(error)
+        return
+    answers = {row["reward_id"]: row for row in told}
+    for group, row in replayed:
+        _answer(claimer, group, row, answers.get(row["reward_id"]))
 
 
 async def _write(claimer: Claimer, requests: Sequence[m.ClaimRewardRequest]) -> list[asyncpg.Record]:

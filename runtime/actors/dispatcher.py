@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable
+from math import inf
 from typing import Any, Final, NamedTuple
 
 import asyncpg
@@ -43,9 +44,6 @@ WAIT_SECONDS: Final = 20.0
 FAILURES_TO_OPEN: Final = 5
 OPEN_SECONDS: Final = 30.0
 """After so many failures in a row an integration is left alone for so long; then one event tries it."""
-
-KNOWN_SECONDS: Final = 1.0
-"""How long a tenant's integrations are remembered: how long one that was deleted may still be told."""
 
 LOG_KEPT: Final = 1_000
 """Deliveries that an integration's log keeps, and another 100 at most."""
@@ -93,17 +91,19 @@ class Dispatcher:
         self._database = database
         self._connector = Connector(settings.outbound_allow_cidrs)
         self._isolations: dict[tuple[str, str], _Isolation] = {}
-        self._known: dict[str, tuple[float, list[Any]]] = {}
+        self._known: dict[str, tuple[float, list[Any]]] = {}  # when the reading began, and what it found
+        self._reading: dict[str, asyncio.Lock] = {}
         self._notes: dict[str, list[_Note]] = {}
         self._noting: asyncio.Task[None] | None = None
         self._telling: set[asyncio.Task[bool]] = set()
 
-    async def dispatch(self, event: Event, *, fresh: bool = False) -> list[asyncio.Task[bool]]:
+    async def dispatch(self, event: Event, *, since: float | None = None) -> list[asyncio.Task[bool]]:
         """Begins to tell everyone who is to know; each task says whether an attempt was made.
 
-        fresh: whoever was added this very moment too. UNAVAILABLE where it is not known who is to know.
+        since: when the event was received (monotonic seconds), where that is not now. UNAVAILABLE where it is
+        not known who is to know.
         """
-        rows = await self._integrations(event.tenant_id, fresh)
+        rows = await self._integrations(event.tenant_id, time.monotonic() if since is None else since)
         tasks = [asyncio.create_task(self._tell(row, event)) for row in rows if matches(row, event)]
         self._telling.update(tasks)
         for task in tasks:
@@ -112,7 +112,8 @@ class Dispatcher:
 
     async def tell_all(self, events: Iterable[Event]) -> None:
         """Tells everyone of each event, and returns when all have been, or were skipped."""
-        tasks = [task for event in events for task in await self.dispatch(event)]
+        since = time.monotonic()
+        tasks = [task for event in events for task in await self.dispatch(event, since=since)]
         if tasks:
             await asyncio.wait(tasks)
 
@@ -126,13 +127,20 @@ class Dispatcher:
 
     # -- one integration ---------------------------------------------------------------------
 
-    async def _integrations(self, tenant_id: str, fresh: bool) -> list[Any]:
-        now = time.monotonic()
-        read_at, rows = self._known.get(tenant_id, (0.0, []))
-        if fresh or now - read_at > KNOWN_SECONDS:
-            rows = await self._database.fetch(_SQL["active"], tenant_id)
-            self._known[tenant_id] = (now, rows)
-        return rows
+    async def _integrations(self, tenant_id: str, since: float) -> list[Any]:
+        """A tenant's integrations, read later than `since`.
+
+        What was read before an event came says nothing of who was registered before it: whoever registers and
+        plays at once, while others' events keep a memory fresh, would hear nothing. One reading serves all
+        events that came before it began.
+        """
+        async with self._reading.setdefault(tenant_id, asyncio.Lock()):
+            read_at, rows = self._known.get(tenant_id, (-inf, []))
+            if read_at < since:
+                now = time.monotonic()
+                rows = await self._database.fetch(_SQL["active"], tenant_id)
+                self._known[tenant_id] = (now, rows)
+            return rows
 
     async def _tell(self, row: Any, event: Event) -> bool:
         key = (event.tenant_id, row["integration_id"])

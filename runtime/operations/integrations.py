@@ -81,7 +81,7 @@ async def list_integrations(engine: Engine, request: m.ListIntegrationsRequest) 
 
 
 async def delete_integration(engine: Engine, request: m.DeleteRequest) -> m.DeleteReply:
-    """Removes an integration and its delivery log; nobody is told on its behalf from a second later on."""
+    """Removes an integration and its delivery log; nobody is told on its behalf of what happens after."""
     tenant_id = tenant_of(request)
 
     async def work(connection: asyncpg.Connection) -> None:
@@ -122,7 +122,7 @@ async def emit_event(engine: Engine, request: m.EmitEventRequest) -> m.EmitEvent
         data=request.data or {},
     )
     engine.publisher.outside(event)
-    tasks = await engine.dispatcher.dispatch(event, fresh=True)
+    tasks = await engine.dispatcher.dispatch(event)
     if tasks:
         await asyncio.wait(tasks, timeout=EMIT_WAIT_SECONDS)
     attempted = [task for task in tasks if not task.done() or task.result()]

@@ -59,6 +59,22 @@ async def test_a_play_reaches_who_subscribes_signed_and_with_a_stable_id(stack: 
     assert all(row["delivered"] for row in log)
 
 
+async def test_an_integration_hears_of_what_happens_right_after_it_was_made(stack: Any, receiver: Receiver) -> None:
+    """Also where the hub has just been busy with the tenant's events, and knew who was there at that moment."""
+    campaign = await make_campaign(stack)
+    game = await make_game(stack, campaign["id"], await make_prize(stack))
+    await register(stack, receiver, "busy")
+    async with working(stack.engine, "integrations"):
+        for nth in range(5):
+            stack.engine.publisher.events([event(stack, "busy")])
+            await receiver.next()
+            async with receiving() as new:
+                integration_id = await register(stack, new, "play_completed")
+                play = await play_once(stack, game["id"], player=f"player_{nth}")
+                assert (await new.next()).json["data"]["play_id"] == play["play_id"]
+                await stack.admin("DELETE", f"/admin/integrations/{integration_id}")
+
+
 async def test_only_matching_events_are_told(stack: Any, receiver: Receiver) -> None:
     mine, other = await make_campaign(stack), await make_campaign(stack, name="Other")
     await register(stack, receiver, "prize_won", campaign_id=mine["id"])

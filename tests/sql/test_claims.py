@@ -11,13 +11,16 @@ import asyncpg
 import pytest
 
 from runtime import messages as m
+from runtime.actors import claims
 from runtime.actors.idempotency import request_hash
+from runtime.actors.mailbox import Work
 from runtime.actors.rewards import MOVES, STATES
 from runtime.core import Core
 from runtime.errors import Fault
 from runtime.groups import event_stream, task_stream
 from tests.support.rewards import Shelf, claim, core, fulfill, refusal, revoke
 from tests.support.stack import settings_of
+from tests.support.waiting import until
 
 Status = m.RewardStatus
 
@@ -235,3 +238,31 @@ def test_the_table_of_moves_is_the_contract(before: str) -> None:
     }
     reached = {after for move in MOVES.values() if before in move.before for after in move.after}
     assert reached == legal[before]
+
+
+async def test_a_replay_that_cannot_be_read_costs_its_neighbours_nothing(
+    cores: tuple[Core, Core], shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The claims of one batch are committed together: each is answered, and told of, whatever fails for another."""
+    engine, prize_id = cores[0].engine, await shelf.prize(channel="webhook")
+    old, new = await shelf.reward(prize_id), await shelf.reward(prize_id)
+    await claim(cores[0], old, key="k")
+    monkeypatch.setattr(claims, "AS_CLAIMED", "SELECT 1 / 0 WHERE $1::text <> '' AND $2::text[] IS NOT NULL")
+    scope = m.Scope(tenant_id=shelf.tenant_id)
+    works = [
+        Work(
+            m.ClaimRewardRequest(scope=scope, id=reward_id, player_id="player_ann", idempotency_key=key),
+            asyncio.get_running_loop().create_future(),
+        )
+        for reward_id, key in ((old, "k"), (new, ""))
+    ]
+    await claims.process_batch(claims.Claimer(engine, shelf.tenant_id), works)
+    assert isinstance(works[0].future.exception(), asyncpg.DivisionByZeroError)
+    assert works[1].future.result().reward.status == Status.CLAIMED
+    stream = event_stream(0)
+
+    async def told() -> bool:
+        found = await engine.ephemeral.run("XRANGE", stream, "-", "+")
+        return any(new in str(message) for message in found)
+
+    await until(told)

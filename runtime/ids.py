@@ -18,6 +18,8 @@ _FROM_BYTE: Final = bytes(ord(_ALPHABET[byte & 31]) for byte in range(256))
 _TO_BASE32: Final = str.maketrans(_ALPHABET, "0123456789abcdefghijklmnopqrstuv")
 _POOL_CHARACTERS: Final = 16_384
 
+GUEST: Final = "guest_"
+
 _pool = ""
 _used = 0
 _last_ms = 0
@@ -52,6 +54,14 @@ def make(prefix: str) -> str:
             _last_ms, _count = _last_ms + 1, 0
             _time = _milliseconds(_last_ms)
     return f"{prefix}_{_time}{_PAIRS[_count]}{_random(14)}"
+
+
+def is_guest(player_id: str) -> bool:
+    """Whether the id is one that was made for a guest: known before the guest's first play makes its row.
+
+    The schema's first_known_as() goes by the same.
+    """
+    return player_id.startswith(GUEST) and len(player_id) == len(GUEST) + 26
 
 
 def ulid_at(unix_seconds: float) -> str:

@@ -25,12 +25,12 @@ SELECT prize_id, name, type, value, max_per_user, max_per_day, redemption_mode, 
 FROM prizes WHERE tenant_id = $1 AND prize_id = ANY($2::text[])
 
 -- name: refresh
--- What the players ($3) and the prizes ($4) of a game ($2) are at now; makes the players ($5, known
--- by $6) that are not there yet. $7 campaign, $8 scope of the wallet, $9 local day.
+-- What the players ($3) and the prizes ($4) of a game ($2) are at now; makes the players ($5) that are not there
+-- yet. $6 campaign, $7 scope of the wallet, $8 local day.
 -- Always one row; a player or prize without a row of some kind has zeros or nulls there.
 WITH made AS (
     INSERT INTO players (tenant_id, player_id, auth_method)
-    SELECT $1, n.player_id, n.auth_method FROM unnest($5::text[], $6::text[]) AS n (player_id, auth_method)
+    SELECT $1, n.player_id, first_known_as(n.player_id) FROM unnest($5::text[]) AS n (player_id)
     ON CONFLICT DO NOTHING
 )
 SELECT
@@ -40,28 +40,28 @@ SELECT
         SELECT json_agg(json_build_array(
             n.player_id,
             coalesce(g.plays, 0),
-            CASE WHEN g.day >= $9 THEN g.day_plays ELSE 0 END,
-            g.day > $9,
+            CASE WHEN g.day >= $8 THEN g.day_plays ELSE 0 END,
+            g.day > $8,
             coalesce(t.balance, 0),
             EXISTS (SELECT FROM players AS p
                     WHERE p.tenant_id = $1 AND p.player_id = n.player_id AND p.status = 'suspended'),
             (SELECT json_object_agg(h.prize_id, h.awarded) FROM prize_players AS h
              WHERE h.tenant_id = $1 AND h.player_id = n.player_id AND h.prize_id = ANY($4::text[])),
             (SELECT json_object_agg(b.currency, b.balance) FROM balances AS b
-             WHERE b.tenant_id = $1 AND b.player_id = n.player_id AND b.scope_key = $8),
+             WHERE b.tenant_id = $1 AND b.player_id = n.player_id AND b.scope_key = $7),
             (SELECT json_object_agg(m.milestone_id, unix(m.granted_at)) FROM milestone_grants AS m
              WHERE m.tenant_id = $1 AND m.player_id = n.player_id AND m.game_id = $2)
         ))
         FROM unnest($3::text[]) AS n (player_id)
         LEFT JOIN game_players AS g ON g.tenant_id = $1 AND g.game_id = $2 AND g.player_id = n.player_id
-        LEFT JOIN turn_balances AS t ON t.tenant_id = $1 AND t.player_id = n.player_id AND t.campaign_id = $7
+        LEFT JOIN turn_balances AS t ON t.tenant_id = $1 AND t.player_id = n.player_id AND t.campaign_id = $6
     ) AS players,
     (
         SELECT json_agg(json_build_array(
             n.prize_id,
             CASE WHEN s.total > 0 THEN s.remaining END,
             coalesce((SELECT d.awarded FROM prize_days AS d
-                      WHERE d.tenant_id = $1 AND d.prize_id = n.prize_id AND d.day = $9), 0),
+                      WHERE d.tenant_id = $1 AND d.prize_id = n.prize_id AND d.day = $8), 0),
             (SELECT count(*) FROM (SELECT FROM codes AS k
              WHERE k.tenant_id = $1 AND k.prize_id = n.prize_id AND k.reward_id IS NULL LIMIT 1000) AS free)
         ))

@@ -14,18 +14,19 @@ FROM players AS p
 WHERE p.tenant_id = $1 AND p.player_id = $2;
 
 -- name: meet
--- Makes a player of an outside identity on its first use. $1 tenant, $2 player.
+-- Makes a player of an outside identity on its first use, or of a guest. $1 tenant, $2 player.
 -- No row: the player is known, or the tenant is not.
-INSERT INTO players (tenant_id, player_id)
-SELECT tenant_id, $2 FROM tenants WHERE tenant_id = $1
+INSERT INTO players (tenant_id, player_id, auth_method)
+SELECT tenant_id, $2::text, first_known_as($2::text) FROM tenants WHERE tenant_id = $1
 ON CONFLICT DO NOTHING
 RETURNING player_id;
 
 -- name: update
 -- Sets what is not null; makes the player where it is not known yet. No row: the tenant is unknown.
 -- $1 tenant, $2 player, $3 display_name, $4 avatar_url, $5 locale, $6 attributes.
-INSERT INTO players AS p (tenant_id, player_id, display_name, avatar_url, locale, attributes)
-SELECT tenant_id, $2, coalesce($3::text, ''), coalesce($4::text, ''), coalesce($5::text, ''), coalesce($6::jsonb, '{}')
+INSERT INTO players AS p (tenant_id, player_id, auth_method, display_name, avatar_url, locale, attributes)
+SELECT tenant_id, $2::text, first_known_as($2::text), coalesce($3::text, ''), coalesce($4::text, ''), coalesce($5::text, ''),
+       coalesce($6::jsonb, '{}')
 FROM tenants WHERE tenant_id = $1
 ON CONFLICT (tenant_id, player_id) DO UPDATE SET
     display_name = coalesce($3::text, p.display_name),

@@ -94,7 +94,7 @@ WITH quest AS (
     FOR KEY SHARE OF q
 ),
 player AS (
-    INSERT INTO players (tenant_id, player_id) SELECT $1, $3 FROM quest
+    INSERT INTO players (tenant_id, player_id, auth_method) SELECT $1, $3::text, first_known_as($3::text) FROM quest
     ON CONFLICT DO NOTHING
 ),
 balance AS (

@@ -191,6 +191,10 @@ CREATE INDEX codes_free ON codes (tenant_id, prize_id, code_id) WHERE reward_id 
 
 -- ---------------------------------------------------------------- players
 
+-- How a player is known who has no row yet: the ids that are made for guests say so (runtime/ids.py).
+CREATE FUNCTION first_known_as(player_id text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN CASE WHEN starts_with(player_id, 'guest_') AND length(player_id) = 32 THEN 'guest' ELSE 'external' END;
+
 CREATE TABLE players (
     tenant_id    ident       NOT NULL,
     player_id    ident       NOT NULL,

@@ -17,7 +17,8 @@ from runtime.errors import Fault, Status
 from runtime.http.admission.client_address import client_ip
 from runtime.http.admission.control import Allowed
 from runtime.http.admission.idempotency import Asked, Replay, hash_request, idempotency_key
-from runtime.http.admission.rates import Limited
+from runtime.http.admission.local_rates import LocalRate, charge
+from runtime.http.admission.rates import Limited, Policy
 from runtime.http.admission.session_cache import OPEN, PLAYED, session_name
 from runtime.http.auth import Identity, require_player
 from runtime.http.bodies import read_body
@@ -96,11 +97,14 @@ def _act(edge: Edge, operation: Operation, consumer: Consumer) -> Handler:
     players_only = consumer.access is Access.PLAYER
     plays, opens = operation.session is SessionUse.PLAYS, operation.session is SessionUse.OPENS
     make_data = _started(edge, operation) if opens else _data_of(edge_view(operation))
+    guests = LocalRate(Policy("guest", settings.rate_guest_per_second, settings.rate_guest_burst))
 
     async def answer(request: web.Request) -> web.Response:
         identity = await edge.auth.identify(request)
         if identity is not None or players_only:
             require_player(identity)
+        elif opens and rated:
+            charge(guests, request, proxies)
         body = await read_body(request)
         message = read(request, body)
         scope = message.scope = await edge.checked_scope(request, identity)

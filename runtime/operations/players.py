@@ -86,6 +86,9 @@ async def resolve_player(engine: Engine, request: m.ResolvePlayerRequest) -> m.R
     if not created:
         await suspension.refuse(engine, request, player_id)
     if request.guest_player_id:
+        if ids.is_guest(request.guest_player_id):
+            # It may have played nothing yet: what it has begun is the player's all the same.
+            await engine.database.fetchval(MEET, tenant_id, request.guest_player_id)
         await _merge(engine, tenant_id, request.guest_player_id, player_id)
     row = await engine.database.fetchrow(FIND, tenant_id, player_id)
     assert row is not None, "a contact's player exists"

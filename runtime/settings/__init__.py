@@ -163,6 +163,12 @@ class Settings:
         number(0.001, 1e6, "per second"), "200", "Starts and plays of one address; 4 times of other routes."
     )
     rate_ip_burst: int = _setting(integer(1, 10**6), "400", "How many at once.")
+    rate_guest_per_second: float = _setting(
+        number(0.001, 1e6, "per second"),
+        "0.2",
+        "New guests of one address and edge process. As slow as play, else a farmer tries on plans as guests.",
+    )
+    rate_guest_burst: int = _setting(integer(1, 10**6), "40", "How many at once: people behind one address.")
     trusted_proxies: tuple[Network, ...] = _setting(networks(), "", "Peers whose X-Forwarded-For counts.")
     cors_origins: tuple[str, ...] = _setting(
         words("list", r"\*|https?://[^/\s]+", "* or origins such as https://shop.example"),

@@ -84,6 +84,7 @@ class GameActor:
         "committing",
         "distrusted",
         "outdated",
+        "unmade",
         "left",
     )
 
@@ -101,6 +102,7 @@ class GameActor:
         self.committing: set[asyncio.Future[Any]] = set()
         self.distrusted = False
         self.outdated = False
+        self.unmade: list[str] = []
         self.left: dict[str, int | None] = {}
 
     def distrust(self, *, snapshot: bool = False) -> None:
@@ -134,6 +136,8 @@ class GameActor:
         everything = everything or self.distrusted
         self.distrusted = self.outdated = False
         self._take_over_stock()
+        while self.unmade:
+            self.players.pop(self.unmade.pop(), None)
         now = engine.clock.now()
         while True:
             snapshot = self.snapshot
@@ -149,7 +153,8 @@ class GameActor:
             needed = {
                 pending.player_id: pending
                 for pending in requests
-                if pending.player_id not in self.players or isinstance(pending.request, READS)
+                if not pending.newcomer
+                and (pending.player_id not in self.players or isinstance(pending.request, READS))
             }
             if not needed and self.refreshed_at and now - self.refreshed_at < REFRESH_SECONDS:
                 return snapshot
@@ -163,12 +168,7 @@ class GameActor:
 
     async def _read(self, snapshot: GameSnapshot, needed: dict[str, PendingRequest]) -> tuple[int, float]:
         """Reads the state of the players in `needed`, and all stock. (the catalogue's version, the database's time)."""
-        # Asking whether one may play makes nobody a player; nor does a guest where no guest may play.
-        made = sorted(
-            player_id
-            for player_id, pending in needed.items()
-            if not isinstance(pending.request, READS) and not (pending.guest and snapshot.access != "public")
-        )
+        made = sorted(player_id for player_id, pending in needed.items() if _makes_player(pending, snapshot))
         row = await self.engine.database.fetchrow(
             QUERIES["refresh"],
             self.tenant_id,
@@ -176,7 +176,6 @@ class GameActor:
             list(needed),
             list(snapshot.prizes),
             made,
-            ["guest" if needed[player_id].guest else "external" for player_id in made],
             snapshot.campaign_id,
             snapshot.scope_key,
             self.day,
@@ -186,6 +185,9 @@ class GameActor:
         for player_id, plays, day_plays, is_ahead, turns, barred, prizes, balances, grants in row["players"] or ():
             if is_ahead:
                 ahead.append(player_id)
+            if not plays and ids.is_guest(player_id) and not _makes_player(needed[player_id], snapshot):
+                # Perhaps without a row: remembered, its first play would not make one.
+                self.unmade.append(player_id)
             self.players[player_id] = PlayerState(
                 player_id, plays, day_plays, turns, barred, prizes or {}, balances or {}, grants or {}, self.round
             )
@@ -212,9 +214,15 @@ class GameActor:
                         self.stock[prize_id].remaining = remaining
             self.left.clear()
 
-    def look_of(self, player_id: str) -> Any:
-        """What a decision about this player goes by. Two that are equal would be decided alike."""
-        player = self.players[player_id]
+    def state_of(self, pending: PendingRequest) -> PlayerState:
+        """What the player of a request is at, as this round has it."""
+        if pending.newcomer:
+            return PlayerState(pending.player_id, 0, 0, 0, False, {}, {}, {}, self.round)
+        return self.players[pending.player_id]
+
+    def look_of(self, pending: PendingRequest) -> Any:
+        """What a decision about this request goes by. Two that are equal would be decided alike."""
+        player = self.state_of(pending)
         assert self.snapshot is not None
         stock = {prize_id: (own.remaining, own.day_awarded, own.codes) for prize_id, own in self.stock.items()}
         own = (
@@ -363,3 +371,14 @@ class GameActor:
             campaign_id=snapshot.campaign_id,
             trace_id=pending.work.trace_id,
         )
+
+
+def _makes_player(pending: PendingRequest, snapshot: GameSnapshot) -> bool:
+    """Whether a request makes a row of a player who has none.
+
+    Asking whether one may play does not, nor does a guest's start: sessions are anybody's to ask for, and a guest who
+    plays nothing leaves nothing. Nor does a guest's play where no guest may play.
+    """
+    if isinstance(pending.request, READS) or (pending.guest and snapshot.access != "public"):
+        return False
+    return not (isinstance(pending.request, m.StartRequest) and ids.is_guest(pending.player_id))

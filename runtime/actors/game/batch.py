@@ -182,7 +182,7 @@ def _pending(actor: GameActor, work: Work[Any]) -> PendingRequest:
             return PendingRequest(work, request, request.player_id, asked=keyed(request))
         case _:
             guest = not request.player_id
-            return PendingRequest(work, request, request.player_id or ids.make("player"), guest=guest)
+            return PendingRequest(work, request, request.player_id or ids.make("guest"), guest=guest, newcomer=guest)
 
 
 # -- refresh and decide ----------------------------------------------------------------------
@@ -196,7 +196,7 @@ async def _refresh_and_decide(actor: GameActor, requests: list[PendingRequest], 
         requests = await answer_found(actor, requests)
     batch = Batch(requests, snapshot, Changes(snapshot.version))
     if again and len(requests) == 1:
-        batch.look = actor.look_of(requests[0].player_id)
+        batch.look = actor.look_of(requests[0])
     try:
         _decide(actor, batch)
     except StaleRead:

@@ -24,7 +24,7 @@ def start(actor: GameActor, snapshot: GameSnapshot, pending: PendingRequest) -> 
     """A session for the player, where a play would now be admitted."""
     now = actor.engine.clock.now()
     snapshot.refuse_unless_open(now)
-    player = actor.players[pending.player_id]
+    player = actor.state_of(pending)
     actor.admit(snapshot, player)
     opened = _session(actor, snapshot, player, now)
     return m.StartReply(
@@ -75,7 +75,7 @@ def _next(actor: GameActor, snapshot: GameSnapshot, player: PlayerState, now: fl
 
 def eligibility(actor: GameActor, snapshot: GameSnapshot, pending: PendingRequest) -> m.EligibilityReply:
     """Whether `start` would be let in, and why not. By what was just read (`READS`)."""
-    player = actor.players[pending.player_id]
+    player = actor.state_of(pending)
     reply = m.EligibilityReply(can_play=True, remaining_turns=player.turns, free_plays_remaining=-1)
     if snapshot.max_plays_per_day:
         reply.free_plays_remaining = max(0, snapshot.max_plays_per_day - player.day_plays)

@@ -156,7 +156,7 @@ def _reply(
 
 def progress(actor: GameActor, snapshot: GameSnapshot, pending: PendingRequest) -> m.ListMilestonesReply:
     """The rungs and where the player stands, in the order of the block. By what was just read."""
-    request, player = pending.request, actor.players[pending.player_id]
+    request, player = pending.request, actor.state_of(pending)
     query = ("milestones", actor.tenant_id, actor.game_id, pending.player_id)
     cursors = actor.engine.cursors
     page = cursors.read(request.cursor, request.limit, query=query)

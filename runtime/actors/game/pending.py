@@ -17,6 +17,7 @@ class PendingRequest:
 
     asked: under which idempotency key, where it carries one. searched: it is known not to be
     committed already; without that it is not refused, since it may be a retry of what used up its cap.
+    newcomer: nobody was named, so this is a guest whom no row knows.
     look, contradictions: by what it was decided and then refused by a guard, and how often just so again.
     """
 
@@ -27,6 +28,7 @@ class PendingRequest:
     guest: bool = False
     asked: KeyedRequest = WITHOUT_KEY
     searched: bool = False
+    newcomer: bool = False
     look: Any = None
     contradictions: int = 0
 

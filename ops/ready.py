@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import shlex
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,7 +33,7 @@ def describe(settings: Settings, tenant_id: str, merchant_id: str, pids: dict[st
         "redis_url": settings.redis_url,
         "tenant_id": tenant_id,
         "merchant_id": merchant_id,
-        "admin_token": mint_admin_token(settings, tenant_id, merchant_id),
+        "admin_token": mint_admin_token(settings, tenant_id),
         # "core" is the one process of Core, both edges and the consumer groups.
         "metrics": {"core": f"http://127.0.0.1:{settings.metrics_port}/metrics"},
         "pids": pids,
@@ -58,23 +56,12 @@ def ready_file(path: Path | None, ready: dict[str, Any]) -> Iterator[None]:
             path.unlink(missing_ok=True)
 
 
-def mint_admin_token(settings: Settings, tenant_id: str, merchant_id: str) -> str:
-    """A JWT with the roles admin and platform, good for 24 hours."""
-    import jwt
+def mint_admin_token(settings: Settings, tenant_id: str) -> str:
+    """A token of the roles admin and platform, of the whole tenant (no merchant), good for 24 hours."""
+    from runtime.http.auth import Tokens
 
-    now = int(time.time())
-    claims = {
-        "iss": settings.jwt_issuer,
-        "aud": settings.jwt_audience,
-        "sub": "ops-up",
-        "iat": now,
-        "exp": now + ADMIN_TOKEN_SECONDS,
-        "jti": secrets.token_hex(16),
-        "tenant_id": tenant_id,
-        "merchant_id": merchant_id,
-        "roles": ["admin", "platform"],
-    }
-    return jwt.encode(claims, settings.jwt_secret, algorithm="HS256")
+    roles = ("admin", "platform")
+    return Tokens.of(settings).mint("ops-up", tenant_id=tenant_id, seconds=ADMIN_TOKEN_SECONDS, roles=roles)
 
 
 def welcome(ready: dict[str, Any], seconds: float, command_line: str) -> str:

@@ -27,8 +27,7 @@ class Player:
 
 def make_players(jwt_secret: str, tenant_id: str, count: int, prefix: str = "bench") -> list[Player]:
     """`count` players of a tenant; they come to be in the database with their first start."""
-    settings = Settings()
-    tokens = Tokens(jwt_secret, issuer=settings.jwt_issuer, audience=settings.jwt_audience)
+    tokens = Tokens.of(Settings(jwt_secret=jwt_secret))
     names = [f"player_{prefix}{number:019d}" for number in range(count)]
     return [Player(tenant_id, name, tokens.mint(name, tenant_id=tenant_id, seconds=TOKEN_SECONDS)) for name in names]
 

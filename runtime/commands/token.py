@@ -32,7 +32,7 @@ def mint(
     merchant: str = "",
     json: Annotated[bool, Parameter(negative=())] = False,
 ) -> None:
-    """Make a token of management roles. It needs JWT_SECRET (and JWT_ISSUER, JWT_AUDIENCE) as the edges have them.
+    """Make a token of management roles. It needs JWT_SECRET, JWT_ISSUER and JWT_STAFF_AUDIENCE as the edges have them.
 
     Give a machine no more than it needs: with ROLE_MATRIX=strict a `reward_manager` moves what is won and
     changes no game, a `designer` the other way round.
@@ -96,7 +96,13 @@ def _print_token(subject: str, tenant: str, merchant: str, seconds: int, roles: 
     if not subject:
         print("tombola: a token must be somebody's: the id or --subject is empty", file=sys.stderr)
         sys.exit(EXIT_USE)
-    tokens = Tokens(settings.jwt_secret, issuer=settings.jwt_issuer, audience=settings.jwt_audience)
+    if seconds > settings.token_seconds_max:
+        most = settings.token_seconds_max
+        print(
+            f"tombola: --seconds must be at most {most}: the edges take no others (TOKEN_SECONDS_MAX)", file=sys.stderr
+        )
+        sys.exit(EXIT_USE)
+    tokens = Tokens.of(settings)
     expires_at = int(time.time()) + seconds
     token = tokens.mint(subject, tenant_id=tenant, merchant_id=merchant, seconds=seconds, roles=set(roles))
     if json:

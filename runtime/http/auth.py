@@ -1,8 +1,13 @@
 """Who asks: JSON Web Tokens, the header fallback for development, and what an identity may do.
 
-Own tokens are HS256 under a secret. Tokens of another issuer are RS256, ES256 or EdDSA under the keys of
-its JWKS document. The algorithm is a property of the key, never of the token (RFC 8725 section 3.1), so
+Own tokens are HS256 under a secret, which their `kid` names; a secret that was before goes on verifying. Tokens
+of another issuer are RS256, ES256 or EdDSA under the keys of its JWKS document, and what they say is told by
+settings (runtime/http/foreign.py). The algorithm is a property of the key, never of the token (RFC 8725, 3.1), so
 neither `none` nor a public key used as a secret can pass.
+
+Whose a token is, is its audience's to say: players' have one, staff's another, and neither opens the other's
+edge. A player's token gives no role, whatever it claims. No token is taken that was made for longer than the
+settings allow.
 
 Expiry is judged by this process's clock with a few seconds' leeway; everything that costs money is judged
 by Postgres's.
@@ -10,45 +15,35 @@ by Postgres's.
 
 from __future__ import annotations
 
-import asyncio
-import math
+import hashlib
 import re
 import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-import aiohttp
 import jwt
-import msgspec
 import structlog
 from aiohttp import web
 
 from runtime.errors import Fault, Status, invalid
+from runtime.http.foreign import Foreign
+from runtime.http.jwks import KEY_ALGORITHMS, JwksKeys
 from runtime.http.revocations import Revocations, login_key, player_key
 from runtime.operations.row import MANAGEMENT, PLATFORM
+from runtime.settings import Settings
 
 LEEWAY_SECONDS: Final = 5
 CACHE_MAX: Final = 20_000
 TOKEN_CHARACTERS_MAX: Final = 8_192
 
-JWKS_BYTES_MAX: Final = 256 * 1024
-JWKS_TIMEOUT_SECONDS: Final = 5.0
-JWKS_FRESH_SECONDS: Final = 3_600.0
-JWKS_RETRY_SECONDS: Final = 30.0
-"""An unknown key id asks for the document again, but not more often than this: ids are anybody's to invent."""
-
-KEY_ALGORITHMS: Final[Mapping[tuple[str, str | None], str]] = {
-    ("RSA", None): "RS256",
-    ("EC", "P-256"): "ES256",
-    ("OKP", "Ed25519"): "EdDSA",
-}
-"""The one algorithm that a key of this type and curve verifies."""
-
 _REQUIRED: Final = ["exp", "iat", "iss", "aud", "sub"]
 _IDENTIFIER: Final = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
+_PLAYER: Final = re.compile(r"[A-Za-z0-9_.:@|+-]{1,128}")
+"""A player's id: other issuers' subjects have `|` and `@` in them too."""
 
 log = structlog.get_logger(__name__)
 
@@ -75,31 +70,49 @@ class Identity:
 class Tokens:
     """Mints own tokens and verifies own and foreign ones.
 
-    `secret` is empty where only another issuer's tokens count. A token without a role is a player's,
-    and its `sub` is the player's id. Verified tokens are remembered until they expire, so a key that
-    its issuer withdraws ends with the tokens it signed.
+    secrets: the first signs, all verify; none where only another issuer's tokens count. audience: players';
+    staff_audience: staff's. seconds_max: the longest life that is taken; of a login's tokens, login_seconds_max.
+    foreign: what another issuer's tokens say, where there is one. Verified tokens are remembered until they
+    expire, so a key that its issuer withdraws ends with the tokens it signed.
     """
 
     def __init__(
         self,
-        secret: str | bytes = b"",
-        *,
+        *secrets: str | bytes,
         issuer: str,
         audience: str,
-        jwks_url: str = "",
-        jwks_issuer: str = "",
-        jwks_audience: str = "",
+        staff_audience: str = "tombola-staff",
+        seconds_max: int = 2_592_000,
+        login_seconds_max: int = 86_400,
+        foreign: Foreign | None = None,
         revocations: Revocations | None = None,
     ) -> None:
-        self._secret = secret.encode() if isinstance(secret, str) else secret
+        texts = [secret.encode() if isinstance(secret, str) else secret for secret in secrets]
+        self._secrets = {_kid(secret): secret for secret in texts if secret}
         self._issuer = issuer
         self._audience = audience
-        self._keys = JwksKeys(jwks_url) if jwks_url else None
+        self._staff_audience = staff_audience
+        self._seconds_max = seconds_max
+        self._login_seconds_max = login_seconds_max
+        self._foreign = foreign
+        self._keys = JwksKeys(foreign.jwks_url) if foreign is not None else None
         self._revocations = revocations
-        self._jwks_issuer = jwks_issuer or issuer
-        self._jwks_audience = jwks_audience or audience
         self._jwt = jwt.PyJWT(options={"enforce_minimum_key_length": True})
         self._known: OrderedDict[str, Identity] = OrderedDict()
+
+    @classmethod
+    def of(cls, settings: Settings, revocations: Revocations | None = None) -> Tokens:
+        """As the settings have them."""
+        return cls(
+            *settings.jwt_secrets,
+            issuer=settings.jwt_issuer,
+            audience=settings.jwt_audience,
+            staff_audience=settings.jwt_staff_audience,
+            seconds_max=settings.token_seconds_max,
+            login_seconds_max=settings.player_token_seconds,
+            foreign=Foreign.of(settings),
+            revocations=revocations,
+        )
 
     async def close(self) -> None:
         """Drop the connection to the JWKS server."""
@@ -116,21 +129,23 @@ class Tokens:
         roles: Iterable[str] = (),
         login_id: str = "",
     ) -> str:
-        """A token that ends in `seconds`. Without roles `sub` is a player's id, and `login_id` the login it is of."""
+        """A token that ends in `seconds`: staff's with roles; without, a player's, and of the login `login_id`."""
         now = int(time.time())
+        named = sorted(roles)
         claims = {
             "iss": self._issuer,
-            "aud": self._audience,
+            "aud": self._staff_audience if named else self._audience,
             "sub": sub,
             "iat": now,
             "exp": now + seconds,
             "jti": secrets.token_urlsafe(12),
             "tenant_id": tenant_id,
             "merchant_id": merchant_id,
-            "roles": sorted(roles),
+            "roles": named,
             **({"sid": login_id} if login_id else {}),
         }
-        return self._jwt.encode(claims, self._secret, algorithm="HS256")
+        kid, secret = next(iter(self._secrets.items()))
+        return self._jwt.encode(claims, secret, algorithm="HS256", headers={"kid": kid})
 
     async def verify(self, token: str) -> Identity:
         """The identity in a token. UNAUTHENTICATED with TOKEN_INVALID or TOKEN_EXPIRED."""
@@ -157,17 +172,12 @@ class Tokens:
         try:
             if len(token) > TOKEN_CHARACTERS_MAX:
                 raise jwt.InvalidTokenError("too long")
-            key, algorithm, issuer, audience = await self._key(jwt.get_unverified_header(token))
-            claims = self._jwt.decode(
-                token,
-                key,
-                algorithms=[algorithm],
-                issuer=issuer,
-                audience=audience,
-                leeway=LEEWAY_SECONDS,
-                options={"require": _REQUIRED},
-            )
-            return _identity(claims)
+            header = jwt.get_unverified_header(token)
+            if "crit" in header:
+                raise jwt.InvalidTokenError("critical extensions are not understood")  # RFC 7515 section 4.1.11
+            if header.get("alg") == "HS256" and self._secrets:
+                return self._own(token, header.get("kid"))
+            return await self._of_another(token, header)
         except jwt.ExpiredSignatureError:
             raise _expired() from None
         except Fault:
@@ -176,46 +186,86 @@ class Tokens:
             log.debug("token_refused", why=str(exc))
             raise _invalid() from None
 
-    async def _key(self, header: Mapping[str, Any]) -> tuple[Any, str, str, str]:
-        """(key, its algorithm, issuer and audience) for a header; InvalidTokenError where no key of ours fits."""
-        if "crit" in header:
-            raise jwt.InvalidTokenError("critical extensions are not understood")  # RFC 7515 section 4.1.11
-        algorithm = header.get("alg")
-        if algorithm == "HS256" and self._secret:
-            return self._secret, "HS256", self._issuer, self._audience
-        if self._keys is not None and algorithm in KEY_ALGORITHMS.values():
-            key = await self._keys.get(header.get("kid"), str(algorithm))
-            if key is not None:
-                return key, str(algorithm), self._jwks_issuer, self._jwks_audience
-        raise jwt.InvalidTokenError("no key of this issuer fits")
+    def _own(self, token: str, kid: object) -> Identity:
+        """Who an own token names. A key id that is none of ours says nothing: every secret is tried then."""
+        named = self._secrets.get(kid) if isinstance(kid, str) else None
+        tried = [named] if named is not None else list(self._secrets.values())
+        audiences = [self._audience, self._staff_audience]
+        for secret in tried:
+            with suppress(jwt.InvalidSignatureError):
+                claims = self._claims(token, secret, "HS256", self._issuer, audiences)
+                if not isinstance(claims["aud"], str):
+                    raise jwt.InvalidTokenError("a token is for one audience")
+                staff = claims["aud"] == self._staff_audience
+                roles = claims.get("roles") or []
+                if not (isinstance(roles, list) and all(isinstance(role, str) for role in roles)):
+                    raise jwt.InvalidTokenError("roles must be a list of strings")
+                merchant_id = claims.get("merchant_id") or ""
+                return self._identity(
+                    claims, claims["tenant_id"], merchant_id, claims["sub"], roles, staff, claims.get("sid", "")
+                )
+        raise jwt.InvalidSignatureError("no secret of ours made it")
+
+    async def _of_another(self, token: str, header: Mapping[str, Any]) -> Identity:
+        """Who another issuer's token names, as the settings tell it."""
+        foreign, algorithm = self._foreign, header.get("alg")
+        if foreign is None or self._keys is None or algorithm not in KEY_ALGORITHMS.values():
+            raise jwt.InvalidTokenError("no key of this issuer fits")
+        key = await self._keys.get(header.get("kid"), str(algorithm))
+        if key is None:
+            raise jwt.InvalidTokenError("no key of this issuer fits")
+        claims = self._claims(token, key, str(algorithm), foreign.issuer, foreign.audience)
+        said = foreign.read(claims)
+        return self._identity(claims, said.tenant_id, said.merchant_id, said.subject, said.roles, bool(said.roles), "")
+
+    def _claims(self, token: str, key: Any, algorithm: str, issuer: str, audience: str | list[str]) -> dict[str, Any]:
+        return self._jwt.decode(
+            token,
+            key,
+            algorithms=[algorithm],
+            issuer=issuer,
+            audience=audience,
+            leeway=LEEWAY_SECONDS,
+            options={"require": _REQUIRED},
+        )
+
+    def _identity(
+        self,
+        claims: Mapping[str, Any],
+        tenant_id: Any,
+        merchant_id: Any,
+        subject: Any,
+        roles: Iterable[str],
+        staff: bool,
+        login_id: Any,
+    ) -> Identity:
+        """The identity, once all of it is what it must be."""
+        for identifier in (tenant_id, *([merchant_id] if merchant_id else [])):
+            if not isinstance(identifier, str) or not _IDENTIFIER.fullmatch(identifier):
+                raise jwt.InvalidTokenError("tenant and merchant must be identifiers")
+        if not isinstance(subject, str) or not (staff or _PLAYER.fullmatch(subject)):
+            raise jwt.InvalidTokenError("a player must be an identifier")
+        if not isinstance(login_id, str):
+            raise jwt.InvalidTokenError("sid must be a string")
+        life = claims["exp"] - claims["iat"]  # NaN and infinities are no life that is short enough.
+        if not life <= (self._login_seconds_max if login_id else self._seconds_max):
+            raise jwt.InvalidTokenError("made for longer than is taken")
+        return Identity(
+            tenant_id,
+            merchant_id,
+            "" if staff else subject,
+            frozenset(roles) if staff else frozenset(),
+            subject,
+            int(claims["exp"]),
+            login_id,
+            "" if staff else login_key(tenant_id, login_id) if login_id else player_key(tenant_id, subject),
+            int(claims["iat"]),
+        )
 
 
-def _identity(claims: Mapping[str, Any]) -> Identity:
-    tenant_id, merchant_id, sub = claims["tenant_id"], claims.get("merchant_id") or "", claims["sub"]
-    roles = claims.get("roles") or []
-    if not (isinstance(roles, list) and all(isinstance(role, str) for role in roles)):
-        raise jwt.InvalidTokenError("roles must be a list of strings")
-    for identifier in (tenant_id, *([merchant_id] if merchant_id else [])):
-        if not isinstance(identifier, str) or not _IDENTIFIER.fullmatch(identifier):
-            raise jwt.InvalidTokenError("tenant_id and merchant_id must be identifiers")
-    if not roles and not _IDENTIFIER.fullmatch(sub):
-        raise jwt.InvalidTokenError("a player's sub must be an identifier")
-    if not math.isfinite(claims["exp"]):
-        raise jwt.InvalidTokenError("exp must be finite")
-    login_id = claims.get("sid", "")
-    if not isinstance(login_id, str):
-        raise jwt.InvalidTokenError("sid must be a string")
-    return Identity(
-        tenant_id,
-        merchant_id,
-        "" if roles else sub,
-        frozenset(roles),
-        sub,
-        int(claims["exp"]),
-        login_id,
-        "" if roles else login_key(tenant_id, login_id) if login_id else player_key(tenant_id, sub),
-        int(claims["iat"]),
-    )
+def _kid(secret: bytes) -> str:
+    """The name of a secret, from which it cannot be told: it has the entropy of a key."""
+    return hashlib.blake2b(secret, digest_size=8, person=b"tombola kid").hexdigest()
 
 
 def _invalid() -> Fault:
@@ -224,83 +274,6 @@ def _invalid() -> Fault:
 
 def _expired() -> Fault:
     return Fault(Status.UNAUTHENTICATED, "TOKEN_EXPIRED", "the token has expired")
-
-
-class JwksKeys:
-    """The public keys of another issuer (RFC 7517), fetched when first needed and when a key id is new.
-
-    A document that cannot be had again leaves the keys known so far in force.
-    """
-
-    def __init__(self, url: str) -> None:
-        self._url = url
-        self._keys: dict[tuple[str | None, str], Any] = {}
-        self._fetched_at = -math.inf
-        self._tried_at = -math.inf
-        self._lock = asyncio.Lock()
-        self._session: aiohttp.ClientSession | None = None
-
-    async def close(self) -> None:
-        if self._session is not None:
-            await self._session.close()
-
-    async def get(self, kid: object, algorithm: str) -> Any | None:
-        """The key with this id that verifies this algorithm; without an id, the only such key there is.
-
-        UNAVAILABLE where no document was ever fetched.
-        """
-        fresh = time.monotonic() - self._fetched_at < JWKS_FRESH_SECONDS
-        found = self._find(kid, algorithm)
-        if found is not None and fresh:
-            return found
-        async with self._lock:  # One fetch for all who wait.
-            if time.monotonic() - self._tried_at >= JWKS_RETRY_SECONDS:
-                await self._fetch()
-        if self._fetched_at == -math.inf:
-            raise Fault(
-                Status.UNAVAILABLE, "STORE_UNAVAILABLE", "the issuer's keys cannot be fetched", retry_after_seconds=5
-            )
-        return self._find(kid, algorithm)
-
-    def _find(self, kid: object, algorithm: str) -> Any | None:
-        if isinstance(kid, str):
-            return self._keys.get((kid, algorithm))
-        fitting = [key for (_, its), key in self._keys.items() if its == algorithm]
-        return fitting[0] if kid is None and len(fitting) == 1 else None
-
-    async def _fetch(self) -> None:
-        self._tried_at = time.monotonic()
-        if self._session is None:
-            self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=JWKS_TIMEOUT_SECONDS))
-        try:
-            async with self._session.get(self._url, allow_redirects=False) as answer:
-                if answer.status != 200:
-                    raise ValueError(f"answered {answer.status}")
-                body = bytearray()
-                async for piece in answer.content.iter_any():
-                    body += piece
-                    if len(body) > JWKS_BYTES_MAX:
-                        raise ValueError(f"exceeds {JWKS_BYTES_MAX} bytes")
-            document = msgspec.json.decode(bytes(body), type=dict[str, Any])
-            self._keys = _usable_keys(document["keys"])
-            self._fetched_at = time.monotonic()
-        except (aiohttp.ClientError, TimeoutError, ValueError, KeyError, TypeError, RecursionError) as exc:
-            log.warning("jwks_not_fetched", url=self._url, why=repr(exc))
-
-
-def _usable_keys(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str | None, str], Any]:
-    """{(kid, algorithm): key} of the signing keys that we can use; the others are passed over."""
-    keys: dict[tuple[str | None, str], Any] = {}
-    for row in rows:
-        kty = row.get("kty")
-        algorithm = KEY_ALGORITHMS.get((str(kty), None if kty == "RSA" else row.get("crv")))
-        if algorithm is None or row.get("use", "sig") != "sig" or row.get("alg", algorithm) != algorithm:
-            continue
-        try:
-            keys[row.get("kid"), algorithm] = jwt.PyJWK(dict(row), algorithm=algorithm).key
-        except (jwt.PyJWTError, ValueError, KeyError, TypeError) as exc:
-            log.warning("jwk_unusable", kid=str(row.get("kid")), why=repr(exc))
-    return keys
 
 
 class Auth:
@@ -354,6 +327,13 @@ class Auth:
         if PLATFORM in identity.roles:
             return _header_identifier(request, "X-Tenant-Id") or identity.tenant_id
         return identity.tenant_id
+
+
+def not_staff(identity: Identity | None) -> Identity | None:
+    """A player, or nobody: a token of staff's opens nothing on the players' edge. ROLE_REQUIRED for it."""
+    if identity is not None and identity.expires_at:
+        require_player(identity)
+    return identity
 
 
 def require_player(identity: Identity | None) -> Identity:

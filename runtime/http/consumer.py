@@ -20,7 +20,7 @@ from runtime.http.admission.idempotency import Asked, Replay, hash_request, idem
 from runtime.http.admission.local_rates import LocalRate, charge
 from runtime.http.admission.rates import Limited, Policy
 from runtime.http.admission.session_cache import OPEN, PLAYED, session_name
-from runtime.http.auth import Identity, require_player
+from runtime.http.auth import Identity, not_staff, require_player
 from runtime.http.bodies import read_body
 from runtime.http.edge import INTERNAL, Edge, body_of, reader
 from runtime.http.envelope import Handler, extra_headers, ok
@@ -207,7 +207,7 @@ def _started(edge: Edge, operation: Operation) -> Data:
 
 
 async def _who(edge: Edge, consumer: Consumer, request: web.Request) -> Identity | None:
-    identity = await edge.auth.identify(request)
+    identity = not_staff(await edge.auth.identify(request))
     return require_player(identity) if consumer.access is Access.PLAYER else identity
 
 

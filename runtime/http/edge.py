@@ -50,15 +50,7 @@ class Edge:
     def build(cls, settings: Settings, caller: Caller, store: Ephemeral) -> Edge:
         """An edge as the settings have it. `close` when done."""
         revocations = Revocations(caller)
-        tokens = Tokens(
-            settings.jwt_secret,
-            issuer=settings.jwt_issuer,
-            audience=settings.jwt_audience,
-            jwks_url=settings.jwks_url,
-            jwks_issuer=settings.jwks_issuer,
-            jwks_audience=settings.jwks_audience,
-            revocations=revocations,
-        )
+        tokens = Tokens.of(settings, revocations)
         auth = Auth(tokens, header_fallback=settings.header_fallback, default_tenant=settings.default_tenant)
         player = Policy("player", settings.rate_player_per_second, settings.rate_player_burst)
         return cls(

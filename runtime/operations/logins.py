@@ -98,7 +98,7 @@ async def revoke_player(
     Durable with the transaction of `connection`; every edge process refuses them at most a second or so after its
     commit. With `for_ever` those that are issued later too (a guest that became a player), else those until now.
     """
-    seconds = engine.settings.refresh_token_seconds + SLACK_SECONDS
+    seconds = engine.settings.token_seconds_max + SLACK_SECONDS
     await connection.execute(REVOKE, tenant_id, "player", player_id, not for_ever, seconds)
 
 

@@ -132,7 +132,13 @@ class Settings:
         secret=True,
     )
     jwt_issuer: str = _setting(text(), "tombola", "`iss` of those tokens.")
-    jwt_audience: str = _setting(text(), "tombola", "`aud` of those tokens.")
+    jwt_audience: str = _setting(text(), "tombola", "`aud` of players' tokens, which open the consumer edge.")
+    jwt_staff_audience: str = _setting(text(), "tombola-staff", "`aud` of staff's tokens, which open the admin edge.")
+    token_seconds_max: int = _setting(
+        integer(1, 3660 * 86400, "seconds"),
+        "2592000",
+        "No token made for longer is taken, whoever made it. What is revoked is remembered for as long.",
+    )
     player_token_seconds: int = _setting(integer(1, 86400, "seconds"), "900", "Life of a player's token.")
     refresh_token_seconds: int = _setting(
         integer(1, 366 * 86400, "seconds"), "2592000", "Life of a refresh token; each use makes a new one."
@@ -147,6 +153,20 @@ class Settings:
     )
     jwks_issuer: str = _setting(text(), "", "`iss` of those; needed with JWKS_URL.")
     jwks_audience: str = _setting(text(), "", "`aud` of those; needed with JWKS_URL.")
+    jwks_tenants: tuple[str, ...] = _setting(
+        words(pattern=r"\*|[A-Za-z0-9_.:-]{1,128}", right="ids of tenants, or *"),
+        "",
+        "Tenants that the issuer may speak for, * for all; needed with JWKS_URL. One alone needs no claim.",
+    )
+    jwks_tenant_claim: str = _setting(text(), "tenant_id", "Its claim of the tenant; `a.b` is b within a.")
+    jwks_merchant_claim: str = _setting(text(), "merchant_id", "Its claim of the merchant.")
+    jwks_player_claim: str = _setting(text(), "sub", "Its claim of the player's id: one that no user chooses.")
+    jwks_roles_claim: str = _setting(text(), "roles", "Its claim of roles: a list, or words.")
+    jwks_role_map: tuple[str, ...] = _setting(
+        words("their=our list", r"[^\s,]+=(admin|designer|reward_manager|platform)", "theirs=ours, ours a role here"),
+        "",
+        "Its roles that make staff; who has none of them is a player.",
+    )
     header_fallback: bool = _setting(
         flag(), "off", "Believe X-Tenant-Id, X-Merchant-Id, X-Player-Id and X-Roles. For development only."
     )
@@ -281,8 +301,14 @@ class Settings:
             yield "CORE_RPC_ADDRESSES", "must name Core's replicas (host:port) for an edge in a process of its own"
         if "admin" in roles and not (self.jwt_secret or self.jwks_url):
             yield "JWT_SECRET", "must be set for admin, unless JWKS_URL is"
+        if self.jwt_audience == self.jwt_staff_audience:
+            yield "JWT_STAFF_AUDIENCE", "must differ from JWT_AUDIENCE: players' tokens would open the admin edge"
+        if self.refresh_token_seconds > self.token_seconds_max:
+            yield "REFRESH_TOKEN_SECONDS", "must not exceed TOKEN_SECONDS_MAX: guests' tokens live as long"
+        if "*" not in self.jwks_tenants and any(pair.endswith("=platform") for pair in self.jwks_role_map):
+            yield "JWKS_ROLE_MAP", "must not give platform, which acts for every tenant, unless JWKS_TENANTS is *"
         for cause, needed in (
-            (bool(self.jwks_url), ("jwks_issuer", "jwks_audience")),
+            (bool(self.jwks_url), ("jwks_issuer", "jwks_audience", "jwks_tenants")),
             (self.login_sender == "smtp", ("smtp_url", "smtp_from")),
             (self.login_sender == "webhook", ("sender_webhook_url", "sender_webhook_secret")),
         ):

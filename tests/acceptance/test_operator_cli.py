@@ -324,7 +324,7 @@ class TestToken:
             JWT_SECRET=settings.jwt_secret,
         )
         token = minted.json["token"]
-        tokens = Tokens(settings.jwt_secret, issuer=settings.jwt_issuer, audience=settings.jwt_audience)
+        tokens = Tokens.of(settings)
         identity = await tokens.verify(token)
         await tokens.close()
         assert (identity.subject, identity.roles, identity.tenant_id) == ("till-7", {"reward_manager"}, TENANT)

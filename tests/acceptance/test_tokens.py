@@ -55,6 +55,8 @@ async def module_extra_settings() -> AsyncIterator[dict[str, Any]]:
         "jwks_url": f"http://127.0.0.1:{runner.addresses[0][1]}/jwks",
         "jwks_issuer": "https://issuer.example",
         "jwks_audience": "games",
+        "jwks_tenants": ("tenant_test",),
+        "jwks_role_map": ("boss=admin",),
     }
     await runner.cleanup()
 
@@ -82,6 +84,10 @@ def own(secret: str = SECRET, headers: dict[str, Any] | None = None, algorithm: 
     return jwt.encode(claims(**changes), secret, algorithm=algorithm, headers=headers)
 
 
+def staff(roles: list[str], **changes: Any) -> str:
+    return own(roles=roles, **{"aud": "tombola-staff", **changes})
+
+
 def foreign(key: Any = KEY, kid: str | None = "rsa", **changes: Any) -> str:
     headers = {"kid": kid} if kid else None
     said = claims(**{"iss": "https://issuer.example", "aud": "games", **changes})
@@ -101,24 +107,25 @@ def by_hand(header: dict[str, Any], key: bytes | None, **changes: Any) -> str:
 
 def forgeries(roles: list[str]) -> dict[str, tuple[str, str]]:
     """name -> (token, the reason that it is refused for). `roles` are those the forger wants to have."""
-    wants: dict[str, Any] = {"roles": roles} if roles else {}
+    wants: dict[str, Any] = {"roles": roles, "aud": "tombola-staff"} if roles else {}
     now, iss = int(time.time()), {"iss": "https://issuer.example", "aud": "games"}
     good = own(**wants)
+    theirs = {name: value for name, value in wants.items() if name != "aud"}
     invalid = {
         "alg none": by_hand({"alg": "none", "typ": "JWT"}, None, **wants),
         "alg nOnE": by_hand({"alg": "nOnE"}, None, **wants),
         "alg none, signed": by_hand({"alg": "none"}, SECRET.encode(), **wants),
         "no alg": by_hand({"typ": "JWT"}, SECRET.encode(), **wants),
-        "RS/HS confusion": by_hand({"alg": "HS256", "kid": "rsa"}, PEM, **iss, **wants),
+        "RS/HS confusion": by_hand({"alg": "HS256", "kid": "rsa"}, PEM, **theirs, **iss),
         "RS/HS confusion, our issuer": by_hand({"alg": "HS256", "kid": "rsa"}, PEM, **wants),
-        "an HMAC that says RS256": by_hand({"alg": "RS256", "kid": "rsa"}, PEM, **iss, **wants),
+        "an HMAC that says RS256": by_hand({"alg": "RS256", "kid": "rsa"}, PEM, **theirs, **iss),
         "HS512": own(algorithm="HS512", **wants),
         "no exp": own(exp=None, **wants),
         "an exp of text": own(exp="never", **wants),
         "not yet": own(nbf=now + 3_600, **wants),
         "issued in the future": own(iat=now + 3_600, **wants),
-        "wrong aud": own(aud="others", **wants),
-        "no aud": own(aud=None, **wants),
+        "wrong aud": own(**{**wants, "aud": "others"}),
+        "no aud": own(**{**wants, "aud": None}),
         "wrong iss": own(iss="others", **wants),
         "no iss": own(iss=None, **wants),
         "no tenant": own(tenant_id=None, **wants),
@@ -131,19 +138,21 @@ def forgeries(roles: list[str]) -> dict[str, tuple[str, str]]:
         "another body": ".".join([good.split(".")[0], b64(claims(sub="player_bob", **wants)), good.split(".")[2]]),
         "cut short": good.rpartition(".")[0] + ".",
         "garbage": "x.y.z",
-        "a foreign token with our issuer": foreign(iss="tombola", aud="tombola", **wants),
-        "our token with the foreign issuer": own(**iss, **wants),
-        "a thief's key": foreign(THIEF, **wants),
-        "a key id that is none": foreign(kid="../../etc/passwd", **wants),
+        "a foreign token with our issuer": foreign(iss="tombola", aud="tombola", **theirs),
+        "our token with the foreign issuer": own(**theirs, **iss),
+        "a thief's key": foreign(THIEF, **theirs),
+        "a key id that is none": foreign(kid="../../etc/passwd", **theirs),
         "its own key in the header": jwt.encode(
-            claims(**iss, **wants),
+            claims(**theirs, **iss),
             THIEF,
             algorithm="RS256",
             headers={"jwk": json.loads(RSAAlgorithm.to_jwk(THIEF.public_key())), "jku": "http://127.0.0.1:1/"},
         ),
         "a token of tokens": own(roles=["admin"], sub=None),
+        "for ever": own(**{**wants, "exp": now + 100 * 366 * 86_400}),
+        "of another's tenant": foreign(**theirs, tenant_id=OTHER_TENANT),
     }
-    expired = {"expired": own(exp=now - 60, **wants), "foreign and expired": foreign(exp=now - 60, **wants)}
+    expired = {"expired": own(exp=now - 60, **wants), "foreign and expired": foreign(exp=now - 60, **theirs)}
     return {name: (token, "TOKEN_INVALID") for name, token in invalid.items()} | {
         name: (token, "TOKEN_EXPIRED") for name, token in expired.items()
     }
@@ -178,7 +187,7 @@ async def test_the_right_ones_pass(module_stack: Stack) -> None:
     """Else the test above would prove nothing."""
     for token in (own(), foreign()):
         assert (await module_stack.consumer("GET", "/players/me", headers=bearer(token))).data["id"] == "player_ann"
-    for token in (own(roles=["designer"]), foreign(roles=["admin"])):
+    for token in (own(roles=["designer"], aud="tombola-staff"), foreign(roles=["boss"])):
         assert (await module_stack.admin("GET", "/admin/games", roles=(), headers=bearer(token))).data[
             "items"
         ] is not None
@@ -188,11 +197,25 @@ async def test_the_right_ones_pass(module_stack: Stack) -> None:
 async def test_only_a_bearer_token_is_a_credential(module_stack: Stack, scheme: str) -> None:
     for ask in (
         module_stack.consumer("GET", "/wallet", headers={"Authorization": scheme.format(own())}),
-        module_stack.admin(
-            "GET", "/admin/games", roles=(), headers={"Authorization": scheme.format(own(roles=["admin"]))}
-        ),
+        module_stack.admin("GET", "/admin/games", roles=(), headers={"Authorization": scheme.format(staff(["admin"]))}),
     ):
         assert refused(await ask) == (401, "UNAUTHENTICATED", "TOKEN_INVALID")
+
+
+async def test_neither_s_token_opens_the_other_s_edge(module_stack: Stack, known: Ids) -> None:
+    """Nor does what it claims beside its audience, nor another issuer's."""
+    for token in (own(roles=["admin", "platform"]), own(roles=["user"]), foreign(roles=["user", "admin"])):
+        answer = await module_stack.admin("GET", "/admin/games", roles=(), headers=bearer(token))
+        assert refused(answer) == (403, "PERMISSION_DENIED", "ROLE_REQUIRED")
+        assert (await module_stack.consumer("GET", "/players/me", headers=bearer(token))).data["id"] == "player_ann"
+    for token in (staff(["admin", "platform"]), staff([]), foreign(roles=["boss"])):
+        for operation, _ in consumer.served():
+            body = {} if operation in WITH_BODY else None
+            answer = await module_stack.consumer(operation.verb, path_of(operation, known), body, headers=bearer(token))
+            assert refused(answer) == (403, "PERMISSION_DENIED", "ROLE_REQUIRED"), operation.name
+        for path in ("start", "verify", "logout"):
+            answer = await module_stack.consumer("POST", f"/players/auth/{path}", {}, headers=bearer(token))
+            assert refused(answer) == (403, "PERMISSION_DENIED", "ROLE_REQUIRED"), path
 
 
 async def test_a_token_in_the_query_or_a_cookie_is_none(module_stack: Stack) -> None:
@@ -249,7 +272,7 @@ async def test_beside_a_token_no_header_is_believed(module_stack: Stack, known: 
     for operation, _ in admin.served():
         answer = await module_stack.admin(operation.verb, f"/admin{path_of(operation, known)}", roles=(), headers=mine)
         assert refused(answer) == (403, "PERMISSION_DENIED", "ROLE_REQUIRED"), operation.name
-    designer = {**HEADERS, **bearer(own(sub="dee", roles=["designer"]))}
+    designer = {**HEADERS, **bearer(staff(["designer"], sub="dee"))}
     assert (await module_stack.admin("POST", "/admin/tenants", {"name": "x"}, roles=(), headers=designer)).http == 403
     seen = (await module_stack.admin("GET", "/admin/tenants", roles=(), headers=designer)).data["items"]
     assert [tenant["id"] for tenant in seen] == [module_stack.tenant_id]

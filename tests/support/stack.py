@@ -129,8 +129,7 @@ class Stack:
         """A token of this stack."""
         from runtime.http.auth import Tokens
 
-        settings = self.process.settings
-        tokens = Tokens(settings.jwt_secret, issuer=settings.jwt_issuer, audience=settings.jwt_audience)
+        tokens = Tokens.of(self.process.settings)
         merchant_id = self.merchant_id if roles else ""
         return tokens.mint(
             sub, tenant_id=tenant_id or self.tenant_id, seconds=seconds, merchant_id=merchant_id, roles=roles

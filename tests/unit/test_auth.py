@@ -20,6 +20,7 @@ from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
 from runtime.errors import Fault
 from runtime.http.auth import Auth, Identity, Tokens, require_player, require_roles
+from runtime.http.foreign import Foreign
 
 SECRET = "s" * 32
 RSA_KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
@@ -30,7 +31,11 @@ RSA_PEM = RSA_KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPu
 
 
 def own_tokens(**options: Any) -> Tokens:
-    return Tokens(SECRET, issuer="tombola", audience="edge", **options)
+    return Tokens(SECRET, issuer="tombola", audience="edge", staff_audience="staff", **options)
+
+
+def another(url: str, issuer: str = "tombola", audience: str = "edge", **options: Any) -> Foreign:
+    return Foreign(url, issuer, audience, **options)
 
 
 def claims(**changes: Any) -> dict[str, Any]:
@@ -74,6 +79,135 @@ async def test_a_token_with_roles_is_not_a_players() -> None:
     assert (identity.player_id, identity.subject, identity.roles) == ("", "ann", frozenset({"admin"}))
 
 
+async def test_a_player_s_token_gives_no_role_whatever_it_claims() -> None:
+    identity = await own_tokens().verify(jwt.encode(claims(roles=["admin", "user"]), SECRET, algorithm="HS256"))
+    assert (identity.player_id, identity.roles) == ("player_1", frozenset())
+
+
+async def test_a_staff_token_is_no_player_s_also_without_a_role() -> None:
+    identity = await own_tokens().verify(jwt.encode(claims(aud="staff"), SECRET, algorithm="HS256"))
+    assert (identity.player_id, identity.subject) == ("", "player_1")
+
+
+async def test_a_token_is_for_one_audience() -> None:
+    for audiences in (["edge", "staff"], ["staff"], ["edge"]):
+        token = jwt.encode(claims(aud=audiences, roles=["admin"]), SECRET, algorithm="HS256")
+        assert await reason_of(own_tokens(), token) == "TOKEN_INVALID"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "login", "taken"),
+    [(600, "", True), (601, "", False), (10**12, "", False), (60, "login_1", True), (61, "login_1", False)],
+)
+async def test_no_token_is_taken_that_was_made_for_too_long(seconds: int, login: str, taken: bool) -> None:
+    tokens = own_tokens(seconds_max=600, login_seconds_max=60)
+    for roles in ([], ["admin"]):
+        token = tokens.mint("ann", tenant_id="t", seconds=seconds, login_id=login, roles=roles)
+        if taken:
+            assert (await tokens.verify(token)).subject == "ann"
+        else:
+            assert await reason_of(tokens, token) == "TOKEN_INVALID"
+
+
+class TestRotation:
+    OLD = "o" * 32
+
+    def tokens(self, *secrets: str) -> Tokens:
+        return Tokens(*secrets, issuer="tombola", audience="edge")
+
+    async def test_tokens_of_a_secret_that_was_before_still_count(self) -> None:
+        before = self.tokens(self.OLD).mint("player_1", tenant_id="t", seconds=60)
+        now = self.tokens(SECRET, self.OLD)
+        assert (await now.verify(before)).player_id == "player_1"
+        after = now.mint("player_1", tenant_id="t", seconds=60)
+        assert jwt.get_unverified_header(after)["kid"] != jwt.get_unverified_header(before)["kid"]
+        assert (await self.tokens(SECRET).verify(after)).player_id == "player_1"
+        assert await reason_of(self.tokens(self.OLD), after) == "TOKEN_INVALID"
+
+    async def test_tokens_of_a_dropped_secret_are_over(self) -> None:
+        before = self.tokens(self.OLD).mint("player_1", tenant_id="t", seconds=60)
+        assert await reason_of(self.tokens(SECRET), before) == "TOKEN_INVALID"
+
+    async def test_a_token_without_a_key_id_is_tried_with_every_secret(self) -> None:
+        for secret in (SECRET, self.OLD):
+            token = jwt.encode(claims(), secret, algorithm="HS256")
+            assert (await self.tokens(SECRET, self.OLD).verify(token)).player_id == "player_1"
+        expired = jwt.encode(claims(exp=int(time.time()) - 60), self.OLD, algorithm="HS256")
+        assert await reason_of(self.tokens(SECRET, self.OLD), expired) == "TOKEN_EXPIRED"
+
+    async def test_the_key_id_of_one_secret_does_not_pass_for_another_s_token(self) -> None:
+        kid = jwt.get_unverified_header(self.tokens(SECRET).mint("p", tenant_id="t", seconds=60))["kid"]
+        token = jwt.encode(claims(), self.OLD, algorithm="HS256", headers={"kid": kid})
+        assert await reason_of(self.tokens(SECRET, self.OLD), token) == "TOKEN_INVALID"
+        assert SECRET not in kid and self.OLD not in kid
+
+
+class TestAnotherIssuer:
+    """What its claims mean is the settings' to say."""
+
+    async def read(self, jwks_url: str, said: dict[str, Any], **options: Any) -> Identity:
+        tokens = own_tokens(foreign=another(jwks_url, "https://id.example", "them", **options))
+        token = jwt.encode(
+            claims(iss="https://id.example", aud="them", **said), RSA_KEY, algorithm="RS256", headers={"kid": "rsa"}
+        )
+        try:
+            return await tokens.verify(token)
+        finally:
+            await tokens.close()
+
+    async def test_a_role_that_is_not_mapped_leaves_a_player_a_player(self, jwks_url: str) -> None:
+        for roles in (["user"], ["admin", "platform"], "admin", {"admin": True}, None, 7):
+            identity = await self.read(jwks_url, {"roles": roles}, roles={"boss": "admin"})
+            assert (identity.player_id, identity.roles) == ("player_1", frozenset())
+
+    async def test_a_mapped_role_makes_staff(self, jwks_url: str) -> None:
+        roles = {"boss": "admin", "artist": "designer"}
+        for said in (["boss", "user"], "user boss", ["boss", 7]):
+            identity = await self.read(jwks_url, {"roles": said}, roles=roles)
+            assert (identity.player_id, identity.subject, identity.roles) == ("", "player_1", frozenset({"admin"}))
+
+    async def test_claims_have_the_names_that_the_settings_give_them(self, jwks_url: str) -> None:
+        names = {
+            "tenant_claim": "https://id.example/org",
+            "merchant_claim": "shop.id",
+            "player_claim": "uid",
+            "roles_claim": "realm_access.roles",
+        }
+        said = {
+            "sub": "auth0|123",
+            "tenant_id": "tenant_other",
+            "https://id.example/org": "tenant_1",
+            "shop": {"id": "m_1"},
+            "uid": "u-9",
+            "realm_access": {"roles": ["boss"]},
+        }
+        player = await self.read(jwks_url, said, **names)
+        assert (player.tenant_id, player.merchant_id, player.player_id) == ("tenant_1", "m_1", "u-9")
+        staff = await self.read(jwks_url, said, **names, roles={"boss": "admin"})
+        assert (staff.subject, staff.roles) == ("auth0|123", frozenset({"admin"}))
+
+    async def test_it_speaks_for_its_tenants_alone(self, jwks_url: str) -> None:
+        mine = frozenset({"tenant_1"})
+        assert (await self.read(jwks_url, {}, tenants=mine)).tenant_id == "tenant_1"
+        assert (await self.read(jwks_url, {"tenant_id": None}, tenants=mine)).tenant_id == "tenant_1"
+        for said, tenants in (
+            ({"tenant_id": "tenant_2"}, mine),
+            ({"tenant_id": ["tenant_1"]}, mine),
+            ({"tenant_id": None}, frozenset({"tenant_1", "tenant_2"})),
+            ({"tenant_id": None}, frozenset({"*"})),
+            ({"tenant_id": "tenant_1"}, frozenset()),
+        ):
+            with pytest.raises(Fault, match="TOKEN_INVALID"):
+                await self.read(jwks_url, said, tenants=tenants)
+
+    async def test_its_tokens_are_made_for_no_longer_than_ours(self, jwks_url: str) -> None:
+        with pytest.raises(Fault, match="TOKEN_INVALID"):
+            await self.read(jwks_url, {"exp": int(time.time()) + 366 * 86_400})
+
+    async def test_it_names_no_login_of_ours(self, jwks_url: str) -> None:
+        assert (await self.read(jwks_url, {"sid": "login_1"})).login_id == ""
+
+
 async def test_a_remembered_token_still_expires(monkeypatch: pytest.MonkeyPatch) -> None:
     tokens = own_tokens()
     token = tokens.mint("player_1", tenant_id="t", seconds=60)
@@ -113,7 +247,7 @@ async def test_an_expired_token_is_named_so() -> None:
 
 
 async def test_forged_headers_are_refused(jwks_url: str) -> None:
-    tokens = own_tokens(jwks_url=jwks_url, jwks_issuer="tombola")
+    tokens = own_tokens(foreign=another(jwks_url))
     good = jwt.encode(claims(), SECRET, algorithm="HS256")
     _, body, signature = good.split(".")
     forged = {
@@ -173,7 +307,7 @@ async def jwks_url(jwks: list[dict[str, Any]], fetches: list[str]) -> AsyncItera
 
 
 async def test_another_issuers_keys_are_fetched_once_and_verify(jwks_url: str, fetches: list[str]) -> None:
-    tokens = own_tokens(jwks_url=jwks_url, jwks_issuer="https://id.example", jwks_audience="them")
+    tokens = own_tokens(foreign=another(jwks_url, "https://id.example", "them"))
     foreign = claims(iss="https://id.example", aud="them")
     signers: list[tuple[Any, str, str]] = [(RSA_KEY, "RS256", "rsa"), (EC_KEY, "ES256", "ec")]
     for key, algorithm, kid in signers:
@@ -190,20 +324,20 @@ async def test_another_issuers_keys_are_fetched_once_and_verify(jwks_url: str, f
 async def test_a_new_key_is_fetched_but_not_at_every_invented_id(
     jwks_url: str, jwks: list[dict[str, Any]], fetches: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tokens = own_tokens(jwks_url=jwks_url)
+    tokens = own_tokens(foreign=another(jwks_url))
     first = jwt.encode(claims(), RSA_KEY, algorithm="RS256", headers={"kid": "rsa"})
     await tokens.verify(first)
     jwks.append({**json.loads(OKPAlgorithm.to_jwk(ED_KEY.public_key())), "kid": "ed"})
     rotated = jwt.encode(claims(), ED_KEY, algorithm="EdDSA", headers={"kid": "ed"})
     assert await reason_of(tokens, rotated) == "TOKEN_INVALID"
     assert len(fetches) == 1
-    monkeypatch.setattr("runtime.http.auth.JWKS_RETRY_SECONDS", 0.0)
+    monkeypatch.setattr("runtime.http.jwks.RETRY_SECONDS", 0.0)
     assert (await tokens.verify(rotated)).player_id == "player_1"
     await tokens.close()
 
 
 async def test_an_issuer_that_was_never_reached_is_unavailable() -> None:
-    tokens = own_tokens(jwks_url="http://127.0.0.1:1/jwks")
+    tokens = own_tokens(foreign=another("http://127.0.0.1:1/jwks"))
     token = jwt.encode(claims(), RSA_KEY, algorithm="RS256", headers={"kid": "rsa"})
     with pytest.raises(Fault) as caught:
         await tokens.verify(token)

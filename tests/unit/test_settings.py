@@ -111,7 +111,7 @@ def test_networks_are_parsed() -> None:
         ({"DATABASE_URL": "postgresql://h/d"}, ["worker:deliveries"], {"REDIS_URL", "CODE_KEYS"}),
         ({"DATABASE_URL": "postgresql://h/d"}, ["worker:leaderboards"], {"REDIS_URL"}),
         ({"REDIS_URL": "redis://h", "CORE_RPC_ADDRESSES": "core:8083"}, ["admin"], {"JWT_SECRET"}),
-        ({"JWKS_URL": "https://id.example/keys"}, [], {"JWKS_ISSUER", "JWKS_AUDIENCE"}),
+        ({"JWKS_URL": "https://id.example/keys"}, [], {"JWKS_ISSUER", "JWKS_AUDIENCE", "JWKS_TENANTS"}),
         ({"LOGIN_SENDER": "smtp"}, [], {"SMTP_URL", "SMTP_FROM"}),
         ({"LOGIN_SENDER": "webhook"}, [], {"SENDER_WEBHOOK_URL", "SENDER_WEBHOOK_SECRET"}),
     ],
@@ -122,12 +122,36 @@ def test_what_a_role_or_another_setting_needs_is_asked_for(
     assert problems_of(environ, *roles).keys() == missing
 
 
+@pytest.mark.parametrize(
+    ("environ", "refused"),
+    [
+        ({"JWT_AUDIENCE": "all", "JWT_STAFF_AUDIENCE": "all"}, {"JWT_STAFF_AUDIENCE"}),
+        ({"TOKEN_SECONDS_MAX": "3600"}, {"REFRESH_TOKEN_SECONDS"}),
+        ({"JWKS_ROLE_MAP": "boss=platform", "JWKS_TENANTS": "tenant_1"}, {"JWKS_ROLE_MAP"}),
+        ({"JWKS_ROLE_MAP": "boss=platform", "JWKS_TENANTS": "*"}, set()),
+        ({"JWKS_ROLE_MAP": "boss=emperor"}, {"JWKS_ROLE_MAP"}),
+        ({"JWKS_TENANTS": "a}b"}, {"JWKS_TENANTS"}),
+        ({"JWT_OLD_SECRETS": f"{MARKER},short"}, {"JWT_OLD_SECRETS"}),
+    ],
+)
+def test_what_would_open_too_much_is_refused(environ: dict[str, str], refused: set[str]) -> None:
+    if refused:
+        assert problems_of(environ).keys() == refused
+    else:
+        Settings.from_env(environ)
+
+
+def test_a_refused_secret_is_not_shown() -> None:
+    assert "hunter2" not in str(problems_of({"JWT_OLD_SECRETS": "hunter2"}))
+
+
 def test_secrets_are_never_printed() -> None:
     secrets = {
         "DATABASE_URL": f"postgresql://u:{MARKER}@h/d",
         "REDIS_URL": f"redis://:{MARKER}@h",
         "SMTP_URL": f"smtp://u:{MARKER}@h",
         "JWT_SECRET": MARKER,
+        "JWT_OLD_SECRETS": MARKER,
         "SENDER_WEBHOOK_SECRET": MARKER,
         "SERVER_KEYS": f"a:{HEX}",
     }

@@ -25,7 +25,7 @@ from aiohttp import web
 from runtime import messages as m
 from runtime.errors import Fault, Status, invalid, violations
 from runtime.http.admission.client_address import client_ip
-from runtime.http.auth import require_player
+from runtime.http.auth import not_staff, require_player
 from runtime.http.bodies import read_body
 from runtime.http.edge import Edge
 from runtime.http.envelope import ok
@@ -103,7 +103,7 @@ class Login:
 
     async def start(self, request: web.Request) -> web.Response:
         """Makes a challenge and sends its code."""
-        scope = await self.edge.checked_scope(request, await self.edge.auth.identify(request))
+        scope = await self.edge.checked_scope(request, not_staff(await self.edge.auth.identify(request)))
         contact_type, contact = _texts(await read_body(request), rows.START)
         kind = _contact_type(contact_type, "contact_type")
         value = normalized(kind, contact, field="contact")
@@ -125,7 +125,7 @@ class Login:
 
     async def verify(self, request: web.Request) -> web.Response:
         """Turns a right code into a player's tokens."""
-        identity = await self.edge.auth.identify(request)
+        identity = not_staff(await self.edge.auth.identify(request))
         scope = await self.edge.checked_scope(request, identity)
         challenge_id, code = _texts(await read_body(request), rows.VERIFY)
         proved = await self.challenges.answer(scope, challenge_id, code, self._ip(request))

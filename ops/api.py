@@ -23,9 +23,9 @@ class ApiError(RuntimeError):
 class Api:
     """Calls `{base_url}/api/v1{path}`. Raises ApiError for an answer that is an error, OSError for none."""
 
-    def __init__(self, base_url: str, token: str | None = None) -> None:
+    def __init__(self, base_url: str, token: str | None = None, **headers: str) -> None:
         self.base_url = base_url
-        self._headers = {"Content-Type": "application/json"}
+        self._headers = {"Content-Type": "application/json", **headers}
         if token is not None:
             self._headers["Authorization"] = f"Bearer {token}"
 

@@ -2,7 +2,7 @@
 
     runtime/messages                          from runtime/rpc/game.proto
     runtime/http/docs/static/asyncapi.json    from runtime/events.py
-    the tables of README.md                   from the operations' rows and the settings
+    docs/settings.md, docs/roles.md           from the settings and the operations' rows
 
 Three things are added to what the proto's compiler emits. A `google.protobuf.Struct` field becomes a plain
 `dict` (betterproto2 unwraps well-known types, but not this one). The descriptor set is kept beside the
@@ -125,20 +125,26 @@ def write_asyncapi(document: Path) -> None:
     document.write_text(asyncapi.text())
 
 
-def write_tables(readme: Path) -> None:
-    """Puts the tables that code says into the README, each between its two marks."""
+def pages() -> dict[str, str]:
+    """The pages of docs/ that are tables which code says, by their names."""
     from runtime.http.admin import markdown as roles
     from runtime.settings import markdown as settings
 
-    text = readme.read_text()
-    for name, table in (("settings", settings()), ("roles", roles())):
-        before, _, rest = text.partition(f"<!-- {name} -->\n")
-        _, end, after = rest.partition(f"<!-- /{name} -->")
-        text = f"{before}<!-- {name} -->\n{table}{end}{after}"
-    readme.write_text(text)
+    return {
+        "settings.md": f"# Settings\n\n{SETTINGS_TEXT}\n\n{settings()}",
+        "roles.md": f"# Roles\n\n{ROLES_TEXT}\n\n{roles()}",
+    }
+
+
+SETTINGS_TEXT = "From the environment; refused at start, by name, when wrong. `tombola settings` prints the same."
+ROLES_TEXT = """\
+Any of the roles `admin`, `designer` and `reward_manager` opens every management route of its own tenant.
+With `ROLE_MATRIX=strict`, as Compose and Kubernetes have it here, they open these:"""
 
 
 if __name__ == "__main__":
     generate(ROOT / "runtime" / "messages")
     write_asyncapi(ASYNCAPI)
-    write_tables(ROOT / "README.md")
+    (ROOT / "docs").mkdir(exist_ok=True)
+    for name, page in pages().items():
+        (ROOT / "docs" / name).write_text(page)

@@ -123,7 +123,7 @@ def show_settings(*, as_markdown: Annotated[bool, Parameter(name="--markdown")] 
     Parameters
     ----------
     as_markdown
-        Print the table of the README.
+        Print the table of docs/settings.md.
     """
     if as_markdown:
         print(markdown(), end="")

@@ -1,7 +1,7 @@
 """The consumer groups: each one's name, the streams that it reads, what it is for, and where its code is.
 
 The one list of them. `tombola worker NAME` and its help, the setting CORE_WORKERS and the worker roles of a
-process are made from it; tests/ops/test_groups.py holds the README and the deployment files to it. A plain
+process are made from it; tests/ops/test_groups.py holds the documents and the deployment files to it. A plain
 leaf, so that settings may know the names: the code is named by a text, and imported when it is to run.
 """
 

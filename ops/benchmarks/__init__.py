@@ -10,5 +10,5 @@ load        puts load on a server: generator.py in a process of its own, or wrk 
 bare        a bare aiohttp handler, a receiver and bare POSTs, to compare with
 edge_calls  an edge's process and a Core's, with nothing but calls between them
 stack       the bench's servers, and what they cost
-report      the table, the README's table, JSON
+report      the table, that of docs/bench.md, JSON
 """

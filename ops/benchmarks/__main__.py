@@ -51,7 +51,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         help="what puts the load on (default here: %(default)s)",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything to FILE")
-    parser.add_argument("--markdown", action="store_true", help="print the table as the README shows it")
+    parser.add_argument("--markdown", action="store_true", help="print the table as docs/bench.md shows it")
     parser.add_argument(
         "--data",
         type=Path,

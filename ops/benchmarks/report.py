@@ -1,4 +1,4 @@
-"""What the bench says at its end: a table for people, one for the README, and JSON for machines."""
+"""What the bench says at its end: a table for people, one for docs/bench.md, and JSON for machines."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def show(console: Console, facts: Mapping[str, Any], results: Mapping[str, Resul
 
 
 def markdown(facts: Mapping[str, Any], results: Mapping[str, Result]) -> str:
-    """The table as the README shows it."""
+    """The table as docs/bench.md shows it."""
     lines = [headline(facts) + ".", "", _line(COLUMNS), _line(["---"] * len(COLUMNS))]
     lines += [_line(row) for row in rows(results)]
     lines += ["", *(f"- {note}" for note in [*notes(results), others(results)])]

@@ -119,7 +119,7 @@ _ETAG: Final = re.compile(r'"([1-9]\d{0,8})"', re.ASCII)
 
 
 def markdown() -> str:
-    """The strict matrix as a table of the README: what each set of roles may write, and what all may read."""
+    """The strict matrix as the table of docs/roles.md: what each set of roles may write, and what all may read."""
     written: dict[frozenset[str], list[str]] = {}
     reads: list[str] = []
     for operation, admin in served():

@@ -1,7 +1,7 @@
 """Every setting of Tombola: its variable, unit, default and meaning, in this one place.
 
 A setting is a field of `Settings`; its environment variable has the same name in capitals.
-`tombola settings` prints this table and the README's is made from it (`markdown`).
+`tombola settings` prints this table, and docs/settings.md is made from it (`markdown`).
 
 Variables are read once, at start, and refused there: `SettingsError` names each wrong one and says
 what would be right. An empty variable counts as unset. A variable that is almost the name of a
@@ -362,7 +362,7 @@ def table() -> list[Row]:
 
 
 def markdown() -> str:
-    """The table as the README shows it."""
+    """The table as docs/settings.md shows it."""
     lines = ["| Variable | Value | Default | Meaning |", "|---|---|---|---|"]
     for row in table():
         default = f"`{row.default}`" if row.default else (f"needed by {row.needed_by}" if row.needed_by else "")

@@ -15,7 +15,7 @@ import yaml
 from runtime.groups import GROUPS, ConsumerGroup
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text()
+ARCHITECTURE = (ROOT / "docs/architecture.md").read_text()
 
 
 def commands_of_workers(containers: list[dict[str, Any]], field: str) -> list[list[str]]:
@@ -42,9 +42,9 @@ def test_kubernetes_runs_each_as_a_deployment_of_its_name() -> None:
         assert spec["selector"]["matchLabels"] == spec["template"]["metadata"]["labels"] == labels
 
 
-def test_the_readme_names_each() -> None:
-    assert f"streams --> {' & '.join(GROUPS)}\n" in README, "the picture of a play's way"
-    assert f"| the consumer groups: {', '.join(GROUPS)} |" in README, "the table of rooms"
+def test_the_page_on_architecture_names_each() -> None:
+    assert f"streams --> {' & '.join(GROUPS)}\n" in ARCHITECTURE, "the picture of a play's way"
+    assert f"| the consumer groups: {', '.join(GROUPS)} |" in ARCHITECTURE, "the table of rooms"
 
 
 def test_the_command_lines_help_says_what_each_is_for() -> None:

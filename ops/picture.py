@@ -1,0 +1,57 @@
+"""Makes docs/up.svg, what a newcomer's terminal shows: `python -m ops.picture READY_FILE`, of a stack that runs."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+from rich.console import Console
+from rich.syntax import Syntax
+from rich.terminal_theme import MONOKAI
+
+from ops.api import Api
+from ops.ready import welcome
+
+PICTURE: Final = Path(__file__).parents[1] / "docs" / "up.svg"
+COLUMNS: Final = 92
+
+
+def play(ready: dict[str, Any]) -> dict[str, Any]:
+    """The answer to a spin of the demo's wheel, as it came; those that lose are spun again."""
+    edge = Api(ready["consumer_url"], **{"X-Player-Id": "ada"})
+    game = ready["demo"]["games"]["spin_wheel"]
+    while True:
+        session = edge.post(f"/games/{game}/start", {})["session_id"]
+        played = edge.post(f"/games/{game}/play", {"session_id": session, "payload": {}})
+        if played["rewards"]:
+            return {"code": "OK", "data": played}
+
+
+def shortened(value: Any) -> Any:
+    """The value with its long texts cut: a picture has little room."""
+    if isinstance(value, dict):
+        return {name: shortened(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [shortened(inner) for inner in value]
+    return f"{value[:14]}..." if isinstance(value, str) and len(value) > 26 else value
+
+
+def draw(ready: dict[str, Any]) -> str:
+    """The picture's SVG, which loads nothing from anywhere."""
+    console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True, highlight=False)
+    told = welcome({**shortened(ready), "demo": ready["demo"]}, 9.1, "./ops/tombola games list")
+    console.print("[bold green]$[/] ./ops/up --ready-file ready.json")
+    console.print(re.sub(r"127\.0\.0\.1:\d+(\d)\b", r"127.0.0.1:808\1", told.split("\nSpin the wheel")[0]))
+    console.print('[bold green]$[/] curl -X POST $API/games/$GAME/play -H "X-Player-Id: ada" -d "{...}"')
+    answer = json.dumps(shortened(play(ready)), indent=2, ensure_ascii=False)
+    console.print(Syntax(answer, "json", theme="monokai", background_color="default"))
+    made = console.export_svg(title="Tombola", theme=MONOKAI, unique_id="up")
+    return re.sub(r"@font-face \{.*?\}", "", made, flags=re.DOTALL)
+
+
+if __name__ == "__main__":
+    PICTURE.write_text(draw(json.loads(Path(sys.argv[1]).read_text())))

@@ -75,8 +75,8 @@ class Database:
         self.round_trips = 0
         self.size = size
         self._url = url
-        self._acquire_seconds = acquire_seconds
-        self._statement_seconds = statement_seconds
+        self.acquire_seconds = acquire_seconds
+        self.statement_seconds = statement_seconds
         self._session_settings = {
             "application_name": "tombola",
             "jit": "off",
@@ -95,7 +95,7 @@ class Database:
     async def close(self) -> None:
         """Waits for the statements under way, for as long as one may take."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._statement_seconds + 1):
+            async with asyncio.timeout(self.statement_seconds + 1):
                 for _ in range(self.size):
                     await self._slots.acquire()
                 while self._idle:
@@ -122,7 +122,7 @@ class Database:
     async def _acquire(self) -> asyncpg.Connection:
         try:
             if self._slots.locked() or not self._idle:
-                async with asyncio.timeout(self._acquire_seconds):
+                async with asyncio.timeout(self.acquire_seconds):
                     await self._slots.acquire()
                     connection = await self._take()
             else:
@@ -143,8 +143,8 @@ class Database:
         try:
             made = await asyncpg.connect(
                 self._url,
-                timeout=self._acquire_seconds,
-                command_timeout=self._statement_seconds,
+                timeout=self.acquire_seconds,
+                command_timeout=self.statement_seconds,
                 server_settings=self._session_settings,
             )
             await _prepare_connection(made)

@@ -17,8 +17,8 @@ from runtime.actors.changes import (
     StockTake,
 )
 from runtime.actors.committer import OVERLAP, Committer
-from runtime.stores.database import Database
-from tests.support.commits import TENANT, TODAY, a_play, outcomes, taking, whole
+from runtime.stores.database import Database, StoreUnavailable
+from tests.support.commits import TENANT, TODAY, a_play, filled, outcomes, taking, whole
 
 
 async def test_one_spoilt_batch_fails_none_of_those_it_went_with(database: Database) -> None:
@@ -123,3 +123,40 @@ def test_absorbing_adds_what_two_games_take_of_one_prize() -> None:
     everything = Changes()
     everything.absorb(whole())
     assert {name for name in parts if not getattr(everything, name)} == set()
+
+
+async def test_tenants_whose_rows_are_held_leave_connections_for_the_others(database_url: str) -> None:
+    blocked = [f"blocked_{nth}" for nth in range(6)]
+    async with filled(database_url, size=4, statement_seconds=0.4, acquire_seconds=0.6) as database:
+        for tenant_id in blocked:
+            await database.execute("INSERT INTO tenants (tenant_id, name) VALUES ($1, 'B')", tenant_id)
+            await database.execute("INSERT INTO stock VALUES ($1, 'prize_a', 0, 0, 0)", tenant_id)
+        committer = Committer(database, mailbox_limit=100, batch_limit=1, idle_seconds=1)
+        over = asyncio.Event()
+        late: dict[str, int] = dict.fromkeys(blocked, 0)
+
+        async def keeps_trying(tenant_id: str) -> None:
+            while not over.is_set():
+                try:
+                    await committer.commit(tenant_id, taking("prize_a", ids.make("player")))
+                except StoreUnavailable as error:
+                    late[tenant_id] += error.sent
+
+        holder = await asyncpg.connect(database_url)
+        transaction = holder.transaction()
+        await transaction.start()
+        await holder.execute("SELECT FROM stock WHERE tenant_id LIKE 'blocked%' FOR UPDATE")
+        trying = [asyncio.ensure_future(keeps_trying(tenant_id)) for tenant_id in blocked for _ in range(3)]
+        while not all(late.values()):
+            await asyncio.sleep(0.01)
+        # Each has waited in vain once. What is then under way takes few of the connections.
+        for nth in range(20):
+            assert await committer.commit(TENANT, taking("prize_free", f"p{nth}")) == {"prize_free": None}
+        await transaction.rollback()
+        await holder.close()
+        before = committer.commits
+        while committer.commits < before + 50:  # And they are served again, as before.
+            await asyncio.sleep(0.01)
+        over.set()
+        await asyncio.gather(*trying)
+        await committer.drain()

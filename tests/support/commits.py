@@ -26,9 +26,11 @@ TODAY = date(2026, 11, 21)
 
 
 @asynccontextmanager
-async def filled(database_url: str) -> AsyncIterator[Database]:
+async def filled(
+    database_url: str, *, size: int = 20, acquire_seconds: float = 10, statement_seconds: float = 10
+) -> AsyncIterator[Database]:
     """A database with one of everything that a commit moves."""
-    database = Database(database_url, size=20, acquire_seconds=10, statement_seconds=10)
+    database = Database(database_url, size=size, acquire_seconds=acquire_seconds, statement_seconds=statement_seconds)
     await database.start()
     await database.execute("INSERT INTO tenants (tenant_id, name) VALUES ($1, 'Test')", TENANT)
     await stocked(database, "prize_a", 10)

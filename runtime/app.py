@@ -40,6 +40,7 @@ from runtime.http.serving import serve as listen
 from runtime.metrics import Stores
 from runtime.operations import logins
 from runtime.operations.campaigns import analytics
+from runtime.operations.leaderboards import ending
 from runtime.registry import load_plugins
 from runtime.rpc.client import RpcCaller
 from runtime.rpc.server import RpcServer
@@ -167,6 +168,7 @@ class _Parts:
             await self._background.repeat(
                 "counting", partial(analytics.count_all, process.engine), analytics.EVERY_SECONDS
             )
+            await self._background.repeat("ending", partial(ending.finalize_all, process.engine), ending.EVERY_SECONDS)
             await self._background.repeat("login purge", partial(logins.purge, process.engine), logins.PURGE_SECONDS)
         elif roles & {"consumer", "admin"}:
             process.caller = remote = RpcCaller(settings.core_rpc_addresses, token=settings.shown_token)

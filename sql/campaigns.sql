@@ -5,13 +5,15 @@
 INSERT INTO campaigns
     (tenant_id, campaign_id, name, merchant_id, status, start_date, end_date, timezone, settings)
 VALUES ($1, $2, $3, $4, $5, at_unix($6), at_unix($7), $8, $9)
-RETURNING campaign_id AS id, name, merchant_id, status, unix(start_date) AS start_date, unix(end_date) AS end_date,
+RETURNING campaign_id AS id, name, merchant_id, campaign_status(status, end_date) AS status,
+          unix(start_date) AS start_date, unix(end_date) AS end_date,
           timezone, settings, unix(created_at) AS created_at, unix(updated_at) AS updated_at
 
 -- name: get
 -- One campaign. $3 the merchant whose staff asks ('' the tenant's own), $4 whether to write.
 -- No row: there is none that may be.
-SELECT campaign_id AS id, name, merchant_id, status, unix(start_date) AS start_date, unix(end_date) AS end_date,
+SELECT campaign_id AS id, name, merchant_id, campaign_status(status, end_date) AS status,
+       unix(start_date) AS start_date, unix(end_date) AS end_date,
        timezone, settings, unix(created_at) AS created_at, unix(updated_at) AS updated_at
 FROM campaigns
 WHERE tenant_id = $1 AND campaign_id = $2
@@ -20,10 +22,11 @@ WHERE tenant_id = $1 AND campaign_id = $2
 -- name: list
 -- Campaigns newest first, after $5. $2 is a status or '', $3 a LIKE pattern of the name,
 -- $4 the merchant whose staff asks ('' the tenant's own).
-SELECT campaign_id AS id, name, merchant_id, status, unix(start_date) AS start_date, unix(end_date) AS end_date,
+SELECT campaign_id AS id, name, merchant_id, campaign_status(status, end_date) AS status,
+       unix(start_date) AS start_date, unix(end_date) AS end_date,
        timezone, settings, unix(created_at) AS created_at, unix(updated_at) AS updated_at
 FROM campaigns
-WHERE tenant_id = $1 AND ($2 = '' OR status = $2) AND name ILIKE $3 AND ($5::text IS NULL OR campaign_id < $5)
+WHERE tenant_id = $1 AND ($2 = '' OR campaign_status(status, end_date) = $2) AND name ILIKE $3 AND ($5::text IS NULL OR campaign_id < $5)
   AND ($4 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $4, false) AS o))
 ORDER BY campaign_id DESC
 LIMIT $6
@@ -34,7 +37,8 @@ UPDATE campaigns SET
     name = $3, merchant_id = $4, status = $5, start_date = at_unix($6), end_date = at_unix($7), timezone = $8,
     settings = $9, updated_at = now()
 WHERE tenant_id = $1 AND campaign_id = $2
-RETURNING campaign_id AS id, name, merchant_id, status, unix(start_date) AS start_date, unix(end_date) AS end_date,
+RETURNING campaign_id AS id, name, merchant_id, campaign_status(status, end_date) AS status,
+          unix(start_date) AS start_date, unix(end_date) AS end_date,
           timezone, settings, unix(created_at) AS created_at, unix(updated_at) AS updated_at
 
 -- name: active_quests
@@ -75,9 +79,11 @@ ORDER BY board_id
 SELECT quest_id FROM quests WHERE tenant_id = $1 AND campaign_id = $2 AND status <> 'archived' ORDER BY quest_id
 
 -- name: copy_campaign
--- A copy of campaign $2, with the fields of $3 in place of its own.
+-- A copy of campaign $2, with the fields of $3 in place of its own, $4 days later in the time zone $5.
 INSERT INTO campaigns
-SELECT (jsonb_populate_record(c, $3 || jsonb_build_object('created_at', now(), 'updated_at', now()))).*
+SELECT (jsonb_populate_record(c, $3 || jsonb_build_object(
+    'start_date', days_later(c.start_date, $4, $5), 'end_date', days_later(c.end_date, $4, $5),
+    'created_at', now(), 'updated_at', now()))).*
 FROM campaigns AS c
 WHERE c.tenant_id = $1 AND c.campaign_id = $2
 
@@ -101,16 +107,30 @@ FROM games AS g
 WHERE g.tenant_id = $1 AND g.game_id = $2
 
 -- name: copy_quest
--- A copy of quest $2 with the fields of $3.
+-- A copy of quest $2 with the fields of $3, $4 days later in the time zone $5.
 INSERT INTO quests
-SELECT (jsonb_populate_record(q, $3 || jsonb_build_object('created_at', now(), 'updated_at', now()))).*
+SELECT (jsonb_populate_record(q, $3 || jsonb_build_object(
+    'start_date', days_later(q.start_date, $4, $5), 'end_date', days_later(q.end_date, $4, $5),
+    'created_at', now(), 'updated_at', now()))).*
 FROM quests AS q
 WHERE q.tenant_id = $1 AND q.quest_id = $2
 
 -- name: copy_board
--- A copy of board $2 with the fields of $3, open again where it was finalized.
+-- A copy of board $2 with the fields of $3, $4 days later in the time zone $5, open again where it was finalized.
 INSERT INTO leaderboards
 SELECT (jsonb_populate_record(b, $3 || jsonb_build_object(
+    'start_date', days_later(b.start_date, $4, $5), 'end_date', days_later(b.end_date, $4, $5),
     'status', 'active', 'finalized_at', NULL, 'created_at', now(), 'updated_at', now()))).*
 FROM leaderboards AS b
 WHERE b.tenant_id = $1 AND b.board_id = $2
+
+-- name: integrations_to_copy
+-- The integrations that are narrowed to the campaign.
+SELECT integration_id, config FROM integrations WHERE tenant_id = $1 AND campaign_id = $2 ORDER BY integration_id
+
+-- name: copy_integration
+-- A copy of integration $2 with the fields of $3; nothing is told to it before somebody has looked at it.
+INSERT INTO integrations
+SELECT (jsonb_populate_record(i, $3 || jsonb_build_object('status', 'paused', 'created_at', now()))).*
+FROM integrations AS i
+WHERE i.tenant_id = $1 AND i.integration_id = $2

@@ -66,6 +66,15 @@ DELETE FROM games WHERE tenant_id = $1 AND game_id = $2
 -- Archives a game that was played.
 UPDATE games SET status = 'archived', updated_at = now() WHERE tenant_id = $1 AND game_id = $2
 
+-- name: on_show
+-- A game that the public may see, as `get`. No row: there is none, it or its campaign is a draft, or it is archived.
+SELECT g.game_id AS id, g.campaign_id, g.status, g.revision, r.definition,
+       unix(g.created_at) AS created_at, unix(g.updated_at) AS updated_at
+FROM games AS g
+JOIN game_revisions AS r USING (tenant_id, game_id, revision)
+JOIN campaigns AS c USING (tenant_id, campaign_id)
+WHERE g.tenant_id = $1 AND g.game_id = $2 AND g.status IN ('active', 'paused') AND c.status <> 'draft'
+
 -- name: active_of_campaign
 -- The campaign's active games, newest first.
 SELECT g.game_id AS id, g.campaign_id, g.status, g.revision, r.definition,

@@ -38,6 +38,21 @@ FROM leaderboards WHERE tenant_id = $1 AND board_id = $2
   AND ($3 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $3, $4) AS o))
 FOR UPDATE;
 
+-- name: ending
+-- A tenant's boards to finalize: those past their end, once every play of before is there to be seen, and those that
+-- were closed and still owe a prize.
+SELECT board_id FROM leaderboards WHERE tenant_id = $1 AND status = 'active' AND end_date <= settled_at()
+UNION
+SELECT board_id FROM leaderboard_standings WHERE tenant_id = $1 AND reason = 'PENDING'
+ORDER BY board_id;
+
+-- name: tenants_with_ending
+-- The tenants that may have something in `ending`.
+SELECT tenant_id FROM leaderboards WHERE status = 'active' AND end_date <= now()
+UNION
+SELECT tenant_id FROM leaderboard_standings WHERE reason = 'PENDING'
+ORDER BY tenant_id;
+
 -- name: list
 -- Newest first. $1 tenant, $2 campaign, $3 status ('' = any; archived ones only where asked for),
 -- $4 LIKE pattern of the name, $5 the merchant whose staff asks ('' the tenant's own),

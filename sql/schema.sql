@@ -89,6 +89,15 @@ CREATE TABLE campaigns (
     PRIMARY KEY (tenant_id, campaign_id)
 );
 
+-- What a campaign is now: one that ran and is past its end has ended, whatever is stored; a draft's end is a plan.
+-- One expression, so that it is inlined.
+CREATE FUNCTION campaign_status(status text, end_date timestamptz) RETURNS text LANGUAGE sql STABLE RETURN
+    CASE WHEN status IN ('active', 'paused') AND end_date <= now() THEN 'ended' ELSE status END;
+
+-- The time so many days later, at the same local time of the zone.
+CREATE FUNCTION days_later(at timestamptz, days integer, zone text) RETURNS timestamptz LANGUAGE sql STABLE RETURN
+    (at AT TIME ZONE zone + make_interval(days => days)) AT TIME ZONE zone;
+
 -- The campaigns that staff of a merchant may read, or with `writing` write: the merchant's own, and to read
 -- those that name no merchant, which are the tenant's. Likewise '', the campaign of what is of none. Staff of
 -- no merchant ('') is the tenant's and may all. Every statement that staff reaches has this as a condition.

@@ -1,8 +1,7 @@
 """What anybody may see: a game as its widget draws it, and a campaign with its games and quests.
 
 Never handler_config, chances, stock counts, or anything of a player. A draft campaign is shown to
-nobody. A game is shown in every status, which it names: its id is known to those who were given it,
-and whoever designs it looks at it before it is active.
+nobody, nor are its games, nor a game that is a draft or archived: who designs it reads it as staff.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ SHOWN_MAX: Final = 200
 async def render_game(engine: Engine, request: m.GetGameRequest) -> m.RenderReply:
     """The game for its widget: its ui, limits, and the prizes that it can award. NOT_FOUND UNKNOWN_GAME."""
     tenant_id = tenant_of(request)
-    row = await engine.database.fetchrow(_GAMES["get"], tenant_id, request.id, "", False)
+    row = await engine.database.fetchrow(_GAMES["on_show"], tenant_id, request.id)
     if row is None:
         raise unknown("game", request.id)
     return m.RenderReply(render=(await _render(engine, tenant_id, [row]))[0])

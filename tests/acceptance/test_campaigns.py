@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from runtime.operations.campaigns import analytics
+from runtime.operations.samples import LATER
 from runtime.settings import Settings
 from tests.support.resources import make_campaign, make_game, make_prize, play_once
 from tests.support.stack import fields_of, new_stack
@@ -47,7 +48,7 @@ async def test_bad_field_is_named(stack: Any, change: dict[str, Any], field: str
 async def test_update_keeps_what_is_left_out_and_can_unset_a_date(stack: Any) -> None:
     merchant = (await stack.admin("POST", "/admin/merchants", {"name": "Shop"})).data
     made = await make_campaign(
-        stack, merchant_id=merchant["id"], start_date=1000, end_date=2000, settings={"a": {"b": 1}}
+        stack, merchant_id=merchant["id"], start_date=1000, end_date=LATER, settings={"a": {"b": 1}}
     )
     assert made["merchant_id"] == merchant["id"]
     changed = (await stack.admin("PUT", f"/admin/campaigns/{made['id']}", {"end_date": 0, "settings": {"c": 2}})).data

@@ -7,6 +7,7 @@ import asyncio
 import aiohttp
 import pytest
 
+from runtime import messages as m
 from runtime.app import running
 from runtime.operations.leaderboards import finalize
 from runtime.settings import Settings
@@ -120,7 +121,9 @@ async def test_a_finalize_that_was_cut_short_is_taken_up(stack: Stack, given: in
     board = await make_board(stack, campaign_id, prizes=[{"from_rank": 1, "to_rank": 3, "prize_id": mug}])
     await record(stack, [Played(f"p{n}", game_id, 100 - n) for n in range(4)])
     engine, sql = stack.engine, finalize._SQL
-    assert await finalize._close(engine, TENANT, board["id"])
+    assert await finalize._close(
+        engine, TENANT, m.GetLeaderboardRequest(scope=m.Scope(tenant_id=TENANT), id=board["id"])
+    )
     row = await engine.database.fetchrow(sql["closed_board"], TENANT, board["id"])
     assert row is not None
     prizes = finalize._Prizes(engine, TENANT, board["id"], row)

@@ -17,6 +17,7 @@ UNSCOPED = {
     "analytics.tenants": "names the tenants that a sweep then goes through one by one",
     "fulfillment.tenants_with_due": "the same",
     "rewards.tenants_with_expired": "the same",
+    "leaderboards.tenants_with_ending": "the same",
     "logins.tenants": "the same",
     "rotation.tenants": "the same",
 }

@@ -36,6 +36,7 @@ ROWS: Final = (
         resource="campaign",
         admin=DESIGNERS,
         stales=True,
+        refusals=("ILLEGAL_TRANSITION",),
         example={"status": "CAMPAIGN_STATUS_PAUSED"},
     ),
     Operation(

@@ -1,13 +1,17 @@
-"""A campaign copied: a draft with its games, prizes, quests and boards.
+"""A campaign copied: a draft with its games, prizes, quests, boards and integrations.
 
 Prizes are copied with full stock and without codes; the copies are named wherever the games and boards
 named the originals. Copied are the campaign's own prizes, and those that its games and boards name and
 that belong to no campaign; another campaign's prize stays shared. What is archived is left behind;
-everything else keeps its status and dates, and a finalized board is open again.
+everything else keeps its status, and a finalized board is open again.
+
+Where the original has begun, the copy and all that is dated in it is moved by whole days of its time zone, so that it
+begins at the next such hour. Its own integrations come along, paused.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 import asyncpg
@@ -21,7 +25,7 @@ from runtime.operations.campaigns import analytics
 from runtime.operations.campaigns.records import from_row
 from runtime.operations.checks import NAME_LENGTH_MAX, Checks
 from runtime.operations.games.definitions import prizes_named, with_prizes_replaced
-from runtime.outgoing.vault import SECRET_FIELDS, prize_context, vault_of
+from runtime.outgoing.vault import SECRET_FIELDS, integration_context, prize_context, vault_of
 from runtime.wire.scope import tenant_of
 
 _SQL: Final = sql.load("campaigns")
@@ -35,7 +39,7 @@ async def duplicate_campaign(engine: Engine, request: m.DuplicateCampaignRequest
 
     async def work(connection: asyncpg.Connection) -> asyncpg.Record:
         original = await reading.to_write(connection, _SQL["get"], request, "campaign", request.id)
-        copy = _Copy(engine, connection, tenant_id, request.id, ids.make("camp"))
+        copy = _Copy(engine, connection, tenant_id, original, ids.make("camp"))
         await copy.campaign(_name(request.name, original["name"]))
         await copy.everything()
         made = await connection.fetchrow(_SQL["get"], tenant_id, copy.new_id, "", False)
@@ -54,22 +58,29 @@ def _name(wanted: str, original: str) -> str:
     return wanted.strip() or f"{original[: NAME_LENGTH_MAX - 7]} (copy)"
 
 
+def _days_later(original: asyncpg.Record, now: float) -> int:
+    """By how many days the copy is moved: to the next hour that the original began at, or was made at if undated."""
+    begun: int = original["start_date"] or original["created_at"]
+    return max(0, math.ceil((now - begun) / 86_400))
+
+
 class _Copy:
     """One copying, within a transaction. `counts` says how much was copied."""
 
     def __init__(
-        self, engine: Engine, connection: asyncpg.Connection, tenant_id: str, old_id: str, new_id: str
+        self, engine: Engine, connection: asyncpg.Connection, tenant_id: str, original: asyncpg.Record, new_id: str
     ) -> None:
         self.new_id = new_id
         self.counts: dict[str, int] = {}
         self._engine = engine
         self._connection = connection
         self._tenant_id = tenant_id
-        self._old_id = old_id
+        self._old_id = original["id"]
+        self._later = (_days_later(original, engine.clock.now()), original["timezone"])
 
     async def campaign(self, name: str) -> None:
         """The campaign itself, a draft."""
-        await self._copy("copy_campaign", self._old_id, campaign_id=self.new_id, name=name, status="draft")
+        await self._copy_dated("copy_campaign", self._old_id, campaign_id=self.new_id, name=name, status="draft")
         await analytics.begin(self._connection, self._tenant_id, self.new_id)
 
     async def everything(self) -> None:
@@ -86,12 +97,16 @@ class _Copy:
         for board in boards:
             await self._board(board, game_ids, prize_ids)
         for quest in quests:
-            await self._copy("copy_quest", quest["quest_id"], quest_id=ids.make("quest"), campaign_id=self.new_id)
+            await self._copy_dated("copy_quest", quest["quest_id"], quest_id=ids.make("quest"), campaign_id=self.new_id)
+        integrations = await self._fetch("integrations_to_copy", self._old_id)
+        for integration in integrations:
+            await self._integration(integration, ids.make("integration"))
         self.counts = {
             "games": len(games),
             "prizes": len(prize_ids),
             "quests": len(quests),
             "leaderboards": len(boards),
+            "integrations": len(integrations),
         }
 
     async def _prizes(self, named: list[str]) -> dict[str, str]:
@@ -108,11 +123,13 @@ class _Copy:
         """The prize's channel config, its secrets sealed anew: what is sealed for one prize opens for no other."""
         row = await self._connection.fetchrow(_GET_PRIZE, self._tenant_id, old_id, "", False)
         config: dict[str, Any] = dict(row["channel_config"]) if row else {}
+        return self._sealed_anew(config, prize_context(self._tenant_id, old_id), prize_context(self._tenant_id, new_id))
+
+    def _sealed_anew(self, config: dict[str, Any], old_context: str, new_context: str) -> dict[str, Any]:
+        vault = vault_of(self._engine.settings.code_keys)
         for name in SECRET_FIELDS:
             if config.get(name):
-                vault = vault_of(self._engine.settings.code_keys)
-                secret = vault.open_secret(config[name], prize_context(self._tenant_id, old_id))
-                config[name] = vault.seal_secret(secret, prize_context(self._tenant_id, new_id))
+                config[name] = vault.seal_secret(vault.open_secret(config[name], old_context), new_context)
         return config
 
     async def _game(self, game: Any, new_id: str, prize_ids: dict[str, str]) -> None:
@@ -124,7 +141,7 @@ class _Copy:
         prizes = [
             {**prize, "prize_id": prize_ids.get(prize["prize_id"], prize["prize_id"])} for prize in board["prizes"]
         ]
-        await self._copy(
+        await self._copy_dated(
             "copy_board",
             board["board_id"],
             board_id=ids.make("board"),
@@ -132,6 +149,16 @@ class _Copy:
             game_id=game_ids.get(board["game_id"], ""),
             prizes=prizes,
         )
+
+    async def _integration(self, integration: Any, new_id: str) -> None:
+        old_id = integration["integration_id"]
+        contexts = (integration_context(self._tenant_id, old_id), integration_context(self._tenant_id, new_id))
+        config = self._sealed_anew(dict(integration["config"]), *contexts)
+        fields = {"integration_id": new_id, "campaign_id": self.new_id, "config": config}
+        await self._copy("copy_integration", old_id, **fields)
+
+    async def _copy_dated(self, statement: str, old_id: str, **fields: Any) -> None:
+        await self._connection.execute(_SQL[statement], self._tenant_id, old_id, fields, *self._later)
 
     async def _copy(self, statement: str, old_id: str, **fields: Any) -> None:
         await self._connection.execute(_SQL[statement], self._tenant_id, old_id, fields)

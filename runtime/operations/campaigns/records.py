@@ -1,7 +1,8 @@
 """Campaigns: what games, prizes, quests and boards belong to.
 
-A campaign has no deletion; one that is over is ENDED. A new one is a draft in UTC unless it says
-otherwise, and belongs to the caller's merchant where the body names none. Times are unix seconds.
+A campaign has no deletion; one that is over is ENDED, from its end_date on, and stays so. A new one is a
+draft in UTC unless it says otherwise, and belongs to the caller's merchant where the body names none.
+Times are unix seconds.
 """
 
 from __future__ import annotations
@@ -62,7 +63,10 @@ async def list_campaigns(engine: Engine, request: m.ListCampaignsRequest) -> m.L
 
 
 async def update_campaign(engine: Engine, request: m.UpdateCampaignRequest) -> m.CampaignReply:
-    """Sets the fields that are given. Another time zone has its days counted anew (analytics)."""
+    """Sets the fields that are given. Another time zone has its days counted anew (analytics).
+
+    FAILED_PRECONDITION ILLEGAL_TRANSITION where it would open a campaign that has ended.
+    """
     tenant_id = tenant_of(request)
     update = given(request.campaign, "campaign")
 
@@ -70,6 +74,7 @@ async def update_campaign(engine: Engine, request: m.UpdateCampaignRequest) -> m
         before = await reading.to_write(connection, _SQL["get"], request, "campaign", request.id)
         campaign = from_row(before)
         set_fields(campaign, update, request.update_mask, SETTABLE)
+        _refuse_revival(before, campaign)
         checks = _checked(campaign)
         if campaign.merchant_id != before["merchant_id"]:
             await check_merchant(connection, checks, request, campaign.merchant_id)
@@ -84,6 +89,14 @@ async def update_campaign(engine: Engine, request: m.UpdateCampaignRequest) -> m
         return row
 
     return m.CampaignReply(campaign=from_row(await catalog.change(engine, tenant_id, work)))
+
+
+def _refuse_revival(before: asyncpg.Record, campaign: m.Campaign) -> None:
+    """ENDED goes to no other status, nor is its end moved: what was counted and finalized by then stands."""
+    moved = campaign.status is not m.CampaignStatus.ENDED or campaign.end_date != before["end_date"]
+    if before["status"] == "ended" and moved:
+        what = f"campaign {before['id']} has ended; duplicate it to run it again"
+        raise Fault(Status.FAILED_PRECONDITION, "ILLEGAL_TRANSITION", what)
 
 
 async def check_campaign(connection: asyncpg.Connection, checks: Checks, request: Scoped, campaign_id: str) -> None:

@@ -1,0 +1,165 @@
+"""A campaign's life: what the public sees of it, how it ends, and how it begins anew as a copy."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from runtime.operations.leaderboards import ending
+from runtime.outgoing.vault import integration_context, vault_of
+from tests.support.resources import make_campaign, make_game, make_prize, play_once
+from tests.support.stack import Stack, refused
+
+DAY = 86_400
+
+
+async def end(stack: Stack, table: str, identifier: str, seconds_ago: float = 1) -> None:
+    """Sets an end in the past, as if its time had gone by."""
+    column = {"campaigns": "campaign_id", "leaderboards": "board_id"}[table]
+    await stack.database.execute(
+        f"UPDATE {table} SET end_date = now() - make_interval(secs => $2) WHERE {column} = $1", identifier, seconds_ago
+    )
+
+
+async def get(stack: Stack, path: str) -> Any:
+    return (await stack.admin("GET", f"/admin{path}")).data
+
+
+@pytest.mark.parametrize("status", ["DRAFT", "ARCHIVED"])
+async def test_a_game_that_is_a_draft_or_archived_is_unknown_to_the_public(stack: Stack, status: str) -> None:
+    campaign, prize_id = await make_campaign(stack), await make_prize(stack)
+    game = await make_game(stack, campaign["id"], prize_id)
+    shown = (f"/games/{game['id']}/render", f"/public/campaigns/{campaign['id']}")
+    assert (await stack.consumer("GET", shown[0])).data["status"] == "GAME_STATUS_ACTIVE"
+    assert (await stack.admin("PUT", f"/admin/games/{game['id']}", {"status": f"GAME_STATUS_{status}"})).data
+    assert refused(await stack.consumer("GET", shown[0])) == (404, "NOT_FOUND", "UNKNOWN_GAME")
+    assert (await stack.consumer("GET", shown[1])).data["games"] == []
+
+
+async def test_a_draft_campaign_is_unknown_to_the_public_with_its_games(stack: Stack) -> None:
+    campaign, prize_id = await make_campaign(stack, status="CAMPAIGN_STATUS_DRAFT"), await make_prize(stack)
+    game = await make_game(stack, campaign["id"], prize_id)
+    assert (await stack.consumer("GET", f"/games/{game['id']}/render")).reason == "UNKNOWN_GAME"
+    assert (await stack.consumer("GET", f"/public/campaigns/{campaign['id']}")).reason == "UNKNOWN_CAMPAIGN"
+
+
+async def test_a_campaign_past_its_end_reads_as_ended_everywhere(stack: Stack) -> None:
+    campaign = await make_campaign(stack, end_date=int(time.time()) + DAY)
+    await end(stack, "campaigns", campaign["id"])
+    path = f"/campaigns/{campaign['id']}"
+    assert (await get(stack, path))["status"] == "CAMPAIGN_STATUS_ENDED"
+    assert (await stack.consumer("GET", f"/public{path}")).data["status"] == "CAMPAIGN_STATUS_ENDED"
+    for status, found in (("ENDED", [campaign["id"]]), ("ACTIVE", [])):
+        listed = await stack.admin("GET", "/admin/campaigns", status=f"CAMPAIGN_STATUS_{status}")
+        assert [item["id"] for item in listed.data["items"]] == found
+
+
+@pytest.mark.parametrize("by", ["status", "end_date"])
+async def test_what_has_ended_goes_to_no_other_status(stack: Stack, by: str) -> None:
+    campaign = await make_campaign(stack, end_date=int(time.time()) + DAY)
+    path = f"/admin/campaigns/{campaign['id']}"
+    if by == "status":
+        assert (await stack.admin("PUT", path, {"status": "CAMPAIGN_STATUS_ENDED"})).data
+    else:
+        await end(stack, "campaigns", campaign["id"])
+    for status in ("DRAFT", "ACTIVE", "PAUSED"):
+        answer = await stack.admin("PUT", path, {"status": f"CAMPAIGN_STATUS_{status}"})
+        assert refused(answer) == (400, "FAILED_PRECONDITION", "ILLEGAL_TRANSITION"), status
+    later = await stack.admin("PUT", path, {"end_date": int(time.time()) + 9 * DAY})
+    assert refused(later) == (400, "FAILED_PRECONDITION", "ILLEGAL_TRANSITION")
+    renamed = await stack.admin("PUT", path, {**(await get(stack, path.removeprefix("/admin"))), "name": "Over"})
+    assert (renamed.data["name"], renamed.data["status"]) == ("Over", "CAMPAIGN_STATUS_ENDED")
+
+
+async def test_a_board_past_its_end_finalizes_itself(stack: Stack) -> None:
+    campaign, prize_id = await make_campaign(stack), await make_prize(stack)
+    game = await make_game(stack, campaign["id"], prize_id)
+    body = {"campaign_id": campaign["id"], "name": "Best", "metric": "plays", "mode": "sum"}
+    body["prizes"] = [{"from_rank": 1, "to_rank": 1, "prize_id": prize_id}]
+    over, open_ = [(await stack.admin("POST", "/admin/leaderboards", body)).data["id"] for _ in range(2)]
+    await play_once(stack, game["id"])
+    await end(stack, "leaderboards", over, seconds_ago=0)
+    await ending.finalize_all(stack.engine)
+    assert (await get(stack, f"/leaderboards/{over}"))["status"] == "LEADERBOARD_STATUS_FINALIZED"
+    assert (await get(stack, f"/leaderboards/{open_}"))["status"] == "LEADERBOARD_STATUS_ACTIVE"
+    row = await stack.database.fetchrow("SELECT * FROM leaderboard_standings WHERE board_id = $1", over)
+    assert row is not None
+    assert (row["player_id"], row["reason"], bool(row["reward_id"])) == ("player_a", "", True)
+    entry = (await stack.admin("GET", "/admin/audit", subject_id=over)).data["items"][0]
+    assert (entry["action"], entry["actor"]) == ("leaderboard.finalize", "tombola")
+
+
+async def test_what_a_finalize_left_owing_is_given_by_itself(stack: Stack) -> None:
+    campaign, prize_id = await make_campaign(stack), await make_prize(stack)
+    game = await make_game(stack, campaign["id"], prize_id)
+    body = {"campaign_id": campaign["id"], "name": "Best", "metric": "plays", "mode": "sum"}
+    body["prizes"] = [{"from_rank": 1, "to_rank": 1, "prize_id": prize_id}]
+    board = (await stack.admin("POST", "/admin/leaderboards", body)).data["id"]
+    await play_once(stack, game["id"])
+    assert (await stack.admin("POST", f"/admin/leaderboards/{board}/finalize", {})).data
+    # As a process leaves it that dies after it has closed the board.
+    await stack.database.execute("UPDATE leaderboard_standings SET reason = 'PENDING', reward_id = ''")
+    await ending.finalize_all(stack.engine)
+    assert await stack.database.fetchval("SELECT reason FROM leaderboard_standings") == ""
+
+
+def test_it_is_looked_for_often_enough() -> None:
+    assert ending.EVERY_SECONDS < 60
+
+
+async def duplicate(stack: Stack, campaign_id: str) -> dict[str, Any]:
+    return dict((await stack.admin("POST", f"/admin/campaigns/{campaign_id}/duplicate", {})).data)
+
+
+async def test_a_duplicate_of_a_past_campaign_begins_at_the_next_such_hour(stack: Stack) -> None:
+    """Of all that is dated: local times of day stay, over a change of clocks too."""
+    zone, now = ZoneInfo("Europe/Berlin"), time.time()
+    start = int(now) - 200 * DAY - 3_600
+    dates = {"start_date": start, "end_date": start + 30 * DAY}
+    campaign = await make_campaign(stack, timezone="Europe/Berlin", **dates)
+    quest = {"campaign_id": campaign["id"], "name": "Q", "type": "daily", "turns": 1, "status": "active", **dates}
+    assert (await stack.admin("POST", "/admin/quests", quest)).data
+    board = {"campaign_id": campaign["id"], "name": "B", "metric": "plays", "mode": "sum", **dates}
+    assert (await stack.admin("POST", "/admin/leaderboards", board)).data
+    copy = await duplicate(stack, campaign["id"])
+    assert copy["status"] == "CAMPAIGN_STATUS_DRAFT"
+    assert now - 3_601 <= copy["start_date"] <= now + DAY + 3_601
+    moved = set()
+    for field in dates:
+        before, after = (datetime.fromtimestamp(one[field], zone) for one in (campaign, copy))
+        assert before.time() == after.time()
+        moved.add((after.date() - before.date()).days)
+    assert len(moved) == 1
+    for path in ("quests", "leaderboards"):
+        (item,) = (await stack.admin("GET", f"/admin/{path}", campaign_id=copy["id"])).data["items"]
+        assert (item["start_date"], item["end_date"]) == (copy["start_date"], copy["end_date"])
+
+
+async def test_a_duplicate_of_what_is_to_come_keeps_its_dates(stack: Stack) -> None:
+    dates = {"start_date": int(time.time()) + DAY, "end_date": int(time.time()) + 9 * DAY}
+    copy = await duplicate(stack, (await make_campaign(stack, **dates))["id"])
+    assert (copy["start_date"], copy["end_date"]) == tuple(dates.values())
+    undated = await duplicate(stack, (await make_campaign(stack))["id"])
+    assert (undated["start_date"], undated["end_date"]) == (0, 0)
+
+
+async def test_a_duplicate_keeps_its_integrations_paused(stack: Stack) -> None:
+    campaign = await make_campaign(stack)
+    config = {"url": "http://203.0.113.7/hook", "secret": "a-secret-of-the-receiver-0123456789"}
+    hook = {"type": "webhook", "events": ["tried"], "config": config, "campaign_id": campaign["id"]}
+    made = (await stack.admin("POST", "/admin/integrations", hook)).data
+    copy = await duplicate(stack, campaign["id"])
+    (kept,) = (await stack.admin("GET", "/admin/integrations", campaign_id=copy["id"])).data["items"]
+    assert kept["status"] == "INTEGRATION_STATUS_PAUSED"
+    assert {name: kept[name] for name in ("type", "events", "config")} == {
+        name: made[name] for name in ("type", "events", "config")
+    }
+    assert kept["id"] != made["id"]
+    # Sealed for the copy: the secret opens in the new one's context.
+    stored = await stack.database.fetchval("SELECT config FROM integrations WHERE integration_id = $1", kept["id"])
+    vault = vault_of(stack.engine.settings.code_keys)
+    assert vault.secrets_of(stored, integration_context(stack.tenant_id, kept["id"])) == [config["secret"]]

@@ -30,6 +30,7 @@ import structlog
 from aiohttp import web
 
 from runtime.errors import Fault, Status, invalid
+from runtime.http.door import check_host
 from runtime.http.foreign import Foreign
 from runtime.http.jwks import KEY_ALGORITHMS, JwksKeys
 from runtime.http.revocations import Revocations, login_key, player_key
@@ -280,7 +281,8 @@ class Auth:
     """What an edge asks of a request.
 
     With `header_fallback` (development only) X-Tenant-Id, X-Merchant-Id, X-Player-Id and X-Roles
-    make an identity where there is no token; without it they are never believed.
+    make an identity where there is no token; without it they are never believed, nor under a host name that may
+    be anybody's.
     """
 
     def __init__(self, tokens: Tokens, *, header_fallback: bool = False, default_tenant: str = "") -> None:
@@ -305,6 +307,8 @@ class Auth:
         roles = frozenset(filter(None, map(str.strip, request.headers.get("X-Roles", "").split(","))))
         if not player_id and not roles:
             return None
+        # A page that has a name of its own point here could set any header: it would be staff.
+        check_host(request.headers.get("Host", ""))
         tenant_id = _header_identifier(request, "X-Tenant-Id") or self._default_tenant
         if not tenant_id:
             raise invalid("X-Tenant-Id", "is needed: there is no default tenant")

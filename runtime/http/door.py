@@ -34,7 +34,7 @@ class Door:
         """`handler` for requests that may come in, with a body of one of these types (where it says its type)."""
 
         async def answer(request: web.Request) -> web.StreamResponse:
-            self.check_host(request.headers.get("Host", ""))
+            check_host(request.headers.get("Host", ""), self.hosts)
             check_origin(request.headers)
             check_bearer(self.tokens, request.headers.get("Authorization", ""))
             kind = request.headers.get("Content-Type", "")
@@ -50,17 +50,18 @@ class Door:
 
         return answer
 
-    def check_host(self, host: str) -> None:
-        """FORBIDDEN where a request names Core by what may be anybody's name for it."""
-        name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
-        name = name.strip("[]").rstrip(".").lower()
-        # Nobody outside can have a name without a dot, or an address, stand for Core.
-        if ("." not in name and ":" not in name) or name.endswith(".localhost") or name in self.hosts:
-            return
-        try:
-            ip_address(name)
-        except ValueError:
-            raise _forbidden(f"{name[:100]!r} is not a name of Core's: see the setting CORE_HOSTS") from None
+
+def check_host(host: str, hosts: Sequence[str] = ()) -> None:
+    """FORBIDDEN where a request's Host is what may be anybody's name for this process: a dotted one not in `hosts`."""
+    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+    name = name.strip("[]").rstrip(".").lower()
+    # Nobody outside can have a name without a dot, or an address, stand for us.
+    if ("." not in name and ":" not in name) or name.endswith(".localhost") or name in hosts:
+        return
+    try:
+        ip_address(name)
+    except ValueError:
+        raise _forbidden(f"{name[:100]!r} may be anybody's name for this: see the setting CORE_HOSTS") from None
 
 
 def check_origin(headers: Mapping[str, str]) -> None:

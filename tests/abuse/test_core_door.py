@@ -78,6 +78,21 @@ class TestPages:
         assert await ask(stack) == (200, "")
 
 
+@pytest.mark.settings(header_fallback=True)
+class TestHeaders:
+    """The development fallback believes headers, which a page under a name of its own could set."""
+
+    @pytest.mark.parametrize(
+        ("host", "opens"), [("127.0.0.1:1", True), ("localhost", True), ("evil.example:8082", False)]
+    )
+    async def test_they_count_only_under_a_name_that_is_ours(self, stack: Stack, host: str, opens: bool) -> None:
+        headers = {"Host": host, "X-Tenant-Id": stack.tenant_id}
+        staff = await stack.admin("GET", "/admin/campaigns", roles=(), headers={**headers, "X-Roles": "admin"})
+        player = await stack.consumer("GET", "/wallet", headers={**headers, "X-Player-Id": "ada"})
+        for answer in (staff, player):
+            assert answer.code == ("OK" if opens else "PERMISSION_DENIED"), answer.envelope
+
+
 @pytest.mark.settings(service_token=(TOKEN, BEFORE))
 class TestServiceToken:
     async def test_rest_opens_to_it_alone(self, stack: Stack) -> None:

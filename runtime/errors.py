@@ -125,3 +125,8 @@ def unknown(kind: str, identifier: str) -> Fault:
     """NOT_FOUND: also the answer for a resource of another tenant or merchant, so that ids cannot be probed."""
     named = kind.lower().replace("_", " ")
     return Fault(Status.NOT_FOUND, f"UNKNOWN_{kind.upper()}", f"there is no {named} {identifier!r}")
+
+
+def merged() -> Fault:
+    """PERMISSION_DENIED: a guest that has logged in is the player now, whom another's token must not open."""
+    return Fault(Status.PERMISSION_DENIED, "PLAYER_MERGED", "this guest has logged in; use the player's token")

@@ -13,6 +13,16 @@
 -- statement costs by the tables that it names, and most plays touch few of them.
 -- One row: the database's time, and the sold-out state of what was taken.
 WITH
+--[ guests
+guests_held AS (
+    -- Fewer rows than given: a guest has become a player. To share, so that none does before this is committed.
+    SELECT p.player_id
+    FROM unnest($17::still_guest[]) AS n
+    JOIN players AS p ON p.tenant_id = $1 AND p.player_id = n.player_id AND p.merged_into IS NULL
+    ORDER BY p.player_id
+    FOR SHARE OF p
+),
+--]
 --[ play_counts
 counted AS (
     INSERT INTO game_players AS c (tenant_id, game_id, player_id, plays, day, day_plays)
@@ -179,6 +189,9 @@ FROM moment
 WHERE CASE
     WHEN $2::bigint <> 0 AND NOT EXISTS (SELECT FROM tenants WHERE tenant_id = $1 AND catalog_version = $2)
         THEN refuse('catalog')
+    --[ guests
+    WHEN (SELECT count(*) FROM guests_held) <> cardinality($17::still_guest[]) THEN refuse('guest')
+    --]
     --[ plays
     WHEN (SELECT count(*) FROM played) <> cardinality($3::new_play[]) THEN refuse('session')
     --]

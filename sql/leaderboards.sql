@@ -292,10 +292,14 @@ SELECT rank, player_id, display_name, score, unix(achieved_at) AS achieved_at
 FROM leaderboard_standings WHERE tenant_id = $1 AND board_id = $2 AND player_id = $3;
 
 -- name: owed
--- Standings whose prizes are not given yet, by rank. $1 tenant, $2 board, $3 how many.
-SELECT rank, player_id, prize_id FROM leaderboard_standings
-WHERE tenant_id = $1 AND board_id = $2 AND reason = 'PENDING'
-ORDER BY rank LIMIT $3;
+-- Standings whose prizes are not given yet, by rank, each with whom it is given to: a guest that has logged in since
+-- is the player it became. $1 tenant, $2 board, $3 how many.
+SELECT s.rank, coalesce(p.merged_into, s.player_id) AS player_id, s.prize_id,
+       p.merged_into IS NULL AND p.auth_method = 'guest' AS guest
+FROM leaderboard_standings AS s
+LEFT JOIN players AS p ON p.tenant_id = $1 AND p.player_id = s.player_id
+WHERE s.tenant_id = $1 AND s.board_id = $2 AND s.reason = 'PENDING'
+ORDER BY s.rank LIMIT $3;
 
 -- name: withhold
 -- A standing goes without its prize, for the reason $4. No row: it was settled before.

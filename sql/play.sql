@@ -43,16 +43,18 @@ SELECT
             CASE WHEN g.day >= $8 THEN g.day_plays ELSE 0 END,
             g.day > $8,
             coalesce(t.balance, 0),
-            EXISTS (SELECT FROM players AS p
-                    WHERE p.tenant_id = $1 AND p.player_id = n.player_id AND p.status = 'suspended'),
+            coalesce(p.status = 'suspended', false),
             (SELECT json_object_agg(h.prize_id, h.awarded) FROM prize_players AS h
              WHERE h.tenant_id = $1 AND h.player_id = n.player_id AND h.prize_id = ANY($4::text[])),
             (SELECT json_object_agg(b.currency, b.balance) FROM balances AS b
              WHERE b.tenant_id = $1 AND b.player_id = n.player_id AND b.scope_key = $7),
             (SELECT json_object_agg(m.milestone_id, unix(m.granted_at)) FROM milestone_grants AS m
-             WHERE m.tenant_id = $1 AND m.player_id = n.player_id AND m.game_id = $2)
+             WHERE m.tenant_id = $1 AND m.player_id = n.player_id AND m.game_id = $2),
+            p.auth_method = 'guest',
+            p.merged_into
         ))
         FROM unnest($3::text[]) AS n (player_id)
+        LEFT JOIN players AS p ON p.tenant_id = $1 AND p.player_id = n.player_id
         LEFT JOIN game_players AS g ON g.tenant_id = $1 AND g.game_id = $2 AND g.player_id = n.player_id
         LEFT JOIN turn_balances AS t ON t.tenant_id = $1 AND t.player_id = n.player_id AND t.campaign_id = $6
     ) AS players,

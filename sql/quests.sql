@@ -74,7 +74,8 @@ SELECT q.campaign_id, q.type, q.status, q.turns, unix(q.start_date) AS start_dat
         WHERE d.tenant_id = $1 AND d.quest_id = $2 AND d.player_id = $3
           AND d.completed_at > now() - CASE WHEN q.type = 'one_time' THEN interval '100 years' ELSE interval '9 days' END
        ) AS periods,
-       k.request_hash, k.turns AS replay_turns, k.balance_after AS replay_balance
+       k.request_hash, k.turns AS replay_turns, k.balance_after AS replay_balance,
+       (SELECT p.merged_into FROM players AS p WHERE p.tenant_id = $1 AND p.player_id = $3) AS merged_into
 FROM quests AS q
 JOIN campaigns AS c ON c.tenant_id = q.tenant_id AND c.campaign_id = q.campaign_id
 LEFT JOIN quest_completions AS k ON k.tenant_id = $1 AND k.player_id = $3 AND k.idempotency_key = $4
@@ -83,14 +84,19 @@ WHERE q.tenant_id = $1 AND q.quest_id = $2;
 -- name: complete
 -- Grants the quest's turns, and notes the completion that allows it. The whole statement is undone by a
 -- unique violation where the player has completed it in this period, or the key was used.
--- No row: the quest or its campaign is not what it was when it was looked at.
+-- No row: the quest, its campaign or the player is not what it was when it was looked at.
 -- $1 tenant, $2 quest, $3 player, $4 period, $5 type, $6 turns, $7 campaign, $8 entry id, $9 key, $10 request hash.
-WITH quest AS (
+WITH guest AS MATERIALIZED (
+    -- Held, so that it does not become a player in this very moment.
+    SELECT merged_into FROM players WHERE tenant_id = $1 AND player_id = $3 AND auth_method = 'guest' FOR SHARE
+),
+quest AS (
     -- Locked, so that it is not removed as one without history in this very moment.
     SELECT q.campaign_id, q.turns FROM quests AS q
     JOIN campaigns AS c ON c.tenant_id = q.tenant_id AND c.campaign_id = q.campaign_id
     WHERE q.tenant_id = $1 AND q.quest_id = $2 AND q.status = 'active' AND q.type = $5 AND q.turns = $6
       AND q.campaign_id = $7 AND c.status = 'active'
+      AND NOT EXISTS (SELECT FROM guest WHERE merged_into IS NOT NULL)
     FOR KEY SHARE OF q
 ),
 player AS (

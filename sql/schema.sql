@@ -704,5 +704,7 @@ CREATE TYPE new_grant AS (
     game_id text, player_id text, milestone_id text, reward_id text, idempotency_key text, request_hash bytea,
     reply json
 );
+-- A player who must be a guest still, and not have become another player.
+CREATE TYPE still_guest AS (player_id text);
 -- The prize of a finalized board's rank is given: reward_id is empty where it made no reward (points).
 CREATE TYPE standing_award AS (board_id text, rank integer, reward_id text);

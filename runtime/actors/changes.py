@@ -203,6 +203,12 @@ class StandingAward(NamedTuple):
     reward_id: str
 
 
+class StillGuest(NamedTuple):
+    """A guest that what was decided is for: it must not have become another player meanwhile."""
+
+    player_id: str
+
+
 # -- changes ---------------------------------------------------------------------------------
 
 
@@ -230,6 +236,7 @@ class Changes:
     tasks: list[NewTask] = field(default_factory=list)
     grants: list[NewGrant] = field(default_factory=list)
     awards: list[StandingAward] = field(default_factory=list)
+    guests: dict[str, StillGuest] = field(default_factory=dict)
 
     def count_play(self, game_id: str, player_id: str, day: date, *, cap: int, day_cap: int, day_ends: int = 0) -> None:
         """One more play of the player; 0 = no cap. All of one `Changes` are of one day."""
@@ -276,6 +283,10 @@ class Changes:
         _add(self.prize_days, (prize_id, day), PrizeDayCount(prize_id, day, quantity, per_day))
         _add(self.prize_players, (prize_id, player_id), PrizePlayerCount(prize_id, player_id, quantity, per_user))
 
+    def hold_guest(self, player_id: str) -> None:
+        """Some of this is for a guest: where the guest has become another player, it is refused, to go to that one."""
+        self.guests[player_id] = StillGuest(player_id)
+
     def take_code(self, reward_id: str, prize_id: str) -> None:
         """The reward takes the next free code of its prize."""
         # From the end: the last code taken of a prize is never far from it.
@@ -297,6 +308,7 @@ class Changes:
         self.awards += other.awards
         self.balances.update(other.balances)
         self.turns.update(other.turns)
+        self.guests.update(other.guests)
         for name in _COUNTS:
             rows = getattr(self, name)
             for key, row in getattr(other, name).items():

@@ -28,6 +28,8 @@ from runtime.wire.enums import enum
 CLAIM: Final = sql.load("claims")["claim"]
 AS_CLAIMED: Final = sql.load("rewards")["as_claimed"]
 
+MERGED: Final = sql.load("players")["merged"]
+
 TRIES: Final = 3
 """How often a claim that lost a race for its key, or a deadlock, is put to the database again."""
 
@@ -95,6 +97,7 @@ async def _claim_together(claimer: Claimer, groups: list[Group]) -> None:
         for work in groups[0]:
             work.refuse(error)
         return
+    rows = await _follow_merged(claimer, groups, rows)
     # It is committed: whatever fails from here on, it is told of.
     _publish(claimer, {row["reward_id"]: group[0].trace_id for group, row in zip(groups, rows, strict=True)}, rows)
     replayed = []
@@ -120,6 +123,28 @@ async def _answer_replayed(claimer: Claimer, replayed: list[tuple[Group, Any]]) 
     answers = {row["reward_id"]: row for row in told}
     for group, row in replayed:
         _answer(claimer, group, row, answers.get(row["reward_id"]))
+
+
+async def _follow_merged(claimer: Claimer, groups: list[Group], rows: list[asyncpg.Record]) -> list[asyncpg.Record]:
+    """The outcomes, those of guests that have logged in from their claims as the players whom they have become.
+
+    Asked for what seems to be nobody's alone: a merge moves the reward, before the claim or while it waits.
+    """
+    missed = [
+        group[0].request.player_id for group, row in zip(groups, rows, strict=True) if row["outcome"] == "unknown"
+    ]
+    if not missed:
+        return rows
+    found = await claimer.engine.database.fetch(MERGED, claimer.tenant_id, missed)
+    players = {row["player_id"]: row["merged_into"] for row in found}
+    followed = list(rows)
+    for nth, (group, row) in enumerate(zip(groups, rows, strict=True)):
+        player_id = players.get(group[0].request.player_id)
+        if row["outcome"] == "unknown" and player_id is not None:
+            for work in group:
+                work.request.player_id = player_id
+            followed[nth] = (await _write(claimer, [group[0].request]))[0]
+    return followed
 
 
 async def _write(claimer: Claimer, requests: Sequence[m.ClaimRewardRequest]) -> list[asyncpg.Record]:

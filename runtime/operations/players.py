@@ -1,11 +1,9 @@
-"""Players: who they are, by which contacts they are known, and how a guest becomes one.
+"""Players: who they are, and by which contacts they are known.
 
 Core trusts that whoever calls has verified a contact; the consumer edge's login does (runtime/http/login/routes.py).
 One contact is one player, made certain by the unique row over (tenant, type, value).
 
-A guest's record never becomes the player's own: what the guest has moves to the player's record, and the
-guest's ends. Otherwise whoever planted a guest's token in another's browser would hold a token of the
-account that is made there (session fixation).
+How a guest becomes a player: runtime/operations/merging.py.
 """
 
 from __future__ import annotations
@@ -21,9 +19,8 @@ import sql
 from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
-from runtime.errors import Fault, Status, invalid, unknown, violations
-from runtime.operations import audit, catalog, suspension
-from runtime.operations.campaigns import analytics
+from runtime.errors import Fault, Status, invalid, merged, unknown, violations
+from runtime.operations import audit, catalog, merging, suspension
 from runtime.operations.row import ADMINS, Access, Consumer, Operation
 from runtime.wire import contacts
 from runtime.wire.enums import enum, token
@@ -38,26 +35,6 @@ OWNER: Final = _SQL["owner"]
 SIGN_UP: Final = _SQL["sign_up"]
 LINK: Final = _SQL["link"]
 CONTACT: Final = _SQL["contact"]
-END_GUEST: Final = _SQL["end_guest"]
-TAKE_TURNS: Final = _SQL["take_turns"]
-GIVE_TURNS: Final = _SQL["give_turns"]
-
-# Counts, turns, balances, prize counts: the lock order of sql/commit.sql. What only grows comes last.
-MOVES_BEFORE_TURNS: Final = (_SQL["move_play_counts"],)
-MOVES_AFTER_TURNS: Final = tuple(
-    _SQL[name]
-    for name in (
-        "move_balances",
-        "move_ledger",
-        "move_prize_counts",
-        "move_plays",
-        "move_rewards",
-        "move_grants",
-        "move_completions",
-        "move_adjustments",
-        "copy_disqualifications",
-    )
-)
 
 NAME_CHARACTERS_MAX: Final = 100
 URL_CHARACTERS_MAX: Final = 2_000
@@ -89,7 +66,7 @@ async def resolve_player(engine: Engine, request: m.ResolvePlayerRequest) -> m.R
         if ids.is_guest(request.guest_player_id):
             # It may have played nothing yet: what it has begun is the player's all the same.
             await engine.database.fetchval(MEET, tenant_id, request.guest_player_id)
-        await _merge(engine, tenant_id, request.guest_player_id, player_id)
+        await merging.merge(engine, tenant_id, request.guest_player_id, player_id)
     row = await engine.database.fetchrow(FIND, tenant_id, player_id)
     assert row is not None, "a contact's player exists"
     return m.ResolvePlayerReply(player=player_from_row(row), created=created)
@@ -140,18 +117,18 @@ async def set_player_status(engine: Engine, request: m.SetPlayerStatusRequest) -
 async def link_contact(engine: Engine, request: m.LinkContactRequest) -> m.ContactReply:
     """Gives the player a further contact; one that is the player's already is answered as it is.
 
-    ALREADY_EXISTS CONTACT_TAKEN for another player's; FAILED_PRECONDITION PLAYER_MERGED for a guest that
+    ALREADY_EXISTS CONTACT_TAKEN for another player's; PERMISSION_DENIED PLAYER_MERGED for a guest that
     became another player: a guest's token that somebody kept must open no way into that player's account.
     """
     tenant_id, player_id = tenant_of(request), player_id_of(request)
     type, value = _contact(request.contact)
     await _profile(engine, tenant_id, player_id)
     key = (type.name.lower(), value)
-    row = await engine.database.fetchrow(LINK, tenant_id, player_id, ids.make("contact"), *key)
+    row = await engine.database.fetchrow(LINK, tenant_id, player_id, ids.make("contact"), *key, AUTH_METHODS[type])
     if row is None:
         row = await engine.database.fetchrow(CONTACT, tenant_id, *key)
     if row is None:
-        raise Fault(Status.FAILED_PRECONDITION, "PLAYER_MERGED", "this guest has logged in; use the player's token")
+        raise merged()
     if row["player_id"] != player_id:
         raise Fault(Status.ALREADY_EXISTS, "CONTACT_TAKEN", "the contact belongs to another player")
     return m.ContactReply(contact=_as_contact({"id": row["contact_id"], **row}))
@@ -176,51 +153,6 @@ async def _resolve(engine: Engine, tenant_id: str, type: m.ContactType, value: s
     if owner is None:
         raise unknown("tenant", tenant_id)
     return owner, False
-
-
-async def _merge(engine: Engine, tenant_id: str, guest_id: str, player_id: str) -> None:
-    """Moves everything a guest has to the player; nothing where it is no guest, or somebody else's.
-
-    UNAVAILABLE where the guest plays on so fast that every attempt lost a race; nothing has moved then.
-    """
-    who = (tenant_id, guest_id, player_id)
-    # Said first and by itself: logins of one guest that come together wait here for each other, where
-    # in the transaction below all but one would fail.
-    if await engine.database.fetchval(END_GUEST, *who) is None:
-        return
-
-    async def move(connection: asyncpg.Connection) -> None:
-        # One snapshot for every statement: a play of the guest that commits meanwhile is moved whole
-        # or not at all (its counter's row conflicts, and the transaction runs again).
-        await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-        await analytics.merge_players(connection, *who)
-        for statement in MOVES_BEFORE_TURNS:
-            await connection.execute(statement, *who)
-        await _move_turns(connection, *who)
-        for statement in MOVES_AFTER_TURNS:
-            await connection.execute(statement, *who)
-
-    try:
-        await engine.database.transaction(move)
-    except (asyncpg.SerializationError, asyncpg.DeadlockDetectedError) as error:
-        raise Fault(
-            Status.UNAVAILABLE, "OVERLOADED", "the guest is still playing; try again", retry_after_seconds=1
-        ) from error
-
-
-async def _move_turns(connection: asyncpg.Connection, tenant_id: str, guest_id: str, player_id: str) -> None:
-    taken = [row for row in await connection.fetch(TAKE_TURNS, tenant_id, guest_id) if row["balance"]]
-    if taken:
-        await connection.execute(
-            GIVE_TURNS,
-            tenant_id,
-            guest_id,
-            player_id,
-            [row["campaign_id"] for row in taken],
-            [row["balance"] for row in taken],
-            [ids.make("entry") for _ in taken],
-            [ids.make("entry") for _ in taken],
-        )
 
 
 # -- profiles --------------------------------------------------------------------------------

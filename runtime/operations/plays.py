@@ -95,7 +95,7 @@ GAMES: Final = ActorKind(
 )
 """A game's actor: its starts, plays and redeems, and what is asked of them."""
 
-PLAYING: Final = ("GAME_INACTIVE", "CAMPAIGN_CLOSED", "CAP_USER", "CAP_DAY", "NO_TURNS", "PLAYER_MERGED")
+PLAYING: Final = ("GAME_INACTIVE", "CAMPAIGN_CLOSED", "CAP_USER", "CAP_DAY", "NO_TURNS", "LOGIN_REQUIRED")
 """Why nobody, or not this player, may play now."""
 
 
@@ -112,7 +112,7 @@ ROWS: Final = (
         ),
         consumer=Consumer(Access.EITHER, RoutePolicy.RATED),
         session=SessionUse.OPENS,
-        refusals=(*PLAYING, "UNKNOWN_TENANT"),
+        refusals=(*PLAYING, "PLAYER_MERGED", "UNKNOWN_TENANT"),
         example={},
         shape=Shape(
             without=frozenset({"guest_player_id"}), optional=frozenset({"drop_plan"}), added=frozenset({"guest_token"})
@@ -149,7 +149,7 @@ ROWS: Final = (
         actor=GAMES,
         about="Whether the player may play now, and how often: -1 is without limit.",
         consumer=Consumer(Access.EITHER),
-        refusals=("PLAYER_MERGED", "UNKNOWN_TENANT"),
+        refusals=("UNKNOWN_TENANT",),
     ),
     Operation("ListHistory", "GET /games/{id}/history/me", run=list_history, consumer=Consumer(Access.PLAYER)),
     Operation("ReplayPlay", "POST /plays/{id}/replay", run=replay_play, admin=STAFF, unsuspended=True, example={}),
@@ -172,7 +172,7 @@ ROWS: Final = (
             "OUT_OF_STOCK",
             "GAME_INACTIVE",
             "CAMPAIGN_CLOSED",
-            "PLAYER_MERGED",
+            "LOGIN_REQUIRED",
             "UNKNOWN_MILESTONE",
             "UNKNOWN_TENANT",
         ),

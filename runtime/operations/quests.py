@@ -29,12 +29,13 @@ from runtime.wire.enums import enum, token
 from runtime.wire.scope import merchant_of, player_id_of, tenant_of
 
 _SQL: Final = sql.load("quests")
+_MEET: Final = sql.load("players")["meet"]
 
 SETTABLE: Final = frozenset({"campaign_id", "name", "description", "type", "turns", "status", "start_date", "end_date"})
 DESCRIPTION_CHARACTERS_MAX: Final = 2_000
 TURNS_MAX: Final = 1_000_000
-ATTEMPTS: Final = 3
-"""A completion that lost a race looks again: at most once for the rival, once for a changed quest."""
+ATTEMPTS: Final = 4
+"""A completion that lost a race looks again: at most once for the rival, a changed quest, a guest that logged in."""
 
 
 # -- management ------------------------------------------------------------------------------
@@ -128,12 +129,20 @@ async def complete_quest(engine: Engine, request: m.CompleteQuestRequest) -> m.C
     tenant_id, player_id = tenant_of(request), player_id_of(request)
     # The key is of its route, so of its quest: one key may complete two.
     asked = keyed(request, within=request.id)
+    if ids.is_guest(player_id):
+        # With a row of its own from now on: that is what a login waits for, or has ended.
+        await engine.database.fetchval(_MEET, tenant_id, player_id)
     for _ in range(ATTEMPTS):
         row = await engine.database.fetchrow(_SQL["for_completion"], tenant_id, request.id, player_id, asked.key)
         if row is None:
             raise unknown("quest", request.id)
         if row["merchant_suspended"]:
             raise suspended("merchant")
+        if row["merged_into"] is not None:
+            # A guest that has logged in: what it does is the player's.
+            player_id = request.player_id = row["merged_into"]
+            asked = keyed(request, within=request.id)
+            continue
         first = first_answer(row, asked, lambda row: _reply(request, row["replay_turns"], row["replay_balance"]))
         if first is not None:
             return first

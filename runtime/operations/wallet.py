@@ -16,7 +16,7 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.actors.idempotency import KeyedRequest, first_answer, keyed
 from runtime.errors import Fault, Status, forbidden, invalid, unknown, violations
-from runtime.operations import audit, samples
+from runtime.operations import audit, merging, samples
 from runtime.operations.row import REWARD_MANAGERS, Access, Consumer, Operation
 from runtime.wire.scope import merchant_of, player_id_of, tenant_of
 
@@ -83,10 +83,11 @@ async def adjust_balance(engine: Engine, request: m.AdjustBalanceRequest) -> m.L
         raise forbidden("wallet", request.scope_key)
 
     async def adjust(connection: asyncpg.Connection) -> asyncpg.Record | None:
+        owner_id = await merging.hold_player(connection, tenant_id, player_id)
         row = await connection.fetchrow(
             MOVE,
             tenant_id,
-            player_id,
+            owner_id,
             request.scope_key,
             request.currency,
             request.amount,
@@ -98,9 +99,9 @@ async def adjust_balance(engine: Engine, request: m.AdjustBalanceRequest) -> m.L
         if row is not None:
             if asked.key is not None:
                 kept = (asked.key, asked.request_hash, row["entry_id"])
-                await connection.execute(KEEP_KEY, tenant_id, player_id, *kept)
-            after = {"player_id": player_id, **dict(row)}
-            await audit.record(connection, tenant_id, "player.adjust_balance", player_id, after=after)
+                await connection.execute(KEEP_KEY, tenant_id, owner_id, *kept)
+            after = {"player_id": owner_id, **dict(row)}
+            await audit.record(connection, tenant_id, "player.adjust_balance", owner_id, after=after)
         return row
 
     try:

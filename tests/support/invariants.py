@@ -86,9 +86,10 @@ INVARIANTS: Final[dict[str, str]] = {
         WHERE (g.reward_id IS NULL) OR (g.reward_id <> '' AND r.reward_id IS NULL)
     """,
     "a rung that is bought is paid once": """
-        SELECT tenant_id, player_id, reference_id, count(*) FROM ledger_entries WHERE reason = 'milestone_spend'
+        SELECT tenant_id, player_id, reference_id, count(*) FROM ledger_entries
+        WHERE reason IN ('milestone_spend', 'reversal')
         GROUP BY 1, 2, scope_key, currency, 3
-        HAVING count(*) > (
+        HAVING count(*) FILTER (WHERE reason = 'milestone_spend') - count(*) FILTER (WHERE reason = 'reversal') > (
             SELECT count(*) FROM milestone_grants AS g
             WHERE g.tenant_id = ledger_entries.tenant_id AND g.player_id = ledger_entries.player_id
               AND g.milestone_id = ledger_entries.reference_id

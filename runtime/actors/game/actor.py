@@ -37,6 +37,8 @@ CAP: Final = Status.FAILED_PRECONDITION
 class PlayerState:
     """What a player is at, in one game, today. balances: of the game's wallet scope. grants: rung -> when.
 
+    guest: has not logged in yet. What is decided of a guest holds as long as it is one (`Changes.hold_guest`).
+
     read_in: the actor's round in which it was read; in any later one it is a memory.
     """
 
@@ -49,6 +51,7 @@ class PlayerState:
     balances: dict[str, int]
     grants: dict[str, int]
     read_in: int
+    guest: bool = False
 
 
 @dataclass(slots=True)
@@ -86,6 +89,7 @@ class GameActor:
         "outdated",
         "unmade",
         "left",
+        "merged",
     )
 
     def __init__(self, engine: Engine, key: tuple[str, str]) -> None:
@@ -104,6 +108,7 @@ class GameActor:
         self.outdated = False
         self.unmade: list[str] = []
         self.left: dict[str, int | None] = {}
+        self.merged: dict[str, str] = {}
 
     def distrust(self, *, snapshot: bool = False) -> None:
         """Has the next round read all anew, the snapshot too where that may be old.
@@ -116,8 +121,18 @@ class GameActor:
 
     def _forget(self) -> None:
         self.players.clear()
+        self.merged.clear()
         self.stock.clear()
         self.refreshed_at = 0.0
+
+    def _follow_merged(self, requests: Sequence[PendingRequest]) -> bool:
+        """Turns what came for guests that have logged in to the players they are now. True where there was any."""
+        followed = False
+        for pending in requests:
+            if (player_id := self.merged.get(pending.player_id)) is not None:
+                pending.turn_to(player_id)
+                followed = True
+        return followed
 
     # ---------------------------------------------------------------- refresh
 
@@ -150,11 +165,14 @@ class GameActor:
             if day != self.day or everything or len(self.players) > PLAYERS_MAX:
                 self.day = day
                 self._forget()
+            if self.merged:
+                self._follow_merged(requests)
             needed = {
                 pending.player_id: pending
                 for pending in requests
                 if not pending.newcomer
-                and (pending.player_id not in self.players or isinstance(pending.request, READS))
+                # Whether a session is its bearer's is not told from memory: its guest may have logged in since.
+                and (pending.player_id not in self.players or isinstance(pending.request, READS) or pending.bearer)
             }
             if not needed and self.refreshed_at and now - self.refreshed_at < REFRESH_SECONDS:
                 return snapshot
@@ -163,7 +181,9 @@ class GameActor:
                 self.snapshot = None
                 continue
             self.compared_in = self.round
-            if snapshot.today(now)[0] == self.day:  # The database's day: the commit's guard goes by it.
+            if snapshot.today(now)[0] != self.day:  # The database's day: the commit's guard goes by it.
+                continue
+            if not self.merged or not self._follow_merged(requests):
                 return snapshot
 
     async def _read(self, snapshot: GameSnapshot, needed: dict[str, PendingRequest]) -> tuple[int, float]:
@@ -182,14 +202,30 @@ class GameActor:
         )
         assert row is not None, "refresh always has its one row"
         ahead = []
-        for player_id, plays, day_plays, is_ahead, turns, barred, prizes, balances, grants in row["players"] or ():
+        for player_id, plays, day_plays, is_ahead, turns, barred, prizes, balances, grants, guest, merged_into in (
+            row["players"] or ()
+        ):
+            if merged_into is not None:
+                self.merged[player_id] = merged_into
+                continue
             if is_ahead:
                 ahead.append(player_id)
             if not plays and ids.is_guest(player_id) and not _makes_player(needed[player_id], snapshot):
                 # Perhaps without a row: remembered, its first play would not make one.
                 self.unmade.append(player_id)
+            if guest is None:  # Without a row, but for one that this very statement made.
+                guest = ids.is_guest(player_id)
             self.players[player_id] = PlayerState(
-                player_id, plays, day_plays, turns, barred, prizes or {}, balances or {}, grants or {}, self.round
+                player_id,
+                plays,
+                day_plays,
+                turns,
+                barred,
+                prizes or {},
+                balances or {},
+                grants or {},
+                self.round,
+                guest,
             )
         for prize_id, remaining, day_awarded, codes in row["prizes"] or ():
             if not self.committing or prize_id not in self.stock:
@@ -240,6 +276,12 @@ class GameActor:
         if player.suspended:
             self.require_fresh(player)
             raise suspended("player")
+
+    def refuse_guest(self, snapshot: GameSnapshot, player: PlayerState) -> None:
+        """PERMISSION_DENIED LOGIN_REQUIRED for a guest, where the game is for players."""
+        if player.guest and snapshot.access != "public" and not snapshot.admits_guests:
+            self.require_fresh(player)
+            raise Fault(Status.PERMISSION_DENIED, "LOGIN_REQUIRED", "this game is for players who have logged in")
 
     def admit(self, snapshot: GameSnapshot, player: PlayerState) -> bool:
         """True where the play spends a turn. Refuses with the cap that is reached, and when it resets."""

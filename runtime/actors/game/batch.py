@@ -25,7 +25,7 @@ from runtime import ids
 from runtime import messages as m
 from runtime.actors.changes import Changes
 from runtime.actors.game import decide, milestones
-from runtime.actors.game.actor import GameActor, StaleRead
+from runtime.actors.game.actor import READS, GameActor, StaleRead
 from runtime.actors.game.awards import pending_tasks
 from runtime.actors.game.pending import Decision, PendingRequest
 from runtime.actors.game.retries import answer_found
@@ -33,7 +33,7 @@ from runtime.actors.game.sessions import open_session
 from runtime.actors.game.snapshot import GameSnapshot
 from runtime.actors.idempotency import keyed
 from runtime.actors.mailbox import Work
-from runtime.errors import Fault, Status, invalid
+from runtime.errors import Fault, Status, invalid, merged
 from runtime.metrics import FULFILLMENT_TASKS
 from runtime.rules import check_client_seed
 from runtime.stores.database import Guarded, StoreUnavailable
@@ -171,11 +171,11 @@ def _pending(actor: GameActor, work: Work[Any]) -> PendingRequest:
             keys = actor.engine.settings.server_keys
             session = open_session(keys, actor.tenant_id, actor.game_id, request.session_id)
             player_id = session.player_id
-            if request.player_id and request.player_id != player_id:
-                raise Fault(Status.PERMISSION_DENIED, "SESSION_INVALID", "this session is another player's")
             check_client_seed(request.client_seed)
             guest = not request.player_id
-            return PendingRequest(work, request, player_id, session, guest, keyed(request, player_id=player_id))
+            bearer = "" if request.player_id == player_id else request.player_id
+            asked = keyed(request, player_id=player_id)
+            return PendingRequest(work, request, player_id, session, guest, asked, bearer=bearer)
         case m.RedeemRequest():
             if not request.player_id:
                 raise invalid("player_id", "is required")
@@ -191,6 +191,7 @@ def _pending(actor: GameActor, work: Work[Any]) -> PendingRequest:
 async def _refresh_and_decide(actor: GameActor, requests: list[PendingRequest], *, again: bool) -> Batch:
     """The batch, decided. Again: from what is read anew, and without those that are found committed."""
     snapshot = await actor.refresh(requests, everything=again)
+    requests = _own_sessions(requests)
     if again:
         # After the refresh: whatever it would refuse a retry by is what the retry's first try committed.
         requests = await answer_found(actor, requests)
@@ -204,6 +205,17 @@ async def _refresh_and_decide(actor: GameActor, requests: list[PendingRequest], 
         batch = Batch(requests, snapshot, Changes(snapshot.version))
         _decide(actor, batch)
     return batch
+
+
+def _own_sessions(requests: list[PendingRequest]) -> list[PendingRequest]:
+    """Those but plays of another player's session, which are refused before anything is looked up for them.
+
+    A session that was opened before a guest logged in plays for the player: so whose it is shows after the look.
+    """
+    strangers = [pending for pending in requests if pending.bearer]
+    for pending in strangers:
+        pending.work.refuse(Fault(Status.PERMISSION_DENIED, "SESSION_INVALID", "this session is another player's"))
+    return [pending for pending in requests if pending not in strangers] if strangers else requests
 
 
 def _decide(actor: GameActor, batch: Batch) -> None:
@@ -260,9 +272,19 @@ def _decide_one(actor: GameActor, batch: Batch, pending: PendingRequest) -> None
 
 
 def _check_access(actor: GameActor, snapshot: GameSnapshot, pending: PendingRequest) -> None:
-    """UNAUTHENTICATED for nobody on a player's game; SESSION_EXPIRED for a play that comes too late."""
-    if pending.guest and snapshot.access != "public" and not isinstance(pending.request, m.EligibilityRequest):
-        raise Fault(Status.UNAUTHENTICATED, "TOKEN_MISSING", "this game needs a player")
+    """What the request may not do, whatever the rules of the game say.
+
+    UNAUTHENTICATED TOKEN_MISSING for nobody on a player's game; PERMISSION_DENIED LOGIN_REQUIRED for a guest
+    there, PLAYER_MERGED for a start of a guest that has logged in; FAILED_PRECONDITION SESSION_EXPIRED for a
+    play that comes too late.
+    """
+    request = pending.request
+    if not isinstance(request, READS):
+        if pending.guest and snapshot.access != "public":
+            raise Fault(Status.UNAUTHENTICATED, "TOKEN_MISSING", "this game needs a player")
+        actor.refuse_guest(snapshot, actor.state_of(pending))
+    if isinstance(request, m.StartRequest) and request.player_id and request.player_id != pending.player_id:
+        raise merged()
     session = pending.session
     if session is not None:
         age_seconds = actor.engine.clock.now() - session.issued_ms / 1000

@@ -88,6 +88,7 @@ def eligibility(actor: GameActor, snapshot: GameSnapshot, pending: PendingReques
         reply.free_plays_remaining = 0
     try:
         snapshot.refuse_unless_open(actor.engine.clock.now())
+        actor.refuse_guest(snapshot, player)
         actor.admit(snapshot, player)
     except Fault as fault:
         reply.can_play = False
@@ -171,6 +172,8 @@ def _count(
         day_cap = player.day_plays
     if session.ordinal >= 0:
         cap = player.plays
+    if player.guest:
+        changes.hold_guest(player.player_id)
     changes.count_play(actor.game_id, player.player_id, actor.day, cap=cap, day_cap=day_cap, day_ends=actor.resets_at)
     if spends_turn:
         changes.move_turns(

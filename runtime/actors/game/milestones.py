@@ -96,6 +96,8 @@ def redeem(actor: GameActor, snapshot: GameSnapshot, pending: PendingRequest, ch
         raise Fault(Status.FAILED_PRECONDITION, "OUT_OF_STOCK", "this milestone's prize is out of stock")
     assert prize is not None
     entries_before = len(changes.ledger)
+    if player.guest:
+        changes.hold_guest(player.player_id)
     player.grants[rung.id] = int(now)
     winner = Winner(player.player_id, snapshot.campaign_id, actor.day, snapshot.game_id, "", rung.id)
     won = actor.give(snapshot, player, prize, 1, winner, changes)[0]

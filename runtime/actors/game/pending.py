@@ -18,6 +18,8 @@ class PendingRequest:
     asked: under which idempotency key, where it carries one. searched: it is known not to be
     committed already; without that it is not refused, since it may be a retry of what used up its cap.
     newcomer: nobody was named, so this is a guest whom no row knows.
+    bearer: who brings the session, where that is not the player that it names.
+    player_id: whom it is decided for; a guest's own is turned to the player that the guest has become.
     look, contradictions: by what it was decided and then refused by a guard, and how often just so again.
     """
 
@@ -29,8 +31,18 @@ class PendingRequest:
     asked: KeyedRequest = WITHOUT_KEY
     searched: bool = False
     newcomer: bool = False
+    bearer: str = ""
     look: Any = None
     contradictions: int = 0
+
+    def turn_to(self, player_id: str) -> None:
+        """From now on it is this player's, who was the guest that it came for."""
+        self.player_id = player_id
+        self.guest = False
+        if self.bearer == player_id:
+            self.bearer = ""
+        if self.asked.key is not None:
+            self.asked = self.asked._replace(player_id=player_id)
 
 
 @dataclass(slots=True)

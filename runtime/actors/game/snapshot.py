@@ -99,6 +99,7 @@ class GameSnapshot:
     max_plays_per_user: int
     max_plays_per_day: int
     requires_turn: bool
+    admits_guests: bool
     scope_key: str
     spends: bool
     auto_grant: bool
@@ -165,6 +166,7 @@ async def load_game(database: Database, tenant_id: str, game_id: str) -> GameSna
         max_plays_per_user=limits.get("max_plays_per_user", 0),
         max_plays_per_day=limits.get("max_plays_per_day", 0),
         requires_turn=limits.get("requires_turn", False),
+        admits_guests=limits.get("admits_guests", False),
         scope_key=_scope_key(definition, tenant_id, row["merchant_id"], row["campaign_id"]),
         spends=milestones.get("mode") == "spend_exchange",
         auto_grant=bool(milestones.get("auto_grant")) and milestones.get("mode") != "spend_exchange",

@@ -16,6 +16,7 @@ from __future__ import annotations
 import hmac
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -137,6 +138,10 @@ class Login:
                 scope=scope, contact=m.Contact(type=_CONTACT_TYPES[kind], value=value), guest_player_id=guest
             ),
         )
+        if guest:
+            # Its tokens have ended with the merge; this edge need not wait to hear of it.
+            with suppress(Fault):
+                await self.edge.revocations.read()
         return self._logged_in(await self.refreshes.begin(scope, resolved.player.id))
 
     async def refresh(self, request: web.Request) -> web.Response:

@@ -1,7 +1,8 @@
 """A game's definition: its configured fields in stored form, as every revision keeps them.
 
     {"name", "type", "seed_generator", "reward_handler", "validator",
-     "rules": {"max_plays_per_user", "max_plays_per_day", "requires_turn"},
+     "rules": {"max_plays_per_user", "max_plays_per_day", "requires_turn",
+               "admits_guests"},
      "handler_config": {...}, "ui": {...}, "wallet_scope": "campaign",
      "milestones": {"mode", "auto_grant", "rungs": [{"id", "name", "currency", "threshold", "prize_id"}]} or null,
      "access": "player", "on_unavailable": "lose", "fallback_prize_id": ""}
@@ -34,6 +35,7 @@ def definition_of(game: m.Game) -> Definition:
             "max_plays_per_user": rules.max_plays_per_user,
             "max_plays_per_day": rules.max_plays_per_day,
             "requires_turn": rules.requires_turn,
+            "admits_guests": rules.admits_guests,
         },
         "handler_config": game.handler_config or {},
         "ui": game.ui or {},

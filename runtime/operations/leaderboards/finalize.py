@@ -152,8 +152,8 @@ class _Prizes:
             except _Gone:
                 reason = "PRIZE_ARCHIVED"
             except Guarded as refusal:
-                if refusal.guard == "standing":
-                    return 0
+                if refusal.guard in ("standing", "guest"):
+                    return 0  # Given by a rival, or the guest has logged in: who it is given to now is read again.
                 # A code that is held by a rival's commit, or a balance that one moved, is looked at again.
                 if refusal.guard not in WITHHELD or (refusal.guard == "codes" and attempt < ATTEMPTS - 1):
                     await asyncio.sleep(0.01 * 2**attempt)
@@ -172,6 +172,8 @@ class _Prizes:
             prize = self._terms.get(row["prize_id"])
             if prize is None or not prize.active:
                 raise _Gone
+            if row["guest"]:
+                changes.hold_guest(row["player_id"])
             told.append(await self._decide(changes, row["rank"], row["player_id"], prize))
         await self._engine.committer.commit(self._tenant_id, changes)
         self._engine.publisher.events(told)

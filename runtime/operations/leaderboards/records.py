@@ -18,7 +18,7 @@ from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, invalid, unknown, violations
-from runtime.operations import audit, catalog, reading
+from runtime.operations import audit, catalog, merging, reading
 from runtime.operations.campaigns import records as campaigns
 from runtime.operations.checks import NAME_LENGTH_MAX, Checks, given, search_pattern, set_fields
 from runtime.stores import paging
@@ -200,22 +200,23 @@ async def adjust_score(engine: Engine, request: m.AdjustScoreRequest) -> m.Ranki
     tenant_id = tenant_of(request)
     _check_correction(request.player_id, request.reason, request.delta)
 
-    async def work(connection: asyncpg.Connection) -> None:
-        await _lock_for_player(connection, request)
-        if await connection.fetchval(_SQL["is_disqualified"], tenant_id, request.id, request.player_id):
-            message = f"player {request.player_id} is disqualified from this board"
+    async def work(connection: asyncpg.Connection) -> str:
+        player_id = await _lock_for_player(connection, request)
+        if await connection.fetchval(_SQL["is_disqualified"], tenant_id, request.id, player_id):
+            message = f"player {player_id} is disqualified from this board"
             raise Fault(Status.FAILED_PRECONDITION, "DISQUALIFIED", message)
-        note = (request.player_id, ids.make("entry"), request.delta, request.reason)
+        note = (player_id, ids.make("entry"), request.delta, request.reason)
         await connection.execute(_SQL["adjust"], tenant_id, request.id, *note)
-        after = {"player_id": request.player_id, "delta": request.delta, "reason": request.reason}
+        after = {"player_id": player_id, "delta": request.delta, "reason": request.reason}
         await audit.record(connection, tenant_id, "leaderboard.adjust", request.id, after=after)
+        return player_id
 
-    await engine.database.transaction(work)
-    await show(engine, tenant_id, request.id, request.player_id)
-    top = await engine.rankings.top(tenant_id, request.id, None, 1, request.player_id)
+    player_id = await engine.database.transaction(work)
+    await show(engine, tenant_id, request.id, player_id)
+    top = await engine.rankings.top(tenant_id, request.id, None, 1, player_id)
     if top is None or top.me is None:
         counted = await engine.rankings.count(tenant_id, request.id)
-        top = counted.top(None, 1, request.player_id) if counted is not None else None
+        top = counted.top(None, 1, player_id) if counted is not None else None
     return m.RankingReply(ranking=top.me if top is not None else None)
 
 
@@ -228,17 +229,17 @@ async def disqualify_player(engine: Engine, request: m.DisqualifyPlayerRequest) 
     _check_correction(request.player_id, request.reason)
 
     async def work(connection: asyncpg.Connection) -> asyncpg.Record:
-        await _lock_for_player(connection, request)
-        about = (tenant_id, request.id, request.player_id)
+        player_id = await _lock_for_player(connection, request)
+        about = (tenant_id, request.id, player_id)
         if await connection.fetchval(_SQL["disqualify"], *about, request.reason) is not None:
-            after = {"player_id": request.player_id, "reason": request.reason}
+            after = {"player_id": player_id, "reason": request.reason}
             await audit.record(connection, tenant_id, "leaderboard.disqualify", request.id, after=after)
         row = await connection.fetchrow(_SQL["disqualification"], *about)
         assert row is not None
         return row
 
     row = await engine.database.transaction(work)
-    await show(engine, tenant_id, request.id, request.player_id)
+    await show(engine, tenant_id, request.id, row["player_id"])
     return m.DisqualifyPlayerReply(**row)
 
 
@@ -359,11 +360,17 @@ async def _lock_live(connection: asyncpg.Connection, request: reading.Asked) -> 
     return row
 
 
-async def _lock_for_player(connection: asyncpg.Connection, request: Correction) -> None:
-    """Holds the board as it is, so that no correction slips in behind finalize's snapshot."""
+async def _lock_for_player(connection: asyncpg.Connection, request: Correction) -> str:
+    """Holds the board as it is, so that no correction slips in behind finalize's snapshot.
+
+    Whom the correction is of: a guest that has logged in is the player that it became.
+    """
+    tenant_id = tenant_of(request)
+    player_id = await merging.hold_player(connection, tenant_id, request.player_id)
     await _lock_live(connection, request)
-    if not await connection.fetchval(_SQL["knows_player"], tenant_of(request), request.player_id):
-        raise unknown("player", request.player_id)
+    if not await connection.fetchval(_SQL["knows_player"], tenant_id, player_id):
+        raise unknown("player", player_id)
+    return player_id
 
 
 # -- messages --------------------------------------------------------------------------------

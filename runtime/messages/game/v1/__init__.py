@@ -1606,6 +1606,11 @@ class GameRules(betterproto2.Message):
 
     requires_turn: "bool" = betterproto2.field(3, betterproto2.TYPE_BOOL)
 
+    admits_guests: "bool" = betterproto2.field(4, betterproto2.TYPE_BOOL)
+    """
+    A game with player access refuses guests (LOGIN_REQUIRED), unless it admits them.
+    """
+
 
 default_message_pool.register_message("game.v1", "GameRules", GameRules)
 

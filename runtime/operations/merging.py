@@ -1,0 +1,145 @@
+"""Merging: a guest that logs in becomes the player, in one transaction.
+
+A guest's record never becomes the player's own: what the guest has moves to the player's record, and the
+guest's ends. Otherwise whoever planted a guest's token in another's browser would hold a token of the
+account that is made there (session fixation). The guest's tokens end with the same transaction.
+
+What is decided for a guest is committed with the guest's row held to share (`Changes.hold_guest`,
+`hold_player`), and a merge holds it alone: so it has committed before the merge, and moves, or finds the
+guest merged, and is decided again for the player. Nothing is left to be moved later.
+
+Caps hold over both. Counts add up: a player who has played more of a game than its cap by then plays no more.
+Of a prize with max_per_user the player keeps all, and of the guest's as much as the cap leaves, the best
+first: delivered, on its way, oldest. A rung is one player's once, and so are a
+quest's turns in a period. The rest stays with the guest's record,
+where nobody can claim it: what was delivered stays as it is; what was not is revoked, its stock and code
+return, its points or, where the guest had bought it, its price are moved back (REVERSAL). So several guests
+win no more than one player, and who had both by accident loses nothing that one player could have.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Final
+
+import asyncpg
+
+import sql
+from runtime import ids
+from runtime.actors.engine import Engine
+from runtime.errors import Fault, Status
+from runtime.operations import audit, logins
+from runtime.operations.campaigns import analytics
+
+_SQL: Final = sql.load("merging")
+
+ATTEMPTS: Final = 3
+"""Where the player used a key of the guest's at this moment: the next attempt sees it."""
+
+
+async def merge(engine: Engine, tenant_id: str, guest_id: str, player_id: str) -> None:
+    """Moves everything a guest has to the player; nothing where it is no guest, or somebody else's. Again: nothing.
+
+    UNAVAILABLE where it lost every race; nothing has moved then.
+    """
+    if guest_id == player_id:
+        return
+
+    async def work(connection: asyncpg.Connection) -> None:
+        await _merge(connection, engine, tenant_id, guest_id, player_id)
+
+    for attempt in range(ATTEMPTS):
+        try:
+            await engine.database.transaction(work)
+            return
+        except asyncpg.UniqueViolationError:
+            if attempt == ATTEMPTS - 1:
+                raise
+        except (asyncpg.SerializationError, asyncpg.DeadlockDetectedError) as error:
+            raise Fault(
+                Status.UNAVAILABLE, "OVERLOADED", "the guest is still playing; try again", retry_after_seconds=1
+            ) from error
+
+
+async def hold_player(connection: asyncpg.Connection, tenant_id: str, player_id: str) -> str:
+    """Whom something is for that came for this player: a guest that has logged in is the player it became.
+
+    A guest stays one until the transaction ends. The first lock of the transaction but for the tenant's.
+    """
+    return str(await connection.fetchval(_SQL["hold_guest"], tenant_id, player_id) or player_id)
+
+
+async def _merge(connection: asyncpg.Connection, engine: Engine, tenant_id: str, guest_id: str, player_id: str) -> None:
+    who = (tenant_id, guest_id, player_id)
+    held = {row["player_id"]: row for row in await connection.fetch(_SQL["hold_players"], *who)}
+    guest = held.get(guest_id)
+    if guest is None or guest["auth_method"] != "guest" or guest["merged_into"] is not None:
+        return
+    if guest["status"] == "suspended":
+        return  # Else a login would take what it won out of the suspension.
+    if await connection.fetchval(_SQL["has_contacts"], tenant_id, guest_id):
+        return
+    await connection.execute(_SQL["end_guest"], *who)
+    await logins.revoke_player(connection, engine, tenant_id, guest_id)
+    await analytics.merge_players(connection, *who)
+    surplus = await connection.fetch(_SQL["surplus_rewards"], *who)
+    points = await connection.fetch(_SQL["surplus_points"], *who)
+    rewards = [row["reward_id"] for row in surplus]
+    spends = await connection.fetch(_SQL["surplus_spends"], tenant_id, guest_id, rewards)
+    await connection.execute(_SQL["move_plays"], *who)
+    await connection.execute(_SQL["hold_counts"], *who)
+    await connection.execute(_SQL["move_play_counts"], *who)
+    await _move_turns(connection, *who)
+    await connection.execute(_SQL["hold_balances"], *who)
+    await connection.execute(_SQL["move_balances"], *who)
+    await connection.execute(_SQL["move_ledger"], *who)
+    for row in spends:
+        await _move_back(connection, tenant_id, player_id, row, row["paid"], row["reference_id"])
+    for row in points:
+        await _move_back(connection, tenant_id, player_id, row, -row["points"], guest_id)
+    if rewards:
+        await connection.execute(_SQL["hold_stock"], tenant_id, rewards)
+    await connection.execute(_SQL["hold_prize_counts"], *who)
+    units: Counter[str] = Counter()
+    for row in surplus:
+        units[row["prize_id"]] += row["quantity"]
+    for row in points:
+        units[row["prize_id"]] += row["units"]
+    await connection.execute(_SQL["move_prize_counts"], *who, list(units), list(units.values()))
+    if rewards:
+        await connection.execute(_SQL["hold_codes"], tenant_id, rewards)
+    for name in ("move_grants", "move_completions", "move_adjustments", "move_standings", "copy_disqualifications"):
+        await connection.execute(_SQL[name], *who)
+    await connection.execute(_SQL["hold_rewards"], tenant_id, guest_id)
+    await connection.execute(_SQL["hold_tasks"], tenant_id, guest_id)
+    if rewards:
+        await connection.execute(_SQL["revoke_surplus"], tenant_id, guest_id, rewards)
+    await connection.execute(_SQL["move_rewards"], *who, rewards)
+    if units:
+        after = {"guest_id": guest_id, "rewards": rewards, "prizes": dict(units)}
+        await audit.record(connection, tenant_id, "player.merge_surplus", player_id, after=after)
+
+
+async def _move_turns(connection: asyncpg.Connection, tenant_id: str, guest_id: str, player_id: str) -> None:
+    who = (tenant_id, guest_id, player_id)
+    both = await connection.fetch(_SQL["completed_by_both"], *who)
+    await connection.execute(_SQL["hold_turns"], *who)
+    quests = ([row["quest_id"] for row in both], [row["period"] for row in both])
+    moved = [row for row in await connection.fetch(_SQL["turns"], *who, *quests) if row["balance"] > row["kept"]]
+    if moved:
+        await connection.execute(
+            _SQL["give_turns"],
+            *who,
+            [row["campaign_id"] for row in moved],
+            [row["balance"] - row["kept"] for row in moved],
+            [ids.make("entry") for _ in moved],
+            [ids.make("entry") for _ in moved],
+            [row["kept"] for row in moved],
+        )
+
+
+async def _move_back(
+    connection: asyncpg.Connection, tenant_id: str, player_id: str, row: Any, amount: int, reference_id: str
+) -> None:
+    wallet = (tenant_id, player_id, row["scope_key"], row["currency"])
+    await connection.execute(_SQL["move_back"], *wallet, amount, ids.make("entry"), reference_id)

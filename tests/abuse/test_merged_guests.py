@@ -1,0 +1,141 @@
+"""Farmers make guests, win with each, and log in with all of them: what one player may have, they have once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.support.guests import guest_who_played, log_in, new_guest, rewards_of, wallet_of
+from tests.support.milestones import block, rung
+from tests.support.stack import Answer, Stack
+from tests.support.world import COINS, COLLECTION, World
+
+GUESTS = 3
+ON_CLAIM = {"redemption_mode": "on_claim", "channel": "none"}
+
+
+async def farmed(world: World, game_id: str, *, guests: int = GUESTS) -> str:
+    """The player that guests of the game logged in as, each after one play."""
+    for _ in range(guests):
+        player = await log_in(world.stack, await guest_who_played(world, game_id))
+    return player
+
+
+async def claimed(stack: Stack, reward_id: str, player: str) -> Answer:
+    return await stack.consumer("POST", f"/rewards/{reward_id}/claim", {}, player=player)
+
+
+async def test_guests_together_hold_no_more_of_a_prize_than_one_player_may(own_world: World, stack: Stack) -> None:
+    cap = {"constraints": {"max_per_user": 1}, "fulfillment": ON_CLAIM}
+    prize_id = await own_world.prize(total=9, **cap)
+    game_id = await own_world.wheel(prize_id, access="public")
+    player = await farmed(own_world, game_id)
+    (reward,) = await rewards_of(stack, player)
+    assert (await claimed(stack, reward["id"], player)).code == "OK"
+    # The surplus is there for others to win, and nobody's to claim.
+    assert await own_world.stock(prize_id) == (8, 1)
+    others = await stack.database.fetch(
+        "SELECT reward_id, player_id, status FROM rewards WHERE player_id <> $1", player
+    )
+    assert [row["status"] for row in others] == ["revoked"] * (GUESTS - 1)
+    for row in others:
+        assert (await claimed(stack, row["reward_id"], player)).reason == "UNKNOWN_REWARD"
+        late = {"player_id": row["player_id"]}
+        assert (await stack.core("POST", f"/rewards/{row['reward_id']}/claim", late)).reason == "ILLEGAL_TRANSITION"
+    # And the cap holds from there on.
+    assert (await own_world.round(game_id, player)).data["rewards"] == []
+
+
+async def test_what_was_delivered_to_a_guest_counts_before_what_was_not(own_world: World, stack: Stack) -> None:
+    cap = {"constraints": {"max_per_user": 2}, "fulfillment": ON_CLAIM}
+    game_id = await own_world.wheel(await own_world.prize(total=9, **cap), access="public")
+    guest = await guest_who_played(own_world, game_id)
+    await own_world.round(game_id, guest.player_id)
+    waiting, delivered = sorted(row["id"] for row in await rewards_of(stack, guest.player_id))
+    assert (await claimed(stack, delivered, guest.player_id)).data["status"] == "REWARD_STATUS_FULFILLED"
+    player = await log_in(stack)
+    await own_world.round(game_id, player)
+    assert await log_in(stack, guest) == player
+    statuses = {row["id"]: row["status"] for row in await rewards_of(stack, player)}
+    assert len(statuses) == 2 and statuses[delivered] == "REWARD_STATUS_FULFILLED" and waiting not in statuses
+
+
+async def test_voucher_codes_that_guests_were_shown_stay_used(own_world: World, stack: Stack) -> None:
+    codes = [f"CODE-{n}" for n in range(5)]
+    prize_id = await own_world.prize(codes=codes, constraints={"max_per_user": 1})
+    player = await farmed(own_world, await own_world.wheel(prize_id, access="public"))
+    assert len([row for row in await rewards_of(stack, player) if row["code"]]) == 1
+    free = "SELECT count(*) FROM codes WHERE prize_id = $1 AND reward_id IS NULL"
+    assert await stack.database.fetchval(free, prize_id) == len(codes) - GUESTS
+
+
+async def test_points_of_a_capped_prize_are_one_players(own_world: World, stack: Stack) -> None:
+    prize_id = await own_world.prize(type="points", value=50, constraints={"max_per_user": 1})
+    player = await farmed(own_world, await own_world.wheel(prize_id, access="public"))
+    assert await wallet_of(stack, player) == {"points": 50}
+
+
+async def test_a_rung_is_one_reward_however_many_guests_crossed_it(own_world: World, stack: Stack) -> None:
+    mug = await own_world.prize(total=9, fulfillment=ON_CLAIM)
+    game_id = await own_world.game(COLLECTION, COINS, access="public", milestones=block(rung("cup", 2, mug)))
+    player = await farmed(own_world, game_id, guests=4)
+    assert [row["milestone_id"] for row in await rewards_of(stack, player)] == ["cup"]
+    assert await own_world.stock(mug) == (8, 1)
+    assert await wallet_of(stack, player) == {"coin": 8}
+
+
+async def test_a_rung_that_guest_and_player_bought_is_paid_once(own_world: World, stack: Stack) -> None:
+    mug = await own_world.prize(total=9, fulfillment=ON_CLAIM)
+    exchange = block(rung("cup", 2, mug), auto_grant=False, mode="SPEND_EXCHANGE")
+    game_id = await own_world.game(COLLECTION, COINS, access="public", milestones=exchange)
+    player = await log_in(stack)
+    await own_world.round(game_id, player)
+    guest = await guest_who_played(own_world, game_id)
+    for who in (player, guest.player_id):
+        assert (await own_world.redeem(game_id, "cup", who)).code == "OK"
+        assert (await wallet_of(stack, who)) == {"coin": 0}
+    assert await log_in(stack, guest) == player
+    assert await wallet_of(stack, player) == {"coin": 2}
+    assert len(await rewards_of(stack, player)) == 1
+
+
+async def test_a_quests_turns_are_granted_once_in_its_period(own_world: World, stack: Stack) -> None:
+    game_id = await own_world.wheel(await own_world.prize(), access="public")
+    quest = {"campaign_id": own_world.campaign_id, "name": "Q", "turns": 3, "type": "one_time", "status": "active"}
+    quest_id = (await stack.admin("POST", "/admin/quests", quest)).data["id"]
+    for _ in range(GUESTS):
+        guest = await new_guest(own_world, game_id)
+        done = await stack.consumer("POST", f"/quests/{quest_id}/complete", {}, headers=guest.bearer)
+        assert done.data["turns_granted"] == 3
+        player = await log_in(stack, guest)
+    assert (await own_world.eligibility(game_id, player))["remaining_turns"] == 3
+
+
+async def test_plays_of_guests_use_up_the_players(own_world: World, stack: Stack) -> None:
+    rules = {"max_plays_per_user": 2}
+    game_id = await own_world.wheel(await own_world.prize(), access="public", rules=rules)
+    player = await farmed(own_world, game_id)
+    assert (await own_world.start(game_id, player)).reason == "CAP_USER"
+
+
+async def test_a_guest_is_refused_by_a_game_for_players(own_world: World, stack: Stack) -> None:
+    prize_id = await own_world.prize()
+    public = await own_world.wheel(prize_id, access="public")
+    closed, lenient = [await own_world.wheel(prize_id, rules={"admits_guests": admits}) for admits in (False, True)]
+    guest = await guest_who_played(own_world, public)
+
+    async def started(game_id: str) -> Any:
+        return await stack.consumer("POST", f"/games/{game_id}/start", {}, headers=guest.bearer)
+
+    refused = await started(closed)
+    assert (refused.http, refused.code, refused.reason) == (403, "PERMISSION_DENIED", "LOGIN_REQUIRED")
+    shown = (await stack.consumer("GET", f"/games/{closed}/eligibility", headers=guest.bearer)).data
+    assert (shown["can_play"], shown["reason"]) == (False, "LOGIN_REQUIRED")
+    session = (await started(lenient)).data["session_id"]
+    body = {"session_id": session, "payload": {}}
+    assert (await stack.consumer("POST", f"/games/{lenient}/play", body, headers=guest.bearer)).code == "OK"
+    assert (await stack.admin("GET", f"/admin/games/{lenient}")).data["rules"]["admits_guests"] is True
+    # Players of other issuers, known by nothing but their token, are no guests; nor is a guest with a contact.
+    assert (await own_world.start(closed, "shop-customer-7")).code == "OK"
+    linked = {"player_id": guest.player_id, "contact": {"type": "CONTACT_TYPE_EMAIL", "value": "g@example.com"}}
+    assert (await stack.core("POST", "/players/me/contacts", linked)).code == "OK"
+    assert (await started(closed)).code == "OK"

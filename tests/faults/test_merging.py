@@ -1,0 +1,314 @@
+"""A guest logs in while things are under way: all of it is the player's, once, or nothing has happened."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncpg
+import pytest
+
+from runtime.operations.leaderboards import finalize
+from runtime.stores import rankings
+from tests.support import invariants
+from tests.support.guests import Guest, guest_who_played, log_in, new_guest, resolve, rewards_of, wallet_of
+from tests.support.leaderboards import make_board, order
+from tests.support.milestones import block, rung
+from tests.support.stack import Stack
+from tests.support.waiting import until
+from tests.support.world import COINS, COLLECTION, World
+
+ON_CLAIM = {"redemption_mode": "on_claim", "channel": "none"}
+OWNED = ("plays", "game_players", "balances", "ledger_entries", "prize_players", "rewards", "milestone_grants")
+
+
+async def rows_of(stack: Stack, player_id: str) -> dict[str, int]:
+    """How many rows of each table name the player."""
+    return {
+        table: await stack.database.fetchval(f"SELECT count(*) FROM {table} WHERE player_id = $1", player_id)
+        for table in OWNED
+    }
+
+
+@asynccontextmanager
+async def held(stack: Stack, statement: str, *args: Any) -> AsyncIterator[asyncpg.Connection]:
+    """A rival that has run the statement and not committed, for the length of the block."""
+    rival = await asyncpg.connect(stack.process.settings.database_url)
+    try:
+        await rival.execute("BEGIN")
+        await rival.execute(statement, *args)
+        yield rival
+        await rival.execute("COMMIT")
+    finally:
+        await rival.close()
+
+
+async def waits(stack: Stack, naming: str) -> bool:
+    """Whether a statement of this name waits for a lock."""
+    query = (
+        "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        " AND query LIKE $1)"
+    )
+    return bool(await stack.database.fetchval(query, f"%-- {naming}%"))
+
+
+@pytest.fixture
+async def collection(own_world: World) -> str:
+    """A public game whose every play gives two coins, and at four a cup that is claimed."""
+    cup = await own_world.prize(total=9, fulfillment=ON_CLAIM)
+    rungs = block(rung("cup", 4, cup), auto_grant=False)
+    return await own_world.game(COLLECTION, COINS, access="public", milestones=rungs)
+
+
+async def test_a_session_from_before_the_login_plays_for_the_player(
+    own_world: World, stack: Stack, collection: str
+) -> None:
+    guest = await new_guest(own_world, collection)
+    bearers = {"player": "", "nobody": "", "stranger": ""}
+    for who in bearers:
+        bearers[who] = await own_world.session(collection, guest.player_id)
+    player = await log_in(stack, guest)
+    assert (await own_world.play(collection, bearers["stranger"], "stranger")).reason == "SESSION_INVALID"
+    played = await own_world.play(collection, bearers["player"], player, key="k")
+    assert played.data["balances"] == [{"currency": "coin", "balance": 2}]
+    assert (await own_world.play(collection, bearers["player"], player, key="k")).data == played.data
+    assert (await own_world.play(collection, bearers["player"], player)).reason == "SESSION_PLAYED"
+    assert (await own_world.play(collection, bearers["nobody"], "")).data["balances"][0]["balance"] == 4
+    assert (await rows_of(stack, guest.player_id))["plays"] == 0
+    # But a new session is not to be had by the guest's name.
+    refused = await stack.core("POST", f"/games/{collection}/start", {"player_id": guest.player_id})
+    assert (refused.http, refused.reason) == (403, "PLAYER_MERGED")
+
+
+async def test_a_play_that_was_answered_before_the_login_is_answered_alike_after_it(
+    own_world: World, stack: Stack, collection: str
+) -> None:
+    guest = await new_guest(own_world, collection)
+    body = {"session_id": guest.session, "payload": {}, "idempotency_key": "k"}
+    first = await stack.core("POST", f"/games/{collection}/play", body)
+    player = await log_in(stack, guest)
+    for asked in (body, body | {"player_id": player}, body | {"player_id": guest.player_id}):
+        assert (await stack.core("POST", f"/games/{collection}/play", asked)).data == first.data
+    stranger = await stack.core("POST", f"/games/{collection}/play", body | {"player_id": "stranger"})
+    assert stranger.reason == "SESSION_INVALID"
+
+
+async def test_what_comes_late_for_a_guest_is_the_players(own_world: World, stack: Stack, collection: str) -> None:
+    prize_id = await own_world.prize(fulfillment=ON_CLAIM)
+    guest = await guest_who_played(own_world, await own_world.wheel(prize_id, access="public"))
+    for _ in range(2):
+        await own_world.round(collection, guest.player_id)
+    (won,) = await rewards_of(stack, guest.player_id)
+    quest = {"campaign_id": own_world.campaign_id, "name": "Q", "turns": 3, "type": "one_time", "status": "active"}
+    quest_id = (await stack.admin("POST", "/admin/quests", quest)).data["id"]
+    board = await make_board(stack, own_world.campaign_id, metric="plays")
+    player = await log_in(stack, guest)
+    late = {"player_id": guest.player_id}
+    claim = {**late, "idempotency_key": "k"}
+    claimed = (await stack.core("POST", f"/rewards/{won['id']}/claim", claim)).data["reward"]
+    assert claimed["status"] == "REWARD_STATUS_FULFILLED"
+    assert (await stack.core("POST", f"/rewards/{won['id']}/claim", claim)).data["reward"] == claimed
+    redeemed = await stack.core("POST", f"/games/{collection}/redeem", {**late, "milestone_id": "cup"})
+    assert redeemed.code == "OK"
+    assert (await stack.core("POST", f"/quests/{quest_id}/complete", late)).data["balance"] == "3"
+    wallet = {"scope_key": own_world.campaign_id, "currency": "coin", "amount": 5, "idempotency_key": "a"}
+    entries = [(await stack.core("POST", "/wallet/adjustments", {**late, **wallet})).data["entry"] for _ in range(2)]
+    assert entries[0] == entries[1] and entries[0]["balance_after"] == "9"
+    adjust = {**late, "delta": 7, "reason": "a correction"}
+    assert (await stack.core("POST", f"/leaderboards/{board['id']}/adjust", adjust)).code == "OK"
+    assert set((await rows_of(stack, guest.player_id)).values()) == {0}
+    assert {row["id"] for row in await rewards_of(stack, player)} == {won["id"], redeemed.data["reward"]["id"]}
+    assert await wallet_of(stack, player) == {"coin": 9}
+    await stack.engine.rankings.catch_up(stack.tenant_id)
+    assert await order(stack, board["id"]) == [(player, 10)]
+
+
+async def test_a_board_finalized_before_the_login_pays_the_player_after_it(
+    own_world: World, stack: Stack, collection: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cup, points = await own_world.prize(), await own_world.prize(type="points", value=30)
+    prizes = [{"from_rank": rank, "to_rank": rank, "prize_id": prize} for rank, prize in enumerate((cup, points), 1)]
+    board = await make_board(stack, own_world.campaign_id, metric="plays", prizes=prizes)
+    guests = [await guest_who_played(own_world, collection) for _ in range(2)]
+    await own_world.round(collection, guests[0].player_id)
+
+    async def dies(self: Any) -> int:
+        raise RuntimeError("killed between the snapshot and its prizes")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(finalize._Prizes, "give", dies)
+        assert (await stack.admin("POST", f"/admin/leaderboards/{board['id']}/finalize", {})).http == 500
+    players = [await log_in(stack, guest, f"{nth}@example.com") for nth, guest in enumerate(guests)]
+    done = (await stack.admin("POST", f"/admin/leaderboards/{board['id']}/finalize", {})).data
+    assert [(row["player_id"], row["reason"]) for row in done["standings"]] == [(player, "") for player in players]
+    assert [row["prize_id"] for row in await rewards_of(stack, players[0])] == [cup]
+    assert (await wallet_of(stack, players[1]))["points"] == 30
+
+
+async def test_a_guest_that_logs_in_between_a_ranks_look_and_its_commit_is_paid_as_the_player(
+    own_world: World, stack: Stack, collection: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cup = await own_world.prize()
+    ranks = [{"from_rank": 1, "to_rank": 1, "prize_id": cup}]
+    board = await make_board(stack, own_world.campaign_id, metric="plays", prizes=ranks)
+    guest = await guest_who_played(own_world, collection)
+    decide, players = finalize._Prizes._decide, []
+
+    async def log_in_then_decide(self: Any, *args: Any) -> Any:
+        if not players:
+            players.append(await log_in(stack, guest))
+        return await decide(self, *args)
+
+    monkeypatch.setattr(finalize._Prizes, "_decide", log_in_then_decide)
+    await stack.admin("POST", f"/admin/leaderboards/{board['id']}/finalize", {})
+    assert [row["prize_id"] for row in await rewards_of(stack, players[0])] == [cup]
+    assert (await rows_of(stack, guest.player_id))["rewards"] == 0
+
+
+async def test_a_merge_that_breaks_off_has_moved_nothing_and_ended_nobody(
+    own_world: World, stack: Stack, collection: str
+) -> None:
+    guest = await guest_who_played(own_world, collection)
+    await own_world.round(collection, guest.player_id)
+    before = await rows_of(stack, guest.player_id)
+    player = await log_in(stack)
+    # Its last step waits, and there it is killed.
+    prize = await own_world.prize(fulfillment=ON_CLAIM)
+    await own_world.round(await own_world.wheel(prize, access="public"), guest.player_id)
+    before = await rows_of(stack, guest.player_id)
+    async with held(stack, "SELECT FROM rewards WHERE player_id = $1 FOR UPDATE", guest.player_id):
+        merge = asyncio.ensure_future(resolve(stack, guest))
+        await until(lambda: waits(stack, "merging.hold_rewards"))
+        await stack.database.fetch(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%-- merging.hold_rewards%'"
+            " AND pid <> pg_backend_pid()"
+        )
+        assert (await merge).http >= 500
+    assert await rows_of(stack, guest.player_id) == before
+    assert (await own_world.round(collection, guest.player_id)).code == "OK"
+    assert await log_in(stack, guest) == player
+    assert set((await rows_of(stack, guest.player_id)).values()) == {0}
+    assert (await rows_of(stack, player))["plays"] == before["plays"] + 1
+
+
+async def test_a_play_that_is_being_committed_moves_with_the_guest(
+    own_world: World, stack: Stack, collection: str
+) -> None:
+    guest = await guest_who_played(own_world, collection)
+    session = await own_world.session(collection, guest.player_id)
+    async with held(stack, "SELECT FROM game_players WHERE player_id = $1 FOR UPDATE", guest.player_id):
+        play = asyncio.ensure_future(own_world.play(collection, session, ""))
+        await until(lambda: waits(stack, "commit.commit"))
+        merge = asyncio.ensure_future(log_in(stack, guest))
+        await until(lambda: waits(stack, "merging.hold_players"))
+    assert (await play).code == "OK"
+    player = await merge
+    assert (await rows_of(stack, player))["plays"] == 2
+    assert set((await rows_of(stack, guest.player_id)).values()) == {0}
+
+
+async def test_a_play_that_waits_for_the_merge_is_decided_again_for_the_player(
+    own_world: World, stack: Stack, collection: str
+) -> None:
+    guest, player = await guest_who_played(own_world, collection), await log_in(stack)
+    session = await own_world.session(collection, guest.player_id)
+    await own_world.round(collection, player)
+    counts = "SELECT FROM game_players WHERE player_id = $1 FOR UPDATE"
+    async with held(stack, counts, player):
+        merge = asyncio.ensure_future(log_in(stack, guest))
+        await until(lambda: waits(stack, "merging.hold_counts"))
+        play = asyncio.ensure_future(own_world.play(collection, session, ""))
+        await until(lambda: waits(stack, "commit.commit"))
+    assert await merge == player
+    assert (await play).data["balances"] == [{"currency": "coin", "balance": 6}]
+    assert set((await rows_of(stack, guest.player_id)).values()) == {0}
+
+
+async def test_the_rankings_hear_of_a_merge_however_long_it_took(
+    own_world: World, stack: Stack, collection: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As if it had taken longer than followers of rows go back.
+    monkeypatch.setattr(rankings, "LATE_SECONDS", 0.0)
+    board = await make_board(stack, own_world.campaign_id, metric="plays")
+    guest, player = await guest_who_played(own_world, collection), await log_in(stack)
+    await own_world.round(collection, player)
+    catch_up = stack.engine.rankings.catch_up
+    await catch_up(stack.tenant_id)
+    counts = "SELECT FROM game_players WHERE player_id = $1 FOR UPDATE"
+    async with held(stack, counts, player):
+        merge = asyncio.ensure_future(log_in(stack, guest))
+        await until(lambda: waits(stack, "merging.hold_counts"))
+        for _ in range(3):
+            await catch_up(stack.tenant_id)
+    await merge
+    await catch_up(stack.tenant_id)
+    top = await stack.engine.rankings.top(stack.tenant_id, board["id"], None, 10)
+    assert top is not None
+    assert [(one.player_id, one.score) for one in top.scores] == [(player, 2)]
+
+
+async def test_merges_under_load_lose_nothing_and_put_nothing_beyond_a_cap(own_world: World, stack: Stack) -> None:
+    capped = await own_world.prize(total=500, constraints={"max_per_user": 2}, fulfillment=ON_CLAIM)
+    wheel = await own_world.wheel(capped, access="public")
+    collection = await own_world.game(
+        COLLECTION,
+        COINS,
+        access="public",
+        milestones=block(rung("cup", 6, await own_world.prize(total=500, fulfillment=ON_CLAIM)), auto_grant=True),
+    )
+    board = await make_board(stack, own_world.campaign_id, metric="plays")
+    people = 4
+
+    async def plays(guest: Guest, game_id: str) -> int:
+        """Sessions from before, played whatever becomes of the guest; how many plays."""
+        sessions = [await own_world.session(game_id, guest.player_id) for _ in range(4)]
+        ready.append(guest)
+        await until(lambda: _all_ready(2 * people))
+        answers = [await own_world.play(game_id, session, "") for session in sessions]
+        assert [answer.code for answer in answers] == ["OK"] * 4, [answer.envelope for answer in answers]
+        return 4
+
+    async def claims(guest: Guest) -> None:
+        for row in await stack.database.fetch("SELECT reward_id FROM rewards WHERE player_id = $1", guest.player_id):
+            await stack.core("POST", f"/rewards/{row['reward_id']}/claim", {"player_id": guest.player_id})
+
+    async def _all_ready(count: int) -> bool:
+        return len(ready) >= count
+
+    ready: list[Guest] = []
+
+    async def person(nth: int) -> tuple[str, int]:
+        guests = [await guest_who_played(own_world, game_id) for game_id in (wheel, collection)]
+        playing = [
+            asyncio.ensure_future(plays(guest, game_id))
+            for guest, game_id in zip(guests, (wheel, collection), strict=True)
+        ]
+        await until(lambda: _all_ready(2 * people))
+        contact = f"{nth}@example.com"
+        players = await asyncio.gather(*(log_in(stack, guest, contact) for guest in (*guests, *guests)))
+        await asyncio.gather(*(claims(guest) for guest in guests))
+        assert len(set(players)) == 1
+        return players[0], sum(await asyncio.gather(*playing)) + len(guests)
+
+    finalizing = asyncio.ensure_future(_finalize_when(stack, board["id"], ready, people))
+    for player, count in await asyncio.gather(*(person(nth) for nth in range(people))):
+        assert (await rows_of(stack, player))["plays"] == count
+        rewards = await rewards_of(stack, player)
+        assert len([row for row in rewards if row["prize_id"] == capped]) == 2
+        assert len([row for row in rewards if row["milestone_id"]]) == 1
+    await finalizing
+    left = await stack.database.fetch(
+        "SELECT p.player_id FROM players AS p JOIN plays USING (tenant_id, player_id) WHERE p.merged_into IS NOT NULL"
+    )
+    assert left == []
+    await invariants.check(stack.database)
+
+
+async def _finalize_when(stack: Stack, board_id: str, ready: list[Guest], people: int) -> None:
+    async def is_ready() -> bool:
+        return len(ready) >= 2 * people
+
+    await until(is_ready)
+    assert (await stack.admin("POST", f"/admin/leaderboards/{board_id}/finalize", {})).code == "OK"

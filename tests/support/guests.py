@@ -1,0 +1,60 @@
+"""Guests of public games, and their logins, by way of Core."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jwt
+
+from tests.support.stack import Answer, Stack
+from tests.support.world import World
+
+
+@dataclass(frozen=True)
+class Guest:
+    """A guest, as a start without a token made it. session: the one that it was given then."""
+
+    player_id: str
+    token: str
+    session: str
+
+    @property
+    def bearer(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.token}"}
+
+
+async def new_guest(world: World, game_id: str) -> Guest:
+    """A guest with an open session of the game."""
+    started = (await world.start(game_id, "")).data
+    claims = jwt.decode(started["guest_token"], options={"verify_signature": False})
+    return Guest(claims["sub"], started["guest_token"], started["session_id"])
+
+
+async def guest_who_played(world: World, game_id: str) -> Guest:
+    """A guest that has played its session."""
+    guest = await new_guest(world, game_id)
+    assert (await world.play(game_id, guest.session, "")).code == "OK"
+    return guest
+
+
+async def log_in(stack: Stack, guest: Guest | None = None, contact: str = "ada@example.com") -> str:
+    """Who logs in with the contact, as the guest or as nobody: the player's id."""
+    return str((await resolve(stack, guest, contact)).data["player"]["id"])
+
+
+async def resolve(stack: Stack, guest: Guest | None = None, contact: str = "ada@example.com") -> Answer:
+    body: dict[str, Any] = {"contact": {"type": "CONTACT_TYPE_EMAIL", "value": contact}}
+    return await stack.core("POST", "/players/resolve", body | {"guest_player_id": guest.player_id if guest else ""})
+
+
+async def rewards_of(stack: Stack, player: str) -> list[dict[str, Any]]:
+    """A player's rewards, as the player sees them."""
+    return list((await stack.consumer("GET", "/rewards/me", player=player, limit=100)).data["items"])
+
+
+async def wallet_of(stack: Stack, player: str) -> dict[str, int]:
+    """A player's balances by currency."""
+    return {
+        row["currency"]: row["balance"] for row in (await stack.consumer("GET", "/wallet", player=player)).data["items"]
+    }

@@ -37,7 +37,7 @@ ORDER BY player_id, scope_key, currency FOR UPDATE;
 -- have won more of, and those of rungs that both were granted. The guest's best are within: what is delivered, then
 -- what is on its way, then the oldest. What the player has is never touched.
 WITH ranked AS (
-    SELECT r.reward_id, r.prize_id, r.quantity,
+    SELECT r.reward_id, r.prize_id, r.quantity, r.type, r.status,
            p.max_per_user - coalesce(mine.awarded, 0) AS room,
            p.max_per_user > 0 AS capped,
            sum(r.quantity) OVER (
@@ -50,9 +50,9 @@ WITH ranked AS (
     LEFT JOIN prize_players AS mine ON mine.tenant_id = $1 AND mine.prize_id = r.prize_id AND mine.player_id = $3
     WHERE r.tenant_id = $1 AND r.player_id = $2 AND r.type <> 'points'
 )
-SELECT reward_id, prize_id, quantity FROM ranked WHERE capped AND upto > room
+SELECT reward_id, prize_id, quantity, type, status FROM ranked WHERE capped AND upto > room
 UNION
-SELECT r.reward_id, r.prize_id, r.quantity
+SELECT r.reward_id, r.prize_id, r.quantity, r.type, r.status
 FROM milestone_grants AS g
 JOIN milestone_grants AS o ON o.tenant_id = $1 AND o.player_id = $3
     AND o.game_id = g.game_id AND o.milestone_id = g.milestone_id
@@ -89,65 +89,39 @@ SELECT prize_id, scope_key, currency, sum(least(quantity, upto - room))::bigint 
        floor(sum(least(quantity, upto - room) * value))::bigint AS points
 FROM won WHERE upto > room GROUP BY prize_id, scope_key, currency;
 
--- name: surplus_spends
--- What the guest paid for rungs that the player has too, of the rewards $3, which it will not get.
-SELECT e.scope_key, e.currency, e.reference_id, -sum(e.amount)::bigint AS paid
-FROM milestone_grants AS g
-JOIN rewards AS r ON r.tenant_id = $1 AND r.reward_id = g.reward_id AND r.fulfilled_at IS NULL
-JOIN ledger_entries AS e ON e.tenant_id = $1 AND e.player_id = $2 AND e.reason = 'milestone_spend'
-    AND e.reference_id = g.milestone_id
-WHERE g.tenant_id = $1 AND g.player_id = $2 AND g.reward_id = ANY($3::text[])
-GROUP BY e.scope_key, e.currency, e.reference_id;
+-- name: movements
+-- What rewards $3 moved in the balances of player $2: the price of a bought rung, the points of one that gave points.
+SELECT reward_id, scope_key, currency, sum(amount)::bigint AS amount FROM ledger_entries
+WHERE tenant_id = $1 AND player_id = $2 AND reward_id = ANY($3::text[])
+GROUP BY reward_id, scope_key, currency HAVING sum(amount) <> 0
+ORDER BY reward_id, scope_key, currency;
 
 -- name: move_back
--- Moves $5 in the balance of player $2, scope $3 and currency $4, and notes it as entry $6 about $7. Of what is to be
--- taken, no more than there is.
+-- Takes $5 from the balance of player $2, scope $3 and currency $4, or what there is of it; notes it as entry $6
+-- about $7.
 WITH moved AS (
     UPDATE balances AS b SET
-        balance = b.balance + greatest($5::bigint, -b.balance), seq = greatest(b.seq + 1, microseconds()),
+        balance = b.balance - least($5::bigint, b.balance), seq = greatest(b.seq + 1, microseconds()),
         updated_at = now()
     FROM (
         SELECT balance FROM balances WHERE tenant_id = $1 AND player_id = $2 AND scope_key = $3 AND currency = $4
     ) AS o
     WHERE b.tenant_id = $1 AND b.player_id = $2 AND b.scope_key = $3 AND b.currency = $4
-      AND greatest($5::bigint, -b.balance) <> 0
+      AND least($5::bigint, b.balance) > 0
     RETURNING b.balance, b.seq, b.balance - o.balance AS amount
 )
 INSERT INTO ledger_entries (tenant_id, entry_id, seq, scope_key, currency, player_id, amount, balance_after, reason,
                             reference_id)
 SELECT $1, $6, seq, $3, $4, $2, amount, balance, 'reversal', $7 FROM moved;
 
--- name: hold_stock
--- Of the surplus rewards $2, which may give it back.
-SELECT 1 FROM stock AS s
-WHERE s.tenant_id = $1
-  AND s.prize_id IN (SELECT r.prize_id FROM rewards AS r WHERE r.tenant_id = $1 AND r.reward_id = ANY($2::text[]))
-ORDER BY s.prize_id FOR NO KEY UPDATE;
-
--- name: hold_codes
--- Of the surplus rewards $2.
-SELECT 1 FROM codes WHERE tenant_id = $1 AND reward_id = ANY($2::text[])
-ORDER BY prize_id, code_id FOR NO KEY UPDATE;
+-- name: statuses
+-- What became of rewards $2 until they were locked.
+SELECT reward_id, status FROM rewards WHERE tenant_id = $1 AND reward_id = ANY($2::text[]) ORDER BY reward_id;
 
 -- name: revoke_surplus
--- Ends those of the surplus rewards $3 that were not delivered. They are the guest's, whom nobody claims for any
--- more; stock and codes that nobody was shown come back, and tasks are cancelled. All of it is locked.
+-- Ends surplus rewards $2 and cancels their tasks. They stay the guest's, for whom nobody claims any more.
 WITH ended AS (
-    UPDATE rewards AS r SET status = 'revoked'
-    WHERE r.tenant_id = $1 AND r.reward_id = ANY($3::text[]) AND r.player_id = $2
-      AND r.status IN ('won', 'claimed', 'fulfilling', 'failed')
-    RETURNING r.reward_id, r.prize_id, r.quantity
-),
-restocked AS (
-    UPDATE stock AS s SET
-        awarded = s.awarded - least(n.quantity, s.awarded),
-        remaining = CASE WHEN s.total = 0 THEN 0 ELSE s.remaining + least(n.quantity, s.awarded) END
-    FROM (SELECT prize_id, sum(quantity)::bigint AS quantity FROM ended GROUP BY prize_id) AS n
-    WHERE s.tenant_id = $1 AND s.prize_id = n.prize_id
-),
-uncoded AS (
-    UPDATE codes AS c SET reward_id = NULL, assigned_at = NULL
-    FROM ended AS n WHERE c.tenant_id = $1 AND c.prize_id = n.prize_id AND c.reward_id = n.reward_id
+    UPDATE rewards SET status = 'revoked' WHERE tenant_id = $1 AND reward_id = ANY($2::text[]) RETURNING reward_id
 )
 UPDATE tasks AS t SET
     status = 'cancelled', next_attempt_at = NULL, lease_until = NULL, lease_owner = '', updated_at = now()
@@ -277,7 +251,7 @@ WITH surplus AS (
     SELECT s.prize_id, s.units FROM unnest($4::text[], $5::bigint[]) AS s (prize_id, units)
 ),
 had AS (
-    SELECT c.prize_id, c.awarded, coalesce(s.units, 0) AS kept
+    SELECT c.prize_id, c.awarded, least(c.awarded, coalesce(s.units, 0)) AS kept
     FROM prize_players AS c LEFT JOIN surplus AS s ON s.prize_id = c.prize_id
     WHERE c.tenant_id = $1 AND c.player_id = $2
       AND c.prize_id = ANY(ARRAY(SELECT prize_id FROM prizes WHERE tenant_id = $1))

@@ -10,11 +10,11 @@ guest merged, and is decided again for the player. Nothing is left to be moved l
 
 Caps hold over both. Counts add up: a player who has played more of a game than its cap by then plays no more.
 Of a prize with max_per_user the player keeps all, and of the guest's as much as the cap leaves, the best
-first: delivered, on its way, oldest. A rung is one player's once, and so are a
-quest's turns in a period. The rest stays with the guest's record,
-where nobody can claim it: what was delivered stays as it is; what was not is revoked, its stock and code
-return, its points or, where the guest had bought it, its price are moved back (REVERSAL). So several guests
-win no more than one player, and who had both by accident loses nothing that one player could have.
+first: delivered, on its way, oldest. A rung is one player's once, and so are a quest's turns in a period.
+The rest stays with the guest's record, where nobody can claim it: what was delivered as it is; what was not
+is revoked, its stock and code return, and its points, or what the guest had paid for it, are moved back
+(REVERSAL). So several guests win no more of these than one player, and who was both by accident loses
+nothing that one player could have.
 """
 
 from __future__ import annotations
@@ -27,14 +27,17 @@ import asyncpg
 import sql
 from runtime import ids
 from runtime.actors.engine import Engine
+from runtime.actors.rewards import HOLDING, MOVES, give_back
 from runtime.errors import Fault, Status
 from runtime.operations import audit, logins
 from runtime.operations.campaigns import analytics
 
 _SQL: Final = sql.load("merging")
+_REWARDS: Final = sql.load("rewards")
+_MOVE: Final = sql.load("wallet")["move"]
 
 ATTEMPTS: Final = 3
-"""Where the player used a key of the guest's at this moment: the next attempt sees it."""
+"""Where the player used a key of the guest's at this moment, or a reward was delivered: the next attempt sees it."""
 
 
 async def merge(engine: Engine, tenant_id: str, guest_id: str, player_id: str) -> None:
@@ -52,7 +55,7 @@ async def merge(engine: Engine, tenant_id: str, guest_id: str, player_id: str) -
         try:
             await engine.database.transaction(work)
             return
-        except asyncpg.UniqueViolationError:
+        except (asyncpg.UniqueViolationError, _Changed):
             if attempt == ATTEMPTS - 1:
                 raise
         except (asyncpg.SerializationError, asyncpg.DeadlockDetectedError) as error:
@@ -84,8 +87,6 @@ async def _merge(connection: asyncpg.Connection, engine: Engine, tenant_id: str,
     await analytics.merge_players(connection, *who)
     surplus = await connection.fetch(_SQL["surplus_rewards"], *who)
     points = await connection.fetch(_SQL["surplus_points"], *who)
-    rewards = [row["reward_id"] for row in surplus]
-    spends = await connection.fetch(_SQL["surplus_spends"], tenant_id, guest_id, rewards)
     await connection.execute(_SQL["move_plays"], *who)
     await connection.execute(_SQL["hold_counts"], *who)
     await connection.execute(_SQL["move_play_counts"], *who)
@@ -93,12 +94,12 @@ async def _merge(connection: asyncpg.Connection, engine: Engine, tenant_id: str,
     await connection.execute(_SQL["hold_balances"], *who)
     await connection.execute(_SQL["move_balances"], *who)
     await connection.execute(_SQL["move_ledger"], *who)
-    for row in spends:
-        await _move_back(connection, tenant_id, player_id, row, row["paid"], row["reference_id"])
     for row in points:
-        await _move_back(connection, tenant_id, player_id, row, -row["points"], guest_id)
-    if rewards:
-        await connection.execute(_SQL["hold_stock"], tenant_id, rewards)
+        wallet = (tenant_id, player_id, row["scope_key"], row["currency"])
+        await connection.execute(_SQL["move_back"], *wallet, row["points"], ids.make("entry"), guest_id)
+    ending = await _pay_back(connection, tenant_id, player_id, [row for row in surplus if _ends(row)])
+    if surplus:
+        await connection.execute(_REWARDS["hold_stock"], tenant_id, [row["prize_id"] for row in surplus])
     await connection.execute(_SQL["hold_prize_counts"], *who)
     units: Counter[str] = Counter()
     for row in surplus:
@@ -106,18 +107,60 @@ async def _merge(connection: asyncpg.Connection, engine: Engine, tenant_id: str,
     for row in points:
         units[row["prize_id"]] += row["units"]
     await connection.execute(_SQL["move_prize_counts"], *who, list(units), list(units.values()))
-    if rewards:
-        await connection.execute(_SQL["hold_codes"], tenant_id, rewards)
+    if ending:
+        await connection.execute(_REWARDS["hold_codes"], tenant_id, list(ending))
     for name in ("move_grants", "move_completions", "move_adjustments", "move_standings", "copy_disqualifications"):
         await connection.execute(_SQL[name], *who)
     await connection.execute(_SQL["hold_rewards"], tenant_id, guest_id)
     await connection.execute(_SQL["hold_tasks"], tenant_id, guest_id)
-    if rewards:
-        await connection.execute(_SQL["revoke_surplus"], tenant_id, guest_id, rewards)
-    await connection.execute(_SQL["move_rewards"], *who, rewards)
+    if ending:
+        await _revoke(connection, tenant_id, ending)
+    await connection.execute(_SQL["move_rewards"], *who, [row["reward_id"] for row in surplus])
     if units:
-        after = {"guest_id": guest_id, "rewards": rewards, "prizes": dict(units)}
+        after = {"guest_id": guest_id, "rewards": [row["reward_id"] for row in surplus], "prizes": dict(units)}
         await audit.record(connection, tenant_id, "player.merge_surplus", player_id, after=after)
+
+
+# -- surplus ---------------------------------------------------------------------------------
+
+
+class _Changed(Exception):
+    """A surplus reward was delivered, or failed, while the merge had not locked it yet: it is decided again."""
+
+
+def _ends(reward: Any) -> bool:
+    """Whether a surplus reward is revoked: one that was not delivered, and points, which can be taken back."""
+    return reward["status"] in MOVES["revoke"].before and (
+        reward["status"] != "fulfilled" or reward["type"] == "points"
+    )
+
+
+async def _pay_back(
+    connection: asyncpg.Connection, tenant_id: str, player_id: str, rewards: list[Any]
+) -> dict[str, str]:
+    """Moves back what these rewards moved in the guest's wallet, which is the player's now.
+
+    {reward: its status} of those that can be revoked: the points of the others are spent.
+    """
+    ending = {row["reward_id"]: row["status"] for row in rewards}
+    for moved in await connection.fetch(_SQL["movements"], tenant_id, player_id, list(ending)):
+        wallet, about = (tenant_id, player_id, moved["scope_key"], moved["currency"]), moved["reward_id"]
+        entry = (ids.make("entry"), "reversal", about, about)
+        if await connection.fetchrow(_MOVE, *wallet, -moved["amount"], *entry) is None:
+            ending.pop(about, None)
+    return ending
+
+
+async def _revoke(connection: asyncpg.Connection, tenant_id: str, ending: dict[str, str]) -> None:
+    """Revokes surplus rewards, all of which are locked with what they hold."""
+    found = await connection.fetch(_SQL["statuses"], tenant_id, list(ending))
+    if {row["reward_id"]: row["status"] for row in found} != ending:
+        raise _Changed
+    await connection.execute(_SQL["revoke_surplus"], tenant_id, list(ending))
+    await give_back(connection, tenant_id, [about for about, status in ending.items() if status in HOLDING])
+
+
+# -- turns -----------------------------------------------------------------------------------
 
 
 async def _move_turns(connection: asyncpg.Connection, tenant_id: str, guest_id: str, player_id: str) -> None:
@@ -136,10 +179,3 @@ async def _move_turns(connection: asyncpg.Connection, tenant_id: str, guest_id: 
             [ids.make("entry") for _ in moved],
             [row["kept"] for row in moved],
         )
-
-
-async def _move_back(
-    connection: asyncpg.Connection, tenant_id: str, player_id: str, row: Any, amount: int, reference_id: str
-) -> None:
-    wallet = (tenant_id, player_id, row["scope_key"], row["currency"])
-    await connection.execute(_SQL["move_back"], *wallet, amount, ids.make("entry"), reference_id)

@@ -139,3 +139,10 @@ async def test_a_guest_is_refused_by_a_game_for_players(own_world: World, stack:
     linked = {"player_id": guest.player_id, "contact": {"type": "CONTACT_TYPE_EMAIL", "value": "g@example.com"}}
     assert (await stack.core("POST", "/players/me/contacts", linked)).code == "OK"
     assert (await started(closed)).code == "OK"
+
+
+async def test_the_points_of_a_rung_are_given_once(own_world: World, stack: Stack) -> None:
+    points = await own_world.prize(type="points", value=10)
+    game_id = await own_world.game(COLLECTION, COINS, access="public", milestones=block(rung("ten", 2, points)))
+    player = await farmed(own_world, game_id)
+    assert await wallet_of(stack, player) == {"coin": 2 * GUESTS, "points": 10}

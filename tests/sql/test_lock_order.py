@@ -18,6 +18,7 @@ from runtime import ids
 from runtime.actors.changes import Changes
 from runtime.actors.committer import Committer
 from runtime.commands.keys import Rotation
+from runtime.operations import merging
 from runtime.operations.campaigns import analytics
 from runtime.outgoing.providers import Delivered, Failed
 from runtime.outgoing.vault import vault_of
@@ -253,6 +254,28 @@ async def expire_rewards(scene: Scene) -> Any:
     await scene.stack.database.execute("DELETE FROM tasks WHERE tenant_id = $1", scene.tenant_id)
     await scene.stack.database.execute("UPDATE rewards SET expires_at = now() WHERE tenant_id = $1", scene.tenant_id)
     return expiry.expire(scene.stack.engine)
+
+
+@transaction(
+    "players", "game_players", "turn_balances", "balances", "stock", "prize_players", "codes", "rewards", "tasks"
+)
+async def merge(scene: Scene) -> Any:
+    guest, player = PLAYERS
+    await write_plays(scene.stack.engine, scene.tenant_id, [Played(guest, scene.game_id)])
+    await scene.set("claimed", "pending")
+    await scene.stack.database.execute("UPDATE prizes SET max_per_user = 1 WHERE tenant_id = $1", scene.tenant_id)
+    await scene.stack.database.execute(
+        "UPDATE players SET auth_method = 'guest' WHERE tenant_id = $1 AND player_id = $2", scene.tenant_id, guest
+    )
+    return merging.merge(scene.stack.engine, scene.tenant_id, guest, player)
+
+
+@transaction("players", "game_players", "stock")
+async def commit_for_a_guest(scene: Scene) -> Any:
+    changes = scene.changes()
+    for player_id in PLAYERS:
+        changes.hold_guest(player_id)
+    return scene.stack.engine.committer.commit(scene.tenant_id, changes)
 
 
 @transaction("stock", "codes", "rewards", "tasks")

@@ -86,10 +86,15 @@ INVARIANTS: Final[dict[str, str]] = {
         WHERE (g.reward_id IS NULL) OR (g.reward_id <> '' AND r.reward_id IS NULL)
     """,
     "a rung that is bought is paid once": """
+        -- But for what a guest had bought that its player has too: it is the guest's still, or is paid back.
         SELECT tenant_id, player_id, reference_id, count(*) FROM ledger_entries
-        WHERE reason IN ('milestone_spend', 'reversal')
+        WHERE reason = 'milestone_spend' AND NOT EXISTS (
+            SELECT FROM rewards AS r
+            WHERE r.tenant_id = ledger_entries.tenant_id AND r.reward_id = ledger_entries.reward_id
+              AND r.player_id <> ledger_entries.player_id
+        )
         GROUP BY 1, 2, scope_key, currency, 3
-        HAVING count(*) FILTER (WHERE reason = 'milestone_spend') - count(*) FILTER (WHERE reason = 'reversal') > (
+        HAVING count(*) > (
             SELECT count(*) FROM milestone_grants AS g
             WHERE g.tenant_id = ledger_entries.tenant_id AND g.player_id = ledger_entries.player_id
               AND g.milestone_id = ledger_entries.reference_id

@@ -19,16 +19,19 @@ SELECT EXISTS (SELECT FROM contacts WHERE tenant_id = $1 AND player_id = $2);
 UPDATE players SET merged_into = $3::text, updated_at = clock_timestamp() WHERE tenant_id = $1 AND player_id = $2;
 
 -- name: hold_counts
+-- Both players' counts, game by game.
 SELECT 1 FROM game_players
 WHERE tenant_id = $1 AND player_id IN ($2, $3)
   AND game_id = ANY(ARRAY(SELECT DISTINCT game_id FROM plays WHERE tenant_id = $1 AND player_id IN ($2, $3)))
 ORDER BY game_id, player_id FOR UPDATE;
 
 -- name: hold_turns
+-- Both players' turns.
 SELECT 1 FROM turn_balances WHERE tenant_id = $1 AND player_id IN ($2, $3)
 ORDER BY player_id, campaign_id FOR UPDATE;
 
 -- name: hold_balances
+-- Both players' balances.
 SELECT 1 FROM balances WHERE tenant_id = $1 AND player_id IN ($2, $3)
 ORDER BY player_id, scope_key, currency FOR UPDATE;
 
@@ -128,15 +131,18 @@ UPDATE tasks AS t SET
 FROM ended AS n WHERE t.tenant_id = $1 AND t.reward_id = n.reward_id AND t.status <> 'delivered';
 
 -- name: hold_prize_counts
+-- What both had of each prize.
 SELECT 1 FROM prize_players
 WHERE tenant_id = $1 AND player_id IN ($2, $3)
   AND prize_id = ANY(ARRAY(SELECT prize_id FROM prizes WHERE tenant_id = $1))
 ORDER BY prize_id, player_id FOR UPDATE;
 
 -- name: hold_rewards
+-- The guest's rewards.
 SELECT 1 FROM rewards WHERE tenant_id = $1 AND player_id = $2 ORDER BY reward_id FOR UPDATE;
 
 -- name: hold_tasks
+-- The tasks of the guest's rewards.
 SELECT 1 FROM tasks AS t
 WHERE t.tenant_id = $1
   AND t.reward_id IN (SELECT r.reward_id FROM rewards AS r WHERE r.tenant_id = $1 AND r.player_id = $2)

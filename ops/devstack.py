@@ -194,6 +194,7 @@ def environment(options: argparse.Namespace, database_url: str | None, redis_url
     host = "127.0.0.1"
     defaults = {
         **keys(options.data),
+        "DEVELOPMENT": "on",
         "HEADER_FALLBACK": "on",
         "OUTBOUND_ALLOW_CIDRS": "127.0.0.0/8,::1/128",
         "CALLBACK_BASE_URL": f"http://{host}:{options.port_base + PORTS['ADMIN_PORT']}",

@@ -37,6 +37,7 @@ ENVIRONMENT: Final[Mapping[str, str]] = {
     "RATE_PLAYER_BURST": HIGH,
     "RATE_IP_PER_SECOND": HIGH,
     "RATE_IP_BURST": HIGH,
+    "DEVELOPMENT": "on",
     "SESSION_TTL_SECONDS": "86400",
     "OUTBOUND_ALLOW_CIDRS": "127.0.0.0/8",
     "CORE_WORKERS": "off",

@@ -28,10 +28,11 @@ from runtime.http.edge import Edge, body_of, reader
 from runtime.http.envelope import Handler, ok
 from runtime.http.views import edge_view
 from runtime.operations import API, OPERATIONS, Operation
-from runtime.operations.row import MANAGEMENT, PLATFORM, Admin
+from runtime.operations.row import MANAGEMENT, PLATFORM, STAFF_OR_PLATFORM, Admin
 from runtime.wire.schema import Kind, fields_of
 
 PREFIX: Final = f"{API}/admin"
+ME: Final = f"{PREFIX}/me"
 
 
 def mount(app: web.Application, edge: Edge) -> None:
@@ -40,6 +41,7 @@ def mount(app: web.Application, edge: Edge) -> None:
         handler = codes.import_handler(operation, edge.caller, partial(_scope, edge)) if operation.streamed else None
         handler = handler or _handler(edge, operation)
         app.router.add_route(operation.verb, PREFIX + operation.path, guarded(edge, admin, handler))
+    app.router.add_get(ME, guarded(edge, STAFF_OR_PLATFORM, _me_handler(edge)))
 
 
 def served() -> list[tuple[Operation, Admin]]:
@@ -80,6 +82,26 @@ def _handler(edge: Edge, operation: Operation) -> Handler:
         message.scope = None if everywhere else _scope(edge, request)
         reply = await edge.caller.call(operation, message)
         return ok(show(reply), headers={"ETag": f'"{getattr(reply, tagged).revision}"'} if tagged else None)
+
+    return answer
+
+
+def _me_handler(edge: Edge) -> Handler:
+    """Who asks, and what they may do: what a dashboard shows and hides by. The edge's own; Core knows nobody."""
+    matrix = edge.settings.role_matrix
+
+    async def answer(request: web.Request) -> web.Response:
+        identity = request[IDENTITY]
+        may = [operation.name for operation, admin in served() if identity.roles & admin.roles(matrix)]
+        data = {
+            "subject": identity.subject,
+            "tenant_id": identity.tenant_id,
+            "merchant_id": identity.merchant_id,
+            "roles": sorted(identity.roles),
+            "expires_at": identity.expires_at,
+            "operations": may,
+        }
+        return ok(data, headers={"Cache-Control": "no-store"})
 
     return answer
 

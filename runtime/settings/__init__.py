@@ -167,8 +167,11 @@ class Settings:
         "",
         "Its roles that make staff; who has none of them is a player.",
     )
+    development: bool = _setting(
+        flag(), "off", "Nobody else reaches this: HEADER_FALLBACK and LOGIN_SENDER=log are refused without it."
+    )
     header_fallback: bool = _setting(
-        flag(), "off", "Believe X-Tenant-Id, X-Merchant-Id, X-Player-Id and X-Roles. For development only."
+        flag(), "off", "Believe X-Tenant-Id, X-Merchant-Id, X-Player-Id and X-Roles. Needs DEVELOPMENT."
     )
     default_tenant: str = _setting(text(), "", "Tenant of public routes and logins that name none.")
     role_matrix: str = _setting(
@@ -214,7 +217,9 @@ class Settings:
     callback_base_url: str = _setting(
         url("https", "http"), "", "The admin edge as workflows reach it. Empty: http://HOST:ADMIN_PORT."
     )
-    login_sender: str = _setting(text(), "log", "Who carries login codes: log, smtp, webhook, or a plugin's.")
+    login_sender: str = _setting(
+        text(), "log", "Who carries login codes: smtp, webhook, a plugin's, or log (DEVELOPMENT)."
+    )
     smtp_url: str = _setting(url("smtp", "smtps"), "", "Mail server, smtp://user:password@host:587.", secret=True)
     smtp_from: str = _setting(text(), "", "Sender's address; needed with LOGIN_SENDER=smtp.")
     sender_webhook_url: str = _setting(url("https", "http"), "", "Where LOGIN_SENDER=webhook posts.")
@@ -301,6 +306,10 @@ class Settings:
             yield "CORE_RPC_ADDRESSES", "must name Core's replicas (host:port) for an edge in a process of its own"
         if "admin" in roles and not (self.jwt_secret or self.jwks_url):
             yield "JWT_SECRET", "must be set for admin, unless JWKS_URL is"
+        if not self.development and self.header_fallback and roles & {"consumer", "admin"}:
+            yield "HEADER_FALLBACK", "makes anybody who they say they are: only with DEVELOPMENT=on"
+        if not self.development and self.login_sender == "log" and "consumer" in roles:
+            yield "LOGIN_SENDER", "must be smtp, webhook or a plugin's: log prints codes, only with DEVELOPMENT=on"
         if self.jwt_audience == self.jwt_staff_audience:
             yield "JWT_STAFF_AUDIENCE", "must differ from JWT_AUDIENCE: players' tokens would open the admin edge"
         if self.refresh_token_seconds > self.token_seconds_max:

@@ -50,6 +50,7 @@ class CoreProcess:
             "ADMIN_PORT": "0",
             "RPC_PORT": "0",
             "METRICS_PORT": "0",
+            "DEVELOPMENT": "on",
             "RATE_LIMITS": "off",
             "DRAIN_SECONDS": "20",
         }

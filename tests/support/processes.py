@@ -24,7 +24,7 @@ async def process(log: Path, port: int, *command: str, **environment: str) -> As
     standard output and error is in `log`.
     """
     own = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LANG", "TMPDIR")}
-    own |= {name.upper(): str(value) for name, value in PATIENT.items()} | {"METRICS_PORT": "0"}
+    own |= {name.upper(): str(value) for name, value in PATIENT.items()} | {"METRICS_PORT": "0", "DEVELOPMENT": "on"}
     with log.open("ab") as written:
         running = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "runtime", *command, env={**own, **environment}, stdout=written, stderr=written

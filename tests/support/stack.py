@@ -155,6 +155,7 @@ def settings_of(database_url: str, redis_url: str, **own: Any) -> Settings:
         "code_keys": KEYS,
         "jwt_secret": secrets.token_hex(32),
         **{f"{name}_port": 0 for name in ("core", "consumer", "admin", "rpc", "metrics")},
+        "development": True,
         "rate_limits": False,
         "log_sample": 0.0,
         "drain_seconds": 10.0,

@@ -21,6 +21,7 @@ COMPLETE = {
     "SERVER_KEYS": f"a:{HEX}",
     "CODE_KEYS": f"a:{HEX}",
     "JWT_SECRET": MARKER,
+    "LOGIN_SENDER": "plugins_own",
 }
 
 
@@ -139,6 +140,26 @@ def test_what_would_open_too_much_is_refused(environ: dict[str, str], refused: s
         assert problems_of(environ).keys() == refused
     else:
         Settings.from_env(environ)
+
+
+@pytest.mark.parametrize(
+    ("environ", "role", "refused"),
+    [
+        ({"LOGIN_SENDER": "log"}, "consumer", {"LOGIN_SENDER"}),
+        ({"LOGIN_SENDER": ""}, "consumer", {"LOGIN_SENDER"}),
+        ({"HEADER_FALLBACK": "on"}, "consumer", {"HEADER_FALLBACK"}),
+        ({"HEADER_FALLBACK": "on"}, "admin", {"HEADER_FALLBACK"}),
+        ({"LOGIN_SENDER": "log"}, "admin", set()),
+        ({"LOGIN_SENDER": "log", "HEADER_FALLBACK": "on"}, "worker:deliveries", set()),
+    ],
+)
+def test_what_is_for_development_is_refused_elsewhere(environ: dict[str, str], role: str, refused: set[str]) -> None:
+    whole = {**COMPLETE, "CORE_RPC_ADDRESSES": "core:8083", **environ}
+    if refused:
+        assert problems_of(whole, role).keys() == refused
+    else:
+        Settings.from_env(whole, [role])
+    Settings.from_env({**whole, "DEVELOPMENT": "on"}, [role])
 
 
 def test_a_refused_secret_is_not_shown() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from runtime import messages as m
+from runtime.http.admin import ME
 from runtime.http.docs import examples, refusals
 from runtime.http.docs.document import Document, Path, header_parameter, object_of, summary_of
 from runtime.http.docs.schemas import Schema, ref
@@ -54,6 +55,33 @@ def add_login(document: Document) -> None:
             "responses": {"200": document.answered(*answers[row.answers]), **document.refusals(every)},
         }
         document.add(Path(API + row.path, "POST"), "POST", described)
+
+
+def add_me(document: Document) -> None:
+    """The admin edge's own route: who asks (runtime/http/admin.py)."""
+    text: Schema = {"type": "string"}
+    texts: Schema = {"type": "array", "items": text}
+    moment: Schema = {"type": "integer", "format": "int64", "description": "Unix seconds."}
+    fields = {"subject": text, "tenant_id": text, "merchant_id": text, "roles": texts, "expires_at": moment}
+    document.schemas.components["Me"] = object_of({**fields, "operations": texts}, [*fields, "operations"])
+    example = {
+        "subject": "ann",
+        "tenant_id": "tenant_01k0",
+        "merchant_id": "",
+        "roles": ["designer"],
+        "expires_at": samples.LATER,
+        "operations": ["CreateGame", "GetGame"],
+    }
+    every = (*refusals.ALWAYS, *refusals.TOKENS, *refusals.OF_EDGES, "TOKEN_MISSING", "ROLE_REQUIRED")
+    described = {
+        "operationId": "GetMe",
+        "tags": [document.tag("Staff")],
+        "summary": "Who asks",
+        "description": "Who the token is of, and which operations its roles open.",
+        "security": document.tokens(),
+        "responses": {"200": document.answered(ref("Me"), example), **document.refusals(every)},
+    }
+    document.add(Path(ME, "GET"), "GET", described)
 
 
 def add_health(document: Document) -> None:

@@ -55,6 +55,8 @@ def document(surface: Surface, *, role_matrix: str = "any", header_fallback: boo
         made.add(path, operation.verb, rows.row(operation, lost))
     if surface == "consumer":
         beside.add_login(made)
+    if surface == "admin":
+        beside.add_me(made)
     beside.add_health(made)
     return made.finished(_links(served, wrapped=surface == "core"))
 

@@ -1,0 +1,41 @@
+"""GET /admin/me: who the token is of, and which operations it opens."""
+
+from __future__ import annotations
+
+import pytest
+
+from runtime.http import admin
+from runtime.operations.row import PLATFORM
+from tests.support.stack import Stack, refused
+
+
+async def test_staff_are_told_who_they_are_and_what_they_may(stack: Stack) -> None:
+    answer = await stack.admin("GET", "/admin/me", roles=("designer", "reward_manager"))
+    me = answer.data
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert {name: me[name] for name in ("subject", "tenant_id", "merchant_id", "roles")} == {
+        "subject": "staff_test",
+        "tenant_id": stack.tenant_id,
+        "merchant_id": "",
+        "roles": ["designer", "reward_manager"],
+    }
+    assert me["expires_at"] > 1_700_000_000
+    assert "CreateGame" in me["operations"] and "CreateTenant" not in me["operations"]
+
+
+@pytest.mark.settings(role_matrix="strict")
+@pytest.mark.parametrize("role", ["admin", "designer", "reward_manager", PLATFORM])
+async def test_what_it_says_that_a_role_opens_is_what_it_opens(stack: Stack, role: str) -> None:
+    may = set((await stack.admin("GET", "/admin/me", roles=(role,))).data["operations"])
+    for operation, _ in admin.served():
+        path = "/admin" + operation.path.replace("{id}", "x")
+        answer = await stack.admin(operation.verb, path, roles=(role,))
+        assert (answer.reason == "ROLE_REQUIRED") == (operation.name not in may), operation.name
+
+
+async def test_nobody_else_is_told_anything(stack: Stack) -> None:
+    assert refused(await stack.admin("GET", "/admin/me", roles=())) == (401, "UNAUTHENTICATED", "TOKEN_MISSING")
+    player = {"Authorization": f"Bearer {stack.token('player_ann')}"}
+    answer = await stack.admin("GET", "/admin/me", roles=(), headers=player)
+    assert refused(answer) == (403, "PERMISSION_DENIED", "ROLE_REQUIRED")
+    assert (await stack.admin("GET", "/admin/me", roles=("viewer",))).http == 403

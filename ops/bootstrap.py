@@ -101,7 +101,6 @@ def _make_venv() -> None:
             f"This Python ({sys.executable}) has no venv module with pip.\n"
             f"Install it (Debian, Ubuntu: apt install python{_version()}-venv) and start this again."
         )
-    print(f"Making .venv with {sys.executable} ...", flush=True)
     try:
         venv.create(VENV, clear=True, symlinks=True, with_pip=True)
     except (OSError, subprocess.CalledProcessError) as error:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import re
+import runpy
 import shutil
 import socket
 import subprocess
@@ -77,6 +79,23 @@ def test_what_pip_says_is_shown_only_where_it_fails(capfd: pytest.CaptureFixture
     with pytest.raises(SystemExit, match="installation failed"):
         bootstrap._run_quietly("Installing it", [sys.executable, "-c", chatter, "fails"])
     assert "Collecting a package" in capfd.readouterr().out
+
+
+def test_the_command_line_enters_with_what_is_running_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    entered: list[tuple[str, str]] = []
+    monkeypatch.setattr(bootstrap, "enter", lambda extra, module: entered.append((extra, module)))
+    ready = {f"{name}_url": f"http://{name}" for name in ("admin", "database", "redis")}
+    (tmp_path / "ready.json").write_text(json.dumps({**ready, "admin_token": "t", "tenant_id": "tenant_a"}))
+    (tmp_path / "keys.json").write_text('{"JWT_SECRET": "s"}')
+    for name in ("TOMBOLA_ADMIN_URL", "TOMBOLA_TOKEN", "DEFAULT_TENANT", "DATABASE_URL", "REDIS_URL"):
+        monkeypatch.setenv(name, "")  # Counts as unset, and is put back after.
+    monkeypatch.setenv("JWT_SECRET", "mine")
+    monkeypatch.setenv("TOMBOLA_DATA", str(tmp_path))
+    monkeypatch.setattr(sys, "path", ["", *sys.path])
+    runpy.run_path(str(ROOT / "ops/tombola"))
+    assert entered == [("embedded", "runtime")]
+    found = {name: os.environ[name] for name in ("TOMBOLA_ADMIN_URL", "TOMBOLA_TOKEN", "DEFAULT_TENANT", "JWT_SECRET")}
+    assert list(found.values()) == ["http://admin", "t", "tenant_a", "mine"], "what is set counts before what is found"
 
 
 def test_the_scripts_are_executable() -> None:

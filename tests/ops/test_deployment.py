@@ -22,6 +22,7 @@ from ops.servers.base import free_port, wait_for
 from ops.servers.valkey import Valkey
 from runtime.groups import GROUPS
 from runtime.settings import Settings
+from tests.support.stack import Stack
 from tests.support.waiting import HANG_SECONDS
 
 ROOT = Path(__file__).parents[2]
@@ -237,6 +238,16 @@ def test_compose_s_valkey_wants_its_password(tmp_path: Path, valkey_server: Valk
             assert stat.S_IMODE((tmp_path / "valkey.conf").stat().st_mode) == 0o600
         finally:
             server.terminate()
+
+
+async def test_the_first_tenant_is_made_as_the_page_says(stack: Stack) -> None:
+    page = (ROOT / "docs/deploy.md").read_text()
+    minted = re.search(r"admin token mint --tenant (\w+) --role (\w+)", page)
+    assert minted is not None
+    token = stack.token("machine", (minted[2],), tenant_id=minted[1])
+    headers = {"Authorization": f"Bearer {token}"}
+    answer = await stack.admin("POST", "/admin/tenants", {"name": "Ours"}, roles=(), headers=headers)
+    assert answer.data["id"].startswith("tenant_")
 
 
 def test_only_the_edges_of_compose_are_reached_from_outside() -> None:

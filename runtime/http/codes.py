@@ -244,8 +244,7 @@ def import_handler(operation: Operation, caller: Caller, scope: Scope) -> Handle
                 "duplicates": total.duplicates,
                 "invalid": total.invalid,
                 "errors": [{"line": error.line, "reason": error.reason} for error in total.errors],
-                # Core shows int64 quoted, the edges as a number: this one knows by who says the scope.
-                "available": str(total.available) if scope is core_scope else total.available,
+                "available": total.available,
             }
         )
 

@@ -40,7 +40,7 @@ async def change(engine: Engine, tenant_id: str, work: Callable[[asyncpg.Connect
 
 
 def in_use(kind: str, identifier: str, used_by: list[dict[str, str]]) -> Fault:
-    """FAILED_PRECONDITION: the thing cannot go while these name it, each `{type, id}`."""
+    """FAILED_PRECONDITION: the thing cannot go while these name it, each `{type, id}`, a rung with its `game_id`."""
     names = ", ".join(f"{user['type']} {user['id']}" for user in used_by[:5])
     return Fault(
         Status.FAILED_PRECONDITION, "IN_USE", f"{kind} {identifier} is in use by {names}", used_by=used_by[:100]

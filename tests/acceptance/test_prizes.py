@@ -23,7 +23,7 @@ async def test_created_prize_reads_back_with_its_defaults(stack: Any) -> None:
     assert made["fulfillment"] == {"redemption_mode": "REDEMPTION_MODE_ON_WIN", "channel": "none", "config": {}}
     assert made["status"] == "PRIZE_STATUS_ACTIVE"
     assert (await stack.admin("GET", f"/admin/prizes/{made['prize_id']}")).data == made
-    assert (await stack.core("GET", f"/prizes/{made['prize_id']}")).data["prize"]["stock"]["total"] == "0"
+    assert (await stack.core("GET", f"/prizes/{made['prize_id']}")).data["prize"]["stock"]["total"] == 0
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ async def test_prize_that_an_active_game_rung_or_board_names_stays(stack: Any) -
         assert (refused.code, refused.reason) == ("FAILED_PRECONDITION", "IN_USE")
         assert refused.envelope["data"]["used_by"] == [
             {"type": "game", "id": game["id"]},
-            {"type": "milestone", "id": "five"},
+            {"type": "milestone", "id": "five", "game_id": game["id"]},
             {"type": "leaderboard", "id": "board_a"},
         ]
     await stack.admin("PUT", f"/admin/games/{game['id']}", {"status": "paused"})
@@ -155,6 +155,30 @@ async def test_prize_that_an_active_game_rung_or_board_names_stays(stack: Any) -
     assert (await stack.admin("GET", f"/admin/prizes/{prize_id}")).reason == "UNKNOWN_PRIZE"
     again = await stack.admin("PUT", f"/admin/games/{game['id']}", {"status": "active"})
     assert fields_of(again) == ["handler_config.prizes[0].prize_id", "milestones.rungs[0].prize_id"]
+
+
+async def test_a_prize_that_a_rung_alone_names_is_in_use_by_its_game(stack: Any) -> None:
+    campaign, prize_id = await make_campaign(stack), await make_prize(stack)
+    block = {"rungs": [{"id": "five", "currency": "leaf", "threshold": 5, "prize_id": prize_id}]}
+    game = await make_game(stack, campaign["id"], await make_prize(stack), milestones=block)
+    refused = await stack.admin("DELETE", f"/admin/prizes/{prize_id}")
+    assert refused.envelope["data"]["used_by"] == [
+        {"type": "game", "id": game["id"]},
+        {"type": "milestone", "id": "five", "game_id": game["id"]},
+    ]
+
+
+async def test_counts_are_numbers_on_core(stack: Any) -> None:
+    prize_id = await make_prize(stack, stock={"total": 5}, fulfillment={"channel": "voucher_code"})
+    shown = (await stack.core("GET", f"/prizes/{prize_id}")).data["prize"]
+    assert shown["stock"] == {"total": 5, "remaining": 5, "awarded": 0}
+    imported = (await stack.core("POST", f"/prizes/{prize_id}/codes", {"codes": ["A-1", "A-2"]})).data
+    assert (imported["added"], imported["available"]) == (2, 2)
+    (item,) = (await stack.core("GET", "/prizes/summary")).data["items"]
+    counts = ("total", "remaining", "awarded", "claimed", "fulfilled", "codes_available")
+    assert [item[name] for name in counts] == [5, 5, 0, 0, 0, 2]
+    over = await stack.core("PUT", f"/prizes/{prize_id}", {"prize": {"stock": {"total": 2**31}}})
+    assert fields_of(over) == ["prize.stock.total"]
 
 
 async def test_won_prize_is_archived_and_listed_only_by_status(stack: Any) -> None:

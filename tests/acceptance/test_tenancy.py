@@ -48,7 +48,7 @@ async def test_merchants_belong_to_their_tenant(stack: Any) -> None:
         ("DELETE", "/games/{game}", None),
         ("GET", "/games/{game}/render", None),
         ("GET", "/prizes/{prize}", None),
-        ("PUT", "/prizes/{prize}", {"prize": {"stock": {"total": "1"}}}),
+        ("PUT", "/prizes/{prize}", {"prize": {"stock": {"total": 1}}}),
         ("DELETE", "/prizes/{prize}", None),
     ],
 )

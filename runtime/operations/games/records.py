@@ -157,14 +157,12 @@ async def delete_game(engine: Engine, request: m.DeleteRequest) -> m.DeleteReply
 
 
 def users_of_prize(game_id: str, definition: Definition, prize_id: str) -> list[dict[str, str]]:
-    """`{type, id}` of what in the game names the prize: the game itself, and each of its rungs."""
-    users = []
-    named = [path for path, named_id in prizes_named(definition) if named_id == prize_id]
-    if any(not path.startswith("milestones.") for path in named):
-        users.append({"type": "game", "id": game_id})
-    rungs = (definition["milestones"] or {}).get("rungs", ())
-    users += [{"type": "milestone", "id": rung["id"]} for rung in rungs if rung["prize_id"] == prize_id]
-    return users
+    """What in the game names the prize: the game as `{type, id}`, and each of its rungs as `{type, id, game_id}`."""
+    if all(named_id != prize_id for _, named_id in prizes_named(definition)):
+        return []
+    rungs = [rung for rung in (definition["milestones"] or {}).get("rungs", ()) if rung["prize_id"] == prize_id]
+    named = [{"type": "milestone", "id": rung["id"], "game_id": game_id} for rung in rungs]
+    return [{"type": "game", "id": game_id}, *named]
 
 
 def _fill_defaults(game: m.Game) -> None:

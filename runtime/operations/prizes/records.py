@@ -34,7 +34,6 @@ SETTABLE: Final = frozenset(
 )
 POINTS: Final = "points"
 VALUE_MAX: Final = 1e12
-STOCK_MAX: Final = 2**53
 COUNT_MAX: Final = 2**31 - 1
 EXPIRES_AFTER_DAYS_MAX: Final = 36_500
 
@@ -182,7 +181,7 @@ def _checked(prize: m.Prize) -> Checks:
     checks.text("type", prize.type, most=TYPE_LENGTH_MAX)
     _check_value(checks, prize)
     if prize.stock is not None:
-        checks.between("stock.total", prize.stock.total, 0, STOCK_MAX)
+        checks.between("stock.total", prize.stock.total, 0, COUNT_MAX)
     if prize.constraints is not None:
         checks.between("constraints.max_per_user", prize.constraints.max_per_user, 0, COUNT_MAX)
         checks.between("constraints.max_per_day", prize.constraints.max_per_day, 0, COUNT_MAX)

@@ -1699,7 +1699,7 @@ class ImportCodesReply(betterproto2.Message):
 
     errors: "list[CodeError]" = betterproto2.field(4, betterproto2.TYPE_MESSAGE, repeated=True)
 
-    available: "int" = betterproto2.field(5, betterproto2.TYPE_INT64)
+    available: "int" = betterproto2.field(5, betterproto2.TYPE_INT32)
 
 
 default_message_pool.register_message("game.v1", "ImportCodesReply", ImportCodesReply)
@@ -2783,17 +2783,17 @@ class PrizeSummary(betterproto2.Message):
 
     name: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
-    total: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
+    total: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
 
-    remaining: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
+    remaining: "int" = betterproto2.field(4, betterproto2.TYPE_INT32)
 
-    awarded: "int" = betterproto2.field(5, betterproto2.TYPE_INT64)
+    awarded: "int" = betterproto2.field(5, betterproto2.TYPE_INT32)
 
-    claimed: "int" = betterproto2.field(6, betterproto2.TYPE_INT64)
+    claimed: "int" = betterproto2.field(6, betterproto2.TYPE_INT32)
 
-    fulfilled: "int" = betterproto2.field(7, betterproto2.TYPE_INT64)
+    fulfilled: "int" = betterproto2.field(7, betterproto2.TYPE_INT32)
 
-    codes_available: "int" = betterproto2.field(8, betterproto2.TYPE_INT64)
+    codes_available: "int" = betterproto2.field(8, betterproto2.TYPE_INT32)
 
 
 default_message_pool.register_message("game.v1", "PrizeSummary", PrizeSummary)
@@ -3331,11 +3331,11 @@ class Stock(betterproto2.Message):
     total 0 = unlimited; remaining is then 0 as well.
     """
 
-    total: "int" = betterproto2.field(1, betterproto2.TYPE_INT64)
+    total: "int" = betterproto2.field(1, betterproto2.TYPE_INT32)
 
-    remaining: "int" = betterproto2.field(2, betterproto2.TYPE_INT64)
+    remaining: "int" = betterproto2.field(2, betterproto2.TYPE_INT32)
 
-    awarded: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
+    awarded: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
 
 
 default_message_pool.register_message("game.v1", "Stock", Stock)

@@ -7,6 +7,7 @@ removed; asyncapi.json is made from these by `python -m ops.generate`.
 
 from __future__ import annotations
 
+import hashlib
 from typing import Annotated, Any, ClassVar, Final, TypeAlias
 
 import msgspec
@@ -154,16 +155,32 @@ def event_of(
     merchant_id: str,
     campaign_id: str,
     trace_id: str | None = None,
-    id: str = "",
+    nth: int = 0,
 ) -> Event:
     """The event of what happened; in the current trace, where a batch does not say whose it is.
 
-    id: for an event that may be told twice, one that follows from what it tells of.
+    nth: of a play's prizes, counted from 0.
     """
     trace_id = trace.current.get() if trace_id is None else trace_id
-    return Event(
-        id or ids.make("evt"), data.TYPE, int(occurred_at), tenant_id, merchant_id, campaign_id, data, trace_id
-    )
+    return Event(_id_of(data, nth), data.TYPE, int(occurred_at), tenant_id, merchant_id, campaign_id, data, trace_id)
+
+
+def _id_of(data: EventData, nth: int) -> str:
+    """The event's id: it follows from what is told of, so that who tells of it later, from rows, tells the same."""
+    if isinstance(data, PlayCompleted):
+        return "evt_" + data.play_id.removeprefix("play_")
+    if isinstance(data, PrizeWon):
+        if data.play_id:
+            return f"evt_{data.play_id.removeprefix('play_')}_{nth}"
+        # Points that a rung or a rank gave leave no row to tell of them.
+        return "evt_" + data.reward_id.rpartition("_")[2] if data.reward_id else ids.make("evt")
+    if isinstance(data, PrizeClaimed):
+        return f"evt_{data.reward_id.rpartition('_')[2]}_claimed"
+    if isinstance(data, LeaderboardFinalized):
+        return "evt_" + data.leaderboard_id.rpartition("_")[2]
+    # A player's id may be anybody's text: no header could carry it.
+    named = "\n".join((data.quest_id, data.player_id, data.period))
+    return "evt_" + hashlib.sha256(named.encode("utf-8", "replace")).hexdigest()[:32]
 
 
 def new_event(

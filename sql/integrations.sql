@@ -38,7 +38,8 @@ SELECT 1 FROM integrations WHERE tenant_id = $1 AND integration_id = $2
 
 -- name: active
 -- Those of a tenant that are told of events.
-SELECT integration_id, merchant_id, campaign_id, type, events, config
+SELECT integration_id, merchant_id, campaign_id, type, events, config,
+       extract(epoch FROM heard_from)::float8 AS heard_from
 FROM integrations WHERE tenant_id = $1 AND status = 'active'
 
 -- name: campaign_merchant
@@ -48,26 +49,59 @@ SELECT merchant_id FROM campaigns WHERE tenant_id = $1 AND campaign_id = $2
   AND ($3 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $3, true) AS o))
 
 -- name: note_deliveries
--- Adds to the delivery logs. Arrays of a place per delivery; of integrations that are gone nothing is kept.
-INSERT INTO integration_deliveries (tenant_id, integration_id, delivery_id, event_id, event_type, delivered,
-                                    http_status, error, duration_ms)
-SELECT $1::text, n.*
-FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::boolean[], $7::integer[], $8::text[], $9::integer[])
-    AS n (integration_id, delivery_id, event_id, event_type, delivered, http_status, error, duration_ms)
+-- What became of events at integrations, a row each: the newest of what is said, but what was delivered stays so.
+-- Arrays of a place per event, in the order of the log's rows, in which every such statement locks them; then the
+-- seconds before each next try, by the number of attempts made. Of integrations that are gone nothing is kept.
+INSERT INTO integration_deliveries AS d (tenant_id, integration_id, delivery_id, event_id, event_type, status, attempts,
+                                         event, http_status, error, duration_ms, next_attempt_at)
+SELECT $1::text, n.*, CASE WHEN n.status = 'retry'
+           THEN now() + make_interval(secs => ($12::float8[])[greatest(n.attempts, 1)]) END
+FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::integer[], $8::json[], $9::integer[],
+            $10::text[], $11::integer[])
+    AS n (integration_id, delivery_id, event_id, event_type, status, attempts, event, http_status, error, duration_ms)
 WHERE EXISTS (SELECT FROM integrations AS i WHERE i.tenant_id = $1 AND i.integration_id = n.integration_id)
+ON CONFLICT (tenant_id, integration_id, event_id) DO UPDATE SET
+    status = excluded.status, attempts = excluded.attempts, event = excluded.event,
+    http_status = excluded.http_status, error = excluded.error, duration_ms = excluded.duration_ms,
+    next_attempt_at = excluded.next_attempt_at
+    WHERE d.status <> 'delivered'
+
+-- name: told
+-- Who has a delivery of one of the events $2: done, or waiting for its next try.
+SELECT integration_id, event_id FROM integration_deliveries WHERE tenant_id = $1 AND event_id = ANY($2::text[])
+  AND integration_id IN (SELECT integration_id FROM integrations WHERE tenant_id = $1)
+
+-- name: tenants_with_retries
+-- Tenants that have a try due.
+SELECT DISTINCT tenant_id FROM integration_deliveries WHERE status = 'retry' AND next_attempt_at <= now()
+
+-- name: lease_retries
+-- Takes the tries that are due, of each integration ($2) at most as many as it has room for ($3), those that wait
+-- longest; for $4 seconds they are nobody else's.
+UPDATE integration_deliveries AS d SET next_attempt_at = now() + make_interval(secs => $4)
+FROM unnest($2::text[], $3::bigint[]) AS r (integration_id, room)
+CROSS JOIN LATERAL (
+    SELECT o.delivery_id FROM integration_deliveries AS o
+    WHERE o.tenant_id = $1 AND o.integration_id = r.integration_id AND o.status = 'retry' AND o.next_attempt_at <= now()
+    ORDER BY o.next_attempt_at LIMIT r.room FOR UPDATE SKIP LOCKED
+) AS due
+WHERE d.tenant_id = $1 AND d.integration_id = r.integration_id AND d.delivery_id = due.delivery_id
+RETURNING d.integration_id, d.attempts, d.event
 
 -- name: prune_deliveries
--- Keeps the newest $3 of an integration's deliveries.
+-- Keeps the newest $3 of an integration's deliveries, all of the last ten minutes, whose events may come once more,
+-- and what is to be tried again.
 DELETE FROM integration_deliveries
-WHERE tenant_id = $1 AND integration_id = $2 AND delivery_id < (
+WHERE tenant_id = $1 AND integration_id = $2 AND status <> 'retry' AND created_at < now() - interval '10 minutes'
+  AND delivery_id < (
     SELECT delivery_id FROM integration_deliveries WHERE tenant_id = $1 AND integration_id = $2
     ORDER BY delivery_id DESC OFFSET $3 LIMIT 1
 )
 
 -- name: list_deliveries
 -- An integration's deliveries, the newest first. $3 after this id (NULL: from the first).
-SELECT delivery_id, integration_id, event_id, event_type, delivered, http_status, error, duration_ms,
-       unix(created_at) AS created_at
+SELECT delivery_id, integration_id, event_id, event_type, status, attempts, http_status, error, duration_ms,
+       unix(next_attempt_at) AS next_attempt_at, unix(created_at) AS created_at
 FROM integration_deliveries
 WHERE tenant_id = $1 AND integration_id = $2 AND ($3::text IS NULL OR delivery_id < $3)
 ORDER BY delivery_id DESC LIMIT $4

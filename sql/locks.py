@@ -61,5 +61,6 @@ LOCK_ORDER: Final[tuple[str, ...]] = (
     "callbacks",
     # A log that its integration's going takes along.
     "integration_deliveries",
+    "event_marks",
 )
 """Tables whose rows are updated, deleted or locked; what is only ever inserted is not here."""

@@ -444,6 +444,9 @@ CREATE TABLE rewards (
 CREATE INDEX rewards_player ON rewards (tenant_id, player_id, reward_id);
 CREATE INDEX rewards_prize ON rewards (tenant_id, prize_id, status);
 CREATE INDEX rewards_campaign ON rewards (tenant_id, campaign_id, status);
+-- What no play won, and claims, by their times, for whoever must catch up (sql/gaps.sql): a play writes to neither.
+CREATE INDEX rewards_unplayed ON rewards (tenant_id, won_at) WHERE play_id = '';
+CREATE INDEX rewards_claimed ON rewards (tenant_id, claimed_at) WHERE claimed_at IS NOT NULL;
 CREATE INDEX rewards_expiry ON rewards (tenant_id, expires_at) WHERE status = 'won' AND expires_at IS NOT NULL;
 CREATE UNIQUE INDEX rewards_claim_key ON rewards (tenant_id, player_id, claim_key) WHERE claim_key IS NOT NULL;
 
@@ -542,6 +545,7 @@ CREATE TABLE quest_completions (
     completed_at    timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (tenant_id, quest_id, player_id, period)
 );
+CREATE INDEX quest_completions_time ON quest_completions (tenant_id, completed_at);
 CREATE UNIQUE INDEX quest_completions_idempotency ON quest_completions (tenant_id, player_id, idempotency_key)
     WHERE idempotency_key IS NOT NULL;
 
@@ -638,6 +642,7 @@ CREATE TABLE campaign_player_days (
 
 -- ---------------------------------------------------------------- integrations
 
+-- heard_from: what happened before it was made, or while it was paused, is not told.
 CREATE TABLE integrations (
     tenant_id      ident       NOT NULL,
     integration_id ident       NOT NULL,
@@ -647,23 +652,39 @@ CREATE TABLE integrations (
     events         text[]      NOT NULL,
     config         jsonb       NOT NULL DEFAULT '{}',
     status         text        NOT NULL DEFAULT 'active' CHECK (status IN ('active', 'paused')),
+    heard_from     timestamptz NOT NULL DEFAULT now(),
     created_at     timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (tenant_id, integration_id)
 );
 
--- What became of each event at each integration: for the operator to read.
+-- What became of each event at each integration: for the operator to read, and for the next try.
+-- One that is to be tried again is so from next_attempt_at on, and keeps the event until then.
 CREATE TABLE integration_deliveries (
     tenant_id      ident       NOT NULL,
     delivery_id    ident       NOT NULL,
     integration_id ident       NOT NULL,
     event_id       text        NOT NULL,
     event_type     text        NOT NULL,
-    delivered      boolean     NOT NULL,
+    status         text        NOT NULL CHECK (status IN ('delivered', 'stubbed', 'retry', 'dead')),
+    attempts       integer     NOT NULL DEFAULT 0 CHECK (attempts >= 0),
+    event          json,
+    next_attempt_at timestamptz,
     http_status    integer     NOT NULL DEFAULT 0,
     error          text        NOT NULL DEFAULT '',
     duration_ms    integer     NOT NULL DEFAULT 0,
     created_at     timestamptz NOT NULL DEFAULT now(),
-    PRIMARY KEY (tenant_id, integration_id, delivery_id)
+    PRIMARY KEY (tenant_id, integration_id, delivery_id),
+    CHECK (CASE WHEN status = 'retry' THEN event IS NOT NULL AND next_attempt_at IS NOT NULL ELSE event IS NULL END)
+);
+CREATE UNIQUE INDEX integration_deliveries_event ON integration_deliveries (tenant_id, integration_id, event_id);
+CREATE INDEX integration_deliveries_due ON integration_deliveries (tenant_id, integration_id, next_attempt_at)
+    WHERE status = 'retry';
+
+-- Up to when the integrations of a tenant have been told of everything that happened (runtime/streams/gaps.py).
+CREATE TABLE event_marks (
+    tenant_id    ident       NOT NULL PRIMARY KEY,
+    told_until   timestamptz NOT NULL,
+    leased_until timestamptz NOT NULL
 );
 
 -- ---------------------------------------------------------------- one commit's changes

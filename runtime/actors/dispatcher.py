@@ -1,15 +1,15 @@
 """Telling integrations of events: which ones, how many at once, and when to leave one alone.
 
-Best effort (spec, Events, rules 1-3): each event is attempted once at each integration, what fails is
-noted in the integration's delivery log and not tried again. One that is slow or away harms no other:
-each has a bulkhead and a circuit breaker of its own.
+Off every caller's path (spec, Events, rules 1-3). What became of an event at an integration is a row of the
+delivery log; what failed, or was skipped, is tried again on the schedule of deliveries (`retry_due`), from that
+row. One that is slow or away harms no other: each has a bulkhead and a circuit breaker of its own.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import inf
 from typing import Any, Final, NamedTuple
 
@@ -21,11 +21,19 @@ from prometheus_client import Counter
 import sql
 from runtime import ids, trace
 from runtime.errors import Fault
-from runtime.events import Event
+from runtime.events import Event, ReceivedEvent
 from runtime.outgoing.breaker import CircuitBreaker
 from runtime.outgoing.bulkhead import Bulkhead, Entry
 from runtime.outgoing.connector import Connector
-from runtime.outgoing.providers import ERROR_CHARACTERS_MAX, DeliveryRequest, Failed, Outcome, integration_provider
+from runtime.outgoing.providers import (
+    ERROR_CHARACTERS_MAX,
+    DeliveryRequest,
+    Failed,
+    Outcome,
+    Stubbed,
+    integration_provider,
+)
+from runtime.outgoing.schedule import SCHEDULE_SECONDS, delays_seconds
 from runtime.outgoing.vault import VaultError, integration_context, vault_of
 from runtime.settings import Settings
 from runtime.stores.database import Database
@@ -50,6 +58,12 @@ LOG_KEPT: Final = 1_000
 
 NOTES_MAX: Final = 500
 
+OLD_SECONDS: Final = 10.0
+"""An event that comes later than this may have been told meanwhile, by another's tries or from its rows."""
+
+RETRY_LEASE_SECONDS: Final = 60.0
+"""More than a place and an attempt take together: what a worker that died was trying is tried again after it."""
+
 FAILS: Final = "skipped: this integration failed too often of late"
 CROWDED: Final = "skipped: too many events wait for this integration"
 WAITED: Final = "skipped: it waited too long for this integration"
@@ -66,10 +80,19 @@ class _Note(NamedTuple):
     delivery_id: str
     event_id: str
     event_type: str
-    delivered: bool
+    status: str
+    attempts: int
+    event: dict[str, Any] | None
     http_status: int
     error: str
     duration_ms: int
+
+
+class Happened(NamedTuple):
+    """An event, and the exact time of what it tells of (unix seconds)."""
+
+    event: Event
+    at: float
 
 
 class _Isolation:
@@ -81,6 +104,12 @@ class _Isolation:
         self.bulkhead = Bulkhead(places=PLACES, wait_seconds=WAIT_SECONDS, queue_max=QUEUE_MAX)
         self.breaker = CircuitBreaker(failures_to_open=FAILURES_TO_OPEN, open_seconds=OPEN_SECONDS)
         self.notes = 0
+
+    def room(self, now: float) -> int:
+        """How many tries may begin: one where it failed too often of late and its time has come."""
+        if self.breaker.is_open(now):
+            return 0
+        return PLACES if self.breaker.is_closed else 1
 
 
 class Dispatcher:
@@ -96,6 +125,9 @@ class Dispatcher:
         self._notes: dict[str, list[_Note]] = {}
         self._noting: asyncio.Task[None] | None = None
         self._telling: set[asyncio.Task[bool]] = set()
+        self._under_way: set[tuple[str, str, str]] = set()  # tenant, integration, event
+        self.notes_lost = 0
+        """Notes that could not be written: what became of those events is not known."""
 
     async def dispatch(self, event: Event, *, since: float | None = None) -> list[asyncio.Task[bool]]:
         """Begins to tell everyone who is to know; each task says whether an attempt was made.
@@ -104,18 +136,73 @@ class Dispatcher:
         not known who is to know.
         """
         rows = await self._integrations(event.tenant_id, time.monotonic() if since is None else since)
-        tasks = [asyncio.create_task(self._tell(row, event)) for row in rows if matches(row, event)]
-        self._telling.update(tasks)
-        for task in tasks:
-            task.add_done_callback(self._telling.discard)
-        return tasks
+        return [self._begin(row, event) for row in rows if matches(row, event)]
+
+    async def try_once(self, event: Event, row: Any) -> Any:
+        """Tells one integration of an event made for it, whatever its status, and never again. What was noted."""
+        breaker = CircuitBreaker(failures_to_open=FAILURES_TO_OPEN, open_seconds=OPEN_SECONDS)
+        return await self._attempt(breaker, row, event, again=False)
 
     async def tell_all(self, events: Iterable[Event]) -> None:
         """Tells everyone of each event, and returns when all have been, or were skipped."""
-        since = time.monotonic()
-        tasks = [task for event in events for task in await self.dispatch(event, since=since)]
+        since, late = time.monotonic(), self._database.clock.now() - OLD_SECONDS
+        tasks, old = [], dict[str, list[Event]]()
+        for event in events:
+            if event.occurred_at < late:
+                old.setdefault(event.tenant_id, []).append(event)
+            else:
+                tasks += await self.dispatch(event, since=since)
+        for tenant_id, told_before in old.items():
+            tasks += await self._begin_missing(tenant_id, told_before, None)
         if tasks:
             await asyncio.wait(tasks)
+
+    async def tell_missing(self, tenant_id: str, happened: Sequence[Happened]) -> None:
+        """Tells each integration that listened then, and has no delivery of it, of what happened in a tenant."""
+        listened = {one.event.id: one.at for one in happened}
+        if tasks := await self._begin_missing(tenant_id, [one.event for one in happened], listened):
+            await asyncio.wait(tasks)
+
+    async def _begin_missing(
+        self, tenant_id: str, events: Iterable[Event], listened: dict[str, float] | None
+    ) -> list[asyncio.Task[bool]]:
+        rows = await self._integrations(tenant_id, time.monotonic())
+        wanted = [
+            (row, event)
+            for event in events
+            for row in rows
+            if matches(row, event) and (listened is None or row["heard_from"] <= listened[event.id])
+        ]
+        if not wanted:
+            return []
+        told = await self._database.fetch(_SQL["told"], tenant_id, list({event.id for _, event in wanted}))
+        known = {(row["integration_id"], row["event_id"]) for row in told}
+        return [
+            self._begin(row, event)
+            for row, event in wanted
+            if (row["integration_id"], event.id) not in known
+            and (tenant_id, row["integration_id"], event.id) not in self._under_way
+        ]
+
+    async def retry_due(self) -> None:
+        """Begins the tries that are due, as many as each integration has room for."""
+        for tenant in await self._database.fetch(_SQL["tenants_with_retries"]):
+            tenant_id, now = tenant["tenant_id"], time.monotonic()
+            rows = {row["integration_id"]: row for row in await self._integrations(tenant_id, now)}
+            rooms = {name: self._isolation(tenant_id, name).room(now) for name in rows}
+            rooms = {name: room for name, room in rooms.items() if room}
+            due = await self._database.fetch(
+                _SQL["lease_retries"], tenant_id, list(rooms), list(rooms.values()), RETRY_LEASE_SECONDS
+            )
+            for one in due:
+                event = msgspec.convert(one["event"], ReceivedEvent)
+                if (tenant_id, one["integration_id"], event.id) not in self._under_way:
+                    self._begin(rows[one["integration_id"]], event, one["attempts"])
+
+    async def noted(self) -> None:
+        """Returns when the log has all that has ended, or it was lost."""
+        while self._noting is not None and not self._noting.done():
+            await asyncio.wait([self._noting])
 
     async def close(self) -> None:
         """Ends what is under way, and writes the logs."""
@@ -142,33 +229,57 @@ class Dispatcher:
                 self._known[tenant_id] = (now, rows)
             return rows
 
-    async def _tell(self, row: Any, event: Event) -> bool:
-        key = (event.tenant_id, row["integration_id"])
+    def _isolation(self, tenant_id: str, integration_id: str) -> _Isolation:
+        key = (tenant_id, integration_id)
         if (isolation := self._isolations.get(key)) is None:
             isolation = self._isolations[key] = _Isolation()
+        return isolation
+
+    def _begin(self, row: Any, event: Event, attempts: int = 0) -> asyncio.Task[bool]:
+        key = (event.tenant_id, row["integration_id"], event.id)
+        task = asyncio.create_task(self._tell(row, event, attempts))
+        self._telling.add(task)
+        self._under_way.add(key)
+
+        def ended(task: asyncio.Task[bool]) -> None:
+            self._telling.discard(task)
+            self._under_way.discard(key)
+
+        task.add_done_callback(ended)
+        return task
+
+    async def _tell(self, row: Any, event: Event, attempts: int) -> bool:
+        isolation = self._isolation(event.tenant_id, row["integration_id"])
         trace.current.set(event.trace_id)  # of this task alone
         if isolation.breaker.is_open(time.monotonic()):
-            return self._skipped(row, event, FAILS)
+            return self._skipped(row, event, attempts, FAILS)
         entry = await isolation.bulkhead.enter()
         if entry is not Entry.ENTERED:
-            return self._skipped(row, event, CROWDED if entry is Entry.QUEUE_FULL else WAITED)
+            return self._skipped(row, event, attempts, CROWDED if entry is Entry.QUEUE_FULL else WAITED)
         try:
             if not isolation.breaker.admits(time.monotonic()):
-                return self._skipped(row, event, FAILS)
-            await self._attempt(isolation.breaker, row, event)
+                return self._skipped(row, event, attempts, FAILS)
+            await self._attempt(isolation.breaker, row, event, attempts)
             return True
         finally:
             isolation.bulkhead.leave()
 
-    async def _attempt(self, breaker: CircuitBreaker, row: Any, event: Event) -> None:
+    async def _attempt(
+        self, breaker: CircuitBreaker, row: Any, event: Event, attempts: int = 0, *, again: bool = True
+    ) -> _Note:
         began = time.monotonic()
         outcome = await self._deliver(row, event)
         ended = time.monotonic()
         failed = isinstance(outcome, Failed)
         breaker.ended(failed, ended)
-        DELIVERIES.labels("failed" if failed else "delivered").inc()
-        error, status = (outcome.error, outcome.http_status) if isinstance(outcome, Failed) else ("", 0)
-        self._note(row, event, not failed, status, error, int((ended - began) * 1000))
+        took_ms = int((ended - began) * 1000)
+        if not isinstance(outcome, Failed):
+            status = "stubbed" if isinstance(outcome, Stubbed) else "delivered"
+            DELIVERIES.labels(status).inc()
+            return self._note(row, event, status, attempts + 1, 0, "", took_ms)
+        DELIVERIES.labels("failed").inc()
+        status = "retry" if again and not outcome.final and attempts < len(SCHEDULE_SECONDS) else "dead"
+        return self._note(row, event, status, attempts + 1, outcome.http_status, outcome.error, took_ms)
 
     async def _deliver(self, row: Any, event: Event) -> Outcome:
         provider = integration_provider(row["type"])
@@ -189,30 +300,36 @@ class Dispatcher:
 
     # -- the log -----------------------------------------------------------------------------
 
-    def _skipped(self, row: Any, event: Event, why: str) -> bool:
+    def _skipped(self, row: Any, event: Event, attempts: int, why: str) -> bool:
         DELIVERIES.labels("skipped").inc()
-        self._note(row, event, False, 0, why, 0)
+        self._note(row, event, "retry", attempts, 0, why, 0)
         return False
 
-    def _note(self, row: Any, event: Event, delivered: bool, http_status: int, error: str, duration_ms: int) -> None:
-        error = error.replace("\0", "").encode("utf-8", "replace").decode()[:ERROR_CHARACTERS_MAX]
+    def _note(
+        self, row: Any, event: Event, status: str, attempts: int, http_status: int, error: str, duration_ms: int
+    ) -> _Note:
+        error = str(error).replace("\0", "").encode("utf-8", "replace").decode()[:ERROR_CHARACTERS_MAX]
+        kept = msgspec.to_builtins(event) if status == "retry" else None
+        note = _Note(
+            row["integration_id"],
+            ids.make("delivery"),
+            event.id,
+            event.type,
+            status,
+            attempts,
+            kept,
+            http_status,
+            error,
+            duration_ms,
+        )
         notes = self._notes.setdefault(event.tenant_id, [])
         if len(notes) >= NOTES_MAX * 10:
-            return  # the database is away: the log is for operators, not worth the memory
-        notes.append(
-            _Note(
-                row["integration_id"],
-                ids.make("delivery"),
-                event.id,
-                event.type,
-                delivered,
-                http_status,
-                error,
-                duration_ms,
-            )
-        )
+            self.notes_lost += 1  # the database is away: not worth the memory, since the rows tell it again
+            return note
+        notes.append(note)
         if self._noting is None or self._noting.done():
             self._noting = asyncio.create_task(self._write_notes())
+        return note
 
     async def _write_notes(self) -> None:
         """Writes what was noted, together with what is noted meanwhile."""
@@ -222,11 +339,12 @@ class Dispatcher:
             for first in range(0, len(notes), NOTES_MAX):
                 part = notes[first : first + NOTES_MAX]
                 try:
-                    await self._database.execute(
-                        _SQL["note_deliveries"], tenant_id, *[list(column) for column in zip(*part, strict=True)]
-                    )
+                    latest = {(note.integration_id, note.event_id): note for note in part}  # a row each
+                    columns = [list(column) for column in zip(*sorted(latest.values(), key=_row), strict=True)]
+                    await self._database.execute(_SQL["note_deliveries"], tenant_id, *columns, delays_seconds())
                     await self._prune(tenant_id, part)
                 except (Fault, asyncpg.PostgresError) as error:
+                    self.notes_lost += len(part)
                     log.warning("delivery_log_lost", notes=len(part), error=str(error))
 
     async def _prune(self, tenant_id: str, part: list[_Note]) -> None:
@@ -236,6 +354,11 @@ class Dispatcher:
                 isolation.notes += sum(note.integration_id == integration_id for note in part)
                 if before // 100 != isolation.notes // 100:
                     await self._database.execute(_SQL["prune_deliveries"], tenant_id, integration_id, LOG_KEPT)
+
+
+def _row(note: _Note) -> tuple[str, str]:
+    """The order in which rows of the log are locked."""
+    return note.integration_id, note.event_id
 
 
 def matches(row: Any, event: Event) -> bool:

@@ -140,18 +140,27 @@ async def list_deliveries(
     items = [
         m.IntegrationDelivery(
             id=row["delivery_id"],
-            integration_id=row["integration_id"],
-            event_id=row["event_id"],
-            event_type=row["event_type"],
-            delivered=row["delivered"],
-            http_status=row["http_status"],
-            error=row["error"],
-            duration_ms=row["duration_ms"],
-            created_at=row["created_at"],
+            delivered=row["status"] == "delivered",
+            status=m.IntegrationDeliveryStatus[row["status"].upper()],
+            **{name: row[name] for name in _DELIVERY_FIELDS},
         )
         for row in rows
     ]
     return m.ListIntegrationDeliveriesReply(items=items, pagination=pagination)
+
+
+_DELIVERY_FIELDS: Final = (
+    "integration_id",
+    "event_id",
+    "event_type",
+    "attempts",
+    "http_status",
+    "error",
+    "duration_ms",
+    "next_attempt_at",
+    "created_at",
+)
+"""Columns that are a delivery's fields as they are."""
 
 
 def _noted(row: Any) -> dict[str, Any]:

@@ -27,6 +27,11 @@ class CircuitBreaker:
         """Whether the receiver is being left alone. Asking changes nothing."""
         return self._failures >= self._failures_to_open and now < self._open_until
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether every attempt is admitted."""
+        return self._failures < self._failures_to_open
+
     def admits(self, now: float) -> bool:
         """Whether an attempt may begin, which the caller then makes: where one is a trial, it is the only one."""
         if self._failures < self._failures_to_open:

@@ -52,7 +52,12 @@ class Failed:
     final: bool = False
 
 
-Outcome: TypeAlias = Delivered | Awaiting | Failed
+@dataclass(frozen=True, slots=True)
+class Stubbed:
+    """A stub stood in for a provider: nothing was sent, and nothing will be."""
+
+
+Outcome: TypeAlias = Delivered | Awaiting | Failed | Stubbed
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +129,7 @@ def logged(kind: str) -> DeliveryProvider:
 
     async def stub(connector: Connector, request: DeliveryRequest) -> Outcome:
         log.info("stub_delivery", integration_type=kind, event_id=request.id, tenant_id=request.tenant_id)
-        return Delivered()
+        return Stubbed()
 
     return stub
 

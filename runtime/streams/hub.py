@@ -1,7 +1,8 @@
 """The consumer group `integrations`: brings each event to everyone who subscribes to it.
 
 A message is acknowledged when its event was attempted, or skipped, at each of them; an event whose
-worker died is brought again, under the same id (`webhook-id`), which receivers know it by.
+worker died is brought again, under the same id (`webhook-id`), which receivers know it by. What never came by
+the stream is found in the rows (gaps.py).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from runtime.actors.dispatcher import Dispatcher
 from runtime.actors.engine import Engine
 from runtime.events import Event, ReceivedEvent
 from runtime.groups import INTEGRATIONS
+from runtime.streams import gaps
 from runtime.streams.consumer import Consumer, Message
 from runtime.streams.servers import Servers
 
@@ -52,6 +54,6 @@ async def run(engine: Engine, stop: asyncio.Event) -> None:
         Servers(engine.settings), INTEGRATIONS.name, streams, hub.handle, batch_max=BATCH_MAX, batches=BATCHES
     )
     try:
-        await consumer.run(stop)
+        await asyncio.gather(consumer.run(stop), gaps.run(engine, stop))
     finally:
         await engine.dispatcher.close()

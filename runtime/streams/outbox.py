@@ -21,7 +21,7 @@ from runtime import ids
 from runtime.actors.rewards import give_back, hold_returns
 from runtime.errors import Fault
 from runtime.metrics import FULFILLMENT_TASKS
-from runtime.outgoing.providers import ERROR_CHARACTERS_MAX, Awaiting, Delivered, Failed, Outcome
+from runtime.outgoing.providers import ERROR_CHARACTERS_MAX, Awaiting, Delivered, Failed, Outcome, Stubbed
 from runtime.outgoing.schedule import delay_seconds
 from runtime.stores.database import Database
 from runtime.streams.backoff import Backoff
@@ -206,6 +206,8 @@ def _recorded(ended: Ended) -> Recorded:
         return Recorded(task.task_id, task.owner, "awaiting", external_id=storable(outcome.external_id))
     if isinstance(outcome, PutBack):
         return Recorded(task.task_id, task.owner, "put_back", delay_seconds=outcome.seconds)
+    if isinstance(outcome, Stubbed):
+        outcome = Failed("a stub stands in for this channel's provider")
     error, delay = storable(outcome.error), None
     if not outcome.final:
         delay = delay_seconds(task.row["attempts"], outcome.retry_after_seconds)

@@ -20,6 +20,8 @@ UNSCOPED = {
     "leaderboards.tenants_with_ending": "the same",
     "logins.tenants": "the same",
     "rotation.tenants": "the same",
+    "gaps.tenants": "the same",
+    "integrations.tenants_with_retries": "the same",
 }
 """Statements without one tenant, and why."""
 

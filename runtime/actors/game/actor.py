@@ -402,9 +402,9 @@ class GameActor:
         )
 
     def event(
-        self, data: events.EventData, snapshot: GameSnapshot, pending: PendingRequest, now: float
+        self, data: events.EventData, snapshot: GameSnapshot, pending: PendingRequest, now: float, *, nth: int = 0
     ) -> events.Event:
-        """An event of this game, in the trace of the request that caused it."""
+        """An event of this game, in the trace of the request that caused it. nth: of a play's prizes."""
         return events.event_of(
             data,
             occurred_at=now,
@@ -412,6 +412,7 @@ class GameActor:
             merchant_id=snapshot.merchant_id,
             campaign_id=snapshot.campaign_id,
             trace_id=pending.work.trace_id,
+            nth=nth,
         )
 
 

@@ -214,8 +214,8 @@ def _events(
     for reward in reply.rewards:
         if reward.prize_id:
             won = prize_won(winner, snapshot.prizes[reward.prize_id], reward.quantity, reward.reward_id)
-            found.append(actor.event(won, snapshot, pending, now))
+            found.append(actor.event(won, snapshot, pending, now, nth=len(found) - 1))
     for rung in reply.milestones_granted:
         won = prize_won(winner, snapshot.prizes[rung.prize_id], 1, rung.reward_id, milestone_id=rung.id)
-        found.append(actor.event(won, snapshot, pending, now))
+        found.append(actor.event(won, snapshot, pending, now, nth=len(found) - 1))
     return found

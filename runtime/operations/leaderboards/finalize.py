@@ -212,7 +212,7 @@ class _Gone(Exception):
 
 
 def _event(tenant_id: str, board_id: str, board: asyncpg.Record, rows: list[asyncpg.Record]) -> events.Event:
-    """leaderboard_finalized. Its id follows from the board's, so one told twice is known for one."""
+    """leaderboard_finalized."""
     return events.event_of(
         events.LeaderboardFinalized(
             leaderboard_id=board_id,
@@ -225,5 +225,12 @@ def _event(tenant_id: str, board_id: str, board: asyncpg.Record, rows: list[asyn
         tenant_id=tenant_id,
         merchant_id=board["merchant_id"],
         campaign_id=board["campaign_id"],
-        id=f"evt_{board_id.rpartition('_')[2]}",
     )
+
+
+async def finalized_event(engine: Engine, tenant_id: str, board_id: str) -> events.Event:
+    """leaderboard_finalized of a board that is, as it is told when that is done."""
+    board = await engine.database.fetchrow(_SQL["closed_board"], tenant_id, board_id)
+    assert board is not None, "a finalized board stays one"
+    rows = await engine.database.fetch(_SQL["standings"], tenant_id, board_id, 0, events.STANDINGS_TOLD)
+    return _event(tenant_id, board_id, board, rows)

@@ -63,6 +63,7 @@ __all__ = (
     "ImportCodesRequest",
     "Integration",
     "IntegrationDelivery",
+    "IntegrationDeliveryStatus",
     "IntegrationReply",
     "IntegrationStatus",
     "IntegrationType",
@@ -364,6 +365,41 @@ class GameStatus(betterproto2.Enum):
             "GAME_STATUS_ACTIVE": 2,
             "GAME_STATUS_PAUSED": 3,
             "GAME_STATUS_ARCHIVED": 4,
+        }
+
+
+class IntegrationDeliveryStatus(betterproto2.Enum):
+    UNSPECIFIED = 0
+
+    DELIVERED = 1
+
+    STUBBED = 2
+    """
+    A stub stood in for a provider: nothing was sent.
+    """
+
+    RETRY = 3
+
+    DEAD = 4
+
+    @classmethod
+    def betterproto_value_to_renamed_proto_names(cls) -> dict[int, str]:
+        return {
+            0: "INTEGRATION_DELIVERY_STATUS_UNSPECIFIED",
+            1: "INTEGRATION_DELIVERY_STATUS_DELIVERED",
+            2: "INTEGRATION_DELIVERY_STATUS_STUBBED",
+            3: "INTEGRATION_DELIVERY_STATUS_RETRY",
+            4: "INTEGRATION_DELIVERY_STATUS_DEAD",
+        }
+
+    @classmethod
+    def betterproto_renamed_proto_names_to_value(cls) -> dict[str, int]:
+        return {
+            "INTEGRATION_DELIVERY_STATUS_UNSPECIFIED": 0,
+            "INTEGRATION_DELIVERY_STATUS_DELIVERED": 1,
+            "INTEGRATION_DELIVERY_STATUS_STUBBED": 2,
+            "INTEGRATION_DELIVERY_STATUS_RETRY": 3,
+            "INTEGRATION_DELIVERY_STATUS_DEAD": 4,
         }
 
 
@@ -1780,6 +1816,14 @@ class IntegrationDelivery(betterproto2.Message):
     duration_ms: "int" = betterproto2.field(8, betterproto2.TYPE_INT32)
 
     created_at: "int" = betterproto2.field(9, betterproto2.TYPE_INT64)
+
+    status: "IntegrationDeliveryStatus" = betterproto2.field(
+        10, betterproto2.TYPE_ENUM, default_factory=lambda: IntegrationDeliveryStatus(0)
+    )
+
+    attempts: "int" = betterproto2.field(11, betterproto2.TYPE_INT32)
+
+    next_attempt_at: "int" = betterproto2.field(12, betterproto2.TYPE_INT64)
 
 
 default_message_pool.register_message("game.v1", "IntegrationDelivery", IntegrationDelivery)

@@ -1,0 +1,218 @@
+"""What the streams missed: integrations are told of everything that happened, from the rows that say so.
+
+An event is published after its commit, and is lost where Valkey is away, is emptied, or where the process ends in
+between. So a mark is kept of each tenant, up to which its integrations have been told of everything: every few
+seconds what happened since then is read, and whoever has no delivery of it, neither told nor waiting for its next
+try, is told. An event made of rows has the id that the published one had (runtime/events.py), and no trace.
+
+The streams get GRACE_SECONDS first. Any number of processes may do this: one at a time has a tenant's mark. What is
+not found here: prizes of points that a rung or a rank gave (they leave no row of their own), and events of emit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final, TypeAlias
+
+import asyncpg
+import structlog
+
+import sql
+from runtime import events
+from runtime import messages as m
+from runtime.actors.dispatcher import Happened
+from runtime.actors.engine import Engine
+from runtime.errors import Fault, Status
+from runtime.operations.leaderboards.finalize import finalized_event
+from runtime.streams.backoff import stopped_within
+
+EVERY_SECONDS: Final = 5.0
+RETRY_SECONDS: Final = 1.0
+GRACE_SECONDS: Final = 15.0
+"""How long the streams get: an attempt that is under way is over by then."""
+
+PASS_SECONDS: Final = 10.0
+"""The most that one pass goes forward: what it reads of a time is read again for each CHUNK."""
+
+LEASE_SECONDS: Final = 60.0
+"""More than telling of a chunk takes."""
+
+CHUNK: Final = 500
+LATE_SECONDS: Final = 2.0
+"""How far back a pass begins, for transactions that were just beginning when settled_at() looked."""
+
+_SQL: Final = sql.load("gaps")
+
+log = structlog.get_logger(__name__)
+
+
+async def run(engine: Engine, stop: asyncio.Event) -> None:
+    """Fills gaps, and makes the tries that are due, until `stop`. A database that is away is waited for."""
+    await asyncio.gather(
+        _repeat(stop, EVERY_SECONDS, lambda: fill(engine, stop)),
+        _repeat(stop, RETRY_SECONDS, engine.dispatcher.retry_due),
+    )
+
+
+async def _repeat(stop: asyncio.Event, seconds: float, work: Callable[[], Any]) -> None:
+    while not await stopped_within(stop, seconds):
+        try:
+            await work()
+        except (Fault, asyncpg.PostgresError) as error:
+            log.warning("integrations_wait", error=str(error))
+
+
+async def fill(engine: Engine, stop: asyncio.Event) -> None:
+    """Tells of what was missed, tenant by tenant, as far as it can be known by now."""
+    for row in await engine.database.fetch(_SQL["tenants"]):
+        try:
+            while not stop.is_set() and await _fill(engine, row["tenant_id"]):
+                pass
+        except Exception as error:  # one tenant's trouble is no other's, nor the whole hub's
+            if isinstance(error, Fault) and error.status is Status.UNAVAILABLE:
+                raise
+            log.error("gap_not_filled", tenant_id=row["tenant_id"], exc_info=error)
+
+
+async def _fill(engine: Engine, tenant_id: str) -> bool:
+    """One pass; whether it went as far as a pass goes, so that more may be left."""
+    mark = await engine.database.fetchrow(_SQL["lease"], tenant_id, GRACE_SECONDS, PASS_SECONDS, LEASE_SECONDS)
+    if mark is None:
+        return False
+    told_until, until = mark["told_until"], mark["until"]
+    behind: bool = (until - told_until).total_seconds() >= PASS_SECONDS
+    try:
+        if until > told_until:
+            lost = engine.dispatcher.notes_lost
+            for source, make in _SOURCES.items():
+                await _tell(engine, tenant_id, mark, source, make)
+            await engine.dispatcher.noted()
+            if engine.dispatcher.notes_lost == lost:  # else what became of some is not known: it is asked again
+                told_until = until
+    finally:
+        again_in = 0.0 if behind and told_until == until else EVERY_SECONDS / 2
+        await engine.database.execute(_SQL["keep"], tenant_id, told_until, again_in)
+    return behind and told_until == until
+
+
+# -- from rows to events ---------------------------------------------------------------------
+
+Make: TypeAlias = Callable[[Engine, str, Sequence[Any]], Awaitable[list[Happened]]]
+"""What rows of a source's statement tell of, in their order."""
+
+
+async def _tell(engine: Engine, tenant_id: str, mark: Any, source: str, make: Make) -> None:
+    """Tells of all that a source has of the pass, CHUNK rows at a time."""
+    since: datetime = mark["told_until"] - timedelta(seconds=LATE_SECONDS)
+    after, last_id = since, ""
+    while True:
+        rows = await engine.database.fetch(_SQL[source], tenant_id, since, mark["until"], after, last_id, CHUNK)
+        if rows:
+            await engine.dispatcher.tell_missing(tenant_id, await make(engine, tenant_id, rows))
+        if len(rows) < CHUNK:
+            return
+        after, last_id = rows[-1]["at"], rows[-1]["id"]
+        await engine.database.execute(_SQL["keep"], tenant_id, mark["told_until"], LEASE_SECONDS)
+
+
+def _happened(tenant_id: str, row: Any, data: events.EventData, *, nth: int = 0) -> Happened:
+    event = events.event_of(
+        data,
+        occurred_at=row["at"].timestamp(),
+        tenant_id=tenant_id,
+        merchant_id=row["merchant_id"],
+        campaign_id=row["campaign_id"],
+        trace_id="",
+        nth=nth,
+    )
+    return Happened(event, row["at"].timestamp())
+
+
+async def _plays(engine: Engine, tenant_id: str, rows: Sequence[Any]) -> list[Happened]:
+    """As runtime/actors/game/decide.py tells of a play: itself, then each prize, then each rung."""
+    names = sorted({rung["prize_id"] for row in rows for rung in row["granted"] or ()})
+    found = await engine.database.fetch(_SQL["prizes"], tenant_id, names) if names else []
+    prizes = {row["prize_id"]: row for row in found}
+    told = []
+    for row in rows:
+        completed = events.PlayCompleted(
+            row["id"], row["game_id"], row["player_id"], row["score"], row["wins"], row["points"]
+        )
+        told.append(_happened(tenant_id, row, completed))
+        won = [
+            (one["prize_id"], one["reward_id"], one["name"], one["type"], one["value"], one["quantity"], "")
+            for one in row["rewards"] or ()
+            if one["prize_id"]
+        ]
+        for rung in row["granted"] or ():
+            prize = prizes[rung["prize_id"]]
+            named = (prize["name"], prize["type"], prize["value"])
+            won.append((rung["prize_id"], rung["reward_id"], *named, 1, rung["id"]))
+        for nth, (prize_id, reward_id, name, type, value, quantity, milestone_id) in enumerate(won):
+            data = events.PrizeWon(
+                player_id=row["player_id"],
+                prize_id=prize_id,
+                reward_id=reward_id,
+                name=name,
+                type=type,
+                quantity=quantity,
+                value=value,
+                game_id=row["game_id"],
+                play_id=row["id"],
+                milestone_id=milestone_id,
+            )
+            told.append(_happened(tenant_id, row, data, nth=nth))
+    return told
+
+
+async def _rewards(engine: Engine, tenant_id: str, rows: Sequence[Any]) -> list[Happened]:
+    own = ("player_id", "prize_id", "name", "type", "quantity", "value", "game_id", "milestone_id")
+    names = (*own, "leaderboard_id", "rank")
+    return [
+        _happened(tenant_id, row, events.PrizeWon(reward_id=row["id"], **{name: row[name] for name in names}))
+        for row in rows
+    ]
+
+
+async def _claims(engine: Engine, tenant_id: str, rows: Sequence[Any]) -> list[Happened]:
+    names = ("player_id", "prize_id", "name", "type", "value", "quantity", "game_id", "play_id", "milestone_id")
+    told = []
+    for row in rows:
+        status = m.RewardStatus.FULFILLED if row["fulfilled"] else m.RewardStatus.CLAIMED
+        fields = {name: row[name] for name in names}
+        data = events.PrizeClaimed(reward_id=row["id"], status=status.proto_name or "", **fields)
+        told.append(_happened(tenant_id, row, data))
+    return told
+
+
+async def _quests(engine: Engine, tenant_id: str, rows: Sequence[Any]) -> list[Happened]:
+    return [
+        _happened(
+            tenant_id,
+            row,
+            events.QuestCompleted(
+                quest_id=row["quest_id"],
+                player_id=row["player_id"],
+                turns_granted=row["turns"],
+                balance=row["balance_after"],
+                period=row["period"],
+            ),
+        )
+        for row in rows
+    ]
+
+
+async def _boards(engine: Engine, tenant_id: str, rows: Sequence[Any]) -> list[Happened]:
+    return [Happened(await finalized_event(engine, tenant_id, row["id"]), row["at"].timestamp()) for row in rows]
+
+
+_SOURCES: Final[dict[str, Make]] = {
+    "plays": _plays,
+    "rewards": _rewards,
+    "claims": _claims,
+    "quests": _quests,
+    "boards": _boards,
+}
+"""Each source's statement, and what its rows tell of."""

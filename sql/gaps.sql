@@ -24,6 +24,7 @@ UPDATE event_marks SET told_until = greatest(told_until, $2), leased_until = now
 WHERE tenant_id = $1
 
 -- name: plays
+-- Plays, with what they won and the rungs that they crossed.
 SELECT p.played_at AS at, p.play_id AS id, p.game_id, p.player_id, p.score, p.wins, p.points,
        p.outcome -> 'rewards' AS rewards, p.outcome -> 'milestones_granted' AS granted, g.campaign_id, c.merchant_id
 FROM plays AS p
@@ -65,6 +66,7 @@ WHERE r.tenant_id = $1 AND r.claimed_at BETWEEN $2 AND $3
 ORDER BY r.claimed_at, r.reward_id LIMIT $6
 
 -- name: quests
+-- Completions of quests.
 SELECT q.completed_at AS at, q.quest_id || ' ' || q.player_id || ' ' || q.period AS id, q.quest_id, q.player_id,
        q.period, q.turns, q.balance_after, d.campaign_id, coalesce(c.merchant_id, '') AS merchant_id
 FROM quest_completions AS q

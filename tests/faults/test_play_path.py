@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -144,3 +145,31 @@ async def test_a_refusal_that_no_look_explains_is_an_error_and_is_counted(world:
     assert [(answer.http, answer.reason) for answer in answers] == [(500, "INTERNAL"), (200, "")]
     assert counted.get() == told + 1
     assert world.database.round_trips - asked < 30
+
+
+async def test_six_who_submit_each_session_twice_change_no_answer_of_another(world: World) -> None:
+    game_id = await world.wheel(await world.prize())
+    told: Counter[str] = Counter()
+    over = asyncio.Event()
+
+    async def play(player: str, session_id: str) -> str:
+        """By Core's own REST: no edge answers in its place."""
+        body = {"player_id": player, "session_id": session_id}
+        return (await world.stack.core("POST", f"/games/{game_id}/play", body)).reason
+
+    async def submits_twice(player: str) -> None:
+        while not over.is_set():
+            session = await world.session(game_id, player)
+            assert sorted(await asyncio.gather(*(play(player, session) for _ in range(2)))) == ["", "SESSION_PLAYED"]
+
+    async def plays(player: str) -> None:
+        """Now as one who is known, now as one who is new: a batch has some of both."""
+        for nth in range(10):
+            name = player if nth % 2 else f"{player}_{nth}"
+            told[await play(name, await world.session(game_id, name))] += 1
+
+    twice = [asyncio.ensure_future(submits_twice(f"twice_{nth}")) for nth in range(6)]
+    await asyncio.gather(*(plays(f"once_{nth}") for nth in range(40)))
+    over.set()
+    await asyncio.gather(*twice)
+    assert told == {"": 400}

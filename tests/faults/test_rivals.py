@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from tests.support.stack import Answer, Stack, new_stack, settings_of
-from tests.support.world import COINS, COLLECTION, World, new_world
+from tests.support.world import COINS, COLLECTION, GIFTS, World, new_world
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -95,6 +95,18 @@ async def test_a_session_is_played_once_through_both(two: Two) -> None:
     game_id = await two[0].wheel(await two[0].prize())
     session = await two[0].session(game_id)
     answers = await two.each(*(two[nth].play(game_id, session) for nth in range(20)))
+    assert reasons(answers) == {"": 1, "SESSION_PLAYED": 19}
+
+
+async def test_of_one_plans_sessions_one_is_played_through_both(two: Two) -> None:
+    drops = [{"type": "star", "prize_id": await two[0].prize(), "frequency": 1, "max_catchable": 1}]
+    game_id = await two[0].game(GIFTS, {"drops": drops, "total_items": 5, "interval_ms": 1})
+    started = [(await two[nth].start(game_id)).data for nth in range(20)]
+    assert len({one["seed_hash"] for one in started}) == 1
+    caught = {"caught_items": []}
+    answers = await two.each(
+        *(two[nth].play(game_id, one["session_id"], payload=caught) for nth, one in enumerate(started))
+    )
     assert reasons(answers) == {"": 1, "SESSION_PLAYED": 19}
 
 

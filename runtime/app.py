@@ -231,7 +231,14 @@ class _Parts:
         every = round(1 / self._settings.log_sample) if self._settings.log_sample else 0
         try:
             runner = await listen(
-                app, host, port, shutdown_seconds=self._drain_seconds, access_log_every=every, gate=gate
+                app,
+                host,
+                port,
+                shutdown_seconds=self._drain_seconds,
+                access_log_every=every,
+                gate=gate,
+                connections_max=self._settings.connections_max,
+                proxies=self._settings.trusted_proxies,
             )
         except OSError as error:
             raise CannotStart(_port_message(host, port, variable, error)) from None

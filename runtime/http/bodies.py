@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 from aiohttp import web
@@ -13,6 +13,15 @@ from runtime.errors import Fault, Status, invalid
 
 BODY_SECONDS: Final = 10.0
 """How long a body may take to arrive."""
+
+SMALL_BYTES: Final = 16 * 1024
+"""Bodies of this size are not counted: the bound on connections is theirs, and plays are never refused for others'."""
+
+HELD_BYTES_MAX: Final = 32 * 1024 * 1024
+"""Of all larger bodies that are being read and answered in this process, with what they are decoded to."""
+
+VALUE_BYTES: Final = 64
+"""What a value of JSON takes once it is decoded, about."""
 
 T = TypeVar("T")
 
@@ -34,9 +43,21 @@ def check_body(request: web.Request, max_bytes: int) -> None:
 async def read_body(request: web.Request) -> bytes:
     """The whole body: at most the application's `client_max_size` bytes, within BODY_SECONDS.
 
-    BODY_TOO_LARGE beyond the one, BODY_INCOMPLETE beyond the other.
+    BODY_TOO_LARGE beyond the one, BODY_INCOMPLETE beyond the other; OVERLOADED while others hold all that there is.
     """
     check_body(request, request.client_max_size)
+    length = request.content_length
+    if length is not None and length <= SMALL_BYTES:
+        return await _read(request)
+    # Of a body that does not say its length, all that it may have.
+    _hold(request, request.client_max_size if length is None else length)
+    body = await _read(request)
+    values = body.count(b",") + body.count(b":") + body.count(b"[") + body.count(b"{")
+    _hold(request, len(body) + VALUE_BYTES * values)
+    return body
+
+
+async def _read(request: web.Request) -> bytes:
     if request.content.is_eof():
         return await request.read()
     try:
@@ -45,6 +66,29 @@ async def read_body(request: web.Request) -> bytes:
             return await request.read()
     except TimeoutError:
         raise _incomplete() from None
+
+
+class _Held:
+    """The bytes that larger bodies hold now."""
+
+    total = 0
+
+
+def _hold(request: web.Request, count: int) -> None:
+    """Counts bytes until the request has been answered: aiohttp answers each in a task of its own."""
+    task = asyncio.current_task()
+    assert task is not None
+    # One of the largest that are allowed must fit, whatever BODY_LIMIT_BYTES says.
+    if _Held.total + count > max(HELD_BYTES_MAX, VALUE_BYTES * request.client_max_size):
+        raise Fault(
+            Status.UNAVAILABLE, "OVERLOADED", "too many large bodies are being read; try again", retry_after_seconds=1
+        )
+    _Held.total += count
+
+    def release(_: asyncio.Task[Any]) -> None:
+        _Held.total -= count
+
+    task.add_done_callback(release)
 
 
 async def stream_body(request: web.Request, max_bytes: int) -> AsyncIterator[bytes]:

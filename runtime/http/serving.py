@@ -8,7 +8,8 @@ a middleware would. Serve every surface through `serve`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import socket
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import structlog
@@ -17,10 +18,17 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from runtime import trace
 from runtime.errors import Fault, Status
+from runtime.http import connections
 from runtime.http.admission.local_rates import Gate
 from runtime.http.envelope import EXTRA_HEADERS, Handler, refusal, unexpected
+from runtime.settings import Network
 
 BODY_BYTES_MAX: Final = 256 * 1024
+
+CONNECTIONS_MAX: Final = 4_096
+
+RECEIVED_BYTES: Final = 32 * 1024
+"""What a connection's socket holds of what has come: so much is taken out of it at a time, of all that send at once."""
 
 LINGER_SECONDS: Final = 2.0
 """How long a refused body is read and dropped, so that its sender gets to see the refusal."""
@@ -48,27 +56,46 @@ async def serve(
     access_log_every: int = 0,
     reuse_port: bool = False,
     gate: Gate | None = None,
+    connections_max: int = CONNECTIONS_MAX,
+    proxies: Sequence[Network] = (),
 ) -> Runner:
     """Listen; `await runner.cleanup()` stops accepting, lets requests end within `shutdown_seconds`, and exits.
 
     Port 0 takes a free one: `runner.addresses` says which. `access_log_every` logs one request in so
     many (0: none; answers of 500 and above always): aiohttp's own access log costs half the throughput.
-    `gate` refuses requests before anything is done for them.
+    `gate` refuses requests before anything is done for them. `connections_max` is of all; an address has its
+    share of them, `proxies` (trusted ones) all.
     """
-    runner = Runner(app, shutdown_seconds=shutdown_seconds, access_log_every=access_log_every, gate=gate)
+    runner = Runner(
+        app,
+        shutdown_seconds=shutdown_seconds,
+        access_log_every=access_log_every,
+        gate=gate,
+        connections_max=connections_max,
+        proxies=proxies,
+    )
     await runner.setup()
     try:
-        await web.TCPSite(runner, host, port, reuse_port=reuse_port or None).start()
+        site = web.TCPSite(runner, host, port, reuse_port=reuse_port or None)
+        await site.start()
+        _bound_receiving(site)
     except BaseException:
         await runner.cleanup()
         raise
     return runner
 
 
+def _bound_receiving(site: web.TCPSite) -> None:
+    """Of every connection that is accepted from now on: they take the bound over from the listener."""
+    assert site._server is not None
+    for listener in site._server.sockets:  # type: ignore[attr-defined]
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVED_BYTES)
+
+
 class Runner(web.AppRunner):
     """aiohttp's runner with the envelope below the application."""
 
-    __slots__ = ("_access_log_every", "_gate")
+    __slots__ = ("_access_log_every", "_connections_max", "_gate", "_proxies")
 
     def __init__(
         self,
@@ -77,10 +104,13 @@ class Runner(web.AppRunner):
         shutdown_seconds: float = 20.0,
         access_log_every: int = 0,
         gate: Gate | None = None,
+        connections_max: int = CONNECTIONS_MAX,
+        proxies: Sequence[Network] = (),
     ) -> None:
         super().__init__(
             app,
             access_log=None,
+            read_bufsize=RECEIVED_BYTES // 2,
             auto_decompress=False,
             handler_cancellation=False,  # A client that hangs up must not undo half of what it asked for.
             keepalive_timeout=KEEPALIVE_SECONDS,
@@ -89,23 +119,27 @@ class Runner(web.AppRunner):
         )
         self._access_log_every = access_log_every
         self._gate = gate
+        self._connections_max = connections_max
+        self._proxies = proxies
 
     async def _make_server(self) -> web.Server:
         plain = await super()._make_server()
         return _Server(
-            enveloped(plain.request_handler, access_log_every=self._access_log_every, gate=self._gate),  # type: ignore[arg-type]
+            enveloped(plain.request_handler, access_log_every=self._access_log_every, gate=self._gate),
             request_factory=plain.request_factory,
             loop=plain._loop,
+            most=self._connections_max,
+            proxies=self._proxies,
             **plain._kwargs,
         )
 
 
-class _Server(web.Server):
+class _Server(connections.Server):
     def __call__(self) -> web.RequestHandler:
         return _Protocol(self, loop=self._loop, **self._kwargs)
 
 
-class _Protocol(web.RequestHandler):
+class _Protocol(connections.Protocol):
     __slots__ = ()
 
     def handle_error(

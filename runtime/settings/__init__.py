@@ -192,6 +192,9 @@ class Settings:
         "New guests of one address and edge process. As slow as play, else a farmer tries on plans as guests.",
     )
     rate_guest_burst: int = _setting(integer(1, 10**6), "40", "How many at once: people behind one address.")
+    connections_max: int = _setting(
+        integer(16, 10**6), "4096", "Connections that a port takes; of one address, but for TRUSTED_PROXIES, a quarter."
+    )
     trusted_proxies: tuple[Network, ...] = _setting(networks(), "", "Peers whose X-Forwarded-For counts.")
     cors_origins: tuple[str, ...] = _setting(
         words("list", r"\*|https?://[^/\s]+", "* or origins such as https://shop.example"),

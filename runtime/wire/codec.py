@@ -36,8 +36,8 @@ LIMIT: Final = (1, 100)
 QUERY_CHARACTERS_MAX: Final = 1_000
 """Of a parameter's text: a request line holds about 8,000, which several must share."""
 
-FIELDS_MAX: Final = 20_000
-"""Of a body, however deep: a game with a thousand prizes and all of its `ui` has a tenth of them."""
+FIELDS_MAX: Final = 30_000
+"""Of a body, however deep, and of objects and lists too: a game with a thousand prizes has a tenth of them."""
 
 ELEMENTS_MAX: Final = 1_000
 """Of a list of messages (rungs, ranks): each becomes an object, which costs a hundred times its text."""
@@ -110,9 +110,9 @@ def parse(body: bytes) -> dict[str, Any]:
         value = _parse_what_cannot_be_kept(body, str(error))
     if not isinstance(value, dict):
         raise invalid("", "the body must be a JSON object")
-    # Every field has its colon, so most bodies need no look at their fields.
-    if body.count(b":") > FIELDS_MAX and _count_fields(value) > FIELDS_MAX:
-        raise invalid("", f"the body must hold at most {FIELDS_MAX} fields")
+    # Every field has its colon, every object and list its bracket, so most bodies need no look at their parts.
+    if len(body) > FIELDS_MAX and sum(map(body.count, (b":", b"{", b"["))) > FIELDS_MAX < sum(_count(value)):
+        raise invalid("", f"the body must hold at most {FIELDS_MAX} fields, objects and lists")
     return value
 
 
@@ -285,7 +285,7 @@ def _refuse_doubles(body: bytes, value: Any) -> None:
     Colons inside texts make the numbers differ; only then the slower parser has a look.
     """
     colons = body.count(b":")
-    if colons < 2 or _count_fields(value) == colons:
+    if colons < 2 or _count(value)[0] == colons:
         return
     try:
         json.loads(body, object_pairs_hook=_no_doubles)
@@ -293,17 +293,19 @@ def _refuse_doubles(body: bytes, value: Any) -> None:
         raise invalid("", "the body is not valid JSON") from None
 
 
-def _count_fields(value: Any) -> int:
-    count, waiting = 0, [value]
+def _count(value: Any) -> tuple[int, int]:
+    """(fields, objects and lists) of parsed JSON."""
+    fields, containers, waiting = 0, 0, [value]
     while waiting:
         items = waiting.pop()
+        containers += 1
         if type(items) is dict:
-            count += len(items)
+            fields += len(items)
             items = items.values()
         for item in items:
             if type(item) is dict or type(item) is list:
                 waiting.append(item)
-    return count
+    return fields, containers
 
 
 def _no_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

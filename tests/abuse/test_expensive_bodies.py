@@ -144,6 +144,7 @@ async def test_a_stranger_s_body_of_many_names_is_refused_by_name(stack: Stack) 
     assert (answer.status, envelope["data"]["violations"][0]["field"]) == (400, "k17999")
 
 
-def test_a_body_says_how_many_fields_it_may_hold() -> None:
-    with pytest.raises(Fault, match="at most 20000 fields"):
-        codec.decode(m.PlayRequest, BODIES["more fields than a body may hold"])
+@pytest.mark.parametrize("name", ["more fields than a body may hold", "many empty objects", "deep lists"])
+def test_a_body_says_how_much_it_may_hold(name: str) -> None:
+    with pytest.raises(Fault, match="at most 30000 fields, objects and lists"):
+        codec.decode(m.PlayRequest, BODIES[name])

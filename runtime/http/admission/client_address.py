@@ -32,6 +32,11 @@ def client_ip(request: web.Request, trusted_proxies: Iterable[Network] = ()) -> 
     return _bucket(address)
 
 
+def peer_bucket(peer: str, trusted_proxies: Iterable[Network] = ()) -> str:
+    """The address that a connection counts for; "" for a trusted proxy's, which are everybody's."""
+    return "" if _trusted(peer, tuple(trusted_proxies)) else _bucket(peer)
+
+
 def _bare(hop: str) -> str:
     """An address without its port: 192.0.2.1:80, [2001:db8::1]:80."""
     if hop.startswith("["):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
+from runtime.app import running
 from runtime.operations.logins import purge
-from tests.support.login import Phone, bearer, let_resend, log_in, log_out, refresh
+from tests.support.login import Phone, bearer, let_resend, log_in, log_out, refresh, start, verify
 from tests.support.stack import OTHER_TENANT, Answer, Stack
 
 
@@ -108,3 +110,21 @@ async def test_what_is_over_is_forgotten_and_nothing_else(stack: Stack, phone: P
         left = await stack.database.fetchval(f"SELECT count(*) FROM {table}")
         assert left == (1 if table == "logins" else 0), table
     assert (await refresh(stack, kept["refresh_token"])).code == "OK"
+
+
+async def test_who_is_logged_in_stays_so_while_the_secret_is_rotated(stack: Stack, phone: Phone) -> None:
+    before = await log_in(stack, phone)
+    challenge_id = (await start(stack, "+15550199")).data["challenge_id"]
+    code = phone.code("+15550199")
+    old = stack.process.settings.jwt_secret
+    rotated = replace(stack.process.settings, jwt_secret="n" * 64, jwt_old_secrets=(old,))
+    async with running(rotated, ["consumer"]) as process:
+        there = replace(stack, process=process)
+        assert (await me(there, before["token"])).code == "OK"
+        assert (await verify(there, challenge_id, code)).code == "OK"
+        after = (await refresh(there, before["refresh_token"])).data
+        assert (await me(there, after["token"])).code == "OK"
+    async with running(replace(rotated, jwt_old_secrets=()), ["consumer"]) as process:
+        there = replace(stack, process=process)
+        assert (await me(there, before["token"])).reason == "TOKEN_INVALID"
+        assert (await refresh(there, after["refresh_token"])).code == "OK"

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncpg
+import pytest
 
+from runtime.errors import Fault
 from runtime.http import revocations
 from runtime.http.edge import Edge
 from runtime.operations.logins import PAGE, revoke_player
+from runtime.rpc.client import RpcCaller
 from tests.support.stack import OTHER_TENANT, Answer, Stack
 from tests.support.waiting import until
 
@@ -97,3 +100,16 @@ async def test_every_page_of_many_revocations_is_read(stack: Stack) -> None:
     for number in (1, PAGE, 2 * PAGE + 1):
         assert edge.revocations.revoked(revocations.player_key("tenant_test", f"player_{number}"), 0)
     await edge.close()
+
+
+async def test_an_edge_in_a_process_of_its_own_reads_them_over_rpc(stack: Stack) -> None:
+    caller = RpcCaller([stack.process.rpc_address])
+    edge = Edge.build(stack.process.settings, caller, stack.engine.ephemeral)
+    token = stack.token("player_guest")
+    assert (await edge.tokens.verify(token)).player_id == "player_guest"
+    await revoke(stack, "player_guest")
+    await edge.revocations.read()
+    with pytest.raises(Fault, match="TOKEN_INVALID"):
+        await edge.tokens.verify(token)
+    await edge.close()
+    await caller.close()

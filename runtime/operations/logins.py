@@ -53,6 +53,8 @@ async def turn_login(engine: Engine, request: m.TurnLoginRequest) -> m.LoginRepl
     stolen, or its thief has used it (RFC 9700, 4.14.2).
     """
     tenant_id, login_id = tenant_of(request), _login_id(request.login_id)
+    if request.generation < 0:
+        raise invalid("generation", "must be at least 0")
     place = (tenant_id, login_id, request.generation)
 
     async def work(connection: asyncpg.Connection) -> m.LoginReply | Fault:

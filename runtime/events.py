@@ -184,9 +184,15 @@ def _id_of(data: EventData, nth: int) -> str:
 
 
 def new_event(
-    type: str, *, occurred_at: float, tenant_id: str, merchant_id: str, campaign_id: str, data: dict[str, Any]
+    type: str,
+    *,
+    occurred_at: float,
+    tenant_id: str,
+    merchant_id: str,
+    campaign_id: str,
+    data: dict[str, Any],
+    id: str = "",
 ) -> Event:
     """An event that somebody made up, of any type and any data; in the current trace."""
-    return Event(
-        ids.make("evt"), type, int(occurred_at), tenant_id, merchant_id, campaign_id, data, trace.current.get()
-    )
+    id = id or ids.make("evt")
+    return Event(id, type, int(occurred_at), tenant_id, merchant_id, campaign_id, data, trace.current.get())

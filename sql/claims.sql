@@ -2,26 +2,19 @@
 
 -- name: claim
 -- Claims rewards; each place of the arrays is one claim, and one that may not be done hinders no other.
--- Each reward comes once at most, and each player's key once.
--- $1 tenant; $2 reward, $3 player, $4 idempotency key (NULL: none), $5 hash of the request, $6 id for a task;
--- $7 names of the instant channels.
+-- Each reward comes once at most. A key is of its reward alone, and says all that the request does.
+-- $1 tenant; $2 reward, $3 player, $4 idempotency key (NULL: none), $5 id for a task; $6 names of the instant channels.
 -- One row a claim, in the order given, with its outcome:
 --   claimed       the reward as it is now, and the task's id where a worker is to deliver it
 --   replayed      done before, under this key
---   mismatch      the key was used for another request
 --   unknown       no such reward, or another player's
 --   suspended     the tenant, the campaign's merchant or the player is
 --   illegal       not won (any more): status and claimed_at say what it is
 --   out_of_stock  no code is left; nothing was changed
 WITH
 asked AS (
-    SELECT * FROM unnest($2::text[], $3::text[], $4::text[], $5::bytea[], $6::text[])
-        WITH ORDINALITY AS a (reward_id, player_id, claim_key, claim_hash, task_id, nth)
-),
-used AS (
-    SELECT a.nth, r.claim_hash = a.claim_hash AS same
-    FROM asked AS a
-    JOIN rewards AS r ON r.tenant_id = $1 AND r.player_id = a.player_id AND r.claim_key = a.claim_key
+    SELECT * FROM unnest($2::text[], $3::text[], $4::text[], $5::text[])
+        WITH ORDINALITY AS a (reward_id, player_id, claim_key, task_id, nth)
 ),
 held AS (
     -- Locked, so that what a rival has just done to the reward is seen here.
@@ -58,13 +51,13 @@ due AS (
            ) AS code_nth
     FROM standing AS h
     CROSS JOIN LATERAL (
-        SELECT z.channel, z.channel = ANY($7::text[]) AS instant,
+        SELECT z.channel, z.channel = ANY($6::text[]) AS instant,
                z.redemption_mode <> 'manual' AND z.channel <> 'manual' AND NOT h.tasked AS due
         FROM prizes AS z WHERE z.tenant_id = $1 AND z.prize_id = h.prize_id
     ) AS p
     -- The win took a code, unless the prize had another channel then. Not locked: it is the reward's, which is.
     LEFT JOIN codes AS k ON k.tenant_id = $1 AND k.reward_id = h.reward_id
-    WHERE h.stands = 'won' AND h.suspended IS NULL AND NOT EXISTS (SELECT FROM used AS u WHERE u.nth = h.nth)
+    WHERE h.stands = 'won' AND h.suspended IS NULL
 ),
 code_picks AS (
     -- SKIP LOCKED: a rival's pick is not waited for.
@@ -86,8 +79,7 @@ moved AS (
         status = CASE WHEN d.instant THEN 'fulfilled' ELSE 'claimed' END,
         claimed_at = now(),
         fulfilled_at = CASE WHEN d.instant THEN now() END,
-        claim_key = a.claim_key,
-        claim_hash = a.claim_hash
+        claim_key = a.claim_key
     FROM ready AS d JOIN asked AS a ON a.nth = d.nth
     WHERE r.tenant_id = $1 AND r.reward_id = d.reward_id AND r.status = 'won'
     RETURNING d.nth, r.reward_id, r.status, r.claimed_at, r.fulfilled_at, d.prize_id, d.picked_code_id
@@ -110,8 +102,7 @@ tasked AS (
 SELECT
     CASE
         WHEN n.nth IS NOT NULL THEN 'claimed'
-        WHEN u.same OR (h.claim_key = a.claim_key AND h.claim_hash = a.claim_hash) THEN 'replayed'
-        WHEN u.nth IS NOT NULL THEN 'mismatch'
+        WHEN h.claim_key = a.claim_key THEN 'replayed'
         WHEN h.nth IS NULL THEN 'unknown'
         WHEN h.suspended IS NOT NULL THEN 'suspended'
         WHEN h.stands <> 'won' THEN 'illegal'
@@ -129,7 +120,6 @@ SELECT
     coalesce(d.instant, false) AS delivered,
     (SELECT c.merchant_id FROM campaigns AS c WHERE c.tenant_id = $1 AND c.campaign_id = h.campaign_id) AS merchant_id
 FROM asked AS a
-LEFT JOIN used AS u ON u.nth = a.nth
 LEFT JOIN standing AS h ON h.nth = a.nth
 LEFT JOIN ready AS d ON d.nth = a.nth
 LEFT JOIN moved AS n ON n.nth = a.nth

@@ -18,6 +18,8 @@ from __future__ import annotations
 from typing import Final
 
 LOCK_ORDER: Final[tuple[str, ...]] = (
+    # The key of a request of staff: its twin waits here, and holds nothing.
+    "keyed_requests",
     # The tenant. A change of its catalogue holds this row, so such changes take turns.
     "tenants",
     "merchants",

@@ -283,18 +283,14 @@ UPDATE plays AS p SET
     player_id = $3::text,
     idempotency_key = CASE WHEN NOT EXISTS (
         SELECT FROM plays AS o
-        WHERE o.tenant_id = $1 AND o.player_id = $3 AND o.idempotency_key = p.idempotency_key
+        WHERE o.tenant_id = $1 AND o.player_id = $3 AND o.game_id = p.game_id AND o.idempotency_key = p.idempotency_key
     ) THEN p.idempotency_key END
 WHERE p.tenant_id = $1 AND p.player_id = $2;
 
 -- name: move_rewards
 -- With their deliveries; but for the surplus, $4.
 WITH moved AS (
-    UPDATE rewards AS r SET
-        player_id = $3::text,
-        claim_key = CASE WHEN NOT EXISTS (
-            SELECT FROM rewards AS o WHERE o.tenant_id = $1 AND o.player_id = $3 AND o.claim_key = r.claim_key
-        ) THEN r.claim_key END
+    UPDATE rewards AS r SET player_id = $3::text
     WHERE r.tenant_id = $1 AND r.player_id = $2 AND NOT r.reward_id = ANY($4::text[])
     RETURNING r.reward_id
 )
@@ -307,7 +303,7 @@ UPDATE milestone_grants AS g SET
     player_id = $3::text,
     idempotency_key = CASE WHEN NOT EXISTS (
         SELECT FROM milestone_grants AS o
-        WHERE o.tenant_id = $1 AND o.player_id = $3 AND o.idempotency_key = g.idempotency_key
+        WHERE o.tenant_id = $1 AND o.player_id = $3 AND o.game_id = g.game_id AND o.idempotency_key = g.idempotency_key
     ) THEN g.idempotency_key END
 WHERE g.tenant_id = $1 AND g.player_id = $2 AND NOT EXISTS (
     SELECT FROM milestone_grants AS o
@@ -320,7 +316,7 @@ UPDATE quest_completions AS q SET
     player_id = $3::text,
     idempotency_key = CASE WHEN NOT EXISTS (
         SELECT FROM quest_completions AS o
-        WHERE o.tenant_id = $1 AND o.player_id = $3 AND o.idempotency_key = q.idempotency_key
+        WHERE o.tenant_id = $1 AND o.player_id = $3 AND o.quest_id = q.quest_id AND o.idempotency_key = q.idempotency_key
     ) THEN q.idempotency_key END
 WHERE q.tenant_id = $1 AND q.player_id = $2
   AND q.quest_id = ANY(ARRAY(SELECT quest_id FROM quests WHERE tenant_id = $1))

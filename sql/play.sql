@@ -79,20 +79,21 @@ WHERE tenant_id = $1 AND game_id = $2 AND player_id = ANY($3::text[]) AND day > 
   AND extract(epoch FROM clock_timestamp()) < $5::bigint
 
 -- name: find
--- Plays of these sessions ($2), or of these players ($3) under these idempotency keys ($4).
+-- Plays of these sessions ($2), or of game $5 by these players ($3) under these idempotency keys ($4).
 SELECT p.play_id, p.game_id, p.player_id, p.seed, p.outcome, p.idempotency_key, p.request_hash
 FROM plays AS p
 WHERE p.tenant_id = $1 AND p.play_id = ANY($2::text[])
 UNION ALL
 SELECT p.play_id, p.game_id, p.player_id, p.seed, p.outcome, p.idempotency_key, p.request_hash
 FROM unnest($3::text[], $4::text[]) AS n (player_id, key)
-JOIN plays AS p ON p.tenant_id = $1 AND p.player_id = n.player_id AND p.idempotency_key = n.key
+JOIN plays AS p ON p.tenant_id = $1 AND p.player_id = n.player_id AND p.game_id = $5 AND p.idempotency_key = n.key
 
 -- name: find_redeems
--- Redeems of these players ($2) under these idempotency keys ($3).
+-- Redeems of game $4 by these players ($2) under these idempotency keys ($3).
 SELECT g.player_id, g.idempotency_key, g.request_hash, g.reply
 FROM unnest($2::text[], $3::text[]) AS n (player_id, key)
-JOIN milestone_grants AS g ON g.tenant_id = $1 AND g.player_id = n.player_id AND g.idempotency_key = n.key
+JOIN milestone_grants AS g ON g.tenant_id = $1 AND g.player_id = n.player_id AND g.game_id = $4
+    AND g.idempotency_key = n.key
 
 -- name: history
 -- A player's plays of a game, newest first, before $4 (NULL: from the newest).

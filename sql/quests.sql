@@ -78,7 +78,7 @@ SELECT q.campaign_id, q.type, q.status, q.turns, unix(q.start_date) AS start_dat
        (SELECT p.merged_into FROM players AS p WHERE p.tenant_id = $1 AND p.player_id = $3) AS merged_into
 FROM quests AS q
 JOIN campaigns AS c ON c.tenant_id = q.tenant_id AND c.campaign_id = q.campaign_id
-LEFT JOIN quest_completions AS k ON k.tenant_id = $1 AND k.player_id = $3 AND k.idempotency_key = $4
+LEFT JOIN quest_completions AS k ON k.tenant_id = $1 AND k.quest_id = $2 AND k.player_id = $3 AND k.idempotency_key = $4
 WHERE q.tenant_id = $1 AND q.quest_id = $2;
 
 -- name: complete

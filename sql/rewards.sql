@@ -66,16 +66,17 @@ WHERE r.tenant_id = $1 AND r.reward_id = ANY($2::text[]) AND r.claimed_at IS NOT
 SELECT player_id, prize_id FROM rewards WHERE tenant_id = $1 AND reward_id = $2
 
 -- name: hold_movements
--- What reward $3 moved in its player's balances ($2), which are locked.
-SELECT b.scope_key, b.currency, e.amount
+-- What reward $3 moved in the balances of its player ($2), or of whom that guest has become: they are locked.
+SELECT b.player_id, b.scope_key, b.currency, e.amount
 FROM (
-    SELECT scope_key, currency, sum(amount)::bigint AS amount FROM ledger_entries
-    WHERE tenant_id = $1 AND player_id = $2 AND reward_id = $3
-    GROUP BY scope_key, currency HAVING sum(amount) <> 0
+    SELECT player_id, scope_key, currency, sum(amount)::bigint AS amount FROM ledger_entries
+    WHERE tenant_id = $1 AND reward_id = $3
+      AND player_id IN ($2, (SELECT p.merged_into FROM players AS p WHERE p.tenant_id = $1 AND p.player_id = $2))
+    GROUP BY player_id, scope_key, currency HAVING sum(amount) <> 0
 ) AS e
-JOIN balances AS b ON b.tenant_id = $1 AND b.player_id = $2
+JOIN balances AS b ON b.tenant_id = $1 AND b.player_id = e.player_id
     AND b.scope_key = e.scope_key AND b.currency = e.currency
-ORDER BY b.scope_key, b.currency
+ORDER BY b.player_id, b.scope_key, b.currency
 FOR NO KEY UPDATE OF b
 
 -- name: hold_stock

@@ -329,7 +329,7 @@ CREATE TABLE plays (
     PRIMARY KEY (tenant_id, play_id)
 );
 CREATE INDEX plays_player ON plays (tenant_id, player_id, game_id, play_id);
-CREATE UNIQUE INDEX plays_idempotency ON plays (tenant_id, player_id, idempotency_key)
+CREATE UNIQUE INDEX plays_idempotency ON plays (tenant_id, player_id, game_id, idempotency_key)
     WHERE idempotency_key IS NOT NULL;
 -- The plays of late, for whoever must catch up: rows lie in the order of time, so this costs next to nothing.
 CREATE INDEX plays_time ON plays USING brin (played_at) WITH (autosummarize = on, pages_per_range = 32);
@@ -381,14 +381,18 @@ CREATE TABLE ledger_entries (
     PRIMARY KEY (tenant_id, player_id, seq, entry_id)
 );
 
--- The key of an adjustment made by hand: a retry finds its entry by this row.
-CREATE TABLE adjustments (
-    tenant_id       ident NOT NULL,
-    player_id       ident NOT NULL,
-    idempotency_key text  NOT NULL,
-    request_hash    bytea NOT NULL,
-    entry_id        ident NOT NULL,
-    PRIMARY KEY (tenant_id, player_id, idempotency_key)
+-- What staff did under an idempotency key, written with what it did: asked again, it is answered by this row.
+-- subject: who asked (the token's; empty: a caller of Core). route: the operation, and its path's id.
+-- reply: protobuf's bytes of the reply's message.
+CREATE TABLE keyed_requests (
+    tenant_id       ident       NOT NULL,
+    subject         ident       NOT NULL,
+    route           ident       NOT NULL,
+    idempotency_key ident       NOT NULL,
+    request_hash    bytea       NOT NULL,
+    reply           bytea       NOT NULL DEFAULT '',
+    asked_at        timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (tenant_id, subject, route, idempotency_key)
 );
 
 CREATE TABLE turn_balances (
@@ -434,7 +438,6 @@ CREATE TABLE rewards (
     status       text             NOT NULL DEFAULT 'won' CHECK (status IN
                  ('won', 'claimed', 'fulfilling', 'fulfilled', 'expired', 'revoked', 'failed')),
     claim_key    text,
-    claim_hash   bytea,
     won_at       timestamptz      NOT NULL DEFAULT now(),
     claimed_at   timestamptz,
     fulfilled_at timestamptz,
@@ -448,7 +451,6 @@ CREATE INDEX rewards_campaign ON rewards (tenant_id, campaign_id, status);
 CREATE INDEX rewards_unplayed ON rewards (tenant_id, won_at) WHERE play_id = '';
 CREATE INDEX rewards_claimed ON rewards (tenant_id, claimed_at) WHERE claimed_at IS NOT NULL;
 CREATE INDEX rewards_expiry ON rewards (tenant_id, expires_at) WHERE status = 'won' AND expires_at IS NOT NULL;
-CREATE UNIQUE INDEX rewards_claim_key ON rewards (tenant_id, player_id, claim_key) WHERE claim_key IS NOT NULL;
 
 -- The outbox: one row for each delivery that is due, written with what made it due.
 -- pending -> delivering (leased) -> delivered | awaiting | retry | dead; cancelled. The legal moves
@@ -510,7 +512,7 @@ CREATE TABLE milestone_grants (
     granted_at      timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (tenant_id, player_id, game_id, milestone_id)
 );
-CREATE UNIQUE INDEX milestone_grants_idempotency ON milestone_grants (tenant_id, player_id, idempotency_key)
+CREATE UNIQUE INDEX milestone_grants_idempotency ON milestone_grants (tenant_id, player_id, game_id, idempotency_key)
     WHERE idempotency_key IS NOT NULL;
 
 -- ---------------------------------------------------------------- quests
@@ -546,7 +548,7 @@ CREATE TABLE quest_completions (
     PRIMARY KEY (tenant_id, quest_id, player_id, period)
 );
 CREATE INDEX quest_completions_time ON quest_completions (tenant_id, completed_at);
-CREATE UNIQUE INDEX quest_completions_idempotency ON quest_completions (tenant_id, player_id, idempotency_key)
+CREATE UNIQUE INDEX quest_completions_idempotency ON quest_completions (tenant_id, player_id, quest_id, idempotency_key)
     WHERE idempotency_key IS NOT NULL;
 
 -- ---------------------------------------------------------------- leaderboards

@@ -46,24 +46,6 @@ entry AS (
 SELECT entry_id, currency, scope_key, amount, balance_after, reason, reference_id, unix(created_at) AS created_at
 FROM entry;
 
--- name: keep_key
--- Keeps the key that an entry was asked with. A key that was used is a unique violation.
--- $1 tenant, $2 player, $3 key, $4 request hash, $5 entry id.
-INSERT INTO adjustments (tenant_id, player_id, idempotency_key, request_hash, entry_id) VALUES ($1, $2, $3, $4, $5);
-
--- name: adjusted
--- What a key was used for, of the player or of whom it has become: a guest's entries move on with it.
--- $1 tenant, $2 player, $3 key. No row: not used.
-SELECT a.request_hash, l.entry_id, l.currency, l.scope_key, l.amount, l.balance_after, l.reason, l.reference_id,
-       unix(l.created_at) AS created_at
-FROM adjustments AS a
-JOIN players AS p ON p.tenant_id = a.tenant_id AND p.player_id = a.player_id
-JOIN ledger_entries AS l ON l.tenant_id = a.tenant_id AND l.entry_id = a.entry_id
-     AND l.player_id IN (a.player_id, p.merged_into)
-WHERE a.tenant_id = $1 AND a.idempotency_key = $3 AND (a.player_id = $2 OR a.player_id = (
-    SELECT o.merged_into FROM players AS o WHERE o.tenant_id = $1 AND o.player_id = $2))
-ORDER BY a.player_id = $2 DESC LIMIT 1;
-
 -- name: balance
 -- $1 tenant, $2 player, $3 scope_key, $4 currency. No row: never had any.
 SELECT balance FROM balances WHERE tenant_id = $1 AND player_id = $2 AND scope_key = $3 AND currency = $4;

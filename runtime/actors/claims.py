@@ -17,7 +17,7 @@ import sql
 from runtime import events, ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
-from runtime.actors.idempotency import KEY_CHARACTERS_MAX, keyed, mismatch
+from runtime.actors.idempotency import KEY_CHARACTERS_MAX
 from runtime.actors.mailbox import Work
 from runtime.actors.rewards import for_owner, illegal, out_of_stock
 from runtime.errors import Fault, Status, invalid, suspended, unknown
@@ -31,7 +31,7 @@ AS_CLAIMED: Final = sql.load("rewards")["as_claimed"]
 MERGED: Final = sql.load("players")["merged"]
 
 TRIES: Final = 3
-"""How often a claim that lost a race for its key, or a deadlock, is put to the database again."""
+"""How often a claim that lost a deadlock is put to the database again."""
 
 
 @dataclass(slots=True)
@@ -45,7 +45,7 @@ class Claimer:
 async def process_batch(claimer: Claimer, works: list[Work[m.ClaimRewardRequest]]) -> None:
     """Answers every claim that waits: a reward of the caller's, or the reason why not.
 
-    The claims of one statement are of different rewards and different keys; others wait for the next.
+    The claims of one statement are of different rewards; others wait for the next.
     """
     waiting = _groups(works)
     while waiting:
@@ -71,17 +71,14 @@ def _groups(works: Sequence[Work[m.ClaimRewardRequest]]) -> list[Group]:
 
 
 def _disjoint(groups: list[Group]) -> tuple[list[Group], list[Group]]:
-    """(groups that share neither a reward nor a player's key, in the order of their rewards; the rest)."""
+    """(groups that share no reward, in the order of their rewards; the rest)."""
     together: list[Group] = []
     rest: list[Group] = []
-    seen: set[tuple[str, ...]] = set()
+    seen: set[str] = set()
     for group in groups:
-        request = group[0].request
-        names: set[tuple[str, ...]] = {(request.id,)}
-        if request.idempotency_key:
-            names.add((request.player_id, request.idempotency_key))
-        (together if seen.isdisjoint(names) else rest).append(group)
-        seen |= names
+        reward_id = group[0].request.id
+        (rest if reward_id in seen else together).append(group)
+        seen.add(reward_id)
     return sorted(together, key=lambda group: group[0].request.id), rest
 
 
@@ -149,21 +146,18 @@ async def _follow_merged(claimer: Claimer, groups: list[Group], rows: list[async
 
 async def _write(claimer: Claimer, requests: Sequence[m.ClaimRewardRequest]) -> list[asyncpg.Record]:
     """One row of sql/claims.sql for each request. A lone request that lost a race is tried again."""
-    asked = [keyed(request) for request in requests]
     arguments = (
         claimer.tenant_id,
         [request.id for request in requests],
         [request.player_id for request in requests],
-        [key.key for key in asked],
-        [key.request_hash for key in asked],
+        [request.idempotency_key or None for request in requests],
         [ids.make("task") for _ in requests],
         instant_channels(),
     )
     for attempt in range(TRIES):
         try:
             return await claimer.engine.database.fetch(CLAIM, *arguments)
-        except (asyncpg.UniqueViolationError, asyncpg.DeadlockDetectedError, asyncpg.SerializationError):
-            # A rival used the key on another reward at this moment: by now its row is there to be seen.
+        except (asyncpg.DeadlockDetectedError, asyncpg.SerializationError):
             if len(requests) > 1 or attempt == TRIES - 1:
                 raise
     raise AssertionError("unreachable")
@@ -190,8 +184,6 @@ def _answer(claimer: Claimer, group: Group, row: Any, as_claimed: Any) -> None:
 
 def _refusal(request: m.ClaimRewardRequest, row: Any) -> Fault:
     match row["outcome"]:
-        case "mismatch":
-            return mismatch()
         case "out_of_stock":
             return out_of_stock(request.id)
         case "suspended":

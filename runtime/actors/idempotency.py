@@ -1,9 +1,9 @@
 """Idempotency keys: which requests are the same one asked again, and how such a one gets its first answer.
 
-A request with a key commits the key, and the hash of what it asks, in the row of what it does: a play, a
-redeem, a claim, a quest's completion, an adjustment. The database holds a player's key to one row. Who
-finds that row answers by it (`first_answer`), however much later. Only a claim's statement compares the
-hash itself (sql/claims.sql), since claims of one batch are decided there.
+A request with a key commits the key, and the hash of what it asks, with what it does. The database holds the
+key of who asked, on one route with its path's ids, to one row; who finds that row answers by it
+(`first_answer`), however much later. A player's is in the row of what it does: a play, a redeem, a claim, a
+quest's completion. What staff do is in a row of its own (runtime/operations/once.py).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ KEY_CHARACTERS_MAX: Final = 255
 NOT_ASKED: Final = frozenset({"scope", "player_id", "idempotency_key"})
 """Fields that say who asks, and under which key; all others say what."""
 
-_encode: Final = msgspec.json.Encoder().encode
+_encode: Final = msgspec.json.Encoder(order="sorted").encode
 
 Reply = TypeVar("Reply")
 
@@ -40,28 +40,43 @@ class KeyedRequest(NamedTuple):
 WITHOUT_KEY: Final = KeyedRequest("", None, None)
 
 
-def keyed(request: Any, *, player_id: str = "", within: str = "") -> KeyedRequest:
-    """The request's key and hash, or WITHOUT_KEY.
-
-    player_id: where it is not the request's own. within: what the key is of, where one table holds the
-    keys of several (each quest has keys of its own).
-    """
+def keyed(request: Any, *, player_id: str = "") -> KeyedRequest:
+    """The request's key and hash, or WITHOUT_KEY. player_id: where it is not the request's own."""
     key = request.idempotency_key
     if not key:
         return WITHOUT_KEY
-    return KeyedRequest(player_id or request.player_id, f"{within} {key}" if within else key, request_hash(request))
+    return KeyedRequest(player_id or request.player_id, key, request_hash(request))
 
 
 def request_hash(request: Any) -> bytes:
     """What two requests under one key must have in common: every field but `NOT_ASKED`.
 
+    JSON that means the same is the same: the order of an object's members makes no difference, nor does 2.0 for 2.
     A field that is left out is the same as one with its default, as everywhere in proto3; so a message that has
     gained a field since the row was written hashes as it did then.
     """
     own: Any = type(request)
     kind, names, read = _asked_by(own)
     said = {name: value for name, value in zip(names, read(request), strict=True) if value}
-    return hashlib.blake2b(kind + _encode(said), digest_size=HASH_BYTES).digest()
+    encoded = _encode(said)
+    if b"." in encoded:  # Only then may a number be whole and not look it; a play's rarely is.
+        encoded = _encode(_whole(said))
+    return hashlib.blake2b(kind + encoded, digest_size=HASH_BYTES).digest()
+
+
+def staff_request_hash(request: Any) -> bytes:
+    """As `request_hash`, of a request whose player is not who asks, but what it is about."""
+    about = getattr(request, "player_id", "")
+    return hashlib.blake2b(request_hash(request) + about.encode(), digest_size=HASH_BYTES).digest()
+
+
+def _whole(value: Any) -> Any:
+    """The value with 2.0 as 2, which JSON does not tell apart."""
+    if isinstance(value, dict):
+        return {name: _whole(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_whole(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
 
 
 @cache
@@ -84,6 +99,16 @@ def first_answer(row: Any | None, asked: KeyedRequest, read: Callable[[Any], Rep
     if row["request_hash"] != asked.request_hash:
         raise mismatch()
     return read(row)
+
+
+def in_progress() -> Fault:
+    """A request with this Idempotency-Key has begun, and is not done (contract.md, "Errors")."""
+    return Fault(
+        Status.ABORTED,
+        "IDEMPOTENCY_IN_PROGRESS",
+        "a request with this Idempotency-Key is still running",
+        retry_after_seconds=1,
+    )
 
 
 def mismatch() -> Fault:

@@ -17,12 +17,16 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
+import msgspec
 from aiohttp import web
 
 from runtime import messages as m
 from runtime import trace
+from runtime.actors.idempotency import staff_request_hash
 from runtime.errors import invalid
 from runtime.http import codes
+from runtime.http.admission.control import Allowed
+from runtime.http.admission.idempotency import Asked, Replay, idempotency_key
 from runtime.http.auth import Identity, require_roles
 from runtime.http.edge import Edge, body_of, reader
 from runtime.http.envelope import Handler, ok
@@ -33,6 +37,8 @@ from runtime.wire.schema import Kind, fields_of
 
 PREFIX: Final = f"{API}/admin"
 ME: Final = f"{PREFIX}/me"
+
+_encode: Final = msgspec.json.Encoder().encode
 
 
 def mount(app: web.Application, edge: Edge) -> None:
@@ -71,6 +77,7 @@ def _handler(edge: Edge, operation: Operation) -> Handler:
     read, show = reader(operation), edge_view(operation)
     matched = revised(operation.request) if operation.verb == "PUT" else ""
     tagged = revised(operation.reply)
+    keyed = operation.keyed
 
     async def answer(request: web.Request) -> web.Response:
         identity = request[IDENTITY]
@@ -80,6 +87,9 @@ def _handler(edge: Edge, operation: Operation) -> Handler:
         # The platform sees every tenant: without a scope a list of tenants is not narrowed to one.
         everywhere = operation.verb == "GET" and not operation.scoped and PLATFORM in identity.roles
         message.scope = None if everywhere else _scope(edge, request)
+        if keyed and (key := idempotency_key(request)):
+            message.idempotency_key = key
+            return await _once(edge, operation, message, identity, request)
         reply = await edge.caller.call(operation, message)
         return ok(show(reply), headers={"ETag": f'"{getattr(reply, tagged).revision}"'} if tagged else None)
 
@@ -104,6 +114,26 @@ def _me_handler(edge: Edge) -> Handler:
         return ok(data, headers={"Cache-Control": "no-store"})
 
     return answer
+
+
+async def _once(
+    edge: Edge, operation: Operation, message: Any, identity: Identity, request: web.Request
+) -> web.Response:
+    """Core's answer to who asks, under an Idempotency-Key. Core keeps the key; the store only answers faster."""
+    asked = Asked(f"{request.method} {request.path}", message.idempotency_key, staff_request_hash(message))
+    owner = f"staff {identity.subject}"
+    admission = await edge.admission.admit(message.scope.tenant_id, owner=owner, asked=asked)
+    if isinstance(admission, Replay):
+        return ok(admission.answer, headers={"Idempotency-Replayed": "true"})
+    if not isinstance(admission, Allowed):
+        raise admission.fault()
+    try:
+        data = _encode(edge_view(operation)(await edge.caller.call(operation, message)))
+    except BaseException:
+        edge.admission.settle(admission, None)
+        raise
+    edge.admission.settle(admission, data)
+    return ok(data)
 
 
 def _scope(edge: Edge, request: web.Request) -> m.Scope:

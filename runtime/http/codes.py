@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 import csv
+import itertools
 import json
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -19,6 +20,7 @@ from aiohttp import web
 from runtime import messages as m
 from runtime.core import Caller
 from runtime.errors import Fault, Status, invalid
+from runtime.http.admission.idempotency import idempotency_key
 from runtime.http.bodies import stream_body
 from runtime.http.envelope import Handler, ok
 from runtime.operations import Operation
@@ -211,6 +213,7 @@ def import_handler(operation: Operation, caller: Caller, scope: Scope) -> Handle
 
     async def answer(request: web.Request) -> web.StreamResponse:
         total = m.ImportCodesReply()
+        key, parts = idempotency_key(request), itertools.count()
 
         async def send(batch: list[Line], more: bool) -> None:
             where = scope(request) or _scope_of(reader.scope)
@@ -220,6 +223,8 @@ def import_handler(operation: Operation, caller: Caller, scope: Scope) -> Handle
                 codes=[code[: CODE_CHARACTERS_MAX + 1] for _, code in batch],
                 lines=[line for line, _ in batch],
                 more=more,
+                idempotency_key=key,
+                part=next(parts),
             )
             _add_up(total, await caller.call(operation, message))
 

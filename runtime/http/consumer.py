@@ -13,10 +13,11 @@ import msgspec
 from aiohttp import web
 
 from runtime import messages as m
+from runtime.actors.idempotency import request_hash
 from runtime.errors import Fault, Status
 from runtime.http.admission.client_address import client_ip
 from runtime.http.admission.control import Allowed
-from runtime.http.admission.idempotency import Asked, Replay, hash_request, idempotency_key
+from runtime.http.admission.idempotency import Asked, Replay, idempotency_key
 from runtime.http.admission.local_rates import LocalRate, charge
 from runtime.http.admission.rates import Limited, Policy
 from runtime.http.admission.session_cache import OPEN, PLAYED, session_name
@@ -113,7 +114,7 @@ def _act(edge: Edge, operation: Operation, consumer: Consumer) -> Handler:
         if not rated and not key:
             return ok(make_data(await edge.caller.call(operation, message), scope))
         session = session_name(message.session_id) if plays else ""
-        asked = Asked(f"{request.method} {request.path}", key, hash_request(message)) if key else None
+        asked = Asked(f"{request.method} {request.path}", key, request_hash(message)) if key else None
         admission = await control.admit(
             scope.tenant_id,
             player_id=player_id,

@@ -11,10 +11,12 @@ import sql
 from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
+from runtime.actors.idempotency import in_progress
 from runtime.events import new_event
 from runtime.operations import audit, reading, samples
 from runtime.operations.campaigns.records import check_merchant, not_to_write
 from runtime.operations.checks import Checks, given
+from runtime.operations.once import begin_again, keep, once
 from runtime.operations.row import ADMINS, STAFF, Operation
 from runtime.outgoing.channels import receiver_config
 from runtime.outgoing.providers import posts
@@ -28,6 +30,12 @@ EVENTS_MAX: Final = 50
 EVENT_TYPE_CHARACTERS_MAX: Final = 100
 EMIT_WAIT_SECONDS: Final = 5.0
 """How long emit waits for the attempts it began; those that last longer go on without it."""
+
+EMIT_ABANDONED_SECONDS: Final = 30.0
+"""After this an emit that has not answered never will: its process is gone."""
+
+UNTOLD: Final = -1
+"""`dispatched` as a key keeps it until everybody is told."""
 
 
 async def create_integration(engine: Engine, request: m.CreateIntegrationRequest) -> m.IntegrationReply:
@@ -113,8 +121,18 @@ async def emit_event(engine: Engine, request: m.EmitEventRequest) -> m.EmitEvent
         if row is None:
             raise await not_to_write(engine.database, request, request.campaign_id)
         merchant_id = row["merchant_id"]
+    done = await once(engine, request, m.EmitEventReply, _event_begun)
+    event_id: str = done.reply.event_id
+    if done.repeated:
+        if done.reply.dispatched != UNTOLD:
+            first: m.EmitEventReply = done.reply
+            return first
+        if done.age_seconds < EMIT_ABANDONED_SECONDS:
+            raise in_progress()
+        await begin_again(engine, request)
     event = new_event(
         request.type,
+        id=event_id,
         occurred_at=engine.clock.now(),
         tenant_id=scope.tenant_id,
         merchant_id=merchant_id,
@@ -126,7 +144,14 @@ async def emit_event(engine: Engine, request: m.EmitEventRequest) -> m.EmitEvent
     if tasks:
         await asyncio.wait(tasks, timeout=EMIT_WAIT_SECONDS)
     attempted = [task for task in tasks if not task.done() or task.result()]
-    return m.EmitEventReply(event_id=event.id, dispatched=len(attempted))
+    reply = m.EmitEventReply(event_id=event.id, dispatched=len(attempted))
+    await keep(engine, request, reply)
+    return reply
+
+
+async def _event_begun(_: asyncpg.Connection) -> m.EmitEventReply:
+    """What a key keeps before anybody is told: the id, so that an emit that broke off is told under the same one."""
+    return m.EmitEventReply(event_id=ids.make("evt"), dispatched=UNTOLD)
 
 
 async def list_deliveries(

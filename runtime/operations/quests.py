@@ -127,8 +127,7 @@ async def complete_quest(engine: Engine, request: m.CompleteQuestRequest) -> m.C
     ALREADY_EXISTS ALREADY_COMPLETED with `resets_at`.
     """
     tenant_id, player_id = tenant_of(request), player_id_of(request)
-    # The key is of its route, so of its quest: one key may complete two.
-    asked = keyed(request, within=request.id)
+    asked = keyed(request)
     if ids.is_guest(player_id):
         # With a row of its own from now on: that is what a login waits for, or has ended.
         await engine.database.fetchval(_MEET, tenant_id, player_id)
@@ -141,7 +140,7 @@ async def complete_quest(engine: Engine, request: m.CompleteQuestRequest) -> m.C
         if row["merged_into"] is not None:
             # A guest that has logged in: what it does is the player's.
             player_id = request.player_id = row["merged_into"]
-            asked = keyed(request, within=request.id)
+            asked = keyed(request)
             continue
         first = first_answer(row, asked, lambda row: _reply(request, row["replay_turns"], row["replay_balance"]))
         if first is not None:

@@ -14,9 +14,9 @@ import sql
 from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
-from runtime.actors.idempotency import KeyedRequest, first_answer, keyed
 from runtime.errors import Fault, Status, forbidden, invalid, unknown, violations
 from runtime.operations import audit, merging, samples
+from runtime.operations.once import once
 from runtime.operations.row import REWARD_MANAGERS, Access, Consumer, Operation
 from runtime.wire.scope import merchant_of, player_id_of, tenant_of
 
@@ -24,8 +24,6 @@ _SQL: Final = sql.load("wallet")
 BALANCES: Final = _SQL["balances"]
 LEDGER: Final = _SQL["ledger"]
 MOVE: Final = _SQL["move"]
-KEEP_KEY: Final = _SQL["keep_key"]
-ADJUSTED: Final = _SQL["adjusted"]
 BALANCE: Final = _SQL["balance"]
 TARGET: Final = _SQL["target"]
 
@@ -70,52 +68,28 @@ async def adjust_balance(engine: Engine, request: m.AdjustBalanceRequest) -> m.L
     """
     player_id = player_id_of(request)
     _check_adjustment(request)
-    tenant_id, asked = tenant_of(request), keyed(request)
-    if (first := await _first_answer(engine, tenant_id, asked)) is not None:
-        return first
-    target = await engine.database.fetchrow(TARGET, tenant_id, player_id, request.scope_key, merchant_of(request))
-    assert target is not None
-    if not target["player"]:
-        raise unknown("player", player_id)
-    if not target["scope"]:
-        raise invalid("scope_key", "must be the id of a campaign, of a merchant or of the tenant")
-    if not target["own"]:
-        raise forbidden("wallet", request.scope_key)
+    tenant_id, wallet = tenant_of(request), (request.scope_key, request.currency)
 
-    async def adjust(connection: asyncpg.Connection) -> asyncpg.Record | None:
+    async def adjust(connection: asyncpg.Connection) -> m.LedgerEntryReply:
+        target = await connection.fetchrow(TARGET, tenant_id, player_id, request.scope_key, merchant_of(request))
+        assert target is not None
+        if not target["player"]:
+            raise unknown("player", player_id)
+        if not target["scope"]:
+            raise invalid("scope_key", "must be the id of a campaign, of a merchant or of the tenant")
+        if not target["own"]:
+            raise forbidden("wallet", request.scope_key)
         owner_id = await merging.hold_player(connection, tenant_id, player_id)
-        row = await connection.fetchrow(
-            MOVE,
-            tenant_id,
-            owner_id,
-            request.scope_key,
-            request.currency,
-            request.amount,
-            ids.make("entry"),
-            "adjustment",
-            request.reference_id,
-            "",
-        )
-        if row is not None:
-            if asked.key is not None:
-                kept = (asked.key, asked.request_hash, row["entry_id"])
-                await connection.execute(KEEP_KEY, tenant_id, owner_id, *kept)
-            after = {"player_id": owner_id, **dict(row)}
-            await audit.record(connection, tenant_id, "player.adjust_balance", owner_id, after=after)
-        return row
+        entry = (ids.make("entry"), "adjustment", request.reference_id, "")
+        row = await connection.fetchrow(MOVE, tenant_id, owner_id, *wallet, request.amount, *entry)
+        if row is None:
+            raise insufficient(await connection.fetchval(BALANCE, tenant_id, owner_id, *wallet))
+        after = {"player_id": owner_id, **dict(row)}
+        await audit.record(connection, tenant_id, "player.adjust_balance", owner_id, after=after)
+        return m.LedgerEntryReply(entry=_entry(row))
 
-    try:
-        row = await engine.database.transaction(adjust)
-    except asyncpg.UniqueViolationError:
-        # A rival with the same key was first; it has committed, since the index waited for it.
-        first = await _first_answer(engine, tenant_id, asked)
-        if first is None:
-            raise
-        return first
-    if row is None:
-        balance = await engine.database.fetchval(BALANCE, tenant_id, player_id, request.scope_key, request.currency)
-        raise insufficient(balance)
-    return m.LedgerEntryReply(entry=_entry(row))
+    reply: m.LedgerEntryReply = (await once(engine, request, m.LedgerEntryReply, adjust)).reply
+    return reply
 
 
 def insufficient(balance: int | None) -> Fault:
@@ -141,14 +115,6 @@ def _check_adjustment(request: m.AdjustBalanceRequest) -> None:
         found.append(("reference_id", f"must be at most {REFERENCE_CHARACTERS_MAX} characters"))
     if found:
         raise violations(found)
-
-
-async def _first_answer(engine: Engine, tenant_id: str, asked: KeyedRequest) -> m.LedgerEntryReply | None:
-    """The entry that the key was used for. IDEMPOTENCY_MISMATCH where it was for another one."""
-    if asked.key is None:
-        return None
-    row = await engine.database.fetchrow(ADJUSTED, tenant_id, asked.player_id, asked.key)
-    return first_answer(row, asked, lambda row: m.LedgerEntryReply(entry=_entry(row)))
 
 
 def _entry(row: Any) -> m.LedgerEntry:

@@ -10,7 +10,6 @@ import pytest
 from runtime import messages as m
 from runtime.actors.idempotency import HASH_BYTES, WITHOUT_KEY, first_answer, keyed, request_hash
 from runtime.errors import Fault
-from runtime.http.admission.idempotency import hash_request
 from runtime.wire.codec import decode
 
 PLAY = m.PlayRequest(
@@ -59,11 +58,10 @@ def test_a_request_without_a_key_has_neither_key_nor_hash(kind: Any) -> None:
     assert first_answer({"request_hash": b"h"}, WITHOUT_KEY, lambda row: row) is None
 
 
-def test_a_key_is_of_its_player_and_of_what_it_is_within() -> None:
+def test_a_key_is_of_its_player() -> None:
     asked = keyed(PLAY)
     assert (asked.player_id, asked.key) == ("ann", "k1")
     assert keyed(PLAY, player_id="of the session").player_id == "of the session"
-    assert keyed(m.CompleteQuestRequest(id="quest_1", idempotency_key="k"), within="quest_1").key == "quest_1 k"
 
 
 def test_a_row_answers_its_own_request_and_refuses_another() -> None:
@@ -97,7 +95,7 @@ def test_what_is_stored_is_what_the_next_version_will_look_for(asked: Any, store
 
 
 class TestAtTheEdge:
-    """`hash_request`: JSON that means the same is the same request."""
+    """`request_hash`: JSON that means the same is the same request."""
 
     @pytest.mark.parametrize(
         "body",
@@ -109,7 +107,7 @@ class TestAtTheEdge:
     )
     def test_bytes_make_no_difference(self, body: bytes) -> None:
         said = m.PlayRequest(session_id="s", payload={"a": 1, "b": {"c": [1, 2], "d": "x"}})
-        assert hash_request(decode(m.PlayRequest, body)) == hash_request(said)
+        assert request_hash(decode(m.PlayRequest, body)) == request_hash(said)
 
     @pytest.mark.parametrize(
         "body",
@@ -123,6 +121,6 @@ class TestAtTheEdge:
         ],
     )
     def test_what_is_said_does(self, body: bytes) -> None:
-        assert hash_request(decode(m.PlayRequest, body)) != hash_request(
+        assert request_hash(decode(m.PlayRequest, body)) != request_hash(
             m.PlayRequest(session_id="s", payload={"a": 1})
         )

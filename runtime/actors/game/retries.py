@@ -62,6 +62,7 @@ async def _plays(actor: GameActor, requests: list[PendingRequest]) -> list[Any]:
         [pending.session.play_id for pending in requests if pending.session is not None],
         [asked.player_id for asked in keyed],
         [asked.key for asked in keyed],
+        actor.game_id,
     )
 
 
@@ -75,6 +76,7 @@ async def _redeems(actor: GameActor, requests: list[PendingRequest]) -> list[Any
         actor.tenant_id,
         [asked.player_id for asked in keyed],
         [asked.key for asked in keyed],
+        actor.game_id,
     )
 
 

@@ -8,16 +8,14 @@ section 6). One key in the store:
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-import msgspec
 from aiohttp import web
 
-from runtime.actors.idempotency import HASH_BYTES, KEY_CHARACTERS_MAX, NOT_ASKED, mismatch
-from runtime.errors import Fault, Status, invalid
+from runtime.actors.idempotency import KEY_CHARACTERS_MAX, in_progress, mismatch
+from runtime.errors import Fault, invalid
 from runtime.stores.ephemeral import Ephemeral
 
 RESERVATION_SECONDS: Final = 10.0
@@ -84,12 +82,7 @@ class InProgress:
     """The same key and body is being worked on."""
 
     def fault(self) -> Fault:
-        return Fault(
-            Status.ABORTED,
-            "IDEMPOTENCY_IN_PROGRESS",
-            "a request with this Idempotency-Key is still running",
-            retry_after_seconds=1,
-        )
+        return in_progress()
 
 
 def idempotency_key(request: web.Request) -> str:
@@ -100,32 +93,6 @@ def idempotency_key(request: web.Request) -> str:
     if not key or len(key) > KEY_CHARACTERS_MAX or not (key.isascii() and key.isprintable()):
         raise invalid("Idempotency-Key", f"must be 1 to {KEY_CHARACTERS_MAX} printable ASCII characters")
     return key
-
-
-def hash_request(message: Any) -> bytes:
-    """The 16 bytes by which two requests under one key are compared: JSON that means the same is the same request.
-
-    The order of an object's fields, the spelling of texts and numbers, and fields left out or at their defaults make
-    no difference. Who asks does not count: that is the key's owner.
-    """
-    said = {
-        field.name: value
-        for field in dataclasses.fields(message)
-        if field.name not in NOT_ASKED and (value := getattr(message, field.name))
-    }
-    return hashlib.blake2b(_encode_sorted(_whole(said)), digest_size=HASH_BYTES).digest()
-
-
-_encode_sorted: Final = msgspec.json.Encoder(order="sorted").encode
-
-
-def _whole(value: Any) -> Any:
-    """The value with 2.0 as 2, which JSON does not tell apart."""
-    if isinstance(value, dict):
-        return {name: _whole(item) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_whole(item) for item in value]
-    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
 
 
 def reservation(tenant_id: str, owner: str, asked: Asked) -> Reservation:

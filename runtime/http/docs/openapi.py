@@ -149,7 +149,7 @@ class _Rows:
         return found
 
     def _keyed(self, operation: Operation) -> bool:
-        return operation.keyed and self._surface != "admin"
+        return operation.keyed
 
     def _request_body(self, operation: Operation) -> dict[str, Any]:
         schema = self._body_schema(operation)
@@ -190,7 +190,7 @@ class _Rows:
         headers: dict[str, Any] = {}
         if self._is_rated(operation):
             headers |= _RATES
-        if self._surface == "consumer" and self._keyed(operation):
+        if not self._core and self._keyed(operation) and not operation.streamed:
             headers |= _REPLAYED
         if self._surface == "admin" and admin.revised(operation.reply):
             headers |= _ETAG
@@ -213,7 +213,7 @@ class _Rows:
         if _is_signed(operation):
             return ("SIGNATURE_INVALID", "CORE_UNAVAILABLE", "RATE_LIMITED")
         found = [*refusals.TOKENS, *refusals.OF_EDGES, "TOKEN_MISSING", "ROLE_REQUIRED"]
-        if self._surface == "consumer" and self._keyed(operation):
+        if self._keyed(operation) and not operation.streamed:
             found.append("IDEMPOTENCY_IN_PROGRESS")
         return found
 

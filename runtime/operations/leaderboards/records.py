@@ -21,6 +21,7 @@ from runtime.errors import Fault, Status, invalid, unknown, violations
 from runtime.operations import audit, catalog, merging, reading
 from runtime.operations.campaigns import records as campaigns
 from runtime.operations.checks import NAME_LENGTH_MAX, Checks, given, search_pattern, set_fields
+from runtime.operations.once import keep, once
 from runtime.stores import paging
 from runtime.stores.pipeline import EphemeralDown
 from runtime.stores.scores import Place, Top, ranking
@@ -200,7 +201,7 @@ async def adjust_score(engine: Engine, request: m.AdjustScoreRequest) -> m.Ranki
     tenant_id = tenant_of(request)
     _check_correction(request.player_id, request.reason, request.delta)
 
-    async def work(connection: asyncpg.Connection) -> str:
+    async def work(connection: asyncpg.Connection) -> m.RankingReply:
         player_id = await _lock_for_player(connection, request)
         if await connection.fetchval(_SQL["is_disqualified"], tenant_id, request.id, player_id):
             message = f"player {player_id} is disqualified from this board"
@@ -209,15 +210,22 @@ async def adjust_score(engine: Engine, request: m.AdjustScoreRequest) -> m.Ranki
         await connection.execute(_SQL["adjust"], tenant_id, request.id, *note)
         after = {"player_id": player_id, "delta": request.delta, "reason": request.reason}
         await audit.record(connection, tenant_id, "leaderboard.adjust", request.id, after=after)
-        return player_id
+        return m.RankingReply(ranking=m.Ranking(player_id=player_id))
 
-    player_id = await engine.database.transaction(work)
+    done = await once(engine, request, m.RankingReply, work)
+    if done.repeated and done.reply.ranking.rank:
+        first: m.RankingReply = done.reply
+        return first
+    player_id: str = done.reply.ranking.player_id
     await show(engine, tenant_id, request.id, player_id)
     top = await engine.rankings.top(tenant_id, request.id, None, 1, player_id)
     if top is None or top.me is None:
         counted = await engine.rankings.count(tenant_id, request.id)
         top = counted.top(None, 1, player_id) if counted is not None else None
-    return m.RankingReply(ranking=top.me if top is not None else None)
+    reply = m.RankingReply(ranking=top.me if top is not None else None)
+    if reply.ranking is not None:
+        await keep(engine, request, reply)
+    return reply
 
 
 async def disqualify_player(engine: Engine, request: m.DisqualifyPlayerRequest) -> m.DisqualifyPlayerReply:

@@ -6,7 +6,10 @@ it again adds only the rest: what is there already is reported as a duplicate.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Final
+
+import asyncpg
 
 import sql
 from runtime import ids
@@ -14,6 +17,7 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import invalid
 from runtime.operations import reading
+from runtime.operations.once import once
 from runtime.outgoing.vault import code_context, vault_of
 from runtime.wire.scope import merchant_of, tenant_of
 
@@ -64,40 +68,65 @@ async def import_codes(engine: Engine, request: m.ImportCodesRequest) -> m.Impor
             found.append((line, "duplicate"))
         else:
             lines_of[code] = line
-    present = await _add(engine, request, list(lines_of))
-    reply.duplicates += len(present)
-    reply.added = len(lines_of) - len(present)
-    found += [(lines_of[code], "duplicate") for code in present]
-    reply.errors = [m.CodeError(line=line, reason=reason) for line, reason in sorted(found)[:ERRORS_MAX]]
-    if reply.added:
+    add = _adding(engine, request, list(lines_of))
+
+    async def work(connection: asyncpg.Connection) -> m.ImportCodesReply:
+        present = await add(connection)
+        duplicates = [(lines_of[code], "duplicate") for code in present]
+        made = m.ImportCodesReply(
+            added=len(lines_of) - len(present),
+            duplicates=reply.duplicates + len(present),
+            invalid=reply.invalid,
+            errors=[m.CodeError(line=line, reason=why) for line, why in sorted(found + duplicates)[:ERRORS_MAX]],
+        )
+        if not request.more:
+            made.available = await connection.fetchval(_SQL["available"], tenant_id, request.id)
+        return made
+
+    done = await once(engine, request, m.ImportCodesReply, work, hashes=_hashes(engine, request), part=request.part)
+    made: m.ImportCodesReply = done.reply
+    if made.added and not done.repeated:
         version = await engine.database.fetchval(_SQL["catalog_changed"], tenant_id)
         if version is not None:
             engine.catalog_changed(tenant_id, version)
-    if not request.more:
-        reply.available = await engine.database.fetchval(_SQL["available"], tenant_id, request.id)
-    return reply
+    return made
 
 
-async def _add(engine: Engine, request: m.ImportCodesRequest, codes: list[str]) -> list[str]:
-    """Puts codes into the pool; those that it has already. NOT_FOUND UNKNOWN_PRIZE; PERMISSION_DENIED FORBIDDEN."""
+def _hashes(engine: Engine, request: m.ImportCodesRequest) -> list[bytes]:
+    """What the part is known by, under each key that seals codes: a plain hash of few codes could be guessed from."""
+    vault = vault_of(engine.settings.code_keys)
+    return vault.fingerprints("\n".join([*request.codes, str(request.lines), str(request.more)]), "import")
+
+
+def _adding(
+    engine: Engine, request: m.ImportCodesRequest, codes: list[str]
+) -> Callable[[asyncpg.Connection], Awaitable[list[str]]]:
+    """What puts codes into the pool; it returns those that are there already.
+
+    NOT_FOUND UNKNOWN_PRIZE; PERMISSION_DENIED FORBIDDEN. Sealed here, so that no transaction waits for it.
+    """
     tenant_id, prize_id = tenant_of(request), request.id
     vault, context = vault_of(engine.settings.code_keys), code_context(tenant_id, prize_id)
     by_id = {ids.make("code"): code for code in codes}
     sealed = [vault.seal(code, context) for code in by_id.values()]
     prints = [vault.fingerprints(code, context) for code in by_id.values()]
     older = [(older, code_id) for code_id, (_, *olders) in zip(by_id, prints, strict=True) for older in olders]
-    rows = await engine.database.fetch(
-        _SQL["add"],
-        tenant_id,
-        prize_id,
-        list(by_id),
-        [one.key_id for one in sealed],
-        [one.ciphertext for one in sealed],
-        [first for first, *_ in prints],
-        [fingerprint for fingerprint, _ in older],
-        [code_id for _, code_id in older],
-        merchant_of(request),
-    )
-    if not rows:
-        raise await reading.not_to_write(engine.database, _GET_PRIZE, request, "prize", prize_id)
-    return [by_id[row["code_id"]] for row in rows if row["code_id"] is not None]
+
+    async def add(connection: asyncpg.Connection) -> list[str]:
+        rows = await connection.fetch(
+            _SQL["add"],
+            tenant_id,
+            prize_id,
+            list(by_id),
+            [one.key_id for one in sealed],
+            [one.ciphertext for one in sealed],
+            [first for first, *_ in prints],
+            [fingerprint for fingerprint, _ in older],
+            [code_id for _, code_id in older],
+            merchant_of(request),
+        )
+        if not rows:
+            raise await reading.not_to_write(connection, _GET_PRIZE, request, "prize", prize_id)
+        return [by_id[row["code_id"]] for row in rows if row["code_id"] is not None]
+
+    return add

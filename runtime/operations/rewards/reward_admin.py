@@ -28,6 +28,7 @@ from runtime.errors import Fault, Status, invalid, unknown
 from runtime.metrics import FULFILLMENT_TASKS
 from runtime.operations import reading
 from runtime.operations.audit import record
+from runtime.operations.once import Done, once
 from runtime.operations.wallet import BALANCE as _BALANCE
 from runtime.operations.wallet import MOVE as _MOVE
 from runtime.operations.wallet import insufficient
@@ -64,9 +65,11 @@ async def fulfill(engine: Engine, request: m.FulfillRewardRequest) -> m.RewardRe
         )
         assert moved is not None, "the reward is locked, and its state was legal"
 
-    reward = await _move(engine, request, "fulfill", apply, {"note": request.note})
-    FULFILLMENT_TASKS.labels("delivered").inc()
-    return m.RewardReply(reward=reward)
+    done = await _move(engine, request, "fulfill", apply, {"note": request.note})
+    if not done.repeated:
+        FULFILLMENT_TASKS.labels("delivered").inc()
+    reply: m.RewardReply = done.reply
+    return reply
 
 
 async def revoke(engine: Engine, request: m.RevokeRewardRequest) -> m.RewardReply:
@@ -90,23 +93,23 @@ async def revoke(engine: Engine, request: m.RevokeRewardRequest) -> m.RewardRepl
         if row["status"] in HOLDING:
             await give_back(connection, tenant_id, [request.id])
 
-    reward = await _move(engine, request, "revoke", apply, {"reason": request.reason})
-    return m.RewardReply(reward=reward)
+    reply: m.RewardReply = (await _move(engine, request, "revoke", apply, {"reason": request.reason})).reply
+    return reply
 
 
 async def _reverse(connection: asyncpg.Connection, tenant_id: str, reward: Any, moved: Any) -> None:
     """Moves back what a reward moved in one balance, which is locked. INSUFFICIENT_BALANCE."""
-    wallet = (tenant_id, reward["player_id"], moved["scope_key"], moved["currency"])
+    wallet = (tenant_id, moved["player_id"], moved["scope_key"], moved["currency"])
     entry = (ids.make("entry"), "reversal", reward["reward_id"], reward["reward_id"])
     if await connection.fetchrow(_MOVE, *wallet, -moved["amount"], *entry) is None:
         raise insufficient(await connection.fetchval(_BALANCE, *wallet))
 
 
-async def _move(engine: Engine, request: reading.Asked, move: str, apply: Apply, said: dict[str, str]) -> m.Reward:
+async def _move(engine: Engine, request: reading.Asked, move: str, apply: Apply, said: dict[str, str]) -> Done:
     """Takes the locks, holds the reward's state against the table of moves, applies the move, and notes it."""
     tenant_id, reward_id = tenant_of(request), request.id
 
-    async def work(connection: asyncpg.Connection) -> m.Reward:
+    async def work(connection: asyncpg.Connection) -> m.RewardReply:
         about = await connection.fetchrow(_SQL["about"], tenant_id, reward_id)
         if about is None:
             raise unknown("reward", reward_id)
@@ -124,9 +127,9 @@ async def _move(engine: Engine, request: reading.Asked, move: str, apply: Apply,
         await record(
             connection, tenant_id, f"reward.{move}", reward_id, before=_noted(before), after=_noted(after) | said
         )
-        return message(after)
+        return m.RewardReply(reward=message(after))
 
-    return await engine.database.transaction(work)
+    return await once(engine, request, m.RewardReply, work)
 
 
 def _noted(row: Any) -> dict[str, Any]:

@@ -1059,6 +1059,8 @@ class AdjustScoreRequest(betterproto2.Message):
 
     reason: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
 
+    idempotency_key: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
+
 
 default_message_pool.register_message("game.v1", "AdjustScoreRequest", AdjustScoreRequest)
 
@@ -1520,6 +1522,8 @@ class EmitEventRequest(betterproto2.Message):
         4, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
     )
 
+    idempotency_key: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
+
 
 default_message_pool.register_message("game.v1", "EmitEventRequest", EmitEventRequest)
 
@@ -1567,6 +1571,8 @@ class FulfillRewardRequest(betterproto2.Message):
     id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
     note: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+    idempotency_key: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
 
 
 default_message_pool.register_message("game.v1", "FulfillRewardRequest", FulfillRewardRequest)
@@ -1761,6 +1767,13 @@ class ImportCodesRequest(betterproto2.Message):
     more: "bool" = betterproto2.field(5, betterproto2.TYPE_BOOL)
     """
     Another part follows: `available` is not counted.
+    """
+
+    idempotency_key: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
+
+    part: "int" = betterproto2.field(7, betterproto2.TYPE_INT32)
+    """
+    Which part of an import this is, from 0: under one key each part is added once.
     """
 
 
@@ -3120,6 +3133,8 @@ class RevokeRewardRequest(betterproto2.Message):
     id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
     reason: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+    idempotency_key: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
 
 
 default_message_pool.register_message("game.v1", "RevokeRewardRequest", RevokeRewardRequest)

@@ -54,6 +54,9 @@ async def filled(
         " VALUES ($1, 'board', 1, 'ann', 9, now(), 'PENDING')",
         TENANT,
     )
+    await database.execute(
+        "INSERT INTO players (tenant_id, player_id, auth_method) VALUES ($1, 'gus', 'guest')", TENANT
+    )
     yield database
     await database.close()
 
@@ -80,6 +83,7 @@ def a_reward(reward_id: str, prize_id: str = "prize_a", player_id: str = "ann") 
 def whole(changes: Changes | None = None) -> Changes:
     """Changes with something in every part, all of it good."""
     changes = changes or Changes(catalog_version=1)
+    changes.hold_guest("gus")
     changes.plays.append(a_play())
     changes.count_play("game", "ann", TODAY, cap=5, day_cap=5)
     changes.move_turns(ids.make("turn"), "ann", "camp", 2, -1, "play", "play")

@@ -72,6 +72,14 @@ CREATE TABLE audit_entries (
 );
 CREATE INDEX audit_entries_subject ON audit_entries (tenant_id, subject_type, subject_id, entry_id);
 
+-- What was noted stays as it is, whoever is connected: the database itself refuses to change or remove an entry.
+CREATE FUNCTION refuse_rewriting() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'the audit log is append-only' USING ERRCODE = 'insufficient_privilege';
+END $$;
+CREATE TRIGGER audit_entries_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON audit_entries
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_rewriting();
+
 -- ---------------------------------------------------------------- catalogue
 
 CREATE TABLE campaigns (

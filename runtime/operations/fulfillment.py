@@ -15,7 +15,7 @@ from runtime.actors.engine import Engine
 from runtime.actors.rewards import HOLDING, give_back, hold, take_again
 from runtime.errors import Fault, Status, invalid, unknown
 from runtime.metrics import FULFILLMENT_TASKS
-from runtime.operations import reading
+from runtime.operations import audit, reading
 from runtime.operations.row import REWARD_MANAGERS, SIGNED, STAFF, Operation
 from runtime.outgoing.schedule import delays_seconds
 from runtime.outgoing.signing import SignatureRefused, verify, verify_callback_token
@@ -52,6 +52,8 @@ async def retry_task(engine: Engine, request: m.RetryTaskRequest) -> m.TaskReply
             raise _illegal(row, "retry")
         if before == "failed":
             await take_again(connection, tenant_id, reward_id)
+        after = {"reward_id": reward_id, "status": row["status"]}
+        await audit.record(connection, tenant_id, "task.retry", request.id, after=after)
         return row
 
     row = await engine.database.transaction(work)

@@ -139,6 +139,12 @@ async def emit_event(engine: Engine, request: m.EmitEventRequest) -> m.EmitEvent
         campaign_id=request.campaign_id,
         data=request.data or {},
     )
+
+    async def note(connection: asyncpg.Connection) -> None:
+        after = {"type": event.type, "campaign_id": event.campaign_id}
+        await audit.record(connection, scope.tenant_id, "event.emit", event.id, after=after)
+
+    await engine.database.transaction(note)
     engine.publisher.outside(event)
     tasks = await engine.dispatcher.dispatch(event)
     if tasks:

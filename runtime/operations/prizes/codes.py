@@ -16,7 +16,7 @@ from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import invalid
-from runtime.operations import reading
+from runtime.operations import audit, reading
 from runtime.operations.once import once
 from runtime.outgoing.vault import code_context, vault_of
 from runtime.wire.scope import merchant_of, tenant_of
@@ -127,6 +127,9 @@ def _adding(
         )
         if not rows:
             raise await reading.not_to_write(connection, _GET_PRIZE, request, "prize", prize_id)
-        return [by_id[row["code_id"]] for row in rows if row["code_id"] is not None]
+        present = [by_id[row["code_id"]] for row in rows if row["code_id"] is not None]
+        after = {"added": len(codes) - len(present), "duplicates": len(present)}
+        await audit.record(connection, tenant_id, "prize.import_codes", prize_id, after=after)
+        return present
 
     return add

@@ -36,6 +36,26 @@ SELECT * FROM gone
 SELECT 1 FROM integrations WHERE tenant_id = $1 AND integration_id = $2
   AND ($3 = '' OR merchant_id = $3 OR (merchant_id = '' AND campaign_id IN (SELECT o FROM campaigns_of($1, $3, $4) AS o)))
 
+-- name: get
+-- $3 the merchant whose staff asks ('' the tenant's own), $4 whether to write. No row: there is none that may be.
+SELECT integration_id, merchant_id, campaign_id, type, events, config, status, unix(created_at) AS created_at
+FROM integrations WHERE tenant_id = $1 AND integration_id = $2
+  AND ($3 = '' OR merchant_id = $3 OR (merchant_id = '' AND campaign_id IN (SELECT o FROM campaigns_of($1, $3, $4) AS o)))
+
+-- name: lock
+-- Holds an integration as it is until the transaction ends. No row: no such integration.
+SELECT integration_id FROM integrations WHERE tenant_id = $1 AND integration_id = $2 FOR UPDATE
+
+-- name: update
+-- $3 campaign, $4 events, $5 config, $6 status, $7 the merchant whose staff asks; the caller holds the row's lock.
+-- What happened while it was paused is not told. No row: the campaign is none to write in.
+UPDATE integrations SET campaign_id = $3::text, events = $4, config = $5, status = $6,
+    heard_from = CASE WHEN status = 'paused' AND $6 = 'active' THEN now() ELSE heard_from END
+WHERE tenant_id = $1 AND integration_id = $2
+  AND ($3::text = '' OR $3::text = campaign_id OR EXISTS (SELECT FROM campaigns WHERE tenant_id = $1 AND campaign_id = $3
+    AND ($7 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $7, true) AS o))))
+RETURNING integration_id, merchant_id, campaign_id, type, events, config, status, unix(created_at) AS created_at
+
 -- name: active
 -- Those of a tenant that are told of events.
 SELECT integration_id, merchant_id, campaign_id, type, events, config,

@@ -124,7 +124,7 @@ class Dispatcher:
         self._reading: dict[str, asyncio.Lock] = {}
         self._notes: dict[str, list[_Note]] = {}
         self._noting: asyncio.Task[None] | None = None
-        self._telling: set[asyncio.Task[bool]] = set()
+        self._telling: set[asyncio.Task[Any]] = set()
         self._under_way: set[tuple[str, str, str]] = set()  # tenant, integration, event
         self.notes_lost = 0
         """Notes that could not be written: what became of those events is not known."""
@@ -138,10 +138,13 @@ class Dispatcher:
         rows = await self._integrations(event.tenant_id, time.monotonic() if since is None else since)
         return [self._begin(row, event) for row in rows if matches(row, event)]
 
-    async def try_once(self, event: Event, row: Any) -> Any:
-        """Tells one integration of an event made for it, whatever its status, and never again. What was noted."""
+    def try_once(self, event: Event, row: Any) -> asyncio.Task[_Note]:
+        """Begins to tell one integration of an event made for it, whatever its status. The task says what was noted."""
         breaker = CircuitBreaker(failures_to_open=FAILURES_TO_OPEN, open_seconds=OPEN_SECONDS)
-        return await self._attempt(breaker, row, event, again=False)
+        task = asyncio.create_task(self._attempt(breaker, row, event, again=False))
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
+        return task
 
     async def tell_all(self, events: Iterable[Event]) -> None:
         """Tells everyone of each event, and returns when all have been, or were skipped."""

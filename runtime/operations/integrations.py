@@ -15,16 +15,18 @@ from runtime.actors.idempotency import in_progress
 from runtime.events import new_event
 from runtime.operations import audit, reading, samples
 from runtime.operations.campaigns.records import check_merchant, not_to_write
-from runtime.operations.checks import Checks, given
+from runtime.operations.checks import Checks, given, set_fields
 from runtime.operations.once import begin_again, keep, once
 from runtime.operations.row import ADMINS, STAFF, Operation
 from runtime.outgoing.channels import receiver_config
 from runtime.outgoing.providers import posts
-from runtime.outgoing.vault import integration_context, noted_config, shown_config, vault_of
+from runtime.outgoing.vault import SECRET_FIELDS, integration_context, noted_config, shown_config, vault_of
 from runtime.wire.enums import token
 from runtime.wire.scope import merchant_of, tenant_of
 
 _SQL: Final = sql.load("integrations")
+
+SETTABLE: Final = frozenset({"events", "config", "campaign_id", "status"})
 
 EVENTS_MAX: Final = 50
 EVENT_TYPE_CHARACTERS_MAX: Final = 100
@@ -46,12 +48,7 @@ async def create_integration(engine: Engine, request: m.CreateIntegrationRequest
     checks = Checks()
     if not wanted.type:
         checks.problem("type", "is required")
-    if not 1 <= len(wanted.events) <= EVENTS_MAX:
-        checks.problem("events", f"must name 1 to {EVENTS_MAX} event types")
-    for index, type in enumerate(wanted.events):
-        checks.text(f"events[{index}]", type, least=1, most=EVENT_TYPE_CHARACTERS_MAX)
-    if posts(token(wanted.type)):
-        checks.problems((f"config.{path}".rstrip("."), wrong) for path, wrong in receiver_config(config))
+    _check(checks, wanted, config)
     checks.raise_found()
     integration_id = ids.make("integration")
     sealed = vault_of(engine.settings.code_keys).seal_config(
@@ -86,6 +83,67 @@ async def list_integrations(engine: Engine, request: m.ListIntegrationsRequest) 
     asked = (tenant_of(request), *filters)
     rows, pagination = await reading.page(engine, _SQL["list"], request, *asked, key="integration_id")
     return m.ListIntegrationsReply(items=[_message(row) for row in rows], pagination=pagination)
+
+
+async def update_integration(engine: Engine, request: m.UpdateIntegrationRequest) -> m.IntegrationReply:
+    """Sets the fields that `update_mask` names; pauses and resumes it. What happens while it is paused is not told."""
+    tenant_id, update = tenant_of(request), given(request.integration, "integration")
+    context = integration_context(tenant_id, request.id)
+
+    async def work(connection: asyncpg.Connection) -> asyncpg.Record:
+        await connection.fetchrow(_SQL["lock"], tenant_id, request.id)
+        before = await reading.to_write(connection, _SQL["get"], request, "integration", request.id)
+        wanted, stored = _message(before), dict(before["config"])
+        names = set_fields(wanted, update, request.update_mask, SETTABLE)
+        checks = Checks()
+        if update.type and update.type != wanted.type:
+            checks.problem("type", "cannot be changed")
+        config = {name: value for name, value in (wanted.config or {}).items() if name != "secret_set"}
+        _check(checks, wanted, config)
+        checks.raise_found()
+        if "config" in names:
+            kept = {name: stored[name] for name in SECRET_FIELDS if stored.get(name) and name not in config}
+            stored = {**vault_of(engine.settings.code_keys).seal_config(config, context), **kept}
+        events = list(dict.fromkeys(wanted.events))
+        fields = (wanted.campaign_id, events, stored, token(wanted.status), merchant_of(request))
+        row = await connection.fetchrow(_SQL["update"], tenant_id, request.id, *fields)
+        if row is None:
+            raise await not_to_write(connection, request, wanted.campaign_id)
+        await audit.record(
+            connection, tenant_id, "integration.update", request.id, before=_noted(before), after=_noted(row)
+        )
+        return row
+
+    return m.IntegrationReply(integration=_message(await engine.database.transaction(work)))
+
+
+async def try_integration(engine: Engine, request: m.TestIntegrationRequest) -> m.IntegrationDeliveryReply:
+    """Sends one integration an event of type integration_test, paused or not, once; what became of it.
+
+    UNSPECIFIED where it takes long: the delivery log has it later.
+    """
+    tenant_id = tenant_of(request)
+    row = await reading.to_write(engine.database, _SQL["get"], request, "integration", request.id)
+    event = new_event(
+        "integration_test",
+        occurred_at=engine.clock.now(),
+        tenant_id=tenant_id,
+        merchant_id=row["merchant_id"],
+        campaign_id=row["campaign_id"],
+        data={"integration_id": request.id},
+    )
+    attempt = engine.dispatcher.try_once(event, row)
+    await asyncio.wait([attempt], timeout=EMIT_WAIT_SECONDS)
+    delivery = m.IntegrationDelivery(
+        integration_id=request.id, event_id=event.id, event_type=event.type, created_at=event.occurred_at
+    )
+    if attempt.done():
+        note = attempt.result()
+        delivery.id, delivery.attempts = note.delivery_id, note.attempts
+        delivery.status = m.IntegrationDeliveryStatus[note.status.upper()]
+        delivery.delivered = note.status == "delivered"
+        delivery.http_status, delivery.error, delivery.duration_ms = note.http_status, note.error, note.duration_ms
+    return m.IntegrationDeliveryReply(delivery=delivery)
 
 
 async def delete_integration(engine: Engine, request: m.DeleteRequest) -> m.DeleteReply:
@@ -180,6 +238,15 @@ async def list_deliveries(
     return m.ListIntegrationDeliveriesReply(items=items, pagination=pagination)
 
 
+def _check(checks: Checks, wanted: m.Integration, config: dict[str, Any]) -> None:
+    if not 1 <= len(wanted.events) <= EVENTS_MAX:
+        checks.problem("events", f"must name 1 to {EVENTS_MAX} event types")
+    for index, type in enumerate(wanted.events):
+        checks.text(f"events[{index}]", type, least=1, most=EVENT_TYPE_CHARACTERS_MAX)
+    if posts(token(wanted.type)):
+        checks.problems((f"config.{path}".rstrip("."), wrong) for path, wrong in receiver_config(config))
+
+
 _DELIVERY_FIELDS: Final = (
     "integration_id",
     "event_id",
@@ -230,6 +297,16 @@ ROWS: Final = (
         },
     ),
     Operation("ListIntegrations", "GET /integrations", run=list_integrations, admin=STAFF),
+    Operation(
+        "UpdateIntegration",
+        "PUT /integrations/{id}",
+        run=update_integration,
+        resource="integration",
+        admin=ADMINS,
+        refusals=("UNKNOWN_CAMPAIGN",),
+        example={"status": "INTEGRATION_STATUS_PAUSED"},
+    ),
+    Operation("TestIntegration", "POST /integrations/{id}/test", run=try_integration, admin=ADMINS, example={}),
     Operation("DeleteIntegration", "DELETE /integrations/{id}", run=delete_integration, admin=ADMINS),
     Operation(
         "EmitEvent",

@@ -15,6 +15,9 @@ from runtime.outgoing.vault import SECRET_FIELDS
 from runtime.registry import Registry
 
 URL_LENGTH_MAX: Final = 2048
+SECRET_LENGTH_MIN: Final = 16
+"""Shorter ones are guessed from one signature that somebody has seen."""
+
 SECRET_LENGTH_MAX: Final = 512
 HEADERS_MAX: Final = 20
 
@@ -35,8 +38,8 @@ def receiver_config(config: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
     yield from _url_problems(config.get("url"))
     for name in SECRET_FIELDS:
         secret = config.get(name, "")
-        if not isinstance(secret, str) or len(secret) > SECRET_LENGTH_MAX:
-            yield name, f"must be a text of at most {SECRET_LENGTH_MAX} characters"
+        if not isinstance(secret, str) or (secret and not SECRET_LENGTH_MIN <= len(secret) <= SECRET_LENGTH_MAX):
+            yield name, f"must be a text of {SECRET_LENGTH_MIN} to {SECRET_LENGTH_MAX} characters"
     yield from _header_problems(config.get("headers", {}))
     yield from ((str(name), "unknown field") for name in config if name not in ("url", "headers", *SECRET_FIELDS))
 

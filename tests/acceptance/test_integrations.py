@@ -160,6 +160,56 @@ async def test_a_secret_is_never_read_back_nor_readable_at_rest(stack: Any, rece
     assert SECRET not in str(stored) and SECRET not in audit
 
 
+async def test_a_paused_integration_hears_nothing_until_it_is_resumed(stack: Any, receiver: Receiver) -> None:
+    integration_id = await register(stack, receiver, "prize_won")
+    path = f"/admin/integrations/{integration_id}"
+    async with working(stack.engine, "integrations"):
+        for change, heard in (("PAUSED", False), ("ACTIVE", True)):
+            answer = await stack.admin("PUT", path, {"status": f"INTEGRATION_STATUS_{change}"})
+            assert answer.data["status"] == f"INTEGRATION_STATUS_{change}"
+            emitted = await stack.admin("POST", "/admin/integrations/emit", {"type": "prize_won", "data": {}})
+            assert emitted.data["dispatched"] == int(heard)
+    assert len(receiver.all) == 1
+
+
+async def test_an_update_keeps_what_it_leaves_out_and_the_secret(stack: Any, receiver: Receiver) -> None:
+    integration_id = await register(stack, receiver, "x")
+    path = f"/admin/integrations/{integration_id}"
+    body = {"events": ["y"], "config": {"url": receiver.url + "/moved"}}
+    answer = await stack.admin("PUT", path, body)
+    assert (answer.data["events"], answer.data["config"]["secret_set"]) == (["y"], True)
+    assert answer.data["status"] == "INTEGRATION_STATUS_ACTIVE"
+    await stack.admin("POST", "/admin/integrations/emit", {"type": "y", "data": {}})
+    got = await receiver.next()
+    assert got.path.endswith("/moved")
+    Webhook(SECRET).verify(got.body, dict(got.headers))
+    for wrong in ({"type": "INTEGRATION_TYPE_CRM"}, {"events": []}, {"config": {"url": "ftp://x"}}):
+        assert (await stack.admin("PUT", path, wrong)).code == "INVALID_ARGUMENT"
+    assert (await stack.admin("PUT", "/admin/integrations/integration_x", {"events": ["y"]})).http == 404
+
+
+async def test_an_integration_is_tested_alone_and_says_what_became_of_it(stack: Any, receiver: Receiver) -> None:
+    first = await register(stack, receiver, "x")
+    await register(stack, receiver, "integration_test")
+    await stack.admin("PUT", f"/admin/integrations/{first}", {"status": "INTEGRATION_STATUS_PAUSED"})
+    receiver.replies = [status(204), status(503)]
+    told = [(await stack.admin("POST", f"/admin/integrations/{first}/test", {})).data for _ in range(2)]
+    assert [(one["status"], one["http_status"]) for one in told] == [
+        ("INTEGRATION_DELIVERY_STATUS_DELIVERED", 0),
+        ("INTEGRATION_DELIVERY_STATUS_DEAD", 503),
+    ]
+    assert [one.json["type"] for one in receiver.all] == ["integration_test"] * 2
+    assert len(await deliveries(stack, first, 2)) == 2
+
+
+async def test_a_stub_says_that_it_is_one(stack: Any) -> None:
+    body = {"type": "INTEGRATION_TYPE_SMS", "events": ["x"]}
+    integration_id = (await stack.admin("POST", "/admin/integrations", body)).data["id"]
+    await stack.admin("POST", "/admin/integrations/emit", {"type": "x", "data": {}})
+    [row] = await deliveries(stack, integration_id, 1)
+    assert (row["status"], row["delivered"]) == ("INTEGRATION_DELIVERY_STATUS_STUBBED", False)
+
+
 async def test_a_deleted_integration_is_gone(stack: Any, receiver: Receiver) -> None:
     integration_id = await register(stack, receiver, "x")
     assert (await stack.admin("DELETE", f"/admin/integrations/{integration_id}")).http == 200
@@ -178,6 +228,7 @@ async def test_a_deleted_integration_is_gone(stack: Any, receiver: Receiver) -> 
         ({"events": [""]}, "events[0]"),
         ({"config": {}}, "config.url"),
         ({"config": {"url": "ftp://x"}}, "config.url"),
+        ({"config": {"url": "http://x", "secret": "short"}}, "config.secret"),
         ({"config": {"url": "http://x", "headers": {"a\nb": "c"}}}, "config.headers.a\nb"),
     ],
 )

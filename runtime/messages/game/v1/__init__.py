@@ -63,6 +63,7 @@ __all__ = (
     "ImportCodesRequest",
     "Integration",
     "IntegrationDelivery",
+    "IntegrationDeliveryReply",
     "IntegrationDeliveryStatus",
     "IntegrationReply",
     "IntegrationStatus",
@@ -182,10 +183,12 @@ __all__ = (
     "Tenant",
     "TenantReply",
     "TenantStatus",
+    "TestIntegrationRequest",
     "TurnBalance",
     "TurnLoginRequest",
     "UpdateCampaignRequest",
     "UpdateGameRequest",
+    "UpdateIntegrationRequest",
     "UpdateLeaderboardRequest",
     "UpdateMerchantRequest",
     "UpdatePlayerRequest",
@@ -1843,6 +1846,14 @@ default_message_pool.register_message("game.v1", "IntegrationDelivery", Integrat
 
 
 @dataclass(eq=False, repr=False)
+class IntegrationDeliveryReply(betterproto2.Message):
+    delivery: "IntegrationDelivery | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+
+default_message_pool.register_message("game.v1", "IntegrationDeliveryReply", IntegrationDeliveryReply)
+
+
+@dataclass(eq=False, repr=False)
 class IntegrationReply(betterproto2.Message):
     integration: "Integration | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
@@ -3461,6 +3472,16 @@ default_message_pool.register_message("game.v1", "TenantReply", TenantReply)
 
 
 @dataclass(eq=False, repr=False)
+class TestIntegrationRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+
+default_message_pool.register_message("game.v1", "TestIntegrationRequest", TestIntegrationRequest)
+
+
+@dataclass(eq=False, repr=False)
 class TurnBalance(betterproto2.Message):
     campaign_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
 
@@ -3518,6 +3539,24 @@ class UpdateGameRequest(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "UpdateGameRequest", UpdateGameRequest)
+
+
+@dataclass(eq=False, repr=False)
+class UpdateIntegrationRequest(betterproto2.Message):
+    """
+    Its type stays what it is. A config given without its secret keeps it.
+    """
+
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    integration: "Integration | None" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, optional=True)
+
+    update_mask: "list[str]" = betterproto2.field(4, betterproto2.TYPE_STRING, repeated=True)
+
+
+default_message_pool.register_message("game.v1", "UpdateIntegrationRequest", UpdateIntegrationRequest)
 
 
 @dataclass(eq=False, repr=False)

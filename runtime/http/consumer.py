@@ -169,7 +169,8 @@ async def _settled(
         if asked is not None and reply.guest_player_id:
             edge.admission.keep(tenant_id, reply.guest_player_id, asked, data, seconds)
     else:
-        edge.admission.settle(admission, data)
+        # What is not kept here, the rows answer again.
+        edge.admission.settle(admission, None if operation.confides else data)
     if operation.session is SessionUse.PLAYS:
         _hold(edge, tenant_id, message.session_id, PLAYED)
     return ok(data, headers=admission.headers)

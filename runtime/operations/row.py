@@ -123,6 +123,7 @@ class Operation:
     session: what it does with a session of play.
     tenant_wide: not for the staff of one merchant; to be said of what no merchant's things are part of.
     unsuspended: done for who is suspended too.
+    confides: its answer may hold what its owner alone may see (a code), so no store keeps it for replays.
     streamed: its body is read as it arrives, and may be lines of text.
     stales: what it changes is read by many, so cached answers of the tenant are old after it.
     refusals: its own reasons (runtime/http/docs/refusals.py), beside those that follow from the row.
@@ -144,6 +145,7 @@ class Operation:
     session: SessionUse = SessionUse.NONE
     tenant_wide: bool = False
     unsuspended: bool = False
+    confides: bool = False
     streamed: bool = False
     stales: bool = False
     refusals: tuple[str, ...] = ()

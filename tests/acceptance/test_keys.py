@@ -195,3 +195,14 @@ class TestStaff:
         # The same key on another reward is another key.
         answer = await stack.admin("POST", f"/admin/rewards/{other}/revoke", {"reason": "c"}, headers=KEY)
         assert answer.data["id"] == other
+
+
+async def test_a_claims_code_is_kept_in_no_store_in_the_clear(stack: Stack, shelf: Shelf, valkey: Any) -> None:
+    prize_id = await shelf.prize(channel="voucher_code")
+    await shelf.codes(prize_id, "MUG-SECRET-1")
+    path = f"/rewards/{await shelf.reward(prize_id)}/claim"
+    first = await stack.consumer("POST", path, {}, player="player_ann", headers=KEY)
+    assert first.data["code"] == "MUG-SECRET-1"
+    assert (await stack.consumer("POST", path, {}, player="player_ann", headers=KEY)).data == first.data
+    held = [await valkey.dump(key) for key in await valkey.keys()]
+    assert not any(b"MUG-SECRET-1" in (value or b"") for value in held)

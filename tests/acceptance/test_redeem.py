@@ -229,3 +229,12 @@ async def test_revokes_at_once_pay_back_once(world: World) -> None:
     )
     assert sum(answer.http == 200 for answer in answers[:10]) == 1
     assert await coins(world, "twin") == 6 + 20
+
+
+async def test_a_second_redeem_is_rejected_whatever_became_of_the_game(world: World, module_stack: Stack) -> None:
+    game_id = await collection(world, await world.prize())
+    await earn(world, game_id, 5, "again")
+    assert (await world.redeem(game_id, "mug", "again")).http == 200
+    for change in ({"milestones": {"rungs": []}}, {"status": "GAME_STATUS_PAUSED"}):
+        assert (await module_stack.admin("PUT", f"/admin/games/{game_id}", change)).http == 200
+        assert refused(await world.redeem(game_id, "mug", "again")) == (409, "ALREADY_EXISTS", "ALREADY_GRANTED")

@@ -65,22 +65,23 @@ def redeem(actor: GameActor, snapshot: GameSnapshot, pending: PendingRequest, ch
     THRESHOLD_NOT_REACHED, OUT_OF_STOCK, GAME_INACTIVE, CAMPAIGN_CLOSED.
     """
     request, now = pending.request, actor.engine.clock.now()
-    snapshot.refuse_unless_open(now)
     if not request.milestone_id:
         raise invalid("milestone_id", "is required")
-    rung = next((rung for rung in snapshot.rungs if rung.id == request.milestone_id), None)
-    if rung is None:
-        raise unknown("milestone", request.milestone_id)
+    # Before anything else: what was granted stays so, whatever became of the campaign, the game or the rung.
     player = actor.players[pending.player_id]
-    actor.refuse_suspended(player)
-    if rung.id in player.grants:
+    if request.milestone_id in player.grants:
         actor.require_fresh(player)
         raise Fault(
             Status.ALREADY_EXISTS,
             "ALREADY_GRANTED",
-            f"milestone {rung.id!r} was granted already",
-            granted_at=player.grants[rung.id],
+            f"milestone {request.milestone_id!r} was granted already",
+            granted_at=player.grants[request.milestone_id],
         )
+    snapshot.refuse_unless_open(now)
+    rung = next((rung for rung in snapshot.rungs if rung.id == request.milestone_id), None)
+    if rung is None:
+        raise unknown("milestone", request.milestone_id)
+    actor.refuse_suspended(player)
     balance = player.balances.get(rung.currency, 0)
     if balance < rung.threshold:
         actor.require_fresh(player)

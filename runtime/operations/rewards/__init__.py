@@ -23,6 +23,7 @@ ROWS: Final = (
         actor=CLAIMS,
         about="Claims a reward of one's own. `code` is there where the claim delivered it.",
         consumer=Consumer(Access.PLAYER, RoutePolicy.ACT),
+        confides=True,
         refusals=("ALREADY_CLAIMED", "ILLEGAL_TRANSITION", "OUT_OF_STOCK"),
         example={},
     ),

@@ -35,9 +35,10 @@ ORDER BY requester
 FOR UPDATE;
 
 -- name: issue
--- A new challenge, good for $8 seconds.
+-- A new challenge, good for $8 seconds. No row: there is one of this id.
 INSERT INTO login_challenges (tenant_id, challenge_id, contact, contact_hash, requester, code_hash, strong, expires_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, now() + make_interval(secs => $8::float8))
+ON CONFLICT DO NOTHING
 RETURNING unix(expires_at) AS expires_at, unix(now()) AS issued_at;
 
 -- name: lock_challenge

@@ -12,11 +12,12 @@ ON CONFLICT (tenant_id, kind, subject) DO UPDATE SET
 
 -- name: begin
 -- A new login of the player: $2 its id, $3 player, $4 merchant, $5 seconds until it must be used, $6 until it
--- ends. No row: there is no such player.
+-- ends. No row: there is no such player, or a login of this id already.
 INSERT INTO logins (tenant_id, login_id, player_id, merchant_id, expires_at, ends_at)
 SELECT tenant_id, $2, player_id, $4, now() + make_interval(secs => least($5::float8, $6::float8)),
        now() + make_interval(secs => $6::float8)
 FROM players WHERE tenant_id = $1 AND player_id = $3
+ON CONFLICT DO NOTHING
 RETURNING player_id, merchant_id, unix(ends_at) AS ends_at;
 
 -- name: turn

@@ -65,7 +65,7 @@ async def issue_challenge(engine: Engine, request: m.IssueChallengeRequest) -> m
     """A new challenge.
 
     RESOURCE_EXHAUSTED RESEND_TOO_SOON within RESEND_SECONDS of the requester's last, or while it waits for its
-    wrong guesses; RATE_LIMITED over a rate; NOT_FOUND UNKNOWN_TENANT.
+    wrong guesses; RATE_LIMITED over a rate; ALREADY_EXISTS CHALLENGE_EXISTS; NOT_FOUND UNKNOWN_TENANT.
     """
     tenant_id, contact, requester = tenant_of(request), request.contact_hash, request.requester
     _check(request, "challenge_id", "contact", "contact_hash", "requester", "code_hash", "strong_code_hash")
@@ -91,7 +91,8 @@ async def issue_challenge(engine: Engine, request: m.IssueChallengeRequest) -> m
             strong,
             CODE_SECONDS,
         )
-        assert row is not None
+        if row is None:
+            raise Fault(Status.ALREADY_EXISTS, "CHALLENGE_EXISTS", "there is a challenge of this id already")
         # By their keys, as every transaction locks them.
         if request.address:
             await _charge(connection, OVER_ALL, SENDS_ADDRESS, request.address)
@@ -225,7 +226,7 @@ ISSUE_CHALLENGE: Final = Operation(
     "IssueChallenge",
     "POST /logins/challenges",
     run=issue_challenge,
-    refusals=("RATE_LIMITED", "RESEND_TOO_SOON", "UNKNOWN_TENANT"),
+    refusals=("CHALLENGE_EXISTS", "RATE_LIMITED", "RESEND_TOO_SOON", "UNKNOWN_TENANT"),
     example={
         "challenge_id": "chal_0f1e2d3c4b5a69788796a5b4c3d2e1f0",
         "contact": "email:ada@example.com",

@@ -36,14 +36,20 @@ PURGE_SECONDS: Final = 600.0
 
 
 async def begin_login(engine: Engine, request: m.BeginLoginRequest) -> m.LoginReply:
-    """The player's new login, whose first refresh token is of generation 0. NOT_FOUND UNKNOWN_PLAYER."""
+    """The player's new login, whose first refresh token is of generation 0.
+
+    NOT_FOUND UNKNOWN_PLAYER; ALREADY_EXISTS LOGIN_EXISTS.
+    """
     tenant_id, player_id, settings = tenant_of(request), player_id_of(request), engine.settings
     lives = (settings.refresh_token_seconds, settings.login_seconds)
     who = (tenant_id, _login_id(request.login_id), player_id, merchant_of(request))
     row = await engine.database.fetchrow(_SQL["begin"], *who, *lives)
-    if row is None:
+    player = await engine.database.fetchrow(FIND, tenant_id, player_id)
+    if player is None:
         raise unknown("player", player_id)
-    return _reply(row, await engine.database.fetchrow(FIND, tenant_id, player_id))
+    if row is None:
+        raise Fault(Status.ALREADY_EXISTS, "LOGIN_EXISTS", "there is a login of this id already")
+    return _reply(row, player)
 
 
 async def turn_login(engine: Engine, request: m.TurnLoginRequest) -> m.LoginReply:
@@ -196,7 +202,7 @@ BEGIN_LOGIN: Final = Operation(
     "BeginLogin",
     "POST /logins",
     run=begin_login,
-    refusals=("UNKNOWN_PLAYER",),
+    refusals=("LOGIN_EXISTS", "UNKNOWN_PLAYER"),
     example={"login_id": _LOGIN_ID},
 )
 TURN_LOGIN: Final = Operation(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
@@ -203,7 +204,9 @@ async def test_a_free_text_is_stored_as_it_was_sent(module_stack: Stack, known: 
     for start in range(0, len(STRINGS), 10):
         await asyncio.gather(*(one(index) for index in range(start, start + 10)))
     if stored:
-        async for item in every(module_stack, operation.path):
+        # Tenants are listed beyond one's own where the scope names none.
+        stack = replace(module_stack, tenant_id="") if resource == "tenant" else module_stack
+        async for item in every(stack, operation.path):
             if item["id"] in stored:
                 check(operation, {resource: item}, stored.pop(item["id"]))
         assert stored == {}
@@ -277,7 +280,9 @@ def other_texts(message: Any, at: str = "") -> Iterator[str]:
 @pytest.mark.parametrize("chunk", range(4))
 async def test_no_text_anywhere_is_an_error_of_ours(module_stack: Stack, chunk: int) -> None:
     """Every other text field of every operation: each gets a share of the strings, all of them in turn."""
-    known = await furnish(module_stack, "player_bea")
+    known = await furnish(
+        module_stack, f"player_{chunk}"
+    )  # One of its own: among the operations is the end of all logins.
     strings = itertools.cycle(STRINGS[chunk * 125 : (chunk + 1) * 125])
     for operation in (row for row in OPERATIONS if row.has_body and not row.streamed):
         tried, free = [], set(free_texts(operation.request)) if operation in STORING else set()

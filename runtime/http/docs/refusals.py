@@ -78,6 +78,8 @@ REFUSALS: Final[Mapping[str, Refusal]] = {
     "IDEMPOTENCY_MISMATCH": Refusal(_BAD, "the key was used with another request", http_status=422),
     "IDEMPOTENCY_IN_PROGRESS": Refusal(Status.ABORTED, "a request with this key is still running"),
     "RATE_LIMITED": Refusal(Status.RESOURCE_EXHAUSTED, "too many requests for this `policy`", {"policy": "player"}),
+    "CHALLENGE_EXISTS": Refusal(Status.ALREADY_EXISTS, "there is a challenge of this id"),
+    "LOGIN_EXISTS": Refusal(Status.ALREADY_EXISTS, "there is a login of this id"),
     "RESEND_TOO_SOON": Refusal(Status.RESOURCE_EXHAUSTED, "a code was sent a moment ago"),
     # what is played
     "GAME_INACTIVE": Refusal(_NOT_NOW, "the game is not active"),

@@ -95,7 +95,8 @@ async def import_codes(engine: Engine, request: m.ImportCodesRequest) -> m.Impor
 def _hashes(engine: Engine, request: m.ImportCodesRequest) -> list[bytes]:
     """What the part is known by, under each key that seals codes: a plain hash of few codes could be guessed from."""
     vault = vault_of(engine.settings.code_keys)
-    return vault.fingerprints("\n".join([*request.codes, str(request.lines), str(request.more)]), "import")
+    said = "\n".join([*request.codes, str(request.lines), str(request.more)])
+    return vault.fingerprints(said.encode(errors="backslashreplace").decode(), "import")
 
 
 def _adding(
@@ -128,8 +129,9 @@ def _adding(
         if not rows:
             raise await reading.not_to_write(connection, _GET_PRIZE, request, "prize", prize_id)
         present = [by_id[row["code_id"]] for row in rows if row["code_id"] is not None]
-        after = {"added": len(codes) - len(present), "duplicates": len(present)}
-        await audit.record(connection, tenant_id, "prize.import_codes", prize_id, after=after)
+        if codes:
+            after = {"added": len(codes) - len(present), "duplicates": len(present)}
+            await audit.record(connection, tenant_id, "prize.import_codes", prize_id, after=after)
         return present
 
     return add

@@ -73,24 +73,30 @@ WHERE tenant_id = $1 AND contact_hash = $2 AND requester IN ('', $3::text);
 DELETE FROM login_challenges WHERE tenant_id = $1 AND challenge_id = $2 RETURNING contact_hash, requester;
 
 -- name: purge_challenges
--- Forgets challenges an hour after they expired: until then they are told from ones that never were.
-DELETE FROM login_challenges WHERE tenant_id = $1 AND challenge_id IN (
-    SELECT challenge_id FROM login_challenges WHERE tenant_id = $1 AND expires_at < now() - interval '1 hour'
-    FOR UPDATE SKIP LOCKED
-);
+-- Forgets challenges an hour after they expired: until then they are told from ones that never were. At most $2.
+DELETE FROM login_challenges WHERE tenant_id = $1 AND ctid = ANY (ARRAY(
+    SELECT ctid FROM login_challenges WHERE tenant_id = $1 AND expires_at < now() - interval '1 hour'
+    ORDER BY expires_at LIMIT $2::integer FOR UPDATE SKIP LOCKED
+));
 
 -- name: purge_rates
--- Forgets buckets that are full.
-DELETE FROM login_rates WHERE tenant_id = $1 AND rate_key IN (
-    SELECT rate_key FROM login_rates WHERE tenant_id = $1 AND full_at < now() FOR UPDATE SKIP LOCKED
-);
+-- Forgets buckets that are full, at most $2.
+DELETE FROM login_rates WHERE tenant_id = $1 AND ctid = ANY (ARRAY(
+    SELECT ctid FROM login_rates WHERE tenant_id = $1 AND full_at < now()
+    ORDER BY full_at LIMIT $2::integer FOR UPDATE SKIP LOCKED
+));
+
+-- name: purge_unmarked
+-- Forgets requesters of whom there is nothing to remember after a day, at most $2.
+DELETE FROM login_guesses WHERE tenant_id = $1 AND ctid = ANY (ARRAY(
+    SELECT ctid FROM login_guesses
+    WHERE tenant_id = $1 AND updated_at < now() - interval '1 day' AND wrong = 0 AND proved_at IS NULL
+    ORDER BY updated_at LIMIT $2::integer FOR UPDATE SKIP LOCKED
+));
 
 -- name: purge_guesses
--- Forgets requesters of whom there is nothing to remember, and after a year the others.
-DELETE FROM login_guesses WHERE tenant_id = $1 AND (contact_hash, requester) IN (
-    SELECT contact_hash, requester FROM login_guesses
-    WHERE tenant_id = $1
-      AND (updated_at < now() - interval '1 year'
-           OR updated_at < now() - interval '1 day' AND wrong = 0 AND proved_at IS NULL)
-    FOR UPDATE SKIP LOCKED
-);
+-- Forgets the others after a year, at most $2.
+DELETE FROM login_guesses WHERE tenant_id = $1 AND ctid = ANY (ARRAY(
+    SELECT ctid FROM login_guesses WHERE tenant_id = $1 AND updated_at < now() - interval '1 year'
+    ORDER BY updated_at LIMIT $2::integer FOR UPDATE SKIP LOCKED
+));

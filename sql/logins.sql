@@ -70,13 +70,15 @@ LIMIT $5;
 SELECT tenant_id FROM tenants UNION ALL SELECT '';
 
 -- name: purge_logins
--- Forgets logins a day after they expired.
-DELETE FROM logins WHERE tenant_id = $1 AND login_id IN (
-    SELECT login_id FROM logins WHERE tenant_id = $1 AND expires_at < now() - interval '1 day' FOR UPDATE SKIP LOCKED
-);
+-- Forgets logins a day after they expired, at most $2.
+DELETE FROM logins WHERE tenant_id = $1 AND ctid = ANY (ARRAY(
+    SELECT ctid FROM logins WHERE tenant_id = $1 AND expires_at < now() - interval '1 day'
+    ORDER BY expires_at LIMIT $2::integer FOR UPDATE SKIP LOCKED
+));
 
 -- name: purge_revocations
--- Forgets revocations whose tokens have all expired.
-DELETE FROM revocations WHERE tenant_id = $1 AND (kind, subject) IN (
-    SELECT kind, subject FROM revocations WHERE tenant_id = $1 AND kept_until < now() FOR UPDATE SKIP LOCKED
-);
+-- Forgets revocations whose tokens have all expired, at most $2.
+DELETE FROM revocations WHERE tenant_id = $1 AND ctid = ANY (ARRAY(
+    SELECT ctid FROM revocations WHERE tenant_id = $1 AND kept_until < now()
+    ORDER BY kept_until LIMIT $2::integer FOR UPDATE SKIP LOCKED
+));

@@ -272,6 +272,8 @@ CREATE TABLE login_guesses (
     PRIMARY KEY (tenant_id, contact_hash, requester)
 );
 CREATE INDEX login_guesses_updated ON login_guesses (tenant_id, updated_at);
+-- The purge would walk over those that are kept for a year, again and again, to find these.
+CREATE INDEX login_guesses_unmarked ON login_guesses (tenant_id, updated_at) WHERE wrong = 0 AND proved_at IS NULL;
 
 -- Rates of logins, by GCRA: when the bucket will be full again. tenant_id is '' where one holds over all tenants.
 CREATE TABLE login_rates (
@@ -312,6 +314,7 @@ CREATE TABLE revocations (
 );
 -- The edges read on from where they were, over all tenants.
 CREATE INDEX revocations_time ON revocations (revoked_at, tenant_id, kind, subject);
+CREATE INDEX revocations_expiry ON revocations (tenant_id, kept_until);
 
 -- ---------------------------------------------------------------- plays
 

@@ -145,8 +145,8 @@ async def withdraw_challenge(engine: Engine, request: m.WithdrawChallengeRequest
     return m.Empty()
 
 
-PURGES: Final = tuple(_SQL[name] for name in ("purge_challenges", "purge_rates", "purge_guesses"))
-"""What forgets, of one tenant ($1), all that is over."""
+PURGES: Final = {name: _SQL[name] for name in ("purge_challenges", "purge_rates", "purge_unmarked", "purge_guesses")}
+"""What forgets, of one tenant ($1), what is over: at most $2 rows each."""
 
 
 async def _answer(connection: asyncpg.Connection, tenant_id: str, request: m.AnswerChallengeRequest) -> str | Fault:

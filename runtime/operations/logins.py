@@ -11,6 +11,7 @@ from typing import Final, Literal
 
 import asyncpg
 import msgspec
+import structlog
 
 import sql
 from runtime import messages as m
@@ -19,6 +20,7 @@ from runtime.errors import Fault, Status, invalid, suspended, unknown
 from runtime.operations import challenges
 from runtime.operations.players import FIND, player_from_row
 from runtime.operations.row import Operation
+from runtime.stores.database import StoreUnavailable
 from runtime.wire.enums import enum
 from runtime.wire.scope import merchant_of, player_id_of, tenant_of
 
@@ -33,6 +35,11 @@ SLACK_SECONDS: Final = 60.0
 
 PURGE_SECONDS: Final = 600.0
 """How often what is over is forgotten."""
+
+PURGE_BATCH: Final = 1_000
+"""Rows that one statement forgets: a few milliseconds of them."""
+
+log = structlog.get_logger(__name__)
 
 
 async def begin_login(engine: Engine, request: m.BeginLoginRequest) -> m.LoginReply:
@@ -164,11 +171,34 @@ class _Mark(msgspec.Struct, array_like=True):
         return mark
 
 
+_PURGES: Final = {**challenges.PURGES, **{name: _SQL[name] for name in ("purge_logins", "purge_revocations")}}
+
+
 async def purge(engine: Engine) -> None:
-    """Forgets, tenant by tenant, what is over: challenges, rates, guesses, logins, revocations."""
+    """Forgets, tenant by tenant, what is over: challenges, rates, guesses, logins, revocations.
+
+    What cannot be forgotten now is logged and keeps nothing else from it; the last such failure is raised at the end.
+    """
+    failed: Exception | None = None
     for tenant in await engine.database.fetch(_SQL["tenants"]):
-        for statement in (*challenges.PURGES, _SQL["purge_logins"], _SQL["purge_revocations"]):
-            await engine.database.execute(statement, tenant["tenant_id"])
+        for name, statement in _PURGES.items():
+            try:
+                # Some at a time: with a backlog one statement for all would end at the store's limit, every time.
+                while await engine.database.execute(statement, tenant["tenant_id"], PURGE_BATCH) == PURGE_BATCH:
+                    pass
+            except StoreUnavailable as error:
+                if not error.sent:
+                    raise  # No connection is to be had: each of the others would wait for one in vain.
+                failed = _not_purged(tenant["tenant_id"], name, error)
+            except asyncpg.PostgresError as error:
+                failed = _not_purged(tenant["tenant_id"], name, error)
+    if failed is not None:
+        raise failed
+
+
+def _not_purged(tenant_id: str, name: str, error: Exception) -> Exception:
+    log.warning("login_purge_failed", tenant=tenant_id, statement=name, error=str(error))
+    return error
 
 
 def _reply(login: asyncpg.Record, player: asyncpg.Record | None) -> m.LoginReply:

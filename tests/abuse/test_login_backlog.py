@@ -1,0 +1,72 @@
+"""What logins leave behind is forgotten however much there is of it, and whoever's part of it cannot be."""
+
+from __future__ import annotations
+
+import asyncpg
+import pytest
+
+from runtime.operations.challenges import OVER_ALL
+from runtime.operations.logins import PURGE_BATCH, purge
+from tests.support.stack import Stack
+
+ROWS = {
+    "login_challenges": "(tenant_id, challenge_id, contact, contact_hash, requester, code_hash, strong, expires_at)"
+    " SELECT $1, 'c' || n, 'x', 'x', 'x', 'x', false, now() - interval '1 day'",
+    "login_rates": "(tenant_id, rate_key, full_at) SELECT $1, 'r' || n, now() - interval '1 day'",
+    "login_guesses": "(tenant_id, contact_hash, requester, wrong, updated_at)"
+    " SELECT $1, 'h' || n, '', n % 2, now() - interval '2 years'",
+    "logins": "(tenant_id, login_id, player_id, expires_at, ends_at)"
+    " SELECT $1, 'l' || n, 'x', now() - interval '2 days', now() - interval '2 days'",
+    "revocations": "(tenant_id, kind, subject, kept_until) SELECT $1, 'player', 's' || n, now() - interval '1 day'",
+}
+
+
+async def leave_behind(stack: Stack, table: str, tenant_id: str, number: int) -> None:
+    await stack.database.execute(
+        f"INSERT INTO {table} {ROWS[table]} FROM generate_series(1, $2::integer) AS n", tenant_id, number
+    )
+
+
+async def left(stack: Stack, table: str) -> int:
+    return int(await stack.database.fetchval(f"SELECT count(*) FROM {table}"))
+
+
+@pytest.mark.parametrize("table", ROWS)
+async def test_no_statement_forgets_more_than_it_can_in_its_time(stack: Stack, table: str) -> None:
+    """A backlog would let it run into the store's limit, which undoes all of it, so the next one would be larger."""
+    await stack.database.execute(f"""
+        CREATE FUNCTION bounded() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+            IF (SELECT count(*) FROM gone) > {PURGE_BATCH} THEN RAISE EXCEPTION 'too many at once'; END IF;
+            RETURN NULL;
+        END $$""")
+    try:
+        await stack.database.execute(
+            f"CREATE TRIGGER bounded AFTER DELETE ON {table} REFERENCING OLD TABLE AS gone"
+            " FOR EACH STATEMENT EXECUTE FUNCTION bounded()"
+        )
+        for tenant_id in (stack.tenant_id, OVER_ALL):
+            await leave_behind(stack, table, tenant_id, 2 * PURGE_BATCH + 7)
+        await purge(stack.engine)
+        assert await left(stack, table) == 0
+    finally:
+        await stack.database.execute("DROP FUNCTION bounded CASCADE")
+
+
+async def test_what_cannot_be_forgotten_keeps_nothing_else(stack: Stack) -> None:
+    await stack.database.execute("""
+        CREATE FUNCTION clung() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'stays'; END $$""")
+    try:
+        await stack.database.execute(
+            "CREATE TRIGGER clung BEFORE DELETE ON login_challenges FOR EACH ROW EXECUTE FUNCTION clung()"
+        )
+        for tenant_id in (stack.tenant_id, OVER_ALL):
+            for table in ROWS:
+                await leave_behind(stack, table, tenant_id, 3)
+        with pytest.raises(asyncpg.RaiseError):
+            await purge(stack.engine)
+        assert {table: await left(stack, table) for table in ROWS} == {
+            **dict.fromkeys(ROWS, 0),
+            "login_challenges": 6,
+        }
+    finally:
+        await stack.database.execute("DROP FUNCTION clung CASCADE")

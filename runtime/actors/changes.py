@@ -248,6 +248,7 @@ class Changes:
         """Moves the player's turns from `before` by `amount`; the row must exist."""
         key = (player_id, campaign_id)
         moved = self.turns.get(key)
+        assert moved is None or before == moved.after, "else what moved before would be lost"
         after = before + amount
         self.turns[key] = TurnMove(player_id, campaign_id, moved.before if moved else before, after)
         self.turn_entries.append(NewTurnEntry(entry_id, player_id, campaign_id, amount, after, reason, reference_id))
@@ -264,9 +265,13 @@ class Changes:
         reference_id: str,
         reward_id: str = "",
     ) -> int:
-        """Moves a balance from `before` (None: it has no row yet) by `amount`, and notes it. The new balance."""
+        """Moves a balance from `before` (None: it has no row yet) by `amount`, and notes it. The new balance.
+
+        A second move of one balance begins where the first ended, not at what the database still has.
+        """
         key = (player_id, scope_key, currency)
         moved = self.balances.get(key)
+        assert moved is None or before == moved.after, "else what moved before would be lost"
         after = (before or 0) + amount
         self.balances[key] = BalanceMove(player_id, scope_key, currency, moved.before if moved else before, after)
         self.ledger.append(

@@ -147,6 +147,30 @@ async def test_a_board_finalized_before_the_login_pays_the_player_after_it(
     assert (await wallet_of(stack, players[1]))["points"] == 30
 
 
+async def test_a_player_who_is_owed_two_ranks_points_is_paid_both(
+    own_world: World, stack: Stack, collection: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    amounts = (50, 30)
+    points = [await own_world.prize(type="points", value=amount) for amount in amounts]
+    prizes = [{"from_rank": rank, "to_rank": rank, "prize_id": prize} for rank, prize in enumerate(points, 1)]
+    board = await make_board(stack, own_world.campaign_id, metric="plays", prizes=prizes)
+    player = await log_in(stack)
+    await own_world.round(collection, player)
+    guest = await guest_who_played(own_world, collection)
+    await own_world.round(collection, guest.player_id)
+
+    async def dies(self: Any) -> int:
+        raise RuntimeError("killed between the snapshot and its prizes")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(finalize._Prizes, "give", dies)
+        assert (await stack.admin("POST", f"/admin/leaderboards/{board['id']}/finalize", {})).http == 500
+    assert await log_in(stack, guest) == player
+    done = (await stack.admin("POST", f"/admin/leaderboards/{board['id']}/finalize", {})).data
+    assert [row["reason"] for row in done["standings"]] == [""] * 2
+    assert (await wallet_of(stack, player))["points"] == sum(amounts)
+
+
 async def test_a_guest_that_logs_in_between_a_ranks_look_and_its_commit_is_paid_as_the_player(
     own_world: World, stack: Stack, collection: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -59,6 +59,16 @@ def test_a_balance_that_is_not_there_yet_stays_so_until_the_commit() -> None:
     assert changes.balances == {("ann", "s", "coin"): BalanceMove("ann", "s", "coin", before=None, after=5)}
 
 
+def test_a_move_that_does_not_begin_where_the_one_before_ended_is_a_mistake() -> None:
+    changes = Changes()
+    changes.move_balance("e1", "ann", "s", "coin", 5, 2, "play_reward", "p1")
+    changes.move_turns("t1", "ann", "c", 3, -1, "play", "p1")
+    with pytest.raises(AssertionError):
+        changes.move_balance("e2", "ann", "s", "coin", 5, 2, "play_reward", "p2")
+    with pytest.raises(AssertionError):
+        changes.move_turns("t2", "ann", "c", 3, -1, "play", "p2")
+
+
 def test_turns_move_likewise() -> None:
     changes = Changes()
     changes.move_turns("t1", "ann", "c", 3, -1, "play", "p1")

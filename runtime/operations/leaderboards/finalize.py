@@ -202,7 +202,12 @@ class _Prizes:
     async def _credit(self, changes: Changes, player_id: str, points: int) -> None:
         """Points go to the campaign's wallet: a board has no wallet scope of its own."""
         scope_key = self._board["campaign_id"]
-        before = await self._engine.database.fetchval(_SQL["balance"], self._tenant_id, player_id, scope_key, POINTS)
+        # Two ranks may be one player's, whose guest logged in: the second is paid on top of the first.
+        if moved := changes.balances.get((player_id, scope_key, POINTS)):
+            before = moved.after
+        else:
+            key = (self._tenant_id, player_id, scope_key, POINTS)
+            before = await self._engine.database.fetchval(_SQL["balance"], *key)
         entry_id = ids.make("entry")
         changes.move_balance(entry_id, player_id, scope_key, POINTS, before, points, "play_reward", self._board_id)
 

@@ -92,6 +92,18 @@ SELECT prize_id, scope_key, currency, sum(least(quantity, upto - room))::bigint 
        floor(sum(least(quantity, upto - room) * value))::bigint AS points
 FROM won WHERE upto > room GROUP BY prize_id, scope_key, currency;
 
+-- name: granted_to_both
+-- The rungs that guest and player were both granted.
+SELECT g.game_id, g.milestone_id
+FROM milestone_grants AS g
+JOIN milestone_grants AS o ON o.tenant_id = $1 AND o.player_id = $3
+    AND o.game_id = g.game_id AND o.milestone_id = g.milestone_id
+WHERE g.tenant_id = $1 AND g.player_id = $2;
+
+-- name: grants
+-- The rungs that the guest was granted.
+SELECT game_id, milestone_id FROM milestone_grants WHERE tenant_id = $1 AND player_id = $2;
+
 -- name: movements
 -- What rewards $3 moved in the balances of player $2: the price of a bought rung, the points of one that gave points.
 SELECT reward_id, scope_key, currency, sum(amount)::bigint AS amount FROM ledger_entries
@@ -130,12 +142,23 @@ UPDATE tasks AS t SET
     status = 'cancelled', next_attempt_at = NULL, lease_until = NULL, lease_owner = '', updated_at = now()
 FROM ended AS n WHERE t.tenant_id = $1 AND t.reward_id = n.reward_id AND t.status <> 'delivered';
 
+-- name: prize_counts
+-- What both have had of each capped prize that the guest has had.
+SELECT g.prize_id, g.awarded AS guests, coalesce(mine.awarded, 0) AS players
+FROM prize_players AS g
+JOIN prizes AS p ON p.tenant_id = $1 AND p.prize_id = g.prize_id AND p.max_per_user > 0
+LEFT JOIN prize_players AS mine ON mine.tenant_id = $1 AND mine.prize_id = g.prize_id AND mine.player_id = $3
+WHERE g.tenant_id = $1 AND g.player_id = $2 AND g.prize_id = ANY(ARRAY(SELECT prize_id FROM prizes WHERE tenant_id = $1))
+ORDER BY g.prize_id;
+
 -- name: hold_prize_counts
--- What both had of each prize.
-SELECT 1 FROM prize_players
-WHERE tenant_id = $1 AND player_id IN ($2, $3)
-  AND prize_id = ANY(ARRAY(SELECT prize_id FROM prizes WHERE tenant_id = $1))
-ORDER BY prize_id, player_id FOR UPDATE;
+-- What both had of each prize that the guest has had. A player who had none gets a row, for nobody else to make.
+INSERT INTO prize_players AS c (tenant_id, prize_id, player_id, awarded)
+SELECT $1::text, g.prize_id, who.player_id, 0
+FROM prize_players AS g CROSS JOIN unnest(ARRAY[$2::text, $3::text]) AS who (player_id)
+WHERE g.tenant_id = $1 AND g.player_id = $2 AND g.prize_id = ANY(ARRAY(SELECT prize_id FROM prizes WHERE tenant_id = $1))
+ORDER BY g.prize_id, who.player_id
+ON CONFLICT (tenant_id, prize_id, player_id) DO UPDATE SET awarded = c.awarded;
 
 -- name: hold_rewards
 -- The guest's rewards.
@@ -187,6 +210,12 @@ FROM quest_completions AS g
 JOIN quest_completions AS o ON o.tenant_id = $1 AND o.quest_id = g.quest_id AND o.player_id = $3 AND o.period = g.period
 WHERE g.tenant_id = $1 AND g.player_id = $2
   AND g.quest_id = ANY(ARRAY(SELECT quest_id FROM quests WHERE tenant_id = $1));
+
+-- name: completions
+-- The quests, with the period, that the guest has completed.
+SELECT quest_id, period FROM quest_completions
+WHERE tenant_id = $1 AND player_id = $2
+  AND quest_id = ANY(ARRAY(SELECT quest_id FROM quests WHERE tenant_id = $1));
 
 -- name: give_turns
 -- Gives the turns to the player and notes both sides.

@@ -8,6 +8,9 @@ What is decided for a guest is committed with the guest's row held to share (`Ch
 `hold_player`), and a merge holds it alone: so it has committed before the merge, and moves, or finds the
 guest merged, and is decided again for the player. Nothing is left to be moved later.
 
+The player plays on meanwhile. So what was surplus is looked at again when the rows that say so are held, or are
+the player's, where a twin of theirs finds them: what the player got in between undoes the merge, and it begins anew.
+
 Caps hold over both. Counts add up: a player who has played more of a game than its cap by then plays no more.
 Of a prize with max_per_user the player keeps all, and of the guest's as much as the cap leaves, the best
 first: delivered, on its way, oldest. A rung is one player's once, and so are a quest's turns in a period.
@@ -37,7 +40,7 @@ _REWARDS: Final = sql.load("rewards")
 _MOVE: Final = sql.load("wallet")["move"]
 
 ATTEMPTS: Final = 3
-"""Where the player used a key of the guest's at this moment, or a reward was delivered: the next attempt sees it."""
+"""Where player or delivery did something in between that the merge goes by: the next attempt sees it."""
 
 
 async def merge(engine: Engine, tenant_id: str, guest_id: str, player_id: str) -> None:
@@ -55,13 +58,16 @@ async def merge(engine: Engine, tenant_id: str, guest_id: str, player_id: str) -
         try:
             await engine.database.transaction(work)
             return
-        except (asyncpg.UniqueViolationError, _Changed):
+        except (asyncpg.UniqueViolationError, _Changed) as error:
             if attempt == ATTEMPTS - 1:
-                raise
+                raise _lost() from error
         except (asyncpg.SerializationError, asyncpg.DeadlockDetectedError) as error:
-            raise Fault(
-                Status.UNAVAILABLE, "OVERLOADED", "the guest is still playing; try again", retry_after_seconds=1
-            ) from error
+            raise _lost() from error
+
+
+def _lost() -> Fault:
+    message = "guest or player is still playing; try again"
+    return Fault(Status.UNAVAILABLE, "OVERLOADED", message, retry_after_seconds=1)
 
 
 async def hold_player(connection: asyncpg.Connection, tenant_id: str, player_id: str) -> str:
@@ -85,12 +91,15 @@ async def _merge(connection: asyncpg.Connection, engine: Engine, tenant_id: str,
     await connection.execute(_SQL["end_guest"], *who)
     await logins.revoke_player(connection, engine, tenant_id, guest_id)
     await analytics.merge_players(connection, *who)
+    # Before what is decided by them: else what comes between the two would be in neither comparison.
+    counts = await connection.fetch(_SQL["prize_counts"], *who)
+    rungs = await connection.fetch(_SQL["granted_to_both"], *who)
     surplus = await connection.fetch(_SQL["surplus_rewards"], *who)
     points = await connection.fetch(_SQL["surplus_points"], *who)
     await connection.execute(_SQL["move_plays"], *who)
     await connection.execute(_SQL["hold_counts"], *who)
     await connection.execute(_SQL["move_play_counts"], *who)
-    await _move_turns(connection, *who)
+    quests = await _move_turns(connection, *who)
     await connection.execute(_SQL["hold_balances"], *who)
     await connection.execute(_SQL["move_balances"], *who)
     await connection.execute(_SQL["move_ledger"], *who)
@@ -101,6 +110,7 @@ async def _merge(connection: asyncpg.Connection, engine: Engine, tenant_id: str,
     if surplus:
         await connection.execute(_REWARDS["hold_stock"], tenant_id, [row["prize_id"] for row in surplus])
     await connection.execute(_SQL["hold_prize_counts"], *who)
+    _same(counts, await connection.fetch(_SQL["prize_counts"], *who))
     units: Counter[str] = Counter()
     for row in surplus:
         units[row["prize_id"]] += row["quantity"]
@@ -111,6 +121,8 @@ async def _merge(connection: asyncpg.Connection, engine: Engine, tenant_id: str,
         await connection.execute(_REWARDS["hold_codes"], tenant_id, list(ending))
     for name in ("move_grants", "move_completions", "move_adjustments", "move_standings", "copy_disqualifications"):
         await connection.execute(_SQL[name], *who)
+    _same(rungs, await connection.fetch(_SQL["grants"], tenant_id, guest_id))
+    _same(quests, await connection.fetch(_SQL["completions"], tenant_id, guest_id))
     await connection.execute(_SQL["hold_rewards"], tenant_id, guest_id)
     await connection.execute(_SQL["hold_tasks"], tenant_id, guest_id)
     if ending:
@@ -125,7 +137,13 @@ async def _merge(connection: asyncpg.Connection, engine: Engine, tenant_id: str,
 
 
 class _Changed(Exception):
-    """A surplus reward was delivered, or failed, while the merge had not locked it yet: it is decided again."""
+    """What surplus was decided by changed while the merge had not locked it yet: it is decided again."""
+
+
+def _same(before: list[Any], after: list[Any]) -> None:
+    """_Changed where the player won, redeemed or completed in between what the guest has too."""
+    if {tuple(row) for row in before} != {tuple(row) for row in after}:
+        raise _Changed
 
 
 def _ends(reward: Any) -> bool:
@@ -163,7 +181,10 @@ async def _revoke(connection: asyncpg.Connection, tenant_id: str, ending: dict[s
 # -- turns -----------------------------------------------------------------------------------
 
 
-async def _move_turns(connection: asyncpg.Connection, tenant_id: str, guest_id: str, player_id: str) -> None:
+async def _move_turns(
+    connection: asyncpg.Connection, tenant_id: str, guest_id: str, player_id: str
+) -> list[asyncpg.Record]:
+    """Moves the guest's turns but for those of quests that both have completed, which it says."""
     who = (tenant_id, guest_id, player_id)
     both = await connection.fetch(_SQL["completed_by_both"], *who)
     await connection.execute(_SQL["hold_turns"], *who)
@@ -179,3 +200,4 @@ async def _move_turns(connection: asyncpg.Connection, tenant_id: str, guest_id: 
             [ids.make("entry") for _ in moved],
             [row["kept"] for row in moved],
         )
+    return both

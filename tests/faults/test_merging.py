@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -16,7 +16,7 @@ from tests.support import invariants
 from tests.support.guests import Guest, guest_who_played, log_in, new_guest, resolve, rewards_of, wallet_of
 from tests.support.leaderboards import make_board, order
 from tests.support.milestones import block, rung
-from tests.support.stack import Stack
+from tests.support.stack import Answer, Stack
 from tests.support.waiting import until
 from tests.support.world import COINS, COLLECTION, World
 
@@ -336,3 +336,59 @@ async def _finalize_when(stack: Stack, board_id: str, ready: list[Guest], people
 
     await until(is_ready)
     assert (await stack.admin("POST", f"/admin/leaderboards/{board_id}/finalize", {})).code == "OK"
+
+
+# -- the player plays on beside the login ----------------------------------------------------
+
+
+async def log_in_beside(stack: Stack, table: str, guest: Guest, player: str, act: Awaitable[Answer]) -> None:
+    """The login waits for the guest's row of a table, having looked at what both have; then the player acts."""
+    async with held(stack, f"SELECT FROM {table} WHERE player_id = $1 FOR UPDATE", guest.player_id):
+        merge = asyncio.ensure_future(log_in(stack, guest))
+        await until(lambda: waits(stack, "merging.hold_"))
+        assert (await act).code == "OK"
+    assert await merge == player
+    await invariants.check(stack.database)
+
+
+async def test_a_capped_prize_that_the_player_wins_beside_the_login_is_had_once(own_world: World, stack: Stack) -> None:
+    prize_id = await own_world.prize(total=9, constraints={"max_per_user": 1}, fulfillment=ON_CLAIM)
+    wheel = await own_world.wheel(prize_id, access="public")
+    guest, player = await guest_who_played(own_world, wheel), await log_in(stack)
+    await log_in_beside(stack, "game_players", guest, player, own_world.round(wheel, player))
+    assert [row["prize_id"] for row in await rewards_of(stack, player)] == [prize_id]
+    assert await own_world.stock(prize_id) == (8, 1)
+    assert (await own_world.round(wheel, player)).data["rewards"] == []
+
+
+async def test_capped_points_that_the_player_wins_beside_the_login_are_had_once(own_world: World, stack: Stack) -> None:
+    prize_id = await own_world.prize(type="points", value=50, constraints={"max_per_user": 1})
+    wheel = await own_world.wheel(prize_id, access="public")
+    guest, player = await guest_who_played(own_world, wheel), await log_in(stack)
+    await log_in_beside(stack, "game_players", guest, player, own_world.round(wheel, player))
+    assert (await wallet_of(stack, player))["points"] == 50
+
+
+async def test_a_rung_that_the_player_redeems_beside_the_login_is_one_reward(own_world: World, stack: Stack) -> None:
+    mug = await own_world.prize(total=9, fulfillment=ON_CLAIM)
+    rungs = block(rung("cup", 2, mug), auto_grant=False)
+    ladder = await own_world.game(COLLECTION, COINS, access="public", milestones=rungs)
+    guest, player = await guest_who_played(own_world, ladder), await log_in(stack)
+    assert (await own_world.redeem(ladder, "cup", guest.player_id)).code == "OK"
+    await own_world.round(ladder, player)
+    await log_in_beside(stack, "game_players", guest, player, own_world.redeem(ladder, "cup", player))
+    assert [row["milestone_id"] for row in await rewards_of(stack, player)] == ["cup"]
+    assert await own_world.stock(mug) == (8, 1)
+
+
+async def test_a_quest_that_the_player_completes_beside_the_login_gives_its_turns_once(
+    own_world: World, stack: Stack
+) -> None:
+    quest = {"campaign_id": own_world.campaign_id, "name": "Q", "turns": 3, "type": "one_time", "status": "active"}
+    quest_id = (await stack.admin("POST", "/admin/quests", quest)).data["id"]
+    game_id = await own_world.game(COLLECTION, COINS, access="public")
+    guest, player = await new_guest(own_world, game_id), await log_in(stack)
+    done = f"/quests/{quest_id}/complete"
+    assert (await stack.consumer("POST", done, {}, headers=guest.bearer)).data["turns_granted"] == 3
+    await log_in_beside(stack, "turn_balances", guest, player, stack.consumer("POST", done, {}, player=player))
+    assert (await own_world.eligibility(game_id, player))["remaining_turns"] == 3

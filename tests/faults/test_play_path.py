@@ -6,12 +6,15 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import asyncpg
 import pytest
 
 from runtime import messages as m
-from runtime.actors.game.batch import CONTRADICTIONS
+from runtime.actors.game.actor import GameActor
+from runtime.actors.game.batch import CONTRADICTIONS, process_batch
+from runtime.actors.mailbox import Work
 from runtime.errors import Fault
 from runtime.operations import BY_NAME
 from tests.support.stack import Stack
@@ -52,6 +55,23 @@ async def waiting(world: World, count: int) -> None:
     """Returns when so many statements wait for a lock."""
     while await world.database.fetchval(WAITING) < count:
         await asyncio.sleep(0.01)
+
+
+def actor_of(world: World, game_id: str) -> GameActor:
+    """A game's actor whose batches the test makes up, as another Core would have one."""
+    return GameActor(world.stack.engine, (world.stack.tenant_id, game_id))
+
+
+def together(actor: GameActor, *requests: Any) -> list[asyncio.Future[Any]]:
+    """The answers to come of one batch of these requests."""
+    works: list[Work[Any]] = [Work(request, asyncio.get_running_loop().create_future()) for request in requests]
+    batch = asyncio.ensure_future(process_batch(actor, works))
+    return [asyncio.ensure_future(_answer_of(work.future, batch)) for work in works]
+
+
+async def _answer_of(answer: asyncio.Future[Any], batch: asyncio.Future[None]) -> Any:
+    await batch
+    return await answer
 
 
 async def test_a_refused_commit_takes_nothing_from_under_its_neighbours_look(world: World) -> None:
@@ -173,3 +193,24 @@ async def test_six_who_submit_each_session_twice_change_no_answer_of_another(wor
     over.set()
     await asyncio.gather(*twice)
     assert told == {"": 400}
+
+
+async def test_what_is_distrusted_is_read_when_all_that_is_under_way_is_there_to_be_read(world: World) -> None:
+    prize_id = await world.prize(total=9)
+    game_id = await world.wheel(prize_id, rules={"max_plays_per_user": 1})
+    actor, who = actor_of(world, game_id), {"scope": m.Scope(tenant_id=world.stack.tenant_id), "id": game_id}
+    start = m.StartRequest(**who, player_id="ann")
+    (opened,) = together(actor, start)
+    session_id = (await opened).session_id
+    async with held(world, "SELECT FROM stock WHERE prize_id = $1 FOR UPDATE", prize_id):
+        (played,) = together(actor, m.PlayRequest(**who, player_id="ann", session_id=session_id))
+        await waiting(world, 1)
+        actor.distrust()
+        (started,) = together(actor, start)
+        while not actor.deciding.locked() and not started.done():
+            await asyncio.sleep(0)
+        for _ in range(3):  # A look that does not wait is over by then.
+            await world.database.fetchval("SELECT 1")
+    assert (await played).rewards
+    with pytest.raises(Fault, match="CAP_USER"):
+        await started

@@ -142,12 +142,13 @@ class GameActor:
         Only who holds `deciding` may call it, and decides by it before letting go.
         """
         engine = self.engine
-        if everything and self.committing:
+        if (everything or self.distrusted) and self.committing:
             # What is being committed is not there to be read yet: forgetting it now would be forgetting it twice.
             await asyncio.wait(self.committing)
         self.round += 1
         if self.outdated:
             self.snapshot = None
+        # Only now: what was waited for may have failed, and then this round is the next one after it.
         everything = everything or self.distrusted
         self.distrusted = self.outdated = False
         self._take_over_stock()

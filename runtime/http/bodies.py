@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -22,6 +22,9 @@ HELD_BYTES_MAX: Final = 32 * 1024 * 1024
 
 VALUE_BYTES: Final = 64
 """What a value of JSON takes once it is decoded, about."""
+
+ON_BODY: Final[web.RequestKey[Callable[[int], None]]] = web.RequestKey("on_body")
+"""Where a request whose body does not say its length keeps what is told of it, and may raise, before it is decoded."""
 
 T = TypeVar("T")
 
@@ -52,6 +55,8 @@ async def read_body(request: web.Request) -> bytes:
     # Of a body that does not say its length, all that it may have.
     _hold(request, request.client_max_size if length is None else length)
     body = await _read(request)
+    if length is None and ON_BODY in request:
+        request[ON_BODY](len(body))
     values = body.count(b",") + body.count(b":") + body.count(b"[") + body.count(b"{")
     _hold(request, len(body) + VALUE_BYTES * values)
     return body

@@ -1,7 +1,8 @@
-"""Rates that an edge process holds by itself: those of every route but start and play, whose buckets are shared.
+"""Rates that an edge process holds by itself, for every route: start and play have shared ones beside them.
 
 They protect the process, so each process has its own, needs no store for them, and asks nobody. What they count is
-an address's requests of one class of routes; a flood of one class leaves the others open.
+an address's requests of one class of routes, the larger ones more than once, before anything is done for them; a
+flood of one class leaves the others open.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from aiohttp import web
 
 from runtime.http.admission.client_address import client_ip
 from runtime.http.admission.rates import Limited, Policy
+from runtime.http.bodies import ON_BODY
 from runtime.http.envelope import extra_headers
 from runtime.operations import API
 from runtime.settings import Network
@@ -25,11 +27,16 @@ ADDRESSES_MAX: Final = 20_000
 """Buckets of one class that are remembered; beyond them the one that was used longest ago is forgotten."""
 
 TIMES_PLAYS: Final = 4
-"""How much more of another class an address may ask than it may start and play: pages read more than they play."""
+"""How much more of each class an address may ask than it may start and play: pages read more than they play. For
+start and play it is what keeps this from refusing what the shared rate admits: with bodies of less than so many
+CHARGED_BYTES it admits more of them, however late they come to the store."""
+
+CHARGED_BYTES: Final = 2 * 1024
+"""A request is charged once more for each so many bytes of its body: decoding takes as long as a body is large."""
 
 
 class RouteClass(Enum):
-    """What a request is, as far as rates go. GAMEPLAY is start and play: their rates are in control.py."""
+    """What a request is, as far as rates go. GAMEPLAY is start and play: what a player may is in control.py."""
 
     GAMEPLAY = "gameplay"
     READ = "read"
@@ -65,10 +72,12 @@ class LocalRate:
         self._keys_max = keys_max
         self._tats: OrderedDict[str, int] = OrderedDict()
 
-    def take(self, key: str) -> Limited | None:
-        """Charges the key's bucket; Limited, and nothing charged, where it is empty."""
+    def take(self, key: str, times: int = 1) -> Limited | None:
+        """Charges the key's bucket so many times, at most all that it holds; Limited, and nothing charged, where it
+        holds less.
+        """
         now = time.monotonic_ns() // 1000
-        tat = max(now, self._tats.get(key, 0)) + self._policy.interval_us
+        tat = max(now, self._tats.get(key, 0)) + self._policy.interval_us * min(times, self._policy.burst)
         excess_us = tat - now - self._policy.tolerance_us
         if excess_us > 0:
             headers = {"RateLimit-Policy": self._policy.header, "RateLimit": self._policy.empty(excess_us)}
@@ -92,20 +101,27 @@ def gate(ip: Policy, proxies: Iterable[Network]) -> Gate:
             replace(ip, name=one.value, per_second=ip.per_second * TIMES_PLAYS, burst=ip.burst * TIMES_PLAYS)
         )
         for one in RouteClass
-        if one is not RouteClass.GAMEPLAY
     }
 
     def admit(request: web.Request) -> None:
-        rate = rates.get(route_class(request.method, request.path))
-        if rate is not None:
-            charge(rate, request, proxies)
+        one = route_class(request.method, request.path)
+        length = request.content_length
+        times = 1
+        if one is RouteClass.STAFF:
+            pass  # They show who they are before their bodies are read, and import whole files of codes.
+        elif length is not None:
+            times += min(length, request.client_max_size) // CHARGED_BYTES
+        elif request.body_exists:
+            # Charged when it is here: small plays that a proxy sends on in chunks are small plays.
+            request[ON_BODY] = lambda body: charge(rates[one], request, proxies, body // CHARGED_BYTES)
+        charge(rates[one], request, proxies, times)
 
     return admit
 
 
-def charge(rate: LocalRate, request: web.Request, proxies: tuple[Network, ...]) -> None:
+def charge(rate: LocalRate, request: web.Request, proxies: tuple[Network, ...], times: int = 1) -> None:
     """Charges the request's address. Raises RATE_LIMITED, with the headers that go with it."""
-    limited = rate.take(client_ip(request, proxies))
+    limited = rate.take(client_ip(request, proxies), times)
     if limited is not None:
         extra_headers(request).update(limited.headers)
         raise limited.fault()

@@ -1,0 +1,72 @@
+"""Decoding takes as long as a body is large: who sends large ones to be refused has soon sent enough."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+
+import pytest
+
+from runtime.http.admission.local_rates import CHARGED_BYTES, TIMES_PLAYS
+from tests.support.stack import Stack
+from tests.support.world import World
+
+BURST = 40
+# Guests have a limit of their own (test_shopping.py), which is not what is tried here.
+pytestmark = pytest.mark.settings(
+    rate_limits=True, rate_ip_per_second=0.001, rate_ip_burst=BURST, rate_guest_burst=10**6
+)
+
+LARGE = b'{"payload": {' + b" " * 100_000 + b'"a": 1, "a": 2}}'
+"""That no route takes."""
+
+LARGE_MOST = BURST * TIMES_PLAYS // (1 + len(LARGE) // CHARGED_BYTES)
+
+
+async def ask(stack: Stack, path: str, body: bytes | AsyncIterator[bytes], tenant: str = "") -> tuple[int, str, str]:
+    """HTTP status, reason, and the rate that it was over."""
+    url = f"{stack.process.consumer_url}/api/v1{path}"
+    sent = {"X-Tenant-Id": tenant or stack.tenant_id, "Content-Type": "application/json"}
+    async with stack.http.post(url, data=body, headers=sent) as answer:
+        data = (await answer.json())["data"] if answer.status != 200 else {}
+        return answer.status, data.get("reason", ""), data.get("policy", "")
+
+
+async def in_pieces(body: bytes) -> AsyncIterator[bytes]:
+    yield body[:1_000]
+    yield body[1_000:]
+
+
+@pytest.mark.parametrize("chunked", [False, True], ids=["of a said length", "in chunks"])
+@pytest.mark.parametrize("path", ["/games/game_x/play", "/games/game_x/start"])
+async def test_large_bodies_that_are_refused_are_charged_by_their_size(stack: Stack, path: str, chunked: bool) -> None:
+    answers = [await ask(stack, path, in_pieces(LARGE) if chunked else LARGE) for _ in range(LARGE_MOST + 3)]
+    assert [status for status, _, _ in answers[:LARGE_MOST]] == [400] * LARGE_MOST
+    assert answers[-1] == (429, "RATE_LIMITED", "gameplay")
+
+
+async def test_so_are_those_for_invented_tenants(stack: Stack) -> None:
+    answers = [await ask(stack, "/games/game_x/play", LARGE, f"tenant_{nth}") for nth in range(LARGE_MOST + 3)]
+    assert answers[-1] == (429, "RATE_LIMITED", "gameplay")
+
+
+async def test_bodies_of_four_charges_never_cost_a_play_that_the_shared_rate_admits(
+    stack: Stack, own_world: World
+) -> None:
+    game = await own_world.wheel(access="public")
+    padded = b"{}" + b" " * (TIMES_PLAYS * CHARGED_BYTES - 3)
+
+    async def start(nth: int) -> tuple[int, str, str]:
+        return await ask(stack, f"/games/{game}/start", padded)
+
+    seen = Counter(await asyncio.gather(*map(start, range(BURST))))
+    assert seen == {(200, "", ""): BURST}
+    assert (await start(0))[:2] == (429, "RATE_LIMITED")
+
+
+@pytest.mark.settings(rate_ip_burst=1)
+async def test_a_body_that_costs_more_than_there_ever_is_takes_all_that_there_is(stack: Stack) -> None:
+    """Refused for good, with a Retry-After, it would be asked again for ever."""
+    assert (await ask(stack, "/games/game_x/play", LARGE))[0] == 400
+    assert (await ask(stack, "/games/game_x/play", b"{}"))[0] == 429

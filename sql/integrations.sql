@@ -48,11 +48,12 @@ SELECT integration_id FROM integrations WHERE tenant_id = $1 AND integration_id 
 
 -- name: update
 -- $3 campaign, $4 events, $5 config, $6 status, $7 the merchant whose staff asks; the caller holds the row's lock.
--- What happened while it was paused is not told. No row: the campaign is none to write in.
+-- What happened while it was paused is not told. No row: the campaign is none to write in, or the whole scope is
+-- asked for by a merchant's staff of a row that is not the merchant's: without a campaign it would hear of everybody.
 UPDATE integrations SET campaign_id = $3::text, events = $4, config = $5, status = $6,
     heard_from = CASE WHEN status = 'paused' AND $6 = 'active' THEN now() ELSE heard_from END
 WHERE tenant_id = $1 AND integration_id = $2
-  AND ($3::text = '' OR $3::text = campaign_id OR EXISTS (SELECT FROM campaigns WHERE tenant_id = $1 AND campaign_id = $3
+  AND (($3::text = '' AND ($7 = '' OR merchant_id = $7)) OR $3::text = campaign_id OR EXISTS (SELECT FROM campaigns WHERE tenant_id = $1 AND campaign_id = $3
     AND ($7 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $7, true) AS o))))
 RETURNING integration_id, merchant_id, campaign_id, type, events, config, status, unix(created_at) AS created_at
 

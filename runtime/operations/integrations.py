@@ -12,6 +12,7 @@ from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.actors.idempotency import in_progress
+from runtime.errors import forbidden
 from runtime.events import new_event
 from runtime.operations import audit, reading, samples
 from runtime.operations.campaigns.records import check_merchant, not_to_write
@@ -107,6 +108,8 @@ async def update_integration(engine: Engine, request: m.UpdateIntegrationRequest
         events = list(dict.fromkeys(wanted.events))
         fields = (wanted.campaign_id, events, stored, token(wanted.status), merchant_of(request))
         row = await connection.fetchrow(_SQL["update"], tenant_id, request.id, *fields)
+        if row is None and not wanted.campaign_id:
+            raise forbidden("integration", request.id)
         if row is None:
             raise await not_to_write(connection, request, wanted.campaign_id)
         await audit.record(

@@ -194,6 +194,20 @@ async def test_a_campaign_stays_with_its_merchant(shops: Shops) -> None:
     assert (await shops.staff.admin("PUT", path, {"merchant_id": shops.anns["merchant"]})).code == "INVALID_ARGUMENT"
 
 
+async def test_an_integration_of_the_tenants_is_not_widened_by_a_merchants_staff(shops: Shops) -> None:
+    """What is told of one campaign and no merchant would, without the campaign, be told of every merchant's players."""
+    hook = {"type": "sms", "events": ["opened"], "config": {}, "campaign_id": shops.bobs["campaign"]}
+    path = f"/admin/integrations/{(await shops.tenant.admin('POST', '/admin/integrations', hook)).data['id']}"
+    for config in ({}, {"config": {"url": "http://203.0.113.9/mine"}}):
+        widened = await shops.staff.admin("PUT", path, {"campaign_id": "", **config})
+        assert refused(widened) == (403, "PERMISSION_DENIED", "FORBIDDEN")
+    assert (await shops.staff.admin("PUT", path, {"events": ["opened", "more"]})).data
+    widened = await shops.tenant.admin("PUT", path, {"campaign_id": ""})
+    assert widened.data["campaign_id"] == ""
+    own = f"/admin/integrations/{(await shops.staff.admin('POST', '/admin/integrations', hook)).data['id']}"
+    assert (await shops.staff.admin("PUT", own, {"campaign_id": ""})).data["merchant_id"] == shops.staff.merchant_id
+
+
 async def test_only_a_wallet_of_the_merchants_scope_is_moved(shops: Shops) -> None:
     async def adjust(scope_key: str) -> Answer:
         body = {"player_id": "player_own", "scope_key": scope_key, "currency": "points", "amount": 1}

@@ -59,11 +59,12 @@ WHERE g.tenant_id = $1 AND g.campaign_id = $2 AND g.status <> 'archived'
 ORDER BY g.game_id
 
 -- name: prizes_to_copy
--- Ids of the prizes that go with the campaign: its own, and those among $3 that are no campaign's.
+-- Ids of the prizes that go with the campaign: its own, and those among $3 that are no campaign's. These are the
+-- tenant's: where a merchant's staff asks ($4; '' the tenant's own) they stay so, and the copy names them too.
 SELECT prize_id
 FROM prizes
 WHERE tenant_id = $1 AND status = 'active'
-  AND (campaign_id = $2 OR (campaign_id = '' AND prize_id = ANY ($3::text[])))
+  AND (campaign_id = $2 OR ($4 = '' AND campaign_id = '' AND prize_id = ANY ($3::text[])))
 ORDER BY prize_id
 
 -- name: boards_to_copy

@@ -27,6 +27,7 @@ from tests.support.operations import (
     path_of,
     unknown_like,
 )
+from tests.support.resources import make_campaign, make_prize, wheel
 from tests.support.stack import Answer, Stack, new_stack, refused, settings_of
 from tests.support.tables import contents
 
@@ -206,6 +207,25 @@ async def test_an_integration_of_the_tenants_is_not_widened_by_a_merchants_staff
     assert widened.data["campaign_id"] == ""
     own = f"/admin/integrations/{(await shops.staff.admin('POST', '/admin/integrations', hook)).data['id']}"
     assert (await shops.staff.admin("PUT", own, {"campaign_id": ""})).data["merchant_id"] == shops.staff.merchant_id
+
+
+async def test_a_copy_of_a_merchants_campaign_shares_the_tenants_prizes(shops: Shops) -> None:
+    """Copied by its staff, they would be the merchant's, with fresh stock and the tenant's secrets."""
+    mug = await make_prize(shops.tenant)
+    campaign = await make_campaign(shops.staff)
+    own = await make_prize(shops.staff, campaign_id=campaign["id"])
+    for prize_id in (mug, own):
+        assert (await shops.staff.admin("POST", "/admin/games", wheel(campaign["id"], prize_id))).data
+
+    async def copied(by: Stack) -> tuple[int, bool]:
+        made = (await by.admin("POST", f"/admin/campaigns/{campaign['id']}/duplicate", {})).data["id"]
+        prizes = (await by.admin("GET", "/admin/prizes", campaign_id=made)).data["items"]
+        games = (await by.admin("GET", "/admin/games", campaign_id=made)).data["items"]
+        assert len(games) == 2
+        return len(prizes), mug in str(games)
+
+    assert await copied(shops.staff) == (1, True)
+    assert await copied(shops.tenant) == (2, False)
 
 
 async def test_only_a_wallet_of_the_merchants_scope_is_moved(shops: Shops) -> None:

@@ -2,8 +2,9 @@
 
 Prizes are copied with full stock and without codes; the copies are named wherever the games and boards
 named the originals. Copied are the campaign's own prizes, and those that its games and boards name and
-that belong to no campaign; another campaign's prize stays shared. What is archived is left behind;
-everything else keeps its status, and a finalized board is open again.
+that belong to no campaign; another campaign's prize stays shared, and so does one of no campaign where a merchant's
+staff asks, whose own it would become. What is archived is left behind; everything else keeps its status, and a
+finalized board is open again.
 
 Where the original has begun, the copy and all that is dated in it is moved by whole days of its time zone, so that it
 begins at the next such hour. Its own integrations come along, paused.
@@ -26,7 +27,7 @@ from runtime.operations.campaigns.records import from_row
 from runtime.operations.checks import NAME_LENGTH_MAX, Checks
 from runtime.operations.games.definitions import prizes_named, with_prizes_replaced
 from runtime.outgoing.vault import SECRET_FIELDS, integration_context, prize_context, vault_of
-from runtime.wire.scope import tenant_of
+from runtime.wire.scope import merchant_of, tenant_of
 
 _SQL: Final = sql.load("campaigns")
 _REVISE: Final = sql.load("games")["insert_revision"]
@@ -41,7 +42,7 @@ async def duplicate_campaign(engine: Engine, request: m.DuplicateCampaignRequest
         original = await reading.to_write(connection, _SQL["get"], request, "campaign", request.id)
         copy = _Copy(engine, connection, tenant_id, original, ids.make("camp"))
         await copy.campaign(_name(request.name, original["name"]))
-        await copy.everything()
+        await copy.everything(merchant_of(request))
         made = await connection.fetchrow(_SQL["get"], tenant_id, copy.new_id, "", False)
         assert made is not None
         after = {**made, "copied_from": request.id, **copy.counts}
@@ -83,15 +84,15 @@ class _Copy:
         await self._copy_dated("copy_campaign", self._old_id, campaign_id=self.new_id, name=name, status="draft")
         await analytics.begin(self._connection, self._tenant_id, self.new_id)
 
-    async def everything(self) -> None:
-        """All that belongs to it."""
+    async def everything(self, merchant_id: str) -> None:
+        """All that belongs to it, for this merchant's staff ("" the tenant's own)."""
         games = await self._fetch("games_to_copy", self._old_id)
         game_ids = {row["game_id"]: ids.make("game") for row in games}
         boards = await self._fetch("boards_to_copy", self._old_id, list(game_ids))
         quests = await self._fetch("quests_to_copy", self._old_id)
         named = {prize_id for game in games for _, prize_id in prizes_named(game["definition"])}
         named |= {prize["prize_id"] for board in boards for prize in board["prizes"]}
-        prize_ids = await self._prizes(sorted(named))
+        prize_ids = await self._prizes(sorted(named), merchant_id)
         for game in games:
             await self._game(game, game_ids[game["game_id"]], prize_ids)
         for board in boards:
@@ -109,9 +110,9 @@ class _Copy:
             "integrations": len(integrations),
         }
 
-    async def _prizes(self, named: list[str]) -> dict[str, str]:
+    async def _prizes(self, named: list[str], merchant_id: str) -> dict[str, str]:
         """Copies the prizes that go along; new id by old id."""
-        rows = await self._fetch("prizes_to_copy", self._old_id, named)
+        rows = await self._fetch("prizes_to_copy", self._old_id, named, merchant_id)
         new_ids = {row["prize_id"]: ids.make("prize") for row in rows}
         for old_id, new_id in new_ids.items():
             config = await self._config_of_copy(old_id, new_id)

@@ -168,7 +168,9 @@ class _Parts:
             await self._background.repeat(
                 "counting", partial(analytics.count_all, process.engine), analytics.EVERY_SECONDS
             )
-            await self._background.repeat("ending", partial(ending.finalize_all, process.engine), ending.EVERY_SECONDS)
+            await self._background.repeat(
+                ending.JOB, partial(ending.finalize_all, process.engine), ending.EVERY_SECONDS
+            )
             await self._background.repeat("login purge", partial(logins.purge, process.engine), logins.PURGE_SECONDS)
         elif roles & {"consumer", "admin"}:
             process.caller = remote = RpcCaller(settings.core_rpc_addresses, token=settings.shown_token)

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from runtime import background
 from runtime.operations.leaderboards import ending
 from runtime.outgoing.vault import integration_context, vault_of
 from tests.support.resources import make_campaign, make_game, make_prize, play_once
@@ -91,6 +92,23 @@ async def test_a_board_past_its_end_finalizes_itself(stack: Stack) -> None:
     assert (row["player_id"], row["reason"], bool(row["reward_id"])) == ("player_a", "", True)
     entry = (await stack.admin("GET", "/admin/audit", subject_id=over)).data["items"][0]
     assert (entry["action"], entry["actor"]) == ("leaderboard.finalize", "tombola")
+
+
+async def test_a_board_that_cannot_be_finalized_hinders_no_other(stack: Stack) -> None:
+    campaign, prize_id = await make_campaign(stack), await make_prize(stack)
+    game = await make_game(stack, campaign["id"], prize_id)
+    body = {"campaign_id": campaign["id"], "name": "Best", "metric": "plays", "mode": "sum"}
+    body["prizes"] = [{"from_rank": 1, "to_rank": 1, "prize_id": prize_id}]
+    broken, sound = sorted([(await stack.admin("POST", "/admin/leaderboards", body)).data["id"] for _ in range(2)])
+    await play_once(stack, game["id"])
+    await stack.database.execute("""UPDATE leaderboards SET prizes = '[{"odd": 1}]' WHERE board_id = $1""", broken)
+    for board in (broken, sound):
+        await end(stack, "leaderboards", board, seconds_ago=0)
+    counted = background.FAILURES.labels(ending.JOB)
+    before = float(counted._value.get())
+    await ending.finalize_all(stack.engine)
+    assert (await get(stack, f"/leaderboards/{sound}"))["status"] == "LEADERBOARD_STATUS_FINALIZED"
+    assert counted._value.get() == before + 1
 
 
 async def test_what_a_finalize_left_owing_is_given_by_itself(stack: Stack) -> None:

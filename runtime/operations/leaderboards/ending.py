@@ -10,6 +10,7 @@ import sql
 from runtime import messages as m
 from runtime import trace
 from runtime.actors.engine import Engine
+from runtime.background import FAILURES
 from runtime.errors import Fault
 from runtime.operations.leaderboards.finalize import finalize_leaderboard
 from runtime.stores import cache_version
@@ -18,6 +19,9 @@ _SQL: Final = sql.load("leaderboards")
 
 EVERY_SECONDS: Final = 20.0
 """How often it is looked for them: a board is finalized within a minute of its end."""
+
+JOB: Final = "ending"
+"""The background job that it is, in logs and metrics."""
 
 ACTOR: Final = "tombola"
 """Who has finalized them, in the audit log."""
@@ -42,5 +46,8 @@ async def _finalize(engine: Engine, tenant_id: str, board_id: str) -> None:
         await finalize_leaderboard(engine, m.GetLeaderboardRequest(scope=scope, id=board_id))
     except Fault as fault:
         log.warning("board_not_finalized", board_id=board_id, error=str(fault))
+    except Exception as error:  # A defect that one board shows must not keep the boards after it open, of all tenants.
+        FAILURES.labels(JOB).inc()
+        log.error("board_not_finalized", board_id=board_id, exc_info=error)
     else:
         cache_version.changed(engine.ephemeral, tenant_id)

@@ -67,14 +67,14 @@ ORDER BY r.claimed_at, r.reward_id LIMIT $6
 
 -- name: quests
 -- Completions of quests.
-SELECT q.completed_at AS at, q.quest_id || ' ' || q.player_id || ' ' || q.period AS id, q.quest_id, q.player_id,
-       q.period, q.turns, q.balance_after, d.campaign_id, coalesce(c.merchant_id, '') AS merchant_id
+SELECT q.completed_at AS at, q.event_id AS id, q.quest_id, q.player_id, q.period, q.turns, q.balance_after,
+       d.campaign_id, coalesce(c.merchant_id, '') AS merchant_id
 FROM quest_completions AS q
 JOIN quests AS d ON d.tenant_id = $1 AND d.quest_id = q.quest_id
 LEFT JOIN campaigns AS c ON c.tenant_id = $1 AND c.campaign_id = d.campaign_id
 WHERE q.tenant_id = $1 AND q.completed_at BETWEEN $2 AND $3
-  AND (q.completed_at, q.quest_id || ' ' || q.player_id || ' ' || q.period) > ($4::timestamptz, $5::text COLLATE "C")
-ORDER BY q.completed_at, q.quest_id || ' ' || q.player_id || ' ' || q.period LIMIT $6
+  AND (q.completed_at, q.event_id) > ($4::timestamptz, $5::text)
+ORDER BY q.completed_at, q.event_id LIMIT $6
 
 -- name: boards
 -- Boards that were finalized.

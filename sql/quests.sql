@@ -85,7 +85,8 @@ WHERE q.tenant_id = $1 AND q.quest_id = $2;
 -- Grants the quest's turns, and notes the completion that allows it. The whole statement is undone by a
 -- unique violation where the player has completed it in this period, or the key was used.
 -- No row: the quest, its campaign or the player is not what it was when it was looked at.
--- $1 tenant, $2 quest, $3 player, $4 period, $5 type, $6 turns, $7 campaign, $8 entry id, $9 key, $10 request hash.
+-- $1 tenant, $2 quest, $3 player, $4 period, $5 type, $6 turns, $7 campaign, $8 entry id, $9 key, $10 request hash,
+-- $11 event id.
 WITH guest AS MATERIALIZED (
     -- Held, so that it does not become a player in this very moment.
     SELECT merged_into FROM players WHERE tenant_id = $1 AND player_id = $3 AND auth_method = 'guest' FOR SHARE
@@ -115,9 +116,10 @@ entry AS (
     SELECT $1, $8, quest.campaign_id, $3, quest.turns, balance.balance, 'quest', $2 FROM quest, balance
     WHERE quest.turns > 0
 )
-INSERT INTO quest_completions (tenant_id, quest_id, player_id, period, turns, balance_after, idempotency_key, request_hash)
-SELECT $1, $2, $3, $4, quest.turns, balance.balance, $9, $10 FROM quest, balance
-RETURNING turns, balance_after, extract(epoch FROM completed_at)::float8 AS completed_at;
+INSERT INTO quest_completions (tenant_id, quest_id, player_id, period, turns, balance_after, event_id, idempotency_key,
+                               request_hash)
+SELECT $1, $2, $3, $4, quest.turns, balance.balance, $11, $9, $10 FROM quest, balance
+RETURNING turns, balance_after, event_id, extract(epoch FROM completed_at)::float8 AS completed_at;
 
 -- name: turns
 -- A player's turns by campaign. $1 tenant, $2 player, $3 campaign ('' = all), $4 the campaign of the last one

@@ -545,7 +545,8 @@ CREATE TABLE quests (
 );
 CREATE INDEX quests_campaign ON quests (tenant_id, campaign_id, quest_id);
 
--- period: 'once', a local day '2026-11-21', or an ISO week '2026-W47'.
+-- period: 'once', a local day '2026-11-21', or an ISO week '2026-W47'. event_id: of the event that tells of it, also
+-- where the player it was completed by is another since.
 CREATE TABLE quest_completions (
     tenant_id       ident       NOT NULL,
     quest_id        ident       NOT NULL,
@@ -553,6 +554,7 @@ CREATE TABLE quest_completions (
     period          text        NOT NULL,
     turns           integer     NOT NULL,
     balance_after   bigint      NOT NULL,
+    event_id        ident       NOT NULL,
     idempotency_key text,
     request_hash    bytea,
     completed_at    timestamptz NOT NULL DEFAULT now(),

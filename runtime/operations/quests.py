@@ -185,6 +185,7 @@ async def _grant(
             ids.make("entry"),
             asked.key,
             asked.request_hash,
+            ids.make("evt"),
         )
     except asyncpg.UniqueViolationError:
         return None
@@ -229,6 +230,7 @@ def _tell(
         tenant_id=tenant_of(request),
         merchant_id=row["merchant_id"],
         campaign_id=row["campaign_id"],
+        id=granted["event_id"],
     )
     engine.publisher.events([event])
 

@@ -117,7 +117,7 @@ async def _tell(engine: Engine, tenant_id: str, mark: Any, source: str, make: Ma
         await engine.database.execute(_SQL["keep"], tenant_id, mark["told_until"], LEASE_SECONDS)
 
 
-def _happened(tenant_id: str, row: Any, data: events.EventData, *, nth: int = 0) -> Happened:
+def _happened(tenant_id: str, row: Any, data: events.EventData, *, nth: int = 0, id: str = "") -> Happened:
     event = events.event_of(
         data,
         occurred_at=row["at"].timestamp(),
@@ -126,6 +126,7 @@ def _happened(tenant_id: str, row: Any, data: events.EventData, *, nth: int = 0)
         campaign_id=row["campaign_id"],
         trace_id="",
         nth=nth,
+        id=id,
     )
     return Happened(event, row["at"].timestamp())
 
@@ -199,6 +200,7 @@ async def _quests(engine: Engine, tenant_id: str, rows: Sequence[Any]) -> list[H
                 balance=row["balance_after"],
                 period=row["period"],
             ),
+            id=row["id"],
         )
         for row in rows
     ]

@@ -12,11 +12,13 @@ from runtime.events import TYPES
 from runtime.streams import gaps
 from tests.acceptance.test_integrations import deliveries, event, register
 from tests.support.deliveries import working
+from tests.support.guests import log_in, new_guest
 from tests.support.milestones import block, rung
 from tests.support.receiver import Receiver, status
 from tests.support.resources import make_campaign, make_game, make_prize, play_once
-from tests.support.stack import TO_LOOPBACK
+from tests.support.stack import TO_LOOPBACK, Stack
 from tests.support.waiting import until
+from tests.support.world import World
 
 pytestmark = pytest.mark.settings(**TO_LOOPBACK)
 
@@ -94,6 +96,25 @@ async def test_what_the_stream_brought_is_not_told_again_from_the_rows(
     async with working(stack.engine, "integrations"):
         await until(lambda: passed(stack))
     assert len(receiver.all) == len({one.json["id"] for one in receiver.all}) == 6
+
+
+async def test_a_guests_completion_that_was_told_of_is_not_told_again_as_the_players(
+    own_world: World, stack: Stack, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    game_id = await own_world.wheel(await own_world.prize(), access="public")
+    quest = {"campaign_id": own_world.campaign_id, "name": "Q", "turns": 3, "type": "one_time", "status": "active"}
+    quest_id = (await stack.admin("POST", "/admin/quests", quest)).data["id"]
+    integration_id = await register(stack, receiver, "quest_completed")
+    guest = await new_guest(own_world, game_id)
+    monkeypatch.setattr(gaps, "GRACE_SECONDS", 3600.0)
+    async with working(stack.engine, "integrations"):
+        assert (await stack.consumer("POST", f"/quests/{quest_id}/complete", {}, headers=guest.bearer)).code == "OK"
+        await deliveries(stack, integration_id, 1)
+    await own_world.round(game_id, await log_in(stack, guest))
+    monkeypatch.setattr(gaps, "GRACE_SECONDS", 0.0)
+    async with working(stack.engine, "integrations"):
+        await until(lambda: passed(stack))
+    assert [one.json["data"]["player_id"] for one in receiver.all] == [guest.player_id]
 
 
 async def test_a_rung_that_a_play_crossed_is_told_of_from_the_rows(

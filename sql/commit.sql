@@ -204,6 +204,8 @@ WHERE CASE
     WHEN EXISTS (
         SELECT FROM counted AS c JOIN unnest($4::play_count[]) AS n USING (game_id, player_id)
         WHERE (n.cap > 0 AND c.plays > n.cap) OR (n.day_cap > 0 AND c.day_plays > n.day_cap)
+           -- Fewer: a play before it was undone, and this one would be of an ordinal whose plan is shown again.
+           OR (n.exact AND c.plays < n.cap)
     ) THEN refuse('plays')
     --]
     --[ turns

@@ -710,9 +710,9 @@ CREATE TYPE new_play AS (
     payload json, outcome json, score bigint, wins integer, points bigint, idempotency_key text, request_hash bytea
 );
 -- plays more of a game by a player on a day, which is over at day_ends (unix seconds; 0: not held to). A cap of 0 is
--- none; day_cap holds for the plays of the day.
+-- none; day_cap holds for the plays of the day. exact: cap is how many plays it must then be, and no fewer.
 CREATE TYPE play_count AS (
-    game_id text, player_id text, day date, plays bigint, cap bigint, day_cap bigint, day_ends bigint
+    game_id text, player_id text, day date, plays bigint, cap bigint, day_cap bigint, day_ends bigint, exact boolean
 );
 -- A balance that must be `before` (NULL: not there yet) and becomes `after`.
 CREATE TYPE turn_move AS (player_id text, campaign_id text, before bigint, after bigint);

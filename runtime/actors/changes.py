@@ -43,6 +43,7 @@ class PlayCount(NamedTuple):
     """`plays` more of a game by a player on a day. A cap of 0 is none; day_cap holds for the plays of the day.
 
     day_ends: unix seconds at which the day is over, and none of them may count on it any more; 0: not held to.
+    exact: `cap` is how many plays it must then be, no more and no fewer: the play is of that ordinal.
     """
 
     game_id: str
@@ -52,13 +53,14 @@ class PlayCount(NamedTuple):
     cap: int
     day_cap: int
     day_ends: int
+    exact: bool
 
     def plus(self, later: PlayCount) -> PlayCount:
         """Both, in this order; they are of one day."""
         cap = _cap_of_both(self.cap, later.plays, later.cap)
         day_cap = _cap_of_both(self.day_cap, later.plays, later.day_cap)
         day_ends = min(self.day_ends or later.day_ends, later.day_ends or self.day_ends)
-        return PlayCount(*later[:3], self.plays + later.plays, cap, day_cap, day_ends)
+        return PlayCount(*later[:3], self.plays + later.plays, cap, day_cap, day_ends, self.exact or later.exact)
 
 
 class TurnMove(NamedTuple):
@@ -238,9 +240,20 @@ class Changes:
     awards: list[StandingAward] = field(default_factory=list)
     guests: dict[str, StillGuest] = field(default_factory=dict)
 
-    def count_play(self, game_id: str, player_id: str, day: date, *, cap: int, day_cap: int, day_ends: int = 0) -> None:
+    def count_play(
+        self,
+        game_id: str,
+        player_id: str,
+        day: date,
+        *,
+        cap: int,
+        day_cap: int,
+        day_ends: int = 0,
+        exact: bool = False,
+    ) -> None:
         """One more play of the player; 0 = no cap. All of one `Changes` are of one day."""
-        _add(self.play_counts, (game_id, player_id), PlayCount(game_id, player_id, day, 1, cap, day_cap, day_ends))
+        counted = PlayCount(game_id, player_id, day, 1, cap, day_cap, day_ends, exact)
+        _add(self.play_counts, (game_id, player_id), counted)
 
     def move_turns(
         self, entry_id: str, player_id: str, campaign_id: str, before: int, amount: int, reason: str, reference_id: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,11 +15,12 @@ import pytest
 from runtime import messages as m
 from runtime.actors.game.actor import GameActor
 from runtime.actors.game.batch import CONTRADICTIONS, process_batch
+from runtime.actors.game.sessions import issue
 from runtime.actors.mailbox import Work
 from runtime.errors import Fault
 from runtime.operations import BY_NAME
 from tests.support.stack import Stack
-from tests.support.world import World, new_world
+from tests.support.world import GIFTS, World, new_world
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -214,3 +216,33 @@ async def test_what_is_distrusted_is_read_when_all_that_is_under_way_is_there_to
     assert (await played).rewards
     with pytest.raises(Fault, match="CAP_USER"):
         await started
+
+
+async def gifts_of(world: World) -> str:
+    """A game that shows its plan before it is played."""
+    drops = [{"type": "star", "prize_id": await world.prize(), "frequency": 3, "max_catchable": 5}]
+    return await world.game(GIFTS, {"drops": drops, "total_items": 12, "interval_ms": 1})
+
+
+async def test_a_plan_is_played_as_the_play_that_it_was_shown_for_or_not_at_all(world: World) -> None:
+    """What was decided behind a play that is then undone would else be an earlier play, and its plan come again."""
+    game_id = await gifts_of(world)
+    actor, who = actor_of(world, game_id), {"scope": m.Scope(tenant_id=world.stack.tenant_id), "id": game_id}
+    start = m.StartRequest(**who, player_id="ann")
+    (opened,) = together(actor, start)
+    shown = (await opened).drop_plan
+    actor.players["ann"].plays += 1  # As a play that is being committed leaves it.
+    session = issue(
+        world.stack.engine.settings.server_keys,
+        *(world.stack.tenant_id, game_id, "ann"),
+        time.time(),
+        actor.snapshot.revision_hash,
+        ordinal=1,
+    )
+    body = {"player_id": "ann", "session_id": session.token, "payload": {"caught_items": []}}
+    (played,) = together(actor, m.PlayRequest(**who, **body))
+    with pytest.raises(Fault, match="SESSION_PLAYED"):
+        await played
+    assert await world.plays() == []
+    (opened,) = together(actor, start)
+    assert (await opened).drop_plan == shown

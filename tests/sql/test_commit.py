@@ -69,6 +69,9 @@ def spoil(part: str) -> Callable[[Changes], None]:
         for _ in range(2):
             changes.count_play("game", "ann", TODAY, cap=1, day_cap=0)
 
+    def plays_of_a_later_ordinal(changes: Changes) -> None:
+        changes.count_play("game", "ann", TODAY, cap=3, day_cap=0, exact=True)
+
     def day(changes: Changes) -> None:
         changes.count_play("game", "ann", TODAY, cap=0, day_cap=0, day_ends=1)
 
@@ -125,6 +128,7 @@ def spoil(part: str) -> Callable[[Changes], None]:
         ("idempotency_key", "session"),
         ("plays", "plays"),
         ("plays_of_the_day", "plays"),
+        ("plays_of_a_later_ordinal", "plays"),
         ("day", "day"),
         ("turns", "turns"),
         ("turns_that_never_were", "turns"),

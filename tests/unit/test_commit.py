@@ -29,7 +29,7 @@ def test_a_players_plays_add_up_under_the_caps_of_each() -> None:
     changes = Changes()
     changes.count_play("g", "ann", TODAY, cap=9, day_cap=1, day_ends=7)
     changes.count_play("g", "ann", TODAY, cap=9, day_cap=2, day_ends=7)
-    counted = PlayCount("g", "ann", TODAY, plays=2, cap=9, day_cap=2, day_ends=7)
+    counted = PlayCount("g", "ann", TODAY, plays=2, cap=9, day_cap=2, day_ends=7, exact=False)
     assert changes.play_counts == {("g", "ann"): counted}
 
 
@@ -41,7 +41,14 @@ def test_plays_that_are_absorbed_add_up_and_those_of_another_day_overlap() -> No
     assert not one.overlaps(two)
     assert one.overlaps(tomorrow)
     one.absorb(two)
-    assert one.play_counts == {("g", "ann"): PlayCount("g", "ann", TODAY, plays=2, cap=9, day_cap=2, day_ends=0)}
+    assert one.play_counts == {("g", "ann"): PlayCount("g", "ann", TODAY, 2, cap=9, day_cap=2, day_ends=0, exact=False)}
+
+
+def test_plays_of_an_ordinal_each_are_together_as_exact() -> None:
+    changes = Changes()
+    for cap in (4, 5):
+        changes.count_play("g", "ann", TODAY, cap=cap, day_cap=0, exact=True)
+    assert changes.play_counts == {("g", "ann"): PlayCount("g", "ann", TODAY, 2, 5, 0, day_ends=0, exact=True)}
 
 
 def test_a_balance_moves_from_what_it_was_first_to_what_it_is_last() -> None:

@@ -165,16 +165,24 @@ def _count(
     """Counts the play, and spends the turn that it costs."""
     player.plays += 1
     player.day_plays += 1
-    # A play that spends a turn is beyond the day's free ones: its bound is that no rival played in between. So is
-    # that of a plan's play, which is of this ordinal or of none.
+    # A play that spends a turn is beyond the day's free ones: its bound is that no rival played in between. That of
+    # a plan's play is also that none before it was undone: it is of this ordinal or of none.
     cap, day_cap = snapshot.max_plays_per_user, snapshot.max_plays_per_day
     if spends_turn and not snapshot.requires_turn:
         day_cap = player.day_plays
-    if session.ordinal >= 0:
+    if planned := session.ordinal >= 0:
         cap = player.plays
     if player.guest:
         changes.hold_guest(player.player_id)
-    changes.count_play(actor.game_id, player.player_id, actor.day, cap=cap, day_cap=day_cap, day_ends=actor.resets_at)
+    changes.count_play(
+        actor.game_id,
+        player.player_id,
+        actor.day,
+        cap=cap,
+        day_cap=day_cap,
+        day_ends=actor.resets_at,
+        exact=planned,
+    )
     if spends_turn:
         changes.move_turns(
             ids.make("turn"), player.player_id, snapshot.campaign_id, player.turns, -1, "play", session.play_id

@@ -19,7 +19,8 @@ from runtime.actors.engine import Engine
 from runtime.actors.mailbox import Mailboxes
 from runtime.errors import Fault, Status, invalid
 from runtime.operations import OPERATIONS, Operation, suspension
-from runtime.operations.row import ActorKind
+from runtime.operations.row import ActorKind, Run
+from runtime.outgoing.bulkhead import Bulkhead, Entry
 from runtime.stores import cache_version
 from runtime.stores.database import StoreUnavailable
 from runtime.wire.scope import merchant_of, tenant_of
@@ -33,6 +34,15 @@ SECONDS: Final = Histogram(
     buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5),
 )
 OUTCOMES: Final = Counter("tombola_operations_total", "Operations by their gRPC status.", ["operation", "status"])
+
+
+BOUNDED_QUEUE_MAX: Final = 256
+"""Logins that wait for their turn; the others are told at once to come again."""
+
+
+def bounded_at_once(connections: int) -> int:
+    """How many of the operations that strangers may flood are done at once: a third of the connections at most."""
+    return max(1, connections * 3 // 10)
 
 
 class Caller(Protocol):
@@ -55,6 +65,11 @@ class Core:
         self._seconds = {operation.name: SECONDS.labels(operation.name) for operation in OPERATIONS}
         self._ok = {operation.name: OUTCOMES.labels(operation.name, "OK") for operation in OPERATIONS}
         self._suspends = frozenset(row.name for row in OPERATIONS if row.suspends)
+        self._bounded = Bulkhead(
+            places=bounded_at_once(settings.database_pool_size),
+            wait_seconds=settings.database_acquire_timeout_seconds,
+            queue_max=BOUNDED_QUEUE_MAX,
+        )
         self._closing = False
 
     def _mailboxes_of(self, kind: ActorKind) -> Mailboxes[Any, Any, Any]:
@@ -78,14 +93,8 @@ class Core:
             if operation.scoped:
                 tenant_of(request)  # refuses a request without one
             if operation.run is not None:
-                merchant_id = merchant_of(request) if operation.admin is not None else ""
-                if merchant_id and operation.tenant_wide:
-                    raise Fault(Status.PERMISSION_DENIED, "FORBIDDEN", "this is for the tenant's own staff")
-                trace.merchant.set(merchant_id)
-                if operation.name in self._suspends:
-                    player_id = request.player_id if operation.admin is None and operation.of_player else ""
-                    await suspension.refuse(self.engine, request, player_id)
-                reply = await operation.run(self.engine, request)
+                run = self._run_bounded if operation.bounded else self._run
+                reply = await run(operation.run, operation, request)
             else:
                 assert operation.actor is not None
                 mailboxes = self._mailboxes[operation.actor]
@@ -101,6 +110,30 @@ class Core:
         self._ok[operation.name].inc()
         self._seconds[operation.name].observe(time.perf_counter() - started)
         return reply
+
+    async def _run(self, work: Run, operation: Operation, request: Any) -> Any:
+        """Does what is a function's, for whom it is not refused to."""
+        merchant_id = merchant_of(request) if operation.admin is not None else ""
+        if merchant_id and operation.tenant_wide:
+            raise Fault(Status.PERMISSION_DENIED, "FORBIDDEN", "this is for the tenant's own staff")
+        trace.merchant.set(merchant_id)
+        if operation.name in self._suspends:
+            player_id = request.player_id if operation.admin is None and operation.of_player else ""
+            await suspension.refuse(self.engine, request, player_id)
+        return await work(self.engine, request)
+
+    async def _run_bounded(self, work: Run, operation: Operation, request: Any) -> Any:
+        """The same, a few at once. UNAVAILABLE OVERLOADED where too many wait already, or nothing moves.
+
+        Else who floods logins, which queue behind each other's rows, would hold every connection to the database,
+        and plays would find none to commit on.
+        """
+        if await self._bounded.enter() is not Entry.ENTERED:
+            raise Fault(Status.UNAVAILABLE, "OVERLOADED", "too many logins wait; try again", retry_after_seconds=1)
+        try:
+            return await self._run(work, operation, request)
+        finally:
+            self._bounded.leave()
 
     async def _in_time(self, answer: asyncio.Future[Any]) -> Any:
         """The actor's answer, or UNAVAILABLE after ANSWER_TIMEOUT_SECONDS.

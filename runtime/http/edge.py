@@ -73,7 +73,11 @@ class Edge:
     @property
     def gate(self) -> Gate | None:
         """What holds each request to the rate of its class; None where rates are off."""
-        return gate(ip_policy(self.settings), self.settings.trusted_proxies) if self.settings.rate_limits else None
+        settings = self.settings
+        if not settings.rate_limits:
+            return None
+        login = Policy("login", settings.rate_login_per_second, settings.rate_login_burst)
+        return gate(ip_policy(settings), login, settings.trusted_proxies)
 
     def scope(self, request: web.Request, identity: Identity | None) -> m.Scope:
         """Whose data the request is about. Raises INVALID_ARGUMENT where it names no tenant."""

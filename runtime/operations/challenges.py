@@ -226,6 +226,7 @@ ISSUE_CHALLENGE: Final = Operation(
     "IssueChallenge",
     "POST /logins/challenges",
     run=issue_challenge,
+    bounded=True,
     refusals=("CHALLENGE_EXISTS", "RATE_LIMITED", "RESEND_TOO_SOON", "UNKNOWN_TENANT"),
     example={
         "challenge_id": "chal_0f1e2d3c4b5a69788796a5b4c3d2e1f0",
@@ -240,6 +241,7 @@ ANSWER_CHALLENGE: Final = Operation(
     "AnswerChallenge",
     "POST /logins/challenges/answer",
     run=answer_challenge,
+    bounded=True,
     refusals=("UNKNOWN_CHALLENGE", "CODE_WRONG", "CODE_EXPIRED", "RATE_LIMITED"),
     example={"challenge_id": "chal_0f1e2d3c4b5a69788796a5b4c3d2e1f0", "code_hashes": ["77ab"]},
 )

@@ -239,11 +239,12 @@ TURN_LOGIN: Final = Operation(
     "TurnLogin",
     "POST /logins/turn",
     run=turn_login,
+    bounded=True,
     refusals=("TOKEN_INVALID", "TOKEN_EXPIRED", "UNKNOWN_PLAYER"),
     example={"login_id": _LOGIN_ID, "generation": 3},
 )
 END_LOGINS: Final = Operation(
-    "EndLogins", "POST /logins/end", run=end_logins, unsuspended=True, example={"everywhere": True}
+    "EndLogins", "POST /logins/end", run=end_logins, unsuspended=True, bounded=True, example={"everywhere": True}
 )
 LIST_REVOCATIONS: Final = Operation("ListRevocations", "GET /logins/revocations", run=list_revocations)
 

@@ -124,6 +124,7 @@ class Operation:
     tenant_wide: not for the staff of one merchant; to be said of what no merchant's things are part of.
     unsuspended: done for who is suspended too.
     confides: its answer may hold what its owner alone may see (a code), so no store keeps it for replays.
+    bounded: strangers may ask for it as often as they like, so Core does few at once and plays find a connection.
     streamed: its body is read as it arrives, and may be lines of text.
     stales: what it changes is read by many, so cached answers of the tenant are old after it.
     refusals: its own reasons (runtime/http/docs/refusals.py), beside those that follow from the row.
@@ -146,6 +147,7 @@ class Operation:
     tenant_wide: bool = False
     unsuspended: bool = False
     confides: bool = False
+    bounded: bool = False
     streamed: bool = False
     stales: bool = False
     refusals: tuple[str, ...] = ()

@@ -186,6 +186,10 @@ class Settings:
         number(0.001, 1e6, "per second"), "200", "Starts and plays of one address; 4 times of other routes."
     )
     rate_ip_burst: int = _setting(integer(1, 10**6), "400", "How many at once.")
+    rate_login_per_second: float = _setting(
+        number(0.001, 1e6, "per second"), "5", "Logins, refreshes and logouts of one address and edge process."
+    )
+    rate_login_burst: int = _setting(integer(1, 10**6), "100", "How many at once: people behind one address.")
     rate_guest_per_second: float = _setting(
         number(0.001, 1e6, "per second"),
         "0.2",

@@ -93,8 +93,8 @@ Gate = Callable[[web.Request], None]
 """Raises the Fault of a request that is over its rate."""
 
 
-def gate(ip: Policy, proxies: Iterable[Network]) -> Gate:
-    """Holds an address to its rate of each class, given its policy of starts and plays."""
+def gate(ip: Policy, login: Policy, proxies: Iterable[Network]) -> Gate:
+    """Holds an address to its rate of each class, given its policies of starts and plays, and of logins."""
     proxies = tuple(proxies)
     rates: dict[RouteClass, LocalRate] = {
         one: LocalRate(
@@ -102,6 +102,7 @@ def gate(ip: Policy, proxies: Iterable[Network]) -> Gate:
         )
         for one in RouteClass
     }
+    rates[RouteClass.LOGIN] = LocalRate(login)  # Each is a transaction, so an address has few.
 
     def admit(request: web.Request) -> None:
         one = route_class(request.method, request.path)

@@ -51,6 +51,10 @@ ended AS (
 )
 SELECT login_id FROM ended ORDER BY login_id;
 
+-- name: is_player
+-- Whether there is such a player, or a guest that has done something.
+SELECT EXISTS (SELECT 1 FROM players WHERE tenant_id = $1 AND player_id = $2);
+
 -- name: settled
 -- The time, in microseconds, before which no revocation can appear any more.
 SELECT (extract(epoch FROM settled_at()) * 1000000)::bigint;

@@ -14,6 +14,7 @@ import msgspec
 import structlog
 
 import sql
+from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, invalid, suspended, unknown
@@ -98,11 +99,19 @@ async def end_logins(engine: Engine, request: m.EndLoginsRequest) -> m.Empty:
             only = "" if request.everywhere else request.login_id
             for row in await connection.fetch(_SQL["end"], tenant_id, player_id, only):
                 await _revoke_login(connection, engine, tenant_id, row["login_id"])
-        if request.everywhere or not request.login_id:
+        if (request.everywhere or not request.login_id) and await _has_anything(connection, tenant_id, player_id):
             await revoke_player(connection, engine, tenant_id, player_id, for_ever=False)
 
     await engine.database.transaction(work)
     return m.Empty()
+
+
+async def _has_anything(connection: asyncpg.Connection, tenant_id: str, player_id: str) -> bool:
+    """False of a guest who has done nothing yet: its token opens nothing that is anybody's.
+
+    Guests are anybody's to make, and every edge remembers a revocation for a month.
+    """
+    return not ids.is_guest(player_id) or bool(await connection.fetchval(_SQL["is_player"], tenant_id, player_id))
 
 
 async def revoke_player(

@@ -8,7 +8,7 @@ import ipaddress
 import pytest
 
 from runtime.core import bounded_at_once
-from tests.support.login import start, verify
+from tests.support.login import bearer, log_out, start, verify
 from tests.support.stack import Answer, Stack
 from tests.support.waiting import until
 from tests.support.world import new_world
@@ -56,3 +56,20 @@ async def test_plays_commit_while_logins_wait_for_each_other(stack: Stack) -> No
             assert await waiting() == bounded_at_once(pool)
         answers = await asyncio.gather(*flood)
     assert {answer.reason for answer in answers} == {"RESEND_TOO_SOON"}
+
+
+async def test_a_guest_who_has_nothing_leaves_nothing_to_remember_by_logging_out(stack: Stack) -> None:
+    """Every edge keeps what was revoked in memory for a month, and guests are anybody's to make."""
+    async with new_world(stack) as world:
+        game = await world.wheel(await world.prize(), access="public")
+        idle, winner = [(await world.start(game, "")).data for _ in range(2)]
+        played = await world.play(game, winner["session_id"], "")
+        assert played.code == "OK"
+        for token in (idle["guest_token"], winner["guest_token"]):
+            assert (await log_out(stack, token, everywhere=True)).code == "OK"
+        rows = await stack.database.fetch("SELECT subject FROM revocations")
+        assert [row["subject"] for row in rows] == [
+            row["player_id"] for row in await stack.database.fetch("SELECT DISTINCT player_id FROM plays")
+        ]
+        me = await stack.consumer("GET", "/players/me", headers=bearer(winner["guest_token"]))
+        assert me.reason == "TOKEN_INVALID"

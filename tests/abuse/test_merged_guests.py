@@ -141,6 +141,21 @@ async def test_a_guest_is_refused_by_a_game_for_players(own_world: World, stack:
     assert (await started(closed)).code == "OK"
 
 
+async def test_a_session_of_a_guest_who_logged_in_plays_no_players_game_without_a_credential(
+    own_world: World, stack: Stack
+) -> None:
+    prize_id = await own_world.prize()
+    lenient = await own_world.wheel(prize_id, rules={"admits_guests": True})
+    guest = await guest_who_played(own_world, await own_world.wheel(prize_id, access="public"))
+    started = await stack.consumer("POST", f"/games/{lenient}/start", {}, headers=guest.bearer)
+    session = started.data["session_id"]
+    assert (await own_world.play(lenient, session, "")).reason == "TOKEN_MISSING"
+    player = await log_in(stack, guest)
+    refused = await own_world.play(lenient, session, "")
+    assert (refused.http, refused.reason) == (401, "TOKEN_MISSING")
+    assert (await own_world.play(lenient, session, player)).code == "OK"
+
+
 async def test_the_points_of_a_rung_are_given_once(own_world: World, stack: Stack) -> None:
     points = await own_world.prize(type="points", value=10)
     game_id = await own_world.game(COLLECTION, COINS, access="public", milestones=block(rung("ten", 2, points)))

@@ -423,6 +423,6 @@ def _makes_player(pending: PendingRequest, snapshot: GameSnapshot) -> bool:
     Asking whether one may play does not, nor does a guest's start: sessions are anybody's to ask for, and a guest who
     plays nothing leaves nothing. Nor does a guest's play where no guest may play.
     """
-    if isinstance(pending.request, READS) or (pending.guest and snapshot.access != "public"):
+    if isinstance(pending.request, READS) or (pending.anonymous and snapshot.access != "public"):
         return False
     return not (isinstance(pending.request, m.StartRequest) and ids.is_guest(pending.player_id))

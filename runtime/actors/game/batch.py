@@ -172,17 +172,18 @@ def _pending(actor: GameActor, work: Work[Any]) -> PendingRequest:
             session = open_session(keys, actor.tenant_id, actor.game_id, request.session_id)
             player_id = session.player_id
             check_client_seed(request.client_seed)
-            guest = not request.player_id
+            anonymous = not request.player_id
             bearer = "" if request.player_id == player_id else request.player_id
             asked = keyed(request, player_id=player_id)
-            return PendingRequest(work, request, player_id, session, guest, asked, bearer=bearer)
+            return PendingRequest(work, request, player_id, session, anonymous, asked, bearer=bearer)
         case m.RedeemRequest():
             if not request.player_id:
                 raise invalid("player_id", "is required")
             return PendingRequest(work, request, request.player_id, asked=keyed(request))
         case _:
-            guest = not request.player_id
-            return PendingRequest(work, request, request.player_id or ids.make("guest"), guest=guest, newcomer=guest)
+            newcomer = not request.player_id
+            player_id = request.player_id or ids.make("guest")
+            return PendingRequest(work, request, player_id, anonymous=newcomer, newcomer=newcomer)
 
 
 # -- refresh and decide ----------------------------------------------------------------------
@@ -280,7 +281,7 @@ def _check_access(actor: GameActor, snapshot: GameSnapshot, pending: PendingRequ
     """
     request = pending.request
     if not isinstance(request, READS):
-        if pending.guest and snapshot.access != "public":
+        if pending.anonymous and snapshot.access != "public":
             raise Fault(Status.UNAUTHENTICATED, "TOKEN_MISSING", "this game needs a player")
         actor.refuse_guest(snapshot, actor.state_of(pending))
     if isinstance(request, m.StartRequest) and request.player_id and request.player_id != pending.player_id:

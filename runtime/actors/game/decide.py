@@ -34,7 +34,7 @@ def start(actor: GameActor, snapshot: GameSnapshot, pending: PendingRequest) -> 
         revision_hash=opened.revision_hash,
         expires_at=opened.expires_at,
         drop_plan=opened.drop_plan,
-        guest_player_id=pending.player_id if pending.guest else "",
+        guest_player_id=pending.player_id if pending.anonymous else "",
     )
 
 

@@ -17,6 +17,7 @@ class PendingRequest:
 
     asked: under which idempotency key, where it carries one. searched: it is known not to be
     committed already; without that it is not refused, since it may be a retry of what used up its cap.
+    anonymous: nobody was named; that stays so, whoever it turns out to be for.
     newcomer: nobody was named, so this is a guest whom no row knows.
     bearer: who brings the session, where that is not the player that it names.
     player_id: whom it is decided for; a guest's own is turned to the player that the guest has become.
@@ -27,7 +28,7 @@ class PendingRequest:
     request: Any
     player_id: str
     session: Session | None = None
-    guest: bool = False
+    anonymous: bool = False
     asked: KeyedRequest = WITHOUT_KEY
     searched: bool = False
     newcomer: bool = False
@@ -38,7 +39,6 @@ class PendingRequest:
     def turn_to(self, player_id: str) -> None:
         """From now on it is this player's, who was the guest that it came for."""
         self.player_id = player_id
-        self.guest = False
         if self.bearer == player_id:
             self.bearer = ""
         if self.asked.key is not None:

@@ -13,6 +13,7 @@ import asyncpg
 import pytest
 
 from runtime import messages as m
+from runtime.actors.changes import Changes
 from runtime.actors.game.actor import GameActor
 from runtime.actors.game.batch import CONTRADICTIONS, process_batch
 from runtime.actors.game.sessions import issue
@@ -246,3 +247,32 @@ async def test_a_plan_is_played_as_the_play_that_it_was_shown_for_or_not_at_all(
     assert await world.plays() == []
     (opened,) = together(actor, start)
     assert (await opened).drop_plan == shown
+
+
+@pytest.mark.parametrize("beside", [m.StartRequest, m.EligibilityRequest, m.ListMilestonesRequest])
+async def test_a_new_guests_play_makes_its_row_whatever_else_comes_with_it(
+    world: World, beside: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    game_id = await world.wheel(await world.prize(), access="public")
+    actor, who = actor_of(world, game_id), {"scope": m.Scope(tenant_id=world.stack.tenant_id), "id": game_id}
+    (opened,) = together(actor, m.StartRequest(**who))
+    started = await opened
+    guest_id = started.guest_player_id
+    (neighbours,) = together(actor, m.StartRequest(**who, player_id="ann"))
+    plays = [
+        m.PlayRequest(**who, player_id=guest_id, session_id=started.session_id),
+        m.PlayRequest(**who, player_id="ann", session_id=(await neighbours).session_id),
+    ]
+    committer, asked = world.stack.engine.committer, []
+    commit = committer.commit
+
+    async def noted(tenant_id: str, changes: Changes) -> Any:
+        asked.append(len(changes.plays))
+        return await commit(tenant_id, changes)
+
+    monkeypatch.setattr(committer, "commit", noted)
+    *played, _ = together(actor, *plays, beside(**who, player_id=guest_id))
+    assert [bool((await answer).rewards) for answer in played] == [True, True]
+    assert asked == [2]  # None was refused, to be decided again.
+    method = await world.database.fetchval("SELECT auth_method FROM players WHERE player_id = $1", guest_id)
+    assert method == "guest"

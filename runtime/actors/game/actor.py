@@ -169,7 +169,7 @@ class GameActor:
             if self.merged:
                 self._follow_merged(requests)
             needed = {
-                pending.player_id: pending
+                pending.player_id
                 for pending in requests
                 if not pending.newcomer
                 # Whether a session is its bearer's is not told from memory: its guest may have logged in since.
@@ -177,7 +177,13 @@ class GameActor:
             }
             if not needed and self.refreshed_at and now - self.refreshed_at < REFRESH_SECONDS:
                 return snapshot
-            version, now = await self._read(snapshot, needed)
+            # Any of a player's requests makes the row, whatever else comes with it and would not.
+            made = {
+                pending.player_id
+                for pending in requests
+                if pending.player_id in needed and not pending.newcomer and _makes_player(pending, snapshot)
+            }
+            version, now = await self._read(snapshot, needed, made)
             if version != snapshot.version:
                 self.snapshot = None
                 continue
@@ -187,16 +193,18 @@ class GameActor:
             if not self.merged or not self._follow_merged(requests):
                 return snapshot
 
-    async def _read(self, snapshot: GameSnapshot, needed: dict[str, PendingRequest]) -> tuple[int, float]:
-        """Reads the state of the players in `needed`, and all stock. (the catalogue's version, the database's time)."""
-        made = sorted(player_id for player_id, pending in needed.items() if _makes_player(pending, snapshot))
+    async def _read(self, snapshot: GameSnapshot, needed: set[str], made: set[str]) -> tuple[int, float]:
+        """Reads the state of the players in `needed`, and all stock. (the catalogue's version, the database's time).
+
+        made: those of them who get a row where they have none.
+        """
         row = await self.engine.database.fetchrow(
             QUERIES["refresh"],
             self.tenant_id,
             self.game_id,
             list(needed),
             list(snapshot.prizes),
-            made,
+            sorted(made),
             snapshot.campaign_id,
             snapshot.scope_key,
             self.day,
@@ -211,7 +219,7 @@ class GameActor:
                 continue
             if is_ahead:
                 ahead.append(player_id)
-            if not plays and ids.is_guest(player_id) and not _makes_player(needed[player_id], snapshot):
+            if not plays and ids.is_guest(player_id) and player_id not in made:
                 # Perhaps without a row: remembered, its first play would not make one.
                 self.unmade.append(player_id)
             if guest is None:  # Without a row, but for one that this very statement made.

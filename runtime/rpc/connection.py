@@ -74,7 +74,7 @@ class FrameProtocol(asyncio.Protocol):
     """One end of a connection; what it does with a frame, and when the other end is done, its heirs say."""
 
     frame_bytes_max: int
-    """A longer one is refused at its length: nothing of it is kept."""
+    """A longer one is refused at its length: nothing of it is kept. It may change with each frame."""
 
     def __init__(self) -> None:
         self.queue = SendQueue(self._send)

@@ -26,6 +26,9 @@ RUNNING_BYTES_MAX: Final = 64 * 1024 * 1024
 HELLO_SECONDS: Final = 10.0
 """What an edge gets for saying who it is."""
 
+TOKEN_BYTES_MAX: Final = 512
+"""Of an edge's first frame, where no token of ours is longer: who has not said who it is gets nothing kept."""
+
 log = structlog.get_logger(__name__)
 
 Run = Callable[[Operation, Any], Awaitable[Any]]
@@ -34,14 +37,13 @@ Run = Callable[[Operation, Any], Awaitable[Any]]
 class CallMultiplexer(FrameProtocol):
     """The calls of one edge: they run side by side, each in a task of its own, and are answered as they end."""
 
-    frame_bytes_max = MESSAGE_BYTES_MAX
-
     def __init__(self, run: Run, started: Callable[[asyncio.Task[None]], None], tokens: Sequence[str] = ()) -> None:
         """run: what does an operation. started: told of each call's task, which goes on without its edge.
         tokens: the edge must show one of these first; none: it may show anything.
         """
         super().__init__()
         self._tokens = tokens
+        self.frame_bytes_max = max(TOKEN_BYTES_MAX, *(len(token.encode()) for token in tokens), 0)
         self._admitted = False
         self.closed = asyncio.get_running_loop().create_future()
         self._run = run
@@ -62,6 +64,7 @@ class CallMultiplexer(FrameProtocol):
         if not self._admitted:
             check_shown(self._tokens, frame.decode(errors="surrogateescape"))
             self._admitted = True
+            self.frame_bytes_max = MESSAGE_BYTES_MAX
             return
         for call in calls_of(frame):
             task = asyncio.create_task(self._answer(call))

@@ -39,8 +39,17 @@ STREAM_WINDOW_BYTES: Final = 256 * 1024
 CONNECTIONS_MAX: Final = 1_024
 """Of edges, one for each, and of others: what comes beyond is hung up on."""
 
+GRPC_CONNECTIONS_PART: Final = 2
+"""Of gRPC's, one in so many of CONNECTIONS_MAX: none of them ends by itself, and edges must find a place."""
+
 SPEAK_SECONDS: Final = 10.0
-"""How long a connection may say nothing at all."""
+"""How long a connection may take to say what it speaks: an edge its first byte, gRPC all that HTTP/2 begins with."""
+
+HTTP2: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+"""What a client's connection begins with, before its SETTINGS (RFC 9113, 3.4)."""
+
+SETTINGS_BYTES_MAX: Final = 1_024
+"""Of a client's first SETTINGS: 170 of them, of the few that there are."""
 
 GOODBYE_SECONDS: Final = 1.0
 """What an edge gets for ending its connection, once Core has answered everything and stops."""
@@ -61,6 +70,7 @@ class RpcServer:
         self._stopping = False
         self._health = ServiceStatus()
         self._transports: set[asyncio.Transport] = set()
+        self._grpc_transports: set[asyncio.Transport] = set()
         self._listener: asyncio.AbstractServer | None = None
 
     async def start(self, host: str, port: int) -> str:
@@ -97,18 +107,13 @@ class RpcServer:
             transport.close()
 
     def _accept(self, transport: asyncio.Transport) -> None:
-        if len(self._transports) % 64 == 0 or len(self._transports) >= CONNECTIONS_MAX:
-            self._transports = {one for one in self._transports if not one.is_closing()}
-        if len(self._transports) >= CONNECTIONS_MAX:
-            log.warning("rpc_connections_full", connections=len(self._transports))
-            transport.abort()
-        else:
-            self._transports.add(transport)
+        _keep(transport, self._transports, CONNECTIONS_MAX)
 
-    def _speaker(self, is_grpc: bool) -> asyncio.Protocol:
-        """What answers a connection from its first byte on."""
+    def _speaker(self, transport: asyncio.Transport, is_grpc: bool) -> asyncio.Protocol | None:
+        """What answers a connection from its first byte on; None where there are too many, and it is hung up on."""
         if is_grpc:
-            return make_protocol(self._grpc)
+            kept = _keep(transport, self._grpc_transports, CONNECTIONS_MAX // GRPC_CONNECTIONS_PART)
+            return make_protocol(self._grpc) if kept else None
         edge = CallMultiplexer(self._run, self._started, self._tokens)
         self._edges.add(edge)
         edge.closed.add_done_callback(lambda _: self._edges.discard(edge))
@@ -170,14 +175,17 @@ class _Service:
 
 
 class _Accepted(asyncio.Protocol):
-    """A connection that has said nothing yet: its first byte tells an edge from gRPC, which is HTTP/2."""
+    """A connection that has not said what it speaks: its first byte tells an edge from gRPC, which is HTTP/2."""
 
     def __init__(
-        self, accept: Callable[[asyncio.Transport], None], speaker: Callable[[bool], asyncio.Protocol]
+        self,
+        accept: Callable[[asyncio.Transport], None],
+        speaker: Callable[[asyncio.Transport, bool], asyncio.Protocol | None],
     ) -> None:
         """accept: told of its transport. speaker: what takes it over, given whether it is gRPC."""
         self._accept = accept
         self._speaker = speaker
+        self._received = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's are not derived from asyncio's
@@ -188,11 +196,46 @@ class _Accepted(asyncio.Protocol):
         self._timer.cancel()
 
     def data_received(self, data: bytes) -> None:
+        if self._transport.is_closing():
+            return
+        received = self._received = self._received + data
+        is_grpc = not received.startswith(HELLO[:1])
+        begun = _begins_http2(received) if is_grpc else True
+        if begun is None:
+            return  # Its time goes on: handed to gRPC now, it could say no more for ever.
         self._timer.cancel()
-        protocol = self._speaker(not data.startswith(HELLO[:1]))
+        protocol = self._speaker(self._transport, is_grpc) if begun else None
+        if protocol is None:
+            self._transport.abort()
+            return
         self._transport.set_protocol(protocol)
         protocol.connection_made(self._transport)
-        protocol.data_received(data)
+        protocol.data_received(received)
+
+
+def _keep(transport: asyncio.Transport, held: set[asyncio.Transport], most: int) -> bool:
+    """Whether it is one of the `most` that may be `held`; it is hung up on otherwise."""
+    if len(held) % 64 == 0 or len(held) >= most:
+        held -= {one for one in held if one.is_closing()}
+    if len(held) < most:
+        held.add(transport)
+        return True
+    log.warning("rpc_connections_full", connections=len(held))
+    transport.abort()
+    return False
+
+
+def _begins_http2(received: bytes) -> bool | None:
+    """Whether this is HTTP/2's preface and all of the SETTINGS that must follow; None while it may become that."""
+    if not received.startswith(HTTP2[: len(received)]):
+        return False
+    frame = received[len(HTTP2) : len(HTTP2) + 9]  # 3 bytes of length, the type, flags, the stream
+    if len(frame) < 9:
+        return None
+    length = int.from_bytes(frame[:3], "big")
+    if frame[3] != 4 or length > SETTINGS_BYTES_MAX:
+        return False
+    return True if len(received) >= len(HTTP2) + 9 + length else None
 
 
 def _by_service() -> dict[str, list[Operation]]:

@@ -20,7 +20,7 @@ from runtime.rpc import MESSAGE_BYTES_MAX, multiplexer, server
 from runtime.rpc.client import RpcCaller
 from runtime.rpc.connection import HELLO
 from runtime.rpc.frames import ANSWER_BYTES_MAX, GOODBYE, Answer, Call, answers_of, body, frames
-from runtime.rpc.server import RpcServer
+from runtime.rpc.server import HTTP2, RpcServer
 from tests.support.waiting import HANG_SECONDS
 
 GET: Operation = BY_NAME["GetCampaign"]
@@ -132,7 +132,13 @@ async def test_an_edge_s_calls_wait_in_its_own_socket(
         one.close()
 
 
-@pytest.mark.parametrize("said", [b"", HELLO[:1], HELLO[:-1], HELLO, HELLO + b"\0\0"])
+SETTINGS = b"\0\0\x06\x04\0\0\0\0\0" + b"\0\x03\0\0\0\x64"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [b"", HELLO[:1], HELLO[:-1], HELLO, HELLO + b"\0\0", b"P", HTTP2, (HTTP2 + SETTINGS)[:-1]],
+)
 async def test_who_does_not_say_who_it_is_is_hung_up_on(
     address: tuple[str, int], monkeypatch: pytest.MonkeyPatch, said: bytes
 ) -> None:
@@ -154,6 +160,65 @@ async def test_who_said_it_may_stay(desk: Desk, address: tuple[str, int], monkey
     assert (await read_frame(reader))[0].result(GET).campaign.name == "a"
     for one in (writer, other):
         one.close()
+
+
+async def test_http2_may_begin_in_pieces(address: tuple[str, int]) -> None:
+    reader, writer = await asyncio.open_connection(*address)
+    for byte in HTTP2 + SETTINGS:
+        writer.write(bytes([byte]))
+        await writer.drain()
+    async with asyncio.timeout(HANG_SECONDS):
+        assert (await reader.readexactly(9))[3] == 4  # Its own SETTINGS.
+    writer.close()
+
+
+@pytest.mark.parametrize("more", [b"\0\0\x06\x06\0\0\0\0\0", b"\xff\xff\xff\x04\0\0\0\0\0", b"GET"])
+async def test_what_is_no_http2_is_hung_up_on_at_once(address: tuple[str, int], more: bytes) -> None:
+    reader, writer = await asyncio.open_connection(*address)
+    writer.write((b"" if more == b"GET" else HTTP2) + more)
+    await hung_up(reader)
+    writer.close()
+
+
+async def test_grpc_leaves_edges_a_place(address: tuple[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody's gRPC connection ends by itself: those of strangers would hold all places for ever."""
+    monkeypatch.setattr(server, "CONNECTIONS_MAX", 4)
+    held = []
+    for _ in range(2):
+        reader, writer = await asyncio.open_connection(*address)
+        writer.write(HTTP2 + SETTINGS)
+        async with asyncio.timeout(HANG_SECONDS):
+            await reader.readexactly(9)
+        held.append(writer)
+    reader, writer = await asyncio.open_connection(*address)
+    writer.write(HTTP2 + SETTINGS)
+    await hung_up(reader)
+    _, edge = await open_edge(address)
+    for one in (*held, writer, edge):
+        one.close()
+
+
+async def test_nothing_large_is_kept_of_who_has_not_said_who_it_is(address: tuple[str, int]) -> None:
+    """A thousand connections with a frame begun each held 4 GB."""
+    reader, writer = await asyncio.open_connection(*address)
+    writer.write(HELLO + struct.pack(">I", 2_000))
+    async with asyncio.timeout(HANG_SECONDS):
+        assert await reader.readexactly(len(HELLO)) == HELLO
+    (refused,) = await read_frame(reader)
+    assert (refused.number, Status(refused.status)) == (GOODBYE, Status.RESOURCE_EXHAUSTED)
+    await hung_up(reader)
+    writer.close()
+
+
+async def test_a_service_token_may_be_as_long_as_it_is(desk: Desk) -> None:
+    token = "t" * 3_000
+    rpc = RpcServer(desk, [token])
+    caller = RpcCaller([await rpc.start("127.0.0.1", 0)], deadline_seconds=HANG_SECONDS, token=token)
+    try:
+        assert await ask(caller, "a") == "a"
+    finally:
+        await caller.close()
+        await rpc.stop()
 
 
 async def test_connections_are_bounded(address: tuple[str, int], monkeypatch: pytest.MonkeyPatch) -> None:

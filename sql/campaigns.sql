@@ -41,6 +41,15 @@ RETURNING campaign_id AS id, name, merchant_id, campaign_status(status, end_date
           unix(start_date) AS start_date, unix(end_date) AS end_date,
           timezone, settings, unix(created_at) AS created_at, unix(updated_at) AS updated_at
 
+-- name: merchants_wallet
+-- Whether games of the campaign credit its merchant's wallet, and whether any of them was played or granted a rung.
+SELECT count(*) > 0 AS used, coalesce(bool_or(
+    EXISTS (SELECT FROM game_players AS p WHERE p.tenant_id = $1 AND p.game_id = g.game_id)
+    OR EXISTS (SELECT FROM milestone_grants AS m WHERE m.tenant_id = $1 AND m.game_id = g.game_id)), false) AS moved
+FROM games AS g
+JOIN game_revisions AS r USING (tenant_id, game_id, revision)
+WHERE g.tenant_id = $1 AND g.campaign_id = $2 AND r.definition ->> 'wallet_scope' = 'merchant'
+
 -- name: active_quests
 -- The campaign's active quests, newest first.
 SELECT quest_id AS id, campaign_id, name, description, type, turns, status, unix(start_date) AS start_date,

@@ -55,6 +55,11 @@ SELECT board_id FROM leaderboards WHERE tenant_id = $1 AND game_id = $2 AND stat
 SELECT EXISTS (SELECT FROM game_players WHERE tenant_id = $1 AND game_id = $2)
     OR EXISTS (SELECT FROM leaderboards WHERE tenant_id = $1 AND game_id = $2)
 
+-- name: has_moved
+-- True where the game was ever played or granted a rung, and may have moved wallets.
+SELECT EXISTS (SELECT FROM game_players WHERE tenant_id = $1 AND game_id = $2)
+    OR EXISTS (SELECT FROM milestone_grants WHERE tenant_id = $1 AND game_id = $2)
+
 -- name: remove
 -- Removes a game that was never played, with its revisions.
 WITH forgotten AS (

@@ -45,3 +45,8 @@ def in_use(kind: str, identifier: str, used_by: list[dict[str, str]]) -> Fault:
     return Fault(
         Status.FAILED_PRECONDITION, "IN_USE", f"{kind} {identifier} is in use by {names}", used_by=used_by[:100]
     )
+
+
+def has_history(kind: str, identifier: str, what: str) -> Fault:
+    """FAILED_PRECONDITION: `what` says whose wallets were moved, which would be others from now on."""
+    return Fault(Status.FAILED_PRECONDITION, "HAS_HISTORY", f"{what} of {kind} {identifier} stays: it was played")

@@ -105,6 +105,7 @@ REFUSALS: Final[Mapping[str, Refusal]] = {
     # what is managed
     "STALE_REVISION": Refusal(Status.ABORTED, "the game was changed meanwhile: read it again", {"revision": 7}),
     "IN_USE": Refusal(_NOT_NOW, "something live names it", {"used_by": [{"type": "game", "id": "game_01k0"}]}),
+    "HAS_HISTORY": Refusal(_NOT_NOW, "it was played: its wallets' scope, merchant and currency stay"),
     "STOCK_BELOW_AWARDED": Refusal(_NOT_NOW, "more than that is awarded already"),
     "ILLEGAL_TRANSITION": Refusal(_NOT_NOW, "its present state does not allow this"),
     "BOARD_FINALIZED": Refusal(_NOT_NOW, "the leaderboard is finalized"),

@@ -36,7 +36,7 @@ ROWS: Final = (
         resource="campaign",
         admin=DESIGNERS,
         stales=True,
-        refusals=("ILLEGAL_TRANSITION",),
+        refusals=("ILLEGAL_TRANSITION", "HAS_HISTORY"),
         example={"status": "CAMPAIGN_STATUS_PAUSED"},
     ),
     Operation(

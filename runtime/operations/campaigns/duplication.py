@@ -21,6 +21,7 @@ import sql
 from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
+from runtime.errors import forbidden
 from runtime.operations import audit, catalog, reading
 from runtime.operations.campaigns import analytics
 from runtime.operations.campaigns.records import from_row
@@ -87,6 +88,8 @@ class _Copy:
     async def everything(self, merchant_id: str) -> None:
         """All that belongs to it, for this merchant's staff ("" the tenant's own)."""
         games = await self._fetch("games_to_copy", self._old_id)
+        if merchant_id and any(game["definition"]["wallet_scope"] == "tenant" for game in games):
+            raise forbidden("wallet", self._tenant_id)  # Which its staff would have credited once more.
         game_ids = {row["game_id"]: ids.make("game") for row in games}
         boards = await self._fetch("boards_to_copy", self._old_id, list(game_ids))
         quests = await self._fetch("quests_to_copy", self._old_id)

@@ -65,7 +65,8 @@ async def list_campaigns(engine: Engine, request: m.ListCampaignsRequest) -> m.L
 async def update_campaign(engine: Engine, request: m.UpdateCampaignRequest) -> m.CampaignReply:
     """Sets the fields that are given. Another time zone has its days counted anew (analytics).
 
-    FAILED_PRECONDITION ILLEGAL_TRANSITION where it would open a campaign that has ended.
+    FAILED_PRECONDITION ILLEGAL_TRANSITION where it would open a campaign that has ended; HAS_HISTORY where another
+    merchant's wallets would be credited by games that were played.
     """
     tenant_id = tenant_of(request)
     update = given(request.campaign, "campaign")
@@ -80,6 +81,7 @@ async def update_campaign(engine: Engine, request: m.UpdateCampaignRequest) -> m
             await check_merchant(connection, checks, request, campaign.merchant_id)
             if not campaign.merchant_id and merchant_of(request):
                 raise forbidden("campaign", request.id)
+            await _check_merchants_wallet(connection, checks, tenant_id, request.id, campaign.merchant_id)
         checks.raise_found()
         row = await connection.fetchrow(_SQL["update"], tenant_id, request.id, *_columns(campaign))
         assert row is not None
@@ -99,8 +101,22 @@ def _refuse_revival(before: asyncpg.Record, campaign: m.Campaign) -> None:
         raise Fault(Status.FAILED_PRECONDITION, "ILLEGAL_TRANSITION", what)
 
 
-async def check_campaign(connection: asyncpg.Connection, checks: Checks, request: Scoped, campaign_id: str) -> None:
-    """Notes a problem on `campaign_id` where there is no such campaign to put something under; '' is none.
+async def _check_merchants_wallet(
+    connection: asyncpg.Connection, checks: Checks, tenant_id: str, campaign_id: str, merchant_id: str
+) -> None:
+    """Notes that games which credit the merchant's wallet would have none. HAS_HISTORY where they have credited it."""
+    games = await connection.fetchrow(_SQL["merchants_wallet"], tenant_id, campaign_id)
+    assert games is not None, "an aggregate is one row"
+    if games["moved"]:
+        raise catalog.has_history("campaign", campaign_id, "the merchant")
+    if games["used"] and not merchant_id:
+        checks.problem("merchant_id", "is required by games whose wallet_scope is WALLET_SCOPE_MERCHANT")
+
+
+async def check_campaign(
+    connection: asyncpg.Connection, checks: Checks, request: Scoped, campaign_id: str
+) -> asyncpg.Record | None:
+    """The campaign to put something under. Notes a problem on `campaign_id` where there is no such; '' is none.
 
     FORBIDDEN where a merchant's staff would put it under the tenant's.
     """
@@ -108,13 +124,14 @@ async def check_campaign(connection: asyncpg.Connection, checks: Checks, request
     if not campaign_id:
         if merchant_id:
             raise forbidden("campaign", campaign_id)
-        return
+        return None
     try:
-        await reading.to_write(connection, _SQL["get"], request, "campaign", campaign_id)
+        return await reading.to_write(connection, _SQL["get"], request, "campaign", campaign_id)
     except Fault as fault:
         if fault.status is not Status.NOT_FOUND:
             raise
         checks.problem("campaign_id", f"unknown campaign {campaign_id!r}")
+        return None
 
 
 async def not_to_write(source: reading.Source, request: Scoped, campaign_id: str) -> Fault:

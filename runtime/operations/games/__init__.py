@@ -46,7 +46,7 @@ ROWS: Final = (
         resource="game",
         admin=DESIGNERS,
         stales=True,
-        refusals=("STALE_REVISION", "IN_USE"),
+        refusals=("STALE_REVISION", "IN_USE", "HAS_HISTORY"),
         example={"name": "Summer wheel", "rules": {"max_plays_per_day": 5}},
     ),
     Operation("DeleteGame", "DELETE /games/{id}", run=delete_game, admin=DESIGNERS, stales=True, refusals=("IN_USE",)),

@@ -16,7 +16,7 @@ import sql
 from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
-from runtime.errors import Fault, Status
+from runtime.errors import Fault, Status, forbidden
 from runtime.operations import audit, catalog, reading
 from runtime.operations.campaigns import records as campaigns
 from runtime.operations.checks import TYPE_LENGTH_MAX, Checks, given, search_pattern, set_fields
@@ -65,10 +65,10 @@ async def create_game(engine: Engine, request: m.CreateGameRequest) -> m.GameRep
     game_id = ids.make("game")
 
     async def work(connection: asyncpg.Connection) -> m.Game:
-        if game.campaign_id:
-            await campaigns.check_campaign(connection, checks, request, game.campaign_id)
-        else:
+        if not game.campaign_id:
             checks.problem("campaign_id", "is required")
+        elif campaign := await campaigns.check_campaign(connection, checks, request, game.campaign_id):
+            _check_scope(checks, request, game, campaign)
         await _check_prizes(connection, checks, request, prizes_named(definition))
         checks.raise_found()
         row = (tenant_id, game_id, game.campaign_id, game.name, game.type, token(game.status), definition)
@@ -101,7 +101,8 @@ async def list_games(engine: Engine, request: m.ListGamesRequest) -> m.ListGames
 async def update_game(engine: Engine, request: m.UpdateGameRequest) -> m.GameReply:
     """Sets the fields that are given, and makes the next revision.
 
-    ABORTED STALE_REVISION where the body's `revision` is not the current one. Prizes are looked up
+    ABORTED STALE_REVISION where the body's `revision` is not the current one; FAILED_PRECONDITION HAS_HISTORY where
+    a game that was played would credit other wallets, or count a rung in another currency. Prizes are looked up
     again where they are named anew, or the game is active: a paused game whose prize was archived
     can still be renamed.
     """
@@ -118,6 +119,10 @@ async def update_game(engine: Engine, request: m.UpdateGameRequest) -> m.GameRep
         _name_rungs(game.milestones, old_rungs)
         definition = definition_of(game)
         checks = _checked(game, definition)
+        campaign = await campaigns.check_campaign(connection, checks, request, before["campaign_id"])
+        assert campaign is not None, "a campaign is never removed"
+        _check_scope(checks, request, game, campaign)
+        await _refuse_rekeyed(connection, tenant_id, game_from_row(before), game)
         if update.campaign_id and update.campaign_id != before["campaign_id"]:
             checks.problem("campaign_id", "a game stays in the campaign that it was made in")
         named = set(prizes_named(definition)) - set(prizes_named(before["definition"]))
@@ -238,6 +243,25 @@ def _check_milestones(checks: Checks, milestones: m.Milestones) -> None:
         checks.between(f"{path}.threshold", rung.threshold, 1, THRESHOLD_MAX)
         if not rung.prize_id:
             checks.problem(f"{path}.prize_id", "is required")
+
+
+def _check_scope(checks: Checks, request: Scoped, game: m.Game, campaign: asyncpg.Record) -> None:
+    """Notes a merchant's wallet where there is no merchant. FORBIDDEN: a merchant's staff crediting the tenant's."""
+    if game.wallet_scope is m.WalletScope.TENANT and merchant_of(request):
+        raise forbidden("wallet", tenant_of(request))
+    if game.wallet_scope is m.WalletScope.MERCHANT and not campaign["merchant_id"]:
+        checks.problem("wallet_scope", "the campaign has no merchant")
+
+
+async def _refuse_rekeyed(connection: asyncpg.Connection, tenant_id: str, before: m.Game, game: m.Game) -> None:
+    """HAS_HISTORY where what was credited so far would be out of the game's reach from now on."""
+    old = {rung.id: rung.currency for rung in (before.milestones.rungs if before.milestones else ())}
+    rungs = game.milestones.rungs if game.milestones else ()
+    changed = [f"the currency of rung {rung.id}" for rung in rungs if old.get(rung.id, rung.currency) != rung.currency]
+    if game.wallet_scope is not before.wallet_scope:
+        changed.append("wallet_scope")
+    if changed and await connection.fetchval(_SQL["has_moved"], tenant_id, before.id):
+        raise catalog.has_history("game", before.id, changed[-1])
 
 
 async def _check_prizes(

@@ -1,0 +1,82 @@
+"""Whose wallet a game credits: chosen by who may, and kept once it was moved."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.support.operations import make_merchant
+from tests.support.resources import make_campaign, make_game, make_prize, play_once, wheel
+from tests.support.stack import Stack, refused
+
+MERCHANTS, TENANTS = "WALLET_SCOPE_MERCHANT", "WALLET_SCOPE_TENANT"
+KEPT = (400, "FAILED_PRECONDITION", "HAS_HISTORY")
+FORBIDDEN = (403, "PERMISSION_DENIED", "FORBIDDEN")
+
+
+async def test_a_merchants_staff_saves_no_game_that_credits_the_tenants_wallet(stack: Stack) -> None:
+    staff = replace(stack, merchant_id=await make_merchant(stack))
+    campaign = await make_campaign(staff)
+    prize_id = await make_prize(staff, campaign_id=campaign["id"])
+    made = await staff.admin("POST", "/admin/games", wheel(campaign["id"], prize_id, wallet_scope=TENANTS))
+    assert refused(made) == FORBIDDEN
+    path = f"/admin/games/{(await make_game(staff, campaign['id'], prize_id))['id']}"
+    assert refused(await staff.admin("PUT", path, {"wallet_scope": TENANTS})) == FORBIDDEN
+    assert (await staff.admin("PUT", path, {"wallet_scope": MERCHANTS})).data
+    # Where the tenant's own staff chose so, the merchant's neither says how much is credited, nor has it twice.
+    assert (await stack.admin("PUT", path, {"wallet_scope": TENANTS})).data
+    assert refused(await staff.admin("PUT", path, {"name": "More"})) == FORBIDDEN
+    copied = f"/admin/campaigns/{campaign['id']}/duplicate"
+    assert refused(await staff.admin("POST", copied, {})) == FORBIDDEN
+    assert (await stack.admin("POST", copied, {})).data
+
+
+async def test_a_campaign_without_a_merchant_has_no_game_of_the_merchants_wallet(stack: Stack) -> None:
+    merchant_id, prize_id = await make_merchant(stack), await make_prize(stack)
+    campaign = await make_campaign(stack)
+    made = await stack.admin("POST", "/admin/games", wheel(campaign["id"], prize_id, wallet_scope=MERCHANTS))
+    assert [row["field"] for row in made.envelope["data"]["violations"]] == ["wallet_scope"]
+    game = f"/admin/games/{(await make_game(stack, campaign['id'], prize_id))['id']}"
+    updated = await stack.admin("PUT", game, {"wallet_scope": MERCHANTS})
+    assert [row["field"] for row in updated.envelope["data"]["violations"]] == ["wallet_scope"]
+    path = f"/admin/campaigns/{campaign['id']}"
+    assert (await stack.admin("PUT", path, {"merchant_id": merchant_id})).data
+    assert (await stack.admin("PUT", game, {"wallet_scope": MERCHANTS})).data
+    bare = await stack.admin("PUT", path, {"merchant_id": ""})
+    assert [row["field"] for row in bare.envelope["data"]["violations"]] == ["merchant_id"]
+
+
+async def test_a_game_that_was_played_keeps_its_wallet(stack: Stack) -> None:
+    campaign, prize_id = await make_campaign(stack), await make_prize(stack, type="points")
+    game = await make_game(stack, campaign["id"], prize_id)
+    path = f"/admin/games/{game['id']}"
+    assert (await stack.admin("PUT", path, {"wallet_scope": TENANTS})).data
+    await play_once(stack, game["id"])
+    assert refused(await stack.admin("PUT", path, {"wallet_scope": "WALLET_SCOPE_CAMPAIGN"})) == KEPT
+    assert (await stack.admin("PUT", path, {"wallet_scope": TENANTS, "name": "Same"})).data
+
+
+async def test_a_rung_of_a_game_that_was_played_keeps_its_currency(stack: Stack) -> None:
+    campaign, prize_id = await make_campaign(stack), await make_prize(stack, type="points")
+    rung = {"id": "ten", "name": "Ten", "currency": "points", "threshold": 10, "prize_id": prize_id}
+    milestones = {"mode": "MILESTONE_MODE_CUMULATIVE_UNLOCK", "rungs": [rung]}
+    game = await make_game(stack, campaign["id"], prize_id, milestones=milestones)
+    await play_once(stack, game["id"])
+    for fields, kept in (({"currency": "coin"}, True), ({"threshold": 20}, False), ({"id": "new"}, False)):
+        changed = {**milestones, "rungs": [{**rung, **fields}]}
+        answer = await stack.admin("PUT", f"/admin/games/{game['id']}", {"milestones": changed})
+        assert (refused(answer) == KEPT) if kept else answer.data
+
+
+@pytest.mark.parametrize("scope", [MERCHANTS, "WALLET_SCOPE_CAMPAIGN"])
+async def test_a_campaign_keeps_the_merchant_whose_wallets_it_moved(stack: Stack, scope: str) -> None:
+    ann, bob = await make_merchant(stack), await make_merchant(stack)
+    campaign, prize_id = await make_campaign(stack, merchant_id=ann), await make_prize(stack, type="points")
+    game = await make_game(stack, campaign["id"], prize_id, wallet_scope=scope)
+    path = f"/admin/campaigns/{campaign['id']}"
+    for merchant_id in (bob, ann):
+        assert (await stack.admin("PUT", path, {"merchant_id": merchant_id})).data
+    await play_once(stack, game["id"])
+    moved = await stack.admin("PUT", path, {"merchant_id": bob})
+    assert refused(moved) == KEPT if scope == MERCHANTS else moved.data

@@ -164,7 +164,7 @@ class Tokens:
         revocations = self._revocations
         if revocations is not None:
             if not revocations.known:
-                await revocations.read()
+                await revocations.read_first()
             if revocations.revoked(identity.revocable, identity.issued_at):
                 raise _invalid()
         return identity

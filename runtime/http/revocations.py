@@ -13,6 +13,7 @@ from typing import Final
 from runtime import messages as m
 from runtime.core import Caller
 from runtime.operations.logins import LIST_REVOCATIONS
+from runtime.stores.single_flight import SingleFlight
 
 EVERY_SECONDS: Final = 1.0
 FOR_EVER: Final = 2**62
@@ -27,6 +28,7 @@ class Revocations:
         self._issued_until: dict[str, int] = {}
         self._kept_until: dict[str, int] = {}
         self._purge_at = 0.0
+        self._first = SingleFlight()
         self.known = False
         """Whether everything there was has been read once."""
 
@@ -34,6 +36,14 @@ class Revocations:
         """Whether the token of this key, issued then (unix seconds), was revoked."""
         until = self._issued_until.get(key)
         return until is not None and issued_at <= until
+
+    async def read_first(self) -> None:
+        """Reads everything there was, once for all who wait for it. Raises Fault where Core does not answer.
+
+        Only until it is known: who has just revoked something needs a reading that began after that.
+        """
+        if not self.known:
+            await self._first.share("first", self.read)
 
     async def read(self) -> None:
         """Reads what is new. Raises Fault where Core does not answer."""

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import asyncpg
 import pytest
 
+from runtime.core import Caller
 from runtime.errors import Fault
 from runtime.http import revocations
 from runtime.http.edge import Edge
 from runtime.operations.logins import PAGE, revoke_player
+from runtime.operations.row import Operation
 from runtime.rpc.client import RpcCaller
 from tests.support.stack import OTHER_TENANT, Answer, Stack
 from tests.support.waiting import until
@@ -72,6 +77,32 @@ async def test_an_edge_that_starts_later_knows_what_was_revoked_before(stack: St
     assert edge.revocations.known
     assert edge.revocations.revoked(revocations.player_key(stack.tenant_id, "player_guest"), 0)
     await edge.close()
+
+
+async def test_many_who_come_to_an_edge_that_knows_nothing_yet_wait_for_one_reading(stack: Stack) -> None:
+    """Core hands out all of it to each reading: as many as there are requests would keep it from everything else."""
+    core = stack.process.core
+    assert core is not None
+    caller = _Counting(core)
+    edge = Edge.build(stack.process.settings, caller, stack.engine.ephemeral)
+    tokens = [stack.token(f"player_{number}") for number in range(50)]
+    await revoke(stack, "player_7")
+    answers = await asyncio.gather(*map(edge.tokens.verify, tokens), return_exceptions=True)
+    assert [number for number, answer in enumerate(answers) if isinstance(answer, Fault)] == [7]
+    assert caller.asked == ["ListRevocations"]
+    await edge.close()
+
+
+class _Counting:
+    """A way to Core that notes what it is asked."""
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+        self.asked: list[str] = []
+
+    async def call(self, operation: Operation, request: Any) -> Any:
+        self.asked.append(operation.name)
+        return await self._caller.call(operation, request)
 
 
 async def test_a_verified_token_costs_no_question_to_core(stack: Stack) -> None:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from runtime.actors.idempotency import KEY_CHARACTERS_MAX
 from runtime.http import admin, consumer
 from runtime.http.codes import READERS
 from runtime.http.docs import beside, examples, refusals
@@ -124,7 +125,11 @@ class _Rows:
         if not operation.has_body:
             found += self._query(operation)
         if self._keyed(operation):
-            found.append(header_parameter("Idempotency-Key", "The same key and body again: the same answer", 1, 200))
+            found.append(
+                header_parameter(
+                    "Idempotency-Key", "The same key and body again: the same answer", 1, KEY_CHARACTERS_MAX
+                )
+            )
         if self._surface == "consumer":
             found.append(header_parameter("X-Tenant-Id", "Whose data, where no token says it", 1, 100))
         if self._surface == "admin" and operation.verb == "PUT" and admin.revised(operation.request):

@@ -249,6 +249,17 @@ async def test_a_plan_is_played_as_the_play_that_it_was_shown_for_or_not_at_all(
     assert (await opened).drop_plan == shown
 
 
+async def test_a_start_after_plays_through_another_core_shows_a_plan_that_can_be_played(world: World) -> None:
+    game_id = await gifts_of(world)
+    actor, who = actor_of(world, game_id), {"scope": m.Scope(tenant_id=world.stack.tenant_id), "id": game_id}
+    start = m.StartRequest(**who, player_id="ann")
+    await together(actor, start)[0]
+    assert (await world.round(game_id, payload={"caught_items": []})).code == "OK"
+    session_id = (await together(actor, start)[0]).session_id
+    play = m.PlayRequest(**who, player_id="ann", session_id=session_id, payload={"caught_items": []})
+    assert (await together(actor, play)[0]).play_id
+
+
 @pytest.mark.parametrize("beside", [m.StartRequest, m.EligibilityRequest, m.ListMilestonesRequest])
 async def test_a_new_guests_play_makes_its_row_whatever_else_comes_with_it(
     world: World, beside: Any, monkeypatch: pytest.MonkeyPatch

@@ -172,8 +172,14 @@ class GameActor:
                 pending.player_id
                 for pending in requests
                 if not pending.newcomer
-                # Whether a session is its bearer's is not told from memory: its guest may have logged in since.
-                and (pending.player_id not in self.players or isinstance(pending.request, READS) or pending.bearer)
+                # Whether a session is its bearer's is not told from memory: its guest may have logged in since. Nor is
+                # which plan is next: after plays through another Core it would be one that cannot be played.
+                and (
+                    pending.player_id not in self.players
+                    or isinstance(pending.request, READS)
+                    or pending.bearer
+                    or (snapshot.shows_plan and isinstance(pending.request, m.StartRequest))
+                )
             }
             if not needed and self.refreshed_at and now - self.refreshed_at < REFRESH_SECONDS:
                 return snapshot

@@ -87,7 +87,7 @@ async def test_nothing_is_read_of_an_invented_tenant(stack: Stack, path: str) ->
     assert (answer.http, answer.reason) == (404, "UNKNOWN_TENANT")
 
 
-@pytest.mark.settings(rate_ip_burst=3)
+@pytest.mark.settings(rate_ip_burst=3, rate_login_per_second=0.001, rate_login_burst=3)
 class TestEveryRoute:
     """Each has a rate class: whatever an address asks for in a loop ends in 429."""
 

@@ -12,7 +12,8 @@ hour. Guesses are bounded so that whoever guesses at another's contact keeps its
   over: the next is one of 20, which has more than the 64 bits from where on guesses need no bound (5.1.3.2).
   So the owner is never shut out, and a thief has had his hundred.
 - Sends are bounded by contact over all tenants: those that strangers ask for together, and those of each
-  requester who proved to be the contact's by themselves. Addresses are bounded too, sends and wrong guesses.
+  requester who proved to be the contact's by themselves; of those of strangers one requester gets half at most.
+  Addresses are bounded too, sends and wrong guesses.
 """
 
 from __future__ import annotations
@@ -53,6 +54,10 @@ class Rate(NamedTuple):
 RESEND: Final = Rate("resend", RESEND_SECONDS, 1)
 SENDS: Final = Rate("sends", 360, 10)
 """Codes to one contact, ten an hour in the long run: each message may cost the operator money."""
+
+SENDS_ONE: Final = Rate("sends-one", 2 * SENDS.seconds, SENDS.most // 2)
+"""What of the sends that strangers share one requester may use: half, now and in the long run, so that no single
+address keeps the owner, who comes from a new one, from its code."""
 
 SENDS_ADDRESS: Final = Rate("sends-ip", 12, 300)
 """The same for one address, which may stand for a whole office."""
@@ -96,6 +101,8 @@ async def issue_challenge(engine: Engine, request: m.IssueChallengeRequest) -> m
         # By their keys, as every transaction locks them.
         if request.address:
             await _charge(connection, OVER_ALL, SENDS_ADDRESS, request.address)
+        if not own["proved"]:
+            await _charge(connection, OVER_ALL, SENDS_ONE, f"{contact}:{requester}")
         await _charge(connection, OVER_ALL, SENDS, f"{contact}:{requester if own['proved'] else ''}")
         await _charge(connection, tenant_id, RESEND, f"{contact}:{requester}")
         resend_at = row["issued_at"] + RESEND_SECONDS
@@ -193,6 +200,7 @@ async def _charge(connection: asyncpg.Connection, tenant_id: str, rate: Rate, na
     if rate is RESEND:
         raise _too_soon("a code was sent just now", wait_seconds)
     message = {
+        SENDS_ONE.kind: "too many codes to this contact were asked for from here",
         SENDS.kind: "too many codes were sent to this contact",
         SENDS_ADDRESS.kind: "too many codes were asked for from this address",
         WRONG_ADDRESS.kind: "too many wrong codes from this address",

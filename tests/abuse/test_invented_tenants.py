@@ -9,7 +9,7 @@ import pytest
 import redis.asyncio
 
 from runtime.http.admission.tenants import LOOKUPS
-from runtime.operations.challenges import SENDS
+from runtime.operations.challenges import SENDS_ONE
 from tests.support import login
 from tests.support.login import PHONE
 from tests.support.stack import OTHER_TENANT, Answer, Stack, make_tenant
@@ -59,12 +59,12 @@ async def test_the_codes_to_one_phone_are_bounded_over_all_tenants(
     stack: Stack, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sent = 0
-    for nth in range(SENDS.most + 5):
+    for nth in range(SENDS_ONE.most + 5):
         tenant = await make_tenant(stack, f"tenant_real_{nth}")
         answer = await login.start(tenant, PHONE)
         sent += answer.http == 200
         assert answer.http == 200 or (answer.http, answer.reason) == (429, "RATE_LIMITED")
-    assert sent == SENDS.most == capsys.readouterr().out.count("login code")
+    assert sent == SENDS_ONE.most == capsys.readouterr().out.count("login code")
     # Another's phone rings as before.
     assert (await login.start(stack, "+15550199")).http == 200
 

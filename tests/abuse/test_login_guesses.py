@@ -110,6 +110,22 @@ async def test_a_thief_who_uses_up_the_sends_of_strangers_leaves_the_owner_its_o
     assert (await log_in(stack, phone, OWNER)).code == "OK"
 
 
+async def test_one_address_cannot_use_up_the_sends_of_strangers_however_long_it_tries(
+    stack: Stack, phone: Phone
+) -> None:
+    """Of an owner who comes from an address that was never proved; by whatever tenants the thief goes."""
+    await stack.database.execute("INSERT INTO tenants (tenant_id, name) VALUES ('tenant_two', 'x')")
+    for _ in range(3 * SENDS.most):
+        # As if the time had gone by in which strangers get one more.
+        await stack.database.execute(
+            "UPDATE login_rates SET full_at = full_at - make_interval(secs => $1)", float(SENDS.seconds)
+        )
+        for tenant_id in ("", "tenant_two"):
+            await start(stack, THIEF, tenant_id=tenant_id)
+    assert (await start(stack, THIEF, tenant_id="tenant_two")).http == 429
+    assert (await log_in(stack, phone, OWNER)).code == "OK"
+
+
 async def test_a_thief_s_wrong_guesses_leave_codes_short_where_the_owner_logged_in_before(
     stack: Stack, phone: Phone
 ) -> None:

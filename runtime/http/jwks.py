@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 import time
 from collections.abc import Iterable, Mapping
@@ -14,6 +13,7 @@ import msgspec
 import structlog
 
 from runtime.errors import Fault, Status
+from runtime.stores.single_flight import SingleFlight
 
 BYTES_MAX: Final = 256 * 1024
 TIMEOUT_SECONDS: Final = 5.0
@@ -34,7 +34,8 @@ log = structlog.get_logger(__name__)
 class JwksKeys:
     """The keys, fetched when first needed and when a key id is new.
 
-    A document that cannot be had again leaves the keys known so far in force.
+    A document that cannot be had again leaves the keys known so far in force, and nobody whose key is known waits for
+    it: an issuer that hangs would hold up every request.
     """
 
     def __init__(self, url: str) -> None:
@@ -42,10 +43,12 @@ class JwksKeys:
         self._keys: dict[tuple[str | None, str], Any] = {}
         self._fetched_at = -math.inf
         self._tried_at = -math.inf
-        self._lock = asyncio.Lock()
+        self._fetching = SingleFlight()
         self._session: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
+        """Waits for a document that is on its way, TIMEOUT_SECONDS at the most."""
+        await self._fetching.drain()
         if self._session is not None:
             await self._session.close()
 
@@ -54,18 +57,21 @@ class JwksKeys:
 
         UNAVAILABLE where no document was ever fetched.
         """
-        fresh = time.monotonic() - self._fetched_at < FRESH_SECONDS
         found = self._find(kid, algorithm)
-        if found is not None and fresh:
+        if found is not None:
+            if time.monotonic() - self._fetched_at >= FRESH_SECONDS and self._may_try():
+                self._fetching.begin(self._url, self._fetch)
             return found
-        async with self._lock:  # One fetch for all who wait.
-            if time.monotonic() - self._tried_at >= RETRY_SECONDS:
-                await self._fetch()
+        if self._fetching.under_way(self._url) or self._may_try():
+            await self._fetching.share(self._url, self._fetch)
         if self._fetched_at == -math.inf:
             raise Fault(
                 Status.UNAVAILABLE, "STORE_UNAVAILABLE", "the issuer's keys cannot be fetched", retry_after_seconds=5
             )
         return self._find(kid, algorithm)
+
+    def _may_try(self) -> bool:
+        return time.monotonic() - self._tried_at >= RETRY_SECONDS
 
     def _find(self, kid: object, algorithm: str) -> Any | None:
         if isinstance(kid, str):

@@ -25,6 +25,10 @@ class SingleFlight:
             task.add_done_callback(lambda done: self._ended(key, done))
         return task
 
+    def under_way(self, key: Hashable) -> bool:
+        """Whether `share` and `begin` would begin nothing."""
+        return key in self._tasks
+
     async def drain(self) -> None:
         """Returns when nothing is under way."""
         while self._tasks:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import hmac
@@ -21,6 +22,7 @@ from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 from runtime.errors import Fault
 from runtime.http.auth import Auth, Identity, Tokens, require_player, require_roles
 from runtime.http.foreign import Foreign
+from tests.support.waiting import HANG_SECONDS
 
 SECRET = "s" * 32
 RSA_KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
@@ -334,6 +336,45 @@ async def test_a_new_key_is_fetched_but_not_at_every_invented_id(
     monkeypatch.setattr("runtime.http.jwks.RETRY_SECONDS", 0.0)
     assert (await tokens.verify(rotated)).player_id == "player_1"
     await tokens.close()
+
+
+async def test_an_issuer_that_hangs_holds_up_nobody_whose_key_is_known(
+    jwks: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runtime.http.jwks.TIMEOUT_SECONDS", 3_600.0)
+    hangs, asked, answered = False, asyncio.Event(), asyncio.Event()
+
+    async def answer(request: web.Request) -> web.Response:
+        if hangs:
+            asked.set()
+            await answered.wait()
+        return web.json_response({"keys": jwks})
+
+    app = web.Application()
+    app.router.add_get("/jwks", answer)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    tokens = own_tokens(foreign=another(f"http://127.0.0.1:{runner.addresses[0][1]}/jwks"))
+    token = jwt.encode(claims(), RSA_KEY, algorithm="RS256", headers={"kid": "rsa"})
+    await tokens.verify(token)
+    hangs = True
+    jwks.append({**json.loads(OKPAlgorithm.to_jwk(ED_KEY.public_key())), "kid": "ed"})
+    monkeypatch.setattr("runtime.http.jwks.RETRY_SECONDS", 0.0)
+    monkeypatch.setattr("runtime.http.jwks.FRESH_SECONDS", 0.0)
+    for name in ("ann", "bob"):
+        token = jwt.encode(claims(sub=name), RSA_KEY, algorithm="RS256", headers={"kid": "rsa"})
+        async with asyncio.timeout(HANG_SECONDS):
+            assert (await tokens.verify(token)).player_id == name
+            await asked.wait()
+    # Who needs the new document waits for the one that is on its way.
+    rotated = jwt.encode(claims(), ED_KEY, algorithm="EdDSA", headers={"kid": "ed"})
+    waiting = asyncio.create_task(tokens.verify(rotated))
+    await asyncio.sleep(0)
+    answered.set()
+    assert (await waiting).player_id == "player_1"
+    await tokens.close()
+    await runner.cleanup()
 
 
 async def test_an_issuer_that_was_never_reached_is_unavailable() -> None:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from typing import Any
 
 import pytest
 import redis.asyncio
+from aiohttp.test_utils import make_mocked_request
 
-from runtime.http.admission.tenants import LOOKUPS
+from runtime import messages as m
+from runtime.http.admission.tenants import LOOKUPS, Tenants
+from runtime.operations import Operation
 from runtime.operations.challenges import SENDS_ONE
 from tests.support import login
 from tests.support.login import PHONE
@@ -32,6 +36,26 @@ async def test_starts_under_invented_tenants_start_nothing_and_are_limited(
     # Those that came back while this ran beside those that there were.
     assert LOOKUPS.burst <= seen[404, "UNKNOWN_TENANT"] <= LOOKUPS.burst + 100
     assert not [key for key in await valkey.keys() if b"tenant_1" in key]
+
+
+async def test_who_waits_for_a_look_that_is_under_way_is_not_charged_for_it() -> None:
+    """A campaign that opens brings many at once, from one address too: an edge that just started knew no tenant."""
+    asked, answered = 0, asyncio.Event()
+
+    class Desk:
+        async def call(self, operation: Operation, request: Any) -> Any:
+            nonlocal asked
+            asked += 1
+            await answered.wait()
+            return m.ListTenantsReply(items=[m.Tenant(id="tenant_a")])
+
+    tenants = Tenants(Desk(), (), limited=True)
+    request = make_mocked_request("GET", "/")
+    checks = [asyncio.create_task(tenants.check("tenant_a", request)) for _ in range(LOOKUPS.burst + 50)]
+    await asyncio.sleep(0)
+    answered.set()
+    assert await asyncio.gather(*checks, return_exceptions=True) == [None] * len(checks)
+    assert asked == 1
 
 
 async def test_an_address_s_limit_is_one_over_all_tenants(stack: Stack) -> None:

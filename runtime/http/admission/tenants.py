@@ -48,11 +48,13 @@ class Tenants:
         self._asking = SingleFlight()
 
     async def check(self, tenant_id: str, request: web.Request) -> None:
-        """NOT_FOUND UNKNOWN_TENANT; RATE_LIMITED for an address that tries name after name."""
+        """NOT_FOUND UNKNOWN_TENANT; RATE_LIMITED for an address that tries name after name: each look is charged once,
+        to who began it, whoever else waits for it.
+        """
         if tenant_id in self._known:
             return
         if self._unknown_until.get(tenant_id, 0.0) <= time.monotonic():
-            if self._lookups is not None:
+            if self._lookups is not None and not self._asking.under_way(tenant_id):
                 charge(self._lookups, request, self._proxies)
             if await self._asking.share(tenant_id, lambda: self._ask(tenant_id)):
                 return

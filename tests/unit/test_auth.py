@@ -42,16 +42,8 @@ def another(url: str, issuer: str = "tombola", audience: str = "edge", **options
 
 def claims(**changes: Any) -> dict[str, Any]:
     now = int(time.time())
-    full: dict[str, Any] = {
-        "iss": "tombola",
-        "aud": "edge",
-        "sub": "player_1",
-        "iat": now,
-        "exp": now + 60,
-        "tenant_id": "tenant_1",
-        "roles": [],
-        **changes,
-    }
+    whose = {"iss": "tombola", "aud": "edge", "sub": "player_1", "tenant_id": "tenant_1", "roles": []}
+    full: dict[str, Any] = {**whose, "iat": now, "exp": now + 60, **changes}
     return {name: value for name, value in full.items() if value is not None}
 
 

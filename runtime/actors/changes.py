@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from itertools import zip_longest
-from typing import Any, Final, NamedTuple, TypeVar, get_args, get_type_hints
+from typing import Any, Final, NamedTuple, get_args, get_type_hints
 
 import sql
 
@@ -55,12 +55,18 @@ class PlayCount(NamedTuple):
     day_ends: int
     exact: bool
 
-    def plus(self, later: PlayCount) -> PlayCount:
-        """Both, in this order; they are of one day."""
-        cap = _cap_of_both(self.cap, later.plays, later.cap)
-        day_cap = _cap_of_both(self.day_cap, later.plays, later.day_cap)
-        day_ends = min(self.day_ends or later.day_ends, later.day_ends or self.day_ends)
-        return PlayCount(*later[:3], self.plays + later.plays, cap, day_cap, day_ends, self.exact or later.exact)
+    def plus(self, plays: int, cap: int, day_cap: int, day_ends: int, exact: bool) -> PlayCount:
+        """This, and then `plays` more of the same day, held to those."""
+        return PlayCount(
+            self.game_id,
+            self.player_id,
+            self.day,
+            self.plays + plays,
+            _cap_of_both(self.cap, plays, cap),
+            _cap_of_both(self.day_cap, plays, day_cap),
+            min(self.day_ends or day_ends, day_ends or self.day_ends),
+            self.exact or exact,
+        )
 
 
 class TurnMove(NamedTuple):
@@ -114,9 +120,9 @@ class StockTake(NamedTuple):
     prize_id: str
     quantity: int
 
-    def plus(self, later: StockTake) -> StockTake:
-        """Both."""
-        return StockTake(self.prize_id, self.quantity + later.quantity)
+    def plus(self, quantity: int) -> StockTake:
+        """This, and then so many more."""
+        return StockTake(self.prize_id, self.quantity + quantity)
 
 
 class PrizeDayCount(NamedTuple):
@@ -127,10 +133,9 @@ class PrizeDayCount(NamedTuple):
     quantity: int
     cap: int
 
-    def plus(self, later: PrizeDayCount) -> PrizeDayCount:
-        """Both, in this order."""
-        cap = _cap_of_both(self.cap, later.quantity, later.cap)
-        return PrizeDayCount(*later[:2], self.quantity + later.quantity, cap)
+    def plus(self, quantity: int, cap: int) -> PrizeDayCount:
+        """This, and then so many more, held to `cap`."""
+        return PrizeDayCount(self.prize_id, self.day, self.quantity + quantity, _cap_of_both(self.cap, quantity, cap))
 
 
 class PrizePlayerCount(NamedTuple):
@@ -141,10 +146,11 @@ class PrizePlayerCount(NamedTuple):
     quantity: int
     cap: int
 
-    def plus(self, later: PrizePlayerCount) -> PrizePlayerCount:
-        """Both, in this order."""
-        cap = _cap_of_both(self.cap, later.quantity, later.cap)
-        return PrizePlayerCount(*later[:2], self.quantity + later.quantity, cap)
+    def plus(self, quantity: int, cap: int) -> PrizePlayerCount:
+        """This, and then so many more, held to `cap`."""
+        return PrizePlayerCount(
+            self.prize_id, self.player_id, self.quantity + quantity, _cap_of_both(self.cap, quantity, cap)
+        )
 
 
 class NewReward(NamedTuple):
@@ -252,8 +258,13 @@ class Changes:
         exact: bool = False,
     ) -> None:
         """One more play of the player; 0 = no cap. All of one `Changes` are of one day."""
-        counted = PlayCount(game_id, player_id, day, 1, cap, day_cap, day_ends, exact)
-        _add(self.play_counts, (game_id, player_id), counted)
+        key = (game_id, player_id)
+        held = self.play_counts.get(key)
+        self.play_counts[key] = (
+            PlayCount(game_id, player_id, day, 1, cap, day_cap, day_ends, exact)
+            if held is None
+            else held.plus(1, cap, day_cap, day_ends, exact)
+        )
 
     def move_turns(
         self, entry_id: str, player_id: str, campaign_id: str, before: int, amount: int, reason: str, reference_id: str
@@ -297,9 +308,18 @@ class Changes:
     ) -> None:
         """Takes `quantity` of a prize from its stock (where it has one), and counts it against its caps."""
         if stocked:
-            _add(self.stock, prize_id, StockTake(prize_id, quantity))
-        _add(self.prize_days, (prize_id, day), PrizeDayCount(prize_id, day, quantity, per_day))
-        _add(self.prize_players, (prize_id, player_id), PrizePlayerCount(prize_id, player_id, quantity, per_user))
+            taken = self.stock.get(prize_id)
+            self.stock[prize_id] = StockTake(prize_id, quantity) if taken is None else taken.plus(quantity)
+        on_day = (prize_id, day)
+        in_day = self.prize_days.get(on_day)
+        self.prize_days[on_day] = (
+            PrizeDayCount(prize_id, day, quantity, per_day) if in_day is None else in_day.plus(quantity, per_day)
+        )
+        of_player = (prize_id, player_id)
+        held = self.prize_players.get(of_player)
+        self.prize_players[of_player] = (
+            PrizePlayerCount(prize_id, player_id, quantity, per_user) if held is None else held.plus(quantity, per_user)
+        )
 
     def hold_guest(self, player_id: str) -> None:
         """Some of this is for a guest: where the guest has become another player, it is refused, to go to that one."""
@@ -327,11 +347,11 @@ class Changes:
         self.balances.update(other.balances)
         self.turns.update(other.turns)
         self.guests.update(other.guests)
-        for name in _COUNTS:
+        for name, kept in _COUNTS.items():
             rows = getattr(self, name)
             for key, row in getattr(other, name).items():
                 held = rows.get(key)
-                rows[key] = row if held is None else held.plus(row)
+                rows[key] = row if held is None else held.plus(*row[kept:])
         for code in other.codes:
             self.take_code(code.reward_id, code.prize_id)
 
@@ -360,16 +380,8 @@ class Changes:
         return arguments
 
 
-_COUNTS: Final = ("play_counts", "stock", "prize_days", "prize_players")
-"""The fields whose rows are added where two have the same key."""
-
-Count = TypeVar("Count", PlayCount, StockTake, PrizeDayCount, PrizePlayerCount)
-
-
-def _add(rows: dict[Any, Count], key: Any, row: Count) -> None:
-    """Adds a row to that of the same key, which is counted before it."""
-    mine = rows.get(key)
-    rows[key] = row if mine is None else mine.plus(row)
+_COUNTS: Final = {"play_counts": 3, "stock": 1, "prize_days": 2, "prize_players": 2}
+"""The fields whose rows are added where two have the same key, and how many parts of a row stay as they are then."""
 
 
 def _cap_of_both(cap: int, more: int, next_cap: int) -> int:

@@ -184,13 +184,18 @@ def _compatible(works: list[Work[Changes]]) -> tuple[list[Work[Changes]], list[W
     if not others:
         return works, []
     together, rest = [first], []
-    seen, kept = Changes(first.request.catalog_version), Changes()
+    seen, kept = Changes(first.request.catalog_version), None
     _note(seen, first.request)
     for work in others:
         changes = work.request
         # What overlaps with one that is kept for later was decided after it: going first, it would be refused.
-        if changes.catalog_version != seen.catalog_version or changes.overlaps(seen) or changes.overlaps(kept):
+        if (
+            changes.catalog_version != seen.catalog_version
+            or changes.overlaps(seen)
+            or (kept is not None and changes.overlaps(kept))
+        ):
             rest.append(work)
+            kept = Changes() if kept is None else kept
             _note(kept, changes)
         else:
             _note(seen, changes)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import re
 from collections.abc import Callable
 from functools import cache
 from operator import attrgetter
@@ -25,6 +26,7 @@ NOT_ASKED: Final = frozenset({"scope", "player_id", "idempotency_key"})
 """Fields that say who asks, and under which key; all others say what."""
 
 _encode: Final = msgspec.json.Encoder(order="sorted").encode
+_WHOLE: Final = re.compile(rb"\.0[,}\]]")
 
 Reply = TypeVar("Reply")
 
@@ -59,7 +61,7 @@ def request_hash(request: Any) -> bytes:
     kind, names, read = _asked_by(own)
     said = {name: value for name, value in zip(names, read(request), strict=True) if value}
     encoded = _encode(said)
-    if b"." in encoded:  # Only then may a number be whole and not look it; a play's rarely is.
+    if _WHOLE.search(encoded):  # Only then may there be a number that is whole and does not look it.
         encoded = _encode(_whole(said))
     return hashlib.blake2b(kind + encoded, digest_size=HASH_BYTES).digest()
 

@@ -34,7 +34,11 @@ def check_body(request: web.Request, max_bytes: int) -> None:
 
     A compressed body is never inflated: a bomb stays as small as it came.
     """
-    if (request.content_length or 0) > max_bytes:
+    _check(request, request.content_length, max_bytes)
+
+
+def _check(request: web.Request, length: int | None, max_bytes: int) -> None:
+    if (length or 0) > max_bytes:
         raise _too_large(max_bytes)
     encoding = request.headers.get("Content-Encoding", "identity")
     if encoding.lower() != "identity":
@@ -48,10 +52,10 @@ async def read_body(request: web.Request) -> bytes:
 
     BODY_TOO_LARGE beyond the one, BODY_INCOMPLETE beyond the other; OVERLOADED while others hold all that there is.
     """
-    check_body(request, request.client_max_size)
     length = request.content_length
+    _check(request, length, request.client_max_size)
     if length is not None and length <= SMALL_BYTES:
-        return await _read(request)
+        return await request.read() if request.content.is_eof() else await _read(request)
     # Of a body that does not say its length, all that it may have.
     _hold(request, request.client_max_size if length is None else length)
     body = await _read(request)
@@ -63,8 +67,6 @@ async def read_body(request: web.Request) -> bytes:
 
 
 async def _read(request: web.Request) -> bytes:
-    if request.content.is_eof():
-        return await request.read()
     try:
         # aiohttp waits for ever for a body that stops coming, or whose chunks break half-way.
         async with asyncio.timeout(BODY_SECONDS):

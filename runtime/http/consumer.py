@@ -38,7 +38,8 @@ _encode: Final = msgspec.json.Encoder().encode
 
 def mount(app: web.Application, edge: Edge) -> None:
     """Adds every route that a row gives to players. Login and contacts are `runtime.http.login`'s."""
-    for operation, consumer in served():
+    # aiohttp tries the routes of a prefix in turn, each with its own expression: what is asked most comes first.
+    for operation, consumer in sorted(served(), key=lambda row: row[1].policy is not RoutePolicy.RATED):
         make = _MAKERS[consumer.policy]
         app.router.add_route(operation.verb, API + operation.path, make(edge, operation, consumer))
 

@@ -285,7 +285,7 @@ def _refuse_doubles(body: bytes, value: Any) -> None:
     Colons inside texts make the numbers differ; only then the slower parser has a look.
     """
     colons = body.count(b":")
-    if colons < 2 or _count(value)[0] == colons:
+    if colons < 2 or len(value) == colons or _count(value)[0] == colons:
         return
     try:
         json.loads(body, object_pairs_hook=_no_doubles)

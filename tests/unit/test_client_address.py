@@ -17,7 +17,7 @@ def request(remote: str, *forwarded: str) -> web.Request:
     return make_mocked_request("GET", "/", headers=CIMultiDict(headers)).clone(remote=remote)
 
 
-PROXIES = [ip_network("10.0.0.0/8"), ip_network("::1/128")]
+PROXIES = (ip_network("10.0.0.0/8"), ip_network("::1/128"))
 
 
 @pytest.mark.parametrize(

@@ -11,23 +11,22 @@ from aiohttp import web
 from runtime.settings import Network
 
 
-def client_ip(request: web.Request, trusted_proxies: Iterable[Network] = ()) -> str:
+def client_ip(request: web.Request, trusted_proxies: tuple[Network, ...] = ()) -> str:
     """The address that the rates hold for.
 
     X-Forwarded-For is read from the right, past trusted proxies, only when the peer itself is one:
     what stands left of the first stranger is the stranger's own word. IPv6 counts by /64, which is
     what one subscriber holds (RFC 6177).
     """
-    proxies = tuple(trusted_proxies)
     address = request.remote or ""
-    if proxies and _trusted(address, proxies):
+    if trusted_proxies and _trusted(address, trusted_proxies):
         hops = ",".join(request.headers.getall("X-Forwarded-For", [])).split(",")
         for hop in reversed(hops):
             candidate = _bare(hop.strip())
             if _parse(candidate) is None:
                 break
             address = candidate
-            if not _trusted(candidate, proxies):
+            if not _trusted(candidate, trusted_proxies):
                 break
     return _bucket(address)
 

@@ -47,19 +47,24 @@ class RouteClass(Enum):
     OTHER = "other"
 
 
+_GAMES: Final = f"{API}/games/"
+_STAFF: Final = f"{API}/admin"
+_LOGIN: Final = (f"{API}/players/auth/", f"{API}/players/me/contacts")
+_CALLBACK: Final = f"{API}/fulfillment/"
+
+
 def route_class(method: str, path: str) -> RouteClass:
     """The class of every request there can be, on either edge, whether or not there is such a route."""
-    if not path.startswith(API):
-        return RouteClass.OTHER  # Health, documents, and what anybody invents.
-    below = path[len(API) :]
-    if below.startswith("/games/"):
-        if below.endswith(("/start", "/play")):
+    if path.startswith(_GAMES):
+        if path.endswith(("/start", "/play")):
             return RouteClass.GAMEPLAY
-    elif below.startswith("/admin"):
+    elif not path.startswith(API):
+        return RouteClass.OTHER  # Health, documents, and what anybody invents.
+    elif path.startswith(_STAFF):
         return RouteClass.STAFF
-    elif below.startswith(("/players/auth/", "/players/me/contacts")):
+    elif path.startswith(_LOGIN):
         return RouteClass.LOGIN
-    elif below.startswith("/fulfillment/"):
+    elif path.startswith(_CALLBACK):
         return RouteClass.CALLBACK
     return RouteClass.READ if method in ("GET", "HEAD", "OPTIONS") else RouteClass.WRITE
 
@@ -69,6 +74,7 @@ class LocalRate:
 
     def __init__(self, policy: Policy, *, keys_max: int = ADDRESSES_MAX) -> None:
         self._policy = policy
+        self._interval_us, self._tolerance_us = policy.interval_us, policy.tolerance_us
         self._keys_max = keys_max
         self._tats: OrderedDict[str, int] = OrderedDict()
 
@@ -77,8 +83,8 @@ class LocalRate:
         holds less.
         """
         now = time.monotonic_ns() // 1000
-        tat = max(now, self._tats.get(key, 0)) + self._policy.interval_us * min(times, self._policy.burst)
-        excess_us = tat - now - self._policy.tolerance_us
+        tat = max(now, self._tats.get(key, 0)) + min(self._interval_us * times, self._tolerance_us)
+        excess_us = tat - now - self._tolerance_us
         if excess_us > 0:
             headers = {"RateLimit-Policy": self._policy.header, "RateLimit": self._policy.empty(excess_us)}
             return Limited(self._policy.name, excess_us / 1_000_000, headers)

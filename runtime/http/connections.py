@@ -1,7 +1,8 @@
 """The connections of a server: how many there may be, and what one may leave undone.
 
 aiohttp gives a connection that says nothing, or half a request, as long as one that is idle between two, and one
-whose client reads no answer for ever. Here each has its time, and nobody can take all the connections there are.
+whose client reads no answer for ever. Here each has its time, what clients leave unread is bounded in bytes too, and
+whoever holds many idle connections loses some of them to those who have none.
 """
 
 from __future__ import annotations
@@ -21,7 +22,13 @@ HEAD_SECONDS: Final = 10.0
 """What a request's head may take: from the connection's first moment, or from the head's first byte."""
 
 UNREAD_SECONDS: Final = 30.0
-"""For how long a client may take nothing of an answer that is more than the sockets hold."""
+"""For how long a client may leave an answer unread that is more than the sockets hold, and longer by its size:"""
+
+UNREAD_BYTES_PER_SECOND: Final = 16 * 1024
+"""What the slowest clients take of an answer. Fewer would hold it in memory for the price of a byte now and then."""
+
+UNREAD_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Of all answers together that clients have yet to take, in a process."""
 
 SWEEP_SECONDS: Final = 1.0
 
@@ -39,15 +46,19 @@ _FULL: Final = (
 
 
 class Protocol(web.RequestHandler):
-    """A connection that knows since when it owes the rest of a head, and the reading of an answer."""
+    """A connection that knows since when it owes the rest of a head, and until when the reading of an answer."""
 
-    __slots__ = ("head_since", "unread", "unread_since")
+    __slots__ = ("head_since", "unread_until")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.head_since = self._loop.time()
-        self.unread = 0
-        self.unread_since = 0.0
+        self.unread_until = 0.0
+
+    @property
+    def idle(self) -> bool:
+        """Whether it waits for a request of which nothing has come."""
+        return self._waiter is not None and not self.head_since
 
     def data_received(self, data: bytes) -> None:
         before = self._request_count
@@ -57,23 +68,39 @@ class Protocol(web.RequestHandler):
         elif not self.head_since and self._waiter is not None:
             self.head_since = self._loop.time()  # The first bytes of a head whose end has not come with them.
 
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if isinstance(self._manager, Server):
+            self._manager.leaves_unread(self)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self.unread_until = 0.0
+        if isinstance(self._manager, Server):
+            self._manager.has_read(self)
+
 
 class Server(web.Server):
     """Bounds its connections, and ends those that owe something for too long."""
 
     def __init__(self, *args: Any, most: int, proxies: Sequence[Network], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._most = min(most, _files_allowed(most + FILES_SPARE) - FILES_SPARE)
+        files = _files_allowed(most + FILES_SPARE)
+        if files <= FILES_SPARE:
+            raise RuntimeError(f"this process may open {files} files: raise its limit (ulimit -n) above {FILES_SPARE}")
+        self._most = min(most, files - FILES_SPARE)
         self._proxies = proxies
         self._of: Counter[str] = Counter()
         self._peers: dict[web.RequestHandler, str] = {}
+        self._unread: dict[web.RequestHandler, int] = {}
         self._sweeping = self._loop.call_later(SWEEP_SECONDS, self._sweep)
 
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
         super().connection_made(handler, transport)
         name = transport.get_extra_info("peername")
         peer = peer_bucket(name[0] if isinstance(name, tuple) else "", self._proxies)
-        if len(self._peers) >= self._most or (peer and self._of[peer] >= max(1, self._most // SHARES)):
+        share = max(1, self._most // SHARES)
+        if (peer and self._of[peer] >= share) or (len(self._peers) >= self._most and not self._make_room(peer)):
             transport.write(_FULL)
             handler.force_close()
             return
@@ -82,6 +109,43 @@ class Server(web.Server):
 
     def connection_lost(self, handler: web.RequestHandler, exc: BaseException | None = None) -> None:
         super().connection_lost(handler, exc)
+        self._unread.pop(handler, None)
+        self._leave(handler)
+
+    def leaves_unread(self, handler: web.RequestHandler) -> None:
+        """Counts what a client has yet to take. Beyond what all may leave, the address that leaves most loses its
+        connections, the first one first.
+        """
+        assert handler.transport is not None
+        self._unread[handler] = handler.transport.get_write_buffer_size()
+        while sum(self._unread.values()) > UNREAD_BYTES_MAX:
+            left: Counter[str] = Counter()
+            for one, unread in self._unread.items():
+                left[self._peers.get(one, "")] += unread
+            most, _ = left.most_common(1)[0]
+            victim = next(one for one in self._unread if self._peers.get(one, "") == most)
+            del self._unread[victim]
+            if victim.transport is not None:
+                victim.transport.abort()
+
+    def has_read(self, handler: web.RequestHandler) -> None:
+        """Its client has taken all but a little."""
+        self._unread.pop(handler, None)
+
+    def _make_room(self, peer: str) -> bool:
+        """Ends the oldest idle connection of the address that has most, unless that is `peer`'s own or a proxy's."""
+        greediest = next((one for one, _ in self._of.most_common(2) if one), "")
+        if not greediest or greediest == peer:
+            return False
+        idle = (one for one, of in self._peers.items() if of == greediest and cast(Protocol, one).idle)
+        victim = next(idle, None)
+        if victim is None:
+            return False
+        self._leave(victim)
+        victim.force_close()
+        return True
+
+    def _leave(self, handler: web.RequestHandler) -> None:
         peer = self._peers.pop(handler, None)
         if peer is not None:
             self._of[peer] -= 1
@@ -104,12 +168,12 @@ class Server(web.Server):
 
 
 def _unread_too_long(protocol: Protocol, transport: asyncio.Transport, now: float) -> bool:
-    unread, before = transport.get_write_buffer_size(), protocol.unread
-    protocol.unread = unread
-    if not unread or unread < before or not before:
-        protocol.unread_since = now
-        return False
-    return now - protocol.unread_since > UNREAD_SECONDS
+    unread = transport.get_write_buffer_size()
+    if not unread:
+        protocol.unread_until = 0.0
+    elif not protocol.unread_until:
+        protocol.unread_until = now + UNREAD_SECONDS + unread / UNREAD_BYTES_PER_SECOND
+    return 0.0 < protocol.unread_until < now
 
 
 def _files_allowed(wanted: int) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from ipaddress import ip_network
 
 import pytest
@@ -109,21 +110,70 @@ async def test_a_slow_body_is_no_slow_head(runner: Runner, monkeypatch: pytest.M
 
 async def test_who_reads_nothing_of_an_answer_is_hung_up_on(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "UNREAD_SECONDS", 0.2)
-    _, writer = await connect(runner)
-    writer.transport.pause_reading()
-    writer.write(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
-    server = runner.server
-    assert server is not None
-    async with asyncio.timeout(HANG_SECONDS):
-        while not server.connections:
-            await asyncio.sleep(0)
-        while server.connections:
-            await asyncio.sleep(0.01)
+    monkeypatch.setattr(connections, "UNREAD_BYTES_PER_SECOND", 10 * len(LARGE))
+    _, writer = await leave_unread(runner)
+    await none_left(runner)
     writer.transport.abort()
 
 
+async def test_so_is_who_takes_a_few_bytes_now_and_then(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "UNREAD_SECONDS", 0.2)
+    monkeypatch.setattr(connections, "UNREAD_BYTES_PER_SECOND", 10 * len(LARGE))
+    reader, writer = await leave_unread(runner)
+
+    async def trickle() -> None:
+        with suppress(ConnectionError):
+            while await reader.read(1_000):
+                await asyncio.sleep(0.01)
+
+    trickling = asyncio.create_task(trickle())
+    await none_left(runner)
+    writer.transport.abort()
+    await trickling
+
+
+async def test_what_clients_leave_unread_is_bounded_in_bytes(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who leaves most loses connections; who reads gets all of it."""
+    most = 3 * len(LARGE)
+    monkeypatch.setattr(connections, "UNREAD_BYTES_MAX", most)
+    greedy = [await leave_unread(runner) for _ in range(8)]
+    assert 1 < len(server_of(runner).connections) < 8
+    assert sum(unread(runner)) <= most
+    modest = await connect(runner, "127.0.0.2")
+    assert await ask(modest, b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n") == b"HTTP/1.1 200 OK"
+    for _, writer in (*greedy, modest):
+        writer.transport.abort()
+
+
+def server_of(runner: Runner) -> web.Server:
+    assert runner.server is not None
+    return runner.server
+
+
+def unread(runner: Runner) -> list[int]:
+    """The bytes of answers that the server holds for each connection that is open."""
+    transports = [handler.transport for handler in server_of(runner).connections]
+    return [transport.get_write_buffer_size() for transport in transports if transport is not None]
+
+
+async def leave_unread(runner: Runner) -> Connection:
+    """A connection that has asked for something large, and takes no more of it than the sockets hold."""
+    reader, writer = await connect(runner)
+    writer.write(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
+    async with asyncio.timeout(HANG_SECONDS):
+        await reader.readuntil(b"\r\n\r\n")
+    return reader, writer
+
+
+async def none_left(runner: Runner) -> None:
+    async with asyncio.timeout(HANG_SECONDS):
+        while server_of(runner).connections:
+            await asyncio.sleep(0.01)
+
+
 async def test_who_reads_slowly_gets_it_all(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "UNREAD_SECONDS", 0.5)
+    monkeypatch.setattr(connections, "UNREAD_SECONDS", 0.1)
+    monkeypatch.setattr(connections, "UNREAD_BYTES_PER_SECOND", len(LARGE) // 20)
     reader, writer = await connect(runner)
     writer.write(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
     async with asyncio.timeout(HANG_SECONDS):
@@ -151,14 +201,43 @@ async def test_an_address_has_its_share_of_the_connections(runner: Runner) -> No
         connection[1].close()
 
 
+BUSY = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\na"
+"""Half a request: the connection is not idle."""
+
+
 async def test_all_addresses_together_have_no_more_than_there_are(runner: Runner) -> None:
-    hosts = [f"127.0.0.{2 + nth // 10}" for nth in range(40)]
-    held = [await connect(runner, host) for host in hosts]
+    held = [await connect(runner, f"127.0.0.{2 + nth // 10}") for nth in range(40)]
     for connection in held:
         assert await ask(connection) == b"HTTP/1.1 200 OK"
+        connection[1].write(BUSY)
+    async with asyncio.timeout(HANG_SECONDS):
+        while server_of(runner).requests_count < 80:
+            await asyncio.sleep(0.01)
     assert await ask(await connect(runner, "127.0.0.9")) in (b"HTTP/1.1 503 Service Unavailable", b"")
     for connection in held:
+        assert await ask(connection, b"b") == b"HTTP/1.1 200 OK"
         connection[1].close()
+
+
+async def test_who_holds_most_idle_connections_makes_room_for_others(runner: Runner) -> None:
+    """Four addresses could else keep a port shut with a cheap request a minute."""
+    held = [await connect(runner, f"127.0.0.{2 + nth // 10}") for nth in range(40)]
+    for connection in held:
+        assert await ask(connection) == b"HTTP/1.1 200 OK"
+    modest = [await connect(runner, f"127.0.0.{9 + nth}") for nth in range(8)]
+    for connection in modest:
+        assert await ask(connection) == b"HTTP/1.1 200 OK"
+    assert await ask(await connect(runner, "127.0.0.2")) in (b"HTTP/1.1 503 Service Unavailable", b"HTTP/1.1 200 OK")
+    lost = [connection for connection in held if connection[0].at_eof()]
+    assert 8 <= len(lost) <= 9
+    for connection in (*held, *modest):
+        connection[1].close()
+
+
+async def test_a_process_that_may_open_too_few_files_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "_files_allowed", lambda wanted: connections.FILES_SPARE)
+    with pytest.raises(RuntimeError, match="may open 256 files"):
+        await serve(make_app(), "127.0.0.1", 0)
 
 
 async def test_a_trusted_proxy_may_have_them_all() -> None:

@@ -24,7 +24,7 @@ VALUE_BYTES: Final = 64
 """What a value of JSON takes once it is decoded, about."""
 
 ON_BODY: Final[web.RequestKey[Callable[[int], None]]] = web.RequestKey("on_body")
-"""Where a request whose body does not say its length keeps what is told of it, and may raise, before it is decoded."""
+"""Where a request whose body does not say its length keeps what is told how much has come of it, and may raise."""
 
 T = TypeVar("T")
 
@@ -47,55 +47,73 @@ def _check(request: web.Request, length: int | None, max_bytes: int) -> None:
         )
 
 
-async def read_body(request: web.Request) -> bytes:
-    """The whole body: at most the application's `client_max_size` bytes, within BODY_SECONDS.
+async def read_body(request: web.Request, most: int = 0) -> bytes:
+    """The whole body: at most `most` bytes (0: the application's `client_max_size`), within BODY_SECONDS.
 
     BODY_TOO_LARGE beyond the one, BODY_INCOMPLETE beyond the other; OVERLOADED while others hold all that there is.
     """
+    most = most or request.client_max_size
     length = request.content_length
-    _check(request, length, request.client_max_size)
-    if length is not None and length <= SMALL_BYTES:
-        return await request.read() if request.content.is_eof() else await _read(request)
-    # Of a body that does not say its length, all that it may have.
-    _hold(request, request.client_max_size if length is None else length)
-    body = await _read(request)
-    if length is None and ON_BODY in request:
-        request[ON_BODY](len(body))
-    values = body.count(b",") + body.count(b":") + body.count(b"[") + body.count(b"{")
-    _hold(request, len(body) + VALUE_BYTES * values)
-    return body
-
-
-async def _read(request: web.Request) -> bytes:
+    _check(request, length, most)
+    if length is not None and length <= SMALL_BYTES and request.content.is_eof():
+        return await request.read()
     try:
         # aiohttp waits for ever for a body that stops coming, or whose chunks break half-way.
         async with asyncio.timeout(BODY_SECONDS):
-            return await request.read()
+            return await _read(request, most, told=length is not None)
     except TimeoutError:
         raise _incomplete() from None
 
 
-class _Held:
-    """The bytes that larger bodies hold now."""
+async def _read(request: web.Request, most: int, *, told: bool) -> bytes:
+    """The body as it comes; what is held of it is counted as it comes, so that who only says much holds nothing."""
+    pieces: list[bytes] = []
+    size = 0
+    held = None
+    while piece := await request.content.readany():
+        pieces.append(piece)
+        size += len(piece)
+        if size > most:
+            raise _too_large(most)
+        if not told and ON_BODY in request:
+            request[ON_BODY](size)
+        if size > SMALL_BYTES:
+            held = held or _Hold(request)
+            held.more(len(piece))
+    body = b"".join(pieces)
+    if held is not None:
+        held.more(len(body) + VALUE_BYTES * sum(map(body.count, (b",", b":", b"[", b"{"))))
+    return body
+
+
+class _Hold:
+    """The bytes that a request with a larger body holds, until it has been answered."""
 
     total = 0
+    """Of all of them in this process."""
 
+    def __init__(self, request: web.Request) -> None:
+        # One of the largest that are allowed must fit, whatever BODY_LIMIT_BYTES says.
+        self._most = max(HELD_BYTES_MAX, VALUE_BYTES * request.client_max_size)
+        self._bytes = 0
+        task = asyncio.current_task()  # aiohttp answers each request in a task of its own.
+        assert task is not None
+        task.add_done_callback(self._release)
 
-def _hold(request: web.Request, count: int) -> None:
-    """Counts bytes until the request has been answered: aiohttp answers each in a task of its own."""
-    task = asyncio.current_task()
-    assert task is not None
-    # One of the largest that are allowed must fit, whatever BODY_LIMIT_BYTES says.
-    if _Held.total + count > max(HELD_BYTES_MAX, VALUE_BYTES * request.client_max_size):
-        raise Fault(
-            Status.UNAVAILABLE, "OVERLOADED", "too many large bodies are being read; try again", retry_after_seconds=1
-        )
-    _Held.total += count
+    def more(self, count: int) -> None:
+        """Counts so many more. OVERLOADED where there are no more."""
+        if _Hold.total + count > self._most:
+            raise Fault(
+                Status.UNAVAILABLE,
+                "OVERLOADED",
+                "too many large bodies are being read; try again",
+                retry_after_seconds=1,
+            )
+        _Hold.total += count
+        self._bytes += count
 
-    def release(_: asyncio.Task[Any]) -> None:
-        _Held.total -= count
-
-    task.add_done_callback(release)
+    def _release(self, _: asyncio.Task[Any]) -> None:
+        _Hold.total -= self._bytes
 
 
 async def stream_body(request: web.Request, max_bytes: int) -> AsyncIterator[bytes]:

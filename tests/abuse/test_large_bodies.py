@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from runtime.http.admission.local_rates import CHARGED_BYTES, TIMES_PLAYS
+from runtime.http.bodies import HELD_BYTES_MAX, SMALL_BYTES
+from runtime.http.serving import BODY_BYTES_MAX
 from tests.support.stack import Stack
 from tests.support.world import World
 
@@ -70,3 +72,23 @@ async def test_a_body_that_costs_more_than_there_ever_is_takes_all_that_there_is
     """Refused for good, with a Retry-After, it would be asked again for ever."""
     assert (await ask(stack, "/games/game_x/play", LARGE))[0] == 400
     assert (await ask(stack, "/games/game_x/play", b"{}"))[0] == 429
+
+
+@pytest.mark.settings(rate_limits=False)
+async def test_who_only_begins_bodies_keeps_nobody_from_sending_one(stack: Stack, own_world: World) -> None:
+    """Neither chunks nor a length that is said hold anything: only what has come does."""
+    game = await own_world.wheel(access="public")
+    host, port = stack.process.consumer_url.removeprefix("http://").split(":")
+    head = f"POST /api/v1/games/{game}/start HTTP/1.1\r\nHost: x\r\nX-Tenant-Id: {stack.tenant_id}\r\n"
+    begun = []
+    for nth in range(2 * HELD_BYTES_MAX // BODY_BYTES_MAX):
+        reader, writer = await asyncio.open_connection(host, int(port))
+        said = f"Content-Length: {BODY_BYTES_MAX}" if nth % 2 else "Transfer-Encoding: chunked"
+        writer.write(f"{head}{said}\r\n\r\n".encode() + (b"{" if nth % 2 else b"1\r\n{\r\n"))
+        begun.append((reader, writer))
+    server_sees_them = await ask(stack, f"/games/{game}/start", in_pieces(b"{}" + b" " * 3 * SMALL_BYTES))
+    assert server_sees_them == (200, "", "")
+    assert await ask(stack, f"/games/{game}/start", b"{}" + b" " * 3 * SMALL_BYTES) == (200, "", "")
+    assert not any(reader.at_eof() for reader, _ in begun)  # They wait still.
+    for _, writer in begun:
+        writer.close()

@@ -119,11 +119,24 @@ def gate(ip: Policy, login: Policy, proxies: Iterable[Network]) -> Gate:
         elif length is not None:
             times += min(length, request.client_max_size) // CHARGED_BYTES
         elif request.body_exists:
-            # Charged when it is here: small plays that a proxy sends on in chunks are small plays.
-            request[ON_BODY] = lambda body: charge(rates[one], request, proxies, body // CHARGED_BYTES)
+            # Charged as it comes: small plays that a proxy sends on in chunks are small plays.
+            request[ON_BODY] = _charged_by_size(rates[one], request, proxies)
         charge(rates[one], request, proxies, times)
 
     return admit
+
+
+def _charged_by_size(rate: LocalRate, request: web.Request, proxies: tuple[Network, ...]) -> Callable[[int], None]:
+    charged = 0
+
+    def on_body(size: int) -> None:
+        nonlocal charged
+        times = size // CHARGED_BYTES - charged
+        if times:
+            charged += times
+            charge(rate, request, proxies, times)
+
+    return on_body
 
 
 def charge(rate: LocalRate, request: web.Request, proxies: tuple[Network, ...], times: int = 1) -> None:

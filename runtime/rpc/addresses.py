@@ -70,8 +70,11 @@ class Addresses:
     async def _follow(self) -> None:
         while True:
             self._wanted.clear()
-            await asyncio.gather(*(self._look(name) for name in self._open_names()))
-            self._tell()
+            try:
+                await asyncio.gather(*(self._look(name) for name in self._open_names()))
+                self._tell()
+            except Exception as error:  # Whatever it was, everybody waits for this, and it is tried again.
+                log.error("core_names_not_followed", exc_info=error)
             if not self._first.done():
                 self._first.set_result(None)
             await asyncio.sleep(AGAIN_SECONDS)

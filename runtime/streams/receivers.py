@@ -32,7 +32,9 @@ STUCK_SECONDS: Final = 0.5
 PUT_BACK_SECONDS: Final = 2.0
 
 KNOWN_MAX: Final = 4_096
-"""Prizes, and receivers, that are remembered; beyond it those without a task here are forgotten."""
+"""Prizes, and receivers, that are remembered; beyond it prizes of receivers that keep up, of which any number may be
+leased, and receivers without a task here are forgotten.
+"""
 
 
 class Receiver:
@@ -77,12 +79,16 @@ class Receivers:
         self._by_prize: dict[str, dict[str, Receiver]] = {}
 
     def of(self, tenant_id: str, row: Mapping[str, Any]) -> Receiver:
-        """The receiver of a leased task (columns prize_id, channel_config); there is one, whatever a config holds."""
-        name = _name(row["channel_config"])
-        if (receiver := self._by_name.get(name)) is None:
+        """The receiver of a leased task (columns prize_id, channel, channel_config); there is one, whatever a config
+        holds.
+        """
+        name = _host(row["channel_config"]) or f"{tenant_id} {row['channel']}"
+        prizes = self._by_prize.setdefault(tenant_id, {})
+        if name not in self._by_name or row["prize_id"] not in prizes:
             self._forget_idle()
-            receiver = self._by_name[name] = Receiver()
-        self._by_prize.setdefault(tenant_id, {})[row["prize_id"]] = receiver
+            prizes = self._by_prize.setdefault(tenant_id, {})
+        receiver = self._by_name.setdefault(name, Receiver())
+        prizes[row["prize_id"]] = receiver
         return receiver
 
     def rooms(self, tenant_id: str) -> dict[str, int]:
@@ -95,11 +101,14 @@ class Receivers:
             return
         self._by_name = {name: one for name, one in self._by_name.items() if one.tasks}
         for tenant_id, prizes in list(self._by_prize.items()):
-            self._by_prize[tenant_id] = {prize_id: one for prize_id, one in prizes.items() if one.tasks}
+            if slow := {prize_id: one for prize_id, one in prizes.items() if one.room is not None}:
+                self._by_prize[tenant_id] = slow
+            else:
+                del self._by_prize[tenant_id]
 
 
-def _name(config: Any) -> str:
-    """The host that a channel's config names; the whole text where a plugin's is no URL."""
+def _host(config: Any) -> str:
+    """The host that a channel's config names; the whole text where a plugin's is no URL, "" where it has none."""
     url = str(config.get("url", "")) if isinstance(config, Mapping) else ""
     try:
         return urlsplit(url).netloc or url

@@ -13,11 +13,13 @@ UPDATE keyed_requests SET reply = $5
 WHERE tenant_id = $1 AND subject = $2 AND route = $3 AND idempotency_key = $4
 
 -- name: find
--- What a key was used for, and how long ago in seconds.
-SELECT request_hash, reply, extract(epoch FROM clock_timestamp() - asked_at)::float8 AS age_seconds
+-- What a key was used for.
+SELECT request_hash, reply
 FROM keyed_requests WHERE tenant_id = $1 AND subject = $2 AND route = $3 AND idempotency_key = $4
 
 -- name: begin_again
--- Takes over a request whose first try ended without a word.
-UPDATE keyed_requests SET asked_at = now()
+-- Takes over a request whose first try ended without a word, $5 seconds ago at least. No row: another retry has.
+UPDATE keyed_requests SET asked_at = clock_timestamp()
 WHERE tenant_id = $1 AND subject = $2 AND route = $3 AND idempotency_key = $4
+  AND asked_at <= clock_timestamp() - make_interval(secs => $5)
+RETURNING true

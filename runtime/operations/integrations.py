@@ -154,6 +154,8 @@ async def delete_integration(engine: Engine, request: m.DeleteRequest) -> m.Dele
     tenant_id = tenant_of(request)
 
     async def work(connection: asyncpg.Connection) -> None:
+        # First, so that the statement sees what was noted of it until then.
+        await connection.fetchrow(_SQL["lock"], tenant_id, request.id)
         row = await connection.fetchrow(_SQL["delete"], tenant_id, request.id, merchant_of(request))
         if row is None:
             raise await reading.not_to_write(connection, _SQL["exists"], request, "integration", request.id)
@@ -188,9 +190,8 @@ async def emit_event(engine: Engine, request: m.EmitEventRequest) -> m.EmitEvent
         if done.reply.dispatched != UNTOLD:
             first: m.EmitEventReply = done.reply
             return first
-        if done.age_seconds < EMIT_ABANDONED_SECONDS:
+        if not await begin_again(engine, request, EMIT_ABANDONED_SECONDS):
             raise in_progress()
-        await begin_again(engine, request)
     event = new_event(
         request.type,
         id=event_id,

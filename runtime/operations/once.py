@@ -25,11 +25,10 @@ Reply = TypeVar("Reply")
 
 
 class Done(NamedTuple):
-    """A reply; whether it is that of an earlier request, and then how long ago that was."""
+    """A reply, and whether it is that of an earlier request."""
 
     reply: Any
     repeated: bool = False
-    age_seconds: float = 0.0
 
 
 class _Key(NamedTuple):
@@ -68,7 +67,7 @@ async def once(
             if row["request_hash"] not in known:
                 raise mismatch()
             made: Any = kind
-            return Done(made.parse(row["reply"]), True, row["age_seconds"])
+            return Done(made.parse(row["reply"]), True)
         reply: Any = await work(connection)
         await connection.execute(_SQL["keep"], *key, bytes(reply))
         return Done(reply)
@@ -82,10 +81,11 @@ async def keep(engine: Engine, request: Any, reply: Any) -> None:
         await engine.database.execute(_SQL["keep"], *key, bytes(reply))
 
 
-async def begin_again(engine: Engine, request: Any) -> None:
-    """Notes that a request whose reply never came is done once more."""
-    if (key := _key_of(request)) is not None:
-        await engine.database.execute(_SQL["begin_again"], *key)
+async def begin_again(engine: Engine, request: Any, abandoned_seconds: float) -> bool:
+    """Whether a request whose reply never came, for so long, is this one's to do once more: one retry's alone."""
+    key = _key_of(request)
+    assert key is not None, "only a request with a key is repeated"
+    return await engine.database.fetchval(_SQL["begin_again"], *key, abandoned_seconds) is not None
 
 
 def _key_of(request: Any, part: int = 0) -> _Key | None:

@@ -8,20 +8,23 @@ SELECT DISTINCT tenant_id FROM integrations WHERE status = 'active'
 -- name: lease
 -- Up to when a tenant's integrations have been told of everything, and up to when they can be now: nothing that
 -- happened before that will still appear. $2 seconds that the streams get first, $3 the most seconds of one pass,
--- $4 seconds that the pass is this process's alone. No row: another process is at it, or there is nobody to tell.
+-- $4 seconds that the pass is this process's alone (until leased_until, which names it). No row: another process is
+-- at it, or there is nobody to tell.
 INSERT INTO event_marks AS e (tenant_id, told_until, leased_until)
 SELECT i.tenant_id, min(i.heard_from), now() + make_interval(secs => $4)
 FROM integrations AS i WHERE i.tenant_id = $1 AND i.status = 'active' GROUP BY i.tenant_id
 ON CONFLICT (tenant_id) DO UPDATE SET
     told_until = greatest(e.told_until, excluded.told_until), leased_until = excluded.leased_until
     WHERE e.leased_until <= now()
-RETURNING told_until,
+RETURNING told_until, leased_until,
     least(settled_at(), now() - make_interval(secs => $2), told_until + make_interval(secs => $3)) AS until
 
 -- name: keep
--- Everything up to $2 has been told; the next pass may begin in $3 seconds.
+-- Everything up to $2 has been told; the next pass may begin in $3 seconds. No row: the lease that was until $4 is
+-- over, and another process is at it.
 UPDATE event_marks SET told_until = greatest(told_until, $2), leased_until = now() + make_interval(secs => $3)
-WHERE tenant_id = $1
+WHERE tenant_id = $1 AND leased_until = $4
+RETURNING leased_until
 
 -- name: plays
 -- Plays, with what they won and the rungs that they crossed.

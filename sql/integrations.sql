@@ -72,19 +72,31 @@ SELECT merchant_id FROM campaigns WHERE tenant_id = $1 AND campaign_id = $2
 -- name: note_deliveries
 -- What became of events at integrations, a row each: the newest of what is said, but what was delivered stays so.
 -- Arrays of a place per event, in the order of the log's rows, in which every such statement locks them; then the
--- seconds before each next try, by the number of attempts made. Of integrations that are gone nothing is kept.
+-- seconds before each next try, by the number of attempts made, and for how many seconds an event is tried at all.
+-- Of integrations that are gone nothing is kept: those that are there are held, so that none goes meanwhile.
+WITH there AS (
+    SELECT integration_id FROM integrations WHERE tenant_id = $1 AND integration_id = ANY($2::text[])
+    ORDER BY integration_id FOR KEY SHARE
+)
 INSERT INTO integration_deliveries AS d (tenant_id, integration_id, delivery_id, event_id, event_type, status, attempts,
                                          event, http_status, error, duration_ms, next_attempt_at)
-SELECT $1::text, n.*, CASE WHEN n.status = 'retry'
-           THEN now() + make_interval(secs => ($12::float8[])[greatest(n.attempts, 1)]) END
+SELECT $1::text, n.integration_id, n.delivery_id, n.event_id, n.event_type, n.status, n.attempts, n.event,
+       n.http_status, n.error, n.duration_ms, CASE WHEN n.status = 'retry'
+           THEN now() + make_interval(secs => greatest(($13::float8[])[greatest(n.attempts, 1)], n.pause_seconds)) END
 FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::integer[], $8::json[], $9::integer[],
-            $10::text[], $11::integer[])
-    AS n (integration_id, delivery_id, event_id, event_type, status, attempts, event, http_status, error, duration_ms)
-WHERE EXISTS (SELECT FROM integrations AS i WHERE i.tenant_id = $1 AND i.integration_id = n.integration_id)
+            $10::text[], $11::integer[], $12::float8[])
+    AS n (integration_id, delivery_id, event_id, event_type, status, attempts, event, http_status, error, duration_ms,
+          pause_seconds)
+JOIN there USING (integration_id)
 ON CONFLICT (tenant_id, integration_id, event_id) DO UPDATE SET
-    status = excluded.status, attempts = excluded.attempts, event = excluded.event,
-    http_status = excluded.http_status, error = excluded.error, duration_ms = excluded.duration_ms,
-    next_attempt_at = excluded.next_attempt_at
+    (status, event, next_attempt_at) = (
+        SELECT CASE WHEN o.is_over THEN 'dead' ELSE excluded.status END,
+               CASE WHEN NOT o.is_over THEN excluded.event END,
+               CASE WHEN NOT o.is_over THEN excluded.next_attempt_at END
+        FROM (SELECT excluded.status = 'retry' AND d.created_at < now() - make_interval(secs => $14) AS is_over) AS o
+    ),
+    attempts = excluded.attempts, http_status = excluded.http_status, error = excluded.error,
+    duration_ms = excluded.duration_ms
     WHERE d.status <> 'delivered'
 
 -- name: told
@@ -93,8 +105,12 @@ SELECT integration_id, event_id FROM integration_deliveries WHERE tenant_id = $1
   AND integration_id IN (SELECT integration_id FROM integrations WHERE tenant_id = $1)
 
 -- name: tenants_with_retries
--- Tenants that have a try due.
-SELECT DISTINCT tenant_id FROM integration_deliveries WHERE status = 'retry' AND next_attempt_at <= now()
+-- Tenants that have a try due: a look at the index for each integration, however many events wait.
+SELECT DISTINCT i.tenant_id FROM integrations AS i WHERE i.status = 'active' AND EXISTS (
+    SELECT FROM integration_deliveries AS d
+    WHERE d.tenant_id = i.tenant_id AND d.integration_id = i.integration_id AND d.status = 'retry'
+      AND d.next_attempt_at <= now()
+)
 
 -- name: lease_retries
 -- Takes the tries that are due, of each integration ($2) at most as many as it has room for ($3), those that wait
@@ -107,13 +123,14 @@ CROSS JOIN LATERAL (
     ORDER BY o.next_attempt_at LIMIT r.room FOR UPDATE SKIP LOCKED
 ) AS due
 WHERE d.tenant_id = $1 AND d.integration_id = r.integration_id AND d.delivery_id = due.delivery_id
-RETURNING d.integration_id, d.attempts, d.event
+RETURNING d.integration_id, d.event_id, d.event_type, d.attempts, d.event
 
 -- name: prune_deliveries
--- Keeps the newest $3 of an integration's deliveries, all of the last ten minutes, whose events may come once more,
--- and what is to be tried again.
+-- Keeps the newest $3 of an integration's deliveries, what is to be tried again, and all whose events may come once
+-- more: those of the last ten minutes, and since everything was told, which may be longer ago.
 DELETE FROM integration_deliveries
-WHERE tenant_id = $1 AND integration_id = $2 AND status <> 'retry' AND created_at < now() - interval '10 minutes'
+WHERE tenant_id = $1 AND integration_id = $2 AND status <> 'retry'
+  AND created_at < coalesce((SELECT told_until FROM event_marks WHERE tenant_id = $1), now()) - interval '10 minutes'
   AND delivery_id < (
     SELECT delivery_id FROM integration_deliveries WHERE tenant_id = $1 AND integration_id = $2
     ORDER BY delivery_id DESC OFFSET $3 LIMIT 1

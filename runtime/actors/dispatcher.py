@@ -54,15 +54,29 @@ OPEN_SECONDS: Final = 30.0
 """After so many failures in a row an integration is left alone for so long; then one event tries it."""
 
 LOG_KEPT: Final = 1_000
-"""Deliveries that an integration's log keeps, and another 100 at most."""
+"""Deliveries that an integration's log keeps, beside those that are to be tried again and those that an event may
+still be looked for among: the last ten minutes', and all since the tenant's mark (runtime/streams/gaps.py).
+"""
+
+TRIED_SECONDS: Final = sum(SCHEDULE_SECONDS)
+"""How long an event is tried at most: also at a receiver that is left alone, so that hardly a try is made, its waiting
+events end. So the log of one that is dead holds the events of little more than a day.
+"""
 
 NOTES_MAX: Final = 500
 
 OLD_SECONDS: Final = 10.0
 """An event that comes later than this may have been told meanwhile, by another's tries or from its rows."""
 
+SAME_TIME_SECONDS: Final = 2.0
+"""An event names the second that it happened in, by another clock than who was registered in it. The rows know better,
+but not of all events; so of what happened so shortly before an integration was there, it may be told.
+"""
+
 RETRY_LEASE_SECONDS: Final = 60.0
 """More than a place and an attempt take together: what a worker that died was trying is tried again after it."""
+
+NOT_FAILED: Final = Failed("")
 
 FAILS: Final = "skipped: this integration failed too often of late"
 CROWDED: Final = "skipped: too many events wait for this integration"
@@ -86,6 +100,7 @@ class _Note(NamedTuple):
     http_status: int
     error: str
     duration_ms: int
+    pause_seconds: float
 
 
 class Happened(NamedTuple):
@@ -136,7 +151,7 @@ class Dispatcher:
         not known who is to know.
         """
         rows = await self._integrations(event.tenant_id, time.monotonic() if since is None else since)
-        return [self._begin(row, event) for row in rows if matches(row, event)]
+        return [self._begin(row, event) for row in rows if _matches(row, event) and _listened(row, event)]
 
     def try_once(self, event: Event, row: Any) -> asyncio.Task[_Note]:
         """Begins to tell one integration of an event made for it, whatever its status. The task says what was noted."""
@@ -174,7 +189,8 @@ class Dispatcher:
             (row, event)
             for event in events
             for row in rows
-            if matches(row, event) and (listened is None or row["heard_from"] <= listened[event.id])
+            if _matches(row, event)
+            and (_listened(row, event) if listened is None else row["heard_from"] <= listened[event.id])
         ]
         if not wanted:
             return []
@@ -198,9 +214,18 @@ class Dispatcher:
                 _SQL["lease_retries"], tenant_id, list(rooms), list(rooms.values()), RETRY_LEASE_SECONDS
             )
             for one in due:
-                event = msgspec.convert(one["event"], ReceivedEvent)
-                if (tenant_id, one["integration_id"], event.id) not in self._under_way:
-                    self._begin(rows[one["integration_id"]], event, one["attempts"])
+                self._try_again(tenant_id, rows[one["integration_id"]], one)
+
+    def _try_again(self, tenant_id: str, row: Any, due: Any) -> None:
+        try:
+            event = msgspec.convert(due["event"], ReceivedEvent)
+        except msgspec.ValidationError as error:  # another version's, which no try here would read
+            log.error("stored_event_unreadable", tenant_id=tenant_id, event_id=due["event_id"], error=str(error))
+            unread = Event(due["event_id"], due["event_type"], 0, tenant_id, "", "", {}, "")
+            self._note(row, unread, "dead", due["attempts"], Failed(f"the stored event cannot be read: {error}"))
+            return
+        if (tenant_id, row["integration_id"], event.id) not in self._under_way:
+            self._begin(row, event, due["attempts"])
 
     async def noted(self) -> None:
         """Returns when the log has all that has ended, or it was lost."""
@@ -279,10 +304,10 @@ class Dispatcher:
         if not isinstance(outcome, Failed):
             status = "stubbed" if isinstance(outcome, Stubbed) else "delivered"
             DELIVERIES.labels(status).inc()
-            return self._note(row, event, status, attempts + 1, 0, "", took_ms)
+            return self._note(row, event, status, attempts + 1, duration_ms=took_ms)
         DELIVERIES.labels("failed").inc()
         status = "retry" if again and not outcome.final and attempts < len(SCHEDULE_SECONDS) else "dead"
-        return self._note(row, event, status, attempts + 1, outcome.http_status, outcome.error, took_ms)
+        return self._note(row, event, status, attempts + 1, outcome, took_ms)
 
     async def _deliver(self, row: Any, event: Event) -> Outcome:
         provider = integration_provider(row["type"])
@@ -305,13 +330,13 @@ class Dispatcher:
 
     def _skipped(self, row: Any, event: Event, attempts: int, why: str) -> bool:
         DELIVERIES.labels("skipped").inc()
-        self._note(row, event, "retry", attempts, 0, why, 0)
+        self._note(row, event, "retry", attempts, Failed(why))
         return False
 
     def _note(
-        self, row: Any, event: Event, status: str, attempts: int, http_status: int, error: str, duration_ms: int
+        self, row: Any, event: Event, status: str, attempts: int, failed: Failed = NOT_FAILED, duration_ms: int = 0
     ) -> _Note:
-        error = str(error).replace("\0", "").encode("utf-8", "replace").decode()[:ERROR_CHARACTERS_MAX]
+        error = str(failed.error).replace("\0", "").encode("utf-8", "replace").decode()[:ERROR_CHARACTERS_MAX]
         kept = msgspec.to_builtins(event) if status == "retry" else None
         note = _Note(
             row["integration_id"],
@@ -321,9 +346,10 @@ class Dispatcher:
             status,
             attempts,
             kept,
-            http_status,
+            failed.http_status,
             error,
             duration_ms,
+            failed.retry_after_seconds,
         )
         notes = self._notes.setdefault(event.tenant_id, [])
         if len(notes) >= NOTES_MAX * 10:
@@ -344,7 +370,9 @@ class Dispatcher:
                 try:
                     latest = {(note.integration_id, note.event_id): note for note in part}  # a row each
                     columns = [list(column) for column in zip(*sorted(latest.values(), key=_row), strict=True)]
-                    await self._database.execute(_SQL["note_deliveries"], tenant_id, *columns, delays_seconds())
+                    await self._database.execute(
+                        _SQL["note_deliveries"], tenant_id, *columns, delays_seconds(), TRIED_SECONDS
+                    )
                     await self._prune(tenant_id, part)
                 except (Fault, asyncpg.PostgresError) as error:
                     self.notes_lost += len(part)
@@ -364,7 +392,13 @@ def _row(note: _Note) -> tuple[str, str]:
     return note.integration_id, note.event_id
 
 
-def matches(row: Any, event: Event) -> bool:
+def _listened(row: Any, event: Event) -> bool:
+    """Whether an integration was there, and not paused, when an event happened, as far as its whole seconds say."""
+    heard_from: float = row["heard_from"]
+    return heard_from < event.occurred_at + SAME_TIME_SECONDS
+
+
+def _matches(row: Any, event: Event) -> bool:
     """Whether an integration of the event's tenant subscribes to it, and has its merchant and campaign (or any)."""
     return (
         event.type in row["events"]

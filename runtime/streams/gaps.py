@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import asyncpg
@@ -22,16 +23,18 @@ import structlog
 import sql
 from runtime import events
 from runtime import messages as m
-from runtime.actors.dispatcher import Happened
+from runtime.actors.dispatcher import WAIT_SECONDS, Happened
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status
 from runtime.operations.leaderboards.finalize import finalized_event
+from runtime.outgoing.connector import ATTEMPT_SECONDS
+from runtime.stores.database import Database
 from runtime.streams.backoff import stopped_within
 
 EVERY_SECONDS: Final = 5.0
 RETRY_SECONDS: Final = 1.0
-GRACE_SECONDS: Final = 15.0
-"""How long the streams get: an attempt that is under way is over by then."""
+GRACE_SECONDS: Final = WAIT_SECONDS + ATTEMPT_SECONDS + 5.0
+"""How long the streams get: what waits for a place, and then for the receiver, has its row in the log by then."""
 
 PASS_SECONDS: Final = 10.0
 """The most that one pass goes forward: what it reads of a time is read again for each CHUNK."""
@@ -40,6 +43,9 @@ LEASE_SECONDS: Final = 60.0
 """More than telling of a chunk takes."""
 
 CHUNK: Final = 500
+READINGS: Final = 4
+"""Tenants whose rows are read at once. Who only waits for receivers keeps nobody from being read."""
+
 LATE_SECONDS: Final = 2.0
 """How far back a pass begins, for transactions that were just beginning when settled_at() looked."""
 
@@ -50,10 +56,14 @@ log = structlog.get_logger(__name__)
 
 async def run(engine: Engine, stop: asyncio.Event) -> None:
     """Fills gaps, and makes the tries that are due, until `stop`. A database that is away is waited for."""
-    await asyncio.gather(
-        _repeat(stop, EVERY_SECONDS, lambda: fill(engine, stop)),
-        _repeat(stop, RETRY_SECONDS, engine.dispatcher.retry_due),
-    )
+    filling = _Filling(engine, stop)
+    try:
+        await asyncio.gather(
+            _repeat(stop, EVERY_SECONDS, filling.begin),
+            _repeat(stop, RETRY_SECONDS, engine.dispatcher.retry_due),
+        )
+    finally:
+        await filling.ended()
 
 
 async def _repeat(stop: asyncio.Event, seconds: float, work: Callable[[], Any]) -> None:
@@ -64,57 +74,113 @@ async def _repeat(stop: asyncio.Event, seconds: float, work: Callable[[], Any]) 
             log.warning("integrations_wait", error=str(error))
 
 
-async def fill(engine: Engine, stop: asyncio.Event) -> None:
-    """Tells of what was missed, tenant by tenant, as far as it can be known by now."""
-    for row in await engine.database.fetch(_SQL["tenants"]):
+class _LeaseLost(Exception):
+    """The pass took longer than its lease: another process is at it."""
+
+
+class _Filling:
+    """The tenants that are told of what was missed: side by side, so that none waits for another's slow receiver."""
+
+    def __init__(self, engine: Engine, stop: asyncio.Event) -> None:
+        self._engine = engine
+        self._stop = stop
+        self._reading = asyncio.Semaphore(READINGS)
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    async def begin(self) -> None:
+        """Begins with every tenant that is not under way."""
+        for row in await self._engine.database.fetch(_SQL["tenants"]):
+            tenant_id = row["tenant_id"]
+            if tenant_id not in self._tasks:
+                task = self._tasks[tenant_id] = asyncio.create_task(self._catch_up(tenant_id))
+                task.add_done_callback(partial(self._over, tenant_id))
+
+    async def ended(self) -> None:
+        """Returns when nothing is under way, which stops at the next chunk; at once where nobody asked it to stop."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            if not self._stop.is_set():
+                task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    def _over(self, tenant_id: str, _: asyncio.Task[None]) -> None:
+        del self._tasks[tenant_id]
+
+    async def _catch_up(self, tenant_id: str) -> None:
+        """Tells of what was missed, as far as it can be known by now."""
         try:
-            while not stop.is_set() and await _fill(engine, row["tenant_id"]):
+            while not self._stop.is_set() and await self._fill(tenant_id):
                 pass
+        except _LeaseLost:
+            log.warning("gap_lease_lost", tenant_id=tenant_id)
         except Exception as error:  # one tenant's trouble is no other's, nor the whole hub's
             if isinstance(error, Fault) and error.status is Status.UNAVAILABLE:
-                raise
-            log.error("gap_not_filled", tenant_id=row["tenant_id"], exc_info=error)
+                log.warning("integrations_wait", error=str(error))
+            else:
+                log.error("gap_not_filled", tenant_id=tenant_id, exc_info=error)
+
+    async def _fill(self, tenant_id: str) -> bool:
+        """One pass; whether it went as far as a pass goes, so that more may be left."""
+        database = self._engine.database
+        async with self._reading:
+            mark = await database.fetchrow(_SQL["lease"], tenant_id, GRACE_SECONDS, PASS_SECONDS, LEASE_SECONDS)
+        if mark is None:
+            return False
+        told_until, until = mark["told_until"], mark["until"]
+        behind: bool = (until - told_until).total_seconds() >= PASS_SECONDS
+        lease = _Lease(database, tenant_id, mark["leased_until"])
+        try:
+            if until > told_until:
+                lost = self._engine.dispatcher.notes_lost
+                for source, make in _SOURCES.items():
+                    await self._tell(lease, source, make, told_until, until)
+                await self._engine.dispatcher.noted()
+                if self._engine.dispatcher.notes_lost == lost:  # else it is not known of some: it is asked again
+                    told_until = until
+        finally:
+            again_in = 0.0 if behind and told_until == until else EVERY_SECONDS / 2
+            await lease.keep(told_until, again_in)
+        return behind and told_until == until
+
+    async def _tell(self, lease: _Lease, source: str, make: Make, told_until: datetime, until: datetime) -> None:
+        """Tells of all that a source has of the pass, CHUNK rows at a time."""
+        since = told_until - timedelta(seconds=LATE_SECONDS)
+        after, last_id = since, ""
+        while True:
+            async with self._reading:
+                rows = await self._engine.database.fetch(
+                    _SQL[source], lease.tenant_id, since, until, after, last_id, CHUNK
+                )
+                happened = await make(self._engine, lease.tenant_id, rows) if rows else []
+            if happened:
+                await self._engine.dispatcher.tell_missing(lease.tenant_id, happened)
+            if len(rows) < CHUNK:
+                return
+            after, last_id = rows[-1]["at"], rows[-1]["id"]
+            await lease.keep(told_until, LEASE_SECONDS)
 
 
-async def _fill(engine: Engine, tenant_id: str) -> bool:
-    """One pass; whether it went as far as a pass goes, so that more may be left."""
-    mark = await engine.database.fetchrow(_SQL["lease"], tenant_id, GRACE_SECONDS, PASS_SECONDS, LEASE_SECONDS)
-    if mark is None:
-        return False
-    told_until, until = mark["told_until"], mark["until"]
-    behind: bool = (until - told_until).total_seconds() >= PASS_SECONDS
-    try:
-        if until > told_until:
-            lost = engine.dispatcher.notes_lost
-            for source, make in _SOURCES.items():
-                await _tell(engine, tenant_id, mark, source, make)
-            await engine.dispatcher.noted()
-            if engine.dispatcher.notes_lost == lost:  # else what became of some is not known: it is asked again
-                told_until = until
-    finally:
-        again_in = 0.0 if behind and told_until == until else EVERY_SECONDS / 2
-        await engine.database.execute(_SQL["keep"], tenant_id, told_until, again_in)
-    return behind and told_until == until
+class _Lease:
+    """A tenant's mark, for as long as it is this process's."""
+
+    def __init__(self, database: Database, tenant_id: str, until: datetime) -> None:
+        self.tenant_id = tenant_id
+        self._database = database
+        self._until = until
+
+    async def keep(self, told_until: datetime, seconds: float) -> None:
+        """Everything up to told_until has been told; the lease ends in so many seconds. _LeaseLost: it was over."""
+        until = await self._database.fetchval(_SQL["keep"], self.tenant_id, told_until, seconds, self._until)
+        if until is None:
+            raise _LeaseLost
+        self._until = until
 
 
 # -- from rows to events ---------------------------------------------------------------------
 
 Make: TypeAlias = Callable[[Engine, str, Sequence[Any]], Awaitable[list[Happened]]]
 """What rows of a source's statement tell of, in their order."""
-
-
-async def _tell(engine: Engine, tenant_id: str, mark: Any, source: str, make: Make) -> None:
-    """Tells of all that a source has of the pass, CHUNK rows at a time."""
-    since: datetime = mark["told_until"] - timedelta(seconds=LATE_SECONDS)
-    after, last_id = since, ""
-    while True:
-        rows = await engine.database.fetch(_SQL[source], tenant_id, since, mark["until"], after, last_id, CHUNK)
-        if rows:
-            await engine.dispatcher.tell_missing(tenant_id, await make(engine, tenant_id, rows))
-        if len(rows) < CHUNK:
-            return
-        after, last_id = rows[-1]["at"], rows[-1]["id"]
-        await engine.database.execute(_SQL["keep"], tenant_id, mark["told_until"], LEASE_SECONDS)
 
 
 def _happened(tenant_id: str, row: Any, data: events.EventData, *, nth: int = 0, id: str = "") -> Happened:

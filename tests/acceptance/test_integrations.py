@@ -37,7 +37,8 @@ async def deliveries(stack: Any, integration_id: str, count: int) -> list[dict[s
 
 
 def event(stack: Any, type: str = PrizeWon.TYPE, **fields: Any) -> Any:
-    own = {"occurred_at": 1, "tenant_id": stack.tenant_id, "merchant_id": "", "campaign_id": "", "data": {}}
+    now = stack.engine.clock.now()
+    own = {"occurred_at": now, "tenant_id": stack.tenant_id, "merchant_id": "", "campaign_id": "", "data": {}}
     return new_event(type, **{**own, **fields})
 
 

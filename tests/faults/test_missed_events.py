@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
 from typing import Any
 
+import asyncpg
 import msgspec
 import pytest
 
+import sql
 from ops.servers.valkey import Valkey
 from runtime.events import TYPES
+from runtime.outgoing.schedule import delays_seconds
 from runtime.streams import gaps
 from tests.acceptance.test_integrations import deliveries, event, register
 from tests.support.deliveries import working
 from tests.support.guests import log_in, new_guest
 from tests.support.milestones import block, rung
-from tests.support.receiver import Receiver, status
+from tests.support.receiver import Receiver, hang, receiving, status
 from tests.support.resources import make_campaign, make_game, make_prize, play_once
-from tests.support.stack import TO_LOOPBACK, Stack
+from tests.support.stack import OTHER_TENANT, TO_LOOPBACK, Stack
 from tests.support.waiting import until
 from tests.support.world import World
 
@@ -180,6 +185,135 @@ async def test_the_last_try_that_fails_is_the_last(stack: Any, receiver: Receive
         await stack.database.execute("UPDATE integration_deliveries SET attempts = 7, next_attempt_at = now()")
         await until(lambda: ended(stack, "dead"))
     assert len(receiver.all) == 2
+
+
+async def test_a_slow_receiver_holds_up_nobody_elses_gaps(stack: Stack, receiver: Receiver) -> None:
+    slow = replace(stack, tenant_id=OTHER_TENANT)  # the first to be looked at
+    async with receiving() as hanging:
+        hanging.replies = [hang] * 100
+        integration_id = await register(slow, hanging, "play_completed")
+        await register(stack, receiver, "play_completed")
+        for one in (slow, stack):
+            campaign = await make_campaign(one)
+            await play_once(one, (await make_game(one, campaign["id"], await make_prize(one)))["id"])
+        stack.engine.ephemeral.post("FLUSHALL")
+        async with working(stack.engine, "integrations"):
+            await hanging.next()
+            await receiver.next()
+            assert not (await slow.admin("GET", f"/admin/integrations/{integration_id}/deliveries")).data["items"], (
+                "the other's attempt is still under way"
+            )
+            hanging.closing.set()
+            await deliveries(slow, integration_id, 1)
+
+
+async def test_what_happened_while_an_integration_was_paused_is_not_told_once_it_is_resumed(
+    stack: Stack, receiver: Receiver
+) -> None:
+    """Also where the hub is late, and comes to it when the integration listens again."""
+    path = f"/admin/integrations/{await register(stack, receiver, 'prize_won')}"
+    await stack.admin("PATCH", path, {"status": "INTEGRATION_STATUS_PAUSED"})
+    missed = [event(stack, occurred_at=stack.engine.clock.now() - ago) for ago in (60, 5)]
+    stack.engine.publisher.events(missed)
+    await stack.admin("PATCH", path, {"status": "INTEGRATION_STATUS_ACTIVE"})
+    stack.engine.publisher.events([heard := event(stack)])
+    async with working(stack.engine, "integrations"):
+        assert (await receiver.next()).json["id"] == heard.id
+        await deliveries(stack, path.rpartition("/")[2], 1)
+    assert len(receiver.all) == 1
+
+
+async def test_an_event_is_not_tried_for_longer_than_the_schedule(stack: Stack, receiver: Receiver) -> None:
+    """However few tries there were: a receiver that is left alone gets one in half a minute, of all that wait."""
+    receiver.replies = [status(500)] * 50
+    await register(stack, receiver, "prize_won")
+    async with working(stack.engine, "integrations"):
+        stack.engine.publisher.events([event(stack)])
+        await until(lambda: ended(stack, "retry"))
+        await stack.database.execute(
+            "UPDATE integration_deliveries SET created_at = now() - interval '2 days', next_attempt_at = now()"
+        )
+        await until(lambda: ended(stack, "dead"))
+    row = await stack.database.fetchrow("SELECT attempts, event, next_attempt_at FROM integration_deliveries")
+    assert row is not None and tuple(row) == (2, None, None)
+
+
+async def test_a_receiver_that_asks_for_a_pause_gets_it(stack: Stack, receiver: Receiver) -> None:
+    receiver.replies = [status(503, Retry_After="600")]
+    integration_id = await register(stack, receiver, "prize_won")
+    async with working(stack.engine, "integrations"):
+        stack.engine.publisher.events([event(stack)])
+        [row] = await deliveries(stack, integration_id, 1)
+    assert row["next_attempt_at"] >= row["created_at"] + 599
+
+
+async def test_a_stored_event_that_cannot_be_read_ends_alone(stack: Stack, receiver: Receiver) -> None:
+    """One that another version stored, say: the others are told."""
+    receiver.replies = [status(500)] * 2
+    integration_id = await register(stack, receiver, "prize_won")
+    async with working(stack.engine, "integrations"):
+        bad, good = event(stack), event(stack)
+        stack.engine.publisher.events([bad, good])
+        await deliveries(stack, integration_id, 2)
+        await stack.database.execute(
+            "UPDATE integration_deliveries SET event = '{\"odd\": 1}' WHERE event_id = $1", bad.id
+        )
+        await stack.database.execute("UPDATE integration_deliveries SET next_attempt_at = now()")
+        await until(lambda: none_waits(stack))
+    log = {row["event_id"]: row for row in await deliveries(stack, integration_id, 2)}
+    assert log[good.id]["status"] == "INTEGRATION_DELIVERY_STATUS_DELIVERED"
+    assert log[bad.id]["status"] == "INTEGRATION_DELIVERY_STATUS_DEAD"
+    assert "cannot be read" in log[bad.id]["error"]
+
+
+async def test_the_log_keeps_what_the_rows_may_still_tell_of(stack: Stack, receiver: Receiver) -> None:
+    """Else a mark that was held up would tell thousands of events again."""
+    integration_id = await register(stack, receiver, "prize_won")
+    await stack.database.execute(
+        "INSERT INTO integration_deliveries (tenant_id, integration_id, delivery_id, event_id, event_type, status,"
+        " created_at) SELECT $1, $2, 'delivery_' || n, 'evt_' || n, 'prize_won', 'delivered', now() - interval '1 hour'"
+        " FROM generate_series(1, 1500) AS n",
+        stack.tenant_id,
+        integration_id,
+    )
+    counts = []
+    for told in ("2 hours", "1 minute"):
+        await stack.database.execute(
+            "INSERT INTO event_marks VALUES ($1, now() - $2::text::interval, now()) ON CONFLICT (tenant_id)"
+            " DO UPDATE SET told_until = excluded.told_until",
+            stack.tenant_id,
+            told,
+        )
+        await stack.database.execute(
+            sql.load("integrations")["prune_deliveries"], stack.tenant_id, integration_id, 1000
+        )
+        counts.append(await stack.database.fetchval("SELECT count(*) FROM integration_deliveries"))
+    assert counts == [1500, 1001]
+
+
+async def test_nothing_is_noted_of_an_integration_that_goes_meanwhile(
+    stack: Stack, receiver: Receiver, pool: asyncpg.Pool
+) -> None:
+    integration_id = await register(stack, receiver, "prize_won")
+    row = ([integration_id], ["delivery_1"], ["evt_1"], ["prize_won"], ["dead"], [1], [None], [0], ["gone"], [1], [0.0])
+    async with pool.acquire() as connection:
+        async with connection.transaction():
+            await connection.execute(
+                sql.load("integrations")["note_deliveries"], stack.tenant_id, *row, delays_seconds(), 1e5
+            )
+            deleting = asyncio.create_task(stack.admin("DELETE", f"/admin/integrations/{integration_id}"))
+            await until(lambda: somebody_waits(stack))
+        assert (await deleting).code == "OK"
+    assert await stack.database.fetchval("SELECT count(*) FROM integration_deliveries") == 0
+
+
+async def somebody_waits(stack: Stack) -> bool:
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    return bool(await stack.database.fetchval(waiting))
+
+
+async def none_waits(stack: Stack) -> bool:
+    return not await stack.database.fetchval("SELECT count(*) FROM integration_deliveries WHERE status = 'retry'")
 
 
 async def passed(stack: Any) -> bool:

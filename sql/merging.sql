@@ -19,11 +19,14 @@ SELECT EXISTS (SELECT FROM contacts WHERE tenant_id = $1 AND player_id = $2);
 UPDATE players SET merged_into = $3::text, updated_at = clock_timestamp() WHERE tenant_id = $1 AND player_id = $2;
 
 -- name: hold_counts
--- Both players' counts, game by game.
-SELECT 1 FROM game_players
-WHERE tenant_id = $1 AND player_id IN ($2, $3)
-  AND game_id = ANY(ARRAY(SELECT DISTINCT game_id FROM plays WHERE tenant_id = $1 AND player_id IN ($2, $3)))
-ORDER BY game_id, player_id FOR UPDATE;
+-- What both have played of each of the guest's games, $4. A player who has played none of one gets a row, for nobody
+-- else to make: plays lock these rows by their key, those that they make too.
+INSERT INTO game_players AS c (tenant_id, game_id, player_id, plays, day, day_plays)
+SELECT $1::text, g.game_id, who.player_id, 0, g.day, 0
+FROM game_players AS g CROSS JOIN unnest(ARRAY[$2::text, $3::text]) AS who (player_id)
+WHERE g.tenant_id = $1 AND g.player_id = $2 AND g.game_id = ANY($4::text[])
+ORDER BY g.game_id, who.player_id COLLATE "C"
+ON CONFLICT (tenant_id, game_id, player_id) DO UPDATE SET plays = c.plays;
 
 -- name: hold_turns
 -- Both players' turns.
@@ -157,7 +160,7 @@ INSERT INTO prize_players AS c (tenant_id, prize_id, player_id, awarded)
 SELECT $1::text, g.prize_id, who.player_id, 0
 FROM prize_players AS g CROSS JOIN unnest(ARRAY[$2::text, $3::text]) AS who (player_id)
 WHERE g.tenant_id = $1 AND g.player_id = $2 AND g.prize_id = ANY(ARRAY(SELECT prize_id FROM prizes WHERE tenant_id = $1))
-ORDER BY g.prize_id, who.player_id
+ORDER BY g.prize_id, who.player_id COLLATE "C"
 ON CONFLICT (tenant_id, prize_id, player_id) DO UPDATE SET awarded = c.awarded;
 
 -- name: hold_rewards
@@ -172,11 +175,10 @@ WHERE t.tenant_id = $1
 ORDER BY t.task_id FOR UPDATE;
 
 -- name: move_play_counts
--- The counts of both together.
+-- The counts of both together, of the games $4.
 WITH moved AS (
     DELETE FROM game_players
-    WHERE tenant_id = $1 AND player_id = $2
-      AND game_id = ANY(ARRAY(SELECT DISTINCT game_id FROM plays WHERE tenant_id = $1 AND player_id IN ($2, $3)))
+    WHERE tenant_id = $1 AND player_id = $2 AND game_id = ANY($4::text[])
     RETURNING game_id, plays, day, day_plays
 )
 INSERT INTO game_players AS c (tenant_id, game_id, player_id, plays, day, day_plays)
@@ -307,14 +309,19 @@ SELECT $1, prize_id, $3, awarded FROM moved ORDER BY prize_id
 ON CONFLICT (tenant_id, prize_id, player_id) DO UPDATE SET awarded = c.awarded + excluded.awarded;
 
 -- name: move_plays
--- A key that the player has used for a play of its own stays with that one.
-UPDATE plays AS p SET
-    player_id = $3::text,
-    idempotency_key = CASE WHEN NOT EXISTS (
-        SELECT FROM plays AS o
-        WHERE o.tenant_id = $1 AND o.player_id = $3 AND o.game_id = p.game_id AND o.idempotency_key = p.idempotency_key
-    ) THEN p.idempotency_key END
-WHERE p.tenant_id = $1 AND p.player_id = $2;
+-- The games that the guest has played. A key that the player has used for a play of its own stays with that one.
+WITH moved AS (
+    UPDATE plays AS p SET
+        player_id = $3::text,
+        idempotency_key = CASE WHEN NOT EXISTS (
+            SELECT FROM plays AS o
+            WHERE o.tenant_id = $1 AND o.player_id = $3 AND o.game_id = p.game_id
+              AND o.idempotency_key = p.idempotency_key
+        ) THEN p.idempotency_key END
+    WHERE p.tenant_id = $1 AND p.player_id = $2
+    RETURNING p.game_id
+)
+SELECT DISTINCT game_id FROM moved;
 
 -- name: move_rewards
 -- With their deliveries; but for the surplus, $4.

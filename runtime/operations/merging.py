@@ -96,9 +96,9 @@ async def _merge(connection: asyncpg.Connection, engine: Engine, tenant_id: str,
     rungs = await connection.fetch(_SQL["granted_to_both"], *who)
     surplus = await connection.fetch(_SQL["surplus_rewards"], *who)
     points = await connection.fetch(_SQL["surplus_points"], *who)
-    await connection.execute(_SQL["move_plays"], *who)
-    await connection.execute(_SQL["hold_counts"], *who)
-    await connection.execute(_SQL["move_play_counts"], *who)
+    played = [row["game_id"] for row in await connection.fetch(_SQL["move_plays"], *who)]
+    await connection.execute(_SQL["hold_counts"], *who, played)
+    await connection.execute(_SQL["move_play_counts"], *who, played)
     quests = await _move_turns(connection, *who)
     await connection.execute(_SQL["hold_balances"], *who)
     await connection.execute(_SQL["move_balances"], *who)

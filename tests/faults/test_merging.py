@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable
 from typing import Any
 
-import asyncpg
 import pytest
 
 from runtime.operations.leaderboards import finalize
@@ -16,6 +14,7 @@ from tests.support import invariants
 from tests.support.guests import Guest, guest_who_played, log_in, new_guest, resolve, rewards_of, wallet_of
 from tests.support.leaderboards import make_board, order
 from tests.support.milestones import block, rung
+from tests.support.rivals import held, waits
 from tests.support.stack import Answer, Stack
 from tests.support.waiting import until
 from tests.support.world import COINS, COLLECTION, World
@@ -30,28 +29,6 @@ async def rows_of(stack: Stack, player_id: str) -> dict[str, int]:
         table: await stack.database.fetchval(f"SELECT count(*) FROM {table} WHERE player_id = $1", player_id)
         for table in OWNED
     }
-
-
-@asynccontextmanager
-async def held(stack: Stack, statement: str, *args: Any) -> AsyncIterator[asyncpg.Connection]:
-    """A rival that has run the statement and not committed, for the length of the block."""
-    rival = await asyncpg.connect(stack.process.settings.database_url)
-    try:
-        await rival.execute("BEGIN")
-        await rival.execute(statement, *args)
-        yield rival
-        await rival.execute("COMMIT")
-    finally:
-        await rival.close()
-
-
-async def waits(stack: Stack, naming: str) -> bool:
-    """Whether a statement of this name waits for a lock."""
-    query = (
-        "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-        " AND query LIKE $1)"
-    )
-    return bool(await stack.database.fetchval(query, f"%-- {naming}%"))
 
 
 @pytest.fixture
@@ -392,3 +369,19 @@ async def test_a_quest_that_the_player_completes_beside_the_login_gives_its_turn
     assert (await stack.consumer("POST", done, {}, headers=guest.bearer)).data["turns_granted"] == 3
     await log_in_beside(stack, "turn_balances", guest, player, stack.consumer("POST", done, {}, player=player))
     assert (await own_world.eligibility(game_id, player))["remaining_turns"] == 3
+
+
+async def test_a_merge_takes_a_players_counts_game_by_game_as_plays_do(own_world: World, stack: Stack) -> None:
+    first, second = sorted([await own_world.wheel(access="public") for _ in range(2)])
+    guest, player = await guest_who_played(own_world, first), await log_in(stack)
+    for who in (guest.player_id, player):
+        await own_world.round(second, who)
+    new_count = "INSERT INTO game_players VALUES ($1, $2, $3, 0, current_date, 0)"
+    async with held(stack, new_count, stack.tenant_id, first, player) as rival:
+        merge = asyncio.ensure_future(log_in(stack, guest))
+        await until(lambda: waits(stack, "merging.hold_counts", "merging.move_play_counts"))
+        # A commit of plays of both games goes on to the second: to be waited for there would be a deadlock.
+        both = "SELECT FROM game_players WHERE game_id = $1 AND player_id = $2 FOR UPDATE NOWAIT"
+        await rival.execute(both, second, player)
+    assert await merge == player
+    assert (await rows_of(stack, player))["game_players"] == 2

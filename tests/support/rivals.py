@@ -1,0 +1,33 @@
+"""Rivals that hold rows, and whoever waits for them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncpg
+
+from tests.support.stack import Stack
+
+
+@asynccontextmanager
+async def held(stack: Stack, statement: str, *args: Any) -> AsyncIterator[asyncpg.Connection]:
+    """A rival that has run the statement and not committed, for the length of the block."""
+    rival = await asyncpg.connect(stack.process.settings.database_url)
+    try:
+        await rival.execute("BEGIN")
+        await rival.execute(statement, *args)
+        yield rival
+        await rival.execute("COMMIT")
+    finally:
+        await rival.close()
+
+
+async def waits(stack: Stack, *naming: str) -> bool:
+    """Whether a statement of one of these names waits for a lock."""
+    query = (
+        "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        " AND query LIKE ANY ($1::text[]))"
+    )
+    return bool(await stack.database.fetchval(query, [f"%-- {name}%" for name in naming]))

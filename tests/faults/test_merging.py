@@ -385,3 +385,39 @@ async def test_a_merge_takes_a_players_counts_game_by_game_as_plays_do(own_world
         await rival.execute(both, second, player)
     assert await merge == player
     assert (await rows_of(stack, player))["game_players"] == 2
+
+
+async def test_what_a_reward_cost_is_paid_back_where_it_is_revoked_beside_the_login(
+    own_world: World, stack: Stack
+) -> None:
+    cup = await own_world.prize(total=9)
+    exchange = block(rung("cup", 2, cup), auto_grant=False, mode="SPEND_EXCHANGE")
+    game_id = await own_world.game(COLLECTION, COINS, access="public", milestones=exchange)
+    guest, player = await guest_who_played(own_world, game_id), await log_in(stack)
+    await own_world.round(game_id, player)
+    for who in (guest.player_id, player):
+        assert (await own_world.redeem(game_id, "cup", who)).code == "OK"
+    (delivered,) = await rewards_of(stack, guest.player_id)
+    async with held(stack, "SELECT FROM rewards WHERE player_id = $1 FOR UPDATE", guest.player_id):
+        merge = asyncio.ensure_future(log_in(stack, guest))
+        await until(lambda: waits(stack, "merging.hold_rewards"))
+        revoke = asyncio.ensure_future(stack.admin("POST", f"/admin/rewards/{delivered['id']}/revoke", {}))
+        await until(lambda: waits(stack, "merging.hold_guest", "rewards.hold_movements"))
+    assert await merge == player
+    assert (await revoke).code == "OK"
+    assert await wallet_of(stack, player) == {"coin": 2}
+
+
+async def test_a_reward_that_moves_to_the_player_is_revoked_beside_the_login(own_world: World, stack: Stack) -> None:
+    prize_id = await own_world.prize(total=9, fulfillment=ON_CLAIM)
+    guest = await guest_who_played(own_world, await own_world.wheel(prize_id, access="public"))
+    (won,) = await rewards_of(stack, guest.player_id)
+    async with held(stack, "SELECT FROM rewards WHERE player_id = $1 FOR UPDATE", guest.player_id):
+        merge = asyncio.ensure_future(log_in(stack, guest))
+        await until(lambda: waits(stack, "merging.hold_rewards"))
+        revoke = asyncio.ensure_future(stack.admin("POST", f"/admin/rewards/{won['id']}/revoke", {}))
+        await until(lambda: waits(stack, "merging.hold_guest", "rewards.hold"))
+    player = await merge
+    assert (await revoke).code == "OK"
+    assert [row["status"] for row in await rewards_of(stack, player)] == ["REWARD_STATUS_REVOKED"]
+    assert await own_world.stock(prize_id) == (9, 0)

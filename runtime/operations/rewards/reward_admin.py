@@ -24,10 +24,11 @@ from runtime.actors.rewards import (
     out_of_stock,
     take_again,
 )
-from runtime.errors import Fault, Status, invalid, unknown
+from runtime.errors import invalid, unknown
 from runtime.metrics import FULFILLMENT_TASKS
 from runtime.operations import reading
 from runtime.operations.audit import record
+from runtime.operations.merging import hold_player
 from runtime.operations.once import Done, once
 from runtime.operations.wallet import BALANCE as _BALANCE
 from runtime.operations.wallet import MOVE as _MOVE
@@ -113,14 +114,14 @@ async def _move(engine: Engine, request: reading.Asked, move: str, apply: Apply,
         about = await connection.fetchrow(_SQL["about"], tenant_id, reward_id)
         if about is None:
             raise unknown("reward", reward_id)
+        # A merge under way would take the guest's balances away while they are waited for: what it paid would be lost.
+        await hold_player(connection, tenant_id, about["player_id"])
         movements = await connection.fetch(_SQL["hold_movements"], tenant_id, about["player_id"], reward_id)
         await hold(connection, tenant_id, reward_id, about["prize_id"])
         await connection.execute(_SQL["hold_task"], tenant_id, reward_id)
         before = await reading.to_write(connection, _SQL["held"], request, "reward", reward_id)
         if before["status"] not in MOVES[move].before:
             raise illegal(before, move)
-        if before["player_id"] != about["player_id"]:
-            raise Fault(Status.UNAVAILABLE, "OVERLOADED", "its guest is logging in; try again", retry_after_seconds=1)
         await apply(connection, before, movements)
         after = await connection.fetchrow(_SQL["held"], tenant_id, reward_id, "", True)
         assert after is not None

@@ -260,26 +260,22 @@ ON CONFLICT (tenant_id, player_id, scope_key, currency) DO UPDATE SET
     balance = b.balance + excluded.balance, seq = greatest(b.seq, excluded.seq), updated_at = now();
 
 -- name: move_ledger
--- Moves the entries, so that both ledgers go on summing to their balances. Where the player had a
--- ledger of the same scope and currency, entries since the guest's first say what both had together:
--- each adds what the other's newest entry before it says.
-WITH first AS (
-    SELECT DISTINCT ON (scope_key, currency) scope_key, currency, seq, entry_id
-    FROM ledger_entries WHERE tenant_id = $1 AND player_id = $2
-    ORDER BY scope_key, currency, seq, entry_id
+-- Moves the entries behind their balances, so that both ledgers go on summing to these. Entries since the guest's first
+-- say what both had together: told from what they have now, back over what came after, in one walk.
+WITH walked AS (
+    SELECT player_id, seq, entry_id, scope_key, currency,
+           amount - sum(amount) OVER (PARTITION BY scope_key, currency ORDER BY seq DESC, entry_id DESC) AS behind,
+           min(seq) FILTER (WHERE player_id = $2) OVER (PARTITION BY scope_key, currency) AS first_seq
+    FROM ledger_entries
+    WHERE tenant_id = $1 AND player_id IN ($2, $3)
+      AND seq >= (SELECT min(seq) FROM ledger_entries WHERE tenant_id = $1 AND player_id = $2)
+    ORDER BY player_id, seq, entry_id
 )
-UPDATE ledger_entries AS e SET
-    player_id = $3::text,
-    balance_after = e.balance_after + coalesce((
-        SELECT o.balance_after FROM ledger_entries AS o
-        WHERE o.tenant_id = $1 AND o.player_id = CASE WHEN e.player_id = $2 THEN $3::text ELSE $2::text END
-          AND o.scope_key = e.scope_key AND o.currency = e.currency
-          AND (o.seq, o.entry_id) < (e.seq, e.entry_id)
-        ORDER BY o.seq DESC, o.entry_id DESC LIMIT 1
-    ), 0)
-FROM first AS f
-WHERE e.tenant_id = $1 AND e.player_id IN ($2, $3)
-  AND e.scope_key = f.scope_key AND e.currency = f.currency AND (e.seq, e.entry_id) >= (f.seq, f.entry_id);
+UPDATE ledger_entries AS e SET player_id = $3::text, balance_after = b.balance + w.behind
+FROM walked AS w
+JOIN balances AS b ON b.tenant_id = $1 AND b.player_id = $3 AND b.scope_key = w.scope_key AND b.currency = w.currency
+WHERE e.tenant_id = $1 AND e.player_id = w.player_id AND e.seq = w.seq AND e.entry_id = w.entry_id
+  AND w.seq >= w.first_seq;
 
 -- name: move_prize_counts
 -- Adds what $2 had of each prize to what $3 had: the caps go on from there. But for the surplus, whose prizes are $4

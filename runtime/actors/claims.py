@@ -30,9 +30,6 @@ AS_CLAIMED: Final = sql.load("rewards")["as_claimed"]
 
 MERGED: Final = sql.load("players")["merged"]
 
-TRIES: Final = 3
-"""How often a claim that lost a deadlock is put to the database again."""
-
 
 @dataclass(slots=True)
 class Claimer:
@@ -55,6 +52,9 @@ async def process_batch(claimer: Claimer, works: list[Work[m.ClaimRewardRequest]
 
 Group = list[Work[m.ClaimRewardRequest]]
 """The same claim several times over: one is put to the database, the others are answered by its outcome."""
+
+Told = tuple[Group, Any]
+"""A claim, and its row of sql/claims.sql."""
 
 
 def _groups(works: Sequence[Work[m.ClaimRewardRequest]]) -> list[Group]:
@@ -94,59 +94,68 @@ async def _claim_together(claimer: Claimer, groups: list[Group]) -> None:
         for work in groups[0]:
             work.refuse(error)
         return
-    rows = await _follow_merged(claimer, groups, rows)
-    # It is committed: whatever fails from here on, it is told of.
+    # It is committed: whatever fails from here on, it is told of and answered.
     _publish(claimer, {row["reward_id"]: group[0].trace_id for group, row in zip(groups, rows, strict=True)}, rows)
-    replayed = []
+    replayed: list[Told] = []
+    missed: list[Told] = []
     for group, row in zip(groups, rows, strict=True):
-        if row["outcome"] == "replayed":
-            replayed.append((group, row))
-        else:
-            _answer(claimer, group, row, None)
+        match row["outcome"]:
+            case "replayed":
+                replayed.append((group, row))
+            case "unknown":
+                missed.append((group, row))
+            case _:
+                _answer(claimer, group, row, None)
     if replayed:
         await _answer_replayed(claimer, replayed)
+    if missed:
+        await _follow_merged(claimer, missed)
 
 
-async def _answer_replayed(claimer: Claimer, replayed: list[tuple[Group, Any]]) -> None:
+async def _answer_replayed(claimer: Claimer, replayed: list[Told]) -> None:
     """Answers claims that were done before as they were answered then. Only these suffer where that cannot be read."""
     try:
         rewards = [row["reward_id"] for _, row in replayed]
-        told = await claimer.engine.database.fetch(AS_CLAIMED, claimer.tenant_id, rewards)
+        rows = await claimer.engine.database.fetch(AS_CLAIMED, claimer.tenant_id, rewards)
     except (Fault, asyncpg.PostgresError) as error:
-        for group, _ in replayed:
-            for work in group:
-                work.refuse(error)
+        _refuse(replayed, error)
         return
-    answers = {row["reward_id"]: row for row in told}
+    answers = {row["reward_id"]: row for row in rows}
     for group, row in replayed:
         _answer(claimer, group, row, answers.get(row["reward_id"]))
 
 
-async def _follow_merged(claimer: Claimer, groups: list[Group], rows: list[asyncpg.Record]) -> list[asyncpg.Record]:
-    """The outcomes, those of guests that have logged in from their claims as the players whom they have become.
+async def _follow_merged(claimer: Claimer, missed: list[Told]) -> None:
+    """Claims of guests that have logged in, once more as the players whom they have become. Only these suffer.
 
     Asked for what seems to be nobody's alone: a merge moves the reward, before the claim or while it waits.
     """
-    missed = [
-        group[0].request.player_id for group, row in zip(groups, rows, strict=True) if row["outcome"] == "unknown"
-    ]
-    if not missed:
-        return rows
-    found = await claimer.engine.database.fetch(MERGED, claimer.tenant_id, missed)
-    players = {row["player_id"]: row["merged_into"] for row in found}
-    followed = list(rows)
-    for nth, (group, row) in enumerate(zip(groups, rows, strict=True)):
-        player_id = players.get(group[0].request.player_id)
-        if row["outcome"] == "unknown" and player_id is not None:
+    try:
+        guests = [group[0].request.player_id for group, _ in missed]
+        found = await claimer.engine.database.fetch(MERGED, claimer.tenant_id, guests)
+        players = {row["player_id"]: row["merged_into"] for row in found}
+        for group, row in missed:
+            if (player_id := players.get(group[0].request.player_id)) is None:
+                _answer(claimer, group, row, None)
+                continue
             for work in group:
                 work.request.player_id = player_id
-            followed[nth] = (await _write(claimer, [group[0].request]))[0]
-    return followed
+            await _claim_together(claimer, [group])
+    except (Fault, asyncpg.PostgresError) as error:
+        _refuse(missed, error)
+
+
+def _refuse(told: list[Told], error: Exception) -> None:
+    """Refuses what is not answered yet."""
+    for group, _ in told:
+        for work in group:
+            work.refuse(error)
 
 
 async def _write(claimer: Claimer, requests: Sequence[m.ClaimRewardRequest]) -> list[asyncpg.Record]:
-    """One row of sql/claims.sql for each request. A lone request that lost a race is tried again."""
-    arguments = (
+    """One row of sql/claims.sql for each request."""
+    return await claimer.engine.database.fetch(
+        CLAIM,
         claimer.tenant_id,
         [request.id for request in requests],
         [request.player_id for request in requests],
@@ -154,13 +163,6 @@ async def _write(claimer: Claimer, requests: Sequence[m.ClaimRewardRequest]) -> 
         [ids.make("task") for _ in requests],
         instant_channels(),
     )
-    for attempt in range(TRIES):
-        try:
-            return await claimer.engine.database.fetch(CLAIM, *arguments)
-        except (asyncpg.DeadlockDetectedError, asyncpg.SerializationError):
-            if len(requests) > 1 or attempt == TRIES - 1:
-                raise
-    raise AssertionError("unreachable")
 
 
 def instant_channels() -> list[str]:

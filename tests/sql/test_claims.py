@@ -12,11 +12,13 @@ import pytest
 
 from runtime import messages as m
 from runtime.actors import claims
+from runtime.actors.engine import Engine
 from runtime.actors.mailbox import Work
 from runtime.actors.rewards import MOVES, STATES
 from runtime.core import Core
 from runtime.errors import Fault
 from runtime.groups import event_stream, task_stream
+from runtime.stores.database import StoreUnavailable
 from tests.support.rewards import Shelf, claim, core, fulfill, refusal, revoke
 from tests.support.stack import settings_of
 from tests.support.waiting import until
@@ -229,6 +231,28 @@ def test_the_table_of_moves_is_the_contract(before: str) -> None:
     assert reached == legal[before]
 
 
+def works_of(shelf: Shelf, *claimed: tuple[str, str]) -> list[Work[m.ClaimRewardRequest]]:
+    """Claims of Ann's that wait in one mailbox: (reward, idempotency key)."""
+    scope, loop = m.Scope(tenant_id=shelf.tenant_id), asyncio.get_running_loop()
+    return [
+        Work(
+            m.ClaimRewardRequest(scope=scope, id=reward_id, player_id="player_ann", idempotency_key=key),
+            loop.create_future(),
+        )
+        for reward_id, key in claimed
+    ]
+
+
+async def hear_of(engine: Engine, reward_id: str) -> None:
+    """Returns once the stream of events tells of the reward."""
+
+    async def told() -> bool:
+        found = await engine.ephemeral.run("XRANGE", event_stream(0), "-", "+")
+        return any(reward_id in str(message) for message in found)
+
+    await until(told)
+
+
 async def test_a_replay_that_cannot_be_read_costs_its_neighbours_nothing(
     cores: tuple[Core, Core], shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -236,22 +260,31 @@ async def test_a_replay_that_cannot_be_read_costs_its_neighbours_nothing(
     engine, prize_id = cores[0].engine, await shelf.prize(channel="webhook")
     old, new = await shelf.reward(prize_id), await shelf.reward(prize_id)
     await claim(cores[0], old, key="k")
-    monkeypatch.setattr(claims, "AS_CLAIMED", "SELECT 1 / 0 WHERE $1::text <> '' AND $2::text[] IS NOT NULL")
-    scope = m.Scope(tenant_id=shelf.tenant_id)
-    works = [
-        Work(
-            m.ClaimRewardRequest(scope=scope, id=reward_id, player_id="player_ann", idempotency_key=key),
-            asyncio.get_running_loop().create_future(),
-        )
-        for reward_id, key in ((old, "k"), (new, ""))
-    ]
+    monkeypatch.setattr(claims, "AS_CLAIMED", FAILS)
+    works = works_of(shelf, (old, "k"), (new, ""))
     await claims.process_batch(claims.Claimer(engine, shelf.tenant_id), works)
     assert isinstance(works[0].future.exception(), asyncpg.DivisionByZeroError)
     assert works[1].future.result().reward.status == Status.CLAIMED
-    stream = event_stream(0)
+    await hear_of(engine, new)
 
-    async def told() -> bool:
-        found = await engine.ephemeral.run("XRANGE", stream, "-", "+")
-        return any(new in str(message) for message in found)
 
-    await until(told)
+FAILS = "SELECT 1 / 0 WHERE $1::text <> '' AND $2::text[] IS NOT NULL"
+LOSES_THE_CONNECTION = FAILS.replace("1 / 0", "pg_terminate_backend(pg_backend_pid())")
+
+
+@pytest.mark.parametrize("read", [FAILS, LOSES_THE_CONNECTION], ids=["an error", "a lost connection"])
+async def test_a_claim_whose_guest_cannot_be_looked_up_costs_its_neighbours_nothing(
+    cores: tuple[Core, Core], shelf: Shelf, monkeypatch: pytest.MonkeyPatch, read: str
+) -> None:
+    engine, prize_id = cores[0].engine, await shelf.prize(channel="webhook")
+    good = await shelf.reward(prize_id)
+    monkeypatch.setattr(claims, "MERGED", read)
+    works = works_of(shelf, (good, ""), ("reward_none", ""), (good, "another"))
+    await claims.process_batch(claims.Claimer(engine, shelf.tenant_id), works)
+    claimed, unknown, second = (work.future for work in works)
+    assert claimed.result().reward.status == Status.CLAIMED
+    assert isinstance(unknown.exception(), asyncpg.DivisionByZeroError | StoreUnavailable)
+    # What waited behind them was asked for, and is answered by what is true.
+    refused = second.exception()
+    assert isinstance(refused, Fault) and refused.reason == "ALREADY_CLAIMED"
+    await hear_of(engine, good)

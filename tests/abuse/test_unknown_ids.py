@@ -12,6 +12,7 @@ import pytest
 
 from runtime.errors import Fault
 from runtime.operations.plays import GAMES
+from tests.support.guests import new_guest
 from tests.support.stack import Stack
 from tests.support.world import World
 
@@ -59,3 +60,14 @@ async def test_a_refused_request_leaves_no_actor_and_no_exception(world: World, 
         found = gc.get_objects()
         assert sum(isinstance(one, Fault) for one in found) < 20
         assert len(found) - before < REQUESTS
+
+
+async def test_a_guest_whom_a_players_game_refuses_leaves_no_row(world: World) -> None:
+    stack, closed, closing = world.stack, await world.wheel(), await world.wheel(access="public")
+    guest = await new_guest(world, closing)
+    assert (await stack.admin("PUT", f"/admin/games/{closing}", {"access": "GAME_ACCESS_PLAYER"})).code == "OK"
+    played = {"session_id": guest.session, "payload": {}}
+    for path, body in ((f"{closed}/redeem", {"milestone_id": "cup"}), (f"{closing}/play", played)):
+        refused = await stack.consumer("POST", f"/games/{path}", body, headers=guest.bearer)
+        assert refused.reason == "LOGIN_REQUIRED", path
+    assert await world.database.fetch("SELECT FROM players WHERE player_id = $1", guest.player_id) == []

@@ -435,8 +435,10 @@ def _makes_player(pending: PendingRequest, snapshot: GameSnapshot) -> bool:
     """Whether a request makes a row of a player who has none.
 
     Asking whether one may play does not, nor does a guest's start: sessions are anybody's to ask for, and a guest who
-    plays nothing leaves nothing. Nor does a guest's play where no guest may play.
+    plays nothing leaves nothing. Nor does anything of a guest's where no guest may play.
     """
     if isinstance(pending.request, READS) or (pending.anonymous and snapshot.access != "public"):
         return False
-    return not (isinstance(pending.request, m.StartRequest) and ids.is_guest(pending.player_id))
+    if not ids.is_guest(pending.player_id):
+        return True
+    return not isinstance(pending.request, m.StartRequest) and (snapshot.access == "public" or snapshot.admits_guests)

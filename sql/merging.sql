@@ -116,7 +116,7 @@ ORDER BY reward_id, scope_key, currency;
 
 -- name: move_back
 -- Takes $5 from the balance of player $2, scope $3 and currency $4, or what there is of it; notes it as entry $6
--- about $7.
+-- about $7, and as of reward $8 ('' none). How much it took. No row: there was nothing.
 WITH moved AS (
     UPDATE balances AS b SET
         balance = b.balance - least($5::bigint, b.balance), seq = greatest(b.seq + 1, microseconds()),
@@ -129,8 +129,9 @@ WITH moved AS (
     RETURNING b.balance, b.seq, b.balance - o.balance AS amount
 )
 INSERT INTO ledger_entries (tenant_id, entry_id, seq, scope_key, currency, player_id, amount, balance_after, reason,
-                            reference_id)
-SELECT $1, $6, seq, $3, $4, $2, amount, balance, 'reversal', $7 FROM moved;
+                            reference_id, reward_id)
+SELECT $1, $6, seq, $3, $4, $2, amount, balance, 'reversal', $7, $8 FROM moved
+RETURNING -amount AS taken;
 
 -- name: statuses
 -- What became of rewards $2 until they were locked.

@@ -16,8 +16,8 @@ Of a prize with max_per_user the player keeps all, and of the guest's as much as
 first: delivered, on its way, oldest. A rung is one player's once, and so are a quest's turns in a period.
 The rest stays with the guest's record, where nobody can claim it: what was delivered as it is; what was not
 is revoked, its stock and code return, and its points, or what the guest had paid for it, are moved back
-(REVERSAL). So several guests win no more of these than one player, and who was both by accident loses
-nothing that one player could have.
+(REVERSAL). Points that are spent cannot be; what was paid for those stays paid. So several guests win no more of
+these than one player, and who was both by accident loses nothing that one player could have.
 """
 
 from __future__ import annotations
@@ -103,10 +103,7 @@ async def _merge(connection: asyncpg.Connection, engine: Engine, tenant_id: str,
     await connection.execute(_SQL["hold_balances"], *who)
     await connection.execute(_SQL["move_balances"], *who)
     await connection.execute(_SQL["move_ledger"], *who)
-    for row in points:
-        wallet = (tenant_id, player_id, row["scope_key"], row["currency"])
-        await connection.execute(_SQL["move_back"], *wallet, row["points"], ids.make("entry"), guest_id)
-    ending = await _pay_back(connection, tenant_id, player_id, [row for row in surplus if _ends(row)])
+    ending = await _pay_back(connection, *who, surplus, points)
     if surplus:
         await connection.execute(_REWARDS["hold_stock"], tenant_id, [row["prize_id"] for row in surplus])
     await connection.execute(_SQL["hold_prize_counts"], *who)
@@ -154,18 +151,41 @@ def _ends(reward: Any) -> bool:
 
 
 async def _pay_back(
-    connection: asyncpg.Connection, tenant_id: str, player_id: str, rewards: list[Any]
+    connection: asyncpg.Connection, tenant_id: str, guest_id: str, player_id: str, rewards: list[Any], points: list[Any]
 ) -> dict[str, str]:
-    """Moves back what these rewards moved in the guest's wallet, which is the player's now.
+    """Moves back what the surplus moved in the guest's wallet, which is the player's now.
 
-    {reward: its status} of those that can be revoked: the points of the others are spent.
+    Prices first: what was paid in points is there to be taken then. Of points as many are taken as there are, and
+    the price of points comes back for those alone: else who had spent them would have both.
+    {reward: its status} of those that are revoked; one whose points were not all there stays what it is.
     """
-    ending = {row["reward_id"]: row["status"] for row in rewards}
-    for moved in await connection.fetch(_SQL["movements"], tenant_id, player_id, list(ending)):
-        wallet, about = (tenant_id, player_id, moved["scope_key"], moved["currency"]), moved["reward_id"]
-        entry = (ids.make("entry"), "reversal", about, about)
-        if await connection.fetchrow(_MOVE, *wallet, -moved["amount"], *entry) is None:
-            ending.pop(about, None)
+    ending = {row["reward_id"]: row["status"] for row in rewards if _ends(row)}
+
+    async def give(row: Any, amount: int) -> None:
+        entry = (ids.make("entry"), "reversal", row["reward_id"], row["reward_id"])
+        if amount > 0:
+            await connection.execute(_MOVE, tenant_id, player_id, row["scope_key"], row["currency"], amount, *entry)
+
+    async def take(row: Any, amount: int, reward_id: str) -> int:
+        wallet = (tenant_id, player_id, row["scope_key"], row["currency"])
+        entry = (ids.make("entry"), reward_id or guest_id, reward_id)
+        return await connection.fetchval(_SQL["move_back"], *wallet, amount, *entry) or 0
+
+    moved = await connection.fetch(_SQL["movements"], tenant_id, player_id, list(ending))
+    given = {row["reward_id"]: row for row in moved if row["amount"] > 0}
+    prices = [row for row in moved if row["amount"] < 0]
+    for price in prices:
+        if price["reward_id"] not in given:
+            await give(price, -price["amount"])
+    for row in points:
+        await take(row, row["points"], "")
+    for reward_id, row in given.items():
+        taken = await take(row, row["amount"], reward_id)
+        for price in prices:
+            if price["reward_id"] == reward_id:
+                await give(price, -price["amount"] * taken // row["amount"])
+        if taken < row["amount"]:
+            del ending[reward_id]
     return ending
 
 

@@ -1,0 +1,94 @@
+"""Farmers spend as guests and log in: a merge gives back no more than it takes, and takes no more than was won."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.support.guests import Guest, guest_who_played, log_in, rewards_of, wallet_of
+from tests.support.milestones import block, rung
+from tests.support.stack import Stack
+from tests.support.world import COINS, COLLECTION, World
+
+GUESTS = 3
+ON_CLAIM = {"redemption_mode": "on_claim", "channel": "none"}
+POINTS = 50
+"""Of the rung `points`, which costs two coins: what one play credits."""
+
+
+async def exchange(world: World, *rungs: dict[str, Any]) -> str:
+    """A public game that sells points for coins, and these rungs."""
+    points = await world.prize(type="points", value=POINTS)
+    sold = block(rung("points", 2, points), *rungs, auto_grant=False, mode="SPEND_EXCHANGE")
+    return await world.game(COLLECTION, COINS, access="public", milestones=sold)
+
+
+async def buy(world: World, game_id: str, who: str, *rungs: str) -> None:
+    for name in rungs:
+        assert (await world.redeem(game_id, name, who)).code == "OK"
+
+
+async def player_who_bought(world: World, game_id: str, *rungs: str) -> str:
+    player = await log_in(world.stack)
+    await world.round(game_id, player)
+    await buy(world, game_id, player, *rungs)
+    return player
+
+
+async def guest_who_bought(world: World, game_id: str, *rungs: str) -> Guest:
+    guest = await guest_who_played(world, game_id)
+    await buy(world, game_id, guest.player_id, *rungs)
+    return guest
+
+
+async def adjust(world: World, player: str, points: int) -> None:
+    """Moves a balance of points, as staff does."""
+    wallet = {"player_id": player, "scope_key": world.campaign_id, "currency": "points", "reference_id": "r"}
+    assert (await world.stack.admin("POST", "/admin/wallet/adjustments", {**wallet, "amount": points})).code == "OK"
+
+
+async def test_what_a_guests_points_bought_is_paid_back_before_the_points_are_taken(
+    own_world: World, stack: Stack
+) -> None:
+    mug = await own_world.prize(total=9, fulfillment=ON_CLAIM)
+    game_id = await exchange(own_world, rung("mug", POINTS, mug, "points"))
+    player = await player_who_bought(own_world, game_id, "points", "mug")
+    for nth in range(1, GUESTS + 1):
+        assert await log_in(stack, await guest_who_bought(own_world, game_id, "points", "mug")) == player
+        assert await wallet_of(stack, player) == {"coin": 2 * nth, "points": 0}
+    assert len(await rewards_of(stack, player)) == 2
+    assert await own_world.stock(mug) == (8, 1)
+
+
+async def test_a_price_comes_back_only_with_the_points_that_it_bought(own_world: World, stack: Stack) -> None:
+    game_id = await exchange(own_world, rung("mug", POINTS, await own_world.prize(total=9), "points"))
+    player = await player_who_bought(own_world, game_id, "points", "mug")
+    for _ in range(GUESTS):
+        assert await log_in(stack, await guest_who_bought(own_world, game_id, "points", "mug")) == player
+        # Each guest's mug was delivered, and stays paid.
+        assert await wallet_of(stack, player) == {"coin": 0, "points": 0}
+    assert len(await rewards_of(stack, player)) == 2
+
+
+async def test_who_spent_half_of_the_points_gets_half_of_their_price_back(own_world: World, stack: Stack) -> None:
+    game_id = await exchange(own_world, rung("pin", POINTS // 2, await own_world.prize(), "points"))
+    player = await player_who_bought(own_world, game_id, "points")
+    assert await wallet_of(stack, player) == {"coin": 0, "points": POINTS}
+    await buy(own_world, game_id, player, "pin")
+    await adjust(own_world, player, -POINTS // 2)
+    guest = await guest_who_bought(own_world, game_id, "points", "pin")
+    assert await log_in(stack, guest) == player
+    assert await wallet_of(stack, player) == {"coin": 1, "points": 0}
+
+
+async def test_points_of_a_rung_are_taken_as_far_as_they_are_not_spent(own_world: World, stack: Stack) -> None:
+    ten = await own_world.prize(type="points", value=10)
+    free = await own_world.game(COLLECTION, COINS, access="public", milestones=block(rung("ten", 2, ten)))
+    pin, jar = await own_world.prize(), await own_world.prize()
+    shop = await exchange(own_world, rung("pin", 4, pin, "points"), rung("jar", 10, jar, "points"))
+    player = await log_in(stack)
+    await own_world.round(free, player)
+    await buy(own_world, shop, player, "jar")
+    guest = await guest_who_played(own_world, free)
+    await buy(own_world, shop, guest.player_id, "pin")
+    assert await log_in(stack, guest) == player
+    assert await wallet_of(stack, player) == {"coin": 4, "points": 0}

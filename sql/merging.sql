@@ -54,7 +54,7 @@ WITH ranked AS (
     FROM rewards AS r
     JOIN prizes AS p ON p.tenant_id = $1 AND p.prize_id = r.prize_id
     LEFT JOIN prize_players AS mine ON mine.tenant_id = $1 AND mine.prize_id = r.prize_id AND mine.player_id = $3
-    WHERE r.tenant_id = $1 AND r.player_id = $2 AND r.type <> 'points'
+    WHERE r.tenant_id = $1 AND r.player_id = $2
 )
 SELECT reward_id, prize_id, quantity, type, status FROM ranked WHERE capped AND upto > room
 UNION
@@ -66,34 +66,43 @@ JOIN rewards AS r ON r.tenant_id = $1 AND r.reward_id = g.reward_id
 WHERE g.tenant_id = $1 AND g.player_id = $2;
 
 -- name: surplus_points
--- The same of points prizes, which left no rewards but in the guest's plays: the units beyond, and their points.
+-- The same of the points that plays won, which left no rewards: the units beyond, and what they were won for, whatever
+-- the prize is now. Units of rewards count first.
 WITH capped AS (
-    SELECT p.prize_id, p.value, greatest(0, p.max_per_user - coalesce(mine.awarded, 0)) AS room
+    SELECT g.prize_id, p.max_per_user - coalesce(mine.awarded, 0) - (
+        SELECT coalesce(sum(r.quantity), 0) FROM rewards AS r
+        WHERE r.tenant_id = $1 AND r.player_id = $2 AND r.prize_id = g.prize_id
+    ) AS room
     FROM prize_players AS g
     JOIN prizes AS p ON p.tenant_id = $1 AND p.prize_id = g.prize_id
     LEFT JOIN prize_players AS mine ON mine.tenant_id = $1 AND mine.prize_id = g.prize_id AND mine.player_id = $3
-    WHERE g.tenant_id = $1 AND g.player_id = $2 AND p.type = 'points'
+    WHERE g.tenant_id = $1 AND g.player_id = $2
       AND g.prize_id = ANY(ARRAY(SELECT prize_id FROM prizes WHERE tenant_id = $1))
       AND p.max_per_user > 0 AND g.awarded + coalesce(mine.awarded, 0) > p.max_per_user
 ),
+credited AS (
+    SELECT DISTINCT ON (reference_id) reference_id, scope_key, currency FROM ledger_entries
+    WHERE tenant_id = $1 AND player_id = $2 AND currency = 'points' AND reason = 'play_reward'
+    ORDER BY reference_id
+),
 won AS (
-    SELECT c.prize_id, c.value, c.room, w.quantity, e.scope_key, e.currency,
-           sum(w.quantity) OVER (PARTITION BY c.prize_id ORDER BY p.play_id) AS upto
-    FROM capped AS c
-    JOIN plays AS p ON p.tenant_id = $1 AND p.player_id = $2
+    SELECT w.prize_id, w.quantity, w.points, c.scope_key, c.currency,
+           sum(w.quantity) OVER (PARTITION BY w.prize_id ORDER BY p.play_id) AS upto
+    FROM plays AS p
     CROSS JOIN LATERAL (
-        SELECT sum((o ->> 'quantity')::bigint) AS quantity FROM json_array_elements(p.outcome -> 'rewards') AS o
-        WHERE o ->> 'prize_id' = c.prize_id
+        SELECT o ->> 'prize_id' AS prize_id, sum((o ->> 'quantity')::bigint) AS quantity,
+               trunc(max((o ->> 'value')::numeric)) AS points
+        FROM json_array_elements(p.outcome -> 'rewards') AS o WHERE o ->> 'type' = 'points' GROUP BY o ->> 'prize_id'
     ) AS w
-    CROSS JOIN LATERAL (
-        SELECT e.scope_key, e.currency FROM ledger_entries AS e
-        WHERE e.tenant_id = $1 AND e.player_id = $2 AND e.reference_id = p.play_id AND e.currency = 'points' LIMIT 1
-    ) AS e
-    WHERE w.quantity > 0
+    JOIN credited AS c ON c.reference_id = p.play_id
+    WHERE p.tenant_id = $1 AND p.player_id = $2
+),
+beyond AS (
+    SELECT w.*, least(w.quantity, w.upto - greatest(0, c.room)) AS units
+    FROM won AS w JOIN capped AS c ON c.prize_id = w.prize_id WHERE w.upto > greatest(0, c.room)
 )
-SELECT prize_id, scope_key, currency, sum(least(quantity, upto - room))::bigint AS units,
-       floor(sum(least(quantity, upto - room) * value))::bigint AS points
-FROM won WHERE upto > room GROUP BY prize_id, scope_key, currency;
+SELECT prize_id, scope_key, currency, sum(units)::bigint AS units, sum(units * points)::bigint AS points
+FROM beyond GROUP BY prize_id, scope_key, currency ORDER BY prize_id, scope_key;
 
 -- name: granted_to_both
 -- The rungs that guest and player were both granted.

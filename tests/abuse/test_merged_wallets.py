@@ -92,3 +92,46 @@ async def test_points_of_a_rung_are_taken_as_far_as_they_are_not_spent(own_world
     await buy(own_world, shop, guest.player_id, "pin")
     assert await log_in(stack, guest) == player
     assert await wallet_of(stack, player) == {"coin": 4, "points": 0}
+
+
+async def test_points_are_taken_back_at_what_they_were_won_for(own_world: World, stack: Stack) -> None:
+    prize_id = await own_world.prize(type="points", value=10, constraints={"max_per_user": 1})
+    wheel = await own_world.wheel(prize_id, access="public")
+    player = await log_in(stack)
+    await own_world.round(wheel, player)
+    await adjust(own_world, player, 500)
+    for value in (1_000, 1):
+        guest = await guest_who_played(own_world, wheel)
+        assert (await stack.admin("PUT", f"/admin/prizes/{prize_id}", {"value": value})).code == "OK"
+        assert await log_in(stack, guest) == player
+        back = await stack.admin("PUT", f"/admin/prizes/{prize_id}", {"value": 10})
+        assert back.code == "OK"
+        assert await wallet_of(stack, player) == {"points": 510}
+
+
+async def test_points_are_taken_back_whatever_their_prize_has_become(own_world: World, stack: Stack) -> None:
+    prize_id = await own_world.prize(type="points", value=10, constraints={"max_per_user": 1})
+    wheel = await own_world.wheel(prize_id, access="public")
+    player, guest = await log_in(stack), await guest_who_played(own_world, wheel)
+    await own_world.round(wheel, player)
+    assert (await stack.admin("PUT", f"/admin/prizes/{prize_id}", {"type": "goods"})).code == "OK"
+    assert await log_in(stack, guest) == player
+    assert await wallet_of(stack, player) == {"points": 10}
+
+
+async def test_points_of_two_rungs_are_one_players_where_their_prize_is_capped(own_world: World, stack: Stack) -> None:
+    capped = await own_world.prize(type="points", value=10, constraints={"max_per_user": 1})
+    rungs = block(*(rung(name, 2, capped) for name in ("one", "other")), auto_grant=False, mode="SPEND_EXCHANGE")
+    game_id = await own_world.game(COLLECTION, COINS, access="public", milestones=rungs)
+    wheel = await own_world.wheel(capped, access="public")
+    player = await player_who_bought(own_world, game_id, "one")
+    assert await log_in(stack, await guest_who_bought(own_world, game_id, "other")) == player
+    assert await wallet_of(stack, player) == {"coin": 2, "points": 10}
+    # Nor where the guest has the one by a rung, and the other by a play.
+    another = "bob@example.com"
+    guest = await guest_who_bought(own_world, game_id, "one")
+    await stack.admin("PUT", f"/admin/prizes/{capped}", {"constraints": {"max_per_user": 2}})
+    await own_world.round(wheel, guest.player_id)
+    await stack.admin("PUT", f"/admin/prizes/{capped}", {"constraints": {"max_per_user": 1}})
+    other = await log_in(stack, guest, another)
+    assert await wallet_of(stack, other) == {"coin": 0, "points": 10}

@@ -200,19 +200,19 @@ ON CONFLICT (tenant_id, game_id, player_id) DO UPDATE SET
               + CASE WHEN excluded.day >= c.day THEN excluded.day_plays ELSE 0 END;
 
 -- name: turns
--- The turns that the guest has left, by campaign, and how many of them stay: those of quests that the player has
--- completed in the same period too. $4 the quests and $5 the periods of these.
+-- The turns that guest $2 has left, by campaign, and how many of them stay: those of quests that the player has
+-- completed in the same period too. $3 the quests and $4 the periods of these.
 SELECT t.campaign_id, t.balance, least(t.balance, coalesce(s.turns, 0)) AS kept
 FROM turn_balances AS t
 LEFT JOIN (
     SELECT q.campaign_id, sum(c.turns)::bigint AS turns
-    FROM unnest($4::text[], $5::text[]) AS n (quest_id, period)
+    FROM unnest($3::text[], $4::text[]) AS n (quest_id, period)
     JOIN quest_completions AS c ON c.tenant_id = $1 AND c.quest_id = n.quest_id AND c.player_id = $2
         AND c.period = n.period
     JOIN quests AS q ON q.tenant_id = $1 AND q.quest_id = n.quest_id
     GROUP BY q.campaign_id
 ) AS s ON s.campaign_id = t.campaign_id
-WHERE t.tenant_id = $1 AND t.player_id = $2 AND $2 <> $3
+WHERE t.tenant_id = $1 AND t.player_id = $2
 ORDER BY t.campaign_id;
 
 -- name: completed_by_both

@@ -23,7 +23,9 @@ these than one player, and who was both by accident loses nothing that one playe
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 
 import asyncpg
 
@@ -52,7 +54,7 @@ async def merge(engine: Engine, tenant_id: str, guest_id: str, player_id: str) -
         return
 
     async def work(connection: asyncpg.Connection) -> None:
-        await _merge(connection, engine, tenant_id, guest_id, player_id)
+        await _merge(connection, engine, _Who(tenant_id, guest_id, player_id))
 
     for attempt in range(ATTEMPTS):
         try:
@@ -78,56 +80,93 @@ async def hold_player(connection: asyncpg.Connection, tenant_id: str, player_id:
     return str(await connection.fetchval(_SQL["hold_guest"], tenant_id, player_id) or player_id)
 
 
-async def _merge(connection: asyncpg.Connection, engine: Engine, tenant_id: str, guest_id: str, player_id: str) -> None:
-    who = (tenant_id, guest_id, player_id)
+class _Who(NamedTuple):
+    """The first arguments of nearly every statement."""
+
+    tenant_id: str
+    guest_id: str
+    player_id: str
+
+
+async def _merge(connection: asyncpg.Connection, engine: Engine, who: _Who) -> None:
+    """Reads like sql/locks.py: each step locks what it moves."""
+    if not await _end_guest(connection, engine, who):
+        return
+    surplus = await _read_surplus(connection, who)
+    await _move_plays(connection, who)
+    await _move_turns(connection, who, surplus.quests)
+    await _move_wallets(connection, who)
+    ending = await _pay_back(connection, who, surplus)
+    await _move_prizes(connection, who, surplus, ending)
+    if surplus.units:
+        after = {"guest_id": who.guest_id, "rewards": surplus.reward_ids, "prizes": dict(surplus.units)}
+        await audit.record(connection, who.tenant_id, "player.merge_surplus", who.player_id, after=after)
+
+
+async def _end_guest(connection: asyncpg.Connection, engine: Engine, who: _Who) -> bool:
+    """Makes the guest the player, with its logins at an end. False where there is none to be merged."""
     held = {row["player_id"]: row for row in await connection.fetch(_SQL["hold_players"], *who)}
-    guest = held.get(guest_id)
+    guest = held.get(who.guest_id)
     if guest is None or guest["auth_method"] != "guest" or guest["merged_into"] is not None:
-        return
+        return False
     if guest["status"] == "suspended":
-        return  # Else a login would take what it won out of the suspension.
-    if await connection.fetchval(_SQL["has_contacts"], tenant_id, guest_id):
-        return
+        return False  # Else a login would take what it won out of the suspension.
+    if await connection.fetchval(_SQL["has_contacts"], who.tenant_id, who.guest_id):
+        return False
     await connection.execute(_SQL["end_guest"], *who)
-    await logins.revoke_player(connection, engine, tenant_id, guest_id)
+    await logins.revoke_player(connection, engine, who.tenant_id, who.guest_id)
     await analytics.merge_players(connection, *who)
-    # Before what is decided by them: else what comes between the two would be in neither comparison.
-    counts = await connection.fetch(_SQL["prize_counts"], *who)
-    rungs = await connection.fetch(_SQL["granted_to_both"], *who)
-    surplus = await connection.fetch(_SQL["surplus_rewards"], *who)
-    points = await connection.fetch(_SQL["surplus_points"], *who)
-    played = [row["game_id"] for row in await connection.fetch(_SQL["move_plays"], *who)]
-    await connection.execute(_SQL["hold_counts"], *who, played)
-    await connection.execute(_SQL["move_play_counts"], *who, played)
-    quests = await _move_turns(connection, *who)
-    await connection.execute(_SQL["hold_balances"], *who)
-    await connection.execute(_SQL["move_balances"], *who)
-    await connection.execute(_SQL["move_ledger"], *who)
-    ending = await _pay_back(connection, *who, surplus, points)
-    if surplus:
-        await connection.execute(_REWARDS["hold_stock"], tenant_id, [row["prize_id"] for row in surplus])
+    return True
+
+
+async def _move_plays(connection: asyncpg.Connection, who: _Who) -> None:
+    games = [row["game_id"] for row in await connection.fetch(_SQL["move_plays"], *who)]
+    await connection.execute(_SQL["hold_counts"], *who, games)
+    await connection.execute(_SQL["move_play_counts"], *who, games)
+
+
+async def _move_turns(connection: asyncpg.Connection, who: _Who, both: Sequence[Any]) -> None:
+    """Moves the guest's turns but for those of quests that both have completed."""
+    await connection.execute(_SQL["hold_turns"], *who)
+    quests = ([row["quest_id"] for row in both], [row["period"] for row in both])
+    left = await connection.fetch(_SQL["turns"], who.tenant_id, who.guest_id, *quests)
+    moved = [row for row in left if row["balance"] > row["kept"]]
+    if moved:
+        await connection.execute(
+            _SQL["give_turns"],
+            *who,
+            [row["campaign_id"] for row in moved],
+            [row["balance"] - row["kept"] for row in moved],
+            [ids.make("entry") for _ in moved],
+            [ids.make("entry") for _ in moved],
+            [row["kept"] for row in moved],
+        )
+
+
+async def _move_wallets(connection: asyncpg.Connection, who: _Who) -> None:
+    for name in ("hold_balances", "move_balances", "move_ledger"):
+        await connection.execute(_SQL[name], *who)
+
+
+async def _move_prizes(connection: asyncpg.Connection, who: _Who, surplus: _Surplus, ending: Mapping[str, str]) -> None:
+    """Moves what was won but for the surplus, and revokes of that what is `ending`.
+
+    _Changed where the surplus is another by now, as what both have shows once it is locked, or the player's.
+    """
+    tenant_id, guest_id, _ = who
+    await connection.execute(_REWARDS["hold_stock"], tenant_id, [row["prize_id"] for row in surplus.rewards])
     await connection.execute(_SQL["hold_prize_counts"], *who)
-    _same(counts, await connection.fetch(_SQL["prize_counts"], *who))
-    units: Counter[str] = Counter()
-    for row in surplus:
-        units[row["prize_id"]] += row["quantity"]
-    for row in points:
-        units[row["prize_id"]] += row["units"]
-    await connection.execute(_SQL["move_prize_counts"], *who, list(units), list(units.values()))
-    if ending:
-        await connection.execute(_REWARDS["hold_codes"], tenant_id, list(ending))
+    _same(surplus.counts, await connection.fetch(_SQL["prize_counts"], *who))
+    await connection.execute(_SQL["move_prize_counts"], *who, list(surplus.units), list(surplus.units.values()))
+    await connection.execute(_REWARDS["hold_codes"], tenant_id, list(ending))
     for name in ("move_grants", "move_completions", "move_adjustments", "move_standings", "copy_disqualifications"):
         await connection.execute(_SQL[name], *who)
-    _same(rungs, await connection.fetch(_SQL["grants"], tenant_id, guest_id))
-    _same(quests, await connection.fetch(_SQL["completions"], tenant_id, guest_id))
+    _same(surplus.rungs, await connection.fetch(_SQL["grants"], tenant_id, guest_id))
+    _same(surplus.quests, await connection.fetch(_SQL["completions"], tenant_id, guest_id))
     await connection.execute(_SQL["hold_rewards"], tenant_id, guest_id)
     await connection.execute(_SQL["hold_tasks"], tenant_id, guest_id)
-    if ending:
-        await _revoke(connection, tenant_id, ending)
-    await connection.execute(_SQL["move_rewards"], *who, [row["reward_id"] for row in surplus])
-    if units:
-        after = {"guest_id": guest_id, "rewards": [row["reward_id"] for row in surplus], "prizes": dict(units)}
-        await audit.record(connection, tenant_id, "player.merge_surplus", player_id, after=after)
+    await _revoke(connection, tenant_id, ending)
+    await connection.execute(_SQL["move_rewards"], *who, surplus.reward_ids)
 
 
 # -- surplus ---------------------------------------------------------------------------------
@@ -137,7 +176,42 @@ class _Changed(Exception):
     """What surplus was decided by changed while the merge had not locked it yet: it is decided again."""
 
 
-def _same(before: list[Any], after: list[Any]) -> None:
+@dataclass(frozen=True, slots=True)
+class _Surplus:
+    """What the guest has beyond what one player may have, and what says so.
+
+    counts: of each capped prize that the guest has had, what both have had. rungs, quests: those that both were
+    granted, or have completed.
+    """
+
+    counts: Sequence[Any]
+    rungs: Sequence[Any]
+    quests: Sequence[Any]
+    rewards: Sequence[Any]
+    points: Sequence[Any]
+
+    @property
+    def reward_ids(self) -> list[str]:
+        return [row["reward_id"] for row in self.rewards]
+
+    @property
+    def units(self) -> Counter[str]:
+        """How many of each prize."""
+        units: Counter[str] = Counter()
+        for row in self.rewards:
+            units[row["prize_id"]] += row["quantity"]
+        for row in self.points:
+            units[row["prize_id"]] += row["units"]
+        return units
+
+
+async def _read_surplus(connection: asyncpg.Connection, who: _Who) -> _Surplus:
+    """What says so comes before what is decided by it: else what happens in between would be in neither comparison."""
+    names = ("prize_counts", "granted_to_both", "completed_by_both", "surplus_rewards", "surplus_points")
+    return _Surplus(*[await connection.fetch(_SQL[name], *who) for name in names])
+
+
+def _same(before: Sequence[Any], after: Sequence[Any]) -> None:
     """_Changed where the player won, redeemed or completed in between what the guest has too."""
     if {tuple(row) for row in before} != {tuple(row) for row in after}:
         raise _Changed
@@ -150,16 +224,15 @@ def _ends(reward: Any) -> bool:
     )
 
 
-async def _pay_back(
-    connection: asyncpg.Connection, tenant_id: str, guest_id: str, player_id: str, rewards: list[Any], points: list[Any]
-) -> dict[str, str]:
+async def _pay_back(connection: asyncpg.Connection, who: _Who, surplus: _Surplus) -> dict[str, str]:
     """Moves back what the surplus moved in the guest's wallet, which is the player's now.
 
     Prices first: what was paid in points is there to be taken then. Of points as many are taken as there are, and
     the price of points comes back for those alone: else who had spent them would have both.
     {reward: its status} of those that are revoked; one whose points were not all there stays what it is.
     """
-    ending = {row["reward_id"]: row["status"] for row in rewards if _ends(row)}
+    tenant_id, guest_id, player_id = who
+    ending = {row["reward_id"]: row["status"] for row in surplus.rewards if _ends(row)}
 
     async def give(row: Any, amount: int) -> None:
         entry = (ids.make("entry"), "reversal", row["reward_id"], row["reward_id"])
@@ -177,7 +250,7 @@ async def _pay_back(
     for price in prices:
         if price["reward_id"] not in given:
             await give(price, -price["amount"])
-    for row in points:
+    for row in surplus.points:
         await take(row, row["points"], "")
     for reward_id, row in given.items():
         taken = await take(row, row["amount"], reward_id)
@@ -189,35 +262,10 @@ async def _pay_back(
     return ending
 
 
-async def _revoke(connection: asyncpg.Connection, tenant_id: str, ending: dict[str, str]) -> None:
+async def _revoke(connection: asyncpg.Connection, tenant_id: str, ending: Mapping[str, str]) -> None:
     """Revokes surplus rewards, all of which are locked with what they hold."""
     found = await connection.fetch(_SQL["statuses"], tenant_id, list(ending))
     if {row["reward_id"]: row["status"] for row in found} != ending:
         raise _Changed
     await connection.execute(_SQL["revoke_surplus"], tenant_id, list(ending))
     await give_back(connection, tenant_id, [about for about, status in ending.items() if status in HOLDING])
-
-
-# -- turns -----------------------------------------------------------------------------------
-
-
-async def _move_turns(
-    connection: asyncpg.Connection, tenant_id: str, guest_id: str, player_id: str
-) -> list[asyncpg.Record]:
-    """Moves the guest's turns but for those of quests that both have completed, which it says."""
-    who = (tenant_id, guest_id, player_id)
-    both = await connection.fetch(_SQL["completed_by_both"], *who)
-    await connection.execute(_SQL["hold_turns"], *who)
-    quests = ([row["quest_id"] for row in both], [row["period"] for row in both])
-    moved = [row for row in await connection.fetch(_SQL["turns"], *who, *quests) if row["balance"] > row["kept"]]
-    if moved:
-        await connection.execute(
-            _SQL["give_turns"],
-            *who,
-            [row["campaign_id"] for row in moved],
-            [row["balance"] - row["kept"] for row in moved],
-            [ids.make("entry") for _ in moved],
-            [ids.make("entry") for _ in moved],
-            [row["kept"] for row in moved],
-        )
-    return both

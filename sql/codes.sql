@@ -36,7 +36,3 @@ FROM owner LEFT JOIN (
 -- name: available
 -- How many codes of the pool are free.
 SELECT count(*) FROM codes WHERE tenant_id = $1 AND prize_id = $2 AND reward_id IS NULL
-
--- name: catalog_changed
--- The pool may have been empty, which games count as sold out: they look at it afresh.
-UPDATE tenants SET catalog_version = catalog_version + 1 WHERE tenant_id = $1 RETURNING catalog_version

@@ -176,21 +176,6 @@ moved AS (
 SELECT n.task_id, n.status, m.reward_id AS given_up
 FROM recorded AS n LEFT JOIN moved AS m ON m.reward_id = n.reward_id AND m.status = 'failed'
 
--- name: take_code
--- Gives the reward a free code, unless it has one. No row: the pool is empty.
-WITH had AS (
-    SELECT code_id FROM codes WHERE tenant_id = $1 AND reward_id = $3
-),
-taken AS (
-    UPDATE codes SET reward_id = $3, assigned_at = now()
-    WHERE tenant_id = $1 AND prize_id = $2 AND NOT EXISTS (SELECT FROM had) AND code_id = (
-        SELECT code_id FROM codes WHERE tenant_id = $1 AND prize_id = $2 AND reward_id IS NULL
-        ORDER BY code_id LIMIT 1 FOR UPDATE SKIP LOCKED
-    )
-    RETURNING code_id
-)
-SELECT code_id FROM had UNION ALL SELECT code_id FROM taken
-
 -- name: tenants_with_due
 -- Tenants that have a task to lease. A plain read over all of them; the leases go tenant by tenant.
 SELECT tenant_id FROM tasks WHERE status IN ('pending', 'retry') AND next_attempt_at <= now()

@@ -81,12 +81,6 @@ RETURNING b.board_id AS id, b.campaign_id, b.game_id, b.name, b.metric, b.mode, 
           unix(b.start_date) AS start_date, unix(b.end_date) AS end_date, b.prizes,
           unix(b.created_at) AS created_at, unix(b.updated_at) AS updated_at;
 
--- name: usable_prizes
--- Those of the prizes $2 that a board may name. A missing row: an unknown or archived prize. $1 tenant,
--- $3 the merchant whose staff asks ('' the tenant's own).
-SELECT prize_id FROM prizes WHERE tenant_id = $1 AND prize_id = ANY($2::text[]) AND status = 'active'
-  AND ($3 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $3, false) AS o));
-
 -- name: remove
 -- Removes a board that ranked nobody. No row: it has history. The caller holds the board's lock.
 -- $1 tenant, $2 board.
@@ -314,7 +308,3 @@ SELECT b.campaign_id, b.game_id, b.name, c.merchant_id, c.timezone, unix(b.final
        (SELECT count(*) FROM leaderboard_standings AS s WHERE s.tenant_id = $1 AND s.board_id = $2)::integer AS players
 FROM leaderboards AS b JOIN campaigns AS c ON c.tenant_id = $1 AND c.campaign_id = b.campaign_id
 WHERE b.tenant_id = $1 AND b.board_id = $2;
-
--- name: balance
--- No row: the player has none yet. $1 tenant, $2 player, $3 scope, $4 currency.
-SELECT balance FROM balances WHERE tenant_id = $1 AND player_id = $2 AND scope_key = $3 AND currency = $4;

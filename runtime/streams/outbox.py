@@ -29,6 +29,7 @@ from runtime.streams.backoff import Backoff
 log = structlog.get_logger(__name__)
 
 _SQL: Final = sql.load("fulfillment")
+_TAKE_CODE: Final = sql.load("rewards")["take_code"]
 
 LEASE_SECONDS: Final = 60.0
 """Far more than an attempt takes (15 s): a worker that is only slow keeps its task."""
@@ -120,9 +121,7 @@ class Outbox:
 
     async def take_code(self, task: Leased) -> bool:
         """Gives the task's reward a code of its prize's pool; False where the pool is empty."""
-        row = await self._database.fetchrow(
-            _SQL["take_code"], task.tenant_id, task.row["prize_id"], task.row["reward_id"]
-        )
+        row = await self._database.fetchrow(_TAKE_CODE, task.tenant_id, task.row["prize_id"], task.row["reward_id"])
         return row is not None
 
     # -- outcomes ----------------------------------------------------------------------------

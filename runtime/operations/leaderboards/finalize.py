@@ -32,6 +32,7 @@ from runtime.stores.rankings import COUNT_SECONDS
 from runtime.stores.scores import Score, counted_of
 
 _SQL: Final = sql.load("leaderboards")
+_BALANCE: Final = sql.load("wallet")["balance"]
 
 STANDINGS_MAX: Final = 1_000
 """Standings of one answer; all of them are read page by page as rankings."""
@@ -207,7 +208,7 @@ class _Prizes:
             before = moved.after
         else:
             key = (self._tenant_id, player_id, scope_key, POINTS)
-            before = await self._engine.database.fetchval(_SQL["balance"], *key)
+            before = await self._engine.database.fetchval(_BALANCE, *key)
         entry_id = ids.make("entry")
         changes.move_balance(entry_id, player_id, scope_key, POINTS, before, points, "play_reward", self._board_id)
 

@@ -29,6 +29,7 @@ from runtime.wire.enums import enum, token
 from runtime.wire.scope import Scoped, merchant_of, tenant_of
 
 _SQL: Final = sql.load("leaderboards")
+_USABLE_PRIZES: Final = sql.load("prizes")["usable"]
 
 SETTABLE: Final = frozenset({"campaign_id", "game_id", "name", "metric", "mode", "start_date", "end_date", "prizes"})
 COUNTED_BY: Final = frozenset({"campaign_id", "game_id", "metric", "mode", "start_date", "end_date"})
@@ -314,7 +315,7 @@ async def _check_prizes(connection: asyncpg.Connection, request: Scoped, board: 
     """Every named prize is there for who asks, and not archived; the tenant's lock keeps it so."""
     named = sorted({prize.prize_id for prize in board.prizes})
     about = (tenant_of(request), named, merchant_of(request))
-    usable = {row["prize_id"] for row in await connection.fetch(_SQL["usable_prizes"], *about)}
+    usable = {row["prize_id"] for row in await connection.fetch(_USABLE_PRIZES, *about)}
     checks = Checks()
     for i, prize in enumerate(board.prizes):
         if prize.prize_id not in usable:

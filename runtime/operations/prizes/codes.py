@@ -23,6 +23,7 @@ from runtime.wire.scope import merchant_of, tenant_of
 
 _SQL: Final = sql.load("codes")
 _GET_PRIZE: Final = sql.load("prizes")["get"]
+_RAISE_VERSION: Final = sql.load("tenancy")["raise_catalog_version"]
 
 CODE_CHARACTERS_MAX: Final = 128
 PART_MAX: Final = 5_000
@@ -86,7 +87,8 @@ async def import_codes(engine: Engine, request: m.ImportCodesRequest) -> m.Impor
     done = await once(engine, request, m.ImportCodesReply, work, hashes=_hashes(engine, request), part=request.part)
     made: m.ImportCodesReply = done.reply
     if made.added and not done.repeated:
-        version = await engine.database.fetchval(_SQL["catalog_changed"], tenant_id)
+        # The pool may have been empty, which games count as sold out: they look at it afresh.
+        version = await engine.database.fetchval(_RAISE_VERSION, tenant_id)
         if version is not None:
             engine.catalog_changed(tenant_id, version)
     return made

@@ -25,6 +25,7 @@ from runtime.http.bodies import stream_body
 from runtime.http.envelope import Handler, ok
 from runtime.operations import Operation
 from runtime.operations.prizes.codes import CODE_CHARACTERS_MAX, ERRORS_MAX
+from runtime.wire.schema import Found, refused, text_problem
 
 BODY_BYTES_MAX: Final = 64 * 1024 * 1024
 PART: Final = 2_500
@@ -298,9 +299,16 @@ def _add_up(total: m.ImportCodesReply, part: m.ImportCodesReply) -> None:
 def _scope_of(value: dict[str, Any] | None) -> m.Scope | None:
     if value is None:
         return None
+    found: Found = []
     for name, text in value.items():
-        if name not in ("tenant_id", "merchant_id") or not isinstance(text, str):
-            raise invalid(f"scope.{name}", "unknown field" if isinstance(text, str) else "must be a text")
+        if name not in ("tenant_id", "merchant_id"):
+            found.append((f"scope.{name}", "unknown field"))
+        elif not isinstance(text, str):
+            found.append((f"scope.{name}", "must be a text"))
+        elif problem := text_problem(text):
+            found.append((f"scope.{name}", problem))
+    if found:
+        raise refused(found)
     return m.Scope(tenant_id=value.get("tenant_id", ""), merchant_id=value.get("merchant_id", ""))
 
 

@@ -19,12 +19,12 @@ import sql
 from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
-from runtime.errors import Fault, Status, invalid, merged, unknown, violations
+from runtime.errors import Fault, Status, invalid, merged, unknown
 from runtime.operations import audit, catalog, merging, suspension
 from runtime.operations.row import ADMINS, Access, Consumer, Operation
 from runtime.wire import contacts
 from runtime.wire.enums import enum, token
-from runtime.wire.schema import fields_of
+from runtime.wire.schema import fields_of, refused
 from runtime.wire.scope import player_id_of, tenant_of
 
 _SQL: Final = sql.load("players")
@@ -177,11 +177,14 @@ def _changes(player: m.Player, mask: list[str]) -> tuple[str | None, str | None,
         "attributes": player.attributes or {},
     }
     names = set(mask) - READ_ONLY if mask else {name for name, value in settable.items() if value}
-    found = [("update_mask", f"{name!r} is not a field of a player") for name in sorted(names - settable.keys())]
+    found = [
+        ("update_mask", f"{name[:NAME_CHARACTERS_MAX]!r} is not a field of a player")
+        for name in sorted(names - settable.keys())
+    ]
     given = {name: settable[name] for name in names & settable.keys()}
     found += [(name, problem) for name, value in given.items() if (problem := _PROBLEMS[name](value))]
     if found:
-        raise violations(found)
+        raise refused(found)
     return given.get("display_name"), given.get("avatar_url"), given.get("locale"), given.get("attributes")
 
 

@@ -24,7 +24,7 @@ import structlog
 from aiohttp import web
 
 from runtime import messages as m
-from runtime.errors import Fault, Status, invalid, violations
+from runtime.errors import Fault, Status, invalid
 from runtime.http.admission.client_address import client_ip
 from runtime.http.auth import not_staff, require_player
 from runtime.http.bodies import read_body
@@ -41,7 +41,7 @@ from runtime.outgoing.senders import SENDERS, LoginCode, Sender, SendFailed
 from runtime.settings import SettingsError
 from runtime.wire import codec
 from runtime.wire.contacts import normalized
-from runtime.wire.schema import text_problem
+from runtime.wire.schema import refused, text_problem
 
 _PLAYER: Final = codec.view(m.Player, "number")
 _CONTACT: Final = codec.view(m.Contact, "number")
@@ -216,7 +216,7 @@ def _texts(body: bytes, row: LoginRow) -> list[str]:
         elif problem := text_problem(text):
             found.append((name, problem))
     if found:
-        raise violations(found)
+        raise refused(found)
     return [value[name] for name in names]
 
 
@@ -226,7 +226,7 @@ def _flags(body: bytes, row: LoginRow) -> list[bool]:
     found = [(name, "is not a field here") for name in value if name not in row.flags]
     found += [(name, "must be true or false") for name in row.flags if not isinstance(value.get(name, False), bool)]
     if found:
-        raise violations(found)
+        raise refused(found)
     return [value.get(name, False) for name in row.flags]
 
 

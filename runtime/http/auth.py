@@ -201,9 +201,15 @@ class Tokens:
                 roles = claims.get("roles") or []
                 if not (isinstance(roles, list) and all(isinstance(role, str) for role in roles)):
                     raise jwt.InvalidTokenError("roles must be a list of strings")
-                merchant_id = claims.get("merchant_id") or ""
+                merchant_id = claims.get("merchant_id")
                 return self._identity(
-                    claims, claims["tenant_id"], merchant_id, claims["sub"], roles, staff, claims.get("sid", "")
+                    claims,
+                    claims["tenant_id"],
+                    "" if merchant_id is None else merchant_id,
+                    claims["sub"],
+                    roles,
+                    staff,
+                    claims.get("sid", ""),
                 )
         raise jwt.InvalidSignatureError("no secret of ours made it")
 
@@ -241,7 +247,8 @@ class Tokens:
         login_id: Any,
     ) -> Identity:
         """The identity, once all of it is what it must be."""
-        for identifier in (tenant_id, *([merchant_id] if merchant_id else [])):
+        # Only "" is no merchant: whatever else is empty would make a merchant's staff the tenant's own.
+        for identifier in (tenant_id, *([merchant_id] if merchant_id != "" else [])):
             if not isinstance(identifier, str) or not _IDENTIFIER.fullmatch(identifier):
                 raise jwt.InvalidTokenError("tenant and merchant must be identifiers")
         if not isinstance(subject, str) or not (staff or _PLAYER.fullmatch(subject)):

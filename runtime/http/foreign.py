@@ -67,7 +67,8 @@ class Foreign:
             raise jwt.InvalidTokenError("the issuer may not speak for this tenant")
         roles = frozenset(self.roles[name] for name in _names(_claim(claims, self.roles_claim)) if name in self.roles)
         subject = claims["sub"] if roles else _claim(claims, self.player_claim)
-        return Said(tenant_id, _claim(claims, self.merchant_claim) or "", subject, roles)
+        merchant_id = _claim(claims, self.merchant_claim)
+        return Said(tenant_id, "" if merchant_id is None else merchant_id, subject, roles)
 
 
 def _claim(claims: Mapping[str, Any], name: str) -> Any:

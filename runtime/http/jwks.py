@@ -31,6 +31,12 @@ KEY_ALGORITHMS: Final[Mapping[tuple[str, str | None], str]] = {
 log = structlog.get_logger(__name__)
 
 
+class _Document(msgspec.Struct):
+    """A JWK set."""
+
+    keys: list[dict[str, Any]]
+
+
 class JwksKeys:
     """The keys, fetched when first needed and when a key id is new.
 
@@ -92,10 +98,9 @@ class JwksKeys:
                     body += piece
                     if len(body) > BYTES_MAX:
                         raise ValueError(f"exceeds {BYTES_MAX} bytes")
-            document = msgspec.json.decode(bytes(body), type=dict[str, Any])
-            self._keys = _usable_keys(document["keys"])
+            self._keys = _usable_keys(msgspec.json.decode(bytes(body), type=_Document).keys)
             self._fetched_at = time.monotonic()
-        except (aiohttp.ClientError, TimeoutError, ValueError, KeyError, TypeError, RecursionError) as exc:
+        except Exception as exc:  # Whatever another's document breaks in a parser leaves the keys known in force.
             log.warning("jwks_not_fetched", url=self._url, why=repr(exc))
 
 
@@ -103,11 +108,11 @@ def _usable_keys(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str | None, st
     """{(kid, algorithm): key} of the signing keys that we can use; the others are passed over."""
     keys: dict[tuple[str | None, str], Any] = {}
     for row in rows:
-        kty = row.get("kty")
-        algorithm = KEY_ALGORITHMS.get((str(kty), None if kty == "RSA" else row.get("crv")))
-        if algorithm is None or row.get("use", "sig") != "sig" or row.get("alg", algorithm) != algorithm:
-            continue
         try:
+            kty = row.get("kty")
+            algorithm = KEY_ALGORITHMS.get((str(kty), None if kty == "RSA" else row.get("crv")))
+            if algorithm is None or row.get("use", "sig") != "sig" or row.get("alg", algorithm) != algorithm:
+                continue
             keys[row.get("kid"), algorithm] = jwt.PyJWK(dict(row), algorithm=algorithm).key
         except (jwt.PyJWTError, ValueError, KeyError, TypeError) as exc:
             log.warning("jwk_unusable", kid=str(row.get("kid")), why=repr(exc))

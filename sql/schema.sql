@@ -393,17 +393,19 @@ CREATE TABLE ledger_entries (
 );
 
 -- What staff did under an idempotency key, written with what it did: asked again, it is answered by this row.
--- subject: who asked (the token's; empty: a caller of Core). route: the operation, and its path's id.
+-- merchant_id: in whose name ('' the tenant's own). subject: who asked (the token's; empty: a caller of Core).
+-- route: the operation, and its path's id.
 -- reply: protobuf's bytes of the reply's message.
 CREATE TABLE keyed_requests (
     tenant_id       ident       NOT NULL,
+    merchant_id     ident       NOT NULL DEFAULT '',
     subject         ident       NOT NULL,
     route           ident       NOT NULL,
     idempotency_key ident       NOT NULL,
     request_hash    bytea       NOT NULL,
     reply           bytea       NOT NULL DEFAULT '',
     asked_at        timestamptz NOT NULL DEFAULT now(),
-    PRIMARY KEY (tenant_id, subject, route, idempotency_key)
+    PRIMARY KEY (tenant_id, merchant_id, subject, route, idempotency_key)
 );
 
 CREATE TABLE turn_balances (

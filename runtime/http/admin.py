@@ -33,6 +33,7 @@ from runtime.http.envelope import Handler, ok
 from runtime.http.views import edge_view
 from runtime.operations import API, OPERATIONS, Operation
 from runtime.operations.row import MANAGEMENT, PLATFORM, STAFF_OR_PLATFORM, Admin
+from runtime.wire.codec import View
 from runtime.wire.schema import Kind, fields_of
 
 PREFIX: Final = f"{API}/admin"
@@ -89,7 +90,7 @@ def _handler(edge: Edge, operation: Operation) -> Handler:
         message.scope = None if everywhere else _scope(edge, request)
         if keyed and (key := idempotency_key(request)):
             message.idempotency_key = key
-            return await _once(edge, operation, message, identity, request)
+            return await _once(edge, operation, show, message, request)
         reply = await edge.caller.call(operation, message)
         return ok(show(reply), headers={"ETag": f'"{getattr(reply, tagged).revision}"'} if tagged else None)
 
@@ -116,19 +117,18 @@ def _me_handler(edge: Edge) -> Handler:
     return answer
 
 
-async def _once(
-    edge: Edge, operation: Operation, message: Any, identity: Identity, request: web.Request
-) -> web.Response:
+async def _once(edge: Edge, operation: Operation, show: View, message: Any, request: web.Request) -> web.Response:
     """Core's answer to who asks, under an Idempotency-Key. Core keeps the key; the store only answers faster."""
     asked = Asked(f"{request.method} {request.path}", message.idempotency_key, staff_request_hash(message))
-    owner = f"staff {identity.subject}"
+    # A merchant's id has no space: nobody's subject reads like another merchant's.
+    owner = f"staff {message.scope.merchant_id} {request[IDENTITY].subject}"
     admission = await edge.admission.admit(message.scope.tenant_id, owner=owner, asked=asked)
     if isinstance(admission, Replay):
         return ok(admission.answer, headers={"Idempotency-Replayed": "true"})
     if not isinstance(admission, Allowed):
         raise admission.fault()
     try:
-        data = _encode(edge_view(operation)(await edge.caller.call(operation, message)))
+        data = _encode(show(await edge.caller.call(operation, message)))
     except BaseException:
         edge.admission.settle(admission, None)
         raise

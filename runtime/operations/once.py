@@ -1,8 +1,9 @@
 """What staff do once for each Idempotency-Key (contract.md, "Idempotency").
 
-The key is of who asks (the subject of the token), the operation, and its path's id. It is written in the
-transaction that does what is asked, and keeps the answer: a retry hears that, however much later, and nothing
-is done twice. A refusal undoes the key with the rest, so it may be tried again.
+The key is of who asks (the merchant in whose name, and the subject of the token: machines of several merchants
+may well have one), the operation, and its path's id. It is written in the transaction that does what is asked, and
+keeps the answer: a retry hears that, however much later, and nothing is done twice. A refusal undoes the key with
+the rest, so it may be tried again.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from runtime import trace
 from runtime.actors.engine import Engine
 from runtime.actors.idempotency import KEY_CHARACTERS_MAX, mismatch, staff_request_hash
 from runtime.errors import invalid
-from runtime.wire.scope import tenant_of
+from runtime.wire.scope import merchant_of, tenant_of
 
 _SQL: Final = sql.load("once")
 
@@ -35,6 +36,7 @@ class _Key(NamedTuple):
     """What names a request in keyed_requests."""
 
     tenant_id: str
+    merchant_id: str
     subject: str
     route: str
     key: str
@@ -95,4 +97,4 @@ def _key_of(request: Any, part: int = 0) -> _Key | None:
     if len(key) > KEY_CHARACTERS_MAX:
         raise invalid("idempotency_key", f"must be at most {KEY_CHARACTERS_MAX} characters")
     route = [type(request).__name__.removesuffix("Request"), getattr(request, "id", ""), str(part or "")]
-    return _Key(tenant_of(request), trace.actor.get(), " ".join(filter(None, route)), key)
+    return _Key(tenant_of(request), merchant_of(request), trace.actor.get(), " ".join(filter(None, route)), key)

@@ -16,6 +16,7 @@ import pytest_asyncio
 from runtime.operations import OPERATIONS, Operation
 from runtime.wire.schema import fields_of
 from tests.acceptance.test_isolation import named_by, put, references, told, without_ids
+from tests.acceptance.test_keys import forgotten
 from tests.support.operations import (
     WITH_BODY,
     Ids,
@@ -252,3 +253,31 @@ async def test_an_event_of_a_merchants_staff_reaches_no_other_merchants_receiver
 async def test_the_tenants_own_staff_works_with_everything(shops: Shops) -> None:
     for known in (shops.anns, shops.bobs, shops.owned):
         assert (await shops.tenant.admin("PUT", f"/admin/quests/{known['quest']}", {"turns": 2})).data
+
+
+KEY: Final = {"Idempotency-Key": "daily-1"}
+
+
+async def test_machines_of_two_merchants_share_no_key(shops: Shops) -> None:
+    """They have one subject, unless somebody gives them another (`token mint --subject`), and ask alike."""
+    machines = [shops.tenant, replace(shops.staff, merchant_id=shops.anns["merchant"]), shops.staff]
+    body = {"type": "shared", "data": {}}
+    for _ in range(2):
+        emitted = [(await one.admin("POST", "/admin/integrations/emit", body, headers=KEY)).data for one in machines]
+        emitted += [
+            (await one.core("POST", "/integrations/emit", {**body, "idempotency_key": "daily-1"})).data
+            for one in machines
+        ]
+        assert len({answer["event_id"] for answer in emitted}) == 6
+        await forgotten(shops.tenant)
+
+
+async def test_another_merchants_key_tells_nothing_of_what_it_was_for(shops: Shops) -> None:
+    path, body = f"/admin/leaderboards/{shops.anns['leaderboard']}/adjust", {"player_id": "player_ann", "delta": 1}
+    body |= {"reason": "a prize draw"}
+    anns = replace(shops.staff, merchant_id=shops.anns["merchant"])
+    assert (await anns.admin("POST", path, body, headers=KEY)).data["player_id"] == "player_ann"
+    for _ in range(2):
+        refusal = await shops.staff.admin("POST", path, body, headers=KEY)
+        assert refused(refusal) == (404, "NOT_FOUND", "UNKNOWN_LEADERBOARD")
+        await forgotten(shops.tenant)

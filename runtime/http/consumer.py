@@ -6,7 +6,6 @@ alike are cached. What a player does (`ACT`) is admitted first: rates and Idempo
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -94,11 +93,11 @@ def _cache_name(operation: Operation, message: Any) -> str:
 
 def _act(edge: Edge, operation: Operation, consumer: Consumer) -> Handler:
     """Admitted, done by Core once for each Idempotency-Key, and answered. The hottest path of the product."""
-    read, settings, control = reader(operation, CLOSED), edge.settings, edge.admission
+    read, show = reader(operation, CLOSED), edge_view(operation)
+    settings, control = edge.settings, edge.admission
     proxies, rated = settings.trusted_proxies, consumer.policy is RoutePolicy.RATED and settings.rate_limits
     players_only = consumer.access is Access.PLAYER
     plays, opens = operation.session is SessionUse.PLAYS, operation.session is SessionUse.OPENS
-    make_data = _started(edge, operation) if opens else _data_of(edge_view(operation))
     guests = LocalRate(Policy("guest", settings.rate_guest_per_second, settings.rate_guest_burst))
 
     async def answer(request: web.Request) -> web.Response:
@@ -113,7 +112,7 @@ def _act(edge: Edge, operation: Operation, consumer: Consumer) -> Handler:
         player_id = message.player_id = identity.player_id if identity is not None else ""
         key = message.idempotency_key = idempotency_key(request)
         if not rated and not key:
-            return ok(make_data(await edge.caller.call(operation, message), scope))
+            return ok(_data(edge, operation, show, await edge.caller.call(operation, message), scope))
         session = session_name(message.session_id) if plays else ""
         asked = Asked(f"{request.method} {request.path}", key, request_hash(message)) if key else None
         admission = await control.admit(
@@ -131,7 +130,7 @@ def _act(edge: Edge, operation: Operation, consumer: Consumer) -> Handler:
             if admission.session == PLAYED and not key:
                 control.settle(admission, None)
                 raise Fault(Status.ALREADY_EXISTS, "SESSION_PLAYED", "this session was played already")
-            return await _settled(edge, operation, message, admission, asked, make_data, request)
+            return await _settled(edge, operation, show, message, admission, asked, request)
         if isinstance(admission, Replay):
             return ok(admission.answer, headers={**(admission.headers or {}), "Idempotency-Replayed": "true"})
         if isinstance(admission, Limited):
@@ -141,23 +140,20 @@ def _act(edge: Edge, operation: Operation, consumer: Consumer) -> Handler:
     return answer
 
 
-Data = Callable[[Any, m.Scope], bytes]
-
-
 async def _settled(
     edge: Edge,
     operation: Operation,
+    show: View,
     message: Any,
     admission: Allowed,
     asked: Asked | None,
-    make_data: Data,
     request: web.Request,
 ) -> web.Response:
     """Core's answer, kept for replays where the request has a key; a refusal leaves the key free."""
     tenant_id = message.scope.tenant_id
     try:
         reply = await edge.caller.call(operation, message)
-        data = make_data(reply, message.scope)
+        data = _data(edge, operation, show, reply, message.scope)
     except BaseException:
         edge.admission.settle(admission, None)
         if admission.headers:
@@ -168,7 +164,8 @@ async def _settled(
         seconds = edge.settings.session_ttl_seconds
         edge.admission.settle(admission, data, seconds)
         if asked is not None and reply.guest_player_id:
-            edge.admission.keep(tenant_id, reply.guest_player_id, asked, data, seconds)
+            # Without the token: it is replayed to who shows that one alone, and opens all of a guest's for a month.
+            edge.admission.keep(tenant_id, reply.guest_player_id, asked, _encode(show(reply)), seconds)
     else:
         # What is not kept here, the rows answer again.
         edge.admission.settle(admission, None if operation.confides else data)
@@ -182,19 +179,10 @@ def _hold(edge: Edge, tenant_id: str, session_id: str, state: bytes) -> None:
     edge.sessions.hold(tenant_id, session_name(session_id), state)
 
 
-def _data_of(show: View) -> Data:
-    def data_of(reply: Any, scope: m.Scope) -> bytes:
-        return _encode(show(reply))
-
-    return data_of
-
-
-def _started(edge: Edge, operation: Operation) -> Data:
-    """A session; a guest that was made for it gets the token that makes it one later on."""
-    show = edge_view(operation)
-
-    def started(reply: m.StartReply, scope: m.Scope) -> bytes:
-        shown = show(reply)
+def _data(edge: Edge, operation: Operation, show: View, reply: Any, scope: m.Scope) -> bytes:
+    """What is answered. A guest that was made for a session gets the token that makes it one later on."""
+    shown = show(reply)
+    if operation.session is SessionUse.OPENS:
         _hold(edge, scope.tenant_id, reply.session_id, OPEN)
         if reply.guest_player_id:
             shown["guest_token"] = edge.tokens.mint(
@@ -204,9 +192,7 @@ def _started(edge: Edge, operation: Operation) -> Data:
                 # A guest has no other way back to what it won, until it logs in.
                 seconds=edge.settings.refresh_token_seconds,
             )
-        return _encode(shown)
-
-    return started
+    return _encode(shown)
 
 
 async def _who(edge: Edge, consumer: Consumer, request: web.Request) -> Identity | None:

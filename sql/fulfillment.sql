@@ -8,9 +8,9 @@
 --      '-- rearm: from awaiting, retry, dead
 --   cancelled: by a revoke (sql/rewards.sql), from every state but delivered
 --
--- Each statement locks a reward before its task (sql/locks.py), by the reward that the task is of for good; what a
--- lease takes, it takes with SKIP LOCKED, and waits for nothing. Where a delivery is given up, or comes after that,
--- stock and codes move too: the caller holds them before.
+-- A reward is locked before its task (sql/locks.py), by the reward that the task is of for good: by the statement, or by
+-- its caller where that is said; what a lease takes, it takes with SKIP LOCKED, and waits for nothing. Where a delivery
+-- is given up, or comes after that, stock and codes move too: the caller holds them before.
 --
 -- `lease` and `record` find rows by their keys, whatever the planner believes of a table that has just grown: each
 -- id is looked up by itself (LATERAL), and a status is asked in a way that no index of statuses answers (CASE,
@@ -191,19 +191,9 @@ SELECT reward_id, prize_id FROM tasks WHERE tenant_id = $1 AND task_id = $2
 -- seconds before each next attempt, by the number of attempts made; beyond the last the task is dead.
 -- A delivery is believed in every state but cancelled; a failure counts where an answer was awaited. A callback's id
 -- counts once in the tenant, for the task that it came for first: `misused` where that is another. `outcome` is
--- what the task became, NULL where nothing was changed. No row: no such task.
-WITH reward_held AS MATERIALIZED (
-    SELECT r.reward_id FROM rewards AS r
-    WHERE r.tenant_id = $1
-      AND r.reward_id = (SELECT t.reward_id FROM tasks AS t WHERE t.tenant_id = $1 AND t.task_id = $2)
-    FOR UPDATE
-),
-held AS (
-    SELECT t.*
-    FROM (SELECT count(*) AS n FROM reward_held) AS reward
-    CROSS JOIN LATERAL (
-        SELECT t.* FROM tasks AS t WHERE t.tenant_id = $1 AND t.task_id = $2 AND reward.n >= 0 FOR UPDATE
-    ) AS t
+-- what the task became, NULL where nothing was changed. The caller holds the reward. No row: no such task.
+WITH held AS (
+    SELECT t.* FROM tasks AS t WHERE t.tenant_id = $1 AND t.task_id = $2 FOR UPDATE
 ),
 noted AS (
     -- A rival that brings the same id waits here, behind its own task's lock: nothing waits for what it holds.
@@ -253,22 +243,13 @@ FROM decided AS d LEFT JOIN recorded AS n ON n.task_id = d.task_id
 
 -- name: rearm
 -- Makes a task due now, with all of its attempts before it: from awaiting, retry and dead, and from a
--- lease that ran out; one that is pending stays so. `rearmed` says whether it was.
+-- lease that ran out; one that is pending stays so. `rearmed` says whether it was. The caller holds the reward.
 -- $3 the merchant whose staff asks ('' the tenant's own). No row: there is none that it may write.
-WITH reward_held AS MATERIALIZED (
-    SELECT r.reward_id FROM rewards AS r
-    WHERE r.tenant_id = $1
-      AND r.reward_id = (SELECT t.reward_id FROM tasks AS t WHERE t.tenant_id = $1 AND t.task_id = $2)
+WITH held AS (
+    SELECT t.* FROM tasks AS t
+    WHERE t.tenant_id = $1 AND t.task_id = $2
+      AND ($3 = '' OR t.campaign_id IN (SELECT o FROM campaigns_of($1, $3, true) AS o))
     FOR UPDATE
-),
-held AS (
-    SELECT t.*
-    FROM (SELECT count(*) AS n FROM reward_held) AS reward
-    CROSS JOIN LATERAL (
-        SELECT t.* FROM tasks AS t WHERE t.tenant_id = $1 AND t.task_id = $2 AND reward.n >= 0
-          AND ($3 = '' OR t.campaign_id IN (SELECT o FROM campaigns_of($1, $3, true) AS o))
-        FOR UPDATE
-    ) AS t
 ),
 armed AS (
     UPDATE tasks AS t SET status = 'pending', attempts = 0, next_attempt_at = now(), lease_until = NULL,

@@ -16,6 +16,7 @@ import socket
 import subprocess
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -48,7 +49,7 @@ class ServerError(RuntimeError):
     """A server did not start or its directory is in use; the message says what to do."""
 
 
-class Server:
+class Server(ABC):
     """One child process with a data directory, a log and a port.
 
     `start` and `stop` may be called again and again (a port is kept over restarts); `kill`, `freeze`
@@ -143,20 +144,24 @@ class Server:
         uid, gid = self._account
         return {"user": uid, "group": gid, "extra_groups": []}
 
+    @abstractmethod
     def _prepare(self) -> None:
-        raise NotImplementedError
+        """Makes what the server needs of its directory, before it starts."""
 
+    @abstractmethod
     def _command(self) -> list[str]:
-        raise NotImplementedError
+        """The program and its arguments."""
 
     def _stdin(self) -> bytes:
         return b""
 
+    @abstractmethod
     def _answers(self) -> bool:
-        raise NotImplementedError
+        """Whether it serves by now."""
 
+    @abstractmethod
     def _leftover_pid(self) -> int | None:
-        raise NotImplementedError
+        """The process that runs on the directory though nobody holds it any more; None where there is none."""
 
     def _stop_leftover(self) -> None:
         pid = self._leftover_pid()

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Final, cast
 
@@ -70,7 +71,7 @@ class SendQueue:
             self.flush()
 
 
-class FrameProtocol(asyncio.Protocol):
+class FrameProtocol(asyncio.Protocol, ABC):
     """One end of a connection; what it does with a frame, and when the other end is done, its heirs say."""
 
     frame_bytes_max: int
@@ -86,9 +87,9 @@ class FrameProtocol(asyncio.Protocol):
         """The other end has said HELLO. Only now is anything sent to it, and what this sends goes first: what waited
         for one that never does was surely not done."""
 
+    @abstractmethod
     def frame_received(self, frame: bytes) -> None:
         """MsgspecError, ValueError or RecursionError where it is none."""
-        raise NotImplementedError
 
     def refused(self, fault: Fault) -> None:
         """The other end sent what is no frame; the connection is being closed."""

@@ -17,7 +17,7 @@ from runtime.operations import API
 from runtime.stores.publisher import shard_of
 from tests.support.leaderboards import make_board
 from tests.support.milestones import block, rung
-from tests.support.resources import make_campaign, make_game, make_prize, play_once
+from tests.support.resources import one_of_every_event
 from tests.support.waiting import HANG_SECONDS
 from tests.support.world import COINS, COLLECTION, World
 
@@ -78,38 +78,12 @@ async def events(stack: Any, valkey_url: str) -> Any:
 
 
 async def test_each_type_is_on_the_stream_as_the_document_says(stack: Any, events: Any) -> None:
-    campaign = await make_campaign(stack)
-    prize_id = await make_prize(
-        stack,
-        campaign_id=campaign["id"],
-        fulfillment={"redemption_mode": "REDEMPTION_MODE_ON_CLAIM", "channel": "none"},
-    )
-    game = await make_game(stack, campaign["id"], prize_id)
-    await play_once(stack, game["id"])
-    [reward] = (await stack.consumer("GET", "/rewards/me", player="player_a")).data["items"]
-    await stack.consumer("POST", f"/rewards/{reward['id']}/claim", {}, player="player_a")
-    quest = {
-        "campaign_id": campaign["id"],
-        "name": "Visit",
-        "type": "QUEST_TYPE_ONE_TIME",
-        "turns": 1,
-        "status": "QUEST_STATUS_ACTIVE",
-    }
-    quest_id = (await stack.admin("POST", "/admin/quests", quest)).data["id"]
-    assert (await stack.consumer("POST", f"/quests/{quest_id}/complete", {}, player="player_a")).http == 200
-    board = {
-        "campaign_id": campaign["id"],
-        "name": "Top",
-        "metric": "LEADERBOARD_METRIC_PLAYS",
-        "mode": "LEADERBOARD_MODE_SUM",
-    }
-    board_id = (await stack.admin("POST", "/admin/leaderboards", board)).data["id"]
-    assert (await stack.admin("POST", f"/admin/leaderboards/{board_id}/finalize", {})).http == 200
+    campaign_id = await one_of_every_event(stack)
     for type in TYPES:
         [event, *_] = await events(type)
         jsonschema.validate(event, schema(type))
         assert event["tenant_id"] == stack.tenant_id
-        assert event["campaign_id"] == campaign["id"]
+        assert event["campaign_id"] == campaign_id
 
 
 @pytest.mark.parametrize("ends", ["commits", "is given up"])

@@ -6,7 +6,7 @@ tried too (and needs its body in tests/support/operations.py).
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from runtime.errors import Fault
 from runtime.operations import OPERATIONS, Operation
 from runtime.rpc.client import RpcCaller
 from runtime.wire.codec import read
-from runtime.wire.schema import Kind, fields_of
+from runtime.wire.schema import fields_of
 from tests.support.bodies import serves
 from tests.support.operations import (
     SUBJECTS,
@@ -32,7 +32,8 @@ from tests.support.operations import (
     path_of,
     unknown_like,
 )
-from tests.support.stack import OTHER_TENANT, Answer, Stack, make_tenant, new_stack, settings_of
+from tests.support.references import named_by, references, said_of_each, told, without_ids
+from tests.support.stack import OTHER_TENANT, Stack, make_tenant, new_stack, settings_of
 from tests.support.tables import Contents, contents
 
 SURFACES: Final = ("core", "rpc", "consumer", "admin")
@@ -85,19 +86,6 @@ class Two:
 
 def core_body(operation: Operation, known: Ids) -> Body | None:
     return body_of(operation, known) if operation in WITH_BODY else None
-
-
-def told(answer: Answer) -> str:
-    return str({name: value for name, value in answer.envelope.items() if name != "trace_id"})
-
-
-def without_ids(said: tuple[Any, ...], *known: Ids) -> tuple[Any, ...]:
-    """The answer with each id in it replaced by its kind."""
-    *first, text = said
-    for ids in known:
-        for kind, identifier in ids.items():
-            text = text.replace(identifier, f"<{kind}>")
-    return (*first, text)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -214,45 +202,6 @@ async def test_one_player_id_in_two_tenants_is_two_players(two: Two) -> None:
     assert (await two.bob.consumer("GET", "/rewards/me", player="player_both")).data["items"] == []
 
 
-def references(message: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The places within a request's body that hold another thing's id, as paths of names and indexes."""
-    for name, field in fields_of(message).items():
-        if name in ("scope", "update_mask"):
-            continue
-        place = (*at, name, 0) if field.repeated else (*at, name)
-        if field.kind is Kind.MESSAGE:
-            yield from references(field.type, place)
-        elif field.kind is Kind.TEXT and (name.endswith("_id") or name == "scope_key"):
-            yield place
-
-
-def named_by(place: tuple[Any, ...]) -> str:
-    """The kind of thing whose id stands there; empty where it is no thing's of ours."""
-    name = str(place[-1])
-    kinds = {
-        "scope_key": "campaign",
-        "fallback_prize_id": "prize",
-        "session_id": "session",
-        "guest_player_id": "player",
-    }
-    own = name.removesuffix("_id")
-    return kinds.get(
-        name, own if own in ("campaign", "game", "prize", "merchant", "player", "milestone", "reward") else ""
-    )
-
-
-def put(body: Body, place: tuple[Any, ...], value: str) -> bool:
-    """Sets what stands at the place; False where the body has nothing that it would stand in."""
-    inner: Any = body
-    for step in place[:-1]:
-        try:
-            inner = inner[step]
-        except (KeyError, IndexError):
-            return False
-    inner[place[-1]] = value
-    return True
-
-
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_body_that_names_anothers_thing_names_an_unknown_one(two: Two) -> None:
     unknown, tried = unknown_like(two.anns), set()
@@ -263,16 +212,7 @@ async def test_a_body_that_names_anothers_thing_names_an_unknown_one(two: Two) -
             kind = named_by(place)
             if not kind or (place == ("player_id",) and not serves("admin", operation)):
                 continue  # A player's id is the caller's word on Core, and is made on first use.
-            said = []
-            for known in (two.anns, unknown):
-                body = body_of(operation, two.bobs)
-                if not put(body, place, known[kind]):
-                    break
-                answer = await two.bob.core(operation.verb, path_of(operation, two.bobs), body)
-                # Where both are let pass, each made something of its own.
-                text = told(answer) if answer.code != "OK" else ""
-                said.append(without_ids((answer.http, answer.code, text), known))
-            else:
+            if said := await said_of_each(two.bob, operation, two.bobs, place, two.anns, unknown):
                 assert said[0] == said[1], (operation.name, place)
                 tried.add((operation.name, place[-1]))
     made = [row for row in WITH_BODY if row.makes and row.scoped]

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import pytest
 import pytest_asyncio
 
 from runtime.operations import OPERATIONS, Operation
 from runtime.wire.schema import fields_of
-from tests.acceptance.test_isolation import named_by, put, references, told, without_ids
 from tests.acceptance.test_keys import forgotten
 from tests.support.operations import (
     WITH_BODY,
@@ -28,9 +27,11 @@ from tests.support.operations import (
     path_of,
     unknown_like,
 )
+from tests.support.references import named_by, references, said_of_each, told, without_ids
 from tests.support.resources import make_campaign, make_prize, wheel
 from tests.support.stack import Answer, Stack, new_stack, refused, settings_of
 from tests.support.tables import contents
+from tests.support.waiting import until
 
 SURFACES: Final = ("core", "admin")
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -138,16 +139,7 @@ async def test_a_body_that_names_another_merchants_thing_names_an_unknown_one(sh
             kind = named_by(place)
             if not kind or kind in OF_PLAYERS:
                 continue
-            said: list[Any] = []
-            for known in (shops.anns, unknown):
-                body = body_of(operation, shops.bobs)
-                if not put(body, place, known[kind]):
-                    break
-                answer = await shops.staff.core(operation.verb, path_of(operation, shops.bobs), body)
-                # Where both are let pass, each made something of its own.
-                text = told(answer) if answer.code != "OK" else ""
-                said.append(without_ids((answer.http, answer.code, text), known))
-            else:
+            if said := await said_of_each(shops.staff, operation, shops.bobs, place, shops.anns, unknown):
                 assert said[0] == said[1], (operation.name, place)
                 tried.add((operation.name, place[-1]))
     assert {name for name, _ in tried} >= {
@@ -156,6 +148,8 @@ async def test_a_body_that_names_another_merchants_thing_names_an_unknown_one(sh
 
 
 async def test_what_a_merchants_staff_makes_is_the_merchants(shops: Shops) -> None:
+    other = replace(shops, staff=replace(shops.staff, merchant_id=shops.anns["merchant"]))
+    read = set()
     for operation in (row for row in OF_STAFF if row.makes):
         answer = await shops.ask("admin", operation, shops.bobs)
         if operation.resource == "merchant":
@@ -165,11 +159,11 @@ async def test_what_a_merchants_staff_makes_is_the_merchants(shops: Shops) -> No
             **shops.owned,
             operation.resource: answer.data["id"] if "id" in answer.data else answer.data["prize_id"],
         }
-        one = [row for row in OF_STAFF if row.verb == "GET" and row.path == f"{operation.path}/{{id}}"]
-        other = replace(shops, staff=replace(shops.staff, merchant_id=shops.anns["merchant"]))
-        for row in one:
+        for row in (row for row in OF_STAFF if row.verb == "GET" and row.path == f"{operation.path}/{{id}}"):
             assert (await shops.ask("admin", row, made)).data
             assert (await other.ask("admin", row, made)).http == 404
+            read.add(operation.resource)
+    assert read >= {"campaign", "game", "prize", "leaderboard"}
 
 
 @pytest.mark.parametrize("kind", ["campaign", "game", "prize", "quest", "leaderboard", "integration"])
@@ -243,11 +237,25 @@ async def test_only_a_wallet_of_the_merchants_scope_is_moved(shops: Shops) -> No
 
 
 async def test_an_event_of_a_merchants_staff_reaches_no_other_merchants_receiver(shops: Shops) -> None:
-    for stack in (shops.tenant, replace(shops.staff, merchant_id=shops.anns["merchant"]), shops.staff):
-        made = await stack.admin("POST", "/admin/integrations", {"type": "sms", "events": ["tried"], "config": {}})
-        assert made.data
+    hook = {"type": "sms", "events": ["tried"], "config": {}}
+    anns = replace(shops.staff, merchant_id=shops.anns["merchant"])
+    made = {
+        stack.merchant_id: (await stack.admin("POST", "/admin/integrations", hook)).data["id"]
+        for stack in (shops.tenant, anns, shops.staff)
+    }
     sent = await shops.staff.admin("POST", "/admin/integrations/emit", {"type": "tried", "data": {}})
-    assert sent.data["dispatched"] == 2  # the merchant's own, and the tenant's, which hears of everything
+    assert sent.data["dispatched"] == 2
+
+    async def heard() -> set[str]:
+        query = "SELECT integration_id FROM integration_deliveries WHERE event_id = $1"
+        return {row["integration_id"] for row in await shops.tenant.database.fetch(query, sent.data["event_id"])}
+
+    async def is_noted() -> bool:
+        return len(await heard()) == 2
+
+    await until(is_noted)
+    # The merchant's own, and the tenant's, which hears of everything.
+    assert await heard() == {made[""], made[shops.staff.merchant_id]}
 
 
 async def test_the_tenants_own_staff_works_with_everything(shops: Shops) -> None:

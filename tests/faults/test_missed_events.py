@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 import asyncpg
@@ -20,7 +21,7 @@ from tests.support.deliveries import working
 from tests.support.guests import log_in, new_guest
 from tests.support.milestones import block, rung
 from tests.support.receiver import Receiver, hang, receiving, status
-from tests.support.resources import make_campaign, make_game, make_prize, play_once
+from tests.support.resources import make_campaign, make_game, make_prize, one_of_every_event, play_once
 from tests.support.stack import OTHER_TENANT, TO_LOOPBACK, Stack
 from tests.support.waiting import until
 from tests.support.world import World
@@ -36,36 +37,6 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gaps, "RETRY_SECONDS", 0.1)
 
 
-async def played(stack: Any) -> dict[str, Any]:
-    """A play that wins, its reward claimed, a quest completed, a board finalized: the ids of each."""
-    campaign = await make_campaign(stack)
-    claimed_later = {"redemption_mode": "REDEMPTION_MODE_ON_CLAIM", "channel": "none"}
-    prize_id = await make_prize(stack, campaign_id=campaign["id"], fulfillment=claimed_later)
-    game = await make_game(stack, campaign["id"], prize_id)
-    play = await play_once(stack, game["id"])
-    [reward] = (await stack.consumer("GET", "/rewards/me", player="player_a")).data["items"]
-    assert (await stack.consumer("POST", f"/rewards/{reward['id']}/claim", {}, player="player_a")).http == 200
-    quest = {
-        "campaign_id": campaign["id"],
-        "name": "Visit",
-        "type": "QUEST_TYPE_ONE_TIME",
-        "turns": 1,
-        "status": "QUEST_STATUS_ACTIVE",
-    }
-    quest_id = (await stack.admin("POST", "/admin/quests", quest)).data["id"]
-    assert (await stack.consumer("POST", f"/quests/{quest_id}/complete", {}, player="player_a")).http == 200
-    board = {
-        "campaign_id": campaign["id"],
-        "name": "Top",
-        "metric": "LEADERBOARD_METRIC_PLAYS",
-        "mode": "LEADERBOARD_MODE_SUM",
-        "prizes": [{"from_rank": 1, "to_rank": 1, "prize_id": prize_id}],
-    }
-    board_id = (await stack.admin("POST", "/admin/leaderboards", board)).data["id"]
-    assert (await stack.admin("POST", f"/admin/leaderboards/{board_id}/finalize", {})).http == 200
-    return {"play_id": play["play_id"], "reward_id": reward["id"], "quest_id": quest_id, "board_id": board_id}
-
-
 async def test_what_happens_while_valkey_is_away_reaches_each_integration(
     stack: Any, receiver: Receiver, valkey_server: Valkey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -75,7 +46,7 @@ async def test_what_happens_while_valkey_is_away_reaches_each_integration(
     monkeypatch.setattr(stack.engine.publisher, "events", told.extend)
     valkey_server.kill()
     try:
-        await played(stack)
+        await one_of_every_event(stack)
         assert len(told) == 6, "a play, two prizes, a claim, a quest, a board"
     finally:
         valkey_server.start()
@@ -95,11 +66,13 @@ async def test_what_the_stream_brought_is_not_told_again_from_the_rows(
     integration_id = await register(stack, receiver, *TYPES)
     monkeypatch.setattr(gaps, "GRACE_SECONDS", 3600.0)
     async with working(stack.engine, "integrations"):
-        await played(stack)
+        await one_of_every_event(stack)
         await deliveries(stack, integration_id, 6)
     monkeypatch.setattr(gaps, "GRACE_SECONDS", 0.0)
+    happened = await now(stack)
+    assert not await passed(stack, happened)
     async with working(stack.engine, "integrations"):
-        await until(lambda: passed(stack))
+        await until(lambda: passed(stack, happened))
     assert len(receiver.all) == len({one.json["id"] for one in receiver.all}) == 6
 
 
@@ -117,8 +90,10 @@ async def test_a_guests_completion_that_was_told_of_is_not_told_again_as_the_pla
         await deliveries(stack, integration_id, 1)
     await own_world.round(game_id, await log_in(stack, guest))
     monkeypatch.setattr(gaps, "GRACE_SECONDS", 0.0)
+    happened = await now(stack)
+    assert not await passed(stack, happened)
     async with working(stack.engine, "integrations"):
-        await until(lambda: passed(stack))
+        await until(lambda: passed(stack, happened))
     assert [one.json["data"]["player_id"] for one in receiver.all] == [guest.player_id]
 
 
@@ -148,11 +123,12 @@ async def test_what_happened_before_an_integration_was_made_is_not_told(stack: A
     await play_once(stack, game["id"])
     second = await register(stack, receiver, "play_completed")
     await play_once(stack, game["id"])
-    stack.process.engine.ephemeral.post("FLUSHALL")
+    await stack.engine.ephemeral.run("FLUSHALL")
+    happened = await now(stack)
     async with working(stack.engine, "integrations"):
+        await until(lambda: passed(stack, happened))
         assert len(await deliveries(stack, first, 2)) == 2
         assert len(await deliveries(stack, second, 1)) == 1
-        await until(lambda: passed(stack))
     assert len(receiver.all) == 3
 
 
@@ -212,10 +188,10 @@ async def test_what_happened_while_an_integration_was_paused_is_not_told_once_it
 ) -> None:
     """Also where the hub is late, and comes to it when the integration listens again."""
     path = f"/admin/integrations/{await register(stack, receiver, 'prize_won')}"
-    await stack.admin("PATCH", path, {"status": "INTEGRATION_STATUS_PAUSED"})
+    assert (await stack.admin("PUT", path, {"status": "INTEGRATION_STATUS_PAUSED"})).code == "OK"
     missed = [event(stack, occurred_at=stack.engine.clock.now() - ago) for ago in (60, 5)]
     stack.engine.publisher.events(missed)
-    await stack.admin("PATCH", path, {"status": "INTEGRATION_STATUS_ACTIVE"})
+    assert (await stack.admin("PUT", path, {"status": "INTEGRATION_STATUS_ACTIVE"})).code == "OK"
     stack.engine.publisher.events([heard := event(stack)])
     async with working(stack.engine, "integrations"):
         assert (await receiver.next()).json["id"] == heard.id
@@ -316,13 +292,16 @@ async def none_waits(stack: Stack) -> bool:
     return not await stack.database.fetchval("SELECT count(*) FROM integration_deliveries WHERE status = 'retry'")
 
 
-async def passed(stack: Any) -> bool:
-    """Whether all that has happened by now has been looked for in the rows."""
-    row = await stack.database.fetchrow(
-        "SELECT told_until >= (SELECT max(played_at) FROM plays) AND leased_until > now() - interval '5 s' AS passed"
-        " FROM event_marks"
-    )
-    return row is not None and bool(row["passed"])
+async def now(stack: Any) -> datetime:
+    """The time by which it is all in the rows that has happened until here."""
+    found: datetime = await stack.database.fetchval("SELECT clock_timestamp()")
+    return found
+
+
+async def passed(stack: Any, happened: datetime) -> bool:
+    """Whether all until then has been looked for in the rows, and who missed some of it told."""
+    query = "SELECT told_until > $2 FROM event_marks WHERE tenant_id = $1"
+    return bool(await stack.database.fetchval(query, stack.tenant_id, happened))
 
 
 async def ended(stack: Any, status: str) -> bool:

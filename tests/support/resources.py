@@ -50,3 +50,35 @@ async def play_once(stack: Any, game_id: str, player: str = "player_a") -> dict[
         "POST", f"/games/{game_id}/play", {"session_id": session, "payload": {}}, player=player
     )
     return dict(answer.data)
+
+
+async def one_of_every_event(stack: Any) -> str:
+    """A campaign in which each of the five types has happened; its id.
+
+    A play that wins, its reward claimed, a quest completed, and a board finalized, whose first wins the prize too.
+    """
+    campaign_id = (await make_campaign(stack))["id"]
+    claimed_later = {"redemption_mode": "REDEMPTION_MODE_ON_CLAIM", "channel": "none"}
+    prize_id = await make_prize(stack, campaign_id=campaign_id, fulfillment=claimed_later)
+    await play_once(stack, (await make_game(stack, campaign_id, prize_id))["id"])
+    [reward] = (await stack.consumer("GET", "/rewards/me", player="player_a")).data["items"]
+    assert (await stack.consumer("POST", f"/rewards/{reward['id']}/claim", {}, player="player_a")).http == 200
+    quest = {
+        "campaign_id": campaign_id,
+        "name": "Visit",
+        "type": "QUEST_TYPE_ONE_TIME",
+        "turns": 1,
+        "status": "QUEST_STATUS_ACTIVE",
+    }
+    quest_id = (await stack.admin("POST", "/admin/quests", quest)).data["id"]
+    assert (await stack.consumer("POST", f"/quests/{quest_id}/complete", {}, player="player_a")).http == 200
+    board = {
+        "campaign_id": campaign_id,
+        "name": "Top",
+        "metric": "LEADERBOARD_METRIC_PLAYS",
+        "mode": "LEADERBOARD_MODE_SUM",
+        "prizes": [{"from_rank": 1, "to_rank": 1, "prize_id": prize_id}],
+    }
+    board_id = (await stack.admin("POST", "/admin/leaderboards", board)).data["id"]
+    assert (await stack.admin("POST", f"/admin/leaderboards/{board_id}/finalize", {})).http == 200
+    return str(campaign_id)

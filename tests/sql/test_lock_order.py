@@ -15,10 +15,11 @@ import pytest_asyncio
 
 import sql
 from runtime import ids
+from runtime import messages as m
 from runtime.actors.changes import Changes
 from runtime.actors.committer import Committer
 from runtime.commands.keys import Rotation
-from runtime.operations import merging
+from runtime.operations import challenges, logins, merging
 from runtime.operations.campaigns import analytics
 from runtime.outgoing.providers import Delivered, Failed
 from runtime.outgoing.vault import vault_of
@@ -302,6 +303,55 @@ async def callback(scene: Scene) -> Any:
 async def retry_by_hand(scene: Scene) -> Any:
     await scene.set("failed", "dead")
     return scene.admin("POST", f"fulfillment/tasks/{await scene.task_id()}/retry", {})
+
+
+def known_contact(scene: Scene) -> Awaitable[Any]:
+    """A contact that was guessed at before, by somebody and by strangers, and has a challenge and a rate."""
+    return scene.stack.database.execute(
+        """WITH challenge AS (
+               INSERT INTO login_challenges (tenant_id, challenge_id, contact, contact_hash, requester, code_hash,
+                                             strong, expires_at)
+               VALUES ($1, 'chal', 'c', 'hash', 'who', 'right', false, now() + interval '1 hour')
+           ),
+           rate AS (INSERT INTO login_rates VALUES ($1, 'resend:hash:who', now() - interval '1 hour'))
+           INSERT INTO login_guesses (tenant_id, contact_hash, requester)
+           VALUES ($1, 'hash', ''), ($1, 'hash', 'who')""",
+        scene.tenant_id,
+    )
+
+
+@transaction("login_guesses", "login_rates")
+async def send_a_code(scene: Scene) -> Any:
+    await known_contact(scene)
+    names = {"challenge_id": "next", "contact": "c", "contact_hash": "hash", "requester": "who"}
+    hashes = {"code_hash": "right", "strong_code_hash": "strong"}
+    asked = m.IssueChallengeRequest(scope=m.Scope(tenant_id=scene.tenant_id), **names, **hashes)
+    return challenges.issue_challenge(scene.stack.engine, asked)
+
+
+@transaction("login_challenges", "login_guesses")
+async def answer_with_the_code(scene: Scene) -> Any:
+    await known_contact(scene)
+    scope = m.Scope(tenant_id=scene.tenant_id)
+    asked = m.AnswerChallengeRequest(scope=scope, challenge_id="chal", code_hashes=["right"])
+    return challenges.answer_challenge(scene.stack.engine, asked)
+
+
+@transaction("logins", "revocations")
+async def log_out_everywhere(scene: Scene) -> Any:
+    await scene.stack.database.execute(
+        """WITH logged_in AS (
+               INSERT INTO logins (tenant_id, login_id, player_id, expires_at, ends_at)
+               SELECT $1, l, $2, now() + interval '1 hour', now() + interval '1 hour'
+               FROM unnest(ARRAY['login_b', 'login_a']) AS l
+           )
+           INSERT INTO revocations (tenant_id, kind, subject, kept_until)
+           SELECT $1, k, s, now() + interval '1 hour'
+           FROM (VALUES ('login', 'login_b'), ('login', 'login_a'), ('player', $2)) AS r (k, s)""",
+        *(scene.tenant_id, PLAYERS[0]),
+    )
+    scope = m.Scope(tenant_id=scene.tenant_id)
+    return logins.end_logins(scene.stack.engine, m.EndLoginsRequest(scope=scope, player_id=PLAYERS[0], everywhere=True))
 
 
 @transaction("codes")

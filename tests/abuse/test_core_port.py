@@ -43,6 +43,13 @@ class Desk:
         return m.CampaignReply(campaign=m.Campaign(name=request.id * (1_000 if request.id == "long" else 1)))
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is hung up on for its silence, but where a test says so: else that would pass for any other reason."""
+    monkeypatch.setattr(multiplexer, "HELLO_SECONDS", 10 * HANG_SECONDS)
+    monkeypatch.setattr(server, "SPEAK_SECONDS", 10 * HANG_SECONDS)
+
+
 @pytest.fixture
 async def desk() -> Desk:
     return Desk()

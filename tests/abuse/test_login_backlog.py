@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncpg
 import pytest
 
+from runtime.operations import logins
 from runtime.operations.challenges import OVER_ALL
 from runtime.operations.logins import PURGE_BATCH, purge
-from tests.support.stack import Stack
+from runtime.settings import Settings
+from tests.support.stack import Stack, new_stack
+from tests.support.waiting import until
 
 ROWS = {
     "login_challenges": "(tenant_id, challenge_id, contact, contact_hash, requester, code_hash, strong, expires_at)"
@@ -70,3 +73,15 @@ async def test_what_cannot_be_forgotten_keeps_nothing_else(stack: Stack) -> None
         }
     finally:
         await stack.database.execute("DROP FUNCTION clung CASCADE")
+
+
+async def test_a_process_forgets_by_itself(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logins, "PURGE_SECONDS", 0.05)
+    async with new_stack(settings) as stack:
+        for table in ROWS:
+            await leave_behind(stack, table, stack.tenant_id, 3)
+
+        async def nothing_is_left() -> bool:
+            return not any([await left(stack, table) for table in ROWS])
+
+        await until(nothing_is_left)

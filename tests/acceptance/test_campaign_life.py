@@ -12,8 +12,11 @@ import pytest
 from runtime import background
 from runtime.operations.leaderboards import ending
 from runtime.outgoing.vault import integration_context, vault_of
+from runtime.settings import Settings
+from tests.support.leaderboards import make_board
 from tests.support.resources import make_campaign, make_game, make_prize, play_once
-from tests.support.stack import Stack, refused
+from tests.support.stack import Stack, new_stack, refused
+from tests.support.waiting import until
 
 DAY = 86_400
 
@@ -125,8 +128,17 @@ async def test_what_a_finalize_left_owing_is_given_by_itself(stack: Stack) -> No
     assert await stack.database.fetchval("SELECT reason FROM leaderboard_standings") == ""
 
 
-def test_it_is_looked_for_often_enough() -> None:
-    assert ending.EVERY_SECONDS < 60
+async def test_a_process_finalizes_what_is_over_by_itself(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert ending.EVERY_SECONDS < 60, "within a minute, as the contract has it"
+    monkeypatch.setattr(ending, "EVERY_SECONDS", 0.05)
+    async with new_stack(settings) as stack:
+        board = await make_board(stack, (await make_campaign(stack))["id"])
+        await end(stack, "leaderboards", board["id"], seconds_ago=0)
+
+        async def is_finalized() -> bool:
+            return bool((await get(stack, f"/leaderboards/{board['id']}"))["status"] == "LEADERBOARD_STATUS_FINALIZED")
+
+        await until(is_finalized)
 
 
 async def duplicate(stack: Stack, campaign_id: str) -> dict[str, Any]:

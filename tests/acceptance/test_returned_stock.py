@@ -125,4 +125,6 @@ async def test_revokes_expiries_deliveries_and_plays_at_once_lose_no_unit(own_wo
                 expire_some(),
                 worker.sweep(),
             )
+    ends = {row["status"] for row in await world.database.fetch("SELECT DISTINCT status FROM rewards")}
+    assert ends >= {"revoked", "expired", "failed", "fulfilled"}, "else there was nothing at once"
     await invariants.check(world.database)

@@ -62,7 +62,9 @@ async def test_admins_in_loops_do_not_stop_players(own_world: World, stack: Stac
             "SELECT reward_id FROM rewards WHERE status = 'won' ORDER BY reward_id LIMIT 2 OFFSET $1", 2 * nth
         )
         for row in rewards:
-            await stack.admin("POST", f"/admin/rewards/{row['reward_id']}/revoke", {"reason": "a test"})
+            answer = await stack.admin("POST", f"/admin/rewards/{row['reward_id']}/revoke", {"reason": "a test"})
+            assert answer.code == "OK" or answer.reason == "ILLEGAL_TRANSITION"  # The other admin was first.
+            done["revoked"] += answer.code == "OK"
 
     async def update_prize(nth: int) -> None:
         total = 10_000 + done["update_prize"]
@@ -92,7 +94,7 @@ async def test_admins_in_loops_do_not_stop_players(own_world: World, stack: Stac
     beside = await plays_per_second(own_world, [wheel, collection], played)
     stop.set()
     await asyncio.gather(*admins)
-    assert all(done[work.__name__] for work in kinds), done
+    assert done["revoked"] and all(done[work.__name__] for work in kinds), done
     # Half is due on a machine that does nothing else. One deadlock a second leaves less than a tenth.
     assert beside >= alone / 5, (alone, beside, done)
 

@@ -173,7 +173,6 @@ async def test_a_merge_that_breaks_off_has_moved_nothing_and_ended_nobody(
 ) -> None:
     guest = await guest_who_played(own_world, collection)
     await own_world.round(collection, guest.player_id)
-    before = await rows_of(stack, guest.player_id)
     player = await log_in(stack)
     # Its last step waits, and there it is killed.
     prize = await own_world.prize(fulfillment=ON_CLAIM)

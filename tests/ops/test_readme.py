@@ -23,6 +23,8 @@ from tests.support.up import up
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 EXAMPLES = README + "".join((ROOT / "docs" / name).read_text() for name in ("events.md", "plugins.md"))
+PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
+NAMED = re.compile(r"(?:`|\]\(|\s)(?:\.{1,2}/)?((?:runtime|sql|ops|tests|docs)/[\w./-]*\w/?)")
 STARTS = ("./ops/up", "./ops/test", "./ops/bench")
 
 
@@ -72,6 +74,21 @@ def test_the_readme_is_read_in_one_sitting() -> None:
     linked = re.findall(r"\]\((?!https?:)([^)#]+)\)", README)
     assert linked and not [name for name in linked if not (ROOT / name).exists()]
     assert {f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")} <= set(linked)
+
+
+def test_every_path_that_a_page_names_is_there() -> None:
+    made_up = {"ops/.env", "sql/notes.sql", "runtime/operations/notes.py"}
+    named = {path for page in PAGES for path in NAMED.findall(page.read_text()) if "NAME" not in path} - made_up
+    assert len(named) > 40
+    assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
+
+
+def test_every_room_is_on_the_page_on_architecture() -> None:
+    text = (ROOT / "docs/architecture.md").read_text()
+    rooms = [f"`runtime/{path.name}/`" for path in (ROOT / "runtime").iterdir() if any(path.glob("*.py"))]
+    rooms += [f"`{path.name}`" for path in (ROOT / "tests").iterdir() if any(path.rglob("test_*.py"))]
+    assert len(rooms) > 15
+    assert [room for room in rooms if room not in text] == []
 
 
 def test_its_picture_shows_what_is_seen() -> None:

@@ -188,6 +188,8 @@ async def test_what_happened_while_an_integration_was_paused_is_not_told_once_it
 ) -> None:
     """Also where the hub is late, and comes to it when the integration listens again."""
     path = f"/admin/integrations/{await register(stack, receiver, 'prize_won')}"
+    # It has listened for long: only that it was paused keeps it from what happened meanwhile.
+    await stack.database.execute("UPDATE integrations SET heard_from = now() - interval '1 hour'")
     assert (await stack.admin("PUT", path, {"status": "INTEGRATION_STATUS_PAUSED"})).code == "OK"
     missed = [event(stack, occurred_at=stack.engine.clock.now() - ago) for ago in (60, 5)]
     stack.engine.publisher.events(missed)

@@ -15,6 +15,7 @@ import structlog
 from prometheus_client import Counter, Histogram
 
 from runtime import trace
+from runtime.actors.deadlines import Deadlines
 from runtime.actors.engine import Engine
 from runtime.actors.mailbox import Mailboxes
 from runtime.errors import Fault, Status, invalid
@@ -59,7 +60,7 @@ class Core:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         settings = engine.settings
-        self._answer_seconds = settings.answer_timeout_seconds
+        self._deadlines = Deadlines(settings.answer_timeout_seconds, _give_up)
         kinds = {operation.actor for operation in OPERATIONS if operation.actor is not None}
         self._mailboxes = {kind: self._mailboxes_of(kind) for kind in kinds}
         self._seconds = {operation.name: SECONDS.labels(operation.name) for operation in OPERATIONS}
@@ -141,11 +142,10 @@ class Core:
         Each wait for the store is bounded, but a batch has several, and behind it others wait: while the store is
         frozen they would add up. What the actor has begun by then goes on; what it has not, it leaves.
         """
-        timer = asyncio.get_running_loop().call_later(self._answer_seconds, _give_up, answer)
+        self._deadlines.watch(answer)
         try:
             return await answer
         finally:
-            timer.cancel()
             del answer  # It holds the error that it raised, whose frames hold this one.
 
     async def drain(self) -> None:
@@ -159,8 +159,7 @@ class Core:
 
 
 def _give_up(answer: asyncio.Future[Any]) -> None:
-    if not answer.done():
-        answer.set_exception(StoreUnavailable("there was no answer in time", sent=True))
+    answer.set_exception(StoreUnavailable("there was no answer in time", sent=True))
 
 
 def _counted(operation: Operation, fault: Fault) -> Fault:

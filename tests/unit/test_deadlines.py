@@ -1,0 +1,63 @@
+"""Answers that do not come are given up in time, and those that come are left alone."""
+
+from __future__ import annotations
+
+import asyncio
+
+from runtime.actors.deadlines import Deadlines
+
+
+async def test_an_answer_that_does_not_come_is_given_up() -> None:
+    given_up: list[asyncio.Future[str]] = []
+
+    def give_up(answer: asyncio.Future[str]) -> None:
+        given_up.append(answer)
+        answer.set_result("given up")
+
+    deadlines = Deadlines(0.02, give_up)
+    loop = asyncio.get_running_loop()
+    answers = [loop.create_future() for _ in range(5)]
+    for answer in answers:
+        deadlines.watch(answer)
+        await asyncio.sleep(0.001)
+    answers[0].set_result("here")
+    answers[3].set_result("here")
+    assert await asyncio.gather(*answers) == ["here", "given up", "given up", "here", "given up"]
+    assert given_up == [answers[1], answers[2], answers[4]]
+
+
+async def test_each_has_its_whole_time() -> None:
+    loop = asyncio.get_running_loop()
+    ended: list[float] = []
+
+    def give_up(answer: asyncio.Future[None]) -> None:
+        ended.append(loop.time())
+        answer.set_result(None)
+
+    deadlines, began = Deadlines(0.03, give_up), []
+    for _ in range(4):
+        began.append(loop.time())
+        deadlines.watch(last := loop.create_future())
+        await asyncio.sleep(0.01)
+    await last
+    assert all(end >= begin + 0.03 for begin, end in zip(began, ended, strict=True))
+
+
+async def test_after_a_pause_it_goes_on() -> None:
+    deadlines = Deadlines(0.01, lambda answer: answer.set_result(None))
+    loop = asyncio.get_running_loop()
+    for _ in range(3):
+        answer = loop.create_future()
+        deadlines.watch(answer)
+        await answer
+        await asyncio.sleep(0.02)
+
+
+async def test_answers_that_came_are_not_held() -> None:
+    deadlines = Deadlines(60.0, lambda answer: None)
+    loop = asyncio.get_running_loop()
+    for _ in range(1_000):
+        answer = loop.create_future()
+        deadlines.watch(answer)
+        answer.set_result(None)
+    assert len(deadlines._waiting) <= 1

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import zlib
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Final
 
 from runtime.errors import Fault, Status
@@ -65,23 +66,23 @@ end
 """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Policy:
-    """A bucket that holds `burst` requests and refills at `per_second`."""
+    """A bucket that holds `burst` requests and refills at `per_second`. What follows from that is worked out once."""
 
     name: str
     per_second: float
     burst: int
 
-    @property
+    @cached_property
     def interval_us(self) -> int:
         return round(1_000_000 / self.per_second)
 
-    @property
+    @cached_property
     def tolerance_us(self) -> int:
         return self.interval_us * self.burst
 
-    @property
+    @cached_property
     def header(self) -> str:
         """As an item of RateLimit-Policy: q requests in w seconds (draft-ietf-httpapi-ratelimit-headers-10)."""
         return f'"{self.name}";q={self.burst};w={math.ceil(self.tolerance_us / 1_000_000)}'
@@ -151,6 +152,7 @@ def player_key(tenant_id: str, player_id: str) -> str:
     return f"{{{tenant_id}}}r:{player_id}"
 
 
+@lru_cache(maxsize=8192)
 def ip_key(ip: str) -> str:
     """The key of an address's bucket."""
     return f"{{{ip_tag(ip)}}}i:{ip}"

@@ -196,6 +196,7 @@ def environment(options: argparse.Namespace, database_url: str | None, redis_url
         **keys(options.data),
         "DEVELOPMENT": "on",
         "HEADER_FALLBACK": "on",
+        "SHOW_ODDS": "on",
         "OUTBOUND_ALLOW_CIDRS": "127.0.0.0/8,::1/128",
         "CALLBACK_BASE_URL": f"http://{host}:{options.port_base + PORTS['ADMIN_PORT']}",
         "CORE_WORKERS": "on",

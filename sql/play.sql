@@ -1,13 +1,16 @@
 -- What the play actor reads. What it writes is commit.sql. See runtime/actors/game/batch.py.
 
 -- name: snapshot
--- A game as it is now, with its campaign and the catalogue version that all of it belongs to.
+-- A game as it is now, with its campaign, the catalogue version that all of it belongs to, and the hashes of the terms
+-- that were kept of late.
 -- No row: there is no such game.
 SELECT t.catalog_version, g.status, g.revision, r.definition, g.campaign_id,
        c.merchant_id, c.status AS campaign_status,
        CASE WHEN t.status = 'suspended' THEN 'tenant' WHEN o.status = 'suspended' THEN 'merchant' ELSE '' END AS suspended,
        unix(c.start_date) AS start_date, unix(c.end_date) AS end_date,
-       c.timezone
+       c.timezone,
+       ARRAY(SELECT k.revision_hash::text FROM promised_terms AS k
+             WHERE k.tenant_id = $1 AND k.game_id = $2 ORDER BY k.created_at DESC LIMIT 20) AS kept
 FROM games AS g
 JOIN tenants AS t ON t.tenant_id = g.tenant_id
 JOIN campaigns AS c ON c.tenant_id = g.tenant_id AND c.campaign_id = g.campaign_id
@@ -15,9 +18,27 @@ JOIN game_revisions AS r ON r.tenant_id = g.tenant_id AND r.game_id = g.game_id 
 LEFT JOIN merchants AS o ON o.tenant_id = g.tenant_id AND o.merchant_id = c.merchant_id
 WHERE g.tenant_id = $1 AND g.game_id = $2
 
--- name: revision
--- The definition that a past play was decided by. No row: there is no such revision.
-SELECT definition FROM game_revisions WHERE tenant_id = $1 AND game_id = $2 AND revision = $3
+-- name: keep_terms
+-- Keeps the terms $4 of game $3, whose hash is $2. No row: they are kept already, or the catalogue is past the version
+-- $5 that they were read at, so that they may be of two, and are read again.
+INSERT INTO promised_terms (tenant_id, revision_hash, game_id, terms)
+SELECT tenant_id, $2, $3, $4 FROM tenants WHERE tenant_id = $1 AND catalog_version = $5
+ON CONFLICT DO NOTHING
+
+-- name: terms
+-- The terms whose hash is $2. $3 the merchant whose staff asks ('' the tenant's own, or a player), $4 whether to write.
+-- No row: no start has promised any such.
+SELECT p.revision_hash, p.game_id, p.terms, unix(p.created_at) AS promised_at
+FROM promised_terms AS p
+WHERE p.tenant_id = $1 AND p.revision_hash = $2
+  AND ($3 = '' OR EXISTS (
+      SELECT FROM games AS g
+      WHERE g.tenant_id = $1 AND g.game_id = p.game_id AND g.campaign_id IN (SELECT o FROM campaigns_of($1, $3, $4) AS o)
+  ))
+
+-- name: looks
+-- How a game looked at a revision, which says where a wheel stopped. No row: there is no such revision.
+SELECT definition -> 'ui' AS ui FROM game_revisions WHERE tenant_id = $1 AND game_id = $2 AND revision = $3
 
 -- name: prizes
 -- The prizes that a game names. A missing row: an unknown prize, which is never available.
@@ -96,11 +117,15 @@ JOIN milestone_grants AS g ON g.tenant_id = $1 AND g.player_id = n.player_id AND
     AND g.idempotency_key = n.key
 
 -- name: history
--- A player's plays of a game, newest first, before $4 (NULL: from the newest).
-SELECT play_id, game_id, session_id, revision, seed, client_seed, outcome, unix(played_at) AS played_at
-FROM plays
-WHERE tenant_id = $1 AND game_id = $2 AND player_id = $3 AND ($4::text IS NULL OR play_id < $4)
-ORDER BY play_id DESC
+-- A player's plays of a game, newest first, before $4 (NULL: from the newest), each with the hash of what it was
+-- promised by.
+SELECT p.play_id, p.game_id, p.session_id, p.revision, p.seed, p.client_seed, p.outcome,
+       unix(p.played_at) AS played_at, coalesce(t.revision_hash, '') AS revision_hash
+FROM plays AS p
+LEFT JOIN promised_terms AS t ON t.tenant_id = $1 AND t.game_id = p.game_id
+    AND t.revision_hash BETWEEN promised_by(p.session_id) AND promised_by(p.session_id) || 'g'
+WHERE p.tenant_id = $1 AND p.game_id = $2 AND p.player_id = $3 AND ($4::text IS NULL OR p.play_id < $4)
+ORDER BY p.play_id DESC
 LIMIT $5
 
 -- name: known_game
@@ -108,11 +133,14 @@ LIMIT $5
 SELECT 1 FROM games WHERE tenant_id = $1 AND game_id = $2
 
 -- name: play
--- One play, whole. $3 the merchant whose staff asks ('' the tenant's own). No row: there is none that it may read.
-SELECT play_id, game_id, player_id, session_id, revision, seed, client_seed, payload, outcome,
-       unix(played_at) AS played_at
+-- One play, whole, with the terms that it was promised by. $3 the merchant whose staff asks ('' the tenant's own).
+-- No row: there is none that it may read.
+SELECT p.play_id, p.game_id, p.player_id, p.session_id, p.revision, p.seed, p.client_seed, p.payload, p.outcome,
+       unix(p.played_at) AS played_at, coalesce(t.revision_hash, '') AS revision_hash, t.terms
 FROM plays AS p
-WHERE tenant_id = $1 AND play_id = $2
+LEFT JOIN promised_terms AS t ON t.tenant_id = $1 AND t.game_id = p.game_id
+    AND t.revision_hash BETWEEN promised_by(p.session_id) AND promised_by(p.session_id) || 'g'
+WHERE p.tenant_id = $1 AND p.play_id = $2
   AND ($3 = '' OR EXISTS (
       SELECT FROM games AS g
       WHERE g.tenant_id = $1 AND g.game_id = p.game_id AND g.campaign_id IN (SELECT o FROM campaigns_of($1, $3, false) AS o)

@@ -72,10 +72,10 @@ CREATE TABLE audit_entries (
 );
 CREATE INDEX audit_entries_subject ON audit_entries (tenant_id, subject_type, subject_id, entry_id);
 
--- What was noted stays as it is, whoever is connected: the database itself refuses to change or remove an entry.
+-- What was noted stays as it is, whoever is connected: the database itself refuses to change or remove a row.
 CREATE FUNCTION refuse_rewriting() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    RAISE EXCEPTION 'the audit log is append-only' USING ERRCODE = 'insufficient_privilege';
+    RAISE EXCEPTION '% is append-only', TG_TABLE_NAME USING ERRCODE = 'insufficient_privilege';
 END $$;
 CREATE TRIGGER audit_entries_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON audit_entries
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_rewriting();
@@ -139,6 +139,26 @@ CREATE TABLE game_revisions (
     created_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (tenant_id, game_id, revision)
 );
+
+-- What starts have promised to decide their plays by (runtime/actors/game/terms.py): the very bytes whose SHA-256 a
+-- start answers as revision_hash. Written before a start names them, and never taken away: whoever has the hash may
+-- ask for them in years.
+CREATE TABLE promised_terms (
+    tenant_id     ident       NOT NULL,
+    revision_hash ident       NOT NULL,
+    game_id       ident       NOT NULL,
+    terms         bytea       NOT NULL,
+    created_at    timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (tenant_id, revision_hash),
+    CHECK (revision_hash = encode(sha256(terms), 'hex'))
+);
+CREATE INDEX promised_terms_game ON promised_terms (tenant_id, game_id, created_at);
+CREATE TRIGGER promised_terms_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON promised_terms
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_rewriting();
+
+-- The first half of the revision_hash that a session was promised by, as its token says; NULL: it says none.
+CREATE FUNCTION promised_by(session_id text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN substring(split_part(session_id, '.', 3) FROM '^[0-9a-f]{32}');
 
 CREATE TABLE prizes (
     tenant_id          ident            NOT NULL,

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from runtime import messages as m
 from runtime.actors.idempotency import request_hash
-from runtime.errors import Fault, Status
+from runtime.errors import Fault, Status, unknown
 from runtime.http.admission.client_address import client_ip
 from runtime.http.admission.control import Allowed
 from runtime.http.admission.idempotency import Asked, Replay, idempotency_key
@@ -27,6 +27,7 @@ from runtime.http.envelope import Handler, extra_headers, ok
 from runtime.http.views import edge_view
 from runtime.operations import API, OPERATIONS, Operation
 from runtime.operations.row import Access, Consumer, RoutePolicy, SessionUse
+from runtime.wire import codec
 from runtime.wire.codec import View
 
 CLOSED: Final = INTERNAL | {"player_id"}
@@ -39,7 +40,8 @@ def mount(app: web.Application, edge: Edge) -> None:
     """Adds every route that a row gives to players. Login and contacts are `runtime.http.login`'s."""
     # aiohttp tries the routes of a prefix in turn, each with its own expression: what is asked most comes first.
     for operation, consumer in sorted(served(), key=lambda row: row[1].policy is not RoutePolicy.RATED):
-        make = _MAKERS[consumer.policy]
+        withheld = consumer.setting and not getattr(edge.settings, consumer.setting)
+        make = _withheld if withheld else _MAKERS[consumer.policy]
         app.router.add_route(operation.verb, API + operation.path, make(edge, operation, consumer))
 
 
@@ -73,7 +75,8 @@ def _cached(edge: Edge, operation: Operation, consumer: Consumer) -> Handler:
     async def answer(request: web.Request) -> web.Response:
         identity = await _who(edge, consumer, request)
         message = read(request, b"")
-        message.scope = await edge.checked_scope(request, identity)
+        # A merchant that a player plays with narrows nothing of what is everybody's.
+        message.scope = m.Scope(tenant_id=(await edge.checked_scope(request, identity)).tenant_id)
         if for_player and identity is not None and identity.player_id:
             message.player_id = identity.player_id
             return ok(show(await edge.caller.call(operation, message)))
@@ -82,6 +85,16 @@ def _cached(edge: Edge, operation: Operation, consumer: Consumer) -> Handler:
             return _encode(show(await edge.caller.call(operation, message)))
 
         return ok(await edge.cache.get(message.scope.tenant_id, _cache_name(operation, message), make))
+
+    return answer
+
+
+def _withheld(edge: Edge, operation: Operation, consumer: Consumer) -> Handler:
+    """What the operator shows to no player: it answers as what is not there."""
+
+    async def answer(request: web.Request) -> web.Response:
+        await edge.checked_scope(request, await _who(edge, consumer, request))
+        raise unknown(operation.subject, codec.path_text("id", request.match_info["id"]))
 
     return answer
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
@@ -12,11 +14,13 @@ from runtime.actors.committer import OVERLAP
 from runtime.actors.engine import Engine
 from runtime.actors.game import batch
 from runtime.actors.game.actor import GameActor
+from runtime.actors.game.sessions import commitment_of
 from runtime.actors.game.snapshot import read_rules
-from runtime.errors import invalid, unknown
+from runtime.actors.game.terms import promises
+from runtime.errors import Fault, invalid, unknown
 from runtime.operations import reading, samples
 from runtime.operations.row import STAFF, Access, ActorKind, Consumer, Operation, RoutePolicy, SessionUse
-from runtime.rules import ReplayMismatch, replay, seed_hash
+from runtime.rules import Outcome, ReplayMismatch, replay, seed_hash
 from runtime.wire.scope import merchant_of, tenant_of
 from runtime.wire.shape import Shape
 
@@ -35,36 +39,71 @@ async def list_history(engine: Engine, request: m.ListHistoryRequest) -> m.ListH
     return m.ListHistoryReply(items=[_record(row) for row in rows], pagination=pagination)
 
 
+async def get_revision(engine: Engine, request: m.GetRevisionRequest) -> m.RevisionReply:
+    """All that decides the plays of a game, as a start promised it by its `revision_hash`, which the path names.
+
+    `terms` is a text whose SHA-256 (of its UTF-8 bytes, as they stand) is that hash. It is kept for good. The consumer
+    edge shows it where SHOW_ODDS is on; else it is unknown there. NOT_FOUND UNKNOWN_REVISION.
+    """
+    row = await reading.one(engine, QUERIES["terms"], request, "revision")
+    return m.RevisionReply(revision=m.Revision(**{**row, "terms": row["terms"].decode()}))
+
+
 async def replay_play(engine: Engine, request: m.ReplayPlayRequest) -> m.ReplayPlayReply:
-    """Decides a play again from its own revision, seed and payload, and says whether the outcome is the same."""
+    """Decides a play again from its seed, its payload and the terms that its start promised.
+
+    `matches` where the outcome is the same and what was won is what those terms say; whatever the game is by now.
+    """
     tenant_id = tenant_of(request)
     row = await engine.database.fetchrow(QUERIES["play"], tenant_id, request.id, merchant_of(request))
     if row is None:
         raise unknown("play", request.id)
-    definition = await engine.database.fetchval(QUERIES["revision"], tenant_id, row["game_id"], row["revision"])
-    rules, game = read_rules(definition)
-    plan = rules.seed_generator.plan(rules.config, row["seed"])
-    decided = row["outcome"]["decided"]
+    play, terms = _record(row), row["terms"]
+    reply = m.ReplayPlayReply(play=play, player_id=row["player_id"], payload=row["payload"])
+    if terms is None:
+        reply.replayed = {"mismatch": "no terms are kept that its session could have been promised by"}
+        return reply
+    ui = await engine.database.fetchval(QUERIES["looks"], tenant_id, play.game_id, play.revision)
+    reply.terms, reply.commitment = terms.decode(), commitment_of(play.seed_hash, play.revision_hash, play.session_id)
     try:
-        again = replay(
-            rules.reward_handler,
-            rules.config,
-            game,
-            row["seed"],
-            row["client_seed"],
-            row["payload"],
-            plan,
-            decided["path"],
-        )
-    except ReplayMismatch as mismatch:
-        replayed: dict[str, Any] = {"mismatch": str(mismatch)}
-        matches = False
-    else:
-        encoded = msgspec.json.encode(again)
-        replayed, matches = msgspec.json.decode(encoded), encoded == msgspec.json.encode(decided)
-    return m.ReplayPlayReply(
-        play=_record(row), player_id=row["player_id"], payload=row["payload"], replayed=replayed, matches=matches
+        again = _decided_again(row, {**msgspec.json.decode(terms), "ui": ui})
+    except (ReplayMismatch, Fault) as mismatch:  # A Fault: a plugin's rule is gone, or reads these terms no more.
+        reply.replayed = {"mismatch": str(mismatch)}
+        return reply
+    encoded = msgspec.json.encode(again)
+    reply.replayed = msgspec.json.decode(encoded)
+    reply.matches = (
+        encoded == msgspec.json.encode(row["outcome"]["decided"])
+        and _counted(again) == _told(play.rewards)
+        and promises(msgspec.json.decode(terms), play.rewards)
     )
+    return reply
+
+
+def _decided_again(row: Any, terms: dict[str, Any]) -> Outcome:
+    rules, game = read_rules(terms)
+    plan = rules.seed_generator.plan(rules.config, row["seed"])
+    path = row["outcome"]["decided"]["path"]
+    given = (row["seed"], row["client_seed"], row["payload"])
+    return replay(rules.reward_handler, rules.config, game, *given, plan, path)
+
+
+def _counted(outcome: Outcome) -> Counter[tuple[str, str]]:
+    """How many of each (prize, item) were decided."""
+    counted: Counter[tuple[str, str]] = Counter()
+    for award in outcome.awards:
+        counted[award.prize_id, ""] += award.quantity
+    for credit in outcome.credits:
+        counted["", credit.item] += credit.quantity
+    return counted
+
+
+def _told(rewards: Iterable[m.WonReward]) -> Counter[tuple[str, str]]:
+    """How many of each (prize, item) the player was told of."""
+    told: Counter[tuple[str, str]] = Counter()
+    for reward in rewards:
+        told[reward.prize_id, "" if reward.prize_id else reward.name] += reward.quantity
+    return told
 
 
 def _record(row: Any) -> m.PlayRecord:
@@ -80,7 +119,15 @@ def _record(row: Any) -> m.PlayRecord:
         client_seed=row["client_seed"],
         revision=row["revision"],
         played_at=row["played_at"],
+        revision_hash=row["revision_hash"],
+        unavailable=_unavailable(outcome["decided"]["path"]),
     )
+
+
+def _unavailable(path: list[Any]) -> list[str]:
+    """The prizes that a decision could not have, in the order in which it asked."""
+    refused = [step[1] for step in path if isinstance(step, list) and step[:1] == ["available"] and not step[3]]
+    return list(dict.fromkeys(refused))
 
 
 # -- rows ------------------------------------------------------------------------------------
@@ -108,7 +155,8 @@ ROWS: Final = (
             "Opens a session of the game. On a public game nobody needs a token: a guest is made, and "
             "`guest_token` makes the guest known later on. `drop_plan` is there for games that drop things; starting "
             "again shows the same one until it is played. `commitment` binds the draw's seed, what decides "
-            "(`revision_hash`) and this session: it is the SHA-256 of `seed_hash:revision_hash:session_id`."
+            "(`revision_hash`; GET /revisions/{id} has it) and this session: it is the SHA-256 of "
+            "`seed_hash:revision_hash:session_id`."
         ),
         consumer=Consumer(Access.EITHER, RoutePolicy.RATED),
         session=SessionUse.OPENS,
@@ -153,6 +201,13 @@ ROWS: Final = (
     ),
     Operation("ListHistory", "GET /games/{id}/history/me", run=list_history, consumer=Consumer(Access.PLAYER)),
     Operation("ReplayPlay", "POST /plays/{id}/replay", run=replay_play, admin=STAFF, unsuspended=True, example={}),
+    Operation(
+        "GetRevision",
+        "GET /revisions/{id}",
+        run=get_revision,
+        consumer=Consumer(Access.EITHER, RoutePolicy.CACHED, setting="show_odds"),
+        admin=STAFF,
+    ),
     Operation(
         "ListMilestones",
         "GET /games/{id}/milestones",

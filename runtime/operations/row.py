@@ -73,10 +73,11 @@ class SessionUse(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Consumer:
-    """That the consumer edge serves it: to whom, and how."""
+    """That the consumer edge serves it: to whom, and how. setting: one without which what it asks for is unknown."""
 
     access: Access
     policy: RoutePolicy = RoutePolicy.READ
+    setting: str = ""
 
 
 @dataclass(frozen=True, slots=True)

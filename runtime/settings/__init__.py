@@ -174,6 +174,9 @@ class Settings:
         flag(), "off", "Believe X-Tenant-Id, X-Merchant-Id, X-Player-Id and X-Roles. Needs DEVELOPMENT."
     )
     default_tenant: str = _setting(text(), "", "Tenant of public routes and logins that name none.")
+    show_odds: bool = _setting(
+        flag(), "off", "Whether players may read what starts promise: chances, tiers, limits (docs/fairness.md)."
+    )
     role_matrix: str = _setting(
         choice("any", "strict"), "any", "`any`: each management role opens every route; `strict`: writes by role."
     )

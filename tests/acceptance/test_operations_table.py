@@ -49,7 +49,7 @@ SPEC_ADMIN = """
 
 BEYOND_THE_SPEC: Final = """
     GET /rewards, POST /plays/{id}/replay, POST /wallet/adjustments, GET /quests/{id},
-    GET /integrations/{id}/deliveries, GET /audit
+    GET /integrations/{id}/deliveries, GET /audit, GET /revisions/{id}
 """
 
 READ_BY_MANY: Final = {"CampaignService", "GameService", "PrizeService", "QuestService", "LeaderboardService"}

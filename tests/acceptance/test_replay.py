@@ -59,19 +59,26 @@ async def test_a_play_replays_by_the_revision_that_it_was_decided_by(world: Worl
         "outcome = replace(outcome::text, 'prize_0', 'prize_9')::json",
         "seed = sha256(seed)",
         "client_seed = client_seed || 'x'",
-        "outcome = jsonb_set(outcome::jsonb, '{decided,score}', '7')::json",
+        # In the text: jsonb would turn the order of names, which alone is another outcome.
+        """outcome = replace(outcome::text, '"score":0', '"score":7')::json""",
+        """outcome = replace(outcome::text, '"value":5.0', '"value":9.0')::json""",
+        """outcome = replace(outcome::text, '"quantity":1,"value"', '"quantity":2,"value"')::json""",
+        """outcome = regexp_replace(outcome::text, '"rewards":\\[.*?\\]', '"rewards":[]')::json""",
+        "session_id = overlay(session_id placing repeat('0', 32) from strpos(session_id, '.') + 3)",
     ],
 )
 async def test_a_play_that_was_tampered_with_does_not_match(module_stack: Stack, tampering: str) -> None:
     async with new_world(module_stack) as world:
         game_id = await world.wheel(await world.prize())
         play_id = (await world.round(game_id)).data["play_id"]
-        row = await world.database.fetchrow("SELECT outcome, seed, client_seed FROM plays WHERE play_id = $1", play_id)
+        columns = "outcome, seed, client_seed, session_id"
+        row = await world.database.fetchrow(f"SELECT {columns} FROM plays WHERE play_id = $1", play_id)
         assert row is not None
         await world.database.execute(f"UPDATE plays SET {tampering} WHERE play_id = $1", play_id)
+        assert await world.database.fetchrow(f"SELECT {columns} FROM plays WHERE play_id = $1", play_id) != row
         assert not (await world.replay(play_id)).matches
         await world.database.execute(
-            "UPDATE plays SET outcome = $2, seed = $3, client_seed = $4 WHERE play_id = $1", play_id, *row.values()
+            f"UPDATE plays SET ({columns}) = ($2, $3, $4, $5) WHERE play_id = $1", play_id, *row.values()
         )
 
 

@@ -163,8 +163,9 @@ async def _live(told: Told) -> None:
     told.receiver.replies += [echo] * 20
     player = {"Authorization": f"Bearer {told.tokens[0]}"}
     for game_id in games:
-        session = (await stack.consumer("POST", f"/games/{game_id}/start", {}, headers=player)).data["session_id"]
-        body = {"session_id": session, "payload": {}}
+        started = (await stack.consumer("POST", f"/games/{game_id}/start", {}, headers=player)).data
+        told.known["revision"] = started["revision_hash"]
+        body = {"session_id": started["session_id"], "payload": {}}
         key = {**player, "Idempotency-Key": f"key-{game_id}"}
         for _ in range(2):
             played = await stack.consumer("POST", f"/games/{game_id}/play", body, headers=key)

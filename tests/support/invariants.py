@@ -139,6 +139,13 @@ INVARIANTS: Final[dict[str, str]] = {
            OR EXISTS (SELECT FROM plays AS o
                       WHERE o.tenant_id = p.tenant_id AND o.session_id = p.session_id AND o.play_id <> p.play_id)
     """,
+    "a play has the terms that its session was promised by, of its own game": """
+        SELECT p.play_id, p.session_id FROM plays AS p WHERE NOT EXISTS (
+            SELECT FROM promised_terms AS t
+            WHERE t.tenant_id = p.tenant_id AND t.game_id = p.game_id
+              AND starts_with(t.revision_hash, promised_by(p.session_id))
+        )
+    """,
     "a player's counter counts the player's plays": """
         SELECT tenant_id, game_id, player_id, sum(n) FROM (
             SELECT tenant_id, game_id, player_id, plays AS n FROM game_players

@@ -40,7 +40,8 @@ async def furnish(stack: Stack, player: str = "player_ann", **campaign: Any) -> 
     hook = {"type": "webhook", "events": ["play_completed"], "config": {"url": RECEIVER}, "campaign_id": campaign_id}
     quest_id = (await stack.admin("POST", "/admin/quests", quest)).data["id"]
     merchant_id = campaign.get("merchant_id") or await make_merchant(stack)
-    session = (await stack.consumer("POST", f"/games/{game_id}/start", {}, player=player)).data["session_id"]
+    started = (await stack.consumer("POST", f"/games/{game_id}/start", {}, player=player)).data
+    session = started["session_id"]
     body = {"session_id": session, "payload": {}}
     played = (await stack.consumer("POST", f"/games/{game_id}/play", body, player=player)).data
     reward_id = played["rewards"][0]["reward_id"]
@@ -64,6 +65,7 @@ async def furnish(stack: Stack, player: str = "player_ann", **campaign: Any) -> 
         "task": task["id"],
         "entry": entry["id"],
         "session": session,
+        "revision": started["revision_hash"],
         "milestone": made.data["milestones"]["rungs"][0]["id"],
         "player": player,
         "tenant": stack.tenant_id,

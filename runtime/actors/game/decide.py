@@ -14,7 +14,7 @@ from runtime.actors.game.actor import GameActor, PlayerState, StaleRead
 from runtime.actors.game.awards import Winner, prize_won
 from runtime.actors.game.pending import Decision, PendingRequest
 from runtime.actors.game.retries import encode_outcome
-from runtime.actors.game.sessions import Session, issue
+from runtime.actors.game.sessions import Session, commitment_of, issue
 from runtime.actors.game.snapshot import POINTS, GameSnapshot
 from runtime.errors import Fault
 from runtime.rules import Attempt, Outcome, Words, seed_hash
@@ -54,7 +54,7 @@ def _session(actor: GameActor, snapshot: GameSnapshot, player: PlayerState, now:
     return m.NextSession(
         session_id=session.token,
         seed_hash=hashed,
-        commitment=session.commitment(hashed, snapshot.revision_hash),
+        commitment=commitment_of(hashed, snapshot.revision_hash, session.token),
         revision_hash=snapshot.revision_hash,
         expires_at=session.issued_ms // 1000 + settings.session_ttl_seconds,
         drop_plan=[

@@ -58,9 +58,10 @@ class Session:
         """The identifier of the one play that this session may have."""
         return f"play_{self.nonce}"
 
-    def commitment(self, seed_hash: str, revision_hash: str) -> str:
-        """What a start promises: the seed, what decides, and this session, in one hash."""
-        return hashlib.sha256(f"{seed_hash}:{revision_hash}:{self.token}".encode()).hexdigest()
+
+def commitment_of(seed_hash: str, revision_hash: str, token: str) -> str:
+    """What a start promises: the seed, what decides, and the session, in one hash."""
+    return hashlib.sha256(f"{seed_hash}:{revision_hash}:{token}".encode()).hexdigest()
 
 
 def issue(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 from typing import Any, Final
 
 import sql
+from runtime.actors.game.terms import hash_terms, write_terms
 from runtime.errors import Fault, Status, suspended, unknown
 from runtime.outgoing.channels import CHANNELS
 from runtime.rules import GameRule, Rules, compose
@@ -76,7 +75,7 @@ class RungTerms:
 class GameSnapshot:
     """A game as it was at one version of the catalogue: its rules, prizes and campaign, ready to decide by.
 
-    revision_hash: of what decides (`hash_terms`). shows_plan: whether a start shows what a play depends on.
+    revision_hash: of its terms (terms.py). shows_plan: whether a start shows what a play depends on.
     """
 
     tenant_id: str
@@ -129,7 +128,7 @@ class GameSnapshot:
 
 
 async def load_game(database: Database, tenant_id: str, game_id: str) -> GameSnapshot:
-    """The game as it is now. NOT_FOUND UNKNOWN_GAME."""
+    """The game as it is now; where it may be started, its terms are kept from now on. NOT_FOUND UNKNOWN_GAME."""
     row = await database.fetchrow(QUERIES["snapshot"], tenant_id, game_id)
     if row is None:
         raise unknown("game", game_id)
@@ -145,12 +144,17 @@ async def load_game(database: Database, tenant_id: str, game_id: str) -> GameSna
         drawn.add(game.fallback_prize_id)
     prizes = await load_prizes(database, tenant_id, drawn | {rung.prize_id for rung in rungs})
     limits = definition.get("rules") or {}
+    terms = write_terms(game_id, definition, [prizes[prize_id] for prize_id in sorted(drawn & prizes.keys())])
+    revision_hash, version = hash_terms(terms), row["catalog_version"]
+    if revision_hash not in row["kept"] and row["status"] == row["campaign_status"] == "active":
+        # Before any start can name them: what nobody could ever look at would be no promise.
+        await database.execute(QUERIES["keep_terms"], tenant_id, revision_hash, game_id, terms, version)
     return GameSnapshot(
         tenant_id=tenant_id,
         game_id=game_id,
-        version=row["catalog_version"],
+        version=version,
         revision=row["revision"],
-        revision_hash=hash_terms(definition, [prizes[prize_id] for prize_id in sorted(drawn & prizes.keys())]),
+        revision_hash=revision_hash,
         shows_plan=definition["seed_generator"] != "none",
         status=row["status"],
         access=definition.get("access") or "player",
@@ -173,25 +177,6 @@ async def load_game(database: Database, tenant_id: str, game_id: str) -> GameSna
         rungs=rungs,
         prizes=prizes,
     )
-
-
-def hash_terms(definition: Mapping[str, Any], prizes: Iterable[PrizeTerms]) -> str:
-    """SHA-256, in hex, of what decides a play: JSON of these names in their order, without spaces, as UTF-8.
-
-    Rules by name and config, what becomes of a drawn prize that is unavailable, and of each prize that may be
-    drawn its id, name, type and value, in the order of ids. Looks (ui) and stock are no part of it.
-    """
-    terms = {
-        "fallback_prize_id": definition.get("fallback_prize_id") or "",
-        "handler_config": definition.get("handler_config") or {},
-        "on_unavailable": definition.get("on_unavailable") or "lose",
-        "prizes": [[prize.prize_id, prize.name, prize.type, prize.value] for prize in prizes],
-        "reward_handler": definition["reward_handler"],
-        "seed_generator": definition["seed_generator"],
-        "validator": definition["validator"],
-    }
-    text = json.dumps(terms, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 async def load_prizes(database: Database, tenant_id: str, prize_ids: set[str]) -> dict[str, PrizeTerms]:

@@ -6,6 +6,7 @@ brought into Core's by `core_body`. A test holds each of them to its schema.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -16,6 +17,12 @@ from runtime.wire.shape import Shape, apply
 
 _SEED: Final = "4c1f0d9e8b7a65544332211000ffeeddccbbaa99887766554433221100ffeedd"
 _SEED_HASH: Final = "7ebff9a0f8c88475a0b5b1d1f4a15c6b3ce50f1e2b9b1f6fd9dfc22a19e3f5c4"
+
+_TERMS: Final = (
+    f'{{"fallback_prize_id":"","game_id":"{samples.GAME}","handler_config":{{"prizes":[{{"prize_id":"{samples.PRIZE}",'
+    f'"probability":0.05}}]}},"on_unavailable":"lose","prizes":[["{samples.PRIZE}","Fair mug","goods",8.0]],'
+    '"reward_handler":"probability","seed_generator":"none","validator":"basic"}'
+)
 
 _TEXTS: Final[Mapping[str, str]] = {
     "campaign_id": samples.CAMPAIGN,
@@ -41,7 +48,9 @@ _TEXTS: Final[Mapping[str, str]] = {
     "seed": _SEED,
     "seed_hash": _SEED_HASH,
     "commitment": "1d0c5f6f1c9b6e0e5c6a2ad0c9cf2b1f6a1f8b0c3d4e5f60718293a4b5c6d7e8",
-    "revision_hash": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+    "revision_hash": hashlib.sha256(_TERMS.encode()).hexdigest(),
+    "terms": _TERMS,
+    "unavailable": samples.PRIZE,
     "client_seed": "clover",
     "value": "ada@example.com",
     "display_name": "Ada",
@@ -136,6 +145,7 @@ _NUMBERS: Final[Mapping[str, int]] = {
     "resets_at": samples.LATER,
     "expires_at": samples.LATER,
     "played_at": 1_767_225_660,
+    "promised_at": 1_767_225_600,
     "won_at": 1_767_225_660,
     "achieved_at": 1_767_225_660,
     "disqualified_at": 1_767_225_660,

@@ -58,6 +58,7 @@ __all__ = (
     "GetPlayerRequest",
     "GetPrizeRequest",
     "GetQuestRequest",
+    "GetRevisionRequest",
     "GrantedMilestone",
     "ImportCodesReply",
     "ImportCodesRequest",
@@ -161,6 +162,8 @@ __all__ = (
     "ResolvePlayerReply",
     "ResolvePlayerRequest",
     "RetryTaskRequest",
+    "Revision",
+    "RevisionReply",
     "Revocation",
     "RevocationKind",
     "RevokeRewardRequest",
@@ -1721,6 +1724,19 @@ default_message_pool.register_message("game.v1", "GetQuestRequest", GetQuestRequ
 
 
 @dataclass(eq=False, repr=False)
+class GetRevisionRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+    """
+    A revision_hash.
+    """
+
+
+default_message_pool.register_message("game.v1", "GetRevisionRequest", GetRevisionRequest)
+
+
+@dataclass(eq=False, repr=False)
 class GrantedMilestone(betterproto2.Message):
     id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
 
@@ -2716,6 +2732,16 @@ class PlayRecord(betterproto2.Message):
 
     played_at: "int" = betterproto2.field(10, betterproto2.TYPE_INT64)
 
+    revision_hash: "str" = betterproto2.field(11, betterproto2.TYPE_STRING)
+    """
+    What it was promised by, as its start answered it.
+    """
+
+    unavailable: "list[str]" = betterproto2.field(12, betterproto2.TYPE_STRING, repeated=True)
+    """
+    The prizes that the decision could not have, or not as many of as it asked for: out of stock or codes, or at a cap.
+    """
+
 
 default_message_pool.register_message("game.v1", "PlayRecord", PlayRecord)
 
@@ -3040,7 +3066,8 @@ default_message_pool.register_message("game.v1", "RenderReply", RenderReply)
 @dataclass(eq=False, repr=False)
 class ReplayPlayReply(betterproto2.Message):
     """
-    `matches`: the rule, run again from the stored seed and revision, decided the same.
+    `matches`: the rule, run again from the stored seed and the terms that its start promised, decided the same, and
+    its rewards are the prizes of those terms.
     """
 
     play: "PlayRecord | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
@@ -3056,6 +3083,16 @@ class ReplayPlayReply(betterproto2.Message):
     )
 
     matches: "bool" = betterproto2.field(5, betterproto2.TYPE_BOOL)
+
+    commitment: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
+    """
+    As its start must have answered it.
+    """
+
+    terms: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
+    """
+    As of a Revision.
+    """
 
 
 default_message_pool.register_message("game.v1", "ReplayPlayReply", ReplayPlayReply)
@@ -3104,6 +3141,38 @@ class RetryTaskRequest(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "RetryTaskRequest", RetryTaskRequest)
+
+
+@dataclass(eq=False, repr=False)
+class Revision(betterproto2.Message):
+    """
+    All that decides the plays of a game, as starts promise it.
+    """
+
+    revision_hash: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    game_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    terms: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    """
+    JSON. The SHA-256 of its UTF-8 bytes, in hex, is revision_hash: hash it as it stands, before it is read.
+    """
+
+    promised_at: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
+    """
+    When it was first promised.
+    """
+
+
+default_message_pool.register_message("game.v1", "Revision", Revision)
+
+
+@dataclass(eq=False, repr=False)
+class RevisionReply(betterproto2.Message):
+    revision: "Revision | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+
+default_message_pool.register_message("game.v1", "RevisionReply", RevisionReply)
 
 
 @dataclass(eq=False, repr=False)
@@ -3367,7 +3436,7 @@ class StartReply(betterproto2.Message):
 
     revision_hash: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
     """
-    SHA-256 of what decides, in hex: the session is played by just that, or not at all.
+    SHA-256 of what decides, in hex: the session is played by just that, or not at all. GetRevision has it.
     """
 
 

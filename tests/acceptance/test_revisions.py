@@ -1,0 +1,232 @@
+"""GET /revisions/{id}: what starts promise, byte for byte as it was hashed, for as long as anybody may ask."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from itertools import accumulate
+from typing import Any
+
+import asyncpg
+import pytest
+
+from runtime.http.auth import Tokens
+from tests.support.draws import hand_pick, plan_word, word
+from tests.support.resources import make_campaign, make_game
+from tests.support.stack import OTHER_TENANT, Answer, Stack, make_tenant, new_stack, settings_of
+from tests.support.world import COINS, COLLECTION, EGGS, GIFTS, WHEEL, World
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest.fixture(scope="module")
+def module_extra_settings() -> dict[str, Any]:
+    return {"show_odds": True}
+
+
+async def read(world: World, revision_hash: str) -> Answer:
+    """What anybody is answered, without a token."""
+    return await world.stack.consumer("GET", f"/revisions/{revision_hash}")
+
+
+async def terms_of(world: World, started: dict[str, Any]) -> dict[str, Any]:
+    """The terms that a start promised, checked against its hash as a player checks them."""
+    shown = (await read(world, started["revision_hash"])).data
+    assert hashlib.sha256(shown["terms"].encode()).hexdigest() == started["revision_hash"] == shown["revision_hash"]
+    return dict(json.loads(shown["terms"]))
+
+
+async def promised(world: World, game_id: str) -> int:
+    """How many revisions of the game are kept."""
+    return int(await world.database.fetchval("SELECT count(*) FROM promised_terms WHERE game_id = $1", game_id))
+
+
+async def test_what_a_start_promised_is_read_by_its_hash_and_hashes_to_it(world: World) -> None:
+    """In every letter that a name may have: whoever checks it hashes the text as it came."""
+    name = 'Tässe ☕ 😀 "\\ \u2028\u00e9 e\u0301 </b>'
+    prize_id = await world.prize(name=name, value=0.1)
+    odds = [{"prize_id": prize_id, "probability": chance} for chance in (1e-7, 0.1, 0.2, 5e-324)]
+    coins = {"items": [{"item": name, "weight": 1e12, "quantity": 1, "slot_index": 0}, *COINS["items"]]}
+    for game_id in (await world.game(WHEEL, {"prizes": odds}), await world.game(COLLECTION, coins)):
+        terms = await terms_of(world, (await world.start(game_id)).data)
+        assert terms["game_id"] == game_id
+        game = (await world.stack.admin("GET", f"/admin/games/{game_id}")).data
+        assert all(terms[field] == game[field] for field in ("handler_config", "reward_handler", "validator"))
+        assert terms["prizes"] == ([[prize_id, name, "goods", 0.1]] if terms["reward_handler"] == "probability" else [])
+
+
+async def test_every_surface_answers_the_same_text(world: World, module_stack: Stack) -> None:
+    revision_hash = (await world.start(await world.wheel(await world.prize()))).data["revision_hash"]
+    path = f"/revisions/{revision_hash}"
+    told = [(await module_stack.core("GET", path)).data["revision"]["terms"]]
+    told += [(await module_stack.admin("GET", f"/admin{path}")).data["terms"]]
+    told += [(await module_stack.consumer("GET", path, player=player)).data["terms"] for player in ("", "ann", "bob")]
+    assert len(set(told)) == 1
+
+
+async def test_a_draw_is_decided_again_from_its_terms_alone(world: World) -> None:
+    """By hand, from what a player was told: the start's answer, the terms, the play's answer."""
+    prizes = [await world.prize(name=f"P{nth}", value=nth) for nth in range(3)]
+    odds = [{"prize_id": prize_id, "probability": 0.3} for prize_id in prizes]
+    game_id = await world.game(WHEEL, {"prizes": odds})
+    for nth in range(8):
+        started = (await world.start(game_id)).data
+        terms = await terms_of(world, started)
+        played = (await world.play(game_id, started["session_id"], client_seed=f"s{nth}")).data
+        chances = terms["handler_config"]["prizes"]
+        index = hand_pick((entry["probability"] for entry in chances), word(played["seed"], f"s{nth}", 0))
+        expected = [] if index is None else [p for p in terms["prizes"] if p[0] == chances[index]["prize_id"]]
+        assert [[won["prize_id"], won["name"], won["type"], won["value"]] for won in played["rewards"]] == expected
+
+
+async def test_a_plan_is_made_again_from_its_terms_and_the_seed_that_its_play_revealed(world: World) -> None:
+    drops = [
+        {"type": "gold", "prize_id": await world.prize(), "frequency": 1, "max_catchable": 2},
+        {"type": "coal", "prize_id": "", "frequency": 3, "max_catchable": 9},
+    ]
+    game_id = await world.game(GIFTS, {"drops": drops, "total_items": 20, "interval_ms": 1})
+    started = (await world.start(game_id)).data
+    config = (await terms_of(world, started))["handler_config"]
+    seed = (await world.play(game_id, started["session_id"], payload={"caught_items": []})).data["seed"]
+    total = sum(drop["frequency"] for drop in config["drops"])
+    sums = [running / total for running in accumulate(drop["frequency"] for drop in config["drops"])]
+    for j, item in enumerate(started["drop_plan"]):
+        index = next(i for i, running in enumerate(sums) if running > plan_word(seed, j))
+        assert item["type"] == config["drops"][index]["type"]
+
+
+# -------------------------------------------------------------------- kept
+
+
+async def test_terms_stay_whatever_becomes_of_the_game(world: World, module_stack: Stack) -> None:
+    prize_id = await world.prize()
+    played, unplayed = await world.wheel(prize_id), await world.wheel(prize_id)
+    starts = [(await world.start(game_id)).data for game_id in (played, unplayed)]
+    await world.play(played, starts[0]["session_id"])
+    before = [await terms_of(world, started) for started in starts]
+    assert (await module_stack.admin("PUT", f"/admin/prizes/{prize_id}", {"value": 9})).data
+    odds = {"handler_config": {"prizes": [{"prize_id": prize_id, "probability": 0}]}}
+    assert (await module_stack.admin("PUT", f"/admin/games/{played}", odds)).data
+    for game_id, archived in ((played, True), (unplayed, False)):
+        assert (await module_stack.admin("DELETE", f"/admin/games/{game_id}")).data["archived"] == archived
+    assert [await terms_of(world, started) for started in starts] == before
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["UPDATE promised_terms SET game_id = 'x'", "DELETE FROM promised_terms", "TRUNCATE promised_terms"],
+)
+async def test_the_database_itself_refuses_to_rewrite_what_was_promised(world: World, statement: str) -> None:
+    game_id = await world.wheel(await world.prize())
+    started = (await world.start(game_id)).data
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        await world.database.execute(statement)
+    assert (await terms_of(world, started))["game_id"] == game_id
+
+
+async def test_the_database_takes_no_terms_under_another_hash(world: World) -> None:
+    with pytest.raises(asyncpg.CheckViolationError):
+        await world.database.execute(
+            "INSERT INTO promised_terms (tenant_id, revision_hash, game_id, terms) VALUES ('t', $1, 'g', '{}')",
+            "0" * 64,
+        )
+
+
+async def test_each_start_among_rival_changes_names_terms_that_are_kept(world: World, module_stack: Stack) -> None:
+    prize_id = await world.prize()
+    game_id = await world.wheel(prize_id)
+    hashes: set[str] = set()
+    changing = True
+
+    async def change() -> None:
+        nonlocal changing
+        for nth in range(15):
+            odds = {"prizes": [{"prize_id": prize_id, "probability": nth / 20}]}
+            assert (await module_stack.admin("PUT", f"/admin/games/{game_id}", {"handler_config": odds})).data
+            assert (await module_stack.admin("PUT", f"/admin/prizes/{prize_id}", {"value": nth})).data
+        changing = False
+
+    async def start(player: str) -> None:
+        while changing:
+            hashes.add((await world.start(game_id, player)).data["revision_hash"])
+
+    await asyncio.gather(change(), *(start(f"player_{n}") for n in range(4)))
+    assert len(hashes) > 3
+    for revision_hash in hashes:
+        assert (await read(world, revision_hash)).data["game_id"] == game_id
+
+
+async def test_a_start_of_terms_that_are_kept_asks_the_database_as_often_as_before(world: World) -> None:
+    """Also the first one after another of the tenant's things was changed, which has the game read again."""
+    game_id = await world.wheel(await world.prize())
+    await world.start(game_id)
+    stale = await world.prize()
+    assert (await world.stack.admin("PUT", f"/admin/prizes/{stale}", {"value": 7})).data
+    before = world.database.round_trips
+    await world.start(game_id)
+    # The game, its prizes, and its players and stock: nothing for its terms.
+    assert world.database.round_trips - before <= 3
+
+
+# -------------------------------------------------------------------- not shown
+
+
+async def test_what_no_start_has_promised_is_kept_by_nobody(world: World, module_stack: Stack) -> None:
+    prize_id = await world.prize()
+    game_id = await world.wheel(prize_id, status="draft")
+    assert (await world.start(game_id)).reason == "GAME_INACTIVE"
+    await world.eligibility(game_id)
+    assert await promised(world, game_id) == 0
+    assert (await module_stack.admin("PUT", f"/admin/games/{game_id}", {"status": "active"})).data
+    started = (await world.start(game_id)).data
+    assert await promised(world, game_id) == 1
+    path = f"/admin/games/{game_id}"
+    assert (await module_stack.admin("PUT", path, {"on_unavailable": "redraw"})).data
+    assert (await module_stack.admin("PUT", path, {"on_unavailable": "lose"})).data
+    assert (await world.start(game_id)).data["revision_hash"] == started["revision_hash"]
+    assert await promised(world, game_id) == 1
+
+
+async def test_another_tenants_terms_are_unknown(world: World, module_stack: Stack) -> None:
+    revision_hash = (await world.start(await world.wheel(await world.prize()))).data["revision_hash"]
+    assert (await read(world, revision_hash)).data
+    theirs = await make_tenant(module_stack, OTHER_TENANT)
+    for answer in (
+        await theirs.consumer("GET", f"/revisions/{revision_hash}"),
+        await theirs.admin("GET", f"/admin/revisions/{revision_hash}"),
+        await read(world, "0" * 64),
+    ):
+        assert (answer.http, answer.reason) == (404, "UNKNOWN_REVISION")
+
+
+async def test_a_player_of_one_merchant_reads_what_another_merchants_game_promised(
+    world: World, module_stack: Stack
+) -> None:
+    own, other = [(await module_stack.admin("POST", "/admin/merchants", {"name": "Shop"})).data["id"] for _ in range(2)]
+    campaign = await make_campaign(module_stack, merchant_id=other)
+    game = await make_game(module_stack, campaign["id"], await world.prize())
+    revision_hash = (await world.start(game["id"])).data["revision_hash"]
+    token = Tokens.of(module_stack.process.settings).mint(
+        "ann", tenant_id=module_stack.tenant_id, merchant_id=own, seconds=60
+    )
+    headers = {"Authorization": f"Bearer {token}"}
+    answer = await module_stack.consumer("GET", f"/revisions/{revision_hash}", headers=headers)
+    assert answer.data["revision_hash"] == revision_hash
+
+
+async def test_where_odds_are_not_shown_players_find_no_terms_and_staff_do(
+    module_database_url: str, valkey_url: str
+) -> None:
+    """As the setting is unless an operator says otherwise: a render hides handler_config, so does all the rest."""
+    async with new_stack(settings_of(module_database_url, valkey_url)) as stack:
+        world = World(stack, (await make_campaign(stack))["id"])
+        tiers = {"tiers": [{"min": 0, "max": 9, "prize_group": "a"}], "prize_groups": {"a": []}, "max_score": 98_765}
+        game_id = await world.game(EGGS, tiers)
+        revision_hash = (await world.start(game_id)).data["revision_hash"]
+        said = []
+        for asked in (revision_hash, "0" * 64):
+            answer = await stack.consumer("GET", f"/revisions/{asked}", player="ann")
+            said.append((answer.http, answer.reason, answer.envelope["message"].replace(asked, "")))
+        assert said[0] == said[1] and said[0][:2] == (404, "UNKNOWN_REVISION")
+        assert "98765" in (await stack.admin("GET", f"/admin/revisions/{revision_hash}")).data["terms"]

@@ -1,0 +1,253 @@
+"""An operator who would rather decide a play once it is known: what that comes to, and where it shows.
+
+docs/fairness.md says what of this the proof covers, sentence by sentence; each names its test.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from runtime.rules import REWARD_HANDLERS, probability
+from tests.support.stack import Stack
+from tests.support.world import COINS, COLLECTION, EGGS, GIFTS, WHEEL, World
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def put(world: World, path: str, **fields: Any) -> None:
+    answer = await world.stack.admin("PUT", f"/admin{path}", fields)
+    assert answer.http == 200, answer.envelope
+
+
+Change = Callable[[World, str, str, str], Awaitable[None]]
+"""(world, the game, the prize that it draws, another prize)"""
+
+
+def game(**fields: Any) -> Change:
+    async def change(world: World, game_id: str, prize_id: str, other_id: str) -> None:
+        await put(world, f"/games/{game_id}", **fields)
+
+    return change
+
+
+def prize(**fields: Any) -> Change:
+    async def change(world: World, game_id: str, prize_id: str, other_id: str) -> None:
+        await put(world, f"/prizes/{prize_id}", **fields)
+
+    return change
+
+
+async def odds(world: World, game_id: str, prize_id: str, other_id: str) -> None:
+    await put(world, f"/games/{game_id}", handler_config={"prizes": [{"prize_id": prize_id, "probability": 0.999999}]})
+
+
+async def other_prize(world: World, game_id: str, prize_id: str, other_id: str) -> None:
+    await put(world, f"/games/{game_id}", handler_config={"prizes": [{"prize_id": other_id, "probability": 1}]})
+
+
+async def fallback(world: World, game_id: str, prize_id: str, other_id: str) -> None:
+    await put(world, f"/games/{game_id}", on_unavailable="fallback", fallback_prize_id=other_id)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(odds, id="odds"),
+        pytest.param(other_prize, id="another prize"),
+        pytest.param(prize(value=4), id="its value"),
+        pytest.param(prize(name="A picture of a mug"), id="its name"),
+        pytest.param(prize(type="voucher"), id="its type"),
+        pytest.param(prize(type="points", value=1), id="points in its place"),
+        pytest.param(game(on_unavailable="redraw"), id="what becomes of a prize that is gone"),
+        pytest.param(fallback, id="what stands in for it"),
+        pytest.param(game(reward_handler="lucky_item", handler_config=COINS), id="another handler"),
+    ],
+)
+async def test_no_play_is_decided_by_other_terms_than_were_promised(world: World, change: Change) -> None:
+    prize_id, other_id = await world.prize(total=5), await world.prize(total=5)
+    game_id = await world.wheel(prize_id)
+    session = await world.session(game_id)
+    await change(world, game_id, prize_id, other_id)
+    assert (await world.play(game_id, session)).reason == "GAME_CHANGED"
+    assert [await world.stock(one) for one in (prize_id, other_id)] == [(5, 0), (5, 0)]
+
+
+@pytest.mark.parametrize(
+    ("shape", "config", "changed"),
+    [
+        (
+            EGGS,
+            {"tiers": [{"min": 0, "max": 9, "prize_group": "a"}], "prize_groups": {"a": []}, "max_score": 9},
+            {"tiers": [{"min": 0, "max": 9, "prize_group": "a"}], "prize_groups": {"a": []}, "max_score": 8},
+        ),
+        (
+            GIFTS,
+            {"drops": [{"type": "a", "frequency": 1, "max_catchable": 2}], "total_items": 3, "interval_ms": 1},
+            {"drops": [{"type": "a", "frequency": 1, "max_catchable": 1}], "total_items": 3, "interval_ms": 1},
+        ),
+        (COLLECTION, COINS, {"items": [{**COINS["items"][0], "item": "lead"}]}),
+        (COLLECTION, COINS, {"items": [{**COINS["items"][0], "quantity": 1}]}),
+    ],
+    ids=["the highest score", "how many count", "the currency", "how much of it"],
+)
+async def test_nor_in_any_other_shape_of_game(
+    world: World, shape: dict[str, Any], config: dict[str, Any], changed: dict[str, Any]
+) -> None:
+    game_id = await world.game(shape, config)
+    session = await world.session(game_id)
+    await put(world, f"/games/{game_id}", handler_config=changed)
+    payload = {"score": 9, "duration_ms": 1} if shape is EGGS else {"caught_items": []} if shape is GIFTS else {}
+    assert (await world.play(game_id, session, payload=payload)).reason == "GAME_CHANGED"
+
+
+async def test_terms_that_are_put_back_are_the_promised_ones_again(world: World) -> None:
+    """So a change that was undone has decided nothing, and a session outlives it with the seed that it had."""
+    prize_id = await world.prize(total=5)
+    game_id = await world.wheel(prize_id)
+    started = (await world.start(game_id)).data
+    await put(world, f"/prizes/{prize_id}", value=4)
+    assert (await world.play(game_id, started["session_id"])).reason == "GAME_CHANGED"
+    await put(world, f"/prizes/{prize_id}", value=5)
+    played = (await world.play(game_id, started["session_id"])).data
+    assert hashlib.sha256(bytes.fromhex(played["seed"])).hexdigest() == started["seed_hash"]
+    assert [won["value"] for won in played["rewards"]] == [5]
+
+
+async def test_a_change_of_the_terms_is_in_the_audit_log_with_who_made_it(world: World) -> None:
+    game_id = await world.wheel(await world.prize())
+    await put(world, f"/games/{game_id}", on_unavailable="redraw")
+    entries = (await world.stack.admin("GET", "/admin/audit", subject_id=game_id)).data["items"]
+    (entry,) = [one for one in entries if one["action"] == "game.update"]
+    assert entry["actor"] == "staff_test"
+    policies = [entry[side]["definition"]["on_unavailable"] for side in ("before", "after")]
+    assert policies == ["lose", "redraw"]
+
+
+# -------------------------------------------------------------------- what is not promised: availability
+
+
+def sold_out(world: World, prize_id: str) -> Awaitable[None]:
+    return put(world, f"/prizes/{prize_id}", stock={"total": 1})
+
+
+def capped(world: World, prize_id: str) -> Awaitable[None]:
+    return put(world, f"/prizes/{prize_id}", constraints={"max_per_day": 1})
+
+
+@pytest.mark.parametrize("withhold", [sold_out, capped])
+async def test_a_prize_that_was_drawn_and_withheld_is_named_in_the_players_history(
+    world: World, withhold: Callable[[World, str], Awaitable[None]]
+) -> None:
+    """Stock and caps are no part of the promise: taken away after the start, they decide by the published policy."""
+    prize_id = await world.prize(total=5)
+    game_id = await world.wheel(prize_id)
+    await world.round(game_id, "bob")
+    session = await world.session(game_id)
+    await withhold(world, prize_id)
+    assert (await world.play(game_id, session)).data["rewards"] == []
+    (play,) = (await world.history(game_id))["items"]
+    assert play["unavailable"] == [prize_id]
+    entries = (await world.stack.admin("GET", "/admin/audit", subject_id=prize_id)).data["items"]
+    assert "prize.update" in {entry["action"] for entry in entries}
+
+
+async def test_a_prize_that_is_there_is_not_said_to_be_withheld(world: World) -> None:
+    game_id = await world.wheel(await world.prize())
+    await world.round(game_id)
+    (play,) = (await world.history(game_id))["items"]
+    assert play["unavailable"] == []
+
+
+async def test_history_names_what_each_play_was_promised_by(world: World) -> None:
+    prize_id = await world.prize()
+    game_id = await world.wheel(prize_id)
+    promised = []
+    for value in (5, 6):
+        await put(world, f"/prizes/{prize_id}", value=value)
+        started = (await world.start(game_id)).data
+        await world.play(game_id, started["session_id"])
+        promised.append(started["revision_hash"])
+    plays = (await world.history(game_id))["items"]
+    assert len(set(promised)) == 2 and [play["revision_hash"] for play in plays] == promised[::-1]
+
+
+# -------------------------------------------------------------------- what is not promised: that a play is taken
+
+
+async def paused(world: World, game_id: str) -> Callable[[], Awaitable[None]]:
+    await put(world, f"/games/{game_id}", status="paused")
+    return lambda: put(world, f"/games/{game_id}", status="active")
+
+
+async def suspended(world: World, game_id: str) -> Callable[[], Awaitable[None]]:
+    await put(world, "/players/ann", status="suspended")
+    return lambda: put(world, "/players/ann", status="active")
+
+
+@pytest.mark.parametrize("refuse", [paused, suspended])
+async def test_a_play_that_was_refused_is_the_same_draw_when_it_is_taken(
+    world: World, refuse: Callable[[World, str], Awaitable[Callable[[], Awaitable[None]]]]
+) -> None:
+    """To refuse a draw that is about to win does not draw another: the session stays, and its seed with it."""
+    game_id = await world.wheel(await world.prize(total=5), await world.prize(total=5))
+    started = (await world.start(game_id)).data
+    take_again = await refuse(world, game_id)
+    refused = await world.play(game_id, started["session_id"], client_seed="mine")
+    assert refused.reason in ("GAME_INACTIVE", "SUSPENDED") and "seed" not in refused.envelope["data"]
+    await take_again()
+    played = (await world.play(game_id, started["session_id"], client_seed="mine")).data
+    assert hashlib.sha256(bytes.fromhex(played["seed"])).hexdigest() == started["seed_hash"]
+
+
+# -------------------------------------------------------------------- afterwards
+
+
+async def test_a_rule_whose_code_was_changed_under_its_name_shows_at_the_replay(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The terms name a handler and have none of its code: that it decides as it did is shown, not promised."""
+    game_id = await world.wheel(await world.prize())
+    play_id = (await world.round(game_id)).data["play_id"]
+    decide = probability.decide
+
+    def cheat(attempt: Any) -> Any:
+        outcome = decide(attempt)
+        outcome.awards.clear()
+        return outcome
+
+    with monkeypatch.context() as patched:
+        patched.setattr(probability, "decide", cheat)
+        assert not (await world.replay(play_id)).matches
+    assert (await world.replay(play_id)).matches
+
+
+async def test_a_play_of_a_rule_that_is_gone_is_said_to_be_that(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    game_id = await world.game(WHEEL, {"prizes": []})
+    play_id = (await world.round(game_id)).data["play_id"]
+    with monkeypatch.context() as patched:
+        patched.delitem(REWARD_HANDLERS._things, "probability")
+        reply = await world.replay(play_id)
+    assert not reply.matches and "reward_handler" in reply.replayed["mismatch"]
+
+
+async def test_the_configuration_s_rows_have_no_part_in_a_replay(world: World, module_stack: Stack) -> None:
+    """What is replayed is what was promised: no later change of the game, by its operations or in its rows, shows."""
+    prize_id = await world.prize()
+    game_id = await world.wheel(prize_id)
+    started = (await world.start(game_id)).data
+    play_id = (await world.play(game_id, started["session_id"], client_seed="mine")).data["play_id"]
+    await put(world, f"/games/{game_id}", handler_config={"prizes": [{"prize_id": prize_id, "probability": 0}]})
+    await put(world, f"/prizes/{prize_id}", value=1, name="Less")
+    await module_stack.database.execute(
+        "UPDATE game_revisions SET definition = jsonb_set(definition, '{handler_config,prizes}', '[]')"
+        " WHERE game_id = $1",
+        game_id,
+    )
+    reply = await world.replay(play_id)
+    assert reply.matches
+    assert hashlib.sha256(reply.terms.encode()).hexdigest() == started["revision_hash"] == reply.play.revision_hash
+    assert reply.commitment == started["commitment"]

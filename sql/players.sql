@@ -59,8 +59,8 @@ SELECT $1, player_id, $3 FROM contact
 RETURNING player_id;
 
 -- name: link
--- Gives a contact that is nobody's to a player; a guest has logged in with it, and is none any more. No row: it is
--- somebody's, or the player is a guest that became another player.
+-- Gives a contact that is nobody's to a player; was_guest: who has logged in with it, and is no guest any more. No
+-- row: it is somebody's, or the player is a guest that became another player.
 -- $1 tenant, $2 player, $3 contact id, $4 type, $5 value, $6 auth method.
 WITH player AS (
     -- Held, so that the guest does not become another player in this very moment.
@@ -78,7 +78,7 @@ logged_in AS (
     UPDATE players SET auth_method = $6, updated_at = now()
     WHERE tenant_id = $1 AND player_id = (SELECT p.player_id FROM player AS p, linked WHERE p.auth_method = 'guest')
 )
-SELECT * FROM linked;
+SELECT linked.*, (SELECT auth_method = 'guest' FROM player) AS was_guest FROM linked;
 
 -- name: contact
 -- A contact by its value. $1 tenant, $2 type, $3 value. No row: nobody's.

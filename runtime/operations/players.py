@@ -20,7 +20,7 @@ from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, invalid, merged, unknown
-from runtime.operations import audit, catalog, merging, suspension
+from runtime.operations import audit, catalog, logins, merging, suspension
 from runtime.operations.row import ADMINS, Access, Consumer, Operation
 from runtime.wire import contacts
 from runtime.wire.enums import enum, token
@@ -115,7 +115,8 @@ async def set_player_status(engine: Engine, request: m.SetPlayerStatusRequest) -
 
 
 async def link_contact(engine: Engine, request: m.LinkContactRequest) -> m.ContactReply:
-    """Gives the player a further contact; one that is the player's already is answered as it is.
+    """Gives the player a further contact; one that is the player's already is answered as it is. A guest that gets one
+    is the player of that contact from then on, and its tokens end (session fixation: see merging.py).
 
     ALREADY_EXISTS CONTACT_TAKEN for another player's; PERMISSION_DENIED PLAYER_MERGED for a guest that
     became another player: a guest's token that somebody kept must open no way into that player's account.
@@ -124,13 +125,19 @@ async def link_contact(engine: Engine, request: m.LinkContactRequest) -> m.Conta
     type, value = _contact(request.contact)
     await _profile(engine, tenant_id, player_id)
     key = (type.name.lower(), value)
-    row = await engine.database.fetchrow(LINK, tenant_id, player_id, ids.make("contact"), *key, AUTH_METHODS[type])
-    if row is None:
-        row = await engine.database.fetchrow(CONTACT, tenant_id, *key)
-    if row is None:
-        raise merged()
-    if row["player_id"] != player_id:
-        raise Fault(Status.ALREADY_EXISTS, "CONTACT_TAKEN", "the contact belongs to another player")
+
+    async def work(connection: asyncpg.Connection) -> asyncpg.Record:
+        linked = await connection.fetchrow(LINK, tenant_id, player_id, ids.make("contact"), *key, AUTH_METHODS[type])
+        row = linked or await connection.fetchrow(CONTACT, tenant_id, *key)
+        if row is None:
+            raise merged()
+        if row["player_id"] != player_id:
+            raise Fault(Status.ALREADY_EXISTS, "CONTACT_TAKEN", "the contact belongs to another player")
+        if linked is not None and linked["was_guest"]:
+            await logins.revoke_player(connection, engine, tenant_id, player_id)
+        return row
+
+    row = await engine.database.transaction(work)
     return m.ContactReply(contact=_as_contact({"id": row["contact_id"], **row}))
 
 

@@ -138,7 +138,7 @@ async def test_a_guest_is_refused_by_a_game_for_players(own_world: World, stack:
     assert (await own_world.start(closed, "shop-customer-7")).code == "OK"
     linked = {"player_id": guest.player_id, "contact": {"type": "CONTACT_TYPE_EMAIL", "value": "g@example.com"}}
     assert (await stack.core("POST", "/players/me/contacts", linked)).code == "OK"
-    assert (await started(closed)).code == "OK"
+    assert (await stack.core("POST", f"/games/{closed}/start", {"player_id": guest.player_id})).code == "OK"
 
 
 async def test_a_session_of_a_guest_who_logged_in_plays_no_players_game_without_a_credential(

@@ -93,7 +93,7 @@ REFUSALS: Final[Mapping[str, Refusal]] = {
     "NOT_IN_PLAN": Refusal(_BAD, "a caught item is not of the session's plan"),
     "IMPLAUSIBLE_SCORE": Refusal(_BAD, "the score cannot have been reached"),
     "PLAYER_MERGED": Refusal(Status.PERMISSION_DENIED, "this guest has logged in; use the player's token"),
-    "LOGIN_REQUIRED": Refusal(Status.PERMISSION_DENIED, "the game is for players who have logged in"),
+    "LOGIN_REQUIRED": Refusal(Status.PERMISSION_DENIED, "this is for players who have logged in, and no guests"),
     "THRESHOLD_NOT_REACHED": Refusal(_NOT_NOW, "the balance is below the rung's threshold"),
     "ALREADY_GRANTED": Refusal(Status.ALREADY_EXISTS, "the rung was granted already"),
     "ALREADY_CLAIMED": Refusal(Status.ALREADY_EXISTS, "the reward was claimed already"),

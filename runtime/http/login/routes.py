@@ -23,6 +23,7 @@ from typing import Any, Final
 import structlog
 from aiohttp import web
 
+from runtime import ids
 from runtime import messages as m
 from runtime.errors import Fault, Status, invalid
 from runtime.http.admission.client_address import client_ip
@@ -166,8 +167,14 @@ class Login:
         return ok({}, headers=_NO_STORE)
 
     async def link(self, request: web.Request) -> web.Response:
-        """Gives a player one more contact, proved by its own challenge."""
+        """Gives a player one more contact, proved by its own challenge; a guest gets none, but may verify it.
+
+        Whoever planted the guest's token in another's browser would hold one of the account that was made there.
+        """
         identity = require_player(await self.edge.auth.identify(request))
+        if not identity.login_id and ids.is_guest(identity.player_id):
+            message = "a guest has no contacts: verify the code with this token, which logs in and keeps what was won"
+            raise Fault(Status.PERMISSION_DENIED, "LOGIN_REQUIRED", message)
         scope = self.edge.scope(request, identity)
         type, text, challenge_id, code = _texts(await read_body(request), rows.LINK)
         kind = _contact_type(type, "type")

@@ -88,10 +88,10 @@ LINK: Final = LoginRow(
     "LinkContact",
     "/players/me/contacts",
     Answers.CONTACT,
-    about="Gives a player one more contact, proved by a challenge of its own.",
+    about="Gives a player one more contact, proved by a challenge of its own. A guest logs in with it, by verify.",
     refusals=(
         *_EVERY_CODE,
-        *("TOKEN_MISSING", "ROLE_REQUIRED", "CONTACT_TAKEN", "PLAYER_MERGED", "UNKNOWN_PLAYER"),
+        *("TOKEN_MISSING", "ROLE_REQUIRED", "LOGIN_REQUIRED", "CONTACT_TAKEN", "PLAYER_MERGED", "UNKNOWN_PLAYER"),
     ),
     example={"type": "CONTACT_TYPE_PHONE", "value": "+4915112345678", "challenge_id": CHALLENGE, "code": "123456"},
     players_only=True,

@@ -3,17 +3,17 @@
 -- name: insert
 -- Makes a campaign.
 INSERT INTO campaigns
-    (tenant_id, campaign_id, name, merchant_id, status, start_date, end_date, timezone, settings)
-VALUES ($1, $2, $3, $4, $5, at_unix($6), at_unix($7), $8, $9)
+    (tenant_id, campaign_id, name, merchant_id, status, start_date, end_date, redeem_until, timezone, settings)
+VALUES ($1, $2, $3, $4, $5, at_unix($6), at_unix($7), at_unix($8), $9, $10)
 RETURNING campaign_id AS id, name, merchant_id, campaign_status(status, end_date) AS status,
-          unix(start_date) AS start_date, unix(end_date) AS end_date,
+          unix(start_date) AS start_date, unix(end_date) AS end_date, unix(redeem_until) AS redeem_until,
           timezone, settings, unix(created_at) AS created_at, unix(updated_at) AS updated_at
 
 -- name: get
 -- One campaign. $3 the merchant whose staff asks ('' the tenant's own), $4 whether to write.
 -- No row: there is none that may be.
 SELECT campaign_id AS id, name, merchant_id, campaign_status(status, end_date) AS status,
-       unix(start_date) AS start_date, unix(end_date) AS end_date,
+       unix(start_date) AS start_date, unix(end_date) AS end_date, unix(redeem_until) AS redeem_until,
        timezone, settings, unix(created_at) AS created_at, unix(updated_at) AS updated_at
 FROM campaigns
 WHERE tenant_id = $1 AND campaign_id = $2
@@ -23,7 +23,7 @@ WHERE tenant_id = $1 AND campaign_id = $2
 -- Campaigns newest first, after $5. $2 is a status or '', $3 a LIKE pattern of the name,
 -- $4 the merchant whose staff asks ('' the tenant's own).
 SELECT campaign_id AS id, name, merchant_id, campaign_status(status, end_date) AS status,
-       unix(start_date) AS start_date, unix(end_date) AS end_date,
+       unix(start_date) AS start_date, unix(end_date) AS end_date, unix(redeem_until) AS redeem_until,
        timezone, settings, unix(created_at) AS created_at, unix(updated_at) AS updated_at
 FROM campaigns
 WHERE tenant_id = $1 AND ($2 = '' OR campaign_status(status, end_date) = $2) AND name ILIKE $3 AND ($5::text IS NULL OR campaign_id < $5)
@@ -34,11 +34,11 @@ LIMIT $6
 -- name: update
 -- Writes every field of a campaign; the caller holds the tenant's lock. No row: there is no such campaign.
 UPDATE campaigns SET
-    name = $3, merchant_id = $4, status = $5, start_date = at_unix($6), end_date = at_unix($7), timezone = $8,
-    settings = $9, updated_at = now()
+    name = $3, merchant_id = $4, status = $5, start_date = at_unix($6), end_date = at_unix($7),
+    redeem_until = at_unix($8), timezone = $9, settings = $10, updated_at = now()
 WHERE tenant_id = $1 AND campaign_id = $2
 RETURNING campaign_id AS id, name, merchant_id, campaign_status(status, end_date) AS status,
-          unix(start_date) AS start_date, unix(end_date) AS end_date,
+          unix(start_date) AS start_date, unix(end_date) AS end_date, unix(redeem_until) AS redeem_until,
           timezone, settings, unix(created_at) AS created_at, unix(updated_at) AS updated_at
 
 -- name: merchants_wallet
@@ -93,7 +93,7 @@ SELECT quest_id FROM quests WHERE tenant_id = $1 AND campaign_id = $2 AND status
 INSERT INTO campaigns
 SELECT (jsonb_populate_record(c, $3 || jsonb_build_object(
     'start_date', days_later(c.start_date, $4, $5), 'end_date', days_later(c.end_date, $4, $5),
-    'created_at', now(), 'updated_at', now()))).*
+    'redeem_until', days_later(c.redeem_until, $4, $5), 'created_at', now(), 'updated_at', now()))).*
 FROM campaigns AS c
 WHERE c.tenant_id = $1 AND c.campaign_id = $2
 

@@ -7,7 +7,7 @@
 SELECT t.catalog_version, g.status, g.revision, r.definition, g.campaign_id,
        c.merchant_id, c.status AS campaign_status,
        CASE WHEN t.status = 'suspended' THEN 'tenant' WHEN o.status = 'suspended' THEN 'merchant' ELSE '' END AS suspended,
-       unix(c.start_date) AS start_date, unix(c.end_date) AS end_date,
+       unix(c.start_date) AS start_date, unix(c.end_date) AS end_date, unix(c.redeem_until) AS redeem_until,
        c.timezone,
        ARRAY(SELECT k.revision_hash::text FROM promised_terms AS k
              WHERE k.tenant_id = $1 AND k.game_id = $2 ORDER BY k.created_at DESC LIMIT 20) AS kept

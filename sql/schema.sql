@@ -82,18 +82,20 @@ CREATE TRIGGER audit_entries_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON 
 
 -- ---------------------------------------------------------------- catalogue
 
+-- redeem_until: what was earned is redeemed until then, though the campaign has ended; NULL: not beyond its end.
 CREATE TABLE campaigns (
-    tenant_id   ident       NOT NULL,
-    campaign_id ident       NOT NULL,
-    merchant_id ident       NOT NULL DEFAULT '',
-    name        text        NOT NULL,
-    status      text        NOT NULL DEFAULT 'draft' CHECK (status IN ('draft', 'active', 'paused', 'ended')),
-    start_date  timestamptz,
-    end_date    timestamptz,
-    timezone    text        NOT NULL DEFAULT 'UTC',
-    settings    jsonb       NOT NULL DEFAULT '{}',
-    created_at  timestamptz NOT NULL DEFAULT now(),
-    updated_at  timestamptz NOT NULL DEFAULT now(),
+    tenant_id    ident       NOT NULL,
+    campaign_id  ident       NOT NULL,
+    merchant_id  ident       NOT NULL DEFAULT '',
+    name         text        NOT NULL,
+    status       text        NOT NULL DEFAULT 'draft' CHECK (status IN ('draft', 'active', 'paused', 'ended')),
+    start_date   timestamptz,
+    end_date     timestamptz,
+    redeem_until timestamptz,
+    timezone     text        NOT NULL DEFAULT 'UTC',
+    settings     jsonb       NOT NULL DEFAULT '{}',
+    created_at   timestamptz NOT NULL DEFAULT now(),
+    updated_at   timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (tenant_id, campaign_id)
 );
 

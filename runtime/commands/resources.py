@@ -30,7 +30,7 @@ from runtime.wire.schema import fields_of
 Found = list[tuple[str, str]]
 """(path, what is wrong)"""
 
-TIMES: Final = ("start_date", "end_date")
+TIMES: Final = ("start_date", "end_date", "redeem_until")
 SECRETS: Final = ("secret", "previous_secret", "secret_set")
 
 

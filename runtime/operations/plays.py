@@ -219,7 +219,10 @@ ROWS: Final = (
         "Redeem",
         "POST /games/{id}/redeem",
         actor=GAMES,
-        about="Claims a rung that is reached, or exchanges balance for it. Once per player and rung.",
+        about=(
+            "Claims a rung that is reached, or exchanges balance for it. Once per player and rung, until the campaign "
+            "ends, or its `redeem_until` after that."
+        ),
         consumer=Consumer(Access.PLAYER, RoutePolicy.ACT),
         refusals=(
             "ALREADY_GRANTED",

@@ -77,7 +77,7 @@ def redeem(actor: GameActor, snapshot: GameSnapshot, pending: PendingRequest, ch
             f"milestone {request.milestone_id!r} was granted already",
             granted_at=player.grants[request.milestone_id],
         )
-    snapshot.refuse_unless_open(now)
+    snapshot.refuse_unless_redeemable(now)
     rung = next((rung for rung in snapshot.rungs if rung.id == request.milestone_id), None)
     if rung is None:
         raise unknown("milestone", request.milestone_id)

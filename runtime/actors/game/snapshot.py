@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime
 from typing import Any, Final
 
 import sql
@@ -89,9 +89,10 @@ class GameSnapshot:
     campaign_id: str
     merchant_id: str
     suspended: str
-    campaign_open_status: bool
+    campaign_status: str
     start_date: int
     end_date: int
+    redeem_until: int
     days: Days
     rules: Rules
     game: GameRule
@@ -107,11 +108,8 @@ class GameSnapshot:
 
     def refuse_unless_open(self, now: float) -> None:
         """PERMISSION_DENIED SUSPENDED; FAILED_PRECONDITION GAME_INACTIVE or CAMPAIGN_CLOSED."""
-        if self.suspended:
-            raise suspended(self.suspended)
-        if self.status != "active":
-            raise Fault(Status.FAILED_PRECONDITION, "GAME_INACTIVE", f"this game is {self.status}")
-        if not self.campaign_open_status:
+        self._refuse_unless_active()
+        if self.campaign_status != "active":
             raise Fault(Status.FAILED_PRECONDITION, "CAMPAIGN_CLOSED", "the campaign is not active")
         if now < self.start_date:
             raise Fault(
@@ -121,6 +119,30 @@ class GameSnapshot:
             raise Fault(
                 Status.FAILED_PRECONDITION, "CAMPAIGN_CLOSED", "the campaign has ended", closed_at=self.end_date
             )
+
+    def refuse_unless_redeemable(self, now: float) -> None:
+        """As `refuse_unless_open`; but after the campaign's end, what was earned is redeemed until `redeem_until`."""
+        if not self._has_ended(now):
+            self.refuse_unless_open(now)
+            return
+        self._refuse_unless_active()
+        if now >= self.redeem_until:
+            # By the hand of staff it may have ended before its date: when, nothing says.
+            dated = self.redeem_until or (self.end_date if now >= self.end_date else 0)
+            when = f" at {datetime.fromtimestamp(dated, UTC).isoformat()}" if dated else ", with the campaign"
+            facts = {"closed_at": dated} if dated else {}
+            raise Fault(Status.FAILED_PRECONDITION, "CAMPAIGN_CLOSED", f"redeeming has ended{when}", **facts)
+
+    def _refuse_unless_active(self) -> None:
+        if self.suspended:
+            raise suspended(self.suspended)
+        if self.status != "active":
+            raise Fault(Status.FAILED_PRECONDITION, "GAME_INACTIVE", f"this game is {self.status}")
+
+    def _has_ended(self, now: float) -> bool:
+        """As schema.sql's campaign_status() has it."""
+        dated = self.campaign_status in ("active", "paused") and 0 < self.end_date <= now
+        return dated or self.campaign_status == "ended"
 
     def today(self, now: float) -> tuple[date, int]:
         """The campaign's local day, and the unix seconds at which it ends."""
@@ -161,9 +183,10 @@ async def load_game(database: Database, tenant_id: str, game_id: str) -> GameSna
         campaign_id=row["campaign_id"],
         merchant_id=row["merchant_id"],
         suspended=row["suspended"],
-        campaign_open_status=row["campaign_status"] == "active",
+        campaign_status=row["campaign_status"],
         start_date=row["start_date"],
         end_date=row["end_date"],
+        redeem_until=row["redeem_until"],
         days=Days(row["timezone"]),
         rules=rules,
         game=game,

@@ -2,7 +2,8 @@
 
 A campaign has no deletion; one that is over is ENDED, from its end_date on, and stays so. A new one is a
 draft in UTC unless it says otherwise, and belongs to the caller's merchant where the body names none.
-Times are unix seconds.
+Times are unix seconds. Until when rungs are redeemed after the end (`redeem_until`) may be set and moved at any
+time, also of one that has ended: what players have earned is not to be stranded by a date.
 """
 
 from __future__ import annotations
@@ -18,14 +19,16 @@ from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, forbidden
 from runtime.operations import audit, catalog, reading
 from runtime.operations.campaigns import analytics
-from runtime.operations.checks import Checks, given, search_pattern, set_fields
+from runtime.operations.checks import TIME_MAX, Checks, given, search_pattern, set_fields
 from runtime.wire.enums import enum, token
 from runtime.wire.scope import Scoped, merchant_of, tenant_of
 
 _SQL: Final = sql.load("campaigns")
 _HAS_MERCHANT: Final = sql.load("tenancy")["has_merchant"]
 
-SETTABLE: Final = frozenset({"name", "merchant_id", "status", "start_date", "end_date", "timezone", "settings"})
+SETTABLE: Final = frozenset(
+    {"name", "merchant_id", "status", "start_date", "end_date", "redeem_until", "timezone", "settings"}
+)
 
 
 async def create_campaign(engine: Engine, request: m.CreateCampaignRequest) -> m.CampaignReply:
@@ -154,6 +157,9 @@ def _checked(campaign: m.Campaign) -> Checks:
     checks = Checks()
     checks.text("name", campaign.name, least=1)
     checks.times(campaign.start_date, campaign.end_date)
+    checks.between("redeem_until", campaign.redeem_until, 0, TIME_MAX)
+    if 0 < campaign.redeem_until < max(campaign.start_date, campaign.end_date):
+        checks.problem("redeem_until", "must not be before end_date, nor before start_date")
     checks.timezone("timezone", campaign.timezone)
     checks.small_object("settings", campaign.settings)
     return checks
@@ -174,6 +180,7 @@ def _columns(campaign: m.Campaign) -> tuple[Any, ...]:
         token(campaign.status),
         campaign.start_date,
         campaign.end_date,
+        campaign.redeem_until,
         campaign.timezone,
         campaign.settings or {},
     )

@@ -1167,6 +1167,11 @@ class Campaign(betterproto2.Message):
 
     updated_at: "int" = betterproto2.field(10, betterproto2.TYPE_INT64)
 
+    redeem_until: "int" = betterproto2.field(11, betterproto2.TYPE_INT64)
+    """
+    Until when milestones may be redeemed after the campaign has ended; 0: no longer than the campaign.
+    """
+
 
 default_message_pool.register_message("game.v1", "Campaign", Campaign)
 

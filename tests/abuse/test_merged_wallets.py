@@ -130,8 +130,10 @@ async def test_points_of_two_rungs_are_one_players_where_their_prize_is_capped(o
     # Nor where the guest has the one by a rung, and the other by a play.
     another = "bob@example.com"
     guest = await guest_who_bought(own_world, game_id, "one")
-    await stack.admin("PUT", f"/admin/prizes/{capped}", {"constraints": {"max_per_user": 2}})
+    path = f"/admin/prizes/{capped}"
+    assert (await stack.admin("PUT", path, {"constraints": {"max_per_user": 2}})).code == "OK"
     await own_world.round(wheel, guest.player_id)
-    await stack.admin("PUT", f"/admin/prizes/{capped}", {"constraints": {"max_per_user": 1}})
+    assert (await wallet_of(stack, guest.player_id))["points"] == 20
+    assert (await stack.admin("PUT", path, {"constraints": {"max_per_user": 1}})).code == "OK"
     other = await log_in(stack, guest, another)
     assert await wallet_of(stack, other) == {"coin": 0, "points": 10}

@@ -192,7 +192,8 @@ async def test_an_update_keeps_what_it_leaves_out_and_the_secret(stack: Any, rec
 async def test_an_integration_is_tested_alone_and_says_what_became_of_it(stack: Any, receiver: Receiver) -> None:
     first = await register(stack, receiver, "x")
     await register(stack, receiver, "integration_test")
-    await stack.admin("PUT", f"/admin/integrations/{first}", {"status": "INTEGRATION_STATUS_PAUSED"})
+    paused = await stack.admin("PUT", f"/admin/integrations/{first}", {"status": "INTEGRATION_STATUS_PAUSED"})
+    assert paused.code == "OK"
     receiver.replies = [status(204), status(503)]
     told = [(await stack.admin("POST", f"/admin/integrations/{first}/test", {})).data for _ in range(2)]
     assert [(one["status"], one["http_status"]) for one in told] == [

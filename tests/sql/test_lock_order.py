@@ -35,7 +35,11 @@ from tests.support.stack import Stack, make_tenant
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-_TOUCHES = re.compile(r"\b(?:UPDATE|DELETE FROM)\s+(?!SET\b|SKIP\b|OF\b)(\w+)", re.IGNORECASE)
+_TOUCHES = (
+    re.compile(r"\b(?:UPDATE|DELETE FROM)\s+(?!SET\b|SKIP\b|OF\b)(\w+)", re.IGNORECASE),
+    re.compile(r"\bINSERT INTO (\w+)(?:(?!\bINSERT INTO\b).)*?\bDO UPDATE\b", re.IGNORECASE | re.DOTALL),
+    re.compile(r"\bFROM (\w+)\b(?:(?!\bFROM\b).)*?\bFOR (?:NO KEY )?(?:UPDATE|SHARE)\b", re.IGNORECASE | re.DOTALL),
+)
 
 PLAYERS = ("player_a", "player_b")
 
@@ -390,11 +394,11 @@ async def test_a_wrong_order_is_seen(scene: Scene) -> None:
 
 
 async def test_every_table_that_is_locked_has_its_place() -> None:
-    found = set()
+    found = set[str]()
     for file in sql.files():
         for text in sql.load(file).values():
             bare = re.sub(r"--.*", "", text)
-            found |= set(_TOUCHES.findall(bare))
+            found.update(*(touches.findall(bare) for touches in _TOUCHES))
     tables = set(re.findall(r"^CREATE TABLE (\w+)", sql.SCHEMA.read_text(), re.MULTILINE))
     missing = found & tables - set(LOCK_ORDER)
     assert not missing, f"say in sql/locks.py when the rows of {sorted(missing)} are locked"

@@ -242,11 +242,69 @@ async def test_a_plan_is_played_as_the_play_that_it_was_shown_for_or_not_at_all(
     )
     body = {"player_id": "ann", "session_id": session.token, "payload": {"caught_items": []}}
     (played,) = together(actor, m.PlayRequest(**who, **body))
-    with pytest.raises(Fault, match="SESSION_PLAYED"):
+    with pytest.raises(Fault, match="SESSION_EXPIRED"):  # It was not played: the client is to start again.
         await played
     assert await world.plays() == []
     (opened,) = together(actor, start)
     assert (await opened).drop_plan == shown
+
+
+async def cut_off(world: World) -> None:
+    """Ends the connection of whoever waits for a lock, as a store does that fails."""
+    await world.database.fetchval("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE NOT granted LIMIT 1")
+
+
+@pytest.mark.parametrize("batches", ["one", "two"])
+async def test_a_start_beside_a_play_that_is_undone_shows_the_plan_that_is_then_next(
+    world: World, batches: str
+) -> None:
+    """Decided as if the play had been kept, it gave a session that was never to be played."""
+    game_id = await gifts_of(world)
+    assert (await world.round(game_id, payload={"caught_items": []})).code == "OK"
+    actor, who = actor_of(world, game_id), {"scope": m.Scope(tenant_id=world.stack.tenant_id), "id": game_id}
+    start = m.StartRequest(**who, player_id="ann")
+    opened = await together(actor, start)[0]
+    play = m.PlayRequest(**who, player_id="ann", session_id=opened.session_id, payload={"caught_items": []})
+    async with held(world, "SELECT FROM game_players WHERE game_id = $1 FOR UPDATE", game_id):
+        if batches == "one":
+            played, started = together(actor, play, start)
+            await waiting(world, 1)
+        else:
+            (played,) = together(actor, play)
+            await waiting(world, 1)
+            (started,) = together(actor, start)
+            while not actor.deciding.locked() and not started.done():
+                await asyncio.sleep(0)
+        await cut_off(world)
+        with pytest.raises(Fault, match="STORE_UNAVAILABLE"):
+            await played
+    again = await started
+    assert again.drop_plan == opened.drop_plan
+    # The session of the play that was undone is as good as the new one, and one of them is played.
+    assert (await together(actor, play)[0]).play_id
+    play.session_id = again.session_id
+    with pytest.raises(Fault, match="SESSION_PLAYED"):
+        await together(actor, play)[0]
+
+
+async def test_a_start_beside_a_play_that_is_kept_shows_the_plan_after_it(world: World) -> None:
+    game_id = await gifts_of(world)
+    assert (await world.round(game_id, payload={"caught_items": []})).code == "OK"
+    actor, who = actor_of(world, game_id), {"scope": m.Scope(tenant_id=world.stack.tenant_id), "id": game_id}
+    start = m.StartRequest(**who, player_id="ann")
+    opened = await together(actor, start)[0]
+    play = m.PlayRequest(**who, player_id="ann", session_id=opened.session_id, payload={"caught_items": []})
+    async with held(world, "SELECT FROM game_players WHERE game_id = $1 FOR UPDATE", game_id):
+        (played,) = together(actor, play)
+        await waiting(world, 1)
+        (started,) = together(actor, start)
+        while not actor.deciding.locked() and not started.done():
+            await asyncio.sleep(0)
+        for _ in range(3):  # A look that does not wait is over by then.
+            await world.database.fetchval("SELECT 1")
+    assert (await played).play_id
+    play.session_id = (await started).session_id
+    assert (await together(actor, play)[0]).play_id
 
 
 async def test_a_start_after_plays_through_another_core_shows_a_plan_that_can_be_played(world: World) -> None:

@@ -103,7 +103,7 @@ class GameActor:
         self.refreshed_at = 0.0
         self.round = self.compared_in = 0
         self.deciding = asyncio.Lock()
-        self.committing: set[asyncio.Future[Any]] = set()
+        self.committing: dict[asyncio.Future[Any], frozenset[str]] = {}  # and who plays a plan in it
         self.distrusted = False
         self.outdated = False
         self.unmade: list[str] = []
@@ -134,6 +134,11 @@ class GameActor:
                 followed = True
         return followed
 
+    def _commits_before(self, requests: Sequence[PendingRequest], *, everything: bool) -> list[asyncio.Future[Any]]:
+        """Those under way that say which plan these starts are to show; everything: all that are under way."""
+        starts = [pending.player_id for pending in requests if isinstance(pending.request, m.StartRequest)]
+        return [commit for commit, players in self.committing.items() if everything or not players.isdisjoint(starts)]
+
     # ---------------------------------------------------------------- refresh
 
     async def refresh(self, requests: Sequence[PendingRequest], *, everything: bool) -> GameSnapshot:
@@ -142,9 +147,9 @@ class GameActor:
         Only who holds `deciding` may call it, and decides by it before letting go.
         """
         engine = self.engine
-        if (everything or self.distrusted) and self.committing:
+        if waited := self.committing and self._commits_before(requests, everything=everything or self.distrusted):
             # What is being committed is not there to be read yet: forgetting it now would be forgetting it twice.
-            await asyncio.wait(self.committing)
+            await asyncio.wait(waited)
         self.round += 1
         if self.outdated:
             self.snapshot = None
@@ -324,9 +329,8 @@ class GameActor:
             raise StaleRead
 
     def require_session(self, snapshot: GameSnapshot, session: Session, player: PlayerState) -> None:
-        """Refuses a play of a session that promised something else than the game now is, or another plan.
-
-        GAME_CHANGED; SESSION_PLAYED where its plan is not that of the player's next play.
+        """GAME_CHANGED for a session that promised something else than the game now is. SESSION_PLAYED where its plan
+        is one before that of the player's next play, SESSION_EXPIRED where it is one after it.
         """
         if session.revision != snapshot.revision_hash[:REVISION_CHARACTERS]:
             if self.compared_in != self.round:
@@ -334,6 +338,8 @@ class GameActor:
             raise Fault(CAP, "GAME_CHANGED", "the game was changed after this session began; start another")
         if 0 <= session.ordinal != player.plays:
             self.require_fresh(player)
+            if session.ordinal > player.plays:  # The play that this one was to follow was undone.
+                raise Fault(CAP, "SESSION_EXPIRED", "the play before this session's was not kept; start another")
             raise Fault(Status.ALREADY_EXISTS, "SESSION_PLAYED", "this session's plan was played already")
 
     def available(self, prize: PrizeTerms | None, player: PlayerState, quantity: int) -> bool:

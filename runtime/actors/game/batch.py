@@ -227,7 +227,7 @@ def _decide(actor: GameActor, batch: Batch) -> None:
     taken: set[tuple[str, ...]] = set()
     for pending in batch.requests:
         marks = _marks(pending)
-        if not taken.isdisjoint(marks):
+        if not taken.isdisjoint(marks) or _follows_a_play(batch, pending):
             # Its twin in this batch is decided first; this one then finds it committed.
             batch.later.append(pending)
             continue
@@ -245,6 +245,13 @@ def _decide(actor: GameActor, batch: Batch) -> None:
             answer.pending.work.refuse(answer.reply)
         else:
             answer.pending.work.answer(answer.reply)
+
+
+def _follows_a_play(batch: Batch, pending: PendingRequest) -> bool:
+    """Whether this start shows the plan of a play after one that this batch decides, and that may yet be undone."""
+    if not (batch.snapshot.shows_plan and isinstance(pending.request, m.StartRequest)):
+        return False
+    return any(decision.pending.player_id == pending.player_id for decision in batch.decisions)
 
 
 def _marks(pending: PendingRequest) -> set[tuple[str, ...]]:
@@ -304,8 +311,9 @@ def _begin_commit(actor: GameActor, batch: Batch) -> asyncio.Future[dict[str, in
     if not batch.decisions:
         return None
     commit = asyncio.ensure_future(actor.engine.committer.commit(actor.tenant_id, batch.changes))
-    actor.committing.add(commit)
-    commit.add_done_callback(actor.committing.discard)
+    planned = (decision.pending.player_id for decision in batch.decisions) if batch.snapshot.shows_plan else ()
+    actor.committing[commit] = frozenset(planned)
+    commit.add_done_callback(actor.committing.pop)
     return commit
 
 

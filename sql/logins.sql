@@ -20,11 +20,28 @@ FROM players WHERE tenant_id = $1 AND player_id = $3
 ON CONFLICT DO NOTHING
 RETURNING player_id, merchant_id, unix(ends_at) AS ends_at;
 
+-- name: begun
+-- The same of a login that this very request began before. No row: it began none, or that one went on or is over.
+SELECT player_id, merchant_id, unix(ends_at) AS ends_at FROM logins
+WHERE tenant_id = $1 AND login_id = $2 AND player_id = $3 AND generation = 0 AND ended_at IS NULL;
+
 -- name: turn
--- Ends the refresh token of generation $3 and makes the next one count, for $4 seconds. No row: another one
--- counts, or the login is over.
-UPDATE logins SET generation = generation + 1, expires_at = least(now() + make_interval(secs => $4::float8), ends_at)
+-- Ends the refresh token of generation $3, used by $4, and makes the next one count, for $5 seconds. No row: another
+-- one counts, or the login is over.
+UPDATE logins SET
+    generation = generation + 1,
+    expires_at = least(now() + make_interval(secs => $5::float8), ends_at),
+    turned_by = $4,
+    turned_at = now()
 WHERE tenant_id = $1 AND login_id = $2 AND generation = $3 AND ended_at IS NULL AND expires_at > now()
+RETURNING player_id, merchant_id, unix(ends_at) AS ends_at;
+
+-- name: turn_again
+-- Lets $4, who used the token of generation $3 at most $5 seconds ago, use it once more, as long as the next one was
+-- not used. No row: this is another, or later, or a third time.
+UPDATE logins SET turned_by = ''
+WHERE tenant_id = $1 AND login_id = $2 AND generation = $3 + 1 AND turned_by = $4 AND turned_by <> ''
+  AND turned_at > now() - make_interval(secs => $5::float8) AND ended_at IS NULL AND expires_at > now()
 RETURNING player_id, merchant_id, unix(ends_at) AS ends_at;
 
 -- name: end_reused

@@ -112,7 +112,7 @@ async def issue_challenge(engine: Engine, request: m.IssueChallengeRequest) -> m
 
 
 async def answer_challenge(engine: Engine, request: m.AnswerChallengeRequest) -> m.AnswerChallengeReply:
-    """The contact that the code proves; the challenge is over then.
+    """The contact that the code proves, as it does until what it is for has come about (`use_up`).
 
     NOT_FOUND UNKNOWN_CHALLENGE; UNAUTHENTICATED CODE_WRONG with `attempts_left`, or CODE_EXPIRED;
     RESOURCE_EXHAUSTED RATE_LIMITED.
@@ -152,6 +152,20 @@ async def withdraw_challenge(engine: Engine, request: m.WithdrawChallengeRequest
     return m.Empty()
 
 
+async def use_up(connection: asyncpg.Connection, tenant_id: str, challenge_id: str) -> bool:
+    """Ends a challenge whose code was right, in the transaction of what it is used for. False where it is over."""
+    row = await connection.fetchrow(_SQL["remove"], tenant_id, challenge_id)
+    if row is None:
+        return False
+    await connection.execute(_SQL["prove"], tenant_id, row["contact_hash"], row["requester"])
+    return True
+
+
+def unknown_challenge() -> Fault:
+    """NOT_FOUND UNKNOWN_CHALLENGE."""
+    return Fault(Status.NOT_FOUND, "UNKNOWN_CHALLENGE", "there is no such challenge, or its code was used")
+
+
 PURGES: Final = {name: _SQL[name] for name in ("purge_challenges", "purge_rates", "purge_unmarked", "purge_guesses")}
 """What forgets, of one tenant ($1), what is over: at most $2 rows each."""
 
@@ -160,7 +174,7 @@ async def _answer(connection: asyncpg.Connection, tenant_id: str, request: m.Ans
     """The contact of a right code, or why it is refused, counted."""
     challenge = await connection.fetchrow(_SQL["lock_challenge"], tenant_id, request.challenge_id)
     if challenge is None or (request.contact and challenge["contact"] != request.contact):
-        return Fault(Status.NOT_FOUND, "UNKNOWN_CHALLENGE", "there is no such challenge, or its code was used")
+        return unknown_challenge()
     if challenge["expired"]:
         return Fault(Status.UNAUTHENTICATED, "CODE_EXPIRED", "the code has expired; ask for a new one")
     who = (tenant_id, challenge["contact_hash"], challenge["requester"])
@@ -169,8 +183,6 @@ async def _answer(connection: asyncpg.Connection, tenant_id: str, request: m.Ans
         return _wrong(0)
     kept = challenge["code_hash"].encode()
     if any(hmac.compare_digest(kept, given.encode()) for given in request.code_hashes):
-        await connection.execute(_SQL["remove"], tenant_id, request.challenge_id)
-        await connection.execute(_SQL["prove"], *who)
         contact: str = challenge["contact"]
         return contact
     await connection.execute(_SQL["count_try"], tenant_id, request.challenge_id)

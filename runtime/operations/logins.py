@@ -34,6 +34,10 @@ PAGE: Final = 5_000
 SLACK_SECONDS: Final = 60.0
 """A revocation outlives its tokens by this: they are made, and judged, by other clocks than the database's."""
 
+REPEAT_SECONDS: Final = 10.0
+"""For how long who used a refresh token may use it once more, and gets the very same next one: the answer may have
+been lost, or two pages of one browser asked at once."""
+
 PURGE_SECONDS: Final = 600.0
 """How often what is over is forgotten."""
 
@@ -44,35 +48,50 @@ log = structlog.get_logger(__name__)
 
 
 async def begin_login(engine: Engine, request: m.BeginLoginRequest) -> m.LoginReply:
-    """The player's new login, whose first refresh token is of generation 0.
+    """The player's new login, whose first refresh token is of generation 0, and the end of the challenge that it is by.
 
-    NOT_FOUND UNKNOWN_PLAYER; ALREADY_EXISTS LOGIN_EXISTS.
+    Both or neither: no code is lost to a failure. Asked again, because its answer was lost, it answers the same.
+    NOT_FOUND UNKNOWN_PLAYER, UNKNOWN_CHALLENGE; ALREADY_EXISTS LOGIN_EXISTS.
     """
     tenant_id, player_id, settings = tenant_of(request), player_id_of(request), engine.settings
     lives = (settings.refresh_token_seconds, settings.login_seconds)
-    who = (tenant_id, _login_id(request.login_id), player_id, merchant_of(request))
-    row = await engine.database.fetchrow(_SQL["begin"], *who, *lives)
-    player = await engine.database.fetchrow(FIND, tenant_id, player_id)
-    if player is None:
-        raise unknown("player", player_id)
-    if row is None:
-        raise Fault(Status.ALREADY_EXISTS, "LOGIN_EXISTS", "there is a login of this id already")
-    return _reply(row, player)
+    who = (tenant_id, _login_id(request.login_id), player_id)
+
+    async def work(connection: asyncpg.Connection) -> m.LoginReply:
+        if request.challenge_id and not await challenges.use_up(connection, tenant_id, request.challenge_id):
+            row = await connection.fetchrow(_SQL["begun"], *who)
+            if row is None:
+                raise challenges.unknown_challenge()
+        else:
+            row = await connection.fetchrow(_SQL["begin"], *who, merchant_of(request), *lives)
+        player = await connection.fetchrow(FIND, tenant_id, player_id)
+        if player is None:
+            raise unknown("player", player_id)
+        if row is None:
+            raise Fault(Status.ALREADY_EXISTS, "LOGIN_EXISTS", "there is a login of this id already")
+        return _reply(row, player)
+
+    return await engine.database.transaction(work)
 
 
 async def turn_login(engine: Engine, request: m.TurnLoginRequest) -> m.LoginReply:
     """Uses the refresh token of this generation up; the next one counts. Of rivals with one token the first wins.
 
     UNAUTHENTICATED TOKEN_EXPIRED; TOKEN_INVALID where it comes a second time, which ends the login: it was
-    stolen, or its thief has used it (RFC 9700, 4.14.2).
+    stolen, or its thief has used it (RFC 9700, 4.14.2). But once more, within REPEAT_SECONDS and from where it was
+    used, it is answered alike: of a thief there and the owner, who then share one token, the second use ends it.
     """
     tenant_id, login_id = tenant_of(request), _login_id(request.login_id)
     if request.generation < 0:
         raise invalid("generation", "must be at least 0")
+    if len(request.requester) > challenges.HASH_CHARACTERS_MAX:
+        raise invalid("requester", f"must be at most {challenges.HASH_CHARACTERS_MAX} characters")
     place = (tenant_id, login_id, request.generation)
 
     async def work(connection: asyncpg.Connection) -> m.LoginReply | Fault:
-        row = await connection.fetchrow(_SQL["turn"], *place, engine.settings.refresh_token_seconds)
+        row = await connection.fetchrow(_SQL["turn"], *place, request.requester, engine.settings.refresh_token_seconds)
+        if row is None:
+            row = await connection.fetchrow(_SQL["turn_again"], *place, request.requester, REPEAT_SECONDS)
         if row is not None:
             # Here, not after the commit: a player who cannot be read then would have lost both tokens.
             return _reply(row, await connection.fetchrow(FIND, tenant_id, row["player_id"]))
@@ -241,7 +260,8 @@ BEGIN_LOGIN: Final = Operation(
     "BeginLogin",
     "POST /logins",
     run=begin_login,
-    refusals=("LOGIN_EXISTS", "UNKNOWN_PLAYER"),
+    bounded=True,
+    refusals=("LOGIN_EXISTS", "UNKNOWN_PLAYER", "UNKNOWN_CHALLENGE"),
     example={"login_id": _LOGIN_ID},
 )
 TURN_LOGIN: Final = Operation(

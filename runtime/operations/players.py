@@ -20,7 +20,7 @@ from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, invalid, merged, unknown
-from runtime.operations import audit, catalog, logins, merging, suspension
+from runtime.operations import audit, catalog, challenges, logins, merging, suspension
 from runtime.operations.row import ADMINS, Access, Consumer, Operation
 from runtime.wire import contacts
 from runtime.wire.enums import enum, token
@@ -115,11 +115,13 @@ async def set_player_status(engine: Engine, request: m.SetPlayerStatusRequest) -
 
 
 async def link_contact(engine: Engine, request: m.LinkContactRequest) -> m.ContactReply:
-    """Gives the player a further contact; one that is the player's already is answered as it is. A guest that gets one
-    is the player of that contact from then on, and its tokens end (session fixation: see merging.py).
+    """Gives the player a further contact, and ends the challenge that proved it, both or neither. A contact that is the
+    player's already is answered as it is. A guest that gets one is the player of that contact from then on, and its
+    tokens end (session fixation: see merging.py).
 
-    ALREADY_EXISTS CONTACT_TAKEN for another player's; PERMISSION_DENIED PLAYER_MERGED for a guest that
-    became another player: a guest's token that somebody kept must open no way into that player's account.
+    NOT_FOUND UNKNOWN_CHALLENGE where its code was used; ALREADY_EXISTS CONTACT_TAKEN for another player's;
+    PERMISSION_DENIED PLAYER_MERGED for a guest that became another player: a guest's token that somebody kept must
+    open no way into that player's account.
     """
     tenant_id, player_id = tenant_of(request), player_id_of(request)
     type, value = _contact(request.contact)
@@ -133,6 +135,8 @@ async def link_contact(engine: Engine, request: m.LinkContactRequest) -> m.Conta
             raise merged()
         if row["player_id"] != player_id:
             raise Fault(Status.ALREADY_EXISTS, "CONTACT_TAKEN", "the contact belongs to another player")
+        if request.challenge_id and not await challenges.use_up(connection, tenant_id, request.challenge_id):
+            raise challenges.unknown_challenge()
         if linked is not None and linked["was_guest"]:
             await logins.revoke_player(connection, engine, tenant_id, player_id)
         return row
@@ -283,7 +287,7 @@ LINK_CONTACT: Final = Operation(
     "LinkContact",
     "POST /players/me/contacts",
     run=link_contact,
-    refusals=("CONTACT_TAKEN", "UNKNOWN_TENANT", "UNKNOWN_PLAYER", "PLAYER_MERGED"),
+    refusals=("CONTACT_TAKEN", "UNKNOWN_CHALLENGE", "UNKNOWN_TENANT", "UNKNOWN_PLAYER", "PLAYER_MERGED"),
     example={"contact": {"type": "CONTACT_TYPE_PHONE", "value": "+4915112345678", "verified": True}},
 )
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 
+import pytest
+
+from runtime.operations.logins import REPEAT_SECONDS
 from tests.support.invariants import check_sums
 from tests.support.login import PHONE, Phone, let_resend, log_in, refresh, start, verify
-from tests.support.stack import Stack
+from tests.support.stack import Stack, refused
 
 # -- guests, contacts ------------------------------------------------------------------------
 
@@ -122,13 +126,29 @@ async def test_a_contact_is_linked_by_its_own_challenge(stack: Stack, phone: Pho
     assert (await log_in(stack, phone, "ada@example.com", "email"))["player"]["id"] == mine
 
 
-async def test_another_players_contact_is_taken(stack: Stack, phone: Phone) -> None:
-    await log_in(stack, phone)
+async def test_another_players_contact_is_taken_and_the_code_is_good_for_logging_in(stack: Stack, phone: Phone) -> None:
+    owner = await log_in(stack, phone)
     await let_resend(stack)
     challenge_id = (await start(stack)).data["challenge_id"]
     body = {"type": "phone", "value": PHONE, "challenge_id": challenge_id, "code": phone.code()}
     taken = await stack.consumer("POST", "/players/me/contacts", body, player="player_2")
     assert (taken.http, taken.reason) == (409, "CONTACT_TAKEN")
+    assert (await verify(stack, challenge_id, body["code"])).data["player"]["id"] == owner["player"]["id"]
+
+
+async def test_a_code_is_good_for_one_of_a_link_and_a_login(stack: Stack, phone: Phone) -> None:
+    for _ in range(4):
+        challenge_id = (await start(stack, "ada@example.com", "email")).data["challenge_id"]
+        code = phone.code("ada@example.com")
+        body = {"type": "email", "value": "ada@example.com", "challenge_id": challenge_id, "code": code}
+        answers = await asyncio.gather(
+            *(stack.consumer("POST", "/players/me/contacts", body, player="player_1") for _ in range(3)),
+            *(verify(stack, challenge_id, code) for _ in range(3)),
+        )
+        assert [answer.http for answer in answers].count(200) <= 1
+        assert {answer.reason for answer in answers} <= {"", "UNKNOWN_CHALLENGE", "CONTACT_TAKEN"}
+        assert await stack.database.fetchval("SELECT count(*) FROM login_challenges") == 0
+        await let_resend(stack)
 
 
 # -- refresh ---------------------------------------------------------------------------------
@@ -143,21 +163,60 @@ async def test_a_refresh_token_turns(stack: Stack, phone: Phone) -> None:
     assert (await refresh(stack, second["refresh_token"])).code == "OK"
 
 
-async def test_a_reused_refresh_token_ends_its_family(stack: Stack, phone: Phone) -> None:
+HERE, THERE = {"X-Forwarded-For": "198.51.100.7"}, {"X-Forwarded-For": "203.0.113.66"}
+told_apart = pytest.mark.settings(trusted_proxies=(ipaddress.ip_network("127.0.0.0/8"),))
+
+
+async def ended(stack: Stack, token: str, **headers: str) -> None:
+    """The login of this refresh token, which counted, is over."""
+    assert refused(await refresh(stack, token, **headers)) == (401, "UNAUTHENTICATED", "TOKEN_INVALID")
+
+
+@told_apart
+async def test_a_refresh_whose_answer_was_lost_is_answered_alike_once_more(stack: Stack, phone: Phone) -> None:
     first = (await log_in(stack, phone))["refresh_token"]
-    second = (await refresh(stack, first)).data["refresh_token"]
-    reused = await refresh(stack, first)
-    assert (reused.http, reused.reason) == (401, "TOKEN_INVALID")
-    assert (await refresh(stack, second)).http == 401
+    lost = (await refresh(stack, first, **HERE)).data
+    again = (await refresh(stack, first, **HERE)).data
+    assert again["refresh_token"] == lost["refresh_token"]
+    assert again["player"] == lost["player"]
+    third = (await refresh(stack, again["refresh_token"], **THERE)).data["refresh_token"]
+    assert (await refresh(stack, third, **HERE)).code == "OK"
 
 
-async def test_of_rivals_with_one_refresh_token_at_most_one_wins(stack: Stack, phone: Phone) -> None:
+@told_apart
+@pytest.mark.parametrize("who", ["a third time", "from elsewhere", "too late", "after the next one"])
+async def test_a_reused_refresh_token_ends_its_family(stack: Stack, phone: Phone, who: str) -> None:
+    first = (await log_in(stack, phone))["refresh_token"]
+    counts = (await refresh(stack, first, **HERE)).data["refresh_token"]
+    match who:
+        case "a third time":
+            assert (await refresh(stack, first, **HERE)).code == "OK"
+        case "too late":
+            late = "UPDATE logins SET turned_at = turned_at - make_interval(secs => $1)"
+            await stack.database.execute(late, REPEAT_SECONDS)
+        case "after the next one":
+            counts = (await refresh(stack, counts, **HERE)).data["refresh_token"]
+    await ended(stack, first, **(THERE if who == "from elsewhere" else HERE))
+    await ended(stack, counts, **HERE)
+
+
+async def test_of_rivals_with_one_refresh_token_two_win_the_same_and_the_others_end_it(
+    stack: Stack, phone: Phone
+) -> None:
     token = (await log_in(stack, phone))["refresh_token"]
     answers = await asyncio.gather(*(refresh(stack, token) for _ in range(20)))
-    assert [answer.code for answer in answers].count("OK") == 1
+    won = [answer.data["refresh_token"] for answer in answers if answer.code == "OK"]
+    assert (len(won), len(set(won))) == (2, 1)
     assert {answer.http for answer in answers} == {200, 401}
-    winner = next(answer for answer in answers if answer.code == "OK")
-    assert (await refresh(stack, winner.data["refresh_token"])).http == 401
+    await ended(stack, won[0])
+
+
+@told_apart
+async def test_of_a_thief_and_the_owner_only_the_first_wins(stack: Stack, phone: Phone) -> None:
+    token = (await log_in(stack, phone))["refresh_token"]
+    answers = await asyncio.gather(*(refresh(stack, token, **who) for who in (HERE, THERE)))
+    assert sorted(answer.http for answer in answers) == [200, 401]
+    await ended(stack, next(answer for answer in answers if answer.http == 200).data["refresh_token"])
 
 
 async def test_a_forged_refresh_token_ends_nothing(stack: Stack, phone: Phone) -> None:

@@ -1,13 +1,22 @@
-"""Login, refresh and logout with Valkey gone, frozen or flushed: as with it (spec.md, "Consistency rules" 3)."""
+"""Login, refresh and logout with Valkey gone, frozen or flushed: as with it (spec.md, "Consistency rules" 3); and with
+a failure between the right code and the tokens, which costs nobody the code.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from ops.servers.valkey import Valkey
-from tests.support.login import Phone, bearer, log_in, log_out, refresh, start, verify
+from runtime import messages as m
+from runtime.core import Caller
+from runtime.errors import Fault, Status
+from runtime.http.login.refresh import Refresh
+from runtime.operations import Operation
+from runtime.operations.players import RESOLVE_PLAYER
+from tests.support.login import PHONE, Phone, bearer, log_in, log_out, refresh, start, verify
 from tests.support.stack import AS_SHIPPED, Stack
 
 pytestmark = pytest.mark.settings(**AS_SHIPPED)
@@ -62,3 +71,47 @@ async def test_what_was_guessed_wrong_stays_counted(stack: Stack, phone: Phone, 
     away.take()
     assert (await verify(stack, challenge_id, phone.wrong())).envelope["data"]["attempts_left"] == 3
     assert (await start(stack)).reason == "RESEND_TOO_SOON"
+
+
+@pytest.mark.parametrize("table", ["contacts", "players", "login_challenges", "logins"])
+async def test_a_code_is_as_good_as_before_where_the_login_it_was_for_could_not_begin(
+    stack: Stack, phone: Phone, table: str
+) -> None:
+    """Whatever the store fails at on the way."""
+    challenge_id = (await start(stack)).data["challenge_id"]
+    async with stack.database.connection() as holder, holder.transaction():
+        await holder.execute(f"LOCK TABLE {table} IN SHARE MODE")
+        failed = await verify(stack, challenge_id, phone.code())
+        assert (failed.http, failed.reason) == (503, "STORE_UNAVAILABLE")
+    logged_in = (await verify(stack, challenge_id, phone.code())).data
+    assert (await stack.consumer("GET", "/players/me", headers=bearer(logged_in["token"]))).code == "OK"
+    assert (await verify(stack, challenge_id, phone.code())).reason == "UNKNOWN_CHALLENGE"
+    assert await stack.database.fetchval("SELECT count(*) FROM logins") == 1
+
+
+async def test_a_login_that_began_though_its_answer_was_lost_is_answered(stack: Stack, phone: Phone) -> None:
+    """The code is used up by then: nothing else would give its owner the tokens."""
+    core = stack.process.core
+    assert core is not None
+    challenge_id = (await start(stack)).data["challenge_id"]
+    scope, player = m.Scope(tenant_id=stack.tenant_id), m.Contact(type=m.ContactType.PHONE, value=PHONE)
+    resolved = await core.call(RESOLVE_PLAYER, m.ResolvePlayerRequest(scope=scope, contact=player))
+    session = await Refresh(_Losing(core, "BeginLogin"), [b"k" * 32]).begin(scope, resolved.player.id, challenge_id)
+    assert session.player.id == resolved.player.id
+    assert [row["login_id"] for row in await stack.database.fetch("SELECT login_id FROM logins")] == [session.login_id]
+    with pytest.raises(Fault, match="UNKNOWN_CHALLENGE"):
+        await Refresh(core, [b"k" * 32]).begin(scope, resolved.player.id, challenge_id)
+
+
+class _Losing:
+    """A way to Core that loses the first answer to an operation."""
+
+    def __init__(self, caller: Caller, name: str) -> None:
+        self._caller, self._name = caller, name
+
+    async def call(self, operation: Operation, request: Any) -> Any:
+        reply = await self._caller.call(operation, request)
+        if operation.name == self._name:
+            self._name = ""
+            raise Fault(Status.UNAVAILABLE, "CORE_UNAVAILABLE", "the connection was lost")
+        return reply

@@ -63,8 +63,8 @@ def bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
-async def refresh(stack: Stack, token: str) -> Answer:
-    return await stack.consumer("POST", "/players/auth/refresh", {"refresh_token": token})
+async def refresh(stack: Stack, token: str, **headers: str) -> Answer:
+    return await stack.consumer("POST", "/players/auth/refresh", {"refresh_token": token}, headers=headers)
 
 
 async def log_out(stack: Stack, token: str, **body: Any) -> Answer:

@@ -1,4 +1,5 @@
-"""Login challenges as the edge makes them: one code for one contact, guessed at most five times, used once.
+"""Login challenges as the edge makes them: one code for one contact, guessed at most five times, used once, and
+only together with what it is used for (`BeginLogin`, `LinkContact`).
 
 The edge makes the code, its HMAC and the challenge's id; Core keeps them and counts (runtime/operations/
 challenges.py says how). Neither code nor contact is a key of anything: both are HMACs under a secret of the
@@ -60,7 +61,7 @@ class Challenges:
                 challenge_id=challenge_id,
                 contact=contact,
                 contact_hash=self._digest(f"contact\0{contact}"),
-                requester=self._digest(f"requester\0{ip}"),
+                requester=self.requester(ip),
                 address=self._address(ip),
                 code_hash=_hash(self._keys[0], challenge_id, code),
                 strong_code_hash=_hash(self._keys[0], challenge_id, strong_code),
@@ -78,7 +79,7 @@ class Challenges:
             log.warning("challenge_not_withdrawn", why=fault.message)
 
     async def answer(self, scope: m.Scope, challenge_id: str, code: str, ip: str, *, contact: str = "") -> str:
-        """The contact that the code proves; the challenge is over then. `ip`: who guesses.
+        """The contact that the code proves, until it is used. `ip`: who guesses.
 
         With `contact` only a challenge of that one counts, and another's is not touched. NOT_FOUND
         UNKNOWN_CHALLENGE; UNAUTHENTICATED CODE_WRONG with `attempts_left`, or CODE_EXPIRED; RATE_LIMITED.
@@ -97,6 +98,10 @@ class Challenges:
         )
         proved: str = answered.contact
         return proved
+
+    def requester(self, ip: str) -> str:
+        """An address, as Core knows who asks."""
+        return self._digest(f"requester\0{ip}")
 
     def _address(self, ip: str) -> str:
         return self._digest(f"address\0{ip}") if self._limit_addresses else ""

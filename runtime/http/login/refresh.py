@@ -1,7 +1,8 @@
 """Refresh tokens: opaque, signed, good for one use each (RFC 9700, 4.14.2).
 
 A login begins a family. Each use of its token makes the next one and ends the last; a token that comes a
-second time was stolen, or its thief has used it, so it ends the whole family and both must log in again.
+second time was stolen, or its thief has used it, so it ends the whole family and both must log in again. But an
+answer can be lost: who used a token gets the very same next one for it once more, for a moment (REPEAT_SECONDS).
 
 A token is `rt_` and base64url of family (16 bytes), generation (4), the tenant, and a MAC (24) over all: it
 proves itself, and what Core keeps (a hash of the family, as the login's id, and the generation that counts;
@@ -46,21 +47,29 @@ class Refresh:
         self._caller = caller
         self._keys = keys
 
-    async def begin(self, scope: m.Scope, player_id: str) -> Session:
-        """A new family. NOT_FOUND UNKNOWN_PLAYER."""
+    async def begin(self, scope: m.Scope, player_id: str, challenge_id: str) -> Session:
+        """A new family, and the end of the challenge that it is by. NOT_FOUND UNKNOWN_PLAYER, UNKNOWN_CHALLENGE."""
         family = secrets.token_bytes(FAMILY_BYTES)
-        request = m.BeginLoginRequest(scope=scope, player_id=player_id, login_id=_login_id(family))
-        reply = await self._caller.call(BEGIN_LOGIN, request)
+        request = m.BeginLoginRequest(
+            scope=scope, player_id=player_id, login_id=_login_id(family), challenge_id=challenge_id
+        )
+        try:
+            reply = await self._caller.call(BEGIN_LOGIN, request)
+        except Fault as fault:
+            if fault.status is not Status.UNAVAILABLE:
+                raise
+            # It may have begun, and the answer been lost: the code would be gone, with no token for it.
+            reply = await self._caller.call(BEGIN_LOGIN, request)
         return Session(scope, reply.player, request.login_id, self._token(family, 0, scope.tenant_id))
 
-    async def turn(self, token: str) -> Session:
-        """Whose a token is, with the next one; of rivals with one token the first wins.
+    async def turn(self, token: str, requester: str) -> Session:
+        """Whose a token is, with the next one; of rivals with one token the first wins. requester: who uses it, hashed.
 
         UNAUTHENTICATED TOKEN_INVALID or TOKEN_EXPIRED; a reused one ends its family.
         """
         family, generation, tenant_id = self._open(token)
         request = m.TurnLoginRequest(
-            scope=m.Scope(tenant_id=tenant_id), login_id=_login_id(family), generation=generation
+            scope=m.Scope(tenant_id=tenant_id), login_id=_login_id(family), generation=generation, requester=requester
         )
         reply = await self._caller.call(TURN_LOGIN, request)
         scope = m.Scope(tenant_id=tenant_id, merchant_id=reply.merchant_id)

@@ -8,7 +8,8 @@
 
 `start` never asks who a contact belongs to, so its answer and its time are the same for known and unknown
 ones. A guest's token sent along with `verify` hands what the guest won to the player who logs in; one that
-has expired is refused before the code is looked at, so that the code is still good without it.
+has expired is refused before the code is looked at, so that the code is still good without it. A code is good
+until the login that it is for has begun, whatever fails before that.
 """
 
 from __future__ import annotations
@@ -143,12 +144,12 @@ class Login:
             # Its tokens have ended with the merge; this edge need not wait to hear of it.
             with suppress(Fault):
                 await self.edge.revocations.read()
-        return self._logged_in(await self.refreshes.begin(scope, resolved.player.id))
+        return self._logged_in(await self.refreshes.begin(scope, resolved.player.id, challenge_id))
 
     async def refresh(self, request: web.Request) -> web.Response:
         """Turns a refresh token into new tokens."""
         (token,) = _texts(await read_body(request), rows.REFRESH)
-        return self._logged_in(await self.refreshes.turn(token))
+        return self._logged_in(await self.refreshes.turn(token, self.challenges.requester(self._ip(request))))
 
     async def logout(self, request: web.Request) -> web.Response:
         """Ends the login that the token is of, or all the player's; on this edge it holds at once."""
@@ -183,7 +184,10 @@ class Login:
         linked = await self.edge.caller.call(
             LINK_CONTACT,
             m.LinkContactRequest(
-                scope=scope, player_id=identity.player_id, contact=m.Contact(type=kind, value=value, verified=True)
+                scope=scope,
+                player_id=identity.player_id,
+                contact=m.Contact(type=kind, value=value, verified=True),
+                challenge_id=challenge_id,
             ),
         )
         return ok(_CONTACT(linked.contact))

@@ -70,7 +70,8 @@ REFRESH: Final = LoginRow(
     "RefreshLogin",
     "/players/auth/refresh",
     Answers.TOKENS,
-    about="Turns a refresh token into new tokens. Each is good for one use.",
+    about="Turns a refresh token into new tokens. Each is good for one use; where the answer was lost, once more "
+    "within 10 seconds, from the same address.",
     refusals=("CORE_UNAVAILABLE", "UNKNOWN_PLAYER"),
     example={"refresh_token": "rt_hq0V..."},
 )

@@ -1139,6 +1139,11 @@ class BeginLoginRequest(betterproto2.Message):
 
     login_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
 
+    challenge_id: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+    """
+    Whose code proved who this is: it is used up with this, or not at all.
+    """
+
 
 default_message_pool.register_message("game.v1", "BeginLoginRequest", BeginLoginRequest)
 
@@ -2006,6 +2011,11 @@ class LinkContactRequest(betterproto2.Message):
     player_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
     contact: "Contact | None" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, optional=True)
+
+    challenge_id: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+    """
+    Whose code proved the contact: it is used up with this, or not at all.
+    """
 
 
 default_message_pool.register_message("game.v1", "LinkContactRequest", LinkContactRequest)
@@ -3576,6 +3586,11 @@ class TurnLoginRequest(betterproto2.Message):
     generation: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
     """
     That of the refresh token which is used; the next one's is one more.
+    """
+
+    requester: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+    """
+    The address that it comes from, as a hash.
     """
 
 

@@ -10,10 +10,24 @@ ON CONFLICT (tenant_id, rate_key) DO UPDATE SET
 WHERE greatest(r.full_at, now()) <= now() + make_interval(secs => $3::float8 * ($4::integer - 1))
 RETURNING full_at;
 
--- name: wait
--- How many seconds until the bucket $2 has one again ($3, $4 as for `charge`).
-SELECT extract(epoch FROM full_at - now())::float8 - $3::float8 * ($4::integer - 1)
-FROM login_rates WHERE tenant_id = $1 AND rate_key = $2;
+-- name: empty
+-- The first of the buckets $2 that is empty ($3, $4 as for `charge`), and how many seconds it stays so. No row: none is.
+SELECT n.nth, extract(epoch FROM r.full_at - now())::float8 - n.seconds * (n.most - 1) AS wait_seconds
+FROM unnest($2::text[], $3::float8[], $4::integer[]) WITH ORDINALITY AS n (rate_key, seconds, most, nth)
+JOIN login_rates AS r ON r.tenant_id = $1 AND r.rate_key = n.rate_key
+WHERE r.full_at > now() + make_interval(secs => n.seconds * (n.most - 1))
+ORDER BY n.nth LIMIT 1;
+
+-- name: look
+-- What a code to the contact $2 that the requester $3 asks for may be refused by, without a lock: for how long the
+-- requester waits, and the bucket $4, which holds one. proved: as in `lock_guesses`. No row: there is no such tenant.
+SELECT coalesce(extract(epoch FROM g.wait_until - now())::float8, 0) AS wait_seconds,
+       g.proved_at IS NOT NULL AS proved,
+       coalesce(extract(epoch FROM r.full_at - now())::float8, 0) AS resend_seconds
+FROM tenants AS t
+LEFT JOIN login_guesses AS g ON g.tenant_id = $1 AND g.contact_hash = $2 AND g.requester = $3
+LEFT JOIN login_rates AS r ON r.tenant_id = $1 AND r.rate_key = $4
+WHERE t.tenant_id = $1;
 
 -- name: give_back
 -- Puts one back into the bucket $2.

@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 
 from aiohttp import web
 
-from runtime.http.admission.client_address import peer_bucket
+from runtime.http.admission.client_address import EVERYBODY, Client, peer_client
 from runtime.settings import Network
 
 HEAD_SECONDS: Final = 10.0
@@ -34,6 +34,9 @@ SWEEP_SECONDS: Final = 1.0
 
 SHARES: Final = 4
 """An address may have one in so many of all connections."""
+
+NETWORK_SHARES: Final = 2
+"""And a network, of which IPv4 has none."""
 
 FILES_SPARE: Final = 256
 """What a process opens beside connections: stores, logs, other listeners."""
@@ -89,23 +92,22 @@ class Server(web.Server):
         if files <= FILES_SPARE:
             raise RuntimeError(f"this process may open {files} files: raise its limit (ulimit -n) above {FILES_SPARE}")
         self._most = min(most, files - FILES_SPARE)
-        self._proxies = proxies
+        self._proxies = frozenset(proxies)
         self._of: Counter[str] = Counter()
-        self._peers: dict[web.RequestHandler, str] = {}
+        self._peers: dict[web.RequestHandler, Client] = {}
         self._unread: dict[web.RequestHandler, int] = {}
         self._sweeping = self._loop.call_later(SWEEP_SECONDS, self._sweep)
 
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
         super().connection_made(handler, transport)
         name = transport.get_extra_info("peername")
-        peer = peer_bucket(name[0] if isinstance(name, tuple) else "", self._proxies)
-        share = max(1, self._most // SHARES)
-        if (peer and self._of[peer] >= share) or (len(self._peers) >= self._most and not self._make_room(peer)):
+        peer = peer_client(name[0] if isinstance(name, tuple) else "", self._proxies)
+        if self._has_its_share(peer) or (len(self._peers) >= self._most and not self._make_room(peer)):
             transport.write(_FULL)
             handler.force_close()
             return
         self._peers[handler] = peer
-        self._of[peer] += 1
+        self._of.update(filter(None, peer))
 
     def connection_lost(self, handler: web.RequestHandler, exc: BaseException | None = None) -> None:
         super().connection_lost(handler, exc)
@@ -121,9 +123,9 @@ class Server(web.Server):
         while sum(self._unread.values()) > UNREAD_BYTES_MAX:
             left: Counter[str] = Counter()
             for one, unread in self._unread.items():
-                left[self._peers.get(one, "")] += unread
+                left[self._widest(one)] += unread
             most, _ = left.most_common(1)[0]
-            victim = next(one for one in self._unread if self._peers.get(one, "") == most)
+            victim = next(one for one in self._unread if self._widest(one) == most)
             del self._unread[victim]
             if victim.transport is not None:
                 victim.transport.abort()
@@ -132,12 +134,21 @@ class Server(web.Server):
         """Its client has taken all but a little."""
         self._unread.pop(handler, None)
 
-    def _make_room(self, peer: str) -> bool:
-        """Ends the oldest idle connection of the address that has most, unless that is `peer`'s own or a proxy's."""
-        greediest = next((one for one, _ in self._of.most_common(2) if one), "")
-        if not greediest or greediest == peer:
+    def _widest(self, handler: web.RequestHandler) -> str:
+        """The network that a connection is of, or else its address; "" for a proxy's."""
+        peer = self._peers.get(handler, EVERYBODY)
+        return peer.network or peer.address
+
+    def _has_its_share(self, peer: Client) -> bool:
+        shares = ((peer.address, SHARES), (peer.network, NETWORK_SHARES))
+        return any(self._of[name] >= max(1, self._most // part) for name, part in shares if name)
+
+    def _make_room(self, peer: Client) -> bool:
+        """Ends the oldest idle connection of the address, or network, that has most, unless that is `peer`'s own."""
+        greediest = next((one for one, _ in self._of.most_common(1)), "")
+        if not greediest or greediest in peer:
             return False
-        idle = (one for one, of in self._peers.items() if of == greediest and cast(Protocol, one).idle)
+        idle = (one for one, of in self._peers.items() if greediest in of and cast(Protocol, one).idle)
         victim = next(idle, None)
         if victim is None:
             return False
@@ -146,11 +157,10 @@ class Server(web.Server):
         return True
 
     def _leave(self, handler: web.RequestHandler) -> None:
-        peer = self._peers.pop(handler, None)
-        if peer is not None:
-            self._of[peer] -= 1
-            if not self._of[peer]:
-                del self._of[peer]
+        for name in filter(None, self._peers.pop(handler, EVERYBODY)):
+            self._of[name] -= 1
+            if not self._of[name]:
+                del self._of[name]
 
     async def shutdown(self, timeout: float | None = None) -> None:  # noqa: ASYNC109  (aiohttp's)
         self._sweeping.cancel()

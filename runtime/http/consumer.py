@@ -14,10 +14,10 @@ from aiohttp import web
 from runtime import messages as m
 from runtime.actors.idempotency import request_hash
 from runtime.errors import Fault, Status, unknown
-from runtime.http.admission.client_address import client_ip
+from runtime.http.admission.client_address import Client, client_of
 from runtime.http.admission.control import Allowed
 from runtime.http.admission.idempotency import Asked, Replay, idempotency_key
-from runtime.http.admission.local_rates import LocalRate, charge
+from runtime.http.admission.local_rates import ClientRate, charge
 from runtime.http.admission.rates import Limited, Policy
 from runtime.http.admission.session_cache import OPEN, PLAYED, session_name
 from runtime.http.auth import Identity, not_staff, require_player
@@ -32,6 +32,9 @@ from runtime.wire.codec import View
 
 CLOSED: Final = INTERNAL | {"player_id"}
 """A player acts for nobody else: who plays is what the token says."""
+
+_NOBODY: Final = Client("", "")
+"""Whose rates are not asked for."""
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -111,14 +114,14 @@ def _act(edge: Edge, operation: Operation, consumer: Consumer) -> Handler:
     proxies, rated = settings.trusted_proxies, consumer.policy is RoutePolicy.RATED and settings.rate_limits
     players_only = consumer.access is Access.PLAYER
     plays, opens = operation.session is SessionUse.PLAYS, operation.session is SessionUse.OPENS
-    guests = LocalRate(Policy("guest", settings.rate_guest_per_second, settings.rate_guest_burst))
+    guests = ClientRate(Policy("guest", settings.rate_guest_per_second, settings.rate_guest_burst))
 
     async def answer(request: web.Request) -> web.Response:
         identity = await edge.auth.identify(request)
         if identity is not None or players_only:
             require_player(identity)
         elif opens and rated:
-            charge(guests, request, proxies)
+            charge(guests, request, client_of(request, proxies))
         body = await read_body(request)
         message = read(request, body)
         scope = message.scope = await edge.checked_scope(request, identity)
@@ -128,10 +131,12 @@ def _act(edge: Edge, operation: Operation, consumer: Consumer) -> Handler:
             return ok(_data(edge, operation, show, await edge.caller.call(operation, message), scope))
         session = session_name(message.session_id) if plays else ""
         asked = Asked(f"{request.method} {request.path}", key, request_hash(message)) if key else None
+        client = client_of(request, proxies) if rated else _NOBODY
         admission = await control.admit(
             scope.tenant_id,
             player_id=player_id,
-            ip=client_ip(request, proxies) if rated else "",
+            ip=client.address,
+            network=client.network,
             # Who shows a session is the one who opened it. Who starts without a token shows nothing, so another's
             # answer is never theirs; their own is kept for the guest whom it makes.
             owner=player_id or (f"session {session}" if plays else ""),

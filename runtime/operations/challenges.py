@@ -12,8 +12,10 @@ hour. Guesses are bounded so that whoever guesses at another's contact keeps its
   over: the next is one of 20, which has more than the 64 bits from where on guesses need no bound (5.1.3.2).
   So the owner is never shut out, and a thief has had his hundred.
 - Sends are bounded by contact over all tenants: those that strangers ask for together, and those of each
-  requester who proved to be the contact's by themselves; of those of strangers one requester gets half at most.
-  Addresses are bounded too, sends and wrong guesses.
+  requester who proved to be the contact's by themselves; of those of strangers one requester, or one network, gets
+  half at most. Addresses and networks are bounded too, sends and wrong guesses.
+
+What must be refused is looked for first, and nothing written or locked for it: a flood of refusals costs reads alone.
 """
 
 from __future__ import annotations
@@ -39,6 +41,10 @@ WRONG_MAX: Final = 100
 RESEND_SECONDS: Final = 60
 WAIT_SECONDS_MAX: Final = 3_600
 HASH_CHARACTERS_MAX: Final = 128
+NETWORK_TIMES: Final = 16
+"""As many addresses' rates a whole network has: an IPv6 /48, with its 65,536 addresses of a subscriber each
+(runtime/http/admission/client_address.py)."""
+
 OVER_ALL: Final = ""
 """The tenant of what holds over all of them: whose phone it is does not depend on who sends to it."""
 
@@ -56,14 +62,18 @@ SENDS: Final = Rate("sends", 360, 10)
 """Codes to one contact, ten an hour in the long run: each message may cost the operator money."""
 
 SENDS_ONE: Final = Rate("sends-one", 2 * SENDS.seconds, SENDS.most // 2)
-"""What of the sends that strangers share one requester may use: half, now and in the long run, so that no single
-address keeps the owner, who comes from a new one, from its code."""
+"""What of the sends that strangers share one requester, or one network, may use: half, now and in the long run, so
+that nobody alone keeps the owner, who comes from a new address, from its code."""
 
 SENDS_ADDRESS: Final = Rate("sends-ip", 12, 300)
 """The same for one address, which may stand for a whole office."""
 
+SENDS_NETWORK: Final = Rate("sends-net", SENDS_ADDRESS.seconds / NETWORK_TIMES, SENDS_ADDRESS.most * NETWORK_TIMES)
+
 WRONG_ADDRESS: Final = Rate("wrong-ip", 2, 300)
 """Wrong guesses of one address, at whatever challenges, known or not."""
+
+WRONG_NETWORK: Final = Rate("wrong-net", WRONG_ADDRESS.seconds / NETWORK_TIMES, WRONG_ADDRESS.most * NETWORK_TIMES)
 
 
 async def issue_challenge(engine: Engine, request: m.IssueChallengeRequest) -> m.IssueChallengeReply:
@@ -75,6 +85,16 @@ async def issue_challenge(engine: Engine, request: m.IssueChallengeRequest) -> m
     tenant_id, contact, requester = tenant_of(request), request.contact_hash, request.requester
     _check(request, "challenge_id", "contact", "contact_hash", "requester", "code_hash", "strong_code_hash")
 
+    resend = (RESEND, f"{contact}:{requester}")
+    own = await engine.database.fetchrow(_SQL["look"], tenant_id, contact, requester, _key(*resend))
+    if own is None:
+        raise unknown("tenant", tenant_id)
+    if own["wait_seconds"] > 0:
+        raise _waits(own["wait_seconds"])
+    if own["resend_seconds"] > 0:
+        raise _empty(RESEND, own["resend_seconds"])
+    await _refuse_early(engine, _sends(request, own["proved"]))
+
     async def work(connection: asyncpg.Connection) -> m.IssueChallengeReply:
         # A Fault undoes what was charged: a refusal costs nothing.
         await connection.execute(_SQL["meet"], tenant_id, contact, requester)
@@ -83,7 +103,7 @@ async def issue_challenge(engine: Engine, request: m.IssueChallengeRequest) -> m
             raise unknown("tenant", tenant_id)
         strangers, own = guesses
         if own["wait_seconds"] > 0:
-            raise _too_soon("too many wrong codes; a new one must wait", own["wait_seconds"])
+            raise _waits(own["wait_seconds"])
         strong = _used_up(strangers, own)
         row = await connection.fetchrow(
             _SQL["issue"],
@@ -98,13 +118,9 @@ async def issue_challenge(engine: Engine, request: m.IssueChallengeRequest) -> m
         )
         if row is None:
             raise Fault(Status.ALREADY_EXISTS, "CHALLENGE_EXISTS", "there is a challenge of this id already")
-        # By their keys, as every transaction locks them.
-        if request.address:
-            await _charge(connection, OVER_ALL, SENDS_ADDRESS, request.address)
-        if not own["proved"]:
-            await _charge(connection, OVER_ALL, SENDS_ONE, f"{contact}:{requester}")
-        await _charge(connection, OVER_ALL, SENDS, f"{contact}:{requester if own['proved'] else ''}")
-        await _charge(connection, tenant_id, RESEND, f"{contact}:{requester}")
+        for bucket in _sends(request, own["proved"]):
+            await _charge(connection, OVER_ALL, *bucket)
+        await _charge(connection, tenant_id, *resend)
         resend_at = row["issued_at"] + RESEND_SECONDS
         return m.IssueChallengeReply(expires_at=row["expires_at"], resend_at=resend_at, strong=strong)
 
@@ -117,18 +133,18 @@ async def answer_challenge(engine: Engine, request: m.AnswerChallengeRequest) ->
     NOT_FOUND UNKNOWN_CHALLENGE; UNAUTHENTICATED CODE_WRONG with `attempts_left`, or CODE_EXPIRED;
     RESOURCE_EXHAUSTED RATE_LIMITED.
     """
-    tenant_id = tenant_of(request)
+    tenant_id, guesses = tenant_of(request), _guesses(request)
     _check(request, "challenge_id")
+    await _refuse_early(engine, guesses)
 
     async def work(connection: asyncpg.Connection) -> str | Fault:
         # A refusal is returned, not raised, so that what it counted stays counted; but for an address over its
         # rate, whose guess is undone and not told, right or wrong.
         found = await _answer(connection, tenant_id, request)
-        if request.address:
-            await _charge(connection, OVER_ALL, WRONG_ADDRESS, request.address)
+        for rate, name in guesses:
+            await _charge(connection, OVER_ALL, rate, name)
             if not isinstance(found, Fault):
-                key = _key(WRONG_ADDRESS, request.address)
-                await connection.execute(_SQL["give_back"], OVER_ALL, key, WRONG_ADDRESS.seconds)
+                await connection.execute(_SQL["give_back"], OVER_ALL, _key(rate, name), rate.seconds)
         return found
 
     found = await engine.database.transaction(work)
@@ -203,21 +219,63 @@ def _wait_seconds(wrong: int) -> float:
     return 0 if others else min(WAIT_SECONDS_MAX, RESEND_SECONDS * 2 ** min(rounds - 1, 16))
 
 
+Bucket = tuple[Rate, str]
+"""A rate, and whose."""
+
+
+def _sends(request: m.IssueChallengeRequest, proved: bool) -> list[Bucket]:
+    """What a code to the contact is taken from over all tenants, by the keys, as every transaction locks them.
+
+    proved: whether the requester has proved to be the contact's.
+    """
+    contact, requester = request.contact_hash, request.requester
+    buckets = [
+        (SENDS_ADDRESS, request.address),
+        (SENDS_NETWORK, request.network),
+        (SENDS_ONE, "" if proved else f"{contact}:{request.network or requester}"),
+        (SENDS, f"{contact}:{requester if proved else ''}"),
+    ]
+    return [(rate, name) for rate, name in buckets if name]
+
+
+def _guesses(request: m.AnswerChallengeRequest) -> list[Bucket]:
+    """What a wrong guess is taken from."""
+    buckets = [(WRONG_ADDRESS, request.address), (WRONG_NETWORK, request.network)]
+    return [(rate, name) for rate, name in buckets if name]
+
+
+async def _refuse_early(engine: Engine, buckets: list[Bucket]) -> None:
+    """RESOURCE_EXHAUSTED where one of these over all tenants is empty, for the price of a read."""
+    if not buckets:
+        return
+    keys = [_key(rate, name) for rate, name in buckets]
+    bounds = [rate.seconds for rate, _ in buckets], [rate.most for rate, _ in buckets]
+    row = await engine.database.fetchrow(_SQL["empty"], OVER_ALL, keys, *bounds)
+    if row is not None:
+        raise _empty(buckets[row["nth"] - 1][0], row["wait_seconds"])
+
+
 async def _charge(connection: asyncpg.Connection, tenant_id: str, rate: Rate, name: str) -> None:
     """Takes one from a bucket. RESOURCE_EXHAUSTED where it is empty."""
-    key = (tenant_id, _key(rate, name), rate.seconds, rate.most)
-    if await connection.fetchval(_SQL["charge"], *key) is not None:
-        return
-    wait_seconds = max(0.0, await connection.fetchval(_SQL["wait"], *key))
+    key = _key(rate, name)
+    if await connection.fetchval(_SQL["charge"], tenant_id, key, rate.seconds, rate.most) is None:
+        row = await connection.fetchrow(_SQL["empty"], tenant_id, [key], [rate.seconds], [rate.most])
+        raise _empty(rate, row["wait_seconds"] if row is not None else 0.0)
+
+
+def _empty(rate: Rate, wait_seconds: float) -> Fault:
+    """The refusal by a bucket that is empty."""
     if rate is RESEND:
-        raise _too_soon("a code was sent just now", wait_seconds)
+        return _too_soon("a code was sent just now", wait_seconds)
     message = {
         SENDS_ONE.kind: "too many codes to this contact were asked for from here",
         SENDS.kind: "too many codes were sent to this contact",
         SENDS_ADDRESS.kind: "too many codes were asked for from this address",
+        SENDS_NETWORK.kind: "too many codes were asked for from this network",
         WRONG_ADDRESS.kind: "too many wrong codes from this address",
+        WRONG_NETWORK.kind: "too many wrong codes from this network",
     }[rate.kind]
-    raise Fault(Status.RESOURCE_EXHAUSTED, "RATE_LIMITED", message, retry_after_seconds=wait_seconds, policy=rate.kind)
+    return Fault(Status.RESOURCE_EXHAUSTED, "RATE_LIMITED", message, retry_after_seconds=wait_seconds, policy=rate.kind)
 
 
 def _key(rate: Rate, name: str) -> str:
@@ -230,6 +288,10 @@ def _check(request: Any, *names: str) -> None:
     for name in names:
         checks.text(name, getattr(request, name), least=1, most=10_000 if name == "contact" else HASH_CHARACTERS_MAX)
     checks.raise_found()
+
+
+def _waits(wait_seconds: float) -> Fault:
+    return _too_soon("too many wrong codes; a new one must wait", wait_seconds)
 
 
 def _too_soon(message: str, wait_seconds: float) -> Fault:

@@ -186,7 +186,9 @@ class Settings:
     rate_player_per_second: float = _setting(number(0.001, 1e6, "per second"), "10", "Starts and plays of one player.")
     rate_player_burst: int = _setting(integer(1, 10**6), "20", "How many at once.")
     rate_ip_per_second: float = _setting(
-        number(0.001, 1e6, "per second"), "200", "Starts and plays of one address; 4 times of other routes."
+        number(0.001, 1e6, "per second"),
+        "200",
+        "Starts and plays of one address; 4 times of other routes. In IPv6 a /64 is one, and a /48 as good as 16.",
     )
     rate_ip_burst: int = _setting(integer(1, 10**6), "400", "How many at once.")
     rate_login_per_second: float = _setting(

@@ -14,6 +14,7 @@ import pytest
 from aiohttp import web
 
 from runtime.http import connections
+from runtime.http.admission.client_address import Client
 from runtime.http.envelope import ok
 from runtime.http.serving import Runner, make_app, serve
 from tests.support.waiting import HANG_SECONDS
@@ -252,3 +253,20 @@ async def test_a_trusted_proxy_may_have_them_all() -> None:
         assert await ask(connection) == b"HTTP/1.1 200 OK"
         connection[1].close()
     await runner.cleanup()
+
+
+async def test_a_network_has_its_share_over_all_its_addresses(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of an IPv6 /48 each address could else take a share of its own."""
+
+    def peer_client(peer: str, _: object) -> Client:
+        return Client(peer, "a network" if peer < "127.0.0.6" else "another")
+
+    monkeypatch.setattr(connections, "peer_client", peer_client)
+    walked = [await connect(runner, f"127.0.0.{2 + nth % 4}") for nth in range(40 // connections.NETWORK_SHARES)]
+    for connection in walked:
+        assert await ask(connection) == b"HTTP/1.1 200 OK"
+    assert await ask(await connect(runner, "127.0.0.5")) in (b"HTTP/1.1 503 Service Unavailable", b"")
+    modest = await connect(runner, "127.0.0.7")
+    assert await ask(modest) == b"HTTP/1.1 200 OK"
+    for connection in (*walked, modest):
+        connection[1].close()

@@ -10,7 +10,14 @@ import ipaddress
 
 import pytest
 
-from runtime.operations.challenges import SENDS, TRIES_MAX, WRONG_MAX
+from runtime.operations.challenges import (
+    SENDS,
+    SENDS_NETWORK,
+    SENDS_ONE,
+    TRIES_MAX,
+    WRONG_MAX,
+    WRONG_NETWORK,
+)
 from tests.support.login import PHONE, Phone, let_resend, verify
 from tests.support.login import start as start_here
 from tests.support.stack import Answer, Stack
@@ -124,6 +131,36 @@ async def test_one_address_cannot_use_up_the_sends_of_strangers_however_long_it_
         for tenant_id in ("", "tenant_two"):
             await start(stack, THIEF, tenant_id=tenant_id)
     assert (await start(stack, THIEF, tenant_id="tenant_two")).http == 429
+    assert (await log_in(stack, phone, OWNER)).code == "OK"
+
+
+@pytest.mark.settings(rate_limits=True, rate_login_burst=10**6)
+async def test_a_network_of_65536_addresses_is_no_more_than_one_to_a_contact(stack: Stack, phone: Phone) -> None:
+    """Each of them was a requester of its own, and took of the codes that strangers share till there were none."""
+    answers = [await start(stack, f"2001:db8:0:{number:x}::1") for number in range(2 * SENDS.most)]
+    assert [answer.code for answer in answers].count("OK") == SENDS_ONE.most
+    assert (answers[-1].http, answers[-1].reason) == (429, "RATE_LIMITED")
+    assert (await log_in(stack, phone, "2001:db8:1:1::1")).code == "OK"
+
+
+@pytest.mark.settings(rate_limits=True, rate_login_burst=10**6)
+async def test_a_network_s_codes_and_guesses_are_bounded_over_its_addresses(stack: Stack, phone: Phone) -> None:
+    challenge_id = (await start(stack, "2001:db8:0:1::1")).data["challenge_id"]
+    assert (await verify(stack, challenge_id, phone.wrong(), headers=of("2001:db8:0:1::1"))).reason == "CODE_WRONG"
+    rates = await stack.database.fetch(
+        "SELECT split_part(rate_key, ':', 1) AS kind FROM login_rates WHERE tenant_id = ''"
+    )
+    assert {SENDS_NETWORK.kind, WRONG_NETWORK.kind} <= {row["kind"] for row in rates}
+    for rate in (SENDS_NETWORK, WRONG_NETWORK):
+        await stack.database.execute(
+            "UPDATE login_rates SET full_at = now() + make_interval(secs => $1) WHERE rate_key LIKE $2 || ':%'",
+            rate.seconds * rate.most,
+            rate.kind,
+        )
+    walked = await start(stack, "2001:db8:0:2::1", "+15550199")
+    assert (walked.reason, walked.envelope["data"]["policy"]) == ("RATE_LIMITED", SENDS_NETWORK.kind)
+    guessed = await verify(stack, challenge_id, phone.code(), headers=of("2001:db8:0:3::1"))
+    assert (guessed.reason, guessed.envelope["data"]["policy"]) == ("RATE_LIMITED", WRONG_NETWORK.kind)
     assert (await log_in(stack, phone, OWNER)).code == "OK"
 
 

@@ -12,6 +12,7 @@ from runtime.http.admission.control import Admission, AdmissionControl, Allowed
 from runtime.http.admission.idempotency import Asked, InProgress, Mismatch, Replay
 from runtime.http.admission.rates import Limited, Policy
 from runtime.http.admission.session_cache import SessionCache
+from runtime.operations.challenges import NETWORK_TIMES
 from runtime.stores.ephemeral import Ephemeral
 from tests.support.stack import PATIENT
 from tests.support.waiting import HANG_SECONDS
@@ -85,6 +86,24 @@ async def test_players_of_two_tenants_do_not_share_buckets(control: AdmissionCon
 async def test_an_address_has_one_bucket_over_all_tenants(control: AdmissionControl) -> None:
     admissions = await asyncio.gather(*[control.admit(f"t{n}", player_id="p", ip="10.0.0.1") for n in range(40)])
     assert count(admissions) == IP.burst
+
+
+async def test_a_network_has_what_sixteen_addresses_have(control: AdmissionControl) -> None:
+    """Whoever has a /48 has 65,536 addresses, which share one bucket beside their own."""
+
+    async def admit(nth: int, network: str) -> Admission:
+        return await control.admit("t", player_id=f"{network}{nth}", ip=f"{network}{nth:x}::", network=f"{network}:/48")
+
+    most = NETWORK_TIMES * IP.burst
+    walked = await asyncio.gather(*[admit(nth, "2001:db8:0:") for nth in range(most + 50)])
+    assert count(walked) == most
+    (limited, *_) = [admission for admission in walked if isinstance(admission, Limited)]
+    assert (limited.policy, limited.headers["RateLimit-Policy"]) == ("ip-network", f'"ip-network";q={most};w=3000')
+    assert 0 < limited.retry_after_seconds <= 100 / NETWORK_TIMES
+    # One address of another network has its own, and no more than that of the network's.
+    others = await asyncio.gather(*[admit(1, "2001:db8:1:") for _ in range(PLAYER.burst)])
+    assert count(others) == PLAYER.burst
+    assert isinstance(await admit(2, "2001:db8:1:"), Allowed)
 
 
 async def admit_key(

@@ -9,7 +9,7 @@ from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 from multidict import CIMultiDict
 
-from runtime.http.admission.client_address import client_ip
+from runtime.http.admission.client_address import client_of, note_client, peer_client
 
 
 def request(remote: str, *forwarded: str) -> web.Request:
@@ -37,4 +37,30 @@ PROXIES = (ip_network("10.0.0.0/8"), ip_network("::1/128"))
     ],
 )
 def test_the_clients_address(remote: str, forwarded: list[str], expected: str) -> None:
-    assert client_ip(request(remote, *forwarded), PROXIES) == expected
+    assert client_of(request(remote, *forwarded), PROXIES).address == expected
+
+
+@pytest.mark.parametrize(
+    ("remote", "expected"),
+    [
+        ("2001:db8:0:1:2:3:4:5", ("2001:db8:0:1::", "2001:db8::/48")),
+        ("2001:db8:0:ffff::1", ("2001:db8:0:ffff::", "2001:db8::/48")),
+        ("2001:db8:1:1::1", ("2001:db8:1:1::", "2001:db8:1::/48")),
+        ("203.0.113.5", ("203.0.113.5", "")),
+        ("::ffff:203.0.113.5", ("203.0.113.5", "")),
+        ("", ("unknown", "")),
+    ],
+)
+def test_ipv6_counts_at_two_widths(remote: str, expected: tuple[str, str]) -> None:
+    assert client_of(request(remote)) == peer_client(remote) == expected
+
+
+def test_a_trusted_proxy_s_connections_count_for_nobody() -> None:
+    assert peer_client("10.0.0.1", PROXIES) == ("", "")
+
+
+def test_a_client_is_worked_out_once_for_each_request() -> None:
+    """Header and networks are read for each play: not again by each of its rates."""
+    asked = request("10.0.0.1", "198.51.100.1")
+    noted = note_client(asked, PROXIES)
+    assert client_of(asked) is noted  # Without proxies it would be 10.0.0.1's.

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from runtime.http import admin, consumer
-from runtime.http.admission.local_rates import LocalRate, RouteClass, route_class
+from runtime.http.admission.client_address import Client
+from runtime.http.admission.local_rates import ClientRate, LocalRate, RouteClass, route_class
 from runtime.http.admission.rates import Policy
 from runtime.operations import API
+from runtime.operations.challenges import NETWORK_TIMES
 from runtime.operations.row import RoutePolicy
 
 SLOW = Policy("read", per_second=0.001, burst=5)
@@ -25,7 +27,38 @@ def test_what_is_remembered_is_bounded() -> None:
     rate = LocalRate(SLOW, keys_max=10)
     for nth in range(1_000):
         assert rate.take(f"10.0.{nth // 256}.{nth % 256}") is None
-    assert len(rate._tats) == 10
+    assert len(rate._tats) <= 10
+
+
+def test_a_flood_of_addresses_frees_nobody_who_is_limited() -> None:
+    """Those that were used longest ago were forgotten first, whatever they owed."""
+    rate = LocalRate(SLOW, keys_max=100)
+    while rate.take("10.0.0.1") is None:
+        pass
+    for nth in range(10_000):
+        assert rate.take(f"10.1.{nth // 256}.{nth % 256}") is None
+        assert rate.take("10.0.0.1") is not None
+    assert len(rate._tats) <= 100
+
+
+def test_a_network_has_what_sixteen_addresses_have() -> None:
+    rate = ClientRate(SLOW)
+    clients = [Client(f"2001:db8:0:{nth:x}::", "2001:db8::/48") for nth in range(NETWORK_TIMES * SLOW.burst + 20)]
+    answers = [rate.take(client) for client in clients]
+    assert [limited is None for limited in answers] == [True] * (NETWORK_TIMES * SLOW.burst) + [False] * 20
+    assert answers[-1] is not None and answers[-1].policy == "read-network"
+    # Neither its next address nor its first is charged for what was refused.
+    assert rate._addresses.take(clients[NETWORK_TIMES * SLOW.burst].address, SLOW.burst) is None
+    assert rate.take(Client("2001:db8:1:1::", "2001:db8:1::/48")) is None
+    assert rate.take(Client("203.0.113.5", "")) is None
+
+
+def test_one_address_cannot_use_its_network_up() -> None:
+    rate = ClientRate(SLOW)
+    greedy, modest = (Client(f"2001:db8:0:{nth}::", "2001:db8::/48") for nth in (1, 2))
+    answers = [rate.take(greedy) for _ in range(20 * NETWORK_TIMES)]
+    assert answers.count(None) == SLOW.burst
+    assert rate.take(modest) is None
 
 
 @pytest.mark.parametrize(

@@ -30,16 +30,16 @@ BATCH_MAX: Final = 64
 
 log = structlog.get_logger(__name__)
 
-_PLAYER, _IP, _KEY, _SESSION = 1, 2, 4, 8
+_PLAYER, _IP, _NETWORK, _KEY, _SESSION = 1, 2, 4, 8, 16
 _ADMITTED: Final = 0
 """The script's verdict on a request that goes on."""
 
 _ADMIT: Final = Script(
     """
--- KEYS: per entry its player, ip, idempotency and session key, each only where the entry's mask has it.
--- ARGV: player interval us, player tolerance us, ip interval us, ip tolerance us, reservation ms,
---       then per entry: mask (1 player, 2 ip, 4 idempotency, 8 session), request hash.
--- Per entry: {verdict, policy or stored answer, player TAT - now us or -1, ip TAT - now us or -1, session}
+-- KEYS: per entry its player, ip, network, idempotency and session key, each only where the entry's mask has it.
+-- ARGV: interval us and tolerance us of player, ip and network, reservation ms,
+--       then per entry: mask (1 player, 2 ip, 4 network, 8 idempotency, 16 session), request hash.
+-- Per entry: {verdict, policy or stored answer, TAT - now us or -1 of player, ip and network, session}
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 """
@@ -47,17 +47,17 @@ local now = time[1] * 1000000 + time[2]
     + idempotency.RESERVE
     + """
 local replies, at = {}, 1
-for arg = 6, #ARGV, 2 do
+for arg = 8, #ARGV, 2 do
   local mask, keys = tonumber(ARGV[arg]), {}
-  for slot = 1, 4 do
+  for slot = 1, 5 do
     if math.floor(mask / 2 ^ (slot - 1)) % 2 == 1 then
       keys[slot] = KEYS[at]
       at = at + 1
     end
   end
-  local reply = {0, '', -1, -1, ''}
-  if admit_rates(keys, reply) and (not keys[3] or reserve(keys[3], ARGV[arg + 1], reply)) and keys[4] then
-    reply[5] = redis.call('GET', keys[4]) or ''
+  local reply = {0, '', -1, -1, -1, ''}
+  if admit_rates(keys, reply) and (not keys[4] or reserve(keys[4], ARGV[arg + 1], reply)) and keys[5] then
+    reply[6] = redis.call('GET', keys[5]) or ''
   end
   replies[#replies + 1] = reply
 end
@@ -113,14 +113,15 @@ class AdmissionControl:
         *,
         player_id: str = "",
         ip: str = "",
+        network: str = "",
         owner: str = "",
         asked: Asked | None = None,
         session_id: str = "",
     ) -> Admission:
         """Charge the rates, reserve the idempotency key and look the session up, in that order and at once.
 
-        `ip` is `client_ip`'s; without it the rates do not hold (claim, redeem). `asked` is what is asked under a
-        key, where there is one, and `owner` whose key it is: who else sends it gets no answer of theirs.
+        `ip` and `network` are `client_of`'s; without an ip no rate holds (claim, redeem). `asked` is what is asked
+        under a key, where there is one, and `owner` whose key it is: who else sends it gets no answer of theirs.
         """
         store = self._store
         if not store.up:
@@ -131,8 +132,8 @@ class AdmissionControl:
             keys.append(rates.player_key(tenant_id, player_id))
             mask = _PLAYER
         if ip and not store.sharded:
-            keys.append(rates.ip_key(ip))
-            mask |= _IP
+            keys += rates.ip_keys(ip, network)
+            mask |= _IP | _NETWORK if network else _IP
         reservation = None
         if asked is not None:
             reservation = idempotency.reservation(tenant_id, owner, asked)
@@ -142,7 +143,7 @@ class AdmissionControl:
             keys.append(session_key(tenant_id, session_id))
             mask |= _SESSION
         if ip and store.sharded:
-            reply = await self._ask_two(tenant_id, ip, keys, mask, reservation)
+            reply = await self._ask_two(tenant_id, ip, network, keys, mask, reservation)
         elif mask:
             reply = await self._ask(tenant_id if store.sharded else "", keys, mask, _hash_of(reservation))
         else:
@@ -159,13 +160,14 @@ class AdmissionControl:
         idempotency.settle(self._store, idempotency.reservation(tenant_id, owner, asked), answer, seconds)
 
     async def _ask_two(
-        self, tenant_id: str, ip: str, keys: list[Arg], mask: int, reservation: Reservation | None
+        self, tenant_id: str, ip: str, network: str, keys: list[Arg], mask: int, reservation: Reservation | None
     ) -> list[int | bytes] | None:
         """The same of two nodes: the address's, and the tenant's. Who is over its rate at the first, but not at the
         other, has charged the player and must give the key back.
         """
+        of_both = _IP | _NETWORK if network else _IP
         of_ip, reply = await asyncio.gather(
-            self._ask(rates.ip_tag(ip), [rates.ip_key(ip)], _IP, b""),
+            self._ask(rates.ip_tag(ip, network), list(rates.ip_keys(ip, network)), of_both, b""),
             self._ask(tenant_id, keys, mask, _hash_of(reservation)),
         )
         if of_ip is None or reply is None:
@@ -217,11 +219,11 @@ class AdmissionControl:
                     waiter.set_result(reply)
 
     def _read(self, reply: list[int | bytes], reservation: Reservation | None) -> Admission:
-        verdict, detail, player_us, ip_us, session = reply
-        assert isinstance(player_us, int) and isinstance(ip_us, int)
+        verdict, detail, player_us, ip_us, network_us, session = reply
+        assert isinstance(player_us, int) and isinstance(ip_us, int) and isinstance(network_us, int)
         if verdict == rates.LIMITED:
             assert isinstance(detail, int)
-            return self._rates.limited(detail, player_us, ip_us)
+            return self._rates.limited(detail, (player_us, ip_us, network_us)[detail - 1])
         if verdict == idempotency.MISMATCH:
             return Mismatch()
         if verdict == idempotency.IN_PROGRESS:

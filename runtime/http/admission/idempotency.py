@@ -27,11 +27,11 @@ REPLAY, MISMATCH, IN_PROGRESS = 2, 3, 4
 """The script's verdicts on a key that is taken. The detail of a replay is the stored answer."""
 
 RESERVE: Final = """
--- Part of the script in control.py. ARGV 5: how long a reservation lasts, ms.
+-- Part of the script in control.py. ARGV 7: how long a reservation lasts, ms.
 local function reserve(key, hash, reply)
   local stored = redis.call('GET', key)
   if not stored then
-    redis.call('SET', key, '?' .. hash, 'PX', ARGV[5])
+    redis.call('SET', key, '?' .. hash, 'PX', ARGV[7])
     return true
   end
   if stored:sub(2, 1 + #hash) ~= hash then

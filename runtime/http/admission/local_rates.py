@@ -1,22 +1,22 @@
 """Rates that an edge process holds by itself, for every route: start and play have shared ones beside them.
 
 They protect the process, so each process has its own, needs no store for them, and asks nobody. What they count is
-an address's requests of one class of routes, the larger ones more than once, before anything is done for them; a
-flood of one class leaves the others open.
+an address's requests of one class of routes, the larger ones more than once, before anything is done for them, and
+those of its network; a flood of one class leaves the others open.
 """
 
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from enum import Enum
+from operator import itemgetter
 from typing import Final
 
 from aiohttp import web
 
-from runtime.http.admission.client_address import client_ip
+from runtime.http.admission.client_address import Client, note_client
 from runtime.http.admission.rates import Limited, Policy
 from runtime.http.bodies import ON_BODY
 from runtime.http.envelope import extra_headers
@@ -24,7 +24,7 @@ from runtime.operations import API
 from runtime.settings import Network
 
 ADDRESSES_MAX: Final = 20_000
-"""Buckets of one class that are remembered; beyond them the one that was used longest ago is forgotten."""
+"""Buckets of one class that are remembered; beyond them the fullest quarter is forgotten."""
 
 TIMES_PLAYS: Final = 4
 """How much more of each class an address may ask than it may start and play: pages read more than they play. For
@@ -76,23 +76,55 @@ class LocalRate:
         self._policy = policy
         self._interval_us, self._tolerance_us = policy.interval_us, policy.tolerance_us
         self._keys_max = keys_max
-        self._tats: OrderedDict[str, int] = OrderedDict()
+        self._tats: dict[str, int] = {}
 
     def take(self, key: str, times: int = 1) -> Limited | None:
         """Charges the key's bucket so many times, at most all that it holds; Limited, and nothing charged, where it
         holds less.
         """
         now = time.monotonic_ns() // 1000
-        tat = max(now, self._tats.get(key, 0)) + min(self._interval_us * times, self._tolerance_us)
+        tat = max(now, self._tats.get(key, 0)) + self._cost_us(times)
         excess_us = tat - now - self._tolerance_us
         if excess_us > 0:
             headers = {"RateLimit-Policy": self._policy.header, "RateLimit": self._policy.empty(excess_us)}
             return Limited(self._policy.name, excess_us / 1_000_000, headers)
         self._tats[key] = tat
-        self._tats.move_to_end(key)
         if len(self._tats) > self._keys_max:
-            self._tats.popitem(last=False)
+            self._forget(now)
         return None
+
+    def give_back(self, key: str, times: int = 1) -> None:
+        """Undoes a `take` of just now."""
+        if key in self._tats:
+            self._tats[key] -= self._cost_us(times)
+
+    def _cost_us(self, times: int) -> int:
+        return min(self._interval_us * times, self._tolerance_us)
+
+    def _forget(self, now: int) -> None:
+        """Forgets the buckets that are full, as unknown ones are, and of the others those that are soonest full.
+
+        Whoever comes from address after address to have its own forgotten would have to empty all of theirs.
+        """
+        emptiest = sorted((one for one in self._tats.items() if one[1] > now), key=itemgetter(1))
+        self._tats = dict(emptiest[-(self._keys_max * 3 // 4) :])
+
+
+class ClientRate:
+    """A rate of each address, and of each network."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._addresses = LocalRate(policy)
+        self._networks = LocalRate(policy.of_network())
+
+    def take(self, client: Client, times: int = 1) -> Limited | None:
+        """Charges both, or, where either holds less, neither."""
+        limited = self._addresses.take(client.address, times)
+        if limited is None and client.network:
+            limited = self._networks.take(client.network, times)
+            if limited is not None:
+                self._addresses.give_back(client.address, times)
+        return limited
 
 
 Gate = Callable[[web.Request], None]
@@ -102,15 +134,16 @@ Gate = Callable[[web.Request], None]
 def gate(ip: Policy, login: Policy, proxies: Iterable[Network]) -> Gate:
     """Holds an address to its rate of each class, given its policies of starts and plays, and of logins."""
     proxies = tuple(proxies)
-    rates: dict[RouteClass, LocalRate] = {
-        one: LocalRate(
+    rates: dict[RouteClass, ClientRate] = {
+        one: ClientRate(
             replace(ip, name=one.value, per_second=ip.per_second * TIMES_PLAYS, burst=ip.burst * TIMES_PLAYS)
         )
         for one in RouteClass
     }
-    rates[RouteClass.LOGIN] = LocalRate(login)  # Each is a transaction, so an address has few.
+    rates[RouteClass.LOGIN] = ClientRate(login)  # Each is a transaction, so an address has few.
 
     def admit(request: web.Request) -> None:
+        client = note_client(request, proxies)
         one = route_class(request.method, request.path)
         length = request.content_length
         times = 1
@@ -120,13 +153,13 @@ def gate(ip: Policy, login: Policy, proxies: Iterable[Network]) -> Gate:
             times += min(length, request.client_max_size) // CHARGED_BYTES
         elif request.body_exists:
             # Charged as it comes: small plays that a proxy sends on in chunks are small plays.
-            request[ON_BODY] = _charged_by_size(rates[one], request, proxies)
-        charge(rates[one], request, proxies, times)
+            request[ON_BODY] = _charged_by_size(rates[one], request, client)
+        charge(rates[one], request, client, times)
 
     return admit
 
 
-def _charged_by_size(rate: LocalRate, request: web.Request, proxies: tuple[Network, ...]) -> Callable[[int], None]:
+def _charged_by_size(rate: ClientRate, request: web.Request, client: Client) -> Callable[[int], None]:
     charged = 0
 
     def on_body(size: int) -> None:
@@ -134,14 +167,14 @@ def _charged_by_size(rate: LocalRate, request: web.Request, proxies: tuple[Netwo
         times = size // CHARGED_BYTES - charged
         if times:
             charged += times
-            charge(rate, request, proxies, times)
+            charge(rate, request, client, times)
 
     return on_body
 
 
-def charge(rate: LocalRate, request: web.Request, proxies: tuple[Network, ...], times: int = 1) -> None:
-    """Charges the request's address. Raises RATE_LIMITED, with the headers that go with it."""
-    limited = rate.take(client_ip(request, proxies), times)
+def charge(rate: ClientRate, request: web.Request, client: Client, times: int = 1) -> None:
+    """Charges who asks. Raises RATE_LIMITED, with the headers that go with it."""
+    limited = rate.take(client, times)
     if limited is not None:
         extra_headers(request).update(limited.headers)
         raise limited.fault()

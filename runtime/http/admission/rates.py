@@ -1,33 +1,34 @@
-"""Rate limits: a bucket for the player and one for the address, by GCRA.
+"""Rate limits: a bucket for the player, one for the address, and one for its network, by GCRA.
 
 GCRA is the ATM Forum's Generic Cell Rate Algorithm: a bucket is one number, the theoretical arrival
 time (TAT), kept in microseconds of the store's own clock, so any number of edge processes share one
-limit. An address's bucket is one over all tenants: who names another gains nothing by it. Keys, each living
-until its bucket is full again:
+limit. An address's bucket is one over all tenants: who names another gains nothing by it; so is a network's, of
+which IPv4 has none. Keys, each living until its bucket is full again:
 
-    {tenant}r:<player>   {ip<0..15>}i:<ip>     TAT
+    {tenant}r:<player>   {ip<0..15>}i:<ip>   {ip<0..15>}i:<network>     TAT
 """
 
 from __future__ import annotations
 
 import math
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Final
 
 from runtime.errors import Fault, Status
+from runtime.operations.challenges import NETWORK_TIMES
 from runtime.stores.pipeline import Arg
 
 LIMITED: Final = 1
-"""The script's verdict: over a rate. Its detail is the number of the policy: 1 player, 2 ip."""
+"""The script's verdict: over a rate. Its detail is the number of the policy: 1 player, 2 ip, 3 network."""
 
 IP_TAGS: Final = 16
 """Into how many parts a cluster spreads the buckets of addresses."""
 
 ADMIT_RATES: Final = """
 -- Part of the script in control.py, which has `now` in microseconds.
--- ARGV 1-4: player interval us, player tolerance us, ip interval us, ip tolerance us.
+-- ARGV 1-6: interval us and tolerance us of player, ip and network.
 
 -- A stored TAT beyond now + tolerance can only come from a clock that was set back.
 local function next_tat(key, interval, tolerance)
@@ -39,13 +40,13 @@ local function keep(key, tat)
   redis.call('SET', key, string.format('%.0f', tat), 'PX', math.ceil((tat - now) / 1000))
 end
 
-local intervals = {tonumber(ARGV[1]), tonumber(ARGV[3])}
-local tolerances = {tonumber(ARGV[2]), tonumber(ARGV[4])}
+local intervals = {tonumber(ARGV[1]), tonumber(ARGV[3]), tonumber(ARGV[5])}
+local tolerances = {tonumber(ARGV[2]), tonumber(ARGV[4]), tonumber(ARGV[6])}
 
--- Both buckets are asked before either is charged: a refusal costs nothing.
+-- All buckets are asked before any is charged: a refusal costs nothing.
 local function admit_rates(keys, reply)
   local tats = {}
-  for policy = 1, 2 do
+  for policy = 1, 3 do
     if keys[policy] then
       tats[policy] = next_tat(keys[policy], intervals[policy], tolerances[policy])
       local excess = tats[policy] - now - tolerances[policy]
@@ -55,7 +56,7 @@ local function admit_rates(keys, reply)
       end
     end
   end
-  for policy = 1, 2 do
+  for policy = 1, 3 do
     if keys[policy] then
       keep(keys[policy], tats[policy])
       reply[2 + policy] = tats[policy] - now
@@ -76,11 +77,16 @@ class Policy:
 
     @cached_property
     def interval_us(self) -> int:
-        return round(1_000_000 / self.per_second)
+        return max(1, round(1_000_000 / self.per_second))
 
     @cached_property
     def tolerance_us(self) -> int:
         return self.interval_us * self.burst
+
+    def of_network(self) -> Policy:
+        """What all addresses of a network together have where this is what one has."""
+        per_second, burst = self.per_second * NETWORK_TIMES, self.burst * NETWORK_TIMES
+        return replace(self, name=f"{self.name}-network", per_second=per_second, burst=burst)
 
     @cached_property
     def header(self) -> str:
@@ -116,22 +122,22 @@ class Limited:
 
 
 class Rates:
-    """The policies of player and address, and how they are told."""
+    """The policies of player, address and network, and how they are told."""
 
     def __init__(self, player: Policy, ip: Policy) -> None:
         self._player = player
         self._ip = ip
+        self._policies = (player, ip, ip.of_network())
         self._both_header = f"{player.header}, {ip.header}"
         self._ip_header = ip.header
 
     def args(self) -> list[Arg]:
         """What ADMIT_RATES is given."""
-        player, ip = self._player, self._ip
-        return [player.interval_us, player.tolerance_us, ip.interval_us, ip.tolerance_us]
+        return [part for policy in self._policies for part in (policy.interval_us, policy.tolerance_us)]
 
-    def limited(self, policy_number: int, player_us: int, ip_us: int) -> Limited:
+    def limited(self, policy_number: int, excess_us: int) -> Limited:
         """The refusal by a policy, given by how much the request is over it."""
-        policy, excess_us = (self._player, player_us) if policy_number == 1 else (self._ip, ip_us)
+        policy = self._policies[policy_number - 1]
         headers = {"RateLimit-Policy": policy.header, "RateLimit": policy.empty(excess_us)}
         return Limited(policy.name, excess_us / 1_000_000, headers)
 
@@ -153,11 +159,12 @@ def player_key(tenant_id: str, player_id: str) -> str:
 
 
 @lru_cache(maxsize=8192)
-def ip_key(ip: str) -> str:
-    """The key of an address's bucket."""
-    return f"{{{ip_tag(ip)}}}i:{ip}"
+def ip_keys(ip: str, network: str) -> tuple[str, ...]:
+    """The keys of the buckets of an address and, where it is of one, its network."""
+    tag = ip_tag(ip, network)
+    return (f"{{{tag}}}i:{ip}", f"{{{tag}}}i:{network}") if network else (f"{{{tag}}}i:{ip}",)
 
 
-def ip_tag(ip: str) -> str:
-    """The hash tag of an address's bucket: few, so that those asked for at once are asked for in few calls."""
-    return f"ip{zlib.crc32(ip.encode()) % IP_TAGS}"
+def ip_tag(ip: str, network: str) -> str:
+    """The hash tag of these buckets: few, so that those asked for at once are asked for in few calls."""
+    return f"ip{zlib.crc32((network or ip).encode()) % IP_TAGS}"

@@ -16,7 +16,8 @@ from aiohttp import web
 from runtime import messages as m
 from runtime.core import Caller
 from runtime.errors import unknown
-from runtime.http.admission.local_rates import LocalRate, charge
+from runtime.http.admission.client_address import client_of
+from runtime.http.admission.local_rates import ClientRate, charge
 from runtime.http.admission.rates import Policy
 from runtime.operations import BY_NAME
 from runtime.settings import Network
@@ -42,7 +43,7 @@ class Tenants:
     def __init__(self, caller: Caller, proxies: tuple[Network, ...], *, limited: bool) -> None:
         self._caller = caller
         self._proxies = proxies
-        self._lookups = LocalRate(LOOKUPS) if limited else None
+        self._lookups = ClientRate(LOOKUPS) if limited else None
         self._known: OrderedDict[str, None] = OrderedDict()
         self._unknown_until: OrderedDict[str, float] = OrderedDict()
         self._asking = SingleFlight()
@@ -55,7 +56,7 @@ class Tenants:
             return
         if self._unknown_until.get(tenant_id, 0.0) <= time.monotonic():
             if self._lookups is not None and not self._asking.under_way(tenant_id):
-                charge(self._lookups, request, self._proxies)
+                charge(self._lookups, request, client_of(request, self._proxies))
             if await self._asking.share(tenant_id, lambda: self._ask(tenant_id)):
                 return
         raise unknown("tenant", tenant_id)

@@ -19,6 +19,7 @@ import structlog
 from runtime import messages as m
 from runtime.core import Caller
 from runtime.errors import Fault, Status
+from runtime.http.admission.client_address import Client
 from runtime.operations.challenges import ANSWER_CHALLENGE, ISSUE_CHALLENGE, WITHDRAW_CHALLENGE
 
 CODE_DIGITS: Final = 6
@@ -47,8 +48,8 @@ class Challenges:
         self._keys = keys
         self._limit_addresses = limit_addresses
 
-    async def issue(self, scope: m.Scope, contact: str, ip: str) -> Issued:
-        """A new challenge for `contact`, any text that stands for one contact (`phone:+15550100`), asked for by `ip`.
+    async def issue(self, scope: m.Scope, contact: str, client: Client) -> Issued:
+        """A new challenge for `contact`, any text that stands for one contact (`phone:+15550100`).
 
         RESOURCE_EXHAUSTED RESEND_TOO_SOON or RATE_LIMITED; NOT_FOUND UNKNOWN_TENANT.
         """
@@ -61,8 +62,9 @@ class Challenges:
                 challenge_id=challenge_id,
                 contact=contact,
                 contact_hash=self._digest(f"contact\0{contact}"),
-                requester=self.requester(ip),
-                address=self._address(ip),
+                requester=self.requester(client),
+                address=self._rated("address", client.address),
+                network=self._rated("network", client.network),
                 code_hash=_hash(self._keys[0], challenge_id, code),
                 strong_code_hash=_hash(self._keys[0], challenge_id, strong_code),
             ),
@@ -78,8 +80,8 @@ class Challenges:
         except Fault as fault:
             log.warning("challenge_not_withdrawn", why=fault.message)
 
-    async def answer(self, scope: m.Scope, challenge_id: str, code: str, ip: str, *, contact: str = "") -> str:
-        """The contact that the code proves, until it is used. `ip`: who guesses.
+    async def answer(self, scope: m.Scope, challenge_id: str, code: str, client: Client, *, contact: str = "") -> str:
+        """The contact that the code proves, until it is used. `client`: who guesses.
 
         With `contact` only a challenge of that one counts, and another's is not touched. NOT_FOUND
         UNKNOWN_CHALLENGE; UNAUTHENTICATED CODE_WRONG with `attempts_left`, or CODE_EXPIRED; RATE_LIMITED.
@@ -93,18 +95,20 @@ class Challenges:
                 challenge_id=challenge_id,
                 code_hashes=[_hash(key, challenge_id, code) for key in self._keys],
                 contact=contact,
-                address=self._address(ip),
+                address=self._rated("address", client.address),
+                network=self._rated("network", client.network),
             ),
         )
         proved: str = answered.contact
         return proved
 
-    def requester(self, ip: str) -> str:
-        """An address, as Core knows who asks."""
-        return self._digest(f"requester\0{ip}")
+    def requester(self, client: Client) -> str:
+        """A client, as Core knows who asks."""
+        return self._digest(f"requester\0{client.address}")
 
-    def _address(self, ip: str) -> str:
-        return self._digest(f"address\0{ip}") if self._limit_addresses else ""
+    def _rated(self, kind: str, name: str) -> str:
+        """An address or network, as Core knows whose rates to charge; "" for none."""
+        return self._digest(f"{kind}\0{name}") if name and self._limit_addresses else ""
 
     def _digest(self, text: str) -> str:
         return hmac.digest(self._keys[0], text.encode(), "sha256")[:16].hex()

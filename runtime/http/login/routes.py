@@ -27,7 +27,7 @@ from aiohttp import web
 from runtime import ids
 from runtime import messages as m
 from runtime.errors import Fault, Status, invalid
-from runtime.http.admission.client_address import client_ip
+from runtime.http.admission.client_address import Client, client_of
 from runtime.http.auth import not_staff, require_player
 from runtime.http.bodies import read_body
 from runtime.http.edge import Edge
@@ -112,7 +112,7 @@ class Login:
         value = normalized(kind, contact, field="contact")
         if kind.name.lower() not in self.sender.carries:
             raise invalid("contact_type", f"login here is by {' or '.join(sorted(self.sender.carries))}")
-        issued = await self.challenges.issue(scope, _known_as(kind, value), self._ip(request))
+        issued = await self.challenges.issue(scope, _known_as(kind, value), self._client(request))
         try:
             await self.sender.send(LoginCode(scope.tenant_id, kind.name.lower(), value, issued.code, issued.expires_at))
         except SendFailed as error:
@@ -131,7 +131,7 @@ class Login:
         identity = not_staff(await self.edge.auth.identify(request))
         scope = await self.edge.checked_scope(request, identity)
         challenge_id, code = _texts(await read_body(request), rows.VERIFY)
-        proved = await self.challenges.answer(scope, challenge_id, code, self._ip(request))
+        proved = await self.challenges.answer(scope, challenge_id, code, self._client(request))
         kind, _, value = proved.partition(":")
         guest = identity.player_id if identity is not None and identity.tenant_id == scope.tenant_id else ""
         resolved = await self.edge.caller.call(
@@ -149,7 +149,7 @@ class Login:
     async def refresh(self, request: web.Request) -> web.Response:
         """Turns a refresh token into new tokens."""
         (token,) = _texts(await read_body(request), rows.REFRESH)
-        return self._logged_in(await self.refreshes.turn(token, self.challenges.requester(self._ip(request))))
+        return self._logged_in(await self.refreshes.turn(token, self.challenges.requester(self._client(request))))
 
     async def logout(self, request: web.Request) -> web.Response:
         """Ends the login that the token is of, or all the player's; on this edge it holds at once."""
@@ -180,7 +180,7 @@ class Login:
         type, text, challenge_id, code = _texts(await read_body(request), rows.LINK)
         kind = _contact_type(type, "type")
         value = normalized(kind, text)
-        await self.challenges.answer(scope, challenge_id, code, self._ip(request), contact=_known_as(kind, value))
+        await self.challenges.answer(scope, challenge_id, code, self._client(request), contact=_known_as(kind, value))
         linked = await self.edge.caller.call(
             LINK_CONTACT,
             m.LinkContactRequest(
@@ -192,8 +192,8 @@ class Login:
         )
         return ok(_CONTACT(linked.contact))
 
-    def _ip(self, request: web.Request) -> str:
-        return client_ip(request, self.edge.settings.trusted_proxies)
+    def _client(self, request: web.Request) -> Client:
+        return client_of(request, self.edge.settings.trusted_proxies)
 
     def _logged_in(self, session: Session) -> web.Response:
         seconds = self.edge.settings.player_token_seconds

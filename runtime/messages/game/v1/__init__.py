@@ -1095,6 +1095,8 @@ class AnswerChallengeRequest(betterproto2.Message):
 
     address: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
 
+    network: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
+
 
 default_message_pool.register_message("game.v1", "AnswerChallengeRequest", AnswerChallengeRequest)
 
@@ -1902,7 +1904,7 @@ default_message_pool.register_message("game.v1", "IssueChallengeReply", IssueCha
 @dataclass(eq=False, repr=False)
 class IssueChallengeRequest(betterproto2.Message):
     """
-    What the edge knows of a challenge, as hashes. requester: who asked for it; address: whose rate it counts for.
+    What the edge knows of a challenge, as hashes. requester: who asked for it; address, network: whose rates it counts for.
     """
 
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
@@ -1923,6 +1925,8 @@ class IssueChallengeRequest(betterproto2.Message):
     """
     Of a code too long to be guessed, which counts instead where too many were guessed wrong.
     """
+
+    network: "str" = betterproto2.field(9, betterproto2.TYPE_STRING)
 
 
 default_message_pool.register_message("game.v1", "IssueChallengeRequest", IssueChallengeRequest)

@@ -115,7 +115,7 @@ class FrameProtocol(asyncio.Protocol, ABC):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's are not derived from asyncio's
-        _notice_death(transport.get_extra_info("socket"))
+        notice_death(transport.get_extra_info("socket"))
         self._transport.write(HELLO)
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -171,7 +171,7 @@ class FrameProtocol(asyncio.Protocol, ABC):
         self._transport.write(_LENGTH.pack(len(frame)) + frame)
 
 
-def _notice_death(connection: Any) -> None:
+def notice_death(connection: Any) -> None:
     """Has the kernel ask whether the other end is there, whatever is under way."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in (

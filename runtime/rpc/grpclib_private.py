@@ -15,6 +15,29 @@ from runtime.rpc.frames import too_large
 _PREFIX = struct.Struct(">?I")
 
 
+class LastCall:
+    """When the last call over a connection began."""
+
+    def __init__(self, protocol: H2Protocol, now: float) -> None:
+        self._protocol = protocol
+        self._at = now
+        self._stream_id = 0
+
+    def idle_seconds(self, now: float) -> float:
+        """For how long none has begun, `now` being a little later than when this was last asked."""
+        newest = self._protocol.connection._connection.highest_inbound_stream_id
+        if newest != self._stream_id:
+            self._stream_id, self._at = newest, now
+        return now - self._at
+
+    def say_goodbye(self) -> None:
+        """Ends the connection as HTTP/2 does (GOAWAY): the client opens another for its next call."""
+        connection = self._protocol.connection
+        connection._connection.close_connection()
+        connection.flush()
+        self._protocol.processor.close("idle")
+
+
 def make_protocol(server: Server) -> H2Protocol:
     """What speaks gRPC on a connection that another listener accepted: `Server.start` listens by itself alone."""
     protocol: H2Protocol = server._protocol_factory()

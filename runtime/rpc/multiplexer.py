@@ -37,9 +37,16 @@ Run = Callable[[Operation, Any], Awaitable[Any]]
 class CallMultiplexer(FrameProtocol):
     """The calls of one edge: they run side by side, each in a task of its own, and are answered as they end."""
 
-    def __init__(self, run: Run, started: Callable[[asyncio.Task[None]], None], tokens: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        run: Run,
+        started: Callable[[asyncio.Task[None]], None],
+        tokens: Sequence[str] = (),
+        admit: Callable[[], bool] = lambda: True,
+    ) -> None:
         """run: what does an operation. started: told of each call's task, which goes on without its edge.
-        tokens: the edge must show one of these first; none: it may show anything.
+        tokens: the edge must show one of these first; none: it may show anything. admit: asked once it has; false
+        where there is no place for it, and it was hung up on.
         """
         super().__init__()
         self._tokens = tokens
@@ -48,6 +55,7 @@ class CallMultiplexer(FrameProtocol):
         self.closed = asyncio.get_running_loop().create_future()
         self._run = run
         self._started = started
+        self._admit = admit
         self._running: dict[asyncio.Task[None], int] = {}
         self._running_bytes = 0
         self._full = False  # of calls
@@ -63,7 +71,7 @@ class CallMultiplexer(FrameProtocol):
     def frame_received(self, frame: bytes) -> None:
         if not self._admitted:
             check_shown(self._tokens, frame.decode(errors="surrogateescape"))
-            self._admitted = True
+            self._admitted = self._admit()
             self.frame_bytes_max = MESSAGE_BYTES_MAX
             return
         for call in calls_of(frame):

@@ -1,6 +1,9 @@
 """The RPC server: a loop over the operations table (spec.md, "Surfaces": "also served over an RPC transport"),
 and on the same port the edges' connections (`runtime.rpc.connection`).
 
+A connection that has not said who it is has a place among few, and gives it up to who comes after it; an edge that
+shows the service token, and who speaks gRPC, have places of their own. So strangers who say nothing keep nobody out.
+
 A fault travels as status and message, with its reason and facts in the trailing metadata. The trace goes
 on from `traceparent`. Health and reflection are gRPC's own services.
 """
@@ -9,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from importlib import resources
 from typing import Any, Final, cast
 
@@ -27,20 +31,32 @@ from runtime.core import Caller
 from runtime.errors import Fault, Status, invalid
 from runtime.operations import OPERATIONS, Operation
 from runtime.rpc import ACTOR_KEY, TRACE_KEY, message_shown, to_metadata
-from runtime.rpc.connection import HELLO
-from runtime.rpc.grpclib_private import make_protocol, receive
+from runtime.rpc.connection import HELLO, notice_death
+from runtime.rpc.grpclib_private import LastCall, make_protocol, receive
 from runtime.rpc.multiplexer import CallMultiplexer
+from runtime.rpc.places import Places
 from runtime.service_token import check_bearer
 from runtime.wire.schema import check
 
 STREAM_WINDOW_BYTES: Final = 256 * 1024
 """What a client may send of a message before this side has decided to read it."""
 
-CONNECTIONS_MAX: Final = 1_024
-"""Of edges, one for each, and of others: what comes beyond is hung up on."""
+EDGES_MAX: Final = 512
+"""Connections of edges, one for each; what comes beyond is hung up on. Of one address a quarter, here and below."""
 
-GRPC_CONNECTIONS_PART: Final = 2
-"""Of gRPC's, one in so many of CONNECTIONS_MAX: none of them ends by itself, and edges must find a place."""
+GRPC_MAX: Final = 512
+"""The same of gRPC's."""
+
+SILENT_MAX: Final = 256
+"""Connections that have not said who they are; for one that comes beyond, the first of them is hung up on."""
+
+GRPC_IDLE_SECONDS: Final = 300.0
+"""A gRPC connection over which no call has begun for so long is told so, and closed; its client makes another."""
+
+SWEEP_SECONDS: Final = 5.0
+
+MESSAGE_SECONDS: Final = 10.0
+"""What a call's message may take to arrive."""
 
 SPEAK_SECONDS: Final = 10.0
 """How long a connection may take to say what it speaks: an edge its first byte, gRPC all that HTTP/2 begins with."""
@@ -60,17 +76,29 @@ Method = Callable[[Stream[Any, Any]], Awaitable[None]]
 
 
 class RpcServer:
-    """game.v1 and the edges' calls on one port. `start`, then `stop` once. tokens: what opens it; none: anything."""
+    """game.v1 and the edges' calls on one port. `start`, then `stop` once.
 
-    def __init__(self, caller: Caller, tokens: Sequence[str] = ()) -> None:
+    tokens: what opens it; none: anything. edges_max, grpc_max, silent_max: connections of each kind.
+    """
+
+    def __init__(
+        self,
+        caller: Caller,
+        tokens: Sequence[str] = (),
+        *,
+        edges_max: int = EDGES_MAX,
+        grpc_max: int = GRPC_MAX,
+        silent_max: int = SILENT_MAX,
+    ) -> None:
         self._caller = caller
         self._tokens = tokens
         self._calls: set[asyncio.Task[Any]] = set()
         self._edges: set[CallMultiplexer] = set()
         self._stopping = False
         self._health = ServiceStatus()
-        self._transports: set[asyncio.Transport] = set()
-        self._grpc_transports: set[asyncio.Transport] = set()
+        self._silent, self._admitted, self._grpc_places = Places(silent_max), Places(edges_max), Places(grpc_max)
+        self._grpc_seen: dict[asyncio.Transport, LastCall] = {}
+        self._sweeping: asyncio.TimerHandle | None = None
         self._listener: asyncio.AbstractServer | None = None
 
     async def start(self, host: str, port: int) -> str:
@@ -87,13 +115,16 @@ class RpcServer:
             lambda: _Accepted(self._accept, self._speaker), host, port
         )
         self._health.set(True)
+        self._sweep()
         address = self._listener.sockets[0].getsockname()
         return f"[{address[0]}]:{address[1]}" if ":" in address[0] else f"{address[0]}:{address[1]}"
 
     async def stop(self) -> None:
         """Accepts nothing more, lets calls under way be answered, and closes every connection."""
         assert self._listener is not None
+        assert self._sweeping is not None
         self._stopping = True
+        self._sweeping.cancel()
         self._health.set(False)
         self._listener.close()
         for edge in self._edges:
@@ -103,23 +134,54 @@ class RpcServer:
         if self._edges:
             await asyncio.wait([edge.closed for edge in self._edges], timeout=GOODBYE_SECONDS)
         await asyncio.sleep(0)  # The last answers are written by the tasks that waited for these calls.
-        for transport in self._transports:
+        for transport in (*self._silent, *self._admitted, *self._grpc_places):
             transport.close()
 
     def _accept(self, transport: asyncio.Transport) -> None:
-        _keep(transport, self._transports, CONNECTIONS_MAX)
+        oldest = self._silent.in_the_way(transport)
+        if oldest is not None:
+            self._silent.leave(oldest)
+            oldest.abort()
+        self._silent.take(transport)
+
+    def _settle(self, transport: asyncio.Transport, places: Places) -> bool:
+        """Whether a connection that has said who it is has found a place; it is hung up on otherwise."""
+        self._silent.leave(transport)
+        if places.in_the_way(transport) is not None:
+            log.warning("rpc_connections_full", peer=str(transport.get_extra_info("peername")))
+            transport.abort()
+            return False
+        places.take(transport)
+        return True
 
     def _speaker(self, transport: asyncio.Transport, is_grpc: bool) -> asyncio.Protocol | None:
-        """What answers a connection from its first byte on; None where there are too many, and it is hung up on."""
+        """What answers a connection from its first byte on; None where there is no place for it."""
         if is_grpc:
-            kept = _keep(transport, self._grpc_transports, CONNECTIONS_MAX // GRPC_CONNECTIONS_PART)
-            return make_protocol(self._grpc) if kept else None
-        edge = CallMultiplexer(self._run, self._started, self._tokens)
+            if not self._settle(transport, self._grpc_places):
+                return None
+            notice_death(transport.get_extra_info("socket"))
+            protocol = make_protocol(self._grpc)
+            self._grpc_seen[transport] = LastCall(protocol, asyncio.get_running_loop().time())
+            return protocol
+        admitted = partial(self._settle, transport, self._admitted)
+        edge = CallMultiplexer(self._run, self._started, self._tokens, admitted)
         self._edges.add(edge)
         edge.closed.add_done_callback(lambda _: self._edges.discard(edge))
         if self._stopping:
             edge.say_goodbye()
         return edge
+
+    def _sweep(self) -> None:
+        """Forgets connections that have closed, and closes those of gRPC that are idle."""
+        loop = asyncio.get_running_loop()
+        for places in (self._silent, self._admitted, self._grpc_places):
+            places.tidy()
+        for transport, last in list(self._grpc_seen.items()):
+            if transport.is_closing():
+                del self._grpc_seen[transport]
+            elif last.idle_seconds(loop.time()) > GRPC_IDLE_SECONDS:
+                last.say_goodbye()
+        self._sweeping = loop.call_later(SWEEP_SECONDS, self._sweep)
 
     def _method(self, operation: Operation) -> Method:
         async def answer(stream: Stream[Any, Any]) -> None:
@@ -213,18 +275,6 @@ class _Accepted(asyncio.Protocol):
         protocol.data_received(received)
 
 
-def _keep(transport: asyncio.Transport, held: set[asyncio.Transport], most: int) -> bool:
-    """Whether it is one of the `most` that may be `held`; it is hung up on otherwise."""
-    if len(held) % 64 == 0 or len(held) >= most:
-        held -= {one for one in held if one.is_closing()}
-    if len(held) < most:
-        held.add(transport)
-        return True
-    log.warning("rpc_connections_full", connections=len(held))
-    transport.abort()
-    return False
-
-
 def _begins_http2(received: bytes) -> bool | None:
     """Whether this is HTTP/2's preface and all of the SETTINGS that must follow; None while it may become that."""
     if not received.startswith(HTTP2[: len(received)]):
@@ -247,7 +297,11 @@ def _by_service() -> dict[str, list[Operation]]:
 
 async def _message(stream: Stream[Any, Any], operation: Operation) -> Any:
     """The request. INVALID_ARGUMENT where it is none."""
-    encoded = await receive(stream)
+    try:
+        async with asyncio.timeout(MESSAGE_SECONDS):
+            encoded = await receive(stream)
+    except TimeoutError:
+        raise invalid("", f"the message stopped for {MESSAGE_SECONDS:g} s") from None
     if encoded is None:
         raise invalid("", "there is no message")
     try:

@@ -8,10 +8,15 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
 import pytest
+from grpclib import GRPCError
+from grpclib.client import Channel
+from grpclib.const import Cardinality
+from grpclib.const import Status as GrpcStatus
 
 from runtime import messages as m
 from runtime.errors import Fault, Status
@@ -55,15 +60,21 @@ async def desk() -> Desk:
     return Desk()
 
 
-@pytest.fixture
-async def address(desk: Desk) -> AsyncIterator[tuple[str, int]]:
-    rpc = RpcServer(desk)
+@asynccontextmanager
+async def serving(desk: Desk, **bounds: int) -> AsyncIterator[tuple[str, int]]:
+    rpc = RpcServer(desk, **bounds)
     host, _, port = (await rpc.start("127.0.0.1", 0)).rpartition(":")
     try:
         yield host, int(port)
     finally:
         desk.gate.set()
         await rpc.stop()
+
+
+@pytest.fixture
+async def address(desk: Desk) -> AsyncIterator[tuple[str, int]]:
+    async with serving(desk) as address:
+        yield address
 
 
 def framed(frame: bytes) -> bytes:
@@ -79,12 +90,31 @@ async def read_frame(reader: asyncio.StreamReader) -> list[Answer]:
         return answers_of(await reader.readexactly(length))
 
 
-async def open_edge(address: tuple[str, int]) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+async def open_edge(address: tuple[str, int]) -> Connection:
     reader, writer = await asyncio.open_connection(*address)
     writer.write(OPENING)
     async with asyncio.timeout(HANG_SECONDS):
         assert await reader.readexactly(len(HELLO)) == HELLO
     return reader, writer
+
+
+async def open_grpc(address: tuple[str, int], host: str = "127.0.0.1") -> Connection:
+    """From an address of this machine's own."""
+    reader, writer = await asyncio.open_connection(*address, local_addr=(host, 0))
+    writer.write(HTTP2 + SETTINGS)
+    async with asyncio.timeout(HANG_SECONDS):
+        assert (await reader.readexactly(9))[3] == 4  # Its own SETTINGS.
+    return reader, writer
+
+
+async def asked(connection: Connection) -> str:
+    """What an edge's call is answered."""
+    connection[1].write(framed(next(frames([Call(1, "GetCampaign", ASKED).row()]))))
+    name: str = (await read_frame(connection[0]))[0].result(GET).campaign.name
+    return name
 
 
 async def hung_up(reader: asyncio.StreamReader) -> None:
@@ -187,22 +217,88 @@ async def test_what_is_no_http2_is_hung_up_on_at_once(address: tuple[str, int], 
     writer.close()
 
 
-async def test_grpc_leaves_edges_a_place(address: tuple[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody's gRPC connection ends by itself: those of strangers would hold all places for ever."""
-    monkeypatch.setattr(server, "CONNECTIONS_MAX", 4)
-    held = []
-    for _ in range(2):
+async def test_an_address_s_grpc_connections_leave_other_addresses_and_edges_a_place(desk: Desk) -> None:
+    async with serving(desk, grpc_max=8, edges_max=4) as address:
+        held = [await open_grpc(address) for _ in range(2)]
         reader, writer = await asyncio.open_connection(*address)
         writer.write(HTTP2 + SETTINGS)
+        await hung_up(reader)
+        held.append(await open_grpc(address, "127.0.0.2"))
+        edge = await open_edge(address)
+        assert await asked(edge) == "a"
+        for _, one in (*held, edge):
+            one.close()
+        writer.close()
+
+
+@pytest.mark.parametrize("said", [b"", b"P", HELLO[:1], HELLO])
+async def test_who_says_nothing_keeps_nobody_out(desk: Desk, said: bytes) -> None:
+    """As many of them as there were places held them all, for ten seconds at a time."""
+    async with serving(desk, silent_max=8) as address:
+        silent: list[Connection] = []
+        for nth in range(40):
+            connection = await asyncio.open_connection(*address, local_addr=(f"127.0.0.{2 + nth % 20}", 0))
+            connection[1].write(said)
+            silent.append(connection)
+        edge = await open_edge(address)
+        assert await asked(edge) == "a"
+        (await open_grpc(address))[1].close()
+        for reader, _ in silent[:30]:
+            await hung_up(reader)  # They gave their places up to who came after them.
+        assert await asked(edge) == "a"
+        for _, one in (*silent, edge):
+            one.close()
+
+
+async def test_an_address_that_says_nothing_gives_up_its_own_places_first(desk: Desk) -> None:
+    async with serving(desk, silent_max=8) as address:
+        modest = await asyncio.open_connection(*address, local_addr=("127.0.0.9", 0))
+        greedy = [await asyncio.open_connection(*address) for _ in range(20)]
+        for reader, _ in greedy[:18]:
+            await hung_up(reader)
+        modest[1].write(OPENING)
+        assert await modest[0].readexactly(len(HELLO)) == HELLO
+        assert await asked(modest) == "a"
+        for _, one in (*greedy, modest):
+            one.close()
+
+
+async def asked_over_grpc(channel: Channel) -> str:
+    async with channel.request(GET.rpc_path, Cardinality.UNARY_UNARY, GET.request, GET.reply) as stream:
+        await stream.send_message(m.GetCampaignRequest(scope=m.Scope(tenant_id="tenant_a"), id="a"), end=True)
+        reply = await stream.recv_message()
+    return str(reply.campaign.name)
+
+
+async def test_a_grpc_connection_without_a_call_is_ended_and_its_client_makes_another(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "GRPC_IDLE_SECONDS", 0.2)
+    monkeypatch.setattr(server, "SWEEP_SECONDS", 0.02)
+    async with serving(desk) as address:
+        reader, writer = await open_grpc(address)
         async with asyncio.timeout(HANG_SECONDS):
-            await reader.readexactly(9)
-        held.append(writer)
-    reader, writer = await asyncio.open_connection(*address)
-    writer.write(HTTP2 + SETTINGS)
-    await hung_up(reader)
-    _, edge = await open_edge(address)
-    for one in (*held, writer, edge):
-        one.close()
+            rest = await reader.read()
+        assert b"\0\0\x08\x07" in rest  # GOAWAY (RFC 9113, 6.8), then the end.
+        writer.close()
+        async with Channel(*address) as channel:
+            for _ in range(3):
+                assert await asked_over_grpc(channel) == "a"
+                before = channel._protocol
+                async with asyncio.timeout(HANG_SECONDS):
+                    while before is not None and not before.connection.is_closing():
+                        await asyncio.sleep(0.01)
+
+
+async def test_a_call_whose_message_does_not_come_is_refused(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "MESSAGE_SECONDS", 0.05)
+    async with serving(desk) as address, Channel(*address) as channel:
+        with pytest.raises(GRPCError) as caught:
+            async with channel.request(GET.rpc_path, Cardinality.UNARY_UNARY, GET.request, GET.reply) as stream:
+                await stream.send_request()
+                async with asyncio.timeout(HANG_SECONDS):
+                    await stream.recv_initial_metadata()
+        assert caught.value.status is GrpcStatus.INVALID_ARGUMENT
 
 
 async def test_nothing_large_is_kept_of_who_has_not_said_who_it_is(address: tuple[str, int]) -> None:
@@ -228,10 +324,17 @@ async def test_a_service_token_may_be_as_long_as_it_is(desk: Desk) -> None:
         await rpc.stop()
 
 
-async def test_connections_are_bounded(address: tuple[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "CONNECTIONS_MAX", 3)
+async def test_an_address_s_edges_are_bounded(desk: Desk) -> None:
+    async with serving(desk, edges_max=12) as address:
+        await three_have_a_place(address)
+
+
+async def three_have_a_place(address: tuple[str, int]) -> None:
     held = [await open_edge(address) for _ in range(3)]
+    for edge in held:
+        assert await asked(edge) == "a"
     reader, writer = await asyncio.open_connection(*address)
+    writer.write(OPENING)
     await hung_up(reader)
     writer.close()
     held[0][1].close()
@@ -241,6 +344,7 @@ async def test_connections_are_bounded(address: tuple[str, int], monkeypatch: py
         while True:
             try:
                 held[0] = await open_edge(address)
+                assert await asked(held[0]) == "a"
                 return
             except (ConnectionError, asyncio.IncompleteReadError):
                 continue

@@ -1,0 +1,70 @@
+"""240,000 strangers' questions about games that nobody knows leave a process as large as it was (faults.md).
+
+The suite asks a part of them, of a process like those that run; TOMBOLA_TEST_SOAK=240000 asks all. Of the 2.4 GiB that
+they once took, the part would be 120 MiB.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+from pathlib import Path
+from typing import Final
+
+import aiohttp
+import asyncpg
+
+from ops.servers.base import free_port
+from runtime.operations import API
+from tests.support.memory import child, forget_peak, peak
+from tests.support.processes import process
+from tests.support.stack import TENANT
+
+REQUESTS: Final = int(os.environ.get("TOMBOLA_TEST_SOAK", "12000"))
+WARM: Final = 3_000
+AT_ONCE: Final = 20
+GROWTH_BYTES_MAX: Final = 60 * 2**20
+LEFT_BYTES_MAX: Final = 30 * 2**20
+"""Of it, what may be there at the end."""
+
+
+async def ask(url: str, count: int) -> None:
+    """So many questions, each about another game, some at once."""
+    async with aiohttp.ClientSession(headers={"X-Tenant-Id": TENANT}) as http:
+
+        async def some(each: int) -> None:
+            for _ in range(each):
+                async with http.get(f"{url}{API}/games/game_{secrets.token_hex(8)}/eligibility") as answer:
+                    envelope = await answer.json()
+                    assert (answer.status, envelope["data"]["reason"]) == (404, "UNKNOWN_GAME"), envelope
+
+        await asyncio.gather(*(some(count // AT_ONCE) for _ in range(AT_ONCE)))
+
+
+async def test_questions_about_unknown_games_leave_no_memory_behind(
+    database_url: str, valkey_url: str, valkey_flush: None, tmp_path: Path
+) -> None:
+    connection = await asyncpg.connect(database_url)
+    await connection.execute("INSERT INTO tenants (tenant_id, name) VALUES ($1, 'x')", TENANT)
+    await connection.close()
+    port = free_port()
+    environment = {
+        "DATABASE_URL": database_url,
+        "REDIS_URL": valkey_url,
+        "SERVER_KEYS": f"1:{secrets.token_hex(32)}",
+        "CODE_KEYS": f"1:{secrets.token_hex(32)}",
+        "JWT_SECRET": secrets.token_hex(32),
+        "RATE_LIMITS": "off",
+        "CONSUMER_PORT": str(port),
+        **{f"{name}_PORT": "0" for name in ("CORE", "ADMIN", "RPC")},
+    }
+    async with process(tmp_path / "log", port, "all", **environment) as url:
+        own = child("all")
+        await ask(url, WARM)
+        before = forget_peak(own)
+        await ask(url, REQUESTS)
+        grown, left = peak(own) - before, own.memory_info().rss - before
+    print(f"{REQUESTS} requests: {grown / 2**20:.1f} MiB at most, {left / 2**20:.1f} MiB in the end")
+    assert grown < GROWTH_BYTES_MAX
+    assert left < LEFT_BYTES_MAX

@@ -56,6 +56,10 @@ class Rate(NamedTuple):
     seconds: float
     most: int
 
+    def of_network(self, kind: str) -> Rate:
+        """What all addresses of a network together have where this is what one has."""
+        return Rate(kind, self.seconds / NETWORK_TIMES, self.most * NETWORK_TIMES)
+
 
 RESEND: Final = Rate("resend", RESEND_SECONDS, 1)
 SENDS: Final = Rate("sends", 360, 10)
@@ -68,12 +72,12 @@ that nobody alone keeps the owner, who comes from a new address, from its code."
 SENDS_ADDRESS: Final = Rate("sends-ip", 12, 300)
 """The same for one address, which may stand for a whole office."""
 
-SENDS_NETWORK: Final = Rate("sends-net", SENDS_ADDRESS.seconds / NETWORK_TIMES, SENDS_ADDRESS.most * NETWORK_TIMES)
+SENDS_NETWORK: Final = SENDS_ADDRESS.of_network("sends-net")
 
 WRONG_ADDRESS: Final = Rate("wrong-ip", 2, 300)
 """Wrong guesses of one address, at whatever challenges, known or not."""
 
-WRONG_NETWORK: Final = Rate("wrong-net", WRONG_ADDRESS.seconds / NETWORK_TIMES, WRONG_ADDRESS.most * NETWORK_TIMES)
+WRONG_NETWORK: Final = WRONG_ADDRESS.of_network("wrong-net")
 
 
 async def issue_challenge(engine: Engine, request: m.IssueChallengeRequest) -> m.IssueChallengeReply:
@@ -118,8 +122,7 @@ async def issue_challenge(engine: Engine, request: m.IssueChallengeRequest) -> m
         )
         if row is None:
             raise Fault(Status.ALREADY_EXISTS, "CHALLENGE_EXISTS", "there is a challenge of this id already")
-        for bucket in _sends(request, own["proved"]):
-            await _charge(connection, OVER_ALL, *bucket)
+        await charge_all(connection, _sends(request, own["proved"]))
         await _charge(connection, tenant_id, *resend)
         resend_at = row["issued_at"] + RESEND_SECONDS
         return m.IssueChallengeReply(expires_at=row["expires_at"], resend_at=resend_at, strong=strong)
@@ -141,9 +144,9 @@ async def answer_challenge(engine: Engine, request: m.AnswerChallengeRequest) ->
         # A refusal is returned, not raised, so that what it counted stays counted; but for an address over its
         # rate, whose guess is undone and not told, right or wrong.
         found = await _answer(connection, tenant_id, request)
-        for rate, name in guesses:
-            await _charge(connection, OVER_ALL, rate, name)
-            if not isinstance(found, Fault):
+        await charge_all(connection, guesses)
+        if not isinstance(found, Fault):
+            for rate, name in guesses:
                 await connection.execute(_SQL["give_back"], OVER_ALL, _key(rate, name), rate.seconds)
         return found
 
@@ -255,6 +258,12 @@ async def _refuse_early(engine: Engine, buckets: list[Bucket]) -> None:
         raise _empty(buckets[row["nth"] - 1][0], row["wait_seconds"])
 
 
+async def charge_all(connection: asyncpg.Connection, buckets: list[Bucket]) -> None:
+    """Takes one from each of these over all tenants, in order of their keys. RESOURCE_EXHAUSTED where one is empty."""
+    for rate, name in buckets:
+        await _charge(connection, OVER_ALL, rate, name)
+
+
 async def _charge(connection: asyncpg.Connection, tenant_id: str, rate: Rate, name: str) -> None:
     """Takes one from a bucket. RESOURCE_EXHAUSTED where it is empty."""
     key = _key(rate, name)
@@ -274,7 +283,7 @@ def _empty(rate: Rate, wait_seconds: float) -> Fault:
         SENDS_NETWORK.kind: "too many codes were asked for from this network",
         WRONG_ADDRESS.kind: "too many wrong codes from this address",
         WRONG_NETWORK.kind: "too many wrong codes from this network",
-    }[rate.kind]
+    }.get(rate.kind, "too many guests were logged out from here")
     return Fault(Status.RESOURCE_EXHAUSTED, "RATE_LIMITED", message, retry_after_seconds=wait_seconds, policy=rate.kind)
 
 

@@ -38,6 +38,11 @@ REPEAT_SECONDS: Final = 10.0
 """For how long who used a refresh token may use it once more, and gets the very same next one: the answer may have
 been lost, or two pages of one browser asked at once."""
 
+GUESTS_ENDED: Final = challenges.Rate("guest-end-ip", 60, 300)
+"""Guests that one address may log out: every edge remembers each for a month, and guests are anybody's to make."""
+
+NETWORK_GUESTS_ENDED: Final = GUESTS_ENDED.of_network("guest-end-net")
+
 PURGE_SECONDS: Final = 600.0
 """How often what is over is forgotten."""
 
@@ -110,27 +115,29 @@ async def turn_login(engine: Engine, request: m.TurnLoginRequest) -> m.LoginRepl
 
 
 async def end_logins(engine: Engine, request: m.EndLoginsRequest) -> m.Empty:
-    """Ends the player's login, or all of them with every token of the player; again it does nothing more."""
+    """Ends the player's login, or all of them with every token of the player; again it does nothing more.
+
+    RESOURCE_EXHAUSTED RATE_LIMITED where an address, or a network, ends too many guests.
+    """
     tenant_id, player_id = tenant_of(request), player_id_of(request)
+    of_no_login, is_guest = request.everywhere or not request.login_id, ids.is_guest(player_id)
 
     async def work(connection: asyncpg.Connection) -> None:
+        if of_no_login and is_guest:
+            if not await connection.fetchval(_SQL["is_player"], tenant_id, player_id):
+                return  # It has done nothing yet: its token opens nothing that is anybody's.
+            rates = [(GUESTS_ENDED, request.address), (NETWORK_GUESTS_ENDED, request.network)]
+            await challenges.charge_all(connection, [(rate, name) for rate, name in rates if name])
         if request.everywhere or request.login_id:
             only = "" if request.everywhere else request.login_id
             for row in await connection.fetch(_SQL["end"], tenant_id, player_id, only):
                 await _revoke_login(connection, engine, tenant_id, row["login_id"])
-        if (request.everywhere or not request.login_id) and await _has_anything(connection, tenant_id, player_id):
-            await revoke_player(connection, engine, tenant_id, player_id, for_ever=False)
+        if of_no_login:
+            # A guest has one token, and no way to another.
+            await revoke_player(connection, engine, tenant_id, player_id, for_ever=is_guest)
 
     await engine.database.transaction(work)
     return m.Empty()
-
-
-async def _has_anything(connection: asyncpg.Connection, tenant_id: str, player_id: str) -> bool:
-    """False of a guest who has done nothing yet: its token opens nothing that is anybody's.
-
-    Guests are anybody's to make, and every edge remembers a revocation for a month.
-    """
-    return not ids.is_guest(player_id) or bool(await connection.fetchval(_SQL["is_player"], tenant_id, player_id))
 
 
 async def revoke_player(
@@ -141,7 +148,9 @@ async def revoke_player(
     Durable with the transaction of `connection`; every edge process refuses them at most a second or so after its
     commit. With `for_ever` those that are issued later too (a guest that became a player), else those until now.
     """
-    seconds = engine.settings.token_seconds_max + SLACK_SECONDS
+    settings = engine.settings
+    life_seconds = settings.refresh_token_seconds if ids.is_guest(player_id) else settings.token_seconds_max
+    seconds = life_seconds + SLACK_SECONDS
     await connection.execute(REVOKE, tenant_id, "player", player_id, not for_ever, seconds)
 
 
@@ -273,7 +282,13 @@ TURN_LOGIN: Final = Operation(
     example={"login_id": _LOGIN_ID, "generation": 3},
 )
 END_LOGINS: Final = Operation(
-    "EndLogins", "POST /logins/end", run=end_logins, unsuspended=True, bounded=True, example={"everywhere": True}
+    "EndLogins",
+    "POST /logins/end",
+    run=end_logins,
+    unsuspended=True,
+    bounded=True,
+    refusals=("RATE_LIMITED",),
+    example={"everywhere": True},
 )
 LIST_REVOCATIONS: Final = Operation("ListRevocations", "GET /logins/revocations", run=list_revocations)
 

@@ -8,6 +8,7 @@ import ipaddress
 import pytest
 
 from runtime.core import bounded_at_once
+from runtime.operations.logins import GUESTS_ENDED, SLACK_SECONDS
 from tests.support.login import Phone, bearer, let_resend, log_out, start, verify
 from tests.support.stack import Answer, Stack
 from tests.support.waiting import until
@@ -103,3 +104,29 @@ async def test_a_guest_who_has_nothing_leaves_nothing_to_remember_by_logging_out
         ]
         me = await stack.consumer("GET", "/players/me", headers=bearer(winner["guest_token"]))
         assert me.reason == "TOKEN_INVALID"
+        # Its one token has ended for good, and is remembered for no longer than such a token lives.
+        row = await stack.database.fetchrow("SELECT issued_until, kept_until - revoked_at AS kept FROM revocations")
+        assert row is not None and row["issued_until"] is None
+        assert row["kept"].total_seconds() == stack.process.settings.refresh_token_seconds + SLACK_SECONDS
+
+
+@pytest.mark.settings(rate_limits=True, token_seconds_max=366 * 86_400)
+async def test_guests_of_one_address_that_log_out_are_bounded(stack: Stack) -> None:
+    async with new_world(stack) as world:
+        game = await world.wheel(access="public")
+        tokens = []
+        for _ in range(3):
+            started = (await world.start(game, "")).data
+            assert (await world.play(game, started["session_id"], "")).code == "OK"
+            tokens.append(started["guest_token"])
+        assert (await log_out(stack, tokens[0])).code == "OK"
+        full = "UPDATE login_rates SET full_at = now() + make_interval(secs => $1) WHERE rate_key LIKE $2 || ':%'"
+        await stack.database.execute(full, float(GUESTS_ENDED.seconds * GUESTS_ENDED.most), GUESTS_ENDED.kind)
+        refused = await log_out(stack, tokens[1])
+        assert (refused.http, refused.reason) == (429, "RATE_LIMITED")
+        assert 1 <= int(refused.headers["Retry-After"]) <= GUESTS_ENDED.seconds
+        assert (await stack.consumer("GET", "/players/me", headers=bearer(tokens[1]))).code == "OK"
+        assert await stack.database.fetchval("SELECT count(*) FROM revocations") == 1
+        # Who is a player logs out as ever.
+        assert (await log_out(stack, stack.token("ann"))).code == "OK"
+        assert (await stack.consumer("GET", "/players/me", headers=bearer(tokens[2]))).code == "OK"

@@ -63,8 +63,7 @@ class Challenges:
                 contact=contact,
                 contact_hash=self._digest(f"contact\0{contact}"),
                 requester=self.requester(client),
-                address=self._rated("address", client.address),
-                network=self._rated("network", client.network),
+                **self.rated(client),
                 code_hash=_hash(self._keys[0], challenge_id, code),
                 strong_code_hash=_hash(self._keys[0], challenge_id, strong_code),
             ),
@@ -95,8 +94,7 @@ class Challenges:
                 challenge_id=challenge_id,
                 code_hashes=[_hash(key, challenge_id, code) for key in self._keys],
                 contact=contact,
-                address=self._rated("address", client.address),
-                network=self._rated("network", client.network),
+                **self.rated(client),
             ),
         )
         proved: str = answered.contact
@@ -106,9 +104,11 @@ class Challenges:
         """A client, as Core knows who asks."""
         return self._digest(f"requester\0{client.address}")
 
-    def _rated(self, kind: str, name: str) -> str:
-        """An address or network, as Core knows whose rates to charge; "" for none."""
-        return self._digest(f"{kind}\0{name}") if name and self._limit_addresses else ""
+    def rated(self, client: Client) -> dict[str, str]:
+        """The fields of a request that say whose rates Core is to charge; none where nobody's are."""
+        if not self._limit_addresses:
+            return {}
+        return {kind: self._digest(f"{kind}\0{name}") for kind, name in client._asdict().items() if name}
 
     def _digest(self, text: str) -> str:
         return hmac.digest(self._keys[0], text.encode(), "sha256")[:16].hex()

@@ -162,6 +162,7 @@ class Login:
                 player_id=identity.player_id,
                 login_id=identity.login_id,
                 everywhere=everywhere,
+                **self.challenges.rated(self._client(request)),
             ),
         )
         await self.edge.revocations.read()

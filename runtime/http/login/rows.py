@@ -80,7 +80,7 @@ LOGOUT: Final = LoginRow(
     "/players/auth/logout",
     Answers.DONE,
     about="Ends the login that the token is of, refresh tokens included; with `everywhere` all logins of the player.",
-    refusals=("TOKEN_MISSING", "ROLE_REQUIRED", "CORE_UNAVAILABLE"),
+    refusals=("TOKEN_MISSING", "ROLE_REQUIRED", "RATE_LIMITED", "CORE_UNAVAILABLE"),
     example={},
     players_only=True,
     flags=("everywhere",),

@@ -1568,6 +1568,13 @@ class EndLoginsRequest(betterproto2.Message):
 
     everywhere: "bool" = betterproto2.field(4, betterproto2.TYPE_BOOL)
 
+    address: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
+    """
+    Whose rates it counts for, where it ends a guest, as hashes.
+    """
+
+    network: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
+
 
 default_message_pool.register_message("game.v1", "EndLoginsRequest", EndLoginsRequest)
 

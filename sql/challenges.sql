@@ -11,7 +11,7 @@ WHERE greatest(r.full_at, now()) <= now() + make_interval(secs => $3::float8 * (
 RETURNING full_at;
 
 -- name: empty
--- The first of the buckets $2 that is empty ($3, $4 as for `charge`), and how many seconds it stays so. No row: none is.
+-- The first of the buckets $2 that is empty ($3, $4 as for `charge`), and for how many seconds. No row: none is.
 SELECT n.nth, extract(epoch FROM r.full_at - now())::float8 - n.seconds * (n.most - 1) AS wait_seconds
 FROM unnest($2::text[], $3::float8[], $4::integer[]) WITH ORDINALITY AS n (rate_key, seconds, most, nth)
 JOIN login_rates AS r ON r.tenant_id = $1 AND r.rate_key = n.rate_key

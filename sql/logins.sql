@@ -31,6 +31,7 @@ WHERE tenant_id = $1 AND login_id = $2 AND player_id = $3 AND generation = 0 AND
 UPDATE logins SET
     generation = generation + 1,
     expires_at = least(now() + make_interval(secs => $5::float8), ends_at),
+    repeats = CASE WHEN turned_by = '' THEN repeats ELSE 0 END,
     turned_by = $4,
     turned_at = now()
 WHERE tenant_id = $1 AND login_id = $2 AND generation = $3 AND ended_at IS NULL AND expires_at > now()
@@ -38,10 +39,10 @@ RETURNING player_id, merchant_id, unix(ends_at) AS ends_at;
 
 -- name: turn_again
 -- Lets $4, who used the token of generation $3 at most $5 seconds ago, use it once more, as long as the next one was
--- not used. No row: this is another, or later, or a third time.
-UPDATE logins SET turned_by = ''
+-- not used; of $6 generations in a row at most. No row: this is another, or later, or a third time, or too often.
+UPDATE logins SET turned_by = '', repeats = repeats + 1
 WHERE tenant_id = $1 AND login_id = $2 AND generation = $3 + 1 AND turned_by = $4 AND turned_by <> ''
-  AND turned_at > now() - make_interval(secs => $5::float8) AND ended_at IS NULL AND expires_at > now()
+  AND turned_at > now() - make_interval(secs => $5::float8) AND repeats < $6 AND ended_at IS NULL AND expires_at > now()
 RETURNING player_id, merchant_id, unix(ends_at) AS ends_at;
 
 -- name: end_reused

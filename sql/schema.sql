@@ -308,7 +308,8 @@ CREATE INDEX login_rates_full ON login_rates (tenant_id, full_at);
 
 -- A login: a family of refresh tokens, of which the one of `generation` counts. The tokens have an HMAC that
 -- nothing here can make. expires_at: unless it is used; ends_at: however often it is. turned_by: who used the token
--- of the generation before, at turned_at, and may use it once more for a moment; '' for nobody.
+-- of the generation before, at turned_at, and may use it once more for a moment; '' for nobody. repeats: of how many
+-- generations in a row the token was used once more.
 CREATE TABLE logins (
     tenant_id   ident       NOT NULL,
     login_id    ident       NOT NULL,
@@ -317,6 +318,7 @@ CREATE TABLE logins (
     generation  integer     NOT NULL DEFAULT 0 CHECK (generation >= 0),
     turned_by   ident       NOT NULL DEFAULT '',
     turned_at   timestamptz,
+    repeats     integer     NOT NULL DEFAULT 0 CHECK (repeats >= 0),
     created_at  timestamptz NOT NULL DEFAULT now(),
     expires_at  timestamptz NOT NULL,
     ends_at     timestamptz NOT NULL,

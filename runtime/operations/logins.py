@@ -38,6 +38,9 @@ REPEAT_SECONDS: Final = 10.0
 """For how long who used a refresh token may use it once more, and gets the very same next one: the answer may have
 been lost, or two pages of one browser asked at once."""
 
+REPEATS_MAX: Final = 3
+"""Of how many generations in a row: a thief at the same address who is as quick each time has not longer than that."""
+
 GUESTS_ENDED: Final = challenges.Rate("guest-end-ip", 60, 300)
 """Guests that one address may log out: every edge remembers each for a month, and guests are anybody's to make."""
 
@@ -84,7 +87,7 @@ async def turn_login(engine: Engine, request: m.TurnLoginRequest) -> m.LoginRepl
 
     UNAUTHENTICATED TOKEN_EXPIRED; TOKEN_INVALID where it comes a second time, which ends the login: it was
     stolen, or its thief has used it (RFC 9700, 4.14.2). But once more, within REPEAT_SECONDS and from where it was
-    used, it is answered alike: of a thief there and the owner, who then share one token, the second use ends it.
+    used, it is answered alike, and REPEATS_MAX times in a row.
     """
     tenant_id, login_id = tenant_of(request), _login_id(request.login_id)
     if request.generation < 0:
@@ -96,7 +99,8 @@ async def turn_login(engine: Engine, request: m.TurnLoginRequest) -> m.LoginRepl
     async def work(connection: asyncpg.Connection) -> m.LoginReply | Fault:
         row = await connection.fetchrow(_SQL["turn"], *place, request.requester, engine.settings.refresh_token_seconds)
         if row is None:
-            row = await connection.fetchrow(_SQL["turn_again"], *place, request.requester, REPEAT_SECONDS)
+            again = (request.requester, REPEAT_SECONDS, REPEATS_MAX)
+            row = await connection.fetchrow(_SQL["turn_again"], *place, *again)
         if row is not None:
             # Here, not after the commit: a player who cannot be read then would have lost both tokens.
             return _reply(row, await connection.fetchrow(FIND, tenant_id, row["player_id"]))

@@ -7,7 +7,7 @@ import ipaddress
 
 import pytest
 
-from runtime.operations.logins import REPEAT_SECONDS
+from runtime.operations.logins import REPEAT_SECONDS, REPEATS_MAX
 from tests.support.invariants import check_sums
 from tests.support.login import PHONE, Phone, let_resend, log_in, refresh, start, verify
 from tests.support.stack import Stack, refused
@@ -198,6 +198,24 @@ async def test_a_reused_refresh_token_ends_its_family(stack: Stack, phone: Phone
             counts = (await refresh(stack, counts, **HERE)).data["refresh_token"]
     await ended(stack, first, **(THERE if who == "from elsewhere" else HERE))
     await ended(stack, counts, **HERE)
+
+
+async def test_a_thief_beside_the_owner_is_not_as_quick_as_it_for_ever(stack: Stack, phone: Phone) -> None:
+    """Behind the same address, and within the moment in which the owner's answer might have been lost."""
+    token = (await log_in(stack, phone))["refresh_token"]
+    for _ in range(2):
+        for _ in range(REPEATS_MAX):
+            owners, thiefs = [(await refresh(stack, token)).data["refresh_token"] for _ in range(2)]
+            assert owners == thiefs
+            token = owners
+        token = (await refresh(stack, token)).data["refresh_token"]  # Alone: it counts anew.
+        token = (await refresh(stack, token)).data["refresh_token"]
+    for _ in range(REPEATS_MAX):
+        assert (await refresh(stack, token)).code == "OK"
+        token = (await refresh(stack, token)).data["refresh_token"]
+    counts = (await refresh(stack, token)).data["refresh_token"]
+    await ended(stack, token)
+    await ended(stack, counts)
 
 
 async def test_of_rivals_with_one_refresh_token_two_win_the_same_and_the_others_end_it(

@@ -19,7 +19,7 @@ from runtime import messages as m
 from runtime.actors.changes import Changes
 from runtime.actors.committer import Committer
 from runtime.commands.keys import Rotation
-from runtime.operations import challenges, logins, merging
+from runtime.operations import challenges, logins, merging, players
 from runtime.operations.campaigns import analytics
 from runtime.outgoing.providers import Delivered, Failed
 from runtime.outgoing.vault import vault_of
@@ -339,6 +339,25 @@ async def answer_with_the_code(scene: Scene) -> Any:
     scope = m.Scope(tenant_id=scene.tenant_id)
     asked = m.AnswerChallengeRequest(scope=scope, challenge_id="chal", code_hashes=["right"])
     return challenges.answer_challenge(scene.stack.engine, asked)
+
+
+@transaction("login_challenges", "login_guesses")
+async def begin_a_login(scene: Scene) -> Any:
+    await known_contact(scene)
+    asked = m.BeginLoginRequest(
+        scope=m.Scope(tenant_id=scene.tenant_id), player_id=PLAYERS[0], login_id="login_a", challenge_id="chal"
+    )
+    return logins.begin_login(scene.stack.engine, asked)
+
+
+@transaction("players", "login_challenges", "login_guesses")
+async def link_a_contact(scene: Scene) -> Any:
+    await known_contact(scene)
+    contact = m.Contact(type=m.ContactType.EMAIL, value="ada@example.com")
+    asked = m.LinkContactRequest(
+        scope=m.Scope(tenant_id=scene.tenant_id), player_id=PLAYERS[0], contact=contact, challenge_id="chal"
+    )
+    return players.link_contact(scene.stack.engine, asked)
 
 
 @transaction("logins", "revocations")

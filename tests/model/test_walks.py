@@ -48,12 +48,13 @@ STAGE: list[Stage] = []
 
 @dataclass
 class Won:
-    """A reward as the model has it."""
+    """A reward as the model has it. paid: coins, of a rung that was bought."""
 
     player: str
     prize: str
     status: str
     claimed: bool = False
+    paid: int = 0
 
 
 class Walk(RuleBasedStateMachine):
@@ -190,9 +191,11 @@ class Walk(RuleBasedStateMachine):
             reply = self.ask(nth, "Redeem", **asked)
             assert self.ask(1 - nth, "Redeem", **asked) == reply
             self.granted.add((player, game, rung))
-            self.wallet[player, "coin"] -= THRESHOLD if rung != "unlock" else 0
+            paid = THRESHOLD if rung != "unlock" else 0
+            self.wallet[player, "coin"] -= paid
             assert [row.balance for row in reply.balances] == [self.wallet[player, "coin"]]
             self._won(player, "rung", reply.reward.id, "fulfilled")
+            self.rewards[reply.reward.id].paid = paid
 
     @rule(which=st.integers(0, 99), nth=st.integers(0, 1))
     def claim(self, which: int, nth: int) -> None:
@@ -244,6 +247,7 @@ class Walk(RuleBasedStateMachine):
         self.ask(nth, "RevokeReward", id=reward_id, reason="a cheat")
         if won.status != "fulfilled" and won.prize in self.stock:
             self.stock[won.prize] += 1
+        self.wallet[won.player, "coin"] += won.paid
         won.status = "revoked"
 
     @rule(which=st.integers(0, 99), nth=st.integers(0, 1))

@@ -2,85 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import random
-import secrets
 import signal
-import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-import aiohttp
 import asyncpg
 import pytest
 
-from ops.servers.base import free_port
-from runtime.operations import API
 from tests.support import invariants
 from tests.support.load import load
+from tests.support.processes import CoreProcess, make_wheel
 from tests.support.seed import SEED
 from tests.support.stack import TENANT, Answer, Stack, new_stack, settings_of
-from tests.support.waiting import HANG_SECONDS, until
+from tests.support.waiting import until
 from tests.support.world import new_world
 
 KILLS = int(os.environ.get("TOMBOLA_TEST_KILLS", "6"))
 """How often Core is killed at a random moment; faults.md asks for 50."""
-
-
-class CoreProcess:
-    """`python -m runtime all` on ports that it keeps over restarts."""
-
-    def __init__(self, database_url: str, redis_url: str, log: Path) -> None:
-        self.url = f"http://127.0.0.1:{(port := free_port())}"
-        self._log = log
-        self._process: asyncio.subprocess.Process | None = None
-        self._environment = {
-            **{name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LANG", "TMPDIR")},
-            "DATABASE_URL": database_url,
-            "REDIS_URL": redis_url,
-            "SERVER_KEYS": f"1:{secrets.token_hex(32)}",
-            "CODE_KEYS": f"1:{secrets.token_hex(32)}",
-            "JWT_SECRET": secrets.token_hex(32),
-            "CORE_PORT": str(port),
-            "CONSUMER_PORT": "0",
-            "ADMIN_PORT": "0",
-            "RPC_PORT": "0",
-            "METRICS_PORT": "0",
-            "DEVELOPMENT": "on",
-            "RATE_LIMITS": "off",
-            "DRAIN_SECONDS": "20",
-        }
-
-    async def start(self) -> None:
-        """Returns once it is ready."""
-        with self._log.open("ab") as log:
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "runtime", "all", env=self._environment, stdout=log, stderr=log
-            )
-        async with aiohttp.ClientSession() as http:
-
-            async def ready() -> bool:
-                assert self._process is not None
-                assert self._process.returncode is None, self._log.read_text()
-                try:
-                    async with http.get(f"{self.url}/readyz") as answer:
-                        return answer.status == 200
-                except aiohttp.ClientError:
-                    return False
-
-            await until(ready)
-
-    async def end(self, how: signal.Signals) -> int:
-        """Sends the signal and waits; the exit code."""
-        assert self._process is not None
-        if self._process.returncode is None:
-            self._process.send_signal(how)
-        async with asyncio.timeout(HANG_SECONDS):
-            return await self._process.wait()
 
 
 @pytest.fixture
@@ -89,29 +32,6 @@ async def core(database_url: str, valkey_url: str, valkey_flush: None, tmp_path:
     await core.start()
     yield core
     await core.end(signal.SIGKILL)
-
-
-async def make_wheel(core: CoreProcess, connection: asyncpg.Connection, *, total: int) -> str:
-    """The id of an active wheel on which no play loses while there is stock; all of it made over Core's REST."""
-    await connection.execute("INSERT INTO tenants (tenant_id, name) VALUES ($1, 'Test')", TENANT)
-    async with aiohttp.ClientSession(base_url=core.url) as http:
-
-        async def make(kind: str, **fields: object) -> str:
-            body = {"scope": {"tenant_id": TENANT}, kind: fields}
-            async with http.post(f"{API}/{kind}s", json=body) as answer:
-                return str((await answer.json())["data"][kind]["id"])
-
-        campaign_id = await make("campaign", name="Autumn", status="active")
-        prize_id = await make("prize", name="Mug", type="goods", stock={"total": total})
-        return await make(
-            "game",
-            name="Wheel",
-            type="spin_wheel",
-            campaign_id=campaign_id,
-            status="active",
-            reward_handler="probability",
-            handler_config={"prizes": [{"prize_id": prize_id, "probability": 1}]},
-        )
 
 
 @pytest.fixture

@@ -2,7 +2,8 @@
 
 A process whose wall clock is wrong, or is set while it runs, decides days, caps and expiries as
 every other does. The offset is taken from each reply that carries the database's time; a reply
-that took long says less, so the best one of late wins.
+that took long says less, so the best one of late wins: as long as the others bear it out. One that
+they contradict is of a time that is over (the machine stood still, the database is another's).
 """
 
 from __future__ import annotations
@@ -16,23 +17,33 @@ from zoneinfo import ZoneInfo
 STALE_SECONDS: Final = 60.0
 """An offset older than this gives way to any newer one: clocks drift apart."""
 
+DRIFT: Final = 0.001
+"""Seconds by which two clocks may part in a second, at most: what they part by beyond it is no drift."""
+
 
 class Clock:
     """Postgres's time. `sync` before the first `now`."""
 
-    __slots__ = ("_offset", "_error", "_synced")
+    __slots__ = ("_offset", "_error", "_sent", "_synced")
 
     def __init__(self) -> None:
         self._offset = time.time() - time.monotonic()
         self._error = float("inf")
-        self._synced = 0.0
+        self._sent = self._synced = 0.0
 
     def sync(self, database_seconds: float, sent: float, received: float) -> None:
-        """Takes one reading: the database's unix time, and `time.monotonic()` before and after asking."""
+        """Takes one reading: the database's unix time, and `time.monotonic()` before and after asking.
+
+        The quickest one counts. One that contradicts it beyond the errors of both counts however long it took. But
+        none that was asked for earlier: its reply came late, perhaps from before the clocks parted.
+        """
         error = (received - sent) / 2
-        if error <= self._error or received - self._synced > STALE_SECONDS:
-            self._offset = database_seconds - (sent + error)
-            self._error, self._synced = error, received
+        offset = database_seconds - (sent + error)
+        age = received - self._synced
+        apart = abs(offset - self._offset) - error - self._error
+        if age > STALE_SECONDS or (sent >= self._sent and (error <= self._error or apart > age * DRIFT)):
+            self._offset = offset
+            self._error, self._sent, self._synced = error, sent, received
 
     def now(self) -> float:
         """Unix seconds."""

@@ -127,6 +127,38 @@ async def test_a_clock_that_is_ten_minutes_off_changes_nothing(
         assert [row["day"] for row in days] == [datetime.fromtimestamp(now, UTC).date()]
 
 
+@pytest.mark.parametrize("seconds", [-86_400.0, -600.0, 600.0, 86_400.0])
+async def test_after_the_machine_stood_still_plays_have_their_time_and_day(
+    database_url: str, valkey_url: str, valkey_flush: None, seconds: float
+) -> None:
+    """What the process knows of the time was exact, and is wrong now."""
+    settings = settings_of(database_url, valkey_url, session_ttl_seconds=60)
+    async with new_stack(settings) as stack, new_world(stack) as world:
+        game_id = await world.wheel(await world.prize(), rules={"max_plays_per_day": 2})
+        sessions = [await world.session(game_id) for _ in range(3)]
+        now = await world.database.fetchval("SELECT extract(epoch FROM now())::float8")
+        clock = stack.engine.clock
+
+        def jump() -> None:
+            moment = time.monotonic()
+            clock.sync(clock.now() + seconds, moment, moment)
+
+        for session in sessions[:2]:
+            jump()
+            assert (await world.play(game_id, session)).http == 200
+        jump()
+        started = (await world.start(game_id, "bob")).data
+        assert abs(started["expires_at"] - (now + 60)) < 30
+        jump()
+        refused = await world.play(game_id, sessions[2])
+        midnight = (int(now) // 86400 + 1) * 86400
+        assert (refused.reason, refused.envelope["data"]["resets_at"]) == ("CAP_DAY", midnight)
+        rows = await world.database.fetch("SELECT day, day_plays FROM game_players WHERE player_id = 'ann'")
+        assert [tuple(row) for row in rows] == [(datetime.fromtimestamp(now, UTC).date(), 2)]
+        assert await world.database.fetchval("SELECT bool_and(played_at > now() - interval '1 minute') FROM plays")
+        assert abs(clock.now() - time.time()) < 30
+
+
 async def test_a_session_expires_by_the_databases_time(database_url: str, valkey_url: str, valkey_flush: None) -> None:
     async with new_stack(settings_of(database_url, valkey_url, session_ttl_seconds=1)) as stack:
         async with new_world(stack) as world:

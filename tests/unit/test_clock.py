@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.stores.clock import STALE_SECONDS, Clock, Days
+from runtime.stores.clock import DRIFT, STALE_SECONDS, Clock, Days
 
 ZONES = ("UTC", "Europe/Paris", "America/New_York", "Asia/Kathmandu", "Pacific/Kiritimati", "Australia/Lord_Howe")
 
@@ -33,7 +33,7 @@ def test_a_slow_reading_does_not_replace_a_quick_one() -> None:
     sent = time.monotonic()
     clock.sync(1_000_000.0, sent, sent + 0.002)
     good = off_by(clock)
-    clock.sync(1_000_009.0, sent, sent + 5.0)
+    clock.sync(1_000_004.9, sent, sent + 5.0)
     assert off_by(clock) == pytest.approx(good, abs=0.01)
     clock.sync(2_000_000.0, sent, sent + 0.001)
     assert off_by(clock) == pytest.approx(2_000_000.0 - sent, abs=0.01)
@@ -46,6 +46,59 @@ def test_any_reading_replaces_one_that_is_old() -> None:
     later = sent + STALE_SECONDS + 10
     clock.sync(3_000_000.0, later, later + 2.0)
     assert off_by(clock) == pytest.approx(3_000_000.0 - (later + 1.0), abs=0.01)
+
+
+@pytest.mark.parametrize("jump", [3600.0, -3600.0, 2.0])
+def test_a_reading_that_contradicts_what_is_known_replaces_it_though_it_took_longer(jump: float) -> None:
+    clock = Clock()
+    sent = time.monotonic()
+    clock.sync(1_000_000.0, sent, sent + 0.001)
+    later = sent + 5.0  # far from stale
+    clock.sync(1_000_005.0 + jump, later, later + 1.0)
+    assert off_by(clock) == pytest.approx(1_000_000.0 + jump - sent - 0.5, abs=0.01)
+    # And from there on as before: what is quicker says more.
+    clock.sync(1_000_007.0 + jump, later + 2.0, later + 2.0)
+    assert off_by(clock) == pytest.approx(1_000_000.0 + jump - sent, abs=0.01)
+
+
+def test_what_two_clocks_part_by_drifting_is_no_contradiction() -> None:
+    clock = Clock()
+    sent = time.monotonic()
+    clock.sync(1_000_000.0, sent, sent)
+    clock.sync(1_000_030.0 + 0.02 + 0.001, sent + 30.0, sent + 30.002)
+    assert off_by(clock) == pytest.approx(1_000_000.0 - sent, abs=0.002)
+
+
+def test_a_reading_asked_for_before_the_clocks_parted_does_not_bring_the_old_time_back() -> None:
+    clock = Clock()
+    sent = time.monotonic()
+    clock.sync(1_000_000.0, sent, sent + 0.01)
+    clock.sync(1_003_600.5, sent + 0.5, sent + 0.52)
+    # Stamped before the machine stood still, heard after it.
+    clock.sync(1_000_000.3, sent + 0.3, sent + 0.6)
+    clock.sync(1_000_000.3, sent + 0.3, sent + 0.301)
+    assert off_by(clock) == pytest.approx(1_003_600.0 - sent, abs=0.02)
+
+
+@given(
+    readings=st.lists(
+        st.tuples(st.floats(0.01, 20), st.floats(0, 2), st.floats(0, 1), st.sampled_from([0, 0, 0, 0, 300, -300])),
+        min_size=1,
+        max_size=20,
+    )
+)
+def test_after_any_reading_the_time_is_within_what_that_reading_says(
+    readings: list[tuple[float, float, float, int]],
+) -> None:
+    clock, sent, jumped = Clock(), time.monotonic(), 0.0
+    began = sent
+    for pause, took, part, jump in readings:
+        sent += pause
+        jumped += jump
+        # Anywhere between asking and hearing, the database looked at its own clock, which is right.
+        clock.sync(1_000_000.0 + jumped + (sent + part * took - began), sent, sent + took)
+        sent += took
+        assert abs(off_by(clock) - (1_000_000.0 + jumped - began)) <= 2 * took + 2 * STALE_SECONDS * DRIFT + 0.01
 
 
 def test_a_day_ends_where_the_next_begins() -> None:

@@ -7,6 +7,7 @@ by a memory. `require_fresh` is asked before either, and has the batch refreshed
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -186,7 +187,7 @@ class GameActor:
                     or (snapshot.shows_plan and isinstance(pending.request, m.StartRequest))
                 )
             }
-            if not needed and self.refreshed_at and now - self.refreshed_at < REFRESH_SECONDS:
+            if not needed and self.refreshed_at and 0 <= now - self.refreshed_at < REFRESH_SECONDS:
                 return snapshot
             # Any of a player's requests makes the row, whatever else comes with it and would not.
             made = {
@@ -214,6 +215,7 @@ class GameActor:
             self.tenant_id,
             self.game_id,
             list(needed),
+        asked = time.monotonic()
             list(snapshot.prizes),
             sorted(made),
             snapshot.campaign_id,
@@ -226,6 +228,7 @@ class GameActor:
             row["players"] or ()
         ):
             if merged_into is not None:
+        self.engine.clock.sync(row["now"], asked, time.monotonic())
                 self.merged[player_id] = merged_into
                 continue
             if is_ahead:

@@ -166,7 +166,7 @@ class _Parts:
             assert process.engine is not None
             process.core = process.caller = self._core = Core(process.engine)
             await self._background.repeat(
-                "counting", partial(analytics.count_all, process.engine), analytics.EVERY_SECONDS
+                analytics.JOB, partial(analytics.count_all, process.engine), analytics.EVERY_SECONDS
             )
             await self._background.repeat(
                 ending.JOB, partial(ending.finalize_all, process.engine), ending.EVERY_SECONDS

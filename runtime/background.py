@@ -71,12 +71,22 @@ async def repeat(name: str, work: Work, every_seconds: float, *, at_once: bool =
 
 
 async def _run(name: str, work: Work) -> None:
-    failures = FAILURES.labels(name)  # Now: a series that appears only with its first event cannot be alerted on.
+    FAILURES.labels(name)  # Now: a series that appears only with its first event cannot be alerted on.
+    await attempt(name, work())
+
+
+async def attempt(name: str, work: Awaitable[Any], **subject: str) -> bool:
+    """Does the job's work, or its work on one of many (`subject`): True where it was done.
+
+    A failure is logged and counted, and goes no further: it hinders none of the others.
+    """
     try:
-        await work()
+        await work
     except Exception as error:
-        failures.inc()
+        FAILURES.labels(name).inc()
         if isinstance(error, Fault) and error.status is Status.UNAVAILABLE:
-            log.warning("background_job_failed", job=name, error=error.message)  # a store that is away
+            log.warning("background_job_failed", job=name, error=error.message, **subject)  # a store that is away
         else:
-            log.error("background_job_failed", job=name, exc_info=error)
+            log.error("background_job_failed", job=name, exc_info=error, **subject)
+        return False
+    return True

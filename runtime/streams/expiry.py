@@ -17,11 +17,14 @@ import structlog
 import sql
 from runtime.actors.engine import Engine
 from runtime.actors.rewards import give_back, hold_returns
+from runtime.background import attempt
 from runtime.errors import Fault
 
 _SQL: Final = sql.load("rewards")
 
 EVERY_SECONDS: Final = 30.0
+JOB: Final = "expiry"
+"""The background job that it is, in logs and metrics."""
 BATCH: Final = 500
 """Rewards of one statement: their rows are locked while it runs."""
 
@@ -40,12 +43,16 @@ async def run(engine: Engine, stop: asyncio.Event, *, every_seconds: float = EVE
 
 
 async def expire(engine: Engine) -> int:
-    """Expires everything that is late, tenant by tenant; how many rewards that were."""
-    count = 0
+    """Expires all that is late, tenant by tenant; how many rewards that were. One that fails hinders no other."""
+    counts: list[int] = []
     for tenant in await engine.database.fetch(_SQL["tenants_with_expired"]):
-        while done := await _expire_some(engine, tenant["tenant_id"]):
-            count += done
-    return count
+        await attempt(JOB, _expire_all_of(engine, tenant["tenant_id"], counts), tenant_id=tenant["tenant_id"])
+    return sum(counts)
+
+
+async def _expire_all_of(engine: Engine, tenant_id: str, counts: list[int]) -> None:
+    while done := await _expire_some(engine, tenant_id):
+        counts.append(done)
 
 
 async def _expire_some(engine: Engine, tenant_id: str) -> int:

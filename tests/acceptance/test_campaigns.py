@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from runtime.background import FAILURES
 from runtime.operations.campaigns import analytics
 from runtime.operations.samples import LATER
 from runtime.settings import Settings
@@ -287,3 +288,21 @@ async def test_analytics_equal_counting_rows_while_rivals_count_and_plays_come(s
     await check()
     await all_counted(stack, campaign["id"], 10_000)
     await check()
+
+
+async def test_a_campaign_that_cannot_be_counted_hinders_no_other(stack: Any) -> None:
+    campaigns = [await make_campaign(stack) for _ in range(3)]
+    for campaign in campaigns:
+        await play_once(stack, (await make_game(stack, campaign["id"]))["id"])
+    broken, *sound = sorted(campaign["id"] for campaign in campaigns)
+    await stack.database.execute("UPDATE campaigns SET timezone = 'Mars/Olympus' WHERE campaign_id = $1", broken)
+    failures = FAILURES.labels(analytics.JOB)
+    before = float(failures._value.get())
+
+    async def counted() -> bool:
+        await analytics.count_all(stack.engine)
+        rows = await stack.database.fetch("SELECT campaign_id FROM campaign_days ORDER BY campaign_id")
+        return [row["campaign_id"] for row in rows] == sound
+
+    await until(counted)
+    assert failures._value.get() > before

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from runtime.background import FAILURES, Background
+from runtime.background import FAILURES, Background, attempt
 from runtime.errors import Fault, Status
 from tests.support.waiting import HANG_SECONDS
 
@@ -87,3 +87,16 @@ async def test_one_that_does_not_end_is_counted_and_left_also_where_somebody_had
         let_go.set()
         waiting.cancel()
         await asyncio.wait([waiting])
+
+
+async def test_what_fails_for_one_is_counted_and_told_to_nobody_else() -> None:
+    before = failures("many")
+
+    async def work(error: Exception | None) -> None:
+        if error is not None:
+            raise error
+
+    away = Fault(Status.UNAVAILABLE, "STORE_UNAVAILABLE", "away")
+    works = [work(error) for error in (None, ValueError("a bug"), away, None)]
+    assert [await attempt("many", each, campaign_id="c") for each in works] == [True, False, False, True]
+    assert failures("many") - before == 2

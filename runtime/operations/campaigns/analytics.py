@@ -21,6 +21,7 @@ import asyncpg
 import sql
 from runtime import messages as m
 from runtime.actors.engine import Engine
+from runtime.background import attempt
 from runtime.errors import unknown
 from runtime.wire.enums import enum
 from runtime.wire.scope import merchant_of, tenant_of
@@ -29,6 +30,9 @@ _SQL: Final = sql.load("analytics")
 
 EVERY_SECONDS: Final = 15.0
 """How often the background counts."""
+
+JOB: Final = "counting"
+"""The background job that it is, in logs and metrics."""
 
 STALE_SECONDS: Final = 60.0
 """A call moves a mark that is older than this before it answers."""
@@ -84,10 +88,15 @@ async def count(engine: Engine, tenant_id: str, campaign_id: str) -> bool:
 
 
 async def count_all(engine: Engine) -> None:
-    """Counts every campaign that is being played. One process that does so is plenty."""
+    """Counts every campaign that is being played: one that fails hinders no other. One process is plenty."""
     for tenant in await engine.database.fetch(_SQL["tenants"]):
-        for row in await engine.database.fetch(_SQL["campaigns_to_count"], tenant["tenant_id"]):
-            await count(engine, tenant["tenant_id"], row["campaign_id"])
+        await attempt(JOB, _count_all_of(engine, tenant["tenant_id"]), tenant_id=tenant["tenant_id"])
+
+
+async def _count_all_of(engine: Engine, tenant_id: str) -> None:
+    for row in await engine.database.fetch(_SQL["campaigns_to_count"], tenant_id):
+        campaign_id = row["campaign_id"]
+        await attempt(JOB, count(engine, tenant_id, campaign_id), tenant_id=tenant_id, campaign_id=campaign_id)
 
 
 async def begin(connection: asyncpg.Connection, tenant_id: str, campaign_id: str) -> None:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-import structlog
-
 import sql
 from runtime import messages as m
 from runtime import trace
 from runtime.actors.engine import Engine
-from runtime.background import FAILURES
-from runtime.errors import Fault
+from runtime.background import attempt
 from runtime.operations.leaderboards.finalize import finalize_leaderboard
 from runtime.stores import cache_version
 
@@ -26,8 +23,6 @@ JOB: Final = "ending"
 ACTOR: Final = "tombola"
 """Who has finalized them, in the audit log."""
 
-log = structlog.get_logger(__name__)
-
 
 async def finalize_all(engine: Engine) -> None:
     """Finalizes every board that is past its end, and goes on with those that still owe prizes.
@@ -41,13 +36,6 @@ async def finalize_all(engine: Engine) -> None:
 
 
 async def _finalize(engine: Engine, tenant_id: str, board_id: str) -> None:
-    scope = m.Scope(tenant_id=tenant_id)
-    try:
-        await finalize_leaderboard(engine, m.GetLeaderboardRequest(scope=scope, id=board_id))
-    except Fault as fault:
-        log.warning("board_not_finalized", board_id=board_id, error=str(fault))
-    except Exception as error:  # A defect that one board shows must not keep the boards after it open, of all tenants.
-        FAILURES.labels(JOB).inc()
-        log.error("board_not_finalized", board_id=board_id, exc_info=error)
-    else:
+    request = m.GetLeaderboardRequest(scope=m.Scope(tenant_id=tenant_id), id=board_id)
+    if await attempt(JOB, finalize_leaderboard(engine, request), tenant_id=tenant_id, board_id=board_id):
         cache_version.changed(engine.ephemeral, tenant_id)

@@ -41,8 +41,10 @@ WAITING = "SELECT count(*) FROM pg_locks WHERE NOT granted"
 
 
 @asynccontextmanager
-async def held(world: World, statement: str, *arguments: object) -> AsyncIterator[asyncpg.transaction.Transaction]:
-    """A transaction of somebody else's that has run the statement, and commits at the end of the block."""
+async def held(
+    world: World, statement: str, *arguments: object, undone: bool = False
+) -> AsyncIterator[asyncpg.transaction.Transaction]:
+    """A transaction of somebody else's that has run the statement, and commits (is undone) at the end of the block."""
     connection = await asyncpg.connect(world.stack.process.settings.database_url)
     transaction = connection.transaction()
     await transaction.start()
@@ -50,7 +52,7 @@ async def held(world: World, statement: str, *arguments: object) -> AsyncIterato
     try:
         yield transaction
     finally:
-        await transaction.commit()
+        await (transaction.rollback() if undone else transaction.commit())
         await connection.close()
 
 
@@ -110,6 +112,35 @@ async def test_a_refused_commit_takes_nothing_from_under_its_neighbours_look(wor
     await new
     assert (await neighbour).rewards
     await world.database.execute("DELETE FROM plays WHERE session_id = $1", twice)  # It counted nothing.
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["here", "elsewhere"])
+async def test_a_play_under_way_while_the_zone_moves_west_stays_counted(module_stack: Stack, elsewhere: bool) -> None:
+    async with new_world(module_stack, timezone="Pacific/Kiritimati") as world:
+        game_id = await world.wheel(rules={"max_plays_per_day": 3})
+        scope = m.Scope(tenant_id=world.stack.tenant_id)
+        first, second, third, fourth = [await world.session(game_id) for _ in range(4)]
+        assert (await world.play(game_id, first)).http == 200
+        actor = actor_of(world, game_id)
+        onlooker = actor_of(world, game_id) if elsewhere else actor
+        play_id = f"play_{second[5:31]}"
+        async with held(
+            world, PLAYED_ELSEWHERE, world.stack.tenant_id, play_id, game_id, second, undone=True
+        ):  # Its commit has seen the catalogue, and waits before it counts.
+            [playing] = together(actor, m.PlayRequest(scope=scope, id=game_id, player_id="ann", session_id=second))
+            await waiting(world, 1)
+            moved = {"timezone": "Pacific/Niue"}
+            assert (await world.stack.admin("PUT", f"/admin/campaigns/{world.campaign_id}", moved)).http == 200
+            [looking] = together(onlooker, m.EligibilityRequest(scope=scope, id=game_id, player_id="ann"))
+            if elsewhere:
+                await looking
+            for _ in range(20):  # What the look sets off has happened by then, unless it waits.
+                await world.database.fetchval("SELECT 1")
+            assert looking.done() is elsewhere
+        assert (await playing).play_id == play_id
+        assert (await looking).can_play
+        assert (await world.play(game_id, third)).http == 200
+        assert (await world.play(game_id, fourth)).reason == "CAP_DAY"
 
 
 async def test_a_zone_moved_west_ends_no_play_in_a_loop_and_the_caps_go_on(module_stack: Stack) -> None:

@@ -120,7 +120,10 @@ class GameActor:
         self.distrusted = True
         self.outdated = self.outdated or snapshot
 
-    def _forget(self) -> None:
+    async def _forget(self) -> None:
+        """Forgets what is remembered, once what is being committed can be read: now it would be missed for good."""
+        if self.committing:
+            await asyncio.wait(list(self.committing))
         self.players.clear()
         self.merged.clear()
         self.stock.clear()
@@ -149,12 +152,10 @@ class GameActor:
         """
         engine = self.engine
         if waited := self.committing and self._commits_before(requests, everything=everything or self.distrusted):
-            # What is being committed is not there to be read yet: forgetting it now would be forgetting it twice.
-            await asyncio.wait(waited)
+            await asyncio.wait(waited)  # It may fail, and then this round is the next one after it.
         self.round += 1
         if self.outdated:
             self.snapshot = None
-        # Only now: what was waited for may have failed, and then this round is the next one after it.
         everything = everything or self.distrusted
         self.distrusted = self.outdated = False
         self._take_over_stock()
@@ -167,11 +168,11 @@ class GameActor:
                 snapshot = self.snapshot = await load_game(engine.database, self.tenant_id, self.game_id)
                 engine.catalog_changed(self.tenant_id, snapshot.version)
                 self.compared_in = self.round
-                self._forget()
+                await self._forget()
             day, self.resets_at = snapshot.today(now)
             if day != self.day or everything or len(self.players) > PLAYERS_MAX:
                 self.day = day
-                self._forget()
+                await self._forget()
             if self.merged:
                 self._follow_merged(requests)
             needed = {
@@ -210,12 +211,12 @@ class GameActor:
 
         made: those of them who get a row where they have none.
         """
+        asked = time.monotonic()
         row = await self.engine.database.fetchrow(
             QUERIES["refresh"],
             self.tenant_id,
             self.game_id,
             list(needed),
-        asked = time.monotonic()
             list(snapshot.prizes),
             sorted(made),
             snapshot.campaign_id,
@@ -223,12 +224,12 @@ class GameActor:
             self.day,
         )
         assert row is not None, "refresh always has its one row"
+        self.engine.clock.sync(row["now"], asked, time.monotonic())
         ahead = []
         for player_id, plays, day_plays, is_ahead, turns, barred, prizes, balances, grants, guest, merged_into in (
             row["players"] or ()
         ):
             if merged_into is not None:
-        self.engine.clock.sync(row["now"], asked, time.monotonic())
                 self.merged[player_id] = merged_into
                 continue
             if is_ahead:
@@ -266,12 +267,10 @@ class GameActor:
             self.left.update(left)
 
     def _take_over_stock(self) -> None:
-        if self.left:
-            if not self.committing:
-                for prize_id, remaining in self.left.items():
-                    if prize_id in self.stock:
-                        self.stock[prize_id].remaining = remaining
-            self.left.clear()
+        if self.left and not self.committing:
+            for prize_id in self.left.keys() & self.stock.keys():
+                self.stock[prize_id].remaining = self.left[prize_id]
+        self.left.clear()
 
     def state_of(self, pending: PendingRequest) -> PlayerState:
         """What the player of a request is at, as this round has it."""
@@ -284,12 +283,8 @@ class GameActor:
         player = self.state_of(pending)
         assert self.snapshot is not None
         stock = {prize_id: (own.remaining, own.day_awarded, own.codes) for prize_id, own in self.stock.items()}
-        own = (
-            player.plays,
-            player.day_plays,
-            player.turns,
-            *map(dict, (player.prizes, player.balances, player.grants)),
-        )
+        held = map(dict, (player.prizes, player.balances, player.grants))
+        own = (player.plays, player.day_plays, player.turns, *held)
         return self.snapshot.version, self.day, own, stock
 
     # ---------------------------------------------------------------- what a decision asks and moves

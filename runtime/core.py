@@ -88,11 +88,12 @@ class Core:
     async def call(self, operation: Operation, request: Any) -> Any:
         """Does the operation. What it raises is always a Fault; a bug is INTERNAL, and logged."""
         started = time.perf_counter()
+        before = trace.tenant.set("")
         try:
             if self._closing:
                 raise Fault(Status.UNAVAILABLE, "OVERLOADED", "shutting down; try again", retry_after_seconds=1)
             if operation.scoped:
-                tenant_of(request)  # refuses a request without one
+                trace.tenant.set(tenant_of(request))  # which refuses a request without one
             if operation.run is not None:
                 run = self._run_bounded if operation.bounded else self._run
                 reply = await run(operation.run, operation, request)
@@ -106,6 +107,8 @@ class Core:
         except Exception as error:
             # Not kept by a name: an error's frames would hold it, and it them.
             raise _counted(operation, _fault(operation, error)) from error
+        finally:
+            trace.tenant.reset(before)
         if operation.stales:
             cache_version.changed(self.engine.ephemeral, request.scope.tenant_id)
         self._ok[operation.name].inc()

@@ -24,6 +24,9 @@ current: ContextVar[str] = ContextVar("trace_id", default="")
 # Who acts, for the audit log: the subject of the admin's token, set by the admin edge.
 actor: ContextVar[str] = ContextVar("actor", default="")
 
+# Whose work it is, for its share of the database's connections: set by Core and the committer; "" nobody's.
+tenant: ContextVar[str] = ContextVar("tenant", default="")
+
 # The merchant in whose name, for the audit log: that of the request's scope, set by Core; "" the tenant's own.
 merchant: ContextVar[str] = ContextVar("merchant", default="")
 

@@ -8,7 +8,6 @@ actor that what it decided by has changed.
 
 from __future__ import annotations
 
-import asyncio
 import re
 import time
 from functools import cache
@@ -17,18 +16,13 @@ from typing import Any, Final
 import asyncpg
 
 import sql
+from runtime import trace
 from runtime.actors.changes import FIRST_NUMBER, PARAMETERS, Changes
 from runtime.actors.mailbox import Mailboxes, Work
-from runtime.stores.database import Database, Guarded, StoreUnavailable
+from runtime.stores.database import Database, Guarded
 
 OVERLAP: Final = 2
 """Commits of one tenant, and batches of one game, under way at once: one decides while the other waits."""
-
-BLOCKED_PART: Final = 4
-"""Tenants whose last commit was not answered in time share one connection of so many, until one is answered.
-
-What holds their rows (a transaction that somebody forgot) would else take every connection, and stop all tenants.
-"""
 
 COMMIT: Final = sql.load("commit")["commit"]
 
@@ -92,8 +86,6 @@ class Committer:
 
     def __init__(self, database: Database, *, mailbox_limit: int, batch_limit: int, idle_seconds: float) -> None:
         self._database = database
-        self._blocked: set[str] = set()
-        self._places = asyncio.Semaphore(max(1, database.size // BLOCKED_PART))
         self._boxes: Mailboxes[str, Changes, str] = Mailboxes(
             self._process_batch,
             lambda tenant_id: tenant_id,
@@ -119,6 +111,7 @@ class Committer:
         await self._boxes.drain()
 
     async def _process_batch(self, tenant_id: str, works: list[Work[Changes]]) -> None:
+        trace.tenant.set(tenant_id)  # of this batch's task alone
         while works:
             together, works = _compatible(works)
             await self._commit_together(tenant_id, together)
@@ -144,30 +137,10 @@ class Committer:
             work.answer(left)
 
     async def _write(self, tenant_id: str, changes: Changes) -> dict[str, int | None]:
-        if tenant_id not in self._blocked:
-            return await self._send(tenant_id, changes)
-        try:
-            async with asyncio.timeout(self._database.acquire_seconds):
-                await self._places.acquire()
-        except TimeoutError:
-            raise StoreUnavailable("this tenant's commits are blocked; try again", sent=False) from None
-        try:
-            return await self._send(tenant_id, changes)
-        finally:
-            self._places.release()
-
-    async def _send(self, tenant_id: str, changes: Changes) -> dict[str, int | None]:
         sent = time.monotonic()
         text, arguments = statement_of(changes)
-        try:
-            row = await self._database.fetchrow(text, tenant_id, changes.catalog_version, *arguments)
-        except StoreUnavailable as error:
-            # Late, and not cut off: it waited for somebody's lock, and so will the tenant's next ones.
-            if error.sent and time.monotonic() - sent >= self._database.statement_seconds:
-                self._blocked.add(tenant_id)
-            raise
+        row = await self._database.fetchrow(text, tenant_id, changes.catalog_version, *arguments)
         assert row is not None, "the commit statement always has its one row"
-        self._blocked.discard(tenant_id)
         self.commits += 1
         self._database.clock.sync(row["now"], sent, time.monotonic())
         return dict(zip(row.get("prize_ids") or (), row.get("remaining") or (), strict=True))

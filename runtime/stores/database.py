@@ -16,8 +16,10 @@ from typing import Any, Final, TypeVar
 import asyncpg
 import msgspec
 
+from runtime import trace
 from runtime.errors import Fault, Status
 from runtime.stores.clock import Clock
+from runtime.stores.shares import Shares
 
 T = TypeVar("T")
 
@@ -84,6 +86,7 @@ class Database:
             # A backend whose client left it, being late, would wait on for its lock, and many would use up the server.
             "client_connection_check_interval": f"{max(1, round(statement_seconds * 1000))}ms",
         }
+        self._shares = Shares(size, quiet_seconds=2 * statement_seconds)
         self._slots = asyncio.Semaphore(size)  # First come, first served.
         self._idle: list[asyncpg.Connection] = []
         self._busy: set[asyncpg.Connection] = set()
@@ -105,33 +108,49 @@ class Database:
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[asyncpg.Connection]:
-        """One connection for a while; one that did not answer in time is thrown away, not given back."""
-        connection = await self._acquire()
+        """One connection for a while, of the share of `trace.tenant`.
+
+        One that did not answer in time is thrown away, not given back.
+        """
+        tenant_id = trace.tenant.get()
+        connection, entered = await self._acquire(tenant_id)
         try:
             yield connection
         except _LOST as error:
             # A frozen backend would hold its slot for ever: the socket is closed without a word.
             _throw_away(connection)
+            if isinstance(error, TimeoutError):
+                self._shares.late(tenant_id)
             raise StoreUnavailable("the database did not answer in time", sent=True) from error
         except asyncio.CancelledError:
             _throw_away(connection)
             raise
+        else:
+            self._shares.answered(tenant_id)
         finally:
             self._release(connection)
+            self._shares.leave(tenant_id, entered)
 
-    async def _acquire(self) -> asyncpg.Connection:
+    async def _acquire(self, tenant_id: str) -> tuple[asyncpg.Connection, bool]:
+        """A connection, and how the tenant's share was entered."""
         try:
-            if self._slots.locked() or not self._idle:
+            if self._slots.locked() or not self._idle or self._shares.waits(tenant_id):
                 async with asyncio.timeout(self.acquire_seconds):
-                    await self._slots.acquire()
-                    connection = await self._take()
-            else:
-                await self._slots.acquire()  # Free: does not wait, and needs no timer.
-                connection = await self._take()
+                    return await self._enter(tenant_id)
+            return await self._enter(tenant_id)  # Free: does not wait, and needs no timer.
         except _LOST as error:
             raise StoreUnavailable("no connection to the database was free in time", sent=False) from error
+
+    async def _enter(self, tenant_id: str) -> tuple[asyncpg.Connection, bool]:
+        entered = await self._shares.enter(tenant_id)
+        try:
+            await self._slots.acquire()
+            connection = await self._take()
+        except BaseException:
+            self._shares.leave(tenant_id, entered)
+            raise
         self._busy.add(connection)
-        return connection
+        return connection, entered
 
     async def _take(self) -> asyncpg.Connection:
         """An idle connection that is still open, or a new one. The slot goes back where there is none to be had."""

@@ -1,0 +1,149 @@
+"""Tenants whose rows somebody holds: whatever they ask, the others find connections."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import asyncpg
+import pytest
+
+from tests.support.stack import Answer, Stack, make_tenant, new_stack, settings_of
+from tests.support.waiting import until
+from tests.support.world import World, new_world
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+POOL = 4
+WAITING = """
+    SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()
+"""
+
+
+@pytest.fixture(scope="module")
+def module_extra_settings() -> dict[str, Any]:
+    # A statement that waits for a row holds its connection for longer than anybody waits for one.
+    return {
+        "database_pool_size": POOL,
+        "database_acquire_timeout_seconds": 1.0,
+        "database_statement_timeout_seconds": 2.0,
+    }
+
+
+class Tenant:
+    """One whose player has a reward to claim, a quest to complete and a wallet to be credited."""
+
+    def __init__(self, world: World, reward_id: str, quest_id: str, game_id: str) -> None:
+        self.world, self.game_id = world, game_id
+        stack, credit = world.stack, {"player_id": "ann", "scope_key": world.campaign_id, "currency": "points"}
+        self.asks: list[Callable[[], Awaitable[Answer]]] = [
+            lambda: stack.admin("POST", "/admin/wallet/adjustments", {**credit, "amount": 1}),
+            lambda: stack.consumer("POST", f"/rewards/{reward_id}/claim", {}, player="ann"),
+            lambda: stack.consumer("POST", f"/quests/{quest_id}/complete", {}, player="ann"),
+        ]
+
+
+@asynccontextmanager
+async def tenant(stack: Stack, tenant_id: str) -> AsyncIterator[Tenant]:
+    async with new_world(await make_tenant(replace(stack), tenant_id)) as world:
+        prize_id = await world.prize(fulfillment={"redemption_mode": "on_claim"})
+        game_id = await world.wheel(prize_id)
+        reward_id = (await world.round(game_id)).data["rewards"][0]["reward_id"]
+        quest = {"campaign_id": world.campaign_id, "name": "Q", "turns": 1, "type": "one_time", "status": "active"}
+        quest_id = (await world.stack.admin("POST", "/admin/quests", quest)).data["id"]
+        made = Tenant(world, reward_id, quest_id, game_id)
+        await world.turns("ann", 1)
+        assert (await made.asks[0]()).http == 200  # So there are rows to be held.
+        yield made
+
+
+@asynccontextmanager
+async def rows_held(stack: Stack, like: str) -> AsyncIterator[None]:
+    """Somebody has locked what those tenants' players do, and does not let go before the end of the block."""
+    connection = await asyncpg.connect(stack.process.settings.database_url)
+    transaction = connection.transaction()
+    await transaction.start()
+    for table in ("players", "turn_balances", "balances", "rewards"):
+        await connection.execute(f"SELECT FROM {table} WHERE tenant_id LIKE $1 FOR UPDATE", like)
+    try:
+        yield
+    finally:
+        await transaction.rollback()
+        await connection.close()
+
+
+async def waiting(url: str, count: int) -> None:
+    """Returns when so many statements wait for a lock. By a connection of its own: the pool's are what it is about."""
+    connection = await asyncpg.connect(url)
+    try:
+
+        async def wait() -> bool:
+            return int(await connection.fetchval(WAITING)) >= count
+
+        await until(wait)
+    finally:
+        await connection.close()
+
+
+async def test_one_tenants_stuck_requests_leave_a_connection_for_the_others(module_stack: Stack) -> None:
+    async with tenant(module_stack, "stuck_one") as stuck, tenant(module_stack, "at_ease") as good:
+        async with rows_held(module_stack, "stuck%"):
+            asked = [asyncio.ensure_future(ask()) for ask in stuck.asks * 8]
+            await waiting(module_stack.process.settings.database_url, POOL - 1)
+            rounds = [await good.world.round(good.game_id) for _ in range(5)]
+            assert {answer.http for answer in rounds} == {200}
+            answers = await asyncio.gather(*asked)
+        assert {(answer.http, answer.reason) for answer in answers} == {(503, "STORE_UNAVAILABLE")}
+        await until(lambda: served(stuck))
+
+
+async def served(one: Tenant) -> bool:
+    """True once all that it asks for is done, or was before."""
+    answers = await asyncio.gather(*(ask() for ask in one.asks))
+    return {answer.http for answer in answers} <= {200, 409}
+
+
+async def test_stuck_tenants_together_leave_connections_for_the_others(module_stack: Stack) -> None:
+    names = [f"held_{nth}" for nth in range(3)]
+    async with (
+        tenant(module_stack, names[0]) as one,
+        tenant(module_stack, names[1]) as two,
+        tenant(module_stack, names[2]) as three,
+        tenant(module_stack, "calm") as good,
+    ):
+        over, late = asyncio.Event(), Counter[str]()
+
+        async def keeps_asking(stuck: Tenant, ask: Callable[[], Awaitable[Answer]]) -> None:
+            while not over.is_set():
+                answer = await ask()
+                if "did not answer" in answer.envelope["message"]:
+                    late[stuck.world.stack.tenant_id] += 1
+
+        async with rows_held(module_stack, "held%"):
+            asking = [
+                asyncio.ensure_future(keeps_asking(stuck, ask)) for stuck in (one, two, three) for ask in stuck.asks * 3
+            ]
+
+            async def each_was_late() -> bool:
+                return len(late) == len(names)
+
+            await until(each_was_late)
+            # What they have under way then takes few of the connections, from now on.
+            rounds = [await good.world.round(good.game_id) for _ in range(20)]
+            assert {answer.http for answer in rounds} == {200}
+            over.set()
+            await asyncio.gather(*asking)
+        for stuck in (one, two, three):
+            await until(lambda stuck=stuck: served(stuck))  # type: ignore[misc]
+
+
+async def test_work_of_no_tenant_has_the_whole_pool(module_database_url: str, valkey_url: str) -> None:
+    settings = settings_of(module_database_url, valkey_url, database_pool_size=2)
+    async with new_stack(settings) as stack:
+        database = stack.database
+        async with database.connection() as first, database.connection() as second:
+            assert await asyncio.gather(first.fetchval("SELECT 1"), second.fetchval("SELECT 2")) == [1, 2]

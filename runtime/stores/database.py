@@ -59,6 +59,9 @@ _LOST = (
     TimeoutError,
 )
 
+_NO_ROOM = (asyncpg.InsufficientResourcesError, asyncpg.ReadOnlySQLTransactionError)
+"""The server takes nothing more: its disk, memory or connections are used up, or it is a standby. All was undone."""
+
 _RACE_LOST = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
 
 
@@ -125,6 +128,10 @@ class Database:
         except asyncio.CancelledError:
             _throw_away(connection)
             raise
+        except _NO_ROOM as error:
+            # Another server may stand at the address by now.
+            _throw_away(connection)
+            raise StoreUnavailable("the database takes nothing more", sent=False) from error
         else:
             self._shares.answered(tenant_id)
         finally:
@@ -138,7 +145,7 @@ class Database:
                 async with asyncio.timeout(self.acquire_seconds):
                     return await self._enter(tenant_id)
             return await self._enter(tenant_id)  # Free: does not wait, and needs no timer.
-        except _LOST as error:
+        except (*_LOST, *_NO_ROOM) as error:
             raise StoreUnavailable("no connection to the database was free in time", sent=False) from error
 
     async def _enter(self, tenant_id: str) -> tuple[asyncpg.Connection, bool]:

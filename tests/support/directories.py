@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+import pytest
 
 from ops.servers.postgres import Postgres
 
@@ -37,3 +40,19 @@ def serving_postgres(settings: Mapping[str, str] | None = None) -> Iterator[Post
         finally:
             server.stop()
         assert server.deadlocks() == []
+
+
+@contextmanager
+def small_disk(*, mebibytes: int) -> Iterator[Path]:
+    """A file system of its own that is soon full, for the length of the block. Skips where none can be mounted."""
+    with server_directory() as directory:
+        options = f"size={mebibytes}m,mode=0711"
+        mounting = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", options, "tombola-test", str(directory)], capture_output=True, text=True
+        )
+        if mounting.returncode:
+            pytest.skip(f"a small disk takes a mount, which this account may not make: {mounting.stderr.strip()}")
+        try:
+            yield directory
+        finally:
+            subprocess.run(["umount", "--lazy", str(directory)], check=True)

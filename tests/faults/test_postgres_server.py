@@ -1,0 +1,150 @@
+"""Postgres's own machine: its disk full, and its standby promoted. No answer without its row, and play goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+
+from ops.servers.base import write_private
+from ops.servers.postgres import DISPOSABLE, Postgres
+from sql.migrate import migrate
+from tests.support.address import Address
+from tests.support.directories import server_directory, small_disk
+from tests.support.load import Load, load
+from tests.support.stack import AS_SHIPPED, new_stack, settings_of
+from tests.support.waiting import until
+from tests.support.world import World, new_world
+
+SETTINGS = {
+    **DISPOSABLE,
+    "synchronous_commit": "on",
+    "shared_buffers": "32MB",
+    "max_wal_size": "48MB",
+    "min_wal_size": "32MB",
+}
+
+
+@asynccontextmanager
+async def played(database_url: str, valkey_url: str) -> AsyncIterator[tuple[World, Load]]:
+    """A wheel that some play for the length of the block; at its end every answer has its row."""
+    settings = settings_of(database_url, valkey_url, **AS_SHIPPED)
+    async with new_stack(settings) as stack, new_world(stack) as world:
+        game_id = await world.wheel(await world.prize(total=100_000))
+        async with load(stack.process.core_url, stack.tenant_id, game_id, players=4) as playing:
+            await playing.plays(20)
+            yield world, playing
+            await playing.plays(20)
+        await playing.check(world.database)
+    assert {status for status, _ in playing.refusals} == {503}
+    assert {reason for _, reason in playing.refusals} <= {"STORE_UNAVAILABLE", "OVERLOADED"}
+
+
+async def refused(playing: Load) -> None:
+    """Returns once one more play has been refused."""
+    before = playing.refusals.total()
+
+    async def more() -> bool:
+        return playing.refusals.total() > before
+
+    await until(more)
+
+
+# -------------------------------------------------------------------- its disk full
+
+
+@contextmanager
+def filled(disk: Path) -> Iterator[None]:
+    """Nothing more goes onto the disk for the length of the block."""
+    filler = disk / "filler"
+    with filler.open("wb", buffering=0) as file, suppress(OSError):
+        for size in (1 << 20, 4096):
+            with suppress(OSError):
+                while file.write(bytes(size)) == size:
+                    pass
+    try:
+        yield
+    finally:
+        filler.unlink()
+
+
+async def test_a_full_disk_is_503_and_loses_no_play_that_was_answered(valkey_url: str, valkey_flush: None) -> None:
+    with small_disk(mebibytes=224) as disk:
+        server = Postgres(disk / "postgres", SETTINGS)
+        server.start()
+        try:
+            server.psql("create database tombola")
+            await migrate(server.url("tombola"))
+            async with played(server.url("tombola"), valkey_url) as (_, playing):
+                with filled(disk):
+                    await refused(playing)
+                await playing.plays(20)
+                with filled(disk):
+                    # Until there is no room for what every commit writes first, either: the server crashes.
+                    with suppress(subprocess.CalledProcessError):
+                        for _ in range(20):
+                            await asyncio.to_thread(
+                                server.psql, "select pg_logical_emit_message(false, 't', 'x'), pg_switch_wal()"
+                            )
+                    await refused(playing)
+                    await asyncio.to_thread(server.kill_all)
+                await asyncio.to_thread(server.start)
+        finally:
+            server.stop()
+
+
+# -------------------------------------------------------------------- its standby promoted
+
+
+def standby_of(primary: Postgres, directory: Path) -> Postgres:
+    """A standby that has each commit before it is answered (synchronous replication), not started yet."""
+    standby = Postgres(directory / "postgres", SETTINGS)
+    write_private(directory / "postgres.password", primary.password)
+    subprocess.run(
+        [
+            *(primary.bin_dir / "pg_basebackup", "-h", "127.0.0.1", "-p", str(primary.port), "-U", "postgres"),
+            *("-D", standby.data_dir, "-X", "stream", "-c", "fast", "-R"),
+        ],
+        check=True,
+        env={**os.environ, "PGPASSWORD": primary.password},
+    )
+    if os.geteuid() == 0:  # The server runs as who owns its data.
+        owner = primary.data_dir.stat()
+        for path in (standby.data_dir, *standby.data_dir.rglob("*")):
+            shutil.chown(path, owner.st_uid, owner.st_gid)
+    return standby
+
+
+async def test_a_promoted_standby_has_every_play_that_was_answered(valkey_url: str, valkey_flush: None) -> None:
+    with server_directory() as first, server_directory() as second:
+        primary = Postgres(first / "postgres", SETTINGS)
+        primary.start()
+        primary.psql("create database tombola")
+        await migrate(primary.url("tombola"))
+        standby = await asyncio.to_thread(standby_of, primary, second)
+        try:
+            standby.start()
+            primary.psql("alter system set synchronous_standby_names = '*'")
+            primary.psql("select pg_reload_conf()")
+
+            async def in_step() -> bool:
+                return primary.psql("select sync_state from pg_stat_replication") == "sync"
+
+            await until(in_step)
+            address = Address(primary.port)
+            async with address.serving() as port:
+                url = primary.url("tombola").replace(f":{primary.port}/", f":{port}/")
+                async with played(url, valkey_url) as (world, playing):
+                    await asyncio.to_thread(primary.kill_all)
+                    # First a standby still, which reads and refuses to write: that is no answer but "try again".
+                    address.point_to(standby.port)
+                    await refused(playing)
+                    assert await world.database.fetchval("SELECT pg_is_in_recovery()")
+                    standby.psql("select pg_promote()")
+        finally:
+            standby.stop()
+            primary.stop()

@@ -47,6 +47,8 @@ from runtime.rpc.server import RpcServer
 from runtime.settings import Settings, SettingsError
 from runtime.stores.database import Database
 from runtime.stores.ephemeral import Ephemeral
+from runtime.stores.keyring import EVERY_SECONDS as KEYS_SECONDS
+from runtime.stores.keyring import KeyMissing
 from runtime.stores.publisher import Publisher
 from sql.migrate import MigrationError, pending
 
@@ -171,6 +173,7 @@ class _Parts:
             await self._background.repeat(
                 ending.JOB, partial(ending.finalize_all, process.engine), ending.EVERY_SECONDS
             )
+            await self._join_keys(process.engine)
             await self._background.repeat("login purge", partial(logins.purge, process.engine), logins.PURGE_SECONDS)
         elif roles & {"consumer", "admin"}:
             process.caller = remote = RpcCaller(settings.core_rpc_addresses, token=settings.shown_token)
@@ -189,6 +192,25 @@ class _Parts:
             docs.mount(app, "core")
             mount_health(app, self._checks())
             mount_metrics(app)
+    async def _join_keys(self, engine: Engine) -> None:
+        """Uses keys that every other process has, from now until the end."""
+        keyring, database = engine.keyring, engine.database
+        try:
+            await keyring.join(database)
+        except KeyMissing as error:
+            raise CannotStart(f"tombola: {error}") from None
+        except (Fault, asyncpg.PostgresError) as error:
+            raise CannotStart(f"tombola: the database cannot be written to ({error}); check DATABASE_URL") from None
+        await self._background.repeat("keys", partial(keyring.announce, database), KEYS_SECONDS)
+
+        async def leave() -> None:
+            try:
+                await asyncio.wait_for(keyring.leave(database), CLOSE_SECONDS / 2)
+            except (Fault, asyncpg.PostgresError, TimeoutError) as error:
+                log.warning("keys_not_left", error=str(error))  # It counts as living for a while.
+
+        self._last.append(leave)
+
             process.core_url = await self._serve(app, settings.core_host, settings.core_port, "CORE_PORT")
         if "rpc" in roles:
             assert process.core is not None

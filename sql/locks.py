@@ -18,6 +18,10 @@ from __future__ import annotations
 from typing import Final
 
 LOCK_ORDER: Final[tuple[str, ...]] = (
+    # Keys of the processes, before anything that is done with one. Sealing itself waits behind no row of them: for
+    # who retires its key by an advisory lock, and that holds nothing else (sql/schema.sql, hold_key).
+    "key_holders",
+    "retired_keys",
     # The key of a request of staff: its twin waits here, and holds nothing.
     "keyed_requests",
     # The tenant. A change of its catalogue holds this row, so such changes take turns.

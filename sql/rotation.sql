@@ -1,5 +1,24 @@
 -- What is stored under CODE_KEYS, stored anew under the first of them: `tombola keys rotate`.
 -- Each change names what it replaces: where an operator or another rotation was quicker, it changes nothing.
+-- The keys themselves belong to no tenant: $1 is ''.
+
+-- name: reinstate
+-- Key $2 may seal again. No row: it always could.
+DELETE FROM retired_keys WHERE tenant_id = $1 AND key_id = $2
+
+-- name: behind
+-- The processes that live (heard of within $3 seconds) and do not seal with key $2; `knows`: whether they could.
+SELECT process, $2 = ANY (known) AS knows FROM key_holders
+WHERE tenant_id = $1 AND kind = 'code' AND used <> $2 AND seen_at > now() - make_interval(secs => $3)
+ORDER BY process
+
+-- name: lock_keys
+-- Waits for whoever seals with keys $1 to end, and has who comes wait for the end of this transaction.
+SELECT pg_advisory_xact_lock(key_lock(k)) FROM (SELECT unnest($1::text[]) AS k ORDER BY k) AS keys
+
+-- name: retire
+-- Nothing is sealed with keys $2 from now on (schema.sql, hold_key). The caller holds their locks.
+INSERT INTO retired_keys (tenant_id, key_id) SELECT $1, k FROM unnest($2::text[]) AS k ON CONFLICT DO NOTHING
 
 -- name: tenants
 -- Every tenant, or the one of $1 ('': every one), for a rotation that goes through them one by one.

@@ -228,6 +228,73 @@ CREATE UNIQUE INDEX codes_once ON codes (tenant_id, prize_id, code_hash);
 CREATE UNIQUE INDEX codes_reward ON codes (tenant_id, reward_id) WHERE reward_id IS NOT NULL;
 CREATE INDEX codes_free ON codes (tenant_id, prize_id, code_id) WHERE reward_id IS NULL;
 
+-- ---------------------------------------------------------------- keys
+
+-- What each process that lives has of the keys of a kind (SERVER_KEYS, CODE_KEYS), and which one it signs or seals
+-- with: one that all have (runtime/stores/keyring.py). tenant_id is '', since a process serves every tenant.
+CREATE TABLE key_holders (
+    tenant_id ident       NOT NULL,
+    kind      text        NOT NULL CHECK (kind IN ('server', 'code')),
+    holder_id ident       NOT NULL,
+    process   text        NOT NULL,
+    known     text[]      NOT NULL,
+    used      text        NOT NULL,
+    seen_at   timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (tenant_id, kind, holder_id)
+);
+
+-- Keys of CODE_KEYS that nothing is sealed with any more, whatever process tries: `tombola keys rotate` is moving, or
+-- has moved, all that was. tenant_id is '', as above.
+CREATE TABLE retired_keys (
+    tenant_id  ident       NOT NULL,
+    key_id     text        NOT NULL,
+    retired_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (tenant_id, key_id)
+);
+
+-- The advisory lock of a key: shared by who seals with it, had alone by who retires it.
+CREATE FUNCTION key_lock(key_id text) RETURNS bigint LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN hashtextextended('tombola key ' || key_id, 0);
+
+-- Undoes what was sealed with a retired key (SQLSTATE TB002). Who retires it waits for whoever came before, so no row
+-- is left behind: not by a process that stood still meanwhile either.
+CREATE FUNCTION hold_key(key text) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock_shared(key_lock(key));
+    IF EXISTS (SELECT FROM retired_keys WHERE tenant_id = '' AND key_id = key) THEN
+        RAISE EXCEPTION 'key % is retired', key USING ERRCODE = 'TB002';
+    END IF;
+END $$;
+
+CREATE FUNCTION hold_keys_of_new_codes() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM hold_key(used.key_id) FROM (SELECT DISTINCT key_id FROM added) AS used;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER codes_sealed AFTER INSERT ON codes REFERENCING NEW TABLE AS added
+    FOR EACH STATEMENT EXECUTE FUNCTION hold_keys_of_new_codes();
+
+CREATE FUNCTION hold_key_of_code() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM hold_key(new.key_id);
+    RETURN new;
+END $$;
+CREATE TRIGGER codes_resealed BEFORE UPDATE OF key_id ON codes FOR EACH ROW EXECUTE FUNCTION hold_key_of_code();
+
+-- Of the secrets in a receiver's config (the column that the trigger names), those that were not there before.
+CREATE FUNCTION hold_keys_of_config() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    config jsonb := to_jsonb(new) -> tg_argv[0];
+    before jsonb := CASE WHEN tg_op = 'UPDATE' THEN to_jsonb(old) -> tg_argv[0] END;
+BEGIN
+    PERFORM hold_key(split_part(config ->> name, ':', 2))
+    FROM unnest(ARRAY['secret', 'previous_secret']) AS name
+    WHERE starts_with(config ->> name, 'sealed:') AND config ->> name IS DISTINCT FROM before ->> name;
+    RETURN new;
+END $$;
+CREATE TRIGGER prizes_sealed BEFORE INSERT OR UPDATE OF channel_config ON prizes
+    FOR EACH ROW EXECUTE FUNCTION hold_keys_of_config('channel_config');
+
 -- ---------------------------------------------------------------- players
 
 -- How a player is known who has no row yet: the ids that are made for guests say so (runtime/ids.py).
@@ -700,6 +767,9 @@ CREATE TABLE integrations (
     created_at     timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (tenant_id, integration_id)
 );
+
+CREATE TRIGGER integrations_sealed BEFORE INSERT OR UPDATE OF config ON integrations
+    FOR EACH ROW EXECUTE FUNCTION hold_keys_of_config('config');
 
 -- What became of each event at each integration: for the operator to read, and for the next try.
 -- One that is to be tried again is so from next_attempt_at on, and keeps the event until then.

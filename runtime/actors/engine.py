@@ -10,6 +10,7 @@ from runtime.settings import Settings
 from runtime.stores.clock import Clock
 from runtime.stores.database import Database
 from runtime.stores.ephemeral import Ephemeral
+from runtime.stores.keyring import Keyring
 from runtime.stores.paging import Cursors
 from runtime.stores.publisher import Publisher
 from runtime.stores.rankings import Rankings
@@ -22,7 +23,7 @@ class Engine:
     clock: the database's time. publisher: events and task ids, after a commit.
     catalog_versions: the newest version of each tenant's catalogue that this process has written or
     seen, so that a change made here is decided by at once (elsewhere the commit's guard finds out).
-    cursors: the pages of every list. committer: writes what the actors decided. rankings: the live
+    keyring: the keys to sign and seal with. committer: writes what the actors decided. rankings: the live
     order of every leaderboard. dispatcher: tells integrations of events.
     """
 
@@ -31,14 +32,14 @@ class Engine:
     ephemeral: Ephemeral
     publisher: Publisher
     catalog_versions: dict[str, int] = field(default_factory=dict)
-    cursors: Cursors = field(init=False)
+    keyring: Keyring = field(init=False)
     committer: Committer = field(init=False)
     rankings: Rankings = field(init=False)
     dispatcher: Dispatcher = field(init=False)
 
     def __post_init__(self) -> None:
         settings = self.settings
-        self.cursors = Cursors(settings.server_keys)
+        self.keyring = Keyring(settings.server_keys, settings.code_keys)
         self.committer = Committer(
             self.database,
             mailbox_limit=settings.mailbox_limit,
@@ -51,6 +52,11 @@ class Engine:
     @property
     def clock(self) -> Clock:
         return self.database.clock
+
+    @property
+    def cursors(self) -> Cursors:
+        """The pages of every list."""
+        return Cursors(self.keyring.server)
 
     def catalog_changed(self, tenant_id: str, version: int) -> None:
         """Remembers that the tenant's catalogue is now at `version`."""

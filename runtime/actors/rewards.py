@@ -147,7 +147,7 @@ def for_owner(engine: Engine, tenant_id: str, row: Any) -> m.Reward:
     reward = message(row)
     if row["ciphertext"] is not None:
         try:
-            reward.code = vault_of(engine.settings.code_keys).open(
+            reward.code = vault_of(engine.keyring.code).open(
                 row["key_id"], row["ciphertext"], code_context(tenant_id, reward.prize_id)
             )
         except (VaultError, ValueError) as error:

@@ -120,7 +120,7 @@ async def verify_callback(engine: Engine, request: m.VerifyCallbackRequest) -> m
         "webhook-signature": request.webhook_signature,
     }
     try:
-        vault = vault_of(engine.settings.code_keys)
+        vault = vault_of(engine.keyring.code)
         secrets = vault.secrets_of(row["channel_config"], prize_context(tenant_id, row["prize_id"]))
         verify_callback_token(secrets, tenant_id, request.id, request.token)
         verify(secrets, headers, request.body.encode(), engine.clock.now())

@@ -52,9 +52,7 @@ async def create_integration(engine: Engine, request: m.CreateIntegrationRequest
     _check(checks, wanted, config)
     checks.raise_found()
     integration_id = ids.make("integration")
-    sealed = vault_of(engine.settings.code_keys).seal_config(
-        config, integration_context(scope.tenant_id, integration_id)
-    )
+    sealed = vault_of(engine.keyring.code).seal_config(config, integration_context(scope.tenant_id, integration_id))
 
     async def work(connection: asyncpg.Connection) -> asyncpg.Record:
         await check_merchant(connection, checks, request, wanted.merchant_id)
@@ -104,7 +102,7 @@ async def update_integration(engine: Engine, request: m.UpdateIntegrationRequest
         checks.raise_found()
         if "config" in names:
             kept = {name: stored[name] for name in SECRET_FIELDS if stored.get(name) and name not in config}
-            stored = {**vault_of(engine.settings.code_keys).seal_config(config, context), **kept}
+            stored = {**vault_of(engine.keyring.code).seal_config(config, context), **kept}
         events = list(dict.fromkeys(wanted.events))
         fields = (wanted.campaign_id, events, stored, token(wanted.status), merchant_of(request))
         row = await connection.fetchrow(_SQL["update"], tenant_id, request.id, *fields)

@@ -104,14 +104,14 @@ class Settings:
     server_keys: tuple[Key, ...] = _setting(
         keys(),
         "",
-        "Keys of draws, sessions and cursors: the first signs, all verify. Rotate by putting a new one in front.",
+        "Keys of draws, sessions and cursors: the first that every process has signs, all verify.",
         secret=True,
         needed_by="core",
     )
     code_keys: tuple[Key, ...] = _setting(
         keys(),
         "",
-        "Keys that voucher codes and secrets are stored under: the first encrypts, all decrypt.",
+        "Keys that voucher codes and secrets are stored under: the first that every process has encrypts, all decrypt.",
         secret=True,
         needed_by="core worker:deliveries worker:integrations",
     )

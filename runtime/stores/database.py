@@ -32,6 +32,9 @@ RACE_PAUSE_SECONDS: Final = 0.01
 GUARD: Final = "TB001"
 """SQLSTATE of the schema's refuse(): a batch's guard found something changed."""
 
+RETIRED: Final = "TB002"
+"""SQLSTATE of the schema's hold_key(): this process seals with a key that was retired."""
+
 
 class StoreUnavailable(Fault):
     """The durable store did not answer in time. What was under way may or may not have committed."""
@@ -132,6 +135,10 @@ class Database:
             # Another server may stand at the address by now.
             _throw_away(connection)
             raise StoreUnavailable("the database takes nothing more", sent=False) from error
+        except asyncpg.PostgresError as error:
+            if error.sqlstate == RETIRED:
+                raise StoreUnavailable("this process is behind with its keys; try again", sent=False) from error
+            raise
         else:
             self._shares.answered(tenant_id)
         finally:

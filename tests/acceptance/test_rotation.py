@@ -15,12 +15,17 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.commands import keys as command
 from runtime.commands.keys import rotate_all
+from runtime.errors import Fault, Status
+from runtime.operations.integrations import create_integration
 from runtime.operations.prizes.codes import import_codes
+from runtime.operations.prizes.records import update_prize
 from runtime.outgoing.vault import integration_context, prize_context, vault_of
 from runtime.settings import Key, Settings
+from runtime.stores.keyring import KeyMissing
 from tests.support.deliveries import SECRET, make_receiver_prize
-from tests.support.rewards import Shelf, core
+from tests.support.rewards import Shelf, core, refusal
 from tests.support.stack import KEYS, settings_of
+from tests.support.waiting import until
 
 NEW = Key("2", secrets.token_bytes(32))
 TENANT = "tenant_test"
@@ -106,6 +111,88 @@ async def test_what_no_key_opens_is_counted_and_kept(old: Settings, new: Setting
         done = await rotate_all(replace(new, code_keys=(NEW,)))
         assert (done.codes, done.secrets, done.unopened) == (0, 0, 5)
         assert await keys_in_use(process.engine) == {"1"}
+
+
+def importing(engine: Engine, pool: str, *codes: str) -> Any:
+    return import_codes(engine, m.ImportCodesRequest(scope=m.Scope(tenant_id=TENANT), id=pool, codes=[*codes]))
+
+
+async def test_after_a_rotation_nothing_is_sealed_with_the_old_key_by_whoever_has_it_still(
+    old: Settings, new: Settings
+) -> None:
+    """A process that stood still is not among those that are waited for."""
+    async with core(old) as process:
+        engine = process.engine
+        pool, prize_id = await fill(engine)
+        await rotate_all(new)
+        scope = m.Scope(tenant_id=TENANT)
+        secret = {"url": "https://a.example", "secret": "whsec_" + "b" * 32}
+        integration = m.Integration(type=m.IntegrationType.WEBHOOK, events=["prize_won"], config=secret)
+        config = m.PrizeFulfillment(channel="webhook", config=secret)
+        for sealing in (
+            importing(engine, pool, "CODE-9"),
+            create_integration(engine, m.CreateIntegrationRequest(scope=scope, integration=integration)),
+            update_prize(
+                engine,
+                m.UpdatePrizeRequest(scope=scope, id=prize_id, prize=m.Prize(fulfillment=config)),
+            ),
+        ):
+            fault = await refusal(sealing)
+            assert (fault.status, fault.reason) == (Status.UNAVAILABLE, "STORE_UNAVAILABLE")
+        assert await keys_in_use(engine) == {"2"}
+        with pytest.raises(KeyMissing, match="no key but retired ones"):
+            await engine.keyring.join(engine.database)
+        # What leaves the secret as it is goes on.
+        named = m.UpdatePrizeRequest(scope=scope, id=prize_id, prize=m.Prize(name="Cup"))
+        assert (await update_prize(engine, named)).prize
+    async with core(new) as process:
+        assert (await importing(process.engine, pool, "CODE-9")).added == 1
+
+
+async def test_imports_beside_a_rotation_leave_nothing_under_the_old_key(old: Settings, new: Settings) -> None:
+    async with core(old) as process:
+        engine = process.engine
+        pool, _ = await fill(engine, codes=200)
+        over, added = asyncio.Event(), 0
+
+        async def keeps_importing(who: int) -> None:
+            nonlocal added
+            number = 0
+            while not over.is_set():
+                number += 1
+                try:
+                    reply = await importing(engine, pool, f"MORE-{who}-{number}")
+                except Fault as fault:
+                    assert fault.status is Status.UNAVAILABLE, fault
+                    return
+                added += reply.added
+
+        rivals = [asyncio.ensure_future(keeps_importing(who)) for who in range(4)]
+        await until(lambda: has_more(engine, 220))
+        done = await rotate_all(new)
+        assert await keys_in_use(engine) == {"2"}
+        over.set()
+        await asyncio.gather(*rivals)
+        assert await keys_in_use(engine) == {"2"}
+        assert done.codes == 200 + added == await engine.database.fetchval("SELECT count(*) FROM codes")
+
+
+async def has_more(engine: Engine, codes: int) -> bool:
+    return bool(await engine.database.fetchval("SELECT count(*) > $1 FROM codes", codes))
+
+
+async def test_a_retired_key_seals_again_after_a_rotation_back_to_it(old: Settings, new: Settings) -> None:
+    async with core(old) as process:
+        pool, _ = await fill(process.engine)
+        await rotate_all(new)
+        await rotate_all(replace(new, code_keys=(*KEYS, NEW)))
+        assert await keys_in_use(process.engine) == {"1"}
+        assert (await importing(process.engine, pool, "CODE-9")).added == 1
+    async with core(replace(new, code_keys=(NEW, *KEYS))) as process:
+        await refusal(importing(process.engine, pool, "CODE-10"))
+        await process.engine.keyring.join(process.engine.database)  # as a process does that starts
+        assert (await importing(process.engine, pool, "CODE-10")).added == 1
+        await process.engine.keyring.leave(process.engine.database)
 
 
 async def test_the_command_says_what_it_did(old: Settings, new: Settings) -> None:

@@ -168,8 +168,10 @@ def _pending(actor: GameActor, work: Work[Any]) -> PendingRequest:
         case m.PlayRequest():
             if not request.session_id:
                 raise invalid("session_id", "is required")
-            keys = actor.engine.settings.server_keys
-            session = open_session(keys, actor.tenant_id, actor.game_id, request.session_id)
+            keyring = actor.engine.keyring
+            session = open_session(
+                keyring.server, actor.tenant_id, actor.game_id, request.session_id, elsewhere=keyring.missing
+            )
             player_id = session.player_id
             check_client_seed(request.client_seed)
             anonymous = not request.player_id

@@ -42,7 +42,7 @@ def _session(actor: GameActor, snapshot: GameSnapshot, player: PlayerState, now:
     """A new session of the player. Where it shows a plan, it is of the player's next play, and always the same one."""
     settings = actor.engine.settings
     session = issue(
-        settings.server_keys,
+        actor.engine.keyring.server,
         actor.tenant_id,
         actor.game_id,
         player.player_id,

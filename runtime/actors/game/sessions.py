@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final
 
@@ -84,8 +85,13 @@ def issue(
     return Session(token, key, nonce, game_id, player_id, revision, ordinal, seed)
 
 
-def open_session(keys: Sequence[Key], tenant_id: str, game_id: str, token: str) -> Session:
-    """The session of a token. PERMISSION_DENIED SESSION_INVALID: forged, cut, another tenant's or game's."""
+def open_session(
+    keys: Sequence[Key], tenant_id: str, game_id: str, token: str, *, elsewhere: AbstractSet[str] = frozenset()
+) -> Session:
+    """The session of a token. PERMISSION_DENIED SESSION_INVALID: forged, cut, another tenant's or game's.
+
+    elsewhere: ids of keys that other processes sign with and this one lacks; UNAVAILABLE for what names one.
+    """
     nonce, mac = token[_NONCE], token[_MAC]
     prefix, _, rest = token.partition(".")
     key_id, _, rest = rest.partition(".")
@@ -99,6 +105,10 @@ def open_session(keys: Sequence[Key], tenant_id: str, game_id: str, token: str) 
                 ordinal = int(number) if number else -1
                 seed = _seed(key, tenant_id, game_id, nonce, player_id, ordinal)
                 return Session(token, key, nonce, game_id, player_id, revision, ordinal, seed)
+    if key_id in elsewhere:
+        raise Fault(
+            Status.UNAVAILABLE, "OVERLOADED", "another process must play this; try again", retry_after_seconds=1
+        )
     raise Fault(Status.PERMISSION_DENIED, "SESSION_INVALID", "this session is not one of this game")
 
 

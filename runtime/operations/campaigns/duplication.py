@@ -130,7 +130,7 @@ class _Copy:
         return self._sealed_anew(config, prize_context(self._tenant_id, old_id), prize_context(self._tenant_id, new_id))
 
     def _sealed_anew(self, config: dict[str, Any], old_context: str, new_context: str) -> dict[str, Any]:
-        vault = vault_of(self._engine.settings.code_keys)
+        vault = vault_of(self._engine.keyring.code)
         for name in SECRET_FIELDS:
             if config.get(name):
                 config[name] = vault.seal_secret(vault.open_secret(config[name], old_context), new_context)

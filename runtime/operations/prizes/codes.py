@@ -96,7 +96,7 @@ async def import_codes(engine: Engine, request: m.ImportCodesRequest) -> m.Impor
 
 def _hashes(engine: Engine, request: m.ImportCodesRequest) -> list[bytes]:
     """What the part is known by, under each key that seals codes: a plain hash of few codes could be guessed from."""
-    vault = vault_of(engine.settings.code_keys)
+    vault = vault_of(engine.keyring.code)
     said = "\n".join([*request.codes, str(request.lines), str(request.more)])
     return vault.fingerprints(said.encode(errors="backslashreplace").decode(), "import")
 
@@ -109,7 +109,7 @@ def _adding(
     NOT_FOUND UNKNOWN_PRIZE; PERMISSION_DENIED FORBIDDEN. Sealed here, so that no transaction waits for it.
     """
     tenant_id, prize_id = tenant_of(request), request.id
-    vault, context = vault_of(engine.settings.code_keys), code_context(tenant_id, prize_id)
+    vault, context = vault_of(engine.keyring.code), code_context(tenant_id, prize_id)
     by_id = {ids.make("code"): code for code in codes}
     sealed = [vault.seal(code, context) for code in by_id.values()]
     prints = [vault.fingerprints(code, context) for code in by_id.values()]

@@ -220,7 +220,7 @@ def _stored_config(
         if not secret:
             continue
         if name in given_config:
-            secret = vault_of(engine.settings.code_keys).seal_secret(secret, prize_context(tenant_id, prize_id))
+            secret = vault_of(engine.keyring.code).seal_secret(secret, prize_context(tenant_id, prize_id))
         config[name] = secret
     return config
 

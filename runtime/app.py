@@ -55,6 +55,9 @@ from sql.migrate import MigrationError, pending
 CLOCK_SECONDS: Final = 20.0
 """How often the database's time is read again: clocks drift apart."""
 
+SCHEMA_SECONDS: Final = 10.0
+"""How often it is looked whether a newer version's migrations have left this one behind."""
+
 CLOSE_SECONDS: Final = 2.0
 """What is left of DRAIN_SECONDS for closing, once the rest is over."""
 
@@ -79,6 +82,12 @@ class Running:
     rpc_address: str = ""
     metrics_url: str = ""
     failed: asyncio.Event = field(default_factory=asyncio.Event)
+    failure: str = ""
+
+    def fail(self, why: str) -> None:
+        """Has the process end, saying why."""
+        self.failure = self.failure or why
+        self.failed.set()
 
 
 async def serve(
@@ -90,8 +99,8 @@ async def serve(
 ) -> None:
     """Runs `roles` ("core", "rpc", "consumer", "admin", "worker:<group>") until `stop` is set, and drains.
 
-    CannotStart where a store, a port or a plugin is not there. A consumer group that ends by itself ends
-    the process: whoever started it starts it anew.
+    CannotStart where a store, a port or a plugin is not there. A consumer group that ends by itself, and a schema
+    that goes beyond this version, end the process: whoever started it starts it anew, or the version that fits.
     """
     configure_logs(settings)
     async with running(settings, roles) as process:
@@ -102,7 +111,7 @@ async def serve(
         for wait in waits:
             wait.cancel()
     if process.failed.is_set():
-        sys.exit("tombola: a consumer group ended; its error is in the log")
+        sys.exit(f"tombola: {process.failure}")
 
 
 def _spare_the_collector() -> None:
@@ -164,6 +173,8 @@ class _Parts:
             publisher = Publisher(self._ephemeral, shards=settings.stream_shards, length_max=settings.stream_maxlen)
             process.engine = Engine(settings, self._database, self._ephemeral, publisher)
             await self._background.repeat("clock", self._database.read_clock, CLOCK_SECONDS)
+            await self._background.repeat("schema", partial(_check_schema, process, self._database), SCHEMA_SECONDS)
+            await self._join_keys(process.engine)
         if here and roles & {"core", "rpc", "consumer", "admin"}:
             assert process.engine is not None
             process.core = process.caller = self._core = Core(process.engine)
@@ -173,7 +184,6 @@ class _Parts:
             await self._background.repeat(
                 ending.JOB, partial(ending.finalize_all, process.engine), ending.EVERY_SECONDS
             )
-            await self._join_keys(process.engine)
             await self._background.repeat("login purge", partial(logins.purge, process.engine), logins.PURGE_SECONDS)
         elif roles & {"consumer", "admin"}:
             process.caller = remote = RpcCaller(settings.core_rpc_addresses, token=settings.shown_token)
@@ -183,15 +193,6 @@ class _Parts:
         await self._listen(process, roles, groups)
         await self._start_groups(process, groups)
 
-    async def _listen(self, process: Running, roles: frozenset[str], groups: list[str]) -> None:
-        settings = self._settings
-        if "core" in roles:
-            assert process.core is not None
-            app = make_app(body_bytes_max=settings.body_limit_bytes)
-            core_http.mount(app, process.core, Door(settings.core_hosts, settings.service_token))
-            docs.mount(app, "core")
-            mount_health(app, self._checks())
-            mount_metrics(app)
     async def _join_keys(self, engine: Engine) -> None:
         """Uses keys that every other process has, from now until the end."""
         keyring, database = engine.keyring, engine.database
@@ -211,6 +212,15 @@ class _Parts:
 
         self._last.append(leave)
 
+    async def _listen(self, process: Running, roles: frozenset[str], groups: list[str]) -> None:
+        settings = self._settings
+        if "core" in roles:
+            assert process.core is not None
+            app = make_app(body_bytes_max=settings.body_limit_bytes)
+            core_http.mount(app, process.core, Door(settings.core_hosts, settings.service_token))
+            docs.mount(app, "core")
+            mount_health(app, self._checks())
+            mount_metrics(app)
             process.core_url = await self._serve(app, settings.core_host, settings.core_port, "CORE_PORT")
         if "rpc" in roles:
             assert process.core is not None
@@ -298,7 +308,7 @@ class _Parts:
                 await GROUPS[name].load()(engine, self._stop_groups)  # late: an edge's process needs none of it
             finally:
                 if not self._stop_groups.is_set():
-                    process.failed.set()
+                    process.fail("a consumer group ended; its error is in the log")
 
         self._groups = [await self._background.run(f"group {name}", partial(run, name)) for name in groups]
 
@@ -359,6 +369,15 @@ async def _open_database(settings: Settings) -> Database:
         await database.close()
         raise CannotStart(f"tombola: the database lacks {', '.join(missing)}; run `tombola migrate` first")
     return database
+
+
+async def _check_schema(process: Running, database: Database) -> None:
+    """Ends the process where it can no longer go on beside what was migrated."""
+    try:
+        async with database.connection() as connection:
+            await pending(connection)
+    except MigrationError as error:
+        process.fail(str(error))
 
 
 def _port_message(host: str, port: int, variable: str, error: OSError) -> str:

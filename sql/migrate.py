@@ -8,14 +8,23 @@ brings sqlglot, rtoml and three more packages into the service.
 Migrations are the files `migrations/NNNN_name.sql`, applied in the order of their names, each in a
 transaction of its own under an advisory lock that ends with it (so a pooler in transaction mode does
 no harm). There is no way down: a wrong migration is put right by the next one.
+
+Processes of the version before go on beside a migration, and are started beside it, so one that takes away what
+they use must come a version later, and says at its head which migration a process must have to go on beside it:
+
+    -- needs: 0007_expand.sql
+
+A process that lacks that one does not start, and ends where it runs (`pending` raises).
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import asyncpg
 
@@ -27,13 +36,29 @@ _LEDGER: Final = """
 create table if not exists schema_migration (
     name       text primary key,
     sha256     text not null,
+    needs      text not null default '',
     applied_at timestamptz not null default now()
 )
 """
 
+LOCK_SECONDS: Final = 0.5
+"""How long a migration waits for a table at a time: whoever comes after it waits behind it, plays too."""
+
+LOCK_TRIES: Final = 120
+LOCK_PAUSE_SECONDS: Final = 1.0
+
+_NEEDS: Final = re.compile(r"^-- needs: (\S+)$", re.MULTILINE)
+
 
 class MigrationError(RuntimeError):
     """The database was made by other files than these; nothing was changed."""
+
+
+class _Applied(NamedTuple):
+    """A migration as the ledger has it. needs: which one a process must have to go on beside it; "" for any."""
+
+    sha256: str
+    needs: str
 
 
 async def migrate(
@@ -41,21 +66,31 @@ async def migrate(
 ) -> list[str]:
     """Applies what is missing and returns its names; `report` hears each name before it is applied.
 
-    Raises MigrationError where an applied file was changed since or is gone, and whatever the
-    database raises, with that migration undone and the ones before it kept.
+    Raises MigrationError where an applied file was changed since, or where this version is too old for the
+    database, and whatever the database raises, with that migration undone and the ones before it kept.
     """
     applied: list[str] = []
+    tries = 0
     connection = await asyncpg.connect(database_url, command_timeout=None)
     try:
-        while (name := await _apply_next(connection, directory, report)) is not None:
+        while True:
+            try:
+                name = await _apply_next(connection, directory, report if not tries else lambda name: None)
+            except asyncpg.LockNotAvailableError:
+                if (tries := tries + 1) == LOCK_TRIES:
+                    raise
+                await asyncio.sleep(LOCK_PAUSE_SECONDS)
+                continue
+            if name is None:
+                return applied
             applied.append(name)
+            tries = 0
     finally:
         await connection.close()
-    return applied
 
 
 async def pending(connection: asyncpg.Connection, directory: Path = MIGRATIONS) -> list[str]:
-    """The names of the migrations that this database lacks, in order. Changes nothing."""
+    """The names of the migrations that this database lacks, in order. Changes nothing. Raises MigrationError."""
     if not await connection.fetchval("select to_regclass('schema_migration') is not null"):
         return [path.name for path in _files(directory)]
     return [path.name for path in _missing(await _ledger(connection), directory)]
@@ -71,29 +106,44 @@ async def _apply_next(connection: asyncpg.Connection, directory: Path, report: C
         if not missing:
             return None
         path = missing[0]
+        text = path.read_text(encoding="utf-8")
+        needs = found[1] if (found := _NEEDS.search(text)) else ""
+        if needs and not (needs <= path.name and (directory / needs).exists()):
+            raise MigrationError(f"{path.name} needs {needs}, which is no migration before it")
         report(path.name)
-        await connection.execute(path.read_text(encoding="utf-8"))
+        await connection.execute(f"set local lock_timeout = '{LOCK_SECONDS * 1000:.0f}ms'")
+        await connection.execute(text)
         await connection.execute(
-            "insert into schema_migration (name, sha256) values ($1, $2)", path.name, _digest(path)
+            "insert into schema_migration (name, sha256, needs) values ($1, $2, $3)", path.name, _digest(path), needs
         )
         return path.name
 
 
-async def _ledger(connection: asyncpg.Connection) -> dict[str, str]:
-    return {row["name"]: row["sha256"] for row in await connection.fetch("select name, sha256 from schema_migration")}
+async def _ledger(connection: asyncpg.Connection) -> dict[str, _Applied]:
+    rows = await connection.fetch("select name, sha256, needs from schema_migration order by name")
+    return {row["name"]: _Applied(row["sha256"], row["needs"]) for row in rows}
 
 
-def _missing(ledger: dict[str, str], directory: Path) -> list[Path]:
+def _missing(ledger: dict[str, _Applied], directory: Path) -> list[Path]:
     files = {path.name: path for path in _files(directory)}
-    for name, digest in ledger.items():
-        if name not in files:
-            raise MigrationError(f"the database has {name}, which this version does not know: it is newer than this")
-        if _digest(files[name]) != digest:
+    unknown = [name for name in ledger if name not in files]
+    for name, applied in ledger.items():
+        if name not in files and applied.needs and applied.needs not in files:
+            raise MigrationError(
+                f"the database has {name}, beside which no version goes on that lacks {applied.needs}:"
+                " it is newer than this; start that version"
+            )
+        if name in files and _digest(files[name]) != applied.sha256:
             raise MigrationError(
                 f"{name} was changed after this database had applied it: make a new migration instead"
                 " (of a development database: start over with an empty one)"
             )
-    return [path for name, path in files.items() if name not in ledger]
+    missing = [path for name, path in files.items() if name not in ledger]
+    if missing and unknown:
+        raise MigrationError(
+            f"the database has {', '.join(unknown)} and lacks {missing[0].name}: it is newer than this, and another's"
+        )
+    return missing
 
 
 def _files(directory: Path) -> list[Path]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import asyncpg
 import pytest
 
 import sql
+import sql.migrate as migrate_module
 from ops.servers.postgres import Postgres
 from sql.migrate import MigrationError, migrate, pending
 
@@ -74,7 +76,7 @@ async def test_pending_of_an_empty_database_is_everything(empty_database_url: st
     ("damage", "complaint"),
     [
         (lambda directory: (directory / "0001_one.sql").write_text("select 1;"), "was changed"),
-        (lambda directory: (directory / "0002_two.sql").unlink(), "newer than this"),
+        (lambda directory: (directory / "0001_one.sql").rename(directory / "0003_three.sql"), "newer than this"),
     ],
 )
 async def test_a_database_of_other_files_is_refused(
@@ -84,6 +86,74 @@ async def test_a_database_of_other_files_is_refused(
     damage(migrations)
     with pytest.raises(MigrationError, match=complaint):
         await migrate(empty_database_url, directory=migrations)
+
+
+@pytest.fixture
+def old_version(migrations: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The migrations of the version before: those that are there now."""
+    return Path(shutil.copytree(migrations, tmp_path_factory.mktemp("old") / "migrations"))
+
+
+async def test_the_version_before_goes_on_beside_what_expands(
+    empty_database_url: str, migrations: Path, old_version: Path
+) -> None:
+    (migrations / "0003_expand.sql").write_text("alter table one add column more text not null default '';")
+    await migrate(empty_database_url, directory=migrations)
+    assert await migrate(empty_database_url, directory=old_version) == []
+    connection = await asyncpg.connect(empty_database_url)
+    assert await pending(connection, old_version) == []
+    await connection.close()
+
+
+async def test_only_versions_that_have_what_it_needs_go_on_beside_what_contracts(
+    empty_database_url: str, migrations: Path, old_version: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    (migrations / "0003_expand.sql").write_text("alter table one add column more text not null default '';")
+    middle = Path(shutil.copytree(migrations, tmp_path_factory.mktemp("middle") / "migrations"))
+    (migrations / "0004_contract.sql").write_text(
+        "-- Nothing reads it any more.\n-- needs: 0003_expand.sql\nalter table one drop column name;"
+    )
+    await migrate(empty_database_url, directory=migrations)
+    connection = await asyncpg.connect(empty_database_url)
+    assert await pending(connection, middle) == []
+    with pytest.raises(MigrationError, match=r"no version goes on that lacks 0003_expand\.sql"):
+        await pending(connection, old_version)
+    await connection.close()
+    with pytest.raises(MigrationError, match="start that version"):
+        await migrate(empty_database_url, directory=old_version)
+
+
+async def test_a_migration_that_needs_what_is_not_there_is_not_applied(
+    empty_database_url: str, migrations: Path
+) -> None:
+    (migrations / "0003_contract.sql").write_text("-- needs: 0009_typo.sql\ndrop table one;")
+    with pytest.raises(MigrationError, match="no migration before it"):
+        await migrate(empty_database_url, directory=migrations)
+    connection = await asyncpg.connect(empty_database_url)
+    assert await connection.fetchval("select to_regclass('one') is not null")
+    await connection.close()
+
+
+async def test_a_migration_that_waits_for_a_table_lets_those_behind_it_through(
+    empty_database_url: str, migrations: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await migrate(empty_database_url, directory=migrations)
+    (migrations / "0003_expand.sql").write_text("alter table one add column more text;")
+    monkeypatch.setattr(migrate_module, "LOCK_SECONDS", 0.05)
+    monkeypatch.setattr(migrate_module, "LOCK_PAUSE_SECONDS", 0.05)
+    heard: list[str] = []
+    holder, player = [await asyncpg.connect(empty_database_url) for _ in range(2)]
+    async with holder.transaction():
+        await holder.execute("lock table one in access share mode")
+        migrating = asyncio.ensure_future(migrate(empty_database_url, directory=migrations, report=heard.append))
+        while not heard:
+            await asyncio.sleep(0.01)
+        for _ in range(20):  # each waits no longer than the migration does at a time
+            await player.fetch("select * from one")
+        assert not migrating.done()
+    assert await migrating == heard == ["0003_expand.sql"]
+    for connection in (holder, player):
+        await connection.close()
 
 
 def dump(postgres: Postgres, url: str) -> list[str]:

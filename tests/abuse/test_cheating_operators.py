@@ -104,6 +104,19 @@ async def test_nor_in_any_other_shape_of_game(
     assert (await world.play(game_id, session, payload=payload)).reason == "GAME_CHANGED"
 
 
+async def test_what_one_game_promised_is_not_what_its_copy_promises(world: World) -> None:
+    """Made alike in all but its id, it could else be shown in the other's place."""
+    game_id = await world.game(COLLECTION, COINS)
+    copied = await world.stack.admin("POST", f"/admin/campaigns/{world.campaign_id}/duplicate", {})
+    copy_id = (await world.stack.admin("GET", "/admin/games", campaign_id=copied.data["id"])).data["items"][0]["id"]
+    await put(world, f"/campaigns/{copied.data['id']}", status="active")
+    await put(world, f"/games/{copy_id}", status="active")
+    hashes = [(await world.start(one)).data["revision_hash"] for one in (game_id, copy_id)]
+    assert hashes[0] != hashes[1]
+    texts = [(await world.stack.admin("GET", f"/admin/revisions/{one}")).data["terms"] for one in hashes]
+    assert texts[0].replace(game_id, copy_id) == texts[1]
+
+
 async def test_terms_that_are_put_back_are_the_promised_ones_again(world: World) -> None:
     """So a change that was undone has decided nothing, and a session outlives it with the seed that it had."""
     prize_id = await world.prize(total=5)

@@ -144,7 +144,7 @@ RETURNING s.prize_id
 -- Gives reward $3 a free code of prize $2, unless it has one. No row: it has none, and none is free.
 WITH
 kept AS (
-    SELECT code_id FROM codes WHERE tenant_id = $1 AND reward_id = $3
+    SELECT key_id, ciphertext FROM codes WHERE tenant_id = $1 AND reward_id = $3
 ),
 picked AS (
     SELECT c.code_id FROM codes AS c
@@ -154,9 +154,9 @@ picked AS (
 taken AS (
     UPDATE codes AS c SET reward_id = $3, assigned_at = now()
     FROM picked AS p WHERE c.tenant_id = $1 AND c.prize_id = $2 AND c.code_id = p.code_id
-    RETURNING c.code_id
+    RETURNING c.key_id, c.ciphertext
 )
-SELECT code_id FROM kept UNION ALL SELECT code_id FROM taken
+SELECT key_id, ciphertext FROM kept UNION ALL SELECT key_id, ciphertext FROM taken
 
 -- name: fulfill
 -- Delivers a reward by an admin's hand: from one of the states $3, its task (made as $4 over channel $5

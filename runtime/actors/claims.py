@@ -2,7 +2,8 @@
 
 A tenant's claims wait in one mailbox, and a batch commits all that wait in one statement
 (sql/claims.sql). The statement decides: it says of each claim whether it was done, or why not. So
-claims made elsewhere at the same moment are as safe as those of one batch.
+claims made elsewhere at the same moment are as safe as those of one batch. It is committed once every code that it
+delivers has been opened: a claim whose code no key opens is undone.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.actors.idempotency import KEY_CHARACTERS_MAX
 from runtime.actors.mailbox import Work
-from runtime.actors.rewards import for_owner, illegal, out_of_stock
+from runtime.actors.rewards import CodeUnavailable, for_owner, illegal, open_code, out_of_stock
 from runtime.errors import Fault, Status, invalid, suspended, unknown
 from runtime.metrics import FULFILLMENT_TASKS
 from runtime.outgoing.channels import CHANNELS
@@ -85,7 +86,7 @@ def _disjoint(groups: list[Group]) -> tuple[list[Group], list[Group]]:
 async def _claim_together(claimer: Claimer, groups: list[Group]) -> None:
     try:
         rows = await _write(claimer, [group[0].request for group in groups])
-    except asyncpg.PostgresError as error:
+    except (asyncpg.PostgresError, CodeUnavailable) as error:
         # One of them spoiled it for all, and all was undone: each alone, so that only that one suffers.
         if len(groups) > 1:
             for group in groups:
@@ -153,9 +154,8 @@ def _refuse(told: list[Told], error: Exception) -> None:
 
 
 async def _write(claimer: Claimer, requests: Sequence[m.ClaimRewardRequest]) -> list[asyncpg.Record]:
-    """One row of sql/claims.sql for each request."""
-    return await claimer.engine.database.fetch(
-        CLAIM,
+    """One row of sql/claims.sql for each request, committed. CodeUnavailable: nothing was."""
+    arguments = (
         claimer.tenant_id,
         [request.id for request in requests],
         [request.player_id for request in requests],
@@ -163,6 +163,15 @@ async def _write(claimer: Claimer, requests: Sequence[m.ClaimRewardRequest]) -> 
         [ids.make("task") for _ in requests],
         instant_channels(),
     )
+
+    async def work(connection: asyncpg.Connection) -> list[asyncpg.Record]:
+        rows = await connection.fetch(CLAIM, *arguments)
+        for row in rows:
+            if row["outcome"] == "claimed" and row["ciphertext"] is not None:
+                open_code(claimer.engine, claimer.tenant_id, row, row["reward_id"], row["prize_id"])
+        return list(rows)
+
+    return await claimer.engine.database.transaction(work)
 
 
 def instant_channels() -> list[str]:
@@ -176,7 +185,12 @@ def _answer(claimer: Claimer, group: Group, row: Any, as_claimed: Any) -> None:
         for work in group:
             work.refuse(fault)
         return
-    reply = m.RewardReply(reward=for_owner(claimer.engine, claimer.tenant_id, as_claimed or row))
+    try:
+        reply = m.RewardReply(reward=for_owner(claimer.engine, claimer.tenant_id, as_claimed or row))
+    except CodeUnavailable as error:  # Of a claim that was answered before: as it was told then, or not at all.
+        for work in group:
+            work.refuse(error)
+        return
     for nth, work in enumerate(group):
         if nth == 0 or work.request.idempotency_key:
             work.answer(reply)

@@ -18,7 +18,9 @@ nobody was shown comes back where it ends there: expired, failed, revoked. A fai
 tried again takes its units anew, where there are some.
 
 A code is opened only here, and only for whom the caller names as its owner: the list and the claim of
-a player.
+a player. Whoever would deliver one that no key of CODE_KEYS opens is refused, in the transaction that would have,
+and the reward stays what it was until the key is back. A win that is delivered at once opens nothing (no play waits
+for that): its reward has the code, and says in the list that it cannot be shown.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from typing import Any, Final, NamedTuple
 
 import asyncpg
 import structlog
+from prometheus_client import Counter
 
 import sql
 from runtime import messages as m
@@ -38,7 +41,21 @@ from runtime.wire.enums import enum
 
 _SQL: Final = sql.load("rewards")
 
+CODES_UNAVAILABLE: Final = Counter(
+    "tombola_codes_unavailable", "Times that a reward's code was wanted, and no key of CODE_KEYS opened it."
+)
+RETRY_SECONDS: Final = 60
+"""An operator must bring the key back."""
+
 log = structlog.get_logger(__name__)
+
+
+class CodeUnavailable(Fault):
+    """A reward's code is there, and no key opens it. Nothing was changed."""
+
+    def __init__(self, reward_id: str) -> None:
+        message = f"the code of reward {reward_id} cannot be opened now; nothing was used up"
+        super().__init__(Status.UNAVAILABLE, "CODE_UNAVAILABLE", message, retry_after_seconds=RETRY_SECONDS)
 
 
 class Move(NamedTuple):
@@ -141,15 +158,30 @@ def message(row: Any) -> m.Reward:
 def for_owner(engine: Engine, tenant_id: str, row: Any) -> m.Reward:
     """A reward as its owner sees it: with the code that key_id and ciphertext of `row` hold (None: no code).
 
-    A code whose key is gone from CODE_KEYS is left out and logged: the player's other rewards are not to
-    suffer from it.
+    CodeUnavailable.
     """
     reward = message(row)
     if row["ciphertext"] is not None:
-        try:
-            reward.code = vault_of(engine.keyring.code).open(
-                row["key_id"], row["ciphertext"], code_context(tenant_id, reward.prize_id)
-            )
-        except (VaultError, ValueError) as error:
-            log.error("code_not_opened", reward_id=reward.id, key_id=row["key_id"], why=str(error))
+        reward.code = open_code(engine, tenant_id, row, reward.id, reward.prize_id)
     return reward
+
+
+def listed_for_owner(engine: Engine, tenant_id: str, row: Any) -> m.Reward:
+    """As `for_owner`, but what is wrong with its code is said in the reward: the others are not to suffer from it."""
+    try:
+        return for_owner(engine, tenant_id, row)
+    except CodeUnavailable as error:
+        reward = message(row)
+        reward.code_error = error.reason
+        return reward
+
+
+def open_code(engine: Engine, tenant_id: str, row: Any, reward_id: str, prize_id: str) -> str:
+    """The code that key_id and ciphertext of `row` hold. CodeUnavailable, logged and counted."""
+    try:
+        context = code_context(tenant_id, prize_id)
+        return vault_of(engine.keyring.code).open(row["key_id"], row["ciphertext"], context)
+    except (VaultError, ValueError) as error:
+        CODES_UNAVAILABLE.inc()
+        log.error("code_not_opened", reward_id=reward_id, key_id=row["key_id"], why=str(error))
+        raise CodeUnavailable(reward_id) from None

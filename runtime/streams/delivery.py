@@ -26,6 +26,7 @@ import asyncpg
 import structlog
 
 from runtime.actors.engine import Engine
+from runtime.actors.rewards import open_code
 from runtime.errors import Fault
 from runtime.groups import DELIVERIES
 from runtime.outgoing.connector import Connector
@@ -161,7 +162,7 @@ class Deliveries:
         if task.row["attempts"] > LEASES_MAX:
             return Failed("its workers ended before it did, again and again", final=True)
         if task.row["channel"] == "voucher_code":
-            return Delivered() if await self._outbox.take_code(task) else Failed("no code is left in the prize's pool")
+            return await self._give_code(task)
         provider = CHANNEL_PROVIDERS.get(task.row["channel"])
         if provider is None:
             return Failed(f"no provider delivers through channel {task.row['channel']!r}")
@@ -175,6 +176,14 @@ class Deliveries:
             self._connector,
             DeliveryRequest(task.task_id, config, secrets, now, self._body(task, secrets), task.tenant_id),
         )
+
+    async def _give_code(self, task: Leased) -> Outcome:
+        """Delivers a code: one that its owner can be shown. CODE_UNAVAILABLE where no key opens it."""
+        code = await self._outbox.take_code(task)
+        if code is None:
+            return Failed("no code is left in the prize's pool")
+        open_code(self._engine, task.tenant_id, code, task.row["reward_id"], task.row["prize_id"])
+        return Delivered()
 
     def _secrets(self, config: Mapping[str, Any], context: str) -> list[str]:
         """The opened secrets of a stored config, the current one first. Raises VaultError."""

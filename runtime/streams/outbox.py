@@ -119,10 +119,9 @@ class Outbox:
         """Tenants that have something to lease."""
         return [row["tenant_id"] for row in await self._database.fetch(_SQL["tenants_with_due"])]
 
-    async def take_code(self, task: Leased) -> bool:
-        """Gives the task's reward a code of its prize's pool; False where the pool is empty."""
-        row = await self._database.fetchrow(_TAKE_CODE, task.tenant_id, task.row["prize_id"], task.row["reward_id"])
-        return row is not None
+    async def take_code(self, task: Leased) -> Any:
+        """Gives the task's reward a code of its prize's pool: key_id and ciphertext. None where the pool is empty."""
+        return await self._database.fetchrow(_TAKE_CODE, task.tenant_id, task.row["prize_id"], task.row["reward_id"])
 
     # -- outcomes ----------------------------------------------------------------------------
 

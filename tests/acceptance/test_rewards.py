@@ -36,6 +36,7 @@ async def test_a_reward_is_told_whole(stack: Stack, shelf: Shelf) -> None:
         "campaign_id": "camp_test",
         "milestone_id": "",
         "code": "",
+        "code_error": "",
         "claimed_at": 0,
         "fulfilled_at": 0,
     }

@@ -56,6 +56,7 @@ REFUSALS: Final[Mapping[str, Refusal]] = {
     "STORE_UNAVAILABLE": Refusal(_LATER, "a store that is needed here does not answer"),
     "CORE_UNAVAILABLE": Refusal(_LATER, "no replica of Core answers"),
     "SENDER_UNAVAILABLE": Refusal(_LATER, "the code could not be sent"),
+    "CODE_UNAVAILABLE": Refusal(_LATER, "no key opens the reward's code now; nothing was used up"),
     "NOT_READY": Refusal(_LATER, "`failed_checks` did not answer", {"failed_checks": ["redis"]}),
     # who asks
     "TOKEN_MISSING": Refusal(Status.UNAUTHENTICATED, "a Bearer token is needed"),

@@ -24,7 +24,7 @@ ROWS: Final = (
         about="Claims a reward of one's own. `code` is there where the claim delivered it.",
         consumer=Consumer(Access.PLAYER, RoutePolicy.ACT),
         confides=True,
-        refusals=("ALREADY_CLAIMED", "ILLEGAL_TRANSITION", "OUT_OF_STOCK"),
+        refusals=("ALREADY_CLAIMED", "ILLEGAL_TRANSITION", "OUT_OF_STOCK", "CODE_UNAVAILABLE"),
         example={},
     ),
     Operation(
@@ -32,7 +32,7 @@ ROWS: Final = (
         "POST /rewards/{id}/fulfill",
         run=fulfill,
         admin=REWARD_MANAGERS,
-        refusals=("ILLEGAL_TRANSITION", "OUT_OF_STOCK"),
+        refusals=("ILLEGAL_TRANSITION", "OUT_OF_STOCK", "CODE_UNAVAILABLE"),
         example={"note": "handed over at the stall"},
     ),
     Operation(

@@ -10,7 +10,7 @@ from typing import Any, Final
 import sql
 from runtime import messages as m
 from runtime.actors.engine import Engine
-from runtime.actors.rewards import FIELDS, for_owner
+from runtime.actors.rewards import FIELDS, listed_for_owner
 from runtime.errors import invalid
 from runtime.operations import reading
 from runtime.wire.enums import enum, token
@@ -23,14 +23,15 @@ async def list_rewards(engine: Engine, request: m.ListRewardsRequest) -> m.ListR
     """The player's rewards, newest first, narrowed by status, campaign, prize and game.
 
     A reward that was not claimed in time counts as expired from that moment on. The code is there once
-    the reward is fulfilled, and gone when it is revoked.
+    the reward is fulfilled, and gone when it is revoked; `code_error` says where no key opens it.
     """
     if not request.player_id:
         raise invalid("player_id", "is required")
     tenant_id = tenant_of(request)
     filters = (request.player_id, token(request.status), request.campaign_id, request.prize_id, request.game_id)
     rows, pagination = await reading.page(engine, _SQL["list"], request, tenant_id, *filters, key="reward_id")
-    return m.ListRewardsReply(items=[for_owner(engine, tenant_id, row) for row in rows], pagination=pagination)
+    items = [listed_for_owner(engine, tenant_id, row) for row in rows]
+    return m.ListRewardsReply(items=items, pagination=pagination)
 
 
 async def search_rewards(engine: Engine, request: m.SearchRewardsRequest) -> m.SearchRewardsReply:

@@ -21,6 +21,7 @@ from runtime.actors.rewards import (
     hold,
     illegal,
     message,
+    open_code,
     out_of_stock,
     take_again,
 )
@@ -48,7 +49,8 @@ async def fulfill(engine: Engine, request: m.FulfillRewardRequest) -> m.RewardRe
     """Marks a reward as delivered, from WON, CLAIMED or FAILED; its task is DELIVERED with it.
 
     A voucher that has no code yet takes one, and a reward that FAILED takes its unit of stock anew:
-    FAILED_PRECONDITION OUT_OF_STOCK where none is free. Any other state: ILLEGAL_TRANSITION.
+    FAILED_PRECONDITION OUT_OF_STOCK where none is free; UNAVAILABLE CODE_UNAVAILABLE where no key opens it, so
+    that its owner would not see it. Any other state: ILLEGAL_TRANSITION.
     """
     _check_text("note", request.note)
     tenant_id = tenant_of(request)
@@ -57,9 +59,10 @@ async def fulfill(engine: Engine, request: m.FulfillRewardRequest) -> m.RewardRe
         if row["status"] not in HOLDING:
             await take_again(connection, tenant_id, request.id)
         if row["channel"] == "voucher_code":
-            code_id = await connection.fetchval(_SQL["take_code"], tenant_id, row["prize_id"], request.id)
-            if code_id is None:
+            code = await connection.fetchrow(_SQL["take_code"], tenant_id, row["prize_id"], request.id)
+            if code is None:
                 raise out_of_stock(request.id)
+            open_code(engine, tenant_id, code, request.id, row["prize_id"])
         states = sorted(MOVES["fulfill"].before)
         moved = await connection.fetchrow(
             _SQL["fulfill"], tenant_id, request.id, states, ids.make("task"), row["channel"]

@@ -3283,6 +3283,11 @@ class Reward(betterproto2.Message):
 
     expires_at: "int" = betterproto2.field(16, betterproto2.TYPE_INT64)
 
+    code_error: "str" = betterproto2.field(17, betterproto2.TYPE_STRING)
+    """
+    Why `code` is not shown though there is one: CODE_UNAVAILABLE. Empty else.
+    """
+
 
 default_message_pool.register_message("game.v1", "Reward", Reward)
 

@@ -61,7 +61,7 @@ def request_hash(request: Any) -> bytes:
     kind, names, read = _asked_by(own)
     said = {name: value for name, value in zip(names, read(request), strict=True) if value}
     encoded = _encode(said)
-    if _WHOLE.search(encoded):  # Only then may there be a number that is whole and does not look it.
+    if b".0" in encoded and _WHOLE.search(encoded):  # Only then may a number be whole and not look it.
         encoded = _encode(_whole(said))
     return hashlib.blake2b(kind + encoded, digest_size=HASH_BYTES).digest()
 

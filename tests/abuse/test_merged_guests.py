@@ -161,3 +161,19 @@ async def test_the_points_of_a_rung_are_given_once(own_world: World, stack: Stac
     game_id = await own_world.game(COLLECTION, COINS, access="public", milestones=block(rung("ten", 2, points)))
     player = await farmed(own_world, game_id)
     assert await wallet_of(stack, player) == {"coin": 2 * GUESTS, "points": 10}
+
+
+async def test_a_suspended_guest_takes_nothing_out_of_its_suspension_by_logging_in(
+    own_world: World, stack: Stack
+) -> None:
+    game_id = await own_world.wheel(await own_world.prize(fulfillment=ON_CLAIM), access="public")
+    guest = await guest_who_played(own_world, game_id)
+    path = f"/admin/players/{guest.player_id}"
+    assert (await stack.admin("PUT", path, {"status": "PLAYER_STATUS_SUSPENDED"})).code == "OK"
+    player = await log_in(stack, guest)
+    assert player != guest.player_id and await rewards_of(stack, player) == []
+    assert await stack.database.fetchval("SELECT count(*) FROM rewards WHERE player_id = $1", guest.player_id) == 1
+    # What it won is kept: restored, the guest becomes the player after all.
+    assert (await stack.admin("PUT", path, {"status": "PLAYER_STATUS_ACTIVE"})).code == "OK"
+    assert await log_in(stack, guest) == player
+    assert len(await rewards_of(stack, player)) == 1

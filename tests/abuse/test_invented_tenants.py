@@ -25,14 +25,17 @@ pytestmark = pytest.mark.settings(rate_limits=True, rate_ip_per_second=0.001, ra
 SENT = 300
 
 
+@pytest.mark.settings(rate_ip_burst=10**6)  # Else it would be the rate of starts that refuses them.
 async def test_starts_under_invented_tenants_start_nothing_and_are_limited(
     stack: Stack, valkey: redis.asyncio.Redis
 ) -> None:
     async def start(nth: int) -> Answer:
         return await stack.consumer("POST", "/games/game_x/start", {}, headers={"X-Tenant-Id": f"tenant_{nth}"})
 
-    seen = Counter([(answer.http, answer.reason) for answer in await asyncio.gather(*map(start, range(SENT)))])
+    answers = await asyncio.gather(*map(start, range(SENT)))
+    seen = Counter((answer.http, answer.reason) for answer in answers)
     assert seen.keys() == {(404, "UNKNOWN_TENANT"), (429, "RATE_LIMITED")}
+    assert {answer.envelope["data"]["policy"] for answer in answers if answer.http == 429} == {LOOKUPS.name}
     # Those that came back while this ran beside those that there were.
     assert LOOKUPS.burst <= seen[404, "UNKNOWN_TENANT"] <= LOOKUPS.burst + 100
     assert not [key for key in await valkey.keys() if b"tenant_1" in key]

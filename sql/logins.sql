@@ -2,11 +2,15 @@
 
 -- name: revoke
 -- Ends the tokens of $3 (of kind $2: a login, or a player's of no login), all ($4 false) or those issued until
--- now; $5: how many seconds the last of them may live. What was revoked before stays so.
+-- now, or $6 (unix seconds) where an edge's clock is ahead; $5: how many seconds the last of them may live. What was
+-- revoked before stays so.
 INSERT INTO revocations AS r (tenant_id, kind, subject, issued_until, kept_until)
-VALUES ($1, $2, $3, CASE WHEN $4::boolean THEN now() END, now() + make_interval(secs => $5::float8))
+VALUES ($1, $2, $3, CASE WHEN $4::boolean THEN greatest(now(), at_unix($6)) END, now() + make_interval(secs => $5::float8))
 ON CONFLICT (tenant_id, kind, subject) DO UPDATE SET
-    issued_until = CASE WHEN r.issued_until IS NOT NULL THEN excluded.issued_until END,
+    issued_until = CASE
+        WHEN r.issued_until IS NOT NULL AND excluded.issued_until IS NOT NULL
+        THEN greatest(r.issued_until, excluded.issued_until)
+    END,
     kept_until = greatest(r.kept_until, excluded.kept_until),
     revoked_at = now();
 

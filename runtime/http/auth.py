@@ -150,9 +150,15 @@ class Tokens:
 
     async def verify(self, token: str) -> Identity:
         """The identity in a token. UNAUTHENTICATED with TOKEN_INVALID or TOKEN_EXPIRED."""
+        revocations = self._revocations
         identity = self._known.get(token)
         if identity is None:
             identity = await self._verify_anew(token)
+            if revocations is not None:
+                await revocations.read_first()
+                longest_seconds = revocations.longest(identity.player_id, identity.login_id)
+                if identity.expires_at - identity.issued_at > longest_seconds:
+                    raise _invalid()  # It would outlive the memory of its revocation.
             self._known[token] = identity
             if len(self._known) > CACHE_MAX:
                 self._known.popitem(last=False)
@@ -161,12 +167,8 @@ class Tokens:
             raise _expired()
         else:
             self._known.move_to_end(token)
-        revocations = self._revocations
-        if revocations is not None:
-            if not revocations.known:
-                await revocations.read_first()
-            if revocations.revoked(identity.revocable, identity.issued_at):
-                raise _invalid()
+        if revocations is not None and revocations.revoked(identity.revocable, identity.issued_at):
+            raise _invalid()
         return identity
 
     async def _verify_anew(self, token: str) -> Identity:

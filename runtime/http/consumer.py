@@ -120,8 +120,10 @@ def _act(edge: Edge, operation: Operation, consumer: Consumer) -> Handler:
         identity = await edge.auth.identify(request)
         if identity is not None or players_only:
             require_player(identity)
-        elif opens and rated:
-            charge(guests, request, client_of(request, proxies))
+        elif opens:
+            if rated:
+                charge(guests, request, client_of(request, proxies))
+            await edge.revocations.read_first()
         body = await read_body(request)
         message = read(request, body)
         scope = message.scope = await edge.checked_scope(request, identity)
@@ -208,7 +210,7 @@ def _data(edge: Edge, operation: Operation, show: View, reply: Any, scope: m.Sco
                 tenant_id=scope.tenant_id,
                 merchant_id=scope.merchant_id,
                 # A guest has no other way back to what it won, until it logs in.
-                seconds=edge.settings.refresh_token_seconds,
+                seconds=min(edge.settings.refresh_token_seconds, edge.revocations.longest(reply.guest_player_id, "")),
             )
     return _encode(shown)
 

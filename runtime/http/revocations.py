@@ -7,6 +7,9 @@ edge that revoked it no longer than its own answer takes. With Core away nothing
 Each takes about 100 bytes, for as long as the token might live: a month for a guest's. Guests of one address that log
 out are bounded (GUESTS_ENDED in runtime/operations/logins.py), to 43,500 in that month: 4 MiB in each edge, and 70 MiB
 for a network.
+
+Core forgets a revocation once its tokens have expired, by its own settings of how long they live, and says which
+these are: an edge that is told otherwise makes and takes none that live longer.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import time
 from array import array
 from typing import Final
 
+from runtime import ids
 from runtime import messages as m
 from runtime.core import Caller
 from runtime.operations.logins import LIST_REVOCATIONS
@@ -40,6 +44,7 @@ class Revocations:
         self._last = 0
         self._forgotten_on: dict[int, array[int]] = {}
         self._today = 0
+        self._login_token_seconds = self._guest_token_seconds = self._token_seconds = FOR_EVER
         self._first = SingleFlight()
         self.known = False
         """Whether everything there was has been read once."""
@@ -48,6 +53,14 @@ class Revocations:
         """Whether the token of this key, issued then (unix seconds), was revoked."""
         ended = self._ended.get(hash(key))
         return ended is not None and issued_at <= ended & FOR_EVER
+
+    def longest(self, player_id: str, login_id: str) -> int:
+        """The longest life, in seconds, of a token whose revocation Core remembers until its end: of this login, or of
+        none ("") and this player. Read first.
+        """
+        if login_id:
+            return self._login_token_seconds
+        return self._guest_token_seconds if ids.is_guest(player_id) else self._token_seconds
 
     async def read_first(self) -> None:
         """Reads everything there was, once for all who wait for it. Raises Fault where Core does not answer.
@@ -67,6 +80,10 @@ class Revocations:
                 key = (login_key if row.kind == m.RevocationKind.LOGIN else player_key)(row.tenant_id, row.subject)
                 self._note(key, row.issued_until or FOR_EVER, row.kept_until)
             self._since, more = reply.since, reply.more
+            # 0: a Core of the version before, which does not say.
+            self._login_token_seconds = reply.login_token_seconds or FOR_EVER
+            self._guest_token_seconds = reply.guest_token_seconds or FOR_EVER
+            self._token_seconds = reply.token_seconds or FOR_EVER
         self.known = True
         self._forget(int(time.time()) // DAY_SECONDS)
 

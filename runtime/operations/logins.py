@@ -19,6 +19,7 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, invalid, suspended, unknown
 from runtime.operations import challenges
+from runtime.operations.checks import TIME_MAX, Checks
 from runtime.operations.players import FIND, player_from_row
 from runtime.operations.row import Operation
 from runtime.stores.database import StoreUnavailable
@@ -33,6 +34,10 @@ PAGE: Final = 5_000
 
 SLACK_SECONDS: Final = 60.0
 """A revocation outlives its tokens by this: they are made, and judged, by other clocks than the database's."""
+
+LOOK_BACK_US: Final = 60_000_000
+"""From so long before what an edge has read it reads again, microseconds: a database that takes over after a failure
+may be behind the one before, and dates what is revoked then to what was read already."""
 
 REPEAT_SECONDS: Final = 10.0
 """For how long who used a refresh token may use it once more, and gets the very same next one: the answer may have
@@ -125,6 +130,9 @@ async def end_logins(engine: Engine, request: m.EndLoginsRequest) -> m.Empty:
     """
     tenant_id, player_id = tenant_of(request), player_id_of(request)
     of_no_login, is_guest = request.everywhere or not request.login_id, ids.is_guest(player_id)
+    checks = Checks()
+    checks.between("issued_at", request.issued_at, 0, TIME_MAX)
+    checks.raise_found()
 
     async def work(connection: asyncpg.Connection) -> None:
         if of_no_login and is_guest:
@@ -138,24 +146,32 @@ async def end_logins(engine: Engine, request: m.EndLoginsRequest) -> m.Empty:
                 await _revoke_login(connection, engine, tenant_id, row["login_id"])
         if of_no_login:
             # A guest has one token, and no way to another.
-            await revoke_player(connection, engine, tenant_id, player_id, for_ever=is_guest)
+            until = request.issued_at
+            await revoke_player(connection, engine, tenant_id, player_id, for_ever=is_guest, issued_at=until)
 
     await engine.database.transaction(work)
     return m.Empty()
 
 
 async def revoke_player(
-    connection: asyncpg.Connection, engine: Engine, tenant_id: str, player_id: str, *, for_ever: bool = True
+    connection: asyncpg.Connection,
+    engine: Engine,
+    tenant_id: str,
+    player_id: str,
+    *,
+    for_ever: bool = True,
+    issued_at: int = 0,
 ) -> None:
     """Ends the player's tokens that belong to no login: a guest's, and those of another issuer.
 
     Durable with the transaction of `connection`; every edge process refuses them at most a second or so after its
-    commit. With `for_ever` those that are issued later too (a guest that became a player), else those until now.
+    commit. With `for_ever` those that are issued later too (a guest that became a player), else those until now, or
+    until `issued_at` (unix seconds) where that is later.
     """
     settings = engine.settings
     life_seconds = settings.refresh_token_seconds if ids.is_guest(player_id) else settings.token_seconds_max
     seconds = life_seconds + SLACK_SECONDS
-    await connection.execute(REVOKE, tenant_id, "player", player_id, not for_ever, seconds)
+    await connection.execute(REVOKE, tenant_id, "player", player_id, not for_ever, seconds, issued_at)
 
 
 async def list_revocations(engine: Engine, request: m.ListRevocationsRequest) -> m.ListRevocationsReply:
@@ -171,7 +187,7 @@ async def list_revocations(engine: Engine, request: m.ListRevocationsRequest) ->
         last = rows[-1]
         mark = _Mark(mark.settled_us, last["revoked_us"], last["tenant_id"], last["kind"], last["subject"])
     else:
-        mark = _Mark(from_us=mark.settled_us)
+        mark = _Mark(from_us=max(0, mark.settled_us - LOOK_BACK_US))
     return m.ListRevocationsReply(
         revocations=[
             m.Revocation(
@@ -185,6 +201,9 @@ async def list_revocations(engine: Engine, request: m.ListRevocationsRequest) ->
         ],
         since=msgspec.json.encode(mark).decode(),
         more=more,
+        login_token_seconds=engine.settings.player_token_seconds,
+        guest_token_seconds=engine.settings.refresh_token_seconds,
+        token_seconds=engine.settings.token_seconds_max,
     )
 
 
@@ -252,7 +271,7 @@ def _reply(login: asyncpg.Record, player: asyncpg.Record | None) -> m.LoginReply
 
 async def _revoke_login(connection: asyncpg.Connection, engine: Engine, tenant_id: str, login_id: str) -> None:
     seconds = engine.settings.player_token_seconds + SLACK_SECONDS
-    await connection.execute(REVOKE, tenant_id, "login", login_id, False, seconds)
+    await connection.execute(REVOKE, tenant_id, "login", login_id, False, seconds, 0)
 
 
 def _login_id(login_id: str) -> str:

@@ -137,9 +137,12 @@ class Settings:
     token_seconds_max: int = _setting(
         integer(1, 3660 * 86400, "seconds"),
         "2592000",
-        "No token made for longer is taken, whoever made it. What is revoked is remembered for as long.",
+        "No token made for longer is taken, whoever made it, nor for longer than Core's, which remembers what is "
+        "revoked for as long.",
     )
-    player_token_seconds: int = _setting(integer(1, 86400, "seconds"), "900", "Life of a player's token.")
+    player_token_seconds: int = _setting(
+        integer(1, 86400, "seconds"), "900", "Life of a player's token: the edge's, but no longer than Core's."
+    )
     refresh_token_seconds: int = _setting(
         integer(1, 366 * 86400, "seconds"), "2592000", "Life of a refresh token; each use makes a new one."
     )

@@ -3,12 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import replace
+from typing import Any
+
+import jwt
+import pytest
 
 from runtime.app import running
+from runtime.http.auth import Tokens
 from runtime.operations.logins import purge
 from tests.support.login import Phone, bearer, let_resend, log_in, log_out, refresh, start, verify
 from tests.support.stack import OTHER_TENANT, Answer, Stack
+from tests.support.world import World
+
+
+def claims_of(token: str) -> dict[str, Any]:
+    claims: dict[str, Any] = jwt.decode(token, options={"verify_signature": False})
+    return claims
+
+
+def life_of(token: str) -> int:
+    """For how many seconds a token was made."""
+    claims = claims_of(token)
+    return int(claims["exp"] - claims["iat"])
 
 
 async def me(stack: Stack, token: str) -> Answer:
@@ -52,6 +70,56 @@ async def test_a_guest_logs_out_too(stack: Stack) -> None:
     guest = stack.token("player_guest")
     assert (await log_out(stack, guest)).code == "OK"
     assert (await me(stack, guest)).reason == "TOKEN_INVALID"
+
+
+@pytest.mark.parametrize("ahead_seconds", [0, 4])
+async def test_a_token_ends_also_where_it_was_made_by_a_clock_that_is_ahead(stack: Stack, ahead_seconds: int) -> None:
+    with pytest.MonkeyPatch.context() as clock:
+        now = time.time() + ahead_seconds
+        clock.setattr(time, "time", lambda: now)
+        tokens = [stack.token("player_ann"), stack.token("player_ann")]
+    assert (await me(stack, tokens[1])).code == "OK"
+    assert (await log_out(stack, tokens[0])).code == "OK"
+    assert [(await me(stack, token)).reason for token in tokens] == ["TOKEN_INVALID"] * 2
+    # Again, by the database's own clock: what was revoked stays so.
+    late = {"player_id": "player_ann", "everywhere": True}
+    assert (await stack.core("POST", "/logins/end", late)).code == "OK"
+    kept = "SELECT floor(extract(epoch FROM issued_until))::bigint FROM revocations"
+    assert await stack.database.fetchval(kept) >= int(now)
+
+
+async def test_no_token_lives_longer_than_its_revocation_is_remembered(
+    own_world: World, stack: Stack, phone: Phone
+) -> None:
+    """Core forgets a logout by its own settings: an edge that is told of longer lives makes and takes none."""
+    cores = stack.process.settings
+    longer = replace(
+        cores,
+        core_rpc_addresses=(stack.process.rpc_address,),
+        player_token_seconds=16 * cores.player_token_seconds,
+        refresh_token_seconds=2 * cores.token_seconds_max,
+        token_seconds_max=2 * cores.token_seconds_max,
+    )
+    game_id = await own_world.wheel(await own_world.prize(), access="public")
+    async with running(longer, ["consumer"]) as process:
+        there = replace(stack, process=process)
+        guest = (await there.consumer("POST", f"/games/{game_id}/start", {})).data["guest_token"]
+        logged_in = await log_in(there, phone)
+        refreshed = (await refresh(there, logged_in["refresh_token"])).data
+        assert life_of(guest) == cores.refresh_token_seconds
+        for answer in (logged_in, refreshed):
+            assert life_of(answer["token"]) == cores.player_token_seconds
+            assert abs(answer["expires_at"] - claims_of(answer["token"])["exp"]) <= 1
+        for token in (guest, logged_in["token"]):
+            assert (await me(there, token)).code == "OK"
+        mint = Tokens.of(longer).mint
+        for seconds, login_id in ((cores.player_token_seconds, "login_x"), (cores.token_seconds_max, "")):
+            good, longest = (
+                mint("player_ann", tenant_id=stack.tenant_id, seconds=lives, login_id=login_id)
+                for lives in (seconds, seconds + 1)
+            )
+            assert (await me(there, good)).code == "OK"
+            assert (await me(there, longest)).reason == "TOKEN_INVALID"
 
 
 async def test_a_token_that_was_refreshed_ends_with_its_login(stack: Stack, phone: Phone) -> None:

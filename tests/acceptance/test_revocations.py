@@ -79,6 +79,19 @@ async def test_an_edge_that_starts_later_knows_what_was_revoked_before(stack: St
     await edge.close()
 
 
+async def test_what_a_database_revokes_that_is_behind_the_one_before_is_read(stack: Stack) -> None:
+    """After a failover: an edge has read until the other's time already."""
+    assert stack.process.core is not None
+    edge = Edge.build(stack.process.settings, stack.process.core, stack.engine.ephemeral)
+    await edge.revocations.read()
+    await revoke(stack, "player_guest")
+    await stack.database.execute("UPDATE revocations SET revoked_at = revoked_at - interval '30 seconds'")
+    for _ in range(2):
+        await edge.revocations.read()
+        assert edge.revocations.revoked(revocations.player_key(stack.tenant_id, "player_guest"), 0)
+    await edge.close()
+
+
 async def test_many_who_come_to_an_edge_that_knows_nothing_yet_wait_for_one_reading(stack: Stack) -> None:
     """Core hands out all of it to each reading: as many as there are requests would keep it from everything else."""
     core = stack.process.core

@@ -144,12 +144,12 @@ class Login:
             # Its tokens have ended with the merge; this edge need not wait to hear of it.
             with suppress(Fault):
                 await self.edge.revocations.read()
-        return self._logged_in(await self.refreshes.begin(scope, resolved.player.id, challenge_id))
+        return await self._logged_in(await self.refreshes.begin(scope, resolved.player.id, challenge_id))
 
     async def refresh(self, request: web.Request) -> web.Response:
         """Turns a refresh token into new tokens."""
         (token,) = _texts(await read_body(request), rows.REFRESH)
-        return self._logged_in(await self.refreshes.turn(token, self.challenges.requester(self._client(request))))
+        return await self._logged_in(await self.refreshes.turn(token, self.challenges.requester(self._client(request))))
 
     async def logout(self, request: web.Request) -> web.Response:
         """Ends the login that the token is of, or all the player's; on this edge it holds at once."""
@@ -162,6 +162,7 @@ class Login:
                 player_id=identity.player_id,
                 login_id=identity.login_id,
                 everywhere=everywhere,
+                issued_at=identity.issued_at,
                 **self.challenges.rated(self._client(request)),
             ),
         )
@@ -196,8 +197,10 @@ class Login:
     def _client(self, request: web.Request) -> Client:
         return client_of(request, self.edge.settings.trusted_proxies)
 
-    def _logged_in(self, session: Session) -> web.Response:
-        seconds = self.edge.settings.player_token_seconds
+    async def _logged_in(self, session: Session) -> web.Response:
+        revocations = self.edge.revocations
+        await revocations.read_first()
+        seconds = min(self.edge.settings.player_token_seconds, revocations.longest(session.player.id, session.login_id))
         token = self.edge.tokens.mint(
             session.player.id,
             tenant_id=session.scope.tenant_id,

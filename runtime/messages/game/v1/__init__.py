@@ -1575,6 +1575,11 @@ class EndLoginsRequest(betterproto2.Message):
 
     network: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
 
+    issued_at: "int" = betterproto2.field(7, betterproto2.TYPE_INT64)
+    """
+    When the token that was shown was issued: the edge's clock may be ahead of the database's.
+    """
+
 
 default_message_pool.register_message("game.v1", "EndLoginsRequest", EndLoginsRequest)
 
@@ -2441,6 +2446,15 @@ class ListRevocationsReply(betterproto2.Message):
     """
 
     more: "bool" = betterproto2.field(3, betterproto2.TYPE_BOOL)
+
+    login_token_seconds: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
+    """
+    For how long what was revoked is remembered: no edge makes or takes a token of a longer life.
+    """
+
+    guest_token_seconds: "int" = betterproto2.field(5, betterproto2.TYPE_INT64)
+
+    token_seconds: "int" = betterproto2.field(6, betterproto2.TYPE_INT64)
 
 
 default_message_pool.register_message("game.v1", "ListRevocationsReply", ListRevocationsReply)

@@ -237,7 +237,7 @@ class _Parts:
             allow_origins(app, settings.cors_origins)
             mount_health(app, self._checks())
             process.consumer_url = await self._serve(
-                app, settings.host, settings.consumer_port, "CONSUMER_PORT", edge.gate
+                app, settings.host, settings.consumer_port, "CONSUMER_PORT", edge.new_gate()
             )
         if "admin" in roles:
             app = make_app(body_bytes_max=settings.body_limit_bytes)
@@ -246,7 +246,9 @@ class _Parts:
             callback.mount(app, edge.caller, default_tenant=settings.default_tenant)
             docs.mount(app, "admin", role_matrix=settings.role_matrix)
             mount_health(app, self._checks())
-            process.admin_url = await self._serve(app, settings.host, settings.admin_port, "ADMIN_PORT", edge.gate)
+            process.admin_url = await self._serve(
+                app, settings.host, settings.admin_port, "ADMIN_PORT", edge.new_gate()
+            )
         # Of its own, so that what watches a process needs no way to anything else of it.
         app = make_app()
         mount_health(app, self._checks())

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 from cyclopts import App, CycloptsError, Parameter
 
 from runtime import __version__
+from runtime.commands.environment import EXIT_USE, settings_for
 from runtime.groups import GROUPS
-from runtime.settings import Settings, SettingsError, markdown, misspelt, table
+from runtime.settings import Settings, markdown, misspelt, table
 
 OPERATOR_COMMANDS: Final[dict[str, str]] = {
     "runtime.commands.campaigns": "List campaigns; write a whole one to a file, and apply such a file.",
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
 else:
     GroupName = Literal[tuple(GROUPS)]
 
-EXIT_USE: Final = 2
-EXIT_SETTINGS: Final = 2
 EXIT_PIPE: Final = 128 + signal.SIGPIPE
 
 app = App(
@@ -152,11 +151,7 @@ def _settings(*roles: str) -> Settings:
     """The environment's settings; ends the process with a line for each wrong one."""
     for name, guess in misspelt(os.environ).items():
         print(f"tombola: {name} has no effect; did you mean {guess}?", file=sys.stderr)
-    try:
-        return Settings.from_env(os.environ, roles)
-    except SettingsError as error:
-        print(f"tombola: settings that cannot be used:\n{error}", file=sys.stderr)
-        sys.exit(EXIT_SETTINGS)
+    return settings_for(*roles)
 
 
 def _serve(*roles: str) -> None:

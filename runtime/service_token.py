@@ -1,7 +1,7 @@
 """The token that edges, and all others who ask Core, show where SERVICE_TOKEN is set: by REST, gRPC, and the stream.
 
-It is a second lock behind the network's own: whoever reaches Core's ports without it gets nothing but health and
-metrics.
+It is a second lock behind the network's own: whoever reaches Core's ports without it gets health, metrics, and what
+describes the service (the documents, gRPC's reflection), and nothing of anybody's.
 """
 
 from __future__ import annotations

@@ -19,8 +19,9 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.table import Table
 
+from runtime.commands.environment import EXIT_USE
+
 EXIT_REFUSED: Final = 1
-EXIT_USE: Final = 2
 EXIT_FILE: Final = 3
 EXIT_UNREACHABLE: Final = 4
 EXIT_UNCONFIRMED: Final = 5
@@ -134,9 +135,7 @@ async def connected(connection: Connection) -> AsyncIterator[Edge]:
     try:
         async with aiohttp.ClientSession(headers=headers, timeout=_TIMEOUT) as http:
             yield Edge(http, connection.admin_url)
-    except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-        if not isinstance(error, aiohttp.ClientError | TimeoutError):
-            raise
+    except (aiohttp.ClientError, TimeoutError) as error:
         fail(connection, EXIT_UNREACHABLE, f"{connection.admin_url} cannot be reached: {error or type(error).__name__}")
 
 

@@ -8,7 +8,6 @@ of a shard are in `tombola:dead:{shard}`, the newest 10,000 of them.
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Final
@@ -18,12 +17,12 @@ from redis.exceptions import RedisError
 
 from runtime.commands.confirm import confirmed
 from runtime.commands.connection import DEFAULTS
+from runtime.commands.environment import settings_for
 from runtime.groups import event_stream
-from runtime.settings import Settings, SettingsError
+from runtime.settings import Settings
 from runtime.streams.dead_letters import Letter, dead_stream
 from runtime.streams.servers import Servers
 
-EXIT_SETTINGS: Final = 2
 PAGE: Final = 100
 
 app = App(name="deadletters", help="Look after messages that no worker could handle.")
@@ -128,11 +127,7 @@ async def _letters(client: Any, dead: str) -> AsyncIterator[Letter]:
 
 
 def _run(command: str, act: Act, group: str, id: str) -> int:
-    try:
-        settings = Settings.from_env(os.environ)
-    except SettingsError as error:
-        print(f"tombola: settings that cannot be used:\n{error}", file=sys.stderr)
-        sys.exit(EXIT_SETTINGS)
+    settings = settings_for()
     if not settings.redis_url:
         sys.exit(f"tombola deadletters {command}: REDIS_URL must be set")
     try:

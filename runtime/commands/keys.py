@@ -10,7 +10,6 @@ key is passed by, and it harms nothing that runs meanwhile: every key that CODE_
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -23,15 +22,15 @@ from rich.console import Console
 from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
 import sql
+from runtime.commands.environment import settings_for
 from runtime.errors import Fault
 from runtime.outgoing.vault import Vault, VaultError, code_context, integration_context, prize_context, vault_of
-from runtime.settings import Key, Settings, SettingsError
+from runtime.settings import Key, Settings
 from runtime.stores.database import Database
 from runtime.stores.keyring import EVERY_SECONDS, LIVE_SECONDS, NOBODYS
 
 _SQL: Final = sql.load("rotation")
 
-EXIT_SETTINGS: Final = 2
 SWITCH_SECONDS: Final = 4 * EVERY_SECONDS
 """What a process gets for going over to a key that it has."""
 
@@ -81,11 +80,7 @@ def rotate(*, tenant: str = "") -> None:
     tenant
         Only this tenant's.
     """
-    try:
-        settings = Settings.from_env(os.environ, ["migrate"])
-    except SettingsError as error:
-        print(f"tombola: settings that cannot be used:\n{error}", file=sys.stderr)
-        sys.exit(EXIT_SETTINGS)
+    settings = settings_for("migrate")
     if not settings.code_keys:
         sys.exit("tombola keys rotate: CODE_KEYS must be set")
     columns = TextColumn("{task.description}"), TimeElapsedColumn()

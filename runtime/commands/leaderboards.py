@@ -7,7 +7,6 @@ the database back to an earlier time.
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from typing import Final
 
@@ -16,15 +15,14 @@ from cyclopts import App
 from redis.exceptions import RedisError
 
 import sql
+from runtime.commands.environment import settings_for
 from runtime.errors import Fault
-from runtime.settings import Settings, SettingsError
+from runtime.settings import Settings
 from runtime.stores.database import Database
 from runtime.stores.ephemeral import Ephemeral
 from runtime.stores.rankings import Rankings
 
 _SQL: Final = sql.load("leaderboards")
-
-EXIT_SETTINGS: Final = 2
 
 app = App(name="leaderboards", help="Look after the live rankings.")
 
@@ -40,11 +38,7 @@ def rebuild(*, tenant: str = "", board: str = "") -> None:
     board
         Only this board.
     """
-    try:
-        settings = Settings.from_env(os.environ, ["worker:leaderboards"])
-    except SettingsError as error:
-        print(f"tombola: settings that cannot be used:\n{error}", file=sys.stderr)
-        sys.exit(EXIT_SETTINGS)
+    settings = settings_for("worker:leaderboards")
     try:
         count = asyncio.run(rebuild_all(settings, tenant, board))
     except (Fault, RedisError, OSError, asyncpg.PostgresError) as error:

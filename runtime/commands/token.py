@@ -10,7 +10,8 @@ from typing import Annotated, Final, Literal
 
 from cyclopts import App, Parameter, validators
 
-from runtime.commands.connection import EXIT_USE, print_json
+from runtime.commands.connection import print_json
+from runtime.commands.environment import EXIT_USE
 from runtime.http.auth import Tokens
 from runtime.settings import Settings, SettingsError
 

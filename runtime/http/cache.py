@@ -7,7 +7,6 @@ only what nobody changed by hand: a prize that just ran out, a rank. With the st
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -16,6 +15,7 @@ from redis.exceptions import RedisError
 from runtime.stores import cache_version
 from runtime.stores.ephemeral import Ephemeral
 from runtime.stores.pipeline import EphemeralDown
+from runtime.stores.single_flight import SingleFlight
 
 LIFE_MS: Final = 2_000
 PARTS: Final = b"\n"
@@ -26,29 +26,26 @@ class Cache:
 
     def __init__(self, store: Ephemeral) -> None:
         self._store = store
-        self._making: dict[tuple[str, str], asyncio.Future[bytes]] = {}
+        self._making = SingleFlight()
 
     async def get(self, tenant_id: str, name: str, make: Callable[[], Awaitable[bytes]]) -> bytes:
         """The answer of this name; made by `make` where there is none, once for all who wait for it.
 
+        Who comes after a change waits for none that was begun before it.
         What `make` raises is everybody's who waited, and is not kept.
         """
         key = f"{{{tenant_id}}}v:{name}"
         number, found = await self._look(tenant_id, key)
         if found is not None:
             return found
-        making = self._making.get((tenant_id, name))
-        begun = making is None
-        if making is None:
-            making = self._making[tenant_id, name] = asyncio.ensure_future(make())
-        try:
-            answer = await asyncio.shield(making)
-        finally:
-            if begun:
-                self._making.pop((tenant_id, name), None)
-            del making  # It holds the error that it raised, whose frames hold this one.
-        if begun and number is not None:
-            self._store.post("SET", key, number + PARTS + answer, "PX", LIFE_MS)
+
+        async def made() -> bytes:
+            answer = await make()
+            if number is not None:
+                self._store.post("SET", key, number + PARTS + answer, "PX", LIFE_MS)
+            return answer
+
+        answer: bytes = await self._making.share((tenant_id, name, number), made)
         return answer
 
     async def _look(self, tenant_id: str, key: str) -> tuple[bytes | None, bytes | None]:

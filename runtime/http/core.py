@@ -29,7 +29,7 @@ def mount(app: web.Application, caller: Caller, door: Door) -> None:
     """Adds every operation's routes, behind the door."""
     for operation in OPERATIONS:
         streamed = codes.import_handler(operation, caller, codes.core_scope) if operation.streamed else None
-        types = (*JSON, *codes.READERS) if streamed else JSON
+        types = tuple(codes.READERS) if streamed else JSON
         handler = door.guard(streamed or _handler(operation, caller), types)
         for prefix in PREFIXES:
             app.router.add_route(operation.verb, prefix + operation.path, handler)

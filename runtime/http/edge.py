@@ -70,9 +70,8 @@ class Edge:
         """Drops what the edge opened of its own."""
         await self.tokens.close()
 
-    @property
-    def gate(self) -> Gate | None:
-        """What holds each request to the rate of its class; None where rates are off."""
+    def new_gate(self) -> Gate | None:
+        """What holds each request to the rate of its class, by buckets of its own; None where rates are off."""
         settings = self.settings
         if not settings.rate_limits:
             return None

@@ -112,9 +112,9 @@ async def turn_login(engine: Engine, request: m.TurnLoginRequest) -> m.LoginRepl
         # A Fault is returned, not raised: what ends the login is to stay.
         if await connection.fetchval(_SQL["end_reused"], *place) is not None:
             await _revoke_login(connection, engine, tenant_id, login_id)
-            return _invalid()
+            return invalid_refresh_token()
         if await connection.fetchval(_SQL["is_ended"], tenant_id, login_id):
-            return _invalid()
+            return invalid_refresh_token()
         return Fault(Status.UNAUTHENTICATED, "TOKEN_EXPIRED", "the refresh token has expired; log in again")
 
     reply = await engine.database.transaction(work)
@@ -280,7 +280,8 @@ def _login_id(login_id: str) -> str:
     return login_id
 
 
-def _invalid() -> Fault:
+def invalid_refresh_token() -> Fault:
+    """UNAUTHENTICATED TOKEN_INVALID: of one that is forged, used, or of a login that was ended."""
     return Fault(Status.UNAUTHENTICATED, "TOKEN_INVALID", "the refresh token is not valid; log in again")
 
 

@@ -1,9 +1,10 @@
 """The Idempotency-Key of a request: reserved while it runs, and with its answer once it succeeded.
 
-The store only answers faster: for play, claim and redeem the key is also written with the row (design.md,
-section 6). One key in the store:
+The store only answers faster: the key is also written with the row of what is done under it (runtime/actors/
+idempotency.py), but for a start's, which does nothing that lasts. One key in the store:
 
-    {tenant}k:<digest>      "?" + request hash while it runs (10 s), "=" + request hash + answer (24 h)
+    {tenant}k:<digest>      "?" + request hash while it runs (10 s), "=" + request hash + answer (24 h; a start's,
+                            while its session may be played)
 """
 
 from __future__ import annotations

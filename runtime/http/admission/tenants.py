@@ -1,8 +1,9 @@
 """Which tenants there are, as an edge remembers it.
 
 Who has no token names a tenant as it likes, and rates, sessions and keys are kept by tenant: were an invented one
-taken at its word, each would come with fresh limits and keys of its own in the store. So Core is asked once for each
-name, before anything else is done; a tenant that is there is never taken away, and so is remembered for good.
+taken at its word, each would come with fresh limits and keys of its own in the store. So Core is asked for a name that
+is new here before a rate is charged or a key is taken in it. A tenant that is there is never taken away, and so is
+remembered until REMEMBERED_MAX others were asked for; that a name is none, for UNKNOWN_SECONDS.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from runtime import __version__
 from runtime.errors import Status
@@ -145,21 +145,11 @@ class Document:
         return made
 
 
-class Path(tuple[str, str]):
+class Path(NamedTuple):
     """A path and its verb."""
 
-    __slots__ = ()
-
-    def __new__(cls, path: str, verb: str) -> Path:
-        return super().__new__(cls, (path, verb))
-
-    @property
-    def text(self) -> str:
-        return self[0]
-
-    @property
-    def verb(self) -> str:
-        return self[1]
+    text: str
+    verb: str
 
 
 # -- pieces ----------------------------------------------------------------------------------

@@ -124,7 +124,7 @@ class _Rows:
         found: list[dict[str, Any]] = [path_parameter(name) for name in re.findall(r"{(\w+)}", operation.path)]
         if not operation.has_body:
             found += self._query(operation)
-        if self._keyed(operation):
+        if operation.keyed:
             found.append(
                 header_parameter(
                     "Idempotency-Key", "The same key and body again: the same answer", 1, KEY_CHARACTERS_MAX
@@ -152,9 +152,6 @@ class _Rows:
             if name not in closed:
                 found.append(query_parameter(name, self._document.schemas.parameter(field), required=field.required))
         return found
-
-    def _keyed(self, operation: Operation) -> bool:
-        return operation.keyed
 
     def _request_body(self, operation: Operation) -> dict[str, Any]:
         schema = self._body_schema(operation)
@@ -195,7 +192,7 @@ class _Rows:
         headers: dict[str, Any] = {}
         if self._is_rated(operation):
             headers |= _RATES
-        if not self._core and self._keyed(operation) and not operation.streamed:
+        if not self._core and operation.keyed and not operation.streamed:
             headers |= _REPLAYED
         if self._surface == "admin" and admin.revised(operation.reply):
             headers |= _ETAG
@@ -218,7 +215,7 @@ class _Rows:
         if _is_signed(operation):
             return ("SIGNATURE_INVALID", "CORE_UNAVAILABLE", "RATE_LIMITED")
         found = [*refusals.TOKENS, *refusals.OF_EDGES, "TOKEN_MISSING", "ROLE_REQUIRED"]
-        if self._keyed(operation) and not operation.streamed:
+        if operation.keyed and not operation.streamed:
             found.append("IDEMPOTENCY_IN_PROGRESS")
         return found
 

@@ -18,9 +18,9 @@ import structlog
 
 from runtime import messages as m
 from runtime.core import Caller
-from runtime.errors import Fault, Status
+from runtime.errors import Fault
 from runtime.http.admission.client_address import Client
-from runtime.operations.challenges import ANSWER_CHALLENGE, ISSUE_CHALLENGE, WITHDRAW_CHALLENGE
+from runtime.operations.challenges import ANSWER_CHALLENGE, ISSUE_CHALLENGE, WITHDRAW_CHALLENGE, unknown_challenge
 
 CODE_DIGITS: Final = 6
 STRONG_CODE_DIGITS: Final = 20
@@ -86,7 +86,7 @@ class Challenges:
         UNKNOWN_CHALLENGE; UNAUTHENTICATED CODE_WRONG with `attempts_left`, or CODE_EXPIRED; RATE_LIMITED.
         """
         if _ID.fullmatch(challenge_id) is None:
-            raise Fault(Status.NOT_FOUND, "UNKNOWN_CHALLENGE", "there is no such challenge, or its code was used")
+            raise unknown_challenge()
         answered = await self._caller.call(
             ANSWER_CHALLENGE,
             m.AnswerChallengeRequest(

@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 from runtime import messages as m
 from runtime.core import Caller
 from runtime.errors import Fault, Status
-from runtime.operations.logins import BEGIN_LOGIN, TURN_LOGIN
+from runtime.operations.logins import BEGIN_LOGIN, TURN_LOGIN, invalid_refresh_token
 
 FAMILY_BYTES: Final = 16
 GENERATION_BYTES: Final = 4
@@ -84,10 +84,10 @@ class Refresh:
             encoded = token.removeprefix(_PREFIX)
             raw = base64.b64decode(encoded + "=" * (-len(encoded) % 4), altchars=b"-_", validate=True)
         except (ValueError, binascii.Error):
-            raise _invalid() from None
+            raise invalid_refresh_token() from None
         place, mac = raw[:-MAC_BYTES], raw[-MAC_BYTES:]
         if not any(hmac.compare_digest(mac, _mac(key, place)) for key in self._keys):
-            raise _invalid()
+            raise invalid_refresh_token()
         family, rest = place[:FAMILY_BYTES], place[FAMILY_BYTES:]
         return family, int.from_bytes(rest[:GENERATION_BYTES], "big"), rest[GENERATION_BYTES:].decode()
 
@@ -99,7 +99,3 @@ def _login_id(family: bytes) -> str:
 
 def _mac(key: bytes, place: bytes) -> bytes:
     return hmac.digest(key, b"refresh\0" + place, "sha256")[:MAC_BYTES]
-
-
-def _invalid() -> Fault:
-    return Fault(Status.UNAUTHENTICATED, "TOKEN_INVALID", "the refresh token is not valid; log in again")

@@ -8,14 +8,7 @@ from enum import Enum
 from typing import Final
 
 CHALLENGE: Final = "chal_0f1e2d3c4b5a69788796a5b4c3d2e1f0"
-_EVERY_CODE: Final = (
-    "UNKNOWN_CHALLENGE",
-    "CODE_WRONG",
-    "CODE_EXPIRED",
-    "RATE_LIMITED",
-    "CORE_UNAVAILABLE",
-    "UNKNOWN_TENANT",
-)
+_EVERY_CODE: Final = ("UNKNOWN_CHALLENGE", "CODE_WRONG", "CODE_EXPIRED")
 
 
 class Answers(Enum):
@@ -29,7 +22,8 @@ class Answers(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoginRow:
-    """One route. example: its body, every field of which is a required text. refusals: its own reasons.
+    """One route. example: its body, every field of which is a required text. refusals: its own reasons, beside those
+    of every route of the edges (runtime/http/docs/beside.py).
 
     flags: further fields, true or false, that may be left out. players_only: it needs a player's token; the
     others do without.
@@ -55,7 +49,7 @@ START: Final = LoginRow(
     "/players/auth/start",
     Answers.CHALLENGE,
     about="Sends a code to a phone or an e-mail address. The answer is the same whether it is known or not.",
-    refusals=("RATE_LIMITED", "RESEND_TOO_SOON", "SENDER_UNAVAILABLE", "CORE_UNAVAILABLE", "UNKNOWN_TENANT"),
+    refusals=("RESEND_TOO_SOON", "SENDER_UNAVAILABLE"),
     example={"contact_type": "CONTACT_TYPE_EMAIL", "contact": "ada@example.com"},
 )
 VERIFY: Final = LoginRow(
@@ -72,7 +66,7 @@ REFRESH: Final = LoginRow(
     Answers.TOKENS,
     about="Turns a refresh token into new tokens. Each is good for one use; where the answer was lost, once more "
     "within 10 seconds, from the same address.",
-    refusals=("CORE_UNAVAILABLE", "UNKNOWN_PLAYER"),
+    refusals=("UNKNOWN_PLAYER",),
     example={"refresh_token": "rt_hq0V..."},
 )
 LOGOUT: Final = LoginRow(
@@ -80,7 +74,7 @@ LOGOUT: Final = LoginRow(
     "/players/auth/logout",
     Answers.DONE,
     about="Ends the login that the token is of, refresh tokens included; with `everywhere` all logins of the player.",
-    refusals=("TOKEN_MISSING", "ROLE_REQUIRED", "RATE_LIMITED", "CORE_UNAVAILABLE"),
+    refusals=("TOKEN_MISSING", "ROLE_REQUIRED"),
     example={},
     players_only=True,
     flags=("everywhere",),

@@ -1,0 +1,26 @@
+"""The settings that a command begins with, and how it ends where it cannot begin."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Final, NoReturn
+
+from runtime.settings import Settings, SettingsError
+
+EXIT_USE: Final = 2
+"""Wrong use, of the command line or of the environment."""
+
+
+def settings_for(*roles: str) -> Settings:
+    """The environment's settings; ends the process with a line for each that is wrong, or that these roles lack."""
+    try:
+        return Settings.from_env(os.environ, roles)
+    except SettingsError as error:
+        cannot_begin(f"settings that cannot be used:\n{error}")
+
+
+def cannot_begin(why: str) -> NoReturn:
+    """Ends the process after saying why on standard error."""
+    print(f"tombola: {why}", file=sys.stderr)
+    sys.exit(EXIT_USE)

@@ -48,6 +48,13 @@ WHERE tenant_id = $1 AND contact_hash = $2 AND requester IN ('', $3::text)
 ORDER BY requester
 FOR UPDATE;
 
+-- name: is_proved
+-- Whether the requester $3 has proved to be the contact's.
+SELECT EXISTS (
+    SELECT FROM login_guesses
+    WHERE tenant_id = $1 AND contact_hash = $2 AND requester = $3 AND proved_at IS NOT NULL
+);
+
 -- name: issue
 -- A new challenge, good for $8 seconds. No row: there is one of this id.
 INSERT INTO login_challenges (tenant_id, challenge_id, contact, contact_hash, requester, code_hash, strong, expires_at)

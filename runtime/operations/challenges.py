@@ -97,7 +97,8 @@ async def issue_challenge(engine: Engine, request: m.IssueChallengeRequest) -> m
         raise _waits(own["wait_seconds"])
     if own["resend_seconds"] > 0:
         raise _empty(RESEND, own["resend_seconds"])
-    await _refuse_early(engine, _sends(request, own["proved"]))
+    who = (contact, requester, request.address, request.network)
+    await _refuse_early(engine, _sends(*who, own["proved"]))
 
     async def work(connection: asyncpg.Connection) -> m.IssueChallengeReply:
         # A Fault undoes what was charged: a refusal costs nothing.
@@ -122,7 +123,7 @@ async def issue_challenge(engine: Engine, request: m.IssueChallengeRequest) -> m
         )
         if row is None:
             raise Fault(Status.ALREADY_EXISTS, "CHALLENGE_EXISTS", "there is a challenge of this id already")
-        await charge_all(connection, _sends(request, own["proved"]))
+        await charge_all(connection, _sends(*who, own["proved"]))
         await _charge(connection, tenant_id, *resend)
         resend_at = row["issued_at"] + RESEND_SECONDS
         return m.IssueChallengeReply(expires_at=row["expires_at"], resend_at=resend_at, strong=strong)
@@ -147,7 +148,7 @@ async def answer_challenge(engine: Engine, request: m.AnswerChallengeRequest) ->
         await charge_all(connection, guesses)
         if not isinstance(found, Fault):
             for rate, name in guesses:
-                await connection.execute(_SQL["give_back"], OVER_ALL, _key(rate, name), rate.seconds)
+                await _give_back(connection, OVER_ALL, rate, name)
         return found
 
     found = await engine.database.transaction(work)
@@ -157,15 +158,21 @@ async def answer_challenge(engine: Engine, request: m.AnswerChallengeRequest) ->
 
 
 async def withdraw_challenge(engine: Engine, request: m.WithdrawChallengeRequest) -> m.Empty:
-    """Forgets a challenge whose code could not be sent, and lets its requester have another at once."""
+    """Forgets a challenge whose code could not be sent, and gives back what was taken for it: its requester may have
+    another at once, however often that happens.
+    """
     tenant_id = tenant_of(request)
     _check(request, "challenge_id")
 
     async def work(connection: asyncpg.Connection) -> None:
         row = await connection.fetchrow(_SQL["remove"], tenant_id, request.challenge_id)
-        if row is not None:
-            key = _key(RESEND, f"{row['contact_hash']}:{row['requester']}")
-            await connection.execute(_SQL["give_back"], tenant_id, key, RESEND.seconds)
+        if row is None:
+            return
+        contact, requester = row["contact_hash"], row["requester"]
+        proved = await connection.fetchval(_SQL["is_proved"], tenant_id, contact, requester)
+        for bucket in _sends(contact, requester, request.address, request.network, proved):
+            await _give_back(connection, OVER_ALL, *bucket)
+        await _give_back(connection, tenant_id, RESEND, f"{contact}:{requester}")
 
     await engine.database.transaction(work)
     return m.Empty()
@@ -226,16 +233,15 @@ Bucket = tuple[Rate, str]
 """A rate, and whose."""
 
 
-def _sends(request: m.IssueChallengeRequest, proved: bool) -> list[Bucket]:
+def _sends(contact: str, requester: str, address: str, network: str, proved: bool) -> list[Bucket]:
     """What a code to the contact is taken from over all tenants, by the keys, as every transaction locks them.
 
     proved: whether the requester has proved to be the contact's.
     """
-    contact, requester = request.contact_hash, request.requester
     buckets = [
-        (SENDS_ADDRESS, request.address),
-        (SENDS_NETWORK, request.network),
-        (SENDS_ONE, "" if proved else f"{contact}:{request.network or requester}"),
+        (SENDS_ADDRESS, address),
+        (SENDS_NETWORK, network),
+        (SENDS_ONE, "" if proved else f"{contact}:{network or requester}"),
         (SENDS, f"{contact}:{requester if proved else ''}"),
     ]
     return [(rate, name) for rate, name in buckets if name]
@@ -285,6 +291,10 @@ def _empty(rate: Rate, wait_seconds: float) -> Fault:
         WRONG_NETWORK.kind: "too many wrong codes from this network",
     }.get(rate.kind, "too many guests were logged out from here")
     return Fault(Status.RESOURCE_EXHAUSTED, "RATE_LIMITED", message, retry_after_seconds=wait_seconds, policy=rate.kind)
+
+
+async def _give_back(connection: asyncpg.Connection, tenant_id: str, rate: Rate, name: str) -> None:
+    await connection.execute(_SQL["give_back"], tenant_id, _key(rate, name), rate.seconds)
 
 
 def _key(rate: Rate, name: str) -> str:

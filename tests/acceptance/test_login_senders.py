@@ -12,8 +12,9 @@ import pytest
 from aiohttp import web
 from aiosmtpd.smtp import SMTP
 
+from runtime.operations.challenges import SENDS
 from runtime.outgoing import signing
-from tests.support.login import PHONE, start, verify
+from tests.support.login import PHONE, let_resend, start, verify
 from tests.support.stack import Stack
 
 
@@ -73,6 +74,23 @@ class TestBySmtp:
         assert (refused.http, refused.reason) == (503, "SENDER_UNAVAILABLE")
         await mailbox.open()
         assert (await start(stack, "ada@example.com", "email")).code == "OK"
+
+    async def test_mails_that_do_not_leave_use_up_no_rate(self, stack: Stack, mailbox: Mailbox) -> None:
+        """Of strangers' at first, then of who has proved to be the contact's."""
+        for _ in range(2):
+            await mailbox.close()
+            for _ in range(SENDS.most + 1):
+                refused = await start(stack, "ada@example.com", "email")
+                assert (refused.http, refused.reason) == (503, "SENDER_UNAVAILABLE")
+            await mailbox.open()
+            challenge_id = (await start(stack, "ada@example.com", "email")).data["challenge_id"]
+            matched = re.search(r"code is (\d{6})", mailbox.mails[-1])
+            assert matched is not None
+            assert (await verify(stack, challenge_id, matched[1])).code == "OK"
+            await let_resend(stack)
+        # Nothing was given back that was not taken: the two that left count.
+        taken = "SELECT count(*) FROM login_rates WHERE rate_key LIKE 'sends%' AND full_at > now()"
+        assert await stack.database.fetchval(taken) == 3
 
 
 class TestByWebhook:

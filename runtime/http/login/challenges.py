@@ -70,12 +70,11 @@ class Challenges:
         )
         return Issued(challenge_id, strong_code if issued.strong else code, issued.expires_at, issued.resend_at)
 
-    async def withdraw(self, scope: m.Scope, challenge_id: str) -> None:
+    async def withdraw(self, scope: m.Scope, challenge_id: str, client: Client) -> None:
         """Forgets a challenge whose code could not be sent, and lets another be sent at once, if Core answers."""
         try:
-            await self._caller.call(
-                WITHDRAW_CHALLENGE, m.WithdrawChallengeRequest(scope=scope, challenge_id=challenge_id)
-            )
+            request = m.WithdrawChallengeRequest(scope=scope, challenge_id=challenge_id, **self.rated(client))
+            await self._caller.call(WITHDRAW_CHALLENGE, request)
         except Fault as fault:
             log.warning("challenge_not_withdrawn", why=fault.message)
 

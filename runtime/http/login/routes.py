@@ -117,7 +117,7 @@ class Login:
             await self.sender.send(LoginCode(scope.tenant_id, kind.name.lower(), value, issued.code, issued.expires_at))
         except SendFailed as error:
             log.error("login_code_not_sent", sender=self.edge.settings.login_sender, why=str(error))
-            await self.challenges.withdraw(scope, issued.challenge_id)
+            await self.challenges.withdraw(scope, issued.challenge_id, self._client(request))
             raise Fault(
                 Status.UNAVAILABLE, "SENDER_UNAVAILABLE", "the code could not be sent; try again", retry_after_seconds=5
             ) from error

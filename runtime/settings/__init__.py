@@ -128,7 +128,15 @@ class Settings:
     jwt_old_secrets: tuple[str, ...] = _setting(
         secrets(32),
         "",
-        "Secrets that JWT_SECRET was before, whose tokens still count: drop one after LOGIN_SECONDS, or to end them.",
+        "Further ones, whose tokens count too: the next one until it is JWT_SECRET, and those that it was before, each "
+        "for LOGIN_SECONDS, or until what it made is to end.",
+        secret=True,
+    )
+    login_secret: str = _setting(
+        secret_text(32),
+        "",
+        "Makes the hashes by which sends of login codes and wrong guesses are counted; with another the counts begin "
+        "anew. Empty: JWT_SECRET.",
         secret=True,
     )
     jwt_issuer: str = _setting(text(), "tombola", "`iss` of those tokens.")

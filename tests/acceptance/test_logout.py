@@ -181,6 +181,26 @@ async def test_what_is_over_is_forgotten_and_nothing_else(stack: Stack, phone: P
     assert (await refresh(stack, kept["refresh_token"])).code == "OK"
 
 
+async def test_replicas_between_two_steps_of_a_rotation_take_what_each_other_makes(stack: Stack, phone: Phone) -> None:
+    """And count together: with hashes of another secret, wrong guesses and sends would begin anew."""
+    settings = replace(stack.process.settings, login_secret="l" * 32)
+    old, new = settings.jwt_secret, "n" * 64
+    before = replace(settings, jwt_old_secrets=(new,))
+    after = replace(settings, jwt_secret=new, jwt_old_secrets=(old,))
+    async with running(before, ["consumer"]) as one, running(after, ["consumer"]) as other:
+        for contact, (first, second) in {"+15550100": (one, other), "+15550199": (other, one)}.items():
+            here, there = replace(stack, process=first), replace(stack, process=second)
+            challenge_id = (await start(here, contact)).data["challenge_id"]
+            code = phone.code(contact)
+            assert (await start(there, contact)).reason == "RESEND_TOO_SOON"
+            assert (await verify(there, challenge_id, phone.wrong(contact))).reason == "CODE_WRONG"
+            logged_in = (await verify(there, challenge_id, code)).data
+            assert (await me(here, logged_in["token"])).code == "OK"
+            again = (await refresh(here, logged_in["refresh_token"])).data
+            assert (await me(there, again["token"])).code == "OK"
+            assert (await refresh(there, again["refresh_token"])).code == "OK"
+
+
 async def test_who_is_logged_in_stays_so_while_the_secret_is_rotated(stack: Stack, phone: Phone) -> None:
     before = await log_in(stack, phone)
     challenge_id = (await start(stack, "+15550199")).data["challenge_id"]

@@ -33,7 +33,7 @@ EXAMPLE = (ROOT / "ops/env.example").read_text()
 NEEDS = {
     "migrate": {"DATABASE_URL"},
     "core": {"DATABASE_URL", "REDIS_URL", "SERVER_KEYS", "CODE_KEYS", "SERVICE_TOKEN"},
-    "consumer": {"REDIS_URL", "JWT_SECRET", "SERVICE_TOKEN", "SMTP_URL", "SENDER_WEBHOOK_SECRET"},
+    "consumer": {"REDIS_URL", "JWT_SECRET", "LOGIN_SECRET", "SERVICE_TOKEN", "SMTP_URL", "SENDER_WEBHOOK_SECRET"},
     "admin": {"REDIS_URL", "JWT_SECRET", "SERVICE_TOKEN"},
     "deliveries": {"DATABASE_URL", "REDIS_URL", "CODE_KEYS"},
     "integrations": {"DATABASE_URL", "REDIS_URL", "CODE_KEYS"},
@@ -45,6 +45,7 @@ VALUES = {
     "SERVER_KEYS": "1:" + "ab" * 32,
     "CODE_KEYS": "1:" + "cd" * 32,
     "JWT_SECRET": "ef" * 32,
+    "LOGIN_SECRET": "23" * 32,
     "SERVICE_TOKEN": "01" * 32,
     "SMTP_URL": "smtp://mail.example",
     "SMTP_FROM": "games@shop.example",

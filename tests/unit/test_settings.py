@@ -174,6 +174,7 @@ def test_secrets_are_never_printed() -> None:
         "SMTP_URL": f"smtp://u:{MARKER}@h",
         "JWT_SECRET": MARKER,
         "JWT_OLD_SECRETS": MARKER,
+        "LOGIN_SECRET": MARKER,
         "SENDER_WEBHOOK_SECRET": MARKER,
         "SERVER_KEYS": f"a:{HEX}",
     }

@@ -3,7 +3,8 @@ only together with what it is used for (`BeginLogin`, `LinkContact`).
 
 The edge makes the code, its HMAC and the challenge's id; Core keeps them and counts (runtime/operations/
 challenges.py says how). Neither code nor contact is a key of anything: both are HMACs under a secret of the
-edges alone, so what the store holds cannot be tried out. A requester is the address, as an HMAC.
+edges alone, so what the store holds cannot be tried out. A requester is the address, as an HMAC. What is counted by
+contact and requester is counted for a year, so their secret is one that stays when the others are rotated.
 """
 
 from __future__ import annotations
@@ -41,11 +42,16 @@ class Issued(NamedTuple):
 
 
 class Challenges:
-    """Challenges of one edge. `keys` key every HMAC, the first the new ones; edges of one Core share them."""
+    """Challenges of one edge. `keys` key the HMACs of codes, the first the new ones; `counted_by` that of whom is
+    counted. Edges of one Core share them.
+    """
 
-    def __init__(self, caller: Caller, keys: Sequence[bytes], *, limit_addresses: bool = True) -> None:
+    def __init__(
+        self, caller: Caller, keys: Sequence[bytes], counted_by: bytes, *, limit_addresses: bool = True
+    ) -> None:
         self._caller = caller
         self._keys = keys
+        self._counted_by = counted_by
         self._limit_addresses = limit_addresses
 
     async def issue(self, scope: m.Scope, contact: str, client: Client) -> Issued:
@@ -110,7 +116,7 @@ class Challenges:
         return {kind: self._digest(f"{kind}\0{name}") for kind, name in client._asdict().items() if name}
 
     def _digest(self, text: str) -> str:
-        return hmac.digest(self._keys[0], text.encode(), "sha256")[:16].hex()
+        return hmac.digest(self._counted_by, text.encode(), "sha256")[:16].hex()
 
 
 def _code(digits: int) -> str:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import hmac
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -66,14 +66,15 @@ def mount(app: web.Application, edge: Edge) -> None:
         raise SettingsError({"LOGIN_SENDER": f"must be one of {', '.join(SENDERS.names())}"})
     sender = make(edge.settings)
 
-    def keys(use: bytes) -> list[bytes]:
+    def keys(use: bytes, secrets: Sequence[str] = edge.settings.jwt_secrets) -> list[bytes]:
         """Keys of a use of their own, so that nothing made for one counts for another."""
-        return [hmac.digest(secret.encode(), use, "sha256") for secret in edge.settings.jwt_secrets]
+        return [hmac.digest(secret.encode(), use, "sha256") for secret in secrets]
 
+    (counted_by,) = keys(b"login", [edge.settings.login_secret or edge.settings.jwt_secret])
     login = Login(
         edge,
         sender,
-        Challenges(edge.caller, keys(b"login"), limit_addresses=edge.settings.rate_limits),
+        Challenges(edge.caller, keys(b"login"), counted_by, limit_addresses=edge.settings.rate_limits),
         Refresh(edge.caller, keys(b"refresh")),
     )
     for row, handler in login.routes().items():

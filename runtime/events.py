@@ -38,7 +38,7 @@ class PrizeWon(msgspec.Struct, frozen=True, kw_only=True):
 
     player_id: str
     prize_id: str
-    reward_id: Annotated[str, Meta(description="Empty for a prize that is credited to the wallet.")]
+    reward_id: Annotated[str, Meta(description="Empty for points that a play drew.")]
     name: Annotated[str, Meta(description="The prize's.")]
     type: Annotated[str, Meta(description="The prize's.")]
     quantity: int
@@ -173,8 +173,8 @@ def _id_of(data: EventData, nth: int) -> str:
     if isinstance(data, PrizeWon):
         if data.play_id:
             return f"evt_{data.play_id.removeprefix('play_')}_{nth}"
-        # Points that a rung or a rank gave leave no row to tell of them.
-        return "evt_" + data.reward_id.rpartition("_")[2] if data.reward_id else ids.make("evt")
+        assert data.reward_id, "what no play won has left a reward, points too"
+        return "evt_" + data.reward_id.rpartition("_")[2]
     if isinstance(data, PrizeClaimed):
         return f"evt_{data.reward_id.rpartition('_')[2]}_claimed"
     if isinstance(data, LeaderboardFinalized):

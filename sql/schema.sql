@@ -841,5 +841,5 @@ CREATE TYPE new_grant AS (
 );
 -- A player who must be a guest still, and not have become another player.
 CREATE TYPE still_guest AS (player_id text);
--- The prize of a finalized board's rank is given: reward_id is empty where it made no reward (points).
+-- The prize of a finalized board's rank is given, as this reward.
 CREATE TYPE standing_award AS (board_id text, rank integer, reward_id text);

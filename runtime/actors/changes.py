@@ -204,7 +204,7 @@ class NewGrant(NamedTuple):
 
 
 class StandingAward(NamedTuple):
-    """The prize of a finalized board's rank is given. reward_id: empty where it made no reward (points)."""
+    """The prize of a finalized board's rank is given, as this reward."""
 
     board_id: str
     rank: int

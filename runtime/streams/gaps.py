@@ -6,7 +6,7 @@ seconds what happened since then is read, and whoever has no delivery of it, nei
 try, is told. An event made of rows has the id that the published one had (runtime/events.py), and no trace.
 
 The streams get GRACE_SECONDS first. Any number of processes may do this: one at a time has a tenant's mark. What is
-not found here: prizes of points that a rung or a rank gave (they leave no row of their own), and events of emit.
+not found here: events of emit, which nothing tells of.
 """
 
 from __future__ import annotations

@@ -18,7 +18,8 @@ from tests.support.stack import ROLES, TENANT, Stack, fields_of
 
 async def rewards_of(stack: Stack) -> list[tuple[str, str]]:
     rows = await stack.database.fetch(
-        "SELECT player_id, prize_id FROM rewards WHERE tenant_id = $1 ORDER BY player_id, prize_id", TENANT
+        "SELECT player_id, prize_id FROM rewards WHERE tenant_id = $1 AND type <> 'points' ORDER BY 1, 2",
+        TENANT,
     )
     return [(row["player_id"], row["prize_id"]) for row in rows]
 
@@ -27,8 +28,8 @@ async def assert_books_balance(stack: Stack) -> None:
     """Stock, counters, tasks and standings agree with the rewards."""
     rows = await stack.database.fetch(
         "SELECT s.prize_id FROM stock AS s WHERE s.awarded <>"
-        " (SELECT coalesce(sum(quantity), 0) FROM rewards AS r WHERE r.prize_id = s.prize_id)"
-        " UNION ALL SELECT r.reward_id FROM rewards AS r WHERE NOT EXISTS"
+        " (SELECT coalesce(sum(quantity), 0) FROM rewards AS r WHERE r.prize_id = s.prize_id AND r.type <> 'points')"
+        " UNION ALL SELECT r.reward_id FROM rewards AS r WHERE r.type <> 'points' AND NOT EXISTS"
         " (SELECT FROM tasks AS t WHERE t.reward_id = r.reward_id)"
         " UNION ALL SELECT s.player_id FROM leaderboard_standings AS s WHERE s.reward_id <> '' AND NOT EXISTS"
         " (SELECT FROM rewards AS r WHERE r.reward_id = s.reward_id AND r.player_id = s.player_id)"
@@ -56,12 +57,18 @@ async def test_prizes_go_by_rank_and_again_is_the_same_answer(stack: Stack) -> N
         (1, "p0", 100, gold, True, ""),
         (2, "p1", 99, silver, True, ""),
         (3, "p2", 98, silver, False, "OUT_OF_STOCK"),
-        (4, "p3", 97, points, False, ""),
-        (5, "p4", 96, points, False, ""),
+        (4, "p3", 97, points, True, ""),
+        (5, "p4", 96, points, True, ""),
     ]
     assert await rewards_of(stack) == [("p0", gold), ("p1", silver)]
     wallet = (await stack.core("GET", "/wallet", None, player_id="p4")).data["items"]
     assert [(row["currency"], row["scope_key"], int(row["balance"])) for row in wallet] == [("points", campaign_id, 50)]
+    (mine,) = (await stack.core("GET", "/rewards/me", None, player_id="p4")).data["items"]
+    assert (mine["id"], mine["type"], mine["status"]) == (
+        done["standings"][4]["reward_id"],
+        "points",
+        "REWARD_STATUS_FULFILLED",
+    )
     await record(stack, [Played("p9", game_id, 1000)])
     assert (await stack.admin("POST", f"{path}/finalize", {})).data == done
     assert len(await order(stack, board["id"])) == 5

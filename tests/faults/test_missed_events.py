@@ -19,12 +19,13 @@ from runtime.streams import gaps
 from tests.acceptance.test_integrations import deliveries, event, register
 from tests.support.deliveries import working
 from tests.support.guests import log_in, new_guest
+from tests.support.leaderboards import make_board
 from tests.support.milestones import block, rung
 from tests.support.receiver import Receiver, hang, receiving, status
 from tests.support.resources import make_campaign, make_game, make_prize, one_of_every_event, play_once
 from tests.support.stack import OTHER_TENANT, TO_LOOPBACK, Stack
 from tests.support.waiting import until
-from tests.support.world import World
+from tests.support.world import COINS, COLLECTION, World
 
 pytestmark = pytest.mark.settings(**TO_LOOPBACK)
 
@@ -114,6 +115,59 @@ async def test_a_rung_that_a_play_crossed_is_told_of_from_the_rows(
         got = [(await receiver.next()).json for _ in range(2)]
     assert {one["data"]["prize_id"] for one in got} == {mug, points}
     assert len({one["id"] for one in got}) == 2
+
+
+async def points_of_a_rung_and_of_ranks(world: World, stack: Stack) -> None:
+    """Points by two rungs that are redeemed, and by two ranks of a board."""
+    many, few = [await world.prize(type="points", value=value) for value in (40, 1)]
+    rungs = block(rung("one", 2, many), rung("two", 2, few), auto_grant=False)
+    game_id = await world.game(COLLECTION, COINS, milestones=rungs)
+    for player in ("ann", "bob"):
+        await world.round(game_id, player)
+    for name in ("one", "two"):
+        assert (await world.redeem(game_id, name, "ann")).http == 200
+    ranks = [{"from_rank": nth, "to_rank": nth, "prize_id": prize} for nth, prize in ((1, many), (2, few))]
+    board = await make_board(stack, world.campaign_id, metric="plays", game_id=game_id, prizes=ranks)
+    assert (await stack.admin("POST", f"/admin/leaderboards/{board['id']}/finalize", {})).http == 200
+
+
+async def test_points_of_a_rung_and_of_a_rank_are_told_of_from_the_rows_under_the_same_ids(
+    own_world: World, stack: Stack, receiver: Receiver, valkey_server: Valkey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    integration_id = await register(stack, receiver, "prize_won")
+    told: list[Any] = []
+    monkeypatch.setattr(stack.engine.publisher, "events", told.extend)
+    valkey_server.kill()
+    try:
+        await points_of_a_rung_and_of_ranks(own_world, stack)
+    finally:
+        valkey_server.start()
+    want = {one.id: msgspec.to_builtins(one.data) for one in told if one.type == "prize_won"}
+    assert sorted((data["milestone_id"], data["rank"]) for data in want.values()) == [
+        ("", 1),
+        ("", 2),
+        ("one", 0),
+        ("two", 0),
+    ]
+    async with working(stack.engine, "integrations"):
+        await deliveries(stack, integration_id, 4)
+    assert {one.json["id"]: one.json["data"] for one in receiver.all} == want
+    assert len(receiver.all) == 4, "once each"
+
+
+async def test_points_that_the_stream_told_of_are_not_told_again_from_the_rows(
+    own_world: World, stack: Stack, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    integration_id = await register(stack, receiver, "prize_won")
+    monkeypatch.setattr(gaps, "GRACE_SECONDS", 3600.0)
+    async with working(stack.engine, "integrations"):
+        await points_of_a_rung_and_of_ranks(own_world, stack)
+        await deliveries(stack, integration_id, 4)
+    happened = await now(stack)
+    monkeypatch.setattr(gaps, "GRACE_SECONDS", 0.0)
+    async with working(stack.engine, "integrations"):
+        await until(lambda: passed(stack, happened))
+    assert len(receiver.all) == len({one.json["id"] for one in receiver.all}) == 4
 
 
 async def test_what_happened_before_an_integration_was_made_is_not_told(stack: Any, receiver: Receiver) -> None:

@@ -21,7 +21,7 @@ from runtime import events, ids
 from runtime import messages as m
 from runtime.actors.changes import Changes, StandingAward
 from runtime.actors.engine import Engine
-from runtime.actors.game.awards import Winner, award, pending_tasks, prize_won
+from runtime.actors.game.awards import Winner, award, note_points, pending_tasks, prize_won
 from runtime.actors.game.snapshot import POINTS, PrizeTerms, load_prizes
 from runtime.errors import Fault, Status
 from runtime.operations import audit
@@ -182,13 +182,14 @@ class _Prizes:
         return len(rows)
 
     async def _decide(self, changes: Changes, rank: int, player_id: str, prize: PrizeTerms) -> events.Event:
-        """Adds one standing's prize to the changes; the event that tells of it."""
-        winner, reward_id = Winner(player_id, self._board["campaign_id"], self._day), ""
+        """Adds one standing's prize to the changes; the event that tells of it. Points leave a reward, as a rung's."""
+        winner = Winner(player_id, self._board["campaign_id"], self._day)
         if prize.is_points:
             caps = {"per_user": prize.max_per_user, "per_day": prize.max_per_day}
             changes.take_prize(prize.prize_id, player_id, 1, self._day, stocked=False, **caps)
+            reward_id = note_points(changes, prize, 1, winner)
             if prize.points:
-                await self._credit(changes, player_id, prize.points)
+                await self._credit(changes, player_id, prize.points, reward_id)
         else:
             reward_id = award(changes, prize, 1, winner)[0].reward_id
         changes.awards.append(StandingAward(self._board_id, rank, reward_id))
@@ -200,7 +201,7 @@ class _Prizes:
             campaign_id=self._board["campaign_id"],
         )
 
-    async def _credit(self, changes: Changes, player_id: str, points: int) -> None:
+    async def _credit(self, changes: Changes, player_id: str, points: int, reward_id: str) -> None:
         """Points go to the campaign's wallet: a board has no wallet scope of its own."""
         scope_key = self._board["campaign_id"]
         # Two ranks may be one player's, whose guest logged in: the second is paid on top of the first.
@@ -209,8 +210,8 @@ class _Prizes:
         else:
             key = (self._tenant_id, player_id, scope_key, POINTS)
             before = await self._engine.database.fetchval(_BALANCE, *key)
-        entry_id = ids.make("entry")
-        changes.move_balance(entry_id, player_id, scope_key, POINTS, before, points, "play_reward", self._board_id)
+        entry = (points, "play_reward", self._board_id, reward_id)
+        changes.move_balance(ids.make("entry"), player_id, scope_key, POINTS, before, *entry)
 
 
 class _Gone(Exception):

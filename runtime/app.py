@@ -157,6 +157,7 @@ class _Parts:
         self._closers: list[Callable[[], Awaitable[None]]] = []  # end with the requests
         self._last: list[Callable[[], Awaitable[None]]] = []
         self._background = Background()
+        self._edges_jobs = Background()  # They ask Core, so they end before it does.
         self._groups: list[Job[None]] = []
         self._stop_groups = asyncio.Event()
 
@@ -259,7 +260,7 @@ class _Parts:
         assert process.caller is not None and self._ephemeral is not None
         edge = Edge.build(self._settings, process.caller, self._ephemeral)
         self._last.append(edge.close)
-        await self._background.repeat(f"revocations of {name}", edge.revocations.read, revocations.EVERY_SECONDS)
+        await self._edges_jobs.repeat(f"revocations of {name}", edge.revocations.read, revocations.EVERY_SECONDS)
         return edge
 
     async def _serve(self, app: Any, host: str, port: int, variable: str, gate: Gate | None = None) -> str:
@@ -326,6 +327,7 @@ class _Parts:
         self._stop_groups.set()
         stops = [runner.cleanup() for runner in self._runners] + [close() for close in self._closers]
         await _within(ends, "requests", asyncio.gather(*stops, return_exceptions=True))
+        await self._edges_jobs.close()
         if self._core is not None:
             await _within(ends, "actors", self._core.drain())
         if self._groups:

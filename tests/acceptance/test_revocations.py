@@ -8,6 +8,8 @@ from typing import Any
 import asyncpg
 import pytest
 
+from runtime.app import running
+from runtime.background import FAILURES
 from runtime.core import Caller
 from runtime.errors import Fault
 from runtime.http import revocations
@@ -15,7 +17,8 @@ from runtime.http.edge import Edge
 from runtime.operations.logins import PAGE, revoke_player
 from runtime.operations.row import Operation
 from runtime.rpc.client import RpcCaller
-from tests.support.stack import OTHER_TENANT, Answer, Stack
+from runtime.settings import Settings
+from tests.support.stack import OTHER_TENANT, ROLES, Answer, Stack
 from tests.support.waiting import until
 
 
@@ -157,3 +160,26 @@ async def test_an_edge_in_a_process_of_its_own_reads_them_over_rpc(stack: Stack)
         await edge.tokens.verify(token)
     await edge.close()
     await caller.close()
+
+
+async def test_a_process_that_stops_asks_nothing_of_a_core_that_has_stopped(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each such question would be a warning, at every stop, of what nobody needs to know."""
+
+    def failures() -> float:
+        return sum(FAILURES.labels(f"revocations of {edge}")._value.get() for edge in ("consumer", "admin"))
+
+    monkeypatch.setattr(revocations, "EVERY_SECONDS", 0.001)
+    async with running(settings, ROLES) as process:
+        core = process.core
+        assert core is not None
+        drain, before = core.drain, failures()
+
+        async def drain_for_a_while() -> None:
+            await drain()
+            for _ in range(50):
+                await asyncio.sleep(revocations.EVERY_SECONDS)
+
+        monkeypatch.setattr(core, "drain", drain_for_a_while)
+    assert failures() == before

@@ -19,7 +19,7 @@ from runtime.operations.campaigns.records import check_merchant, not_to_write
 from runtime.operations.checks import Checks, given, set_fields
 from runtime.operations.once import begin_again, keep, once
 from runtime.operations.row import ADMINS, STAFF, Operation
-from runtime.outgoing.channels import receiver_config
+from runtime.outgoing.channels import moved_secrets, receiver_config
 from runtime.outgoing.providers import posts
 from runtime.outgoing.vault import SECRET_FIELDS, integration_context, noted_config, shown_config, vault_of
 from runtime.wire.enums import token
@@ -99,6 +99,7 @@ async def update_integration(engine: Engine, request: m.UpdateIntegrationRequest
             checks.problem("type", "cannot be changed")
         config = {name: value for name, value in (wanted.config or {}).items() if name != "secret_set"}
         _check(checks, wanted, config)
+        checks.problems((f"config.{name}", wrong) for name, wrong in moved_secrets(stored, config))
         checks.raise_found()
         if "config" in names:
             kept = {name: stored[name] for name in SECRET_FIELDS if stored.get(name) and name not in config}

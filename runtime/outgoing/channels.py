@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from yarl import URL
+
 from runtime.outgoing.vault import SECRET_FIELDS
 from runtime.registry import Registry
 
@@ -42,6 +44,31 @@ def receiver_config(config: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
             yield name, f"must be a text of {SECRET_LENGTH_MIN} to {SECRET_LENGTH_MAX} characters"
     yield from _header_problems(config.get("headers", {}))
     yield from ((str(name), "unknown field") for name in config if name not in ("url", "headers", *SECRET_FIELDS))
+
+
+def moved_secrets(before: Mapping[str, Any], config: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    """(field, what is wrong) of each secret of the stored config `before` that `config` would keep for somebody else.
+
+    Whoever may edit a config may not read its secrets: nor may they have another host sent what the secrets sign, or
+    a plugin's provider give them away there. A secret that is given, "" for none, is the editor's own.
+    """
+    if _receiver(before) == _receiver(config):
+        return
+    for name in SECRET_FIELDS:
+        if before.get(name) and name not in config:
+            yield name, "must be given anew: it was given for another receiver"
+
+
+def _receiver(config: Mapping[str, Any]) -> Any:
+    """Who a config sends to: the origin of its url, and, of a plugin's, all that nobody here knows the meaning of."""
+    url = config.get("url")
+    try:
+        parts = URL(url) if isinstance(url, str) else None  # As the connector reads it, so that both mean one host.
+    except ValueError:
+        parts = None
+    origin = url if parts is None else (parts.scheme, parts.host, parts.port)
+    known = ("url", "headers", "secret_set", *SECRET_FIELDS)
+    return origin, {name: value for name, value in config.items() if name not in known}
 
 
 def _url_problems(url: Any) -> Iterable[tuple[str, str]]:

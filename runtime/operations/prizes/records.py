@@ -2,7 +2,8 @@
 
 `stock.total` 0 is unlimited; a points prize takes no stock whatever it says, and its value is the
 whole number of points that one unit credits. `fulfillment.config.secret` is write-only: it is stored
-sealed, reads back as `secret_set: true`, stays when an update leaves it out, and goes when it is "".
+sealed, reads back as `secret_set: true`, stays when an update leaves it out, and goes when it is ""; an update
+that names another receiver must give it anew.
 Lists leave archived prizes out unless asked for them by status.
 """
 
@@ -22,7 +23,7 @@ from runtime.operations import audit, catalog, reading
 from runtime.operations.campaigns import records as campaigns
 from runtime.operations.checks import TYPE_LENGTH_MAX, Checks, given, search_pattern, set_fields
 from runtime.operations.games import records as games
-from runtime.outgoing.channels import CHANNELS
+from runtime.outgoing.channels import CHANNELS, moved_secrets
 from runtime.outgoing.vault import SECRET_FIELDS, noted_config, prize_context, shown_config, vault_of
 from runtime.wire.enums import enum, token
 from runtime.wire.scope import merchant_of, tenant_of
@@ -91,13 +92,16 @@ async def update_prize(engine: Engine, request: m.UpdatePrizeRequest) -> m.Prize
         named = set_fields(prize, update, request.update_mask, SETTABLE)
         _fill_defaults(prize)
         checks = _checked(prize)
+        if config := (prize.fulfillment.config if prize.fulfillment else None):
+            moved = moved_secrets(before["channel_config"], config)
+            checks.problems((f"fulfillment.config.{name}", wrong) for name, wrong in moved)
         if prize.campaign_id != before["campaign_id"]:
             await campaigns.check_campaign(connection, checks, request, prize.campaign_id)
         checks.raise_found()
         if prize.status is m.PrizeStatus.ARCHIVED and before["status"] != "archived":
             await _refuse_in_use(connection, tenant_id, request.id)
-        config = _stored_config(engine, tenant_id, request.id, prize, before["channel_config"])
-        await connection.execute(_SQL["update"], tenant_id, request.id, *_columns(prize, config))
+        stored = _stored_config(engine, tenant_id, request.id, prize, before["channel_config"])
+        await connection.execute(_SQL["update"], tenant_id, request.id, *_columns(prize, stored))
         if "stock" in named:
             await _set_total_stock(connection, tenant_id, request.id, prize.stock.total if prize.stock else 0)
         after = await _load(connection, tenant_id, request.id)

@@ -1,0 +1,100 @@
+"""Whoever may edit a receiver may not read its secret, nor have what it signs sent to a host of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from runtime.outgoing.channels import moved_secrets
+from tests.support.resources import make_prize
+from tests.support.stack import Stack, fields_of
+
+HOME = "https://hooks.example/tombola"
+SECRET = "a-secret-of-the-shop"
+ELSEWHERE = (
+    "https://thief.example/tombola",
+    "http://hooks.example/tombola",
+    "https://hooks.example:8443/tombola",
+    "https://hooks.example.thief.example/tombola",
+    "https://hooks.example@thief.example/tombola",
+    "https://thief.example/@hooks.example/tombola",
+)
+SAME = ("https://hooks.example/another/path?x=1", "HTTPS://Hooks.Example:443/tombola", HOME)
+
+
+class Integration:
+    """An integration, as the admin edge has it."""
+
+    field = "config."
+
+    async def make(self, stack: Stack, config: dict[str, Any]) -> str:
+        body = {"type": "INTEGRATION_TYPE_WEBHOOK", "events": ["prize_won"], "config": config}
+        return f"/admin/integrations/{(await stack.admin('POST', '/admin/integrations', body)).data['id']}"
+
+    def update(self, config: dict[str, Any]) -> dict[str, Any]:
+        return {"config": config}
+
+    async def stored(self, stack: Stack) -> dict[str, Any]:
+        return dict(await stack.database.fetchval("SELECT config FROM integrations"))
+
+
+class Channel(Integration):
+    """A prize's channel."""
+
+    field = "fulfillment.config."
+
+    async def make(self, stack: Stack, config: dict[str, Any]) -> str:
+        return f"/admin/prizes/{await make_prize(stack, fulfillment={'channel': 'webhook', 'config': config})}"
+
+    def update(self, config: dict[str, Any]) -> dict[str, Any]:
+        return {"fulfillment": {"channel": "workflow", "config": config}}
+
+    async def stored(self, stack: Stack) -> dict[str, Any]:
+        return dict(await stack.database.fetchval("SELECT channel_config FROM prizes"))
+
+
+KINDS = pytest.mark.parametrize("kind", [Integration(), Channel()], ids=["integration", "channel"])
+
+
+@KINDS
+async def test_a_secret_does_not_go_to_another_host_with_the_url(stack: Stack, kind: Integration) -> None:
+    path = await kind.make(stack, {"url": HOME, "secret": SECRET})
+    before = await kind.stored(stack)
+    for url in ELSEWHERE:
+        for config in ({"url": url}, {"url": url, "secret_set": True}):
+            answer = await stack.admin("PUT", path, kind.update(config))
+            assert fields_of(answer) == [f"{kind.field}secret"], url
+    assert await kind.stored(stack) == before
+    for url in SAME:
+        assert (await stack.admin("PUT", path, kind.update({"url": url}))).data
+        stored = await kind.stored(stack)
+        assert (stored["url"], stored["secret"]) == (url, before["secret"])
+
+
+@KINDS
+async def test_a_secret_that_signs_beside_the_new_one_stays_at_home_too(stack: Stack, kind: Integration) -> None:
+    path = await kind.make(stack, {"url": HOME, "secret": SECRET, "previous_secret": f"old-{SECRET}"})
+    moved = {"url": ELSEWHERE[0], "secret": "a-secret-of-another"}
+    assert fields_of(await stack.admin("PUT", path, kind.update(moved))) == [f"{kind.field}previous_secret"]
+    assert (await stack.admin("PUT", path, kind.update({**moved, "previous_secret": ""}))).data
+    assert not (await kind.stored(stack)).get("previous_secret")
+
+
+@KINDS
+async def test_who_gives_the_secret_anew_or_away_moves_the_receiver(stack: Stack, kind: Integration) -> None:
+    path = await kind.make(stack, {"url": HOME, "secret": SECRET})
+    for nth, secret in enumerate(("another-secret-of-the-shop", "")):
+        moved = {"url": ELSEWHERE[nth], "secret": secret}
+        assert (await stack.admin("PUT", path, kind.update(moved))).data
+        assert bool((await kind.stored(stack)).get("secret")) == bool(secret)
+    # Nothing is left that could be sent anywhere.
+    assert (await stack.admin("PUT", path, kind.update({"url": HOME}))).data
+
+
+def test_what_a_plugin_s_config_says_is_all_taken_for_the_receiver() -> None:
+    stored = {"endpoint": "https://sheets.example", "secret": "sealed:1:x", "headers": {"X-Shop": "1"}}
+    assert list(moved_secrets(stored, {"endpoint": "https://sheets.example"})) == []
+    for config in ({"endpoint": "https://thief.example"}, {}, {**stored, "url": HOME, "secret": None}):
+        given = {name: value for name, value in config.items() if value is not None}
+        assert [name for name, _ in moved_secrets(stored, given)] == ["secret"]

@@ -13,6 +13,16 @@
 -- statement costs by the tables that it names, and most plays touch few of them.
 -- One row: the database's time, and the sold-out state of what was taken.
 WITH
+--[ debuts
+catalog_held AS (
+    -- No row: the catalogue is another one. To share, so that who changes it waits, and then finds that the game was
+    -- played; and where somebody is changing it, this waits, and is of an old one. Read without a lock, as else, it
+    -- may change between this statement's beginning and its end.
+    SELECT 1 FROM tenants
+    WHERE tenant_id = $1 AND catalog_version = $2 AND cardinality($18::game_debut[]) > 0
+    FOR SHARE
+),
+--]
 --[ guests
 guests_held AS (
     -- Fewer rows than given: a guest has become a player. To share, so that none does before this is committed.
@@ -189,6 +199,9 @@ FROM moment
 WHERE CASE
     WHEN $2::bigint <> 0 AND NOT EXISTS (SELECT FROM tenants WHERE tenant_id = $1 AND catalog_version = $2)
         THEN refuse('catalog')
+    --[ debuts
+    WHEN NOT EXISTS (SELECT FROM catalog_held) THEN refuse('catalog')
+    --]
     --[ guests
     WHEN (SELECT count(*) FROM guests_held) <> cardinality($17::still_guest[]) THEN refuse('guest')
     --]

@@ -53,6 +53,7 @@ SELECT board_id FROM leaderboards WHERE tenant_id = $1 AND game_id = $2 AND stat
 -- name: has_history
 -- True where the game was ever played, granted a rung, or was counted by a board.
 SELECT EXISTS (SELECT FROM game_players WHERE tenant_id = $1 AND game_id = $2)
+    OR EXISTS (SELECT FROM milestone_grants WHERE tenant_id = $1 AND game_id = $2)
     OR EXISTS (SELECT FROM leaderboards WHERE tenant_id = $1 AND game_id = $2)
 
 -- name: has_moved

@@ -10,7 +10,8 @@ SELECT t.catalog_version, g.status, g.revision, r.definition, g.campaign_id,
        unix(c.start_date) AS start_date, unix(c.end_date) AS end_date, unix(c.redeem_until) AS redeem_until,
        c.timezone,
        ARRAY(SELECT k.revision_hash::text FROM promised_terms AS k
-             WHERE k.tenant_id = $1 AND k.game_id = $2 ORDER BY k.created_at DESC LIMIT 20) AS kept
+             WHERE k.tenant_id = $1 AND k.game_id = $2 ORDER BY k.created_at DESC LIMIT 20) AS kept,
+       EXISTS (SELECT FROM game_players AS p WHERE p.tenant_id = $1 AND p.game_id = $2) AS played
 FROM games AS g
 JOIN tenants AS t ON t.tenant_id = g.tenant_id
 JOIN campaigns AS c ON c.tenant_id = g.tenant_id AND c.campaign_id = g.campaign_id

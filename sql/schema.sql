@@ -841,5 +841,7 @@ CREATE TYPE new_grant AS (
 );
 -- A player who must be a guest still, and not have become another player.
 CREATE TYPE still_guest AS (player_id text);
+-- A game that nobody was known to have played.
+CREATE TYPE game_debut AS (game_id text);
 -- The prize of a finalized board's rank is given, as this reward.
 CREATE TYPE standing_award AS (board_id text, rank integer, reward_id text);

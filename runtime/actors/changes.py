@@ -211,6 +211,12 @@ class StandingAward(NamedTuple):
     reward_id: str
 
 
+class GameDebut(NamedTuple):
+    """A game that nobody was known to have played. No change that finds it so is made beside its first play."""
+
+    game_id: str
+
+
 class StillGuest(NamedTuple):
     """A guest that what was decided is for: it must not have become another player meanwhile."""
 
@@ -245,6 +251,7 @@ class Changes:
     grants: list[NewGrant] = field(default_factory=list)
     awards: list[StandingAward] = field(default_factory=list)
     guests: dict[str, StillGuest] = field(default_factory=dict)
+    debuts: dict[str, GameDebut] = field(default_factory=dict)
 
     def count_play(
         self,
@@ -325,6 +332,10 @@ class Changes:
         """Some of this is for a guest: where the guest has become another player, it is refused, to go to that one."""
         self.guests[player_id] = StillGuest(player_id)
 
+    def begin_history(self, game_id: str) -> None:
+        """As far as is known the game was never played: the catalogue is held still until this is committed."""
+        self.debuts[game_id] = GameDebut(game_id)
+
     def take_code(self, reward_id: str, prize_id: str) -> None:
         """The reward takes the next free code of its prize."""
         # From the end: the last code taken of a prize is never far from it.
@@ -347,6 +358,7 @@ class Changes:
         self.balances.update(other.balances)
         self.turns.update(other.turns)
         self.guests.update(other.guests)
+        self.debuts.update(other.debuts)
         for name, kept in _COUNTS.items():
             rows = getattr(self, name)
             for key, row in getattr(other, name).items():

@@ -2,8 +2,9 @@
 
 Every change first raises the tenant's `catalog_version`. That row's lock makes the tenant's changes
 take turns, so that what a change checked (a prize exists, nothing names it) still holds when it
-commits; and whatever was decided by the old version is refused by the commit's guard. It is the first
-lock there is (sql/locks.py).
+commits; and whatever was decided by the old version is refused by the commit's guard. A game's first play holds
+the row too, to share, until it is committed: a change that finds a game without a history is right about that.
+It is the first lock there is (sql/locks.py).
 """
 
 from __future__ import annotations

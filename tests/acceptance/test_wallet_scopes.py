@@ -69,6 +69,31 @@ async def test_a_rung_of_a_game_that_was_played_keeps_its_currency(stack: Stack)
         assert (refused(answer) == KEPT) if kept else answer.data
 
 
+async def test_a_game_that_was_played_goes_on_crediting_its_currencies(stack: Stack) -> None:
+    """A currency of another name would leave what was collected where no play adds to it, and no rung counts it."""
+    campaign, prize_id = await make_campaign(stack), await make_prize(stack)
+    items = [{"item": name, "weight": 1, "quantity": 1, "slot_index": at} for at, name in enumerate(("leaf", "acorn"))]
+    shape = {"type": "collection", "reward_handler": "lucky_item"}
+    game = await make_game(stack, campaign["id"], **shape, handler_config={"items": items})
+    path = f"/admin/games/{game['id']}"
+    items = [{**items[0], "item": "coin"}, items[1]]
+    assert (await stack.admin("PUT", path, {"handler_config": {"items": items}})).data
+    await play_once(stack, game["id"])
+    renamed = [{**items[0], "item": "star"}, items[1]]
+    for config in ({"items": renamed}, {"items": items[:1]}, {"items": [{**items[0], "item": "Coin"}, items[1]]}):
+        answer = await stack.admin("PUT", path, {"handler_config": config})
+        assert refused(answer) == KEPT
+        assert "currency" in answer.envelope["message"]
+    wrong = await stack.admin("PUT", path, {"handler_config": {"items": []}})
+    assert wrong.code == "INVALID_ARGUMENT"
+    wheel_of_prizes = {"prizes": [{"prize_id": prize_id, "probability": 1}]}
+    other = {"reward_handler": "probability", "handler_config": wheel_of_prizes}
+    assert refused(await stack.admin("PUT", path, other)) == KEPT
+    # Out of the draw, and others beside them: what was collected stays what it is.
+    retired = [{**items[0], "weight": 0}, items[1], {**items[1], "item": "star"}]
+    assert (await stack.admin("PUT", path, {"handler_config": {"items": retired}})).data
+
+
 @pytest.mark.parametrize("scope", [MERCHANTS, "WALLET_SCOPE_CAMPAIGN"])
 async def test_a_campaign_keeps_the_merchant_whose_wallets_it_moved(stack: Stack, scope: str) -> None:
     ann, bob = await make_merchant(stack), await make_merchant(stack)

@@ -175,6 +175,16 @@ async def commit_of_plays(scene: Scene) -> Any:
     return scene.commit()
 
 
+@transaction("tenants", "game_players", "stock")
+async def commit_of_a_game_s_first_plays(scene: Scene) -> Any:
+    changes = scene.changes()
+    changes.catalog_version = await scene.stack.database.fetchval(
+        "SELECT catalog_version FROM tenants WHERE tenant_id = $1", scene.tenant_id
+    )
+    changes.begin_history(scene.game_id)
+    return scene.stack.engine.committer.commit(scene.tenant_id, changes)
+
+
 @transaction("rewards")
 async def claim(scene: Scene) -> Any:
     await scene.set("won", "cancelled")

@@ -84,6 +84,7 @@ def whole(changes: Changes | None = None) -> Changes:
     """Changes with something in every part, all of it good."""
     changes = changes or Changes(catalog_version=1)
     changes.hold_guest("gus")
+    changes.begin_history("game")
     changes.plays.append(a_play())
     changes.count_play("game", "ann", TODAY, cap=5, day_cap=5)
     changes.move_turns(ids.make("turn"), "ann", "camp", 2, -1, "play", "play")

@@ -173,7 +173,7 @@ def test_a_row_that_is_not_its_type_of_the_schema_is_refused(written: str, inste
     [
         ("$5::turn_move[]", "$6::turn_move[]", r"\$6 as turn_move\[\], but it is turn_entries, new_turn_entry"),
         ("$9::stock_take[]", "$9", r"\$9 as no type\[\], but it is stock, stock_take"),
-        ("$17::still_guest[]", "$18::still_guest[]", r"\$18 as still_guest\[\], but it is no parameter"),
+        ("$18::game_debut[]", "$19::game_debut[]", r"\$19 as game_debut\[\], but it is no parameter"),
         ("--[ grants", "--[ grants_of_players", ""),
         ("FROM unnest($14::new_task[]) AS n", "FROM tasks_of_nobody AS n", "takes no tasks"),
         ("FROM moment\n", "FROM moment, unnest($9::stock_take[])\n", r"\$9 \(stock\) must be of one part"),

@@ -143,6 +143,7 @@ async def _round(actor: GameActor, requests: list[PendingRequest], *, again: boo
         return batch.later
     finally:
         del commit  # It holds the error that it raised, whose frames hold this one.
+    batch.snapshot.played = True
     actor.note_stock(left)
     _answer(actor, batch)
     return batch.later
@@ -312,6 +313,8 @@ def _begin_commit(actor: GameActor, batch: Batch) -> asyncio.Future[dict[str, in
     """The commit of what was decided, under way; None where nothing changes."""
     if not batch.decisions:
         return None
+    if not batch.snapshot.played:
+        batch.changes.begin_history(actor.game_id)
     commit = asyncio.ensure_future(actor.engine.committer.commit(actor.tenant_id, batch.changes))
     planned = (decision.pending.player_id for decision in batch.decisions) if batch.snapshot.shows_plan else ()
     actor.committing[commit] = frozenset(planned)

@@ -76,6 +76,7 @@ class GameSnapshot:
     """A game as it was at one version of the catalogue: its rules, prizes and campaign, ready to decide by.
 
     revision_hash: of its terms (terms.py). shows_plan: whether a start shows what a play depends on.
+    played: whether it is known to have a history, so that whose wallets it moves stays as it is.
     """
 
     tenant_id: str
@@ -105,6 +106,7 @@ class GameSnapshot:
     auto_grant: bool
     rungs: tuple[RungTerms, ...]
     prizes: dict[str, PrizeTerms]
+    played: bool
 
     def refuse_unless_open(self, now: float) -> None:
         """PERMISSION_DENIED SUSPENDED; FAILED_PRECONDITION GAME_INACTIVE or CAMPAIGN_CLOSED."""
@@ -199,6 +201,7 @@ async def load_game(database: Database, tenant_id: str, game_id: str) -> GameSna
         auto_grant=bool(milestones.get("auto_grant")) and milestones.get("mode") != "spend_exchange",
         rungs=rungs,
         prizes=prizes,
+        played=row["played"],
     )
 
 

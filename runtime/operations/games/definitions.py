@@ -86,6 +86,15 @@ def prizes_named(definition: Definition) -> list[tuple[str, str]]:
     return named
 
 
+def currencies_credited(definition: Definition) -> frozenset[str]:
+    """The currencies that the game's handler may credit by itself; none where its handler_config cannot be read."""
+    handler = REWARD_HANDLERS.get(definition["reward_handler"])
+    try:
+        return frozenset(handler.currencies(handler.parse(definition["handler_config"]))) if handler else frozenset()
+    except Exception:  # A plugin's, of another time.
+        return frozenset()
+
+
 def with_prizes_replaced(definition: Definition, replacements: dict[str, str]) -> Definition:
     """A copy of the definition that names other prizes, in handler_config, rungs, fallback and the ui's segments."""
     return {

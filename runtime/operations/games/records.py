@@ -20,7 +20,13 @@ from runtime.errors import Fault, Status, forbidden
 from runtime.operations import audit, catalog, reading
 from runtime.operations.campaigns import records as campaigns
 from runtime.operations.checks import TYPE_LENGTH_MAX, Checks, given, search_pattern, set_fields
-from runtime.operations.games.definitions import Definition, definition_of, game_from_row, prizes_named
+from runtime.operations.games.definitions import (
+    Definition,
+    currencies_credited,
+    definition_of,
+    game_from_row,
+    prizes_named,
+)
 from runtime.rules import compose
 from runtime.wire.enums import token
 from runtime.wire.scope import Scoped, merchant_of, tenant_of
@@ -102,9 +108,9 @@ async def update_game(engine: Engine, request: m.UpdateGameRequest) -> m.GameRep
     """Sets the fields that are given, and makes the next revision.
 
     ABORTED STALE_REVISION where the body's `revision` is not the current one; FAILED_PRECONDITION HAS_HISTORY where
-    a game that was played would credit other wallets, or count a rung in another currency. Prizes are looked up
-    again where they are named anew, or the game is active: a paused game whose prize was archived
-    can still be renamed.
+    a game that was played would credit other wallets, no longer credit a currency (an item's weight of 0 takes it
+    out of the draw), or count a rung in another one. Prizes are looked up again where they are named anew, or the
+    game is active: a paused game whose prize was archived can still be renamed.
     """
     tenant_id = tenant_of(request)
     update = given(request.game, "game")
@@ -122,7 +128,6 @@ async def update_game(engine: Engine, request: m.UpdateGameRequest) -> m.GameRep
         campaign = await campaigns.check_campaign(connection, checks, request, before["campaign_id"])
         assert campaign is not None, "a campaign is never removed"
         _check_scope(checks, request, game, campaign)
-        await _refuse_rekeyed(connection, tenant_id, game_from_row(before), game)
         if update.campaign_id and update.campaign_id != before["campaign_id"]:
             checks.problem("campaign_id", "a game stays in the campaign that it was made in")
         named = set(prizes_named(definition)) - set(prizes_named(before["definition"]))
@@ -130,6 +135,7 @@ async def update_game(engine: Engine, request: m.UpdateGameRequest) -> m.GameRep
             named = set(prizes_named(definition))
         await _check_prizes(connection, checks, request, sorted(named))
         checks.raise_found()
+        await _refuse_rekeyed(connection, tenant_id, before, game, definition)
         if game.status is m.GameStatus.ARCHIVED and before["status"] != "archived":
             await _refuse_in_use(connection, tenant_id, request.id)
         row = (tenant_id, request.id, before["revision"], game.name, game.type, token(game.status), definition)
@@ -253,11 +259,16 @@ def _check_scope(checks: Checks, request: Scoped, game: m.Game, campaign: asyncp
         checks.problem("wallet_scope", "the campaign has no merchant")
 
 
-async def _refuse_rekeyed(connection: asyncpg.Connection, tenant_id: str, before: m.Game, game: m.Game) -> None:
+async def _refuse_rekeyed(
+    connection: asyncpg.Connection, tenant_id: str, row: asyncpg.Record, game: m.Game, definition: Definition
+) -> None:
     """HAS_HISTORY where what was credited so far would be out of the game's reach from now on."""
+    before = game_from_row(row)
     old = {rung.id: rung.currency for rung in (before.milestones.rungs if before.milestones else ())}
     rungs = game.milestones.rungs if game.milestones else ()
     changed = [f"the currency of rung {rung.id}" for rung in rungs if old.get(rung.id, rung.currency) != rung.currency]
+    gone = currencies_credited(row["definition"]) - currencies_credited(definition)
+    changed += [f"the currency {name}" for name in sorted(gone)]
     if game.wallet_scope is not before.wallet_scope:
         changed.append("wallet_scope")
     if changed and await connection.fetchval(_SQL["has_moved"], tenant_id, before.id):

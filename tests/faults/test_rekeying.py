@@ -1,0 +1,146 @@
+"""A game's first play, and a change of whose wallet the game moves, at the same moment: one of them comes first."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncpg
+import pytest
+
+from runtime.actors.changes import Changes
+from tests.support.operations import make_merchant
+from tests.support.stack import Answer, Stack, refused
+from tests.support.waiting import until
+from tests.support.world import COINS, COLLECTION, World, new_world
+
+CAMPAIGNS, MERCHANTS, TENANTS = (f"WALLET_SCOPE_{name}" for name in ("CAMPAIGN", "MERCHANT", "TENANT"))
+KEPT = (400, "FAILED_PRECONDITION", "HAS_HISTORY")
+
+
+@asynccontextmanager
+async def held(stack: Stack, rows: str) -> AsyncIterator[None]:
+    """Rows that somebody else holds for the length of the block: `FROM ... WHERE ...`."""
+    holder = await asyncpg.connect(stack.process.settings.database_url)
+    try:
+        async with holder.transaction():
+            assert await holder.fetch(f"SELECT 1 {rows} FOR UPDATE")
+            yield
+    finally:
+        await holder.close()
+
+
+async def wait_for_locks(stack: Stack, count: int, *asked: asyncio.Task[Any]) -> None:
+    """Returns once so many wait for a row, or one of those who should is done."""
+
+    async def has_come_about() -> bool:
+        waiting = await stack.database.fetchval(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        )
+        return bool(waiting >= count) or any(task.done() for task in asked)
+
+    await until(has_come_about)
+
+
+async def scopes_of_ledger(world: World) -> set[str]:
+    rows = await world.database.fetch("SELECT scope_key FROM ledger_entries WHERE reason = 'play_reward'")
+    return {row["scope_key"] for row in rows}
+
+
+def other_scope(game: str, campaign: str, merchant: str) -> tuple[str, dict[str, Any]]:
+    return game, {"wallet_scope": TENANTS}
+
+
+def other_currency(game: str, campaign: str, merchant: str) -> tuple[str, dict[str, Any]]:
+    return game, {"handler_config": {"items": [{**COINS["items"][0], "item": "star"}]}}
+
+
+def other_merchant(game: str, campaign: str, merchant: str) -> tuple[str, dict[str, Any]]:
+    return campaign, {"merchant_id": merchant}
+
+
+@pytest.mark.parametrize("change", [other_scope, other_currency, other_merchant])
+async def test_what_the_first_play_is_about_to_move_is_not_changed_beneath_it(
+    stack: Stack, change: Callable[[str, str, str], tuple[str, dict[str, Any]]]
+) -> None:
+    merchants = [await make_merchant(stack) for _ in range(2)]
+    async with new_world(stack, merchant_id=merchants[0]) as world:
+        game_id = await world.game(COLLECTION, COINS, wallet_scope=MERCHANTS)
+        session = await world.session(game_id)
+        moved = {"player_id": "ann", "scope_key": merchants[0], "currency": "coin", "amount": 1}
+        assert (await stack.admin("POST", "/admin/wallet/adjustments", moved)).data
+        path, body = change(f"games/{game_id}", f"campaigns/{world.campaign_id}", merchants[1])
+        async with held(stack, "FROM balances"):
+            play = asyncio.create_task(world.play(game_id, session))
+            await wait_for_locks(stack, 1, play)
+            update = asyncio.create_task(stack.admin("PUT", f"/admin/{path}", body))
+            await wait_for_locks(stack, 2, play, update)
+        assert (await play).data["balances"] == [{"currency": "coin", "balance": 3}]
+        assert refused(await update) == KEPT
+        assert await scopes_of_ledger(world) == {merchants[0]}
+
+
+async def test_a_game_is_not_removed_beneath_its_first_play(stack: Stack, own_world: World) -> None:
+    prize_id = await own_world.prize(total=5)
+    game_id = await own_world.wheel(prize_id)
+    session = await own_world.session(game_id)
+    async with held(stack, f"FROM stock WHERE prize_id = '{prize_id}'"):
+        play = asyncio.create_task(own_world.play(game_id, session))
+        await wait_for_locks(stack, 1, play)
+        delete = asyncio.create_task(stack.admin("DELETE", f"/admin/games/{game_id}"))
+        await wait_for_locks(stack, 2, play, delete)
+    assert len((await play).data["rewards"]) == 1
+    assert (await delete).data["archived"] is True
+    assert len(await own_world.plays()) == 1
+
+
+async def test_a_first_play_that_meets_a_change_under_way_is_decided_after_it(stack: Stack, own_world: World) -> None:
+    game_id = await own_world.game(COLLECTION, COINS)
+    session = await own_world.session(game_id)
+    async with held(stack, "FROM games"):
+        # It has looked for a history, and found none.
+        update = asyncio.create_task(stack.admin("PUT", f"/admin/games/{game_id}", {"wallet_scope": TENANTS}))
+        await wait_for_locks(stack, 1, update)
+        play = asyncio.create_task(own_world.play(game_id, session))
+        await wait_for_locks(stack, 2, play, update)
+    answers: list[Answer] = [await update, await play]
+    assert [answer.code for answer in answers] == ["OK", "OK"]
+    assert await scopes_of_ledger(own_world) == {stack.tenant_id}
+
+
+async def test_a_redeem_is_a_history_too(stack: Stack, own_world: World) -> None:
+    mug = await own_world.prize(total=5)
+    rungs = [{"id": "mug", "name": "", "currency": "coin", "threshold": 2, "prize_id": mug}]
+    earns = await own_world.game(COLLECTION, COINS, wallet_scope=TENANTS)
+    sells = await own_world.wheel(wallet_scope=TENANTS, milestones={"rungs": rungs})
+    await own_world.round(earns)
+    async with held(stack, f"FROM stock WHERE prize_id = '{mug}'"):
+        redeem = asyncio.create_task(own_world.redeem(sells, "mug"))
+        await wait_for_locks(stack, 1, redeem)
+        update = asyncio.create_task(stack.admin("PUT", f"/admin/games/{sells}", {"wallet_scope": CAMPAIGNS}))
+        await wait_for_locks(stack, 2, redeem, update)
+    assert (await redeem).code == "OK"
+    assert refused(await update) == KEPT
+    assert (await stack.admin("DELETE", f"/admin/games/{sells}")).data["archived"] is True
+
+
+async def test_only_a_game_s_first_play_holds_the_catalogue(
+    stack: Stack, own_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    committer = stack.engine.committer
+    commit, holds = committer.commit, list[bool]()
+
+    async def watched(tenant_id: str, changes: Changes) -> dict[str, int | None]:
+        holds.append(bool(changes.debuts))
+        return await commit(tenant_id, changes)
+
+    monkeypatch.setattr(committer, "commit", watched)
+    game_id = await own_world.game(COLLECTION, COINS)
+    for _ in range(2):
+        assert (await own_world.round(game_id)).code == "OK"
+    # Read anew, the game's rows say so.
+    assert (await stack.admin("PUT", f"/admin/games/{game_id}", {"name": "Another"})).data
+    assert (await own_world.round(game_id)).code == "OK"
+    assert holds == [True, False, False]

@@ -80,6 +80,20 @@ END $$;
 CREATE TRIGGER audit_entries_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON audit_entries
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_rewriting();
 
+-- Nor has anybody but its owner the right to: whoever is given every table as it is made (ops/database/roles.sql)
+-- keeps reading and adding.
+DO $$
+DECLARE
+    grantee text;
+BEGIN
+    FOR grantee IN
+        SELECT DISTINCT a.grantee::regrole::text FROM pg_class AS c CROSS JOIN LATERAL aclexplode(c.relacl) AS a
+        WHERE c.oid = 'audit_entries'::regclass AND a.grantee NOT IN (0, c.relowner)
+    LOOP
+        EXECUTE format('REVOKE UPDATE, DELETE, TRUNCATE ON audit_entries FROM %s', grantee);
+    END LOOP;
+END $$;
+
 -- ---------------------------------------------------------------- catalogue
 
 -- redeem_until: what was earned is redeemed until then, though the campaign has ended; NULL: not beyond its end.

@@ -3,8 +3,8 @@
 --   TOMBOLA_OWNER_PASSWORD=... TOMBOLA_PASSWORD=... psql -d tombola -v ON_ERROR_STOP=1 -f roles.sql
 --
 -- tombola_owner  makes and changes the tables: DATABASE_URL of `tombola migrate`, and of nothing else.
--- tombola        reads and writes rows: DATABASE_URL of Core and the workers. It can change no table, and read no
---                other database's roles or files.
+-- tombola        reads and writes rows: DATABASE_URL of Core and the workers. It can change no table, rewrite no entry
+--                of the audit log, and read no other database's roles or files.
 
 \getenv owner_password TOMBOLA_OWNER_PASSWORD
 \getenv password TOMBOLA_PASSWORD
@@ -23,5 +23,8 @@ GRANT USAGE ON SCHEMA public TO tombola;
 -- What the migrations made, and what later ones make.
 GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO tombola;
 GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO tombola;
+-- The audit log is added to, and never rewritten. (Where it is not there yet, the migration that makes it says so.)
+SELECT 'REVOKE UPDATE, DELETE, TRUNCATE ON audit_entries FROM tombola'
+WHERE to_regclass('public.audit_entries') IS NOT NULL \gexec
 ALTER DEFAULT PRIVILEGES FOR ROLE tombola_owner IN SCHEMA public GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO tombola;
 ALTER DEFAULT PRIVILEGES FOR ROLE tombola_owner IN SCHEMA public GRANT USAGE ON SEQUENCES TO tombola;

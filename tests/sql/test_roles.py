@@ -52,6 +52,32 @@ async def test_the_service_works_as_a_role_that_may_change_no_table(
         assert answer.code == "OK"
 
 
+async def test_the_service_s_role_has_no_right_to_rewrite_the_audit_log(
+    postgres: Postgres, urls: tuple[str, str]
+) -> None:
+    """Whatever became of the trigger that refuses it too. The owner's role is for migrations alone."""
+    owner, service = urls
+    await migrate(owner)
+    connection = await asyncpg.connect(service)
+
+    async def rights() -> set[str]:
+        asked = "SELECT has_table_privilege('audit_entries', $1)"
+        every = ("SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE")
+        return {right for right in every if await connection.fetchval(asked, right)}
+
+    try:
+        assert await rights() == {"SELECT", "INSERT"}
+        await asyncio.to_thread(make_roles, postgres)  # Again, beside the table.
+        assert await rights() == {"SELECT", "INSERT"}
+        await connection.execute(
+            "INSERT INTO audit_entries (tenant_id, entry_id, actor, action, subject_type, subject_id)"
+            " VALUES ('t', 'e', 'a', 'game.update', 'game', 'g')"
+        )
+        assert await connection.fetchval("SELECT count(*) FROM audit_entries") == 1
+    finally:
+        await connection.close()
+
+
 async def test_the_service_s_role_reaches_nothing_else(urls: tuple[str, str]) -> None:
     owner, service = urls
     await migrate(owner)

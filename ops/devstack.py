@@ -210,19 +210,21 @@ def environment(options: argparse.Namespace, database_url: str | None, redis_url
 
 
 def keys(data: Path) -> dict[str, str]:
-    """SERVER_KEYS, CODE_KEYS and JWT_SECRET of this data directory, made at first use."""
+    """SERVER_KEYS, CODE_KEYS and the secrets of tokens of this data directory, each made at its first use."""
     from ops.servers.base import write_private
 
     path = data / "keys.json"
-    if not path.exists():
-        made = {
-            "SERVER_KEYS": f"1:{secrets.token_hex(32)}",
-            "CODE_KEYS": f"1:{secrets.token_hex(32)}",
-            "JWT_SECRET": secrets.token_hex(32),
-        }
-        write_private(path, json.dumps(made))
-    found: dict[str, str] = json.loads(path.read_text())
-    return found
+    made = {
+        "SERVER_KEYS": f"1:{secrets.token_hex(32)}",
+        "CODE_KEYS": f"1:{secrets.token_hex(32)}",
+        "JWT_SECRET": secrets.token_hex(32),
+        "JWT_STAFF_SECRET": secrets.token_hex(32),
+    }
+    kept: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
+    if made.keys() - kept.keys():
+        kept = made | kept
+        write_private(path, json.dumps(kept))
+    return kept
 
 
 @contextmanager

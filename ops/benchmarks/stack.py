@@ -128,6 +128,7 @@ class BenchStack:
             "SERVER_KEYS": f"1:{secrets.token_hex(32)}",
             "CODE_KEYS": f"1:{secrets.token_hex(32)}",
             "JWT_SECRET": secrets.token_hex(32),
+            "JWT_STAFF_SECRET": secrets.token_hex(32),
         }
         self._numbers = itertools.count(1)
 

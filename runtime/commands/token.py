@@ -1,4 +1,4 @@
-"""`tombola token mint|player`: a token signed here with JWT_SECRET, for people at work, machines, and trying things."""
+"""`tombola token mint|player`: a token signed here with the edges' secret, for staff, machines, and trying things."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def mint(
     merchant: str = "",
     json: Annotated[bool, Parameter(negative=())] = False,
 ) -> None:
-    """Make a token of management roles. It needs JWT_SECRET, JWT_ISSUER and JWT_STAFF_AUDIENCE as the edges have them.
+    """Make a token of management roles. It needs the admin edge's JWT_STAFF_SECRET, JWT_ISSUER and JWT_STAFF_AUDIENCE.
 
     Give a machine no more than it needs: with ROLE_MATRIX=strict a `reward_manager` moves what is won and
     changes no game, a `designer` the other way round.
@@ -65,7 +65,7 @@ def player(
     seconds: Annotated[int, Parameter(validator=validators.Number(gte=1, lte=YEAR_SECONDS))] = DAY_SECONDS,
     json: Annotated[bool, Parameter(negative=())] = False,
 ) -> None:
-    """Make a player's token, to try what the consumer edge gives a player. It needs JWT_SECRET, as above.
+    """Make a player's token, to try what the consumer edge gives a player. It needs JWT_SECRET, as that edge has it.
 
     Parameters
     ----------
@@ -81,14 +81,15 @@ def player(
     _print_token(id, tenant, "", seconds, (), json)
 
 
-def _print_token(subject: str, tenant: str, merchant: str, seconds: int, roles: Sequence[str], json: bool) -> None:
+def _print_token(subject: str, tenant: str, merchant: str, seconds: int, role: Sequence[str], json: bool) -> None:
     try:
         settings = Settings.from_env(os.environ, [])
     except SettingsError as error:
         print(f"tombola: settings that cannot be used:\n{error}", file=sys.stderr)
         sys.exit(EXIT_USE)
-    if not settings.jwt_secret:
-        print("tombola: JWT_SECRET is needed, as the edges have it", file=sys.stderr)
+    if not (settings.jwt_staff_secrets if role else settings.jwt_secrets):
+        needed = "JWT_STAFF_SECRET is needed, as the admin" if role else "JWT_SECRET is needed, as the consumer"
+        print(f"tombola: {needed} edge has it", file=sys.stderr)
         sys.exit(EXIT_USE)
     tenant = tenant or settings.default_tenant
     if not tenant:
@@ -105,7 +106,7 @@ def _print_token(subject: str, tenant: str, merchant: str, seconds: int, roles: 
         sys.exit(EXIT_USE)
     tokens = Tokens.of(settings)
     expires_at = int(time.time()) + seconds
-    token = tokens.mint(subject, tenant_id=tenant, merchant_id=merchant, seconds=seconds, roles=set(roles))
+    token = tokens.mint(subject, tenant_id=tenant, merchant_id=merchant, seconds=seconds, roles=set(role))
     if json:
         print_json({"token": token, "expires_at": expires_at})
     else:

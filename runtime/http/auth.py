@@ -1,6 +1,7 @@
 """Who asks: JSON Web Tokens, the header fallback for development, and what an identity may do.
 
-Own tokens are HS256 under a secret, which their `kid` names; a secret that was before goes on verifying. Tokens
+Own tokens are HS256 under a secret, which their `kid` names; a secret that was before goes on verifying. Players'
+and staff's have secrets of their own: the consumer edge, which strangers reach, holds none that makes staff. Tokens
 of another issuer are RS256, ES256 or EdDSA under the keys of its JWKS document, and what they say is told by
 settings (runtime/http/foreign.py). The algorithm is a property of the key, never of the token (RFC 8725, 3.1), so
 neither `none` nor a public key used as a secret can pass.
@@ -23,7 +24,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import jwt
 import structlog
@@ -68,13 +69,21 @@ class Identity:
     issued_at: int = 0
 
 
+class _Secret(NamedTuple):
+    """A secret of HS256, and the audiences whose tokens it makes."""
+
+    key: bytes
+    audiences: tuple[str, ...]
+
+
 class Tokens:
     """Mints own tokens and verifies own and foreign ones.
 
-    secrets: the first signs, all verify; none where only another issuer's tokens count. audience: players';
-    staff_audience: staff's. seconds_max: the longest life that is taken; of a login's tokens, login_seconds_max.
-    foreign: what another issuer's tokens say, where there is one. Verified tokens are remembered until they
-    expire, so a key that its issuer withdraws ends with the tokens it signed.
+    secrets: of players' tokens, the first signs, all verify; none where only another issuer's tokens count.
+    staff_secrets: of staff's; None: the same. audience: players'; staff_audience: staff's. seconds_max: the longest
+    life that is taken; of a login's tokens, login_seconds_max. foreign: what another issuer's tokens say, where there
+    is one. Verified tokens are remembered until they expire, so a key that its issuer withdraws ends with the tokens
+    it signed.
     """
 
     def __init__(
@@ -83,13 +92,18 @@ class Tokens:
         issuer: str,
         audience: str,
         staff_audience: str = "tombola-staff",
+        staff_secrets: Iterable[str | bytes] | None = None,
         seconds_max: int = 2_592_000,
         login_seconds_max: int = 86_400,
         foreign: Foreign | None = None,
         revocations: Revocations | None = None,
     ) -> None:
-        texts = [secret.encode() if isinstance(secret, str) else secret for secret in secrets]
-        self._secrets = {_kid(secret): secret for secret in texts if secret}
+        keys = {audience: _keys(secrets), staff_audience: _keys(secrets if staff_secrets is None else staff_secrets)}
+        self._signing = {audience: own[0] for audience, own in keys.items() if own}
+        self._secrets = {
+            _kid(key): _Secret(key, tuple(audience for audience, own in keys.items() if key in own))
+            for key in (*keys[audience], *keys[staff_audience])
+        }
         self._issuer = issuer
         self._audience = audience
         self._staff_audience = staff_audience
@@ -109,6 +123,7 @@ class Tokens:
             issuer=settings.jwt_issuer,
             audience=settings.jwt_audience,
             staff_audience=settings.jwt_staff_audience,
+            staff_secrets=settings.jwt_staff_secrets,
             seconds_max=settings.token_seconds_max,
             login_seconds_max=settings.player_token_seconds,
             foreign=Foreign.of(settings),
@@ -130,12 +145,17 @@ class Tokens:
         roles: Iterable[str] = (),
         login_id: str = "",
     ) -> str:
-        """A token that ends in `seconds`: staff's with roles; without, a player's, and of the login `login_id`."""
+        """A token that ends in `seconds`: staff's with roles; without, a player's, and of the login `login_id`.
+
+        LookupError where there is no secret of such tokens.
+        """
         now = int(time.time())
         named = sorted(roles)
+        audience = self._staff_audience if named else self._audience
+        secret = self._signing[audience]
         claims = {
             "iss": self._issuer,
-            "aud": self._staff_audience if named else self._audience,
+            "aud": audience,
             "sub": sub,
             "iat": now,
             "exp": now + seconds,
@@ -145,8 +165,7 @@ class Tokens:
             "roles": named,
             **({"sid": login_id} if login_id else {}),
         }
-        kid, secret = next(iter(self._secrets.items()))
-        return self._jwt.encode(claims, secret, algorithm="HS256", headers={"kid": kid})
+        return self._jwt.encode(claims, secret, algorithm="HS256", headers={"kid": _kid(secret)})
 
     async def verify(self, token: str) -> Identity:
         """The identity in a token. UNAUTHENTICATED with TOKEN_INVALID or TOKEN_EXPIRED."""
@@ -193,10 +212,9 @@ class Tokens:
         """Who an own token names. A key id that is none of ours says nothing: every secret is tried then."""
         named = self._secrets.get(kid) if isinstance(kid, str) else None
         tried = [named] if named is not None else list(self._secrets.values())
-        audiences = [self._audience, self._staff_audience]
         for secret in tried:
             with suppress(jwt.InvalidSignatureError):
-                claims = self._claims(token, secret, "HS256", self._issuer, audiences)
+                claims = self._claims(token, secret.key, "HS256", self._issuer, list(secret.audiences))
                 if not isinstance(claims["aud"], str):
                     raise jwt.InvalidTokenError("a token is for one audience")
                 staff = claims["aud"] == self._staff_audience
@@ -271,6 +289,10 @@ class Tokens:
             "" if staff else login_key(tenant_id, login_id) if login_id else player_key(tenant_id, subject),
             int(claims["iat"]),
         )
+
+
+def _keys(secrets: Iterable[str | bytes]) -> list[bytes]:
+    return [secret.encode() if isinstance(secret, str) else secret for secret in secrets if secret]
 
 
 def _kid(secret: bytes) -> str:

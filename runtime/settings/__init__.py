@@ -121,7 +121,7 @@ class Settings:
     jwt_secret: str = _setting(
         secret_text(32),
         "",
-        "HS256 secret of the tokens that the edges mint and take.",
+        "HS256 secret of players' tokens, which the consumer edge mints and takes.",
         secret=True,
         needed_by="consumer",
     )
@@ -139,6 +139,14 @@ class Settings:
         "anew. Empty: JWT_SECRET.",
         secret=True,
     )
+    jwt_staff_secret: str = _setting(
+        secret_text(32),
+        "",
+        "HS256 secret of staff's tokens, which the admin edge takes and no other process needs. Empty, and with "
+        "DEVELOPMENT: JWT_SECRET.",
+        secret=True,
+    )
+    jwt_staff_old_secrets: tuple[str, ...] = _setting(secrets(32), "", "Further ones, as JWT_OLD_SECRETS.", secret=True)
     jwt_issuer: str = _setting(text(), "tombola", "`iss` of those tokens.")
     jwt_audience: str = _setting(text(), "tombola", "`aud` of players' tokens, which open the consumer edge.")
     jwt_staff_audience: str = _setting(text(), "tombola-staff", "`aud` of staff's tokens, which open the admin edge.")
@@ -327,8 +335,10 @@ class Settings:
                 yield variable(item), f"must be set for {', '.join(sorted(who))}: {item.metadata['meaning']}"
         if roles & {"consumer", "admin"} and "core" not in roles and not self.core_rpc_addresses:
             yield "CORE_RPC_ADDRESSES", "must name Core's replicas (host:port) for an edge in a process of its own"
-        if "admin" in roles and not (self.jwt_secret or self.jwks_url):
-            yield "JWT_SECRET", "must be set for admin, unless JWKS_URL is"
+        if "admin" in roles and not (self.jwt_staff_secrets or self.jwks_url):
+            yield "JWT_STAFF_SECRET", "must be set for admin, unless JWKS_URL is"
+        if self.jwt_staff_secret and not set(self.jwt_staff_secrets).isdisjoint(self.jwt_secrets):
+            yield "JWT_STAFF_SECRET", "must not be JWT_SECRET's: who has that of players would make staff's tokens"
         if not self.development and self.header_fallback and roles & {"consumer", "admin"}:
             yield "HEADER_FALLBACK", "makes anybody who they say they are: only with DEVELOPMENT=on"
         if not self.development and self.login_sender == "log" and "consumer" in roles:
@@ -356,8 +366,15 @@ class Settings:
 
     @property
     def jwt_secrets(self) -> tuple[str, ...]:
-        """The secrets of HS256: the first signs, all verify. Empty where only another issuer's tokens count."""
+        """The secrets of players' tokens: the first signs, all verify. Empty where only another issuer's count."""
         return (self.jwt_secret, *self.jwt_old_secrets) if self.jwt_secret else ()
+
+    @property
+    def jwt_staff_secrets(self) -> tuple[str, ...]:
+        """Those of staff's. They are players' too where nobody else reaches this, and there are none."""
+        if self.jwt_staff_secret:
+            return (self.jwt_staff_secret, *self.jwt_staff_old_secrets)
+        return self.jwt_secrets if self.development else ()
 
     @property
     def callback_url(self) -> str:

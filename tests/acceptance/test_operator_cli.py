@@ -321,7 +321,7 @@ class TestToken:
                 "60",
             ),
             "--json",
-            JWT_SECRET=settings.jwt_secret,
+            JWT_STAFF_SECRET=settings.jwt_staff_secret,
         )
         token = minted.json["token"]
         tokens = Tokens.of(settings)
@@ -331,9 +331,9 @@ class TestToken:
         assert (await tombola("games", "list", "--json", TOMBOLA_TOKEN=token)).json == []
 
     async def test_a_role_that_is_none_is_refused(self, tombola: Operator) -> None:
-        told = await tombola("token", "mint", "--tenant", TENANT, "--role", "emperor", JWT_SECRET="x" * 32)
+        told = await tombola("token", "mint", "--tenant", TENANT, "--role", "emperor", JWT_STAFF_SECRET="x" * 32)
         assert told.code == 2
-        assert (await tombola("token", "mint", "--tenant", TENANT, "--role", "admin", JWT_SECRET="")).code == 2
+        assert (await tombola("token", "mint", "--tenant", TENANT, "--role", "admin", JWT_SECRET="x" * 32)).code == 2
 
 
 class TestEnds:

@@ -51,6 +51,7 @@ class Marks:
     header: str = f"Bearer header-{secrets.token_hex(8)}"
     codes: tuple[str, ...] = tuple(f"CODE-{secrets.token_hex(8).upper()}" for _ in range(4))
     jwt: str = secrets.token_hex(32)
+    jwt_staff: str = secrets.token_hex(32)
     server_key: str = secrets.token_hex(32)
     code_key: str = secrets.token_hex(32)
     sender: str = whsec("sender")
@@ -96,7 +97,9 @@ async def told(
     valkey_url = valkey_server.url
     marks, log = Marks(), tmp_path_factory.mktemp("secrets") / "log"
     ports = {name: free_port() for name in ("core", "consumer", "admin", "rpc")}
-    settings = replace(settings_of(module_database_url, valkey_url), jwt_secret=marks.jwt)
+    settings = replace(
+        settings_of(module_database_url, valkey_url), jwt_secret=marks.jwt, jwt_staff_secret=marks.jwt_staff
+    )
     async with AsyncExitStack() as all_of_it:
         receiver = await all_of_it.enter_async_context(receiving())
         http = await all_of_it.enter_async_context(aiohttp.ClientSession())
@@ -106,6 +109,7 @@ async def told(
             "DATABASE_URL": module_database_url,
             "REDIS_URL": valkey_url,
             "JWT_SECRET": marks.jwt,
+            "JWT_STAFF_SECRET": marks.jwt_staff,
             "SERVER_KEYS": f"1:{marks.server_key}",
             "CODE_KEYS": f"1:{marks.code_key}",
             "CORE_WORKERS": "on",

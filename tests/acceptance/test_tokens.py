@@ -32,6 +32,7 @@ from tests.support.stack import OTHER_TENANT, Stack, new_stack, refused, setting
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 SECRET: Final = "s" * 64
+STAFF_SECRET: Final = "t" * 64
 KEY: Final = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 THIEF: Final = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 PEM: Final = KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
@@ -52,6 +53,7 @@ async def module_extra_settings() -> AsyncIterator[dict[str, Any]]:
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     yield {
         "jwt_secret": SECRET,
+        "jwt_staff_secret": STAFF_SECRET,
         "jwks_url": f"http://127.0.0.1:{runner.addresses[0][1]}/jwks",
         "jwks_issuer": "https://issuer.example",
         "jwks_audience": "games",
@@ -80,7 +82,9 @@ def claims(**changes: Any) -> dict[str, Any]:
     return {name: value for name, value in full.items() if value is not None}
 
 
-def own(secret: str = SECRET, headers: dict[str, Any] | None = None, algorithm: str = "HS256", **changes: Any) -> str:
+def own(secret: str = "", headers: dict[str, Any] | None = None, algorithm: str = "HS256", **changes: Any) -> str:
+    """A token under its audience's secret, or another."""
+    secret = secret or (STAFF_SECRET if changes.get("aud") == "tombola-staff" else SECRET)
     return jwt.encode(claims(**changes), secret, algorithm=algorithm, headers=headers)
 
 
@@ -191,6 +195,15 @@ async def test_the_right_ones_pass(module_stack: Stack) -> None:
         assert (await module_stack.admin("GET", "/admin/games", roles=(), headers=bearer(token))).data[
             "items"
         ] is not None
+
+
+async def test_the_players_secret_makes_no_staff_and_staff_s_no_player(module_stack: Stack) -> None:
+    """What leaks from the edge that strangers reach opens nobody's dashboard."""
+    forged = own(SECRET, roles=["admin", "platform"], aud="tombola-staff")
+    answer = await module_stack.admin("GET", "/admin/games", roles=(), headers=bearer(forged))
+    assert refused(answer) == (401, "UNAUTHENTICATED", "TOKEN_INVALID")
+    answer = await module_stack.consumer("GET", "/players/me", headers=bearer(own(STAFF_SECRET)))
+    assert refused(answer) == (401, "UNAUTHENTICATED", "TOKEN_INVALID")
 
 
 @pytest.mark.parametrize("scheme", ["Basic {}", "{}", "Bearer", "Bearer  ", "Token {}", "bearer{}"])

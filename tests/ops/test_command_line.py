@@ -88,7 +88,12 @@ async def test_tokens_are_of_the_tenant_that_the_settings_name() -> None:
         assert code == 0, err
         identity = await tokens.verify(out.strip())
         assert (identity.subject, identity.tenant_id, identity.roles) == (subject, tenant, frozenset())
-    assert (await tombola("token", "mint", "--role", "admin", **environ))[0] == 0
+    code, _, err = await tombola("token", "mint", "--role", "admin", **environ)
+    assert code == 2 and "JWT_STAFF_SECRET" in err
+    code, out, err = await tombola("token", "mint", "--role", "admin", JWT_STAFF_SECRET="t" * 32, **environ)
+    assert code == 0, err
+    staff = Tokens(issuer="tombola", audience="tombola", staff_secrets=["t" * 32])
+    assert (await staff.verify(out.strip())).roles == {"admin"}
     code, _, err = await tombola("token", "player", "ada", JWT_SECRET=SECRET)
     assert code == 2 and "DEFAULT_TENANT" in err
     await tokens.close()

@@ -34,7 +34,7 @@ NEEDS = {
     "migrate": {"DATABASE_URL"},
     "core": {"DATABASE_URL", "REDIS_URL", "SERVER_KEYS", "CODE_KEYS", "SERVICE_TOKEN"},
     "consumer": {"REDIS_URL", "JWT_SECRET", "LOGIN_SECRET", "SERVICE_TOKEN", "SMTP_URL", "SENDER_WEBHOOK_SECRET"},
-    "admin": {"REDIS_URL", "JWT_SECRET", "SERVICE_TOKEN"},
+    "admin": {"REDIS_URL", "JWT_STAFF_SECRET", "SERVICE_TOKEN"},
     "deliveries": {"DATABASE_URL", "REDIS_URL", "CODE_KEYS"},
     "integrations": {"DATABASE_URL", "REDIS_URL", "CODE_KEYS"},
     "leaderboards": {"DATABASE_URL", "REDIS_URL"},
@@ -46,6 +46,7 @@ VALUES = {
     "CODE_KEYS": "1:" + "cd" * 32,
     "JWT_SECRET": "ef" * 32,
     "LOGIN_SECRET": "23" * 32,
+    "JWT_STAFF_SECRET": "fe" * 32,
     "SERVICE_TOKEN": "01" * 32,
     "SMTP_URL": "smtp://mail.example",
     "SMTP_FROM": "games@shop.example",
@@ -135,6 +136,15 @@ class TestProcesses:
             assert settings.callback_base_url
 
 
+def test_what_rotates_secrets_and_names_another_issuer_reaches_the_edges() -> None:
+    settings = {field.name.upper() for field in fields(Settings)}
+    another = {name for name in settings if name.startswith("JWKS_")}
+    secrets = {"consumer": {"JWT_SECRET", "JWT_OLD_SECRETS"}, "admin": {"JWT_STAFF_SECRET", "JWT_STAFF_OLD_SECRETS"}}
+    for role, own in secrets.items():
+        assert another | own <= set(COMPOSE["services"][role]["environment"]), role
+    assert another <= set(of_kind("ConfigMap")["edge"]["data"])
+
+
 def test_every_role_is_deployed_in_both() -> None:
     deployed = {one.id for one in processes()}
     assert deployed == {f"{where}-{role}" for where in ("compose", "kubernetes") for role in NEEDS}
@@ -195,6 +205,22 @@ class TestNetwork:
     def test_what_else_comes_in_comes_to_its_one_port(self, role: str) -> None:
         open_to = {port["port"] for rule in rules(role, "ingress") for port in rule["ports"]}
         assert open_to - {9090} == {"core": {8083}, "consumer": {8081}, "admin": {8082}}.get(role, set())
+
+    def test_each_port_is_opened_to_whom_it_is_for(self, role: str) -> None:
+        """An open one is open to the whole cluster, and past the ingress controller that players and staff come by."""
+        senders = {
+            9090: [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}],
+            8081: [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ingress-nginx"}}}],
+            8082: [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ingress-nginx"}}}],
+        }
+        for rule in rules(role, "ingress"):
+            for port in rule["ports"]:
+                if port["port"] != 8083:
+                    assert rule["from"] == senders[port["port"]]
+                    continue
+                (edges,) = rule["from"]
+                (roles,) = edges["podSelector"]["matchExpressions"]
+                assert set(roles["values"]) == {"consumer", "admin"}
 
     def test_what_goes_out_is_bounded(self, role: str) -> None:
         going = rules(role, "egress")

@@ -154,6 +154,7 @@ def settings_of(database_url: str, redis_url: str, **own: Any) -> Settings:
         "server_keys": KEYS,
         "code_keys": KEYS,
         "jwt_secret": secrets.token_hex(32),
+        "jwt_staff_secret": secrets.token_hex(32),
         **{f"{name}_port": 0 for name in ("core", "consumer", "admin", "rpc", "metrics")},
         "development": True,
         "rate_limits": False,

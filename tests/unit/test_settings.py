@@ -21,6 +21,7 @@ COMPLETE = {
     "SERVER_KEYS": f"a:{HEX}",
     "CODE_KEYS": f"a:{HEX}",
     "JWT_SECRET": MARKER,
+    "JWT_STAFF_SECRET": f"staff-{MARKER}",
     "LOGIN_SENDER": "plugins_own",
 }
 
@@ -111,7 +112,12 @@ def test_networks_are_parsed() -> None:
         (COMPLETE, ["consumer"], {"CORE_RPC_ADDRESSES"}),
         ({"DATABASE_URL": "postgresql://h/d"}, ["worker:deliveries"], {"REDIS_URL", "CODE_KEYS"}),
         ({"DATABASE_URL": "postgresql://h/d"}, ["worker:leaderboards"], {"REDIS_URL"}),
-        ({"REDIS_URL": "redis://h", "CORE_RPC_ADDRESSES": "core:8083"}, ["admin"], {"JWT_SECRET"}),
+        ({"REDIS_URL": "redis://h", "CORE_RPC_ADDRESSES": "core:8083"}, ["admin"], {"JWT_STAFF_SECRET"}),
+        (
+            {"REDIS_URL": "redis://h", "CORE_RPC_ADDRESSES": "core:8083", "JWT_SECRET": MARKER},
+            ["admin"],
+            {"JWT_STAFF_SECRET"},
+        ),
         ({"JWKS_URL": "https://id.example/keys"}, [], {"JWKS_ISSUER", "JWKS_AUDIENCE", "JWKS_TENANTS"}),
         ({"LOGIN_SENDER": "smtp"}, [], {"SMTP_URL", "SMTP_FROM"}),
         ({"LOGIN_SENDER": "webhook"}, [], {"SENDER_WEBHOOK_URL", "SENDER_WEBHOOK_SECRET"}),
@@ -126,6 +132,9 @@ def test_what_a_role_or_another_setting_needs_is_asked_for(
 @pytest.mark.parametrize(
     ("environ", "refused"),
     [
+        ({"JWT_SECRET": MARKER, "JWT_STAFF_SECRET": MARKER}, {"JWT_STAFF_SECRET"}),
+        ({"JWT_SECRET": MARKER, "JWT_STAFF_SECRET": "t" * 32, "JWT_STAFF_OLD_SECRETS": MARKER}, {"JWT_STAFF_SECRET"}),
+        ({"JWT_SECRET": MARKER, "JWT_STAFF_SECRET": "t" * 32}, set()),
         ({"JWT_AUDIENCE": "all", "JWT_STAFF_AUDIENCE": "all"}, {"JWT_STAFF_AUDIENCE"}),
         ({"TOKEN_SECONDS_MAX": "3600"}, {"REFRESH_TOKEN_SECONDS"}),
         ({"JWKS_ROLE_MAP": "boss=platform", "JWKS_TENANTS": "tenant_1"}, {"JWKS_ROLE_MAP"}),
@@ -175,6 +184,8 @@ def test_secrets_are_never_printed() -> None:
         "JWT_SECRET": MARKER,
         "JWT_OLD_SECRETS": MARKER,
         "LOGIN_SECRET": MARKER,
+        "JWT_STAFF_SECRET": f"staff-{MARKER}",
+        "JWT_STAFF_OLD_SECRETS": f"older-{MARKER}",
         "SENDER_WEBHOOK_SECRET": MARKER,
         "SERVER_KEYS": f"a:{HEX}",
     }
@@ -190,6 +201,12 @@ def test_a_refused_key_is_not_shown(value: str) -> None:
 
 def test_an_almost_known_name_is_pointed_out() -> None:
     assert misspelt(["RATE_PLAYR_BURST", "PATH", "REDIS_URL"]) == {"RATE_PLAYR_BURST": "RATE_PLAYER_BURST"}
+
+
+def test_only_in_development_does_one_secret_make_both_kinds_of_token() -> None:
+    alone = Settings.from_env({"JWT_SECRET": MARKER})
+    assert (alone.jwt_secrets, alone.jwt_staff_secrets) == ((MARKER,), ())
+    assert Settings.from_env({"JWT_SECRET": MARKER, "DEVELOPMENT": "on"}).jwt_staff_secrets == (MARKER,)
 
 
 def test_callbacks_come_back_to_the_admin_edge_unless_told_otherwise() -> None:

@@ -27,7 +27,7 @@ OPERATOR_COMMANDS: Final[dict[str, str]] = {
     "runtime.commands.games": "List and show games; check and apply a game's file.",
     "runtime.commands.keys": "Look after the keys of what is stored encrypted.",
     "runtime.commands.leaderboards": "Look after the live rankings.",
-    "runtime.commands.token": "Make tokens of this service.",
+    "runtime.commands.token": "Make tokens of this service, and end those of staff.",
 }
 """Modules with an `app` to add, under the module's own name, and what they are for. Imported when asked for."""
 

@@ -1,9 +1,9 @@
 -- Logins, and tokens that end before their time. See runtime/operations/logins.py.
 
 -- name: revoke
--- Ends the tokens of $3 (of kind $2: a login, or a player's of no login), all ($4 false) or those issued until
--- now, or $6 (unix seconds) where an edge's clock is ahead; $5: how many seconds the last of them may live. What was
--- revoked before stays so.
+-- Ends the tokens of $3 (of kind $2: a login, or a player's of no login; a sign-in of staff's, or a subject), all ($4
+-- false) or those issued until now, or $6 (unix seconds) where an edge's clock is ahead; $5: how many seconds the last
+-- of them may live. What was revoked before stays so.
 INSERT INTO revocations AS r (tenant_id, kind, subject, issued_until, kept_until)
 VALUES ($1, $2, $3, CASE WHEN $4::boolean THEN greatest(now(), at_unix($6)) END, now() + make_interval(secs => $5::float8))
 ON CONFLICT (tenant_id, kind, subject) DO UPDATE SET

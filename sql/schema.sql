@@ -378,7 +378,8 @@ CREATE INDEX login_guesses_updated ON login_guesses (tenant_id, updated_at);
 -- The purge would walk over those that are kept for a year, again and again, to find these.
 CREATE INDEX login_guesses_unmarked ON login_guesses (tenant_id, updated_at) WHERE wrong = 0 AND proved_at IS NULL;
 
--- Rates of logins, by GCRA: when the bucket will be full again. tenant_id is '' where one holds over all tenants.
+-- Rates of logins, and of what is noted of staff's, by GCRA: when the bucket will be full again. tenant_id is ''
+-- where one holds over all tenants.
 CREATE TABLE login_rates (
     tenant_id ident       NOT NULL,
     rate_key  ident       NOT NULL,
@@ -409,11 +410,11 @@ CREATE TABLE logins (
 CREATE INDEX logins_player ON logins (tenant_id, player_id) WHERE ended_at IS NULL;
 CREATE INDEX logins_expiry ON logins (tenant_id, expires_at);
 
--- Tokens that end before their time: those of a login (kind 'login'), or those of a player that belong to none.
--- issued_until: those issued until then; NULL: all. Nobody needs the row after kept_until: they have expired.
+-- Tokens that end before their time: those of a login (kind 'login'), or those of a player that belong to none; of
+-- staff those of a sign-in, or of a subject ('staff'). issued_until: those issued until then; NULL: all. Nobody needs the row after kept_until: they have expired.
 CREATE TABLE revocations (
     tenant_id    ident       NOT NULL,
-    kind         text        NOT NULL CHECK (kind IN ('login', 'player')),
+    kind         text        NOT NULL CHECK (kind IN ('login', 'player', 'sign_in', 'staff')),
     subject      ident       NOT NULL,
     issued_until timestamptz,
     kept_until   timestamptz NOT NULL,

@@ -1,4 +1,4 @@
-"""`tombola token mint|player`: a token signed here with the edges' secret, for staff, machines, and trying things."""
+"""`tombola token mint|player|revoke`: tokens, signed here with the edges' secrets; and the end of those of staff."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Annotated, Final, Literal
 
 from cyclopts import App, Parameter, validators
 
-from runtime.commands.connection import print_json
+from runtime.commands.connection import DEFAULTS, Connection, connected, fail, print_json, refusals_told
 from runtime.commands.environment import EXIT_USE
 from runtime.http.auth import Tokens
 from runtime.settings import Settings, SettingsError
 
-app = App(name="token", help="Make tokens of this service.")
+app = App(name="token", help="Make tokens of this service, and end those of staff.")
 
 DAY_SECONDS: Final = 86_400
 YEAR_SECONDS: Final = 366 * DAY_SECONDS
@@ -79,6 +79,30 @@ def player(
         Print `{token, expires_at}`.
     """
     _print_token(id, tenant, "", seconds, (), json)
+
+
+@app.command
+async def revoke(subject: str = "", /, *, sign_in: str = "", connection: Connection = DEFAULTS) -> None:
+    """End tokens of staff: all that a subject was given until now, or those of one sign-in.
+
+    Every admin edge refuses them within about a second.
+
+    Parameters
+    ----------
+    subject
+        Who they are of, as the audit log has it.
+    sign_in
+        The id of a sign-in, as the audit log has it: the subject of a `staff.sign_in`.
+    """
+    if not (subject or sign_in):
+        fail(connection, EXIT_USE, "whose? a subject, or --sign-in")
+    with refusals_told(connection):
+        async with connected(connection) as edge:
+            done = await edge.post("/staff/revoke", {"subject": subject, "sign_in_id": sign_in})
+    if connection.json:
+        print_json(done)
+    else:
+        print("revoked")
 
 
 def _print_token(subject: str, tenant: str, merchant: str, seconds: int, role: Sequence[str], json: bool) -> None:

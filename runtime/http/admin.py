@@ -4,7 +4,8 @@ The rows say who may ask. Every management role opens every route of its own ten
 ROLE_MATRIX=strict the writes are narrowed to the roles that `Admin.writers` names: a designer makes what
 is played (campaigns, games, prizes, quests, boards), a reward_manager moves what is won (codes, rewards,
 tasks, balances, standings), an admin does all; what only reads is open to all three. `markdown` shows it.
-What is changed is logged under the subject of the token (`trace.actor`).
+What is changed is logged under the subject of the token (`trace.actor`), and so are sign-ins, and refusals for want
+of a role (runtime/http/login/staff.py).
 
 A game's answers carry its revision as their ETag, and `If-Match` on its update is the body's `revision`
 by another name (RFC 9110, 13.1.1): a stale one is ABORTED STALE_REVISION.
@@ -23,13 +24,14 @@ from aiohttp import web
 from runtime import messages as m
 from runtime import trace
 from runtime.actors.idempotency import staff_request_hash
-from runtime.errors import invalid
+from runtime.errors import Fault, invalid
 from runtime.http import codes
 from runtime.http.admission.control import Allowed
 from runtime.http.admission.idempotency import Asked, Replay, idempotency_key
-from runtime.http.auth import Identity, require_roles
+from runtime.http.auth import require_roles, token_missing
 from runtime.http.edge import Edge, body_of, reader
 from runtime.http.envelope import Handler, ok
+from runtime.http.login.staff import IDENTITY, OF_ROLES, Desk
 from runtime.http.views import edge_view
 from runtime.operations import API, OPERATIONS, Operation
 from runtime.operations.row import MANAGEMENT, PLATFORM, STAFF_OR_PLATFORM, Admin
@@ -38,17 +40,24 @@ from runtime.wire.schema import Kind, fields_of
 
 PREFIX: Final = f"{API}/admin"
 ME: Final = f"{PREFIX}/me"
+LOG_OUT: Final = f"{PREFIX}/auth/logout"
 
 _encode: Final = msgspec.json.Encoder().encode
 
 
 def mount(app: web.Application, edge: Edge) -> None:
     """Adds every route that a row gives to the roles. What is signed instead is `runtime.http.callback`'s."""
+    desk = Desk(edge)
+
+    def add(verb: str, path: str, admin: Admin, handler: Handler) -> None:
+        app.router.add_route(verb, path, _guarded(edge, desk, f"{verb} {path.removeprefix(API)}", admin, handler))
+
     for operation, admin in served():
         handler = codes.import_handler(operation, edge.caller, partial(_scope, edge)) if operation.streamed else None
         handler = handler or _handler(edge, operation)
-        app.router.add_route(operation.verb, PREFIX + operation.path, guarded(edge, admin, handler))
-    app.router.add_get(ME, guarded(edge, STAFF_OR_PLATFORM, _me_handler(edge)))
+        add(operation.verb, PREFIX + operation.path, admin, handler)
+    add("GET", ME, STAFF_OR_PLATFORM, _me_handler(edge))
+    add("POST", LOG_OUT, STAFF_OR_PLATFORM, desk.log_out)
 
 
 def served() -> list[tuple[Operation, Admin]]:
@@ -57,19 +66,23 @@ def served() -> list[tuple[Operation, Admin]]:
     return [(operation, admin) for operation, admin in rows if admin is not None and not admin.signed]
 
 
-IDENTITY: Final = web.RequestKey("identity", Identity)
-"""Whose request it is, once `guarded` has let it in."""
-
-
-def guarded(edge: Edge, admin: Admin, handler: Handler) -> Handler:
+def _guarded(edge: Edge, desk: Desk, route: str, admin: Admin, handler: Handler) -> Handler:
     """`handler` for those alone who may. TOKEN_MISSING for nobody, ROLE_REQUIRED for the others."""
     roles = admin.roles(edge.settings.role_matrix)
 
     async def answer(request: web.Request) -> web.StreamResponse:
-        identity = require_roles(await edge.auth.identify(request), roles)
-        request[IDENTITY] = identity
+        identity = await edge.auth.identify(request)
+        if identity is None:
+            raise token_missing()
         trace.actor.set(identity.subject)
-        return await handler(request)
+        await desk.signed_in(request, identity)
+        try:
+            request[IDENTITY] = require_roles(identity, roles)
+            return await handler(request)
+        except Fault as fault:
+            if fault.reason in OF_ROLES:
+                await desk.refused(request, identity, route, fault)
+            raise
 
     return answer
 

@@ -17,6 +17,7 @@ by Postgres's.
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import secrets
 import time
@@ -34,7 +35,7 @@ from runtime.errors import Fault, Status, invalid
 from runtime.http.door import check_host
 from runtime.http.foreign import Foreign
 from runtime.http.jwks import KEY_ALGORITHMS, JwksKeys
-from runtime.http.revocations import Revocations, login_key, player_key
+from runtime.http.revocations import Revocations, login_key, player_key, sign_in_key, staff_key
 from runtime.operations.row import MANAGEMENT, PLATFORM
 from runtime.settings import Settings
 
@@ -54,8 +55,8 @@ log = structlog.get_logger(__name__)
 class Identity:
     """Who asks. `player_id` is empty for staff; `expires_at` is unix seconds, 0 for a header identity.
 
-    login_id: the login that the token is of, "" for a guest's and another issuer's. revocable: what it is
-    revoked by (runtime/http/revocations.py). issued_at: unix seconds.
+    login_id: the login that the token is of, "" for a guest's and another issuer's. sign_in_id: staff's, "" for a
+    player's. revocable: what it is revoked by (runtime/http/revocations.py). issued_at: unix seconds.
     """
 
     tenant_id: str
@@ -65,7 +66,8 @@ class Identity:
     subject: str
     expires_at: int
     login_id: str = ""
-    revocable: str = ""
+    sign_in_id: str = ""
+    revocable: tuple[str, ...] = ()
     issued_at: int = 0
 
 
@@ -186,8 +188,10 @@ class Tokens:
             raise _expired()
         else:
             self._known.move_to_end(token)
-        if revocations is not None and revocations.revoked(identity.revocable, identity.issued_at):
-            raise _invalid()
+        if revocations is not None:
+            for key in identity.revocable:
+                if revocations.revoked(key, identity.issued_at):
+                    raise _invalid()
         return identity
 
     async def _verify_anew(self, token: str) -> Identity:
@@ -223,6 +227,7 @@ class Tokens:
                     raise jwt.InvalidTokenError("roles must be a list of strings")
                 merchant_id = claims.get("merchant_id")
                 return self._identity(
+                    token,
                     claims,
                     claims["tenant_id"],
                     "" if merchant_id is None else merchant_id,
@@ -243,7 +248,9 @@ class Tokens:
             raise jwt.InvalidTokenError("no key of this issuer fits")
         claims = self._claims(token, key, str(algorithm), foreign.issuer, foreign.audience)
         said = foreign.read(claims)
-        return self._identity(claims, said.tenant_id, said.merchant_id, said.subject, said.roles, bool(said.roles), "")
+        return self._identity(
+            token, claims, said.tenant_id, said.merchant_id, said.subject, said.roles, bool(said.roles), ""
+        )
 
     def _claims(self, token: str, key: Any, algorithm: str, issuer: str, audience: str | list[str]) -> dict[str, Any]:
         return self._jwt.decode(
@@ -258,6 +265,7 @@ class Tokens:
 
     def _identity(
         self,
+        token: str,
         claims: Mapping[str, Any],
         tenant_id: Any,
         merchant_id: Any,
@@ -278,6 +286,12 @@ class Tokens:
         life = claims["exp"] - claims["iat"]  # NaN and infinities are no life that is short enough.
         if not life <= (self._login_seconds_max if login_id else self._seconds_max):
             raise jwt.InvalidTokenError("made for longer than is taken")
+        sign_in_id = _sign_in_id(token, claims) if staff else ""
+        revocable: tuple[str, ...]
+        if staff:
+            revocable = (sign_in_key(tenant_id, sign_in_id), staff_key(tenant_id, subject))
+        else:
+            revocable = (login_key(tenant_id, login_id) if login_id else player_key(tenant_id, subject),)
         return Identity(
             tenant_id,
             merchant_id,
@@ -286,9 +300,17 @@ class Tokens:
             subject,
             int(claims["exp"]),
             login_id,
-            "" if staff else login_key(tenant_id, login_id) if login_id else player_key(tenant_id, subject),
+            sign_in_id,
+            revocable,
             int(claims["iat"]),
         )
+
+
+def _sign_in_id(token: str, claims: Mapping[str, Any]) -> str:
+    """The sign-in that a token of staff's is of: its issuer's session (`sid`), or else the token. It opens nothing."""
+    said = [claims[name] for name in ("sid", "jti") if isinstance(claims.get(name), str) and claims[name]]
+    named = [claims["iss"], *(said[:1] or [token])]
+    return f"signin_{hashlib.sha256(json.dumps(named).encode()).hexdigest()[:32]}"
 
 
 def _keys(secrets: Iterable[str | bytes]) -> list[bytes]:
@@ -374,7 +396,7 @@ def not_staff(identity: Identity | None) -> Identity | None:
 def require_player(identity: Identity | None) -> Identity:
     """A player's identity. TOKEN_MISSING for nobody, ROLE_REQUIRED for staff."""
     if identity is None:
-        raise _missing()
+        raise token_missing()
     if not identity.player_id:
         raise Fault(Status.PERMISSION_DENIED, "ROLE_REQUIRED", "this route is a player's", roles=["player"])
     return identity
@@ -383,14 +405,15 @@ def require_player(identity: Identity | None) -> Identity:
 def require_roles(identity: Identity | None, allowed: frozenset[str] = MANAGEMENT) -> Identity:
     """An identity with any of the roles. TOKEN_MISSING for nobody, ROLE_REQUIRED for who lacks them all."""
     if identity is None:
-        raise _missing()
+        raise token_missing()
     if not identity.roles & allowed:
         names = sorted(allowed)
         raise Fault(Status.PERMISSION_DENIED, "ROLE_REQUIRED", f"needs a role of {', '.join(names)}", roles=names)
     return identity
 
 
-def _missing() -> Fault:
+def token_missing() -> Fault:
+    """UNAUTHENTICATED: nobody asks."""
     return Fault(Status.UNAUTHENTICATED, "TOKEN_MISSING", "this route needs a Bearer token")
 
 

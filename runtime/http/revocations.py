@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import time
 from array import array
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from runtime import ids
@@ -33,7 +34,7 @@ FOR_EVER: Final = 2**UNTIL_BITS - 1
 
 
 class Revocations:
-    """What was revoked, by the key of an identity: `login_key`, `player_key`."""
+    """What was revoked, by the keys of an identity: `login_key`, `player_key`, `sign_in_key`, `staff_key`."""
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
@@ -77,7 +78,9 @@ class Revocations:
             request = m.ListRevocationsRequest(since=self._since)
             reply: m.ListRevocationsReply = await self._caller.call(LIST_REVOCATIONS, request)
             for row in reply.revocations:
-                key = (login_key if row.kind == m.RevocationKind.LOGIN else player_key)(row.tenant_id, row.subject)
+                if (key_of := _KEYS.get(row.kind)) is None:
+                    continue  # Of a kind of token that this version does not take.
+                key = key_of(row.tenant_id, row.subject)
                 self._note(key, row.issued_until or FOR_EVER, row.kept_until)
             self._since, more = reply.since, reply.more
             # 0: a Core of the version before, which does not say.
@@ -118,3 +121,21 @@ def login_key(tenant_id: str, login_id: str) -> str:
 def player_key(tenant_id: str, player_id: str) -> str:
     """The key of a player's tokens that belong to no login."""
     return f"p{tenant_id}\0{player_id}"
+
+
+def sign_in_key(tenant_id: str, sign_in_id: str) -> str:
+    """The key of the tokens of a sign-in of staff's."""
+    return f"i{tenant_id}\0{sign_in_id}"
+
+
+def staff_key(tenant_id: str, subject: str) -> str:
+    """The key of every token of one of the tenant's staff."""
+    return f"s{tenant_id}\0{subject}"
+
+
+_KEYS: Final[Mapping[m.RevocationKind, Callable[[str, str], str]]] = {
+    m.RevocationKind.LOGIN: login_key,
+    m.RevocationKind.PLAYER: player_key,
+    m.RevocationKind.SIGN_IN: sign_in_key,
+    m.RevocationKind.STAFF: staff_key,
+}

@@ -1,11 +1,14 @@
 """The audit log: who changed what, written in the change's own transaction, so neither exists without the other.
 
-An entry has the resource before and after as the operator sees it (secrets are never in it).
+An entry has the resource before and after as the operator sees it (secrets are never in it). Beside the changes it
+has who came: each sign-in of staff, and whom an edge refused a route for want of a role. These are anybody's to
+bring about, so buckets in the database bound them, whatever the number of edges (`_Bucket`).
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+import hashlib
+from typing import Any, Final, NamedTuple
 
 import asyncpg
 
@@ -13,11 +16,31 @@ import sql
 from runtime import ids, trace
 from runtime import messages as m
 from runtime.actors.engine import Engine
-from runtime.operations import reading
+from runtime.operations import reading, samples
+from runtime.operations.checks import Checks
 from runtime.operations.row import STAFF, Operation
 from runtime.wire.scope import merchant_of, tenant_of
 
 _SQL: Final = sql.load("audit")
+_CHARGE: Final = sql.load("challenges")["charge"]
+
+
+class _Bucket(NamedTuple):
+    """What is noted at most: so many at once, and then one in so many seconds."""
+
+    at_once: int
+    every_seconds: float
+
+
+REFUSALS: Final = _Bucket(100, 36.0)
+"""Of a tenant: staff's refusals, and players' beside them, who are many and shall not hide staff's. 2,400 a day each,
+and 100: about half a megabyte. What is beyond is counted by the edge that refuses."""
+
+SIGN_INS: Final = _Bucket(60, 60.0)
+"""Of a subject, by different tokens."""
+
+
+NOTED_CHARACTERS_MAX: Final = 1_000
 
 
 async def record(
@@ -58,7 +81,82 @@ async def list_audit_entries(engine: Engine, request: m.ListAuditEntriesRequest)
     return m.ListAuditEntriesReply(items=[m.AuditEntry(**dict(row)) for row in rows], pagination=pagination)
 
 
+async def note_sign_in(engine: Engine, request: m.NoteSignInRequest) -> m.NotedReply:
+    """Notes that staff came with a token that was not seen before: once, whichever edges see it, and how often."""
+    seen = _Bucket(1, engine.settings.token_seconds_max)
+    # In the order of keys (sql/locks.py): the subject's first, so that what is too much leaves no rows either.
+    buckets = {f"signer:{_brief(request.subject)}": SIGN_INS, f"signin:{_brief(request.sign_in_id)}": seen}
+    after = {"roles": list(request.roles), "expires_at": request.expires_at, "address": request.address}
+    return await _note(engine, request, buckets, "staff.sign_in", request.sign_in_id, after)
+
+
+async def note_refusal(engine: Engine, request: m.NoteRefusalRequest) -> m.NotedReply:
+    """Notes who was refused which route for want of which roles; within a bound that a flood cannot pass."""
+    after = {
+        "route": request.route,
+        "reason": request.reason,
+        "needed": list(request.needed),
+        "roles": list(request.roles),
+        "address": request.address,
+    }
+    bucket = {f"refusals:{'staff' if request.roles else 'players'}": REFUSALS}
+    return await _note(engine, request, bucket, "staff.refuse", request.subject, after)
+
+
+async def _note(
+    engine: Engine,
+    request: m.NoteSignInRequest | m.NoteRefusalRequest,
+    buckets: dict[str, _Bucket],
+    action: str,
+    subject_id: str,
+    after: dict[str, Any],
+) -> m.NotedReply:
+    tenant_id = tenant_of(request)
+    checks = Checks()
+    for name in ("subject", "sign_in_id", "route", "reason"):
+        if (value := getattr(request, name, None)) is not None:
+            checks.text(name, value, least=1, most=NOTED_CHARACTERS_MAX)
+    checks.raise_found()
+    trace.actor.set(request.subject)
+    trace.merchant.set(merchant_of(request))
+
+    async def work(connection: asyncpg.Connection) -> bool:
+        for key, bucket in buckets.items():
+            if await connection.fetchval(_CHARGE, tenant_id, key, bucket.every_seconds, bucket.at_once) is None:
+                return False
+        await record(connection, tenant_id, action, subject_id, after=after)
+        return True
+
+    return m.NotedReply(noted=await engine.database.transaction(work))
+
+
+def _brief(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
 # -- rows ------------------------------------------------------------------------------------
 
 
-ROWS: Final = (Operation("ListAuditEntries", "GET /audit", run=list_audit_entries, admin=STAFF),)
+_STAFF: Final = {"subject": "ann", "address": "203.0.113.7"}
+_SIGN_IN: Final = {**_STAFF, "sign_in_id": "signin_0f1e2d3c4b5a69788796a5b4c3d2e1f0"}
+
+NOTE_SIGN_IN: Final = Operation(
+    "NoteSignIn",
+    "POST /audit/sign-ins",
+    run=note_sign_in,
+    unsuspended=True,
+    example={**_SIGN_IN, "roles": ["designer"], "expires_at": samples.LATER},
+)
+NOTE_REFUSAL: Final = Operation(
+    "NoteRefusal",
+    "POST /audit/refusals",
+    run=note_refusal,
+    unsuspended=True,
+    example={**_STAFF, "route": "PUT /admin/tenants/{id}", "reason": "ROLE_REQUIRED", "needed": ["platform"]},
+)
+
+ROWS: Final = (
+    Operation("ListAuditEntries", "GET /audit", run=list_audit_entries, admin=STAFF),
+    NOTE_SIGN_IN,
+    NOTE_REFUSAL,
+)

@@ -134,6 +134,11 @@ async def try_integration(engine: Engine, request: m.TestIntegrationRequest) -> 
         campaign_id=row["campaign_id"],
         data={"integration_id": request.id},
     )
+
+    async def note_try(connection: asyncpg.Connection) -> None:
+        await audit.record(connection, tenant_id, "integration.test", request.id, after={"event_id": event.id})
+
+    await engine.database.transaction(note_try)
     attempt = engine.dispatcher.try_once(event, row)
     await asyncio.wait([attempt], timeout=EMIT_WAIT_SECONDS)
     delivery = m.IntegrationDelivery(

@@ -18,10 +18,10 @@ from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, invalid, suspended, unknown
-from runtime.operations import challenges
+from runtime.operations import audit, challenges
 from runtime.operations.checks import TIME_MAX, Checks
 from runtime.operations.players import FIND, player_from_row
-from runtime.operations.row import Operation
+from runtime.operations.row import ADMINS, Operation
 from runtime.stores.database import StoreUnavailable
 from runtime.wire.enums import enum
 from runtime.wire.scope import merchant_of, player_id_of, tenant_of
@@ -56,6 +56,8 @@ PURGE_SECONDS: Final = 600.0
 
 PURGE_BATCH: Final = 1_000
 """Rows that one statement forgets: a few milliseconds of them."""
+
+SUBJECT_CHARACTERS_MAX: Final = 512
 
 log = structlog.get_logger(__name__)
 
@@ -174,6 +176,33 @@ async def revoke_player(
     await connection.execute(REVOKE, tenant_id, "player", player_id, not for_ever, seconds, issued_at)
 
 
+async def revoke_staff(engine: Engine, request: m.RevokeStaffRequest) -> m.Empty:
+    """Ends staff's tokens before their time: those of a sign-in, those that a subject was given until now, or both.
+
+    Every admin edge refuses them within about a second. What is made later counts: whoever makes tokens, here or at
+    another issuer, must be told too.
+    """
+    tenant_id = tenant_of(request)
+    checks = Checks()
+    if not (request.subject or request.sign_in_id):
+        checks.problem("subject", "is required, or sign_in_id")
+    checks.text("subject", request.subject, most=SUBJECT_CHARACTERS_MAX)
+    checks.text("sign_in_id", request.sign_in_id, most=SUBJECT_CHARACTERS_MAX)
+    checks.raise_found()
+    seconds = engine.settings.token_seconds_max + SLACK_SECONDS
+    named = {"subject": request.subject, "sign_in_id": request.sign_in_id}
+
+    async def work(connection: asyncpg.Connection) -> None:
+        if request.sign_in_id:
+            await connection.execute(REVOKE, tenant_id, "sign_in", request.sign_in_id, False, seconds, 0)
+        if request.subject:
+            await connection.execute(REVOKE, tenant_id, "staff", request.subject, True, seconds, 0)
+        await audit.record(connection, tenant_id, "staff.revoke", request.subject or request.sign_in_id, after=named)
+
+    await engine.database.transaction(work)
+    return m.Empty()
+
+
 async def list_revocations(engine: Engine, request: m.ListRevocationsRequest) -> m.ListRevocationsReply:
     """What was revoked since an earlier reply, of every tenant: for the edges, which remember it."""
     mark = _Mark.read(request.since)
@@ -216,7 +245,7 @@ class _Mark(msgspec.Struct, array_like=True):
     settled_us: int = 0
     from_us: int = 0
     tenant_id: str = ""
-    kind: Literal["", "login", "player"] = ""
+    kind: Literal["", "login", "player", "sign_in", "staff"] = ""
     subject: str = ""
 
     @classmethod
@@ -316,4 +345,14 @@ END_LOGINS: Final = Operation(
 )
 LIST_REVOCATIONS: Final = Operation("ListRevocations", "GET /logins/revocations", run=list_revocations)
 
-ROWS: Final = (BEGIN_LOGIN, TURN_LOGIN, END_LOGINS, LIST_REVOCATIONS)
+REVOKE_STAFF: Final = Operation(
+    "RevokeStaff",
+    "POST /staff/revoke",
+    run=revoke_staff,
+    admin=ADMINS,
+    tenant_wide=True,
+    unsuspended=True,
+    example={"subject": "ann"},
+)
+
+ROWS: Final = (BEGIN_LOGIN, TURN_LOGIN, END_LOGINS, LIST_REVOCATIONS, REVOKE_STAFF)

@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
 from typing import Any
 
 import asyncpg
 import pytest
 
-from tests.support.operations import furnish
+from runtime.http import admin
+from runtime.operations import audit
+from tests.support.login import bearer
+from tests.support.operations import edge_body, furnish, make_merchant, path_of
 from tests.support.resources import make_campaign, make_game, make_prize
+from tests.support.stack import OTHER_TENANT, Answer, Stack, refused
 
 
 async def entries(stack: Any, **query: str) -> list[dict[str, Any]]:
     return list((await stack.admin("GET", "/admin/audit", **query)).data["items"])
+
+
+async def noted(stack: Stack, action: str, tenant_id: str = "") -> list[dict[str, Any]]:
+    """Entries of an action, the oldest first, as the database has them: each look over the edge is a sign-in."""
+    rows = await stack.database.fetch(
+        "SELECT * FROM audit_entries WHERE tenant_id = $1 AND action = $2 ORDER BY entry_id",
+        tenant_id or stack.tenant_id,
+        action,
+    )
+    return [dict(row) for row in rows]
 
 
 async def test_change_is_noted_with_who_before_after_and_trace(stack: Any) -> None:
@@ -41,7 +57,8 @@ async def test_every_kind_of_change_is_noted_and_refused_ones_are_not(stack: Any
     await stack.admin("DELETE", f"/admin/games/{game['id']}")
     await stack.admin("DELETE", f"/admin/prizes/{prize_id}")
     await stack.admin("POST", f"/admin/campaigns/{campaign['id']}/duplicate", {})
-    assert [entry["action"] for entry in await entries(stack)] == [
+    actions = [entry["action"] for entry in await entries(stack)]
+    assert [action for action in actions if action != "staff.sign_in"] == [
         "campaign.duplicate",
         "prize.delete",
         "game.delete",
@@ -81,6 +98,112 @@ async def test_a_retry_of_a_task_is_noted_and_a_refused_one_is_not(stack: Any) -
     assert len(await entries(stack, subject_id=known["task"])) == 1
 
 
+async def test_every_operation_of_staff_s_that_does_something_is_noted(stack: Stack) -> None:
+    known, done, refusals = await furnish(stack), set[str](), dict[str, str]()
+    # A replay is a look at a play.
+    changing = [row for row, _ in admin.served() if row.verb != "GET" and row.name != "ReplayPlay"]
+    for operation in sorted(changing, key=lambda operation: operation.verb == "DELETE"):
+        body = edge_body(operation, known) if operation.has_body else None
+        path = f"/admin{path_of(operation, known)}"
+        answer = await stack.admin(operation.verb, path, body, roles=("admin", "platform"))
+        if answer.code != "OK":
+            refusals[operation.name] = answer.reason
+            continue
+        found = await stack.database.fetch(
+            "SELECT action FROM audit_entries WHERE trace_id = $1 AND action <> 'staff.sign_in'",
+            answer.envelope["trace_id"],
+        )
+        assert len(found) == 1, (operation.name, found)
+        done.add(operation.name)
+    assert {"ImportCodes", "EmitEvent", "TestIntegration", "AdjustBalance", "RevokeStaff"} <= done, refusals
+    assert len(done) > len(refusals), refusals
+
+
+# -- staff who come, and whom a route is refused ----------------------------------------------
+
+
+async def test_a_sign_in_is_noted_once_however_often_its_token_is_shown(stack: Stack) -> None:
+    token = bearer(stack.token("ann", ("designer", "reward_manager")))
+    for path in ("/admin/me", "/admin/games", "/admin/me"):
+        assert (await stack.admin("GET", path, roles=(), headers=token)).data
+    (entry,) = [entry for entry in await noted(stack, "staff.sign_in") if entry["actor"] == "ann"]
+    assert (entry["subject_type"], entry["after"]["roles"]) == ("staff", ["designer", "reward_manager"])
+    assert entry["after"]["address"] == "127.0.0.1" and entry["after"]["expires_at"] > 1_700_000_000
+    assert token["Authorization"].partition(" ")[2] not in str(entry)
+    (shown,) = await entries(stack, actor="ann")
+    assert (shown["action"], shown["subject_id"]) == ("staff.sign_in", entry["subject_id"])
+
+
+async def test_of_many_edges_that_see_a_sign_in_one_notes_it(stack: Stack) -> None:
+    """Core says whether it was noted before, so an edge that starts anew says nothing again."""
+    body = {"subject": "ann", "sign_in_id": "signin_1", "roles": ["admin"], "expires_at": 1}
+    answers = await asyncio.gather(*(stack.core("POST", "/audit/sign-ins", body) for _ in range(20)))
+    assert sorted(answer.data["noted"] for answer in answers) == [False] * 19 + [True]
+    assert len(await noted(stack, "staff.sign_in")) == 1
+    assert (await stack.core("POST", "/audit/sign-ins", {**body, "sign_in_id": "signin_2"})).data["noted"]
+
+
+async def test_sign_ins_of_one_by_token_after_token_are_bounded(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit, "SIGN_INS", audit.SIGN_INS._replace(at_once=3, every_seconds=3600.0))
+    for _ in range(6):
+        assert (await stack.admin("GET", "/admin/me")).data
+    assert len(await noted(stack, "staff.sign_in")) == 3
+    assert (await stack.admin("GET", "/admin/me", roles=(), headers=bearer(stack.token("bea", ("admin",))))).data
+    assert len(await noted(stack, "staff.sign_in")) == 4
+
+
+@pytest.mark.settings(role_matrix="strict")
+async def test_who_is_refused_a_route_is_noted_with_the_route_and_the_reason(stack: Stack) -> None:
+    assert (await stack.admin("PUT", "/admin/games/game_x", {"name": "x"}, roles=("reward_manager",))).http == 403
+    (entry,) = await noted(stack, "staff.refuse")
+    assert (entry["actor"], entry["subject_type"], entry["subject_id"]) == ("staff_test", "staff", "staff_test")
+    assert entry["after"] == {
+        "route": "PUT /admin/games/{id}",
+        "reason": "ROLE_REQUIRED",
+        "needed": ["admin", "designer"],
+        "roles": ["reward_manager"],
+        "address": "127.0.0.1",
+    }
+    # Where they are at home, whomever they act for.
+    abroad = {**bearer(stack.token("pat", ("platform",))), "X-Tenant-Id": OTHER_TENANT}
+    assert (await stack.admin("GET", "/admin/games", roles=(), headers=abroad)).http == 403
+    assert {entry["actor"] for entry in await noted(stack, "staff.refuse")} == {"staff_test", "pat"}
+    assert await noted(stack, "staff.refuse", OTHER_TENANT) == []
+
+
+async def test_a_player_who_tries_the_admin_edge_is_noted(stack: Stack) -> None:
+    answer = await stack.admin("GET", "/admin/games", roles=(), headers=bearer(stack.token("player_ann")))
+    assert refused(answer) == (403, "PERMISSION_DENIED", "ROLE_REQUIRED")
+    (entry,) = await noted(stack, "staff.refuse")
+    assert (entry["actor"], entry["after"]["roles"]) == ("player_ann", [])
+    assert await noted(stack, "staff.sign_in") == []
+
+
+async def test_a_merchant_s_staff_see_what_their_own_were_refused(stack: Stack) -> None:
+    merchant_id = await make_merchant(stack)
+    theirs, others = (replace(stack, merchant_id=one) for one in (merchant_id, await make_merchant(stack)))
+    answer = await theirs.admin("POST", "/admin/merchants", {"name": "x"})
+    assert refused(answer) == (403, "PERMISSION_DENIED", "FORBIDDEN")
+    for staff, seen in ((stack, 1), (theirs, 1), (others, 0)):
+        found = [entry for entry in await entries(staff) if entry["action"] == "staff.refuse"]
+        assert len(found) == seen
+        assert all(entry["after"]["reason"] == "FORBIDDEN" for entry in found)
+
+
+@pytest.mark.settings(header_fallback=True)
+async def test_whom_nobody_knows_is_noted_in_no_tenant_s_log(stack: Stack) -> None:
+    answers: list[Answer] = [
+        await stack.admin("GET", "/admin/games", roles=()),
+        await stack.admin("GET", "/admin/games", roles=(), headers=bearer("x.y.z")),
+        await stack.admin("GET", "/admin/games", roles=(), headers={"X-Roles": "x", "X-Tenant-Id": "tenant_none"}),
+    ]
+    assert [answer.http for answer in answers] == [401, 401, 403]
+    assert await stack.database.fetchval("SELECT count(*) FROM audit_entries") == 0
+    there = {"X-Roles": "x", "X-Tenant-Id": stack.tenant_id}
+    assert (await stack.admin("GET", "/admin/games", roles=(), headers=there)).http == 403
+    assert len(await noted(stack, "staff.refuse")) == 1
+
+
 @pytest.mark.parametrize(
     "statement", ["UPDATE audit_entries SET actor = 'x'", "DELETE FROM audit_entries", "TRUNCATE audit_entries"]
 )
@@ -90,4 +213,4 @@ async def test_the_database_itself_refuses_to_rewrite_an_entry(stack: Any, state
     before = await entries(stack)
     with pytest.raises(asyncpg.InsufficientPrivilegeError):
         await stack.database.execute(statement)
-    assert before and await entries(stack) == before
+    assert before and (await entries(stack))[-len(before) :] == before

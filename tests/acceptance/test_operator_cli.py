@@ -16,6 +16,7 @@ import yaml
 from runtime.http.auth import Tokens
 from tests.support.resources import make_campaign, make_game, make_prize
 from tests.support.stack import TENANT, Stack
+from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[2]
 
@@ -103,7 +104,8 @@ class Operator:
 
     async def audit(self) -> int:
         """How many changes the tenant has seen."""
-        return len((await self.stack.admin("GET", "/admin/audit", limit=100)).data["items"])
+        entries = (await self.stack.admin("GET", "/admin/audit", limit=100)).data["items"]
+        return len([entry for entry in entries if entry["action"] != "staff.sign_in"])
 
 
 @pytest.fixture
@@ -329,6 +331,17 @@ class TestToken:
         await tokens.close()
         assert (identity.subject, identity.roles, identity.tenant_id) == ("till-7", {"reward_manager"}, TENANT)
         assert (await tombola("games", "list", "--json", TOMBOLA_TOKEN=token)).json == []
+
+    async def test_a_subject_s_tokens_are_ended(self, tombola: Operator, stack: Stack) -> None:
+        token = stack.token("till-7", ("designer",))
+        assert (await tombola("games", "list", "--json", TOMBOLA_TOKEN=token)).code == 0
+        assert (await tombola("token", "revoke")).code == 2
+        assert (await tombola("token", "revoke", "till-7")).out.strip() == "revoked"
+
+        async def is_refused() -> bool:
+            return (await tombola("games", "list", "--json", TOMBOLA_TOKEN=token)).code == 1
+
+        await until(is_refused)
 
     async def test_a_role_that_is_none_is_refused(self, tombola: Operator) -> None:
         told = await tombola("token", "mint", "--tenant", TENANT, "--role", "emperor", JWT_STAFF_SECRET="x" * 32)

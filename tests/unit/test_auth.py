@@ -136,50 +136,6 @@ class TestRotation:
         assert SECRET not in kid and self.OLD not in kid
 
 
-class TestSecretsOfTheirOwn:
-    """Each edge holds the secret of its own tokens: that of players makes no staff, and the other way round."""
-
-    STAFF = "t" * 32
-
-    def consumer(self) -> Tokens:
-        return own_tokens(staff_secrets=())
-
-    def admin(self) -> Tokens:
-        return Tokens(issuer="tombola", audience="edge", staff_audience="staff", staff_secrets=[self.STAFF])
-
-    async def test_an_edge_takes_its_own(self) -> None:
-        player = self.consumer().mint("ann", tenant_id="t", seconds=60)
-        boss = self.admin().mint("bea", tenant_id="t", seconds=60, roles=["admin"])
-        assert (await self.consumer().verify(player)).player_id == "ann"
-        assert (await self.admin().verify(boss)).roles == {"admin"}
-        assert await reason_of(self.consumer(), boss) == "TOKEN_INVALID"
-        assert await reason_of(self.admin(), player) == "TOKEN_INVALID"
-
-    async def test_a_secret_makes_tokens_of_its_own_audience_alone(self) -> None:
-        both = own_tokens(staff_secrets=[self.STAFF])
-        for secret, audience in ((SECRET, "staff"), (self.STAFF, "edge")):
-            said = claims(aud=audience, roles=["admin"])
-            kids = [None, *(jwt.get_unverified_header(one)["kid"] for one in self.each(both))]
-            for kid in kids:
-                forged = jwt.encode(said, secret, algorithm="HS256", headers={"kid": kid} if kid else None)
-                assert await reason_of(both, forged) == "TOKEN_INVALID"
-
-    def each(self, tokens: Tokens) -> list[str]:
-        return [tokens.mint("ann", tenant_id="t", seconds=60, roles=roles) for roles in ((), ("admin",))]
-
-    async def test_who_lacks_a_secret_makes_none_of_its_tokens(self) -> None:
-        with pytest.raises(LookupError):
-            self.consumer().mint("bea", tenant_id="t", seconds=60, roles=["admin"])
-        with pytest.raises(LookupError):
-            self.admin().mint("ann", tenant_id="t", seconds=60)
-
-    async def test_staff_s_secret_is_rotated_by_itself(self) -> None:
-        before = self.admin().mint("bea", tenant_id="t", seconds=60, roles=["admin"])
-        after = own_tokens(staff_secrets=["n" * 32, self.STAFF])
-        assert (await after.verify(before)).subject == "bea"
-        assert await reason_of(own_tokens(staff_secrets=["n" * 32]), before) == "TOKEN_INVALID"
-
-
 class TestAnotherIssuer:
     """What its claims mean is the settings' to say."""
 

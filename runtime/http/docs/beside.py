@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from runtime import messages as m
-from runtime.http.admin import ME
+from runtime.http.admin import LOG_OUT, ME
 from runtime.http.docs import examples, refusals
 from runtime.http.docs.document import Document, Path, header_parameter, object_of, summary_of
 from runtime.http.docs.schemas import Schema, ref
@@ -82,6 +82,28 @@ def add_me(document: Document) -> None:
         "responses": {"200": document.answered(ref("Me"), example), **document.refusals(every)},
     }
     document.add(Path(ME, "GET"), "GET", described)
+
+
+def add_log_out(document: Document) -> None:
+    """The admin edge's own route: staff end their tokens (runtime/http/login/staff.py)."""
+    components = document.schemas.components
+    components["Done"] = object_of({}, [])
+    components["LogOutBody"] = object_of({"everywhere": {"type": "boolean"}}, [])
+    content = {"application/json": {"schema": ref("LogOutBody"), "example": {"everywhere": True}}}
+    every = (*refusals.ALWAYS, *refusals.WITH_BODY, *refusals.TOKENS, *refusals.OF_EDGES)
+    described = {
+        "operationId": "LogOutStaff",
+        "tags": [document.tag("Staff")],
+        "summary": "Log out",
+        "description": "Ends the sign-in that the token is of; with `everywhere` every token of its subject until now.",
+        "requestBody": {"required": False, "content": content},
+        "security": document.tokens(),
+        "responses": {
+            "200": document.answered(ref("Done"), {}),
+            **document.refusals([*every, "TOKEN_MISSING", "ROLE_REQUIRED"]),
+        },
+    }
+    document.add(Path(LOG_OUT, "POST"), "POST", described)
 
 
 def add_health(document: Document) -> None:

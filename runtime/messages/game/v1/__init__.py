@@ -128,6 +128,9 @@ __all__ = (
     "MilestoneStatus",
     "Milestones",
     "NextSession",
+    "NoteRefusalRequest",
+    "NoteSignInRequest",
+    "NotedReply",
     "OnUnavailable",
     "Pagination",
     "PlannedDrop",
@@ -167,6 +170,7 @@ __all__ = (
     "Revocation",
     "RevocationKind",
     "RevokeRewardRequest",
+    "RevokeStaffRequest",
     "Reward",
     "RewardRecord",
     "RewardReply",
@@ -864,12 +868,18 @@ class RevocationKind(betterproto2.Enum):
 
     PLAYER = 2
 
+    SIGN_IN = 3
+
+    STAFF = 4
+
     @classmethod
     def betterproto_value_to_renamed_proto_names(cls) -> dict[int, str]:
         return {
             0: "REVOCATION_KIND_UNSPECIFIED",
             1: "REVOCATION_KIND_LOGIN",
             2: "REVOCATION_KIND_PLAYER",
+            3: "REVOCATION_KIND_SIGN_IN",
+            4: "REVOCATION_KIND_STAFF",
         }
 
     @classmethod
@@ -878,6 +888,8 @@ class RevocationKind(betterproto2.Enum):
             "REVOCATION_KIND_UNSPECIFIED": 0,
             "REVOCATION_KIND_LOGIN": 1,
             "REVOCATION_KIND_PLAYER": 2,
+            "REVOCATION_KIND_SIGN_IN": 3,
+            "REVOCATION_KIND_STAFF": 4,
         }
 
 
@@ -2688,6 +2700,64 @@ default_message_pool.register_message("game.v1", "NextSession", NextSession)
 
 
 @dataclass(eq=False, repr=False)
+class NotedReply(betterproto2.Message):
+    """
+    Whether it is in the audit log now: it is not where it was before, or where too much is.
+    """
+
+    noted: "bool" = betterproto2.field(1, betterproto2.TYPE_BOOL)
+
+
+default_message_pool.register_message("game.v1", "NotedReply", NotedReply)
+
+
+@dataclass(eq=False, repr=False)
+class NoteRefusalRequest(betterproto2.Message):
+    """
+    An edge refused somebody a route for want of a role. roles: those that they have; a player has none.
+    """
+
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    subject: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    route: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+    reason: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+
+    needed: "list[str]" = betterproto2.field(5, betterproto2.TYPE_STRING, repeated=True)
+
+    roles: "list[str]" = betterproto2.field(6, betterproto2.TYPE_STRING, repeated=True)
+
+    address: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
+
+
+default_message_pool.register_message("game.v1", "NoteRefusalRequest", NoteRefusalRequest)
+
+
+@dataclass(eq=False, repr=False)
+class NoteSignInRequest(betterproto2.Message):
+    """
+    Staff showed an edge a token: noted once for each sign_in_id. expires_at: the token's.
+    """
+
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    subject: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    sign_in_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+    roles: "list[str]" = betterproto2.field(4, betterproto2.TYPE_STRING, repeated=True)
+
+    expires_at: "int" = betterproto2.field(5, betterproto2.TYPE_INT64)
+
+    address: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
+
+
+default_message_pool.register_message("game.v1", "NoteSignInRequest", NoteSignInRequest)
+
+
+@dataclass(eq=False, repr=False)
 class Pagination(betterproto2.Message):
     next_cursor: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
 
@@ -3220,7 +3290,8 @@ class Revocation(betterproto2.Message):
     """
     ---------------------------------------------------------------- logins
 
-    Tokens that end before their time: those of a login, or of a player (a guest, or tokens of no login of ours).
+    Tokens that end before their time: those of a login, or of a player (a guest, or tokens of no login of ours); of
+    staff those of a sign-in, or of a subject.
     """
 
     tenant_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -3229,7 +3300,7 @@ class Revocation(betterproto2.Message):
 
     subject: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
     """
-    The login's id, or the player's.
+    The login's id, the player's, the sign-in's, or staff's subject.
     """
 
     issued_until: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
@@ -3258,6 +3329,22 @@ class RevokeRewardRequest(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "RevokeRewardRequest", RevokeRewardRequest)
+
+
+@dataclass(eq=False, repr=False)
+class RevokeStaffRequest(betterproto2.Message):
+    """
+    Ends staff's tokens before their time: those of a sign-in (the audit log names it), or all of a subject until now.
+    """
+
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    subject: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    sign_in_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+
+default_message_pool.register_message("game.v1", "RevokeStaffRequest", RevokeStaffRequest)
 
 
 @dataclass(eq=False, repr=False)

@@ -1,0 +1,62 @@
+"""Whoever may ask the admin edge and is refused leaves a trace, and cannot fill the audit log with it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from runtime.http.login import staff
+from runtime.operations import audit
+from tests.support.login import bearer
+from tests.support.stack import Answer, Stack
+
+PATHS = ("/admin/games", "/admin/prizes", "/admin/audit", "/admin/tenants", "/admin/me")
+
+
+async def try_all(stack: Stack, *subjects: str, times: int = 1, roles: tuple[str, ...] = ()) -> None:
+    """Each of them asks each path so often, all at once, and is refused each time."""
+    asked = []
+    for subject in subjects:
+        token = bearer(stack.token(subject, roles))
+        asked += [stack.admin("GET", path, roles=(), headers=token) for path in PATHS for _ in range(times)]
+    answers: list[Answer] = await asyncio.gather(*asked)
+    assert {answer.reason for answer in answers} == {"ROLE_REQUIRED"}
+
+
+async def noted(stack: Stack, actor: str = "%") -> int:
+    count = "SELECT count(*) FROM audit_entries WHERE action = 'staff.refuse' AND actor LIKE $1"
+    return int(await stack.database.fetchval(count, actor))
+
+
+def counted(whether: str) -> float:
+    return float(staff.REFUSALS.labels(whether)._value.get())
+
+
+async def test_one_who_tries_and_tries_is_noted_a_few_times_and_counted_each_time(stack: Stack) -> None:
+    before = {whether: counted(whether) for whether in ("yes", "no")}
+    await try_all(stack, "player_eve", times=20)
+    few = await noted(stack)
+    assert len(PATHS) <= few < 20
+    assert counted("yes") - before["yes"] == few
+    assert counted("no") - before["no"] == 20 * len(PATHS) - few
+
+
+async def test_a_crowd_of_players_fills_nothing_and_hides_no_staff(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit, "REFUSALS", audit.REFUSALS._replace(at_once=7, every_seconds=3600.0))
+    await try_all(stack, *(f"player_{nth}" for nth in range(20)))
+    assert await noted(stack) == 7
+    await try_all(stack, "mallory", roles=("viewer",))
+    assert await noted(stack, "mallory") == len(PATHS)
+
+
+async def test_the_bound_holds_over_every_edge_there_is(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is the database's: what an edge remembers ends with its process."""
+    monkeypatch.setattr(audit, "REFUSALS", audit.REFUSALS._replace(at_once=7, every_seconds=3600.0))
+    body = {"route": "GET /admin/games", "reason": "ROLE_REQUIRED"}
+    answers = await asyncio.gather(
+        *(stack.core("POST", "/audit/refusals", {**body, "subject": f"player_{nth}"}) for nth in range(40))
+    )
+    assert sum(answer.data["noted"] for answer in answers) == await noted(stack) == 7

@@ -1,0 +1,145 @@
+"""Staff's tokens end before their time: by logging out, here or everywhere, and by who may revoke them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from runtime.errors import Fault
+from runtime.http.edge import Edge
+from runtime.rpc.client import RpcCaller
+from tests.support.login import bearer
+from tests.support.operations import make_merchant
+from tests.support.stack import OTHER_TENANT, Answer, Stack, fields_of, refused
+from tests.support.waiting import until
+
+ENDED = (401, "UNAUTHENTICATED", "TOKEN_INVALID")
+REVOKE = "/admin/staff/revoke"
+
+
+async def me(stack: Stack, token: str) -> Answer:
+    return await stack.admin("GET", "/admin/me", roles=(), headers=bearer(token))
+
+
+async def log_out(stack: Stack, token: str, **body: object) -> Answer:
+    return await stack.admin("POST", "/admin/auth/logout", body or None, roles=(), headers=bearer(token))
+
+
+async def ended(stack: Stack, token: str) -> None:
+    """Waits until the token is refused."""
+
+    async def is_refused() -> bool:
+        answer = await me(stack, token)
+        assert answer.code == "OK" or refused(answer) == ENDED, answer.envelope
+        return answer.code != "OK"
+
+    await until(is_refused)
+
+
+def of_ann(stack: Stack, tenant_id: str = "") -> str:
+    return stack.token("ann", ("designer",), tenant_id=tenant_id)
+
+
+async def test_logging_out_ends_the_token_and_no_other(stack: Stack) -> None:
+    here, there = of_ann(stack), of_ann(stack)
+    answer = await log_out(stack, here)
+    assert (answer.data, answer.headers["Cache-Control"]) == ({}, "no-store")
+    assert refused(await me(stack, here)) == ENDED
+    assert refused(await log_out(stack, here)) == ENDED
+    assert (await me(stack, there)).code == "OK"
+
+
+async def test_logging_out_everywhere_ends_every_token_of_the_subject_until_then(stack: Stack) -> None:
+    here, there = of_ann(stack), of_ann(stack)
+    others = [stack.token("bea", ("designer",)), of_ann(stack, OTHER_TENANT), stack.token("ann")]
+    assert (await log_out(stack, here, everywhere=True)).code == "OK"
+    for token in (here, there):
+        assert refused(await me(stack, token)) == ENDED
+    assert [(await me(stack, token)).reason for token in others[:2]] == ["", ""]
+    assert (await stack.consumer("GET", "/players/me", headers=bearer(others[2]))).code == "OK"
+    # What is made later counts again; what was logged out of stays so.
+    await stack.database.execute(
+        "UPDATE revocations SET issued_until = now() - interval '1 hour', revoked_at = now() WHERE kind = 'staff'"
+    )
+
+    async def counts() -> bool:
+        return (await me(stack, there)).code == "OK"
+
+    await until(counts)
+    assert refused(await me(stack, here)) == ENDED
+
+
+async def test_an_owner_ends_the_tokens_of_somebody_else(stack: Stack) -> None:
+    first, second, bystander = of_ann(stack), of_ann(stack), stack.token("bea", ("admin",))
+    for token in (first, second, bystander):
+        assert (await me(stack, token)).code == "OK"
+    rows = (await stack.admin("GET", "/admin/audit", actor="ann")).data["items"]
+    (_, oldest) = [row["subject_id"] for row in rows if row["action"] == "staff.sign_in"]
+    assert (await stack.admin("POST", REVOKE, {"sign_in_id": oldest})).data == {}
+    await ended(stack, first)
+    assert (await me(stack, second)).code == "OK"
+    assert (await stack.admin("POST", REVOKE, {"subject": "ann"})).data == {}
+    await ended(stack, second)
+    assert (await me(stack, bystander)).code == "OK"
+    noted = [row for row in (await stack.admin("GET", "/admin/audit")).data["items"] if row["action"] == "staff.revoke"]
+    assert [(row["actor"], row["subject_id"]) for row in noted] == [("staff_test", "ann"), ("staff_test", oldest)]
+
+
+async def test_every_edge_hears_of_it_also_one_that_starts_later(stack: Stack) -> None:
+    token = of_ann(stack)
+    caller = RpcCaller([stack.process.rpc_address])
+    there = Edge.build(stack.process.settings, caller, stack.engine.ephemeral)
+    assert (await there.tokens.verify(token)).subject == "ann"
+    await log_out(stack, token)
+    await there.revocations.read()
+    later = Edge.build(stack.process.settings, caller, stack.engine.ephemeral)
+    for edge in (there, later):
+        with pytest.raises(Fault, match="TOKEN_INVALID"):
+            await edge.tokens.verify(token)
+        await edge.close()
+    await caller.close()
+
+
+@pytest.mark.settings(role_matrix="strict")
+async def test_who_may_end_the_tokens_of_others(stack: Stack) -> None:
+    body = {"subject": "ann"}
+    for roles in (("designer",), ("reward_manager",), ("platform",)):
+        assert refused(await stack.admin("POST", REVOKE, body, roles=roles)) == (
+            403,
+            "PERMISSION_DENIED",
+            "ROLE_REQUIRED",
+        )
+    merchants = replace(stack, merchant_id=await make_merchant(stack))
+    assert refused(await merchants.admin("POST", REVOKE, body)) == (403, "PERMISSION_DENIED", "FORBIDDEN")
+    # Their own they all may.
+    for roles in (("designer",), ("platform",)):
+        assert (await log_out(stack, stack.token("dee", roles))).code == "OK"
+    assert (await log_out(stack, merchants.token("mel", ("admin",)), everywhere=True)).code == "OK"
+    assert (await me(stack, of_ann(stack))).code == "OK"
+
+
+async def test_a_suspended_tenant_s_staff_still_end_tokens(stack: Stack) -> None:
+    token, owner = of_ann(stack), stack.token("owner", ("admin",))
+    await stack.database.execute("UPDATE tenants SET status = 'suspended' WHERE tenant_id = $1", stack.tenant_id)
+    assert (await stack.admin("POST", REVOKE, {"subject": "ann"}, roles=(), headers=bearer(owner))).code == "OK"
+    await ended(stack, token)
+    assert (await log_out(stack, owner)).code == "OK"
+
+
+async def test_what_a_revocation_and_a_log_out_must_say(stack: Stack) -> None:
+    assert fields_of(await stack.admin("POST", REVOKE, {})) == ["subject"]
+    assert fields_of(await stack.admin("POST", REVOKE, {"subject": "x" * 513})) == ["subject"]
+    token = of_ann(stack)
+    assert fields_of(await log_out(stack, token, everywhere="yes")) == ["everywhere"]
+    assert (await log_out(stack, token, where=True)).code == "INVALID_ARGUMENT"
+    assert (await me(stack, token)).code == "OK"
+
+
+@pytest.mark.settings(header_fallback=True)
+async def test_headers_are_no_token_that_could_end(stack: Stack) -> None:
+    headers = {"X-Roles": "admin", "X-Tenant-Id": stack.tenant_id}
+    answer = await stack.admin("POST", "/admin/auth/logout", {}, roles=(), headers=headers)
+    assert refused(answer) == (401, "UNAUTHENTICATED", "TOKEN_MISSING")
+    player = await stack.admin("POST", "/admin/auth/logout", {}, roles=(), headers=bearer(stack.token("player_ann")))
+    assert refused(player) == (403, "PERMISSION_DENIED", "ROLE_REQUIRED")

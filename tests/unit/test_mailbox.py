@@ -10,7 +10,7 @@ import pytest
 from runtime import trace
 from runtime.actors.mailbox import Mailboxes, Work
 from runtime.errors import Fault, Status
-from tests.support.waiting import HANG_SECONDS
+from tests.support.waiting import HANG_SECONDS, until
 
 
 class Gate:
@@ -214,13 +214,18 @@ async def test_a_work_keeps_the_trace_of_its_own_request() -> None:
 @pytest.mark.parametrize("overlap", [1, 2])
 async def test_an_actor_of_what_is_not_there_leaves_with_its_last_answer_and_loses_none(overlap: int) -> None:
     gate = Gate()
-    boxes = boxes_of(gate.process_batch, overlap=overlap, futile=lambda key: key == "nothing")
+    never = 10 * HANG_SECONDS  # Else it would leave as any idle one does.
+    boxes = boxes_of(gate.process_batch, overlap=overlap, futile=lambda key: key == "nothing", idle_seconds=never)
     first = boxes.post("nothing", 0)
     await gate.entered.wait()
     rest = [boxes.post("nothing", nth) for nth in range(1, 4)]
     something = boxes.post("something", 4)
     gate.open.set()
     assert await asyncio.gather(first, *rest, something) == list(range(5))
-    while len(boxes) > 1:
-        await asyncio.sleep(0)
-    assert await boxes.post("nothing", 5) == 5
+    await until(lambda: _is_left(boxes, 1))
+    assert await boxes.post("nothing", 5) == 5  # Alone, and waited for: its batch ends after the actor has looked.
+    await until(lambda: _is_left(boxes, 1))
+
+
+async def _is_left(boxes: Mailboxes[str, Any, Any], count: int) -> bool:
+    return len(boxes) == count

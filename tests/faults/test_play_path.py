@@ -131,10 +131,13 @@ async def test_a_play_under_way_while_the_zone_moves_west_stays_counted(module_s
             await waiting(world, 1)
             moved = {"timezone": "Pacific/Niue"}
             assert (await world.stack.admin("PUT", f"/admin/campaigns/{world.campaign_id}", moved)).http == 200
+            compared = onlooker.compared_in
             [looking] = together(onlooker, m.EligibilityRequest(scope=scope, id=game_id, player_id="ann"))
             if elsewhere:
                 await looking
-            for _ in range(20):  # What the look sets off has happened by then, unless it waits.
+            while onlooker.compared_in == compared:  # It has the new catalogue,
+                await asyncio.sleep(0.01)
+            for _ in range(200):  # and would have read and answered by then, did it not wait.
                 await world.database.fetchval("SELECT 1")
             assert looking.done() is elsewhere
         assert (await playing).play_id == play_id

@@ -29,6 +29,7 @@ from tests.support.processes import process
 from tests.support.receiver import Got, Receiver, receiving
 from tests.support.resources import make_campaign, make_prize
 from tests.support.stack import TENANT, Stack, settings_of
+from tests.support.tables import everything_in
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -272,18 +273,13 @@ async def test_no_event_holds_a_secret(told: Told) -> None:
 
 
 async def test_the_ephemeral_store_keeps_no_login_code_and_no_key(told: Told) -> None:
-    client = redis.asyncio.Redis.from_url(told.redis_url, decode_responses=True, encoding_errors="replace")
-    held = []
-    async for key in client.scan_iter():
-        kind = await client.type(key)
-        held.append(key)
-        if kind == "hash":
-            held.append(str(await client.hgetall(key)))
-    text = " ".join(held)
+    async with redis.asyncio.Redis.from_url(told.redis_url) as client:
+        stored = await everything_in(client)
+    text = " ".join(name + value for name, value in stored.items())
+    assert "play_completed" in text
     holds_none(text, [*told.marks.keys, *told.marks.codes, *told.tokens])
     for code in told.login_codes:
         assert not re.search(rf"(?<!\w){code}(?!\w)", text)
-    await client.aclose()
 
 
 async def test_no_row_holds_a_secret_that_can_be_read(told: Told) -> None:

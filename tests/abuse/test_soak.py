@@ -14,6 +14,7 @@ from typing import Final
 
 import aiohttp
 import asyncpg
+import pytest
 
 from ops.servers.base import free_port
 from runtime.operations import API
@@ -42,6 +43,7 @@ async def ask(url: str, count: int) -> None:
         await asyncio.gather(*(some(count // AT_ONCE) for _ in range(AT_ONCE)))
 
 
+@pytest.mark.timeout(max(120, REQUESTS // 100))
 async def test_questions_about_unknown_games_leave_no_memory_behind(
     database_url: str, valkey_url: str, valkey_flush: None, tmp_path: Path
 ) -> None:

@@ -11,18 +11,19 @@ from runtime.stores.database import Database
 Contents = dict[str, list[Any]]
 """The rows of each table."""
 
-OF_STAFF: Final = {
+NO_CHANGE: Final = {
     "audit_entries": "action NOT IN ('staff.sign_in', 'staff.refuse')",
     "login_rates": "rate_key !~ '^(signer|signin|refusals):'",
+    "key_holders": "false",
 }
-"""What is no change: that somebody came, or was refused, which is noted whatever they asked."""
+"""What is none: that somebody came, or was refused, which is noted whatever they asked; that a process is there."""
 
 
 async def contents(database: Database) -> Contents:
-    """Every row of every table, in one order whenever it is asked for; but for who of staff came and asked."""
+    """Every row of every table, in one order whenever it is asked for; but for what is NO_CHANGE."""
     tables = await database.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1")
     return {
-        name: await database.fetch(f'SELECT * FROM "{name}" AS t WHERE {OF_STAFF.get(name, "true")} ORDER BY t::text')
+        name: await database.fetch(f'SELECT * FROM "{name}" AS t WHERE {NO_CHANGE.get(name, "true")} ORDER BY t::text')
         for name in (row["tablename"] for row in tables)
     }
 

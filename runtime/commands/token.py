@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 from collections.abc import Sequence
 from typing import Annotated, Final, Literal
@@ -11,9 +9,8 @@ from typing import Annotated, Final, Literal
 from cyclopts import App, Parameter, validators
 
 from runtime.commands.connection import DEFAULTS, Connection, connected, fail, print_json, refusals_told
-from runtime.commands.environment import EXIT_USE
+from runtime.commands.environment import EXIT_USE, cannot_begin, settings_for
 from runtime.http.auth import Tokens
-from runtime.settings import Settings, SettingsError
 
 app = App(name="token", help="Make tokens of this service, and end those of staff.")
 
@@ -106,28 +103,17 @@ async def revoke(subject: str = "", /, *, sign_in: str = "", connection: Connect
 
 
 def _print_token(subject: str, tenant: str, merchant: str, seconds: int, role: Sequence[str], json: bool) -> None:
-    try:
-        settings = Settings.from_env(os.environ, [])
-    except SettingsError as error:
-        print(f"tombola: settings that cannot be used:\n{error}", file=sys.stderr)
-        sys.exit(EXIT_USE)
+    settings = settings_for()
+    tenant, most = tenant or settings.default_tenant, settings.token_seconds_max
     if not (settings.jwt_staff_secrets if role else settings.jwt_secrets):
         needed = "JWT_STAFF_SECRET is needed, as the admin" if role else "JWT_SECRET is needed, as the consumer"
-        print(f"tombola: {needed} edge has it", file=sys.stderr)
-        sys.exit(EXIT_USE)
-    tenant = tenant or settings.default_tenant
+        cannot_begin(f"{needed} edge has it")
     if not tenant:
-        print("tombola: whose token? --tenant, or the setting DEFAULT_TENANT, says the tenant", file=sys.stderr)
-        sys.exit(EXIT_USE)
+        cannot_begin("whose token? --tenant, or the setting DEFAULT_TENANT, says the tenant")
     if not subject:
-        print("tombola: a token must be somebody's: the id or --subject is empty", file=sys.stderr)
-        sys.exit(EXIT_USE)
-    if seconds > settings.token_seconds_max:
-        most = settings.token_seconds_max
-        print(
-            f"tombola: --seconds must be at most {most}: the edges take no others (TOKEN_SECONDS_MAX)", file=sys.stderr
-        )
-        sys.exit(EXIT_USE)
+        cannot_begin("a token must be somebody's: the id or --subject is empty")
+    if seconds > most:
+        cannot_begin(f"--seconds must be at most {most}: the edges take no others (TOKEN_SECONDS_MAX)")
     tokens = Tokens.of(settings)
     expires_at = int(time.time()) + seconds
     token = tokens.mint(subject, tenant_id=tenant, merchant_id=merchant, seconds=seconds, roles=set(role))

@@ -200,3 +200,9 @@ async def test_codes_to_one_contact_are_bounded_over_all_tenants(stack: Stack, p
         assert (await start(stack, f"203.0.113.{number}", tenant_id=tenant_id)).code == "OK"
     assert (await start(stack, OWNER)).reason == "RATE_LIMITED"
     assert (await start(stack, OWNER, "+15550199")).code == "OK"
+
+
+async def test_codes_that_strangers_ask_for_at_once_are_no_more_than_one_after_the_other(stack: Stack) -> None:
+    """Each sees that there is room before any has used it up: what counts is what is charged under the lock."""
+    answers = await asyncio.gather(*(start(stack, f"203.0.113.{number}") for number in range(3 * SENDS.most)))
+    assert sorted(answer.reason for answer in answers) == [""] * SENDS.most + ["RATE_LIMITED"] * (2 * SENDS.most)

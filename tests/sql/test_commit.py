@@ -12,6 +12,7 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
+import sql
 from runtime import ids
 from runtime.actors.changes import (
     BalanceMove,
@@ -25,7 +26,7 @@ from runtime.actors.changes import (
 )
 from runtime.actors.committer import PARTS, statement
 from runtime.stores.database import Database, Guarded
-from tests.support.commits import TODAY, a_play, a_reward, commit, filled, outcomes, stocked, taking, whole
+from tests.support.commits import TENANT, TODAY, a_play, a_reward, commit, filled, outcomes, stocked, taking, whole
 from tests.support.tables import contents
 
 TOMORROW = TODAY + timedelta(days=1)
@@ -174,6 +175,29 @@ async def test_counters_begin_anew_each_day_and_go_on_where_the_day_is_set_back(
         row = await database.fetchrow("SELECT day, day_plays FROM game_players")
         assert row is not None and tuple(row) == (day, day_plays)
     assert await database.fetchval("SELECT plays FROM game_players") == 5
+
+
+@pytest.mark.parametrize("amount", [None, 2, -2], ids=["by a play", "by hand", "away by hand"])
+async def test_a_ledger_goes_on_in_its_order_where_the_clock_was_set_back(
+    database: Database, amount: int | None
+) -> None:
+    """An hour ahead of the clock is the number that the balance had: what comes next is numbered after it."""
+    ahead = await database.fetchval(
+        "UPDATE balances SET seq = microseconds() + 3600000000 WHERE player_id = 'ann' AND currency = 'coin'"
+        " RETURNING seq"
+    )
+    if amount is None:
+        changes = Changes()
+        for before in (5, 6):
+            changes.move_balance(ids.make("entry"), "ann", "camp", "coin", before, 1, "play_reward", "play")
+        await commit(database, changes)
+    else:
+        entry = (ids.make("entry"), "adjustment", "", "")
+        assert await database.fetchrow(sql.load("wallet")["move"], TENANT, "ann", "camp", "coin", amount, *entry)
+    entries = await database.fetch("SELECT seq, balance_after FROM ledger_entries ORDER BY seq")
+    assert entries[0]["seq"] > ahead
+    last = await database.fetchrow("SELECT seq, balance FROM balances WHERE currency = 'coin'")
+    assert last is not None and tuple(entries[-1]) == tuple(last)
 
 
 # -------------------------------------------------------------------- rivals

@@ -63,8 +63,8 @@ async def test_two_versions_play_side_by_side_until_one_is_left_behind(
         await other.start()
         games = [await make_wheel(core, connection, total=0) for core in (one, other)]
         async with (
-            load(one.url, TENANT, games[0], players=4) as here,
-            load(other.url, TENANT, games[1], players=4) as there,
+            load(one.url, TENANT, games[0], players=1) as here,
+            load(other.url, TENANT, games[1], players=1) as there,
         ):
 
             async def both_play() -> None:

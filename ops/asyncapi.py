@@ -69,7 +69,7 @@ def _message(data: type[EventData]) -> dict[str, Any]:
 
 
 def _schemas() -> dict[str, Any]:
-    """`event`, the five types of it, and what their data is."""
+    """`event`, the types of it, and what their data is."""
     _, found = msgspec.json.schema_components((ReceivedEvent, *DATA), ref_template="#/components/schemas/{name}")
     event = found.pop(ReceivedEvent.__name__)
     del event["title"], event["description"]

@@ -1,7 +1,7 @@
 """Events: what Tombola tells other systems, as types (spec.md, Events).
 
-The data of each of the five canonical events is one Struct here, and has one shape wherever it comes from:
-every field is always there, "" or 0 where there is none. Fields may be added to a Struct, never renamed or
+The data of each event, of the five canonical ones and of ours, is one Struct here, and has one shape wherever it
+comes from: every field is always there, "" or 0 where there is none. Fields may be added to a Struct, never renamed or
 removed; asyncapi.json is made from these by `python -m ops.generate`.
 """
 
@@ -108,7 +108,21 @@ class LeaderboardFinalized(msgspec.Struct, frozen=True, kw_only=True):
     ]
 
 
-EventData: TypeAlias = PlayCompleted | PrizeWon | PrizeClaimed | QuestCompleted | LeaderboardFinalized
+class DeliveryFailed(msgspec.Struct, frozen=True, kw_only=True):
+    """A reward's delivery was given up, unless somebody retries it: no attempt is left, or no callback came in time."""
+
+    TYPE: ClassVar[str] = "delivery_failed"
+
+    task_id: str
+    reward_id: str
+    player_id: str
+    prize_id: str
+    channel: Annotated[str, Meta(description="The prize's `fulfillment.channel`.")]
+    attempts: int
+    error: Annotated[str, Meta(description="Why the last one failed.")]
+
+
+EventData: TypeAlias = PlayCompleted | PrizeWon | PrizeClaimed | QuestCompleted | LeaderboardFinalized | DeliveryFailed
 
 DATA: Final[tuple[type[EventData], ...]] = (
     PlayCompleted,
@@ -116,9 +130,10 @@ DATA: Final[tuple[type[EventData], ...]] = (
     PrizeClaimed,
     QuestCompleted,
     LeaderboardFinalized,
+    DeliveryFailed,
 )
 TYPES: Final = tuple(data.TYPE for data in DATA)
-"""The canonical types, in the specification's order."""
+"""The canonical types, in the specification's order, then ours."""
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -159,7 +174,8 @@ def event_of(
 ) -> Event:
     """The event of what happened; in the current trace, where a batch does not say whose it is.
 
-    nth: of a play's prizes, counted from 0. id: of a completed quest, whose row keeps it; others' follow from `data`.
+    nth: of a play's prizes, counted from 0. id: of a completed quest, whose row keeps it, and of a delivery that
+    failed, which may fail again after a retry; others' follow from `data`.
     """
     trace_id = trace.current.get() if trace_id is None else trace_id
     id = id or _id_of(data, nth)
@@ -180,7 +196,7 @@ def _id_of(data: EventData, nth: int) -> str:
     if isinstance(data, LeaderboardFinalized):
         return "evt_" + data.leaderboard_id.rpartition("_")[2]
     # Quest, player and period would not do: the player is another after a login.
-    raise ValueError("the event of a completed quest has its row's id")
+    raise ValueError("the event of a completed quest, or of a delivery that failed, is given its id")
 
 
 def new_event(

@@ -2,6 +2,7 @@
 --
 --   pending --lease--> delivering --record--> delivered   (final)
 --      ^                  |   ^        |----> awaiting  --complete--> delivered | retry | dead
+--      |                  |   |        |               --give_up_overdue--> dead
 --      |                  |   '-lease--|----> retry       (due again at next_attempt_at)
 --      |                  |            '----> dead
 --      |                  '-- lease of a lease that ran out: its worker is gone
@@ -120,7 +121,8 @@ LEFT JOIN LATERAL (
 
 -- name: record
 -- How attempts ended, on their tasks and rewards. $2.. are arrays of a place per attempt: task, the lease's owner,
--- status ('put_back': no attempt was made), error, external id, seconds until the next attempt.
+-- status ('put_back': no attempt was made), error, external id, seconds until the next attempt, or for which a
+-- callback is awaited (0: for ever).
 -- A task without a row: the lease was taken over, or a callback or a revoke came first. Nothing is changed.
 -- given_up: the reward, where its delivery was; the caller returns what it held.
 WITH given AS MATERIALIZED (
@@ -157,7 +159,8 @@ recorded AS (
         last_error = CASE h.status WHEN 'put_back' THEN t.last_error ELSE h.last_error END,
         external_id = CASE WHEN h.external_id = '' THEN t.external_id ELSE h.external_id END,
         next_attempt_at = CASE WHEN h.status IN ('retry', 'put_back') THEN now() + make_interval(secs => h.delay_seconds) END,
-        lease_until = NULL,
+        lease_until = CASE WHEN h.status = 'awaiting' AND h.delay_seconds > 0
+            THEN now() + make_interval(secs => h.delay_seconds) END,
         lease_owner = '',
         updated_at = now()
     FROM held AS h
@@ -181,6 +184,56 @@ FROM recorded AS n LEFT JOIN moved AS m ON m.reward_id = n.reward_id AND m.statu
 SELECT tenant_id FROM tasks WHERE status IN ('pending', 'retry') AND next_attempt_at <= now()
 UNION
 SELECT tenant_id FROM tasks WHERE status = 'delivering' AND lease_until <= now()
+
+-- name: tenants_with_overdue
+-- Tenants that have a task for `give_up_overdue`. A plain read over all of them.
+SELECT DISTINCT tenant_id FROM tasks WHERE status = 'awaiting' AND lease_until <= now()
+
+-- name: overdue
+-- At most $2 of a tenant's tasks whose callback did not come in time, with what their end may move. No row: none.
+SELECT task_id, reward_id, prize_id FROM tasks
+WHERE tenant_id = $1 AND status = 'awaiting' AND lease_until <= now()
+ORDER BY lease_until LIMIT $2
+
+-- name: give_up_overdue
+-- Ends those of the tasks $2, of the rewards $3, that are still overdue, as $4 says. SKIP LOCKED: what a callback or
+-- an admin is at, is theirs to decide, and comes next time.
+-- given_up: the reward, which failed with its task; the caller, who holds what it held, returns that.
+WITH rewards_held AS MATERIALIZED (
+    SELECT r.reward_id FROM rewards AS r
+    WHERE r.tenant_id = $1 AND r.reward_id = ANY($3::text[]) ORDER BY r.reward_id FOR UPDATE SKIP LOCKED
+),
+held AS MATERIALIZED (
+    SELECT t.task_id, t.reward_id
+    FROM (SELECT array_agg(reward_id) AS reward_ids FROM rewards_held) AS h
+    JOIN tasks AS t ON t.tenant_id = $1 AND t.task_id = ANY($2::text[]) AND t.reward_id = ANY(h.reward_ids)
+        AND t.status = 'awaiting' AND t.lease_until <= now()
+    ORDER BY t.task_id
+    FOR UPDATE OF t SKIP LOCKED
+),
+recorded AS (
+    UPDATE tasks AS t SET
+        status = 'dead', last_error = $4, next_attempt_at = NULL, lease_until = NULL, updated_at = now()
+    FROM held AS h
+    WHERE t.tenant_id = $1 AND t.task_id = h.task_id AND t.status = 'awaiting'
+    RETURNING t.task_id, t.reward_id, t.prize_id
+),
+moved AS (
+    UPDATE rewards AS r SET status = 'failed'
+    FROM recorded AS n
+    WHERE r.tenant_id = $1 AND r.reward_id = n.reward_id AND r.status IN ('won', 'claimed', 'fulfilling')
+    RETURNING r.reward_id
+)
+SELECT n.task_id, n.prize_id, m.reward_id AS given_up
+FROM recorded AS n LEFT JOIN moved AS m ON m.reward_id = n.reward_id
+
+-- name: dead
+-- Those of tasks $2 that were given up and are still, and when, with their campaign's merchant.
+SELECT t.updated_at AS at, t.task_id AS id, t.reward_id, t.player_id, t.prize_id, t.channel, t.attempts,
+       t.last_error AS error, t.campaign_id, coalesce(c.merchant_id, '') AS merchant_id
+FROM tasks AS t
+LEFT JOIN campaigns AS c ON c.tenant_id = $1 AND c.campaign_id = t.campaign_id
+WHERE t.tenant_id = $1 AND t.task_id = ANY($2::text[]) AND t.status = 'dead'
 
 -- name: about
 -- The reward and the prize of a task. No row: no such task.

@@ -85,3 +85,13 @@ SELECT b.finalized_at AS at, b.board_id AS id FROM leaderboards AS b
 WHERE b.tenant_id = $1 AND b.finalized_at BETWEEN $2 AND $3
   AND (b.finalized_at, b.board_id) > ($4::timestamptz, $5::text)
 ORDER BY b.finalized_at, b.board_id LIMIT $6
+
+-- name: failures
+-- Deliveries that were given up, and are still.
+SELECT t.updated_at AS at, t.task_id AS id, t.reward_id, t.player_id, t.prize_id, t.channel, t.attempts,
+       t.last_error AS error, t.campaign_id, coalesce(c.merchant_id, '') AS merchant_id
+FROM tasks AS t
+LEFT JOIN campaigns AS c ON c.tenant_id = $1 AND c.campaign_id = t.campaign_id
+WHERE t.tenant_id = $1 AND t.status = 'dead' AND t.updated_at BETWEEN $2 AND $3
+  AND (t.updated_at, t.task_id) > ($4::timestamptz, $5::text)
+ORDER BY t.updated_at, t.task_id LIMIT $6

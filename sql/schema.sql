@@ -576,7 +576,8 @@ CREATE INDEX rewards_expiry ON rewards (tenant_id, expires_at) WHERE status = 'w
 
 -- The outbox: one row for each delivery that is due, written with what made it due.
 -- pending -> delivering (leased) -> delivered | awaiting | retry | dead; cancelled. The legal moves
--- are in sql/fulfillment.sql.
+-- are in sql/fulfillment.sql. lease_until: when another worker may take what one is delivering; of what is
+-- awaited, when that is given up (NULL: never).
 CREATE TABLE tasks (
     tenant_id       ident       NOT NULL,
     task_id         ident       NOT NULL,
@@ -601,6 +602,9 @@ CREATE UNIQUE INDEX tasks_reward ON tasks (tenant_id, reward_id);
 -- By prize: what waits for a receiver that hangs is passed by, however much it is.
 CREATE INDEX tasks_due ON tasks (tenant_id, prize_id, next_attempt_at) WHERE status IN ('pending', 'retry');
 CREATE INDEX tasks_leased ON tasks (tenant_id, lease_until) WHERE status = 'delivering';
+CREATE INDEX tasks_awaited ON tasks (tenant_id, lease_until) WHERE status = 'awaiting';
+-- For whoever must catch up (sql/gaps.sql).
+CREATE INDEX tasks_dead ON tasks (tenant_id, updated_at) WHERE status = 'dead';
 
 -- The id of a signed callback is of one task, for ever; `uses` counts how often it came.
 CREATE TABLE callbacks (

@@ -11,6 +11,7 @@ import asyncpg
 
 import sql
 from runtime import messages as m
+from runtime.actors.deliveries import tell_failed
 from runtime.actors.engine import Engine
 from runtime.actors.rewards import HOLDING, give_back, hold, take_again
 from runtime.errors import Fault, Status, invalid, unknown
@@ -91,6 +92,7 @@ async def complete_task(engine: Engine, request: m.CompleteTaskRequest) -> m.Tas
         raise not_signed()
     if row["outcome"] is not None:
         FULFILLMENT_TASKS.labels(row["outcome"]).inc()
+        await tell_failed(engine, tenant_id, [request.id] if row["outcome"] == "dead" else ())
     elif row["status"] == "cancelled" or (row["status"] == "delivered" and request.status == "failed"):
         raise _illegal(row, f"a callback {request.status!r}")
     return m.TaskReply(task=_message(row))

@@ -22,6 +22,8 @@ SECRET_LENGTH_MIN: Final = 16
 
 SECRET_LENGTH_MAX: Final = 512
 HEADERS_MAX: Final = 20
+CALLBACK_SECONDS_MIN: Final = 60
+CALLBACK_SECONDS_MAX: Final = 366 * 86_400
 
 CheckConfig = Callable[[Mapping[str, Any]], Iterable[tuple[str, str]]]
 """(path within the config, what is wrong) for each problem of a config; "" is the config itself."""
@@ -46,6 +48,15 @@ def receiver_config(config: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
     yield from ((str(name), "unknown field") for name in config if name not in ("url", "headers", *SECRET_FIELDS))
 
 
+def workflow_config(config: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    """As `receiver_config`, with `callback_seconds?`: how long its callback is awaited, instead of CALLBACK_SECONDS."""
+    seconds = config.get("callback_seconds", CALLBACK_SECONDS_MIN)
+    number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if not number or not CALLBACK_SECONDS_MIN <= seconds <= CALLBACK_SECONDS_MAX:
+        yield "callback_seconds", f"must be a number from {CALLBACK_SECONDS_MIN} to {CALLBACK_SECONDS_MAX}"
+    yield from receiver_config({name: value for name, value in config.items() if name != "callback_seconds"})
+
+
 def moved_secrets(before: Mapping[str, Any], config: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
     """(field, what is wrong) of each secret of the stored config `before` that `config` would keep for somebody else.
 
@@ -67,7 +78,7 @@ def _receiver(config: Mapping[str, Any]) -> Any:
     except ValueError:
         parts = None
     origin = url if parts is None else (parts.scheme, parts.host, parts.port)
-    known = ("url", "headers", "secret_set", *SECRET_FIELDS)
+    known = ("url", "headers", "secret_set", "callback_seconds", *SECRET_FIELDS)
     return origin, {name: value for name, value in config.items() if name not in known}
 
 
@@ -107,5 +118,5 @@ CHANNELS: Final[Registry[Channel]] = Registry("channel")
 CHANNELS.register("none", Channel(instant=True, config_problems=no_config))
 CHANNELS.register("voucher_code", Channel(instant=True, config_problems=no_config))
 CHANNELS.register("webhook", Channel(instant=False, config_problems=receiver_config))
-CHANNELS.register("workflow", Channel(instant=False, config_problems=receiver_config))
+CHANNELS.register("workflow", Channel(instant=False, config_problems=workflow_config))
 CHANNELS.register("manual", Channel(instant=False, config_problems=no_config))

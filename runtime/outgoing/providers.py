@@ -37,9 +37,13 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class Awaiting:
-    """It was handed over; a callback or a person says how it ends."""
+    """It was handed over; a callback or a person says how it ends.
+
+    seconds: for how long that is awaited before it is given up; None: CALLBACK_SECONDS; 0: for ever.
+    """
 
     external_id: str = ""
+    seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +115,14 @@ async def webhook(connector: Connector, request: DeliveryRequest) -> Outcome:
 async def workflow(connector: Connector, request: DeliveryRequest) -> Outcome:
     """As webhook, but a 2xx only says that the workflow began: its callback says how it ended."""
     outcome = await webhook(connector, request)
-    return Awaiting() if isinstance(outcome, Delivered) else outcome
+    if not isinstance(outcome, Delivered):
+        return outcome
+    return Awaiting(seconds=request.config.get("callback_seconds"))
 
 
 async def by_hand(connector: Connector, request: DeliveryRequest) -> Outcome:
-    """Waits for an admin's fulfill."""
-    return Awaiting()
+    """Waits for an admin's fulfill, for as long as that takes."""
+    return Awaiting(seconds=0)
 
 
 async def at_once(connector: Connector, request: DeliveryRequest) -> Outcome:

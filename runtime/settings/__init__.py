@@ -248,6 +248,11 @@ class Settings:
     callback_base_url: str = _setting(
         url("https", "http"), "", "The admin edge as workflows reach it. Empty: http://HOST:ADMIN_PORT."
     )
+    callback_seconds: int = _setting(
+        integer(60, 366 * 86400, "seconds"),
+        "604800",
+        "How long a delivery awaits its workflow's callback before it fails; a prize's `callback_seconds` goes before.",
+    )
     login_sender: str = _setting(
         text(), "log", "Who carries login codes: smtp, webhook, a plugin's, or log (DEVELOPMENT)."
     )

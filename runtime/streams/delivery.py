@@ -228,9 +228,9 @@ class Deliveries:
 
 
 async def run(engine: Engine, stop: asyncio.Event) -> None:
-    """Delivers until `stop`, then ends what was begun. Also writes down rewards that expired."""
+    """Delivers until `stop`, then ends what was begun. Also writes down what time ends (expiry.py)."""
     connector = Connector(engine.settings.outbound_allow_cidrs)
-    work = Deliveries(engine, connector, Outbox(engine.database))
+    work = Deliveries(engine, connector, Outbox(engine))
     streams = DELIVERIES.streams(engine.settings.stream_shards)
     try:
         await asyncio.gather(

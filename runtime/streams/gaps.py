@@ -23,6 +23,7 @@ import structlog
 import sql
 from runtime import events
 from runtime import messages as m
+from runtime.actors.deliveries import failed_event
 from runtime.actors.dispatcher import WAIT_SECONDS, Happened
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status
@@ -276,11 +277,16 @@ async def _boards(engine: Engine, tenant_id: str, rows: Sequence[Any]) -> list[H
     return [Happened(await finalized_event(engine, tenant_id, row["id"]), row["at"].timestamp()) for row in rows]
 
 
+async def _failures(engine: Engine, tenant_id: str, rows: Sequence[Any]) -> list[Happened]:
+    return [Happened(failed_event(tenant_id, row, trace_id=""), row["at"].timestamp()) for row in rows]
+
+
 _SOURCES: Final[dict[str, Make]] = {
     "plays": _plays,
     "rewards": _rewards,
     "claims": _claims,
     "quests": _quests,
     "boards": _boards,
+    "failures": _failures,
 }
 """Each source's statement, and what its rows tell of."""

@@ -18,12 +18,13 @@ import structlog
 
 import sql
 from runtime import ids
+from runtime.actors.deliveries import tell_failed
+from runtime.actors.engine import Engine
 from runtime.actors.rewards import give_back, hold_returns
 from runtime.errors import Fault
 from runtime.metrics import FULFILLMENT_TASKS
 from runtime.outgoing.providers import ERROR_CHARACTERS_MAX, Awaiting, Delivered, Failed, Outcome, Stubbed
 from runtime.outgoing.schedule import delay_seconds
-from runtime.stores.database import Database
 from runtime.streams.backoff import Backoff
 
 log = structlog.get_logger(__name__)
@@ -80,10 +81,11 @@ class Recorded(NamedTuple):
 
 
 class Outbox:
-    """The tasks, by way of one database."""
+    """The tasks, by way of one engine."""
 
-    def __init__(self, database: Database, *, lease_seconds: float = LEASE_SECONDS) -> None:
-        self._database = database
+    def __init__(self, engine: Engine, *, lease_seconds: float = LEASE_SECONDS) -> None:
+        self._engine = engine
+        self._database = engine.database
         self._lease_seconds = lease_seconds
         self._ended: list[Ended] = []
         self._recording: asyncio.Task[None] | None = None
@@ -173,7 +175,7 @@ class Outbox:
                 await self._settle(tenant_id, [Ended(task, NOT_STORABLE)])
 
     async def _write(self, tenant_id: str, batch: list[Ended]) -> None:
-        places = [_recorded(one) for one in batch]
+        places = [_recorded(one, self._engine.settings.callback_seconds) for one in batch]
         columns = [list(column) for column in zip(*places, strict=True)]
         dead = [one.task for one, place in zip(batch, places, strict=True) if place.status == "dead"]
         if dead:
@@ -183,6 +185,7 @@ class Outbox:
         for status, count in Counter(row["status"] for row in rows).items():
             if status != "put_back":
                 FULFILLMENT_TASKS.labels(status).inc(count)
+        await tell_failed(self._engine, tenant_id, [row["task_id"] for row in rows if row["status"] == "dead"])
 
 
 async def _record_given_up(
@@ -196,12 +199,19 @@ async def _record_given_up(
     return rows
 
 
-def _recorded(ended: Ended) -> Recorded:
+def _recorded(ended: Ended, callback_seconds: float) -> Recorded:
     task, outcome = ended
     if isinstance(outcome, Delivered):
         return Recorded(task.task_id, task.owner, "delivered", external_id=storable(outcome.external_id))
     if isinstance(outcome, Awaiting):
-        return Recorded(task.task_id, task.owner, "awaiting", external_id=storable(outcome.external_id))
+        seconds = callback_seconds if outcome.seconds is None else outcome.seconds
+        return Recorded(
+            task.task_id,
+            task.owner,
+            "awaiting",
+            external_id=storable(outcome.external_id),
+            delay_seconds=seconds,
+        )
     if isinstance(outcome, PutBack):
         return Recorded(task.task_id, task.owner, "put_back", delay_seconds=outcome.seconds)
     if isinstance(outcome, Stubbed):

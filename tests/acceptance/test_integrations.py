@@ -249,5 +249,7 @@ async def test_an_unknown_campaign_is_unknown(stack: Any) -> None:
     assert (answer.http, answer.reason) == (404, "UNKNOWN_CAMPAIGN")
 
 
-def test_the_canonical_types_are_the_specs() -> None:
-    assert TYPES == ("play_completed", "prize_won", "prize_claimed", "quest_completed", "leaderboard_finalized")
+def test_the_canonical_types_are_the_specs_and_one_is_ours() -> None:
+    *specs, ours = TYPES
+    assert specs == ["play_completed", "prize_won", "prize_claimed", "quest_completed", "leaderboard_finalized"]
+    assert ours == "delivery_failed"

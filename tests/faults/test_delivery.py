@@ -73,7 +73,7 @@ async def work(point):
     database = Database(settings.database_url, size=4, acquire_seconds=5, statement_seconds=5)
     await database.start()
     engine = Engine(settings, database, ephemeral, Publisher(ephemeral, shards=1, length_max=1000))
-    outbox = (Unrecorded if point == "before-record" else Outbox)(database)
+    outbox = (Unrecorded if point == "before-record" else Outbox)(engine)
     worker = Deliveries(engine, Connector(settings.outbound_allow_cidrs), outbox)
     if point == "before-post":
         assert len(await outbox.lease_due("tenant_test", 10, {})) == 1

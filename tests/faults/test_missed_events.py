@@ -15,9 +15,9 @@ import sql
 from ops.servers.valkey import Valkey
 from runtime.events import TYPES
 from runtime.outgoing.schedule import delays_seconds
-from runtime.streams import gaps
+from runtime.streams import expiry, gaps
 from tests.acceptance.test_integrations import deliveries, event, register
-from tests.support.deliveries import working
+from tests.support.deliveries import delivering, working
 from tests.support.guests import log_in, new_guest
 from tests.support.leaderboards import make_board
 from tests.support.milestones import block, rung
@@ -41,7 +41,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_what_happens_while_valkey_is_away_reaches_each_integration(
     stack: Any, receiver: Receiver, valkey_server: Valkey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each of the five types, with the data and the id that the stream would have carried."""
+    """Each of the canonical types, with the data and the id that the stream would have carried."""
     integration_id = await register(stack, receiver, *TYPES)
     told: list[Any] = []
     monkeypatch.setattr(stack.engine.publisher, "events", told.extend)
@@ -168,6 +168,48 @@ async def test_points_that_the_stream_told_of_are_not_told_again_from_the_rows(
     async with working(stack.engine, "integrations"):
         await until(lambda: passed(stack, happened))
     assert len(receiver.all) == len({one.json["id"] for one in receiver.all}) == 4
+
+
+@pytest.mark.parametrize("how", ["an attempt", "no callback"])
+async def test_a_delivery_that_was_given_up_is_told_of_once_each_time_by_stream_or_rows(
+    own_world: World, stack: Stack, receiver: Receiver, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    integration_id = await register(stack, receiver, "delivery_failed")
+    told: list[Any] = []
+    publish = stack.engine.publisher.events
+    channel = "webhook" if how == "an attempt" else "workflow"
+    elsewhere = {"channel": channel, "config": {"url": receiver.url}}
+    await own_world.round(await own_world.wheel(await own_world.prize(fulfillment=elsewhere)))
+
+    async def give_up() -> str:
+        receiver.replies = [status(410 if how == "an attempt" else 204)]
+        async with delivering(stack.engine) as worker:
+            await worker.sweep()
+        if how == "no callback":
+            await stack.database.execute("UPDATE tasks SET lease_until = now()")
+            assert await expiry.give_up_awaited(stack.engine) == 1
+        return str(await stack.database.fetchval("SELECT task_id FROM tasks WHERE status = 'dead'"))
+
+    # Lost by the stream, and found in the row.
+    monkeypatch.setattr(stack.engine.publisher, "events", told.extend)
+    task_id = await give_up()
+    assert [(one.type, one.data.task_id) for one in told] == [("delivery_failed", task_id)]
+    async with working(stack.engine, "integrations"):
+        await deliveries(stack, integration_id, 1)
+    # Retried, and given up once more: another event, which the stream brings and the rows do not repeat.
+    monkeypatch.setattr(stack.engine.publisher, "events", publish)
+    monkeypatch.setattr(gaps, "GRACE_SECONDS", 3600.0)
+    assert (await stack.admin("POST", f"/admin/fulfillment/tasks/{task_id}/retry", {})).http == 200
+    async with working(stack.engine, "integrations"):
+        assert await give_up() == task_id
+        await deliveries(stack, integration_id, 2)
+    happened = await now(stack)
+    monkeypatch.setattr(gaps, "GRACE_SECONDS", 0.0)
+    async with working(stack.engine, "integrations"):
+        await until(lambda: passed(stack, happened))
+    got = [one.json for one in receiver.all if one.json["type"] == "delivery_failed"]
+    assert [one["data"]["task_id"] for one in got] == [task_id] * 2
+    assert got[0]["id"] == told[0].id and len({one["id"] for one in got}) == 2
 
 
 async def test_what_happened_before_an_integration_was_made_is_not_told(stack: Any, receiver: Receiver) -> None:

@@ -298,12 +298,19 @@ async def record_deliveries(scene: Scene) -> Any:
     leased = await scene.leased()
 
     async def record() -> None:
-        outbox = Outbox(scene.stack.database)
+        outbox = Outbox(scene.stack.engine)
         for nth, task in enumerate(reversed(leased)):
             outbox.ended(task, Failed("gone", final=True) if nth % 2 else Delivered())
         await outbox.flush()
 
     return record()
+
+
+@transaction("stock", "codes")
+async def give_up_awaited(scene: Scene) -> Any:
+    await scene.set("fulfilling", "awaiting")
+    await scene.stack.database.execute("UPDATE tasks SET lease_until = now() WHERE tenant_id = $1", scene.tenant_id)
+    return expiry.give_up_awaited(scene.stack.engine)
 
 
 @transaction("stock", "codes", "rewards", "tasks")

@@ -16,6 +16,7 @@ UNSCOPED = {
     "logins.revocations": "the edges remember those of every tenant",
     "analytics.tenants": "names the tenants that a sweep then goes through one by one",
     "fulfillment.tenants_with_due": "the same",
+    "fulfillment.tenants_with_overdue": "the same",
     "rewards.tenants_with_expired": "the same",
     "leaderboards.tenants_with_ending": "the same",
     "logins.tenants": "the same",

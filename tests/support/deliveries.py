@@ -39,7 +39,7 @@ async def delivering(
 ) -> AsyncIterator[Deliveries]:
     """A delivery worker that leases when it is told to (`sweep`, `handle`)."""
     connector = Connector(engine.settings.outbound_allow_cidrs, attempt_seconds=attempt_seconds)
-    work = Deliveries(engine, connector, Outbox(engine.database, lease_seconds=lease_seconds))
+    work = Deliveries(engine, connector, Outbox(engine, lease_seconds=lease_seconds))
     try:
         yield work
     finally:

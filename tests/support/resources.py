@@ -53,7 +53,7 @@ async def play_once(stack: Any, game_id: str, player: str = "player_a") -> dict[
 
 
 async def one_of_every_event(stack: Any) -> str:
-    """A campaign in which each of the five types has happened; its id.
+    """A campaign in which each of the five canonical types has happened; its id.
 
     A play that wins, its reward claimed, a quest completed, and a board finalized, whose first wins the prize too.
     """

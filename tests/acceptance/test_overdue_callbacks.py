@@ -1,0 +1,209 @@
+"""Deliveries that await a callback: one that does not come in time ends them, once, and what they held comes back."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from runtime.metrics import FULFILLMENT_TASKS
+from runtime.outgoing.channels import CALLBACK_SECONDS_MAX, CALLBACK_SECONDS_MIN
+from runtime.outgoing.providers import CHANNEL_PROVIDERS, Awaiting
+from runtime.streams import expiry
+from tests.support import invariants
+from tests.support.deliveries import delivering, state, until_task, working
+from tests.support.receiver import Receiver
+from tests.support.stack import TO_LOOPBACK, Stack, fields_of, refused
+from tests.support.waiting import until
+from tests.support.world import World
+
+DAY = 86_400
+pytestmark = pytest.mark.settings(**TO_LOOPBACK, callback_seconds=3 * DAY)
+
+
+async def awaiting(
+    world: World, receiver: Receiver, *players: str, total: int = 0, **config: Any
+) -> tuple[str, list[str]]:
+    """A game of a prize that a workflow delivers, won by these players and handed over: (it, their tasks)."""
+    fulfillment = {"channel": "workflow", "config": {"url": receiver.url, "secret": "whsec_" + "A" * 32, **config}}
+    prize_id = await world.prize(total=total, fulfillment=fulfillment)
+    game_id = await world.wheel(prize_id)
+    for player in players:
+        assert (await world.round(game_id, player)).data["rewards"]
+
+    async def handed_over() -> bool:
+        # Also what was put back because the receiver had enough.
+        await world.database.execute("UPDATE tasks SET next_attempt_at = now() WHERE status = 'retry'")
+        async with delivering(world.stack.engine) as worker:
+            await worker.sweep()
+        return not await world.database.fetchval("SELECT count(*) FROM tasks WHERE status <> 'awaiting'")
+
+    await until(handed_over)
+    rows = await world.database.fetch("SELECT task_id FROM tasks WHERE prize_id = $1 ORDER BY task_id", prize_id)
+    assert len(rows) == len(players)
+    return game_id, [row["task_id"] for row in rows]
+
+
+async def let_pass(world: World, seconds: float) -> None:
+    """As if so much time had gone by."""
+    await world.database.execute("UPDATE tasks SET lease_until = lease_until - make_interval(secs => $1)", seconds)
+
+
+async def call(stack: Stack, task_id: str, said: str = "delivered", id: str = "c1") -> Any:
+    return await stack.core("POST", f"/fulfillment/tasks/{task_id}/callback", {"status": said, "callback_id": id})
+
+
+async def left(world: World) -> tuple[int, int]:
+    """(units that remain of the one prize, units that are out)"""
+    row = await world.database.fetchrow("SELECT remaining, awarded FROM stock")
+    assert row is not None
+    return row["remaining"], row["awarded"]
+
+
+def dead() -> float:
+    return float(FULFILLMENT_TASKS.labels("dead")._value.get())
+
+
+async def test_a_delivery_whose_callback_does_not_come_in_time_fails_and_says_so(
+    own_world: World, stack: Stack, receiver: Receiver
+) -> None:
+    game_id, [task_id] = await awaiting(own_world, receiver, "ann", total=1)
+    before = dead()
+    await let_pass(own_world, 3 * DAY - 60)
+    assert await expiry.give_up_awaited(stack.engine) == 0
+    await let_pass(own_world, 60)
+    with capture_logs() as logs:
+        assert await expiry.give_up_awaited(stack.engine) == 1
+    assert [(line["event"], line["task_id"]) for line in logs] == [("callback_overdue", task_id)]
+    assert await state(stack.engine, task_id) == ("dead", "failed")
+    assert dead() == before + 1
+    [task] = (await stack.admin("GET", "/admin/fulfillment/tasks", status="TASK_STATUS_DEAD")).data["items"]
+    assert (task["id"], task["last_error"], task["next_attempt_at"]) == (task_id, expiry.NO_CALLBACK, 0)
+    # Nothing was shown: the unit is somebody else's to win.
+    assert (await own_world.round(game_id, "bob")).data["rewards"]
+
+
+async def test_it_is_looked_for_where_deliveries_are_worked(own_world: World, stack: Stack, receiver: Receiver) -> None:
+    _, [task_id] = await awaiting(own_world, receiver, "ann")
+    await let_pass(own_world, 3 * DAY)
+    async with working(stack.engine, "deliveries"):
+        assert await until_task(stack.engine, task_id, "dead") == ("dead", "failed")
+
+
+async def test_a_prize_may_say_how_long_its_callback_is_awaited(
+    own_world: World, stack: Stack, receiver: Receiver
+) -> None:
+    _, [short] = await awaiting(own_world, receiver, "ann", callback_seconds=60)
+    _, [usual] = await awaiting(own_world, receiver, "ann")
+    await let_pass(own_world, 60)
+    assert await expiry.give_up_awaited(stack.engine) == 1
+    assert (await state(stack.engine, short))[0] == "dead"
+    assert (await state(stack.engine, usual))[0] == "awaiting"
+
+
+@pytest.mark.parametrize("seconds", [CALLBACK_SECONDS_MIN - 1, CALLBACK_SECONDS_MAX + 1, "60", True, None, -1])
+async def test_how_long_is_a_number_of_seconds_and_of_workflows_alone(stack: Stack, seconds: Any) -> None:
+    def prize(channel: str, seconds: Any) -> dict[str, Any]:
+        config = {"url": "https://hooks.example/x", "callback_seconds": seconds}
+        return {"name": "Mug", "type": "goods", "fulfillment": {"channel": channel, "config": config}}
+
+    named = ["fulfillment.config.callback_seconds"]
+    assert fields_of(await stack.admin("POST", "/admin/prizes", prize("workflow", seconds))) == named
+    assert fields_of(await stack.admin("POST", "/admin/prizes", prize("webhook", 60))) == named
+    made = await stack.admin("POST", "/admin/prizes", prize("workflow", 60))
+    assert made.data["fulfillment"]["config"]["callback_seconds"] == 60
+
+
+async def test_what_waits_for_a_persons_hand_is_awaited_for_ever(own_world: World, stack: Stack) -> None:
+    request: Any = None
+    assert await CHANNEL_PROVIDERS.require("manual", "channel")(request, request) == Awaiting(seconds=0)
+    game_id = await own_world.wheel(
+        await own_world.prize(fulfillment={"channel": "webhook", "config": {"url": "http://203.0.113.7/"}})
+    )
+    await own_world.round(game_id)
+    # As a plugin's channel for people leaves it, or one that was changed to `manual` after the win.
+    await own_world.database.execute("UPDATE tasks SET channel = 'manual', next_attempt_at = now()")
+    async with delivering(stack.engine) as worker:
+        await worker.sweep()
+    row = await own_world.database.fetchrow("SELECT status, lease_until FROM tasks")
+    assert row is not None and tuple(row) == ("awaiting", None)
+    assert await expiry.give_up_awaited(stack.engine) == 0
+
+
+async def test_a_late_callback_delivers_once_while_there_is_a_unit(
+    own_world: World, stack: Stack, receiver: Receiver
+) -> None:
+    _, [task_id] = await awaiting(own_world, receiver, "ann", total=2)
+    await let_pass(own_world, 3 * DAY)
+    await expiry.give_up_awaited(stack.engine)
+    for nth in range(3):
+        late = await call(stack, task_id, id=f"late-{nth}")
+        assert (late.http, late.data["task"]["status"]) == (200, "TASK_STATUS_DELIVERED")
+    assert await state(stack.engine, task_id) == ("delivered", "fulfilled")
+    assert await left(own_world) == (1, 1)
+    assert refused(await call(stack, task_id, "failed", "late-3"))[2] == "ILLEGAL_TRANSITION"
+
+
+async def test_a_late_callback_for_a_unit_that_is_gone_is_refused_and_changes_nothing(
+    own_world: World, stack: Stack, receiver: Receiver
+) -> None:
+    game_id, [task_id] = await awaiting(own_world, receiver, "ann", total=1)
+    await let_pass(own_world, 3 * DAY)
+    await expiry.give_up_awaited(stack.engine)
+    assert (await own_world.round(game_id, "bob")).data["rewards"]
+    for _ in range(2):
+        assert refused(await call(stack, task_id)) == (400, "FAILED_PRECONDITION", "OUT_OF_STOCK")
+    assert await state(stack.engine, task_id) == ("dead", "failed")
+    assert (await call(stack, task_id, "failed", "c2")).data["task"]["status"] == "TASK_STATUS_DEAD"
+
+
+async def test_a_retry_by_hand_is_awaited_anew(own_world: World, stack: Stack, receiver: Receiver) -> None:
+    _, [task_id] = await awaiting(own_world, receiver, "ann", total=1)
+    await let_pass(own_world, 3 * DAY)
+    await expiry.give_up_awaited(stack.engine)
+    assert (await stack.admin("POST", f"/admin/fulfillment/tasks/{task_id}/retry", {})).http == 200
+    async with delivering(stack.engine) as worker:
+        await worker.sweep()
+    assert await state(stack.engine, task_id) == ("awaiting", "fulfilling")
+    assert await expiry.give_up_awaited(stack.engine) == 0
+    assert (await call(stack, task_id)).data["task"]["status"] == "TASK_STATUS_DELIVERED"
+
+
+async def test_a_failed_callback_in_time_is_an_attempt_and_not_the_end(
+    own_world: World, stack: Stack, receiver: Receiver
+) -> None:
+    _, [task_id] = await awaiting(own_world, receiver, "ann")
+    assert (await call(stack, task_id, "failed")).data["task"]["status"] == "TASK_STATUS_RETRY"
+    await let_pass(own_world, 9 * DAY)
+    assert await expiry.give_up_awaited(stack.engine) == 0
+    assert (await state(stack.engine, task_id))[0] == "retry"
+
+
+async def test_callbacks_revokes_and_two_workers_at_the_same_moment_end_each_task_once(
+    own_world: World, stack: Stack, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(expiry, "BATCH", 4)
+    players = [f"p{nth}" for nth in range(16)]
+    _, tasks = await awaiting(own_world, receiver, *players, total=16)
+    rows = await own_world.database.fetch("SELECT task_id, reward_id FROM tasks")
+    rewards = {row["task_id"]: row["reward_id"] for row in rows}
+    before = dead()
+    await let_pass(own_world, 3 * DAY)
+    done = await asyncio.gather(
+        *(expiry.give_up_awaited(stack.engine) for _ in range(3)),
+        *(call(stack, task_id, id=f"c-{task_id}-{nth}") for task_id in tasks[::2] for nth in range(2)),
+        *(stack.admin("POST", f"/admin/rewards/{rewards[task_id]}/revoke", {}) for task_id in tasks[1::4]),
+    )
+    given_up = sum(one for one in done if isinstance(one, int))
+    assert dead() == before + given_up
+    await expiry.give_up_awaited(stack.engine)
+    states = {task_id: await state(stack.engine, task_id) for task_id in tasks}
+    for nth, task_id in enumerate(tasks):
+        # A late delivery is believed: there is a unit for each, since the others' are back.
+        want = {1: ("cancelled", "revoked"), 3: ("dead", "failed")}.get(nth % 4, ("delivered", "fulfilled"))
+        assert states[task_id] == want
+    held = len(tasks[::2])
+    assert await left(own_world) == (16 - held, held)
+    await invariants.check(own_world.database)

@@ -17,7 +17,7 @@ from runtime import ids, trace
 from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.operations import reading, samples
-from runtime.operations.checks import Checks
+from runtime.operations.checks import TIME_MAX, Checks
 from runtime.operations.row import STAFF, Operation
 from runtime.wire.scope import merchant_of, tenant_of
 
@@ -116,6 +116,7 @@ async def _note(
     for name in ("subject", "sign_in_id", "route", "reason"):
         if (value := getattr(request, name, None)) is not None:
             checks.text(name, value, least=1, most=NOTED_CHARACTERS_MAX)
+    checks.between("expires_at", getattr(request, "expires_at", 0), 0, TIME_MAX)
     checks.raise_found()
     trace.actor.set(request.subject)
     trace.merchant.set(merchant_of(request))

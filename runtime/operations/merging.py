@@ -18,6 +18,11 @@ The rest stays with the guest's record, where nobody can claim it: what was deli
 is revoked, its stock and code return, and its points, or what the guest had paid for it, are moved back
 (REVERSAL). Points that are spent cannot be; what was paid for those stays paid. So several guests win no more of
 these than one player, and who was both by accident loses nothing that one player could have.
+
+What plays won that were within the cap of each, and are beyond it together (max_plays_per_user, max_plays_per_day),
+is the player's: items and points that a guest earned are mixed with what it spent, and which plays were the surplus
+ones is not said by any row. So a game's cap on plays bounds guests less than a prize's max_per_user does: by how many
+guests an address is given, RATE_GUEST_BURST and then RATE_GUEST_PER_SECOND (docs/deploy.md).
 """
 
 from __future__ import annotations

@@ -128,7 +128,7 @@ async def test_after_a_rotation_nothing_is_sealed_with_the_old_key_by_whoever_ha
         scope = m.Scope(tenant_id=TENANT)
         secret = {"url": "https://a.example", "secret": "whsec_" + "b" * 32}
         integration = m.Integration(type=m.IntegrationType.WEBHOOK, events=["prize_won"], config=secret)
-        config = m.PrizeFulfillment(channel="webhook", config=secret)
+        config = m.PrizeFulfillment(channel="webhook", config={**secret, "url": "http://127.0.0.1:1/"})
         for sealing in (
             importing(engine, pool, "CODE-9"),
             create_integration(engine, m.CreateIntegrationRequest(scope=scope, integration=integration)),

@@ -20,8 +20,8 @@ is revoked, its stock and code return, and its points, or what the guest had pai
 these than one player, and who was both by accident loses nothing that one player could have.
 
 What plays won that were within the cap of each, and are beyond it together (max_plays_per_user, max_plays_per_day),
-is the player's: items and points that a guest earned are mixed with what it spent, and which plays were the surplus
-ones is not said by any row. So a game's cap on plays bounds guests less than a prize's max_per_user does: by how many
+is the player's: items and points that were earned may be spent by now, and the ledger says of no coin which play it
+came of, so that what was bought would have to come back with it. So a game's cap on plays bounds guests less than a prize's max_per_user does: by how many
 guests an address is given, RATE_GUEST_BURST and then RATE_GUEST_PER_SECOND (docs/deploy.md).
 """
 

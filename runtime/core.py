@@ -37,6 +37,8 @@ SECONDS: Final = Histogram(
 OUTCOMES: Final = Counter("tombola_operations_total", "Operations by their gRPC status.", ["operation", "status"])
 
 
+LATE: Final = "there was no answer in time; it may be done all the same: ask again under the same Idempotency-Key"
+
 BOUNDED_QUEUE_MAX: Final = 256
 """Logins that wait for their turn; the others are told at once to come again."""
 
@@ -162,7 +164,7 @@ class Core:
 
 
 def _give_up(answer: asyncio.Future[Any]) -> None:
-    answer.set_exception(StoreUnavailable("there was no answer in time", sent=True))
+    answer.set_exception(StoreUnavailable(LATE, sent=True))
 
 
 def _counted(operation: Operation, fault: Fault) -> Fault:

@@ -21,8 +21,9 @@ these than one player, and who was both by accident loses nothing that one playe
 
 What plays won that were within the cap of each, and are beyond it together (max_plays_per_user, max_plays_per_day),
 is the player's: items and points that were earned may be spent by now, and the ledger says of no coin which play it
-came of, so that what was bought would have to come back with it. So a game's cap on plays bounds guests less than a prize's max_per_user does: by how many
-guests an address is given, RATE_GUEST_BURST and then RATE_GUEST_PER_SECOND (docs/deploy.md).
+came of, so that what was bought would have to come back with it. So a game's cap on plays bounds guests less than a
+prize's max_per_user does: by how many guests an address is given, RATE_GUEST_BURST and then RATE_GUEST_PER_SECOND
+(docs/deploy.md).
 """
 
 from __future__ import annotations

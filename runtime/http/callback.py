@@ -46,6 +46,8 @@ def callback_handler(caller: Caller, *, default_tenant: str = "") -> Handler:
     show = view(m.TaskReply, "number")
 
     async def answer(request: web.Request) -> web.StreamResponse:
+        if (request.content_length or 0) > BODY_BYTES_MAX:
+            raise not_signed()  # As whatever does not verify: it is not read for that.
         body = await read_body(request, BODY_BYTES_MAX)
         tenant_id = request.query.get("tenant_id") or request.headers.get("X-Tenant-Id") or default_tenant
         scope = m.Scope(tenant_id=tenant_id)

@@ -193,3 +193,12 @@ async def test_a_signed_body_that_says_nothing_is_refused(stack: Any, engine: An
 async def test_a_prize_without_a_secret_takes_no_callback(stack: Any, engine: Any, task_id: str) -> None:
     await engine.database.execute("UPDATE prizes SET channel_config = channel_config - 'secret'")
     assert (await call(stack, task_id))[0] == 401
+
+
+async def test_a_delivery_of_what_was_revoked_changes_nothing(stack: Any, engine: Any, task_id: str) -> None:
+    reward_id = await engine.database.fetchval("SELECT reward_id FROM tasks WHERE task_id = $1", task_id)
+    answer = await stack.admin("POST", f"/admin/rewards/{reward_id}/revoke", {"reason": "returned"})
+    assert (answer.code, await state(engine, task_id)) == ("OK", ("cancelled", "revoked"))
+    http, data = await call(stack, task_id)
+    assert (http, data["reason"]) == (400, "ILLEGAL_TRANSITION")
+    assert await state(engine, task_id) == ("cancelled", "revoked")

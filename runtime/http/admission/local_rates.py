@@ -46,6 +46,9 @@ class RouteClass(Enum):
     CALLBACK = "callback"
     OTHER = "other"
 
+    __hash__ = object.__hash__
+    """By identity: an Enum's own is worked out in Python, for each request."""
+
 
 _GAMES: Final = f"{API}/games/"
 _STAFF: Final = f"{API}/admin"
@@ -83,7 +86,8 @@ class LocalRate:
         holds less.
         """
         now = time.monotonic_ns() // 1000
-        tat = max(now, self._tats.get(key, 0)) + self._cost_us(times)
+        tat = self._tats.get(key, now)
+        tat = (now if tat < now else tat) + (self._interval_us if times == 1 else self._cost_us(times))
         excess_us = tat - now - self._tolerance_us
         if excess_us > 0:
             headers = {"RateLimit-Policy": self._policy.header, "RateLimit": self._policy.empty(excess_us)}

@@ -297,6 +297,26 @@ async def test_what_happened_while_an_integration_was_paused_is_not_told_once_it
     assert len(receiver.all) == 1
 
 
+async def test_a_pass_that_outlived_its_lease_leaves_the_next_ones_alone(stack: Stack, receiver: Receiver) -> None:
+    """Else it would end that early, and a third would begin beside it."""
+    await register(stack, receiver, "play_completed")
+    statements = sql.load("gaps")
+
+    async def lease() -> Any:
+        return await stack.database.fetchrow(statements["lease"], stack.tenant_id, 0.0, 10.0, 60.0)
+
+    async def keep(mark: Any) -> Any:
+        until = mark["leased_until"]
+        return await stack.database.fetchval(statements["keep"], stack.tenant_id, mark["told_until"], 0.0, until)
+
+    first = await lease()
+    assert first is not None and await lease() is None, "one at a time"
+    await stack.database.execute("UPDATE event_marks SET leased_until = now()")
+    second = await lease()
+    assert await keep(first) is None and await lease() is None
+    assert await keep(second) is not None and await lease() is not None
+
+
 async def test_an_event_is_not_tried_for_longer_than_the_schedule(stack: Stack, receiver: Receiver) -> None:
     """However few tries there were: a receiver that is left alone gets one in half a minute, of all that wait."""
     receiver.replies = [status(500)] * 50

@@ -288,17 +288,23 @@ async def cut_off(world: World) -> None:
     await world.database.fetchval("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE NOT granted LIMIT 1")
 
 
+async def second_plan(world: World) -> tuple[str, Any, m.StartRequest, m.StartReply, m.PlayRequest]:
+    """A game of plans that Ann has played once: its id and actor, a start, what that was answered, and its play."""
+    game_id = await gifts_of(world)
+    assert (await world.round(game_id, payload={"caught_items": []})).code == "OK"
+    actor, who = actor_of(world, game_id), {"scope": m.Scope(tenant_id=world.stack.tenant_id), "id": game_id}
+    start = m.StartRequest(**who, player_id="ann")
+    opened: m.StartReply = await together(actor, start)[0]
+    play = m.PlayRequest(**who, player_id="ann", session_id=opened.session_id, payload={"caught_items": []})
+    return game_id, actor, start, opened, play
+
+
 @pytest.mark.parametrize("batches", ["one", "two"])
 async def test_a_start_beside_a_play_that_is_undone_shows_the_plan_that_is_then_next(
     world: World, batches: str
 ) -> None:
     """Decided as if the play had been kept, it gave a session that was never to be played."""
-    game_id = await gifts_of(world)
-    assert (await world.round(game_id, payload={"caught_items": []})).code == "OK"
-    actor, who = actor_of(world, game_id), {"scope": m.Scope(tenant_id=world.stack.tenant_id), "id": game_id}
-    start = m.StartRequest(**who, player_id="ann")
-    opened = await together(actor, start)[0]
-    play = m.PlayRequest(**who, player_id="ann", session_id=opened.session_id, payload={"caught_items": []})
+    game_id, actor, start, opened, play = await second_plan(world)
     async with held(world, "SELECT FROM game_players WHERE game_id = $1 FOR UPDATE", game_id):
         if batches == "one":
             played, started = together(actor, play, start)
@@ -322,12 +328,7 @@ async def test_a_start_beside_a_play_that_is_undone_shows_the_plan_that_is_then_
 
 
 async def test_a_start_beside_a_play_that_is_kept_shows_the_plan_after_it(world: World) -> None:
-    game_id = await gifts_of(world)
-    assert (await world.round(game_id, payload={"caught_items": []})).code == "OK"
-    actor, who = actor_of(world, game_id), {"scope": m.Scope(tenant_id=world.stack.tenant_id), "id": game_id}
-    start = m.StartRequest(**who, player_id="ann")
-    opened = await together(actor, start)[0]
-    play = m.PlayRequest(**who, player_id="ann", session_id=opened.session_id, payload={"caught_items": []})
+    game_id, actor, start, _, play = await second_plan(world)
     async with held(world, "SELECT FROM game_players WHERE game_id = $1 FOR UPDATE", game_id):
         (played,) = together(actor, play)
         await waiting(world, 1)

@@ -22,7 +22,7 @@ import structlog
 from aiojobs import Job
 
 from runtime.actors.engine import Engine
-from runtime.background import Background
+from runtime.background import Background, attempt
 from runtime.core import Caller, Core
 from runtime.errors import Fault
 from runtime.groups import GROUPS
@@ -45,6 +45,7 @@ from runtime.registry import load_plugins
 from runtime.rpc.client import RpcCaller
 from runtime.rpc.server import RpcServer
 from runtime.settings import Settings, SettingsError
+from runtime.stores import history
 from runtime.stores.database import Database
 from runtime.stores.ephemeral import Ephemeral
 from runtime.stores.keyring import EVERY_SECONDS as KEYS_SECONDS
@@ -57,6 +58,9 @@ CLOCK_SECONDS: Final = 20.0
 
 SCHEMA_SECONDS: Final = 10.0
 """How often it is looked whether a newer version's migrations have left this one behind."""
+
+HISTORY: Final = "history"
+"""The job that holds the ephemeral store against the database."""
 
 CLOSE_SECONDS: Final = 2.0
 """What is left of DRAIN_SECONDS for closing, once the rest is over."""
@@ -176,6 +180,9 @@ class _Parts:
             await self._background.repeat("clock", self._database.read_clock, CLOCK_SECONDS)
             await self._background.repeat("schema", partial(_check_schema, process, self._database), SCHEMA_SECONDS)
             await self._join_keys(process.engine)
+            follow = partial(history.follow, self._database, self._ephemeral)
+            await attempt(HISTORY, follow())
+            await self._background.repeat(HISTORY, follow, history.EVERY_SECONDS)
         if here and roles & {"core", "rpc", "consumer", "admin"}:
             assert process.engine is not None
             process.core = process.caller = self._core = Core(process.engine)

@@ -74,6 +74,14 @@ class Core:
             queue_max=BOUNDED_QUEUE_MAX,
         )
         self._closing = False
+        engine.database.on_other_history.append(self._distrust)
+
+    def _distrust(self) -> None:
+        """The database goes on from another past: what was remembered of it may never have been."""
+        self.engine.catalog_versions.clear()
+        for kind, mailboxes in self._mailboxes.items():
+            for state in mailboxes.states():
+                kind.distrust(state)
 
     def _mailboxes_of(self, kind: ActorKind) -> Mailboxes[Any, Any, Any]:
         settings = self.engine.settings

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -105,6 +105,10 @@ class Mailboxes(Generic[Key, Request, State]):
 
     def __len__(self) -> int:
         return len(self._boxes)
+
+    def states(self) -> Iterator[State]:
+        """What each actor that is there remembers."""
+        return (box.state for box in self._boxes.values())
 
     def post(self, key: Key, request: Request) -> asyncio.Future[Any]:
         """Puts a request into the key's mailbox; the future is its answer.

@@ -139,6 +139,7 @@ GAMES: Final = ActorKind(
     process_batch=batch.process_batch,
     overlap=OVERLAP,
     futile=lambda actor: actor.snapshot is None,
+    distrust=lambda actor: actor.distrust(snapshot=True),
 )
 """A game's actor: its starts, plays and redeems, and what is asked of them."""
 

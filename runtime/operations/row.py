@@ -33,7 +33,7 @@ class ActorKind:
     """A kind of actor: what its requests queue behind (`key`), what it remembers (`new`), what it does with a batch.
 
     overlap: how many batches of one actor may be under way at once. futile: whether an actor knows nothing that a
-    next request of its key could use, since there is no such thing.
+    next request of its key could use, since there is no such thing. distrust: has it read all anew that it remembers.
     """
 
     name: str
@@ -42,6 +42,7 @@ class ActorKind:
     process_batch: Callable[[Any, list[Work[Any]]], Awaitable[None]]
     overlap: int = 1
     futile: Callable[[Any], bool] = lambda state: False
+    distrust: Callable[[Any], None] = lambda state: None
 
 
 class Access(Enum):

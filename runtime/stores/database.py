@@ -15,10 +15,13 @@ from typing import Any, Final, TypeVar
 
 import asyncpg
 import msgspec
+import structlog
 
 from runtime import trace
 from runtime.errors import Fault, Status
+from runtime.stores import history
 from runtime.stores.clock import Clock
+from runtime.stores.history import History
 from runtime.stores.shares import Shares
 
 T = TypeVar("T")
@@ -52,6 +55,8 @@ class Guarded(Exception):
         super().__init__(guard)
         self.guard = guard
 
+
+log = structlog.get_logger(__name__)
 
 _LOST = (
     asyncpg.PostgresConnectionError,
@@ -96,6 +101,9 @@ class Database:
         self._slots = asyncio.Semaphore(size)  # First come, first served.
         self._idle: list[asyncpg.Connection] = []
         self._busy: set[asyncpg.Connection] = set()
+        self.on_other_history: list[Callable[[], None]] = []
+        """Called before a statement can reach a database that was restored or promoted: forget what it said."""
+        self._history: History | None = None
 
     async def start(self) -> None:
         """Connects once, so that a wrong URL is known at start, and reads the clock."""
@@ -181,12 +189,24 @@ class Database:
                 server_settings=self._session_settings,
             )
             await _prepare_connection(made)
+            await self._compare_history(made)
         except BaseException:
             if made is not None:
                 _throw_away(made)
             self._slots.release()
             raise
         return made
+
+    async def _compare_history(self, connection: asyncpg.Connection) -> None:
+        before = self._history  # Read first: others may look at the same time, and further on.
+        now = await history.look(connection)
+        if now is None:
+            return
+        self._history = now
+        if before is not None and not now.goes_on(before):
+            log.warning("database_has_another_history", now=str(now), before=str(before))
+            for forget in self.on_other_history:
+                forget()
 
     def _release(self, connection: asyncpg.Connection) -> None:
         """Gives the slot back, and the connection where it can be used again."""

@@ -149,6 +149,10 @@ class Ephemeral:
             return
         pipeline.post(command)
 
+    async def flush(self) -> None:
+        """Empties every server. Raises EphemeralDown, or RedisError where one refuses."""
+        await asyncio.gather(*[pipeline.call(("FLUSHDB", "ASYNC")) for pipeline in self._pipelines.values()])
+
     async def ping(self, timeout_seconds: float = 0.2) -> bool:
         """Whether every server answers within the time given (for /readyz)."""
         if not self.up:

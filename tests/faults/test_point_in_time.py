@@ -1,0 +1,202 @@
+"""Postgres restored to a point in time beneath running processes: what was after it never was, for any of them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from ops.servers.base import write_private
+from ops.servers.postgres import DISPOSABLE, Postgres
+from runtime.errors import Fault
+from runtime.stores import history
+from sql.migrate import migrate
+from tests.support.address import Address
+from tests.support.deliveries import SECRET, working
+from tests.support.directories import server_directory
+from tests.support.leaderboards import make_board, order
+from tests.support.receiver import receiving
+from tests.support.stack import AS_SHIPPED, TO_LOOPBACK, Stack, new_stack, settings_of
+from tests.support.waiting import until
+from tests.support.world import World, new_world
+
+POINT = "before_it_went_wrong"
+
+
+def archiving(directory: Path) -> dict[str, str]:
+    """The settings of a server that keeps what it writes, so that it can be restored to any moment."""
+    archive = directory / "archive"
+    archive.mkdir(mode=0o777)
+    archive.chmod(0o777)
+    return {
+        **DISPOSABLE,
+        "shared_buffers": "32MB",
+        "synchronous_commit": "on",
+        "archive_mode": "on",
+        "archive_command": f"cp %p {archive}/%f",
+    }
+
+
+def base_backup(server: Postgres, directory: Path) -> Postgres:
+    """A copy of a running server's files, that a restore begins with."""
+    copy = Postgres(directory / "postgres", {**server.settings, "archive_mode": "off"})
+    write_private(directory / "postgres.password", server.password)
+    subprocess.run(
+        [
+            *(server.bin_dir / "pg_basebackup", "-h", "127.0.0.1", "-p", str(server.port), "-U", "postgres"),
+            *("-D", copy.data_dir, "-X", "none", "-c", "fast"),
+        ],
+        check=True,
+        env={**os.environ, "PGPASSWORD": server.password},
+    )
+    return copy
+
+
+def restore(copy: Postgres, archive: Path, point: str) -> None:
+    """Starts the copy, brought forward to the point."""
+    (copy.data_dir / "recovery.signal").touch()
+    with (copy.data_dir / "postgresql.auto.conf").open("a") as settings:
+        settings.write(
+            f"restore_command = 'cp {archive}/%f %p'\n"
+            f"recovery_target_name = '{point}'\n"
+            "recovery_target_action = 'promote'\n"
+        )
+    if os.geteuid() == 0:  # The server runs as who owns its data.
+        owner = archive.parent.joinpath("postgres").stat()
+        for path in (copy.data_dir, *copy.data_dir.rglob("*")):
+            shutil.chown(path, owner.st_uid, owner.st_gid)
+    copy.start()
+
+
+async def lose_all_after(server: Postgres, copy: Postgres, archive: Path, address: Address) -> None:
+    """The server is gone, and in its place stands what it was at the point."""
+    written = server.psql("select pg_walfile_name(pg_current_wal_lsn())")
+    server.psql("select pg_switch_wal()")
+
+    async def archived() -> bool:
+        return server.psql("select coalesce(last_archived_wal, '') from pg_stat_archiver") >= written
+
+    await until(archived)
+    await asyncio.to_thread(server.kill_all)
+    await asyncio.to_thread(restore, copy, archive, POINT)
+
+    async def promoted() -> bool:
+        return copy.psql("select pg_is_in_recovery()") == "f"
+
+    await until(promoted)
+    address.point_to(copy.port)
+
+
+async def ledger(world: World, player: str) -> int:
+    return int(
+        await world.database.fetchval(
+            "SELECT coalesce(sum(balance), 0) FROM balances WHERE tenant_id = $1 AND player_id = $2",
+            world.stack.tenant_id,
+            player,
+        )
+    )
+
+
+async def until_back(stack: Stack) -> None:
+    """The processes have found the database, and emptied the ephemeral store."""
+
+    async def back() -> bool:
+        try:
+            now = await history.look(stack.database)
+        except Fault:
+            return False
+        held = await stack.engine.ephemeral.run("GET", history.KEY)
+        return now is not None and held is not None and now.goes_on(history.History.parse(held.decode()))
+
+    await until(back)
+
+
+async def test_after_a_restore_to_a_point_in_time_nothing_is_left_of_what_was_after_it(
+    valkey_url: str, valkey_flush: None
+) -> None:
+    with server_directory() as first, server_directory() as second:
+        server = Postgres(first / "postgres", archiving(first))
+        server.start()
+        copy: Postgres | None = None
+        try:
+            server.psql("create database tombola")
+            await migrate(server.url("tombola"))
+            copy = await asyncio.to_thread(base_backup, server, second)
+            address = Address(server.port)
+            async with address.serving() as port, receiving() as receiver:
+                url = server.url("tombola").replace(f":{server.port}/", f":{port}/")
+                settings = settings_of(url, valkey_url, **AS_SHIPPED, **TO_LOOPBACK)
+                async with (
+                    new_stack(settings) as stack,
+                    working(stack.engine, "deliveries", "leaderboards"),
+                    new_world(stack) as world,
+                ):
+                    delivered = await world.prize(
+                        total=1000,
+                        fulfillment={"channel": "webhook", "config": {"url": receiver.url, "secret": SECRET}},
+                    )
+                    points = await world.prize(type="points", value=10)
+                    game_id = await world.wheel(delivered)
+                    other_id = await world.wheel(points)
+                    board = (await make_board(stack, world.campaign_id, metric="plays"))["id"]
+                    for _ in range(3):
+                        await world.round(game_id, "ann")
+                    await world.round(other_id, "ann")
+                    before = await ledger(world, "ann")
+                    opened = await world.session(game_id, "ann")
+                    await asyncio.to_thread(server.psql, f"select pg_create_restore_point('{POINT}')")
+
+                    # What will never have been: plays, an answer, deliveries, a changed game, places in a ranking.
+                    lost = await world.play(game_id, opened, "ann", key="key_1")
+                    for _ in range(4):
+                        await world.round(other_id, "bob")
+                    replaced = {"handler_config": {"prizes": [{"prize_id": points, "probability": 1.0}]}}
+                    await stack.admin("PUT", f"/admin/games/{game_id}", replaced)
+                    await world.round(game_id, "bob")
+
+                    async def known() -> bool:
+                        sent = {got.headers["webhook-id"] for got in receiver.all}
+                        return len(sent) == 4 and [name for name, _ in await order(stack, board)] == ["ann", "bob"]
+
+                    await until(known)
+                    assert await ledger(world, "bob") == 50
+                    sent = {got.headers["webhook-id"] for got in receiver.all}
+
+                    await lose_all_after(server, copy, first / "archive", address)
+                    await until_back(stack)
+
+                    assert await ledger(world, "ann") == before
+                    assert await ledger(world, "bob") == 0
+                    assert lost.data["play_id"] not in await world.plays()
+                    # The change that never was had the same number: whoever remembers it must not take this one for it.
+                    await stack.admin("PUT", f"/admin/games/{game_id}", {"name": "Renamed"})
+                    # The key's answer is forgotten with its play: the session is played, as it was promised.
+                    again = await world.play(game_id, opened, "ann", key="key_1")
+                    assert "Idempotency-Replayed" not in again.headers
+                    assert again.data["seed"] == lost.data["seed"]
+                    assert await world.replay(again.data["play_id"])
+                    # By the game as it was: none of the actors decides by the change that never was.
+                    assert [reward["prize_id"] for reward in again.data["rewards"]] == [delivered]
+                    won = await world.round(game_id, "bob")
+                    assert [reward["prize_id"] for reward in won.data["rewards"]] == [delivered]
+
+                    async def told() -> bool:
+                        return await order(stack, board) == [("ann", 5), ("bob", 1)]
+
+                    await until(told)
+
+                    async def all_sent() -> bool:
+                        return len({got.headers["webhook-id"] for got in receiver.all} - sent) >= 2
+
+                    # The two new rewards'; what had gone out may go out again, under the identifier that it had.
+                    await until(all_sent)
+                    rows = await world.database.fetch("SELECT task_id FROM tasks")
+                    assert {got.headers["webhook-id"] for got in receiver.all} - sent <= {
+                        row["task_id"] for row in rows
+                    }
+        finally:
+            if copy is not None:
+                copy.stop()
+            server.stop()

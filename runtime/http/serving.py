@@ -15,6 +15,7 @@ from typing import Any, Final
 import structlog
 from aiohttp import web, web_response
 from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.web_urldispatcher import UrlMappingMatchInfo
 
 from runtime import trace
 from runtime.errors import Fault, Status
@@ -125,13 +126,51 @@ class Runner(web.AppRunner):
     async def _make_server(self) -> web.Server:
         plain = await super()._make_server()
         return _Server(
-            enveloped(plain.request_handler, access_log_every=self._access_log_every, gate=self._gate),
+            enveloped(
+                direct(self._app, plain.request_handler), access_log_every=self._access_log_every, gate=self._gate
+            ),
             request_factory=plain.request_factory,
             loop=plain._loop,
             most=self._connections_max,
             proxies=self._proxies,
             **plain._kwargs,
         )
+
+
+def direct(app: web.Application, otherwise: Handler) -> Handler:
+    """Finds the handler of a path that ends in `/{id}/{name}`, as those of start and play do, in one look.
+
+    aiohttp goes through all prefixes of a path, and tries the expression of each of their routes: 4 of the 90 us that
+    an edge takes for a play. `otherwise` is its way, for every other request, and for an id that is not a plain word.
+    """
+    found_so = {(route.method, *_around_id(route)): route for route in app.router.routes()}
+    # Where a path of the same length says another word in the id's place, aiohttp knows which comes first.
+    words = {(before, name) for _, before, word, name in found_so if word != "{id}"}
+    routes = {
+        (method, before, name): route
+        for (method, before, word, name), route in found_so.items()
+        if word == "{id}" and "{" not in before + name and (before, name) not in words
+    }
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        head, _, name = request.raw_path.rpartition("/")
+        before, _, named = head.rpartition("/")
+        route = routes.get((request.method, before, name))
+        if route is None or not (named.isascii() and named.isidentifier()) or "Expect" in request.headers:
+            return await otherwise(request)
+        found = request._match_info = UrlMappingMatchInfo({"id": named}, route)
+        found.add_app(app)
+        found.freeze()
+        return await route.handler(request)
+
+    return answer
+
+
+def _around_id(route: web.AbstractRoute) -> tuple[str, str, str]:
+    """(what stands before the last but one word of a route's path, that word, the last)."""
+    head, _, name = (route.resource.canonical if route.resource is not None else "").rpartition("/")
+    before, _, word = head.rpartition("/")
+    return before, word, name
 
 
 class _Server(connections.Server):

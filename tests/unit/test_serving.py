@@ -307,6 +307,70 @@ async def test_a_client_that_hangs_up_changes_nothing() -> None:
     await runner.cleanup()
 
 
+PATHS = (
+    "/api/games/game_1/play",
+    "/api/games/game_1/play?session=2",
+    "/api/games/game_1/play/",
+    "/api/games//play",
+    "/api//game_1/play",
+    "//api/games/game_1/play",
+    "/api/games/all/play",
+    "/api/games/all",
+    "/api/games/game-1.a/play",
+    "/api/games/game%5F1/play",
+    "/api/games/game%2F1/play",
+    "/api/games/g%C3%A9/play",
+    "/api/games/g\N{LATIN SMALL LETTER E WITH ACUTE}/play",
+    "/api/games/{id}/play",
+    "/api/games/../games/game_1/play",
+    "/api/games/game_1",
+    "/api/games/game_1/odds",
+    "/api/games/game_1/prizes/game_2/play",
+    "/api/players/player_1/terms",
+    "/api/players/me/terms",
+    "http://127.0.0.1/api/games/game_1/play",
+    "*",
+)
+
+
+async def test_every_path_finds_the_handler_that_aiohttp_finds() -> None:
+    said: dict[str, list[Any]] = {"direct": [], "plain": []}
+
+    def handler(name: str) -> Any:
+        async def answer(request: web.Request) -> web.Response:
+            return ok([name, dict(request.match_info), request.match_info.route.resource.canonical])  # type: ignore[union-attr]
+
+        return answer
+
+    app = make_app()
+    app.router.add_post("/api/games/{id}/play", handler("play"))
+    app.router.add_get("/api/games/{id}/odds", handler("odds"))
+    app.router.add_get("/api/games/all", handler("all"))
+    app.router.add_get("/api/games/{id}", handler("game"))
+    app.router.add_post("/api/games/{id}/prizes/{prize}/play", handler("prize"))
+    app.router.add_post("/api/players/{id}/terms", handler("terms"))
+    app.router.add_post("/api/players/me/terms", handler("own"))
+    runner = await serve(app, "127.0.0.1", 0)
+    plain = web.AppRunner(app)
+    try:
+        await plain.setup()
+        site = web.TCPSite(plain, "127.0.0.1", 0)
+        await site.start()
+        for path in PATHS:
+            for method in ("GET", "POST", "PUT"):
+                answers = [await send(one, get(path, method=method)) for one in (runner, plain)]  # type: ignore[arg-type]
+                statuses = [answer.status for answer in answers]
+                assert statuses[0] == statuses[1], (method, path)
+                if statuses[0] == 200:
+                    said["direct"].append(json.loads(answers[0].body)["data"])
+                    said["plain"].append(json.loads(answers[1].body)["data"])
+    finally:
+        await runner.cleanup()
+        await plain.cleanup()
+    assert said["direct"] == said["plain"]
+    assert ["play", {"id": "game_1"}, "/api/games/{id}/play"] in said["direct"]
+
+
 async def test_one_request_in_so_many_is_logged() -> None:
     async def plain(request: web.Request) -> web.Response:
         return ok({})

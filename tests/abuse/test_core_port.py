@@ -118,13 +118,14 @@ async def asked(connection: Connection) -> str:
 
 
 async def hung_up(reader: asyncio.StreamReader) -> None:
-    """Returns when the other end has gone."""
+    """Returns when the other end has gone. Fails the test where it stays."""
     async with asyncio.timeout(HANG_SECONDS):
         try:
             while await reader.read(65_536):
                 pass
         except ConnectionError:
             return
+    assert reader.at_eof()
 
 
 async def test_a_frame_of_a_million_calls_is_refused_before_one_is_made(desk: Desk, address: tuple[str, int]) -> None:
@@ -347,7 +348,7 @@ async def three_have_a_place(address: tuple[str, int]) -> None:
                 assert await asked(held[0]) == "a"
                 return
             except (ConnectionError, asyncio.IncompleteReadError):
-                continue
+                continue  # swallows: the place of the one that left is not free yet
 
     await asyncio.wait_for(again(), HANG_SECONDS)
     for _, writer in held:

@@ -252,10 +252,13 @@ class TestExpiry:
         assert sum(await asyncio.gather(*(expiry.expire(shelf.engine) for _ in range(4)))) == 10
 
     async def test_it_stops_when_told(self, stack: Stack, shelf: Shelf) -> None:
-        reward_id = await shelf.reward(await shelf.prize(), expires_in_seconds=-1)
+        prize_id = await shelf.prize()
+        reward_id = await shelf.reward(prize_id, expires_in_seconds=-1)
         stop = asyncio.Event()
         running = asyncio.create_task(expiry.run(shelf.engine, stop, every_seconds=0.01))
         while (await shelf.row(reward_id))["status"] != "expired":
             await asyncio.sleep(0)
         stop.set()
         await running
+        late = await shelf.reward(prize_id, expires_in_seconds=-1)
+        assert (await shelf.row(late))["status"] == "won"

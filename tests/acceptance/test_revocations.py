@@ -179,6 +179,7 @@ async def test_a_process_that_stops_asks_nothing_of_a_core_that_has_stopped(
         async def drain_for_a_while() -> None:
             await drain()
             for _ in range(50):
+                # sleeps: for as long as fifty questions would take, had an edge gone on asking
                 await asyncio.sleep(revocations.EVERY_SECONDS)
 
         monkeypatch.setattr(core, "drain", drain_for_a_while)

@@ -151,7 +151,7 @@ async def test_a_stalled_event_loop_is_not_taken_for_a_dead_store(store: Ephemer
     call = asyncio.ensure_future(store.run("PING"))
     await asyncio.sleep(0)
     await asyncio.sleep(0)  # The command is on its way; now our own loop stands still past the deadline.
-    time.sleep(0.4)
+    time.sleep(0.4)  # sleeps: the loop that stands still is what is tested
     assert await call == b"PONG"
     assert store.trips == 0
 

@@ -237,7 +237,7 @@ async def test_a_frozen_server_loses_nothing(valkey_url: str, valkey_flush: None
             for freeze in range(5):
                 sent |= await append(writer, range(freeze * 10, freeze * 10 + 10))
                 valkey_server.freeze()
-                await asyncio.sleep(0.5)  # longer than the reader's patience: its connection is given up
+                await asyncio.sleep(0.5)  # sleeps: longer than the reader's patience, which is what is tested
                 valkey_server.thaw()
             await effects.reach(sent)
             await until_acknowledged(writer)

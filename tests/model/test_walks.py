@@ -398,6 +398,7 @@ def stage(module_database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.timeout(600)
+# asserts: `Walk` does, after each of its steps
 def test_walks_agree_with_the_model(stage: Stage) -> None:
     STAGE[:] = [stage]
     run_state_machine_as_test(

@@ -85,5 +85,5 @@ class Patient:
             try:
                 return list(await self._database.fetch(query, *args))
             except Fault:
-                continue
+                continue  # swallows: the last failure is told below
         raise AssertionError("the database does not come back")

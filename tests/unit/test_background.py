@@ -55,7 +55,8 @@ async def test_the_close_cancels_what_runs_and_waits_for_it() -> None:
             began.set()
             await asyncio.Event().wait()
         finally:
-            await asyncio.sleep(0.01)
+            for _ in range(3):
+                await asyncio.sleep(0)
             ended = True
 
     await background.run("endless", work)
@@ -75,7 +76,7 @@ async def test_one_that_does_not_end_is_counted_and_left_also_where_somebody_had
             try:
                 await let_go.wait()
             except asyncio.CancelledError:
-                pass  # a job that does not listen
+                pass  # swallows: a job that does not listen
 
     job = await background.run("deaf", work)
     waiting = asyncio.ensure_future(job.wait())

@@ -39,12 +39,12 @@ class Receiver:
                     while True:
                         writer.write(b"x")
                         await writer.drain()
-                        await asyncio.sleep(drip_seconds)
+                        await asyncio.sleep(drip_seconds)  # sleeps: between two drops
                 else:
                     writer.write(answer)
                     await writer.drain()
             except (ConnectionError, asyncio.IncompleteReadError):
-                pass
+                pass  # swallows: who was given up on hung up
             finally:
                 writer.close()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from runtime.actors.deadlines import Deadlines
+from tests.support.waiting import HANG_SECONDS
 
 
 async def test_an_answer_that_does_not_come_is_given_up() -> None:
@@ -37,19 +38,27 @@ async def test_each_has_its_whole_time() -> None:
     for _ in range(4):
         began.append(loop.time())
         deadlines.watch(last := loop.create_future())
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.01)  # sleeps: so that each begins later than the one before
     await last
     assert all(end >= begin + 0.03 for begin, end in zip(began, ended, strict=True))
 
 
 async def test_after_a_pause_it_goes_on() -> None:
-    deadlines = Deadlines(0.01, lambda answer: answer.set_result(None))
+    given_up: list[asyncio.Future[None]] = []
+
+    def give_up(answer: asyncio.Future[None]) -> None:
+        given_up.append(answer)
+        answer.set_result(None)
+
+    deadlines = Deadlines(0.01, give_up)
     loop = asyncio.get_running_loop()
-    for _ in range(3):
-        answer = loop.create_future()
+    answers = [loop.create_future() for _ in range(3)]
+    for answer in answers:
         deadlines.watch(answer)
-        await answer
-        await asyncio.sleep(0.02)
+        async with asyncio.timeout(HANG_SECONDS):
+            await answer
+        await asyncio.sleep(0.02)  # sleeps: the pause after which it goes on
+    assert given_up == answers
 
 
 async def test_answers_that_came_are_not_held() -> None:

@@ -41,7 +41,8 @@ assert behavior(described) == (ROOT / "runtime" / "messages" / "behavior.py").re
 
 def test_the_options_are_read_also_where_they_are_known() -> None:
     """Whoever has served reflection has them in the pool that what is read is read by: here, a process of its own."""
-    subprocess.run([sys.executable, "-c", KNOWN], cwd=ROOT, check=True)
+    done = subprocess.run([sys.executable, "-c", KNOWN], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_generated_document_of_events_is_that_of_their_structs() -> None:

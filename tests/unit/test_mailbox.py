@@ -171,7 +171,7 @@ async def test_nothing_is_lost_between_the_last_check_and_the_leaving() -> None:
     async with asyncio.timeout(HANG_SECONDS):
         for nth in range(500):
             assert await boxes.post("a", nth) == nth
-            await asyncio.sleep(0.0001 * (nth % 3))
+            await asyncio.sleep(0.0001 * (nth % 3))  # sleeps: to come when an idle one is about to leave
 
 
 async def test_a_drain_waits_for_what_was_taken_on() -> None:

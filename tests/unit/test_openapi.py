@@ -96,12 +96,14 @@ def test_every_example_is_what_its_schema_says(surface: Surface) -> None:
 def test_every_example_of_a_body_is_read_by_who_reads_it() -> None:
     for operation in OPERATIONS:
         if operation.has_body:
-            codec.read(operation.request, examples.core_body(operation))
+            made, fields = codec.read(operation.request, examples.core_body(operation))
+            assert isinstance(made, operation.request) and fields, operation.name
     request = type("Request", (), {"match_info": {"id": "x"}, "query": {}})
     for operation in OPERATIONS:
         if operation.has_body:
             closed = consumer.CLOSED if operation.consumer is not None else frozenset({"scope", "id", "update_mask"})
-            reader(operation, closed)(request, json.dumps(operation.example).encode())  # type: ignore[arg-type]
+            read = reader(operation, closed)(request, json.dumps(operation.example).encode())  # type: ignore[arg-type]
+            assert isinstance(read, operation.request), operation.name
 
 
 def test_every_operation_says_what_it_does() -> None:

@@ -56,7 +56,7 @@ async def send(runner: Runner, request: bytes, *, pieces: AsyncIterator[bytes] |
                         writer.write(piece)
                         await writer.drain()
                 except ConnectionError:
-                    pass  # Refused before it was all sent.
+                    pass  # swallows: refused before it was all sent
             return await read_answer(reader)
     finally:
         writer.close()
@@ -304,6 +304,7 @@ async def test_a_client_that_hangs_up_changes_nothing() -> None:
     go_on.set()
     async with asyncio.timeout(HANG_SECONDS):
         await finished.wait()
+    assert (await send(runner, get("/slow"))).status == 200
     await runner.cleanup()
 
 

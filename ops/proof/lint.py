@@ -1,0 +1,217 @@
+"""Finds tests that could not fail: `python -m ops.proof.lint`.
+
+    asserts    a test that asserts nothing: no `assert`, no `pytest.raises`, and no helper of tests/ that does either
+    swallows   an exception that is dropped: `except ...: pass`, `suppress(Exception)`, a bare `except`
+    sleeps     a pause of so long, where a fact could be waited for; a loop that ends with a fact may pause in between
+
+Where one of them is right, the line (or the one above it) says why: `# swallows: the socket may be closed already`.
+A reason that excuses nothing is found too.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import sys
+import tokenize
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple, TypeAlias
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+
+RULES: Final = ("asserts", "swallows", "sleeps")
+
+_REASON = re.compile(rf"#\s*({'|'.join(RULES)}):\s*\S")
+_Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_OF_PYTEST: Final = frozenset({"raises", "fail", "warns"})
+_ASSERTING: Final = frozenset({"until", "wait_for", "validate"})
+"""What fails by raising, though it says no `assert`: waits that give up, and a document's check against its schema."""
+
+
+class Found(NamedTuple):
+    """A place in a test, which rule it breaks, and what to do."""
+
+    path: str
+    line: int
+    rule: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.rule}: {self.what}"
+
+
+def lint(sources: dict[str, str]) -> list[Found]:
+    """What is found in files, by their paths, read together: a test may assert by a helper of another file."""
+    trees = {path: ast.parse(source) for path, source in sources.items()}
+    helpers = Helpers(trees)
+    return [
+        found
+        for path, tree in trees.items()
+        for found in _unexcused(sources[path], path, [*_tests(path, tree, helpers), *_Walk.over(path, tree)])
+    ]
+
+
+def _unexcused(source: str, path: str, found: list[Found]) -> list[Found]:
+    """What no reason stands at, and the reasons at which there is nothing."""
+    excuses = {
+        (token.start[0], match[1])
+        for token in tokenize.generate_tokens(io.StringIO(source).readline)
+        if token.type == tokenize.COMMENT and (match := _REASON.match(token.string)) is not None
+    }
+    kept, used = [], set()
+    for one in found:
+        places = {(one.line, one.rule), (one.line - 1, one.rule)} & excuses
+        used |= places
+        if not places:
+            kept.append(one)
+    idle = sorted(excuses - used)
+    return kept + [Found(path, line, rule, "this reason excuses nothing") for line, rule in idle]
+
+
+class Helpers:
+    """Which functions of tests/ assert, by themselves or by what they call.
+
+    They are told apart by name alone, so where several have one name all of them must: a method `close` that
+    asserts lends nothing to whoever closes something else.
+    """
+
+    def __init__(self, trees: Mapping[str, ast.Module]) -> None:
+        self._own: dict[tuple[str, str], list[_Function]] = {}
+        self._shared: dict[str, list[tuple[str, _Function]]] = {}
+        for path, tree in trees.items():
+            outside = {id(node) for node in _reached_from_outside(tree)}
+            for node in ast.walk(tree):
+                if isinstance(node, _FUNCTIONS):
+                    self._own.setdefault((path, node.name), []).append(node)
+                    if id(node) in outside:
+                        self._shared.setdefault(node.name, []).append((path, node))
+        self._known: dict[int, bool] = {}
+
+    def assert_something(self, path: str, function: _Function) -> bool:
+        """Whether a function of the file at `path` asserts. One that calls itself does not by that."""
+        if id(function) not in self._known:
+            self._known[id(function)] = False
+            self._known[id(function)] = any(self._is_assertion(path, node) for node in ast.walk(function))
+        return self._known[id(function)]
+
+    def _is_assertion(self, path: str, node: ast.AST) -> bool:
+        if isinstance(node, ast.Assert):
+            return True
+        if isinstance(node, ast.Raise):
+            return "AssertionError" in ast.dump(node)
+        return isinstance(node, ast.Call) and self._calls_one(path, node)
+
+    def _calls_one(self, path: str, call: ast.Call) -> bool:
+        name = _called(call)
+        if name in _ASSERTING or (name in _OF_PYTEST and ast.unparse(call.func).startswith("pytest.")):
+            return True
+        own = self._own.get((path, name), []) if isinstance(call.func, ast.Name) else []
+        called = [(path, function) for function in own] or self._shared.get(name, [])
+        return bool(called) and all(self.assert_something(*one) for one in called)
+
+
+def _reached_from_outside(tree: ast.Module) -> Iterator[_Function]:
+    """Functions and methods, not what is defined within them."""
+    for node in tree.body:
+        if isinstance(node, _FUNCTIONS):
+            yield node
+        elif isinstance(node, ast.ClassDef):
+            yield from (inner for inner in node.body if isinstance(inner, _FUNCTIONS))
+
+
+def _tests(path: str, tree: ast.Module, helpers: Helpers) -> Iterator[Found]:
+    for node in ast.walk(tree):
+        if isinstance(node, _FUNCTIONS) and node.name.startswith("test_") and not helpers.assert_something(path, node):
+            yield Found(path, node.lineno, "asserts", f"{node.name} could not fail: it asserts nothing")
+
+
+def _called(call: ast.Call) -> str:
+    """The bare name of what is called: `check` of `invariants.check(...)`."""
+    if isinstance(call.func, ast.Attribute):
+        return call.func.attr
+    return call.func.id if isinstance(call.func, ast.Name) else ""
+
+
+class _Walk(ast.NodeVisitor):
+    """Swallowed exceptions, and sleeps, of one file."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._polls = 0
+        self.found: list[Found] = []
+
+    @classmethod
+    def over(cls, path: str, tree: ast.Module) -> list[Found]:
+        walk = cls(path)
+        walk.visit(tree)
+        return walk.found
+
+    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
+        if node.type is None:
+            self._note(node, "swallows", "a bare except takes what it does not know")
+        if all(_does_nothing(statement) for statement in node.body):
+            self._note(node.body[0], "swallows", f"{_named(node.type)} is dropped: assert it, or say why it may come")
+        self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        called = _called(node)
+        if called == "suppress" and {_named(a) for a in node.args} & {"Exception", "BaseException"}:
+            self._note(node, "swallows", "suppresses whatever comes: name what may")
+        if called == "sleep" and not self._polls and not _is_zero(node):
+            self._note(node, "sleeps", f"{ast.unparse(node)} waits for a time: wait for what it is for")
+        self.generic_visit(node)
+
+    def visit_While(self, node: ast.While) -> None:
+        """A loop that a fact ends: by its condition, or by leaving it."""
+        ends = not isinstance(node.test, ast.Constant) or any(
+            isinstance(inner, ast.Break | ast.Return) for inner in ast.walk(node)
+        )
+        self._polls += ends
+        self.generic_visit(node)
+        self._polls -= ends
+
+    def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        """What is defined inside a loop is not the loop."""
+        polls, self._polls = self._polls, 0
+        self.generic_visit(node)
+        self._polls = polls
+
+    visit_FunctionDef = _function
+    visit_AsyncFunctionDef = _function
+
+    def _note(self, node: ast.stmt | ast.expr | ast.ExceptHandler, rule: str, what: str) -> None:
+        self.found.append(Found(self._path, node.lineno, rule, what))
+
+
+def _does_nothing(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Pass | ast.Continue) or (
+        isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+    )
+
+
+def _named(expression: ast.expr | None) -> str:
+    return ast.unparse(expression) if expression is not None else "whatever comes"
+
+
+def _is_zero(call: ast.Call) -> bool:
+    return bool(call.args) and isinstance(call.args[0], ast.Constant) and call.args[0].value == 0
+
+
+def sources(root: Path = ROOT) -> dict[str, str]:
+    """The files of tests/, by their paths from the repository's root."""
+    return {str(path.relative_to(root)): path.read_text() for path in sorted((root / "tests").rglob("*.py"))}
+
+
+def main() -> int:
+    """Prints what is found. 1 where there is anything."""
+    found = lint(sources())
+    for one in found:
+        print(one)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

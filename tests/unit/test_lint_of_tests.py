@@ -1,0 +1,110 @@
+"""The lint over tests finds what could not fail, and the tests of this repository have nothing of it."""
+
+from __future__ import annotations
+
+from textwrap import dedent
+
+import pytest
+
+from ops.proof import lint
+
+
+def rules(*sources: str) -> list[tuple[int, str]]:
+    """(line, rule) of what is found in files of these contents."""
+    files = {f"tests/test_{nth}.py": dedent(source).lstrip() for nth, source in enumerate(sources)}
+    return [(found.line, found.rule) for found in lint.lint(files)]
+
+
+def test_the_tests_of_this_repository_could_all_fail() -> None:
+    assert list(map(str, lint.lint(lint.sources()))) == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "assert played()",
+        "with pytest.raises(Fault):\n        play()",
+        "check(database)",
+        "await invariants.check(database)",
+        "until(lambda: True)",
+        "raise AssertionError('unreachable')",
+    ],
+)
+def test_a_test_asserts_by_itself_or_by_a_helper(body: str) -> None:
+    helper = "def check(database):\n    assert database\n"
+    assert rules(f"async def test_it():\n    {body}\n", helper) == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "play()",
+        "connection.close()",  # One of the two closes that there are asserts nothing.
+        "recur()",
+        "test_other()",
+    ],
+)
+def test_a_test_that_asserts_nothing_is_found(body: str) -> None:
+    helper = """
+        class Strict:
+            def close(self):
+                assert True
+
+        class Lax:
+            def close(self):
+                return
+
+        def recur():
+            recur()
+    """
+    assert rules(f"def test_it():\n    {body}\n", helper) == [(1, "asserts")]
+
+
+def test_what_is_defined_inside_a_function_lends_nothing_to_others() -> None:
+    helper = "def serve():\n    def write():\n        assert True\n"
+    assert rules("def test_it():\n    connection.write()\n", helper) == [(1, "asserts")]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "try:\n    play()\nexcept Fault:\n    pass\n",
+        "try:\n    play()\nexcept Fault:\n    'never mind'\n",
+        "for _ in plays:\n    try:\n        play()\n    except (Fault, OSError):\n        continue\n",
+        "with suppress(Exception):\n    play()\n",
+        "with contextlib.suppress(Fault, BaseException):\n    play()\n",
+        "try:\n    play()\nexcept:\n    failed = True\n",
+    ],
+)
+def test_a_dropped_exception_is_found(code: str) -> None:
+    assert [rule for _, rule in rules(code)] == ["swallows"]
+
+
+def test_an_exception_that_is_looked_at_is_not() -> None:
+    assert rules("try:\n    play()\nexcept Fault as fault:\n    failed.append(fault)\n") == []
+    assert rules("with suppress(ProcessLookupError):\n    kill()\n") == []
+
+
+@pytest.mark.parametrize("code", ["await asyncio.sleep(0.1)", "time.sleep(pause)", "sleep(1)"])
+def test_a_sleep_is_found(code: str) -> None:
+    assert rules(f"async def wait():\n    {code}\n") == [(2, "sleeps")]
+    assert rules(f"async def wait():\n    while True:\n        {code}\n") == [(3, "sleeps")]
+
+
+def test_a_sleep_between_two_looks_at_a_fact_is_not() -> None:
+    assert rules("async def wait():\n    while not fact():\n        await asyncio.sleep(0.1)\n") == []
+    assert rules("def wait():\n    while True:\n        if fact():\n            return\n        time.sleep(1)\n") == []
+    assert rules("async def wait():\n    await asyncio.sleep(0)\n") == []
+
+
+def test_a_reason_at_the_line_or_above_it_excuses_one_rule() -> None:
+    assert rules("async def wait():\n    await asyncio.sleep(1)  # sleeps: the drip is tested\n") == []
+    assert rules("# asserts: its machine does\ndef test_it():\n    run()\n") == []
+    assert rules("async def wait():\n    # swallows: wrong rule\n    await asyncio.sleep(1)\n") == [
+        (3, "sleeps"),
+        (2, "swallows"),
+    ]
+
+
+def test_a_reason_that_excuses_nothing_is_found() -> None:
+    assert rules("def test_it():\n    assert True  # sleeps: no more\n") == [(2, "sleeps")]

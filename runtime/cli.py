@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import signal
 import sys
 from collections.abc import Sequence
@@ -194,6 +195,8 @@ def stop_on_signals() -> asyncio.Event:
 
 def main() -> None:
     """The console script."""
+    # A process' memory holds keys and opened codes: none of it goes to a disk where it crashes.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for name, means in OPERATOR_COMMANDS.items():
         app.command(f"{name}:app", name=name.rpartition(".")[2], help=means)
     try:

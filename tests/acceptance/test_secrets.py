@@ -7,6 +7,7 @@ from __future__ import annotations
 import base64
 import re
 import secrets
+from base64 import b64encode, urlsafe_b64encode
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
@@ -15,12 +16,14 @@ from typing import Any
 
 import aiohttp
 import asyncpg
+import psutil
 import pytest
 import pytest_asyncio
 import redis.asyncio
 from aiohttp import web
 
 from ops.servers.base import free_port
+from ops.servers.postgres import Postgres
 from ops.servers.valkey import Valkey
 from runtime.app import Running
 from runtime.http import admin, consumer
@@ -60,7 +63,8 @@ class Marks:
     @property
     def keys(self) -> tuple[str, ...]:
         """What no answer, log line, metric, event, audit entry or row ever holds."""
-        return (self.integration, self.channel, self.previous, self.jwt, self.server_key, self.code_key, self.sender)
+        secrets = (self.integration, self.channel, self.previous, self.sender)
+        return (*secrets, self.jwt, self.jwt_staff, self.server_key, self.code_key)
 
     @property
     def config(self) -> tuple[str, ...]:
@@ -95,6 +99,7 @@ async def told(
 ) -> AsyncIterator[Told]:
     # What other modules left on the streams would be read, and told, before what is waited for here.
     valkey_server.command("FLUSHALL")
+    valkey_server.command("CONFIG", "SET", "appendonly", "yes")
     valkey_url = valkey_server.url
     marks, log = Marks(), tmp_path_factory.mktemp("secrets") / "log"
     ports = {name: free_port() for name in ("core", "consumer", "admin", "rpc")}
@@ -128,6 +133,7 @@ async def told(
         told = Told(marks, stack, {}, module_database_url, valkey_url, receiver, log, [], [], [])
         await _live(told)
         yield told
+    valkey_server.command("CONFIG", "SET", "appendonly", "no")
 
 
 async def _make_tenant(database_url: str) -> None:
@@ -226,9 +232,29 @@ async def _has_told(told: Told, event: str) -> bool:
     return any(event.encode() in got.body for got in told.receiver.all)
 
 
+def forms(mark: str) -> set[str]:
+    """The ways in which a secret can stand in a text, its bytes as `str` shows them or in hexadecimal or base64."""
+    plain = [mark.encode()]
+    if mark.startswith("whsec_"):
+        plain.append(base64.b64decode(mark.removeprefix("whsec_")))
+    if re.fullmatch(r"(?:[0-9a-f]{2}){16,}", mark):
+        plain.append(bytes.fromhex(mark))
+    shown = {str(data)[2:-1] for data in plain} | {data.hex() for data in plain}
+    return shown | {coded(data).decode().rstrip("=") for data in plain for coded in (b64encode, urlsafe_b64encode)}
+
+
 def holds_none(text: str, marks: tuple[str, ...] | list[str]) -> None:
-    found = [mark for mark in marks if mark in text]
+    found = [form for mark in marks for form in forms(mark) if form in text]
     assert not found, (found, text[max(0, text.find(found[0]) - 200) : text.find(found[0]) + 100])
+
+
+@pytest.mark.parametrize("said", ["{}", "{!r}", "b'{}'"])
+async def test_a_secret_is_found_in_every_form(said: str) -> None:
+    marks = Marks()
+    for mark in [*marks.keys, *marks.codes]:
+        for form in forms(mark):
+            with pytest.raises(AssertionError):
+                holds_none(f"a {said.format(form)} z", [mark])
 
 
 async def test_the_marks_are_where_they_belong(told: Told) -> None:
@@ -240,6 +266,7 @@ async def test_the_marks_are_where_they_belong(told: Told) -> None:
     assert len(told.log.read_text().splitlines()) > 30
 
 
+@pytest.mark.fault("Secrets", size="a process at its most talkative", figure="none found")
 async def test_no_log_line_holds_a_secret(told: Told) -> None:
     marks = told.marks
     text = told.log.read_text()
@@ -249,6 +276,7 @@ async def test_no_log_line_holds_a_secret(told: Told) -> None:
         assert not re.search(rf"(?<!\w){code}(?!\w)", untimed)
 
 
+@pytest.mark.fault("Secrets", size="its metrics", figure="none found")
 async def test_no_metric_holds_a_secret(told: Told) -> None:
     async with told.stack.http.get(f"{told.stack.process.core_url}/metrics") as answer:
         text = await answer.text()
@@ -256,6 +284,7 @@ async def test_no_metric_holds_a_secret(told: Told) -> None:
     holds_none(text, [*told.marks.keys, *told.marks.config, *told.marks.codes, *told.tokens, "ann@", TENANT])
 
 
+@pytest.mark.fault("Secrets", size="streams and receivers", figure="none found")
 async def test_no_event_holds_a_secret(told: Told) -> None:
     """Neither on a stream, nor as it reached a receiver; a login code reaches its sender alone."""
     marks = told.marks
@@ -272,6 +301,7 @@ async def test_no_event_holds_a_secret(told: Told) -> None:
     await client.aclose()
 
 
+@pytest.mark.fault("Secrets", size="every Valkey key, of every type", figure="none found")
 async def test_the_ephemeral_store_keeps_no_login_code_and_no_key(told: Told) -> None:
     async with redis.asyncio.Redis.from_url(told.redis_url) as client:
         stored = await everything_in(client)
@@ -282,6 +312,31 @@ async def test_the_ephemeral_store_keeps_no_login_code_and_no_key(told: Told) ->
         assert not re.search(rf"(?<!\w){code}(?!\w)", text)
 
 
+@pytest.mark.fault("Secrets", size="every Valkey command, on disk", figure="none found")
+async def test_what_the_ephemeral_store_writes_down_holds_none_either(told: Told, valkey_server: Valkey) -> None:
+    """Every command that ever was, also of keys that are gone: its append-only file, and what it logs."""
+    files = [path for path in valkey_server.data_dir.rglob("*") if path.is_file()]
+    assert [path for path in files if path.name.endswith(".incr.aof")]
+    text = " ".join(str(path.read_bytes()) for path in [*files, valkey_server.log_path])
+    assert "play_completed" in text
+    holds_none(text, [*told.marks.keys, *told.marks.codes, *told.tokens])
+
+
+async def test_the_database_s_log_holds_no_secret(told: Told, postgres: Postgres) -> None:
+    """Also where it tells of a statement that failed."""
+    holds_none(postgres.log_path.read_text(errors="replace"), [*told.marks.keys, *told.marks.codes, *told.tokens])
+
+
+async def test_no_process_leaves_its_memory_on_a_disk(told: Told) -> None:
+    for child in psutil.Process().children():
+        if "runtime" in child.cmdline():
+            assert child.rlimit(psutil.RLIMIT_CORE) == (0, 0)
+            break
+    else:
+        pytest.fail("no process of Tombola runs")
+
+
+@pytest.mark.fault("Secrets", size="every row of every table", figure="none found")
 async def test_no_row_holds_a_secret_that_can_be_read(told: Told) -> None:
     """Codes and the secrets of receivers are sealed at rest; login codes and tokens are not in the database at all."""
     connection = await asyncpg.connect(told.database_url)
@@ -290,6 +345,9 @@ async def test_no_row_holds_a_secret_that_can_be_read(told: Told) -> None:
     await connection.close()
     assert "sealed:" in " ".join(rows)
     holds_none(" ".join(rows), [*told.marks.keys, *told.marks.codes, *told.tokens])
+    logins = " ".join(row for (table,), row in zip(tables, rows, strict=True) if table.startswith("login_"))
+    for code in told.login_codes:
+        assert not re.search(rf"(?<!\w){code}(?!\w)", logins)
 
 
 async def test_the_audit_log_holds_no_secret(told: Told) -> None:
@@ -317,6 +375,7 @@ def _home() -> dict[str, str]:
     return {"X-Tenant-Id": TENANT}
 
 
+@pytest.mark.fault("Secrets", size="every GET of the consumer edge", figure="none found")
 async def test_no_other_player_is_shown_anything(told: Told) -> None:
     """Bob, and nobody at all, by every route of the consumer edge; Ann herself sees no configuration either."""
     marks, seen, own = told.marks, [], []

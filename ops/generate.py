@@ -3,6 +3,7 @@
     runtime/messages                          from runtime/rpc/game.proto
     runtime/http/docs/static/asyncapi.json    from runtime/events.py
     docs/settings.md, docs/roles.md           from the settings and the operations' rows
+    docs/faults.md                            from tests/faults/faults.toml and the tests' marks
 
 Three things are added to what the proto's compiler emits. A `google.protobuf.Struct` field becomes a plain
 `dict` (betterproto2 unwraps well-known types, but not this one). The descriptor set is kept beside the
@@ -127,12 +128,14 @@ def write_asyncapi(document: Path) -> None:
 
 def pages() -> dict[str, str]:
     """The pages of docs/ that are tables which code says, by their names."""
+    from ops.proof import faults
     from runtime.http.admin import markdown as roles
     from runtime.settings import markdown as settings
 
     return {
         "settings.md": f"# Settings\n\n{SETTINGS_TEXT}\n\n{settings()}",
         "roles.md": f"# Roles\n\n{ROLES_TEXT}\n\n{roles()}",
+        "faults.md": faults.page(),
     }
 
 

@@ -100,6 +100,7 @@ def plain_seconds() -> float:
 
 
 @pytest.mark.parametrize("name", BODIES)
+@pytest.mark.fault("One expensive body", size="256 KiB of each kind", figure="under 50 times a plain one's")
 def test_no_body_costs_more_than_fifty_plain_ones(name: str, plain_seconds: float) -> None:
     body = BODIES[name]
     assert len(body) <= BODY_BYTES_MAX
@@ -117,6 +118,7 @@ def made_up(dice: random.Random) -> Iterator[str]:
         yield unit + ","
 
 
+@pytest.mark.fault("One expensive body", size="made up by dice", figure="under 50 times a plain one's")
 def test_no_body_that_dice_make_up_costs_more(plain_seconds: float) -> None:
     dice = random.Random(SEED)
     units = made_up(dice)

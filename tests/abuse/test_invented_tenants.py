@@ -26,6 +26,12 @@ SENT = 300
 
 
 @pytest.mark.settings(rate_ip_burst=10**6)  # Else it would be the rate of starts that refuses them.
+@pytest.mark.fault(
+    "Invented tenants, addresses, contacts",
+    size="300 starts",
+    figure="404 up to the limit, then 429",
+    smaller="300 of 1,200",
+)
 async def test_starts_under_invented_tenants_start_nothing_and_are_limited(
     stack: Stack, valkey: redis.asyncio.Redis
 ) -> None:
@@ -75,6 +81,7 @@ async def test_an_address_s_limit_is_one_over_all_tenants(stack: Stack) -> None:
     assert {answer.reason for answer in answers if answer.http == 429} == {"RATE_LIMITED"}
 
 
+@pytest.mark.fault("Invented tenants, addresses, contacts", size="50 sends", figure="0 codes", smaller="50 of 400")
 async def test_no_code_is_sent_for_an_invented_tenant(stack: Stack, capsys: pytest.CaptureFixture[str]) -> None:
     for nth in range(50):
         answer = await login.start(stack, PHONE, **{"X-Tenant-Id": f"tenant_{nth}"})

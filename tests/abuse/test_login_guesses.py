@@ -62,6 +62,7 @@ async def log_in(stack: Stack, phone: Phone, address: str) -> Answer:
 
 
 @pytest.mark.parametrize("addresses", [1, 40])
+@pytest.mark.fault("One-time codes", size="23 codes, re-issued", figure="100 guesses of six digits at most")
 async def test_a_code_of_six_digits_is_guessed_at_a_hundred_times_at_most(
     stack: Stack, phone: Phone, addresses: int
 ) -> None:
@@ -118,6 +119,7 @@ async def test_a_thief_who_uses_up_the_sends_of_strangers_leaves_the_owner_its_o
     assert (await log_in(stack, phone, OWNER)).code == "OK"
 
 
+@pytest.mark.fault("Invented tenants, addresses, contacts", size="one address", figure="its limit holds")
 async def test_one_address_cannot_use_up_the_sends_of_strangers_however_long_it_tries(
     stack: Stack, phone: Phone
 ) -> None:

@@ -44,6 +44,12 @@ async def ask(url: str, count: int) -> None:
 
 
 @pytest.mark.timeout(max(120, REQUESTS // 100))
+@pytest.mark.fault(
+    "Unknown ids",
+    size="12,000 requests, a process of its own",
+    figure="under 60 MiB, under 30 MiB left",
+    smaller="12,000 of 240,000 (TOMBOLA_TEST_SOAK=240000)",
+)
 async def test_questions_about_unknown_games_leave_no_memory_behind(
     database_url: str, valkey_url: str, valkey_flush: None, tmp_path: Path
 ) -> None:

@@ -129,6 +129,7 @@ async def test_the_url_that_the_workflow_got_takes_its_callback(
     assert await engine.database.fetchval("SELECT external_id FROM tasks") == "run-7"
 
 
+@pytest.mark.fault("Callback replay", size="10 at once", figure="1 effect")
 async def test_a_replayed_callback_has_one_effect(stack: Any, engine: Any, task_id: str) -> None:
     answers = await asyncio.gather(*[call(stack, task_id) for _ in range(10)])
     assert [http for http, _ in answers] == [200] * 10
@@ -164,6 +165,7 @@ async def test_the_last_attempts_failure_is_dead_and_a_late_delivery_still_count
     assert (http, data["reason"]) == (400, "ILLEGAL_TRANSITION")
 
 
+@pytest.mark.fault("Callback replay", size="301 s old, a flipped bit, 7 more", figure="401")
 async def test_what_does_not_verify_changes_nothing_and_is_one_answer(stack: Any, engine: Any, task_id: str) -> None:
     body = b'{"status": "delivered"}'
     flipped = bytes([body[0], body[1] ^ 1]) + body[2:]

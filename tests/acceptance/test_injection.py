@@ -180,6 +180,7 @@ def update_of(operation: Operation) -> Operation | None:
 
 
 @pytest.mark.parametrize("operation", STORING, ids=lambda operation: operation.name)
+@pytest.mark.fault("Injection strings", size="500 in each free text", figure="stored as sent")
 async def test_a_free_text_is_stored_as_it_was_sent(module_stack: Stack, known: Ids, operation: Operation) -> None:
     """Made with each string, changed to the next one, and then read in a list: each is what was sent last."""
     resource, update = operation.resource, update_of(operation)
@@ -278,6 +279,7 @@ def other_texts(message: Any, at: str = "") -> Iterator[str]:
 
 
 @pytest.mark.parametrize("chunk", range(4))
+@pytest.mark.fault("Injection strings", size="every other text field", figure="no 5xx", smaller="20 of the 500 in each")
 async def test_no_text_anywhere_is_an_error_of_ours(module_stack: Stack, chunk: int) -> None:
     """Every other text field of every operation: each gets a share of the strings, all of them in turn."""
     known = await furnish(

@@ -27,6 +27,7 @@ async def test_a_right_code_logs_in(stack: Stack, phone: Phone, type: str, conta
     assert me == answer.data["player"]
 
 
+@pytest.mark.fault("One-time codes", size="20 at once", figure="1 login")
 async def test_a_code_works_once(stack: Stack, phone: Phone) -> None:
     challenge_id = (await start(stack)).data["challenge_id"]
     code = phone.code()
@@ -69,6 +70,7 @@ async def test_wrong_codes_count_down(stack: Stack, phone: Phone) -> None:
     assert (await verify(stack, challenge_id, code)).reason == "CODE_WRONG"
 
 
+@pytest.mark.fault("One-time codes", size="200 at once", figure="5 checks")
 async def test_parallel_guesses_get_five_checks(stack: Stack, phone: Phone) -> None:
     challenge_id = (await start(stack)).data["challenge_id"]
     code = phone.code()

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 # -------------------------------------------------------------------- sessions
 
 
+@pytest.mark.fault("Same session", size="20 at once", figure="1 play, 19 SESSION_PLAYED")
 async def test_a_session_is_played_once_by_twenty_at_once(world: World) -> None:
     game_id = await world.wheel(await world.prize())
     session = await world.session(game_id)
@@ -78,6 +79,7 @@ async def test_a_play_asks_for_its_session_and_an_object(world: World, module_st
 # -------------------------------------------------------------------- idempotency
 
 
+@pytest.mark.fault("Same Idempotency-Key", size="50 at once", figure="1 play, the others the same answer or 409")
 async def test_fifty_plays_of_one_key_are_one_play(world: World) -> None:
     game_id = await world.wheel(await world.prize(), rules={"max_plays_per_user": 1})
     session = await world.session(game_id)
@@ -93,6 +95,7 @@ async def test_fifty_plays_of_one_key_are_one_play(world: World) -> None:
     assert len(await world.plays()) == 1
 
 
+@pytest.mark.fault("Same Idempotency-Key", size="3 other bodies", figure="422")
 async def test_a_key_with_another_body_is_refused(world: World) -> None:
     game_id = await world.wheel()
     session = await world.session(game_id)
@@ -133,6 +136,7 @@ async def test_core_answers_a_key_by_its_row_alone(world: World, module_stack: S
 # -------------------------------------------------------------------- together
 
 
+@pytest.mark.fault("Stock race", size="200 players over HTTP", figure="10 wins, every answer 200")
 async def test_two_hundred_players_share_ten_units(world: World) -> None:
     prize_id = await world.prize(total=10)
     game_id = await world.wheel(prize_id)

@@ -79,6 +79,9 @@ async def edges(
         yield Edges(stack, urls, game)
 
 
+@pytest.mark.fault(
+    "Rate limit", size="100 at once, 2 edges in one process", figure="20 allowed, and what came back since"
+)
 async def test_a_burst_over_both_edges_gets_one_limit(edges: Edges) -> None:
     """Each request from an address of its own, so that the player's limit alone counts."""
     began = time.monotonic()

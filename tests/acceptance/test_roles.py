@@ -99,6 +99,7 @@ async def ask(stack: Stack, operation: Operation, known: dict[str, str], **optio
 
 @pytest.mark.asyncio(loop_scope="module")
 class TestEveryRoute:
+    @pytest.mark.fault("Roles", size="every admin route, every role, both matrices", figure="403 exactly where due")
     async def test_is_shut_exactly_to_whom_the_table_says(self, either: Stack) -> None:
         """Asked with an id that nothing has: whoever is let in is told so, or something else that is not 403."""
         matrix = either.process.settings.role_matrix

@@ -55,6 +55,9 @@ class TestRpc:
             {"field": "game.name", "description": "must not hold a NUL character"}
         ]
 
+    @pytest.mark.fault(
+        "Oversized, compressed bomb, 64 MiB RPC message", size="64 MiB announced", figure="RESOURCE_EXHAUSTED"
+    )
     async def test_a_message_over_the_limit_is_refused_before_it_is_here(self, stack: Stack) -> None:
         """Five bytes that announce 64 MiB are enough for the refusal: none of the 64 MiB was sent."""
         channel = _channel(stack)

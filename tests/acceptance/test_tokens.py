@@ -167,6 +167,12 @@ def bearer(token: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("edge", ["consumer", "admin"])
+@pytest.mark.fault(
+    "Tokens",
+    size="over 30 forgeries, every route",
+    figure="401",
+    smaller="what is neither alg nor confusion on a fifth of the routes each",
+)
 async def test_a_forged_token_is_refused_on_every_route(module_stack: Stack, known: Ids, edge: str) -> None:
     """Also where a route needs no credential: who shows one that is wrong is not let in as nobody."""
     rows = [operation for operation in OPERATIONS if serves(edge, operation)]
@@ -261,6 +267,7 @@ HEADERS: Final = {
 }
 
 
+@pytest.mark.fault("Header fallback off", size="every route", figure="never honoured")
 async def test_without_a_token_no_header_is_believed(module_stack: Stack, known: Ids) -> None:
     for operation, row in consumer.served():
         body = {} if operation in WITH_BODY else None
@@ -278,6 +285,7 @@ async def test_without_a_token_no_header_is_believed(module_stack: Stack, known:
         assert refused(answer) == (401, "UNAUTHENTICATED", "TOKEN_MISSING"), operation.name
 
 
+@pytest.mark.fault("Header fallback off", size="every admin route", figure="never honoured")
 async def test_beside_a_token_no_header_is_believed(module_stack: Stack, known: Ids) -> None:
     mine = {**HEADERS, **bearer(own(sub="player_bob")), "X-Tenant-Id": OTHER_TENANT}
     assert (await module_stack.consumer("GET", "/players/me", headers=mine)).data["id"] == "player_bob"

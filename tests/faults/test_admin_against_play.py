@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import pytest
+
 from tests.support.guests import guest_who_played, log_in
 from tests.support.leaderboards import make_board
 from tests.support.stack import Stack
@@ -47,6 +49,12 @@ async def plays_per_second(world: World, games: list[str], played: Counter[str])
     return PLAYS / seconds
 
 
+@pytest.mark.fault(
+    "Admin against play",
+    size="5 kinds of acts in 10 loops, 480 plays",
+    figure="no deadlock, a fifth of the rate",
+    smaller="a fifth for half",
+)
 async def test_admins_in_loops_do_not_stop_players(own_world: World, stack: Stack) -> None:
     prizes = [
         await own_world.prize(total=10_000, fulfillment={"redemption_mode": "on_claim", "channel": "none"})

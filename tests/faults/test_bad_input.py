@@ -71,6 +71,12 @@ def mutations(dice: random.Random, good: dict[str, Any]) -> bytes:
     return json.dumps(body).encode()
 
 
+@pytest.mark.fault(
+    "Bad JSON",
+    size="1,500 mutated bodies",
+    figure="no 5xx, the envelope",
+    smaller="1,500 of 10,000 (TOMBOLA_TEST_BODIES=10000)",
+)
 async def test_bad_bodies_are_refused_in_the_envelope_and_change_nothing(world: World, module_stack: Stack) -> None:
     dice = random.Random(SEED)
     prize_id = await world.prize()
@@ -121,6 +127,7 @@ async def test_bad_bodies_are_refused_in_the_envelope_and_change_nothing(world: 
         (b"null", 400),
     ],
 )
+@pytest.mark.fault("Bad JSON", size="each kind named", figure="400 in the envelope")
 async def test_broken_json_is_a_client_error(world: World, module_stack: Stack, body: bytes, status: int) -> None:
     url = f"{module_stack.process.consumer_url}{API}/games/{await world.wheel()}/play"
     got, envelope = await send(module_stack, url, body)
@@ -164,6 +171,7 @@ async def test_players_of_odd_names_play_like_any_other_or_are_refused(world: Wo
     assert len(await world.plays()) == played
 
 
+@pytest.mark.fault("Oversized, compressed bomb, 64 MiB RPC message", size="300 kB, and 10 GB announced", figure="413")
 async def test_a_body_that_is_too_large_is_refused_before_it_is_read(world: World, module_stack: Stack) -> None:
     url = f"{module_stack.process.consumer_url}{API}/games/{await world.wheel()}/start"
     status, envelope = await send(module_stack, url, b"{" + b" " * 300_000)
@@ -179,6 +187,7 @@ async def test_a_body_that_is_too_large_is_refused_before_it_is_read(world: Worl
     writer.close()
 
 
+@pytest.mark.fault("Oversized, compressed bomb, 64 MiB RPC message", size="50 MB in 50 kB", figure="400, 413 or 415")
 async def test_a_compressed_bomb_is_refused(world: World, module_stack: Stack) -> None:
     url = f"{module_stack.process.consumer_url}{API}/games/{await world.wheel()}/start"
     bomb = gzip.compress(b" " * 50_000_000)

@@ -42,6 +42,12 @@ async def connection(database_url: str) -> AsyncIterator[asyncpg.Connection]:
 
 
 @pytest.mark.timeout(60 + 10 * KILLS)
+@pytest.mark.fault(
+    "Core killed (SIGKILL)",
+    size="6 kills, a process of its own",
+    figure="1 play a key",
+    smaller="6 kills of 50 (TOMBOLA_TEST_KILLS=50)",
+)
 async def test_killed_at_random_moments_each_key_is_one_play(core: CoreProcess, connection: asyncpg.Connection) -> None:
     dice = random.Random(SEED)
     game_id = await make_wheel(core, connection, total=100)
@@ -56,6 +62,7 @@ async def test_killed_at_random_moments_each_key_is_one_play(core: CoreProcess, 
     await invariants.check(connection)
 
 
+@pytest.mark.fault("Core stopped (SIGTERM)", size="2 stops under load", figure="0 plays without an answer, exit code 0")
 async def test_a_term_under_load_leaves_no_play_unanswered(core: CoreProcess, connection: asyncpg.Connection) -> None:
     """What was taken on is answered: a committed play whose player has no answer would be one that was dropped."""
     game_id = await make_wheel(core, connection, total=0)
@@ -89,6 +96,9 @@ def skewed(monkeypatch: pytest.MonkeyPatch, seconds: float) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("seconds", [600.0, -600.0])
+@pytest.mark.fault(
+    "Clock skew of a Core process", size="600 s either way, 2 Cores in one process", figure="caps, day and expiry equal"
+)
 async def test_a_clock_that_is_ten_minutes_off_changes_nothing(
     database_url: str, valkey_url: str, valkey_flush: None, monkeypatch: pytest.MonkeyPatch, seconds: float
 ) -> None:
@@ -128,6 +138,7 @@ async def test_a_clock_that_is_ten_minutes_off_changes_nothing(
 
 
 @pytest.mark.parametrize("seconds", [-86_400.0, -600.0, 600.0, 86_400.0])
+@pytest.mark.fault("Zone moved west, clock stepped", size="the machine stood still", figure="times and days right")
 async def test_after_the_machine_stood_still_plays_have_their_time_and_day(
     database_url: str, valkey_url: str, valkey_flush: None, seconds: float
 ) -> None:

@@ -174,6 +174,9 @@ async def test_a_worker_killed_before_the_post_is_succeeded(doomed: Doomed, engi
 
 
 @pytest.mark.parametrize("answered", [False, True])
+@pytest.mark.fault(
+    "Delivery worker killed after the POST", size="20 kills, answered and not", figure="2 POSTs a task under one id"
+)
 async def test_a_worker_killed_after_the_post_is_succeeded_under_the_same_id(
     doomed: Doomed, engine: Any, receiver: Receiver, answered: bool
 ) -> None:
@@ -196,6 +199,7 @@ async def test_a_worker_killed_after_the_post_is_succeeded_under_the_same_id(
     assert len({got.body for got in receiver.all}) == len(effects) == KILLS, "the same body at each resend"
 
 
+@pytest.mark.fault("Consumer killed before XACK", size="20 kills", figure="no second POST")
 async def test_a_worker_killed_before_it_acknowledged_leaves_no_message_and_no_second_post(
     doomed: Doomed, settings: Settings, engine: Any, receiver: Receiver
 ) -> None:

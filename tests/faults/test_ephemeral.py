@@ -173,6 +173,9 @@ def nodes(tmp_path: Path) -> Iterator[list[ClusterNode]]:
         yield nodes
 
 
+@pytest.mark.fault(
+    "Stale Valkey replica promoted, cluster slot moved", size="3 nodes, one killed", figure="only its keys are lost"
+)
 async def test_a_cluster_gets_each_key_at_its_own_node(nodes: list[ClusterNode], breaker: Breaker) -> None:
     store = Ephemeral(nodes[0].url, cluster=True, on_state=breaker.states.put_nowait)
     await store.start()

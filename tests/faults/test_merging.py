@@ -249,6 +249,11 @@ async def test_the_rankings_hear_of_a_merge_however_long_it_took(
     assert [(one.player_id, one.score) for one in top.scores] == [(player, 2)]
 
 
+@pytest.mark.fault(
+    "Merge under load",
+    size="4 people, 8 guests, 40 plays, a board",
+    figure="every play the player's, caps and rungs hold",
+)
 async def test_merges_under_load_lose_nothing_and_put_nothing_beyond_a_cap(own_world: World, stack: Stack) -> None:
     capped = await own_world.prize(total=500, constraints={"max_per_user": 2}, fulfillment=ON_CLAIM)
     wheel = await own_world.wheel(capped, access="public")

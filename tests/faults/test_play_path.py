@@ -146,6 +146,11 @@ async def test_a_play_under_way_while_the_zone_moves_west_stays_counted(module_s
         assert (await world.play(game_id, fourth)).reason == "CAP_DAY"
 
 
+@pytest.mark.fault(
+    "Zone moved west, clock stepped",
+    size="Kiritimati to Pago Pago",
+    figure="under 15 round trips, the caps of each day",
+)
 async def test_a_zone_moved_west_ends_no_play_in_a_loop_and_the_caps_go_on(module_stack: Stack) -> None:
     async with new_world(module_stack, timezone="Pacific/Kiritimati") as world:
         game_id = await world.wheel(rules={"max_plays_per_day": 3})
@@ -204,6 +209,7 @@ async def test_a_refusal_that_no_look_explains_is_an_error_and_is_counted(world:
     assert world.database.round_trips - asked < 30
 
 
+@pytest.mark.fault("Double submits", size="6 players, 400 plays of others", figure="400 answers OK")
 async def test_six_who_submit_each_session_twice_change_no_answer_of_another(world: World) -> None:
     game_id = await world.wheel(await world.prize())
     told: Counter[str] = Counter()

@@ -47,6 +47,9 @@ def module_extra_settings() -> dict[str, Any]:
     return {**AS_SHIPPED, "database_pool_size": 4}
 
 
+@pytest.mark.fault(
+    "Postgres restarted (immediate)", size="2 restarts under load", figure="each 200 has its row, refusals are 503"
+)
 async def test_an_immediate_restart_under_load_loses_no_play_that_was_answered(world: World, server: Postgres) -> None:
     prize_id = await world.prize(total=1000)
     game_id = await world.wheel(prize_id)
@@ -61,6 +64,9 @@ async def test_an_immediate_restart_under_load_loses_no_play_that_was_answered(w
     await playing.check(world.database)
 
 
+@pytest.mark.fault(
+    "Postgres backend frozen", size="a pool of one", figure="503 with Retry-After, then 200 while it is frozen"
+)
 async def test_a_frozen_backend_is_left_behind_and_its_slot_comes_back(
     module_database_url: str, valkey_url: str
 ) -> None:
@@ -129,6 +135,7 @@ async def every_connection_held(world: World) -> AsyncIterator[None]:
             await connection.__aexit__(None, None, None)
 
 
+@pytest.mark.fault("Pool exhausted", size="20 plays", figure="20 answers 503, then 20 answers 200")
 async def test_an_exhausted_pool_is_503_and_nothing_waits_for_ever(world: World, module_stack: Stack) -> None:
     game_id = await world.wheel()
     sessions = [await world.session(game_id) for _ in range(20)]

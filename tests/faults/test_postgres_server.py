@@ -10,6 +10,8 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
+import pytest
+
 from ops.servers.base import write_private
 from ops.servers.postgres import DISPOSABLE, Postgres
 from sql.migrate import migrate
@@ -72,6 +74,11 @@ def filled(disk: Path) -> Iterator[None]:
         filler.unlink()
 
 
+@pytest.mark.fault(
+    "Disk full, crash, restore to a point in time",
+    size="a disk of 224 MiB, full twice, every process killed",
+    figure="each 200 has its row",
+)
 async def test_a_full_disk_is_503_and_loses_no_play_that_was_answered(valkey_url: str, valkey_flush: None) -> None:
     with small_disk(mebibytes=224) as disk:
         server = Postgres(disk / "postgres", SETTINGS)
@@ -119,6 +126,9 @@ def standby_of(primary: Postgres, directory: Path) -> Postgres:
     return standby
 
 
+@pytest.mark.fault(
+    "Disk full, crash, restore to a point in time", size="a synchronous standby promoted", figure="each 200 has its row"
+)
 async def test_a_promoted_standby_has_every_play_that_was_answered(valkey_url: str, valkey_flush: None) -> None:
     with server_directory() as first, server_directory() as second:
         primary = Postgres(first / "postgres", SETTINGS)

@@ -188,6 +188,7 @@ async def test_rivals_that_play_and_refresh_end_as_the_rows_do(engine: Engine, s
     assert await shown(engine) == await by_rows(engine)
 
 
+@pytest.mark.fault("FLUSHALL", size="30 players", figure="rankings equal")
 async def test_a_flushed_ranking_is_answered_by_rows_and_built_again(engine: Engine, valkey_server: Valkey) -> None:
     await played_now(engine, [Played(f"p{n}", GAME, n) for n in range(30)])
     await engine.rankings.rebuild(TENANT, BOARD)

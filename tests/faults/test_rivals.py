@@ -53,6 +53,7 @@ async def two(stacks: tuple[Stack, Stack]) -> AsyncIterator[Two]:
         yield Two((world, World(stacks[1], world.campaign_id)))
 
 
+@pytest.mark.fault("Stock race", size="200 players, 2 Cores in one process", figure="10 wins, every answer 200")
 async def test_two_hundred_players_of_two_processes_share_ten_units(two: Two) -> None:
     prize_id = await two[0].prize(total=10)
     game_id = await two[0].wheel(prize_id)

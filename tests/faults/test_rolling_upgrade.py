@@ -43,6 +43,11 @@ async def connection(database_url: str) -> AsyncIterator[asyncpg.Connection]:
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.fault(
+    "Rolling upgrade",
+    size="2 schema versions, load on both",
+    figure="1 play a key, refusals are 503 or a lost connection",
+)
 async def test_two_versions_play_side_by_side_until_one_is_left_behind(
     database_url: str,
     valkey_url: str,

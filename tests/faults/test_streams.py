@@ -124,6 +124,7 @@ async def test_a_member_that_leaves_takes_its_name_along(client: Any, servers: S
     assert await client.xinfo_consumers(STREAM, GROUP) == []
 
 
+@pytest.mark.fault("Poison message", size="2 among 10", figure="5 tries (6 with their neighbours), 10 handled once")
 async def test_a_poison_message_is_buried_alone(client: Any, servers: Servers) -> None:
     effects = Effects()
     tries: Counter[str] = Counter()
@@ -264,6 +265,12 @@ asyncio.run(Consumer(Servers(Settings(redis_url=sys.argv[1])), sys.argv[2], [sys
 """
 
 
+@pytest.mark.fault(
+    "Consumer killed before XACK",
+    size="3 kills, 30 messages",
+    figure="30 effects, no dead letter",
+    smaller="3 kills of 20",
+)
 async def test_a_member_killed_before_it_acknowledged_is_taken_over(
     client: Any, servers: Servers, valkey_url: str
 ) -> None:

@@ -110,6 +110,11 @@ async def test_each_session_of_a_player_is_known_by_itself(world: World) -> None
         assert len(await world.plays()) % 3 == 0
 
 
+@pytest.mark.fault(
+    "Valkey killed, or frozen 30 s",
+    size="65 players' plays, claims, redeems",
+    figure="every answer 200, readyz 503, healthz 200",
+)
 async def test_plays_claims_and_redeems_go_on_while_it_is_killed_and_comes_back(
     world: World, server: Valkey, module_stack: Stack
 ) -> None:
@@ -127,6 +132,12 @@ async def test_plays_claims_and_redeems_go_on_while_it_is_killed_and_comes_back(
     assert all_succeeded(await everything_once(world, 10, "after"))
 
 
+@pytest.mark.fault(
+    "Valkey killed, or frozen 30 s",
+    size="40 players' plays, claims, redeems",
+    figure="every answer 200",
+    smaller="frozen as long as 40 players take",
+)
 async def test_plays_claims_and_redeems_go_on_while_it_is_frozen(
     world: World, server: Valkey, module_stack: Stack
 ) -> None:
@@ -169,6 +180,7 @@ async def test_a_key_is_answered_with_the_same_bytes_also_without_the_store(
     await until(lambda: is_ready(module_stack))
 
 
+@pytest.mark.fault("FLUSHALL", size="25 players, flushed without a pause", figure="25 plays")
 async def test_flushes_under_load_let_nothing_happen_twice(world: World, server: Valkey) -> None:
     prize_id = await world.prize(total=1000)
     game_id = await world.wheel(prize_id, rules={"max_plays_per_user": 1})

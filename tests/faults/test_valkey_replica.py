@@ -35,6 +35,9 @@ def servers(tmp_path: Path) -> Iterator[tuple[Valkey, Valkey]]:
         server.stop()
 
 
+@pytest.mark.fault(
+    "Stale Valkey replica promoted, cluster slot moved", size="12 players", figure="same answers, 2 plays a player"
+)
 async def test_a_stale_replica_that_is_promoted_has_nothing_done_twice(
     database_url: str, servers: tuple[Valkey, Valkey]
 ) -> None:

@@ -71,7 +71,10 @@ async def slots_held(committer: Committer, database: Database, database_url: str
     await asyncio.gather(*held)
 
 
-@pytest.mark.parametrize(("plays", "cap", "done"), [(2, 5, 2), (7, 5, 5)])
+@pytest.mark.parametrize(("plays", "cap", "done"), [(2, 5, 2), (7, 5, 5), (60, 5, 5)])
+@pytest.mark.fault(
+    "Two turns of one game in one commit", size="60 plays, a cap of 5, every slot held", figure="5 plays, counter 5"
+)
 async def test_batches_of_one_game_that_go_together_count_every_play(
     database: Database, database_url: str, plays: int, cap: int, done: int
 ) -> None:

@@ -92,6 +92,7 @@ async def public_only() -> AsyncIterator[Connector]:
         *("fe80::1%eth0", "fec0::1", "ff02::1", "3fff::1", "5f00::1", "not an address", "127.1"),
     ],
 )
+@pytest.mark.fault("SSRF", size="every kind of address", figure="denied")
 def test_an_address_that_is_not_public_is_denied(address: str) -> None:
     assert not allowed(address, ())
 
@@ -141,6 +142,7 @@ async def test_a_date_to_retry_after_is_read_by_the_answers_own_clock(receiver: 
 @pytest.mark.parametrize(
     "host", ["127.0.0.1", "2130706433", "0x7f000001", "127.1", "localhost", "[::ffff:127.0.0.1]", "0"]
 )
+@pytest.mark.fault("SSRF", size="7 spellings", figure="0 connections")
 async def test_loopback_in_any_spelling_is_never_connected(
     receiver: Receiver, public_only: Connector, host: str
 ) -> None:
@@ -174,6 +176,7 @@ class Rebinding(AbstractResolver):
         pass
 
 
+@pytest.mark.fault("SSRF", size="3 look-ups", figure="0 connections")
 async def test_a_name_that_is_rebound_is_never_connected(receiver: Receiver, public_only: Connector) -> None:
     port = (await receiver.serve(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")).split(":")[2]
     inner = public_only._open().connector
@@ -185,6 +188,7 @@ async def test_a_name_that_is_rebound_is_never_connected(receiver: Receiver, pub
     assert receiver.connections == 0
 
 
+@pytest.mark.fault("SSRF", size="307 to loopback", figure="1 connection")
 async def test_a_redirect_is_an_answer_and_is_not_followed(receiver: Receiver, connector: Connector) -> None:
     other = await receiver.serve(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
     url = await receiver.serve(f"HTTP/1.1 307 Go\r\nLocation: {other}\r\nContent-Length: 0\r\n\r\n".encode())
@@ -200,6 +204,9 @@ async def test_a_redirect_is_an_answer_and_is_not_followed(receiver: Receiver, c
         (b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", 0.05),
     ],
     ids=["hangs", "drips headers", "drips a body"],
+)
+@pytest.mark.fault(
+    "Slow or dripping webhook", size="a patience of 0.5 s", figure="given up within it", smaller="0.5 s for 15 s"
 )
 async def test_a_receiver_that_hangs_or_drips_is_given_up(
     receiver: Receiver, hasty: Connector, answer: bytes | None, drip_seconds: float

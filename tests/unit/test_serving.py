@@ -256,6 +256,9 @@ async def test_a_large_body_is_refused_before_it_is_sent(runner: Runner, path: s
 
 
 @pytest.mark.parametrize("path", ["/echo", "/stream"])
+@pytest.mark.fault(
+    "Oversized, compressed bomb, 64 MiB RPC message", size="64 MiB over a socket", figure="413, under 20 MiB"
+)
 async def test_a_chunked_body_is_counted_and_not_held(runner: Runner, path: str) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 

@@ -1,0 +1,100 @@
+"""Which test is behind each fault that the service must survive: docs/faults.md, from tests/faults/faults.toml.
+
+A test says by its mark which fault it is about, how large it makes it, and which figure it asserts:
+
+    @pytest.mark.fault("Stock race", size="200 players, 2 Cores", figure="10 wins, no 5xx")
+
+`smaller` says what of the row it does not reach. A row without a test, and a mark without a row, fail the suite
+(tests/unit/test_faults_page.py). What no test of a row asserts yet stands in the row's `lacks`.
+"""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+FILE: Final = ROOT / "tests" / "faults" / "faults.toml"
+
+_TEXT: Final = """\
+# Faults and bad inputs that it survives
+
+Each is tried by the tests named here, in the size and with the figure that they assert. After them the invariants of
+`tests/support/invariants.py` are checked: they find no row. Made by `python -m ops.generate` from
+`tests/faults/faults.toml` and the marks of the tests.
+"""
+
+
+class Row(NamedTuple):
+    """A fault: how it is made, when it is survived, and what of that no test asserts (empty: nothing)."""
+
+    name: str
+    how: str
+    passes: str
+    lacks: str
+
+
+class Proof(NamedTuple):
+    """A test of a fault: how large it makes it, what it asserts, and in what it is smaller than the row (or empty)."""
+
+    fault: str
+    test: str
+    size: str
+    figure: str
+    smaller: str
+
+
+def rows() -> list[Row]:
+    """The faults, in the file's order."""
+    return [Row(**{"lacks": "", **row}) for row in tomllib.loads(FILE.read_text())["faults"]]
+
+
+def proofs() -> list[Proof]:
+    """What the tests say, by file and line. They are read, not imported."""
+    return [
+        proof
+        for path in sorted((ROOT / "tests").rglob("test_*.py"))
+        for proof in _proofs_in(str(path.relative_to(ROOT)), ast.parse(path.read_text()))
+    ]
+
+
+def _proofs_in(path: str, tree: ast.Module) -> Iterator[Proof]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            for mark in node.decorator_list:
+                if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.fault":
+                    said = {str(keyword.arg): str(ast.literal_eval(keyword.value)) for keyword in mark.keywords}
+                    (fault,) = map(ast.literal_eval, mark.args)
+                    yield Proof(fault, f"{path}::{node.name}", **{"smaller": "", **said})
+
+
+def problems(rows: list[Row], proofs: list[Proof]) -> list[str]:
+    """Rows without a test, and tests of a row that is not there."""
+    proven, there = {proof.fault for proof in proofs}, {row.name for row in rows}
+    return [
+        *(f"no test is marked with {row.name!r}" for row in rows if row.name not in proven),
+        *(
+            f"{proof.test} is marked with {proof.fault!r}, which is no row"
+            for proof in proofs
+            if proof.fault not in there
+        ),
+    ]
+
+
+def page() -> str:
+    """docs/faults.md."""
+    lines = [_TEXT]
+    said = proofs()
+    for row in rows():
+        lines += [f"## {row.name}", "", f"{row.how}. Passes when: {row.passes}.", ""]
+        lines += ["| Test | Size | Asserted | Smaller than said |", "|---|---|---|---|"]
+        lines += [
+            f"| `{proof.test.removeprefix('tests/')}` | {proof.size} | {proof.figure} | {proof.smaller} |"
+            for proof in said
+            if proof.fault == row.name
+        ]
+        lines += ["", *([f"Not asserted: {row.lacks}.", ""] if row.lacks else [])]
+    return "\n".join(lines).rstrip() + "\n"

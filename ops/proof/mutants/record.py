@@ -1,0 +1,104 @@
+"""A pytest plugin that notes which test executes which named statement: `pytest -p ops.proof.mutants.record`.
+
+The note (`.tombola/mutants/tests.json`) holds tests that passed, and grows: a run of some tests says those anew.
+What a process of its own executes for a test is not seen, nor is a test noted that stops or freezes PostgreSQL:
+mutants share one.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import time
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import pytest
+
+from ops.proof.mutants import hook
+from ops.servers.postgres import Postgres
+
+NOTE: Final = Path(__file__).resolve().parents[3] / ".tombola" / "mutants" / "tests.json"
+
+_STOPPING: Final = ("kill", "kill_all", "freeze", "restart_immediately", "stop")
+
+
+class Noted(msgspec.Struct, frozen=True):
+    """What a test took, and what it executed."""
+
+    seconds: float
+    statements: tuple[str, ...]
+
+
+class Recorder:
+    """Notes one process' tests."""
+
+    def __init__(self) -> None:
+        self._executed: set[str] = set()
+        self._in_test = False
+        self._fit = True
+        self._tests: dict[str, Noted | None] = {}
+
+    def begin(self) -> None:
+        hook.install(self._see)
+        for name in _STOPPING:
+            setattr(Postgres, name, self._watched(getattr(Postgres, name)))
+
+    def _see(self, query: str) -> str:
+        if name := hook.name_of(query):
+            self._executed.add(name)
+        return query
+
+    def _watched(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            self._fit = self._fit and not self._in_test
+            return method(*args, **kwargs)
+
+        return watched
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        self._executed, self._fit, began = set(), True, time.monotonic()
+        result = yield
+        seconds = round(time.monotonic() - began, 2)
+        self._tests[item.nodeid] = Noted(seconds, tuple(sorted(self._executed))) if self._fit else None
+        return result
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
+        self._in_test = True
+        try:
+            return (yield)
+        finally:
+            self._in_test = False
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if not report.passed:
+            self._fit = False
+
+    def pytest_sessionfinish(self) -> None:
+        if self._tests:
+            _merge(self._tests)
+
+
+def read() -> dict[str, Noted]:
+    """The tests that were noted, by their ids."""
+    return msgspec.json.decode(NOTE.read_bytes(), type=dict[str, Noted]) if NOTE.exists() else {}
+
+
+def _merge(tests: dict[str, Noted | None]) -> None:
+    NOTE.parent.mkdir(parents=True, exist_ok=True)
+    with open(NOTE.with_suffix(".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        merged = {name: noted for name, noted in {**read(), **tests}.items() if noted is not None}
+        NOTE.write_text(json.dumps(msgspec.to_builtins(merged), indent=0, sort_keys=True))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # The controller of pytest-xdist runs none itself.
+    if hasattr(config, "workerinput") or not getattr(config.option, "numprocesses", None):
+        recorder = Recorder()
+        recorder.begin()
+        config.pluginmanager.register(recorder, "mutants recorder")

@@ -27,6 +27,7 @@ from runtime.actors.changes import (
 from runtime.actors.committer import PARTS, statement
 from runtime.stores.database import Database, Guarded
 from tests.support.commits import TENANT, TODAY, a_play, a_reward, commit, filled, outcomes, stocked, taking, whole
+from tests.support.neighbours import PLAYER, surround
 from tests.support.tables import contents
 
 TOMORROW = TODAY + timedelta(days=1)
@@ -198,6 +199,21 @@ async def test_a_ledger_goes_on_in_its_order_where_the_clock_was_set_back(
     assert entries[0]["seq"] > ahead
     last = await database.fetchrow("SELECT seq, balance FROM balances WHERE currency = 'coin'")
     assert last is not None and tuple(entries[-1]) == tuple(last)
+
+
+async def test_a_commit_moves_nothing_but_what_it_names(database: Database) -> None:
+    """Beside each row that it moves lie others, told from it by one column each."""
+    columns = (PLAYER, "tenant_id", "scope_key", "currency", "campaign_id", "prize_id", "board_id", "rank", "game_id")
+    beside = await surround(database, TENANT, by=columns)
+    await database.execute("INSERT INTO tenants (tenant_id, name, catalog_version) VALUES ('next', 'Next', 2)")
+    assert await commit(database, whole()) == {"prize_a": 8, "prize_free": None}
+    assert await beside.changed(database) == {}
+    # Nor do they stand in for what is not there.
+    for part in ("catalog", "turns", "balance", "stock", "standing"):
+        changes = Changes()
+        spoil(part)(changes)
+        with pytest.raises(Guarded):
+            await commit(database, changes)
 
 
 # -------------------------------------------------------------------- rivals

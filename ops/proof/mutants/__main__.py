@@ -11,13 +11,12 @@ import json
 import os
 import random
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -126,22 +125,17 @@ class Run:
         self._trusted: set[str] = set()
         self.verdicts: dict[str, Verdict] = {}
 
-    def go(self, processes: int, told: Progress) -> None:
+    def go(self, pipes: Sequence[Any], told: Progress) -> None:
         bar = told.add_task("mutants", total=len(self._waiting))
-        with tempfile.TemporaryDirectory(prefix="tombola-mutants-") as directory:
-            workers = dict(worker.start(Path(directory) / "log", processes))
-            busy: Busy = {}
-            for pipe in workers:
-                self._next(pipe, busy)
-            while busy:
-                for pipe in wait(list(busy)):
-                    self._hear(pipe, busy, busy.pop(pipe), pipe.recv())
-                    told.update(bar, completed=len(self.verdicts))
-                    if pipe not in busy:
-                        self._next(pipe, busy)
-            for pipe, process in workers.items():
-                pipe.send(None)
-                process.join(30)
+        busy: Busy = {}
+        for pipe in pipes:
+            self._next(pipe, busy)
+        while busy:
+            for pipe in cast(list[Any], wait(list(busy))):
+                self._hear(pipe, busy, busy.pop(pipe), pipe.recv())
+                told.update(bar, completed=len(self.verdicts))
+                if pipe not in busy:
+                    self._next(pipe, busy)
 
     def _next(self, pipe: Any, busy: Busy) -> None:
         while self._waiting and time.monotonic() < self._end:
@@ -163,6 +157,9 @@ class Run:
             else:
                 self._tests.leave_out(claimed.by)
                 self._waiting.append(mutant)
+        elif said.kind == "gone":
+            self._tests.leave_out(said.by)
+            self._waiting.append(mutant)
         elif said.kind == "survived" and not tried_rest and (rest := self._tests.rest_of(job)).tests:
             busy[pipe] = (mutant, rest, None, True)
             pipe.send(rest)
@@ -226,8 +223,8 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     run = Run(mutants, Tests(noted, options.seconds), options.minutes or (5.0 if options.quick else 0.0))
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console) as told:
-        run.go(options.processes, told)
+    with worker.working(options.processes) as pipes, Progress(*columns, console=console) as told:
+        run.go(pipes, told)
     if options.json:
         options.json.write_text(
             json.dumps({name: verdict._asdict() for name, verdict in run.verdicts.items()}, indent=1)

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import multiprocessing
 import os
 import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from importlib.metadata import entry_points
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -27,6 +29,7 @@ from ops.servers.postgres import DISPOSABLE, Postgres
 TEMPLATE: Final = "tombola_template"
 """As tests/conftest.py names it."""
 
+STOP_SECONDS: Final = 30.0
 _SPARE_SECONDS: Final = 45.0
 _PLUGINS_LEFT_OUT: Final = ("valkey", "xdist", "xdist.looponfail")
 _PRELOADED: Final = ("runtime.app", "runtime.cli", "tests.support.world", "tests.support.operations")
@@ -54,7 +57,10 @@ class Job(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What became of a job: killed | hung | survived | invalid | error. `by`: the test that failed, or why."""
+    """What became of a job: killed | hung | survived | invalid | gone | error.
+
+    by: the test that failed (killed) or is not there any more (gone), else why.
+    """
 
     kind: str
     by: str
@@ -87,10 +93,15 @@ def work(pipe: Connection, log: Path) -> None:
         if plugin.name not in _PLUGINS_LEFT_OUT:
             plugin.load()
     directories = importlib.import_module("tests.support.directories")
-    with directories.serving_postgres(DISPOSABLE) as server:
-        _make_template(server)
-        while (job := pipe.recv()) is not None:
-            pipe.send(judge(server, job, log))
+    with directories.server_directory() as directory:
+        server = Postgres(directory / "postgres", DISPOSABLE)
+        server.start()
+        try:
+            _make_template(server)
+            while (job := pipe.recv()) is not None:
+                pipe.send(judge(server, job, log))
+        finally:
+            server.stop()
 
 
 def judge(server: Postgres, job: Job, log: Path) -> Verdict:
@@ -115,6 +126,9 @@ def judge(server: Postgres, job: Job, log: Path) -> Verdict:
         return Verdict("killed", failed[1], seconds)
     if code < 0 or code == pytest.ExitCode.TESTS_FAILED:
         return Verdict("killed", f"the tests' process ended with {code}", seconds)
+    gone = re.search(r"^ERROR: not found: \S*?/(tests/\S.*)$", told, re.MULTILINE)
+    if code == pytest.ExitCode.USAGE_ERROR and gone:
+        return Verdict("gone", gone[1], seconds)
     return Verdict("error", "\n".join(told.splitlines()[-5:]), seconds)
 
 
@@ -185,16 +199,19 @@ def _preparer(server: Postgres) -> Callable[[str], str]:
     return prepare
 
 
-def start(log: Path, processes: int) -> Sequence[tuple[Connection, Any]]:
-    """As many workers, each with the pipe to it."""
-    import multiprocessing
-
+@contextlib.contextmanager
+def working(processes: int) -> Iterator[list[Connection]]:
+    """As many workers for the length of the block: the pipe to each. To be entered before any thread begins."""
     context = multiprocessing.get_context("fork")
-    started = []
-    for nth in range(processes):
-        ours, theirs = context.Pipe()
-        process = context.Process(target=work, args=(theirs, log.with_name(f"{log.name}-{nth}")), daemon=True)
-        process.start()
-        theirs.close()
-        started.append((ours, process))
-    return started
+    with tempfile.TemporaryDirectory(prefix="tombola-mutants-") as directory:
+        started = []
+        for nth in range(processes):
+            ours, theirs = context.Pipe()
+            process = context.Process(target=work, args=(theirs, Path(directory) / f"log-{nth}"), daemon=True)
+            process.start()
+            theirs.close()
+            started.append((ours, process))
+        yield [pipe for pipe, _ in started]
+        for pipe, process in started:
+            pipe.send(None)
+            process.join(STOP_SECONDS)

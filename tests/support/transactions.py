@@ -1,0 +1,385 @@
+"""A tenant with two of everything, and every transaction that moves something of it: for tests that loop over them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from runtime import ids
+from runtime import messages as m
+from runtime.actors.changes import Changes
+from runtime.actors.committer import Committer
+from runtime.commands.keys import Rotation
+from runtime.operations import challenges, logins, merging, players
+from runtime.operations.campaigns import analytics
+from runtime.outgoing.providers import Delivered, Failed
+from runtime.outgoing.vault import vault_of
+from runtime.settings import Key
+from runtime.streams import expiry
+from runtime.streams.outbox import Leased, Outbox
+from tests.support.leaderboards import Played, write_plays
+from tests.support.resources import make_campaign, make_game, make_prize
+from tests.support.rewards import Shelf
+from tests.support.stack import Stack, make_tenant
+
+PLAYERS = ("player_a", "player_b")
+
+
+@dataclass
+class Scene:
+    """A tenant with two of everything."""
+
+    stack: Stack
+    shelf: Shelf
+    campaign_id: str
+    game_id: str
+    prizes: list[str] = field(default_factory=list)
+    rewards: list[str] = field(default_factory=list)
+    quest_id: str = ""
+    board_id: str = ""
+
+    @property
+    def tenant_id(self) -> str:
+        return self.stack.tenant_id
+
+    async def fill(self) -> Scene:
+        """Players, what they have, and a board that ranks them."""
+        database = self.stack.database
+        for player_id in PLAYERS:
+            await self.stack.core("GET", "/players/me", player_id=player_id)
+        for _ in range(2):
+            prize_id = await make_prize(self.stack, campaign_id=self.campaign_id, stock={"total": 100})
+            await self.shelf.codes(prize_id, *(f"{prize_id}-{n}" for n in range(5)))
+            self.prizes.append(prize_id)
+        quest = {"campaign_id": self.campaign_id, "name": "Q", "turns": 5, "type": "daily", "status": "active"}
+        self.quest_id = (await self.stack.admin("POST", "/admin/quests", quest)).data["id"]
+        ranks = [{"from_rank": n, "to_rank": n, "prize_id": prize_id} for n, prize_id in enumerate(self.prizes, 1)]
+        board = {"campaign_id": self.campaign_id, "name": "Top", "metric": "plays", "mode": "sum", "prizes": ranks}
+        self.board_id = (await self.stack.admin("POST", "/admin/leaderboards", board)).data["id"]
+        for player_id in PLAYERS:
+            await self.stack.consumer("POST", f"/quests/{self.quest_id}/complete", {}, player=player_id)
+            for _ in range(2):
+                await self.adjust(player_id)
+            for prize_id in self.prizes:
+                self.rewards.append(
+                    await self.shelf.reward(prize_id, player_id, status="fulfilling", task="delivering")
+                )
+        for reward_id in self.rewards:
+            await database.execute(
+                "UPDATE codes SET reward_id = $1 WHERE code_id = (SELECT c.code_id FROM codes AS c JOIN rewards AS r"
+                " ON r.reward_id = $1 AND r.prize_id = c.prize_id WHERE c.reward_id IS NULL LIMIT 1)",
+                reward_id,
+            )
+        await self.commit()
+        await analytics.count(self.stack.engine, self.tenant_id, self.campaign_id)
+        return self
+
+    def changes(self) -> Changes:
+        """A batch in which both players win both prizes, spend a turn and earn a coin; told in no good order."""
+        changes, today = Changes(), datetime.now(UTC).date()
+        for player_id in reversed(PLAYERS):
+            changes.count_play(self.game_id, player_id, today, cap=0, day_cap=0)
+            for prize_id in reversed(self.prizes):
+                changes.take_prize(prize_id, player_id, 1, today, stocked=True, per_user=0, per_day=0)
+        return changes
+
+    async def commit(self) -> None:
+        changes, database = self.changes(), self.stack.database
+        for player_id in reversed(PLAYERS):
+            for currency in ("leaf", "coin"):
+                before = await database.fetchval(
+                    "SELECT balance FROM balances WHERE tenant_id = $1 AND player_id = $2 AND currency = $3",
+                    *(self.tenant_id, player_id, currency),
+                )
+                changes.move_balance(
+                    *(ids.make("entry"), player_id, self.campaign_id, currency, before, 1, "play_reward", "play")
+                )
+            turns = await database.fetchval(
+                "SELECT balance FROM turn_balances WHERE tenant_id = $1 AND player_id = $2", self.tenant_id, player_id
+            )
+            changes.move_turns(ids.make("turn"), player_id, self.campaign_id, turns, -1, "play", "play")
+        committer = Committer(database, mailbox_limit=1, batch_limit=1, idle_seconds=0.01)
+        await committer.commit(self.tenant_id, changes)
+
+    async def adjust(self, player_id: str) -> Any:
+        body = {"player_id": player_id, "scope_key": self.campaign_id, "currency": "coin", "amount": 5}
+        return (await self.stack.admin("POST", "/admin/wallet/adjustments", {**body, "reference_id": "r"})).data
+
+    async def admin(self, verb: str, path: str, body: Any = None) -> Any:
+        return (await self.stack.admin(verb, f"/admin/{path}", body)).data
+
+    async def leased(self) -> list[Leased]:
+        """The tasks, as a worker has them that has just tried them."""
+        rows = await self.stack.database.fetch(
+            "UPDATE tasks SET lease_owner = 'lease_me', lease_until = now() + interval '1 hour' WHERE tenant_id = $1"
+            " RETURNING task_id, attempts, reward_id, prize_id",
+            self.tenant_id,
+        )
+        return [Leased(self.tenant_id, "lease_me", row) for row in rows]
+
+    async def set(self, reward: str, task: str) -> None:
+        """Moves every reward and task there."""
+        await self.stack.database.execute("UPDATE rewards SET status = $2 WHERE tenant_id = $1", self.tenant_id, reward)
+        await self.stack.database.execute("UPDATE tasks SET status = $2 WHERE tenant_id = $1", self.tenant_id, task)
+
+    async def task_id(self) -> str:
+        return str(
+            await self.stack.database.fetchval("SELECT max(task_id) FROM tasks WHERE tenant_id = $1", self.tenant_id)
+        )
+
+
+async def new_scene(stack: Stack) -> Scene:
+    """A scene in a tenant of its own."""
+    stack = await make_tenant(stack, ids.make("tenant"))
+    campaign = await make_campaign(stack)
+    prize_id = await make_prize(stack, campaign_id=campaign["id"])
+    game = await make_game(stack, campaign["id"], prize_id)
+    shelf = Shelf(stack.engine, stack.tenant_id, campaign["id"])
+    return await Scene(stack, shelf, campaign["id"], game["id"]).fill()
+
+
+Work = Callable[[Scene], Awaitable[Any]]
+TRANSACTIONS: dict[str, tuple[set[str], Work]] = {}
+"""By name: the tables whose locks it must be seen to take, and what prepares it and gives it, to be awaited."""
+
+
+def transaction(*tables: str) -> Callable[[Work], Work]:
+    def note(work: Work) -> Work:
+        TRANSACTIONS[work.__name__] = (set(tables), work)
+        return work
+
+    return note
+
+
+@transaction("game_players", "turn_balances", "balances", "stock", "prize_days", "prize_players")
+async def commit_of_plays(scene: Scene) -> Any:
+    return scene.commit()
+
+
+@transaction("tenants", "game_players", "stock")
+async def commit_of_a_game_s_first_plays(scene: Scene) -> Any:
+    changes = scene.changes()
+    changes.catalog_version = await scene.stack.database.fetchval(
+        "SELECT catalog_version FROM tenants WHERE tenant_id = $1", scene.tenant_id
+    )
+    changes.begin_history(scene.game_id)
+    return scene.stack.engine.committer.commit(scene.tenant_id, changes)
+
+
+@transaction("rewards")
+async def claim(scene: Scene) -> Any:
+    await scene.set("won", "cancelled")
+    return scene.stack.consumer("POST", f"/rewards/{scene.rewards[0]}/claim", {}, player=PLAYERS[0])
+
+
+@transaction("stock", "rewards", "tasks")
+async def fulfill(scene: Scene) -> Any:
+    await scene.set("failed", "dead")
+    return scene.admin("POST", f"rewards/{scene.rewards[0]}/fulfill", {})
+
+
+@transaction("balances", "stock", "codes", "rewards", "tasks")
+async def revoke(scene: Scene) -> Any:
+    await scene.stack.database.execute(
+        "UPDATE ledger_entries SET reward_id = $2 WHERE tenant_id = $1 AND player_id = $3 AND reason = 'play_reward'",
+        *(scene.tenant_id, scene.rewards[0], PLAYERS[0]),
+    )
+    return scene.admin("POST", f"rewards/{scene.rewards[0]}/revoke", {})
+
+
+@transaction("leaderboards", "stock", "prize_days", "prize_players")
+async def finalize(scene: Scene) -> Any:
+    plays = [Played(player_id, scene.game_id) for player_id in PLAYERS]
+    await write_plays(scene.stack.engine, scene.tenant_id, plays)
+    return scene.admin("POST", f"leaderboards/{scene.board_id}/finalize", {})
+
+
+@transaction("tenants", "prizes", "stock")
+async def update_prize(scene: Scene) -> Any:
+    return scene.admin("PUT", f"prizes/{scene.prizes[0]}", {"stock": {"total": 200}, "name": "Cup"})
+
+
+@transaction("tenants", "prizes")
+async def archive_prize(scene: Scene) -> Any:
+    await scene.admin("DELETE", f"leaderboards/{scene.board_id}")
+    return scene.admin("DELETE", f"prizes/{scene.prizes[0]}")
+
+
+@transaction("tenants", "campaigns", "campaign_marks", "campaign_days", "campaign_player_days")
+async def move_campaign_to_another_zone(scene: Scene) -> Any:
+    await scene.stack.database.execute(
+        "INSERT INTO campaign_player_days SELECT $1, p, $2, current_date FROM unnest($3::text[]) AS p",
+        *(scene.tenant_id, scene.campaign_id, list(PLAYERS)),
+    )
+    await scene.stack.database.execute(
+        "INSERT INTO campaign_days VALUES ($1, $2, current_date, 1, 1, 1)", scene.tenant_id, scene.campaign_id
+    )
+    return scene.admin("PUT", f"campaigns/{scene.campaign_id}", {"timezone": "Asia/Tokyo"})
+
+
+@transaction("tenants", "games")
+async def update_game(scene: Scene) -> Any:
+    return scene.admin("PUT", f"games/{scene.game_id}", {"name": "Another"})
+
+
+@transaction("tenants", "quests")
+async def archive_quest(scene: Scene) -> Any:
+    return scene.admin("DELETE", f"quests/{scene.quest_id}")
+
+
+@transaction("quests", "turn_balances")
+async def complete_quest(scene: Scene) -> Any:
+    await scene.stack.database.execute("DELETE FROM quest_completions WHERE tenant_id = $1", scene.tenant_id)
+    return scene.stack.consumer("POST", f"/quests/{scene.quest_id}/complete", {}, player=PLAYERS[0])
+
+
+@transaction("balances")
+async def adjust_balance(scene: Scene) -> Any:
+    return scene.adjust(PLAYERS[0])
+
+
+@transaction("leaderboards")
+async def adjust_score(scene: Scene) -> Any:
+    body = {"player_id": PLAYERS[0], "delta": 1, "reason": "a correction"}
+    return scene.admin("POST", f"leaderboards/{scene.board_id}/adjust", body)
+
+
+@transaction("stock", "codes")
+async def expire_rewards(scene: Scene) -> Any:
+    await scene.set("won", "cancelled")
+    await scene.stack.database.execute("DELETE FROM tasks WHERE tenant_id = $1", scene.tenant_id)
+    await scene.stack.database.execute("UPDATE rewards SET expires_at = now() WHERE tenant_id = $1", scene.tenant_id)
+    return expiry.expire(scene.stack.engine)
+
+
+@transaction(
+    "players", "game_players", "turn_balances", "balances", "stock", "prize_players", "codes", "rewards", "tasks"
+)
+async def merge(scene: Scene) -> Any:
+    guest, player = PLAYERS
+    await write_plays(scene.stack.engine, scene.tenant_id, [Played(guest, scene.game_id)])
+    await scene.set("claimed", "pending")
+    await scene.stack.database.execute("UPDATE prizes SET max_per_user = 1 WHERE tenant_id = $1", scene.tenant_id)
+    await scene.stack.database.execute(
+        "UPDATE players SET auth_method = 'guest' WHERE tenant_id = $1 AND player_id = $2", scene.tenant_id, guest
+    )
+    return merging.merge(scene.stack.engine, scene.tenant_id, guest, player)
+
+
+@transaction("players", "game_players", "stock")
+async def commit_for_a_guest(scene: Scene) -> Any:
+    changes = scene.changes()
+    for player_id in PLAYERS:
+        changes.hold_guest(player_id)
+    return scene.stack.engine.committer.commit(scene.tenant_id, changes)
+
+
+@transaction("stock", "codes", "rewards", "tasks")
+async def record_deliveries(scene: Scene) -> Any:
+    leased = await scene.leased()
+
+    async def record() -> None:
+        outbox = Outbox(scene.stack.engine)
+        for nth, task in enumerate(reversed(leased)):
+            outbox.ended(task, Failed("gone", final=True) if nth % 2 else Delivered())
+        await outbox.flush()
+
+    return record()
+
+
+@transaction("stock", "codes")
+async def give_up_awaited(scene: Scene) -> Any:
+    await scene.set("fulfilling", "awaiting")
+    await scene.stack.database.execute("UPDATE tasks SET lease_until = now() WHERE tenant_id = $1", scene.tenant_id)
+    return expiry.give_up_awaited(scene.stack.engine)
+
+
+@transaction("stock", "codes", "rewards", "tasks")
+async def callback(scene: Scene) -> Any:
+    await scene.set("fulfilling", "awaiting")
+    body = {"status": "delivered"}
+    return scene.stack.core("POST", f"/fulfillment/tasks/{await scene.task_id()}/callback", body)
+
+
+@transaction("stock", "rewards", "tasks")
+async def retry_by_hand(scene: Scene) -> Any:
+    await scene.set("failed", "dead")
+    return scene.admin("POST", f"fulfillment/tasks/{await scene.task_id()}/retry", {})
+
+
+async def known_contact(scene: Scene) -> None:
+    """A contact that was guessed at before, by somebody and by strangers, and has a challenge and a rate."""
+    # Those of staff that made the scene would take its place among the few rows of a table that are watched.
+    await scene.stack.database.execute("DELETE FROM login_rates WHERE tenant_id = $1", scene.tenant_id)
+    await scene.stack.database.execute(
+        """WITH challenge AS (
+               INSERT INTO login_challenges (tenant_id, challenge_id, contact, contact_hash, requester, code_hash,
+                                             strong, expires_at)
+               VALUES ($1, 'chal', 'c', 'hash', 'who', 'right', false, now() + interval '1 hour')
+           ),
+           rate AS (INSERT INTO login_rates VALUES ($1, 'resend:hash:who', now() - interval '1 hour'))
+           INSERT INTO login_guesses (tenant_id, contact_hash, requester)
+           VALUES ($1, 'hash', ''), ($1, 'hash', 'who')""",
+        scene.tenant_id,
+    )
+
+
+@transaction("login_guesses", "login_rates")
+async def send_a_code(scene: Scene) -> Any:
+    await known_contact(scene)
+    names = {"challenge_id": "next", "contact": "c", "contact_hash": "hash", "requester": "who"}
+    hashes = {"code_hash": "right", "strong_code_hash": "strong"}
+    asked = m.IssueChallengeRequest(scope=m.Scope(tenant_id=scene.tenant_id), **names, **hashes)
+    return challenges.issue_challenge(scene.stack.engine, asked)
+
+
+@transaction("login_challenges", "login_guesses")
+async def answer_with_the_code(scene: Scene) -> Any:
+    await known_contact(scene)
+    scope = m.Scope(tenant_id=scene.tenant_id)
+    asked = m.AnswerChallengeRequest(scope=scope, challenge_id="chal", code_hashes=["right"])
+    return challenges.answer_challenge(scene.stack.engine, asked)
+
+
+@transaction("login_challenges", "login_guesses")
+async def begin_a_login(scene: Scene) -> Any:
+    await known_contact(scene)
+    asked = m.BeginLoginRequest(
+        scope=m.Scope(tenant_id=scene.tenant_id), player_id=PLAYERS[0], login_id="login_a", challenge_id="chal"
+    )
+    return logins.begin_login(scene.stack.engine, asked)
+
+
+@transaction("players", "login_challenges", "login_guesses")
+async def link_a_contact(scene: Scene) -> Any:
+    await known_contact(scene)
+    contact = m.Contact(type=m.ContactType.EMAIL, value="ada@example.com")
+    asked = m.LinkContactRequest(
+        scope=m.Scope(tenant_id=scene.tenant_id), player_id=PLAYERS[0], contact=contact, challenge_id="chal"
+    )
+    return players.link_contact(scene.stack.engine, asked)
+
+
+@transaction("logins", "revocations")
+async def log_out_everywhere(scene: Scene) -> Any:
+    await scene.stack.database.execute(
+        """WITH logged_in AS (
+               INSERT INTO logins (tenant_id, login_id, player_id, expires_at, ends_at)
+               SELECT $1, l, $2, now() + interval '1 hour', now() + interval '1 hour'
+               FROM unnest(ARRAY['login_b', 'login_a']) AS l
+           )
+           INSERT INTO revocations (tenant_id, kind, subject, kept_until)
+           SELECT $1, k, s, now() + interval '1 hour'
+           FROM (VALUES ('login', 'login_b'), ('login', 'login_a'), ('player', $2)) AS r (k, s)""",
+        *(scene.tenant_id, PLAYERS[0]),
+    )
+    scope = m.Scope(tenant_id=scene.tenant_id)
+    return logins.end_logins(scene.stack.engine, m.EndLoginsRequest(scope=scope, player_id=PLAYERS[0], everywhere=True))
+
+
+@transaction("codes")
+async def rotate_codes(scene: Scene) -> Any:
+    keys = (Key("new", b"n" * 32), *scene.stack.process.settings.code_keys)
+    return Rotation(scene.stack.database, vault_of(keys), lambda _: None).codes(scene.tenant_id)

@@ -1,0 +1,120 @@
+"""Behind the conditions of statements stand CHECKs: what each of them takes and refuses, and that none is missing.
+
+The constraints are evaluated as the database has them, on values rather than rows: what stands before them, and other
+constraints of the table, cannot refuse in their place.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import asyncpg
+import pytest
+
+AT_LEAST_NONE: Final = (
+    *("prizes.max_per_user", "prizes.max_per_day", "prizes.expires_after_days"),
+    *("stock.total", "stock.remaining", "stock.awarded", "prize_days.awarded", "prize_players.awarded"),
+    *("login_challenges.tries", "login_guesses.wrong", "logins.generation", "logins.repeats"),
+    *("game_players.plays", "game_players.day_plays", "balances.balance", "ledger_entries.balance_after"),
+    *("turn_balances.balance", "turn_entries.balance_after", "tasks.attempts", "quests.turns"),
+    *("campaign_marks.players", "integration_deliveries.attempts"),
+)
+AT_LEAST_ONE: Final = ("games.revision", "rewards.quantity")
+SOME: Final = ("ledger_entries.amount", "turn_entries.amount")
+TOKENS: Final = {
+    "tenants.status": "active suspended",
+    "merchants.status": "active suspended",
+    "campaigns.status": "draft active paused ended",
+    "games.status": "draft active paused archived",
+    "prizes.redemption_mode": "on_win on_claim manual",
+    "prizes.status": "active archived",
+    "key_holders.kind": "server code",
+    "players.auth_method": "phone_otp email_otp guest external",
+    "players.status": "active suspended",
+    "contacts.type": "phone email",
+    "revocations.kind": "login player sign_in staff",
+    "ledger_entries.reason": "play_reward milestone_spend quest_reward adjustment reversal",
+    "turn_entries.reason": "quest play adjustment merge",
+    "rewards.status": "won claimed fulfilling fulfilled expired revoked failed",
+    "tasks.status": "pending delivering awaiting retry delivered dead cancelled",
+    "quests.type": "one_time daily weekly",
+    "quests.status": "draft active archived",
+    "leaderboards.metric": "score plays wins points",
+    "leaderboards.mode": "sum best latest",
+    "leaderboards.status": "active finalized archived",
+    "integrations.status": "active paused",
+    "integration_deliveries.status": "delivered stubbed retry dead",
+}
+
+TAKEN: Final[dict[str, tuple[str, ...]]] = {
+    **dict.fromkeys(AT_LEAST_NONE, ("0", "1")),
+    **dict.fromkeys(AT_LEAST_ONE, ("1", "2")),
+    **dict.fromkeys(SOME, ("-1", "1")),
+    **{name: tuple(f"'{token}'" for token in tokens.split()) for name, tokens in TOKENS.items()},
+    "stock": ("10 AS total, 4 AS remaining, 6 AS awarded", "0 AS total, 0 AS remaining, 6 AS awarded"),
+    "promised_terms": (r"'\x01'::bytea AS terms, encode(sha256('\x01'), 'hex') AS revision_hash",),
+    "integration_deliveries": (
+        "'retry' AS status, '{}'::json AS event, now() AS next_attempt_at",
+        "'dead' AS status, NULL::json AS event, NULL::timestamptz AS next_attempt_at",
+    ),
+}
+"""By column, or by table where a constraint is about several."""
+
+REFUSED: Final[dict[str, tuple[str, ...]]] = {
+    **dict.fromkeys(AT_LEAST_NONE, ("-1",)),
+    **dict.fromkeys(AT_LEAST_ONE, ("0", "-1")),
+    **dict.fromkeys(SOME, ("0",)),
+    **dict.fromkeys(TOKENS, ("'other'", "''")),
+    "stock": (
+        "10 AS total, 4 AS remaining, 7 AS awarded",
+        "10 AS total, 4 AS remaining, 5 AS awarded",
+        "0 AS total, 1 AS remaining, 0 AS awarded",
+    ),
+    "promised_terms": (r"'\x01'::bytea AS terms, encode(sha256('\x02'), 'hex') AS revision_hash",),
+    "integration_deliveries": (
+        "'retry' AS status, NULL::json AS event, now() AS next_attempt_at",
+        "'retry' AS status, '{}'::json AS event, NULL::timestamptz AS next_attempt_at",
+        "'delivered' AS status, '{}'::json AS event, NULL::timestamptz AS next_attempt_at",
+    ),
+}
+
+_CONSTRAINTS: Final = """
+    SELECT c.relname || CASE WHEN cardinality(k.conkey) = 1 THEN '.' || a.attname ELSE '' END AS name,
+           pg_get_expr(k.conbin, k.conrelid) AS condition, a.attname::text AS column,
+           format_type(a.atttypid, NULL) AS type
+    FROM pg_constraint AS k
+    JOIN pg_class AS c ON c.oid = k.conrelid
+    JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum = k.conkey[1]
+    WHERE k.contype = 'c' AND k.connamespace = 'public'::regnamespace ORDER BY 1
+"""
+
+
+async def test_each_constraint_takes_and_refuses_what_it_should(pool: asyncpg.Pool) -> None:
+    rows = await pool.fetch(_CONSTRAINTS)
+    assert sorted(row["name"] for row in rows) == sorted(TAKEN) == sorted(REFUSED)
+    for row in rows:
+        for told, values in ((True, TAKEN[row["name"]]), (False, REFUSED[row["name"]])):
+            for value in values:
+                named = value if " AS " in value else f"{value}::{row['type']} AS {row['column']}"
+                found = await pool.fetchval(f"SELECT {row['condition']} FROM (SELECT {named}) AS given")
+                assert found is told, (row["name"], value)
+
+
+@pytest.mark.parametrize(
+    ("index", "columns"),
+    [
+        ("plays_idempotency", "tenant_id, player_id, game_id, idempotency_key"),
+        ("milestone_grants_idempotency", "tenant_id, player_id, game_id, idempotency_key"),
+        ("quest_completions_idempotency", "tenant_id, player_id, quest_id, idempotency_key"),
+        ("codes_once", "tenant_id, prize_id, code_hash"),
+        ("codes_reward", "tenant_id, reward_id"),
+        ("contacts_once", "tenant_id, type, value"),
+        ("tasks_reward", "tenant_id, reward_id"),
+        ("leaderboard_standings_player", "tenant_id, board_id, player_id"),
+        ("integration_deliveries_event", "tenant_id, integration_id, event_id"),
+    ],
+)
+async def test_what_may_be_there_once_has_its_unique_index(pool: asyncpg.Pool, index: str, columns: str) -> None:
+    """The last that stands between two processes that both looked."""
+    found = await pool.fetchval("SELECT pg_get_indexdef($1::regclass)", index)
+    assert found.startswith("CREATE UNIQUE INDEX ") and f"({columns})" in found

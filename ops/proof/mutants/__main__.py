@@ -25,8 +25,12 @@ from rich.table import Table
 from ops.proof.mutants import code, record, statements, survivors, worker
 from ops.proof.mutants.worker import Job, Verdict
 
-QUICK: Final = ("commit.", "claims.", "merging.", "quests.complete", "fulfillment.")
-"""What `--quick` chooses from: what moves money, stock and what players own."""
+QUICK: Final = ("commit.commit ", "claims.claim ", "quests.complete ", "wallet.move ")
+"""What `--quick` tries all of: what moves money and stock."""
+
+SAMPLED: Final = ("merging.", "fulfillment.", "rewards.")
+SAMPLE: Final = 40
+"""What it tries some of."""
 
 REST: Final = 5
 """How many times the tests' time is spent on a mutant that the first of them do not see."""
@@ -51,14 +55,20 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 def chosen(options: argparse.Namespace) -> list[Mutant]:
     """The mutants to try, as the options say."""
-    names = tuple(options.names) or (QUICK if options.quick else ("",))
+    names = tuple(options.names) or ((*QUICK, *SAMPLED) if options.quick else ("",))
     every: list[Mutant] = [m for name in statements.statements() for m in statements.mutants(name)] + code.mutants()
     found = [mutant for mutant in every if mutant.name.startswith(names) and (options.tenants or not mutant.of_tenant)]
-    sample = options.sample or (150 if options.quick else 0)
-    if 0 < sample < len(found):
-        # By the mutant's own name, so that one more condition does not change the choice of the others.
-        found = sorted(found, key=lambda one: random.Random(f"{options.seed} {one.name}").random())[:sample]
+    if options.sample:
+        return _some(found, options.sample, options.seed)
+    if options.quick and not options.names:
+        rest = [mutant for mutant in found if not mutant.name.startswith(QUICK)]
+        return [*(one for one in found if one.name.startswith(QUICK)), *_some(rest, SAMPLE, options.seed)]
     return found
+
+
+def _some(mutants: list[Mutant], count: int, seed: str) -> list[Mutant]:
+    # By the mutant's own name, so that one more condition does not change the choice of the others.
+    return sorted(mutants, key=lambda one: random.Random(f"{seed} {one.name}").random())[:count]
 
 
 class Tests:

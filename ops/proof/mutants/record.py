@@ -22,7 +22,8 @@ from ops.servers.postgres import Postgres
 
 NOTE: Final = Path(__file__).resolve().parents[3] / ".tombola" / "mutants" / "tests.json"
 
-_STOPPING: Final = ("kill", "kill_all", "freeze", "restart_immediately", "stop")
+STOPPING: Final = ("kill", "kill_all", "freeze", "restart_immediately", "stop")
+"""What a test may do to PostgreSQL only where it has one to itself."""
 
 
 class Noted(msgspec.Struct, frozen=True):
@@ -43,7 +44,7 @@ class Recorder:
 
     def begin(self) -> None:
         hook.install(self._see)
-        for name in _STOPPING:
+        for name in STOPPING:
             setattr(Postgres, name, self._watched(getattr(Postgres, name)))
 
     def _see(self, query: str) -> str:

@@ -37,6 +37,7 @@ _PARAMETER: Final = re.compile(r"\$\d+")
 _FLIPPED: Final = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
 _TRUE: Final = ast.A_Const(isnull=False, val=ast.Boolean(boolval=True))
 _FALSE: Final = ast.A_Const(isnull=False, val=ast.Boolean(boolval=False))
+_NULL: Final = ast.A_Const(isnull=True)
 _BIGINT: Final = ast.TypeName(
     names=(ast.String(sval="pg_catalog"), ast.String(sval="int8")), setof=False, pct_type=False, typemod=-1
 )
@@ -140,6 +141,9 @@ class _Walk:
 
     _shared: Any = None
 
+    def __init__(self) -> None:
+        self._compared: set[int] = set()
+
     def nodes(self, node: Any, part: str) -> Iterator[_Site]:
         if isinstance(node, tuple | list):
             for item in node:
@@ -155,13 +159,19 @@ class _Walk:
             self._shared = node.source
         if isinstance(node, ast.CommonTableExpr):
             part = node.ctename
-        if isinstance(node, ast.CaseWhen):
+        if isinstance(node, ast.CaseExpr) and node.arg is not None:
+            # CASE status WHEN 'won' ...: no condition, but a value that is compared.
+            self._compared.update(id(branch) for branch in node.args)
+            for branch in node.args:
+                yield part, "narrow", f"{_show(node.arg)} = {_show(branch.expr)}", _constant(branch, "expr", _NULL)
+        is_condition = isinstance(node, ast.CaseWhen) and id(node) not in self._compared
+        if is_condition:
             part = _guard_of(node) or part
             yield part, "narrow", _show(node.expr), _setter(node, "expr", _never)
         for name in ("whereClause", "havingClause", "quals", "agg_filter"):
             if getattr(node, name, None) is not None:
                 yield from self._condition(node, name, part, alternative=False)
-        if isinstance(node, ast.CaseWhen):
+        if is_condition:
             yield from self._inner(node, "expr", part)
         yield from self._clauses(node, part)
         for name in node:

@@ -24,6 +24,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import pytest
 
+from ops.proof.mutants.record import STOPPING
 from ops.servers.postgres import DISPOSABLE, Postgres
 
 TEMPLATE: Final = "tombola_template"
@@ -74,6 +75,8 @@ class SharedPostgres:
         self._server = server
 
     def __getattr__(self, name: str) -> Any:
+        if name in STOPPING:
+            raise RuntimeError(f"a mutant's tests share their PostgreSQL: {name} is not for them")
         return getattr(self._server, name)
 
     def psql(self, command: str, database: str = "postgres") -> str:

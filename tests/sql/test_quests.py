@@ -1,0 +1,122 @@
+"""The completion of a quest is one statement: what it was decided by must be so still, until it commits."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import asyncpg
+import pytest
+
+import sql
+from tests.support.tables import contents
+
+COMPLETE: Final = sql.load("quests")["complete"]
+TENANT: Final = "tenant_q"
+LOOKED: Final = {"quest": "quest", "player": "ann", "type": "daily", "turns": 3, "campaign": "camp"}
+
+
+@pytest.fixture
+async def connection(pool: asyncpg.Pool) -> Any:
+    async with pool.acquire() as connection:
+        await connection.execute(
+            "INSERT INTO tenants (tenant_id, name) VALUES ('tenant_q', 'Q');"
+            "INSERT INTO campaigns (tenant_id, campaign_id, name, status) VALUES ('tenant_q', 'camp', 'C', 'active'),"
+            " ('tenant_q', 'camp_2', 'C', 'active');"
+            "INSERT INTO quests (tenant_id, quest_id, campaign_id, name, type, turns, status)"
+            " VALUES ('tenant_q', 'quest', 'camp', 'Q', 'daily', 3, 'active'),"
+            " ('tenant_q', 'quest_free', 'camp', 'Q', 'daily', 0, 'active');"
+            "INSERT INTO players (tenant_id, player_id, auth_method) VALUES ('tenant_q', 'ann', 'email_otp'),"
+            " ('tenant_q', 'gus', 'guest');"
+        )
+        yield connection
+
+
+async def complete(connection: asyncpg.Connection, period: str = "day 1", key: str | None = None, **looked: Any) -> Any:
+    """The statement, as an operation that looked so calls it; its row."""
+    look = {**LOOKED, **looked}
+    named = f"{look['quest']}-{look['player']}-{period}"
+    return await connection.fetchrow(
+        COMPLETE,
+        *(TENANT, look["quest"], look["player"], period, look["type"], look["turns"], look["campaign"]),
+        *(f"entry-{named}", key, b"hash" if key else None, f"event-{named}"),
+    )
+
+
+async def test_it_grants_the_turns_and_notes_them(connection: asyncpg.Connection) -> None:
+    for day, balance in ((1, 3), (2, 6)):
+        row = await complete(connection, f"day {day}")
+        assert (row["turns"], row["balance_after"]) == (3, balance)
+    entries = await connection.fetch("SELECT amount, balance_after, reason, reference_id FROM turn_entries ORDER BY 2")
+    assert [tuple(entry) for entry in entries] == [(3, 3, "quest", "quest"), (3, 6, "quest", "quest")]
+    assert await connection.fetchval("SELECT count(*) FROM quest_completions") == 2
+
+
+async def test_one_without_turns_is_completed_and_moves_nothing(connection: asyncpg.Connection) -> None:
+    assert (await complete(connection, quest="quest_free", turns=0))["balance_after"] == 0
+    assert await connection.fetchval("SELECT count(*) FROM turn_entries") == 0
+
+
+async def test_who_was_never_here_is_a_player_from_then_on(connection: asyncpg.Connection) -> None:
+    assert await complete(connection, player="new") is not None
+    assert await connection.fetchval("SELECT count(*) FROM players WHERE player_id = 'new'") == 1
+
+
+@pytest.mark.parametrize("key", [None, "key"])
+async def test_a_second_of_the_period_and_a_second_under_its_key_are_undone_whole(
+    connection: asyncpg.Connection, key: str | None
+) -> None:
+    await complete(connection, key=key)
+    with pytest.raises(asyncpg.UniqueViolationError):
+        await complete(connection, "day 2" if key else "day 1", key=key)
+    assert await connection.fetchval("SELECT balance FROM turn_balances") == 3
+    assert await connection.fetchval("SELECT count(*) FROM turn_entries") == 1
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "looked"),
+    [
+        ("", {"type": "weekly"}),
+        ("", {"turns": 4}),
+        ("", {"campaign": "camp_2"}),
+        ("", {"quest": "quest_none"}),
+        ("UPDATE quests SET status = 'archived'", {}),
+        ("UPDATE quests SET campaign_id = 'camp_2'", {}),
+        ("UPDATE campaigns SET status = 'paused' WHERE campaign_id = 'camp'", {}),
+        ("UPDATE players SET merged_into = 'ann' WHERE player_id = 'gus'", {"player": "gus"}),
+    ],
+)
+async def test_what_changed_since_the_look_grants_nothing(
+    connection: asyncpg.Connection, meanwhile: str, looked: dict[str, Any]
+) -> None:
+    await connection.execute(meanwhile or "SELECT")
+    before = await contents(connection)
+    assert await complete(connection, **looked) is None
+    assert await contents(connection) == before
+
+
+async def test_whom_others_became_and_what_others_made_is_nothing_to_it(connection: asyncpg.Connection) -> None:
+    """Another guest that has logged in, another quest that is over, another campaign that is paused, another tenant."""
+    await connection.execute(
+        "INSERT INTO players (tenant_id, player_id, auth_method, merged_into)"
+        " VALUES ('tenant_q', 'eva', 'guest', 'ann')"
+    )
+    await connection.execute("UPDATE quests SET status = 'archived' WHERE quest_id = 'quest_free'")
+    await connection.execute("UPDATE campaigns SET status = 'paused' WHERE campaign_id = 'camp_2'")
+    for player in ("gus", "ann"):
+        assert (await complete(connection, player=player))["turns"] == 3
+
+
+@pytest.mark.parametrize(
+    ("player", "row"),
+    [
+        ("gus", "players WHERE player_id = 'gus'"),  # Else it could log in, and the turns be nobody's.
+        ("ann", "quests WHERE quest_id = 'quest'"),  # Else it could be removed, as one without history.
+    ],
+)
+async def test_what_it_goes_by_is_held_until_it_commits(
+    connection: asyncpg.Connection, pool: asyncpg.Pool, player: str, row: str
+) -> None:
+    async with connection.transaction(), pool.acquire() as rival:
+        assert await complete(connection, player=player) is not None
+        with pytest.raises(asyncpg.LockNotAvailableError):
+            await rival.fetch(f"SELECT FROM {row} FOR UPDATE NOWAIT")

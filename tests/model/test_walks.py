@@ -398,13 +398,13 @@ def stage(module_database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.timeout(600)
-# asserts: `Walk` does, after each of its steps
 @pytest.mark.fault(
     "Random walks",
     size="12 walks of 30 steps, 2 Cores, faults between",
     figure="the model and the invariants agree",
     smaller="one operation at a time",
 )
+# asserts: `Walk` does, after each of its steps
 def test_walks_agree_with_the_model(stage: Stage) -> None:
     STAGE[:] = [stage]
     run_state_machine_as_test(

@@ -7,7 +7,7 @@
     omit     a call for its effect, or a `raise`, is left out
 
 A function's code is exchanged in the running process, so what a module computes at its import is not broken.
-mutmut and cosmic-ray do as much, but begin each mutant's tests with imports and servers anew; actors need a database.
+mutmut and cosmic-ray do as much, but begin each mutant's tests with servers of their own, and actors need a database.
 """
 
 from __future__ import annotations

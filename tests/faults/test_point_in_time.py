@@ -8,6 +8,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from ops.servers.base import write_private
 from ops.servers.postgres import DISPOSABLE, Postgres
 from runtime.errors import Fault
@@ -113,6 +115,11 @@ async def until_back(stack: Stack) -> None:
     await until(back)
 
 
+@pytest.mark.fault(
+    "Disk full, crash, restore to a point in time",
+    size="11 plays, 6 of them after the point",
+    figure="what was before it is whole, what was after it never was",
+)
 async def test_after_a_restore_to_a_point_in_time_nothing_is_left_of_what_was_after_it(
     valkey_url: str, valkey_flush: None
 ) -> None:

@@ -1,0 +1,168 @@
+"""One statement claims a batch: each place of it has the outcome of its own reward, whatever lies beside it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import asyncpg
+import pytest
+
+from runtime.actors.claims import CLAIM
+from runtime.stores.database import Database
+from tests.support.neighbours import PLAYER, TENANT, Neighbours, surround
+
+MADE: Final = """
+    INSERT INTO tenants (tenant_id, name) VALUES ('t', 'T');
+    INSERT INTO merchants (tenant_id, merchant_id, name, status) VALUES
+        ('t', 'shop', 'Shop', 'active'), ('t', 'shut', 'Shut', 'suspended');
+    INSERT INTO campaigns (tenant_id, campaign_id, merchant_id, name, status) VALUES
+        ('t', 'camp', 'shop', 'C', 'active'), ('t', 'camp_shut', 'shut', 'C', 'active');
+    INSERT INTO players (tenant_id, player_id, status) VALUES ('t', 'ann', 'active'), ('t', 'sue', 'suspended');
+    INSERT INTO prizes (tenant_id, prize_id, campaign_id, name, type, value, redemption_mode, channel) VALUES
+        ('t', 'mug', 'camp', 'Mug', 'goods', 5, 'on_claim', 'none'),
+        ('t', 'coupon', 'camp', 'Coupon', 'voucher', 5, 'on_claim', 'voucher_code'),
+        ('t', 'parcel', 'camp', 'Parcel', 'goods', 5, 'on_claim', 'webhook'),
+        ('t', 'trip', 'camp', 'Trip', 'goods', 5, 'manual', 'none'),
+        ('t', 'lamp', 'camp', 'Lamp', 'goods', 5, 'on_claim', 'manual');
+    INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash, reward_id) VALUES
+        ('t', 'coupon', 'code_1', 'key', 'one', 'h1', NULL), ('t', 'coupon', 'code_2', 'key', 'two', 'h2', NULL),
+        ('t', 'coupon', 'code_3', 'key', 'three', 'h3', 'has_a_code'),
+        ('t', 'mug', 'code_4', 'key', 'four', 'h4', NULL);
+"""
+
+REWARDS: Final = {
+    # What it is of, whose, its state, and what is asked under which key by whom; then outcome, status and task.
+    "instant": (("mug", "ann", "won"), ("ann", None), ("claimed", "fulfilled", "delivered")),
+    "with_code_1": (("coupon", "ann", "won"), ("ann", "key_1"), ("claimed", "fulfilled", "delivered")),
+    "sent": (("parcel", "ann", "won"), ("ann", None), ("claimed", "claimed", "pending")),
+    "handed_over": (("trip", "ann", "won"), ("ann", None), ("claimed", "claimed", None)),
+    "carried": (("lamp", "ann", "won"), ("ann", None), ("claimed", "claimed", None)),
+    "on_its_way": (("parcel", "ann", "won"), ("ann", None), ("claimed", "claimed", "retry")),
+    "of_another": (("mug", "bob", "won"), ("ann", None), ("unknown", None, None)),
+    "claimed_before": (("mug", "ann", "claimed"), ("ann", "key_2"), ("illegal", "claimed", None)),
+    "done_under_this_key": (("mug", "ann", "claimed"), ("ann", "key_3"), ("replayed", "claimed", None)),
+    "of_one_suspended": (("mug", "sue", "won"), ("sue", None), ("suspended", "won", None)),
+    "of_a_shut_shop": (("mug", "ann", "won"), ("ann", None), ("suspended", "won", None)),
+    "with_code_2": (("coupon", "ann", "won"), ("ann", None), ("claimed", "fulfilled", "delivered")),
+    "without_code": (("coupon", "ann", "won"), ("ann", None), ("out_of_stock", "won", None)),
+    "late": (("mug", "ann", "won"), ("ann", None), ("illegal", "expired", None)),
+    "has_a_code": (("coupon", "ann", "won"), ("ann", None), ("claimed", "fulfilled", "delivered")),
+    "that_is_not": (None, ("ann", None), ("unknown", None, None)),
+}
+
+
+@pytest.fixture
+async def database(database_url: str) -> AsyncIterator[Database]:
+    database = Database(database_url, size=4, acquire_seconds=10, statement_seconds=10)
+    await database.start()
+
+    async def make(connection: asyncpg.Connection) -> None:
+        await connection.execute(MADE)
+        for name, (made, _, _) in REWARDS.items():
+            if made is not None:
+                prize_id, player, status = made
+                await connection.execute(
+                    "INSERT INTO rewards (tenant_id, reward_id, player_id, prize_id, campaign_id, name, type, value,"
+                    " quantity, status, claimed_at, claim_key, expires_at) VALUES ('t', $1, $2, $3, $4, 'X', 'goods',"
+                    " 5, 1, $5, CASE WHEN $5 = 'claimed' THEN now() END, $6, $7::timestamptz)",
+                    *(name, player, prize_id, "camp_shut" if name == "of_a_shut_shop" else "camp", status),
+                    "key_3" if status == "claimed" else None,
+                    None if name != "late" else await connection.fetchval("SELECT now() - interval '1 hour'"),
+                )
+        await connection.execute(
+            "INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_id, channel, status)"
+            " VALUES ('t', 'task_there', 'on_its_way', 'parcel', 'camp', 'ann', 'webhook', 'retry')"
+        )
+
+    await database.transaction(make)
+    yield database
+    await database.close()
+
+
+async def claim(database: Database, names: list[str], tenant_id: str = "t") -> list[Any]:
+    """The outcomes of a batch that asks for these, in this order."""
+    asked = [REWARDS[name][1] for name in names]
+    return await database.fetch(
+        CLAIM,
+        tenant_id,
+        names,
+        [player for player, _ in asked],
+        [key for _, key in asked],
+        [f"task_of_{name}" for name in names],
+        ["none", "voucher_code"],
+    )
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+async def test_each_claim_of_a_batch_has_its_own_outcome(database: Database, backwards: bool) -> None:
+    names = [*reversed(REWARDS)] if backwards else [*REWARDS]
+    beside: Neighbours = await surround(database, "t", by=(TENANT, PLAYER, "prize_id"), spare=("prizes", "players"))
+    rows = await claim(database, names)
+    assert [row["reward_id"] for row in rows] == names
+    # Whoever comes first gets the first of the codes, and the last one none.
+    first, second = ("with_code_1", "with_code_2") if not backwards else ("without_code", "with_code_2")
+    none = "without_code" if not backwards else "with_code_1"
+    for row in rows:
+        name = row["reward_id"]
+        twin = {none: "without_code", first: "with_code_1"}.get(name, name)
+        outcome, status, task = REWARDS[twin][2]
+        stored = await database.fetchrow(
+            "SELECT r.status, r.claim_key, t.status AS task, t.task_id, t.channel, t.next_attempt_at IS NOT NULL AS due"
+            " FROM rewards AS r LEFT JOIN tasks AS t USING (tenant_id, reward_id)"
+            " WHERE r.tenant_id = 't' AND r.reward_id = $1",
+            name,
+        )
+        assert (row["outcome"], row["status"]) == (outcome, status), name
+        if name in ("that_is_not", "of_another"):
+            continue
+        assert stored is not None
+        assert (stored["status"], stored["task"]) == ("won" if name == "late" else status, task), name
+        assert row["sent_task_id"] == ("task_of_sent" if name == "sent" else None), name
+        assert row["delivered"] == (outcome == "claimed" and status == "fulfilled"), name
+        assert (row["claimed_at"] > 0) == (outcome == "claimed" or status == "claimed"), name
+        assert (row["fulfilled_at"] > 0) == (status == "fulfilled"), name
+        assert row["merchant_id"] == ("shut" if name == "of_a_shut_shop" else "shop"), name
+        assert row["suspended"] == {"of_one_suspended": "player", "of_a_shut_shop": "merchant"}.get(name), name
+        if outcome == "claimed":
+            assert stored["claim_key"] == REWARDS[name][1][1], name
+        if task is not None:
+            assert stored["task_id"] == ("task_there" if name == "on_its_way" else f"task_of_{name}"), name
+            assert stored["due"] == (name == "sent"), name
+        shown = {first: b"one", second: b"two", "has_a_code": b"three"}
+        assert row["ciphertext"] == shown.get(name), name
+    codes = await database.fetch("SELECT code_id, reward_id FROM codes WHERE tenant_id = 't' AND code_id <= 'code_4'")
+    assert {(row["code_id"], row["reward_id"]) for row in codes} >= {
+        ("code_1", first),
+        ("code_2", second),
+        ("code_3", "has_a_code"),
+    }
+    changed = await beside.changed(database)
+    assert changed == {}
+
+
+async def test_a_suspended_tenant_claims_nothing(database: Database) -> None:
+    """Nor does another one's suspension hinder it."""
+    await database.execute("INSERT INTO tenants (tenant_id, name, status) VALUES ('other', 'O', 'suspended')")
+    assert [row["outcome"] for row in await claim(database, ["instant"])] == ["claimed"]
+    await database.execute("UPDATE tenants SET status = 'suspended' WHERE tenant_id = 't'")
+    (row,) = await claim(database, ["sent"])
+    assert (row["outcome"], row["suspended"], row["status"]) == ("suspended", "tenant", "won")
+
+
+async def test_what_is_claimed_is_held_before_it_is_looked_at(database: Database, pool: asyncpg.Pool) -> None:
+    """What a rival is doing to the reward is waited for, and then seen."""
+    async with pool.acquire() as rival:
+        async with rival.transaction():
+            await rival.execute("UPDATE rewards SET status = 'revoked' WHERE reward_id = 'instant'")
+            with pytest.raises(asyncpg.LockNotAvailableError):
+                await _claim_at_once(database)
+    assert [row["outcome"] for row in await claim(database, ["instant"])] == ["illegal"]
+
+
+async def _claim_at_once(database: Database) -> None:
+    async def work(connection: asyncpg.Connection) -> None:
+        await connection.execute("SET LOCAL lock_timeout = '50ms'")
+        await connection.fetch(CLAIM, "t", ["instant"], ["ann"], [None], ["task"], ["none", "voucher_code"])
+
+    await database.transaction(work)

@@ -1,0 +1,380 @@
+"""Each statement of the outbox moves the tasks that it may, from each of their states, and no neighbour of theirs."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import asyncpg
+import pytest
+
+import sql
+from runtime.stores.database import Database
+from tests.support.neighbours import PLAYER, TENANT, surround
+
+SQL: Final = sql.load("fulfillment")
+SCHEDULE: Final = [5.0, 300.0]
+"""Pauses: a task is tried three times."""
+
+STATES: Final = ("pending", "delivering", "awaiting", "retry", "delivered", "dead", "cancelled")
+
+
+class Outbox:
+    """A tenant's tasks, each with a reward of its own that is named like it."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    async def task(
+        self,
+        name: str,
+        status: str = "pending",
+        *,
+        reward: str = "fulfilling",
+        due: float | None = None,
+        lease: float | None = None,
+        owner: str = "",
+        attempts: int = 1,
+        channel: str = "webhook",
+        prize: str = "prize",
+    ) -> str:
+        """A task; `due` and `lease` are seconds from now."""
+        await self.database.execute(
+            "INSERT INTO rewards (tenant_id, reward_id, player_id, prize_id, campaign_id, name, type, value, quantity,"
+            " status) VALUES ('t', $1, 'ann', $3, 'camp', 'Mug', 'goods', 5, 1, $2)",
+            *(name, reward, prize),
+        )
+        await self.database.execute(
+            "INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_id, channel, status,"
+            " attempts, lease_owner, next_attempt_at, lease_until, last_error, external_id) VALUES ('t', $1, $1, $2,"
+            " 'camp', 'ann', $3, $4, $5, $6, now() + make_interval(secs => $7), now() + make_interval(secs => $8),"
+            " 'as before', 'ext')",
+            *(name, prize, channel, status, attempts, owner, due, lease),
+        )
+        return name
+
+    async def state(self, name: str) -> Any:
+        """The task as it is, its reward's status (`reward`) and whether that was delivered."""
+        return await self.database.fetchrow(
+            "SELECT t.*, r.status AS reward, r.fulfilled_at, extract(epoch FROM t.next_attempt_at - now()) AS due_in,"
+            " extract(epoch FROM t.lease_until - now()) AS leased_for FROM tasks AS t"
+            " JOIN rewards AS r USING (tenant_id, reward_id) WHERE t.tenant_id = 't' AND t.task_id = $1",
+            name,
+        )
+
+    async def states(self) -> dict[str, tuple[str, str]]:
+        """(the task's status, its reward's) by name."""
+        rows = await self.database.fetch(
+            "SELECT t.task_id, t.status, r.status AS reward FROM tasks AS t JOIN rewards AS r"
+            " USING (tenant_id, reward_id) WHERE t.tenant_id = 't' AND t.player_id = 'ann'"
+        )
+        return {row["task_id"]: (row["status"], row["reward"]) for row in rows}
+
+    async def lease(self, *names: str, rooms: dict[str, int] | None = None) -> list[str]:
+        """Which of the tasks a worker gets."""
+        rows = await self.database.fetch(
+            SQL["lease"], "t", 60.0, list(names), "me", list(rooms or {}), list((rooms or {}).values())
+        )
+        return sorted(row["task_id"] for row in rows)
+
+    async def record(self, name: str, status: str, *, owner: str = "me", external: str = "", delay: float = 0) -> Any:
+        rows = await self.database.fetch(
+            SQL["record"], "t", [name], [owner], [status], ["went wrong"], [external], [delay]
+        )
+        return rows[0] if rows else None
+
+    async def complete(self, name: str, said: str, callback: str = "msg") -> Any:
+        return await self.database.fetchrow(SQL["complete"], "t", name, said, "new ext", "no", callback, SCHEDULE)
+
+
+@pytest.fixture
+async def outbox(database_url: str) -> AsyncIterator[Outbox]:
+    database = Database(database_url, size=4, acquire_seconds=10, statement_seconds=10)
+    await database.start()
+
+    async def make(connection: asyncpg.Connection) -> None:
+        await connection.execute(
+            "INSERT INTO tenants (tenant_id, name) VALUES ('t', 'T');"
+            "INSERT INTO campaigns (tenant_id, campaign_id, merchant_id, name, status) VALUES"
+            " ('t', 'camp', 'shop', 'C', 'active');"
+            "INSERT INTO prizes (tenant_id, prize_id, campaign_id, name, type, channel) VALUES"
+            " ('t', 'prize', 'camp', 'Mug', 'goods', 'webhook'), ('t', 'other', 'camp', 'Cup', 'goods', 'webhook')"
+        )
+
+    await database.transaction(make)
+    yield Outbox(database)
+    await database.close()
+
+
+async def test_a_worker_leases_what_is_due_and_nothing_else(outbox: Outbox) -> None:
+    due = [
+        await outbox.task("first", due=None),
+        await outbox.task("due", due=-1),
+        await outbox.task("again", "retry", due=-1),
+        await outbox.task("again_at_once", "retry", due=None),
+        await outbox.task("abandoned", "delivering", lease=-1, owner="gone"),
+        await outbox.task("begun_by_hand", due=-1, channel="manual", reward="claimed"),
+        await outbox.task("won", due=-1, reward="won"),
+    ]
+    not_due = [
+        await outbox.task("later", due=60),
+        await outbox.task("again_later", "retry", due=60),
+        await outbox.task("another_s", "delivering", lease=60, owner="other"),
+        *[await outbox.task(status, status, due=-1, lease=-1) for status in STATES[2:3] + STATES[4:]],
+        *[await outbox.task(f"of_{status}", due=-1, reward=status) for status in ("fulfilled", "expired", "revoked")],
+    ]
+    before = await outbox.states()
+    beside = await surround(outbox.database, "t", by=(TENANT, PLAYER))
+    assert await outbox.lease(*due, *not_due, "none") == sorted(due)
+    after = await outbox.states()
+    assert {name: after[name] for name in not_due} == {name: before[name] for name in not_due}
+    for name in due:
+        state = await outbox.state(name)
+        reward = "claimed" if name == "begun_by_hand" else "fulfilling"
+        assert (state["status"], state["reward"], state["attempts"], state["lease_owner"]) == (
+            *("delivering", reward, 2, "me"),
+        ), name
+        assert 50 < state["leased_for"] <= 60, name
+    assert await beside.changed(outbox.database) == {}
+    assert await outbox.lease(*due) == [], "they are leased"
+
+
+async def test_a_prize_without_room_waits_and_the_others_do_not(outbox: Outbox) -> None:
+    tasks = [await outbox.task(f"mug_{n}", due=-1) for n in range(3)]
+    others = [await outbox.task(f"cup_{n}", due=-1, prize="other") for n in range(2)]
+    assert await outbox.lease(*tasks, *others, rooms={"prize": 1}) == sorted([tasks[0], *others])
+    assert await outbox.lease(*tasks, rooms={"prize": 0, "other": 5}) == []
+    assert await outbox.lease(*tasks) == tasks[1:]
+
+
+@pytest.mark.parametrize("table", ["tasks", "rewards"])
+async def test_what_somebody_is_changing_is_passed_by(outbox: Outbox, pool: asyncpg.Pool, table: str) -> None:
+    held, free = await outbox.task("held", due=-1), await outbox.task("free", due=-1)
+    async with pool.acquire() as rival, rival.transaction():
+        await rival.execute(f"SELECT FROM {table} WHERE reward_id = 'held' FOR UPDATE")
+        assert await outbox.lease(held, free) == [free]
+    assert await outbox.lease(held, free) == [held]
+
+
+async def test_locked_for_a_lease_is_what_waits_longest_within_the_room(outbox: Outbox) -> None:
+    for name, due in (("second", -2.0), ("first", -3.0), ("third", -1.0)):
+        await outbox.task(name, due=due)
+    await outbox.task("other", due=-0.5, prize="other")
+    await outbox.task("later", due=60)
+    await outbox.task("again", "retry", due=-2.5, prize="other")
+    await outbox.task("abandoned", "delivering", lease=-1, owner="gone")
+    await outbox.task("alive", "delivering", lease=60, owner="other")
+    for status in ("awaiting", "delivered", "dead", "cancelled"):
+        await outbox.task(status, status, due=-9, lease=-9)
+    await surround(outbox.database, "t", by=(TENANT,))
+
+    async def locked(limit: int, rooms: dict[str, int]) -> list[str]:
+        rows = await outbox.database.fetch(SQL["lock_due"], "t", limit, list(rooms), list(rooms.values()))
+        return sorted(row["task_id"] for row in rows)
+
+    assert await locked(9, {}) == sorted(["first", "second", "third", "other", "again", "abandoned"])
+    assert await locked(9, {"prize": 2, "other": 1}) == sorted(["first", "second", "again", "abandoned"])
+    assert await locked(9, {"prize": 0}) == ["again", "other"]
+    assert len(await locked(2, {})) == 2
+
+
+@pytest.mark.parametrize(
+    ("status", "delay", "task", "reward", "attempts", "error", "due", "leased", "given_up"),
+    [
+        ("delivered", 0, "delivered", "fulfilled", 1, "went wrong", None, None, False),
+        ("awaiting", 0, "awaiting", "fulfilling", 1, "went wrong", None, None, False),
+        ("awaiting", 60, "awaiting", "fulfilling", 1, "went wrong", None, 60, False),
+        ("retry", 60, "retry", "fulfilling", 1, "went wrong", 60, None, False),
+        ("dead", 60, "dead", "failed", 1, "went wrong", None, None, True),
+        ("put_back", 60, "retry", "fulfilling", 0, "as before", 60, None, False),
+    ],
+)
+async def test_an_attempt_is_recorded_as_it_ended(
+    outbox: Outbox,
+    status: str,
+    delay: float,
+    task: str,
+    reward: str,
+    attempts: int,
+    error: str,
+    due: float | None,
+    leased: float | None,
+    given_up: bool,
+) -> None:
+    name = await outbox.task("mine", "delivering", lease=60, owner="me")
+    await outbox.task("neighbour", "delivering", lease=60, owner="me")
+    beside = await surround(outbox.database, "t", by=(TENANT, PLAYER))
+    row = await outbox.record(name, status, external="new ext" if status == "delivered" else "", delay=delay)
+    assert (row["task_id"], row["status"], row["given_up"]) == (name, status, name if given_up else None)
+    state = await outbox.state(name)
+    told = (state["status"], state["reward"], state["attempts"], state["last_error"], state["lease_owner"])
+    assert told == (task, reward, attempts, error, "")
+    assert state["external_id"] == ("new ext" if status == "delivered" else "ext")
+    assert (state["fulfilled_at"] is not None) == (reward == "fulfilled")
+    for found, wanted in ((state["due_in"], due), (state["leased_for"], leased)):
+        assert found is None if wanted is None else wanted - 10 < found <= wanted
+    assert (await outbox.states())["neighbour"] == ("delivering", "fulfilling")
+    assert await beside.changed(outbox.database) == {}
+
+
+async def test_who_is_no_longer_the_owner_records_nothing(outbox: Outbox) -> None:
+    name = await outbox.task("taken", "delivering", lease=60, owner="other")
+    assert await outbox.record(name, "delivered") is None
+    assert await outbox.record("none", "delivered") is None
+    assert await outbox.states() == {name: ("delivering", "fulfilling")}
+
+
+@pytest.mark.parametrize("reward", ["fulfilled", "expired", "revoked", "failed"])
+@pytest.mark.parametrize("status", ["delivered", "dead"])
+async def test_a_reward_that_ended_stays_as_it_ended(outbox: Outbox, reward: str, status: str) -> None:
+    name = await outbox.task("mine", "delivering", lease=60, owner="me", reward=reward)
+    assert (await outbox.record(name, status))["given_up"] is None
+    assert await outbox.states() == {name: (status, reward)}
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("attempts", [1, 2, 3])
+async def test_a_callback_moves_a_task_from_each_state_as_it_may(outbox: Outbox, state: str, attempts: int) -> None:
+    reward = {"delivered": "fulfilled", "dead": "failed", "cancelled": "revoked"}.get(state, "fulfilling")
+    for said in ("delivered", "failed"):
+        await outbox.task(said, state, reward=reward, lease=60, owner="me", attempts=attempts)
+    beside = await surround(outbox.database, "t", by=(TENANT, PLAYER))
+    told = {said: await outbox.complete(said, said, f"msg_{said}") for said in ("delivered", "failed")}
+    delivered = state not in ("delivered", "cancelled")
+    assert told["delivered"]["outcome"] == ("delivered" if delivered else None)
+    failed = ("dead" if attempts == 3 else "retry") if state in ("awaiting", "delivering") else None
+    assert told["failed"]["outcome"] == failed
+    assert await outbox.states() == {
+        "delivered": ("delivered", "fulfilled") if delivered else (state, reward),
+        "failed": (failed, "failed" if failed == "dead" else reward) if failed else (state, reward),
+    }
+    row = await outbox.state("failed")
+    if failed:
+        assert (row["last_error"], row["lease_owner"], row["lease_until"]) == ("no", "", None)
+        pause = SCHEDULE[attempts - 1] if failed == "retry" else None
+        assert row["due_in"] is None if pause is None else pause - 5 < row["due_in"] <= pause
+    else:
+        assert (row["last_error"], row["external_id"]) == ("as before", "ext")
+    if delivered:
+        assert (await outbox.state("delivered"))["external_id"] == "new ext"
+        assert (await outbox.state("delivered"))["last_error"] == ""
+    assert await beside.changed(outbox.database) == {}
+
+
+async def test_a_callback_counts_once_and_for_one_task(outbox: Outbox) -> None:
+    for name in ("one", "two", "three"):
+        await outbox.task(name, "awaiting")
+    assert (await outbox.complete("one", "failed"))["outcome"] == "retry"
+    again = await outbox.complete("one", "delivered")
+    assert (again["outcome"], again["misused"]) == (None, False)
+    misused = await outbox.complete("two", "delivered")
+    assert (misused["outcome"], misused["misused"]) == (None, True)
+    # Without an id each counts.
+    assert (await outbox.complete("three", "failed", ""))["outcome"] == "retry"
+    assert (await outbox.complete("three", "delivered", ""))["outcome"] == "delivered"
+    assert (await outbox.complete("two", "delivered", "another"))["outcome"] == "delivered"
+    assert await outbox.complete("none", "delivered", "third") is None
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("lease", [-1.0, 60.0])
+async def test_staff_rearm_what_is_not_at_work_nor_over(outbox: Outbox, state: str, lease: float) -> None:
+    reward = {"delivered": "fulfilled", "dead": "failed", "cancelled": "revoked"}.get(state, "fulfilling")
+    name = await outbox.task("mine", state, reward=reward, lease=lease, owner="me", attempts=3, due=60)
+    await outbox.task("neighbour", state, reward=reward, lease=lease, owner="me", attempts=3)
+    beside = await surround(outbox.database, "t", by=(TENANT, PLAYER))
+    row = await outbox.database.fetchrow(SQL["rearm"], "t", name, "")
+    rearmed = state in ("awaiting", "retry", "dead", "pending") or (state == "delivering" and lease < 0)
+    assert row is not None and row["rearmed"] == rearmed
+    found = await outbox.state(name)
+    if rearmed:
+        assert (found["status"], found["attempts"], found["lease_owner"], found["lease_until"]) == (
+            "pending",
+            0,
+            "",
+            None,
+        )
+        assert found["due_in"] <= 0
+    else:
+        assert (found["status"], found["attempts"], found["lease_owner"]) == (state, 3, "me")
+    assert found["reward"] == ("fulfilling" if state == "dead" else reward)
+    assert (await outbox.states())["neighbour"] == (state, reward)
+    assert await beside.changed(outbox.database) == {}
+
+
+@pytest.mark.parametrize(("merchant", "found"), [("", True), ("shop", True), ("other", False)])
+async def test_staff_of_a_merchant_rearm_and_see_their_own(outbox: Outbox, merchant: str, found: bool) -> None:
+    name = await outbox.task("mine", "dead", reward="failed")
+    for write in (False, True):
+        row = await outbox.database.fetchrow(SQL["seen"], "t", name, merchant, write)
+        assert (row is not None) == found
+    assert (await outbox.database.fetchrow(SQL["rearm"], "t", name, merchant) is not None) == found
+    assert await outbox.states() == {name: ("pending", "fulfilling") if found else ("dead", "failed")}
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("lease", [-1.0, 60.0, None])
+async def test_only_what_is_overdue_is_given_up(outbox: Outbox, state: str, lease: float | None) -> None:
+    reward = {"delivered": "fulfilled", "dead": "failed", "cancelled": "revoked"}.get(state, "fulfilling")
+    await outbox.task("mine", state, reward=reward, lease=lease)
+    await outbox.task("neighbour", state, reward=reward, lease=lease)
+    beside = await surround(outbox.database, "t", by=(TENANT, PLAYER))
+    over = state == "awaiting" and lease == -1.0
+    due = await outbox.database.fetch(SQL["overdue"], "t", 9)
+    assert {row["task_id"] for row in due} >= ({"mine", "neighbour"} if over else set())
+    assert not over or len(await outbox.database.fetch(SQL["overdue"], "t", 1)) == 1
+    tenants = await outbox.database.fetch(SQL["tenants_with_overdue"])
+    assert {row["tenant_id"] for row in tenants} == ({"t", "t~"} if over else set())
+    rows = await outbox.database.fetch(SQL["give_up_overdue"], "t", ["mine"], ["mine"], "too late")
+    assert [(row["task_id"], row["given_up"]) for row in rows] == ([("mine", "mine")] if over else [])
+    states = await outbox.states()
+    assert states["mine"] == (("dead", "failed") if over else (state, reward))
+    assert states["neighbour"] == (state, reward)
+    assert (await outbox.state("mine"))["last_error"] == ("too late" if over else "as before")
+    assert await beside.changed(outbox.database) == {}
+
+
+@pytest.mark.parametrize("table", ["tasks", "rewards"])
+async def test_what_a_callback_is_at_is_not_given_up_beneath_it(outbox: Outbox, pool: asyncpg.Pool, table: str) -> None:
+    for name in ("held", "free"):
+        await outbox.task(name, "awaiting", lease=-1)
+    both = ["free", "held"]
+    async with pool.acquire() as rival, rival.transaction():
+        await rival.execute(f"SELECT FROM {table} WHERE reward_id = 'held' FOR UPDATE")
+        rows = await outbox.database.fetch(SQL["give_up_overdue"], "t", both, both, "too late")
+        assert [row["task_id"] for row in rows] == ["free"]
+    assert await outbox.states() == {"free": ("dead", "failed"), "held": ("awaiting", "fulfilling")}
+
+
+async def test_a_reward_that_was_delivered_by_hand_stays_delivered_where_its_callback_is_overdue(
+    outbox: Outbox,
+) -> None:
+    await outbox.task("mine", "awaiting", lease=-1, reward="fulfilled")
+    (row,) = await outbox.database.fetch(SQL["give_up_overdue"], "t", ["mine"], ["mine"], "too late")
+    assert row["given_up"] is None
+    assert (await outbox.states())["mine"] == ("dead", "fulfilled")
+
+
+async def test_tenants_with_something_due_are_found(outbox: Outbox) -> None:
+    async def found() -> set[str]:
+        return {row["tenant_id"] for row in await outbox.database.fetch(SQL["tenants_with_due"])}
+
+    await outbox.task("later", due=60)
+    await outbox.task("alive", "delivering", lease=60)
+    for status in ("awaiting", "delivered", "dead", "cancelled"):
+        await outbox.task(status, status, due=-1, lease=-1)
+    assert await found() == set()
+    await outbox.task("abandoned", "delivering", lease=-1)
+    assert await found() == {"t"}
+    await outbox.lease("abandoned")
+    assert await found() == set()
+    await outbox.task("again", "retry", due=-1)
+    assert await found() == {"t"}
+
+
+async def test_what_was_given_up_is_told_of_while_it_still_is(outbox: Outbox) -> None:
+    for status in STATES:
+        await outbox.task(status, status)
+    await surround(outbox.database, "t", by=(TENANT,))
+    rows = await outbox.database.fetch(SQL["dead"], "t", [*STATES, "none"])
+    assert [(row["id"], row["merchant_id"], row["error"]) for row in rows] == [("dead", "shop", "as before")]

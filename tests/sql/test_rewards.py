@@ -1,0 +1,200 @@
+"""Each statement that ends or delivers a reward moves it, its stock and its code, and no neighbour of theirs."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import asyncpg
+import pytest
+
+import sql
+from runtime.actors.rewards import STATES
+from runtime.stores.database import Database
+from tests.support.neighbours import PLAYER, TENANT, Neighbours, surround
+
+SQL: Final = sql.load("rewards")
+
+
+@pytest.fixture
+async def database(database_url: str) -> AsyncIterator[Database]:
+    """Ten mugs, of which four are out, and mugs without end; three codes."""
+    database = Database(database_url, size=4, acquire_seconds=10, statement_seconds=10)
+    await database.start()
+
+    async def make(connection: asyncpg.Connection) -> None:
+        await connection.execute(
+            "INSERT INTO tenants (tenant_id, name) VALUES ('t', 'T');"
+            "INSERT INTO stock VALUES ('t', 'mug', 10, 6, 4), ('t', 'endless', 0, 0, 4), ('t', 'gone', 4, 0, 4);"
+            "INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash) VALUES"
+            " ('t', 'mug', 'code_1', 'k', 'one', '1'), ('t', 'mug', 'code_2', 'k', 'two', '2'),"
+            " ('t', 'endless', 'code_3', 'k', 'three', '3')"
+        )
+
+    await database.transaction(make)
+    yield database
+    await database.close()
+
+
+async def reward(
+    database: Database,
+    name: str,
+    status: str = "won",
+    *,
+    prize: str = "mug",
+    quantity: int = 1,
+    task: str = "",
+    **more: Any,
+) -> str:
+    """A reward, with a task in that state. late: seconds since it could be claimed."""
+    await database.execute(
+        "INSERT INTO rewards (tenant_id, reward_id, player_id, prize_id, campaign_id, name, type, value, quantity,"
+        " status, expires_at) VALUES ('t', $1, 'ann', $2, 'camp', 'Mug', 'goods', 5, $3, $4,"
+        " now() - make_interval(secs => $5))",
+        *(name, prize, quantity, status, more.get("late")),
+    )
+    if task:
+        await database.execute(
+            "INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_id, channel, status,"
+            " next_attempt_at, lease_until, lease_owner)"
+            " VALUES ('t', $1, $1, $2, 'camp', 'ann', 'webhook', $3, now(), now(), 'me')",
+            *(name, prize, task),
+        )
+    return name
+
+
+async def stock(database: Database, prize: str) -> tuple[int, int]:
+    """(remaining, awarded)"""
+    row = await database.fetchrow("SELECT remaining, awarded FROM stock WHERE tenant_id = 't' AND prize_id = $1", prize)
+    assert row is not None
+    return row["remaining"], row["awarded"]
+
+
+async def statuses(database: Database) -> dict[str, str]:
+    rows = await database.fetch("SELECT reward_id, status FROM rewards WHERE tenant_id = 't' AND player_id = 'ann'")
+    return {row["reward_id"]: row["status"] for row in rows}
+
+
+async def codes(database: Database) -> dict[str, str | None]:
+    """Whose each code is."""
+    rows = await database.fetch("SELECT code_id, reward_id FROM codes WHERE tenant_id = 't' AND code_id NOT LIKE '%~'")
+    return {row["code_id"]: row["reward_id"] for row in rows}
+
+
+async def surrounded(database: Database) -> Neighbours:
+    return await surround(database, "t", by=(TENANT, PLAYER))
+
+
+async def test_what_rewards_held_returns_by_their_quantity(database: Database) -> None:
+    await reward(database, "one", quantity=2)
+    await reward(database, "two", quantity=1)
+    await reward(database, "endless", prize="endless", quantity=3)
+    await reward(database, "stays", quantity=1)
+    for code, owner in (("code_1", "one"), ("code_2", "stays"), ("code_3", "endless")):
+        await database.execute("UPDATE codes SET reward_id = $2, assigned_at = now() WHERE code_id = $1", code, owner)
+    beside = await surrounded(database)
+    await database.execute(SQL["give_back"], "t", ["one", "two", "endless"])
+    assert (await stock(database, "mug"), await stock(database, "endless")) == ((9, 1), (0, 1))
+    assert await stock(database, "gone") == (0, 4)
+    assert await codes(database) == {"code_1": None, "code_2": "stays", "code_3": None}
+    assert await beside.changed(database) == {}
+
+
+async def test_no_more_returns_than_is_out(database: Database) -> None:
+    """A prize that was unlimited when this was won may have counted less."""
+    await reward(database, "many", quantity=7)
+    await reward(database, "endless", prize="endless", quantity=7)
+    await database.execute(SQL["give_back"], "t", ["many", "endless"])
+    assert (await stock(database, "mug"), await stock(database, "endless")) == ((10, 0), (0, 0))
+
+
+@pytest.mark.parametrize(
+    ("prize", "quantity", "left"),
+    [("mug", 2, (4, 6)), ("mug", 6, (0, 10)), ("mug", 7, None), ("endless", 9, (0, 13)), ("gone", 1, None)],
+)
+async def test_a_failed_reward_takes_its_stock_again_where_there_is_some(
+    database: Database, prize: str, quantity: int, left: tuple[int, int] | None
+) -> None:
+    await reward(database, "again", "failed", prize=prize, quantity=quantity)
+    await reward(database, "other", "failed", prize="gone")
+    before = await stock(database, prize)
+    beside = await surrounded(database)
+    assert await database.fetchval(SQL["take_again"], "t", "again") == (prize if left else None)
+    assert await stock(database, prize) == (left or before)
+    assert await stock(database, "gone") == (0, 4)
+    assert await beside.changed(database) == {}
+
+
+async def test_a_reward_gets_one_code_of_its_prize_and_keeps_it(database: Database, pool: asyncpg.Pool) -> None:
+    async def take(name: str, prize: str = "mug") -> bytes | None:
+        row = await database.fetchrow(SQL["take_code"], "t", prize, name)
+        return None if row is None else row["ciphertext"]
+
+    beside = await surrounded(database)
+    async with pool.acquire() as rival, rival.transaction():
+        await rival.execute("SELECT FROM codes WHERE tenant_id = 't' AND code_id = 'code_1' FOR UPDATE")
+        assert await take("a") == b"two", "what a rival is about to take is passed by"
+        assert await take("b") is None
+    assert [await take("a"), await take("b"), await take("b")] == [b"two", b"one", b"one"]
+    assert [await take("c"), await take("d", "endless")] == [None, b"three"]
+    assert await codes(database) == {"code_1": "b", "code_2": "a", "code_3": "d"}
+    assert await database.fetchval("SELECT count(*) FROM codes WHERE tenant_id = 't' AND assigned_at IS NULL") == 0
+    assert await beside.changed(database) == {}
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("task", ["", "pending", "delivered"])
+async def test_staff_deliver_and_revoke_from_the_states_that_they_name(
+    database: Database, state: str, task: str
+) -> None:
+    for name in ("fulfilled", "revoked", "neighbour"):
+        await reward(database, name, state, task=task)
+    beside = await surrounded(database)
+    legal = ["won", "claimed", "failed"]
+    fulfilled = await database.fetchrow(SQL["fulfill"], "t", "fulfilled", legal, "task_new", "manual")
+    revoked = await database.fetchrow(SQL["revoke"], "t", "revoked", legal)
+    may = state in legal
+    assert ((fulfilled is not None), (revoked is not None)) == (may, may)
+    after = {"fulfilled": "fulfilled", "revoked": "revoked"} if may else {"fulfilled": state, "revoked": state}
+    assert await statuses(database) == {**after, "neighbour": state}
+    rows = await database.fetch("SELECT * FROM tasks WHERE tenant_id = 't' AND player_id = 'ann'")
+    tasks = {row["reward_id"]: row for row in rows}
+    assert tasks.keys() == ({"fulfilled", "revoked", "neighbour"} if task else {"fulfilled"} if may else set())
+    if may:
+        done = tasks["fulfilled"]
+        assert (done["status"], done["lease_owner"], done["channel"]) == (
+            *("delivered", "", "webhook" if task else "manual"),
+        )
+        assert (done["next_attempt_at"], done["lease_until"]) == (None, None)
+    if may and task:
+        ended = tasks["revoked"]
+        told = (ended["status"], ended["lease_owner"], ended["next_attempt_at"], ended["lease_until"])
+        assert told == ("cancelled", "", None, None) if task == "pending" else told[:2] == ("delivered", "me")
+    assert not task or tasks["neighbour"]["status"] == task
+    assert await beside.changed(database) == {}
+
+
+async def test_only_what_was_won_and_is_late_without_a_task_expires(database: Database, pool: asyncpg.Pool) -> None:
+    await reward(database, "late", late=1.0)
+    await reward(database, "later", late=2.0)
+    await reward(database, "held", late=3.0)
+    kept = [await reward(database, "in_time", late=-60.0), await reward(database, "for_ever")]
+    kept += [await reward(database, "on_its_way", late=1.0, task="pending")]
+    kept += [await reward(database, state, state, late=1.0) for state in STATES if state not in ("won", "expired")]
+    before = await statuses(database)
+    beside = await surround(database, "t", by=(TENANT,))
+    tenants = await database.fetch(SQL["tenants_with_expired"])
+    assert [row["tenant_id"] for row in tenants] == ["t", "t~"]
+    assert [row["reward_id"] for row in await database.fetch(SQL["late"], "t", 9)] == ["held", "later", "late"]
+    assert [row["reward_id"] for row in await database.fetch(SQL["late"], "t", 1)] == ["held"]
+    every = ["late", "later", "held", *kept]
+    async with pool.acquire() as rival, rival.transaction():
+        await rival.execute("SELECT FROM rewards WHERE reward_id = 'held' FOR UPDATE")
+        expired = await database.fetch(SQL["expire"], "t", [name for name in every if name != "later"])
+        assert [row["reward_id"] for row in expired] == ["late"]
+    after = await statuses(database)
+    assert after == {**before, "late": "expired"}
+    assert await beside.changed(database) == {}
+    await database.fetch(SQL["expire"], "t", every)
+    await database.execute("DELETE FROM rewards WHERE tenant_id = 't~'")
+    assert await database.fetch(SQL["tenants_with_expired"]) == []

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from importlib.metadata import entry_points
 from multiprocessing.connection import Connection
@@ -150,8 +151,11 @@ def _child(server: Postgres, job: Job, log: Path) -> None:
         left_out = [part for plugin in _PLUGINS_LEFT_OUT for part in ("-p", f"no:{plugin}")]
         options = ["-x", "-q", "--tb=line", "-rfE", "--timeout=60", "-p", "no:cacheprovider", *left_out]
         code = int(pytest.main([*options, *job.tests]))
+    except BaseException:
+        traceback.print_exc()
     finally:
         sys.stdout.flush()
+        sys.stderr.flush()
         os._exit(code)
 
 

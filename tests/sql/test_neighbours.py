@@ -16,7 +16,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 SWEEPS: Final = frozenset({"expire_rewards", "give_up_awaited"})
 """What is done for every tenant, and so for the neighbour's as well."""
 
-OF_ALL_PLAYERS: Final = frozenset({"finalize"})
+OF_ALL_PLAYERS: Final = frozenset({"finalize", "move_campaign_to_another_zone"})
 """What another player's rows are part of."""
 
 

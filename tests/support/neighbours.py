@@ -122,6 +122,8 @@ async def shape(database: Database, tenant_id: str) -> Shape:
             for column, kind in zip(table["columns"], table["types"], strict=True)
             if kind in _TOLD and (column == PLAYER or not _UNLIKE.search(column))
         ]
+        if TENANT not in table["columns"]:
+            continue
         listed = ", ".join(f'"{column}"::text' for column in columns) or "1"
         where = f"tenant_id = $1 AND {PLAYER} NOT LIKE '%~'" if PLAYER in table["columns"] else "tenant_id = $1"
         rows = await database.fetch(f'SELECT {listed} FROM "{table["table"]}" WHERE {where}', tenant_id)

@@ -25,7 +25,8 @@ def test_each_mutant_of_each_statement_is_another_statement_with_the_same_parame
             broken = mutant.apply(text)
             assert parse_sql(broken) != parse_sql(text), mutant
             assert hook.name_of(broken) == name
-            assert mutant.refusal(lambda _: "") == "", mutant
+            lost = "it has other parameters" if mutant.place.kind in ("collide", "unsort") else ""
+            assert mutant.refusal(lambda _: "") in ("", lost), mutant
 
 
 def test_mutants_have_names_of_their_own() -> None:

@@ -24,11 +24,15 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-from pglast import ast, enums, parse_sql
+from pglast import ast as typed_ast
+from pglast import enums, parse_sql
 from pglast.stream import RawStream
 
 import sql
 from ops.proof.mutants import hook
+
+ast: Any = typed_ast
+"""Without its types: every list of them may be None, by which what stands in the grammar would be asked again."""
 
 TENANT: Final = re.compile(r"^(\w+\.)?tenant_id = (\$\d+|(\w+\.)?tenant_id)$")
 """A condition that keeps tenants apart."""

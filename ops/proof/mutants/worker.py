@@ -144,7 +144,7 @@ def _child(server: Postgres, job: Job, log: Path) -> None:
         with open(log, "wb") as file:
             os.dup2(file.fileno(), 1)
             os.dup2(file.fileno(), 2)
-        directories = importlib.import_module("tests.support.directories")
+        directories: Any = importlib.import_module("tests.support.directories")
         directories.serving_postgres = _sharing(server)
         if job.mutant is not None:
             job.mutant.install()

@@ -92,7 +92,7 @@ def page() -> str:
         lines += [f"## {row.name}", "", f"{row.how}. Passes when: {row.passes}.", ""]
         lines += ["| Test | Size | Asserted | Smaller than said |", "|---|---|---|---|"]
         lines += [
-            f"| `{proof.test.removeprefix('tests/')}` | {proof.size} | {proof.figure} | {proof.smaller} |"
+            f"| `{proof.test}` | {proof.size} | {proof.figure} | {proof.smaller} |"
             for proof in said
             if proof.fault == row.name
         ]

@@ -305,7 +305,8 @@ class TestConnection:
 
     @pytest.mark.parametrize("said", [b"GET / HTTP/1.1\r\n\r\n", b"PRI * nothing\r\n\r\n\r\n", b"TOMBOLA0", b"T"])
     async def test_who_speaks_something_else_is_hung_up_on(self, address: str, said: bytes) -> None:
-        assert not (await self.send(address, said)).startswith(HELLO)
+        told = await self.send(address, said)
+        assert not told.startswith(HELLO) or unframed(told) == []
 
     async def test_an_edge_that_reads_no_answers_is_asked_no_more(self, desk: Desk, address: str) -> None:
         """Else one that hangs would fill Core's memory."""

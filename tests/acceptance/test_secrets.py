@@ -248,13 +248,12 @@ def holds_none(text: str, marks: tuple[str, ...] | list[str]) -> None:
     assert not found, (found, text[max(0, text.find(found[0]) - 200) : text.find(found[0]) + 100])
 
 
-@pytest.mark.parametrize("said", ["{}", "{!r}", "b'{}'"])
-async def test_a_secret_is_found_in_every_form(said: str) -> None:
+async def test_a_secret_is_found_in_every_form() -> None:
     marks = Marks()
     for mark in [*marks.keys, *marks.codes]:
         for form in forms(mark):
             with pytest.raises(AssertionError):
-                holds_none(f"a {said.format(form)} z", [mark])
+                holds_none(f"a {form} z", [mark])
 
 
 async def test_the_marks_are_where_they_belong(told: Told) -> None:

@@ -188,7 +188,7 @@ class Run:
 def report(console: Console, mutants: Sequence[Mutant], verdicts: dict[str, Verdict], every: Sequence[str]) -> int:
     """The table, the survivors, and the exit code."""
     reasons = survivors.explained()
-    table = Table("of", "mutants", "killed", "explained", "survived", "untested", "invalid", "errors", "left")
+    table = Table("of", "all", "killed", "explained", "alive", "untried", "invalid", "error", "left")
     rows: dict[str, Counter[str]] = {}
     surprising = []
     for mutant in mutants:

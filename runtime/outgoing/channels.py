@@ -73,8 +73,10 @@ def moved_secrets(before: Mapping[str, Any], config: Mapping[str, Any]) -> Itera
 def _receiver(config: Mapping[str, Any]) -> Any:
     """Who a config sends to: the origin of its url, and, of a plugin's, all that nobody here knows the meaning of."""
     url = config.get("url")
+    # What is too long to be one is not read: a host is normalized, in the square of the time of its length.
+    readable = isinstance(url, str) and len(url) <= URL_LENGTH_MAX
     try:
-        parts = URL(url) if isinstance(url, str) else None  # As the connector reads it, so that both mean one host.
+        parts = URL(str(url)) if readable else None  # As the connector reads it, so that both mean one host.
     except ValueError:
         parts = None
     origin = url if parts is None else (parts.scheme, parts.host, parts.port)

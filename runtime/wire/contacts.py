@@ -20,6 +20,9 @@ from runtime.errors import invalid
 from runtime.messages import ContactType
 
 _PHONE_CHARACTERS_MAX: Final = 32
+_EMAIL_CHARACTERS_MAX: Final = 320
+"""Of both of its parts (RFC 5321, 4.5.3.1). The library normalizes first, in the square of the time of a length."""
+
 _POSSIBLE: Final = (
     phonenumbers.ValidationResult.IS_POSSIBLE,
     # Shorter than a number of its country usually is, as +15550100; still dialled as it stands.
@@ -53,6 +56,8 @@ def _phone(value: str, field: str) -> str:
 
 
 def _email(value: str, field: str) -> str:
+    if len(value) > _EMAIL_CHARACTERS_MAX:
+        raise invalid(field, "must be an e-mail address: it is too long")
     try:
         # test_environment: names under .test (RFC 6761) are welcome, so that a trial needs no real mailbox.
         found = validate_email(value, check_deliverability=False, test_environment=True)

@@ -10,14 +10,21 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import count
 from typing import Any, Final
 
 import pytest
 
 from runtime import messages as m
+from runtime.actors.idempotency import request_hash
 from runtime.errors import Fault
 from runtime.http.serving import BODY_BYTES_MAX
+from runtime.operations import players
+from runtime.operations.games import records
+from runtime.operations.games.definitions import definition_of, prizes_named
+from runtime.outgoing.channels import moved_secrets
 from runtime.wire import codec
+from runtime.wire.contacts import normalized
 from runtime.wire.schema import check
 from tests.support.seed import SEED
 from tests.support.stack import Stack
@@ -135,6 +142,50 @@ def test_no_rpc_message_costs_more(plain_seconds: float) -> None:
         assert seconds_of(lambda message=message: check(message)) < TIMES_MAX * plain_seconds  # type: ignore[misc]
     message = m.ImportCodesRequest(codes=["\0"] * 100_000)
     assert seconds_of(lambda: check(message)) < TIMES_MAX * plain_seconds
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_nor_does_what_a_play_s_body_is_hashed_to(name: str, plain_seconds: float) -> None:
+    with suppress(Fault):
+        request = codec.decode(m.PlayRequest, BODIES[name])
+        assert seconds_of(lambda: request_hash(request)) < TIMES_MAX * plain_seconds
+
+
+@pytest.mark.parametrize("below", [[0] * 30_000, [{"prize_id": "mug"}] * 1_500], ids=["nothing", "prizes"])
+def test_nor_does_what_a_game_that_no_handler_reads_is_searched_for(below: Any, plain_seconds: float) -> None:
+    """Each prize was told by all the names above it: a gigabyte of them, for one body of a designer's."""
+    body = json.dumps({"game": {"handler_config": nested(below, "n" * 9_000, 20)}}, separators=(",", ":")).encode()
+    assert len(body) <= BODY_BYTES_MAX
+    request = codec.decode(m.CreateGameRequest, body)
+    game, named = request.game, list[tuple[str, str]]()
+    assert game is not None
+
+    def search() -> None:
+        named[:] = prizes_named(definition_of(game))
+
+    assert seconds_of(lambda: records.problems(game)) < TIMES_MAX * plain_seconds
+    assert seconds_of(search) < TIMES_MAX * plain_seconds
+    assert sum(len(path) for path, _ in named) < 2 * BODY_BYTES_MAX
+
+
+NTH: Final = count()
+"""Each text is another: what was read once may be remembered."""
+
+MARKS: Final = "\u0315\u0300\u05ae\u0301"
+"""Combining marks out of their order, which normalizing sorts one by one."""
+
+TEXTS: Final[dict[str, Callable[[], Any]]] = {
+    "an address to send a code to": lambda: normalized(m.ContactType.EMAIL, f"a{next(NTH)}{MARKS * 2_000}@example.com"),
+    "a player's picture": lambda: players._changes(m.Player(avatar_url=f"http://a{next(NTH)}{MARKS * 2_000}.com/"), []),
+    "a receiver": lambda: list(moved_secrets({"secret": "s"}, {"url": f"http://a{next(NTH)}{MARKS * 4_000}.com/"})),
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_no_text_that_is_normalized_costs_more_than_a_body_of_its_size(name: str, plain_seconds: float) -> None:
+    """One of 20 KB that any guest could send, and thousands of a second, took a tenth of a second of everybody's."""
+    bytes_of_text = 2 * len(MARKS) * 2_000
+    assert seconds_of(TEXTS[name]) < TIMES_MAX * plain_seconds * bytes_of_text / len(PLAIN)
 
 
 async def test_a_stranger_s_body_of_many_names_is_refused_by_name(stack: Stack) -> None:

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 from runtime import messages as m
 from runtime.rules import REWARD_HANDLERS
 from runtime.wire.enums import enum, token
+from runtime.wire.schema import PATH_CHARACTERS_SHOWN
 
 Definition: TypeAlias = dict[str, Any]
 
@@ -142,6 +143,7 @@ def _prizes_of_handler(definition: Definition) -> Iterable[tuple[str, str]]:
 
 
 def _prize_fields(value: Any, path: str) -> Iterable[tuple[str, str]]:
+    path = path[:PATH_CHARACTERS_SHOWN]  # Long names may stand above thousands of prizes: gigabytes of paths.
     if isinstance(value, dict):
         for key, item in value.items():
             if key == "prize_id" and isinstance(item, str):

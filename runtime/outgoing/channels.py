@@ -13,14 +13,11 @@ from urllib.parse import urlsplit
 
 from yarl import URL
 
+from runtime.outgoing.signing import secret_problem
 from runtime.outgoing.vault import SECRET_FIELDS
 from runtime.registry import Registry
 
 URL_LENGTH_MAX: Final = 2048
-SECRET_LENGTH_MIN: Final = 16
-"""Shorter ones are guessed from one signature that somebody has seen."""
-
-SECRET_LENGTH_MAX: Final = 512
 HEADERS_MAX: Final = 20
 CALLBACK_SECONDS_MIN: Final = 60
 CALLBACK_SECONDS_MAX: Final = 366 * 86_400
@@ -40,10 +37,7 @@ def receiver_config(config: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
     Both secrets sign while one is being replaced by the other.
     """
     yield from _url_problems(config.get("url"))
-    for name in SECRET_FIELDS:
-        secret = config.get(name, "")
-        if not isinstance(secret, str) or (secret and not SECRET_LENGTH_MIN <= len(secret) <= SECRET_LENGTH_MAX):
-            yield name, f"must be a text of {SECRET_LENGTH_MIN} to {SECRET_LENGTH_MAX} characters"
+    yield from ((name, problem) for name in SECRET_FIELDS if (problem := secret_problem(config.get(name, ""))))
     yield from _header_problems(config.get("headers", {}))
     yield from ((str(name), "unknown field") for name in config if name not in ("url", "headers", *SECRET_FIELDS))
 

@@ -25,7 +25,7 @@ from runtime import ids
 from runtime.outgoing import signing
 from runtime.outgoing.connector import Connector
 from runtime.registry import Registry
-from runtime.settings import Settings
+from runtime.settings import Settings, SettingsError
 
 ATTEMPT_SECONDS: Final = 10.0
 """How long one sending may take: somebody waits for it."""
@@ -155,6 +155,8 @@ def _smtp(settings: Settings) -> Sender:
 
 
 def _webhook(settings: Settings) -> Sender:
+    if problem := signing.secret_problem(settings.sender_webhook_secret):
+        raise SettingsError({"SENDER_WEBHOOK_SECRET": problem})
     connector = Connector(settings.outbound_allow_cidrs, attempt_seconds=ATTEMPT_SECONDS)
     return WebhookSender(settings.sender_webhook_url, settings.sender_webhook_secret, connector)
 

@@ -17,7 +17,7 @@ import base64
 import binascii
 import hmac
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 TOLERANCE_SECONDS: Final = 300
 ID_CHARACTERS_MAX: Final = 256
@@ -28,6 +28,11 @@ ID: Final = "webhook-id"
 TIMESTAMP: Final = "webhook-timestamp"
 SIGNATURE: Final = "webhook-signature"
 SERVICE_SIGNATURE: Final = "X-Service-Signature"
+
+SECRET_LENGTH_MIN: Final = 16
+"""Of a secret in characters, and of its key in bytes: shorter ones are guessed from one signature that somebody saw."""
+
+SECRET_LENGTH_MAX: Final = 512
 
 TOKEN_BYTES: Final = 16
 
@@ -49,6 +54,19 @@ def key_of(secret: str) -> bytes:
     if not key:
         raise ValueError(f"after {_PREFIX} must come base64")
     return key
+
+
+def secret_problem(secret: Any) -> str | None:
+    """What is wrong with a secret that is to sign, or None; "" is none."""
+    if secret == "":
+        return None
+    if not isinstance(secret, str) or not SECRET_LENGTH_MIN <= len(secret) <= SECRET_LENGTH_MAX:
+        return f"must be a text of {SECRET_LENGTH_MIN} to {SECRET_LENGTH_MAX} characters"
+    try:
+        key = key_of(secret)
+    except ValueError:
+        return f"must be base64 after {_PREFIX}"
+    return f"must be a key of at least {SECRET_LENGTH_MIN} bytes" if len(key) < SECRET_LENGTH_MIN else None
 
 
 def sign(secrets: Sequence[str], message_id: str, unix_seconds: int, body: bytes) -> dict[str, str]:

@@ -230,7 +230,10 @@ async def test_a_deleted_integration_is_gone(stack: Any, receiver: Receiver) -> 
         ({"events": [""]}, "events[0]"),
         ({"config": {}}, "config.url"),
         ({"config": {"url": "ftp://x"}}, "config.url"),
-        ({"config": {"url": "http://x", "secret": "short"}}, "config.secret"),
+        ({"config": {"url": "http://x", "secret": "s" * 15}}, "config.secret"),
+        ({"config": {"url": "http://x", "secret": "whsec_" + "QUFB" * 5}}, "config.secret"),
+        ({"config": {"url": "http://x", "secret": "whsec_ that is no base64"}}, "config.secret"),
+        ({"config": {"url": "http://x", "previous_secret": "s" * 15}}, "config.previous_secret"),
         ({"config": {"url": "http://x", "headers": {"a\nb": "c"}}}, "config.headers.a\nb"),
     ],
 )

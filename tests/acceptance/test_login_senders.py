@@ -14,6 +14,8 @@ from aiosmtpd.smtp import SMTP
 
 from runtime.operations.challenges import SENDS
 from runtime.outgoing import signing
+from runtime.outgoing.senders import SENDERS
+from runtime.settings import Settings, SettingsError
 from tests.support.login import PHONE, let_resend, start, verify
 from tests.support.stack import Stack
 
@@ -129,3 +131,10 @@ class TestByWebhook:
         assert matched is not None
         assert PHONE.encode() in body
         assert (await verify(stack, challenge_id, matched[1].decode())).code == "OK"
+
+
+@pytest.mark.parametrize("secret", ["whsec_" + "QUFB" * 5, "whsec_ that is no base64"])
+def test_a_webhook_that_would_sign_with_no_key_or_a_short_one_is_refused_at_the_start(secret: str) -> None:
+    settings = Settings(sender_webhook_url="https://sms.example/codes", sender_webhook_secret=secret)
+    with pytest.raises(SettingsError, match="SENDER_WEBHOOK_SECRET"):
+        SENDERS.require("webhook", "sender")(settings)

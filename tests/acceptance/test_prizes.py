@@ -51,6 +51,10 @@ async def test_created_prize_reads_back_with_its_defaults(stack: Any) -> None:
             "fulfillment.config.headers.a",
         ),
         ({"fulfillment": {"channel": "none", "config": {"url": "https://x.example"}}}, "fulfillment.config.url"),
+        (
+            {"fulfillment": {"channel": "workflow", "config": {"url": "https://x.example", "secret": "s" * 15}}},
+            "fulfillment.config.secret",
+        ),
     ],
 )
 async def test_bad_field_is_named(stack: Any, change: dict[str, Any], field: str) -> None:

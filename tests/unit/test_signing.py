@@ -5,11 +5,20 @@ from __future__ import annotations
 import base64
 import time
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from standardwebhooks import Webhook
 
-from runtime.outgoing.signing import SERVICE_SIGNATURE, SIGNATURE, SignatureRefused, key_of, sign, verify
+from runtime.outgoing.signing import (
+    SERVICE_SIGNATURE,
+    SIGNATURE,
+    SignatureRefused,
+    key_of,
+    secret_problem,
+    sign,
+    verify,
+)
 
 WHSEC = "whsec_" + base64.b64encode(b"0123456789abcdef01234567").decode()
 NOW = int(time.time())
@@ -94,3 +103,25 @@ def test_no_secret_verifies_nothing() -> None:
 def test_a_malformed_secret_is_said_so(secret: str) -> None:
     with pytest.raises(ValueError, match="base64"):
         key_of(secret)
+
+
+@pytest.mark.parametrize(
+    ("secret", "problem"),
+    [
+        ("", None),
+        ("s" * 15, "16 to 512 characters"),
+        ("s" * 16, None),
+        ("s" * 512, None),
+        ("s" * 513, "16 to 512 characters"),
+        (None, "must be a text"),
+        (b"s" * 16, "must be a text"),
+        ("whsec_" + base64.b64encode(b"k" * 15).decode(), "at least 16 bytes"),
+        ("whsec_" + base64.b64encode(b"k" * 16).decode(), None),
+        ("whsec_not base64, but long enough", "base64"),
+        ("whsec_" + "A" * 33, "base64"),
+    ],
+)
+def test_a_secret_that_could_be_guessed_or_signs_nothing_is_said_so(secret: Any, problem: str | None) -> None:
+    """By its key: what is written after whsec_ is a third longer."""
+    found = secret_problem(secret)
+    assert (found is None) if problem is None else (found is not None and problem in found)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from typing import Any
 
 import pytest
 
+from tests.support.guests import guest_who_played
 from tests.support.milestones import block, rung, statuses
+from tests.support.operations import make_merchant
 from tests.support.stack import Answer, Stack, refused
 from tests.support.world import COINS, COLLECTION, World
 
@@ -232,9 +235,31 @@ async def test_revokes_at_once_pay_back_once(world: World) -> None:
 
 
 async def test_a_second_redeem_is_rejected_whatever_became_of_the_game(world: World, module_stack: Stack) -> None:
-    game_id = await collection(world, await world.prize())
-    await earn(world, game_id, 5, "again")
-    assert (await world.redeem(game_id, "mug", "again")).http == 200
-    for change in ({"milestones": {"rungs": []}}, {"status": "GAME_STATUS_PAUSED"}):
-        assert (await module_stack.admin("PUT", f"/admin/games/{game_id}", change)).http == 200
-        assert refused(await world.redeem(game_id, "mug", "again")) == (409, "ALREADY_EXISTS", "ALREADY_GRANTED")
+    merchant_id = await make_merchant(module_stack)
+    rungs = block(rung("mug", 3, await world.prize()), auto_grant=False)
+    game_id = await world.game(COLLECTION, COINS, milestones=rungs, access="public")
+    guest = await guest_who_played(world, game_id)
+    session = (await world.start(game_id, "", **guest.bearer)).data["session_id"]
+    assert (await world.play(game_id, session, "")).code == "OK"
+    await earn(world, game_id, 2, "again")
+    for who in ("again", guest.player_id):
+        assert (await world.redeem(game_id, "mug", who)).http == 200
+    game, campaign = f"games/{game_id}", f"campaigns/{world.campaign_id}"
+    changes: list[tuple[str, dict[str, Any]]] = [
+        (game, {"milestones": {"rungs": []}}),
+        (game, {"access": "GAME_ACCESS_PLAYER"}),
+        (game, {"status": "GAME_STATUS_PAUSED"}),
+        (campaign, {"merchant_id": merchant_id}),
+        (f"merchants/{merchant_id}", {"status": "MERCHANT_STATUS_SUSPENDED"}),
+        ("players/again", {"status": "PLAYER_STATUS_SUSPENDED"}),
+        (game, {"status": "GAME_STATUS_DRAFT"}),
+        (game, {"status": "GAME_STATUS_ARCHIVED"}),
+        (campaign, {"status": "CAMPAIGN_STATUS_PAUSED"}),
+        (campaign, {"status": "CAMPAIGN_STATUS_DRAFT"}),
+        (campaign, {"status": "CAMPAIGN_STATUS_ENDED"}),
+    ]
+    for path, change in changes:
+        assert (await module_stack.admin("PUT", f"/admin/{path}", change)).http == 200, change
+        for who in ("again", guest.player_id):
+            again = await world.redeem(game_id, "mug", who)
+            assert refused(again) == (409, "ALREADY_EXISTS", "ALREADY_GRANTED"), (change, who)

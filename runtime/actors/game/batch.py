@@ -293,7 +293,8 @@ def _check_access(actor: GameActor, snapshot: GameSnapshot, pending: PendingRequ
     if not isinstance(request, READS):
         if pending.anonymous and snapshot.access != "public":
             raise Fault(Status.UNAUTHENTICATED, "TOKEN_MISSING", "this game needs a player")
-        actor.refuse_guest(snapshot, actor.state_of(pending))
+        if not isinstance(request, m.RedeemRequest):  # Which is told first where it was granted before.
+            actor.refuse_guest(snapshot, actor.state_of(pending))
     if isinstance(request, m.StartRequest) and request.player_id and request.player_id != pending.player_id:
         raise merged()
     session = pending.session

@@ -61,7 +61,7 @@ def _grant(
 def redeem(actor: GameActor, snapshot: GameSnapshot, pending: PendingRequest, changes: Changes) -> Decision:
     """Claims a rung, or buys it. Refusals change nothing.
 
-    NOT_FOUND UNKNOWN_MILESTONE; ALREADY_EXISTS ALREADY_GRANTED; FAILED_PRECONDITION
+    NOT_FOUND UNKNOWN_MILESTONE; ALREADY_EXISTS ALREADY_GRANTED; PERMISSION_DENIED LOGIN_REQUIRED; FAILED_PRECONDITION
     THRESHOLD_NOT_REACHED, OUT_OF_STOCK, GAME_INACTIVE, CAMPAIGN_CLOSED.
     """
     request, now = pending.request, actor.engine.clock.now()
@@ -77,6 +77,7 @@ def redeem(actor: GameActor, snapshot: GameSnapshot, pending: PendingRequest, ch
             f"milestone {request.milestone_id!r} was granted already",
             granted_at=player.grants[request.milestone_id],
         )
+    actor.refuse_guest(snapshot, player)
     snapshot.refuse_unless_redeemable(now)
     rung = next((rung for rung in snapshot.rungs if rung.id == request.milestone_id), None)
     if rung is None:

@@ -12,6 +12,7 @@ import redis.asyncio
 from aiohttp.test_utils import make_mocked_request
 
 from runtime import messages as m
+from runtime.errors import Fault
 from runtime.http.admission.tenants import LOOKUPS, Tenants
 from runtime.operations import Operation
 from runtime.operations.challenges import SENDS_ONE
@@ -67,6 +68,39 @@ async def test_who_waits_for_a_look_that_is_under_way_is_not_charged_for_it() ->
     answered.set()
     assert await asyncio.gather(*checks, return_exceptions=True) == [None] * len(checks)
     assert asked == 1
+
+
+async def test_core_is_asked_once_for_a_name_whether_or_not_there_is_such_a_tenant(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+
+    class Desk:
+        async def call(self, operation: Operation, request: Any) -> Any:
+            asked.append(request.scope.tenant_id)
+            return m.ListTenantsReply(items=[m.Tenant(id="tenant_a")] if asked[-1] == "tenant_a" else [])
+
+    monkeypatch.setattr("runtime.http.admission.tenants.UNKNOWN_SECONDS", 3_600.0)
+    tenants, request = Tenants(Desk(), (), limited=True), make_mocked_request("GET", "/")
+
+    async def check(name: str) -> str:
+        try:
+            await tenants.check(name, request)
+        except Fault as fault:
+            return fault.reason
+        return ""
+
+    for _ in range(LOOKUPS.burst):
+        assert [await check("tenant_a"), await check("tenant_b")] == ["", "UNKNOWN_TENANT"]
+    assert asked == ["tenant_a", "tenant_b"]
+    # Of both kinds no more are remembered than there is room for.
+    monkeypatch.setattr("runtime.http.admission.tenants.REMEMBERED_MAX", 5)
+    for nth in range(20):
+        assert await check(f"tenant_{nth}") == "UNKNOWN_TENANT"
+    assert len(tenants._unknown_until) == 5
+    del asked[:]
+    assert [await check("tenant_19"), await check("tenant_0")] == ["UNKNOWN_TENANT"] * 2
+    assert asked == ["tenant_0"]
 
 
 async def test_an_address_s_limit_is_one_over_all_tenants(stack: Stack) -> None:

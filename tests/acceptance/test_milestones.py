@@ -48,7 +48,7 @@ async def test_a_play_grants_each_rung_that_it_crosses_once(world: World, module
     assert [row["balance"] for row in wallet] == [15]
 
 
-async def test_a_rungs_points_reach_a_further_rung_in_the_same_play(world: World) -> None:
+async def test_a_rungs_points_reach_a_further_rung_in_the_same_play(world: World, module_stack: Stack) -> None:
     points, mug = await world.prize(type="points", value=100), await world.prize()
     game_id = await world.game(
         COLLECTION, COINS, milestones=block(rung("rich", 100, mug, "points"), rung("two", 2, points))
@@ -56,6 +56,9 @@ async def test_a_rungs_points_reach_a_further_rung_in_the_same_play(world: World
     told = (await world.round(game_id, "pat")).data
     assert [granted["id"] for granted in told["milestones_granted"]] == ["two", "rich"]
     assert told["balances"] == [{"currency": "coin", "balance": 2}, {"currency": "points", "balance": 100}]
+    (record,) = (await module_stack.consumer("GET", "/rewards/me", player="pat", prize_id=points)).data["items"]
+    assert (record["milestone_id"], record["type"], record["status"]) == ("two", "points", "REWARD_STATUS_FULFILLED")
+    assert record["id"] == told["milestones_granted"][0]["reward_id"]
 
 
 async def test_points_of_a_wheel_reach_rungs_too(world: World) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 import pytest_asyncio
 
-from tests.support.login import Phone, log_in, refresh
+from tests.support.login import PHONE, Phone, log_in, refresh, start, verify
 from tests.support.operations import make_merchant
 from tests.support.resources import make_campaign, make_prize, wheel
 from tests.support.stack import TENANT, Answer, Stack, make_tenant, refused
@@ -117,6 +117,23 @@ async def test_a_login_of_who_is_suspended_is_not_renewed(stall: Stall, phone: P
     assert (await refresh(stall.stack, session["refresh_token"])).data["token"]
 
 
+async def test_no_code_is_sent_or_taken_under_a_suspended_tenant(stall: Stall, phone: Phone) -> None:
+    challenge_id = (await start(stall.stack)).data["challenge_id"]
+    code = phone.code()
+    await stall.set("tenant", "SUSPENDED")
+    assert refused(await start(stall.stack, "+15550199")) == SUSPENDED
+    with pytest.raises(KeyError):
+        phone.code("+15550199")
+    link = {"type": "phone", "value": PHONE, "challenge_id": challenge_id, "code": code}
+    for answer in (
+        await verify(stall.stack, challenge_id, code),
+        await stall.stack.consumer("POST", "/players/me/contacts", link, player=stall.player_id),
+    ):
+        assert refused(answer) == SUSPENDED
+    await stall.set("tenant", "ACTIVE")
+    assert (await verify(stall.stack, challenge_id, code)).data["token"]
+
+
 @pytest.mark.parametrize("kind", ["tenant", "merchant", "player"])
 async def test_eligibility_says_who_is_suspended(stall: Stall, kind: str) -> None:
     await stall.set(kind, "SUSPENDED")
@@ -163,6 +180,11 @@ async def test_suspensions_are_in_the_audit_log(stall: Stall) -> None:
     assert [entry["after"]["status"] for entry in entries] == ["suspended"] * 3
     assert [entry["before"]["status"] for entry in entries] == ["active"] * 3
     assert entries[2]["after"]["reason"] == "a script"
+    for kind in ("tenant", "merchant", "player"):
+        await stall.set(kind, "ACTIVE")
+    listed = (await stall.stack.admin("GET", "/admin/audit", limit=10)).data["items"]
+    entries = [entry for entry in listed if entry["action"] != "staff.sign_in"][:3]
+    assert [(entry["before"]["status"], entry["after"]["status"]) for entry in entries] == [("suspended", "active")] * 3
 
 
 async def test_only_the_platform_suspends_a_tenant(stall: Stall) -> None:

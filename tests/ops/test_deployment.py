@@ -233,7 +233,7 @@ class TestNetwork:
             assert {"10.0.0.0/8", "169.254.0.0/16"} <= set(rule["to"][0]["ipBlock"]["except"])
 
 
-def test_compose_s_valkey_wants_its_password(tmp_path: Path, valkey_server: Valkey) -> None:
+def test_compose_s_valkey_wants_its_password_and_is_bounded(tmp_path: Path, valkey_server: Valkey) -> None:
     """Its own command, with the server of the tests in the image's place."""
     port = free_port()
     (tmp_path / "valkey-server").write_text(
@@ -261,6 +261,11 @@ def test_compose_s_valkey_wants_its_password(tmp_path: Path, valkey_server: Valk
             wait_for(answers, HANG_SECONDS)
             assert said("PING").startswith("-NOAUTH")
             assert said("AUTH pw-of-compose") == "+OK\n"
+            with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+                connection.sendall(b"AUTH pw-of-compose\r\nCONFIG GET maxmemory*\r\nQUIT\r\n")
+                bounds = connection.makefile().read()
+            # Else it grows until the machine has no more; or drops a stream, or nothing, where it is full.
+            assert f"maxmemory\n$9\n{512 * 2**20}\n" in bounds and "maxmemory-policy\n$12\nvolatile-lru\n" in bounds
             assert "pw-of-compose" not in " ".join(psutil.Process(server.pid).cmdline())
             assert stat.S_IMODE((tmp_path / "valkey.conf").stat().st_mode) == 0o600
         finally:

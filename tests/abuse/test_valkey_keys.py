@@ -1,0 +1,93 @@
+"""Whatever strangers, players and staff do, the keys that it makes in the ephemeral store end by themselves."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+import redis.asyncio
+
+from runtime.groups import GROUPS
+from runtime.stores import cache_version, history
+from runtime.stores.ranking_sets import KEEP_SECONDS
+from tests.support import login
+from tests.support.guests import new_guest
+from tests.support.leaderboards import make_board
+from tests.support.login import Phone
+from tests.support.milestones import block, rung
+from tests.support.stack import TENANT, Stack
+from tests.support.waiting import until
+from tests.support.world import COINS, COLLECTION, World
+
+KEY = {"Idempotency-Key": "k1"}
+
+
+async def live(world: World, phone: Phone) -> None:
+    """All that has a key there: of guests, players, logins and staff, and of who invents what he asks for."""
+    stack = world.stack
+    claimed = {"redemption_mode": "on_claim", "channel": "none"}
+    wheel = await world.wheel(await world.prize(fulfillment=claimed), access="public")
+    rungs = block(rung("cup", 2, await world.prize()), auto_grant=False)
+    coins = await world.game(COLLECTION, COINS, milestones=rungs)
+    quest = {"campaign_id": world.campaign_id, "name": "Q", "turns": 1, "type": "one_time", "status": "active"}
+    quest_id = (await stack.admin("POST", "/admin/quests", quest)).data["id"]
+
+    async def ask(verb: str, path: str, body: Any = None, player: str = "", **headers: str) -> Any:
+        return await stack.consumer(verb, path, body, player=player, headers=headers)
+
+    guest = await new_guest(world, wheel)
+    await world.start(wheel, "", **KEY)
+    await world.start(wheel, "", **KEY, **guest.bearer)
+    assert (await world.play(wheel, guest.session, "", key="k1")).code == "OK"
+    for game_id in (wheel, coins):
+        assert (await world.round(game_id, key="k2")).code == "OK"
+        await world.start(game_id)
+    assert (await world.redeem(coins, "cup", key="k3")).code == "OK"
+    (reward,) = (await ask("GET", "/rewards/me?status=won", player="ann")).data["items"]
+    assert (await ask("POST", f"/rewards/{reward['id']}/claim", {}, "ann", **KEY)).code == "OK"
+    assert (await ask("POST", f"/quests/{quest_id}/complete", {}, "ann", **KEY)).code == "OK"
+    for path in (f"/games/{wheel}/render", f"/public/campaigns/{world.campaign_id}"):
+        assert (await ask("GET", path)).code == "OK"
+    logged_in = await login.log_in(stack, phone)
+    assert (await login.refresh(stack, logged_in["refresh_token"])).code == "OK"
+    points = {"player_id": "ann", "scope_key": world.campaign_id, "currency": "points", "amount": 1}
+    assert (await stack.admin("POST", "/admin/wallet/adjustments", points, headers=KEY)).code == "OK"
+    for nth in range(5):
+        stranger = {"X-Tenant-Id": f"tenant_{nth}", **KEY}
+        await ask("POST", f"/games/game_{nth}/start", {}, **stranger)
+        await ask("POST", f"/games/{wheel}/play", {"session_id": f"sess_{nth}", "payload": {}}, **KEY)
+        await ask("GET", f"/games/game_{nth}/render")
+        await ask("GET", f"/leaderboards/board_{nth}/rankings")
+    board_id = (await make_board(stack, world.campaign_id, metric="plays"))["id"]
+    assert (await ask("GET", f"/leaderboards/{board_id}/rankings")).data["items"]
+
+
+@pytest.mark.settings(rate_limits=True, rate_player_per_second=0.001, rate_ip_per_second=0.001)  # Buckets that last.
+async def test_what_is_kept_for_anybody_ends_by_itself(
+    own_world: World, stack: Stack, phone: Phone, valkey: redis.asyncio.Redis
+) -> None:
+    await live(own_world, phone)
+
+    async def ends() -> dict[str, int]:
+        """For how many seconds each key is there, -1 for ever; of those that are there still."""
+        names = [key.decode() for key in await valkey.keys()]
+        found = dict(zip(names, await asyncio.gather(*map(valkey.ttl, names)), strict=True))
+        return {name: seconds for name, seconds in found.items() if seconds != -2}
+
+    async def is_ranked() -> bool:
+        return any(name.endswith(":order") for name in await ends())
+
+    found = await ends()  # Some last for two seconds.
+    await until(is_ranked)
+    found |= await ends()
+    streams = {name for group in GROUPS.values() for name in group.streams(stack.process.settings.stream_shards)}
+    endless = {name for name, seconds in found.items() if seconds == -1}
+    assert endless <= {*streams, history.KEY, cache_version.key(TENANT)}
+    assert endless & streams and cache_version.key(TENANT) in endless
+    kinds = ["}r:", "}i:", "}k:", "}s:", "}v:", ":order", ":places", ":meta"]
+    assert [kind for kind in kinds if not any(kind in name for name in found)] == [], "else it was not tried"
+    session_seconds = stack.process.settings.session_ttl_seconds
+    for name, seconds in found.items():
+        if name not in endless:
+            assert seconds <= (session_seconds if "}s:" in name else KEEP_SECONDS), name

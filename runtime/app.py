@@ -50,14 +50,13 @@ from runtime.stores.database import Database
 from runtime.stores.ephemeral import Ephemeral
 from runtime.stores.keyring import EVERY_SECONDS as KEYS_SECONDS
 from runtime.stores.keyring import KeyMissing
+from runtime.stores.presence import EVERY_SECONDS as PRESENCE_SECONDS
+from runtime.stores.presence import Presence
 from runtime.stores.publisher import Publisher
-from sql.migrate import MigrationError, pending
+from sql.migrate import MigrationError
 
 CLOCK_SECONDS: Final = 20.0
 """How often the database's time is read again: clocks drift apart."""
-
-SCHEMA_SECONDS: Final = 10.0
-"""How often it is looked whether a newer version's migrations have left this one behind."""
 
 HISTORY: Final = "history"
 """The job that holds the ephemeral store against the database."""
@@ -174,11 +173,14 @@ class _Parts:
         )
         await self._ephemeral.start()
         if here or groups:
-            self._database = await _open_database(settings)
+            presence = Presence()
+            self._database = await _open_database(settings, presence)
+            self._leave_at_last("presence", partial(presence.end, self._database))
             publisher = Publisher(self._ephemeral, shards=settings.stream_shards, length_max=settings.stream_maxlen)
             process.engine = Engine(settings, self._database, self._ephemeral, publisher)
             await self._background.repeat("clock", self._database.read_clock, CLOCK_SECONDS)
-            await self._background.repeat("schema", partial(_check_schema, process, self._database), SCHEMA_SECONDS)
+            go_on = partial(_go_on, process, presence, self._database)
+            await self._background.repeat("presence", go_on, PRESENCE_SECONDS)
             await self._join_keys(process.engine)
             follow = partial(history.follow, self._database, self._ephemeral)
             await attempt(HISTORY, follow())
@@ -211,14 +213,18 @@ class _Parts:
         except (Fault, asyncpg.PostgresError) as error:
             raise CannotStart(f"tombola: the database cannot be written to ({error}); check DATABASE_URL") from None
         await self._background.repeat("keys", partial(keyring.announce, database), KEYS_SECONDS)
+        self._leave_at_last("keys", partial(keyring.leave, database))
 
-        async def leave() -> None:
+    def _leave_at_last(self, what: str, leave: Callable[[], Awaitable[None]]) -> None:
+        """Has the process say at its end that it has ended."""
+
+        async def say() -> None:
             try:
-                await asyncio.wait_for(keyring.leave(database), CLOSE_SECONDS / 2)
+                await asyncio.wait_for(leave(), CLOSE_SECONDS / 4)
             except (Fault, asyncpg.PostgresError, TimeoutError) as error:
-                log.warning("keys_not_left", error=str(error))  # It counts as living for a while.
+                log.warning("not_left", what=what, error=str(error))  # It counts as living for a while.
 
-        self._last.append(leave)
+        self._last.append(say)
 
     async def _listen(self, process: Running, roles: frozenset[str], groups: list[str]) -> None:
         settings = self._settings
@@ -358,7 +364,7 @@ async def _within(ends: float, what: str, work: Awaitable[Any]) -> None:
         log.warning("drain_gave_up", what=what)
 
 
-async def _open_database(settings: Settings) -> Database:
+async def _open_database(settings: Settings, presence: Presence) -> Database:
     database = Database(
         settings.database_url,
         size=settings.database_pool_size,
@@ -367,8 +373,7 @@ async def _open_database(settings: Settings) -> Database:
     )
     try:
         await database.start()
-        async with database.connection() as connection:
-            missing = await pending(connection)
+        missing = await presence.begin(database)
     except (Fault, OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError) as error:
         cause = error.__cause__ or error
         raise CannotStart(
@@ -382,11 +387,10 @@ async def _open_database(settings: Settings) -> Database:
     return database
 
 
-async def _check_schema(process: Running, database: Database) -> None:
-    """Ends the process where it can no longer go on beside what was migrated."""
+async def _go_on(process: Running, presence: Presence, database: Database) -> None:
+    """Says that the process lives; ends it where it can no longer go on beside what was migrated."""
     try:
-        async with database.connection() as connection:
-            await pending(connection)
+        await presence.go_on(database)
     except MigrationError as error:
         process.fail(str(error))
 

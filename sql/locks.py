@@ -18,6 +18,8 @@ from __future__ import annotations
 from typing import Final
 
 LOCK_ORDER: Final[tuple[str, ...]] = (
+    # That a process lives: it says nothing else with it.
+    "processes",
     # Keys of the processes, before anything that is done with one. Sealing itself waits behind no row of them: for
     # who retires its key by an advisory lock, and that holds nothing else (sql/schema.sql, hold_key).
     "key_holders",

@@ -14,7 +14,8 @@ they use must come a version later, and says at its head which migration a proce
 
     -- needs: 0007_expand.sql
 
-A process that lacks that one does not start, and ends where it runs (`pending` raises).
+It is not applied while a process lives that lacks that one (`processes`: runtime/stores/presence.py). One that comes
+later does not start, and one that was silent for LIVE_SECONDS, and lives, ends (`pending` raises).
 """
 
 from __future__ import annotations
@@ -28,9 +29,18 @@ from typing import Final, NamedTuple
 
 import asyncpg
 
+import sql
 from sql import MIGRATIONS
 
 LOCK_KEY: Final = 0x746F6D626F6C61  # "tombola" in ASCII
+TAKING_AWAY: Final = 0x746F6D74616B65  # "tomtake" in ASCII
+"""Of a migration that takes something away, so that no process comes beside it unseen."""
+
+LIVE_SECONDS: Final = 30.0
+"""A process that has said nothing for longer has ended."""
+
+NOBODYS: Final = ""
+"""In place of the tenant."""
 
 _LEDGER: Final = """
 create table if not exists schema_migration (
@@ -96,6 +106,11 @@ async def pending(connection: asyncpg.Connection, directory: Path = MIGRATIONS) 
     return [path.name for path in _missing(await _ledger(connection), directory)]
 
 
+def newest(directory: Path = MIGRATIONS) -> str:
+    """The name of the newest migration that this version has."""
+    return _files(directory)[-1].name
+
+
 async def _apply_next(connection: asyncpg.Connection, directory: Path, report: Callable[[str], None]) -> str | None:
     """Applies the first missing migration; None where none is missing."""
     async with connection.transaction():
@@ -110,6 +125,8 @@ async def _apply_next(connection: asyncpg.Connection, directory: Path, report: C
         needs = found[1] if (found := _NEEDS.search(text)) else ""
         if needs and not (needs <= path.name and (directory / needs).exists()):
             raise MigrationError(f"{path.name} needs {needs}, which is no migration before it")
+        if needs:
+            await _refuse_beneath_others(connection, path.name, needs)
         report(path.name)
         await connection.execute(f"set local lock_timeout = '{LOCK_SECONDS * 1000:.0f}ms'")
         await connection.execute(text)
@@ -117,6 +134,20 @@ async def _apply_next(connection: asyncpg.Connection, directory: Path, report: C
             "insert into schema_migration (name, sha256, needs) values ($1, $2, $3)", path.name, _digest(path), needs
         )
         return path.name
+
+
+async def _refuse_beneath_others(connection: asyncpg.Connection, name: str, needs: str) -> None:
+    """MigrationError where a process lives that lacks what it must have to go on beside this migration."""
+    await connection.execute("select pg_advisory_xact_lock($1)", TAKING_AWAY)
+    if not await connection.fetchval("select to_regclass('processes') is not null"):
+        return
+    behind = await connection.fetch(sql.load("processes")["behind"], NOBODYS, needs, LIVE_SECONDS)
+    if behind:
+        who = "; ".join(f"{row['many']} of {row['migration']} ({row['processes']})" for row in behind)
+        raise MigrationError(
+            f"{name} takes away what processes use that lack {needs}, and such live: {who}. Have a version in their"
+            f" place that has it, or end them (one that was killed counts for {LIVE_SECONDS:.0f} seconds more)"
+        )
 
 
 async def _ledger(connection: asyncpg.Connection) -> dict[str, _Applied]:

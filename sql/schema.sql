@@ -242,10 +242,21 @@ CREATE UNIQUE INDEX codes_once ON codes (tenant_id, prize_id, code_hash);
 CREATE UNIQUE INDEX codes_reward ON codes (tenant_id, reward_id) WHERE reward_id IS NOT NULL;
 CREATE INDEX codes_free ON codes (tenant_id, prize_id, code_id) WHERE reward_id IS NULL;
 
--- ---------------------------------------------------------------- keys
+-- ---------------------------------------------------------------- processes and keys
+
+-- The processes that live, and the newest migration that each has: none takes away what one of them uses
+-- (sql/migrate.py). tenant_id is '', since a process serves every tenant.
+CREATE TABLE processes (
+    tenant_id  ident       NOT NULL,
+    process_id ident       NOT NULL,
+    process    text        NOT NULL,
+    migration  text        NOT NULL,
+    seen_at    timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (tenant_id, process_id)
+);
 
 -- What each process that lives has of the keys of a kind (SERVER_KEYS, CODE_KEYS), and which one it signs or seals
--- with: one that all have (runtime/stores/keyring.py). tenant_id is '', since a process serves every tenant.
+-- with: one that all have (runtime/stores/keyring.py). tenant_id is '', as above.
 CREATE TABLE key_holders (
     tenant_id ident       NOT NULL,
     kind      text        NOT NULL CHECK (kind IN ('server', 'code')),

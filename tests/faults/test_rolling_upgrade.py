@@ -12,7 +12,7 @@ import asyncpg
 import pytest
 
 from sql.locks import LOCK_ORDER
-from sql.migrate import migrate
+from sql.migrate import LIVE_SECONDS, MigrationError, migrate
 from tests.support import invariants
 from tests.support.load import load
 from tests.support.processes import ROOT, CoreProcess, make_wheel
@@ -95,7 +95,17 @@ async def test_two_versions_play_side_by_side_until_one_is_left_behind(
             await left.start()
             try:
                 (migrations / "0003_contract.sql").write_text(CONTRACT)
+                with pytest.raises(MigrationError, match=r"such live: [12] of 0001_initial\.sql"):
+                    await migrate(database_url, directory=migrations)
+                # It stands still for so long that it counts as ended.
+                left.send(signal.SIGSTOP)
+                await connection.execute(
+                    "UPDATE processes SET seen_at = seen_at - make_interval(secs => $1)"
+                    " WHERE migration = '0001_initial.sql'",
+                    LIVE_SECONDS,
+                )
                 assert await migrate(database_url, directory=migrations) == ["0003_contract.sql"]
+                left.send(signal.SIGCONT)
                 why = "the database has 0003_contract.sql, beside which no version goes on that lacks 0002_expand.sql"
                 assert why in await left.failure()
                 with pytest.raises(AssertionError, match=why):

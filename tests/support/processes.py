@@ -107,6 +107,11 @@ class CoreProcess:
             assert await self._process.wait() == 1
         return self._log.read_text().splitlines()[-1]
 
+    def send(self, what: signal.Signals) -> None:
+        """Sends the signal, and goes on."""
+        assert self._process is not None
+        self._process.send_signal(what)
+
     async def end(self, how: signal.Signals) -> int:
         """Sends the signal and waits; the exit code."""
         assert self._process is not None

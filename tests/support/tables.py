@@ -15,6 +15,7 @@ NO_CHANGE: Final = {
     "audit_entries": "action NOT IN ('staff.sign_in', 'staff.refuse')",
     "login_rates": "rate_key !~ '^(signer|signin|refusals):'",
     "key_holders": "false",
+    "processes": "false",
 }
 """What is none: that somebody came, or was refused, which is noted whatever they asked; that a process is there."""
 

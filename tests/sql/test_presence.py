@@ -1,0 +1,125 @@
+"""Which versions live, as migrations see it: nothing is taken away that one of them uses."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+import sql
+from runtime.stores.database import Database
+from runtime.stores.presence import Presence
+from sql.migrate import LIVE_SECONDS, TAKING_AWAY, MigrationError, migrate, newest
+from tests.support.waiting import until
+
+EXPAND = "ALTER TABLE plays ADD COLUMN since text NOT NULL DEFAULT '';"
+CONTRACT = "-- needs: 0002_expand.sql\nALTER TABLE plays DROP COLUMN since;"
+
+
+@pytest.fixture
+async def database(database_url: str) -> AsyncIterator[Database]:
+    database = Database(database_url, size=4, acquire_seconds=30, statement_seconds=30)
+    await database.start()
+    yield database
+    await database.close()
+
+
+@pytest.fixture
+def newer(tmp_path: Path) -> Path:
+    """The migrations of the version after next: it takes away what this one uses."""
+    directory = Path(shutil.copytree(sql.MIGRATIONS, tmp_path / "migrations"))
+    (directory / "0002_expand.sql").write_text(EXPAND)
+    (directory / "0003_contract.sql").write_text(CONTRACT)
+    return directory
+
+
+async def lives(database: Database, migration: str = "") -> Presence:
+    """A process of the version that has this migration; of this version."""
+    presence = Presence()
+    presence._migration = migration or presence._migration
+    assert await presence.begin(database) == []
+    return presence
+
+
+async def silenced(database: Database, presence: Presence) -> None:
+    """As if it had said nothing for longer than it may."""
+    await database.execute(
+        "UPDATE processes SET seen_at = seen_at - make_interval(secs => $2) WHERE process_id = $1",
+        presence._id,
+        LIVE_SECONDS + 1,
+    )
+
+
+async def has(database: Database, migration: str) -> bool:
+    return bool(await database.fetchval("SELECT count(*) FROM schema_migration WHERE name = $1", migration))
+
+
+async def test_nothing_is_taken_away_from_a_process_that_lives(
+    database: Database, database_url: str, newer: Path
+) -> None:
+    old = [await lives(database), await lives(database)]
+    with pytest.raises(MigrationError, match=rf"lack 0002_expand\.sql, and such live: 2 of {newest()} \(.*process"):
+        await migrate(database_url, directory=newer)
+    assert await has(database, "0002_expand.sql") and not await has(database, "0003_contract.sql")
+    assert await database.fetchval("SELECT count(since) FROM plays") == 0
+    await old[0].end(database)
+    await old[1].go_on(database)
+    with pytest.raises(MigrationError, match=rf"such live: 1 of {newest()} "):
+        await migrate(database_url, directory=newer)
+    await old[1].end(database)
+    assert await migrate(database_url, directory=newer) == ["0003_contract.sql"]
+
+
+async def test_beside_a_process_that_does_without_it_something_is_taken_away(
+    database: Database, database_url: str, newer: Path
+) -> None:
+    await lives(database, "0002_expand.sql")
+    await lives(database, "0003_contract.sql")
+    assert await migrate(database_url, directory=newer) == ["0002_expand.sql", "0003_contract.sql"]
+
+
+async def test_a_process_that_was_killed_holds_nobody_up_for_long(
+    database: Database, database_url: str, newer: Path
+) -> None:
+    killed = await lives(database)
+    await silenced(database, killed)
+    assert "0003_contract.sql" in await migrate(database_url, directory=newer)
+    # It had only stood still.
+    with pytest.raises(MigrationError, match=r"no version goes on that lacks 0002_expand\.sql"):
+        await killed.go_on(database)
+
+
+async def test_a_process_that_comes_while_something_is_taken_away_sees_that(
+    database: Database, database_url: str
+) -> None:
+    migrating = await asyncpg.connect(database_url)
+    late = Presence()
+
+    async def waits() -> bool:
+        asked = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+        return await migrating.fetchval(asked) == 1
+
+    async with migrating.transaction():
+        await migrating.execute("SELECT pg_advisory_xact_lock($1)", TAKING_AWAY)
+        coming = asyncio.ensure_future(late.begin(database))
+        await until(waits)
+        await migrating.execute(
+            "INSERT INTO schema_migration (name, sha256, needs) VALUES ('0003_contract.sql', '', '0002_expand.sql')"
+        )
+    await migrating.close()
+    with pytest.raises(MigrationError, match=r"no version goes on that lacks 0002_expand\.sql"):
+        await coming
+    assert await database.fetchval("SELECT count(*) FROM processes") == 0
+
+
+async def test_a_process_says_again_and_again_that_it_lives_and_at_its_end_that_it_does_not(database: Database) -> None:
+    presence = await lives(database)
+    await silenced(database, presence)
+    await presence.go_on(database)
+    assert await database.fetchval("SELECT now() - seen_at < interval '20 seconds' FROM processes")
+    await presence.end(database)
+    assert await database.fetchval("SELECT count(*) FROM processes") == 0

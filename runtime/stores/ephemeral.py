@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
@@ -17,12 +18,23 @@ from redis.asyncio import ConnectionPool, RedisCluster
 from redis.asyncio.cluster import ClusterNode
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import AskError, MovedError, NoScriptError, RedisClusterException, RedisError
+from redis.exceptions import (
+    AskError,
+    ClusterDownError,
+    MovedError,
+    NoScriptError,
+    RedisClusterException,
+    RedisError,
+    TryAgainError,
+)
 
 from runtime.stores.pipeline import Arg, EphemeralDown, Pipeline
 
 TOPOLOGY_SECONDS: Final = 0.5
 """How often a cluster with an unreachable node is asked for its new layout."""
+
+ON_ITS_WAY: Final = (AskError, TryAgainError, ClusterDownError)
+"""What a cluster says while a slot is between two nodes, or nobody's (MovedError is an AskError): nothing was done."""
 
 
 class Script:
@@ -67,6 +79,8 @@ class Ephemeral:
         self._cluster: RedisCluster | None = None
         self._is_cluster = cluster
         self._refresh: asyncio.Task[None] | None = None
+        self._posting: set[asyncio.Task[None]] = set()
+        self._posts_lost = 0
 
     async def start(self) -> None:
         """Connect. A store that is away is no error: the breaker stays open and the probe goes on."""
@@ -90,6 +104,8 @@ class Ephemeral:
             self._refresh.cancel()
             with suppress(asyncio.CancelledError):
                 await self._refresh
+        if self._posting:
+            await asyncio.wait(self._posting, timeout=self._timeout_seconds)
         for pipeline in self._pipelines.values():
             await pipeline.close()
         if self._cluster is not None:
@@ -118,7 +134,7 @@ class Ephemeral:
     @property
     def lost(self) -> int:
         """Posted commands that failed or whose fate is unknown."""
-        return sum(pipeline.lost for pipeline in self._pipelines.values())
+        return self._posts_lost + sum(pipeline.lost for pipeline in self._pipelines.values())
 
     @property
     def trips(self) -> int:
@@ -143,11 +159,15 @@ class Ephemeral:
 
     def post(self, *command: Arg) -> None:
         """Send and forget, in the same pipeline; never raises, a loss is counted."""
-        try:
-            pipeline = self._single or self._route(command)
-        except EphemeralDown:
+        if self._single is not None:
+            self._single.post(command)
             return
-        pipeline.post(command)
+        try:
+            told = self._route(command).call(command)
+        except EphemeralDown:
+            self._posts_lost += 1
+            return
+        told.add_done_callback(partial(self._posted, command))
 
     async def flush(self) -> None:
         """Empties every server. Raises EphemeralDown, or RedisError where one refuses."""
@@ -193,13 +213,34 @@ class Ephemeral:
 
     async def _run_on_cluster(self, command: tuple[Arg, ...]) -> Any:
         try:
-            return await self._route(command).call(command)
-        except MovedError as moved:  # Not carried out here: asking the right node is no retry.
-            assert self._cluster is not None
-            await self._cluster.nodes_manager.move_slot(moved)
-            return await self._route(command).call(command)
-        except AskError as asked:  # The slot is on its way between nodes: degrade for that moment.
-            raise EphemeralDown("the slot is migrating") from asked
+            try:
+                return await self._route(command).call(command)
+            except MovedError as moved:
+                return await self._run_where_it_went(command, moved)
+        except ON_ITS_WAY as error:  # Degrade for that moment.
+            raise EphemeralDown("the slot is on its way between nodes") from error
+
+    async def _run_where_it_went(self, command: tuple[Arg, ...], moved: MovedError) -> Any:
+        """Not carried out where it was sent: asking the right node is no retry. Remembers which that is."""
+        assert self._cluster is not None
+        await self._cluster.nodes_manager.move_slot(moved)
+        return await self._route(command).call(command)
+
+    def _posted(self, command: tuple[Arg, ...], told: asyncio.Future[Any]) -> None:
+        """What became of a posted command. One whose slot has moved is sent there: else every later one were lost."""
+        error = told.exception()
+        if isinstance(error, MovedError):
+            task = asyncio.get_running_loop().create_task(self._post_where_it_went(command, error))
+            self._posting.add(task)  # The loop keeps only weak references to tasks.
+            task.add_done_callback(self._posting.discard)
+        elif error is not None:
+            self._posts_lost += 1
+
+    async def _post_where_it_went(self, command: tuple[Arg, ...], moved: MovedError) -> None:
+        try:
+            await self._run_where_it_went(command, moved)
+        except (EphemeralDown, RedisError):
+            self._posts_lost += 1
 
     def _route(self, command: tuple[Arg, ...]) -> Pipeline:
         """The pipeline to the node that owns the command's first key; a keyless command goes to any."""

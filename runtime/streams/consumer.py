@@ -36,6 +36,7 @@ from redis.exceptions import RedisError, ResponseError
 
 from runtime import ids
 from runtime.errors import Fault, Status
+from runtime.stores.ephemeral import ON_ITS_WAY
 from runtime.stores.publisher import OUTSIDE
 from runtime.streams.backoff import FIRST_SECONDS, Backoff, stopped_within
 from runtime.streams.dead_letters import bury
@@ -128,6 +129,7 @@ class _Shard:
         self._stream = stream
         self._stop = stop
         self._client: Any = None
+        self._following = asyncio.Lock()
         self._under_way: set[asyncio.Task[None]] = set()
         self._holding: set[str] = set()
         self._lost_track = False
@@ -165,6 +167,14 @@ class _Shard:
                 return True
         return False
 
+    async def _follow(self, lost: Any) -> None:
+        """Finds the stream where it is now, unless that was done since this client was found wanting."""
+        if not self._consumer._servers.may_move:
+            return
+        async with self._following:
+            if self._client is lost:
+                await self._connect()
+
     async def _disconnect(self) -> None:
         if self._client is not None:
             with suppress(RedisError, OSError, TimeoutError):
@@ -173,6 +183,7 @@ class _Shard:
     async def _keep_reading(self) -> None:
         pauses = Backoff(self._consumer._backoff_seconds)
         while not self._stop.is_set():
+            client = self._client
             try:
                 if self._lost_track:
                     await self._read_again()
@@ -185,8 +196,7 @@ class _Shard:
                     log.warning("stream_away", stream=self._stream, error=f"{type(error).__name__}: {error}")
                     self._lost_track = True
                     await pauses.wait(self._stop)
-                    if self._consumer._servers.may_move:
-                        await self._connect()
+                    await self._follow(client)
 
     async def _read(self, after: str) -> str:
         """One read; the id of the last message, empty where there was none. `>`: what nobody read yet."""
@@ -302,17 +312,20 @@ class _Shard:
         """Until the server has taken it; a stop gives it one more chance, and leaves it to the takeover."""
         pauses = Backoff(self._consumer._backoff_seconds)
         while True:
+            client = self._client
             try:
                 await command()
                 return
-            except ResponseError as error:
-                if not str(error).startswith("NOGROUP"):
-                    log.warning("stream_write_failed", stream=self._stream, error=str(error))
-                return  # flushed: there is nothing left to acknowledge
-            except (RedisError, OSError, TimeoutError):
-                if self._stop.is_set():
-                    raise _Left from None
-                await pauses.wait(self._stop)
+            except (RedisError, OSError, TimeoutError) as error:
+                if isinstance(error, ResponseError) and not isinstance(error, ON_ITS_WAY):
+                    if not str(error).startswith("NOGROUP"):
+                        log.warning("stream_write_failed", stream=self._stream, error=str(error))
+                    return  # flushed: there is nothing left to acknowledge
+            if self._stop.is_set():
+                raise _Left
+            await pauses.wait(self._stop)
+            # Not left to the reading, which may wait for this very batch.
+            await self._follow(client)
 
     # -- what others left --------------------------------------------------------------------
 

@@ -1,11 +1,14 @@
-"""A Valkey cluster: three nodes that share the slots."""
+"""A Valkey cluster: three nodes that share the slots, which may move from one to another."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+from redis.asyncio import Redis
+from redis.crc import key_slot
 
 from ops.servers.base import free_port, wait_for
 from ops.servers.valkey import Valkey
@@ -55,3 +58,48 @@ def cluster(directory: Path) -> Iterator[list[ClusterNode]]:
     finally:
         for node in nodes:
             node.stop()
+
+
+async def _nothing() -> None: ...
+
+
+class Slot:
+    """The slot of a hash tag, and which of the nodes has it."""
+
+    def __init__(self, nodes: Sequence[ClusterNode], tag: str) -> None:
+        self.number = key_slot(f"{{{tag}}}".encode())
+        self._nodes = nodes
+        self._owner = next(nth for nth, (_, last) in enumerate(SLOTS) if self.number <= int(last))
+
+    @property
+    def owner(self) -> ClusterNode:
+        """The node that has it now."""
+        return self._nodes[self._owner]
+
+    async def move(
+        self, announced: Callable[[], Awaitable[None]] = _nothing, emptied: Callable[[], Awaitable[None]] = _nothing
+    ) -> None:
+        """Moves it to the next node, as an operator does.
+
+        announced: while both know of it and every key is where it was; emptied: while the keys have gone over already.
+        """
+        target = (self._owner + 1) % len(self._nodes)
+        clients: list[Any] = [Redis.from_url(node.url) for node in self._nodes]
+        giver, taker = clients[self._owner], clients[target]
+        try:
+            giver_id, taker_id = [
+                (await client.execute_command("CLUSTER", "MYID")).decode() for client in (giver, taker)
+            ]
+            await taker.execute_command("CLUSTER", "SETSLOT", self.number, "IMPORTING", giver_id)
+            await giver.execute_command("CLUSTER", "SETSLOT", self.number, "MIGRATING", taker_id)
+            await announced()
+            address = ("127.0.0.1", self._nodes[target].port, "", 0, 5000, "AUTH", self._nodes[target].password)
+            while keys := await giver.execute_command("CLUSTER", "GETKEYSINSLOT", self.number, 100):
+                await giver.execute_command("MIGRATE", *address, "KEYS", *keys)
+            await emptied()
+            for client in (taker, giver, *clients):
+                await client.execute_command("CLUSTER", "SETSLOT", self.number, "NODE", taker_id)
+        finally:
+            for client in clients:
+                await client.aclose()
+        self._owner = target

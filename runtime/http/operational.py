@@ -14,18 +14,26 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from runtime.errors import Fault, Status
 from runtime.http.envelope import ok, refusal
+from runtime.stores.single_flight import SingleFlight
 
 Check = Callable[[], Awaitable[bool]]
 
 
 def mount_health(app: web.Application, checks: Mapping[str, Check]) -> None:
-    """Adds /healthz and /readyz. `checks` by their name in X-Failed-Check: "database", "redis"."""
+    """Adds /healthz and /readyz. `checks` by their name in X-Failed-Check: "database", "redis".
+
+    Who asks while the stores are being asked shares their answer: on an edge anybody may, as often as they like.
+    """
+    asking = SingleFlight()
 
     async def healthz(request: web.Request) -> web.Response:
         return ok({"status": "alive"})
 
+    async def ask_all() -> list[bool]:
+        return await asyncio.gather(*(check() for check in checks.values()))
+
     async def readyz(request: web.Request) -> web.Response:
-        passed = await asyncio.gather(*(check() for check in checks.values()))
+        passed = await asking.share("stores", ask_all)
         failed = [name for name, good in zip(checks, passed, strict=True) if not good]
         if not failed:
             return ok({"status": "ready", "checks": list(checks)})

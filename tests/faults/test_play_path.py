@@ -11,6 +11,7 @@ from typing import Any
 
 import asyncpg
 import pytest
+from structlog.testing import capture_logs
 
 from runtime import messages as m
 from runtime.actors.changes import Changes
@@ -201,10 +202,12 @@ async def test_a_refusal_that_no_look_explains_is_an_error_and_is_counted(world:
     told, asked = counted.get(), world.database.round_trips
     await world.database.execute(CURSE)
     try:
-        answers = await asyncio.gather(*(world.play(game_id, sessions[player], player) for player in sessions))
+        with capture_logs() as logs:
+            answers = await asyncio.gather(*(world.play(game_id, sessions[player], player) for player in sessions))
     finally:
         await world.database.execute("DROP TRIGGER curse ON game_players")
     assert [(answer.http, answer.reason) for answer in answers] == [(500, "INTERNAL"), (200, "")]
+    assert [log["guard"] for log in logs if log["event"] == "guard_contradicted"] == ["plays"]
     assert counted.get() == told + 1
     assert world.database.round_trips - asked < 30
 
@@ -257,6 +260,30 @@ async def test_what_is_distrusted_is_read_when_all_that_is_under_way_is_there_to
     assert (await played).rewards
     with pytest.raises(Fault, match="CAP_USER"):
         await started
+
+
+async def test_a_play_beside_one_that_is_undone_spends_no_turn_for_the_free_play_that_is_left(world: World) -> None:
+    game_id = await world.wheel(rules={"max_plays_per_day": 1})
+    await world.turns("ann", 1)
+    first, second, third = [await world.session(game_id) for _ in range(3)]
+    actor, who = actor_of(world, game_id), {"scope": m.Scope(tenant_id=world.stack.tenant_id), "id": game_id}
+
+    def play(session_id: str) -> asyncio.Future[Any]:
+        return together(actor, m.PlayRequest(**who, player_id="ann", session_id=session_id))[0]
+
+    async with held(world, PLAYED_ELSEWHERE, world.stack.tenant_id, f"play_{first[5:31]}", game_id, first):
+        undone = play(first)
+        await waiting(world, 1)
+        kept = play(second)
+        for _ in range(5):  # A decision that does not wait is committed by then.
+            await world.database.fetchval("SELECT 1")
+    with pytest.raises(Fault, match="SESSION_PLAYED"):
+        await undone
+    await world.database.execute("DELETE FROM plays WHERE session_id = $1", first)  # It counted nothing.
+    assert (await kept).play_id
+    assert (await world.eligibility(game_id))["remaining_turns"] == 1
+    assert (await play(third)).play_id
+    assert (await world.eligibility(game_id))["remaining_turns"] == 0
 
 
 async def gifts_of(world: World) -> str:

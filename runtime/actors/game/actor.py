@@ -104,7 +104,7 @@ class GameActor:
         self.refreshed_at = 0.0
         self.round = self.compared_in = 0
         self.deciding = asyncio.Lock()
-        self.committing: dict[asyncio.Future[Any], frozenset[str]] = {}  # and who plays a plan in it
+        self.committing: dict[asyncio.Future[Any], frozenset[str]] = {}  # and who plays in it, where that counts
         self.distrusted = False
         self.outdated = False
         self.unmade: list[str] = []
@@ -140,7 +140,8 @@ class GameActor:
 
     def _commits_before(self, requests: Sequence[PendingRequest], *, everything: bool) -> list[asyncio.Future[Any]]:
         """Those under way that say which plan these starts are to show; everything: all that are under way."""
-        starts = [pending.player_id for pending in requests if isinstance(pending.request, m.StartRequest)]
+        planned = self.snapshot is not None and self.snapshot.shows_plan
+        starts = [pending.player_id for pending in requests if planned and isinstance(pending.request, m.StartRequest)]
         return [commit for commit, players in self.committing.items() if everything or not players.isdisjoint(starts)]
 
     # ---------------------------------------------------------------- refresh

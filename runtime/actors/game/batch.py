@@ -317,8 +317,10 @@ def _begin_commit(actor: GameActor, batch: Batch) -> asyncio.Future[dict[str, in
     if not batch.snapshot.played:
         batch.changes.begin_history(actor.game_id)
     commit = asyncio.ensure_future(actor.engine.committer.commit(actor.tenant_id, batch.changes))
-    planned = (decision.pending.player_id for decision in batch.decisions) if batch.snapshot.shows_plan else ()
-    actor.committing[commit] = frozenset(planned)
+    # Whose plays, while they may yet be undone, say what those after them are: which plan's, or whether they are free.
+    counted = batch.snapshot.shows_plan or batch.snapshot.max_plays_per_day
+    players = (decision.pending.player_id for decision in batch.decisions) if counted else ()
+    actor.committing[commit] = frozenset(players)
     commit.add_done_callback(actor.committing.pop)
     return commit
 

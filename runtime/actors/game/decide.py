@@ -106,6 +106,8 @@ def play(actor: GameActor, snapshot: GameSnapshot, pending: PendingRequest, chan
     player = actor.players[pending.player_id]
     actor.require_session(snapshot, session, player)
     spends_turn = actor.admit(snapshot, player)
+    if spends_turn and not snapshot.requires_turn and any(player.player_id in who for who in actor.committing.values()):
+        raise StaleRead  # Where the play before this one is undone, a free one is left, and no turn is to be spent.
     seed, rules = session.seed, snapshot.rules
     plan = rules.seed_generator.plan(rules.config, seed)
     payload = request.payload or {}

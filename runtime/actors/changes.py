@@ -368,16 +368,16 @@ class Changes:
             self.take_code(code.reward_id, code.prize_id)
 
     def overlaps(self, other: Changes) -> bool:
-        """True where they cannot go together.
+        """True where they cannot go together: both move one balance, or one player's turns, each decided as if alone.
 
-        Both move one balance, or one player's turns: each was decided as if alone. Or they count one player's plays
-        of different days, which are one row.
+        Or they count one player's plays of different days, which are one row, or each a play of its own ordinal.
         """
         if not self.balances.keys().isdisjoint(other.balances) or not self.turns.keys().isdisjoint(other.turns):
             return True
         mine, others = self.play_counts, other.play_counts
         return not mine.keys().isdisjoint(others) and any(
-            mine[key].day != others[key].day for key in mine.keys() & others.keys()
+            mine[key].day != others[key].day or (mine[key].exact and others[key].exact)
+            for key in mine.keys() & others.keys()
         )
 
     def arguments(self) -> dict[str, list[Any]]:

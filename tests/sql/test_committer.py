@@ -96,6 +96,26 @@ async def test_batches_of_one_game_that_go_together_count_every_play(
     await committer.drain()
 
 
+@pytest.mark.parametrize(("ordinals", "told"), [((1, 2, 3), {"": 3}), ((1, 3), {"": 1, "plays": 1})])
+async def test_plays_of_an_ordinal_each_are_those_or_are_refused_whatever_they_wait_with(
+    database: Database, database_url: str, ordinals: tuple[int, ...], told: dict[str, int]
+) -> None:
+    """Together, the third play would be the second: of a plan that was shown for another."""
+    committer = Committer(database, mailbox_limit=100, batch_limit=100, idle_seconds=1)
+
+    def playing(ordinal: int) -> Changes:
+        changes = Changes()
+        changes.plays.append(a_play())
+        changes.count_play("game", "ann", TODAY, cap=ordinal, day_cap=0, exact=True)
+        return changes
+
+    async with slots_held(committer, database, database_url):
+        asked = [asyncio.ensure_future(committer.commit(TENANT, playing(ordinal))) for ordinal in ordinals]
+        await asyncio.sleep(0)  # each is in the mailbox now
+    assert await outcomes(*asked) == told
+    await committer.drain()
+
+
 async def test_what_an_old_catalogue_decided_does_not_ride_along(database: Database, database_url: str) -> None:
     committer = Committer(database, mailbox_limit=100, batch_limit=100, idle_seconds=1)
     await database.execute("UPDATE tenants SET catalog_version = 7")

@@ -37,8 +37,9 @@ ON CONFLICT (tenant_id, player_id) DO UPDATE SET
 RETURNING player_id;
 
 -- name: set_status
--- Suspends a player, or restores it; the caller holds the tenant's lock. No row: there is no such player.
-UPDATE players SET status = $3, updated_at = now() WHERE tenant_id = $1 AND player_id = $2
+-- Suspends a player, or restores it; the caller holds the tenant's lock. No row: there is no such player, or it is a
+-- guest that became another player, perhaps while this waited for its row.
+UPDATE players SET status = $3, updated_at = now() WHERE tenant_id = $1 AND player_id = $2 AND merged_into IS NULL
 RETURNING player_id;
 
 -- name: owner

@@ -92,7 +92,10 @@ async def update_player(engine: Engine, request: m.UpdatePlayerRequest) -> m.Pla
 
 
 async def set_player_status(engine: Engine, request: m.SetPlayerStatusRequest) -> m.PlayerReply:
-    """Suspends a player, or restores it, for a reason that the audit log keeps. NOT_FOUND UNKNOWN_PLAYER."""
+    """Suspends a player, or restores it, for a reason that the audit log keeps. NOT_FOUND UNKNOWN_PLAYER.
+
+    A guest that has logged in is the player that it became: else who is suspended plays on.
+    """
     tenant_id, status = tenant_of(request), token(request.status)
     if not status:
         raise invalid("status", "is required")
@@ -103,12 +106,16 @@ async def set_player_status(engine: Engine, request: m.SetPlayerStatusRequest) -
         before = await connection.fetchrow(FIND, tenant_id, request.id)
         if before is None:
             raise unknown("player", request.id)
-        await connection.execute(_SQL["set_status"], tenant_id, request.id, status)
-        after = {"status": status, "reason": request.reason}
+        if await connection.fetchval(_SQL["set_status"], tenant_id, request.id, status) is None:
+            [guest] = await connection.fetch(_SQL["merged"], tenant_id, [request.id])
+            before = await connection.fetchrow(FIND, tenant_id, guest["merged_into"])
+            assert before is not None, "a guest became somebody, who becomes nobody else"
+            await connection.execute(_SQL["set_status"], tenant_id, before["player_id"], status)
+        player_id, after = before["player_id"], {"status": status, "reason": request.reason}
         await audit.record(
-            connection, tenant_id, "player.set_status", request.id, before={"status": before["status"]}, after=after
+            connection, tenant_id, "player.set_status", player_id, before={"status": before["status"]}, after=after
         )
-        row = await connection.fetchrow(FIND, tenant_id, request.id)
+        row = await connection.fetchrow(FIND, tenant_id, player_id)
         assert row is not None
         return row
 

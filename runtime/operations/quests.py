@@ -20,7 +20,7 @@ from runtime.actors.engine import Engine
 from runtime.actors.idempotency import KeyedRequest, first_answer, keyed
 from runtime.errors import Fault, Status, suspended, unknown, violations
 from runtime.events import QuestCompleted, event_of
-from runtime.operations import audit, catalog, reading, samples
+from runtime.operations import audit, catalog, reading, samples, suspension
 from runtime.operations.campaigns import records as campaigns
 from runtime.operations.checks import Checks, given, search_pattern, set_fields
 from runtime.operations.row import DESIGNERS, STAFF, Access, Consumer, Operation, RoutePolicy
@@ -140,6 +140,7 @@ async def complete_quest(engine: Engine, request: m.CompleteQuestRequest) -> m.C
         if row["merged_into"] is not None:
             # A guest that has logged in: what it does is the player's.
             player_id = request.player_id = row["merged_into"]
+            await suspension.refuse(engine, request, player_id)
             asked = keyed(request)
             continue
         first = first_answer(row, asked, lambda row: _reply(request, row["replay_turns"], row["replay_balance"]))

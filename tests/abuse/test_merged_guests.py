@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from tests.support.guests import guest_who_played, log_in, new_guest, rewards_of, wallet_of
 from tests.support.milestones import block, rung
+from tests.support.rivals import held, waits
 from tests.support.stack import Answer, Stack
+from tests.support.waiting import until
 from tests.support.world import COINS, COLLECTION, World
 
 GUESTS = 3
@@ -177,3 +180,38 @@ async def test_a_suspended_guest_takes_nothing_out_of_its_suspension_by_logging_
     assert (await stack.admin("PUT", path, {"status": "PLAYER_STATUS_ACTIVE"})).code == "OK"
     assert await log_in(stack, guest) == player
     assert len(await rewards_of(stack, player)) == 1
+
+
+async def test_who_is_suspended_by_the_name_of_the_guest_is_the_player(own_world: World, stack: Stack) -> None:
+    game_id = await own_world.wheel(await own_world.prize(), access="public")
+    quest = {"campaign_id": own_world.campaign_id, "name": "Q", "turns": 3, "type": "one_time", "status": "active"}
+    quest_id = (await stack.admin("POST", "/admin/quests", quest)).data["id"]
+    guest = await guest_who_played(own_world, game_id)
+    player = await log_in(stack, guest)
+    path = f"/admin/players/{guest.player_id}"
+    done = (await stack.admin("PUT", path, {"status": "PLAYER_STATUS_SUSPENDED", "reason": "a script"})).data
+    assert (done["id"], done["status"]) == (player, "PLAYER_STATUS_SUSPENDED")
+    noted = await stack.database.fetchval("SELECT subject_id FROM audit_entries WHERE action = 'player.set_status'")
+    assert noted == player
+    # Nor does the guest's name open what the player's does not.
+    for who in (player, guest.player_id):
+        assert (await stack.core("POST", f"/games/{game_id}/start", {"player_id": who})).http == 403
+        assert (await stack.core("POST", f"/quests/{quest_id}/complete", {"player_id": who})).reason == "SUSPENDED"
+    assert (await stack.admin("PUT", path, {"status": "PLAYER_STATUS_ACTIVE"})).data["id"] == player
+    assert (await own_world.start(game_id, player)).code == "OK"
+
+
+async def test_a_guest_that_is_suspended_while_it_logs_in_is_suspended_as_the_player(
+    own_world: World, stack: Stack
+) -> None:
+    game_id = await own_world.wheel(await own_world.prize(), access="public")
+    guest = await guest_who_played(own_world, game_id)
+    async with held(stack, "SELECT FROM game_players WHERE player_id = $1 FOR UPDATE", guest.player_id):
+        merge = asyncio.ensure_future(log_in(stack, guest))
+        await until(lambda: waits(stack, "merging.hold_counts"))
+        body = {"status": "PLAYER_STATUS_SUSPENDED"}
+        suspend = asyncio.ensure_future(stack.admin("PUT", f"/admin/players/{guest.player_id}", body))
+        await until(lambda: waits(stack, "players.set_status"))
+    player = await merge
+    assert (await suspend).data["id"] == player
+    assert (await own_world.start(game_id, player)).reason == "SUSPENDED"

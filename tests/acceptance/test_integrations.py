@@ -10,11 +10,13 @@ from standardwebhooks import Webhook
 
 from runtime.actors import dispatcher as dispatch
 from runtime.events import TYPES, PrizeWon, new_event
+from runtime.outgoing.schedule import JITTER, SCHEDULE_SECONDS
+from runtime.streams import gaps
 from tests.support.deliveries import SECRET, working
 from tests.support.receiver import Receiver, hang, receiving, status
 from tests.support.resources import make_campaign, make_game, make_prize, play_once
 from tests.support.stack import TO_LOOPBACK
-from tests.support.waiting import HANG_SECONDS
+from tests.support.waiting import HANG_SECONDS, until
 
 pytestmark = pytest.mark.settings(**TO_LOOPBACK)
 
@@ -125,6 +127,31 @@ async def test_a_failing_receiver_is_attempted_once_logged_and_then_left_alone(
     assert len(receiver.all) == dispatch.FAILURES_TO_OPEN
     assert sum(row["http_status"] == 500 for row in log) == dispatch.FAILURES_TO_OPEN
     assert sum(row["error"].startswith("skipped") for row in log) == 10 - dispatch.FAILURES_TO_OPEN
+
+
+async def test_each_try_that_fails_is_followed_by_the_pause_of_the_deliveries_schedule(
+    stack: Any, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gaps, "RETRY_SECONDS", 0.05)
+    monkeypatch.setattr(dispatch, "FAILURES_TO_OPEN", 1000)  # It is not left alone meanwhile.
+    receiver.replies = [status(500)] * 50
+    await register(stack, receiver, "prize_won")
+    read = "SELECT status, attempts, extract(epoch FROM next_attempt_at - now())::float8 FROM integration_deliveries"
+
+    async def tried(status: str, attempts: int) -> bool:
+        row = await stack.database.fetchrow(read)
+        return row is not None and tuple(row)[:2] == (status, attempts)
+
+    async with working(stack.engine, "integrations"):
+        stack.engine.publisher.events([event(stack)])
+        for attempts, pause in enumerate(SCHEDULE_SECONDS, 1):
+            await until(lambda attempts=attempts: tried("retry", attempts))  # type: ignore[misc]
+            *_, waits = await stack.database.fetchrow(read)
+            shorter = max((one for one in SCHEDULE_SECONDS if one < pause), default=float("-inf"))
+            assert shorter * (1 + JITTER) < waits <= pause * (1 + JITTER)
+            await stack.database.execute("UPDATE integration_deliveries SET next_attempt_at = now()")
+        await until(lambda: tried("dead", len(SCHEDULE_SECONDS) + 1))
+    assert len({one.body for one in receiver.all}) == 1
 
 
 async def test_a_receiver_that_hangs_harms_no_other(stack: Any, receiver: Receiver) -> None:

@@ -263,14 +263,22 @@ async def test_merges_under_load_lose_nothing_and_put_nothing_beyond_a_cap(own_w
         access="public",
         milestones=block(rung("cup", 6, await own_world.prize(total=500, fulfillment=ON_CLAIM)), auto_grant=True),
     )
-    board = await make_board(stack, own_world.campaign_id, metric="plays")
+    shop = await own_world.game(
+        COLLECTION,
+        COINS,
+        access="public",
+        milestones=block(rung("mug", 2, await own_world.prize(total=500, fulfillment=ON_CLAIM)), auto_grant=False),
+    )
+    games, trophy = (wheel, collection, shop), await own_world.prize(total=9)
+    ranks = [{"from_rank": 1, "to_rank": 3, "prize_id": trophy}]
+    board = await make_board(stack, own_world.campaign_id, metric="plays", prizes=ranks)
     people = 4
 
     async def plays(guest: Guest, game_id: str) -> int:
         """Sessions from before, played whatever becomes of the guest; how many plays."""
         sessions = [await own_world.session(game_id, guest.player_id) for _ in range(4)]
         ready.append(guest)
-        await until(lambda: _all_ready(2 * people))
+        await until(lambda: _all_ready(len(games) * people))
         answers = [await own_world.play(game_id, session, "") for session in sessions]
         assert [answer.code for answer in answers] == ["OK"] * 4, [answer.envelope for answer in answers]
         return 4
@@ -279,31 +287,35 @@ async def test_merges_under_load_lose_nothing_and_put_nothing_beyond_a_cap(own_w
         for row in await stack.database.fetch("SELECT reward_id FROM rewards WHERE player_id = $1", guest.player_id):
             await stack.core("POST", f"/rewards/{row['reward_id']}/claim", {"player_id": guest.player_id})
 
+    async def redeems(guest: Guest) -> None:
+        body = {"player_id": guest.player_id, "milestone_id": "mug"}
+        answers = await asyncio.gather(*(stack.core("POST", f"/games/{shop}/redeem", body) for _ in range(3)))
+        assert sorted(answer.reason for answer in answers) == ["", "ALREADY_GRANTED", "ALREADY_GRANTED"]
+
     async def _all_ready(count: int) -> bool:
         return len(ready) >= count
 
     ready: list[Guest] = []
 
     async def person(nth: int) -> tuple[str, int]:
-        guests = [await guest_who_played(own_world, game_id) for game_id in (wheel, collection)]
-        playing = [
-            asyncio.ensure_future(plays(guest, game_id))
-            for guest, game_id in zip(guests, (wheel, collection), strict=True)
-        ]
-        await until(lambda: _all_ready(2 * people))
+        guests = [await guest_who_played(own_world, game_id) for game_id in games]
+        playing = [asyncio.ensure_future(plays(guest, game_id)) for guest, game_id in zip(guests, games, strict=True)]
+        await until(lambda: _all_ready(len(games) * people))
         contact = f"{nth}@example.com"
+        redeeming = asyncio.ensure_future(redeems(guests[-1]))
         players = await asyncio.gather(*(log_in(stack, guest, contact) for guest in (*guests, *guests)))
-        await asyncio.gather(*(claims(guest) for guest in guests))
+        await asyncio.gather(redeeming, *(claims(guest) for guest in guests))
         assert len(set(players)) == 1
         return players[0], sum(await asyncio.gather(*playing)) + len(guests)
 
-    finalizing = asyncio.ensure_future(_finalize_when(stack, board["id"], ready, people))
+    finalizing = asyncio.ensure_future(_finalize_when(stack, board["id"], ready, len(games) * people))
     for player, count in await asyncio.gather(*(person(nth) for nth in range(people))):
         assert (await rows_of(stack, player))["plays"] == count
         rewards = await rewards_of(stack, player)
         assert len([row for row in rewards if row["prize_id"] == capped]) == 2
-        assert len([row for row in rewards if row["milestone_id"]]) == 1
+        assert sorted(row["milestone_id"] for row in rewards if row["milestone_id"]) == ["cup", "mug"]
     await finalizing
+    assert await own_world.stock(trophy) == (6, 3)
     left = await stack.database.fetch(
         "SELECT p.player_id FROM players AS p JOIN plays USING (tenant_id, player_id) WHERE p.merged_into IS NOT NULL"
     )
@@ -311,9 +323,9 @@ async def test_merges_under_load_lose_nothing_and_put_nothing_beyond_a_cap(own_w
     await invariants.check(stack.database)
 
 
-async def _finalize_when(stack: Stack, board_id: str, ready: list[Guest], people: int) -> None:
+async def _finalize_when(stack: Stack, board_id: str, ready: list[Guest], count: int) -> None:
     async def is_ready() -> bool:
-        return len(ready) >= 2 * people
+        return len(ready) >= count
 
     await until(is_ready)
     assert (await stack.admin("POST", f"/admin/leaderboards/{board_id}/finalize", {})).code == "OK"

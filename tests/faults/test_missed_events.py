@@ -77,6 +77,27 @@ async def test_what_the_stream_brought_is_not_told_again_from_the_rows(
     assert len(receiver.all) == len({one.json["id"] for one in receiver.all}) == 6
 
 
+async def test_more_than_one_reading_holds_of_one_moment_and_more_than_one_pass_is_told(
+    stack: Any, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gaps, "CHUNK", 3)
+    monkeypatch.setattr(gaps, "PASS_SECONDS", 1.0)
+    monkeypatch.setattr(stack.engine.publisher, "events", list)  # They are lost.
+    integration_id = await register(stack, receiver, "play_completed")
+    game = await make_game(stack, (await make_campaign(stack))["id"], await make_prize(stack))
+    plays = [(await play_once(stack, game["id"], player=f"player_{nth}"))["play_id"] for nth in range(16)]
+    # Eight of one commit, and so of one time; then one a second.
+    await stack.database.execute(
+        "UPDATE plays AS p SET played_at = now() - make_interval(secs => 2 + greatest(n.nth - 8, 0))"
+        " FROM unnest($1::text[]) WITH ORDINALITY AS n (play_id, nth) WHERE p.play_id = n.play_id",
+        plays,
+    )
+    await stack.database.execute("UPDATE integrations SET heard_from = now() - interval '20 seconds'")
+    async with working(stack.engine, "integrations"):
+        await deliveries(stack, integration_id, 16)
+    assert sorted(one.json["data"]["play_id"] for one in receiver.all) == sorted(plays)
+
+
 async def test_a_guests_completion_that_was_told_of_is_not_told_again_as_the_players(
     own_world: World, stack: Stack, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -102,6 +102,7 @@ async def test_a_full_disk_is_503_and_loses_no_play_that_was_answered(valkey_url
                 await asyncio.to_thread(server.start)
         finally:
             server.stop()
+        assert server.deadlocks() == []
 
 
 # -------------------------------------------------------------------- its standby promoted
@@ -158,3 +159,4 @@ async def test_a_promoted_standby_has_every_play_that_was_answered(valkey_url: s
         finally:
             standby.stop()
             primary.stop()
+        assert primary.deadlocks() == standby.deadlocks() == []

@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -68,6 +69,31 @@ async def test_one_players_wallet_is_hammered_through_both_and_loses_nothing(two
     assert reasons(answers) == {"": 120}
     told = sorted(answer.data["balances"][0]["balance"] for answer in answers)
     assert told == [2 * nth for nth in range(1, 121)]
+
+
+async def test_sixty_adjustments_at_once_are_read_in_the_order_in_which_they_moved_the_balance(
+    two: Two, stacks: tuple[Stack, Stack]
+) -> None:
+    await stacks[0].core("GET", "/players/me", player_id="saver")
+    body = {"player_id": "saver", "scope_key": two[0].campaign_id, "currency": "coin", "reference_id": "r"}
+    amounts = [5, -1] * 30
+    await stacks[0].core("POST", "/wallet/adjustments", {**body, "amount": 30})
+    answers = await two.each(
+        *(
+            stacks[nth % 2].core("POST", "/wallet/adjustments", {**body, "amount": amount})
+            for nth, amount in enumerate(amounts)
+        )
+    )
+    assert reasons(answers) == {"": 60}
+    newest_first: list[dict[str, Any]] = []
+    page: dict[str, Any] = {"pagination": {"next_cursor": ""}}
+    while len(newest_first) < 61:
+        cursor = page["pagination"]["next_cursor"]
+        page = (await stacks[0].consumer("GET", "/wallet/ledger", player="saver", limit=7, cursor=cursor)).data
+        newest_first += page["items"]
+    assert newest_first[0]["balance_after"] == 30 + sum(amounts)
+    for entry, before in pairwise(newest_first):
+        assert entry["balance_after"] == before["balance_after"] + entry["amount"]
 
 
 async def test_a_rung_is_granted_once_whoever_crosses_it(two: Two) -> None:

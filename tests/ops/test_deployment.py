@@ -230,7 +230,11 @@ class TestNetwork:
         world = [rule for rule in going if "ipBlock" in str(rule)]
         assert bool(world) == (role != "leaderboards")
         for rule in world:
-            assert {"10.0.0.0/8", "169.254.0.0/16"} <= set(rule["to"][0]["ipBlock"]["except"])
+            (four, six) = [to["ipBlock"] for to in rule["to"]]
+            assert (four["cidr"], six["cidr"]) == ("0.0.0.0/0", "::/0")
+            private = {"10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16"}
+            assert private | {"127.0.0.0/8", "169.254.0.0/16"} <= set(four["except"])
+            assert {"fc00::/7", "fe80::/10"} <= set(six["except"])
 
 
 def test_compose_s_valkey_wants_its_password_and_is_bounded(tmp_path: Path, valkey_server: Valkey) -> None:
@@ -288,6 +292,26 @@ def test_nobody_s_x_forwarded_for_is_believed_until_an_operator_says_whose() -> 
     for role in ("consumer", "admin"):
         assert COMPOSE["services"][role]["environment"]["TRUSTED_PROXIES"] == "${TRUSTED_PROXIES:-}"
     assert of_kind("ConfigMap")["edge"]["data"]["TRUSTED_PROXIES"] == ""
+
+
+def test_migrations_alone_are_done_by_the_role_that_owns_the_tables() -> None:
+    services = COMPOSE["services"]
+    urls = {role: services[role]["environment"]["DATABASE_URL"] for role in NEEDS if "DATABASE_URL" in NEEDS[role]}
+    users = {role: url.partition("://")[2].partition(":")[0] for role, url in urls.items()}
+    assert {role for role, user in users.items() if user == "tombola_owner"} == {"migrate"}
+    assert set(users.values()) == {"tombola", "tombola_owner"}
+    superuser = {name for name, one in services.items() if "POSTGRES_PASSWORD" in one.get("environment", {})}
+    assert superuser == {"postgres"}
+    for name, deployment in of_kind("Deployment").items():
+        pod = deployment["spec"]["template"]["spec"]
+        for container in (*pod["containers"], *pod.get("initContainers", ())):
+            held = {one["secretRef"]["name"] for one in container["envFrom"] if "secretRef" in one}
+            role = "migrate" if container["args"] == ["migrate"] else name
+            wants = "DATABASE_URL" in NEEDS[role]
+            assert ("tombola-owner" in held, "tombola-database" in held) == (
+                role == "migrate",
+                wants and role != "migrate",
+            ), role
 
 
 def test_only_the_edges_of_compose_are_reached_from_outside() -> None:

@@ -71,6 +71,7 @@ def test_what_the_examples_import_is_there_once_ops_up_has_run() -> None:
 
 def test_the_readme_is_read_in_one_sitting() -> None:
     assert len(README) <= 9_000
+    assert re.search(r"^!\[.+\]\(docs/up\.svg\)$", README, re.MULTILINE), "its picture"
     linked = re.findall(r"\]\((?!https?:)([^)#]+)\)", README)
     assert linked and not [name for name in linked if not (ROOT / name).exists()]
     assert {f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")} <= set(linked)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from itertools import pairwise
 
 import asyncpg
 import pytest
@@ -11,7 +10,7 @@ import pytest_asyncio
 
 import sql
 from sql.locks import LOCK_ORDER
-from tests.support.lock_ladder import Taken, watch
+from tests.support.lock_ladder import watch, wrong_turns
 from tests.support.stack import Stack
 from tests.support.transactions import TRANSACTIONS, Scene, new_scene
 
@@ -27,13 +26,6 @@ _TOUCHES = (
 @pytest_asyncio.fixture(loop_scope="module")
 async def scene(module_stack: Stack) -> Scene:
     return await new_scene(module_stack)
-
-
-def wrong_turns(taken: Taken) -> list[str]:
-    """Each place where a transaction locked a row that comes before one it held."""
-    return [
-        f"{later} after {earlier}" for locks in taken.values() for earlier, later in pairwise(locks) if later < earlier
-    ]
 
 
 @pytest.mark.parametrize("name", TRANSACTIONS)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 import asyncpg
@@ -49,6 +50,13 @@ class Transaction(NamedTuple):
 
 
 Taken = dict[Transaction, list[Lock]]
+
+
+def wrong_turns(taken: Taken) -> list[str]:
+    """Each place where a transaction locked a row that comes before one it held."""
+    return [
+        f"{later} after {earlier}" for locks in taken.values() for earlier, later in pairwise(locks) if later < earlier
+    ]
 
 
 async def watch(database_url: str, tenant_id: str, work: Coroutine[Any, Any, Any]) -> tuple[Any, Taken]:

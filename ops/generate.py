@@ -4,6 +4,7 @@
     runtime/http/docs/static/asyncapi.json    from runtime/events.py
     docs/settings.md, docs/roles.md           from the settings and the operations' rows
     docs/faults.md                            from tests/faults/faults.toml and the tests' marks
+    docs/audit.md                             from sql/conservation.sql
 
 Three things are added to what the proto's compiler emits. A `google.protobuf.Struct` field becomes a plain
 `dict` (betterproto2 unwraps well-known types, but not this one). The descriptor set is kept beside the
@@ -130,12 +131,14 @@ def pages() -> dict[str, str]:
     """The pages of docs/ that are tables which code says, by their names."""
     from ops.proof import faults
     from runtime.http.admin import markdown as roles
+    from runtime.operations.conservation.checks import markdown as checks
     from runtime.settings import markdown as settings
 
     return {
         "settings.md": f"# Settings\n\n{SETTINGS_TEXT}\n\n{settings()}",
         "roles.md": f"# Roles\n\n{ROLES_TEXT}\n\n{roles()}",
         "faults.md": faults.page(),
+        "audit.md": f"# Does everything add up?\n\n{AUDIT_TEXT}\n\n{checks()}",
     }
 
 
@@ -143,6 +146,33 @@ SETTINGS_TEXT = "From the environment; refused at start, by name, when wrong. `t
 ROLES_TEXT = """\
 Any of the roles `admin`, `designer` and `reward_manager` opens every management route of its own tenant.
 With `ROLE_MATRIX=strict`, as Compose and Kubernetes have it here, they open these:"""
+AUDIT_TEXT = """\
+Money, stock and caps are kept by the statements that move them. The auditor (`tombola worker auditor`, or within Core
+where CORE_WORKERS names it) looks whether they were: at what changes, as soon as every transaction of that time has
+ended, and around everything there is, again and again. So it also finds what no play did: a restore of half a database,
+a hand on the rows. It changes nothing but its own list.
+
+Each violation is logged (`conservation_violated`) and counted (`tombola_violations_total{check}`) once, and kept until
+somebody closes it: `GET /admin/violations?status=open` lists them, with what was expected, what was found, and
+`gone_at` where it is found no more; `POST /admin/violations/{id}/close {"reason": "..."}` closes one, and is in the
+audit log. One that goes on as it was when it was closed is not told of again; one that went away and came back is, and
+one that is off by another number. Alert on `tombola_violations_open > 0`. Of a check a tenant has at most 1,000 open.
+
+`tombola audit` (`--tenant ID`, `--json`) looks at everything now, with DATABASE_URL, while all goes on, and ends with 1
+where a violation is open: after a restore, say, or an upgrade.
+
+The auditor has a statement under way for AUDIT_SHARE of the time at most (0.01: a hundredth of one connection) and
+rests in between, so where much happens it comes behind and catches up later: `tombola_audit_behind_seconds` says how
+far it is, `tombola_audit_seconds_total{kind}` what it took. More than one process share the work. A prize's stock, a
+finalized board and a campaign's days are counted on the way around alone, whose length is what there is to be read
+divided by AUDIT_SHARE. What lives in Valkey is not looked at: rankings there are built anew from these rows
+(`tombola leaderboards rebuild`).
+
+Left out, so that nothing is told of that is none: what was won or claimed within ten minutes after its prize was
+changed, where the check goes by the prize's terms; days on which a campaign's time zone moved; plays within five
+seconds of midnight; standings of players who merged with others after the end.
+
+Each check is a statement of [sql/conservation.sql](../sql/conservation.sql), and looks at things of one kind:"""
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from runtime.groups import GROUPS
 from runtime.settings import Settings, markdown, misspelt, table
 
 OPERATOR_COMMANDS: Final[dict[str, str]] = {
+    "runtime.commands.audit": "Look at everything there is, whether it adds up.",
     "runtime.commands.campaigns": "List campaigns; write a whole one to a file, and apply such a file.",
     "runtime.commands.codes": "Look after pools of voucher codes.",
     "runtime.commands.deadletters": "Look after messages that no worker could handle.",

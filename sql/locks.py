@@ -70,5 +70,8 @@ LOCK_ORDER: Final[tuple[str, ...]] = (
     # A log that its integration's going takes along.
     "integration_deliveries",
     "event_marks",
+    # What the auditor found, and where it is.
+    "audit_marks",
+    "violations",
 )
 """Tables whose rows are updated, deleted or locked; what is only ever inserted is not here."""

@@ -71,6 +71,9 @@ CREATE TABLE audit_entries (
     PRIMARY KEY (tenant_id, entry_id)
 );
 CREATE INDEX audit_entries_subject ON audit_entries (tenant_id, subject_type, subject_id, entry_id);
+-- What happened of late, for the auditor (sql/conservation.sql); likewise of ledgers, turns and tasks. Rows lie in the
+-- order of time, so this costs next to nothing.
+CREATE INDEX audit_entries_time ON audit_entries USING brin (created_at) WITH (autosummarize = on, pages_per_range = 32);
 
 -- What was noted stays as it is, whoever is connected: the database itself refuses to change or remove a row.
 CREATE FUNCTION refuse_rewriting() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -343,6 +346,7 @@ CREATE TABLE players (
 );
 -- Who changed of late: rankings show names.
 CREATE INDEX players_updated ON players (tenant_id, updated_at);
+CREATE INDEX players_merged ON players (tenant_id, merged_into) WHERE merged_into IS NOT NULL;
 
 CREATE TABLE contacts (
     tenant_id  ident       NOT NULL,
@@ -511,6 +515,7 @@ CREATE TABLE ledger_entries (
     created_at    timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (tenant_id, player_id, seq, entry_id)
 );
+CREATE INDEX ledger_entries_time ON ledger_entries USING brin (created_at) WITH (autosummarize = on, pages_per_range = 32);
 
 -- What staff did under an idempotency key, written with what it did: asked again, it is answered by this row.
 -- merchant_id: in whose name ('' the tenant's own). subject: who asked (the token's; empty: a caller of Core).
@@ -549,6 +554,7 @@ CREATE TABLE turn_entries (
     created_at    timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (tenant_id, player_id, entry_id)
 );
+CREATE INDEX turn_entries_time ON turn_entries USING brin (created_at) WITH (autosummarize = on, pages_per_range = 32);
 
 -- ---------------------------------------------------------------- rewards and delivery
 
@@ -614,6 +620,7 @@ CREATE UNIQUE INDEX tasks_reward ON tasks (tenant_id, reward_id);
 CREATE INDEX tasks_due ON tasks (tenant_id, prize_id, next_attempt_at) WHERE status IN ('pending', 'retry');
 CREATE INDEX tasks_leased ON tasks (tenant_id, lease_until) WHERE status = 'delivering';
 CREATE INDEX tasks_awaited ON tasks (tenant_id, lease_until) WHERE status = 'awaiting';
+CREATE INDEX tasks_time ON tasks USING brin (updated_at) WITH (autosummarize = on, pages_per_range = 32);
 -- For whoever must catch up (sql/gaps.sql).
 CREATE INDEX tasks_dead ON tasks (tenant_id, updated_at) WHERE status = 'dead';
 
@@ -830,6 +837,44 @@ CREATE TABLE event_marks (
     told_until   timestamptz NOT NULL,
     leased_until timestamptz NOT NULL
 );
+
+-- ---------------------------------------------------------------- conservation
+
+-- How far the auditor is on each of its ways through a tenant's rows: along what happens ('changed': seen_until), and
+-- around everything of a kind (after_key). leased_until: another process may go on then.
+CREATE TABLE audit_marks (
+    tenant_id    ident       NOT NULL,
+    way          ident       NOT NULL,
+    after_key    text        NOT NULL DEFAULT '',
+    seen_until   timestamptz NOT NULL DEFAULT now(),
+    leased_until timestamptz NOT NULL,
+    PRIMARY KEY (tenant_id, way)
+);
+
+-- What the auditor found that breaks a check of conservation.sql: kept until somebody closes it, saying why.
+-- subject_id: the thing that was looked at; row_id: what of it. scope_key: the campaign or merchant that it is of, ''
+-- the tenant. deviation: by how much, or how; a closed one is another where this is another. gone_at: since when it is
+-- found no more.
+CREATE TABLE violations (
+    tenant_id     ident       NOT NULL,
+    violation_id  ident       NOT NULL,
+    check_name    ident       NOT NULL,
+    subject_id    ident       NOT NULL,
+    row_id        text        NOT NULL DEFAULT '',
+    scope_key     ident       NOT NULL DEFAULT '',
+    expected      text        NOT NULL,
+    found         text        NOT NULL,
+    deviation     text        NOT NULL,
+    first_seen_at timestamptz NOT NULL,
+    last_seen_at  timestamptz NOT NULL,
+    gone_at       timestamptz,
+    closed_at     timestamptz,
+    closed_by     text        NOT NULL DEFAULT '',
+    reason        text        NOT NULL DEFAULT '',
+    PRIMARY KEY (tenant_id, violation_id)
+);
+CREATE UNIQUE INDEX violations_open ON violations (tenant_id, check_name, subject_id, row_id) WHERE closed_at IS NULL;
+CREATE INDEX violations_subject ON violations (tenant_id, check_name, subject_id);
 
 -- ---------------------------------------------------------------- one commit's changes
 

@@ -86,6 +86,8 @@ REQUIRED: dict[str, frozenset[str]] = {
     "IssueChallengeRequest": frozenset(["scope", "challenge_id", "contact", "contact_hash", "requester", "code_hash", "strong_code_hash"]),
     "AnswerChallengeRequest": frozenset(["scope", "challenge_id"]),
     "WithdrawChallengeRequest": frozenset(["scope", "challenge_id"]),
+    "ListViolationsRequest": frozenset(["scope"]),
+    "CloseViolationRequest": frozenset(["scope", "reason"]),
 }
 
 READ_ONLY: dict[str, frozenset[str]] = {
@@ -189,4 +191,6 @@ RPCS: dict[str, tuple[str, str, str]] = {
     "EndLogins": ("LoginService", "EndLoginsRequest", "Empty"),
     "ListRevocations": ("LoginService", "ListRevocationsRequest", "ListRevocationsReply"),
     "RevokeStaff": ("LoginService", "RevokeStaffRequest", "Empty"),
+    "ListViolations": ("ConservationService", "ListViolationsRequest", "ListViolationsReply"),
+    "CloseViolation": ("ConservationService", "CloseViolationRequest", "ViolationReply"),
 }

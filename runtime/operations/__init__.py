@@ -16,6 +16,7 @@ from runtime.operations import (
     audit,
     campaigns,
     challenges,
+    conservation,
     fulfillment,
     games,
     integrations,
@@ -51,6 +52,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *fulfillment.ROWS,
     *tenancy.ROWS,
     *audit.ROWS,
+    *conservation.ROWS,
 )
 
 BY_NAME: Final[dict[str, Operation]] = {operation.name: operation for operation in OPERATIONS}

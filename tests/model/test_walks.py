@@ -360,7 +360,7 @@ class Walk(RuleBasedStateMachine):
 
     async def _compare(self) -> None:
         database = self.stage.cores[0].engine.database
-        assert await invariants.broken(Patient(database)) == {}
+        assert await invariants.broken(Patient(database), self.tenant) == {}
         read = Patient(database).fetch
         stock = await read("SELECT prize_id, remaining FROM stock WHERE tenant_id = $1 AND total > 0", self.tenant)
         assert {self.roles[row["prize_id"]]: row["remaining"] for row in stock} == self.stock

@@ -23,6 +23,8 @@ UNSCOPED = {
     "rotation.tenants": "the same",
     "gaps.tenants": "the same",
     "integrations.tenants_with_retries": "the same",
+    "violations.tenants": "the same",
+    "violations.open_counts": "numbers for the operator's metrics, of every tenant together",
 }
 """Statements without one tenant, and why."""
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from runtime import ids
 from runtime.operations import OPERATIONS, Operation, samples
 from runtime.wire.schema import fields_of
 from tests.support.resources import make_campaign, make_prize, wheel
@@ -52,6 +53,7 @@ async def furnish(stack: Stack, player: str = "player_ann", **campaign: Any) -> 
     board_id = (await stack.admin("POST", "/admin/leaderboards", board)).data["id"]
     integration_id = (await stack.admin("POST", "/admin/integrations", hook)).data["id"]
     task = (await stack.admin("GET", "/admin/fulfillment/tasks", campaign_id=campaign_id)).data["items"][0]
+    violation_id = await make_violation(stack, campaign_id, prize_id)
     known = {
         "campaign": campaign_id,
         "game": game_id,
@@ -63,6 +65,7 @@ async def furnish(stack: Stack, player: str = "player_ann", **campaign: Any) -> 
         "play": played["play_id"],
         "reward": reward_id,
         "task": task["id"],
+        "violation": violation_id,
         "entry": entry["id"],
         "session": session,
         "revision": started["revision_hash"],
@@ -81,6 +84,17 @@ async def furnish(stack: Stack, player: str = "player_ann", **campaign: Any) -> 
 async def make_merchant(stack: Stack) -> str:
     """The id of a new merchant."""
     return str((await stack.admin("POST", "/admin/merchants", {"name": "Shop"})).data["id"])
+
+
+async def make_violation(stack: Stack, campaign_id: str, prize_id: str) -> str:
+    """The id of a violation of a campaign, as the auditor notes one."""
+    violation_id = ids.make("violation")
+    await stack.database.execute(
+        "INSERT INTO violations (tenant_id, violation_id, check_name, subject_id, scope_key, expected, found,"
+        " deviation, first_seen_at, last_seen_at) VALUES ($1, $2, 'prize_held', $3, $4, '1', '2', '1', now(), now())",
+        *(stack.tenant_id, violation_id, prize_id, campaign_id),
+    )
+    return violation_id
 
 
 def unknown_like(known: Ids) -> Ids:

@@ -51,6 +51,10 @@ _TEXTS: Final[Mapping[str, str]] = {
     "revision_hash": hashlib.sha256(_TERMS.encode()).hexdigest(),
     "terms": _TERMS,
     "unavailable": samples.PRIZE,
+    "check": "prize_held",
+    "holds": "What is awarded of a prize is what its rewards hold.",
+    "expected": "11",
+    "found": "12",
     "client_seed": "clover",
     "value": "ada@example.com",
     "display_name": "Ada",
@@ -96,6 +100,7 @@ _IDS: Final[Mapping[str, str]] = {
     "LedgerEntry": "entry_01kgk3wq",
     "Task": "task_01kgk3wq",
     "AuditEntry": "audit_01kgk3wr",
+    "Violation": "violation_01kgk3wt",
     "IntegrationDelivery": "delivery_01kgk3ws",
 }
 _NAMES: Final[Mapping[str, str]] = {
@@ -149,6 +154,8 @@ _NUMBERS: Final[Mapping[str, int]] = {
     "won_at": 1_767_225_660,
     "achieved_at": 1_767_225_660,
     "disqualified_at": 1_767_225_660,
+    "first_seen_at": 1_767_225_660,
+    "last_seen_at": 1_767_225_720,
 }
 _OBJECTS: Final[Mapping[str, dict[str, Any]]] = {
     "handler_config": {"prizes": [{"prize_id": samples.PRIZE, "probability": 0.05}]},

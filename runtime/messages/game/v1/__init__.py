@@ -17,6 +17,7 @@ __all__ = (
     "CampaignReply",
     "CampaignStatus",
     "ClaimRewardRequest",
+    "CloseViolationRequest",
     "CodeError",
     "CompleteQuestReply",
     "CompleteQuestRequest",
@@ -119,6 +120,8 @@ __all__ = (
     "ListTenantsRequest",
     "ListTurnsReply",
     "ListTurnsRequest",
+    "ListViolationsReply",
+    "ListViolationsRequest",
     "LoginReply",
     "Merchant",
     "MerchantReply",
@@ -204,6 +207,9 @@ __all__ = (
     "UpdateTenantRequest",
     "VerifyCallbackReply",
     "VerifyCallbackRequest",
+    "Violation",
+    "ViolationReply",
+    "ViolationStatus",
     "WalletBalance",
     "WalletScope",
     "WithdrawChallengeRequest",
@@ -1017,6 +1023,34 @@ class TenantStatus(betterproto2.Enum):
         }
 
 
+class ViolationStatus(betterproto2.Enum):
+    """
+    ---------------------------------------------------------------- conservation
+    """
+
+    UNSPECIFIED = 0
+
+    OPEN = 1
+
+    CLOSED = 2
+
+    @classmethod
+    def betterproto_value_to_renamed_proto_names(cls) -> dict[int, str]:
+        return {
+            0: "VIOLATION_STATUS_UNSPECIFIED",
+            1: "VIOLATION_STATUS_OPEN",
+            2: "VIOLATION_STATUS_CLOSED",
+        }
+
+    @classmethod
+    def betterproto_renamed_proto_names_to_value(cls) -> dict[str, int]:
+        return {
+            "VIOLATION_STATUS_UNSPECIFIED": 0,
+            "VIOLATION_STATUS_OPEN": 1,
+            "VIOLATION_STATUS_CLOSED": 2,
+        }
+
+
 class WalletScope(betterproto2.Enum):
     UNSPECIFIED = 0
 
@@ -1243,6 +1277,18 @@ class ClaimRewardRequest(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "ClaimRewardRequest", ClaimRewardRequest)
+
+
+@dataclass(eq=False, repr=False)
+class CloseViolationRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    reason: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+
+default_message_pool.register_message("game.v1", "CloseViolationRequest", CloseViolationRequest)
 
 
 @dataclass(eq=False, repr=False)
@@ -2601,6 +2647,36 @@ default_message_pool.register_message("game.v1", "ListTurnsRequest", ListTurnsRe
 
 
 @dataclass(eq=False, repr=False)
+class ListViolationsReply(betterproto2.Message):
+    items: "list[Violation]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
+
+    pagination: "Pagination | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
+
+
+default_message_pool.register_message("game.v1", "ListViolationsReply", ListViolationsReply)
+
+
+@dataclass(eq=False, repr=False)
+class ListViolationsRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    status: "ViolationStatus" = betterproto2.field(
+        2, betterproto2.TYPE_ENUM, default_factory=lambda: ViolationStatus(0)
+    )
+
+    check: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+    subject_id: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+
+    cursor: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
+
+    limit: "int" = betterproto2.field(6, betterproto2.TYPE_INT32)
+
+
+default_message_pool.register_message("game.v1", "ListViolationsRequest", ListViolationsRequest)
+
+
+@dataclass(eq=False, repr=False)
 class LoginReply(betterproto2.Message):
     player: "Player | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
@@ -3880,6 +3956,68 @@ class VerifyCallbackRequest(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "VerifyCallbackRequest", VerifyCallbackRequest)
+
+
+@dataclass(eq=False, repr=False)
+class Violation(betterproto2.Message):
+    """
+    Rows that do not add up, as the auditor found them: kept until somebody closes it and says why.
+    """
+
+    id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    status: "ViolationStatus" = betterproto2.field(
+        2, betterproto2.TYPE_ENUM, default_factory=lambda: ViolationStatus(0)
+    )
+
+    check: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    """
+    The check that they break, and what it says must hold.
+    """
+
+    holds: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+
+    subject_id: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
+    """
+    What was looked at, and what of it.
+    """
+
+    row_id: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
+
+    scope_key: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
+    """
+    The campaign or merchant that it is of; empty: the tenant.
+    """
+
+    expected: "str" = betterproto2.field(8, betterproto2.TYPE_STRING)
+
+    found: "str" = betterproto2.field(9, betterproto2.TYPE_STRING)
+
+    first_seen_at: "int" = betterproto2.field(10, betterproto2.TYPE_INT64)
+
+    last_seen_at: "int" = betterproto2.field(11, betterproto2.TYPE_INT64)
+
+    gone_at: "int" = betterproto2.field(12, betterproto2.TYPE_INT64)
+    """
+    Since when it is found no more; 0: it was there the last time that it was looked for.
+    """
+
+    closed_at: "int" = betterproto2.field(13, betterproto2.TYPE_INT64)
+
+    closed_by: "str" = betterproto2.field(14, betterproto2.TYPE_STRING)
+
+    reason: "str" = betterproto2.field(15, betterproto2.TYPE_STRING)
+
+
+default_message_pool.register_message("game.v1", "Violation", Violation)
+
+
+@dataclass(eq=False, repr=False)
+class ViolationReply(betterproto2.Message):
+    violation: "Violation | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+
+default_message_pool.register_message("game.v1", "ViolationReply", ViolationReply)
 
 
 @dataclass(eq=False, repr=False)

@@ -1,0 +1,60 @@
+"""Violations as staff see them: listed, and closed by whoever knows why they are there."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import asyncpg
+
+import sql
+from runtime import messages as m
+from runtime import trace
+from runtime.actors.engine import Engine
+from runtime.errors import Fault, Status
+from runtime.operations import audit, reading
+from runtime.operations.checks import Checks
+from runtime.operations.conservation.checks import CHECKS
+from runtime.wire.enums import enum, token
+from runtime.wire.scope import merchant_of, tenant_of
+
+_SQL: Final = sql.load("violations")
+
+REASON_CHARACTERS_MAX: Final = 1_000
+
+
+async def list_violations(engine: Engine, request: m.ListViolationsRequest) -> m.ListViolationsReply:
+    """What the auditor found, newest first, by status, check and thing."""
+    filters = (tenant_of(request), token(request.status), request.check, request.subject_id, merchant_of(request))
+    rows, pagination = await reading.page(engine, _SQL["list"], request, *filters)
+    return m.ListViolationsReply(items=[_message(row) for row in rows], pagination=pagination)
+
+
+async def close_violation(engine: Engine, request: m.CloseViolationRequest) -> m.ViolationReply:
+    """Closes a violation, for a reason that stays with it. Where it goes on as it is, it is not told of again.
+
+    NOT_FOUND UNKNOWN_VIOLATION; FAILED_PRECONDITION ILLEGAL_TRANSITION where it is closed.
+    """
+    tenant_id = tenant_of(request)
+    checks = Checks()
+    checks.text("reason", request.reason, least=1, most=REASON_CHARACTERS_MAX)
+    checks.raise_found()
+
+    async def work(connection: asyncpg.Connection) -> m.Violation:
+        before = await reading.to_write(connection, _SQL["get"], request, "violation", request.id)
+        about = (tenant_id, request.id, request.reason, trace.actor.get())
+        if await connection.fetchval(_SQL["close"], *about) is None:
+            message = f"violation {request.id!r} is closed already"
+            raise Fault(Status.FAILED_PRECONDITION, "ILLEGAL_TRANSITION", message)
+        after = await connection.fetchrow(_SQL["get"], tenant_id, request.id, "", True)
+        assert after is not None
+        await audit.record(connection, tenant_id, "violation.close", request.id, before=dict(before), after=dict(after))
+        return _message(after)
+
+    return m.ViolationReply(violation=await engine.database.transaction(work))
+
+
+def _message(row: Any) -> m.Violation:
+    check = CHECKS.get(row["check"])
+    return m.Violation(
+        **{**row, "status": enum(m.ViolationStatus, row["status"])}, holds=check.holds if check is not None else ""
+    )

@@ -1,0 +1,807 @@
+-- Conservation: what is true of the rows at every moment between transactions. See runtime/operations/conservation/.
+--
+-- A check is one statement that finds what breaks it. It is named <kind>_<what>, and looks at the things of that kind
+-- whose keys are $2 of tenant $1. The first sentence of its description is what must hold. Its columns: id (the key),
+-- row_id (what of it, '' it itself), scope_key (the campaign, merchant or tenant that it is of), expected, found.
+-- Keys of two parts have a space between them.
+--
+-- What staff may change later (a cap, a channel, a zone) is compared with what came ten minutes after the last change:
+-- a change is not seen by what is decided while it is under way.
+--
+-- `changed` says what to look at anew, and `walk_<kind>` what to look at next on the way around everything.
+
+-- name: changed
+-- The things (kind, id) that something happened to from $2 to before $3. It sees what transactions wrote that began in
+-- that time, so $3 is at most a time by which all of them have ended (settled_at). What leaves no time (an expiry, a
+-- hand on the rows) is found on the way around.
+WITH played AS MATERIALIZED (
+    SELECT play_id, game_id, player_id FROM plays WHERE tenant_id = $1 AND played_at >= $2 AND played_at < $3
+),
+tasked AS MATERIALIZED (
+    SELECT task_id, player_id FROM tasks WHERE tenant_id = $1 AND updated_at >= $2 AND updated_at < $3
+)
+SELECT 'play' AS kind, play_id::text AS id FROM played
+UNION
+SELECT 'counter', game_id || ' ' || player_id FROM played
+UNION
+SELECT 'task', task_id FROM tasked
+UNION
+SELECT 'player', o.player_id
+FROM (
+    SELECT player_id FROM played
+    UNION
+    SELECT player_id FROM tasked
+    UNION
+    SELECT player_id FROM ledger_entries WHERE tenant_id = $1 AND created_at >= $2 AND created_at < $3
+    UNION
+    SELECT player_id FROM turn_entries WHERE tenant_id = $1 AND created_at >= $2 AND created_at < $3
+    UNION
+    SELECT player_id FROM rewards WHERE tenant_id = $1 AND play_id = '' AND won_at >= $2 AND won_at < $3
+    UNION
+    SELECT player_id FROM rewards WHERE tenant_id = $1 AND claimed_at >= $2 AND claimed_at < $3
+    UNION
+    SELECT r.player_id
+    FROM audit_entries AS e JOIN rewards AS r ON r.tenant_id = $1 AND r.reward_id = e.subject_id
+    WHERE e.tenant_id = $1 AND e.created_at >= $2 AND e.created_at < $3 AND e.subject_type = 'reward'
+    UNION
+    SELECT player_id FROM players WHERE tenant_id = $1 AND updated_at >= $2 AND updated_at < $3
+    UNION
+    SELECT merged_into FROM players
+    WHERE tenant_id = $1 AND updated_at >= $2 AND updated_at < $3 AND merged_into IS NOT NULL
+) AS o
+
+-- name: walk_player
+-- The next $3 players after $2: whoever has anything, known or not. A step from one to the next is a look into each.
+WITH RECURSIVE walked (id) AS (
+    SELECT $2::text COLLATE "C"
+    UNION ALL
+    SELECT least(
+        (SELECT n.player_id FROM players AS n WHERE n.tenant_id = $1 AND n.player_id > w.id
+         ORDER BY n.player_id LIMIT 1),
+        (SELECT n.player_id FROM plays AS n WHERE n.tenant_id = $1 AND n.player_id > w.id
+         ORDER BY n.player_id LIMIT 1),
+        (SELECT n.player_id FROM balances AS n WHERE n.tenant_id = $1 AND n.player_id > w.id
+         ORDER BY n.player_id LIMIT 1),
+        (SELECT n.player_id FROM ledger_entries AS n WHERE n.tenant_id = $1 AND n.player_id > w.id
+         ORDER BY n.player_id LIMIT 1),
+        (SELECT n.player_id FROM turn_balances AS n WHERE n.tenant_id = $1 AND n.player_id > w.id
+         ORDER BY n.player_id LIMIT 1),
+        (SELECT n.player_id FROM turn_entries AS n WHERE n.tenant_id = $1 AND n.player_id > w.id
+         ORDER BY n.player_id LIMIT 1),
+        (SELECT n.player_id FROM rewards AS n WHERE n.tenant_id = $1 AND n.player_id > w.id
+         ORDER BY n.player_id LIMIT 1),
+        (SELECT n.player_id FROM milestone_grants AS n WHERE n.tenant_id = $1 AND n.player_id > w.id
+         ORDER BY n.player_id LIMIT 1)
+    )::text COLLATE "C"
+    FROM walked AS w WHERE w.id IS NOT NULL
+)
+SELECT id FROM walked WHERE id > $2 LIMIT $3
+
+-- name: walk_counter
+-- The next $3 counters of a player's plays of a game after $2.
+SELECT game_id || ' ' || player_id AS id FROM game_players
+WHERE tenant_id = $1 AND (game_id, player_id) > (split_part($2, ' ', 1), substr($2, strpos($2, ' ') + 1))
+ORDER BY game_id, player_id LIMIT $3
+
+-- name: walk_play
+-- The next $3 plays after $2.
+SELECT play_id AS id FROM plays WHERE tenant_id = $1 AND play_id > $2 ORDER BY play_id LIMIT $3
+
+-- name: walk_task
+-- The next $3 tasks after $2.
+SELECT task_id AS id FROM tasks WHERE tenant_id = $1 AND task_id > $2 ORDER BY task_id LIMIT $3
+
+-- name: walk_prize
+-- The next $3 prizes after $2.
+SELECT prize_id AS id FROM prizes WHERE tenant_id = $1 AND prize_id > $2 ORDER BY prize_id LIMIT $3
+
+-- name: walk_board
+-- The next $3 boards after $2.
+SELECT board_id AS id FROM leaderboards WHERE tenant_id = $1 AND board_id > $2 ORDER BY board_id LIMIT $3
+
+-- name: walk_campaign
+-- The next $3 campaigns after $2.
+SELECT campaign_id AS id FROM campaigns WHERE tenant_id = $1 AND campaign_id > $2 ORDER BY campaign_id LIMIT $3
+
+-- name: walk_day
+-- The next $3 counted days of a campaign after $2.
+SELECT campaign_id || ' ' || to_char(day, 'YYYY-MM-DD') AS id FROM campaign_days
+WHERE tenant_id = $1
+  AND (campaign_id, day) > (split_part($2, ' ', 1), coalesce(nullif(split_part($2, ' ', 2), '')::date, '-infinity'))
+ORDER BY campaign_id, day LIMIT $3
+
+-- ---------------------------------------------------------------- a player's wallets
+
+-- name: player_ledger_sum
+-- The sum of a ledger is its balance.
+SELECT m.player_id AS id, m.scope_key || ' ' || m.currency AS row_id, m.scope_key,
+       coalesce(sum(m.amount) FILTER (WHERE NOT m.held), 0)::text AS expected,
+       coalesce(sum(m.amount) FILTER (WHERE m.held), 0)::text AS found
+FROM (
+    SELECT player_id, scope_key, currency, balance AS amount, true AS held FROM balances
+    WHERE tenant_id = $1 AND player_id = ANY($2::text[])
+    UNION ALL
+    SELECT player_id, scope_key, currency, amount, false FROM ledger_entries
+    WHERE tenant_id = $1 AND player_id = ANY($2::text[])
+) AS m
+GROUP BY m.player_id, m.scope_key, m.currency
+HAVING sum(CASE WHEN m.held THEN m.amount ELSE -m.amount END) <> 0
+
+-- name: player_ledger_chain
+-- In the order of a ledger each entry begins where the one before ended, the first from nothing.
+SELECT c.player_id AS id, c.entry_id AS row_id, c.scope_key, (c.before + c.amount)::text AS expected,
+       c.balance_after::text AS found
+FROM (
+    SELECT player_id, entry_id, scope_key, amount, balance_after,
+           lag(balance_after, 1, 0::bigint) OVER (
+               PARTITION BY player_id, scope_key, currency ORDER BY seq, entry_id
+           ) AS before
+    FROM ledger_entries WHERE tenant_id = $1 AND player_id = ANY($2::text[])
+) AS c
+WHERE c.balance_after <> c.before + c.amount
+
+-- name: player_ledger_seq
+-- No entry of a ledger is beyond its balance's seq.
+SELECT b.player_id AS id, b.scope_key || ' ' || b.currency AS row_id, b.scope_key, 'at most ' || b.seq AS expected,
+       max(e.seq)::text AS found
+FROM balances AS b
+JOIN ledger_entries AS e ON e.tenant_id = $1 AND e.player_id = b.player_id AND e.scope_key = b.scope_key
+    AND e.currency = b.currency
+WHERE b.tenant_id = $1 AND b.player_id = ANY($2::text[])
+GROUP BY b.player_id, b.scope_key, b.currency, b.seq
+HAVING max(e.seq) > b.seq
+
+-- name: player_negative
+-- No balance, of a wallet or of turns, is negative, and none ever was.
+SELECT m.player_id AS id, m.row_id, m.scope_key, 'at least 0' AS expected, m.balance::text AS found
+FROM (
+    SELECT player_id, scope_key || ' ' || currency AS row_id, scope_key, balance FROM balances
+    WHERE tenant_id = $1 AND player_id = ANY($2::text[]) AND balance < 0
+    UNION ALL
+    SELECT player_id, entry_id, scope_key, balance_after FROM ledger_entries
+    WHERE tenant_id = $1 AND player_id = ANY($2::text[]) AND balance_after < 0
+    UNION ALL
+    SELECT player_id, campaign_id, campaign_id, balance FROM turn_balances
+    WHERE tenant_id = $1 AND player_id = ANY($2::text[]) AND balance < 0
+    UNION ALL
+    SELECT player_id, entry_id, campaign_id, balance_after FROM turn_entries
+    WHERE tenant_id = $1 AND player_id = ANY($2::text[]) AND balance_after < 0
+) AS m
+
+-- name: player_points
+-- The points that a play gave are in the ledger, and no others in its name.
+SELECT m.player_id AS id, m.play_id AS row_id, coalesce(max(m.scope_key), '') AS scope_key,
+       sum(m.won)::text AS expected, sum(m.credited)::text AS found
+FROM (
+    SELECT player_id, play_id, points AS won, 0::bigint AS credited, NULL::text AS scope_key FROM plays
+    WHERE tenant_id = $1 AND player_id = ANY($2::text[]) AND points <> 0
+    UNION ALL
+    -- Not the points of a rung, which are a reward of their own.
+    SELECT player_id, reference_id, 0, amount, scope_key FROM ledger_entries
+    WHERE tenant_id = $1 AND player_id = ANY($2::text[]) AND reason = 'play_reward' AND currency = 'points'
+      AND reward_id = ''
+) AS m
+GROUP BY m.player_id, m.play_id
+HAVING sum(m.won) <> sum(m.credited)
+
+-- name: player_reversed
+-- What a reward moved in a wallet is moved back where it is revoked, and only there.
+SELECT e.player_id AS id, e.reward_id AS row_id, e.scope_key,
+       CASE WHEN r.reward_id IS NULL THEN 'its reward' WHEN r.status = 'revoked' THEN '0' ELSE 'not 0' END AS expected,
+       e.amount || ' ' || e.currency AS found
+FROM (
+    SELECT player_id, reward_id, scope_key, currency, sum(amount) AS amount FROM ledger_entries
+    WHERE tenant_id = $1 AND player_id = ANY($2::text[]) AND reward_id <> ''
+    GROUP BY player_id, reward_id, scope_key, currency
+) AS e
+LEFT JOIN rewards AS r ON r.tenant_id = $1 AND r.reward_id = e.reward_id
+WHERE r.reward_id IS NULL OR (r.status = 'revoked') <> (e.amount = 0)
+
+-- ---------------------------------------------------------------- a player's turns
+
+-- name: player_turn_sum
+-- The sum of a player's turn entries is the turns left.
+SELECT m.player_id AS id, m.campaign_id AS row_id, m.campaign_id AS scope_key,
+       coalesce(sum(m.amount) FILTER (WHERE NOT m.held), 0)::text AS expected,
+       coalesce(sum(m.amount) FILTER (WHERE m.held), 0)::text AS found
+FROM (
+    SELECT player_id, campaign_id, balance AS amount, true AS held FROM turn_balances
+    WHERE tenant_id = $1 AND player_id = ANY($2::text[])
+    UNION ALL
+    SELECT player_id, campaign_id, amount, false FROM turn_entries
+    WHERE tenant_id = $1 AND player_id = ANY($2::text[])
+) AS m
+GROUP BY m.player_id, m.campaign_id
+HAVING sum(CASE WHEN m.held THEN m.amount ELSE -m.amount END) <> 0
+
+-- name: player_turn_chain
+-- Each turn entry begins where another ended, and one of them from none. Entries of one moment have no order that is
+-- kept, so beginnings and ends are counted: whatever number of turns is begun from is ended at as often, but for the
+-- first none.
+SELECT n.player_id AS id, n.campaign_id AS row_id, n.campaign_id AS scope_key,
+       'ended at as often as begun from' AS expected,
+       string_agg(n.turns || ' (' || n.often || ')', ', ' ORDER BY n.turns) AS found
+FROM (
+    SELECT m.player_id, m.campaign_id, m.turns, sum(m.n) AS often
+    FROM (
+        SELECT player_id, campaign_id, balance_after - amount AS turns, 1 AS n FROM turn_entries
+        WHERE tenant_id = $1 AND player_id = ANY($2::text[])
+        UNION ALL
+        SELECT player_id, campaign_id, balance_after, -1 FROM turn_entries
+        WHERE tenant_id = $1 AND player_id = ANY($2::text[])
+    ) AS m
+    GROUP BY m.player_id, m.campaign_id, m.turns
+    HAVING sum(m.n) <> 0
+) AS n
+GROUP BY n.player_id, n.campaign_id
+HAVING bool_or(n.often > 0 AND n.turns <> 0) OR sum(n.often) FILTER (WHERE n.often > 0) > 1
+
+-- name: player_turn_spent
+-- A turn that was spent is one play's, and a play spends one at most.
+SELECT e.player_id AS id, e.play_id AS row_id, e.campaign_id AS scope_key, 'one turn of one play' AS expected,
+       CASE WHEN p.play_id IS NULL THEN 'no such play' ELSE -e.turns || ' turns' END AS found
+FROM (
+    SELECT player_id, campaign_id, reference_id AS play_id, sum(amount) AS turns FROM turn_entries
+    WHERE tenant_id = $1 AND player_id = ANY($2::text[]) AND reason = 'play'
+    GROUP BY player_id, campaign_id, reference_id
+) AS e
+LEFT JOIN plays AS p ON p.tenant_id = $1 AND p.play_id = e.play_id
+WHERE p.play_id IS NULL OR e.turns <> -1
+
+-- ---------------------------------------------------------------- a player's rewards
+
+-- name: player_due_task
+-- A reward whose delivery is due has its task. By the prize's terms of its win, or of its claim.
+SELECT r.player_id AS id, r.reward_id AS row_id, r.campaign_id AS scope_key, 'a task' AS expected,
+       'none, and ' || r.status AS found
+FROM rewards AS r
+JOIN prizes AS p ON p.tenant_id = $1 AND p.prize_id = r.prize_id
+LEFT JOIN tasks AS t ON t.tenant_id = $1 AND t.reward_id = r.reward_id
+WHERE r.tenant_id = $1 AND r.player_id = ANY($2::text[]) AND t.task_id IS NULL AND r.type <> 'points' AND (
+    r.status IN ('fulfilling', 'fulfilled', 'failed')
+    OR (r.status = 'won' AND p.redemption_mode = 'on_win' AND p.channel <> 'manual'
+        AND (p.updated_at = p.created_at OR r.won_at > p.updated_at + interval '10 minutes'))
+    OR (r.status = 'claimed' AND p.redemption_mode = 'on_claim' AND p.channel <> 'manual'
+        AND (p.updated_at = p.created_at OR r.claimed_at > p.updated_at + interval '10 minutes'))
+)
+
+-- name: player_told
+-- A reward of a play is one that the play's row tells of, and its player's.
+SELECT r.player_id AS id, r.reward_id AS row_id, r.campaign_id AS scope_key, 'told of by ' || r.play_id AS expected,
+       CASE WHEN p.play_id IS NULL THEN 'no such play'
+            WHEN p.player_id NOT IN (r.player_id, coalesce(o.merged_into, r.player_id)) THEN 'a play of ' || p.player_id
+            ELSE 'not told of' END AS found
+FROM rewards AS r
+LEFT JOIN plays AS p ON p.tenant_id = $1 AND p.play_id = r.play_id
+LEFT JOIN players AS o ON o.tenant_id = $1 AND o.player_id = r.player_id
+WHERE r.tenant_id = $1 AND r.player_id = ANY($2::text[]) AND r.play_id <> '' AND (
+    p.play_id IS NULL
+    OR p.player_id NOT IN (r.player_id, coalesce(o.merged_into, r.player_id))
+    OR NOT EXISTS (
+        SELECT FROM json_array_elements(
+            p.outcome -> CASE WHEN r.milestone_id = '' THEN 'rewards' ELSE 'milestones_granted' END
+        ) AS told
+        WHERE told ->> 'reward_id' = r.reward_id
+    )
+)
+
+-- name: player_prize_counter
+-- A prize's counter of a player counts the player's rewards. Of points that plays won there are no rewards, so of a
+-- prize that is one of points, or was, there may be more.
+SELECT r.player_id AS id, r.prize_id AS row_id, p.campaign_id AS scope_key, r.units::text AS expected,
+       coalesce(c.awarded, 0)::text AS found
+FROM (
+    SELECT player_id, prize_id, sum(quantity) AS units FROM rewards
+    WHERE tenant_id = $1 AND player_id = ANY($2::text[])
+    GROUP BY player_id, prize_id
+) AS r
+JOIN prizes AS p ON p.tenant_id = $1 AND p.prize_id = r.prize_id
+LEFT JOIN prize_players AS c ON c.tenant_id = $1 AND c.prize_id = r.prize_id AND c.player_id = r.player_id
+WHERE coalesce(c.awarded, 0) < r.units OR (
+    c.awarded > r.units AND p.type <> 'points' AND NOT EXISTS (
+        SELECT FROM audit_entries AS e
+        WHERE e.tenant_id = $1 AND e.subject_type = 'prize' AND e.subject_id = r.prize_id
+          AND 'points' IN (e.before ->> 'type', e.after ->> 'type')
+    )
+)
+
+-- name: player_prize_cap
+-- A player has won no more of a prize than its cap per player. As long as the prize is what it is now.
+SELECT r.player_id AS id, r.prize_id AS row_id, p.campaign_id AS scope_key, 'at most ' || p.max_per_user AS expected,
+       sum(r.quantity)::text AS found
+FROM rewards AS r
+JOIN prizes AS p ON p.tenant_id = $1 AND p.prize_id = r.prize_id AND p.max_per_user > 0
+WHERE r.tenant_id = $1 AND r.player_id = ANY($2::text[])
+  AND (p.updated_at = p.created_at OR r.won_at > p.updated_at + interval '10 minutes')
+GROUP BY r.player_id, r.prize_id, p.campaign_id, p.max_per_user
+HAVING sum(r.quantity) > p.max_per_user
+
+-- name: player_code_taken
+-- A win of a code has taken it, also before it is shown.
+SELECT r.player_id AS id, r.reward_id AS row_id, r.campaign_id AS scope_key, 'a code' AS expected,
+       'none, and ' || r.status AS found
+FROM rewards AS r
+JOIN prizes AS p ON p.tenant_id = $1 AND p.prize_id = r.prize_id AND p.channel = 'voucher_code'
+LEFT JOIN codes AS c ON c.tenant_id = $1 AND c.reward_id = r.reward_id
+WHERE r.tenant_id = $1 AND r.player_id = ANY($2::text[]) AND r.type <> 'points' AND r.status IN ('won', 'claimed')
+  AND (r.play_id <> '' OR r.milestone_id <> '') AND c.code_id IS NULL
+  AND (p.updated_at = p.created_at OR r.won_at > p.updated_at + interval '10 minutes')
+
+-- name: player_code_returned
+-- A reward that ended without its code being shown has given it back.
+SELECT r.player_id AS id, r.reward_id AS row_id, r.campaign_id AS scope_key, 'no code' AS expected,
+       c.code_id || ', and ' || r.status AS found
+FROM rewards AS r
+JOIN codes AS c ON c.tenant_id = $1 AND c.reward_id = r.reward_id
+WHERE r.tenant_id = $1 AND r.player_id = ANY($2::text[]) AND r.status IN ('expired', 'revoked', 'failed')
+  AND r.fulfilled_at IS NULL
+
+-- name: player_code_delivered
+-- A reward that was delivered as a code has one.
+SELECT r.player_id AS id, r.reward_id AS row_id, r.campaign_id AS scope_key, 'a code' AS expected,
+       'none, and ' || r.status AS found
+FROM rewards AS r
+JOIN tasks AS t ON t.tenant_id = $1 AND t.reward_id = r.reward_id AND t.channel = 'voucher_code'
+LEFT JOIN codes AS c ON c.tenant_id = $1 AND c.reward_id = r.reward_id
+WHERE r.tenant_id = $1 AND r.player_id = ANY($2::text[]) AND r.fulfilled_at IS NOT NULL AND c.code_id IS NULL
+
+-- name: player_revoked
+-- Staff's log says of a reward that was revoked that it was: by somebody, or as what a guest had beyond a player's.
+SELECT r.player_id AS id, r.reward_id AS row_id, r.campaign_id AS scope_key, 'an entry of the audit log' AS expected,
+       'none' AS found
+FROM rewards AS r
+LEFT JOIN players AS o ON o.tenant_id = $1 AND o.player_id = r.player_id
+WHERE r.tenant_id = $1 AND r.player_id = ANY($2::text[]) AND r.status = 'revoked'
+  AND NOT EXISTS (
+      SELECT FROM audit_entries AS e
+      WHERE e.tenant_id = $1 AND e.subject_type = 'reward' AND e.subject_id = r.reward_id
+        AND e.action = 'reward.revoke'
+  )
+  AND NOT EXISTS (
+      SELECT FROM audit_entries AS e
+      WHERE e.tenant_id = $1 AND e.subject_type = 'player' AND e.subject_id = o.merged_into
+        AND e.action = 'player.merge_surplus' AND e.after -> 'rewards' ? r.reward_id
+  )
+
+-- ---------------------------------------------------------------- a player's rungs
+
+-- name: player_rung_reward
+-- A rung's reward and its grant name each other. So a player has a rung once, as its grant; what a guest had beyond a
+-- player's may be the guest's still.
+SELECT g.player_id AS id, g.game_id || ' ' || g.milestone_id AS row_id, coalesce(o.campaign_id, '') AS scope_key,
+       'reward ' || g.reward_id AS expected,
+       CASE WHEN r.reward_id IS NULL THEN 'no such reward' ELSE 'of rung ' || r.milestone_id END AS found
+FROM milestone_grants AS g
+LEFT JOIN rewards AS r ON r.tenant_id = $1 AND r.reward_id = g.reward_id
+LEFT JOIN games AS o ON o.tenant_id = $1 AND o.game_id = g.game_id
+WHERE g.tenant_id = $1 AND g.player_id = ANY($2::text[]) AND g.reward_id <> ''
+  AND (r.reward_id IS NULL OR r.milestone_id <> g.milestone_id OR r.game_id <> g.game_id)
+UNION ALL
+SELECT r.player_id, r.reward_id, r.campaign_id, 'a grant of rung ' || r.milestone_id, 'none'
+FROM rewards AS r
+LEFT JOIN players AS o ON o.tenant_id = $1 AND o.player_id = r.player_id
+WHERE r.tenant_id = $1 AND r.player_id = ANY($2::text[]) AND r.milestone_id <> '' AND NOT EXISTS (
+    SELECT FROM milestone_grants AS g
+    WHERE g.tenant_id = $1 AND g.player_id IN (r.player_id, o.merged_into) AND g.game_id = r.game_id
+      AND g.milestone_id = r.milestone_id AND g.reward_id = r.reward_id
+)
+
+-- name: player_rung_paid
+-- A rung that is bought is paid once. But for what a guest had bought that its player has too: it is the guest's
+-- still, or is paid back.
+SELECT e.player_id AS id, e.scope_key || ' ' || e.currency || ' ' || e.reference_id AS row_id, e.scope_key,
+       count(DISTINCT g.game_id)::text AS expected, e.paid::text AS found
+FROM (
+    SELECT s.player_id, s.scope_key, s.currency, s.reference_id, count(*) AS paid
+    FROM ledger_entries AS s
+    LEFT JOIN rewards AS r ON r.tenant_id = $1 AND r.reward_id = s.reward_id AND s.reward_id <> ''
+    WHERE s.tenant_id = $1 AND s.player_id = ANY($2::text[]) AND s.reason = 'milestone_spend'
+      AND (r.reward_id IS NULL OR r.player_id = s.player_id)
+    GROUP BY s.player_id, s.scope_key, s.currency, s.reference_id
+) AS e
+LEFT JOIN milestone_grants AS g ON g.tenant_id = $1 AND g.player_id = e.player_id AND g.milestone_id = e.reference_id
+GROUP BY e.player_id, e.scope_key, e.currency, e.reference_id, e.paid
+HAVING e.paid > count(DISTINCT g.game_id)
+
+-- ---------------------------------------------------------------- a guest that became a player
+
+-- name: player_merged
+-- Whoever became another player has nothing left but what that player may not have.
+SELECT g.player_id AS id, o.what AS row_id, '' AS scope_key, '0' AS expected, o.n::text AS found
+FROM players AS g
+CROSS JOIN LATERAL (
+    SELECT 'plays' AS what, count(*) AS n FROM plays AS p WHERE p.tenant_id = $1 AND p.player_id = g.player_id
+    UNION ALL
+    SELECT 'balances', count(*) FROM balances AS b WHERE b.tenant_id = $1 AND b.player_id = g.player_id
+    UNION ALL
+    SELECT 'ledger_entries', count(*) FROM ledger_entries AS e WHERE e.tenant_id = $1 AND e.player_id = g.player_id
+    UNION ALL
+    SELECT 'contacts', count(*) FROM contacts AS c WHERE c.tenant_id = $1 AND c.player_id = g.player_id
+    UNION ALL
+    SELECT 'rewards', count(*) FROM rewards AS r
+    WHERE r.tenant_id = $1 AND r.player_id = g.player_id AND r.status NOT IN ('fulfilled', 'revoked', 'expired')
+    UNION ALL
+    SELECT 'milestone_grants', count(*) FROM milestone_grants AS k
+    WHERE k.tenant_id = $1 AND k.player_id = g.player_id AND NOT EXISTS (
+        SELECT FROM milestone_grants AS h
+        WHERE h.tenant_id = $1 AND h.player_id = g.merged_into AND h.game_id = k.game_id
+          AND h.milestone_id = k.milestone_id)
+    UNION ALL
+    SELECT 'quest_completions', count(*) FROM quest_completions AS k
+    WHERE k.tenant_id = $1 AND k.player_id = g.player_id
+      AND k.quest_id = ANY(ARRAY(SELECT q.quest_id FROM quests AS q WHERE q.tenant_id = $1)) AND NOT EXISTS (
+        SELECT FROM quest_completions AS h
+        WHERE h.tenant_id = $1 AND h.quest_id = k.quest_id AND h.player_id = g.merged_into AND h.period = k.period)
+    UNION ALL
+    SELECT 'turn_balances', count(*) FROM turn_balances AS t
+    WHERE t.tenant_id = $1 AND t.player_id = g.player_id AND t.balance > 0 AND NOT EXISTS (
+        SELECT FROM quest_completions AS k
+        WHERE k.tenant_id = $1 AND k.player_id = g.player_id
+          AND k.quest_id = ANY(ARRAY(SELECT q.quest_id FROM quests AS q WHERE q.tenant_id = $1)))
+    UNION ALL
+    SELECT 'merged_into', 1
+    WHERE NOT EXISTS (
+        SELECT FROM players AS p
+        WHERE p.tenant_id = $1 AND p.player_id = g.merged_into AND p.merged_into IS NULL)
+) AS o
+WHERE g.tenant_id = $1 AND g.player_id = ANY($2::text[]) AND g.merged_into IS NOT NULL AND o.n > 0
+
+-- name: player_turns_merged
+-- The turns that left a guest reached the player that it became, and no others did.
+SELECT g.player_id AS id, g.campaign_id AS row_id, g.campaign_id AS scope_key, g.given::text AS expected,
+       coalesce(sum(e.amount), 0)::text AS found
+FROM (
+    SELECT e.player_id, e.campaign_id, e.reference_id AS became, -sum(e.amount) AS given
+    FROM turn_entries AS e
+    WHERE e.tenant_id = $1 AND e.player_id = ANY($2::text[]) AND e.reason = 'merge' AND e.amount < 0
+    GROUP BY e.player_id, e.campaign_id, e.reference_id
+) AS g
+LEFT JOIN turn_entries AS e ON e.tenant_id = $1 AND e.player_id = g.became AND e.campaign_id = g.campaign_id
+    AND e.reason = 'merge' AND e.reference_id = g.player_id AND e.amount > 0
+GROUP BY g.player_id, g.campaign_id, g.given
+HAVING coalesce(sum(e.amount), 0) <> g.given
+UNION ALL
+SELECT e.player_id, e.entry_id, e.campaign_id, 'given by ' || e.reference_id, 'not'
+FROM turn_entries AS e
+WHERE e.tenant_id = $1 AND e.player_id = ANY($2::text[]) AND e.reason = 'merge' AND e.amount > 0 AND NOT EXISTS (
+    SELECT FROM turn_entries AS o
+    WHERE o.tenant_id = $1 AND o.player_id = e.reference_id AND o.campaign_id = e.campaign_id
+      AND o.reason = 'merge' AND o.reference_id = e.player_id AND o.amount < 0
+)
+
+-- ---------------------------------------------------------------- plays
+
+-- name: play_session
+-- A play has the session that it is named after, and no other.
+-- A session's token begins with its nonce, which names the play.
+SELECT p.play_id AS id, '' AS row_id, coalesce(g.campaign_id, '') AS scope_key,
+       'sess_' || substr(p.play_id, 6) AS expected, substr(p.session_id, 1, 31) AS found
+FROM plays AS p
+LEFT JOIN games AS g ON g.tenant_id = $1 AND g.game_id = p.game_id
+WHERE p.tenant_id = $1 AND p.play_id = ANY($2::text[])
+  AND (substr(p.session_id, 6, 26) <> substr(p.play_id, 6) OR p.session_id !~ '^sess_')
+
+-- name: play_terms
+-- A play has the terms that its session was promised by, of its own game.
+SELECT p.play_id AS id, '' AS row_id, coalesce(g.campaign_id, '') AS scope_key,
+       'terms ' || coalesce(promised_by(p.session_id), 'in its session') AS expected, 'none' AS found
+FROM plays AS p
+LEFT JOIN games AS g ON g.tenant_id = $1 AND g.game_id = p.game_id
+WHERE p.tenant_id = $1 AND p.play_id = ANY($2::text[]) AND NOT EXISTS (
+    SELECT FROM promised_terms AS t
+    WHERE t.tenant_id = $1 AND t.game_id = p.game_id
+      AND t.revision_hash BETWEEN promised_by(p.session_id) AND promised_by(p.session_id) || 'g'
+)
+
+-- name: play_rewards
+-- What a play's row tells of is there, as it tells it.
+SELECT p.play_id AS id, w.reward_id AS row_id, coalesce(g.campaign_id, '') AS scope_key, w.expected, w.found
+FROM plays AS p
+LEFT JOIN games AS g ON g.tenant_id = $1 AND g.game_id = p.game_id
+CROSS JOIN LATERAL (
+    SELECT '' AS reward_id, json_array_length(p.outcome -> 'rewards') || ' wins' AS expected,
+           p.wins || ' wins' AS found
+    WHERE p.wins <> json_array_length(p.outcome -> 'rewards')
+    UNION ALL
+    SELECT o.told ->> 'reward_id', (o.told ->> 'quantity') || ' of ' || (o.told ->> 'prize_id'),
+           coalesce(r.quantity || ' of ' || r.prize_id || ' by ' || r.play_id, 'no such reward')
+    FROM json_array_elements(p.outcome -> 'rewards') AS o (told)
+    LEFT JOIN rewards AS r ON r.tenant_id = $1 AND r.reward_id = o.told ->> 'reward_id'
+    WHERE coalesce(o.told ->> 'reward_id', '') <> ''
+      AND (r.play_id IS DISTINCT FROM p.play_id OR r.prize_id <> o.told ->> 'prize_id'
+           OR r.quantity <> (o.told ->> 'quantity')::integer)
+) AS w
+WHERE p.tenant_id = $1 AND p.play_id = ANY($2::text[])
+
+-- name: play_counted
+-- A play is of a player that is there, and is counted.
+SELECT p.play_id AS id, '' AS row_id, coalesce(g.campaign_id, '') AS scope_key, 'player and counter' AS expected,
+       CASE WHEN o.player_id IS NULL THEN 'no player ' ELSE 'no counter of ' END || p.player_id AS found
+FROM plays AS p
+LEFT JOIN games AS g ON g.tenant_id = $1 AND g.game_id = p.game_id
+LEFT JOIN players AS o ON o.tenant_id = $1 AND o.player_id = p.player_id
+LEFT JOIN game_players AS c ON c.tenant_id = $1 AND c.game_id = p.game_id AND c.player_id = p.player_id
+WHERE p.tenant_id = $1 AND p.play_id = ANY($2::text[]) AND (o.player_id IS NULL OR coalesce(c.plays, 0) = 0)
+
+-- ---------------------------------------------------------------- counters and caps of plays
+
+-- name: counter_plays
+-- A player's counter of a game counts the player's plays.
+SELECT a.k AS id, '' AS row_id, coalesce(g.campaign_id, '') AS scope_key, n.plays::text AS expected,
+       coalesce(c.plays, 0)::text AS found
+FROM (
+    SELECT u.k, split_part(u.k, ' ', 1) AS game_id, substr(u.k, strpos(u.k, ' ') + 1) AS player_id
+    FROM unnest($2::text[]) AS u (k)
+) AS a
+CROSS JOIN LATERAL (
+    SELECT count(*) AS plays FROM plays AS p
+    WHERE p.tenant_id = $1 AND p.player_id = a.player_id AND p.game_id = a.game_id
+) AS n
+LEFT JOIN game_players AS c ON c.tenant_id = $1 AND c.game_id = a.game_id AND c.player_id = a.player_id
+LEFT JOIN games AS g ON g.tenant_id = $1 AND g.game_id = a.game_id
+WHERE n.plays <> coalesce(c.plays, 0)
+
+-- name: counter_day
+-- A player's day counts the plays of that local day. But for one within seconds of midnight, which may be counted on
+-- the day on which it was decided, and where the campaign's zone has moved since.
+SELECT a.k AS id, to_char(c.day, 'YYYY-MM-DD') AS row_id, z.campaign_id AS scope_key, n.plays::text AS expected,
+       c.day_plays::text AS found
+FROM (
+    SELECT u.k, split_part(u.k, ' ', 1) AS game_id, substr(u.k, strpos(u.k, ' ') + 1) AS player_id
+    FROM unnest($2::text[]) AS u (k)
+) AS a
+JOIN game_players AS c ON c.tenant_id = $1 AND c.game_id = a.game_id AND c.player_id = a.player_id
+JOIN games AS g ON g.tenant_id = $1 AND g.game_id = a.game_id
+JOIN campaigns AS z ON z.tenant_id = $1 AND z.campaign_id = g.campaign_id
+CROSS JOIN LATERAL (
+    SELECT count(*) FILTER (WHERE l.at::date = c.day) AS plays,
+           coalesce(bool_or(extract(epoch FROM l.at)::bigint % 86400 NOT BETWEEN 5 AND 86394), false) AS near_midnight
+    FROM (
+        SELECT p.played_at AT TIME ZONE z.timezone AS at FROM plays AS p
+        WHERE p.tenant_id = $1 AND p.player_id = a.player_id AND p.game_id = a.game_id
+    ) AS l
+    WHERE l.at BETWEEN c.day::timestamp - interval '5 seconds' AND c.day::timestamp + interval '86405 seconds'
+) AS n
+WHERE c.day_plays <> n.plays AND NOT n.near_midnight AND NOT EXISTS (
+    SELECT FROM audit_entries AS e
+    WHERE e.tenant_id = $1 AND e.subject_type = 'campaign' AND e.subject_id = z.campaign_id
+      AND e.action = 'campaign.update' AND e.before ->> 'timezone' IS DISTINCT FROM e.after ->> 'timezone'
+      AND e.created_at > c.day::timestamptz - interval '2 days'
+)
+
+-- name: counter_cap
+-- Nobody has played more of a game than its cap. Of the plays that a revision decided, by its cap: each session names
+-- who played it, whoever that has become.
+SELECT a.k AS id, n.revision || ' ' || n.who AS row_id, g.campaign_id AS scope_key,
+       'at most ' || (r.definition -> 'rules' ->> 'max_plays_per_user') AS expected, n.plays::text AS found
+FROM (
+    SELECT u.k, split_part(u.k, ' ', 1) AS game_id, substr(u.k, strpos(u.k, ' ') + 1) AS player_id
+    FROM unnest($2::text[]) AS u (k)
+) AS a
+JOIN games AS g ON g.tenant_id = $1 AND g.game_id = a.game_id
+CROSS JOIN LATERAL (
+    SELECT p.revision, substring(p.session_id FROM '^[^.]*\.[^.]*\.[^.]*\.(.*)$') AS who, count(*) AS plays
+    FROM plays AS p
+    WHERE p.tenant_id = $1 AND p.player_id = a.player_id AND p.game_id = a.game_id
+    GROUP BY 1, 2
+) AS n
+JOIN game_revisions AS r ON r.tenant_id = $1 AND r.game_id = a.game_id AND r.revision = n.revision
+WHERE (r.definition -> 'rules' ->> 'max_plays_per_user')::bigint BETWEEN 1 AND n.plays - 1
+
+-- name: counter_day_cap
+-- Nobody has played more free plays of a game in a day than it has. Nor any more where every play needs a turn. By
+-- revision and session as `counter_cap`; plays at midnight and days of moved zones are left out, as in `counter_day`.
+SELECT a.k AS id, to_char(n.day, 'YYYY-MM-DD ') || n.revision || ' ' || n.who AS row_id, z.campaign_id AS scope_key,
+       'at most ' || n.cap AS expected, (n.plays - s.turns)::text AS found
+FROM (
+    SELECT u.k, split_part(u.k, ' ', 1) AS game_id, substr(u.k, strpos(u.k, ' ') + 1) AS player_id
+    FROM unnest($2::text[]) AS u (k)
+) AS a
+JOIN games AS g ON g.tenant_id = $1 AND g.game_id = a.game_id
+JOIN campaigns AS z ON z.tenant_id = $1 AND z.campaign_id = g.campaign_id
+CROSS JOIN LATERAL (
+    SELECT l.day, l.revision, l.who, l.cap, l.needs_turn, count(*) AS plays, array_agg(l.play_id::text) AS play_ids
+    FROM (
+        SELECT p.play_id, p.revision, (p.played_at AT TIME ZONE z.timezone)::date AS day,
+               substring(p.session_id FROM '^[^.]*\.[^.]*\.[^.]*\.(.*)$') AS who,
+               (r.definition -> 'rules' ->> 'max_plays_per_day')::bigint AS cap,
+               coalesce((r.definition -> 'rules' ->> 'requires_turn')::boolean, false) AS needs_turn
+        FROM plays AS p
+        JOIN game_revisions AS r ON r.tenant_id = $1 AND r.game_id = p.game_id AND r.revision = p.revision
+        WHERE p.tenant_id = $1 AND p.player_id = a.player_id AND p.game_id = a.game_id
+          AND extract(epoch FROM p.played_at AT TIME ZONE z.timezone)::bigint % 86400 BETWEEN 5 AND 86394
+    ) AS l
+    WHERE l.cap > 0
+    GROUP BY l.day, l.revision, l.who, l.cap, l.needs_turn
+    HAVING count(*) > l.cap
+) AS n
+CROSS JOIN LATERAL (
+    SELECT CASE WHEN n.needs_turn THEN 0 ELSE count(*) END AS turns FROM turn_entries AS e
+    WHERE e.tenant_id = $1 AND e.player_id IN (a.player_id, n.who) AND e.reason = 'play'
+      AND e.reference_id = ANY(n.play_ids)
+) AS s
+WHERE n.plays - s.turns > n.cap AND NOT EXISTS (
+    SELECT FROM audit_entries AS e
+    WHERE e.tenant_id = $1 AND e.subject_type = 'campaign' AND e.subject_id = z.campaign_id
+      AND e.action = 'campaign.update' AND e.before ->> 'timezone' IS DISTINCT FROM e.after ->> 'timezone'
+      AND e.created_at > n.day::timestamptz - interval '2 days'
+)
+
+-- ---------------------------------------------------------------- tasks
+
+-- name: task_reward
+-- A task has its reward, and agrees with it on whose it is and on what is delivered.
+SELECT t.task_id AS id, '' AS row_id, t.campaign_id AS scope_key,
+       t.status || ', ' || t.prize_id || ' of ' || t.player_id AS expected,
+       coalesce(r.status || ', ' || r.prize_id || ' of ' || r.player_id, 'no such reward') AS found
+FROM tasks AS t
+LEFT JOIN rewards AS r ON r.tenant_id = $1 AND r.reward_id = t.reward_id
+WHERE t.tenant_id = $1 AND t.task_id = ANY($2::text[])
+  AND (r.reward_id IS NULL OR (t.status = 'delivered') <> (r.fulfilled_at IS NOT NULL)
+       OR t.prize_id <> r.prize_id OR t.player_id <> r.player_id)
+
+-- ---------------------------------------------------------------- prizes
+
+-- name: prize_stock
+-- A prize's total is what remains and what is awarded.
+SELECT s.prize_id AS id, '' AS row_id, coalesce(p.campaign_id, '') AS scope_key,
+       CASE WHEN s.total = 0 THEN '0 left' ELSE s.total - s.awarded || ' left' END AS expected,
+       s.remaining || ' left, ' || s.awarded || ' awarded' AS found
+FROM stock AS s
+LEFT JOIN prizes AS p ON p.tenant_id = $1 AND p.prize_id = s.prize_id
+WHERE s.tenant_id = $1 AND s.prize_id = ANY($2::text[])
+  AND (s.remaining < 0 OR s.awarded < 0 OR s.remaining <> CASE WHEN s.total = 0 THEN 0 ELSE s.total - s.awarded END)
+
+-- name: prize_held
+-- What is awarded of a prize is what its rewards hold.
+-- One that expired, failed or was revoked gave its units back, unless they had been delivered; points take none.
+SELECT s.prize_id AS id, '' AS row_id, coalesce(p.campaign_id, '') AS scope_key, h.held::text AS expected,
+       s.awarded::text AS found
+FROM stock AS s
+LEFT JOIN prizes AS p ON p.tenant_id = $1 AND p.prize_id = s.prize_id
+CROSS JOIN LATERAL (
+    SELECT coalesce(sum(r.quantity), 0) AS held FROM rewards AS r
+    WHERE r.tenant_id = $1 AND r.prize_id = s.prize_id AND r.type <> 'points'
+      AND (r.status NOT IN ('revoked', 'expired', 'failed') OR r.fulfilled_at IS NOT NULL)
+) AS h
+WHERE s.tenant_id = $1 AND s.prize_id = ANY($2::text[]) AND s.awarded <> h.held
+
+-- name: prize_counters
+-- What a prize counts by day is what it counts by player.
+SELECT a.prize_id AS id, '' AS row_id, coalesce(p.campaign_id, '') AS scope_key,
+       coalesce(n.players, 0) || ' by player' AS expected, coalesce(d.days, 0) || ' by day' AS found
+FROM unnest($2::text[]) AS a (prize_id)
+LEFT JOIN prizes AS p ON p.tenant_id = $1 AND p.prize_id = a.prize_id
+CROSS JOIN LATERAL (
+    SELECT sum(c.awarded) AS days FROM prize_days AS c WHERE c.tenant_id = $1 AND c.prize_id = a.prize_id
+) AS d
+CROSS JOIN LATERAL (
+    SELECT sum(c.awarded) AS players FROM prize_players AS c WHERE c.tenant_id = $1 AND c.prize_id = a.prize_id
+) AS n
+WHERE coalesce(d.days, 0) <> coalesce(n.players, 0)
+
+-- name: prize_day_cap
+-- No more of a prize went out on a day than its cap per day. On days since the prize is what it is now.
+SELECT d.prize_id AS id, to_char(d.day, 'YYYY-MM-DD') AS row_id, p.campaign_id AS scope_key,
+       'at most ' || p.max_per_day AS expected, d.awarded::text AS found
+FROM prize_days AS d
+JOIN prizes AS p ON p.tenant_id = $1 AND p.prize_id = d.prize_id
+WHERE d.tenant_id = $1 AND d.prize_id = ANY($2::text[]) AND p.max_per_day > 0 AND d.awarded > p.max_per_day
+  -- A day begins 14 hours before UTC's at the earliest. What was never changed was always so.
+  AND (p.updated_at = p.created_at OR d.day::timestamp - interval '14 hours' > p.updated_at AT TIME ZONE 'UTC')
+
+-- name: prize_codes
+-- A code is given to a reward that is there, of its own prize.
+SELECT c.prize_id AS id, c.code_id AS row_id, coalesce(p.campaign_id, '') AS scope_key,
+       'reward ' || c.reward_id || ' of ' || c.prize_id AS expected,
+       coalesce('of ' || r.prize_id, 'no such reward') AS found
+FROM codes AS c
+LEFT JOIN prizes AS p ON p.tenant_id = $1 AND p.prize_id = c.prize_id
+LEFT JOIN rewards AS r ON r.tenant_id = $1 AND r.reward_id = c.reward_id
+WHERE c.tenant_id = $1 AND c.prize_id = ANY($2::text[]) AND c.reward_id IS NOT NULL
+  AND (r.reward_id IS NULL OR r.prize_id <> c.prize_id)
+
+-- ---------------------------------------------------------------- leaderboards
+
+-- name: board_ranks
+-- A finalized board's ranks have no gaps, and each is of a score that is no better than the one above it.
+SELECT s.board_id AS id, s.rank::text AS row_id, coalesce(b.campaign_id, '') AS scope_key,
+       'rank ' || s.nth || ', at most ' || coalesce(s.above::text, 'any') AS expected,
+       'rank ' || s.rank || ', ' || s.score AS found
+FROM (
+    SELECT o.board_id, o.rank, o.score, o.achieved_at, row_number() OVER by_rank AS nth,
+           lag(o.score) OVER by_rank AS above, lag(o.achieved_at) OVER by_rank AS above_at
+    FROM leaderboard_standings AS o
+    WHERE o.tenant_id = $1 AND o.board_id = ANY($2::text[])
+    WINDOW by_rank AS (PARTITION BY o.board_id ORDER BY o.rank)
+) AS s
+LEFT JOIN leaderboards AS b ON b.tenant_id = $1 AND b.board_id = s.board_id
+WHERE s.rank <> s.nth OR s.score > s.above OR (s.score = s.above AND s.achieved_at < s.above_at)
+
+-- name: board_scores
+-- A finalized board's standings are what its players' plays and adjustments say. Of boards that had been over for a
+-- while, so that no play was under way; and of players who have not become others, or taken others' plays, since. What
+-- a score is says sql/leaderboards.sql.
+SELECT s.board_id AS id, s.rank::text AS row_id, b.campaign_id AS scope_key,
+       coalesce(v.value + a.delta, 0)::text AS expected, s.score::text AS found
+FROM leaderboard_standings AS s
+JOIN leaderboards AS b ON b.tenant_id = $1 AND b.board_id = s.board_id
+    AND b.finalized_at > b.end_date + interval '5 seconds'
+CROSS JOIN LATERAL (
+    SELECT coalesce(CASE b.mode
+        WHEN 'sum' THEN sum(o.value)
+        WHEN 'best' THEN max(o.value)
+        ELSE (array_agg(o.value ORDER BY o.played_at DESC, o.play_id DESC))[1]
+    END, 0) AS value
+    FROM (
+        SELECT p.play_id, p.played_at, CASE b.metric
+            WHEN 'score' THEN p.score WHEN 'wins' THEN p.wins WHEN 'points' THEN p.points ELSE 1 END AS value
+        FROM plays AS p
+        WHERE p.tenant_id = $1 AND p.player_id = s.player_id AND p.played_at < b.end_date
+          AND (b.start_date IS NULL OR p.played_at >= b.start_date)
+          AND p.game_id = ANY(ARRAY(
+              SELECT g.game_id FROM games AS g
+              WHERE g.tenant_id = $1
+                AND CASE WHEN b.game_id <> '' THEN g.game_id = b.game_id ELSE g.campaign_id = b.campaign_id END
+          ))
+    ) AS o
+) AS v
+CROSS JOIN LATERAL (
+    SELECT coalesce(sum(d.delta), 0) AS delta FROM leaderboard_adjustments AS d
+    WHERE d.tenant_id = $1 AND d.board_id = s.board_id AND d.player_id = s.player_id
+) AS a
+WHERE s.tenant_id = $1 AND s.board_id = ANY($2::text[]) AND s.score <> v.value + a.delta
+  AND NOT EXISTS (
+      SELECT FROM players AS o
+      WHERE o.tenant_id = $1 AND o.player_id = s.player_id AND o.merged_into IS NOT NULL)
+  AND NOT EXISTS (SELECT FROM players AS o WHERE o.tenant_id = $1 AND o.merged_into = s.player_id)
+
+-- name: board_awards
+-- A rank whose prize was given has its reward, and no other has one.
+SELECT s.board_id AS id, s.rank::text AS row_id, coalesce(b.campaign_id, '') AS scope_key,
+       CASE WHEN s.prize_id = '' OR s.reason <> '' THEN 'no reward' ELSE 'a reward of ' || s.prize_id END AS expected,
+       CASE WHEN s.reward_id = '' THEN 'none' ELSE coalesce('one of ' || r.prize_id, 'no such reward') END AS found
+FROM leaderboard_standings AS s
+LEFT JOIN leaderboards AS b ON b.tenant_id = $1 AND b.board_id = s.board_id
+LEFT JOIN rewards AS r ON r.tenant_id = $1 AND r.reward_id = s.reward_id
+WHERE s.tenant_id = $1 AND s.board_id = ANY($2::text[])
+  AND CASE WHEN s.prize_id = '' OR s.reason <> '' THEN s.reward_id <> ''
+           ELSE r.prize_id IS DISTINCT FROM s.prize_id END
+
+-- ---------------------------------------------------------------- campaigns' counts
+
+-- name: day_counts
+-- A campaign's day counts the plays, the players and the wins of that local day, up to where they are counted.
+SELECT a.k AS id, '' AS row_id, a.campaign_id AS scope_key,
+       n.plays || ' plays, ' || n.players || ' players, ' || n.wins || ' wins' AS expected,
+       d.plays || ' plays, ' || d.players || ' players, ' || d.wins || ' wins' AS found
+FROM (
+    SELECT u.k, split_part(u.k, ' ', 1) AS campaign_id, split_part(u.k, ' ', 2)::date AS day
+    FROM unnest($2::text[]) AS u (k)
+) AS a
+JOIN campaigns AS c ON c.tenant_id = $1 AND c.campaign_id = a.campaign_id
+JOIN campaign_marks AS m ON m.tenant_id = $1 AND m.campaign_id = a.campaign_id
+JOIN campaign_days AS d ON d.tenant_id = $1 AND d.campaign_id = a.campaign_id AND d.day = a.day
+CROSS JOIN LATERAL (
+    SELECT count(*) AS plays, count(DISTINCT p.player_id) AS players, count(*) FILTER (WHERE p.wins > 0) AS wins
+    FROM plays AS p
+    -- The bounds are for the index: a day is at most an hour or two longer than 24.
+    WHERE p.tenant_id = $1 AND p.played_at < m.counted_until AND (p.played_at AT TIME ZONE c.timezone)::date = a.day
+      AND p.played_at >= (a.day::timestamp AT TIME ZONE c.timezone) - interval '3 hours'
+      AND p.played_at < (a.day::timestamp AT TIME ZONE c.timezone) + interval '30 hours'
+      AND p.game_id = ANY(ARRAY(
+          SELECT g.game_id FROM games AS g WHERE g.tenant_id = $1 AND g.campaign_id = a.campaign_id))
+) AS n
+WHERE (n.plays, n.players, n.wins) IS DISTINCT FROM (d.plays, d.players, d.wins)
+
+-- name: campaign_players
+-- A campaign counts as many players as were there on its days.
+SELECT m.campaign_id AS id, '' AS row_id, m.campaign_id AS scope_key, coalesce(n.players, 0)::text AS expected,
+       m.players::text AS found
+FROM campaign_marks AS m
+LEFT JOIN (
+    SELECT d.campaign_id, count(DISTINCT d.player_id) AS players FROM campaign_player_days AS d
+    WHERE d.tenant_id = $1 AND d.campaign_id = ANY($2::text[])
+    GROUP BY d.campaign_id
+) AS n ON n.campaign_id = m.campaign_id
+WHERE m.tenant_id = $1 AND m.campaign_id = ANY($2::text[]) AND m.players <> coalesce(n.players, 0)

@@ -1,0 +1,59 @@
+"""`tombola audit`, run as an operator runs it: beside a service that plays on, or has played."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests.ops.test_command_line import tombola
+from tests.support.stack import Stack
+from tests.support.world import World
+
+
+async def audited(stack: Stack, *arguments: str) -> tuple[int, str, str]:
+    settings = stack.process.settings
+    return await tombola("audit", *arguments, DATABASE_URL=settings.database_url, REDIS_URL=settings.redis_url)
+
+
+async def test_it_says_so_where_everything_adds_up(own_world: World, stack: Stack) -> None:
+    await own_world.round(await own_world.wheel(await own_world.prize(total=3)))
+    code, out, err = await audited(stack)
+    assert (code, err) == (0, "")
+    assert "everything adds up" in out and "1 of kind play" in out
+
+
+async def test_it_ends_with_1_and_shows_what_is_open(own_world: World, stack: Stack) -> None:
+    prize_id = await own_world.prize(total=3)
+    await own_world.round(await own_world.wheel(prize_id))
+    wrong = "UPDATE stock SET awarded = awarded + $2, remaining = remaining - $2 WHERE prize_id = $1"
+    await stack.database.execute(wrong, prize_id, 1)
+    code, out, _ = await audited(stack)
+    assert code == 1
+    assert "prize_held" in out and prize_id in out
+    code, out, _ = await audited(stack, "--json")
+    assert code == 1
+    said: dict[str, Any] = json.loads(out)
+    (shown,) = said["open"]
+    assert (shown["check"], shown["subject_id"], shown["expected"], shown["found"]) == (
+        "prize_held",
+        prize_id,
+        "1",
+        "2",
+    )
+    assert said["looked_at"]["play"] == 1
+    # Another tenant's is not looked at, and not shown.
+    assert (await audited(stack, "--tenant", "tenant_other"))[0] == 0
+    # What is put right is open still, until somebody has closed it.
+    await stack.database.execute(wrong, prize_id, -1)
+    assert (await audited(stack))[0] == 1
+    path = f"/admin/violations/{shown['id']}/close"
+    assert (await stack.admin("POST", path, {"reason": "put right by hand"})).data["gone_at"] > 0
+    assert (await audited(stack))[0] == 0
+
+
+async def test_a_database_that_is_not_there_is_told(stack: Stack) -> None:
+    code, _, err = await tombola(
+        "audit", DATABASE_URL="postgresql://127.0.0.1:1/none", REDIS_URL="redis://127.0.0.1:1/0"
+    )
+    assert code == 4
+    assert err.startswith("tombola audit: ") and "Traceback" not in err

@@ -29,17 +29,18 @@ def task_stream(shard: int) -> str:
 class ConsumerGroup(NamedTuple):
     """One group. `name` is also its label in the metrics; `purpose` continues it to a sentence.
 
-    stream: the one that it reads, of a shard. entry_point: its `Run`, as module:function.
+    stream: the one that it reads, of a shard; None: it reads none, and finds in the database what there is to do.
+    entry_point: its `Run`, as module:function.
     """
 
     name: str
     purpose: str
-    stream: Callable[[int], str]
+    stream: Callable[[int], str] | None
     entry_point: str
 
     def streams(self, shards: int) -> list[str]:
         """Every stream that it reads."""
-        return [self.stream(shard) for shard in range(shards)]
+        return [self.stream(shard) for shard in range(shards)] if self.stream is not None else []
 
     def load(self) -> Run:
         """Its code, imported now."""
@@ -51,6 +52,7 @@ class ConsumerGroup(NamedTuple):
 DELIVERIES: Final = ConsumerGroup("deliveries", "carries rewards out", task_stream, "runtime.streams.delivery:run")
 INTEGRATIONS: Final = ConsumerGroup("integrations", "carries events out", event_stream, "runtime.streams.hub:run")
 LEADERBOARDS: Final = ConsumerGroup("leaderboards", "keeps rankings", event_stream, "runtime.streams.standings:run")
+AUDITOR: Final = ConsumerGroup("auditor", "looks whether everything adds up", None, "runtime.streams.auditor:run")
 
-GROUPS: Final = {group.name: group for group in (DELIVERIES, INTEGRATIONS, LEADERBOARDS)}
+GROUPS: Final = {group.name: group for group in (DELIVERIES, INTEGRATIONS, LEADERBOARDS, AUDITOR)}
 """Every consumer group by its name."""

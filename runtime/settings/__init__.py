@@ -300,6 +300,9 @@ class Settings:
     )
     stream_shards: int = _setting(integer(1, 1024), "4", "Streams per consumer group; every process must agree.")
     stream_maxlen: int = _setting(integer(1000, 10**9), "100000", "Length to which a stream is trimmed.")
+    audit_share: float = _setting(
+        number(0.0001, 1, "0.0001 to 1"), "0.01", "Part of the time that the auditor has a statement under way."
+    )
 
     # What it tells
     log_level: str = _setting(choice("debug", "info", "warning", "error"), "info", "Least level that is logged.")

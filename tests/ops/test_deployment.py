@@ -38,6 +38,7 @@ NEEDS = {
     "deliveries": {"DATABASE_URL", "REDIS_URL", "CODE_KEYS"},
     "integrations": {"DATABASE_URL", "REDIS_URL", "CODE_KEYS"},
     "leaderboards": {"DATABASE_URL", "REDIS_URL"},
+    "auditor": {"DATABASE_URL", "REDIS_URL"},
 }
 """The secrets of each process."""
 
@@ -228,7 +229,7 @@ class TestNetwork:
         assert (5432 in ports) == ("DATABASE_URL" in NEEDS[role])
         assert (8083 in ports) == (role in ("consumer", "admin"))
         world = [rule for rule in going if "ipBlock" in str(rule)]
-        assert bool(world) == (role != "leaderboards")
+        assert bool(world) == (role not in ("leaderboards", "auditor"))
         for rule in world:
             (four, six) = [to["ipBlock"] for to in rule["to"]]
             assert (four["cidr"], six["cidr"]) == ("0.0.0.0/0", "::/0")

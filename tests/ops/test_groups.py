@@ -43,7 +43,8 @@ def test_kubernetes_runs_each_as_a_deployment_of_its_name() -> None:
 
 
 def test_the_page_on_architecture_names_each() -> None:
-    assert f"streams --> {' & '.join(GROUPS)}\n" in ARCHITECTURE, "the picture of a play's way"
+    reading = [group.name for group in GROUPS.values() if group.stream is not None]
+    assert f"streams --> {' & '.join(reading)}\n" in ARCHITECTURE, "the picture of a play's way"
     assert f"| the consumer groups: {', '.join(GROUPS)} |" in ARCHITECTURE, "the table of rooms"
 
 
@@ -72,5 +73,5 @@ def test_its_code_is_where_the_row_says(group: ConsumerGroup) -> None:
 def test_its_streams_are_one_a_shard_with_the_shard_as_their_hash_tag() -> None:
     for group in GROUPS.values():
         streams = group.streams(3)
-        assert len(set(streams)) == 3
+        assert len(set(streams)) == (3 if group.stream is not None else 0)
         assert all(f"{{{shard}}}" in stream for shard, stream in enumerate(streams))

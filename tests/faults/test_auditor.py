@@ -1,0 +1,426 @@
+"""The auditor: what it finds it tells once and keeps; what others do meanwhile is no violation, however much it is."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import pytest
+
+from runtime.operations.conservation import checks
+from runtime.operations.conservation.checks import CHECKS, VIOLATIONS, audit
+from runtime.stores.database import Database
+from runtime.streams import auditor
+from runtime.streams.auditor import Auditor
+from tests.support.guests import new_guest, resolve, rewards_of
+from tests.support.load import load
+from tests.support.milestones import block, rung
+from tests.support.quests import open_quest
+from tests.support.rivals import held
+from tests.support.stack import Stack, refused
+from tests.support.waiting import until
+from tests.support.world import COINS, COLLECTION, World
+
+ONE_MORE = "UPDATE stock SET awarded = awarded + 1, remaining = remaining - 1 WHERE prize_id = $1"
+ONE_LESS = "UPDATE stock SET awarded = awarded - 1, remaining = remaining + 1 WHERE prize_id = $1"
+
+
+@pytest.fixture(autouse=True)
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ways that do not rest: a test waits for what they find."""
+    for name in ("FOLLOW_SECONDS", "AROUND_SECONDS", "ELSEWHERE_SECONDS", "IDLE_SECONDS", "TELL_SECONDS"):
+        monkeypatch.setattr(auditor, name, 0.02)
+
+
+@pytest.fixture
+async def prize(own_world: World) -> AsyncIterator[str]:
+    """A prize of ten, of which one was won; put right again at the end."""
+    prize_id = await own_world.prize(total=10)
+    await own_world.round(await own_world.wheel(prize_id))
+    yield prize_id
+    await own_world.database.execute(
+        "UPDATE stock SET awarded = n.won, remaining = 10 - n.won"
+        " FROM (SELECT count(*) AS won FROM rewards WHERE prize_id = $1) AS n WHERE prize_id = $1",
+        prize_id,
+    )
+
+
+@asynccontextmanager
+async def auditing(stack: Stack, *, share: float = 1.0) -> AsyncIterator[asyncio.Task[None]]:
+    """An auditor, by connections of its own, for the length of the block."""
+    database = another(stack)
+    await database.start()
+    stop = asyncio.Event()
+    task = asyncio.create_task(Auditor(database, share).run(stop))
+    try:
+        yield task
+    finally:
+        stop.set()
+        with suppress(asyncio.CancelledError):
+            await task
+        await database.close()
+
+
+def another(stack: Stack) -> Database:
+    """The database, by connections of its own."""
+    return Database(stack.process.settings.database_url, size=4, acquire_seconds=30, statement_seconds=30)
+
+
+async def violations(stack: Stack) -> list[dict[str, Any]]:
+    """All that is noted, the oldest first."""
+    rows = await stack.database.fetch("SELECT * FROM violations ORDER BY violation_id")
+    return [dict(row) for row in rows]
+
+
+def told(name: str) -> float:
+    """How often a violation of a check was told of, by this process."""
+    return float(VIOLATIONS.labels(name)._value.get())
+
+
+def noted(stack: Stack, count: int) -> Callable[[], Any]:
+    async def fact() -> bool:
+        return len(await violations(stack)) == count
+
+    return fact
+
+
+async def marks_moved(stack: Stack, *ways: str) -> None:
+    """Returns when the ways have been gone on from now: what is there now has been looked at."""
+    now = await stack.database.fetchval("SELECT clock_timestamp()")
+
+    async def fact() -> bool:
+        rows = await stack.database.fetch(
+            "SELECT way FROM audit_marks WHERE tenant_id = $1 AND seen_until > $2", stack.tenant_id, now
+        )
+        return {row["way"] for row in rows} >= set(ways)
+
+    await until(fact)
+
+
+async def test_a_violation_is_told_of_once_and_kept(own_world: World, stack: Stack, prize: str) -> None:
+    before = told("prize_held")
+    await stack.database.execute(ONE_MORE, prize)
+    async with auditing(stack):
+        await until(noted(stack, 1))
+        (first,) = await violations(stack)
+        assert (first["check_name"], first["subject_id"], first["expected"], first["found"]) == (
+            "prize_held",
+            prize,
+            "1",
+            "2",
+        )
+
+        async def seen_again() -> bool:
+            return bool((await violations(stack))[0]["last_seen_at"] > first["last_seen_at"])
+
+        await until(seen_again)
+
+        async def gone() -> bool:
+            return (await violations(stack))[0]["gone_at"] is not None
+
+        await stack.database.execute(ONE_LESS, prize)
+        await until(gone)
+        assert (await violations(stack))[0]["closed_at"] is None
+
+        async def back() -> bool:
+            return (await violations(stack))[0]["gone_at"] is None
+
+        await stack.database.execute(ONE_MORE, prize)
+        await until(back)
+    assert [row["violation_id"] for row in await violations(stack)] == [first["violation_id"]]
+    assert told("prize_held") == before + 1
+
+
+async def test_one_that_was_closed_is_told_of_again_only_where_it_is_another(
+    own_world: World, stack: Stack, prize: str
+) -> None:
+    await stack.database.execute(ONE_MORE, prize)
+    await audit(stack.database)
+    (first,) = await violations(stack)
+    path = f"/admin/violations/{first['violation_id']}/close"
+    assert (await stack.admin("POST", path, {"reason": " "})).code == "INVALID_ARGUMENT"
+    closed = (await stack.admin("POST", path, {"reason": "counted by hand"})).data
+    assert (closed["status"], closed["reason"], closed["closed_by"]) == (
+        "VIOLATION_STATUS_CLOSED",
+        "counted by hand",
+        "staff_test",
+    )
+    assert refused(await stack.admin("POST", path, {"reason": "again"}))[2] == "ILLEGAL_TRANSITION"
+    assert await audit(stack.database) == 0, "it is as it was when it was closed"
+    # One more is won: both sides have one more, so it is the same.
+    await own_world.round(await own_world.wheel(prize))
+    assert await audit(stack.database) == 0
+    await stack.database.execute(ONE_MORE, prize)
+    assert await audit(stack.database) == 1, "it is off by another number"
+    for _ in range(2):
+        await stack.database.execute(ONE_LESS, prize)
+    assert await audit(stack.database) == 0
+    await stack.database.execute(ONE_MORE, prize)
+    assert await audit(stack.database) == 0, "the open one is back"
+    assert len(await violations(stack)) == 2
+
+
+async def test_staff_sees_what_was_found_and_the_log_who_closed_it(own_world: World, stack: Stack, prize: str) -> None:
+    await stack.database.execute(ONE_MORE, prize)
+    await audit(stack.database)
+    items = (await stack.admin("GET", "/admin/violations", status="open")).data["items"]
+    (shown,) = items
+    assert (shown["check"], shown["subject_id"], shown["holds"]) == ("prize_held", prize, CHECKS["prize_held"].holds)
+    for query, count in (
+        ({"check": "prize_held"}, 1),
+        ({"check": "prize_stock"}, 0),
+        ({"subject_id": prize}, 1),
+        ({"subject_id": "prize_other"}, 0),
+        ({"status": "closed"}, 0),
+    ):
+        found = (await stack.admin("GET", "/admin/violations", **query)).data["items"]
+        assert len(found) == count, query
+    closed = await stack.admin("POST", f"/admin/violations/{shown['id']}/close", {"reason": "counted by hand"})
+    assert closed.data["closed_at"] > 0
+    assert (await stack.admin("GET", "/admin/violations", status="open")).data["items"] == []
+    (entry,) = (await stack.admin("GET", "/admin/audit", subject_type="violation")).data["items"]
+    assert (entry["action"], entry["subject_id"], entry["actor"]) == ("violation.close", shown["id"], "staff_test")
+    assert entry["after"]["reason"] == "counted by hand"
+
+
+async def test_two_auditors_at_once_tell_once(own_world: World, stack: Stack, prize: str) -> None:
+    before = told("prize_held")
+    await stack.database.execute(ONE_MORE, prize)
+    async with auditing(stack), auditing(stack):
+        # And whoever asks for everything at the same time.
+        await asyncio.gather(*[audit(stack.database) for _ in range(3)])
+        await until(noted(stack, 1))
+        await marks_moved(stack, "changed")
+    assert len(await violations(stack)) == 1
+    assert told("prize_held") == before + 1
+
+
+async def test_a_crash_between_looking_and_keeping_loses_nothing_and_tells_nothing_twice(
+    own_world: World, stack: Stack, prize: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process ends when it has noted what it found, and not yet where it is."""
+    before = told("prize_held")
+    died = asyncio.Event()
+    keep = auditor._Way._keep
+
+    async def dies(way: auditor._Way, seconds: float) -> None:
+        if (way.tenant_id, way.name) == (stack.tenant_id, "prize"):
+            died.set()
+            await asyncio.Event().wait()
+        await keep(way, seconds)
+
+    await stack.database.execute(ONE_MORE, prize)
+    monkeypatch.setattr(auditor._Way, "_keep", dies)
+    async with auditing(stack) as task:
+        await died.wait()
+        task.cancel()
+    monkeypatch.setattr(auditor._Way, "_keep", keep)
+    query = "SELECT after_key FROM audit_marks WHERE way = 'prize' AND tenant_id = $1"
+    assert await stack.database.fetchval(query, stack.tenant_id) == ""
+    assert len(await violations(stack)) == 1
+    # What it held is free when its lease is over: as if that had been.
+    await stack.database.execute("UPDATE audit_marks SET leased_until = now()")
+    (first,) = await violations(stack)
+
+    async def seen_again() -> bool:
+        return bool((await violations(stack))[0]["last_seen_at"] > first["last_seen_at"])
+
+    async with auditing(stack):
+        await until(seen_again)
+    assert len(await violations(stack)) == 1
+    assert told("prize_held") == before + 1
+
+
+async def test_a_crash_before_anything_was_noted_loses_nothing(
+    own_world: World, stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What changed is looked at by the next one, though the first had begun with it."""
+    async with auditing(stack):
+        await marks_moved(stack, "changed")
+    game = await own_world.game(COLLECTION, COINS)
+    await own_world.round(game)
+    bad = "UPDATE balances SET balance = balance + 1 WHERE player_id = 'ann'"
+    await stack.database.execute(bad)
+    died = asyncio.Event()
+    look = checks.look
+
+    async def dies(database: Database, tenant_id: str, kind: str, keys: Any) -> Any:
+        if kind == "player":
+            died.set()
+            await asyncio.Event().wait()
+        return await look(database, tenant_id, kind, keys)
+
+    monkeypatch.setattr(auditor, "look", dies)
+    async with auditing(stack) as task:
+        await died.wait()
+        task.cancel()
+    monkeypatch.setattr(auditor, "look", look)
+    assert await violations(stack) == []
+    await stack.database.execute("UPDATE audit_marks SET leased_until = now()")
+    only_following(monkeypatch)
+    async with auditing(stack):
+        await until(noted(stack, 1))
+    assert (await violations(stack))[0]["check_name"] == "player_ledger_sum"
+    await stack.database.execute(bad.replace("+", "-"))
+
+
+def only_following(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has auditors look at what changes alone."""
+    monkeypatch.setattr(auditor, "KINDS", ())
+
+
+async def test_what_is_committed_late_is_looked_at(
+    own_world: World, stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A transaction that began long before it is seen is not passed by: the way waits for it."""
+    only_following(monkeypatch)
+    entry = (
+        "INSERT INTO ledger_entries (tenant_id, entry_id, seq, scope_key, currency, player_id, amount, balance_after,"
+        " reason, reference_id) VALUES ($1, 'entry_late', 1, $2, 'coin', 'late', 5, 5, 'adjustment', '')"
+    )
+    async with auditing(stack):
+        await marks_moved(stack, "changed")
+        async with held(stack, entry, stack.tenant_id, own_world.campaign_id):
+            # Others come and go, and the auditor with them.
+            game = await own_world.game(COLLECTION, COINS)
+            for _ in range(3):
+                await own_world.round(game)
+            assert await violations(stack) == []
+        await until(noted(stack, 1))
+    (found,) = await violations(stack)
+    assert (found["check_name"], found["subject_id"]) == ("player_ledger_sum", "late")
+    await stack.database.execute("DELETE FROM ledger_entries WHERE entry_id = 'entry_late'")
+
+
+async def test_it_takes_no_more_than_its_share(own_world: World, stack: Stack) -> None:
+    """Counted in its own rests: for each second of a step it rests as many as the share says."""
+    rested: list[float] = []
+
+    async def rests(stop: asyncio.Event, seconds: float) -> bool:
+        rested.append(seconds)
+        return stop.is_set()
+
+    await own_world.round(await own_world.wheel(await own_world.prize(total=3)))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(auditor, "stopped_within", rests)
+        turning = Auditor(stack.database, 0.01)
+        spent = 0.0
+        for _ in range(20):
+            spent += await turning.turn(asyncio.Event())
+    assert spent > 0
+    assert sum(rested) == pytest.approx(99 * spent)
+
+
+async def test_nothing_is_found_while_everything_is_done_at_once(own_world: World, stack: Stack) -> None:
+    """Plays, claims, redeems, quests, adjustments, revokes, logins of guests, changes of prizes, zones and caps,
+    suspensions, copies and finalized boards, all under way while auditors look."""
+    world = own_world
+    mug = await world.prize(total=40)
+    coded = await world.prize(
+        codes=[f"CODE-{nth}" for nth in range(60)],
+        fulfillment={"channel": "voucher_code", "redemption_mode": "on_claim"},
+    )
+    points = await world.prize(type="points", value=10, constraints={"max_per_user": 3})
+    cup = await world.prize(total=30)
+    hot = await world.wheel(mug, coded, access="public")
+    rungs = block(rung("cup", 4, cup), auto_grant=False, mode="SPEND_EXCHANGE")
+    coins = await world.game(COLLECTION, COINS, milestones=rungs, access="public")
+    pointed = await world.wheel(points, access="public", rules={"max_plays_per_day": 50})
+    numbers = itertools.count()
+    stop = asyncio.Event()
+
+    async def again(work: Callable[[], Any]) -> None:
+        while not stop.is_set():
+            await work()
+
+    async def guest_logs_in() -> None:
+        nth = next(numbers)
+        contact = f"guest{nth % 7}@example.com"
+        guest = await new_guest(world, coins)
+        await world.play(coins, guest.session, "")
+        for game in (coins, pointed, hot):
+            session = (await world.start(game, "", Authorization=f"Bearer {guest.token}")).envelope["data"]
+            if "session_id" in session:
+                await world.play(game, session["session_id"], "")
+        quest = await open_quest(stack, world.campaign_id, type="one_time")
+        player = (await resolve(stack, None, contact)).data["player"]["id"]
+        for who in (guest.player_id, player):
+            await stack.core("POST", f"/quests/{quest}/complete", {"player_id": who})
+        await asyncio.gather(
+            resolve(stack, guest, contact),
+            world.redeem(coins, "cup", guest.player_id),
+            stack.core("POST", f"/quests/{quest}/complete", {"player_id": guest.player_id}),
+        )
+
+    async def staff_at_rewards() -> None:
+        for reward in (await stack.admin("GET", "/admin/rewards", limit=20)).data["items"][:: 1 + next(numbers) % 3]:
+            verb = ("revoke", "fulfill")[next(numbers) % 2]
+            await stack.admin("POST", f"/admin/rewards/{reward['id']}/{verb}", {})
+
+    async def players_claim() -> None:
+        for player in ("pat", "kim"):
+            await world.redeem(coins, "cup", player)
+            for reward in (await rewards_of(stack, player))[:5]:
+                await stack.consumer("POST", f"/rewards/{reward['id']}/claim", {}, player=player)
+
+    async def staff_at_the_catalogue() -> None:
+        nth = next(numbers)
+        zone = ("UTC", "America/Los_Angeles", "Asia/Tokyo")[nth % 3]
+        await stack.admin("PUT", f"/admin/campaigns/{world.campaign_id}", {"timezone": zone})
+        mode = ("on_win", "on_claim", "manual")[nth % 3]
+        await stack.admin("PUT", f"/admin/prizes/{mug}", {"fulfillment": {"redemption_mode": mode}})
+        await stack.admin("PUT", f"/admin/prizes/{points}", {"constraints": {"max_per_user": 1 + nth % 5}})
+        await stack.admin("PUT", f"/admin/games/{pointed}", {"rules": {"max_plays_per_day": 20 + nth % 30}})
+        await stack.admin("PUT", "/admin/players/kim", {"status": ("suspended", "active")[nth % 2]})
+        given = {"player_id": "pat", "scope_key": world.campaign_id, "currency": "coin", "reference_id": str(nth)}
+        await stack.admin("POST", "/admin/wallet/adjustments", {**given, "amount": 1 - 2 * (nth % 2)})
+        await stack.admin("POST", f"/admin/campaigns/{world.campaign_id}/duplicate", {})
+        board = {"campaign_id": world.campaign_id, "name": "B", "metric": "plays", "mode": "sum"}
+        prizes = [{"from_rank": 1, "to_rank": 2, "prize_id": mug}]
+        made = (await stack.admin("POST", "/admin/leaderboards", {**board, "prizes": prizes})).data
+        await stack.admin("POST", f"/admin/leaderboards/{made['id']}/finalize", {})
+        await stack.admin("GET", f"/admin/campaigns/{world.campaign_id}/analytics")
+
+    async def play(game: str) -> None:
+        player = ("pat", "kim")[next(numbers) % 2]
+        session = (await world.start(game, player)).envelope["data"]
+        if "session_id" in session:
+            await world.play(game, session["session_id"], player)
+
+    async with auditing(stack), auditing(stack), load(stack.process.core_url, stack.tenant_id, hot) as plays:
+        jobs = [
+            guest_logs_in,
+            guest_logs_in,
+            staff_at_rewards,
+            players_claim,
+            staff_at_the_catalogue,
+            lambda: play(coins),
+            lambda: play(pointed),
+        ]
+        tasks = [asyncio.create_task(again(job)) for job in jobs]
+        await plays.plays(600)
+        stop.set()
+        await asyncio.gather(*tasks)
+        await marks_moved(stack, "changed")
+        assert await violations(stack) == []
+    assert await audit(stack.database) == 0
+    assert await stack.database.fetchval("SELECT count(*) FROM players WHERE merged_into IS NOT NULL") > 3
+
+
+async def test_a_database_that_is_away_is_waited_for(own_world: World, stack: Stack, prize: str) -> None:
+    async with auditing(stack):
+        await marks_moved(stack, "changed")
+        query = (
+            "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND query LIKE ANY ('{-- violations%,-- conservation%}')"
+        )
+
+        async def ended() -> bool:
+            return bool(await stack.database.fetchval(query))
+
+        await until(ended)
+        await stack.database.execute(ONE_MORE, prize)
+        await until(noted(stack, 1))

@@ -231,7 +231,7 @@ class BenchStack:
         database = ephemeral = 0.0
         for process in self.processes:
             if process.core_url:
-                trips = dict(_TRIPS.findall(_get(f"{process.core_url}/metrics")))
+                trips = dict(_TRIPS.findall(read_url(f"{process.core_url}/metrics")))
                 database += float(trips.get("database", 0))
                 ephemeral += float(trips.get("ephemeral", 0))
         machine, own = psutil.cpu_times(), os.times()
@@ -259,7 +259,8 @@ def _cpu_seconds(pid: int) -> float:
     return total
 
 
-def _get(url: str) -> str:
+def read_url(url: str) -> str:
+    """What is at a URL."""
     with urllib.request.urlopen(url, timeout=10) as answer:
         text: str = answer.read().decode()
     return text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ops.benchmarks.case import Case
-from ops.benchmarks.cases import delivery, edges, memory, owned, pgbench, plays
+from ops.benchmarks.cases import audit, delivery, edges, memory, owned, pgbench, plays
 
 CASES: Final[tuple[Case, ...]] = (
     *plays.BARE,
@@ -14,5 +14,6 @@ CASES: Final[tuple[Case, ...]] = (
     *owned.CASES,
     *edges.CASES,
     *delivery.CASES,
+    *audit.CASES,
     *memory.CASES,
 )

@@ -33,6 +33,7 @@ SHIPPED = Settings()
         ("a login code counts for 5 minutes", challenges.CODE_SECONDS, 300),
         ("a login code is sent again after 60 s", challenges.RESEND_SECONDS, 60),
         ("a login code has 5 tries", challenges.TRIES_MAX, 5),
+        ("a contact's codes of six digits have 100 wrong guesses", challenges.WRONG_MAX, 100),
         ("a message that fails 5 times is a dead letter", TRIES, 5),
         (
             "a task waits 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 10 h",

@@ -168,6 +168,13 @@ async def test_the_statement_of_any_one_two_or_all_parts_can_be_prepared(pool: a
             assert len(prepared.get_parameters()) == len(taken) + 2
 
 
+async def test_a_play_of_a_day_that_is_not_over_is_counted(database: Database) -> None:
+    changes = Changes()
+    changes.count_play("game", "ann", TODAY, cap=0, day_cap=1, day_ends=2**33)
+    await commit(database, changes)
+    assert await database.fetchval("SELECT plays FROM game_players") == 1
+
+
 async def test_counters_begin_anew_each_day_and_go_on_where_the_day_is_set_back(database: Database) -> None:
     for day, day_plays in ((TODAY, 1), (TODAY, 2), (TOMORROW, 1), (TODAY, 2), (TOMORROW, 1)):
         changes = Changes()

@@ -192,6 +192,13 @@ async def test_no_more_codes_are_held_than_are_given(database: Database, pool: a
     assert sorted(row["code_id"] for row in free) == ["code_2", "code_4", "code_5"]
 
 
+async def test_a_code_that_a_rival_is_about_to_take_is_passed_by(database: Database, pool: asyncpg.Pool) -> None:
+    async with pool.acquire() as rival, rival.transaction():
+        await rival.execute("SELECT FROM codes WHERE code_id = 'code_1' FOR UPDATE")
+        (row,) = await claim(database, ["with_code_1"])
+    assert row["ciphertext"] == b"two"
+
+
 async def _somebody_waits(connection: asyncpg.Connection) -> bool:
     return bool(
         await connection.fetchval(

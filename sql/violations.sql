@@ -45,9 +45,9 @@ ON CONFLICT (tenant_id, check_name, subject_id, row_id) WHERE closed_at IS NULL 
 RETURNING violation_id, subject_id, row_id, expected, found
 
 -- name: any_there
--- Whether a violation of check $2 is noted of the things $3, and not known to be gone. No row: none is.
-SELECT 1 FROM violations
-WHERE tenant_id = $1 AND check_name = $2 AND subject_id = ANY($3::text[]) AND gone_at IS NULL LIMIT 1
+-- Those of the checks $2 of which a violation is noted of the things $3, and not known to be gone.
+SELECT DISTINCT check_name FROM violations
+WHERE tenant_id = $1 AND check_name = ANY($2::text[]) AND subject_id = ANY($3::text[]) AND gone_at IS NULL
 
 -- name: tenants
 -- Every tenant, or the one of $1 ('': every one), for whoever goes through them one by one.

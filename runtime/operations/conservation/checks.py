@@ -25,6 +25,9 @@ _SQL: Final = sql.load("violations")
 STEP_KEYS: Final = 100
 """How many things are looked at by one snapshot, where nothing is known of how long it takes."""
 
+WHOLE_KEYS: Final = 1_000
+"""The same, for who looks at everything at once."""
+
 STEP_SECONDS_MAX: Final = 300.0
 """How long one statement may take: it counts a prize's rewards, or a campaign's day, of which there may be millions."""
 
@@ -135,8 +138,10 @@ def _broken(tenant_id: str, check: Check, row: Any) -> Broken:
 async def note(database: Database, tenant_id: str, looked: Looked) -> int:
     """Keeps what was found, and what is gone; how many are new. Each of these is logged and counted, once."""
     fresh = 0
+    rows = await database.fetch(_SQL["any_there"], tenant_id, list(looked.broken), looked.keys)
+    known = {row["check_name"] for row in rows}
     for name, broken in looked.broken.items():
-        if not broken and await database.fetchval(_SQL["any_there"], tenant_id, name, looked.keys) is None:
+        if not broken and name not in known:
             continue  # Nearly always: nothing is wrong, and nothing was.
         columns = [
             [ids.make("violation") for _ in broken],
@@ -166,8 +171,8 @@ async def note(database: Database, tenant_id: str, looked: Looked) -> int:
 
 
 async def everything(database: Database, tenant_id: str, kind: str, after: str = "") -> AsyncIterator[list[str]]:
-    """The keys of all things of a kind, STEP_KEYS at a time."""
-    while keys := await next_keys(database, tenant_id, kind, after, STEP_KEYS):
+    """The keys of all things of a kind, WHOLE_KEYS at a time."""
+    while keys := await next_keys(database, tenant_id, kind, after, WHOLE_KEYS):
         yield keys
         after = keys[-1]
 

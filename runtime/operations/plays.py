@@ -229,6 +229,8 @@ ROWS: Final = (
             "ALREADY_GRANTED",
             "THRESHOLD_NOT_REACHED",
             "OUT_OF_STOCK",
+            "CAP_USER",
+            "CAP_DAY",
             "GAME_INACTIVE",
             "CAMPAIGN_CLOSED",
             "LOGIN_REQUIRED",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from typing import Any
 
@@ -90,6 +91,41 @@ async def test_out_of_stock_spends_nothing(world: World) -> None:
     assert refused(await world.redeem(game_id, "mug", "bob")) == (400, "FAILED_PRECONDITION", "OUT_OF_STOCK")
     assert await coins(world, "bob") == 4
     assert await statuses(world, game_id, "bob") == {"mug": "CLAIMABLE"}
+
+
+async def test_a_prize_s_cap_that_is_reached_is_named_with_when_it_resets(world: World) -> None:
+    mine, daily = [await world.prize(constraints={name: 1}) for name in ("max_per_user", "max_per_day")]
+    midnight = (int(time.time()) // 86400 + 1) * 86400
+    for prize_id, second, reason, resets_at in (
+        (mine, "cap_ann", "CAP_USER", 0),
+        (daily, "cap_bob", "CAP_DAY", midnight),
+    ):
+        first_game, game_id = await collection(world, prize_id), await collection(world, prize_id)
+        await earn(world, first_game, 4, "cap_ann")
+        assert (await world.redeem(first_game, "mug", "cap_ann")).http == 200
+        await earn(world, game_id, 2, second)
+        before = await coins(world, second)
+        answer = await world.redeem(game_id, "mug", second)
+        assert refused(answer) == (400, "FAILED_PRECONDITION", reason)
+        said = answer.envelope["data"]
+        assert (said["limit"], said["resets_at"]) == (1, resets_at)
+        assert await coins(world, second) == before
+        assert await statuses(world, game_id, second) == {"mug": "CLAIMABLE"}
+    await world.database.execute("UPDATE prize_days SET day = day - 1 WHERE prize_id = $1", daily)
+    assert (await world.redeem(game_id, "mug", "cap_bob")).http == 200
+
+
+async def test_of_two_reasons_that_stands_longer_is_told(world: World) -> None:
+    caps = {"max_per_user": 1, "max_per_day": 1}
+    game_id, other = [await collection(world, await world.prize(total=1, constraints=caps)) for _ in range(2)]
+    prize_id = (await world.milestones(game_id))[0]["prize_id"]
+    again = await collection(world, prize_id)
+    for player in ("two_ann", "two_bob"):
+        await earn(world, again, 4, player)
+    assert (await world.redeem(game_id, "mug", "two_ann")).http == 200
+    assert (await world.redeem(again, "mug", "two_ann")).reason == "CAP_USER"
+    assert (await world.redeem(again, "mug", "two_bob")).reason == "OUT_OF_STOCK"
+    assert (await world.redeem(other, "mug", "two_ann")).http == 200
 
 
 async def test_an_empty_pool_of_codes_is_out_of_stock(world: World, module_stack: Stack) -> None:

@@ -341,21 +341,24 @@ class GameActor:
                 raise Fault(CAP, "SESSION_EXPIRED", "the play before this session's was not kept; start another")
             raise Fault(Status.ALREADY_EXISTS, "SESSION_PLAYED", "this session's plan was played already")
 
-    def available(self, prize: PrizeTerms | None, player: PlayerState, quantity: int) -> bool:
-        """May this player take `quantity` of the prize now?"""
+    def withheld(self, prize: PrizeTerms | None, player: PlayerState, quantity: int) -> str:
+        """Why this player may not take `quantity` of the prize now: the reason that stands longest. Empty: it may."""
         stock = None if prize is None else self.stock.get(prize.prize_id)
-        if prize is not None and stock is not None and prize.active:
-            held = player.prizes.get(prize.prize_id, 0)
-            if (
-                (stock.remaining is None or stock.remaining >= quantity or prize.is_points)
-                and (not prize.takes_code or stock.codes >= quantity)
-                and (not prize.max_per_user or held + quantity <= prize.max_per_user)
-                and (not prize.max_per_day or stock.day_awarded + quantity <= prize.max_per_day)
-            ):
-                return True
-            self.require_fresh(stock)
-            self.require_fresh(player)
-        return False
+        if prize is None or stock is None or not prize.active:
+            return "OUT_OF_STOCK"
+        if prize.max_per_user and player.prizes.get(prize.prize_id, 0) + quantity > prize.max_per_user:
+            reason = "CAP_USER"
+        elif (stock.remaining is not None and stock.remaining < quantity and not prize.is_points) or (
+            prize.takes_code and stock.codes < quantity
+        ):
+            reason = "OUT_OF_STOCK"
+        elif prize.max_per_day and stock.day_awarded + quantity > prize.max_per_day:
+            reason = "CAP_DAY"
+        else:
+            return ""
+        self.require_fresh(stock)
+        self.require_fresh(player)
+        return reason
 
     def take(self, prize: PrizeTerms, player: PlayerState, quantity: int) -> None:
         """Remembers that `quantity` of the prize went to this player."""

@@ -120,7 +120,7 @@ def play(actor: GameActor, snapshot: GameSnapshot, pending: PendingRequest, chan
             Words(seed, request.client_seed),
             payload,
             plan,
-            lambda prize_id, quantity: actor.available(snapshot.prizes.get(prize_id), player, quantity),
+            lambda prize_id, quantity: not actor.withheld(snapshot.prizes.get(prize_id), player, quantity),
         )
     )
     # From here on nothing refuses: what is remembered moves on, for the plays behind this one.

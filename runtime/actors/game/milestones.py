@@ -33,7 +33,7 @@ def cross(
             if rung.id in player.grants or player.balances.get(rung.currency, 0) < rung.threshold:
                 continue
             prize = snapshot.prizes.get(rung.prize_id)
-            if actor.available(prize, player, 1):
+            if not actor.withheld(prize, player, 1):
                 assert prize is not None
                 granted.append(_grant(actor, snapshot, player, rung, prize, winner, changes))
                 break
@@ -62,7 +62,7 @@ def redeem(actor: GameActor, snapshot: GameSnapshot, pending: PendingRequest, ch
     """Claims a rung, or buys it. Refusals change nothing.
 
     NOT_FOUND UNKNOWN_MILESTONE; ALREADY_EXISTS ALREADY_GRANTED; PERMISSION_DENIED LOGIN_REQUIRED; FAILED_PRECONDITION
-    THRESHOLD_NOT_REACHED, OUT_OF_STOCK, GAME_INACTIVE, CAMPAIGN_CLOSED.
+    THRESHOLD_NOT_REACHED, OUT_OF_STOCK, CAP_USER and CAP_DAY of the prize, GAME_INACTIVE, CAMPAIGN_CLOSED.
     """
     request, now = pending.request, actor.engine.clock.now()
     if not request.milestone_id:
@@ -94,8 +94,8 @@ def redeem(actor: GameActor, snapshot: GameSnapshot, pending: PendingRequest, ch
             threshold=rung.threshold,
         )
     prize = snapshot.prizes.get(rung.prize_id)
-    if not actor.available(prize, player, 1):
-        raise Fault(Status.FAILED_PRECONDITION, "OUT_OF_STOCK", "this milestone's prize is out of stock")
+    if reason := actor.withheld(prize, player, 1):
+        raise _withheld(actor, prize, reason)
     assert prize is not None
     entries_before = len(changes.ledger)
     if player.guest:
@@ -122,6 +122,17 @@ def redeem(actor: GameActor, snapshot: GameSnapshot, pending: PendingRequest, ch
     )
     data = prize_won(winner, prize, 1, won.reward_id)
     return Decision(pending, reply, [actor.event(data, snapshot, pending, now)])
+
+
+def _withheld(actor: GameActor, prize: PrizeTerms | None, reason: str) -> Fault:
+    """The refusal of a rung whose prize is not to be had: which cap is reached, and when it resets."""
+    if prize is None or reason == "OUT_OF_STOCK":
+        return Fault(Status.FAILED_PRECONDITION, reason, "this milestone's prize is out of stock")
+    limit, whose, resets_at = prize.max_per_user, "a player", 0
+    if reason == "CAP_DAY":
+        limit, whose, resets_at = prize.max_per_day, "a day", actor.resets_at
+    message = f"all {limit} of this milestone's prize for {whose} are given"
+    return Fault(Status.FAILED_PRECONDITION, reason, message, limit=limit, resets_at=resets_at)
 
 
 def _reply(

@@ -85,8 +85,12 @@ REFUSALS: Final[Mapping[str, Refusal]] = {
     # what is played
     "GAME_INACTIVE": Refusal(_NOT_NOW, "the game is not active"),
     "CAMPAIGN_CLOSED": Refusal(_NOT_NOW, "the campaign has not begun or is over", {"closed_at": 1_767_225_600}),
-    "CAP_USER": Refusal(_NOT_NOW, "max_plays_per_user are used", {"limit": 10, "resets_at": 0}),
-    "CAP_DAY": Refusal(_NOT_NOW, "today's free plays are used", {"limit": 2, "resets_at": 1_767_225_600}),
+    "CAP_USER": Refusal(
+        _NOT_NOW, "max_plays_per_user are used, or the prize's max_per_user", {"limit": 10, "resets_at": 0}
+    ),
+    "CAP_DAY": Refusal(
+        _NOT_NOW, "today's free plays are used, or the prize's max_per_day", {"limit": 2, "resets_at": 1_767_225_600}
+    ),
     "NO_TURNS": Refusal(_NOT_NOW, "a play needs a turn, and there is none", {"resets_at": 0}),
     "SESSION_EXPIRED": Refusal(_NOT_NOW, "the session's time is over; start another"),
     "SESSION_PLAYED": Refusal(Status.ALREADY_EXISTS, "the session was played already"),

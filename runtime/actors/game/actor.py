@@ -19,7 +19,7 @@ from runtime import messages as m
 from runtime.actors.changes import Changes
 from runtime.actors.engine import Engine
 from runtime.actors.game.awards import Winner, award, note_points, won_reward
-from runtime.actors.game.pending import PendingRequest
+from runtime.actors.game.pending import READS, PendingRequest
 from runtime.actors.game.sessions import REVISION_CHARACTERS, Session
 from runtime.actors.game.snapshot import POINTS, GameSnapshot, PrizeTerms, load_game
 from runtime.errors import Fault, Status, suspended
@@ -29,8 +29,6 @@ PLAYERS_MAX: Final = 10_000
 """Players that one game's actor remembers; beyond it, it forgets them all and reads again."""
 REFRESH_SECONDS: Final = 1.0
 """A start is not accepted by a snapshot that was last compared with the database longer ago than this."""
-READS: Final = (m.EligibilityRequest, m.ListMilestonesRequest)
-"""Requests that are answered by what was just read, and that make nobody a player."""
 CAP: Final = Status.FAILED_PRECONDITION
 
 
@@ -195,7 +193,7 @@ class GameActor:
             made = {
                 pending.player_id
                 for pending in requests
-                if pending.player_id in needed and not pending.newcomer and _makes_player(pending, snapshot)
+                if pending.player_id in needed and not pending.newcomer and pending.makes_player(snapshot)
             }
             version, now = await self._read(snapshot, needed, made)
             if version != snapshot.version:
@@ -437,16 +435,3 @@ class GameActor:
             trace_id=pending.work.trace_id,
             nth=nth,
         )
-
-
-def _makes_player(pending: PendingRequest, snapshot: GameSnapshot) -> bool:
-    """Whether a request makes a row of a player who has none.
-
-    Asking whether one may play does not, nor does a guest's start: sessions are anybody's to ask for, and a guest who
-    plays nothing leaves nothing. Nor does anything of a guest's where no guest may play.
-    """
-    if isinstance(pending.request, READS) or (pending.anonymous and snapshot.access != "public"):
-        return False
-    if not ids.is_guest(pending.player_id):
-        return True
-    return not isinstance(pending.request, m.StartRequest) and (snapshot.access == "public" or snapshot.admits_guests)

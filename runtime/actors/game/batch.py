@@ -25,9 +25,9 @@ from runtime import ids
 from runtime import messages as m
 from runtime.actors.changes import Changes
 from runtime.actors.game import decide, milestones
-from runtime.actors.game.actor import READS, GameActor, StaleRead
+from runtime.actors.game.actor import GameActor, StaleRead
 from runtime.actors.game.awards import pending_tasks
-from runtime.actors.game.pending import Decision, PendingRequest
+from runtime.actors.game.pending import READS, Decision, PendingRequest
 from runtime.actors.game.retries import answer_found
 from runtime.actors.game.sessions import open_session
 from runtime.actors.game.snapshot import GameSnapshot

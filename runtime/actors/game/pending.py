@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
+from runtime import ids
+from runtime import messages as m
 from runtime.actors.game.sessions import Session
+from runtime.actors.game.snapshot import GameSnapshot
 from runtime.actors.idempotency import WITHOUT_KEY, KeyedRequest
 from runtime.actors.mailbox import Work
 from runtime.events import Event
+
+READS: Final = (m.EligibilityRequest, m.ListMilestonesRequest)
+"""Requests that are answered by what was just read, and that make nobody a player."""
 
 
 @dataclass(slots=True)
@@ -43,6 +49,18 @@ class PendingRequest:
             self.bearer = ""
         if self.asked.key is not None:
             self.asked = self.asked._replace(player_id=player_id)
+
+    def makes_player(self, snapshot: GameSnapshot) -> bool:
+        """Whether it makes a row of a player who has none.
+
+        Asking whether one may play does not, nor does a guest's start: sessions are anybody's to ask for, and a guest
+        who plays nothing leaves nothing. Nor does anything of a guest's where no guest may play.
+        """
+        if isinstance(self.request, READS) or (self.anonymous and snapshot.access != "public"):
+            return False
+        if not ids.is_guest(self.player_id):
+            return True
+        return not isinstance(self.request, m.StartRequest) and (snapshot.access == "public" or snapshot.admits_guests)
 
 
 @dataclass(slots=True)

@@ -246,6 +246,7 @@ SELECT reward_id, prize_id FROM tasks WHERE tenant_id = $1 AND task_id = $2
 -- counts once in the tenant, for the task that it came for first: `misused` where that is another. `outcome` is
 -- what the task became, NULL where nothing was changed. The caller holds the reward. No row: no such task.
 WITH held AS (
+    -- Before the callback's id: who waits for the task, behind a sweep that looks at it, must not keep others from that.
     SELECT t.* FROM tasks AS t WHERE t.tenant_id = $1 AND t.task_id = $2 FOR UPDATE
 ),
 noted AS (

@@ -15,7 +15,9 @@ from standardwebhooks import Webhook
 from runtime.operations import API
 from tests.support.deliveries import SECRET, delivering, make_due, make_receiver_prize, make_task, state
 from tests.support.receiver import Receiver
+from tests.support.rivals import held, waits
 from tests.support.stack import TO_LOOPBACK
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.settings(**TO_LOOPBACK)
 
@@ -107,6 +109,24 @@ async def test_rivals_with_one_callback_move_one_task(stack: Any, engine: Any, t
     assert sorted(http for http, _ in answers) == [200] * 3 + [401] * 6
     rows = await engine.database.fetch("SELECT status FROM tasks")
     assert sorted(row["status"] for row in rows) == ["awaiting", "awaiting", "retry"]
+
+
+async def test_a_callback_that_waits_for_its_task_keeps_its_id_from_no_other(
+    stack: Any, engine: Any, receiver: Receiver
+) -> None:
+    tasks = []
+    for _ in range(2):  # Of two prizes: callbacks of one wait for its stock already.
+        prize_id = await make_receiver_prize(engine, stack.tenant_id, receiver.url, "workflow")
+        tasks.append(await make_task(engine, stack.tenant_id, prize_id))
+    async with delivering(engine) as worker:
+        await worker.sweep()
+    late, prompt = tasks
+    async with held(stack, "SELECT FROM tasks WHERE task_id = $1 FOR UPDATE", late):
+        waiting = asyncio.ensure_future(call(stack, late))
+        await until(lambda: waits(stack, "fulfillment.complete"))
+        assert (await call(stack, prompt))[0] == 200
+    assert (await waiting)[0] == 401
+    assert [(await state(engine, task))[0] for task in tasks] == ["awaiting", "delivered"]
 
 
 async def test_a_callbacks_url_is_of_its_task_alone(stack: Any, engine: Any, task_id: str) -> None:

@@ -296,11 +296,13 @@ async def give_up_awaited(scene: Scene) -> Any:
     return expiry.give_up_awaited(scene.stack.engine)
 
 
-@transaction("stock", "codes", "rewards", "tasks")
+@transaction("stock", "codes", "rewards", "tasks", "callbacks")
 async def callback(scene: Scene) -> Any:
     await scene.set("fulfilling", "awaiting")
-    body = {"status": "delivered"}
-    return scene.stack.core("POST", f"/fulfillment/tasks/{await scene.task_id()}/callback", body)
+    task_id = await scene.task_id()
+    await scene.stack.database.execute("INSERT INTO callbacks VALUES ($1, 'msg', $2)", scene.tenant_id, task_id)
+    body = {"status": "delivered", "callback_id": "msg"}
+    return scene.stack.core("POST", f"/fulfillment/tasks/{task_id}/callback", body)
 
 
 @transaction("stock", "rewards", "tasks")

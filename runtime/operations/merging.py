@@ -19,6 +19,10 @@ is revoked, its stock and code return, and its points, or what the guest had pai
 (REVERSAL). Points that are spent cannot be; what was paid for those stays paid. So several guests win no more of
 these than one player, and who was both by accident loses nothing that one player could have.
 
+What points bought that are surplus and spent stays too, and where a rung gave them for nothing, so did it. It is the
+guest's without any login, and the same rung of a shop is one player's once: guests gain by merging only what each of
+them had, and there are as many as an address is given.
+
 What plays won that were within the cap of each, and are beyond it together (max_plays_per_user, max_plays_per_day),
 is the player's: items and points that were earned may be spent by now, and the ledger says of no coin which play it
 came of, so that what was bought would have to come back with it. So a game's cap on plays bounds guests less than a

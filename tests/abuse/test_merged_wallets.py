@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
+
+import pytest
 
 from tests.support.guests import Guest, guest_who_played, log_in, rewards_of, wallet_of
 from tests.support.milestones import block, rung
-from tests.support.stack import Stack
+from tests.support.stack import Stack, refused
 from tests.support.world import COINS, COLLECTION, World
 
 GUESTS = 3
@@ -137,3 +140,28 @@ async def test_points_of_two_rungs_are_one_players_where_their_prize_is_capped(o
     assert (await stack.admin("PUT", path, {"constraints": {"max_per_user": 1}})).code == "OK"
     other = await log_in(stack, guest, another)
     assert await wallet_of(stack, other) == {"coin": 0, "points": 10}
+
+
+@pytest.mark.settings(rate_limits=True, rate_guest_per_second=0.001, rate_guest_burst=GUESTS)
+async def test_spent_points_of_a_free_rung_bought_each_guest_what_it_had_and_there_are_so_many_guests(
+    own_world: World, stack: Stack
+) -> None:
+    ten = await own_world.prize(type="points", value=10)
+    free = await own_world.game(COLLECTION, COINS, access="public", milestones=block(rung("ten", 2, ten)))
+    goods = [rung(f"good{nth}", 10, await own_world.prize(fulfillment=ON_CLAIM), "points") for nth in range(5)]
+    shop = await own_world.game(
+        COLLECTION, COINS, access="public", milestones=block(*goods, auto_grant=False, mode="SPEND_EXCHANGE")
+    )
+    player = await log_in(stack)
+    for nth in range(GUESTS):
+        guest = await guest_who_played(own_world, free)
+        await buy(own_world, shop, guest.player_id, f"good{nth}")
+        assert len(await rewards_of(stack, guest.player_id)) == 2  # Which it keeps, whether it logs in or not.
+        assert await log_in(stack, guest) == player
+    won = Counter(row["milestone_id"] for row in await rewards_of(stack, player))
+    assert won == {"ten": 1, **{f"good{nth}": 1 for nth in range(GUESTS)}}
+    assert await wallet_of(stack, player) == {"coin": 2 * GUESTS, "points": 0}
+    # A rung of the shop is one player's once, and another guest is refused.
+    assert refused(await own_world.start(free, "")) == (429, "RESOURCE_EXHAUSTED", "RATE_LIMITED")
+    await own_world.round(free, player)
+    assert (await own_world.redeem(shop, f"good{GUESTS}", player)).reason == "THRESHOLD_NOT_REACHED"

@@ -121,6 +121,16 @@ async def _round(actor: GameActor, requests: list[PendingRequest], *, again: boo
         for pending in requests:
             pending.work.refuse(fault)
         return []
+    except Exception as error:
+        # Of one of them, by a plugin's rule or a value: apart, it is that one's alone. What was decided of the others
+        # before it is remembered, and not committed.
+        actor.distrust()
+        waiting = [pending for pending in requests if not pending.work.answered]
+        if len(waiting) > 1:
+            return waiting
+        for pending in waiting:
+            pending.work.refuse(error)
+        return []
     if commit is None:
         return batch.later
     try:

@@ -35,13 +35,15 @@ guests_held AS (
 --]
 --[ play_counts
 counted AS (
-    INSERT INTO game_players AS c (tenant_id, game_id, player_id, plays, day, day_plays)
-    SELECT $1, n.game_id, n.player_id, n.plays, n.day, n.plays FROM unnest($4::play_count[]) AS n
+    INSERT INTO game_players AS c (tenant_id, game_id, player_id, plays, day, day_plays, busy_until)
+    SELECT $1, n.game_id, n.player_id, n.plays, n.day, n.plays, n.busy_until FROM unnest($4::play_count[]) AS n
     ON CONFLICT (tenant_id, game_id, player_id) DO UPDATE SET
         plays = c.plays + excluded.plays,
         -- A row's day that is still to come (the zone moved west) is today's: `refresh` counts it so too.
         day = excluded.day,
-        day_plays = CASE WHEN c.day >= excluded.day THEN c.day_plays ELSE 0 END + excluded.plays
+        day_plays = CASE WHEN c.day >= excluded.day THEN c.day_plays ELSE 0 END + excluded.plays,
+        -- By what it was decided from: who takes time is exact.
+        busy_until = greatest(c.busy_until, excluded.busy_until)
     RETURNING c.game_id, c.player_id, c.plays, c.day_plays, extract(epoch FROM clock_timestamp()) AS counted_at
 ),
 --]

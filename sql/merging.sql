@@ -189,15 +189,16 @@ ORDER BY t.task_id FOR UPDATE;
 WITH moved AS (
     DELETE FROM game_players
     WHERE tenant_id = $1 AND player_id = $2 AND game_id = ANY($4::text[])
-    RETURNING game_id, plays, day, day_plays
+    RETURNING game_id, plays, day, day_plays, busy_until
 )
-INSERT INTO game_players AS c (tenant_id, game_id, player_id, plays, day, day_plays)
-SELECT $1, game_id, $3, plays, day, day_plays FROM moved ORDER BY game_id
+INSERT INTO game_players AS c (tenant_id, game_id, player_id, plays, day, day_plays, busy_until)
+SELECT $1, game_id, $3, plays, day, day_plays, busy_until FROM moved ORDER BY game_id
 ON CONFLICT (tenant_id, game_id, player_id) DO UPDATE SET
     plays = c.plays + excluded.plays,
     day = greatest(c.day, excluded.day),
     day_plays = CASE WHEN c.day >= excluded.day THEN c.day_plays ELSE 0 END
-              + CASE WHEN excluded.day >= c.day THEN excluded.day_plays ELSE 0 END;
+              + CASE WHEN excluded.day >= c.day THEN excluded.day_plays ELSE 0 END,
+    busy_until = greatest(c.busy_until, excluded.busy_until);
 
 -- name: turns
 -- The turns that guest $2 has left, by campaign, and how many of them stay: those of quests that the player has

@@ -73,7 +73,8 @@ SELECT
             (SELECT json_object_agg(m.milestone_id, unix(m.granted_at)) FROM milestone_grants AS m
              WHERE m.tenant_id = $1 AND m.player_id = n.player_id AND m.game_id = $2),
             p.auth_method = 'guest',
-            p.merged_into
+            p.merged_into,
+            coalesce(g.busy_until, 0)
         ))
         FROM unnest($3::text[]) AS n (player_id)
         LEFT JOIN players AS p ON p.tenant_id = $1 AND p.player_id = n.player_id

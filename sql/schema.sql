@@ -471,13 +471,15 @@ CREATE INDEX plays_time ON plays USING brin (played_at) WITH (autosummarize = on
 
 -- A player's plays of a game: for ever, and on the local day that the last one counted on. Where the campaign's
 -- zone has moved west since, that day may be one that has not begun: its plays count on the day before.
+-- busy_until: up to when plays have taken the player's time, in unix milliseconds (runtime/actors/game/timing.py).
 CREATE TABLE game_players (
-    tenant_id ident   NOT NULL,
-    game_id   ident   NOT NULL,
-    player_id ident   NOT NULL,
-    plays     bigint  NOT NULL CHECK (plays >= 0),
-    day       date    NOT NULL,
-    day_plays bigint  NOT NULL CHECK (day_plays >= 0),
+    tenant_id  ident   NOT NULL,
+    game_id    ident   NOT NULL,
+    player_id  ident   NOT NULL,
+    plays      bigint  NOT NULL CHECK (plays >= 0),
+    day        date    NOT NULL,
+    day_plays  bigint  NOT NULL CHECK (day_plays >= 0),
+    busy_until bigint  NOT NULL DEFAULT 0,
     PRIMARY KEY (tenant_id, game_id, player_id)
 ) WITH (fillfactor = 80);
 
@@ -885,8 +887,10 @@ CREATE TYPE new_play AS (
 );
 -- plays more of a game by a player on a day, which is over at day_ends (unix seconds; 0: not held to). A cap of 0 is
 -- none; day_cap holds for the plays of the day. exact: cap is how many plays it must then be, and no fewer.
+-- busy_until: up to when they take the player's time.
 CREATE TYPE play_count AS (
-    game_id text, player_id text, day date, plays bigint, cap bigint, day_cap bigint, day_ends bigint, exact boolean
+    game_id text, player_id text, day date, plays bigint, cap bigint, day_cap bigint, day_ends bigint, exact boolean,
+    busy_until bigint
 );
 -- A balance that must be `before` (NULL: not there yet) and becomes `after`.
 CREATE TYPE turn_move AS (player_id text, campaign_id text, before bigint, after bigint);

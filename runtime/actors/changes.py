@@ -43,7 +43,8 @@ class PlayCount(NamedTuple):
     """`plays` more of a game by a player on a day. A cap of 0 is none; day_cap holds for the plays of the day.
 
     day_ends: unix seconds at which the day is over, and none of them may count on it any more; 0: not held to.
-    exact: `cap` is how many plays it must then be, no more and no fewer: the play is of that ordinal.
+    exact: `cap` is how many plays it must then be, no more and no fewer: the play follows from those before.
+    busy_until: up to when they take the player's time, in unix milliseconds; 0: none of it.
     """
 
     game_id: str
@@ -54,18 +55,18 @@ class PlayCount(NamedTuple):
     day_cap: int
     day_ends: int
     exact: bool
+    busy_until: int = 0
 
-    def plus(self, plays: int, cap: int, day_cap: int, day_ends: int, exact: bool) -> PlayCount:
+    def plus(self, plays: int, cap: int, day_cap: int, day_ends: int, exact: bool, busy_until: int) -> PlayCount:
         """This, and then `plays` more of the same day, held to those."""
         return PlayCount(
-            self.game_id,
-            self.player_id,
-            self.day,
+            *self[:3],
             self.plays + plays,
             _cap_of_both(self.cap, plays, cap),
             _cap_of_both(self.day_cap, plays, day_cap),
             min(self.day_ends or day_ends, day_ends or self.day_ends),
             self.exact or exact,
+            max(self.busy_until, busy_until),
         )
 
 
@@ -263,14 +264,14 @@ class Changes:
         day_cap: int,
         day_ends: int = 0,
         exact: bool = False,
+        busy_until: int = 0,
     ) -> None:
         """One more play of the player; 0 = no cap. All of one `Changes` are of one day."""
-        key = (game_id, player_id)
-        held = self.play_counts.get(key)
-        self.play_counts[key] = (
-            PlayCount(game_id, player_id, day, 1, cap, day_cap, day_ends, exact)
+        held = self.play_counts.get((game_id, player_id))
+        self.play_counts[game_id, player_id] = (
+            PlayCount(game_id, player_id, day, 1, cap, day_cap, day_ends, exact, busy_until)
             if held is None
-            else held.plus(1, cap, day_cap, day_ends, exact)
+            else held.plus(1, cap, day_cap, day_ends, exact, busy_until)
         )
 
     def move_turns(
@@ -317,9 +318,8 @@ class Changes:
         if stocked:
             taken = self.stock.get(prize_id)
             self.stock[prize_id] = StockTake(prize_id, quantity) if taken is None else taken.plus(quantity)
-        on_day = (prize_id, day)
-        in_day = self.prize_days.get(on_day)
-        self.prize_days[on_day] = (
+        in_day = self.prize_days.get((prize_id, day))
+        self.prize_days[prize_id, day] = (
             PrizeDayCount(prize_id, day, quantity, per_day) if in_day is None else in_day.plus(quantity, per_day)
         )
         of_player = (prize_id, player_id)

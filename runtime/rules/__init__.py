@@ -21,10 +21,12 @@ from runtime.rules.base import (
 )
 from runtime.rules.compose import Rules, compose
 from runtime.rules.draw import Words, check_client_seed, keyed, seed_hash, seed_of
+from runtime.rules.payloads import NETWORK_SLACK_MS
 from runtime.rules.registries import REWARD_HANDLERS, SEED_GENERATORS, VALIDATORS
 from runtime.rules.replay import ReplayMismatch, replay
 
 __all__ = [
+    "NETWORK_SLACK_MS",
     "REWARD_HANDLERS",
     "SEED_GENERATORS",
     "VALIDATORS",

@@ -177,8 +177,12 @@ class Validator(Protocol):
 
     def check(
         self, handler: RewardHandler, config: Any, payload: Mapping[str, Any], plan: tuple[Drop, ...], elapsed_ms: int
-    ) -> None:
-        """Raise INVALID_ARGUMENT when the payload is malformed or impossible `elapsed_ms` milliseconds after start."""
+    ) -> int:
+        """Raise INVALID_ARGUMENT when the payload is malformed or impossible `elapsed_ms` milliseconds after start.
+
+        Returns how many of them the play took up, where they are what it is paid for: they pay for no other play of
+        the player in this game, and count in no other's `elapsed_ms`. 0: time pays for nothing.
+        """
 
 
 @runtime_checkable

@@ -19,25 +19,28 @@ def check_config(config: Any) -> None:
 
 def check(
     handler: RewardHandler, config: Any, payload: Mapping[str, Any], plan: tuple[Drop, ...], elapsed_ms: int
-) -> None:
+) -> int:
     """VALIDATION for what is malformed, naming `payload.x`; IMPLAUSIBLE_SCORE for what cannot have been played."""
     if handler.Payload is NoPayload and payload == {}:
-        return  # Nearly every play of a wheel: nothing to read.
+        return 0  # Nearly every play of a wheel: nothing to read.
     taken = read(handler.Payload, payload, "payload")
-    if isinstance(taken, ScorePayload):
-        _check_plausible(taken, config, elapsed_ms)
+    return _check_plausible(taken, config, elapsed_ms) if isinstance(taken, ScorePayload) else 0
 
 
-def _check_plausible(taken: ScorePayload, config: Any, elapsed_ms: int) -> None:
-    """Hold a score against the time since start and the limits in the config, where the handler has them (0: none)."""
+def _check_plausible(taken: ScorePayload, config: Any, elapsed_ms: int) -> int:
+    """Hold a score against the time since start and the limits in the config, where the handler has them (0: none).
+
+    Where a longer play may score more, its time is what pays for it.
+    """
     max_score = getattr(config, "max_score", 0)
     max_score_per_second = getattr(config, "max_score_per_second", 0)
     if taken.duration_ms > elapsed_ms + NETWORK_SLACK_MS:
-        raise _implausible("payload.duration_ms", "is longer than the time since start")
+        raise _implausible("payload.duration_ms", "is longer than the time since start that other plays have left")
     if max_score and taken.score > max_score:
         raise _implausible("payload.score", f"is above this game's highest score, {max_score}")
     if max_score_per_second and taken.score * 1000 > max_score_per_second * taken.duration_ms:
         raise _implausible("payload.score", f"is above this game's {max_score_per_second:g} a second")
+    return taken.duration_ms if max_score_per_second else 0
 
 
 def _implausible(field: str, description: str) -> Fault:

@@ -1,6 +1,8 @@
 """Validator `drop_plan`: every caught item is one of the session's plan, caught once, and not before it fell.
 
 How many of a type count is not judged here: the handler counts up to `max_catchable` and ignores the rest.
+
+It says of no play that it took up time: where a start shows a plan, one session follows the play of another anyway.
 """
 
 from __future__ import annotations
@@ -22,14 +24,14 @@ def check_config(config: Any) -> None:
 
 def check(
     handler: RewardHandler, config: Any, payload: Mapping[str, Any], plan: tuple[Drop, ...], elapsed_ms: int
-) -> None:
+) -> int:
     """NOT_IN_PLAN for items that are not in the plan or have not fallen yet; VALIDATION for the rest.
 
     Each violation names `payload.caught_items[i]`.
     """
     taken = read(handler.Payload, payload, "payload")
     if not isinstance(taken, CaughtPayload):
-        return  # A plugin's own payload: its shape is all that can be judged here.
+        return 0  # A plugin's own payload: its shape is all that can be judged here.
     falls_at_ms = {drop.id: drop.at_ms for drop in plan}
     seen: set[str] = set()
     absent: list[Violation] = []
@@ -48,6 +50,7 @@ def check(
         raise _not_in_plan(absent + repeated)
     if repeated:
         raise violations(repeated[:MAX_VIOLATIONS])
+    return 0
 
 
 def _not_in_plan(found: list[Violation]) -> Fault:

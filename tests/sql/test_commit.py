@@ -202,6 +202,14 @@ async def test_counters_begin_anew_each_day_and_go_on_where_the_day_is_set_back(
     assert await database.fetchval("SELECT plays FROM game_players") == 5
 
 
+async def test_time_that_plays_have_taken_stays_taken_by_those_that_take_none(database: Database) -> None:
+    for busy_until, taken in ((7, 7), (0, 7), (9, 9)):
+        changes = Changes()
+        changes.count_play("game", "ann", TODAY, cap=0, day_cap=0, busy_until=busy_until)
+        await commit(database, changes)
+        assert await database.fetchval("SELECT busy_until FROM game_players") == taken
+
+
 @pytest.mark.parametrize("amount", [None, 2, -2], ids=["by a play", "by hand", "away by hand"])
 async def test_a_ledger_goes_on_in_its_order_where_the_clock_was_set_back(
     database: Database, amount: int | None

@@ -38,7 +38,8 @@ def some_changes(draw: st.DrawFn) -> Changes:
         match part:
             case "play":
                 changes.plays.append(a_play(player_id=player))
-                changes.count_play(draw(GAMES), player, TODAY, cap=draw(CAPS), day_cap=draw(CAPS))
+                caps = {"cap": draw(CAPS), "day_cap": draw(CAPS)}
+                changes.count_play(draw(GAMES), player, TODAY, **caps, busy_until=draw(st.sampled_from([0, 0, 7, 9])))
             case "plan" if ("planned", player) not in changes.play_counts:
                 changes.plays.append(a_play(player_id=player))
                 changes.count_play("planned", player, TODAY, cap=draw(FEW), day_cap=draw(CAPS), exact=True)

@@ -35,13 +35,14 @@ def test_a_players_plays_add_up_under_the_caps_of_each() -> None:
 
 def test_plays_that_are_absorbed_add_up_and_those_of_another_day_overlap() -> None:
     one, two, tomorrow = Changes(), Changes(), Changes()
-    one.count_play("g", "ann", TODAY, cap=9, day_cap=1)
-    two.count_play("g", "ann", TODAY, cap=9, day_cap=2)
+    one.count_play("g", "ann", TODAY, cap=9, day_cap=1, busy_until=70)
+    two.count_play("g", "ann", TODAY, cap=9, day_cap=2, busy_until=60)
     tomorrow.count_play("g", "ann", TODAY + timedelta(days=1), cap=9, day_cap=2)
     assert not one.overlaps(two)
     assert one.overlaps(tomorrow)
     one.absorb(two)
-    assert one.play_counts == {("g", "ann"): PlayCount("g", "ann", TODAY, 2, cap=9, day_cap=2, day_ends=0, exact=False)}
+    both = PlayCount("g", "ann", TODAY, 2, cap=9, day_cap=2, day_ends=0, exact=False, busy_until=70)
+    assert one.play_counts == {("g", "ann"): both}
 
 
 def test_plays_of_an_ordinal_each_are_together_as_exact() -> None:

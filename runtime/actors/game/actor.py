@@ -38,6 +38,8 @@ class PlayerState:
 
     guest: has not logged in yet. What is decided of a guest holds as long as it is one (`Changes.hold_guest`).
 
+    busy_until: see timing.py.
+
     read_in: the actor's round in which it was read; in any later one it is a memory.
     """
 
@@ -51,6 +53,7 @@ class PlayerState:
     grants: dict[str, int]
     read_in: int
     guest: bool = False
+    busy_until: int = 0
 
 
 @dataclass(slots=True)
@@ -225,11 +228,11 @@ class GameActor:
         assert row is not None, "refresh always has its one row"
         self.engine.clock.sync(row["now"], asked, time.monotonic())
         ahead = []
-        for player_id, plays, day_plays, is_ahead, turns, barred, prizes, balances, grants, guest, merged_into in (
+        for player_id, plays, day_plays, is_ahead, turns, barred, prizes, balances, grants, guest, merged, busy in (
             row["players"] or ()
         ):
-            if merged_into is not None:
-                self.merged[player_id] = merged_into
+            if merged is not None:
+                self.merged[player_id] = merged
                 continue
             if is_ahead:
                 ahead.append(player_id)
@@ -249,6 +252,7 @@ class GameActor:
                 grants or {},
                 self.round,
                 guest,
+                busy,
             )
         for prize_id, remaining, day_awarded, codes in row["prizes"] or ():
             if not self.committing or prize_id not in self.stock:
@@ -283,7 +287,7 @@ class GameActor:
         assert self.snapshot is not None
         stock = {prize_id: (own.remaining, own.day_awarded, own.codes) for prize_id, own in self.stock.items()}
         held = map(dict, (player.prizes, player.balances, player.grants))
-        own = (player.plays, player.day_plays, player.turns, *held)
+        own = (player.plays, player.day_plays, player.turns, player.busy_until, *held)
         return self.snapshot.version, self.day, own, stock
 
     # ---------------------------------------------------------------- what a decision asks and moves

@@ -6,10 +6,13 @@ remembers on, so that the plays behind it in the batch see it as done.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from runtime import events, ids
 from runtime import messages as m
 from runtime.actors.changes import Changes, NewPlay
-from runtime.actors.game import milestones
+from runtime.actors.game import milestones, timing
 from runtime.actors.game.actor import GameActor, PlayerState, StaleRead
 from runtime.actors.game.awards import Winner, prize_won
 from runtime.actors.game.pending import Decision, PendingRequest
@@ -17,7 +20,7 @@ from runtime.actors.game.retries import encode_outcome
 from runtime.actors.game.sessions import Session, commitment_of, issue
 from runtime.actors.game.snapshot import POINTS, GameSnapshot
 from runtime.errors import Fault
-from runtime.rules import Attempt, Outcome, Words, seed_hash
+from runtime.rules import Attempt, Drop, Outcome, Words, seed_hash
 
 
 def start(actor: GameActor, snapshot: GameSnapshot, pending: PendingRequest) -> m.StartReply:
@@ -111,8 +114,7 @@ def play(actor: GameActor, snapshot: GameSnapshot, pending: PendingRequest, chan
     seed, rules = session.seed, snapshot.rules
     plan = rules.seed_generator.plan(rules.config, seed)
     payload = request.payload or {}
-    elapsed_ms = int(now * 1000) - session.issued_ms
-    rules.validator.check(rules.reward_handler, rules.config, payload, plan, elapsed_ms)
+    busy_until = _check(actor, snapshot, player, session, payload, plan, int(now * 1000))
     outcome = rules.reward_handler.decide(
         Attempt(
             rules.config,
@@ -125,7 +127,7 @@ def play(actor: GameActor, snapshot: GameSnapshot, pending: PendingRequest, chan
     )
     # From here on nothing refuses: what is remembered moves on, for the plays behind this one.
     play_id, entries_before = session.play_id, len(changes.ledger)
-    _count(actor, snapshot, player, session, spends_turn, changes)
+    _count(actor, snapshot, player, session, spends_turn, busy_until, changes)
     winner = Winner(player.player_id, snapshot.campaign_id, actor.day, actor.game_id, play_id)
     rewards, points = _rewards(actor, snapshot, player, outcome, winner, changes)
     granted = milestones.cross(actor, snapshot, player, winner, changes) if snapshot.auto_grant else []
@@ -161,19 +163,50 @@ def play(actor: GameActor, snapshot: GameSnapshot, pending: PendingRequest, chan
     return Decision(pending, reply, _events(actor, snapshot, pending, winner, outcome, reply, points, now))
 
 
+def _check(
+    actor: GameActor,
+    snapshot: GameSnapshot,
+    player: PlayerState,
+    session: Session,
+    payload: Mapping[str, Any],
+    plan: tuple[Drop, ...],
+    now_ms: int,
+) -> int:
+    """Refuses what cannot have been played. Up to when the play takes the player's time; 0: it takes none."""
+    rules = snapshot.rules
+    begins = timing.begins_ms(player.busy_until, session.issued_ms, now_ms)
+    try:
+        took_ms = rules.validator.check(
+            rules.reward_handler, rules.config, payload, plan, timing.left_ms(begins, now_ms)
+        )
+    except Fault:
+        if begins > session.issued_ms:
+            actor.require_fresh(player)
+        raise
+    return begins + took_ms if took_ms else 0
+
+
 def _count(
-    actor: GameActor, snapshot: GameSnapshot, player: PlayerState, session: Session, spends_turn: bool, changes: Changes
+    actor: GameActor,
+    snapshot: GameSnapshot,
+    player: PlayerState,
+    session: Session,
+    spends_turn: bool,
+    busy_until: int,
+    changes: Changes,
 ) -> None:
-    """Counts the play, and spends the turn that it costs."""
+    """Counts the play, with the time that it takes, and spends the turn that it costs."""
     player.plays += 1
     player.day_plays += 1
     # A play that spends a turn is beyond the day's free ones: its bound is that no rival played in between. That of
-    # a plan's play is also that none before it was undone: it is of this ordinal or of none.
+    # a plan's play is also that none before it was undone: it is of this ordinal or of none. Likewise one that takes
+    # time: a rival may have taken the same.
     cap, day_cap = snapshot.max_plays_per_user, snapshot.max_plays_per_day
     if spends_turn and not snapshot.requires_turn:
         day_cap = player.day_plays
-    if planned := session.ordinal >= 0:
+    if exact := session.ordinal >= 0 or busy_until > 0:
         cap = player.plays
+        player.busy_until = max(player.busy_until, busy_until)
     if player.guest:
         changes.hold_guest(player.player_id)
     changes.count_play(
@@ -183,7 +216,8 @@ def _count(
         cap=cap,
         day_cap=day_cap,
         day_ends=actor.resets_at,
-        exact=planned,
+        exact=exact,
+        busy_until=busy_until,
     )
     if spends_turn:
         changes.move_turns(

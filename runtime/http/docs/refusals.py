@@ -96,7 +96,7 @@ REFUSALS: Final[Mapping[str, Refusal]] = {
     "SESSION_PLAYED": Refusal(Status.ALREADY_EXISTS, "the session was played already"),
     "GAME_CHANGED": Refusal(_NOT_NOW, "what decides was changed after the session began: start another"),
     "NOT_IN_PLAN": Refusal(_BAD, "a caught item is not of the session's plan"),
-    "IMPLAUSIBLE_SCORE": Refusal(_BAD, "the score cannot have been reached"),
+    "IMPLAUSIBLE_SCORE": Refusal(_BAD, "the score cannot have been reached in the time that other plays have left"),
     "PLAYER_MERGED": Refusal(Status.PERMISSION_DENIED, "this guest has logged in; use the player's token"),
     "LOGIN_REQUIRED": Refusal(Status.PERMISSION_DENIED, "this is for players who have logged in, and no guests"),
     "THRESHOLD_NOT_REACHED": Refusal(_NOT_NOW, "the balance is below the rung's threshold"),

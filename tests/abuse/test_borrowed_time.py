@@ -1,0 +1,144 @@
+"""A farmer opens many sessions, waits once, and submits them all: the one wait pays for one of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+import pytest
+
+from runtime import messages as m
+from runtime.actors.game import timing
+from runtime.actors.game.sessions import issue
+from runtime.errors import Fault
+from runtime.operations import BY_NAME
+from runtime.rules import NETWORK_SLACK_MS
+from tests.support.guests import log_in, new_guest
+from tests.support.rewards import core as running_core
+from tests.support.stack import Answer, refused
+from tests.support.world import EGGS, World
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+A_SECOND = 10
+"""What a second of play may score."""
+GAME_SECONDS = 30
+SLACK_SECONDS = NETWORK_SLACK_MS / 1000
+
+
+async def catcher(world: World, **fields: object) -> str:
+    """A catcher of eggs whose prize takes a game of GAME_SECONDS."""
+    enough = A_SECOND * GAME_SECONDS
+    config = {
+        "tiers": [{"min": enough, "max": enough, "prize_group": "all"}],
+        "prize_groups": {"all": [{"prize_id": await world.prize(), "probability": 1}]},
+        "max_score_per_second": A_SECOND,
+    }
+    return await world.game(EGGS, config, **fields)
+
+
+async def opened(world: World, game_id: str, seconds_ago: float, player: str = "ann") -> str:
+    """A session that the player opened so long ago."""
+    engine, revision = world.stack.engine, (await world.start(game_id, player)).data["revision_hash"]
+    now = engine.clock.now() - seconds_ago
+    return issue(engine.keyring.server, world.stack.tenant_id, game_id, player, now, revision).token
+
+
+async def submit(world: World, game_id: str, session: str, seconds: float, player: str = "ann", **more: str) -> Answer:
+    payload = {"score": int(A_SECOND * seconds), "duration_ms": int(1000 * seconds)}
+    return await world.play(game_id, session, player, payload=payload, **more)
+
+
+async def test_one_wait_pays_for_one_of_sixty_sessions(world: World) -> None:
+    game_id = await catcher(world)
+    sessions = [await opened(world, game_id, GAME_SECONDS, "sly") for _ in range(60)]
+    answers = await asyncio.gather(*(submit(world, game_id, one, GAME_SECONDS, "sly") for one in sessions))
+    won = [answer for answer in answers if answer.http == 200]
+    assert [len(answer.data["rewards"]) for answer in won] == [1]
+    lost = [answer for answer in answers if answer.http != 200]
+    assert {refused(answer) for answer in lost} == {(400, "INVALID_ARGUMENT", "IMPLAUSIBLE_SCORE")}
+    assert {answer.envelope["data"]["violations"][0]["field"] for answer in lost} == {"payload.duration_ms"}
+    # Nor one after the other; and what was refused used up nothing.
+    unplayed = [one for one, answer in zip(sessions, answers, strict=True) if answer.http != 200]
+    assert (await submit(world, game_id, unplayed[0], GAME_SECONDS, "sly")).reason == "IMPLAUSIBLE_SCORE"
+    assert (await submit(world, game_id, unplayed[0], SLACK_SECONDS, "sly")).http == 200
+
+
+async def test_rival_cores_are_paid_for_one_wait_once(world: World) -> None:
+    game_id = await catcher(world)
+    sessions = [await opened(world, game_id, GAME_SECONDS, "two") for _ in range(12)]
+    async with running_core(world.stack.process.settings) as other:
+        assert world.stack.process.core is not None
+        cores = (world.stack.process.core, other)
+        who = {"scope": m.Scope(tenant_id=world.stack.tenant_id), "id": game_id, "player_id": "two"}
+        for core in cores:  # Each remembers a player who has taken no time.
+            assert (await core.call(BY_NAME["GetEligibility"], m.EligibilityRequest(**who))).can_play
+
+        async def play(nth: int, session: str) -> str:
+            payload = {"score": A_SECOND * GAME_SECONDS, "duration_ms": 1000 * GAME_SECONDS}
+            request = m.PlayRequest(**who, session_id=session, payload=payload)
+            try:
+                return "won" if (await cores[nth % 2].call(BY_NAME["Play"], request)).rewards else "lost"
+            except Fault as fault:
+                return fault.reason
+
+        told = Counter(await asyncio.gather(*(play(nth, one) for nth, one in enumerate(sessions))))
+    assert told == {"won": 1, "IMPLAUSIBLE_SCORE": len(sessions) - 1}
+
+
+async def test_a_wait_of_two_games_pays_for_two(world: World) -> None:
+    game_id = await catcher(world)
+    sessions = [await opened(world, game_id, 2 * GAME_SECONDS, "fair") for _ in range(3)]
+    answers = [await submit(world, game_id, one, GAME_SECONDS, "fair") for one in sessions]
+    assert [answer.http for answer in answers] == [200, 200, 400]
+    # Another player's time is another's, and so is that of another game.
+    assert (await submit(world, game_id, await opened(world, game_id, GAME_SECONDS, "bob"), GAME_SECONDS, "bob")).data
+    other = await catcher(world)
+    assert (await submit(world, other, await opened(world, other, GAME_SECONDS, "fair"), GAME_SECONDS, "fair")).data
+
+
+async def test_what_plays_are_given_for_the_network_adds_up_to_so_much(world: World) -> None:
+    game_id = await catcher(world)
+    sessions = [await opened(world, game_id, 0, "tip") for _ in range(40)]
+    answers = [await submit(world, game_id, one, SLACK_SECONDS, "tip") for one in sessions]
+    done = sum(answer.http == 200 for answer in answers)
+    taken = await world.database.fetchval(
+        "SELECT busy_until - 1000 * extract(epoch FROM clock_timestamp()) FROM game_players WHERE game_id = $1", game_id
+    )
+    assert timing.AHEAD_MS / NETWORK_SLACK_MS <= done < len(sessions)
+    assert taken <= timing.AHEAD_MS
+
+
+@pytest.mark.asyncio(loop_scope="function")
+async def test_a_guest_s_time_is_the_player_s_it_turns_out_to_be(own_world: World) -> None:
+    game_id = await catcher(own_world, access="public")
+    guest = await new_guest(own_world, game_id)
+    player = await log_in(own_world.stack)
+    mine = await opened(own_world, game_id, GAME_SECONDS, player)
+    guests = await opened(own_world, game_id, GAME_SECONDS, guest.player_id)
+    assert (await submit(own_world, game_id, guests, GAME_SECONDS, guest.player_id)).http == 200
+    assert await log_in(own_world.stack, guest) == player
+    assert (await submit(own_world, game_id, mine, GAME_SECONDS, player)).reason == "IMPLAUSIBLE_SCORE"
+
+
+async def test_a_commit_that_was_undone_takes_no_time(world: World) -> None:
+    game_id = await catcher(world)
+    session = await opened(world, game_id, GAME_SECONDS, "una")
+    await world.database.execute("UPDATE tenants SET catalog_version = catalog_version + 1")
+    assert (await submit(world, game_id, session, GAME_SECONDS, "una")).http == 200
+    taken = (
+        "SELECT plays, busy_until <= 1000 * extract(epoch FROM clock_timestamp()) FROM game_players WHERE game_id = $1"
+    )
+    assert tuple(await world.database.fetchrow(taken, game_id) or ()) == (1, True)
+
+
+async def test_a_clock_that_was_set_back_keeps_nobody_out(world: World) -> None:
+    game_id = await catcher(world)
+    session = await opened(world, game_id, GAME_SECONDS, "old")
+    assert (await submit(world, game_id, session, GAME_SECONDS, "old")).http == 200
+    await world.database.execute(
+        "UPDATE game_players SET busy_until = busy_until + 3600000 WHERE game_id = $1", game_id
+    )
+    await world.database.execute("UPDATE tenants SET catalog_version = catalog_version + 1")
+    again = await opened(world, game_id, GAME_SECONDS, "old")
+    assert (await submit(world, game_id, again, GAME_SECONDS, "old")).http == 200

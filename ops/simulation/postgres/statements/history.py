@@ -1,0 +1,10 @@
+"""sql/history.sql: which history of the database a process sees."""
+
+from __future__ import annotations
+
+from ops.simulation.postgres.vocabulary import Result, Statement, statement
+
+
+@statement("history.history")
+def history(st: Statement) -> Result:
+    return [{"name": "1.1.00000001", "written": st.store.commits}]

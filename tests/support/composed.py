@@ -63,7 +63,8 @@ def _play(draw: Draw, made: c.Changes, player_id: str, game_id: str) -> None:
     )
     cap, day_cap, exact = draw.random.choice([*[(0, 0, False)] * 4, (4, 0, False), (0, 2, False), (1, 0, True)])
     day_ends = draw.random.choice([0, 0, 0, 0, 1_600_000_000, 1_900_000_000])
-    made.count_play(game_id, player_id, draw.day(), cap=cap, day_cap=day_cap, day_ends=day_ends, exact=exact)
+    caps = {"cap": cap, "day_cap": day_cap, "day_ends": day_ends, "exact": exact}
+    made.count_play(game_id, player_id, draw.day(), **caps, busy_until=draw.random.choice([0, 5, 9]))
     if rewards:
         before = _balance_of(draw, player_id, "campaign_a", "points")
         own = ("campaign_a", "points", before, 6, "play_reward", play_id)

@@ -73,6 +73,7 @@ async def _played(st: Statement, tenant_id: str, given: Any) -> None:
                 "plays": c.plays + excluded.plays,
                 "day": excluded.day,
                 "day_plays": (c.day_plays if c.day >= excluded.day else 0) + excluded.plays,
+                "busy_until": max(c.busy_until, excluded.busy_until),
             },
             tenant_id=tenant_id,
             game_id=n.game_id,
@@ -80,6 +81,7 @@ async def _played(st: Statement, tenant_id: str, given: Any) -> None:
             plays=n.plays,
             day=n.day,
             day_plays=n.plays,
+            busy_until=n.busy_until,
         )
         late |= 0 < n.day_ends <= st.seconds()
         beyond |= 0 < n.cap < row.plays or 0 < n.day_cap < row.day_plays or (n.exact and row.plays < n.cap)

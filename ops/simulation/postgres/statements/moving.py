@@ -20,9 +20,10 @@ async def move_play_counts(st: Statement, tenant_id: str, guest_id: str, player_
                 "day": max(c.day, excluded.day),
                 "day_plays": (c.day_plays if c.day >= excluded.day else 0)
                 + (excluded.day_plays if excluded.day >= c.day else 0),
+                "busy_until": max(c.busy_until, excluded.busy_until),
             },
             player_id=player_id,
-            **of(row, "tenant_id game_id plays day day_plays"),
+            **of(row, "tenant_id game_id plays day day_plays busy_until"),
         )
     return len(moved)
 

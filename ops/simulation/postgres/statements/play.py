@@ -154,6 +154,7 @@ def _player(
         {row.milestone_id: unix(row.granted_at) for row in grants} or None,
         player.auth_method == "guest" if player else None,
         player.merged_into if player else None,
+        count.busy_until if count else 0,
     ]
 
 

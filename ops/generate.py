@@ -26,10 +26,13 @@ ROOT = Path(__file__).resolve().parent.parent
 PROTO_DIR = ROOT / "runtime" / "rpc"
 ASYNCAPI = ROOT / "runtime" / "http" / "docs" / "static" / "asyncapi.json"
 PLUGIN = "protoc-gen-python_betterproto2"
-OPTIONS = {50001: "REQUIRED", 50002: "READ_ONLY"}
-"""The numbers of game_options.proto, and what each becomes."""
+OPTIONS = {50001: "REQUIRED", 50002: "READ_ONLY", 50005: "LINES", 50006: "ANY_CHARACTERS"}
+"""The numbers of game_options.proto that say yes, and what each becomes: the fields of each message."""
 
-OPTION = re.compile(r" \[\(.*?\) = true\](?=;)|^import \"game_options.proto\";\n", re.MULTILINE)
+NUMBERS = {50003: "MOST", 50004: "MOST_ITEMS"}
+"""Those that say how many: that, by field, of each message."""
+
+OPTION = re.compile(r" \[\([^]]*\](?=;)|^import \"game_options.proto\";\n", re.MULTILINE)
 
 STRUCT_FIELD = re.compile(
     r'"__google__protobuf__\.Struct \| None" = '
@@ -93,6 +96,7 @@ def behavior(described: bytes) -> str:
     from google.protobuf import descriptor_pb2, unknown_fields
 
     found: dict[str, dict[str, list[str]]] = {name: {} for name in OPTIONS.values()}
+    counts: dict[str, dict[str, dict[str, int]]] = {name: {} for name in NUMBERS.values()}
     rpcs: list[str] = []
     for file in descriptor_pb2.FileDescriptorSet.FromString(described).file:
         for message in file.message_type:
@@ -103,6 +107,9 @@ def behavior(described: bytes) -> str:
                 for number in OPTIONS:
                     if said.get(number):
                         found[OPTIONS[number]].setdefault(message.name, []).append(field.name)
+                for number in NUMBERS:
+                    if said.get(number):
+                        counts[NUMBERS[number]].setdefault(message.name, {})[field.name] = said[number]
         for service in file.service:
             for rpc in service.method:
                 types = [named.rpartition(".")[2] for named in (rpc.input_type, rpc.output_type)]
@@ -111,6 +118,10 @@ def behavior(described: bytes) -> str:
     for name, messages in found.items():
         lines += ["", f"{name}: dict[str, frozenset[str]] = {{"]
         lines += [f'    "{message}": frozenset({json.dumps(fields)}),' for message, fields in messages.items()]
+        lines += ["}"]
+    for name, numbers in counts.items():
+        lines += ["", f"{name}: dict[str, dict[str, int]] = {{"]
+        lines += [f'    "{message}": {json.dumps(by_field)},' for message, by_field in numbers.items()]
         lines += ["}"]
     lines += [
         "",

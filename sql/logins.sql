@@ -78,8 +78,8 @@ SELECT login_id FROM ended ORDER BY login_id;
 SELECT EXISTS (SELECT 1 FROM players WHERE tenant_id = $1 AND player_id = $2);
 
 -- name: settled
--- The time, in microseconds, before which no revocation can appear any more.
-SELECT (extract(epoch FROM settled_at()) * 1000000)::bigint;
+-- The time, in microseconds, before which no revocation can appear any more; and what time it is.
+SELECT (extract(epoch FROM settled_at()) * 1000000)::bigint AS settled_us, microseconds() AS now_us;
 
 -- name: revocations
 -- What was revoked from $1 (microseconds) on, of every tenant, after the row that $2, $3, $4 name; at most $5.

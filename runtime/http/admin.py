@@ -180,6 +180,7 @@ def hold_to_match(game: m.Game, sent: Sequence[str]) -> None:
     game.revision = revision
 
 
+ETAG_CHARACTERS_MAX: Final = 11
 _ETAG: Final = re.compile(r'"([1-9]\d{0,8})"', re.ASCII)
 
 

@@ -10,8 +10,8 @@ Whose a token is, is its audience's to say: players' have one, staff's another, 
 edge. A player's token gives no role, whatever it claims. No token is taken that was made for longer than the
 settings allow.
 
-Expiry is judged by this process's clock with a few seconds' leeway; everything that costs money is judged
-by Postgres's.
+Tokens are made and judged by Postgres's clock, as Core tells it (runtime/http/revocations.py), with a few seconds'
+leeway for who else makes them: one of the future would outlive what revokes the tokens that are issued until now.
 """
 
 from __future__ import annotations
@@ -31,22 +31,33 @@ import jwt
 import structlog
 from aiohttp import web
 
+from runtime import ids
+from runtime import messages as m
 from runtime.errors import Fault, Status, invalid
 from runtime.http.door import check_host
 from runtime.http.foreign import Foreign
 from runtime.http.jwks import KEY_ALGORITHMS, JwksKeys
 from runtime.http.revocations import Revocations, login_key, player_key, sign_in_key, staff_key
+from runtime.operations.logins import LEEWAY_SECONDS
 from runtime.operations.row import MANAGEMENT, PLATFORM
 from runtime.settings import Settings
+from runtime.wire.schema import fields_of
 
-LEEWAY_SECONDS: Final = 5
 CACHE_MAX: Final = 20_000
 TOKEN_CHARACTERS_MAX: Final = 8_192
 
-_REQUIRED: Final = ["exp", "iat", "iss", "aud", "sub"]
-_IDENTIFIER: Final = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
+_TIMES_ARE_OURS: Final[Any] = {
+    "require": ["exp", "iat", "iss", "aud", "sub"],
+    **dict.fromkeys(("verify_exp", "verify_iat", "verify_nbf"), False),
+}
+"""The library would judge them by this process's clock."""
+
+IDENTIFIER_CHARACTERS_MAX: Final = 128
+_IDENTIFIER: Final = re.compile(rf"[A-Za-z0-9_.:-]{{1,{IDENTIFIER_CHARACTERS_MAX}}}")
 _PLAYER: Final = re.compile(r"[A-Za-z0-9_.:@|+-]{1,128}")
 """A player's id: other issuers' subjects have `|` and `@` in them too."""
+
+_SUBJECT: Final = fields_of(m.RevokeStaffRequest)["subject"]
 
 log = structlog.get_logger(__name__)
 
@@ -137,6 +148,10 @@ class Tokens:
         if self._keys is not None:
             await self._keys.close()
 
+    def now(self) -> float:
+        """The time that tokens are made and judged by, unix seconds."""
+        return time.time() if self._revocations is None else self._revocations.now()
+
     def mint(
         self,
         sub: str,
@@ -151,7 +166,7 @@ class Tokens:
 
         LookupError where there is no secret of such tokens.
         """
-        now = int(time.time())
+        now = int(self.now())
         named = sorted(roles)
         audience = self._staff_audience if named else self._audience
         secret = self._signing[audience]
@@ -174,16 +189,17 @@ class Tokens:
         revocations = self._revocations
         identity = self._known.get(token)
         if identity is None:
-            identity = await self._verify_anew(token)
             if revocations is not None:
                 await revocations.read_first()
+            identity = await self._verify_anew(token)
+            if revocations is not None:
                 longest_seconds = revocations.longest(identity.player_id, identity.login_id)
                 if identity.expires_at - identity.issued_at > longest_seconds:
                     raise _invalid()  # It would outlive the memory of its revocation.
             self._known[token] = identity
             if len(self._known) > CACHE_MAX:
                 self._known.popitem(last=False)
-        elif identity.expires_at + LEEWAY_SECONDS <= time.time():
+        elif identity.expires_at + LEEWAY_SECONDS <= self.now():
             del self._known[token]
             raise _expired()
         else:
@@ -248,20 +264,22 @@ class Tokens:
             raise jwt.InvalidTokenError("no key of this issuer fits")
         claims = self._claims(token, key, str(algorithm), foreign.issuer, foreign.audience)
         said = foreign.read(claims)
+        if not said.roles and isinstance(said.subject, str) and ids.is_guest(said.subject):
+            raise jwt.InvalidTokenError("who is a guest is for us to say: their name opens what they won")
         return self._identity(
             token, claims, said.tenant_id, said.merchant_id, said.subject, said.roles, bool(said.roles), ""
         )
 
     def _claims(self, token: str, key: Any, algorithm: str, issuer: str, audience: str | list[str]) -> dict[str, Any]:
-        return self._jwt.decode(
-            token,
-            key,
-            algorithms=[algorithm],
-            issuer=issuer,
-            audience=audience,
-            leeway=LEEWAY_SECONDS,
-            options={"require": _REQUIRED},
+        claims = self._jwt.decode(
+            token, key, algorithms=[algorithm], issuer=issuer, audience=audience, options=_TIMES_ARE_OURS
         )
+        now = self.now()
+        if claims["exp"] + LEEWAY_SECONDS <= now:
+            raise jwt.ExpiredSignatureError("expired")
+        if max(claims["iat"], claims.get("nbf", 0)) > now + LEEWAY_SECONDS:
+            raise jwt.ImmatureSignatureError("of the future")
+        return claims
 
     def _identity(
         self,
@@ -279,8 +297,8 @@ class Tokens:
         for identifier in (tenant_id, *([merchant_id] if merchant_id != "" else [])):
             if not isinstance(identifier, str) or not _IDENTIFIER.fullmatch(identifier):
                 raise jwt.InvalidTokenError("tenant and merchant must be identifiers")
-        if not isinstance(subject, str) or not (staff or _PLAYER.fullmatch(subject)):
-            raise jwt.InvalidTokenError("a player must be an identifier")
+        if not isinstance(subject, str) or not (_is_staff_subject(subject) if staff else _PLAYER.fullmatch(subject)):
+            raise jwt.InvalidTokenError("a player must be an identifier, and staff's subject a text that can be shown")
         if not isinstance(login_id, str):
             raise jwt.InvalidTokenError("sid must be a string")
         life = claims["exp"] - claims["iat"]  # NaN and infinities are no life that is short enough.
@@ -304,6 +322,11 @@ class Tokens:
             revocable,
             int(claims["iat"]),
         )
+
+
+def _is_staff_subject(subject: str) -> bool:
+    """Whether the audit log can show it, and log-out name it: what is no such text would go unnoted."""
+    return bool(subject) and _SUBJECT.text_problem(subject) is None
 
 
 def _sign_in_id(token: str, claims: Mapping[str, Any]) -> str:

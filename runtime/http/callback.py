@@ -22,6 +22,7 @@ from runtime.operations import API
 from runtime.operations.fulfillment import COMPLETE_TASK, VERIFY_CALLBACK, not_signed
 from runtime.outgoing.signing import ID, SERVICE_SIGNATURE, SIGNATURE, TIMESTAMP
 from runtime.wire.codec import view
+from runtime.wire.schema import check, is_storable
 
 BODY_BYTES_MAX: Final = 8 * 1024
 HEADER_CHARACTERS_MAX: Final = 2_000
@@ -54,17 +55,16 @@ def callback_handler(caller: Caller, *, default_tenant: str = "") -> Handler:
         task_id = request.match_info["id"]
         callback_id = await _verified(caller, request, scope, task_id, body)
         told = decode_json(decoder, body)
-        reply = await caller.call(
-            COMPLETE_TASK,
-            m.CompleteTaskRequest(
-                scope=scope,
-                id=task_id,
-                status=told.status,
-                external_id=told.external_id,
-                error=told.error,
-                callback_id=callback_id,
-            ),
+        message = m.CompleteTaskRequest(
+            scope=scope,
+            id=task_id,
+            status=told.status,
+            external_id=told.external_id,
+            error=told.error,
+            callback_id=callback_id,
         )
+        check(message)
+        reply = await caller.call(COMPLETE_TASK, message)
         return ok(show(reply)["task"])
 
     return answer
@@ -82,7 +82,7 @@ async def _verified(caller: Caller, request: web.Request, scope: m.Scope, task_i
         raise not_signed() from None
     if not scope.tenant_id or any(len(one) > HEADER_CHARACTERS_MAX for one in headers):
         raise not_signed()
-    if any("\0" in one for one in (text, scope.tenant_id, task_id, *headers)):
+    if not all(map(is_storable, (text, scope.tenant_id, task_id, *headers))):
         raise not_signed()
     reply = await caller.call(
         VERIFY_CALLBACK,

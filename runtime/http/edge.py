@@ -27,7 +27,9 @@ from runtime.stores.ephemeral import Ephemeral
 from runtime.wire import codec
 from runtime.wire.schema import fields_of
 
-INTERNAL: Final = frozenset({"scope", "id", "idempotency_key", "update_mask", "guest_player_id", "callback_id"})
+INTERNAL: Final = frozenset(
+    {"scope", "id", "idempotency_key", "update_mask", "guest_player_id", "callback_id", "issued_at"}
+)
 """Fields of a request that an edge fills in itself; a body that has one is refused."""
 
 

@@ -9,20 +9,23 @@ out are bounded (GUESTS_ENDED in runtime/operations/logins.py), to 43,500 in tha
 for a network.
 
 Core forgets a revocation once its tokens have expired, by its own settings of how long they live, and says which
-these are: an edge that is told otherwise makes and takes none that live longer.
+these are: an edge that is told otherwise makes and takes none that live longer. And it says what time it is by the
+database's clock, by which tokens are revoked: an edge makes and judges them by that (`now`), since one that is ahead
+would take, and give, tokens that are issued after the revocations of what is issued until now.
 """
 
 from __future__ import annotations
 
-import time
 from array import array
 from collections.abc import Callable, Mapping
+from time import monotonic
 from typing import Final
 
 from runtime import ids
 from runtime import messages as m
 from runtime.core import Caller
 from runtime.operations.logins import LIST_REVOCATIONS
+from runtime.stores.clock import Clock
 from runtime.stores.single_flight import SingleFlight
 
 EVERY_SECONDS: Final = 1.0
@@ -47,8 +50,13 @@ class Revocations:
         self._today = 0
         self._login_token_seconds = self._guest_token_seconds = self._token_seconds = FOR_EVER
         self._first = SingleFlight()
+        self._clock = Clock()
         self.known = False
         """Whether everything there was has been read once."""
+
+    def now(self) -> float:
+        """The database's time, unix seconds; before the first reading this process's own."""
+        return self._clock.now()
 
     def revoked(self, key: str, issued_at: float) -> bool:
         """Whether the token of this key, issued then (unix seconds), was revoked."""
@@ -76,7 +84,10 @@ class Revocations:
         more = True
         while more:
             request = m.ListRevocationsRequest(since=self._since)
+            sent = monotonic()
             reply: m.ListRevocationsReply = await self._caller.call(LIST_REVOCATIONS, request)
+            if reply.now_us:
+                self._clock.sync(reply.now_us / 1_000_000, sent, monotonic())
             for row in reply.revocations:
                 if (key_of := _KEYS.get(row.kind)) is None:
                     continue  # Of a kind of token that this version does not take.
@@ -88,7 +99,7 @@ class Revocations:
             self._guest_token_seconds = reply.guest_token_seconds or FOR_EVER
             self._token_seconds = reply.token_seconds or FOR_EVER
         self.known = True
-        self._forget(int(time.time()) // DAY_SECONDS)
+        self._forget(int(self.now()) // DAY_SECONDS)
 
     def _note(self, key: str, issued_until: int, kept_until: int) -> None:
         name, day = hash(key), kept_until // DAY_SECONDS + 1

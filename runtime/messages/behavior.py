@@ -104,6 +104,78 @@ READ_ONLY: dict[str, frozenset[str]] = {
     "Merchant": frozenset(["id", "tenant_id", "created_at"]),
 }
 
+LINES: dict[str, frozenset[str]] = {
+    "FulfillRewardRequest": frozenset(["note"]),
+    "RevokeRewardRequest": frozenset(["reason"]),
+    "Quest": frozenset(["description"]),
+    "SetPlayerStatusRequest": frozenset(["reason"]),
+    "DisqualifyPlayerRequest": frozenset(["reason"]),
+    "AdjustScoreRequest": frozenset(["reason"]),
+    "CompleteTaskRequest": frozenset(["error"]),
+    "CloseViolationRequest": frozenset(["reason"]),
+}
+
+ANY_CHARACTERS: dict[str, frozenset[str]] = {
+    "ImportCodesRequest": frozenset(["codes"]),
+    "VerifyCallbackRequest": frozenset(["webhook_id", "webhook_timestamp", "webhook_signature", "body", "token"]),
+}
+
+MOST: dict[str, dict[str, int]] = {
+    "Campaign": {"name": 200, "timezone": 64},
+    "DuplicateCampaignRequest": {"name": 200},
+    "Rung": {"id": 64, "name": 200, "currency": 200},
+    "Game": {"name": 200, "type": 100},
+    "StartRequest": {"player_id": 128},
+    "PlayRequest": {"player_id": 128, "client_seed": 200},
+    "EligibilityRequest": {"player_id": 128},
+    "ListHistoryRequest": {"player_id": 128},
+    "Prize": {"name": 200, "type": 100},
+    "ListBalancesRequest": {"player_id": 128},
+    "ListLedgerRequest": {"player_id": 128},
+    "AdjustBalanceRequest": {"player_id": 128, "scope_key": 128, "currency": 128, "reference_id": 200},
+    "ListMilestonesRequest": {"player_id": 128},
+    "RedeemRequest": {"player_id": 128},
+    "ListRewardsRequest": {"player_id": 128},
+    "SearchRewardsRequest": {"player_id": 128},
+    "ClaimRewardRequest": {"player_id": 128},
+    "FulfillRewardRequest": {"note": 1000},
+    "RevokeRewardRequest": {"reason": 1000},
+    "Quest": {"name": 200, "description": 2000},
+    "CompleteQuestRequest": {"player_id": 128},
+    "ListTurnsRequest": {"player_id": 128},
+    "Contact": {"value": 254},
+    "Player": {"display_name": 100, "avatar_url": 2000, "locale": 57},
+    "SetPlayerStatusRequest": {"reason": 500},
+    "GetPlayerRequest": {"player_id": 128},
+    "UpdatePlayerRequest": {"player_id": 128},
+    "LinkContactRequest": {"player_id": 128},
+    "Leaderboard": {"name": 200},
+    "ListRankingsRequest": {"player_id": 128},
+    "DisqualifyPlayerRequest": {"player_id": 128, "reason": 500},
+    "AdjustScoreRequest": {"player_id": 128, "reason": 500},
+    "Integration": {"events": 100},
+    "EmitEventRequest": {"type": 100},
+    "CompleteTaskRequest": {"external_id": 500, "error": 500, "callback_id": 500},
+    "Tenant": {"name": 200},
+    "Merchant": {"name": 200},
+    "NoteSignInRequest": {"subject": 1000, "sign_in_id": 1000},
+    "NoteRefusalRequest": {"subject": 1000, "route": 1000, "reason": 1000},
+    "BeginLoginRequest": {"player_id": 128, "login_id": 128},
+    "TurnLoginRequest": {"login_id": 128, "requester": 128},
+    "EndLoginsRequest": {"player_id": 128},
+    "RevokeStaffRequest": {"subject": 512, "sign_in_id": 512},
+    "IssueChallengeRequest": {"challenge_id": 128, "contact_hash": 128, "requester": 128, "code_hash": 128, "strong_code_hash": 128, "login_id": 128},
+    "AnswerChallengeRequest": {"challenge_id": 128},
+    "WithdrawChallengeRequest": {"challenge_id": 128, "login_id": 128},
+    "CloseViolationRequest": {"reason": 1000},
+}
+
+MOST_ITEMS: dict[str, dict[str, int]] = {
+    "Milestones": {"rungs": 100},
+    "Leaderboard": {"prizes": 100},
+    "Integration": {"events": 50},
+}
+
 # RPC -> its service, and the messages that it takes and gives
 RPCS: dict[str, tuple[str, str, str]] = {
     "CreateCampaign": ("CampaignService", "CreateCampaignRequest", "CampaignReply"),

@@ -40,9 +40,6 @@ SIGN_INS: Final = _Bucket(60, 60.0)
 """Of a subject, by different tokens."""
 
 
-NOTED_CHARACTERS_MAX: Final = 1_000
-
-
 async def record(
     connection: asyncpg.Connection,
     tenant_id: str,
@@ -115,7 +112,7 @@ async def _note(
     checks = Checks()
     for name in ("subject", "sign_in_id", "route", "reason"):
         if (value := getattr(request, name, None)) is not None:
-            checks.text(name, value, least=1, most=NOTED_CHARACTERS_MAX)
+            checks.required(name, value)
     checks.between("expires_at", getattr(request, "expires_at", 0), 0, TIME_MAX)
     checks.raise_found()
     trace.actor.set(request.subject)

@@ -40,7 +40,6 @@ TRIES_MAX: Final = 5
 WRONG_MAX: Final = 100
 RESEND_SECONDS: Final = 60
 WAIT_SECONDS_MAX: Final = 3_600
-HASH_CHARACTERS_MAX: Final = 128
 NETWORK_TIMES: Final = 16
 """As many addresses' rates a whole network has: an IPv6 /48, with its 65,536 addresses of a subscriber each
 (runtime/http/admission/client_address.py)."""
@@ -305,7 +304,7 @@ def _check(request: Any, *names: str) -> None:
     """Hashes and ids are the edge's: INVALID_ARGUMENT for what is none."""
     checks = Checks()
     for name in names:
-        checks.text(name, getattr(request, name), least=1, most=10_000 if name == "contact" else HASH_CHARACTERS_MAX)
+        checks.required(name, getattr(request, name))
     checks.raise_found()
 
 

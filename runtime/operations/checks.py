@@ -1,6 +1,6 @@
-"""What the catalogue's writers check alike: bounds of texts, numbers, times, objects, and what an update sets.
+"""What the catalogue's writers check alike: bounds of numbers, times, objects, and what an update sets.
 
-The surfaces have checked types, enums and characters already (runtime.wire.schema); here are the meanings.
+The surfaces have checked types, enums and texts already (runtime.wire.schema); here are the meanings.
 A `Checks` collects every problem, so that a designer who saves a game hears all of them at once.
 """
 
@@ -38,12 +38,10 @@ class Checks:
         """Adds several."""
         self.found.extend(found)
 
-    def text(self, field: str, value: str, *, least: int = 0, most: int = NAME_LENGTH_MAX) -> None:
-        """A text of `least` to `most` characters; blanks alone are no name."""
-        if least and not value.strip():
+    def required(self, field: str, value: str) -> None:
+        """A text that says something; blanks alone are no name. Its length and characters the surfaces have checked."""
+        if not value.strip():
             self.problem(field, "is required")
-        elif len(value) > most:
-            self.problem(field, f"must be at most {most} characters long")
 
     def between(self, field: str, value: float, least: float, most: float) -> None:
         """A number from `least` to `most`."""

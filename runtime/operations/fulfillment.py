@@ -26,8 +26,6 @@ from runtime.wire.scope import merchant_of, tenant_of
 
 _SQL: Final = sql.load("fulfillment")
 
-TEXT_CHARACTERS_MAX: Final = 500
-
 
 async def list_tasks(engine: Engine, request: m.ListTasksRequest) -> m.ListTasksReply:
     """Tasks, the newest first, by status, campaign and prize."""
@@ -72,9 +70,6 @@ async def complete_task(engine: Engine, request: m.CompleteTaskRequest) -> m.Tas
     tenant_id = tenant_of(request)
     if request.status not in ("delivered", "failed"):
         raise invalid("status", "must be delivered or failed")
-    for name in ("external_id", "error", "callback_id"):
-        if len(getattr(request, name)) > TEXT_CHARACTERS_MAX:
-            raise invalid(name, f"must be at most {TEXT_CHARACTERS_MAX} characters")
     told = (request.status, request.external_id, request.error, request.callback_id, delays_seconds())
 
     async def work(connection: asyncpg.Connection) -> asyncpg.Record:

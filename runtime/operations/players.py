@@ -22,6 +22,7 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, invalid, merged, unknown
 from runtime.operations import audit, catalog, challenges, logins, merging, suspension
+from runtime.operations.checks import NAME_LENGTH_MAX
 from runtime.operations.row import ADMINS, Access, Consumer, Operation
 from runtime.wire import contacts
 from runtime.wire.enums import enum, token
@@ -37,13 +38,12 @@ SIGN_UP: Final = _SQL["sign_up"]
 LINK: Final = _SQL["link"]
 CONTACT: Final = _SQL["contact"]
 
-NAME_CHARACTERS_MAX: Final = 100
-URL_CHARACTERS_MAX: Final = 2_000
 ATTRIBUTES_BYTES_MAX: Final = 16 * 1024
-REASON_CHARACTERS_MAX: Final = 500
 
 READ_ONLY: Final = frozenset(name for name, field in fields_of(m.Player).items() if field.read_only)
 """Passed over in an update, so that a profile may be sent back as it was read (AIP-203)."""
+
+_AVATAR_URL: Final = fields_of(m.Player)["avatar_url"]
 
 AUTH_METHODS: Final = {m.ContactType.PHONE: "phone_otp", m.ContactType.EMAIL: "email_otp"}
 
@@ -83,7 +83,7 @@ async def get_player(engine: Engine, request: m.GetPlayerRequest) -> m.PlayerRep
 
 
 async def update_player(engine: Engine, request: m.UpdatePlayerRequest) -> m.PlayerReply:
-    """Sets the profile's fields that `update_mask` names, and leaves the others."""
+    """Sets the profile's fields that are given, and leaves the others."""
     tenant_id, player_id = tenant_of(request), player_id_of(request)
     values = _changes(request.player or m.Player(), request.update_mask)
     if await engine.database.fetchval(UPDATE, tenant_id, player_id, *values) is None:
@@ -99,8 +99,6 @@ async def set_player_status(engine: Engine, request: m.SetPlayerStatusRequest) -
     tenant_id, status = tenant_of(request), token(request.status)
     if not status:
         raise invalid("status", "is required")
-    if len(request.reason) > REASON_CHARACTERS_MAX:
-        raise invalid("reason", f"must be at most {REASON_CHARACTERS_MAX} characters")
 
     async def work(connection: asyncpg.Connection) -> asyncpg.Record:
         before = await connection.fetchrow(FIND, tenant_id, request.id)
@@ -197,29 +195,25 @@ def _changes(player: m.Player, mask: list[str]) -> tuple[str | None, str | None,
     }
     names = set(mask) - READ_ONLY if mask else {name for name, value in settable.items() if value}
     found = [
-        ("update_mask", f"{name[:NAME_CHARACTERS_MAX]!r} is not a field of a player")
+        ("update_mask", f"{name[:NAME_LENGTH_MAX]!r} is not a field of a player")
         for name in sorted(names - settable.keys())
     ]
     given = {name: settable[name] for name in names & settable.keys()}
-    found += [(name, problem) for name, value in given.items() if (problem := _PROBLEMS[name](value))]
+    found += [(name, problem) for name, check in _PROBLEMS.items() if name in given and (problem := check(given[name]))]
     if found:
         raise refused(found)
     return given.get("display_name"), given.get("avatar_url"), given.get("locale"), given.get("attributes")
-
-
-def _name_problem(value: str) -> str | None:
-    return f"must be at most {NAME_CHARACTERS_MAX} characters" if len(value) > NAME_CHARACTERS_MAX else None
 
 
 def _url_problem(value: str) -> str | None:
     if not value:
         return None
     fine = False
-    if len(value) <= URL_CHARACTERS_MAX:  # Else its host would be normalized, in the square of the time of its length.
+    if len(value) <= _AVATAR_URL.most:  # Else its host would be normalized, in the square of the time of its length.
         with suppress(ValueError):
             parts = urlsplit(value)
             fine = parts.scheme in ("http", "https") and bool(parts.hostname)
-    return None if fine else f"must be an http or https address of at most {URL_CHARACTERS_MAX} characters"
+    return None if fine else "must be an http or https address"
 
 
 def _locale_problem(value: str) -> str | None:
@@ -232,7 +226,6 @@ def _attributes_problem(value: dict[str, Any]) -> str | None:
 
 
 _PROBLEMS: Final[dict[str, Any]] = {
-    "display_name": _name_problem,
     "avatar_url": _url_problem,
     "locale": _locale_problem,
     "attributes": _attributes_problem,

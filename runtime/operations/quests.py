@@ -32,7 +32,6 @@ _SQL: Final = sql.load("quests")
 _MEET: Final = sql.load("players")["meet"]
 
 SETTABLE: Final = frozenset({"campaign_id", "name", "description", "type", "turns", "status", "start_date", "end_date"})
-DESCRIPTION_CHARACTERS_MAX: Final = 2_000
 TURNS_MAX: Final = 1_000_000
 ATTEMPTS: Final = 4
 """A completion that lost a race looks again: at most once for the rival, a changed quest, a guest that logged in."""
@@ -72,7 +71,7 @@ async def list_quests(engine: Engine, request: m.ListQuestsRequest) -> m.ListQue
 
 
 async def update_quest(engine: Engine, request: m.UpdateQuestRequest) -> m.QuestReply:
-    """Sets the fields that `update_mask` names. Completions keep the turns that they granted."""
+    """Sets the fields that are given. Completions keep the turns that they granted."""
     tenant_id, update = tenant_of(request), given(request.quest, "quest")
 
     async def work(connection: asyncpg.Connection) -> asyncpg.Record:
@@ -252,9 +251,8 @@ async def list_turns(engine: Engine, request: m.ListTurnsRequest) -> m.ListTurns
 def problems(quest: m.Quest) -> list[tuple[str, str]]:
     """(field, what is wrong) of a quest in itself; what it names is not looked up."""
     checks = Checks()
-    checks.text("name", quest.name, least=1)
-    checks.text("campaign_id", quest.campaign_id, least=1)
-    checks.text("description", quest.description, most=DESCRIPTION_CHARACTERS_MAX)
+    checks.required("name", quest.name)
+    checks.required("campaign_id", quest.campaign_id)
     checks.between("turns", quest.turns, 0, TURNS_MAX)
     checks.times(quest.start_date, quest.end_date)
     return checks.found

@@ -114,7 +114,7 @@ async def list_merchants(engine: Engine, request: m.ListMerchantsRequest) -> m.L
 
 def _check_name(name: str) -> None:
     checks = Checks()
-    checks.text("name", name, least=1)
+    checks.required("name", name)
     checks.raise_found()
 
 

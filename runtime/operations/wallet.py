@@ -27,9 +27,6 @@ MOVE: Final = _SQL["move"]
 BALANCE: Final = _SQL["balance"]
 TARGET: Final = _SQL["target"]
 
-NAME_CHARACTERS_MAX: Final = 128
-REFERENCE_CHARACTERS_MAX: Final = 200
-
 
 async def list_balances(engine: Engine, request: m.ListBalancesRequest) -> m.ListBalancesReply:
     """A player's balances by scope and currency; `scope_key` narrows them to one scope."""
@@ -63,7 +60,7 @@ async def list_ledger(engine: Engine, request: m.ListLedgerRequest) -> m.ListLed
 async def adjust_balance(engine: Engine, request: m.AdjustBalanceRequest) -> m.LedgerEntryReply:
     """Moves a balance by `amount`, which may be negative; `scope_key` is a campaign, a merchant or the tenant.
 
-    With `idempotency_key` a retry answers the entry of the first time, however much later.
+    With an Idempotency-Key a retry answers the entry of the first time, however much later.
     FAILED_PRECONDITION INSUFFICIENT_BALANCE where the balance would be negative.
     """
     player_id = player_id_of(request)
@@ -99,20 +96,9 @@ def insufficient(balance: int | None) -> Fault:
 
 
 def _check_adjustment(request: m.AdjustBalanceRequest) -> None:
-    found = [
-        (name, problem)
-        for name, value, most in (
-            ("scope_key", request.scope_key, NAME_CHARACTERS_MAX),
-            ("currency", request.currency, NAME_CHARACTERS_MAX),
-        )
-        if (
-            problem := "is required" if not value else f"must be at most {most} characters" if len(value) > most else ""
-        )
-    ]
+    found = [(name, "is required") for name in ("scope_key", "currency") if not getattr(request, name)]
     if not request.amount:
         found.append(("amount", "must not be 0"))
-    if len(request.reference_id) > REFERENCE_CHARACTERS_MAX:
-        found.append(("reference_id", f"must be at most {REFERENCE_CHARACTERS_MAX} characters"))
     if found:
         raise violations(found)
 

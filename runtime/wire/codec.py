@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Final, Literal, TypeVar
 
 import msgspec
@@ -38,9 +39,6 @@ QUERY_CHARACTERS_MAX: Final = 1_000
 
 FIELDS_MAX: Final = 10_000
 """Of a body, however deep, and of objects and lists too: a game with a thousand prizes has a tenth of them."""
-
-ELEMENTS_MAX: Final = 1_000
-"""Of a list of messages (rungs, ranks): each becomes an object, which costs a hundred times its text."""
 
 QUERY_ALIASES: Final = {"campaign": "campaign_id", "prize": "prize_id", "game": "game_id"}
 
@@ -166,10 +164,10 @@ def _read_fields(message: type[Any], value: dict[str, Any], path: str, found: Fo
 
 def _read_list(field: Field, items: list[Any], path: str, found: Found) -> list[Any]:
     """The elements; one that is wrong is named by its index: items[2]."""
-    if field.kind is Kind.MESSAGE and len(items) > ELEMENTS_MAX:
-        found.append((path + field.name, f"must hold at most {ELEMENTS_MAX}"))
+    if problem := field.items_problem(items):
+        found.append((path + field.name, problem))
         return []
-    element, read_value = Field("", field.kind, field.type, False), _READ[field.kind]
+    element, read_value = replace(field, name="", repeated=False), _READ[field.kind]
     elements: list[Any] = []
     for index, item in enumerate(items):
         before = len(found)
@@ -191,7 +189,7 @@ def _readers(message: Any) -> dict[str, tuple[Field, Reader]]:
 
 
 def _read_text(field: Field, value: Any, path: str, found: Found) -> Any:
-    problem = text_problem(value) if isinstance(value, str) else "must be text"
+    problem = field.text_problem(value) if isinstance(value, str) else "must be text"
     if problem:
         found.append((path + field.name, problem))
     return value
@@ -371,7 +369,7 @@ def _from_text(field: Field, text: str, parameter: str, found: Found) -> Any:
         value = int(text)
     elif field.kind is Kind.FLAG:
         value = _FLAGS.get(text)
-    return _READ[field.kind](Field(parameter, field.kind, field.type, False), value, "", found)
+    return _READ[field.kind](replace(field, name=parameter), value, "", found)
 
 
 def path_text(name: str, value: str) -> str:

@@ -7,6 +7,7 @@ parameters and RPC messages (`check`) are all held to the same rules, given here
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -16,9 +17,25 @@ from typing import Any, Final, TypeVar, cast
 import betterproto2
 
 from runtime.errors import Fault, violations
-from runtime.messages.behavior import READ_ONLY, REQUIRED
+from runtime.messages.behavior import ANY_CHARACTERS, LINES, MOST, MOST_ITEMS, READ_ONLY, REQUIRED
 
 TEXT_CHARACTERS_MAX: Final = 10_000
+"""Of a text of which game.proto says nothing else."""
+
+ELEMENTS_MAX: Final = 1_000
+"""Of a list of messages (rungs, ranks): each becomes an object, which costs a hundred times its text."""
+
+UNSEEN_IN_LINES: Final = (
+    r"\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u200b\u2028-\u202e\u2060-\u206f\ufeff"
+    r"\ufff9-\ufffb\ufffe\uffff"
+)
+UNSEEN: Final = r"\t\n\r" + UNSEEN_IN_LINES
+"""Characters that no text holds which people are shown, as a class of a regular expression: controls, what turns the
+direction of the text around it (Unicode TR 9, 2), what ends a line or is nothing to see; a name of these passes for
+another's, or writes over what stands beside it. Those that scripts and emoji need (joiners, the marks of a direction,
+selectors, tags) are welcome. UNSEEN_IN_LINES: of texts of several lines.
+"""
+
 OBJECT_DEPTH_MAX: Final = 64
 """How deeply a free-form object (`ui`, `payload` ...) may be nested."""
 
@@ -72,7 +89,9 @@ class Field:
     """A field of a message. `type` is the enum or the message that it holds, else None.
 
     required: without it the message is refused (a resource's: by what makes one). read_only: the service's
-    to set, so that what a client sends there is read and passed by.
+    to set, so that what a client sends there is read and passed by. most: characters of a text. items_most: elements,
+    where it is repeated; 0: game.proto does not say. lines: a text of several. any_characters: a text that
+    nobody is shown.
     """
 
     name: str
@@ -81,6 +100,32 @@ class Field:
     repeated: bool
     required: bool = False
     read_only: bool = False
+    most: int = TEXT_CHARACTERS_MAX
+    items_most: int = 0
+    lines: bool = False
+    any_characters: bool = False
+
+    def text_problem(self, value: str) -> str | None:
+        """What is wrong with a text of this field, or None."""
+        if len(value) > self.most:
+            return f"must be at most {self.most} characters long"
+        if self.any_characters:
+            return _storing_problem(value)
+        # Most texts are, and it is told in no time. None of UNSEEN is printable; of what else is not, some is welcome.
+        if value.isprintable():
+            return None
+        unseen = (_UNSEEN_IN_LINES if self.lines else _UNSEEN).search(value)
+        return _storing_problem(value) or (f"must not hold U+{ord(unseen[0]):04X}" if unseen is not None else None)
+
+    @property
+    def elements_max(self) -> int:
+        """How many a list of this field's may hold; 0: as many as the body."""
+        return self.items_most or (ELEMENTS_MAX if self.kind is Kind.MESSAGE else 0)
+
+    def items_problem(self, values: list[Any]) -> str | None:
+        """What is wrong with a list of this field's, or None; its elements aside."""
+        most = self.elements_max
+        return f"must hold at most {most}" if most and len(values) > most else None
 
 
 @memo
@@ -105,20 +150,35 @@ def _field(message: str, name: str, meta: Any, holds: Any) -> Field:
         bool(meta.repeated),
         required=name in REQUIRED.get(message, ()),
         read_only=name in READ_ONLY.get(message, ()),
+        most=MOST.get(message, {}).get(name, TEXT_CHARACTERS_MAX),
+        items_most=MOST_ITEMS.get(message, {}).get(name, 0),
+        lines=name in LINES.get(message, ()),
+        any_characters=name in ANY_CHARACTERS.get(message, ()),
     )
 
 
 # -- values ----------------------------------------------------------------------------------
 
 
+_UNSEEN: Final = re.compile(f"[{UNSEEN}]")
+_UNSEEN_IN_LINES: Final = re.compile(f"[{UNSEEN_IN_LINES}]")
+
+TEXT: Final = Field("", Kind.TEXT, None, False)
+"""A text of which nothing else is said: an id in a path, a code."""
+
+
 def text_problem(value: str) -> str | None:
-    """What is wrong with a text, or None. Postgres stores neither NUL nor half of a surrogate pair."""
-    if len(value) > TEXT_CHARACTERS_MAX:
-        return f"must be at most {TEXT_CHARACTERS_MAX} characters"
-    return _characters_problem(value)
+    """What is wrong with a text of one line, or None."""
+    return TEXT.text_problem(value)
 
 
-def _characters_problem(value: str) -> str | None:
+def is_storable(value: str) -> bool:
+    """Whether it is text that can be stored, and sent on, at all."""
+    return _storing_problem(value) is None
+
+
+def _storing_problem(value: str) -> str | None:
+    """Postgres stores neither NUL nor half of a surrogate pair."""
     if "\0" in value:
         return "must not hold a NUL character"
     if not value.isascii():
@@ -150,7 +210,7 @@ def object_problems(value: Any, path: str) -> Found:
 def _is_sound(value: Any, depth: int) -> bool:
     kind = type(value)
     if kind is dict:
-        if depth >= OBJECT_DEPTH_MAX or not all(text_problem(key) is None for key in value):
+        if depth >= OBJECT_DEPTH_MAX or not all(_key_problem(key) is None for key in value):
             return False
         items = value.values()
     elif kind is list:
@@ -177,7 +237,7 @@ def _find_problems(value: Any, path: list[str], depth: int, found: Found) -> Non
         found.append(("".join(path), f"must not be nested deeper than {OBJECT_DEPTH_MAX}"))
     elif isinstance(value, dict):
         for key, item in value.items():
-            if problem := text_problem(key):
+            if problem := _key_problem(key):
                 found.append(("".join(path), f"a field's name {problem}"))
             else:
                 _find_problems(item, [*path, ".", key], depth + 1, found)
@@ -188,10 +248,13 @@ def _find_problems(value: Any, path: list[str], depth: int, found: Found) -> Non
         found.append(("".join(path), problem))
 
 
+_key_problem: Final = Field("", Kind.TEXT, None, False, any_characters=True).text_problem
+
+
 def _value_problem(value: Any) -> str | None:
     if isinstance(value, str):
         # Long texts are welcome here: a widget's image may be in its `ui`. The body's limit bounds them.
-        return _characters_problem(value)
+        return _storing_problem(value)
     if isinstance(value, int) and not _INT64_LEAST <= value <= _INT64_MOST:
         return "must be a whole number of 64 bits"
     return number_problem(value) if isinstance(value, float) else None
@@ -225,6 +288,9 @@ def _check_message(message: Any, path: str, found: Found) -> None:
         if value is None or value == 0 or value == "" or field.kind is Kind.MAP:
             continue
         if field.repeated:
+            if problem := field.items_problem(value):
+                found.append((f"{path}{name}", problem))
+                continue
             for index, item in enumerate(value):
                 _check_value(field, item, f"{path}{name}[{index}]", found)
                 if len(found) >= VIOLATIONS_MAX:
@@ -236,7 +302,7 @@ def _check_message(message: Any, path: str, found: Found) -> None:
 def _check_value(field: Field, value: Any, path: str, found: Found) -> None:
     match field.kind:
         case Kind.TEXT:
-            problem = text_problem(value)
+            problem = field.text_problem(value)
         case Kind.NUMBER:
             problem = number_problem(value)
         case Kind.ENUM:

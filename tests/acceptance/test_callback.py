@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import base64
 import hmac
+import json
 import time
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from standardwebhooks import Webhook
@@ -134,6 +136,34 @@ async def test_a_callbacks_url_is_of_its_task_alone(stack: Any, engine: Any, tas
         http, data = await call(stack, task_id, token=token)
         assert (http, data["reason"]) == (401, "SIGNATURE_INVALID")
     assert await state(engine, task_id) == ("awaiting", "fulfilling")
+
+
+@pytest.mark.parametrize("name", ["webhook-id", "webhook-timestamp", "webhook-signature", "X-Tenant-Id"])
+async def test_a_header_that_is_no_text_verifies_nothing(stack: Any, engine: Any, task_id: str, name: str) -> None:
+    body = b'{"status": "delivered"}'
+    headers = {one: text.encode() for one, text in signed(body.decode(), id="msg_1").items()} | {name: b"x\xff"}
+    query = f"token={token_of(stack, task_id)}" + ("" if name == "X-Tenant-Id" else f"&tenant_id={stack.tenant_id}")
+    path = f"{API}/fulfillment/tasks/{task_id}/callback?{query}"
+    lines = [f"POST {path} HTTP/1.1".encode(), b"Host: x", b"Connection: close", b"Content-Length: %d" % len(body)]
+    lines += [one.encode() + b": " + value for one, value in headers.items()]
+    address = urlsplit(stack.process.admin_url)
+    reader, writer = await asyncio.open_connection(address.hostname, address.port)
+    writer.write(b"\r\n".join([*lines, b"", body]))
+    told = json.loads((await reader.read()).partition(b"\r\n\r\n")[2])
+    writer.close()
+    assert told["data"]["reason"] == "SIGNATURE_INVALID", told
+    assert await state(engine, task_id) == ("awaiting", "fulfilling")
+
+
+async def test_what_a_callback_tells_is_text_that_staff_can_be_shown(stack: Any, engine: Any, task_id: str) -> None:
+    for wrong in ({"error": "\x1b[31mred"}, {"external_id": "a\nb"}, {"error": "x" * 501}):
+        http, data = await call(stack, task_id, json.dumps({"status": "failed", **wrong}))
+        assert (http, [row["field"] for row in data["violations"]]) == (400, list(wrong))
+    assert await state(engine, task_id) == ("awaiting", "fulfilling")
+    told = "Traceback:\n\tno such address"
+    assert (await call(stack, task_id, json.dumps({"status": "failed", "error": told})))[0] == 200
+    tasks = (await stack.admin("GET", "/admin/fulfillment/tasks")).data["items"]
+    assert [task["last_error"] for task in tasks] == [told]
 
 
 async def test_the_url_that_the_workflow_got_takes_its_callback(

@@ -44,7 +44,7 @@ async def promised(world: World, game_id: str) -> int:
 
 async def test_what_a_start_promised_is_read_by_its_hash_and_hashes_to_it(world: World) -> None:
     """In every letter that a name may have: whoever checks it hashes the text as it came."""
-    name = 'Tässe ☕ 😀 "\\ \u2028\u00e9 e\u0301 </b>'
+    name = 'Tässe ☕ 😀 "\\ \u00e9 e\u0301 </b>'
     prize_id = await world.prize(name=name, value=0.1)
     odds = [{"prize_id": prize_id, "probability": chance} for chance in (1e-7, 0.1, 0.2, 5e-324)]
     coins = {"items": [{"item": name, "weight": 1e12, "quantity": 1, "slot_index": 0}, *COINS["items"]]}

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from datetime import datetime, timedelta, tzinfo
 from typing import Any
 
 import asyncpg
+import jwt
 import pytest
 
 from runtime.app import running
@@ -13,6 +16,7 @@ from runtime.background import FAILURES
 from runtime.core import Caller
 from runtime.errors import Fault
 from runtime.http import revocations
+from runtime.http.auth import Tokens
 from runtime.http.edge import Edge
 from runtime.operations.logins import PAGE, revoke_player
 from runtime.operations.row import Operation
@@ -93,6 +97,34 @@ async def test_what_a_database_revokes_that_is_behind_the_one_before_is_read(sta
         await edge.revocations.read()
         assert edge.revocations.revoked(revocations.player_key(stack.tenant_id, "player_guest"), 0)
     await edge.close()
+
+
+@pytest.mark.parametrize("ahead_seconds", [600, -600])
+async def test_an_edge_makes_and_judges_tokens_by_the_database_s_clock(stack: Stack, ahead_seconds: int) -> None:
+    """By one that is ahead it would take tokens of the future, which no revocation of what is issued until now ends;
+    by one that is behind it would take those whose revocation is forgotten.
+    """
+    assert stack.process.core is not None
+    core, now = stack.process.core, time.time()
+    ahead = timedelta(seconds=ahead_seconds)
+
+    class Wrong(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
+            return datetime.now(tz) + ahead
+
+    with pytest.MonkeyPatch.context() as clock:
+        clock.setattr(time, "time", lambda: now + ahead_seconds)
+        clock.setattr("jwt.api_jwt.datetime", Wrong)
+        theirs = Tokens.of(stack.process.settings).mint("player_ann", tenant_id=stack.tenant_id, seconds=300)
+        edge = Edge.build(stack.process.settings, core, stack.engine.ephemeral)
+        with pytest.raises(Fault, match="TOKEN_INVALID" if ahead_seconds > 0 else "TOKEN_EXPIRED"):
+            await edge.tokens.verify(theirs)
+        own = edge.tokens.mint("player_ann", tenant_id=stack.tenant_id, seconds=300)
+        assert (await edge.tokens.verify(own)).player_id == "player_ann"
+        await edge.close()
+    assert abs(jwt.decode(own, options={"verify_signature": False})["iat"] - now) < abs(ahead_seconds) / 2
+    assert (await me(stack, own)).code == "OK"
 
 
 async def test_many_who_come_to_an_edge_that_knows_nothing_yet_wait_for_one_reading(stack: Stack) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import pytest
 
 from runtime.errors import Fault
 from runtime.http.edge import Edge
+from runtime.operations.logins import LEEWAY_SECONDS
 from runtime.rpc.client import RpcCaller
 from tests.support.login import bearer
 from tests.support.operations import make_merchant
@@ -84,6 +86,28 @@ async def test_an_owner_ends_the_tokens_of_somebody_else(stack: Stack) -> None:
     assert (await me(stack, bystander)).code == "OK"
     noted = [row for row in (await stack.admin("GET", "/admin/audit")).data["items"] if row["action"] == "staff.revoke"]
     assert [(row["actor"], row["subject_id"]) for row in noted] == [("staff_test", "ann"), ("staff_test", oldest)]
+
+
+@pytest.mark.parametrize("ended_by", ["ann", "an owner"])
+async def test_tokens_end_also_where_they_were_made_by_a_clock_that_is_ahead(stack: Stack, ended_by: str) -> None:
+    with pytest.MonkeyPatch.context() as clock:
+        ahead = time.time() + LEEWAY_SECONDS - 1
+        clock.setattr(time, "time", lambda: ahead)
+        tokens = [of_ann(stack), of_ann(stack)]
+    for token in tokens:
+        assert (await me(stack, token)).code == "OK"
+    if ended_by == "ann":
+        assert (await log_out(stack, tokens[0], everywhere=True)).code == "OK"
+    else:
+        assert (await stack.admin("POST", REVOKE, {"subject": "ann"})).code == "OK"
+    for token in tokens:
+        await ended(stack, token)
+
+
+async def test_nobody_ends_what_is_made_later(stack: Stack) -> None:
+    """Nor does who owns the tenant: that would be a lock-out, which suspends nobody and shows nowhere."""
+    later = {"subject": "ann", "issued_at": 2**33}
+    assert fields_of(await stack.admin("POST", REVOKE, later)) == ["issued_at"]
 
 
 async def test_every_edge_hears_of_it_also_one_that_starts_later(stack: Stack) -> None:

@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
+from runtime import ids
 from runtime.errors import Fault
 from runtime.http.auth import Auth, Identity, Tokens, require_player, require_roles
 from runtime.http.foreign import Foreign
@@ -198,6 +199,13 @@ class TestAnotherIssuer:
         with pytest.raises(Fault, match="TOKEN_INVALID"):
             await self.read(jwks_url, {"exp": int(time.time()) + 366 * 86_400})
 
+    async def test_it_speaks_for_no_guest_of_ours(self, jwks_url: str) -> None:
+        """Rankings show guests' ids: who may choose a name there would be any of them, and log in as all they won."""
+        guest = ids.make("guest")
+        with pytest.raises(Fault, match="TOKEN_INVALID"):
+            await self.read(jwks_url, {"sub": guest})
+        assert (await self.read(jwks_url, {"sub": "guest_of_honour"})).player_id == "guest_of_honour"
+
     async def test_it_names_no_login_of_ours(self, jwks_url: str) -> None:
         assert (await self.read(jwks_url, {"sid": "login_1"})).login_id == ""
 
@@ -226,6 +234,11 @@ WRONG: dict[str, dict[str, Any]] = {
     "roles that are no list": {"roles": "admin"},
     "a tenant that breaks a hash tag": {"tenant_id": "a}b"},
     "a player with a newline": {"sub": "a\nb"},
+    "staff without a name": {"aud": "staff", "sub": "", "roles": ["admin"]},
+    "staff by a name that no log can show": {"aud": "staff", "sub": "ann\u202e\n", "roles": ["admin"]},
+    "staff by a name too long to log out": {"aud": "staff", "sub": "x" * 513, "roles": ["admin"]},
+    "not before next year": {"nbf": 2**33},
+    "nbf that is no number": {"nbf": "soon"},
 }
 
 

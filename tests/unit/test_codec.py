@@ -20,6 +20,9 @@ REQUESTS = sorted({operation.request for operation in OPERATIONS}, key=lambda on
 REPLIES = sorted({operation.reply for operation in OPERATIONS}, key=lambda one: one.__name__)
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
+LINE = st.text(st.characters(exclude_categories=["C", "Zl", "Zp"]), max_size=30)
+"""Texts that any field may hold: nothing in them that cannot be seen."""
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(*INT64) | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
@@ -31,7 +34,7 @@ def values(field: Field) -> st.SearchStrategy[Any]:
     """Everything that a field may hold."""
     match field.kind:
         case Kind.TEXT:
-            one: st.SearchStrategy[Any] = TEXT
+            one: st.SearchStrategy[Any] = LINE
         case Kind.INT32:
             one = st.integers(*INT32)
         case Kind.INT64:
@@ -117,7 +120,7 @@ def test_any_body_is_read_or_refused(body: bytes) -> None:
         (b'{"game": {"status": 2}}', "game.status", "GAME_STATUS_ACTIVE"),
         (b'{"game": {"name": 3}}', "game.name", "text"),
         (b'{"game": {"name": "a\\u0000"}}', "game.name", "NUL"),
-        (b'{"game": {"name": "' + b"x" * (TEXT_CHARACTERS_MAX + 1) + b'"}}', "game.name", "at most 10000"),
+        (b'{"game": {"name": "' + b"x" * (TEXT_CHARACTERS_MAX + 1) + b'"}}', "game.name", "at most 200 characters"),
         (b'{"game": {"ui": {"a": [{"b": "\\u0000"}]}}}', "game.ui.a[0].b", "NUL"),
         (b'{"game": {"ui": {"a": 9223372036854775808}}}', "game.ui.a", "64 bits"),
         (b'{"game": {"ui": 3}}', "game.ui", "object"),

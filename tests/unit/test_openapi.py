@@ -22,7 +22,7 @@ from runtime.http.docs.document import Surface
 from runtime.http.docs.openapi import document
 from runtime.http.docs.refusals import REFUSALS, reasons_of
 from runtime.http.door import Door
-from runtime.http.edge import Edge, reader
+from runtime.http.edge import INTERNAL, Edge, reader
 from runtime.http.login import routes as login
 from runtime.http.operational import mount_health, mount_metrics
 from runtime.operations import OPERATIONS
@@ -165,6 +165,26 @@ def test_no_document_of_an_edge_tells_of_what_core_alone_may_be_told() -> None:
             assert not any(name.startswith("scope.") for name in names), row["operationId"]
     render = DOCUMENTS["consumer"]["components"]["schemas"]["Render"]["properties"]
     assert "handler_config" not in render
+
+
+def test_no_document_of_an_edge_speaks_of_what_its_bodies_cannot_hold() -> None:
+    for surface, closed in (("consumer", consumer.CLOSED), ("admin", INTERNAL)):
+        for _, _, row in rows(surface):  # type: ignore[arg-type]
+            told = [name for name in closed - {"scope", "id", "player_id"} if name in row.get("description", "")]
+            assert told == [], row["operationId"]
+
+
+def test_every_text_and_list_of_messages_of_a_body_says_how_much_it_may_hold() -> None:
+    for surface in SURFACES:
+        for name, schema in DOCUMENTS[surface]["components"]["schemas"].items():
+            if not name.endswith(("Body", "Fields", "Input")):
+                continue
+            for field, one in schema["properties"].items():
+                element = one.get("items", one)
+                if element.get("type") == "string" and name != "ImportCodesBody":
+                    assert {"maxLength", "enum", "pattern"} & element.keys(), (surface, name, field)
+                if "items" in one and "$ref" in element and element["$ref"].endswith("Input"):
+                    assert one["maxItems"] > 0, (surface, name, field)
 
 
 def test_in_development_the_page_asks_who_plays() -> None:

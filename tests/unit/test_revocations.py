@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import time
 import tracemalloc
-from types import SimpleNamespace
 from typing import Any
-
-import pytest
 
 from runtime import ids
 from runtime import messages as m
-from runtime.http import revocations
 from runtime.http.revocations import DAY_SECONDS, Revocations, player_key
 from runtime.operations import Operation
 
@@ -20,13 +16,14 @@ MONTH_SECONDS = 30 * DAY_SECONDS
 
 
 class Desk:
-    """core.Caller: answers with what a test has revoked."""
+    """core.Caller: answers with what a test has revoked, and with its time."""
 
     def __init__(self, *rows: m.Revocation) -> None:
         self.rows = list(rows)
+        self.now = NOW
 
     async def call(self, operation: Operation, request: Any) -> m.ListRevocationsReply:
-        return m.ListRevocationsReply(revocations=self.rows, since="x")
+        return m.ListRevocationsReply(revocations=self.rows, since="x", now_us=self.now * 1_000_000)
 
 
 def revoked(player_id: str, *, until: int = 0, kept: int = NOW + MONTH_SECONDS) -> m.Revocation:
@@ -65,7 +62,7 @@ async def test_a_guest_that_logged_out_takes_a_hundred_bytes() -> None:
     assert sum(map(len, known._forgotten_on.values())) == before
 
 
-async def test_what_is_over_is_forgotten_and_what_was_revoked_again_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_over_is_forgotten_and_what_was_revoked_again_is_not() -> None:
     desk = Desk(revoked("over", kept=NOW + 60), revoked("again", kept=NOW + 60), revoked("later"))
     known = Revocations(desk)
     await known.read()
@@ -74,7 +71,7 @@ async def test_what_is_over_is_forgotten_and_what_was_revoked_again_is_not(monke
     assert all(is_revoked(known, name) for name in ("over", "again", "later"))
     desk.rows = []
     for days, left in ((2, {"again", "later"}), (32, set[str]())):
-        monkeypatch.setattr(revocations, "time", SimpleNamespace(time=lambda days=days: NOW + days * DAY_SECONDS))
+        desk.now = NOW + days * DAY_SECONDS
         await known.read()
         assert {name for name in ("over", "again", "later") if is_revoked(known, name)} == left
     assert known._ended == known._forgotten_on == {}

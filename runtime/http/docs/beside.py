@@ -6,10 +6,11 @@ from typing import Any
 
 from runtime import messages as m
 from runtime.http.admin import LOG_OUT, ME
+from runtime.http.auth import IDENTIFIER_CHARACTERS_MAX
 from runtime.http.docs import examples, refusals
 from runtime.http.docs.document import Document, Path, header_parameter, object_of, summary_of
 from runtime.http.docs.schemas import Schema, ref
-from runtime.http.login.rows import CHALLENGE, ROWS, Answers
+from runtime.http.login.rows import CHALLENGE, ROWS, Answers, text_of
 from runtime.operations import API, samples
 from runtime.wire.shape import AS_IT_IS
 
@@ -49,7 +50,9 @@ def add_login(document: Document) -> None:
             "tags": [document.tag("Login")],
             "summary": summary_of(row.name),
             "description": row.about,
-            "parameters": [header_parameter("X-Tenant-Id", "Whose data, where no token says it", 1, 100)],
+            "parameters": [
+                header_parameter("X-Tenant-Id", "Whose data, where no token says it", 1, IDENTIFIER_CHARACTERS_MAX)
+            ],
             "requestBody": {"required": bool(body), "content": content},
             "security": [*([] if row.players_only else [{}]), *document.tokens()],
             "responses": {"200": document.answered(*answers[row.answers]), **document.refusals(every)},
@@ -142,4 +145,4 @@ def add_health(document: Document) -> None:
 def _login_field(name: str) -> Schema:
     if name in ("contact_type", "type"):
         return {"type": "string", "enum": ["CONTACT_TYPE_PHONE", "CONTACT_TYPE_EMAIL"]}
-    return {"type": "string", "minLength": 1, "maxLength": 10_000}
+    return {"type": "string", "minLength": 1, "maxLength": text_of(name).most}

@@ -24,7 +24,9 @@ Every answer, errors included, is an envelope `{code, message, trace_id, data}`.
 an error's `data.reason` says which refusal it is. Beside each operation's own, any request may meet
 `UNKNOWN_ROUTE` (404), `METHOD_NOT_ALLOWED` (405), `EXPECTATION_FAILED` (417) and `MALFORMED_REQUEST` (400).
 Times are unix seconds, 0 = unset. Enums are sent as value names; their lower-case tokens are taken too. In a
-body, `null` is the same as leaving the field out. `traceparent` (W3C) is honoured and names the `trace_id`.
+body, `null` is the same as leaving the field out. Texts that people are shown hold no characters that are controls,
+turn the direction of what stands around them, or are nothing to see; and no line breaks, unless it is said.
+`traceparent` (W3C) is honoured and names the `trace_id`.
 """
 
 _ENVELOPE: Final[Schema] = {

@@ -14,6 +14,8 @@ from typing import Any, Final
 
 from runtime.actors.idempotency import KEY_CHARACTERS_MAX
 from runtime.http import admin, consumer
+from runtime.http.auth import IDENTIFIER_CHARACTERS_MAX
+from runtime.http.callback import HEADER_CHARACTERS_MAX
 from runtime.http.codes import READERS
 from runtime.http.docs import beside, examples, refusals
 from runtime.http.docs.document import (
@@ -132,13 +134,18 @@ class _Rows:
                 )
             )
         if self._surface == "consumer":
-            found.append(header_parameter("X-Tenant-Id", "Whose data, where no token says it", 1, 100))
+            found.append(
+                header_parameter("X-Tenant-Id", "Whose data, where no token says it", 1, IDENTIFIER_CHARACTERS_MAX)
+            )
         if self._surface == "admin" and operation.verb == "PUT" and admin.revised(operation.request):
-            found.append(header_parameter("If-Match", "The ETag that the game was read with", 1, 100))
+            found.append(
+                header_parameter("If-Match", "The ETag that the game was read with", 1, admin.ETAG_CHARACTERS_MAX)
+            )
         if self._surface == "admin" and _is_signed(operation):
             found.append({"name": "tenant_id", "in": "query", "required": True, "schema": {"type": "string"}})
             found += [
-                header_parameter(name, "Standard Webhooks", 1, 2_000) for name in ("webhook-id", "webhook-timestamp")
+                header_parameter(name, "Standard Webhooks", 1, HEADER_CHARACTERS_MAX)
+                for name in ("webhook-id", "webhook-timestamp")
             ]
         return found
 

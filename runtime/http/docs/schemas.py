@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from runtime import messages as m
 from runtime.wire.codec import LIMIT, QUERY_CHARACTERS_MAX, Int64As
-from runtime.wire.schema import INT32, INT64, TEXT_CHARACTERS_MAX, Field, Kind, fields_of
+from runtime.wire.schema import INT32, INT64, Field, Kind, fields_of
 from runtime.wire.shape import AS_IT_IS, Shape
 
 Schema = dict[str, Any]
@@ -22,6 +22,7 @@ OBJECT: Final[Schema] = {"type": "object", "additionalProperties": True}
 
 _TIME: Final = re.compile(r".*(_at|_date)$")
 _TIME_MEANS: Final = "Unix seconds; 0 = unset."
+_LINES: Final[Mapping[bool, Schema]] = {False: {}, True: {"description": "May be of several lines."}}
 
 
 class Schemas:
@@ -112,7 +113,8 @@ class Schemas:
             one = self._plain(field, taken=True)
         if not field.repeated:
             return one
-        return {"type": "array", "items": one, **({"minItems": 1} if field.required else {})}
+        least, most = {"minItems": 1} if field.required else {}, field.elements_max
+        return {"type": "array", "items": one, **least, **({"maxItems": most} if most else {})}
 
     # -- query parameters --------------------------------------------------------------------
 
@@ -121,7 +123,7 @@ class Schemas:
         if field.name == "limit":
             return {"type": "integer", "minimum": LIMIT[0], "maximum": LIMIT[1], "default": 20}
         if field.kind is Kind.TEXT:
-            return {"type": "string", "maxLength": QUERY_CHARACTERS_MAX}
+            return {"type": "string", "maxLength": min(field.most, QUERY_CHARACTERS_MAX)}
         return self._plain(field, taken=True)
 
     # -- values ------------------------------------------------------------------------------
@@ -129,7 +131,7 @@ class Schemas:
     def _plain(self, field: Field, *, taken: bool = False) -> Schema:
         match field.kind:
             case Kind.TEXT:
-                return {"type": "string", **({"maxLength": TEXT_CHARACTERS_MAX} if taken else {})}
+                return {"type": "string", **({"maxLength": field.most, **_LINES[field.lines]} if taken else {})}
             case Kind.INT32:
                 return {"type": "integer", "format": "int32", "minimum": INT32[0], "maximum": INT32[1]}
             case Kind.INT64:

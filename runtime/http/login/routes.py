@@ -15,7 +15,6 @@ until the login that it is for has begun, whatever fails before that.
 from __future__ import annotations
 
 import hmac
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -43,7 +42,7 @@ from runtime.outgoing.senders import SENDERS, LoginCode, Sender, SendFailed
 from runtime.settings import SettingsError
 from runtime.wire import codec
 from runtime.wire.contacts import normalized
-from runtime.wire.schema import refused, text_problem
+from runtime.wire.schema import refused
 
 _PLAYER: Final = codec.view(m.Player, "number")
 _CONTACT: Final = codec.view(m.Contact, "number")
@@ -212,7 +211,7 @@ class Login:
         answer = {
             "token": token,
             "refresh_token": session.refresh_token,
-            "expires_at": int(time.time()) + seconds,
+            "expires_at": int(self.edge.tokens.now()) + seconds,
             "player": _PLAYER(session.player),
         }
         return ok(answer, headers=_NO_STORE)
@@ -229,7 +228,7 @@ def _texts(body: bytes, row: LoginRow) -> list[str]:
             found.append((name, "is required"))
         elif not isinstance(text, str):
             found.append((name, "must be a text"))
-        elif problem := text_problem(text):
+        elif problem := rows.text_of(name).text_problem(text):
             found.append((name, problem))
     if found:
         raise refused(found)

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from runtime import messages as m
+from runtime.wire.schema import Field, Kind, fields_of
+
 CHALLENGE: Final = "chal_0f1e2d3c4b5a69788796a5b4c3d2e1f0"
 _EVERY_CODE: Final = ("UNKNOWN_CHALLENGE", "CODE_WRONG", "CODE_EXPIRED")
 
@@ -93,3 +96,12 @@ LINK: Final = LoginRow(
 )
 
 ROWS: Final = (START, VERIFY, REFRESH, LOGOUT, LINK)
+
+_CONTACT: Final = fields_of(m.Contact)["value"]
+_OPAQUE: Final = Field("", Kind.TEXT, None, False, any_characters=True)
+"""What opens something is shown to nobody: a wrong one is wrong, whatever it holds."""
+
+
+def text_of(name: str) -> Field:
+    """What a field of a body may hold."""
+    return _CONTACT if name in ("contact", "value") else _OPAQUE

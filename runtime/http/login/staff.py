@@ -127,6 +127,7 @@ class Desk:
             scope=m.Scope(tenant_id=identity.tenant_id),
             subject=identity.subject if told.everywhere else "",
             sign_in_id=identity.sign_in_id,
+            issued_at=identity.issued_at,
         )
         await self._edge.caller.call(REVOKE_STAFF, end)
         await self._edge.revocations.read()

@@ -155,7 +155,7 @@ def problems(campaign: m.Campaign) -> list[tuple[str, str]]:
 
 def _checked(campaign: m.Campaign) -> Checks:
     checks = Checks()
-    checks.text("name", campaign.name, least=1)
+    checks.required("name", campaign.name)
     checks.times(campaign.start_date, campaign.end_date)
     checks.between("redeem_until", campaign.redeem_until, 0, TIME_MAX)
     if 0 < campaign.redeem_until < max(campaign.start_date, campaign.end_date):

@@ -19,7 +19,7 @@ from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, forbidden
 from runtime.operations import audit, catalog, reading
 from runtime.operations.campaigns import records as campaigns
-from runtime.operations.checks import TYPE_LENGTH_MAX, Checks, given, search_pattern, set_fields
+from runtime.operations.checks import Checks, given, search_pattern, set_fields
 from runtime.operations.games.definitions import (
     Definition,
     currencies_credited,
@@ -53,8 +53,6 @@ SETTABLE: Final = frozenset(
     }
 )
 COUNT_MAX: Final = 2**31 - 1
-RUNGS_MAX: Final = 100
-RUNG_ID_LENGTH_MAX: Final = 64
 THRESHOLD_MAX: Final = 2**53
 
 
@@ -215,8 +213,7 @@ def problems(game: m.Game) -> list[tuple[str, str]]:
 
 def _checked(game: m.Game, definition: Definition) -> Checks:
     checks = Checks()
-    checks.text("name", game.name, least=1)
-    checks.text("type", game.type, most=TYPE_LENGTH_MAX)
+    checks.required("name", game.name)
     rules = game.rules if game.rules is not None else m.GameRules()
     checks.between("rules.max_plays_per_user", rules.max_plays_per_user, 0, COUNT_MAX)
     checks.between("rules.max_plays_per_day", rules.max_plays_per_day, 0, COUNT_MAX)
@@ -235,17 +232,13 @@ def _checked(game: m.Game, definition: Definition) -> Checks:
 def _check_milestones(checks: Checks, milestones: m.Milestones) -> None:
     if milestones.mode is m.MilestoneMode.SPEND_EXCHANGE and milestones.auto_grant:
         checks.problem("milestones.auto_grant", "an exchange is the player's to ask for")
-    if len(milestones.rungs) > RUNGS_MAX:
-        checks.problem("milestones.rungs", f"must have at most {RUNGS_MAX} entries")
     seen: set[str] = set()
-    for index, rung in enumerate(milestones.rungs[:RUNGS_MAX]):
+    for index, rung in enumerate(milestones.rungs):
         path = f"milestones.rungs[{index}]"
-        checks.text(f"{path}.id", rung.id, most=RUNG_ID_LENGTH_MAX)
         if rung.id and rung.id in seen:
             checks.problem(f"{path}.id", "is another rung's too")
         seen.add(rung.id)
-        checks.text(f"{path}.name", rung.name)
-        checks.text(f"{path}.currency", rung.currency, least=1)
+        checks.required(f"{path}.currency", rung.currency)
         checks.between(f"{path}.threshold", rung.threshold, 1, THRESHOLD_MAX)
         if not rung.prize_id:
             checks.problem(f"{path}.prize_id", "is required")

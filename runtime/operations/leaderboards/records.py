@@ -20,7 +20,7 @@ from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, invalid, unknown, violations
 from runtime.operations import audit, catalog, merging, reading
 from runtime.operations.campaigns import records as campaigns
-from runtime.operations.checks import NAME_LENGTH_MAX, Checks, given, search_pattern, set_fields
+from runtime.operations.checks import Checks, given, search_pattern, set_fields
 from runtime.operations.once import keep, once
 from runtime.stores import paging
 from runtime.stores.pipeline import EphemeralDown
@@ -35,11 +35,8 @@ SETTABLE: Final = frozenset({"campaign_id", "game_id", "name", "metric", "mode",
 COUNTED_BY: Final = frozenset({"campaign_id", "game_id", "metric", "mode", "start_date", "end_date"})
 """What a score depends on: a change of these counts the whole board anew."""
 
-PRIZES_MAX: Final = 100
 RANK_MAX: Final = 10_000
 """The last rank that may have a prize."""
-
-REASON_CHARACTERS_MAX: Final = 500
 
 Correction = m.AdjustScoreRequest | m.DisqualifyPlayerRequest
 
@@ -83,7 +80,7 @@ async def list_leaderboards(engine: Engine, request: m.ListLeaderboardsRequest) 
 
 
 async def update_leaderboard(engine: Engine, request: m.UpdateLeaderboardRequest) -> m.LeaderboardReply:
-    """Sets the fields that `update_mask` names, on a live board. `status` is moved by finalize and delete alone.
+    """Sets the fields that are given, on a live board. `status` is moved by finalize and delete alone.
 
     A change of what scores depend on counts the whole board anew; until that is done, Postgres answers.
     """
@@ -274,7 +271,7 @@ async def forget(engine: Engine, tenant_id: str, board_id: str) -> None:
 def problems(board: m.Leaderboard) -> list[tuple[str, str]]:
     """(field, what is wrong) of a board in itself; what it names is not looked up."""
     checks = Checks()
-    checks.text("name", board.name, least=1)
+    checks.required("name", board.name)
     for field, value in (("metric", board.metric), ("mode", board.mode)):
         if not value:
             checks.problem(field, "is required")
@@ -291,9 +288,6 @@ def _check(board: m.Leaderboard) -> None:
 
 
 def _check_ranks(checks: Checks, prizes: list[m.RankPrize]) -> None:
-    if len(prizes) > PRIZES_MAX:
-        checks.problem("prizes", f"must be at most {PRIZES_MAX}")
-        return
     taken: list[tuple[int, int, int]] = []
     for i, prize in enumerate(prizes):
         field = f"prizes[{i}]"
@@ -341,8 +335,8 @@ async def _out_of_scope(connection: asyncpg.Connection, request: Scoped, board: 
 
 def _check_correction(player_id: str, reason: str, delta: int = 1) -> None:
     checks = Checks()
-    checks.text("player_id", player_id, least=1, most=NAME_LENGTH_MAX)
-    checks.text("reason", reason, least=1, most=REASON_CHARACTERS_MAX)
+    checks.required("player_id", player_id)
+    checks.required("reason", reason)
     if delta == 0:
         checks.problem("delta", "must not be 0")
     checks.raise_found()

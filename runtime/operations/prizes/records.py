@@ -181,8 +181,7 @@ def problems(prize: m.Prize) -> list[tuple[str, str]]:
 
 def _checked(prize: m.Prize) -> Checks:
     checks = Checks()
-    checks.text("name", prize.name, least=1)
-    checks.text("type", prize.type, most=TYPE_LENGTH_MAX)
+    checks.required("name", prize.name)
     _check_value(checks, prize)
     if prize.stock is not None:
         checks.between("stock.total", prize.stock.total, 0, COUNT_MAX)

@@ -25,7 +25,7 @@ from runtime.actors.rewards import (
     out_of_stock,
     take_again,
 )
-from runtime.errors import invalid, unknown
+from runtime.errors import unknown
 from runtime.metrics import FULFILLMENT_TASKS
 from runtime.operations import reading
 from runtime.operations.audit import record
@@ -38,9 +38,6 @@ from runtime.wire.scope import tenant_of
 
 _SQL: Final = sql.load("rewards")
 
-TEXT_CHARACTERS_MAX: Final = 1000
-"""Of a note or a reason."""
-
 Apply = Callable[[asyncpg.Connection, Any, Sequence[Any]], Awaitable[None]]
 """Does the move to a reward that is locked and may make it: (its row, what it moved in balances)."""
 
@@ -52,7 +49,6 @@ async def fulfill(engine: Engine, request: m.FulfillRewardRequest) -> m.RewardRe
     FAILED_PRECONDITION OUT_OF_STOCK where none is free; UNAVAILABLE CODE_UNAVAILABLE where no key opens it, so
     that its owner would not see it. Any other state: ILLEGAL_TRANSITION.
     """
-    _check_text("note", request.note)
     tenant_id = tenant_of(request)
 
     async def apply(connection: asyncpg.Connection, row: Any, movements: Sequence[Any]) -> None:
@@ -85,7 +81,6 @@ async def revoke(engine: Engine, request: m.RevokeRewardRequest) -> m.RewardRepl
     REVERSAL: the player has the price of a bought rung again, and loses the points of one that gave points
     (FAILED_PRECONDITION INSUFFICIENT_BALANCE where they are spent).
     """
-    _check_text("reason", request.reason)
     tenant_id = tenant_of(request)
 
     async def apply(connection: asyncpg.Connection, row: Any, movements: Sequence[Any]) -> None:
@@ -138,8 +133,3 @@ async def _move(engine: Engine, request: reading.Asked, move: str, apply: Apply,
 
 def _noted(row: Any) -> dict[str, Any]:
     return {name: row[name] for name in ("player_id", "prize_id", "status", "claimed_at", "fulfilled_at")}
-
-
-def _check_text(field: str, text: str) -> None:
-    if len(text) > TEXT_CHARACTERS_MAX:
-        raise invalid(field, f"must be at most {TEXT_CHARACTERS_MAX} characters")

@@ -1998,6 +1998,11 @@ class IssueChallengeRequest(betterproto2.Message):
 
     network: "str" = betterproto2.field(9, betterproto2.TYPE_STRING)
 
+    login_id: "str" = betterproto2.field(10, betterproto2.TYPE_STRING)
+    """
+    A login that the requester has had: where it was by this contact, the requester is no stranger.
+    """
+
 
 default_message_pool.register_message("game.v1", "IssueChallengeRequest", IssueChallengeRequest)
 
@@ -2513,6 +2518,11 @@ class ListRevocationsReply(betterproto2.Message):
     guest_token_seconds: "int" = betterproto2.field(5, betterproto2.TYPE_INT64)
 
     token_seconds: "int" = betterproto2.field(6, betterproto2.TYPE_INT64)
+
+    now_us: "int" = betterproto2.field(7, betterproto2.TYPE_INT64)
+    """
+    The database's time, in microseconds since 1970: what edges judge tokens by. 0 but in the first of several replies.
+    """
 
 
 default_message_pool.register_message("game.v1", "ListRevocationsReply", ListRevocationsReply)
@@ -3419,6 +3429,11 @@ class RevokeStaffRequest(betterproto2.Message):
 
     sign_in_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
 
+    issued_at: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
+    """
+    Where it is the subject itself that ends them: when the token that it showed was issued.
+    """
+
 
 default_message_pool.register_message("game.v1", "RevokeStaffRequest", RevokeStaffRequest)
 
@@ -4047,6 +4062,8 @@ class WithdrawChallengeRequest(betterproto2.Message):
     address: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
 
     network: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+
+    login_id: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
 
 
 default_message_pool.register_message("game.v1", "WithdrawChallengeRequest", WithdrawChallengeRequest)

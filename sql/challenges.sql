@@ -20,9 +20,14 @@ ORDER BY n.nth LIMIT 1;
 
 -- name: look
 -- What a code to the contact $2 that the requester $3 asks for may be refused by, without a lock: for how long the
--- requester waits, and the bucket $4, which holds one. proved: as in `lock_guesses`. No row: there is no such tenant.
+-- requester waits, and the bucket $4, which holds one. proved: as in `lock_guesses`. known: whether $5 is a login,
+-- over or not, of the player of this contact, of type $6 and value $7. No row: there is no such tenant.
 SELECT coalesce(extract(epoch FROM g.wait_until - now())::float8, 0) AS wait_seconds,
        g.proved_at IS NOT NULL AS proved,
+       EXISTS (
+           SELECT FROM logins AS l JOIN contacts AS c ON c.tenant_id = $1 AND c.player_id = l.player_id
+           WHERE l.tenant_id = $1 AND l.login_id = $5 AND c.type = $6 AND c.value = $7
+       ) AS known,
        coalesce(extract(epoch FROM r.full_at - now())::float8, 0) AS resend_seconds
 FROM tenants AS t
 LEFT JOIN login_guesses AS g ON g.tenant_id = $1 AND g.contact_hash = $2 AND g.requester = $3
@@ -47,13 +52,6 @@ FROM login_guesses
 WHERE tenant_id = $1 AND contact_hash = $2 AND requester IN ('', $3::text)
 ORDER BY requester
 FOR UPDATE;
-
--- name: is_proved
--- Whether the requester $3 has proved to be the contact's.
-SELECT EXISTS (
-    SELECT FROM login_guesses
-    WHERE tenant_id = $1 AND contact_hash = $2 AND requester = $3 AND proved_at IS NOT NULL
-);
 
 -- name: issue
 -- A new challenge, good for $8 seconds. No row: there is one of this id.
@@ -91,7 +89,7 @@ WHERE tenant_id = $1 AND contact_hash = $2 AND requester IN ('', $3::text);
 
 -- name: remove
 -- Ends the challenge. Its contact and requester; no row: it is over.
-DELETE FROM login_challenges WHERE tenant_id = $1 AND challenge_id = $2 RETURNING contact_hash, requester;
+DELETE FROM login_challenges WHERE tenant_id = $1 AND challenge_id = $2 RETURNING contact, contact_hash, requester;
 
 -- name: purge_challenges
 -- Forgets challenges an hour after they expired: until then they are told from ones that never were. At most $2.

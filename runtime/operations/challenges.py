@@ -11,9 +11,12 @@ hour. Guesses are bounded so that whoever guesses at another's contact keeps its
   last right one (NIST SP 800-63B, 5.2.2: at most 100), of theirs or of a requester's own, codes of six digits are
   over: the next is one of 20, which has more than the 64 bits from where on guesses need no bound (5.1.3.2).
   So the owner is never shut out, and a thief has had his hundred.
-- Sends are bounded by contact over all tenants: those that strangers ask for together, and those of each
-  requester who proved to be the contact's by themselves; of those of strangers one requester, or one network, gets
-  half at most. Addresses and networks are bounded too, sends and wrong guesses.
+- Sends are bounded by contact over all tenants: those that strangers ask for together; those of each requester who
+  proved to be the contact's by themselves; and together those of who shows a refresh token, over or not, of a login by
+  this contact. Of those of strangers one requester, or one network, gets half at most. Addresses and networks are
+  bounded too, sends and wrong guesses. So who has many addresses can use up what strangers share, and whoever has
+  neither an address nor a token from before waits for the next (SENDS.seconds): a bound that let them by would let by
+  who is paid for each message, too.
 
 What must be refused is looked for first, and nothing written or locked for it: a flood of refusals costs reads alone.
 """
@@ -89,15 +92,18 @@ async def issue_challenge(engine: Engine, request: m.IssueChallengeRequest) -> m
     _check(request, "challenge_id", "contact", "contact_hash", "requester", "code_hash", "strong_code_hash")
 
     resend = (RESEND, f"{contact}:{requester}")
-    own = await engine.database.fetchrow(_SQL["look"], tenant_id, contact, requester, _key(*resend))
+    own = await engine.database.fetchrow(
+        _SQL["look"], tenant_id, contact, requester, _key(*resend), request.login_id, *_told_apart(request.contact)
+    )
     if own is None:
         raise unknown("tenant", tenant_id)
     if own["wait_seconds"] > 0:
         raise _waits(own["wait_seconds"])
     if own["resend_seconds"] > 0:
         raise _empty(RESEND, own["resend_seconds"])
+    known = own["known"]
     who = (contact, requester, request.address, request.network)
-    await _refuse_early(engine, _sends(*who, own["proved"]))
+    await _refuse_early(engine, _sends(*who, _whose(requester, own["proved"], known)))
 
     async def work(connection: asyncpg.Connection) -> m.IssueChallengeReply:
         # A Fault undoes what was charged: a refusal costs nothing.
@@ -122,7 +128,7 @@ async def issue_challenge(engine: Engine, request: m.IssueChallengeRequest) -> m
         )
         if row is None:
             raise Fault(Status.ALREADY_EXISTS, "CHALLENGE_EXISTS", "there is a challenge of this id already")
-        await charge_all(connection, _sends(*who, own["proved"]))
+        await charge_all(connection, _sends(*who, _whose(requester, own["proved"], known)))
         await _charge(connection, tenant_id, *resend)
         resend_at = row["issued_at"] + RESEND_SECONDS
         return m.IssueChallengeReply(expires_at=row["expires_at"], resend_at=resend_at, strong=strong)
@@ -168,8 +174,10 @@ async def withdraw_challenge(engine: Engine, request: m.WithdrawChallengeRequest
         if row is None:
             return
         contact, requester = row["contact_hash"], row["requester"]
-        proved = await connection.fetchval(_SQL["is_proved"], tenant_id, contact, requester)
-        for bucket in _sends(contact, requester, request.address, request.network, proved):
+        look = (tenant_id, contact, requester, "", request.login_id, *_told_apart(row["contact"]))
+        own = await connection.fetchrow(_SQL["look"], *look)
+        whose = _whose(requester, own["proved"], own["known"]) if own is not None else ""
+        for bucket in _sends(contact, requester, request.address, request.network, whose):
             await _give_back(connection, OVER_ALL, *bucket)
         await _give_back(connection, tenant_id, RESEND, f"{contact}:{requester}")
 
@@ -232,16 +240,24 @@ Bucket = tuple[Rate, str]
 """A rate, and whose."""
 
 
-def _sends(contact: str, requester: str, address: str, network: str, proved: bool) -> list[Bucket]:
-    """What a code to the contact is taken from over all tenants, by the keys, as every transaction locks them.
+def _told_apart(contact: str) -> tuple[str, str]:
+    """(type, value) of `phone:+15550100`."""
+    type, _, value = contact.partition(":")
+    return type, value
 
-    proved: whether the requester has proved to be the contact's.
-    """
+
+def _whose(requester: str, proved: bool, known: bool) -> str:
+    """Whose the sends of a contact are that a requester asks for; "": strangers'. They are told apart by hashes."""
+    return requester if proved else "known" if known else ""
+
+
+def _sends(contact: str, requester: str, address: str, network: str, whose: str) -> list[Bucket]:
+    """What a code to the contact is taken from over all tenants, by the keys, as every transaction locks them."""
     buckets = [
         (SENDS_ADDRESS, address),
         (SENDS_NETWORK, network),
-        (SENDS_ONE, "" if proved else f"{contact}:{network or requester}"),
-        (SENDS, f"{contact}:{requester if proved else ''}"),
+        (SENDS_ONE, "" if whose else f"{contact}:{network or requester}"),
+        (SENDS, f"{contact}:{whose}"),
     ]
     return [(rate, name) for rate, name in buckets if name]
 

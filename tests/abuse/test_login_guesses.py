@@ -18,9 +18,9 @@ from runtime.operations.challenges import (
     WRONG_MAX,
     WRONG_NETWORK,
 )
-from tests.support.login import PHONE, Phone, let_resend, verify
+from tests.support.login import PHONE, Phone, let_resend, log_out, refresh, verify
 from tests.support.login import start as start_here
-from tests.support.stack import Answer, Stack
+from tests.support.stack import OTHER_TENANT, Answer, Stack
 
 OWNER = "198.51.100.7"
 THIEF = "203.0.113.66"
@@ -117,6 +117,48 @@ async def test_a_thief_who_uses_up_the_sends_of_strangers_leaves_the_owner_its_o
     assert [answer.code for answer in answers].count("OK") == SENDS.most - 1  # The owner was a stranger once, too.
     assert (answers[-1].http, answers[-1].reason) == (429, "RATE_LIMITED")
     assert (await log_in(stack, phone, OWNER)).code == "OK"
+
+
+@pytest.mark.parametrize("ended", ["used", "logged out", "expired"])
+async def test_a_thief_with_many_addresses_keeps_no_code_from_a_client_that_logged_in_before(
+    stack: Stack, phone: Phone, ended: str
+) -> None:
+    """Wherever the client is by now, and whatever became of that login."""
+    logged_in = (await log_in(stack, phone, OWNER)).data
+    if ended == "used":
+        assert (await refresh(stack, logged_in["refresh_token"])).code == "OK"
+    elif ended == "logged out":
+        assert (await log_out(stack, logged_in["token"], everywhere=True)).code == "OK"
+    else:
+        await stack.database.execute("UPDATE logins SET expires_at = now() - interval '1 hour'")
+    for number in range(SENDS.most + 5):
+        await start(stack, f"203.0.113.{number}")
+    elsewhere = [f"192.0.2.{number}" for number in range(SENDS.most + 1)]
+    assert (await start(stack, elsewhere[0])).reason == "RATE_LIMITED"
+    for other in ("", "rt_forged", logged_in["refresh_token"][:-2]):
+        assert (await start_with(stack, elsewhere[0], other)).reason == "RATE_LIMITED"
+    answers = [await start_with(stack, address, logged_in["refresh_token"]) for address in elsewhere]
+    # As many as strangers have, wherever they are asked for: whose phone it is may be paid for each message.
+    assert [answer.reason for answer in answers] == [""] * SENDS.most + ["RATE_LIMITED"]
+    body = {"challenge_id": answers[-2].data["challenge_id"], "code": phone.code()}
+    verified = await stack.consumer("POST", "/players/auth/verify", body, headers=of(elsewhere[-2]))
+    assert verified.data["player"]["id"] == logged_in["player"]["id"]
+
+
+async def test_a_login_by_another_contact_or_of_another_tenant_makes_nobody_known(stack: Stack, phone: Phone) -> None:
+    challenge_id = (await start(stack, OWNER, "+15550199")).data["challenge_id"]
+    another = (await verify(stack, challenge_id, phone.code("+15550199"), headers=of(OWNER))).data["refresh_token"]
+    elsewhere = {"X-Tenant-Id": OTHER_TENANT}
+    challenge_id = (await start(stack, OWNER, tenant_id=OTHER_TENANT)).data["challenge_id"]
+    there = await verify(stack, challenge_id, phone.code(), headers={**of(OWNER), **elsewhere})
+    for number in range(SENDS.most):
+        await start(stack, f"203.0.113.{number}")
+    for token in (another, there.data["refresh_token"]):
+        assert (await start_with(stack, "192.0.2.1", token)).reason == "RATE_LIMITED"
+
+
+async def start_with(stack: Stack, address: str, refresh_token: str) -> Answer:
+    return await start_here(stack, refresh_token=refresh_token, **of(address))
 
 
 @pytest.mark.fault("Invented tenants, addresses, contacts", size="one address", figure="its limit holds")

@@ -32,10 +32,15 @@ class Phone:
         return f"{(int(code) + 1) % 10 ** len(code):0{len(code)}}"
 
 
-async def start(stack: Stack, contact: str = PHONE, contact_type: str = "CONTACT_TYPE_PHONE", **headers: str) -> Answer:
-    return await stack.consumer(
-        "POST", "/players/auth/start", {"contact_type": contact_type, "contact": contact}, headers=headers
-    )
+async def start(
+    stack: Stack,
+    contact: str = PHONE,
+    contact_type: str = "CONTACT_TYPE_PHONE",
+    refresh_token: str | None = None,
+    **headers: str,
+) -> Answer:
+    body = {"contact_type": contact_type, "contact": contact, "refresh_token": refresh_token}
+    return await stack.consumer("POST", "/players/auth/start", body, headers=headers)
 
 
 async def verify(stack: Stack, challenge_id: str, code: str, **options: Any) -> Answer:

@@ -40,8 +40,9 @@ def add_login(document: Document) -> None:
     }
     for row in ROWS:
         body = {field: _login_field(field) for field in row.fields}
-        flags: dict[str, Schema] = {name: {"type": "boolean"} for name in row.flags}
-        components[f"{row.name}Body"] = object_of(body | flags, list(body))
+        others: dict[str, Schema] = {name: {"type": "boolean"} for name in row.flags}
+        others |= {name: {"type": "string", "maxLength": text_of(name).most} for name in row.optional}
+        components[f"{row.name}Body"] = object_of(body | others, list(body))
         example = dict(row.example) | dict.fromkeys(row.flags, True)
         content = {"application/json": {"schema": ref(f"{row.name}Body"), "example": example}}
         every = (*refusals.ALWAYS, *refusals.WITH_BODY, *refusals.TOKENS, *refusals.OF_EDGES, *row.refusals)

@@ -54,8 +54,10 @@ class Challenges:
         self._counted_by = counted_by
         self._limit_addresses = limit_addresses
 
-    async def issue(self, scope: m.Scope, contact: str, client: Client) -> Issued:
+    async def issue(self, scope: m.Scope, contact: str, client: Client, login_id: str = "") -> Issued:
         """A new challenge for `contact`, any text that stands for one contact (`phone:+15550100`).
+
+        login_id: a login that the client has had.
 
         RESOURCE_EXHAUSTED RESEND_TOO_SOON or RATE_LIMITED; NOT_FOUND UNKNOWN_TENANT.
         """
@@ -72,14 +74,17 @@ class Challenges:
                 **self.rated(client),
                 code_hash=_hash(self._keys[0], challenge_id, code),
                 strong_code_hash=_hash(self._keys[0], challenge_id, strong_code),
+                login_id=login_id,
             ),
         )
         return Issued(challenge_id, strong_code if issued.strong else code, issued.expires_at, issued.resend_at)
 
-    async def withdraw(self, scope: m.Scope, challenge_id: str, client: Client) -> None:
+    async def withdraw(self, scope: m.Scope, challenge_id: str, client: Client, login_id: str = "") -> None:
         """Forgets a challenge whose code could not be sent, and lets another be sent at once, if Core answers."""
         try:
-            request = m.WithdrawChallengeRequest(scope=scope, challenge_id=challenge_id, **self.rated(client))
+            request = m.WithdrawChallengeRequest(
+                scope=scope, challenge_id=challenge_id, login_id=login_id, **self.rated(client)
+            )
             await self._caller.call(WITHDRAW_CHALLENGE, request)
         except Fault as fault:
             log.warning("challenge_not_withdrawn", why=fault.message)

@@ -62,6 +62,14 @@ class Refresh:
             reply = await self._caller.call(BEGIN_LOGIN, request)
         return Session(scope, reply.player, request.login_id, self._token(family, 0, scope.tenant_id))
 
+    def login_of(self, token: str, tenant_id: str) -> str:
+        """The id of the login that a token of this tenant's was ever made for, over or not; "" where there is none."""
+        try:
+            family, _, its_tenant_id = self._open(token)
+        except Fault:
+            return ""
+        return _login_id(family) if its_tenant_id == tenant_id else ""
+
     async def turn(self, token: str, requester: str) -> Session:
         """Whose a token is, with the next one; of rivals with one token the first wins. requester: who uses it, hashed.
 

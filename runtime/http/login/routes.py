@@ -1,6 +1,6 @@
 """Login by phone and e-mail, and the linking of further contacts: the consumer edge's own routes.
 
-    POST /players/auth/start     {contact_type, contact} -> {challenge_id, expires_at, resend_at}
+    POST /players/auth/start     {contact_type, contact, refresh_token?} -> {challenge_id, expires_at, resend_at}
     POST /players/auth/verify    {challenge_id, code} -> {token, refresh_token, expires_at, player}
     POST /players/auth/refresh   {refresh_token} -> the same
     POST /players/auth/logout    {everywhere?} -> {}
@@ -107,17 +107,18 @@ class Login:
     async def start(self, request: web.Request) -> web.Response:
         """Makes a challenge and sends its code."""
         scope = await self.edge.checked_scope(request, not_staff(await self.edge.auth.identify(request)))
-        contact_type, contact = _texts(await read_body(request), rows.START)
+        contact_type, contact, token = _texts(await read_body(request), rows.START)
         kind = _contact_type(contact_type, "contact_type")
         value = normalized(kind, contact, field="contact")
         if kind.name.lower() not in self.sender.carries:
             raise invalid("contact_type", f"login here is by {' or '.join(sorted(self.sender.carries))}")
-        issued = await self.challenges.issue(scope, _known_as(kind, value), self._client(request))
+        client, login_id = self._client(request), self.refreshes.login_of(token, scope.tenant_id)
+        issued = await self.challenges.issue(scope, _known_as(kind, value), client, login_id)
         try:
             await self.sender.send(LoginCode(scope.tenant_id, kind.name.lower(), value, issued.code, issued.expires_at))
         except SendFailed as error:
             log.error("login_code_not_sent", sender=self.edge.settings.login_sender, why=str(error))
-            await self.challenges.withdraw(scope, issued.challenge_id, self._client(request))
+            await self.challenges.withdraw(scope, issued.challenge_id, client, login_id)
             raise Fault(
                 Status.UNAVAILABLE, "SENDER_UNAVAILABLE", "the code could not be sent; try again", retry_after_seconds=5
             ) from error
@@ -218,21 +219,24 @@ class Login:
 
 
 def _texts(body: bytes, row: LoginRow) -> list[str]:
-    """The fields of a route's body, in order. INVALID_ARGUMENT naming every one that is wrong."""
-    names = row.fields
+    """The fields of a route's body, in order, "" for one that may be left out and was. INVALID_ARGUMENT naming every
+    one that is wrong.
+    """
+    names = (*row.fields, *row.optional)
     value = codec.parse(body)
     found = [(name, "is not a field here") for name in value if name not in names]
     for name in names:
         text: Any = value.get(name)
         if text is None or text == "":
-            found.append((name, "is required"))
+            if name in row.fields:
+                found.append((name, "is required"))
         elif not isinstance(text, str):
             found.append((name, "must be a text"))
         elif problem := rows.text_of(name).text_problem(text):
             found.append((name, problem))
     if found:
         raise refused(found)
-    return [value[name] for name in names]
+    return [value.get(name) or "" for name in names]
 
 
 def _flags(body: bytes, row: LoginRow) -> list[bool]:

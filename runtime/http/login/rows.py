@@ -28,8 +28,8 @@ class LoginRow:
     """One route. example: its body, every field of which is a required text. refusals: its own reasons, beside those
     of every route of the edges (runtime/http/docs/beside.py).
 
-    flags: further fields, true or false, that may be left out. players_only: it needs a player's token; the
-    others do without.
+    flags: further fields, true or false, that may be left out; optional: texts that may be. players_only: it needs a
+    player's token; the others do without.
     """
 
     name: str
@@ -40,6 +40,7 @@ class LoginRow:
     example: Mapping[str, str]
     players_only: bool = False
     flags: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -51,9 +52,12 @@ START: Final = LoginRow(
     "StartLogin",
     "/players/auth/start",
     Answers.CHALLENGE,
-    about="Sends a code to a phone or an e-mail address. The answer is the same whether it is known or not.",
+    about="Sends a code to a phone or an e-mail address. The answer is the same whether it is known or not. With a "
+    "`refresh_token` that the client has from an earlier login by this contact, used or expired or logged out, codes "
+    "that strangers ask for do not count against it.",
     refusals=("RESEND_TOO_SOON", "SENDER_UNAVAILABLE"),
     example={"contact_type": "CONTACT_TYPE_EMAIL", "contact": "ada@example.com"},
+    optional=("refresh_token",),
 )
 VERIFY: Final = LoginRow(
     "VerifyLogin",

@@ -25,13 +25,15 @@ from runtime.http.bodies import stream_body
 from runtime.http.envelope import Handler, ok
 from runtime.operations import Operation
 from runtime.operations.prizes.codes import CODE_CHARACTERS_MAX, ERRORS_MAX
-from runtime.wire.schema import Found, refused, text_problem
+from runtime.wire import codec
+from runtime.wire.schema import Found, is_storable, refused, text_problem
 
 BODY_BYTES_MAX: Final = 64 * 1024 * 1024
 PART: Final = 2_500
 """Codes of one call: small enough that sealing them holds up nobody's request."""
 
 _VALUE_CHARACTERS_MAX: Final = 16_384
+_UNPRINTABLE: Final = "\x7f"
 _SLICE: Final = 4_096
 _PLAIN_ITEM: Final = re.compile(r'[ \t\r\n]*"([^"\\\x00-\x1f]*)"[ \t\r\n]*,')
 _HEADINGS: Final = frozenset({"code", "codes", "voucher", "voucher_code", "coupon", "coupon_code"})
@@ -220,8 +222,8 @@ def import_handler(operation: Operation, caller: Caller, scope: Scope) -> Handle
             where = scope(request) or _scope_of(reader.scope)
             message = m.ImportCodesRequest(
                 scope=where,
-                id=request.match_info["id"],
-                codes=[code[: CODE_CHARACTERS_MAX + 1] for _, code in batch],
+                id=codec.path_text("id", request.match_info["id"]),
+                codes=[_sendable(code) for _, code in batch],
                 lines=[line for line, _ in batch],
                 more=more,
                 idempotency_key=key,
@@ -255,6 +257,11 @@ def import_handler(operation: Operation, caller: Caller, scope: Scope) -> Handle
         )
 
     return answer
+
+
+def _sendable(code: str) -> str:
+    """The code, or one that is wrong too, where it could not be sent on: of a line that is wrong only that is told."""
+    return code[: CODE_CHARACTERS_MAX + 1] if is_storable(code) else _UNPRINTABLE
 
 
 def core_scope(request: web.Request) -> m.Scope | None:

@@ -68,6 +68,15 @@ async def test_codes_are_imported_in_parts(stack: Stack, edge: Stack) -> None:
     assert (said["data"]["added"], said["data"]["duplicates"]) == (0, 10)
 
 
+async def test_a_code_that_no_message_could_carry_is_one_wrong_line(stack: Stack, edge: Stack) -> None:
+    for one in (stack, edge):
+        prize_id = await make_prize(stack, **VOUCHER)
+        body = b'{"codes": ["A-1", "half \\ud83d", "nothing\\u0000", "A-2"]}'
+        said = await import_codes(one, prize_id, body, "application/json")
+        assert said["http"] == 200, said
+        assert (said["data"]["added"], [error["line"] for error in said["data"]["errors"]]) == (2, [2, 3])
+
+
 async def test_an_import_into_an_unknown_prize_says_so(stack: Stack, edge: Stack) -> None:
     said = await import_codes(edge, "prize_nobody_has", b"A1\nB2")
     assert (said["http"], said["data"]["reason"]) == (404, "UNKNOWN_PRIZE")

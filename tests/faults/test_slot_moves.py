@@ -142,6 +142,11 @@ async def test_what_was_handled_while_its_stream_moved_is_acknowledged_where_it_
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.fault(
+    "Stale Valkey replica promoted, cluster slot moved",
+    size="three slots of a cluster under plays, each submitted twice",
+    figure="each play once, and told of",
+)
 async def test_plays_go_on_while_slots_move_and_integrations_hear_of_each(
     database_url: str, nodes: list[ClusterNode], receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -413,3 +413,18 @@ async def test_a_new_guests_play_makes_its_row_whatever_else_comes_with_it(
     assert asked == [2]  # None was refused, to be decided again.
     method = await world.database.fetchval("SELECT auth_method FROM players WHERE player_id = $1", guest_id)
     assert method == "guest"
+
+
+@pytest.mark.parametrize("limit", ["max_plays_per_user", "max_plays_per_day"])
+async def test_nobody_is_refused_or_told_by_a_play_that_is_undone(world: World, limit: str) -> None:
+    game_id = await world.wheel(rules={limit: 2})
+    actor, who = actor_of(world, game_id), {"scope": m.Scope(tenant_id=world.stack.tenant_id), "id": game_id}
+    play = m.PlayRequest(**who, player_id="ann", session_id=await world.session(game_id))
+    await together(actor, play)[0]
+    twin, started, told = together(
+        actor, play, m.StartRequest(**who, player_id="ann"), m.EligibilityRequest(**who, player_id="ann")
+    )
+    with pytest.raises(Fault, match="SESSION_PLAYED"):
+        await twin
+    assert (await started).session_id
+    assert (await told).can_play and (await told).free_plays_remaining == 1

@@ -240,8 +240,8 @@ def _decide(actor: GameActor, batch: Batch) -> None:
     taken: set[tuple[str, ...]] = set()
     for pending in batch.requests:
         marks = _marks(pending)
-        if not taken.isdisjoint(marks) or _follows_a_play(batch, pending):
-            # Its twin in this batch is decided first; this one then finds it committed.
+        if not taken.isdisjoint(marks) or _shows_what_follows(batch, pending):
+            # Its twin, or what it follows, is decided first; this one then finds it committed.
             batch.later.append(pending)
             continue
         try:
@@ -249,7 +249,8 @@ def _decide(actor: GameActor, batch: Batch) -> None:
             _decide_one(actor, batch, pending)
             taken |= marks
         except Fault as fault:
-            if pending.searched or not marks:
+            # Nor is anybody refused for what may yet be undone.
+            if (pending.searched or not marks) and not _follows(batch, pending):
                 batch.answers.append(Answer(pending, fault))
             else:
                 batch.later.append(pending)
@@ -260,11 +261,24 @@ def _decide(actor: GameActor, batch: Batch) -> None:
             answer.pending.work.answer(answer.reply)
 
 
-def _follows_a_play(batch: Batch, pending: PendingRequest) -> bool:
-    """Whether this start shows the plan of a play after one that this batch decides, and that may yet be undone."""
-    if not (batch.snapshot.shows_plan and isinstance(pending.request, m.StartRequest)):
-        return False
+def _follows(batch: Batch, pending: PendingRequest) -> bool:
+    """Whether this batch has decided something of the player's, which may yet be undone: a play submitted twice is.
+
+    A redeem goes by stock, so it follows whatever anybody was given.
+    """
+    if isinstance(pending.request, m.RedeemRequest):
+        return bool(batch.decisions)
     return any(decision.pending.player_id == pending.player_id for decision in batch.decisions)
+
+
+def _shows_what_follows(batch: Batch, pending: PendingRequest) -> bool:
+    """Whether this is answered by what would be the player's if all that was decided before it were committed.
+
+    A start shows the plan of the play after those; a read shows what they leave.
+    """
+    request = pending.request
+    shows = isinstance(request, READS) or (batch.snapshot.shows_plan and isinstance(request, m.StartRequest))
+    return shows and _follows(batch, pending)
 
 
 def _marks(pending: PendingRequest) -> set[tuple[str, ...]]:

@@ -1,0 +1,231 @@
+"""The virtual event loop: no sockets, no waiting; time jumps to the next timer, and a seed says who is next.
+
+Among all that is ready the scheduler chooses. What asyncio promises stays: a future's callbacks run in the order in
+which they were added, since a waiter may rely on what was noted before it was woken. That tasks are woken in
+the order in which their futures were set is promised by nobody whose futures are set by sockets.
+
+Everything that runs belongs to an `Incarnation`: one life of one process. A process that dies runs no further step, no
+`finally` either; one that stands still keeps what is ready until it goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+from collections.abc import Callable, Coroutine
+from contextvars import Context, ContextVar, copy_context
+from random import Random
+from typing import Any, Final, TypeVar, TypeVarTuple
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+STEP_SECONDS: Final = 0.000_002
+"""What one step takes: time never stands still while something runs."""
+
+STEPS_MAX: Final = 4_000_000
+"""Steps of one run; beyond it something turns in a circle."""
+
+
+class Stuck(Exception):
+    """Nothing is ready and no timer is left, or steps go on without end."""
+
+
+class Incarnation:
+    """One life of a process. wall_seconds: what its host's clock is ahead of the world's; only `runs` what lives."""
+
+    __slots__ = ("name", "number", "host", "alive", "still_until", "wall_seconds", "context")
+
+    def __init__(self, host: str, number: int = 0) -> None:
+        self.name = f"{host}/{number}"
+        self.host = host
+        self.number = number
+        self.alive = True
+        self.still_until = 0.0
+        self.wall_seconds = 0.0
+        context = copy_context()
+        context.run(INCARNATION.set, self)
+        self.context: Context = context
+
+
+INCARNATION: ContextVar[Incarnation] = ContextVar("incarnation")
+
+# Hashes by number, not by address: the order of a set of them is then the same in every run.
+_numbers = itertools.count()
+
+
+class _Task(asyncio.Task[Any]):
+    __slots__ = ("number",)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.number = next(_numbers)
+        super().__init__(*args, **kwargs)
+
+    def __hash__(self) -> int:
+        return self.number
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+class _Future(asyncio.Future[Any]):
+    __slots__ = ("number",)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.number = next(_numbers)
+        super().__init__(*args, **kwargs)
+
+    def __hash__(self) -> int:
+        return self.number
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+class SimulatedLoop(asyncio.BaseEventLoop):
+    """One run's loop. `shuffled` False: first come, first served, as asyncio's own does it."""
+
+    def __init__(self, seed: str, *, shuffled: bool = True) -> None:
+        super().__init__()
+        global _numbers
+        _numbers = itertools.count(1)
+        self.now = 0.0
+        self.steps = 0
+        self._draw = Random(f"{seed}/schedule").random
+        self._shuffled = shuffled
+        self._ready: list[Any] = []
+        self._scheduled: list[Any] = []
+        self._order = itertools.count()
+        self._timers: list[tuple[float, int, Any]] = []
+        self.tasks: list[asyncio.Task[Any]] = []
+        """All that are not over. A dead process's too: were they collected, their `finally` blocks would run."""
+        self.errors: list[dict[str, Any]] = []
+        self.set_task_factory(self._make_task)  # type: ignore[arg-type]
+        self.set_exception_handler(lambda loop, context: self.errors.append(context))
+
+    # -- what asyncio asks of a loop -----------------------------------------------------------
+
+    def time(self) -> float:
+        return self.now
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return _Future(loop=self)
+
+    def _make_task(self, loop: Any, coroutine: Coroutine[Any, Any, Any], **given: Any) -> asyncio.Task[Any]:
+        task = _Task(coroutine, loop=self, **given)
+        self.tasks.append(task)
+        if len(self.tasks) > 4096:
+            self.tasks = [one for one in self.tasks if not one.done()]
+        return task
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        # By when, then by who came first: heapq alone would leave ties to chance.
+        heapq.heappush(self._timers, (when, next(self._order), timer))
+        return timer
+
+    def call_later(
+        self,
+        delay: float,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self.now + delay, callback, *args, context=context)
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        pass
+
+    def _check_closed(self) -> None:
+        """Nothing: what is dropped after a run may still try to go on, on a loop that never does."""
+
+    def _write_to_self(self) -> None:
+        pass
+
+    def _process_events(self, events: Any) -> None:
+        pass
+
+    # -- a step --------------------------------------------------------------------------------
+
+    def _run_once(self) -> None:
+        handle = self._next()
+        self.now += STEP_SECONDS
+        self.steps += 1
+        if self.steps > STEPS_MAX:
+            raise Stuck(f"{self.steps} steps, and no end")
+        handle._run()
+
+    def _next(self) -> Any:
+        while True:
+            while not self._ready:
+                self._jump()
+            handle = self._choose()
+            if handle._cancelled:
+                continue
+            incarnation = handle._context.get(INCARNATION)
+            if incarnation is None:
+                return handle
+            if not incarnation.alive:
+                continue
+            if incarnation.still_until > self.now:
+                self.call_at(incarnation.still_until, self._ready.append, handle)
+                continue
+            return handle
+
+    def _choose(self) -> Any:
+        ready = self._ready
+        if len(ready) == 1 or not self._shuffled:
+            return ready.pop(0)
+        nth = int(self._draw() * len(ready))
+        about = _future_of(ready[nth])
+        if about is not None:
+            nth = next(place for place, handle in enumerate(ready) if _future_of(handle) is about)
+        return ready.pop(nth)
+
+    def _jump(self) -> None:
+        """To the next timer, and takes all that are due then."""
+        timers = self._timers
+        while timers and timers[0][2]._cancelled:
+            heapq.heappop(timers)
+        if not timers:
+            raise Stuck("nothing is ready, and no timer is left")
+        self.now = max(self.now, timers[0][0])
+        while timers and timers[0][0] <= self.now:
+            timer = heapq.heappop(timers)[2]
+            if not timer._cancelled:
+                self._ready.append(timer)
+
+    # -- lives ---------------------------------------------------------------------------------
+
+    def spawn(self, incarnation: Incarnation, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """A task of that process. Of a dead one it never runs."""
+        return self.create_task(work, context=incarnation.context.copy())
+
+    def stand_still(self, incarnation: Incarnation, seconds: float) -> None:
+        """The process does nothing for so long: swapped out, stopped, or its machine paused."""
+        incarnation.still_until = max(incarnation.still_until, self.now + seconds)
+
+    def kill(self, incarnation: Incarnation) -> None:
+        """It does nothing any more."""
+        incarnation.alive = False
+
+    def abandon(self) -> None:
+        """Lets go of all that was left. What its `finally` blocks do then is nobody's business any more."""
+        for task in self.tasks:
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+        self.tasks, self._ready, self._timers, self.errors = [], [], [], []
+
+
+def _future_of(handle: Any) -> Any:
+    """The future whose callback this is; None for a task's step and a timer."""
+    args = handle._args
+    if args and isinstance(args[0], asyncio.Future):
+        return args[0]
+    return None

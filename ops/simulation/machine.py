@@ -1,0 +1,133 @@
+"""The machine that a run believes in: its clocks and its randomness follow from the loop and the seed.
+
+Within `pretended`, `time.time`, `time.monotonic` and `time.perf_counter` are the loop's, each process's wall clock as
+wrong as its `Incarnation` says; `os.urandom`, `secrets` and `random` are of the seed; and identifiers are
+made for each process apart, as processes do. Sets of strings are ordered by PYTHONHASHSEED, which is read at the
+interpreter's start: `replays_exactly` says whether it is fixed, and `with_fixed_order` starts anew where it is not.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib.util
+import os
+import random
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
+from random import Random
+from types import ModuleType
+from typing import Any, Final
+
+import structlog
+
+from ops.simulation.loop import INCARNATION, SimulatedLoop
+from runtime import ids, trace
+
+EPOCH: Final = 1_772_323_200.0
+"""The world begins at midnight of 1 March 2026, UTC."""
+
+MONOTONIC: Final = 1_000_000.0
+"""What every process's monotonic clock says then: no wall clock."""
+
+
+def replays_exactly() -> bool:
+    """Whether sets of strings have the same order in every interpreter that is started like this one."""
+    return os.environ.get("PYTHONHASHSEED") == "0"
+
+
+def with_fixed_order(module: str) -> None:
+    """Becomes `python -m module` with the same arguments and a fixed order of sets, where that is not so yet."""
+    if not replays_exactly():
+        os.execve(sys.executable, [sys.executable, "-m", module, *sys.argv[1:]], {**os.environ, "PYTHONHASHSEED": "0"})
+
+
+@contextmanager
+def pretended(loop: SimulatedLoop, seed: str) -> Iterator[None]:
+    """Time and chance are the run's for the length of the block. The collector rests: it would end what is dropped."""
+    dice = Random(f"{seed}/machine")
+    state, collecting = random.getstate(), gc.isenabled()
+    random.seed(f"{seed}/random")
+    makers: dict[Any, ModuleType] = {}
+
+    def make(prefix: str) -> str:
+        owner = INCARNATION.get(None)
+        module = makers.get(owner)
+        if module is None:
+            module = makers[owner] = _fresh(ids)
+        made: str = module.make(prefix)
+        return made
+
+    def wall() -> float:
+        owner = INCARNATION.get(None)
+        return EPOCH + loop.now + (owner.wall_seconds if owner is not None else 0.0)
+
+    def monotonic() -> float:
+        return MONOTONIC + loop.now
+
+    replaced: list[tuple[Any, str, Callable[..., Any]]] = [
+        (time, "time", wall),
+        (time, "monotonic", monotonic),
+        (time, "perf_counter", monotonic),
+        (os, "urandom", dice.randbytes),
+        (random, "_urandom", dice.randbytes),
+        (ids, "make", make),
+        (trace, "_bits", dice.getrandbits),
+    ]
+    before = [(owner, name, getattr(owner, name)) for owner, name, _ in replaced]
+    gc.disable()
+    try:
+        for owner, name, own in replaced:
+            setattr(owner, name, own)
+        ids._pool, ids._used = "", 0  # else the last run's
+        yield
+    finally:
+        for owner, name, own in before:
+            setattr(owner, name, own)
+        ids._pool, ids._used = "", 0
+        random.setstate(state)
+        if collecting:
+            gc.enable()
+
+
+def _fresh(module: ModuleType) -> ModuleType:
+    """The module once more, with state of its own."""
+    assert module.__spec__ is not None and module.__spec__.loader is not None
+    made = importlib.util.module_from_spec(module.__spec__)
+    module.__spec__.loader.exec_module(made)
+    return made
+
+
+@contextmanager
+def quiet(keep: list[dict[str, Any]]) -> Iterator[None]:
+    """What is logged is kept instead of written."""
+
+    def take(_: Any, method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
+        error = event.get("exc_info")
+        if error:  # as text: it holds frames, and they hold the run's world
+            event["exc_info"] = repr(sys.exc_info()[1] if error is True else error)
+        keep.append({"level": method, **event})
+        raise structlog.DropEvent
+
+    before = structlog.get_config()
+    structlog.configure(processors=[take], cache_logger_on_first_use=False)
+    try:
+        yield
+    finally:
+        structlog.configure(**before)
+
+
+@contextmanager
+def unraised() -> Iterator[None]:
+    """What dropped coroutines say when they are collected is nobody's business."""
+    before = sys.unraisablehook
+    sys.unraisablehook = lambda _: None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            yield
+            gc.collect()
+    finally:
+        sys.unraisablehook = before

@@ -1,0 +1,92 @@
+"""One run: a plan is carried out in a world of its own, and what came of it is judged."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from ops.simulation import catalogue, faults, scenes, workload
+from ops.simulation.deliveries import Receivers
+from ops.simulation.history import History
+from ops.simulation.judging import judge
+from ops.simulation.loop import SimulatedLoop, Stuck
+from ops.simulation.machine import pretended, quiet, unraised
+from ops.simulation.node import SETTINGS
+from ops.simulation.plan import Plan
+from ops.simulation.stores import Stores
+from ops.simulation.world import Violation, World
+
+
+@dataclass(slots=True)
+class Result:
+    """What came of a run. violation: None where all was well. seconds: virtual; took_seconds: of this machine's."""
+
+    plan: Plan
+    history: History
+    violation: Violation | None
+    seconds: float
+    took_seconds: float
+    faults: Counter[str] = field(default_factory=Counter)
+    names: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def operations(self) -> int:
+        return len(self.history.attempts)
+
+
+def plan_of(seed: int) -> Plan:
+    """The plan that a seed draws."""
+    dice = Random(f"{seed}/plan")
+    world = catalogue.draw(dice)
+    cores = dice.choice((1, 2, 2))
+    steps = scenes.draw(dice, world, cores)
+    found = faults.draw(dice, sorted({step.at for step in steps}), cores, len(steps))
+    return Plan(seed, 0, dice.random() < 0.8, cores, world, steps, found)
+
+
+def run(plan: Plan, broken: Callable[[], AbstractContextManager[Any]] = nullcontext) -> Result:
+    """Carries a plan out. broken: what is to be wrong with Tombola meanwhile, for tests of the simulation itself."""
+    began = time.perf_counter()
+    loop = SimulatedLoop(plan.name, shuffled=plan.shuffled)
+    logged: list[dict[str, Any]] = []
+    violation: Violation | None = None
+    with _machine(loop, plan.name, logged), broken():
+        stores = Stores(loop, plan.name, SETTINGS)
+        world = World(loop, plan, stores)
+        world.logged = logged
+        receivers = Receivers(world, plan.name)
+        stores.jobs.append(receivers.jobs)
+        try:
+            loop.run_until_complete(world.run(workload.perform, catalogue.furnish, scenes.probes))
+            judge.judge(world)
+            receivers.judge()
+        except Violation as found:
+            violation = found
+            violation.__traceback__ = violation.__context__ = None  # or its frames would keep the world
+        except Stuck as error:
+            violation = Violation("the world goes on", "a next step", str(error), at=loop.now)
+        history, seconds, met = world.history, loop.now, Counter(world.weather.met)
+        result = Result(plan, history, violation, seconds, 0.0, met, dict(world.names))
+        del world, stores, receivers
+        loop.abandon()
+        loop.close()
+    result.took_seconds = time.perf_counter() - began
+    return result
+
+
+@contextmanager
+def _machine(loop: SimulatedLoop, seed: str, logged: list[dict[str, Any]]) -> Iterator[None]:
+    with quiet(logged), pretended(loop, seed), unraised():
+        yield
+
+
+def settle_memory() -> None:
+    """What is there before the first run is never looked at again by the collector."""
+    gc.collect()
+    gc.freeze()

@@ -1,0 +1,84 @@
+"""Makes a failing plan smaller: leaves out faults and steps for as long as it still fails in the same way.
+
+Delta debugging (Zeller and Hildebrandt, Simplifying and isolating failure-inducing input, 2002) over the plan's parts,
+not over the draws: what is left out leaves the times of all else as they were. The order of what is ready is another
+one then, so a smaller plan is tried under a few salts before it counts as mended.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
+
+from ops.simulation.plan import Plan
+
+T = TypeVar("T")
+
+SALTS: Final = 6
+"""Orders under which a smaller plan is tried."""
+
+Fails = Callable[[Plan], str | None]
+"""Runs a plan: the name of what it violates, None where all is well."""
+
+
+class Shrinker:
+    """Looks for the smallest plan that violates `name`. tried: how many runs that took."""
+
+    def __init__(self, fails: Fails, name: str, *, seconds: float = 60.0, salts: int = SALTS) -> None:
+        self.tried = 0
+        self._fails = fails
+        self._name = name
+        self._salts = salts
+        self._ends = time.perf_counter() + seconds
+
+    def shrink(self, plan: Plan) -> Plan:
+        """The plan, smaller; it fails as it did."""
+        before = None
+        while before != plan.size:
+            before = plan.size
+            plan = self._steps(plan)
+            plan = self._faults(plan)
+        return self._one_core(plan)
+
+    def _faults(self, plan: Plan) -> Plan:
+        return self._least(plan, plan.faults, lambda base, kept: base.of(base.steps, tuple(kept)))
+
+    def _steps(self, plan: Plan) -> Plan:
+        return self._least(plan, plan.steps, lambda base, kept: base.of(tuple(kept), base.faults))
+
+    def _one_core(self, plan: Plan) -> Plan:
+        if plan.cores == 1:
+            return plan
+        from dataclasses import replace
+
+        return self._still_fails(replace(plan, cores=1)) or plan
+
+    def _least(self, plan: Plan, parts: Sequence[T], made: Callable[[Plan, Sequence[T]], Plan]) -> Plan:
+        """ddmin: leaves out ever smaller pieces of `parts`."""
+        if parts and (smaller := self._still_fails(made(plan, ()))) is not None:
+            return smaller
+        pieces = 2
+        while len(parts) > 1:
+            size = -(-len(parts) // pieces)
+            for first in range(0, len(parts), size):
+                kept = [*parts[:first], *parts[first + size :]]
+                if (smaller := self._still_fails(made(plan, kept))) is not None:
+                    plan, parts, pieces = smaller, kept, max(2, pieces - 1)
+                    break
+            else:
+                if size == 1:
+                    break
+                pieces = min(len(parts), pieces * 2)
+        return plan
+
+    def _still_fails(self, plan: Plan) -> Plan | None:
+        """The plan under a salt by which it fails as before; None where none was found in the time there is."""
+        for salt in (plan.salt, *(plan.salt + more for more in range(1, self._salts))):
+            if time.perf_counter() > self._ends:
+                return None
+            self.tried += 1
+            salted = plan.salted(salt)
+            if self._fails(salted) == self._name:
+                return salted
+        return None

@@ -21,7 +21,7 @@ from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
 from runtime import ids
 from runtime.errors import Fault
-from runtime.http.auth import Auth, Identity, Tokens, require_player, require_roles
+from runtime.http.auth import Auth, Identity, Tokens
 from runtime.http.foreign import Foreign
 from tests.support.waiting import HANG_SECONDS
 
@@ -434,23 +434,3 @@ def test_only_platform_acts_for_another_tenant() -> None:
     assert auth.tenant(make_mocked_request("GET", "/?tenant_id=asked"), None) == "asked"
     with pytest.raises(Fault, match="VALIDATION"):
         auth.tenant(request(X_Tenant_Id="a}b"), None)
-
-
-@pytest.mark.parametrize("role", ["admin", "designer", "reward_manager"])
-def test_each_management_role_opens_management(role: str) -> None:
-    assert require_roles(staff(role)).roles == {role}
-
-
-def test_other_roles_do_not_open_management() -> None:
-    for identity in (staff("platform"), staff("viewer"), Identity("t", "", "player_1", frozenset(), "player_1", 0)):
-        with pytest.raises(Fault, match="ROLE_REQUIRED"):
-            require_roles(identity)
-    with pytest.raises(Fault, match="TOKEN_MISSING"):
-        require_roles(None)
-
-
-def test_a_player_route_needs_a_player() -> None:
-    with pytest.raises(Fault, match="TOKEN_MISSING"):
-        require_player(None)
-    with pytest.raises(Fault, match="ROLE_REQUIRED"):
-        require_player(staff("admin"))

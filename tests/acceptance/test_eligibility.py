@@ -83,3 +83,13 @@ async def test_nobody_is_answered_as_a_new_player_and_made_none(kathmandu: World
 async def test_a_paused_game_says_so(kathmandu: World) -> None:
     answer = await kathmandu.eligibility(await kathmandu.wheel(status="paused"))
     assert (answer["can_play"], answer["reason"]) == (False, "GAME_INACTIVE")
+
+
+async def test_who_asks_before_playing_is_a_player_from_the_first_play(kathmandu: World) -> None:
+    """Staff find nobody without a row; and what was remembered of the question must not stand for one."""
+    game_id = await kathmandu.wheel()
+    rows = "SELECT count(*) FROM players WHERE tenant_id = $1 AND player_id = 'asker'"
+    await kathmandu.eligibility(game_id, "asker")
+    assert await kathmandu.database.fetchval(rows, kathmandu.stack.tenant_id) == 0
+    await kathmandu.round(game_id, "asker")
+    assert await kathmandu.database.fetchval(rows, kathmandu.stack.tenant_id) == 1

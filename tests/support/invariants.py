@@ -57,7 +57,8 @@ async def broken(database: Reads, tenant_id: str = "") -> dict[str, list[dict[st
 
 async def check(database: Reads) -> None:
     """Fails the test where an invariant does not hold."""
-    assert await broken(database) == {}
+    found = await broken(database)
+    assert found == {}, found
 
 
 async def check_sums(database: Reads, *names: str) -> None:

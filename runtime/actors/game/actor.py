@@ -236,11 +236,10 @@ class GameActor:
                 continue
             if is_ahead:
                 ahead.append(player_id)
-            if not plays and ids.is_guest(player_id) and player_id not in made:
-                # Perhaps without a row: remembered, its first play would not make one.
-                self.unmade.append(player_id)
             if guest is None:  # Without a row, but for one that this very statement made.
                 guest = ids.is_guest(player_id)
+                if player_id not in made:
+                    self.unmade.append(player_id)  # Remembered, its first play would not make one.
             self.players[player_id] = PlayerState(
                 player_id,
                 plays,

@@ -116,6 +116,7 @@ LINES: dict[str, frozenset[str]] = {
 }
 
 ANY_CHARACTERS: dict[str, frozenset[str]] = {
+    "PlayRequest": frozenset(["session_id"]),
     "ImportCodesRequest": frozenset(["codes"]),
     "VerifyCallbackRequest": frozenset(["webhook_id", "webhook_timestamp", "webhook_signature", "body", "token"]),
 }

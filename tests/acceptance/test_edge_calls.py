@@ -152,7 +152,7 @@ class TestCalls:
 
     async def test_large_messages_cross_both_ways_beside_small_ones(self, caller: RpcCaller) -> None:
         large = ["x" * 9_000 + str(number) for number in range(100)]
-        assert await asyncio.gather(*(create(caller, name) for name in large), get(caller, "a")) == [*large, "a"]
+        assert await asyncio.gather(*(get(caller, name) for name in large), get(caller, "a")) == [*large, "a"]
 
     async def test_a_message_over_the_limit_is_refused_and_its_neighbours_are_not(self, caller: RpcCaller) -> None:
         answers = await asyncio.gather(
@@ -313,11 +313,11 @@ class TestConnection:
         host, _, port = address.rpartition(":")
         reader, writer = await asyncio.open_connection(host, int(port), limit=1)
         sent = 0
-        call = body(m.CreateCampaignRequest(scope=SCOPE, campaign=m.Campaign(name="x" * 9_000)))
+        call = body(m.GetCampaignRequest(scope=SCOPE, id="x" * 9_000))
         writer.write(OPENING)
         with pytest.raises(TimeoutError):
             while sent < 10_000:
-                writer.write(framed(next(frames([Call(sent, "CreateCampaign", call).row()]))))
+                writer.write(framed(next(frames([Call(sent, "GetCampaign", call).row()]))))
                 sent += 1
                 async with asyncio.timeout(0.5):
                     await writer.drain()

@@ -16,7 +16,6 @@ from ops.simulation.machine import with_fixed_order
 from ops.simulation.postgres.vocabulary import MODELS
 from ops.simulation.run import plan_of, run, settle_memory
 from runtime.actors.changes import Changes
-from runtime.actors.game import batch
 from runtime.actors.game.actor import GameActor
 from runtime.operations import merging
 
@@ -83,13 +82,6 @@ def late_for_a_merged_guest() -> Iterator[None]:
             yield
 
 
-@contextmanager
-def refused_for_what_is_undone() -> Iterator[None]:
-    """A start is refused, or a read answered, by a play of the same batch that is undone then."""
-    with patch.object(batch, "_follows", lambda *args: False):
-        yield
-
-
 REVERTED: Final[dict[str, Callable[[], AbstractContextManager[None]]]] = {
     made.__name__: made  # type: ignore[attr-defined]
     for made in (
@@ -97,7 +89,6 @@ REVERTED: Final[dict[str, Callable[[], AbstractContextManager[None]]]] = {
         neighbours_look,
         zone_moved_west,
         late_for_a_merged_guest,
-        refused_for_what_is_undone,
     )
 }
 

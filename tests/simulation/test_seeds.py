@@ -27,7 +27,6 @@ FOUND_BY = {
     "neighbours_look": "no error is logged",
     "zone_moved_west": "no error is logged",
     "late_for_a_merged_guest": "a guest that has become a player has nothing but its surplus",
-    "refused_for_what_is_undone": "the history of plays and turns of",
 }
 """What each is found by: how its name begins."""
 

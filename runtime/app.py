@@ -129,6 +129,7 @@ def _spare_the_collector() -> None:
     gc.freeze()
     gc.collect()
     gc.set_threshold(20_000, 10, 10)
+    gc.enable()
 
 
 @asynccontextmanager

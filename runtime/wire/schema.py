@@ -6,13 +6,14 @@ parameters and RPC messages (`check`) are all held to the same rules, given here
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast, get_args, get_type_hints
 
 import betterproto2
 
@@ -131,14 +132,16 @@ class Field:
 @memo
 def fields_of(message: Any) -> dict[str, Field]:
     """Every field of a message type by its name, in the order of game.proto."""
-    found, of = message._betterproto, message.__name__
+    # Not by the metadata that betterproto2 makes of it, which reads all types of a message anew for each of its fields:
+    # that was half of what a process did at its start, imports aside.
+    types, of = get_type_hints(message), message.__name__
+    found = {field.name: betterproto2.FieldMetadata.get(field) for field in dataclasses.fields(message)}
     return {
-        name: _field(of, name, found.meta_by_field_name[name], found.cls_by_field[name])
-        for name in found.sorted_field_names
+        name: _field(of, name, meta, types[name]) for name, meta in sorted(found.items(), key=lambda row: row[1].number)
     }
 
 
-def _field(message: str, name: str, meta: Any, holds: Any) -> Field:
+def _field(message: str, name: str, meta: Any, hint: Any) -> Field:
     if meta.proto_type == betterproto2.TYPE_MESSAGE:
         kind = Kind.OBJECT if meta.unwrap else Kind.MESSAGE
     else:
@@ -146,7 +149,7 @@ def _field(message: str, name: str, meta: Any, holds: Any) -> Field:
     return Field(
         name,
         kind,
-        holds if kind in (Kind.ENUM, Kind.MESSAGE) else None,
+        next(iter(get_args(hint)), hint) if kind in (Kind.ENUM, Kind.MESSAGE) else None,
         bool(meta.repeated),
         required=name in REQUIRED.get(message, ()),
         read_only=name in READ_ONLY.get(message, ()),

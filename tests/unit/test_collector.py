@@ -7,6 +7,7 @@ import sys
 
 AGED = """
 import gc, weakref
+gc.disable()  # As the command does, until it is ready.
 from runtime.app import _spare_the_collector
 
 class Ring: pass

@@ -1,0 +1,75 @@
+"""`ops/certify`: makes every fault of docs/faults.md on a stack of real processes, and judges what came of it."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import uvloop
+
+from ops.certification.report import listed, table, write_json, write_junit
+from ops.certification.row import Row
+from ops.certification.rows import load
+from ops.certification.run import Options, certify
+
+
+def parse(arguments: list[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="ops/certify", description=__doc__)
+    sizes = parser.add_mutually_exclusive_group()
+    sizes.add_argument("--quick", action="store_true", help="small sizes: at most ten minutes")
+    sizes.add_argument("--full", action="store_true", help="the sizes of docs/faults.md: about two hours (the default)")
+    parser.add_argument("--row", nargs="+", default=[], metavar="NAME", help="only these rows")
+    parser.add_argument("--list", action="store_true", help="print every row, and end")
+    parser.add_argument("--json", type=Path, metavar="F", help="write what came of it to F")
+    parser.add_argument("--junit", type=Path, metavar="F", help="write it to F as JUnit has it")
+    parser.add_argument(
+        "--keep",
+        type=Path,
+        default=Path("certify-failed"),
+        metavar="DIR",
+        help="where what failed is kept (%(default)s)",
+    )
+    parser.add_argument("--size", type=int, metavar="N", help="of every row, in place of its own")
+    parser.add_argument("--seed", type=int, default=1, help="of what is random (%(default)s)")
+    parser.add_argument("--simulate", action="store_true", help="simulate instead: see ops/certify --simulate --help")
+    return parser.parse_args(arguments)
+
+
+def main() -> None:
+    """Exit status 1 where a row fails."""
+    options = parse()
+    rows = load()
+    if options.list:
+        print(listed(list(rows.values())))
+        return
+    if unknown := [name for name in options.row if name not in rows]:
+        sys.exit(f"ops/certify: no row is called {', '.join(unknown)}; there are {', '.join(rows)}")
+    chosen: list[Row] = [rows[name] for name in options.row] or list(rows.values())
+    directory = Path(tempfile.mkdtemp(prefix="tombola-certify-"))
+    try:
+        results = uvloop.run(
+            certify(
+                chosen, Options(not options.quick, options.keep.resolve(), options.seed, options.size), directory, _say
+            )
+        )
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+    print(f"\n{table(results)}", flush=True)
+    if options.json:
+        write_json(results, options.json)
+    if options.junit:
+        write_junit(results, options.junit)
+    sys.exit(0 if all(one.ok for one in results) else 1)
+
+
+def _say(text: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,10 @@
+"""What a row is judged by: its history held against the tables, and the tables against themselves.
+
+tables     what the database says of a tenant once all is quiet
+answers    each answer by itself: known codes, one answer a key, its row and exactly one
+judge      all of it, of one row
+"""
+
+from ops.certification.judging.judge import judge
+
+__all__ = ["judge"]

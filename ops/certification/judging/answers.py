@@ -1,0 +1,140 @@
+"""Each answer by itself: its code is known, one key has one answer, what was done has its row and exactly one."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from typing import Any, Final
+
+from ops.certification.history import Asked, History
+from ops.certification.judging.tables import Tables
+
+CAPS: Final = frozenset(("CAP_USER", "CAP_DAY", "NO_TURNS"))
+REFUSALS: Final = {
+    "Start": CAPS,
+    "Play": CAPS | {"SESSION_PLAYED"},
+    "ClaimReward": frozenset(("ALREADY_CLAIMED", "ILLEGAL_TRANSITION")),
+    "Redeem": frozenset(("THRESHOLD_NOT_REACHED", "ALREADY_GRANTED")),
+    "CompleteQuest": frozenset(("ALREADY_COMPLETED",)),
+    "AdjustBalance": frozenset(("INSUFFICIENT_BALANCE",)),
+    "RevokeReward": frozenset(("ILLEGAL_TRANSITION",)),
+    "FulfillReward": frozenset(("ILLEGAL_TRANSITION",)),
+    "UpdatePrize": frozenset(("STOCK_BELOW_AWARDED",)),
+}
+"""What the load gives cause for; whatever else is refused is wrong. A request may bring more: facts["refusals"]."""
+
+
+def problems(history: History, tables: Tables) -> list[str]:
+    """What is wrong, a line each."""
+    return [*_codes(history), *_keys(history), *_kept(history, tables), *_only(history, tables)]
+
+
+def _codes(history: History) -> Iterator[str]:
+    for asked in history.asked:
+        known = REFUSALS.get(asked.operation, frozenset()) | set(asked.facts.get("refusals", ()))
+        for attempt in asked.attempts:
+            if attempt.http >= 500 and not (attempt.http == 503 and attempt.retry_after):
+                yield f"an error of the service ({attempt.http} {attempt.code} {attempt.reason}): {asked.told()}"
+            elif 400 <= attempt.http < 500 and attempt.reason not in known | {"IDEMPOTENCY_IN_PROGRESS"}:
+                yield f"refused without cause ({attempt.http} {attempt.reason or attempt.code}): {asked.told()}"
+
+
+def _keys(history: History) -> Iterator[str]:
+    """The same request under the same key has the same answer."""
+    for asked in history.asked:
+        if not asked.key:
+            continue
+        first = asked.answered
+        for attempt in asked.attempts:
+            if first is not None and attempt.ok and attempt.data != first.data:
+                yield f"two answers under one key: {asked.told()}: {_short(first.data)} and {_short(attempt.data)}"
+        done = [nth for nth, attempt in enumerate(asked.attempts) if attempt.ok]
+        if done and any(
+            one.outcome not in ("ok", "unknown", "IDEMPOTENCY_IN_PROGRESS") for one in asked.attempts[done[0] :]
+        ):
+            yield f"done, and then refused under the same key: {asked.told()}"
+
+
+def _kept(history: History, tables: Tables) -> Iterator[str]:
+    """What was answered as done is in the tables, and as it was answered."""
+    plays, rewards = tables.by("plays", "session_id"), tables.by("rewards", "reward_id")
+    entries, grants = tables.by("ledger_entries", "entry_id"), tables.by("milestone_grants", "reward_id")
+    completed = {(row["player_id"], row["idempotency_key"]): row for row in tables["quest_completions"]}
+    for asked in history.asked:
+        if not asked.ok:
+            continue
+        data = asked.data
+        match asked.operation:
+            case "Play":
+                row = plays.get((asked.body or {})["session_id"])
+                if row is None or row["play_id"] != data["play_id"]:
+                    yield f"a play that was answered is not there: {asked.told()}"
+                    continue
+                kept = sorted(one["reward_id"] for one in _outcome(row)["rewards"] if one.get("reward_id"))
+                told = sorted(one["reward_id"] for one in data["rewards"] if one.get("reward_id"))
+                if kept != told:
+                    yield f"a play's rewards are other ones than it was answered: {asked.told()}: {told}, kept {kept}"
+                for reward in told:
+                    if reward not in rewards:
+                        yield f"a reward that was answered is not there: {asked.told()}: {reward}"
+            case "ClaimReward":
+                row = rewards.get(asked.of)
+                if row is None or row["claimed_at"] is None:
+                    yield f"a claim that was answered is not there: {asked.told()}"
+            case "Redeem":
+                if data["reward"]["id"] not in grants:
+                    yield f"a grant that was answered is not there: {asked.told()}"
+            case "AdjustBalance":
+                row = entries.get(data["entry"]["id"] if "entry" in data else data["id"])
+                if row is None:
+                    yield f"an adjustment that was answered is not there: {asked.told()}"
+            case "CompleteQuest":
+                if (asked.who, asked.key) not in completed:
+                    yield f"a quest that was answered as completed is not: {asked.told()}"
+            case "RevokeReward":
+                row = rewards.get(asked.of)
+                if row is None or row["status"] != "revoked":
+                    yield f"a revoke that was answered is not there: {asked.told()}"
+            case "FulfillReward":
+                row = rewards.get(asked.of)
+                if row is None or row["fulfilled_at"] is None:
+                    yield f"a delivery by hand that was answered is not there: {asked.told()}"
+
+
+def _only(history: History, tables: Tables) -> Iterator[str]:
+    """What is in the tables was asked for, and is there once a key."""
+    sessions: dict[str, list[Asked]] = defaultdict(list)
+    for asked in history.of("Play"):
+        sessions[(asked.body or {})["session_id"]].append(asked)
+    seen: Counter[str] = Counter()
+    for row in tables["plays"]:
+        seen[row["session_id"]] += 1
+        asked_for = sessions.get(row["session_id"], [])
+        if not asked_for:
+            yield f"a play that nobody asked for: {row['play_id']}"
+        elif row["idempotency_key"] not in {asked.key for asked in asked_for}:
+            yield f"a play under a key that nobody used: {row['play_id']} {row['idempotency_key']}"
+        elif not any(asked.ok or asked.unknown for asked in asked_for):
+            yield f"a play that was refused: {row['play_id']}: {asked_for[0].told()}"
+    yield from (f"a session with {count} plays: {session}" for session, count in seen.items() if count > 1)
+    for what, rows in (
+        ("play", ((row["player_id"], row["game_id"], row["idempotency_key"]) for row in tables["plays"])),
+        ("quest", ((row["player_id"], row["quest_id"], row["idempotency_key"]) for row in tables["quest_completions"])),
+    ):
+        yield from (
+            f"{count} effects of one key: {what} {key}" for key, count in Counter(rows).items() if count > 1 and key[2]
+        )
+    for session, asked_for in sessions.items():
+        done = [asked for asked in asked_for if asked.ok]
+        if len(done) > 1:
+            yield f"a session that was answered as played twice: {session}: {done[0].told()}, {done[1].told()}"
+
+
+def _outcome(row: Any) -> dict[str, Any]:
+    outcome: dict[str, Any] = json.loads(row["outcome"]) if isinstance(row["outcome"], str | bytes) else row["outcome"]
+    return outcome
+
+
+def _short(data: Any) -> str:
+    return json.dumps(data, default=str)[:300]

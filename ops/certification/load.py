@@ -1,0 +1,253 @@
+"""The load: players with several requests in flight each, and staff beside them.
+
+A player does what its app would let it do, in an order that the dice choose, and leaves after a while: others come,
+so that caps and quests are met again and again and one history stays short.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ops.certification.catalogue import GAMES, STAFF, THRESHOLDS, World
+
+FLIGHTS: Final = 3
+"""Requests that a player has in flight at once."""
+
+LIFE: Final = 40
+"""What a player does before it leaves."""
+
+THINK_SECONDS: Final = 0.05
+"""How long a person waits between two things, in the mean: the load leaves the machine room to be measured."""
+
+LOAD_SECONDS_MAX: Final = 180.0
+"""How long a row waits for some more plays."""
+
+AGAIN: Final = 0.05
+"""Part of what was done that is asked once more, under the same key."""
+
+
+@dataclass
+class Player:
+    """One person, and what it knows of what it was given. known: whether the service has met it."""
+
+    name: str
+    rewards: list[str] = field(default_factory=list)
+    deeds: int = 0
+    known: bool = False
+
+
+@dataclass
+class Load:
+    """People at work in a world. players: at once; staff: whether somebody manages beside them."""
+
+    world: World
+    dice: random.Random
+    players: int = 8
+    staff: bool = True
+    think_seconds: float = THINK_SECONDS
+    prefix: str = "p"
+    plays: int = 0
+    people: list[Player] = field(default_factory=list)
+    failures: list[BaseException] = field(default_factory=list)
+    _stopping: bool = False
+    _keys: int = 0
+    _tasks: list[asyncio.Task[None]] = field(default_factory=list)
+
+    def begin(self) -> None:
+        self._tasks = [asyncio.ensure_future(self._live()) for _ in range(self.players)]
+        if self.staff:
+            self._tasks.append(asyncio.ensure_future(self._manage()))
+
+    async def end(self) -> None:
+        """Returns once everybody has been answered. Raises what kept somebody from it."""
+        self._stopping = True
+        done = await asyncio.gather(*self._tasks, return_exceptions=True)
+        self.failures += [one for one in done if isinstance(one, BaseException)]
+        if self.failures:
+            raise self.failures[0]
+
+    def cancel(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+    async def more(self, plays: int) -> None:
+        """Returns once so many further plays have been answered. TimeoutError where they never are."""
+        wanted = self.plays + plays
+        async with asyncio.timeout(LOAD_SECONDS_MAX):
+            while self.plays < wanted:
+                for task in self._tasks:
+                    if task.done():
+                        await task
+                await asyncio.sleep(0.005)
+
+    async def for_seconds(self, seconds: float) -> float:
+        """Goes on for so long; the plays a second that were answered."""
+        before, began = self.plays, time.monotonic()
+        await asyncio.sleep(seconds)
+        return (self.plays - before) / (time.monotonic() - began)
+
+    def key(self) -> str:
+        """A key that nobody has used."""
+        self._keys += 1
+        return f"{self.prefix}-key-{self._keys}"
+
+    # -- players ---------------------------------------------------------------------------------
+
+    async def _live(self) -> None:
+        while not self._stopping:
+            player = Player(f"{self.prefix}{len(self.people)}")
+            self.people.append(player)
+            await asyncio.gather(*(self._fly(player) for _ in range(FLIGHTS)))
+
+    async def _fly(self, player: Player) -> None:
+        while not self._stopping and player.deeds < LIFE:
+            player.deeds += 1
+            deed = self.dice.choices(DEEDS, WEIGHTS)[0]
+            await deed(self, player)
+            await asyncio.sleep(self.dice.expovariate(1 / self.think_seconds) if self.think_seconds else 0)
+
+    async def ask(self, player: Player, operation: str, verb: str, path: str, body: Any = None, **more: Any) -> Any:
+        """A player's request, under a key of its own where it does something; what it was answered, None if refused."""
+        key = self.key() if verb == "POST" else ""
+        again = bool(key) and self.dice.random() < AGAIN
+        asked = await self.world.client.ask(operation, player.name, verb, path, body, key=key, again=again, **more)
+        return asked.data
+
+    async def round(self, player: Player, game: str = "") -> None:
+        """Starts a game and plays it; now and then the session is submitted twice at once."""
+        game = game or self.dice.choice(GAMES)
+        path = f"/games/{self.world.ids[game]}"
+        started = await self.ask(player, "Start", "POST", f"{path}/start", {}, of=game)
+        if started is None:
+            return
+        player.known = True
+        session = started["session_id"]
+        body = {"session_id": session, "payload": _payload(game, started, self.dice)}
+        if self.dice.random() < 0.3:
+            body["client_seed"] = f"luck {self.dice.randrange(1000)}"
+        twins = 2 if self.dice.random() < AGAIN else 1
+        await asyncio.gather(*(self._play(player, game, body) for _ in range(twins)))
+
+    async def _play(self, player: Player, game: str, body: dict[str, Any]) -> None:
+        path = f"/games/{self.world.ids[game]}/play"
+        played = await self.ask(player, "Play", "POST", path, body, of=game)
+        if played is not None:
+            self.plays += 1
+            player.rewards += [one["reward_id"] for one in played["rewards"] if one.get("reward_id")]
+
+    async def _claim(self, player: Player) -> None:
+        if player.rewards:
+            reward = self.dice.choice(player.rewards)
+            await self.ask(player, "ClaimReward", "POST", f"/rewards/{reward}/claim", {}, of=reward)
+
+    async def _redeem(self, player: Player) -> None:
+        body = {"milestone_id": self.dice.choice(list(THRESHOLDS))}
+        path = f"/games/{self.world.ids['exchange']}/redeem"
+        await self.ask(player, "Redeem", "POST", path, body, of="exchange")
+
+    async def _quest(self, player: Player) -> None:
+        quest = self.dice.choice(("once", "daily quest"))
+        await self.ask(player, "CompleteQuest", "POST", f"/quests/{self.world.ids[quest]}/complete", {}, of=quest)
+
+    async def _wallet(self, player: Player) -> None:
+        await self.ask(player, "ListBalances", "GET", f"/wallet?scope_key={self.world.campaign}")
+
+    async def _eligibility(self, player: Player) -> None:
+        game = self.dice.choice(GAMES)
+        await self.ask(player, "GetEligibility", "GET", f"/games/{self.world.ids[game]}/eligibility", of=game)
+
+    async def _milestones(self, player: Player) -> None:
+        game = self.dice.choice(("unlock", "exchange"))
+        await self.ask(player, "ListMilestones", "GET", f"/games/{self.world.ids[game]}/milestones", of=game)
+
+    async def _rankings(self, player: Player) -> None:
+        await self.ask(player, "ListRankings", "GET", f"/leaderboards/{self.world.ids['board']}/rankings", of="board")
+
+    # -- staff -----------------------------------------------------------------------------------
+
+    async def _manage(self) -> None:
+        while not self._stopping:
+            if self.people:
+                await self.dice.choice(CHORES)(self)
+            await asyncio.sleep(self.dice.expovariate(1 / (4 * THINK_SECONDS)))
+
+    async def manage(self, operation: str, verb: str, path: str, body: Any, **more: Any) -> Any:
+        """A request of staff, under a key of its own; what it was answered, None if refused."""
+        key = self.key() if verb == "POST" else ""
+        again = bool(key) and self.dice.random() < AGAIN
+        client = self.world.client
+        asked = await client.ask(operation, STAFF, verb, path, body, surface="admin", key=key, again=again, **more)
+        return asked.data
+
+    async def _adjust(self) -> None:
+        known = [player for player in self.people[-2 * self.players :] if player.known]
+        if not known:
+            return
+        player = self.dice.choice(known)
+        body = {
+            "player_id": player.name,
+            "scope_key": self.world.campaign,
+            "currency": self.dice.choice(("coin", "points")),
+            "amount": self.dice.choice((1, 5, -1, -3)),
+            "reference_id": f"ref {self._keys}",
+        }
+        await self.manage("AdjustBalance", "POST", "/admin/wallet/adjustments", body, of=player.name)
+
+    async def _restock(self) -> None:
+        name = self.dice.choice(("mug", "trophy", "parcel"))
+        total = self.world.stock[name] = self.world.stock[name] + 10
+        body = {"stock": {"total": total}}
+        await self.manage("UpdatePrize", "PUT", f"/admin/prizes/{self.world.ids[name]}", body, of=name)
+
+    async def _end_reward(self, operation: str, verb: str) -> None:
+        rewards = [reward for player in self.people[-2 * self.players :] for reward in player.rewards]
+        if rewards:
+            reward = self.dice.choice(rewards)
+            await self.manage(operation, "POST", f"/admin/rewards/{reward}/{verb}", {}, of=reward)
+
+    async def _revoke(self) -> None:
+        await self._end_reward("RevokeReward", "revoke")
+
+    async def _fulfill(self) -> None:
+        await self._end_reward("FulfillReward", "fulfill")
+
+
+def _payload(game: str, started: dict[str, Any], dice: random.Random) -> dict[str, Any]:
+    if game == "gift":
+        return {"caught_items": [one["id"] for one in started.get("drop_plan", ()) if one["type"] == "apple"][:1]}
+    return {"score": dice.randrange(100), "duration_ms": 1000} if game == "eggs" else {}
+
+
+Deed = Callable[[Load, Player], Awaitable[None]]
+_DEEDS: Final[dict[Deed, int]] = {
+    Load.round: 12,
+    Load._claim: 3,
+    Load._redeem: 2,
+    Load._quest: 2,
+    Load._wallet: 2,
+    Load._eligibility: 1,
+    Load._milestones: 1,
+    Load._rankings: 1,
+}
+DEEDS: Final = list(_DEEDS)
+WEIGHTS: Final = list(_DEEDS.values())
+CHORES: Final = (Load._adjust, Load._restock, Load._revoke, Load._fulfill)
+
+
+@asynccontextmanager
+async def loaded(world: World, dice: random.Random, **more: Any) -> AsyncIterator[Load]:
+    """The load for the length of the block; after it everybody has been answered."""
+    load = Load(world, dice, **more)
+    load.begin()
+    try:
+        yield load
+    except BaseException:
+        load.cancel()
+        raise
+    await load.end()

@@ -1,0 +1,37 @@
+"""./ops/certify runs: a row in a tiny size, on its own stack. Times are the machine's business here."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.timeout(300)
+def test_a_row_is_run_judged_and_told(tmp_path: Path) -> None:
+    told, junit = tmp_path / "told.json", tmp_path / "told.xml"
+    command = [sys.executable, "-m", "ops.certification", "--row", "core-killed", "--size", "1"]
+    command += ["--json", str(told), "--junit", str(junit), "--keep", str(tmp_path / "kept")]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=280)
+    (row,) = json.loads(told.read_text())["rows"]
+    figures = {figure["name"]: figure for figure in row["figures"]}
+    assert row["error"] == "", done.stdout + done.stderr
+    assert figures["plays"]["value"] >= 20
+    assert figures["conservation"]["ok"] and figures["unexplained"]["ok"]
+    assert "ready again, at worst" in done.stdout
+    assert done.returncode == (0 if row["ok"] else 1)
+    assert [case.get("name") for case in ElementTree.parse(junit).iter("testcase")] == ["core-killed"]
+
+
+def test_every_row_is_listed_and_an_unknown_one_refused() -> None:
+    command = [sys.executable, "-m", "ops.certification"]
+    listed = subprocess.run([*command, "--list"], capture_output=True, text=True, cwd=ROOT, timeout=60)
+    assert listed.returncode == 0 and "| `core-killed` |" in listed.stdout
+    refused = subprocess.run([*command, "--row", "nothing"], capture_output=True, text=True, cwd=ROOT, timeout=60)
+    assert refused.returncode == 1 and "no row is called nothing" in refused.stderr

@@ -25,6 +25,7 @@ from runtime.settings import Settings, markdown, misspelt, table
 OPERATOR_COMMANDS: Final[dict[str, str]] = {
     "runtime.commands.audit": "Look at everything there is, whether it adds up.",
     "runtime.commands.campaigns": "List campaigns; write a whole one to a file, and apply such a file.",
+    "runtime.commands.certify": "Try whether a deployment keeps its promises.",
     "runtime.commands.codes": "Look after pools of voucher codes.",
     "runtime.commands.deadletters": "Look after messages that no worker could handle.",
     "runtime.commands.games": "List and show games; check and apply a game's file.",

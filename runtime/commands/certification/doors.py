@@ -1,0 +1,258 @@
+"""Rows of who may ask what, and of what nobody should send."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import json
+import secrets
+import statistics
+import time
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, Final
+
+from runtime import ids
+from runtime.commands.certification.deployment import Answer, Deployment, Row, hold
+from runtime.http import admin
+from runtime.operations import OPERATIONS
+from runtime.operations.row import SessionUse
+
+BODY_BYTES: Final = 256 * 1024
+TIMES_MAX: Final = 50
+LEAST_SECONDS: Final = 0.02
+"""A plain body's time is taken as this at least: below it the network's own is compared."""
+
+TRIES: Final = 3
+SUSPENDED_SECONDS: Final = 5.0
+"""Within this every process knows of it."""
+
+
+# -- who may ask -------------------------------------------------------------------------------
+
+
+async def roles(deployment: Deployment) -> str:
+    """Roles."""
+    served = admin.served()
+    for operation, _ in served:
+        path = operation.path.replace("{id}", "none")
+        nobody = await deployment.admin(operation.verb, path, token="")
+        hold((nobody.http, nobody.reason) == (401, "TOKEN_MISSING"), f"{operation.route} to nobody: {nobody.told}")
+        player = await deployment.admin(operation.verb, path, token=deployment.guests[8])
+        hold(player.http in (401, 403), f"{operation.route} to a player: {player.told}")
+    staff = await deployment.consumer("GET", "/players/me", token=deployment.token)
+    hold(staff.http in (401, 403), f"a player's route to staff: {staff.told}")
+    return f"{len(served)} routes to nobody and to a player"
+
+
+async def forgeries(deployment: Deployment) -> str:
+    """Tokens."""
+    tried = 0
+    player: tuple[str, dict[str, Any]] = (deployment.guests[8], {"sub": "player_other"})
+    staff: tuple[str, dict[str, Any]] = (deployment.token, {"roles": ["admin", "platform"]})
+    for (token, claims), ask in (
+        (player, partial(deployment.consumer, "GET", "/wallet")),
+        (staff, partial(deployment.admin, "GET", "/games")),
+    ):
+        good = await ask(token=token)
+        hold(good.http == 200, f"the token itself: {good.told}")
+        for how, forged in _forged(token, claims):
+            refused = await ask(token=forged)
+            hold(refused.http == 401, f"{how}: {refused.told}")
+            tried += 1
+    return f"{tried} forged tokens, 401 each"
+
+
+def _forged(token: str, claims: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Tokens that were never given: what is wrong with each, and it."""
+    head, body, signature = token.split(".")
+    header, said = _opened(head), _opened(body)
+    yield "alg none", f"{_closed({'alg': 'none', 'typ': 'JWT'})}.{body}."
+    yield "alg none with other claims", f"{_closed({**header, 'alg': 'none'})}.{_closed({**said, **claims})}."
+    yield "other claims under the signature", f"{head}.{_closed({**said, 'jti': 'x', **claims})}.{signature}"
+    yield "a longer life under the signature", f"{head}.{_closed({**said, 'exp': said['exp'] + 1})}.{signature}"
+    yield "no signature", f"{head}.{body}."
+    yield "a flipped bit", f"{head}.{body}.{_flipped(signature)}"
+    for how, key in (("an empty key", b""), ("a guessed key", b"secret"), ("another key", secrets.token_bytes(32))):
+        yield how, _signed({**header, "alg": "HS256"}, said, key)
+    for how, more in (
+        ("an unknown kid", {"kid": "../../dev/null"}),
+        ("a key of its own", {"jwk": {"kty": "oct", "k": "c2VjcmV0"}}),
+        ("a critical header", {"crit": ["exp"], "exp": 1}),
+    ):
+        yield how, _signed({**header, "alg": "HS256", **more}, said, b"secret")
+    yield "a header of its own under the signature", f"{_closed({**header, 'crit': ['x'], 'x': 1})}.{body}.{signature}"
+    yield "no token", "nonsense"
+
+
+def _opened(part: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+    return found
+
+
+def _closed(value: Any) -> str:
+    return base64.urlsafe_b64encode(json.dumps(value, separators=(",", ":")).encode()).rstrip(b"=").decode()
+
+
+def _signed(header: dict[str, Any], claims: dict[str, Any], key: bytes) -> str:
+    text = f"{_closed(header)}.{_closed(claims)}"
+    signature = base64.urlsafe_b64encode(hmac.digest(key, text.encode(), hashlib.sha256)).rstrip(b"=").decode()
+    return f"{text}.{signature}"
+
+
+def _flipped(signature: str) -> str:
+    """Its first character another: the last one's lowest bits mean nothing."""
+    return ("B" if signature[0] == "A" else "A") + signature[1:]
+
+
+async def headers_alone(deployment: Deployment) -> str:
+    """Header fallback off."""
+    named = {"X-Player-Id": "player_named", "X-Roles": "admin,platform"}
+    player = await deployment.consumer("GET", "/wallet", headers=named)
+    hold(player.http == 401, f"X-Player-Id alone: {player.told}")
+    staff = await deployment.admin("GET", "/games", token="", headers=named)
+    hold(staff.http == 401, f"X-Roles alone: {staff.told}")
+    guest = deployment.guests[9]
+    own = (await deployment.consumer("GET", "/players/me", token=guest)).data["id"]
+    beside = (await deployment.consumer("GET", "/players/me", token=guest, headers=named)).data["id"]
+    hold(own == beside, f"X-Player-Id beside a token: {beside} for {own}")
+    staff = await deployment.admin("GET", "/games", token=guest, headers=named)
+    hold(staff.http in (401, 403), f"X-Roles beside a player's token: {staff.told}")
+    return "4 ways to ask, none believed"
+
+
+async def another_tenant(deployment: Deployment) -> str:
+    """Ids of another tenant."""
+    there, tried = await deployment.make_elsewhere(), 0
+
+    for operation in OPERATIONS:
+        kind, body = operation.subject, operation.example
+        if kind not in there:
+            continue
+        theirs, unknown = there[kind], ids.make(kind)
+        asks = []
+        if operation.admin is not None and not operation.admin.signed:
+            asks.append(partial(deployment.admin, operation.verb))
+        if operation.consumer is not None:
+            asks.append(partial(deployment.consumer, operation.verb, token=deployment.guests[10]))
+        for ask in asks:
+            answers = [await ask(operation.path.replace("{id}", one), body) for one in (theirs, unknown)]
+            said = [_told(answer, one) for answer, one in zip(answers, (theirs, unknown), strict=True)]
+            hold(said[0] == said[1], f"{operation.route}: {answers[0].told}; unknown: {answers[1].told}")
+            # A play is of its session before anything else.
+            due = 403 if operation.session is SessionUse.PLAYS else 404
+            hold(answers[0].http == due, f"{operation.route}: {answers[0].told}")
+            tried += 1
+    return f"{tried} routes"
+
+
+def _told(answer: Answer, of: str) -> tuple[int, str, str, str]:
+    message = str(answer.envelope.get("message", "")).replace(of, "ID")
+    return answer.http, answer.code, answer.reason, message
+
+
+async def suspended(deployment: Deployment) -> str:
+    """A suspended tenant."""
+    guest, path = deployment.guests[11], f"/games/{deployment.games['draws']}/start"
+    session = await deployment.start("draws", guest)
+    said = await deployment.admin("PUT", f"/tenants/{deployment.tenant}", {"status": "TENANT_STATUS_SUSPENDED"})
+    hold(said.code == "OK", said.told)
+    began = time.monotonic()
+    refused = await deployment.consumer("POST", path, {}, token=guest)
+    while refused.code == "OK" and time.monotonic() < began + SUSPENDED_SECONDS:
+        await asyncio.sleep(0.2)
+        refused = await deployment.consumer("POST", path, {}, token=guest)
+    seconds = time.monotonic() - began
+    played = await deployment.play("draws", guest, session, "")
+    for answer in (refused, played):
+        hold((answer.http, answer.reason) == (403, "SUSPENDED"), answer.told)
+    said = await deployment.admin("PUT", f"/tenants/{deployment.tenant}", {"status": "TENANT_STATUS_ACTIVE"})
+    hold(said.code == "OK", said.told)
+    return f"start and play refused after {seconds:.1f} s"
+
+
+# -- what nobody should send -------------------------------------------------------------------
+
+_BAD: Final = (
+    b"[" * 100_000, b'{"a":' * 40_000, b"null", b"[]", b'"x"', b"1", b"{", b'{"session_id"', b'{"session_id": "s", ',
+    b'{"session_id": "s", "payload"', b"\xff\xfe{}", b"\x00", b'{"session_id": "a\x00b"}', b'{"session_id": 1}',
+    b'{"session_id": 9223372036854775808}', b'{"session_id": "s", "payload": {"a": 1e999}}',
+    b'{"session_id": "s", "payload": []}', b'{"session_id": ["s"]}', b'{"session_id": "s", "other": 1}',
+    b'{"session_id": "s", "payload": {"score": NaN}}', '{"session_id": "s"}'.encode("utf-16"),
+    b'{"session_id": "\\ud800"}', b"{'session_id': 's'}", b'{"session_id": "s"}}', b'{"player_id": "another"}',
+)  # fmt: skip
+_ROUTES_ABSENT: Final = (("GET", "/none"), ("POST", "/games"), ("DELETE", "/wallet"), ("GET", "/games/x/play"))
+
+
+async def bad_json(deployment: Deployment) -> str:
+    """Bad JSON."""
+    guest, game = deployment.guests[12], deployment.games["draws"]
+    for body in _BAD:
+        played = await deployment.consumer("POST", f"/games/{game}/play", body, token=guest)
+        made = await deployment.admin("POST", "/prizes", body)
+        for answer in (played, made):
+            hold(answer.http == 400 and answer.code == "INVALID_ARGUMENT", f"{body[:40]!r}: {answer.told}")
+    for verb, path in _ROUTES_ABSENT:
+        answer = await deployment.consumer(verb, path, token=guest)
+        hold(answer.http in (404, 405), f"{verb} {path}: {answer.told}")
+        hold(answer.http == 404 or "Allow" in answer.headers, f"{verb} {path}: 405 without Allow")
+    return f"{2 * len(_BAD)} bodies, {len(_ROUTES_ABSENT)} routes that are not there"
+
+
+def _filled(head: str, unit: str, tail: str) -> bytes:
+    return (head + unit * ((BODY_BYTES - len(head) - len(tail)) // len(unit)) + tail).encode()
+
+
+_PLAIN: Final = _filled(
+    '{"session_id":"s","payload":{"a":[', '{"id":"item_000001","x":1.5,"as":"' + "caught" * 9 + '"},', "0]}}"
+)
+_EXPENSIVE: Final = {
+    "many fields": ("{" + ",".join(f'"k{nth}":{nth}' for nth in range(9_900)) + "}").encode(),
+    "one field again and again": _filled('{"payload":{', '"a":1,', '"a":1}}'),
+    "deep lists": _filled('{"payload":{"a":[', "[" * 60 + "]" * 60 + ",", "0]}}"),
+    "long whole numbers": _filled('{"payload":{"a":[', "1" * 4_000 + ",", "1]}}"),
+    "a number without end": _filled('{"payload":{"a":', "1", "}}"),
+    "the smallest doubles": _filled('{"payload":{"a":[', "2.2250738585072011e-308,", "1]}}"),
+    "wrong at its end": _filled('{"payload":{"a":[', "0,", "0]}"),
+}
+
+
+async def expensive_bodies(deployment: Deployment) -> str:
+    """One expensive body."""
+    path, guest = f"/games/{deployment.games['draws']}/play", deployment.guests[13]
+
+    async def seconds(body: bytes, tries: int = TRIES) -> float:
+        answers = [await deployment.consumer("POST", path, body, token=guest) for _ in range(tries)]
+        for answer in answers:
+            hold(400 <= answer.http < 500, answer.told)
+        return min(answer.seconds for answer in answers)
+
+    plain = max(LEAST_SECONDS, statistics.median([await seconds(_PLAIN, 1) for _ in range(TRIES)]))
+    worst, name = max([(await seconds(body), name) for name, body in _EXPENSIVE.items()])
+    hold(worst <= TIMES_MAX * plain, f"{name} took {worst:.2f} s, a plain one {plain:.2f} s")
+    large = await deployment.consumer("POST", path, b"{" + b" " * 4 * BODY_BYTES, token=guest)
+    hold(large.http in (200, 400, 403, 413), large.told)
+    return f"{worst / plain:.1f} times a plain one's {plain * 1000:.0f} ms at most ({name})"
+
+
+async def envelopes(deployment: Deployment) -> str:
+    """The envelope."""
+    wrong = list(deployment.wrong)
+    hold(not wrong, f"{len(wrong)} answers, the first: {wrong[0] if wrong else ''}")
+    broken = {status: count for status, count in deployment.answers.items() if status >= 500}
+    hold(not broken, f"answers by status: {broken}")
+    return f"{deployment.answers.total()} answers, none a 5xx"
+
+
+ROWS: Final = (
+    Row("Ids of another tenant", "same answer as for an unknown id", another_tenant),
+    Row("Roles", "every admin route is shut to nobody and to players", roles),
+    Row("Tokens", "401 for each forged one", forgeries),
+    Row("Header fallback off", "X-* headers are never honoured", headers_alone),
+    Row("Bad JSON", "400 in the envelope; no 5xx", bad_json),
+    Row("One expensive body", f"at most {TIMES_MAX} x a plain one's time", expensive_bodies),
+    Row("A suspended tenant", f"start and play are refused within {SUSPENDED_SECONDS:g} s", suspended),
+)
+LAST: Final = Row("The envelope", "in every answer, with its trace; no 5xx", envelopes)

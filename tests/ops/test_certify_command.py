@@ -1,0 +1,209 @@
+"""`tombola certify`, run as an operator runs it: on a deployment that keeps its promises, and on some that do not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import aiohttp
+import pytest
+import pytest_asyncio
+
+from runtime.commands.certification.deployment import Answer, Broken, Deployment
+from runtime.commands.certify import ROWS
+from runtime.operations.row import PLATFORM
+from tests.ops.test_command_line import tombola
+from tests.support import invariants
+from tests.support.stack import Stack, new_stack, settings_of
+
+STAFF = ("admin", PLATFORM)
+
+
+async def certified(stack: Stack, *arguments: str, roles: tuple[str, ...] = STAFF) -> tuple[int, str, str]:
+    return await tombola(
+        *("certify", "--url", stack.process.consumer_url, "--admin-url", stack.process.admin_url, *arguments),
+        TOMBOLA_TOKEN=stack.token("certifier", roles),
+    )
+
+
+@pytest.mark.settings(rate_limits=True)
+async def test_every_row_holds_and_what_was_made_is_put_away(stack: Stack) -> None:
+    code, out, err = await certified(stack)
+    assert (code, err) == (0, ""), out
+    assert f"{len(ROWS)} of {len(ROWS)} rows hold" in out
+    assert "left behind" not in out
+    tenants = await stack.database.fetch("SELECT tenant_id, status FROM tenants WHERE name LIKE 'Certification %'")
+    assert [row["status"] for row in tenants] == ["suspended"] * 2
+    assert all(row["tenant_id"] in out for row in tenants)
+    games = await stack.database.fetch("SELECT DISTINCT status FROM games")
+    assert {row["status"] for row in games} <= {"archived"}
+    await invariants.check(stack.database)
+
+
+@pytest.mark.settings(rate_limits=False, header_fallback=True)
+async def test_a_deployment_with_open_doors_ends_with_1_and_is_told_which(stack: Stack) -> None:
+    code, out, _ = await certified(stack, "--json")
+    rows = {row["name"]: row["outcome"] for row in json.loads(out)["rows"]}
+    assert {name for name, outcome in rows.items() if outcome != "ok"} == {"Rate limit", "Header fallback off"}
+    assert code == 1
+
+
+async def test_a_token_that_makes_no_tenants_is_told_before_anything_is_made(stack: Stack) -> None:
+    code, _, err = await certified(stack, roles=("admin",))
+    assert (code, err) == (2, "tombola: the token lacks the role platform\n")
+    assert await stack.database.fetchval("SELECT count(*) FROM tenants") == 2
+    code, _, err = await tombola("certify", "--url", "http://127.0.0.1:1", "--admin-url", "http://127.0.0.1:1")
+    assert (code, "a token is needed" in err) == (2, True)
+    nowhere = ("--url", "http://127.0.0.1:1", "--admin-url", "http://127.0.0.1:1", "--token", "x")
+    code, _, err = await tombola("certify", *nowhere)
+    assert (code, "Traceback" in err) == (4, False)
+
+
+# -------------------------------------------------------------------- each row finds what it is about
+
+
+Lie = Callable[[str, Answer], Answer]
+"""(path, the answer) -> what is heard of it"""
+
+
+@dataclass(slots=True)
+class LiedTo(Deployment):
+    """A deployment whose answers are changed on their way: what it would say if it kept a promise no more."""
+
+    lie: Lie = lambda path, answer: answer
+
+    async def _ask(self, url: str, verb: str, path: str, *rest: Any) -> Answer:
+        return self.lie(path, await Deployment._ask(self, url, verb, path, *rest))
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def deployment(module_database_url: str, valkey_url: str) -> AsyncIterator[LiedTo]:
+    settings = settings_of(module_database_url, valkey_url, rate_limits=True, rate_player_per_second=50.0)
+    async with new_stack(settings) as stack, aiohttp.ClientSession() as http:
+        token = stack.token("certifier", STAFF)
+        made = LiedTo(http, stack.process.consumer_url, stack.process.admin_url, token)
+        await made.make()
+        yield made
+
+
+def said(answer: Answer, **data: Any) -> Answer:
+    """With other data."""
+    return replace(answer, envelope={**answer.envelope, "data": {**answer.envelope["data"], **data}})
+
+
+def success(answer: Answer, **data: Any) -> Answer:
+    """What was refused is done."""
+    return replace(answer, http=200, envelope={**answer.envelope, "code": "OK", "data": data})
+
+
+def where(end: str, change: Callable[[Answer], Answer], http: int = 0) -> Lie:
+    """Changes the answers of these paths, or those of one status."""
+    return lambda path, answer: change(answer) if end in path and http in (0, answer.http) else answer
+
+
+def numbered() -> Lie:
+    """Each play is another."""
+    count = iter(range(10**6))
+    return where("/play", lambda answer: said(answer, play_id=f"play_{next(count)}"), 200)
+
+
+def item(answer: Answer, **fields: Any) -> Answer:
+    """The first of a list, changed."""
+    first, *others = answer.data["items"]
+    return said(answer, items=[{**first, **fields}, *others])
+
+
+def with_play(**data: Any) -> Lie:
+    return where("/play", lambda answer: said(answer, **data), 200)
+
+
+PLAY: dict[str, Any] = {"play_id": "play_x", "rewards": [], "metadata": {}, "seed": "00", "seed_hash": ""}
+GROWING = (10.0**nth for nth in range(300))
+
+LIES: dict[str, tuple[str, Lie, str]] = {
+    "a key plays twice": ("Same Idempotency-Key", numbered(), "plays|another play"),
+    "a key takes another body": ("Same Idempotency-Key", where("/play", success, 422), "another body"),
+    "a session is played twice": ("Same session", where("/play", lambda one: success(one, **PLAY), 409), "'200': 20"),
+    "stock is oversold": ("Stock race", with_play(rewards=[{}]), "20 wins of a stock of 5"),
+    "a claim is done twice": ("Claims and redeems at once", where("/claim", success, 409), "claims"),
+    "a rung is granted twice": ("Claims and redeems at once", where("/redeem", success, 409), "redeems"),
+    "a wallet has more than its ledger": ("Wallets", where("/wallet", lambda one: item(one, balance=99)), "99"),
+    "a cap is not named": ("Caps", where("/start", lambda one: said(one, reason="NO"), 400), "400"),
+    "a cap has no end": ("Caps", where("/start", lambda one: said(one, resets_at=0), 400), "without resets_at"),
+    "a cap holds nobody": ("Caps", where("/play", lambda one: success(one, **PLAY), 400), "a cap of 1"),
+    "another seed is revealed": ("Every draw", with_play(seed="00" * 32), "another seed"),
+    "another prize is given": ("Every draw", with_play(rewards=[{"prize_id": "prize_mine"}]), "was given"),
+    "other terms are shown": ("Every draw", where("/revisions/", lambda one: said(one, terms="{}")), "another hash"),
+    "another session is promised": (
+        "Every draw",
+        where("/start", lambda one: said(one, commitment="00")),
+        "commitment",
+    ),
+    "a rate holds nobody": ("Rate limit", where("/start", success, 429), "may pass"),
+    "a limited player is not told when": (
+        "Rate limit",
+        where("/start", lambda one: replace(one, headers={}), 429),
+        "429",
+    ),
+    "another's id is told": (
+        "Ids of another tenant",
+        where("/prizes/", lambda one: said(one, reason=one.told)),
+        "un",
+    ),
+    "an admin route is open": ("Roles", where("/admin/games", success, 401), "to nobody"),
+    "players are staff": ("Roles", where("/admin/games", success, 403), "to a player"),
+    "a forged token opens": ("Tokens", where("/wallet", success, 401), "alg none"),
+    "a forged token opens the admin edge": ("Tokens", where("/admin/games", success, 401), "alg none"),
+    "a header is believed": ("Header fallback off", where("/wallet", success, 401), "X-Player-Id alone"),
+    "a role in a header is believed": ("Header fallback off", where("/admin/games", success, 401), "X-Roles alone"),
+    "bad JSON breaks it": ("Bad JSON", where("/prizes", lambda one: replace(one, http=500), 400), "500"),
+    "bad JSON is taken": ("Bad JSON", where("/play", success, 400), "200"),
+    "a body takes for ever": (
+        "One expensive body",
+        lambda path, answer: replace(answer, seconds=next(GROWING)) if path.endswith("/play") else answer,
+        "took",
+    ),
+    "a suspended tenant plays": ("A suspended tenant", where("/play", lambda one: success(one, **PLAY), 403), "200"),
+}
+"""What is not so any more -> (the row, what is heard, what it says)."""
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("name", LIES)
+async def test_a_row_fails_where_its_promise_is_not_kept(deployment: LiedTo, name: str) -> None:
+    row_name, lie, seen = LIES[name]
+    row = next(row for row in ROWS if row.name == row_name)
+    deployment.draws.clear()
+    deployment.guests.append(deployment.guests.pop(0))  # What one may have once another has had.
+    deployment.lie = lie
+    try:
+        with pytest.raises(Broken, match=seen):
+            await row.run(deployment)
+    finally:
+        deployment.lie = lambda path, answer: answer
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (Answer(200, {}, {}, 0), "without the envelope"),
+        (
+            Answer(200, {}, {"code": "OK", "message": "", "trace_id": "t", "data": {}, "more": 1}, 0),
+            "without the envelope",
+        ),
+        (Answer(404, {}, {"code": "OK", "message": "", "trace_id": "t", "data": {}}, 0), "404 with code OK"),
+        (Answer(200, {}, {"code": "FINE", "message": "", "trace_id": "t", "data": {}}, 0), "with code FINE"),
+        (Answer(200, {}, {"code": "OK", "message": "", "trace_id": "u", "data": {}}, 0), "trace_id"),
+        (Answer(404, {}, {"code": "NOT_FOUND", "message": "", "trace_id": "t", "data": {}}, 0), "without a reason"),
+        (Answer(503, {}, {"code": "UNAVAILABLE", "message": "", "trace_id": "t", "data": {"reason": "X"}}, 0), "503"),
+    ],
+)
+async def test_an_answer_outside_of_the_envelope_is_found(deployment: LiedTo, answer: Answer, why: str) -> None:
+    deployment.wrong.clear()
+    deployment.answers.clear()
+    deployment._look_at("GET /x", answer, "t")
+    with pytest.raises(Broken, match=why):
+        await ROWS[-1].run(deployment)

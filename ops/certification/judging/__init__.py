@@ -2,6 +2,7 @@
 
 tables     what the database says of a tenant once all is quiet
 answers    each answer by itself: known codes, one answer a key, its row and exactly one
+turns, wallets    sequential models of a player's caps and balances; reading: the history as operations on them
 judge      all of it, of one row
 """
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from ops.certification.history import Asked, History
+from ops.certification.judging.reading import decoded
 from ops.certification.judging.tables import Tables
 
 CAPS: Final = frozenset(("CAP_USER", "CAP_DAY", "NO_TURNS"))
@@ -71,7 +72,7 @@ def _kept(history: History, tables: Tables) -> Iterator[str]:
                 if row is None or row["play_id"] != data["play_id"]:
                     yield f"a play that was answered is not there: {asked.told()}"
                     continue
-                kept = sorted(one["reward_id"] for one in _outcome(row)["rewards"] if one.get("reward_id"))
+                kept = sorted(one["reward_id"] for one in decoded(row["outcome"])["rewards"] if one.get("reward_id"))
                 told = sorted(one["reward_id"] for one in data["rewards"] if one.get("reward_id"))
                 if kept != told:
                     yield f"a play's rewards are other ones than it was answered: {asked.told()}: {told}, kept {kept}"
@@ -86,8 +87,8 @@ def _kept(history: History, tables: Tables) -> Iterator[str]:
                 if data["reward"]["id"] not in grants:
                     yield f"a grant that was answered is not there: {asked.told()}"
             case "AdjustBalance":
-                row = entries.get(data["entry"]["id"] if "entry" in data else data["id"])
-                if row is None:
+                row = entries.get(data["id"])
+                if row is None or row["balance_after"] != data["balance_after"]:
                     yield f"an adjustment that was answered is not there: {asked.told()}"
             case "CompleteQuest":
                 if (asked.who, asked.key) not in completed:
@@ -125,15 +126,28 @@ def _only(history: History, tables: Tables) -> Iterator[str]:
         yield from (
             f"{count} effects of one key: {what} {key}" for key, count in Counter(rows).items() if count > 1 and key[2]
         )
-    for session, asked_for in sessions.items():
-        done = [asked for asked in asked_for if asked.ok]
-        if len(done) > 1:
-            yield f"a session that was answered as played twice: {session}: {done[0].told()}, {done[1].told()}"
+    yield from _once_each(history)
 
 
-def _outcome(row: Any) -> dict[str, Any]:
-    outcome: dict[str, Any] = json.loads(row["outcome"]) if isinstance(row["outcome"], str | bytes) else row["outcome"]
-    return outcome
+def _once_each(history: History) -> Iterator[str]:
+    """What is done once, under whatever key: of two that ask for it, one is told that it was done already."""
+    done: dict[tuple[str, ...], Asked] = {}
+    for asked in history.asked:
+        body = asked.body or {}
+        thing: tuple[str, ...]
+        match asked.operation:
+            case "Play":
+                thing = (body["session_id"],)
+            case "ClaimReward" | "RevokeReward" | "FulfillReward":
+                thing = (asked.of,)
+            case "Redeem":
+                thing = (asked.who, asked.of, body["milestone_id"])
+            case _:
+                continue
+        if asked.ok:
+            first = done.setdefault((asked.operation, *thing), asked)
+            if first is not asked:
+                yield f"done twice: {first.told()}, {asked.told()}"
 
 
 def _short(data: Any) -> str:

@@ -1,17 +1,23 @@
-"""Judges a row once it is quiet: conservation, and whether the history can be explained."""
+"""Judges a row once it is quiet: conservation, later reads, and whether the history can be explained."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from ops.certification.judging import answers
-from ops.certification.judging.tables import broken, connected, read
+from ops.certification.history import History
+from ops.certification.judging import answers, turns, wallets
+from ops.certification.judging.reading import Reading
+from ops.certification.judging.tables import Tables, broken, connected, read
+from ops.simulation.judging.checker import check
 from runtime.stores.database import Database
 
 if TYPE_CHECKING:
     from ops.certification.run import Run
 
 SHOWN: Final = 5
+LOOKS: Final = 30
+"""Players who look at what they have once all is quiet."""
 
 
 class Violated(RuntimeError):
@@ -22,15 +28,48 @@ async def judge(run: Run) -> None:
     """Notes what the row's tenant is held to as figures. Violated where something is wrong."""
     async with connected(run.stack.settings) as database:
         await run.until(lambda: _quiet(database, run.world.tenant_id))
+        await _look(run, await read(database, run.world.tenant_id))
         found = await broken(database, run.world.tenant_id)
         tables = await read(database, run.world.tenant_id)
-    wrong = [f"{check} {row}" for check, rows in found.items() for row in rows]
+    wrong = [f"{holds} {row}" for holds, rows in found.items() for row in rows]
     run.figure("conservation", len(wrong), "rows", exactly=0)
-    told = answers.problems(run.history, tables)
+    told = problems(run.history, tables, run.world.names, run.world.ids.get("campaign", ""))
     run.figure("unexplained", len(told), f"of {len(run.history.asked)} requests", exactly=0)
     wrong += told
     if wrong:
         raise Violated("; ".join(wrong[:SHOWN]) + (f" and {len(wrong) - SHOWN} more" if len(wrong) > SHOWN else ""))
+
+
+def problems(history: History, tables: Tables, names: dict[str, str], campaign: str) -> list[str]:
+    """What of the history cannot be explained, a line each."""
+    return [*answers.problems(history, tables), *_orders(Reading(history, tables, names, campaign))]
+
+
+def _orders(reading: Reading) -> Iterator[str]:
+    """Things for which no order of what was done makes every answer right."""
+    for things in (turns.things, wallets.balances, wallets.rungs):
+        for name, ops, initial in things(reading):
+            verdict = check(ops, initial)
+            if verdict.gave_up:
+                yield f"{name}: too many orders to try"
+            elif not verdict.explained:
+                yield (
+                    f"no order explains {name}: after {' -> '.join(verdict.longest[-6:]) or 'nothing'}"
+                    f" (state {verdict.state}) none of these fits: {'; '.join(verdict.blocked)}"
+                )
+
+
+async def _look(run: Run, tables: Tables) -> None:
+    """Players look at what they have: what they see is held to the tables like all that was seen before."""
+    if "wheel" not in run.world.ids:
+        return
+    players = sorted({row["player_id"] for row in tables["plays"]} & {asked.who for asked in run.history.asked})
+    for player in run.dice.sample(players, min(LOOKS, len(players))):
+        ask, ids = run.world.client.ask, run.world.ids
+        await ask("ListBalances", player, "GET", f"/wallet?scope_key={run.world.campaign}")
+        await ask("GetEligibility", player, "GET", f"/games/{ids['paid']}/eligibility", of="paid")
+        for game in ("unlock", "exchange"):
+            await ask("ListMilestones", player, "GET", f"/games/{ids[game]}/milestones", of=game)
 
 
 async def _quiet(database: Database, tenant_id: str) -> bool:

@@ -14,6 +14,7 @@ from runtime.stores.database import Database
 Row = Any
 
 READ: Final = {
+    "players": "player_id, merged_into",
     "plays": "play_id, game_id, player_id, session_id, idempotency_key, outcome, played_at",
     "rewards": "reward_id, prize_id, player_id, play_id, game_id, milestone_id, status, quantity, type,"
     " claimed_at, fulfilled_at",

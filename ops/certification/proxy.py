@@ -1,0 +1,148 @@
+"""A TCP proxy between two processes, which delays, holds back and cuts what goes through it.
+
+A partition holds the bytes back, as TCP does over a network that loses every packet: they arrive once it is healed.
+What is cut ends with a reset. A connection that is half open is one that the other end has forgotten: nothing that is
+sent into it is answered, and nobody says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+CHUNK_BYTES: Final = 1 << 16
+_RESET: Final = struct.pack("ii", 1, 0)
+
+
+@dataclass(eq=False)
+class _Pair:
+    """A connection, and the one to the target that carries it on. Forgotten: it carries nothing any more."""
+
+    client: asyncio.StreamWriter
+    server: asyncio.StreamWriter
+    forgotten: bool = False
+
+
+@dataclass
+class Proxy:
+    """Listens on `port` of 127.0.0.1, and carries on to `target_port`.
+
+    delay_seconds: how much later each byte arrives, either way. accepting: whether new connections are taken.
+    """
+
+    target_port: int
+    port: int = 0
+    delay_seconds: float = 0.0
+    accepting: bool = True
+    _flowing: asyncio.Event = field(default_factory=asyncio.Event)
+    _pairs: set[_Pair] = field(default_factory=set)
+    _server: asyncio.Server | None = None
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+
+    async def start(self) -> None:
+        self._flowing.set()
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", self.port)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def stop(self) -> None:
+        """Ends every connection, and listens no more."""
+        if self._server is not None:
+            self._server.close()
+        self.cut()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    # -- what is done to it ----------------------------------------------------------------------
+
+    def partition(self) -> None:
+        """Holds everything back, either way; who connects meanwhile is connected, and hears nothing."""
+        self._flowing.clear()
+
+    def heal(self) -> None:
+        """Lets everything through again, at once."""
+        self.delay_seconds, self.accepting = 0.0, True
+        self._flowing.set()
+
+    def cut(self) -> int:
+        """Resets every connection at both ends; how many there were."""
+        pairs, self._pairs = self._pairs, set()
+        for pair in pairs:
+            for end in (pair.client, pair.server):
+                _reset(end)
+        return len(pairs)
+
+    def half_open(self) -> int:
+        """Forgets every connection: its ends hear nothing any more, and new ones work; how many there were."""
+        for pair in self._pairs:
+            pair.forgotten = True
+        return len(self._pairs)
+
+    # -- carrying --------------------------------------------------------------------------------
+
+    async def _accept(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
+        if not self.accepting:
+            _reset(client)
+            return
+        try:
+            from_server, server = await asyncio.open_connection("127.0.0.1", self.target_port)
+        except OSError:
+            _reset(client)
+            return
+        pair = _Pair(client, server)
+        self._pairs.add(pair)
+        for source, sink in ((reader, server), (from_server, client)):
+            task = asyncio.ensure_future(self._carry(pair, source, sink))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _carry(self, pair: _Pair, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        loop = asyncio.get_running_loop()
+        due = 0.0
+        try:
+            while chunk := await source.read(CHUNK_BYTES):
+                await self._flowing.wait()
+                if pair.forgotten:
+                    continue
+                # Never before what came before it, though the delay has become less since.
+                due = max(due, loop.time() + self.delay_seconds)
+                if due > loop.time():
+                    loop.call_at(due, sink.write, chunk)
+                else:
+                    sink.write(chunk)
+                    await sink.drain()
+            await self._flowing.wait()
+            if not pair.forgotten:
+                loop.call_at(max(due, loop.time()), sink.close)
+        except OSError:
+            if not pair.forgotten:
+                _reset(sink)  # The other end hears of it as this one did.
+        finally:
+            if not pair.forgotten:
+                self._pairs.discard(pair)
+
+
+def _reset(end: asyncio.StreamWriter) -> None:
+    """Closes a connection with a reset instead of an orderly end."""
+    plain = end.get_extra_info("socket")
+    if plain is not None and plain.fileno() >= 0:
+        plain.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+    end.transport.abort()
+
+
+@asynccontextmanager
+async def between(*target_ports: int) -> AsyncIterator[Sequence[Proxy]]:
+    """A proxy before each of these ports, for the length of the block."""
+    proxies = [Proxy(port) for port in target_ports]
+    try:
+        for proxy in proxies:
+            await proxy.start()
+        yield proxies
+    finally:
+        for proxy in proxies:
+            await proxy.stop()

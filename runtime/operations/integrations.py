@@ -319,7 +319,7 @@ ROWS: Final = (
         "POST /integrations/emit",
         run=emit_event,
         admin=ADMINS,
-        refusals=("UNKNOWN_CAMPAIGN", "UNKNOWN_TENANT"),
+        refusals=("UNKNOWN_CAMPAIGN", "UNKNOWN_TENANT", "IDEMPOTENCY_IN_PROGRESS"),
         example={"type": "prize_won", "campaign_id": samples.CAMPAIGN, "data": {"test": True}},
     ),
     Operation("ListIntegrationDeliveries", "GET /integrations/{id}/deliveries", run=list_deliveries, admin=STAFF),

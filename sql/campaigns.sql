@@ -41,6 +41,10 @@ RETURNING campaign_id AS id, name, merchant_id, campaign_status(status, end_date
           unix(start_date) AS start_date, unix(end_date) AS end_date, unix(redeem_until) AS redeem_until,
           timezone, settings, unix(created_at) AS created_at, unix(updated_at) AS updated_at
 
+-- name: live_boards
+-- The campaign's boards that have a live ranking.
+SELECT board_id FROM leaderboards WHERE tenant_id = $1 AND campaign_id = $2 AND status = 'active' ORDER BY board_id
+
 -- name: merchants_wallet
 -- Whether games of the campaign credit its merchant's wallet, and whether any of them was played or granted a rung.
 SELECT count(*) > 0 AS used, coalesce(bool_or(

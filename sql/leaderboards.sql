@@ -29,6 +29,13 @@ SELECT board_id AS id, campaign_id, game_id, name, metric, mode, status, unix(st
 FROM leaderboards WHERE tenant_id = $1 AND board_id = $2
   AND ($3 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $3, $4) AS o));
 
+-- name: on_show
+-- A board that the public may see. $1 tenant, $2 board.
+-- No row: there is none, it is archived, or its campaign is a draft.
+SELECT b.finalized_at IS NOT NULL AS finalized
+FROM leaderboards AS b JOIN campaigns AS c USING (tenant_id, campaign_id)
+WHERE b.tenant_id = $1 AND b.board_id = $2 AND b.status <> 'archived' AND c.status <> 'draft';
+
 -- name: lock
 -- As `get`, and holds the board as it is until the transaction ends. $1 tenant, $2 board,
 -- $3 the merchant whose staff asks ('' the tenant's own), $4 whether to write. No row: there is none that may be.
@@ -142,10 +149,13 @@ FROM leaderboard_disqualifications WHERE tenant_id = $1 AND board_id = $2 AND pl
 -- (null = any), $4 players (null = all).
 -- One row for each board and player asked for; score is null where there is none. A board that nobody was
 -- asked for or is on has one row without a player. `version` orders what two statements saw: the greater
--- one saw everything that the lesser one saw. `config` says by which definition the board was counted.
+-- one saw everything that the lesser one saw. `config` says by which definition the board was counted. `status` is
+-- draft where the campaign is one, so that no live ranking is kept of what nobody is shown.
 WITH boards AS MATERIALIZED (
-    SELECT b.board_id, b.status, b.metric, b.mode, b.start_date, b.end_date, s.games,
-           md5(concat_ws('|', b.metric, b.mode, unix(b.start_date), unix(b.end_date), array_to_string(s.games, ','))) AS config
+    SELECT b.board_id, b.metric, b.mode, b.start_date, b.end_date, s.games,
+           md5(concat_ws('|', b.metric, b.mode, unix(b.start_date), unix(b.end_date), array_to_string(s.games, ','))) AS config,
+           CASE WHEN (SELECT c.status FROM campaigns AS c WHERE c.tenant_id = $1 AND c.campaign_id = b.campaign_id) = 'draft'
+               THEN 'draft' ELSE b.status END AS status
     FROM leaderboards AS b
     CROSS JOIN LATERAL (
         SELECT coalesce(array_agg(g.game_id::text ORDER BY g.game_id), '{}') AS games

@@ -137,8 +137,9 @@ ORDER BY p.play_id DESC
 LIMIT $5
 
 -- name: known_game
--- No row: there is no such game.
-SELECT 1 FROM games WHERE tenant_id = $1 AND game_id = $2
+-- No row: there is no such game that the public knows of (games.sql, `on_show`).
+SELECT 1 FROM games AS g JOIN campaigns AS c USING (tenant_id, campaign_id)
+WHERE g.tenant_id = $1 AND g.game_id = $2 AND g.status IN ('active', 'paused') AND c.status <> 'draft'
 
 -- name: play
 -- One play, whole, with the terms that it was promised by. $3 the merchant whose staff asks ('' the tenant's own).

@@ -121,8 +121,8 @@ class Period(NamedTuple):
 async def complete_quest(engine: Engine, request: m.CompleteQuestRequest) -> m.CompleteQuestReply:
     """Grants the quest's turns, once per period.
 
-    A repeated Idempotency-Key answers as the first time, for ever. NOT_FOUND UNKNOWN_QUEST;
-    FAILED_PRECONDITION QUEST_CLOSED (a draft, archived, out of its dates, its campaign not open);
+    A repeated Idempotency-Key answers as the first time, for ever. NOT_FOUND UNKNOWN_QUEST, also where it is archived,
+    or it or its campaign is a draft; FAILED_PRECONDITION QUEST_CLOSED (out of its dates, its campaign not open);
     ALREADY_EXISTS ALREADY_COMPLETED with `resets_at`.
     """
     tenant_id, player_id = tenant_of(request), player_id_of(request)
@@ -133,6 +133,10 @@ async def complete_quest(engine: Engine, request: m.CompleteQuestRequest) -> m.C
     for _ in range(ATTEMPTS):
         row = await engine.database.fetchrow(_SQL["for_completion"], tenant_id, request.id, player_id, asked.key)
         if row is None:
+            raise unknown("quest", request.id)
+        unshown = row["status"] != "active" or row["campaign_status"] == "draft"
+        if unshown and row["request_hash"] is None and row["merged_into"] is None:
+            # Just as one that is not there; but what was granted is told again.
             raise unknown("quest", request.id)
         if row["merchant_suspended"]:
             raise suspended("merchant")
@@ -193,9 +197,7 @@ async def _grant(
 
 def _check_open(quest_id: str, row: asyncpg.Record, now: float) -> None:
     """QUEST_CLOSED, saying why."""
-    if row["status"] != "active":
-        why = f"the quest is {row['status']}"
-    elif row["campaign_status"] != "active":
+    if row["campaign_status"] != "active":
         why = f"its campaign is {row['campaign_status']}"
     elif now < max(row["start_date"], row["campaign_start"]):
         why = "it has not begun"

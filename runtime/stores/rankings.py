@@ -166,6 +166,13 @@ class Rankings:
         self._counted.pop((tenant_id, board_id), None)
         await self._sets.drop(tenant_id, board_id)
 
+    async def forget(self, tenant_id: str, board_id: str) -> None:
+        """As `drop`; but where the ephemeral store is away, catching up does it later."""
+        try:
+            await self.drop(tenant_id, board_id)
+        except (EphemeralDown, RedisError) as error:
+            log.info("ranking_not_dropped", board_id=board_id, why=str(error))
+
     async def catch_up(self, tenant_id: str, boards: Sequence[str] | None = None) -> None:
         """Makes the sets of these boards (None: the tenant's live ones) whole, whatever was missed.
 

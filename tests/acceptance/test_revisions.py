@@ -175,8 +175,7 @@ async def test_a_start_of_terms_that_are_kept_asks_the_database_as_often_as_befo
 async def test_what_no_start_has_promised_is_kept_by_nobody(world: World, module_stack: Stack) -> None:
     prize_id = await world.prize()
     game_id = await world.wheel(prize_id, status="draft")
-    assert (await world.start(game_id)).reason == "GAME_INACTIVE"
-    await world.eligibility(game_id)
+    assert (await world.start(game_id)).reason == "UNKNOWN_GAME"
     assert await promised(world, game_id) == 0
     assert (await module_stack.admin("PUT", f"/admin/games/{game_id}", {"status": "active"})).data
     started = (await world.start(game_id)).data

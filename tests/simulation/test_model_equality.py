@@ -36,6 +36,7 @@ ALONE = frozenset(
     }
 )
 OFTEN = ["fulfillment.lease", "fulfillment.record", "play.set_back", "claims.claim", "quests.complete"]
+OFTEN += ["leaderboards.owed", "leaderboards.remove"]
 """Those of which one in many finds what it is about."""
 
 MEETING = sorted(name for name in MODELS if name not in ALONE)

@@ -33,7 +33,7 @@ from runtime.actors.game.sessions import open_session
 from runtime.actors.game.snapshot import GameSnapshot
 from runtime.actors.idempotency import keyed
 from runtime.actors.mailbox import Work
-from runtime.errors import Fault, Status, invalid, merged
+from runtime.errors import Fault, Status, invalid, merged, unknown
 from runtime.metrics import FULFILLMENT_TASKS
 from runtime.rules import check_client_seed
 from runtime.stores.database import Guarded, StoreUnavailable
@@ -309,11 +309,13 @@ def _decide_one(actor: GameActor, batch: Batch, pending: PendingRequest) -> None
 def _check_access(actor: GameActor, snapshot: GameSnapshot, pending: PendingRequest) -> None:
     """What the request may not do, whatever the rules of the game say.
 
-    UNAUTHENTICATED TOKEN_MISSING for nobody on a player's game; PERMISSION_DENIED LOGIN_REQUIRED for a guest
-    there, PLAYER_MERGED for a start of a guest that has logged in; FAILED_PRECONDITION SESSION_EXPIRED for a
-    play that comes too late.
+    NOT_FOUND UNKNOWN_GAME where it is not shown; UNAUTHENTICATED TOKEN_MISSING for nobody on a player's game;
+    PERMISSION_DENIED LOGIN_REQUIRED for a guest there, PLAYER_MERGED for a start of a guest that has logged in;
+    FAILED_PRECONDITION SESSION_EXPIRED for a play that comes too late.
     """
     request = pending.request
+    if pending.session is None and not snapshot.shown:
+        _refuse_unshown(actor, pending)
     if not isinstance(request, READS):
         if pending.anonymous and snapshot.access != "public":
             raise Fault(Status.UNAUTHENTICATED, "TOKEN_MISSING", "this game needs a player")
@@ -329,6 +331,22 @@ def _check_access(actor: GameActor, snapshot: GameSnapshot, pending: PendingRequ
             raise Fault(
                 Status.FAILED_PRECONDITION, "SESSION_EXPIRED", f"a session may be played for {ttl_seconds} seconds"
             )
+
+
+def _refuse_unshown(actor: GameActor, pending: PendingRequest) -> None:
+    """NOT_FOUND UNKNOWN_GAME of a game that is not shown, just as of one that is not there.
+
+    Plays are not asked: a session was opened while it was shown. Nor is who has played it, or was granted a rung, of
+    what is the player's own there; but nobody begins anything new.
+    """
+    if actor.compared_in != actor.round:
+        raise StaleRead
+    if isinstance(pending.request, (m.ListMilestonesRequest, m.RedeemRequest)):
+        player = actor.state_of(pending)
+        if player.plays or player.grants:
+            return
+        actor.require_fresh(player)
+    raise unknown("game", actor.game_id)
 
 
 # -- commit and answer -----------------------------------------------------------------------

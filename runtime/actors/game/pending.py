@@ -54,8 +54,11 @@ class PendingRequest:
         """Whether it makes a row of a player who has none.
 
         Asking whether one may play does not, nor does a guest's start: sessions are anybody's to ask for, and a guest
-        who plays nothing leaves nothing. Nor does anything of a guest's where no guest may play.
+        who plays nothing leaves nothing. Nor does anything of a guest's where no guest may play, nor what is asked of
+        a game that is not shown.
         """
+        if self.session is None and not snapshot.shown:
+            return False
         if isinstance(self.request, READS) or (self.anonymous and snapshot.access != "public"):
             return False
         if not ids.is_guest(self.player_id):

@@ -108,6 +108,11 @@ class GameSnapshot:
     prizes: dict[str, PrizeTerms]
     played: bool
 
+    @property
+    def shown(self) -> bool:
+        """Whether the public knows of the game, as games.sql's `on_show` has it (contract.md, "Campaign life")."""
+        return self.status in ("active", "paused") and self.campaign_status != "draft"
+
     def refuse_unless_open(self, now: float) -> None:
         """PERMISSION_DENIED SUSPENDED; FAILED_PRECONDITION GAME_INACTIVE or CAMPAIGN_CLOSED."""
         self._refuse_unless_active()
@@ -139,7 +144,8 @@ class GameSnapshot:
         if self.suspended:
             raise suspended(self.suspended)
         if self.status != "active":
-            raise Fault(Status.FAILED_PRECONDITION, "GAME_INACTIVE", f"this game is {self.status}")
+            what = "paused" if self.status == "paused" else "closed"  # What staff make of it is no player's business.
+            raise Fault(Status.FAILED_PRECONDITION, "GAME_INACTIVE", f"this game is {what}")
 
     def _has_ended(self, now: float) -> bool:
         """As schema.sql's campaign_status() has it."""

@@ -74,7 +74,7 @@ async def update_campaign(engine: Engine, request: m.UpdateCampaignRequest) -> m
     tenant_id = tenant_of(request)
     update = given(request.campaign, "campaign")
 
-    async def work(connection: asyncpg.Connection) -> asyncpg.Record:
+    async def work(connection: asyncpg.Connection) -> tuple[asyncpg.Record, list[asyncpg.Record]]:
         before = await reading.to_write(connection, _SQL["get"], request, "campaign", request.id)
         campaign = from_row(before)
         set_fields(campaign, update, request.update_mask, SETTABLE)
@@ -91,9 +91,13 @@ async def update_campaign(engine: Engine, request: m.UpdateCampaignRequest) -> m
         if campaign.timezone != before["timezone"]:
             await analytics.forget(connection, tenant_id, request.id)
         await audit.record(connection, tenant_id, "campaign.update", request.id, before=dict(before), after=dict(row))
-        return row
+        withdrawn = row["status"] == "draft" != before["status"]
+        return row, await connection.fetch(_SQL["live_boards"], tenant_id, request.id) if withdrawn else []
 
-    return m.CampaignReply(campaign=from_row(await catalog.change(engine, tenant_id, work)))
+    row, withdrawn_boards = await catalog.change(engine, tenant_id, work)
+    for board in withdrawn_boards:  # Nobody is shown them any more, nor asks Postgres where a set is found.
+        await engine.rankings.forget(tenant_id, board["board_id"])
+    return m.CampaignReply(campaign=from_row(row))
 
 
 def _refuse_revival(before: asyncpg.Record, campaign: m.Campaign) -> None:

@@ -25,7 +25,7 @@ from runtime.actors.game.awards import Winner, award, note_points, pending_tasks
 from runtime.actors.game.snapshot import POINTS, PrizeTerms, load_prizes
 from runtime.errors import Fault, Status
 from runtime.operations import audit
-from runtime.operations.leaderboards.records import forget, get_leaderboard, lock
+from runtime.operations.leaderboards.records import get_leaderboard, lock
 from runtime.stores.clock import Days
 from runtime.stores.database import Guarded
 from runtime.stores.rankings import COUNT_SECONDS
@@ -74,7 +74,7 @@ async def _finalize(engine: Engine, tenant_id: str, request: m.GetLeaderboardReq
     assert board is not None
     given = await _Prizes(engine, tenant_id, request.id, board).give()
     if closed:
-        await forget(engine, tenant_id, request.id)
+        await engine.rankings.forget(tenant_id, request.id)
     rows = await engine.database.fetch(_SQL["standings"], tenant_id, request.id, 0, STANDINGS_MAX)
     if closed or given:
         engine.publisher.events([_event(tenant_id, request.id, board, rows)])

@@ -107,7 +107,7 @@ async def update_leaderboard(engine: Engine, request: m.UpdateLeaderboardRequest
 
     row, recount = await catalog.change(engine, tenant_id, work)
     if recount:
-        await forget(engine, tenant_id, request.id)
+        await engine.rankings.forget(tenant_id, request.id)
         engine.rankings.rebuild_soon(tenant_id, request.id)
     return m.LeaderboardReply(leaderboard=_board(row))
 
@@ -126,7 +126,7 @@ async def delete_leaderboard(engine: Engine, request: m.DeleteRequest) -> m.Dele
         return archived
 
     archived = await catalog.change(engine, tenant_id, work)
-    await forget(engine, tenant_id, request.id)
+    await engine.rankings.forget(tenant_id, request.id)
     return m.DeleteReply(id=request.id, archived=archived)
 
 
@@ -137,7 +137,7 @@ async def list_rankings(engine: Engine, request: m.ListRankingsRequest) -> m.Lis
     """Who leads, and the player's own place as `me`. A live board in one call to the ephemeral store.
 
     Where that is away, or its set is gone, Postgres answers and the set is built anew. A finalized board
-    shows its standings.
+    shows its standings; one that is archived, or of a draft campaign, has no set and is unknown.
     """
     tenant_id = tenant_of(request)
     query = ("rankings", tenant_id, request.id)
@@ -147,24 +147,25 @@ async def list_rankings(engine: Engine, request: m.ListRankingsRequest) -> m.Lis
         after = _place(page.after)
         top = await engine.rankings.top(tenant_id, request.id, after, page.fetch, request.player_id)
     if top is None:
-        board = await _load(engine, tenant_id, request.id)
-        if await engine.database.fetchval(_SQL["has_standings"], tenant_id, request.id):
+        board = await engine.database.fetchrow(_SQL["on_show"], tenant_id, request.id)
+        if board is None:
+            raise unknown("leaderboard", request.id)
+        if board["finalized"]:
             return await _standings(engine, request, page, query)
         if len(page.after) == 1:
             raise _foreign_cursor()
-        top = await _by_rows(engine, request, page, board["status"])
+        top = await _by_rows(engine, request, page)
     shown, pagination = engine.cursors.write(top.scores, page.limit, key=lambda one: one.position, query=query)
     items = [ranking(top.first_rank + i, one) for i, one in enumerate(shown)]
     return m.ListRankingsReply(items=items, pagination=pagination, me=top.me)
 
 
-async def _by_rows(engine: Engine, request: m.ListRankingsRequest, page: paging.Page, status: str) -> Top:
+async def _by_rows(engine: Engine, request: m.ListRankingsRequest, page: paging.Page) -> Top:
     tenant_id = tenant_of(request)
     counted = await engine.rankings.counted(tenant_id, request.id)
     if counted is None:
         raise unknown("leaderboard", request.id)
-    if status == "active":
-        engine.rankings.rebuild_soon(tenant_id, request.id)
+    engine.rankings.rebuild_soon(tenant_id, request.id)
     return counted.top(_place(page.after), page.fetch, request.player_id)
 
 
@@ -255,14 +256,6 @@ async def show(engine: Engine, tenant_id: str, board_id: str, player_id: str) ->
         await engine.rankings.refresh(tenant_id, [player_id], boards=[board_id])
     except (EphemeralDown, RedisError) as error:
         log.info("ranking_not_refreshed", board_id=board_id, why=str(error))
-
-
-async def forget(engine: Engine, tenant_id: str, board_id: str) -> None:
-    """Drops the live ranking. With the ephemeral store away, catching up does it later."""
-    try:
-        await engine.rankings.drop(tenant_id, board_id)
-    except (EphemeralDown, RedisError) as error:
-        log.info("ranking_not_dropped", board_id=board_id, why=str(error))
 
 
 # -- checks ----------------------------------------------------------------------------------
@@ -377,13 +370,6 @@ async def _lock_for_player(connection: asyncpg.Connection, request: Correction) 
 
 
 # -- messages --------------------------------------------------------------------------------
-
-
-async def _load(engine: Engine, tenant_id: str, board_id: str) -> asyncpg.Record:
-    row = await engine.database.fetchrow(_SQL["get"], tenant_id, board_id, "", False)
-    if row is None:
-        raise unknown("leaderboard", board_id)
-    return row
 
 
 def _place(after: paging.Position) -> Place | None:

@@ -83,6 +83,12 @@ def merchants_wallet(st: Statement, tenant_id: str, campaign_id: str) -> Result:
     return [{"used": bool(games), "moved": any(moved(st, tenant_id, game.game_id) for game in games)}]
 
 
+@statement("campaigns.live_boards")
+def live_boards(st: Statement, tenant_id: str, campaign_id: str) -> Result:
+    rows = st.find("leaderboards", tenant_id=tenant_id, campaign_id=campaign_id, status="active")
+    return [{"board_id": board_id} for board_id in sorted(row.board_id for row in rows)]
+
+
 @statement("campaigns.active_quests")
 def active_quests(st: Statement, tenant_id: str, campaign_id: str, limit: int) -> Result:
     rows = st.find("quests", tenant_id=tenant_id, campaign_id=campaign_id, status="active")

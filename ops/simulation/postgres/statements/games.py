@@ -138,13 +138,16 @@ async def archive(st: Statement, tenant_id: str, game_id: str) -> Result:
     return len(await st.update([row] if row else [], {"status": "archived", "updated_at": st.now}))
 
 
+def is_shown(st: Statement, row: Any | None) -> bool:
+    """Whether the public may see this game."""
+    campaign = st.get("campaigns", row.tenant_id, row.campaign_id) if row else None
+    return bool(row and campaign and campaign.status != "draft" and row.status in ("active", "paused"))
+
+
 @statement("games.on_show")
 def on_show(st: Statement, tenant_id: str, game_id: str) -> Result:
     row = st.get("games", tenant_id, game_id)
-    campaign = st.get("campaigns", tenant_id, row.campaign_id) if row else None
-    if row is None or campaign is None or campaign.status == "draft" or row.status not in ("active", "paused"):
-        return []
-    return _shown(st, row)
+    return _shown(st, row) if row and is_shown(st, row) else []
 
 
 @statement("games.active_of_campaign")

@@ -77,6 +77,15 @@ def get(st: Statement, tenant_id: str, board_id: str, merchant_id: str, writing:
     return [_shown(row)] if row and st.theirs(tenant_id, merchant_id, writing)(row.campaign_id) else []
 
 
+@statement("leaderboards.on_show")
+def on_show(st: Statement, tenant_id: str, board_id: str) -> Result:
+    row = st.get("leaderboards", tenant_id, board_id)
+    campaign = st.get("campaigns", tenant_id, row.campaign_id) if row else None
+    if row is None or campaign is None or row.status == "archived" or campaign.status == "draft":
+        return []
+    return [{"finalized": row.finalized_at is not None}]
+
+
 @statement("leaderboards.lock")
 async def lock(st: Statement, tenant_id: str, board_id: str, merchant_id: str, writing: bool) -> Result:
     row = st.get("leaderboards", tenant_id, board_id)

@@ -6,6 +6,7 @@ import re
 from datetime import date
 from typing import Any
 
+from ops.simulation.postgres.statements.games import is_shown
 from ops.simulation.postgres.values import loads, newest, of, unix
 from ops.simulation.postgres.vocabulary import Result, Statement, statement
 
@@ -247,7 +248,7 @@ def history(st: Statement, tenant_id: str, game_id: str, player_id: str, before:
 
 @statement("play.known_game")
 def known_game(st: Statement, tenant_id: str, game_id: str) -> Result:
-    return [{"?column?": 1}] if st.get("games", tenant_id, game_id) else []
+    return [{"?column?": 1}] if is_shown(st, st.get("games", tenant_id, game_id)) else []
 
 
 @statement("play.play")

@@ -34,7 +34,9 @@ def scores(
             continue
         parts = (board.metric, board.mode, unix(board.start_date), unix(board.end_date), ",".join(games))
         config = md5("|".join(map(str, parts)).encode(), usedforsecurity=False).hexdigest()
-        shared = {"board_id": board.board_id, "status": board.status, "config": config}
+        campaign = st.get("campaigns", tenant_id, board.campaign_id)
+        status = "draft" if campaign and campaign.status == "draft" else board.status
+        shared = {"board_id": board.board_id, "status": status, "config": config}
         shared |= {"version": version, "as_of": as_of}
         scored: list[tuple[int | None, int | None, str | None]] = [
             (score, achieved_at, player_id)

@@ -7,7 +7,7 @@ from typing import Final
 
 from ops.certification.row import ROWS, Row
 
-MODULES: Final = ("processes",)
+MODULES: Final = ("processes", "postgres", "valkey")
 
 
 def load() -> dict[str, Row]:

@@ -1,0 +1,76 @@
+"""What a history says of times: how long refusals took, when errors ended, how many were slow.
+
+Asked once everybody has been answered: a request that is under way still looks like one that nobody answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import aiohttp
+
+from ops.certification.history import NOT_YET, Attempt, History
+from ops.certification.node import Node
+
+
+def failing(history: History, since: float, until: float = NOT_YET) -> list[Attempt]:
+    """The attempts, begun in that time, that were not answered, or answered by an error of the service."""
+    return [one for one in history.attempts if since <= one.began < until and (one.http == 0 or one.http >= 500)]
+
+
+def errors_ended(history: History, since: float, until: float = NOT_YET) -> float:
+    """Seconds after `since` at which the last error before `until` was heard of; 0 where none was."""
+    failed = [one for one in history.attempts if one.http == 0 or one.http >= 500]
+    times = [one.began if one.ended == NOT_YET else one.ended for one in failed if one.began < until]
+    return max((time - since for time in times if since < time < until), default=0.0)
+
+
+def slowest(attempts: Iterable[Attempt]) -> float:
+    """The longest time that one of these took to be answered; 0 of none."""
+    return max((one.ended - one.began for one in attempts if one.ended != NOT_YET), default=0.0)
+
+
+def unanswered(attempts: Iterable[Attempt]) -> int:
+    """How many of these nobody answered."""
+    return sum(one.http == 0 for one in attempts)
+
+
+@dataclass
+class Readiness:
+    """What a process says of itself, looked at often: (when, of /readyz the status and X-Failed-Check, of /healthz)."""
+
+    node: Node
+    http: aiohttp.ClientSession
+    seen: list[tuple[float, int, str, int]] = field(default_factory=list)
+    _looking: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Readiness:
+        self._looking = asyncio.ensure_future(self._look())
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        assert self._looking is not None
+        self._looking.cancel()
+        await asyncio.wait([self._looking])
+
+    async def _look(self) -> None:
+        clock = asyncio.get_running_loop().time
+        while True:
+            async with self.http.get(f"{self.node.core_url}/readyz") as ready:
+                status, failed = ready.status, ready.headers.get("X-Failed-Check", "")
+            async with self.http.get(f"{self.node.core_url}/healthz") as alive:
+                self.seen.append((clock(), status, failed, alive.status))
+            await asyncio.sleep(0.05)
+
+    def first(self, since: float, status: int, failed: str = "") -> float:
+        """Seconds after `since` until it said so; infinite where it never did."""
+        return next(
+            (at - since for at, one, check, _ in self.seen if at >= since and (one, check) == (status, failed)), NOT_YET
+        )
+
+    @property
+    def alive(self) -> bool:
+        """Whether /healthz was 200 every time."""
+        return {health for *_, health in self.seen} == {200}

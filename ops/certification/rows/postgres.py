@@ -1,0 +1,172 @@
+"""Postgres restarted, its backends frozen, its connections taken, under load."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import math
+import os
+import signal
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+
+import asyncpg
+import psutil
+
+from ops.certification.load import Load
+from ops.certification.measuring import errors_ended, failing, slowest, unanswered
+from ops.certification.node import Node
+from ops.certification.row import row
+from ops.certification.run import Run, paused
+
+RECOVERY_SECONDS = 2.0
+FROZEN_SECONDS = 1.5
+EXHAUSTED_SECONDS = 1.0
+HELD_SECONDS = 3.0
+
+
+@row("postgres-restarted", fault="Postgres restarted (immediate)", quick=3, full=20, unit="restarts")
+async def postgres_restarted(run: Run) -> None:
+    """Postgres is restarted as after a power cut; errors end within 2 s of its return."""
+    away, slow = [], []
+    async with run.loaded() as load:
+        for _ in range(run.size):
+            await load.more(run.dice.randrange(5, 30))
+            began = time.monotonic()
+            await run.stack.blocking(run.stack.postgres.restart_immediately)
+            away.append((began, time.monotonic()))
+            run.note("postgres is back")
+            slow.append(await run.slowness.read())
+            await load.for_seconds(RECOVERY_SECONDS)
+            await load.more(10)
+    next_one = [began for began, _ in away[1:]] + [math.inf]
+    ended = [errors_ended(run.history, back, until) for (_, back), until in zip(away, next_one, strict=True)]
+    worst = max(range(len(ended)), key=ended.__getitem__)
+    refused = sum(len(failing(run.history, began, back)) for began, back in away)
+    run.figure("plays", load.plays)
+    run.figure("attempts that failed meanwhile", refused, least=1)
+    run.figure(
+        "errors ended after its return, at worst", ended[worst], "s", most=RECOVERY_SECONDS, slowness=slow[worst]
+    )
+
+
+@row("postgres-frozen", fault="Postgres backend frozen", quick=3, full=20, unit="times all of a Core's")
+async def postgres_frozen(run: Run) -> None:
+    """All backends of one Core stop (SIGSTOP); its refusals take 1.5 s at most, and their places in the pool come back."""
+    came_back, slow, times = 0.0, 1.0, []
+    async with run.loaded() as load:
+        for _ in range(run.size):
+            await load.more(20)
+            core = run.dice.choice(run.stack.cores)
+            began = time.monotonic()
+            with frozen(await backends(run, core)):
+                run.note(f"the backends of {core.name} are frozen")
+                await load.for_seconds(FROZEN_SECONDS)
+                # Nobody waits for the thaw: the frozen ones are left behind.
+                came_back = max(came_back, await _started(load, core, began))
+                times.append((began, time.monotonic()))
+            slow = max(slow, await run.slowness.read())
+        await load.more(20)
+    refused = [one for began, thawed in times for one in failing(run.history, began, thawed)]
+    run.figure("plays", load.plays)
+    run.figure("refused meanwhile", len(refused), least=1)
+    run.figure("slowest refusal", slowest(refused), "s", most=FROZEN_SECONDS, slowness=slow)
+    run.figure("without an answer", unanswered(refused), exactly=0)
+    run.figure("that Core answered from the database again, frozen still, after", came_back, "s", slowness=slow)
+
+
+async def _started(load: Load, core: Node, began: float) -> float:
+    """Seconds since `began` until that Core has a connection that answers."""
+    client = load.world.client
+    for number in itertools.count():
+        body = {"scope": {"tenant_id": load.world.tenant_id}, "player_id": f"frozen{began}-{number}"}
+        url = f"{core.core_url}/api/v1/games/{load.world.ids['wheel']}/start"
+        async with client.http.post(url, json=body) as answer:
+            if answer.status == 200:
+                break
+        await asyncio.sleep(0.05)
+    return time.monotonic() - began
+
+
+async def backends(run: Run, core: Node) -> list[int]:
+    """The pids of the backends that serve a Core."""
+    port = run.stack.postgres.port
+    ports = [
+        one.laddr.port
+        for one in psutil.Process(core.pid).net_connections(kind="tcp")
+        if one.raddr and one.raddr.port == port
+    ]
+    connection = await asyncpg.connect(run.stack.database_url)
+    try:
+        rows = await connection.fetch("SELECT pid FROM pg_stat_activity WHERE client_port = ANY($1::int[])", ports)
+    finally:
+        await connection.close()
+    return [row["pid"] for row in rows]
+
+
+@contextmanager
+def frozen(pids: list[int]) -> Iterator[None]:
+    """SIGSTOP for the length of the block."""
+    _signal(pids, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        _signal(pids, signal.SIGCONT)
+
+
+def _signal(pids: list[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+@row("pool-exhausted", fault="Pool exhausted", quick=3, full=20, unit="times all of it taken")
+async def pool_exhausted(run: Run) -> None:
+    """Others hold every connection that Postgres has; who asks is refused within 1 s, and nothing waits on after."""
+    slow, times, taking = 1.0, [], []
+    async with run.loaded(players=16) as load:
+        for _ in range(run.size):
+            await load.more(20)
+            taking.append(time.monotonic())
+            async with _all_taken(run):
+                began = time.monotonic()
+                run.note("every connection is taken")
+                await load.for_seconds(HELD_SECONDS)
+            times.append((began, time.monotonic()))
+            run.note("released")
+            slow = max(slow, await run.slowness.read())
+            await load.more(20)
+    waited = [one for began, released in times for one in run.history.attempts if began <= one.began < released]
+    refused = [one for one in waited if one.http != 200 and not 400 <= one.http < 500]
+    ended = [
+        errors_ended(run.history, back, again) for (_, back), again in zip(times, [*taking[1:], math.inf], strict=True)
+    ]
+    run.figure("refused meanwhile", len(refused), f"of {len(waited)}", least=1)
+    run.figure("slowest refusal", slowest(refused), "s", most=EXHAUSTED_SECONDS, slowness=slow)
+    run.figure("slowest answer", slowest(waited), "s", slowness=slow)
+    run.figure("without an answer", unanswered(refused), exactly=0)
+    run.figure("last refusal after the release", max(ended), "s", most=EXHAUSTED_SECONDS, slowness=slow)
+
+
+@asynccontextmanager
+async def _all_taken(run: Run) -> AsyncIterator[None]:
+    """Postgres has no connection left for the length of the block: others hold all, and Tombola's were ended."""
+    url, held = run.stack.database_url, []
+    others = [*run.stack.cores, *run.stack.workers]
+    try:
+        async with paused(*others):  # Else they would be quicker than whoever comes for what is left.
+            held.append(await asyncpg.connect(url))
+            ended = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tombola'"
+            await held[0].execute(ended)
+            refused = False
+            while not refused:
+                came = await asyncio.gather(
+                    *(asyncpg.connect(url, timeout=10) for _ in range(20)), return_exceptions=True
+                )
+                held += [one for one in came if isinstance(one, asyncpg.Connection)]
+                refused = any(isinstance(one, asyncpg.TooManyConnectionsError) for one in came)
+        yield
+    finally:
+        for connection in held:
+            connection.terminate()

@@ -183,6 +183,7 @@ def run(options: argparse.Namespace) -> NoReturn:
                 ready = describe(settings, tenant, merchant_id, pids)
                 if not options.no_demo:
                     ready["demo"] = ensure_demo(options.data, ready)
+                    ready["play_url"] = f"{ready['consumer_url']}/c/{ready['demo']['campaign_id']}"
                 with ready_file(options.data / READY_NAME, ready), ready_file(options.ready_file, ready):
                     say(welcome(ready, time.monotonic() - started, command_line(options.data)))
                     code = process.wait()

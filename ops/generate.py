@@ -5,6 +5,7 @@
     docs/settings.md, docs/roles.md           from the settings and the operations' rows
     docs/faults.md                            from tests/faults/faults.toml and the tests' marks
     docs/audit.md                             from sql/conservation.sql
+    runtime/http/pages/widget/noble           from ops/web/package-lock.json, where there is an npm
 
 Three things are added to what the proto's compiler emits. A `google.protobuf.Struct` field becomes a plain
 `dict` (betterproto2 unwraps well-known types, but not this one). The descriptor set is kept beside the
@@ -18,6 +19,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -31,6 +33,11 @@ OPTIONS = {50001: "REQUIRED", 50002: "READ_ONLY", 50005: "LINES", 50006: "ANY_CH
 
 NUMBERS = {50003: "MOST", 50004: "MOST_ITEMS"}
 """Those that say how many: that, by field, of each message."""
+
+WEB = ROOT / "ops" / "web"
+VENDORED = ROOT / "runtime" / "http" / "pages" / "widget" / "noble"
+NOBLE = ("LICENSE", *(f"{name}.{kind}" for name in ("hmac", "sha2", "_md", "_u64", "utils") for kind in ("js", "d.ts")))
+"""SHA-256 and HMAC of @noble/hashes, with their types, which are not served."""
 
 OPTION = re.compile(r" \[\([^]]*\](?=;)|^import \"game_options.proto\";\n", re.MULTILINE)
 
@@ -138,6 +145,18 @@ def write_asyncapi(document: Path) -> None:
     document.write_text(asyncapi.text())
 
 
+def vendor(folder: Path) -> None:
+    """Copies into `folder` what the widget takes of the packages that ops/web/package-lock.json names."""
+    with tempfile.TemporaryDirectory() as scratch:
+        for name in ("package.json", "package-lock.json", ".npmrc"):
+            shutil.copy(WEB / name, scratch)
+        # By the lock's hashes; nothing of a package is run.
+        command = ["npm", "ci", "--omit=dev", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
+        subprocess.run(command, cwd=scratch, check=True, stdout=subprocess.DEVNULL)
+        for name in NOBLE:
+            shutil.copy(Path(scratch) / "node_modules/@noble/hashes" / name, folder / name)
+
+
 def pages() -> dict[str, str]:
     """The pages of docs/ that are tables which code says, by their names."""
     from ops.proof import faults
@@ -189,6 +208,8 @@ Each check is a statement of [sql/conservation.sql](../sql/conservation.sql), an
 if __name__ == "__main__":
     generate(ROOT / "runtime" / "messages")
     write_asyncapi(ASYNCAPI)
+    if shutil.which("npm"):
+        vendor(VENDORED)
     (ROOT / "docs").mkdir(exist_ok=True)
     for name, page in pages().items():
         (ROOT / "docs" / name).write_text(page)

@@ -31,12 +31,24 @@ def describe(settings: Settings, tenant_id: str, merchant_id: str, pids: dict[st
         "rpc_address": f"127.0.0.1:{settings.rpc_port}",
         "database_url": settings.database_url,
         "redis_url": settings.redis_url,
+        "widget": widget(settings),
         "tenant_id": tenant_id,
         "merchant_id": merchant_id,
         "admin_token": mint_admin_token(settings, tenant_id),
         # "core" is the one process of Core, both edges and the consumer groups.
         "metrics": {"core": f"http://127.0.0.1:{settings.metrics_port}/metrics"},
         "pids": pids,
+    }
+
+
+def widget(settings: Settings) -> dict[str, str]:
+    """What a page names to have the widget, and holds it to: `{src, integrity}`."""
+    from runtime.http.pages.files import files
+
+    found = files()
+    return {
+        "src": f"http://127.0.0.1:{settings.consumer_port}{found.address('tombola.js')}",
+        "integrity": found.integrity,
     }
 
 
@@ -70,6 +82,7 @@ def welcome(ready: dict[str, Any], seconds: float, command_line: str) -> str:
         "",
         f"Tombola is up ({seconds:.1f} s).",
         "",
+        *([f"  Play it       {ready['play_url']}", ""] if "play_url" in ready else []),
         f"  Core          {ready['core_url']}  (REST; no authentication: keep it private)",
         f"  Consumer edge {ready['consumer_url']}",
         f"  Admin edge    {ready['admin_url']}",
@@ -77,6 +90,7 @@ def welcome(ready: dict[str, Any], seconds: float, command_line: str) -> str:
         f"  Tenant        {ready['tenant_id']}",
         f"  Admin token   {ready['admin_token']}",
         f"  Command line  {command_line}   (all of it: --help)",
+        *([f"  Widget        {ready['widget']['src']}  {ready['widget']['integrity']}"] if "widget" in ready else []),
     ]
     if "demo" in ready:
         game = f"{ready['consumer_url']}/api/v1/games/{ready['demo']['games']['spin_wheel']}"

@@ -35,6 +35,8 @@ from runtime.http.door import Door
 from runtime.http.edge import Edge
 from runtime.http.login import routes as login
 from runtime.http.operational import Check, mount_health, mount_metrics
+from runtime.http.pages import files as widget
+from runtime.http.pages import hosted
 from runtime.http.serving import Runner, add_trace_id, make_app
 from runtime.http.serving import serve as listen
 from runtime.metrics import Stores
@@ -250,6 +252,8 @@ class _Parts:
                 raise CannotStart(f"tombola: {error}") from None
             docs.mount(app, "consumer", header_fallback=settings.header_fallback)
             allow_origins(app, settings.cors_origins)
+            widget.mount(app)
+            hosted.mount(app, edge)
             mount_health(app, self._checks())
             process.consumer_url = await self._serve(
                 app, settings.host, settings.consumer_port, "CONSUMER_PORT", edge.new_gate()

@@ -52,6 +52,7 @@ from runtime.actors.engine import Engine
 from runtime.settings import Settings
 from sql.migrate import migrate
 from tests.support.bodies import Furnished
+from tests.support.browsing import NO_BROWSER
 from tests.support.directories import server_directory, serving_postgres
 from tests.support.login import Phone
 from tests.support.operations import furnish
@@ -227,3 +228,12 @@ def data_dir() -> Iterator[Path]:
 
 def _drop(postgres: Postgres, url: str) -> None:
     postgres.psql(f"drop database {url.rsplit('/', 1)[1]} with (force)")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """The last line says what was left out for want of a browser."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    skipped = reporter.stats.get("skipped", []) if reporter is not None else []
+    count = sum(NO_BROWSER in str(report.longrepr) for report in skipped)
+    if count:
+        print(f"{count} tests of the pages were left out: {NO_BROWSER}")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from runtime.http.docs import pages
+from runtime.http.pages.stored import takes
 from runtime.http.serving import make_app
 from runtime.operations import API
 
@@ -74,4 +75,4 @@ async def test_what_a_client_has_is_not_sent_again(client: Any, accepted: str) -
     ],
 )
 def test_gzip_is_for_those_who_take_it(accepted: str, taken: bool) -> None:
-    assert pages.takes_gzip(accepted) is taken
+    assert takes("gzip", accepted) is taken

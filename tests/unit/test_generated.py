@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import filecmp
 import importlib.util
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ops import asyncapi
-from ops.generate import ASYNCAPI, ROOT, generate
+from ops.generate import ASYNCAPI, NOBLE, ROOT, VENDORED, generate, vendor
 
 GENERATED = ("game/v1/__init__.py", "google/protobuf/__init__.py", "message_pool.py", "behavior.py", "game.binpb")
 
@@ -47,3 +48,11 @@ def test_the_options_are_read_also_where_they_are_known() -> None:
 
 def test_the_generated_document_of_events_is_that_of_their_structs() -> None:
     assert ASYNCAPI.read_text() == asyncapi.text(), "run `python -m ops.generate`"
+
+
+@pytest.mark.skipif(shutil.which("npm") is None, reason="npm fetches what is vendored")
+def test_what_is_vendored_is_what_the_lock_names(tmp_path: Path) -> None:
+    vendor(tmp_path)
+    _, differ, missing = filecmp.cmpfiles(tmp_path, VENDORED, NOBLE, shallow=False)
+    assert (differ, missing) == ([], [])
+    assert sorted(path.name for path in VENDORED.iterdir()) == sorted(NOBLE)

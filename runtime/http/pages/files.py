@@ -1,0 +1,138 @@
+"""The widget's files: plain ES modules, served to pages of any origin.
+
+    /widget/{version}/...       every file; `version` is a hash of all of them, so nothing there ever changes
+    /widget/v1/tombola.js       the entry that pages name: it loads the rest from the version of the day
+    /widget/v1/integrity.json   the entry's address and hash, for pages that hold what they load to one
+
+Files import each other by relative addresses, so what was loaded from one version stays in it. A page that was
+opened before an update gets a file of the new version where it asks for one of the old, and keeps it for no one.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from importlib.resources.abc import Traversable
+from typing import Final
+
+import msgspec
+from aiohttp import web
+
+from runtime.http.pages.stored import Document
+
+ENTRY: Final = "tombola.js"
+ENTRY_PATH: Final = f"/widget/v1/{ENTRY}"
+_TYPES: Final = {
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".json": "application/json",
+    ".svg": "image/svg+xml",
+}
+_HEADERS: Final = {
+    "X-Content-Type-Options": "nosniff",
+    "Access-Control-Allow-Origin": "*",  # Modules are asked for by CORS; these are everybody's.
+    "Cross-Origin-Resource-Policy": "cross-origin",
+}
+FOREVER: Final = "public, max-age=31536000, immutable"
+ASK_AGAIN: Final = "no-cache"
+_IMPORTED: Final = re.compile(r'(?<=from "|port\(")\./')
+_COMMENT: Final = re.compile(
+    r"^[ \t]*/\*\*(?:(?!\*/)[\s\S])*\*/[ \t]*\n|^[ \t]*//.*\n|/\*\* @type .*?\*/ ?|^[ \t]+", re.MULTILINE
+)
+"""What is for readers: comments on lines of their own, casts, indentation. A third of what would be sent."""
+
+_NEEDED: Final = re.compile(r'^(?:import|export) .*from "\./(.+)";$', re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """What is served, by path below the version. needed: what the entry imports, and what that does, before it runs."""
+
+    version: str
+    documents: dict[str, Document]
+    current: dict[str, Document]
+    entry: Document
+    integrity: str
+    needed: tuple[str, ...]
+
+    def address(self, path: str) -> str:
+        """Where a file is, for good."""
+        return f"/widget/{self.version}/{path}"
+
+    def told(self) -> dict[str, str]:
+        """The entry's hash, and the address that always has what it is of."""
+        return {"src": self.address(ENTRY), "integrity": self.integrity, "latest": ENTRY_PATH}
+
+
+@cache
+def files() -> Files:
+    """All of them, read, hashed and compressed."""
+    bodies = dict(_read(resources.files("runtime.http.pages") / "widget", ""))
+    digest = hashlib.sha256()
+    for path, body in sorted(bodies.items()):
+        digest.update(f"{path}\0{len(body)}\0".encode() + body)
+    version = digest.hexdigest()[:16]
+    entry = _IMPORTED.sub(f"../{version}/", bodies[ENTRY].decode()).encode()
+    return Files(
+        version,
+        {path: _document(path, body, FOREVER) for path, body in bodies.items()},
+        {path: _document(path, body, ASK_AGAIN) for path, body in bodies.items()},
+        _document(ENTRY, entry, ASK_AGAIN),
+        "sha384-" + base64.b64encode(hashlib.sha384(bodies[ENTRY]).digest()).decode(),
+        tuple(_needed(ENTRY, bodies)),
+    )
+
+
+def mount(app: web.Application) -> None:
+    """Adds the files. After CORS is set up: their own headers let every origin read them."""
+    app.router.add_get("/widget/v1/integrity.json", _integrity)
+    app.router.add_get(ENTRY_PATH, _entry)
+    app.router.add_get("/widget/{version:[0-9a-f]{16}}/{path:.+}", _file)
+
+
+async def _entry(request: web.Request) -> web.Response:
+    return files().entry.answer(request)
+
+
+async def _integrity(request: web.Request) -> web.Response:
+    return _document("integrity.json", msgspec.json.encode(files().told()), ASK_AGAIN).answer(request)
+
+
+async def _file(request: web.Request) -> web.Response:
+    found = files()
+    asked = found.documents if request.match_info["version"] == found.version else found.current
+    document = asked.get(request.match_info["path"])
+    if document is None:
+        raise web.HTTPNotFound()
+    return document.answer(request)
+
+
+def _document(path: str, body: bytes, caching: str) -> Document:
+    kind = _TYPES[path[path.rindex(".") :]]
+    headers = {**_HEADERS, "Content-Type": kind, "Cache-Control": caching}
+    return Document.of(body, headers, codings=("br", "gzip"))
+
+
+def _read(folder: Traversable, above: str) -> Iterator[tuple[str, bytes]]:
+    for item in folder.iterdir():
+        if item.is_dir():
+            yield from _read(item, f"{above}{item.name}/")
+        elif item.name.endswith(tuple(_TYPES)):
+            body = item.read_bytes()
+            own = item.name.endswith(".js") and above != "noble/"
+            yield above + item.name, _COMMENT.sub("", body.decode()).encode() if own else body
+
+
+def _needed(path: str, bodies: dict[str, bytes]) -> list[str]:
+    """The file and all that it imports at once, each named once."""
+    found = [path]
+    for name in found:
+        for other in _NEEDED.findall(bodies[name].decode()):
+            if other not in found:
+                found.append(other)
+    return found

@@ -1,0 +1,181 @@
+"""The hosted pages: a game at /p/{game_id}, and a campaign with its games at /c/{campaign_id}.
+
+All that is of a page's own is in its head, for link previews; the game is played by the widget. Nothing is inline,
+so the policy lets the page run our files and nothing else, whatever a name or a text of an operator's says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from html import escape
+from typing import Any, Final
+from urllib.parse import quote, urlsplit
+
+from aiohttp import web
+
+from runtime import messages as m
+from runtime.errors import Fault, Status
+from runtime.http.edge import Edge
+from runtime.http.envelope import Handler
+from runtime.http.pages.files import ENTRY, Files, files
+from runtime.operations import BY_NAME
+from runtime.wire import codec
+
+_DESCRIPTION_CHARACTERS_MAX: Final = 200
+_PICTURES: Final = {
+    "spin_wheel": "🎡",
+    "scratch_card": "🎟️",
+    "egg_catcher": "🥚",
+    "gift_catcher": "🎁",
+    "collection": "🍁",
+}
+_GAMES: Final = {"spin_wheel": "wheel", "scratch_card": "scratch"}
+"""The file of `widget/games` that a page of this type is sure to load."""
+
+Make = Callable[[Edge, m.Scope, str, str], Awaitable[str]]
+
+
+def mount(app: web.Application, edge: Edge) -> None:
+    """Adds the pages."""
+    policy = _policy(edge.settings.cors_origins)
+    app.router.add_get("/p/{id}", _page(edge, "game", _game, policy))
+    app.router.add_get("/c/{id}", _page(edge, "campaign", _campaign, policy))
+
+
+def _policy(origins: Iterable[str]) -> str:
+    """Content-Security-Policy. origins: whose pages may frame ours, as they may call the edge."""
+    framing = " ".join(["'self'", *origins])
+    return (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' https: data:; connect-src 'self';"
+        f" base-uri 'none'; form-action 'none'; frame-ancestors {framing}"
+    )
+
+
+def _page(edge: Edge, what: str, make: Make, policy: str) -> Handler:
+    headers = {
+        "Content-Type": "text/html; charset=utf-8",
+        "Content-Security-Policy": policy,
+        "X-Content-Type-Options": "nosniff",
+        "Referrer-Policy": "strict-origin-when-cross-origin",
+        "Cache-Control": "no-cache",
+    }
+
+    async def answer(request: web.Request) -> web.Response:
+        status, named = 200, request.query.get("tenant_id", "")
+        try:
+            shown_id = codec.path_text("id", request.match_info["id"])
+            scope = m.Scope(tenant_id=(await edge.checked_scope(request, None)).tenant_id)
+
+            async def made() -> bytes:
+                return (await make(edge, scope, shown_id, named)).encode()
+
+            body = await edge.cache.get(scope.tenant_id, f"page {what}:{shown_id}:{named}", made)
+        except Fault as fault:
+            if fault.status not in (Status.NOT_FOUND, Status.INVALID_ARGUMENT):
+                raise
+            status, body = fault.http, _missing(what).encode()
+        return web.Response(body=body, status=status, headers=headers)
+
+    return answer
+
+
+async def _game(edge: Edge, scope: m.Scope, game_id: str, tenant: str) -> str:
+    reply = await edge.caller.call(BY_NAME["RenderGame"], m.GetGameRequest(scope=scope, id=game_id))
+    game: m.Render = reply.render
+    campaign: m.Campaign | None = None
+    if game.campaign_id:
+        asked = m.GetCampaignRequest(scope=scope, id=game.campaign_id)
+        campaign = (await edge.caller.call(BY_NAME["GetPublicCampaign"], asked)).campaign
+    found, ui = files(), game.ui or {}
+    settings = (campaign.settings if campaign is not None else None) or {}
+    prizes = ", ".join(dict.fromkeys(prize.name for prize in game.prizes))
+    title = f"{game.name} · {campaign.name}" if campaign is not None else game.name
+    described = _text(ui.get("description")) or _text(settings.get("description")) or prizes
+    picture = _picture(ui.get("picture"), _of(ui, "background", "image"), settings.get("picture"))
+    needed = [*found.needed, *([f"games/{_GAMES[game.type]}.js"] if game.type in _GAMES else [])]
+    loads = "".join(f'<link rel="modulepreload" href="{found.address(path)}">\n' for path in needed)
+    named = f' tenant="{escape(tenant)}"' if tenant else ""
+    back = ""
+    if campaign is not None:
+        address = f"/c/{quote(campaign.id)}{_query(tenant)}"
+        back = f'<p class="back"><a href="{address}">{escape(campaign.name)}</a></p>'
+    return _whole(
+        found,
+        title,
+        described,
+        picture,
+        f'{loads}<script type="module" src="{found.address(ENTRY)}"></script>\n',
+        f'<main>\n<tombola-game game="{escape(game.id)}"{named} hosted></tombola-game>\n</main>\n{back}',
+    )
+
+
+async def _campaign(edge: Edge, scope: m.Scope, campaign_id: str, tenant: str) -> str:
+    asked = m.GetCampaignRequest(scope=scope, id=campaign_id)
+    reply = await edge.caller.call(BY_NAME["GetPublicCampaign"], asked)
+    campaign: m.Campaign = reply.campaign
+    settings = campaign.settings or {}
+    games = "".join(
+        f'<li><a href="/p/{quote(game.id)}{_query(tenant)}"><span class="picture" aria-hidden="true">'
+        f'{_PICTURES.get(game.type, "🎲")}</span><span class="name">{escape(game.name)}</span></a></li>\n'
+        for game in reply.games
+    )
+    return _whole(
+        files(),
+        campaign.name,
+        _text(settings.get("description")) or ", ".join(game.name for game in reply.games),
+        _picture(settings.get("picture")),
+        "",
+        f'<main>\n<h1>{escape(campaign.name)}</h1>\n<ul class="games">\n{games}</ul>\n</main>',
+    )
+
+
+def _missing(what: str) -> str:
+    said = f"There is no such {what}, or it is over."
+    return _whole(files(), said, "", "", "", f'<main>\n<h1 class="missing">{said}</h1>\n</main>')
+
+
+def _whole(found: Files, title: str, description: str, picture: str, loads: str, body: str) -> str:
+    """The page; `loads` and `body` are HTML, the rest is text."""
+    said = escape(description[:_DESCRIPTION_CHARACTERS_MAX])
+    seen = f'<meta property="og:image" content="{escape(picture)}">\n' if picture else ""
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f"<title>{escape(title)}</title>\n"
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n'
+        f'<meta name="description" content="{said}">\n'
+        f'<meta property="og:type" content="website">\n<meta property="og:title" content="{escape(title)}">\n'
+        f'<meta property="og:description" content="{said}">\n{seen}'
+        f'<meta name="twitter:card" content="{"summary_large_image" if picture else "summary"}">\n'
+        f'<link rel="icon" href="{found.address("icon.svg")}">\n'
+        f'<link rel="stylesheet" href="{found.address("page.css")}">\n{loads}'
+        f"</head>\n<body>\n{body}\n</body>\n</html>\n"
+    )
+
+
+def _query(tenant: str) -> str:
+    return f"?tenant_id={quote(tenant)}" if tenant else ""
+
+
+def _of(value: Any, *names: str) -> Any:
+    """What stands at the end of the names, in what an operator may have made of anything; else None."""
+    for name in names:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _picture(*values: Any) -> str:
+    """The first https address: what shows a preview loads no other."""
+    return next((value for value in values if isinstance(value, str) and _is_https(value)), "")
+
+
+def _is_https(address: str) -> bool:
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return False
+    return parts.scheme == "https" and bool(parts.netloc)

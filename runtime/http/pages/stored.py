@@ -1,0 +1,102 @@
+"""Documents that are served from memory: compressed once, told apart by ETags, never read again."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from aiohttp import web
+
+from runtime.http.envelope import Handler
+
+try:
+    import brotli
+except ImportError:  # An installation without it serves gzip alone, a sixth larger.
+    brotli = None
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One representation of a document, with its headers."""
+
+    body: bytes
+    headers: dict[str, str]
+    headers_unchanged: dict[str, str]
+
+    @classmethod
+    def of(cls, body: bytes, headers: dict[str, str], encoding: dict[str, str]) -> Variant:
+        return cls(body, {**headers, **encoding}, headers)  # A 304 has no body to be encoded.
+
+    def answer(self, request: web.Request) -> web.Response:
+        known = request.headers.get("If-None-Match", "")
+        if self.headers["ETag"] in (tag.strip().removeprefix("W/") for tag in known.split(",")) or known == "*":
+            return web.Response(status=304, headers=self.headers_unchanged)
+        return web.Response(body=self.body, headers=self.headers)
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A document as it is, and by each coding (best first) that makes it shorter."""
+
+    plain: Variant
+    coded: tuple[tuple[str, Variant], ...]
+
+    @classmethod
+    def of(cls, body: bytes, headers: Mapping[str, str], *, codings: tuple[str, ...] = ("gzip",)) -> Document:
+        """headers: Content-Type, Cache-Control and the like; ETag and Vary are added."""
+        headers = {**headers, "Vary": "Accept-Encoding"}
+        tag = hashlib.sha256(body).hexdigest()[:32]
+        plain = Variant.of(body, {**headers, "ETag": f'"{tag}"'}, {})
+        coded = []
+        for coding in codings:
+            compress = _COMPRESSORS.get(coding)
+            shorter = compress(body) if compress is not None else body
+            if len(shorter) < len(body):
+                # A tag of its own: RFC 9110, 8.8.3.3. Caches tell representations apart by it.
+                own = {**headers, "ETag": f'"{tag}-{coding}"'}
+                coded.append((coding, Variant.of(shorter, own, {"Content-Encoding": coding})))
+        return cls(plain, tuple(coded))
+
+    def answer(self, request: web.Request) -> web.Response:
+        accepted = request.headers.get("Accept-Encoding", "")
+        for coding, variant in self.coded:
+            if takes(coding, accepted):
+                return variant.answer(request)
+        return self.plain.answer(request)
+
+
+def takes(coding: str, accepted: str) -> bool:
+    """Whether an Accept-Encoding (RFC 9110, 12.5.3) has it, by its name or by `*`, at a quality that is not 0."""
+    qualities: dict[str, str] = {}
+    for one in accepted.lower().split(","):
+        name, _, weight = one.partition(";")
+        qualities[name.strip()] = weight.strip().removeprefix("q=") or "1"
+    quality = qualities.get(coding, qualities.get("*", "0"))
+    return quality.strip("0.") != ""
+
+
+def kept(make: Callable[[], Document]) -> Handler:
+    """Answers with the document, which is made when it is first asked for."""
+    made: Document | None = None
+
+    async def answer(request: web.Request) -> web.Response:
+        nonlocal made
+        if made is None:
+            made = await asyncio.to_thread(make)  # Up to 0.2 s of work: not where players wait for the loop.
+        return made.answer(request)
+
+    return answer
+
+
+def _gzip(body: bytes) -> bytes:
+    return gzip.compress(body, mtime=0)
+
+
+_COMPRESSORS: Final[dict[str, Callable[[bytes], bytes]]] = {
+    "gzip": _gzip,
+    **({"br": brotli.compress} if brotli is not None else {}),
+}

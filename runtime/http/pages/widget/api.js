@@ -1,0 +1,119 @@
+// Asking the consumer edge: the envelope, one Idempotency-Key for each act, and asking again where no answer came.
+
+import { pause } from "./dom.js";
+
+const TIMEOUT_MS = 20_000;
+const PATIENCE_MS = 60_000;
+/** Waits between tries; the last one again and again. */
+const WAITS_MS = [300, 1_000, 2_000, 4_000, 8_000];
+
+/** An answer that is none: what the service refused, or, with the reason NO_ANSWER, that none came. */
+export class Refused extends Error {
+  /** @param {number} http @param {string} reason @param {string} message @param {any} [data] @param {number} [wait] seconds */
+  constructor(http, reason, message, data = {}, wait = 0) {
+    super(message);
+    this.http = http;
+    this.reason = reason;
+    this.data = data;
+    this.wait = wait;
+  }
+
+  /** Whether asking the same again may be answered otherwise: nothing was decided, or nobody knows what was. */
+  get passing() {
+    return this.http === 0 || this.http >= 500 || this.http === 429 || this.reason === "IDEMPOTENCY_IN_PROGRESS";
+  }
+}
+
+export class Api {
+  /**
+   * @param {string} base the edge's address, without a slash at its end
+   * @param {import("./keep.js").Identity} identity
+   * @param {string} [tenant]
+   */
+  constructor(base, identity, tenant = "") {
+    this.base = base;
+    this.identity = identity;
+    this.tenant = tenant;
+    /** Told while an answer is waited for: a reason, or "" once one came. @type {(reason: string) => void} */
+    this.waiting = () => {};
+    /** Asked for another token where one is not taken any more: whether there is one. @type {(why: Refused) => Promise<boolean>} */
+    this.renew = async () => false;
+  }
+
+  /** What a GET answers. @param {string} path below /api/v1 @returns {Promise<any>} */
+  get(path) {
+    return this.#ask("GET", path, undefined, "");
+  }
+
+  /**
+   * What an act answers: asked with one key until there is an answer, so it is done once.
+   * @param {string} path @param {object} [body] @param {string} [key] Idempotency-Key, where the route knows it
+   * @returns {Promise<any>}
+   */
+  post(path, body = {}, key = "") {
+    return this.#ask("POST", path, JSON.stringify(body), key);
+  }
+
+  /** @param {string} verb @param {string} path @param {string | undefined} body @param {string} key */
+  async #ask(verb, path, body, key) {
+    let patienceEnds = Date.now() + PATIENCE_MS;
+    for (let tries = 0, renewed = false; ; tries++) {
+      try {
+        const answer = await this.#once(verb, path, body, key);
+        if (tries) this.waiting("");
+        return answer;
+      } catch (error) {
+        const refused = /** @type {Refused} */ (error);
+        if (refused.http === 401 && !renewed && (await this.renew(refused))) {
+          renewed = true;
+          continue;
+        }
+        // Without a key a second try might do it twice.
+        const again = refused.passing && (verb === "GET" || key !== "" || refused.wait > 0);
+        if (!again || Date.now() > patienceEnds) {
+          if (tries) this.waiting("");
+          throw refused;
+        }
+        this.waiting(navigator.onLine ? refused.reason : "OFFLINE");
+        await this.#until(refused.wait * 1000 || WAITS_MS[Math.min(tries, WAITS_MS.length - 1)]);
+        if (!navigator.onLine) {
+          await new Promise((resolve) => addEventListener("online", resolve, { once: true }));
+          patienceEnds = Date.now() + PATIENCE_MS;
+        }
+      }
+    }
+  }
+
+  /** A while, or until the network is back. @param {number} ms */
+  #until(ms) {
+    return Promise.race([pause(ms), new Promise((resolve) => addEventListener("online", resolve, { once: true }))]);
+  }
+
+  /** @param {string} verb @param {string} path @param {string | undefined} body @param {string} key */
+  async #once(verb, path, body, key) {
+    const headers = /** @type {Record<string, string>} */ ({});
+    const token = this.identity.token;
+    if (body !== undefined) headers["Content-Type"] = "application/json";
+    if (token) headers.Authorization = `Bearer ${token}`;
+    if (this.tenant) headers["X-Tenant-Id"] = this.tenant;
+    if (key) headers["Idempotency-Key"] = key;
+    let answer, envelope;
+    try {
+      answer = await fetch(`${this.base}/api/v1${path}`, {
+        method: verb,
+        headers,
+        body,
+        credentials: "omit",
+        signal: AbortSignal.timeout(TIMEOUT_MS),
+      });
+      envelope = await answer.json();
+    } catch (error) {
+      // What stands between us may answer in its own words: then its status is all there is to know.
+      throw new Refused(answer && answer.status < 500 && answer.status >= 400 ? answer.status : 0, "NO_ANSWER", String(error));
+    }
+    if (envelope.code === "OK") return envelope.data;
+    const data = envelope.data ?? {};
+    const wait = Number(answer.headers.get("Retry-After")) || 0;
+    throw new Refused(answer.status, String(data.reason ?? envelope.code), String(envelope.message), data, wait);
+  }
+}

@@ -1,0 +1,88 @@
+// What the browser keeps: the play that is under way (this tab), and who the player is (this browser). No cookie.
+
+/** @typedef {import("./types.js").Session} Session */
+/** @typedef {{key: string, payload: object, client_seed: string}} Asked */
+/** @typedef {{session?: Session, asked?: Asked}} Kept */
+
+/** Where storage is refused (private windows, sandboxed frames) things are kept as long as the page. */
+const memory = new Map();
+
+/** @param {"sessionStorage" | "localStorage"} where @param {string} name @returns {any} */
+function read(where, name) {
+  try {
+    return JSON.parse(window[where].getItem(name) ?? "null") ?? null;
+  } catch {
+    return memory.get(name) ?? null;
+  }
+}
+
+/** @param {"sessionStorage" | "localStorage"} where @param {string} name @param {any} value */
+function write(where, name, value) {
+  memory.set(name, value);
+  try {
+    if (value == null) window[where].removeItem(name);
+    else window[where].setItem(name, JSON.stringify(value));
+  } catch {
+    // Kept in memory alone.
+  }
+}
+
+/** The play that is under way in this tab: written before it is asked for, so that a reload asks for the same. */
+export class Record {
+  /** @param {string} name what tells this game from others: where it is served, tenant, id */
+  constructor(name) {
+    this.name = `tombola.play:${name}`;
+    /** @type {Kept} */
+    this.now = read("sessionStorage", this.name) ?? {};
+  }
+
+  /** @param {Kept} now */
+  set(now) {
+    this.now = now;
+    write("sessionStorage", this.name, now.session || now.asked ? now : null);
+  }
+}
+
+/**
+ * Who plays: the token that the page gives, else that of the login, else that of the guest whom a start made.
+ * `login` is {token, refresh_token, expires_at} of players/auth/verify.
+ */
+export class Identity {
+  /** @param {string} name where it is served, tenant */
+  constructor(name) {
+    this.name = name;
+    this.given = "";
+  }
+
+  /** @returns {{token: string, refresh_token: string, expires_at: string, player?: {locale?: string}} | null} */
+  get login() {
+    return read("localStorage", `tombola.login:${this.name}`);
+  }
+
+  set login(login) {
+    write("localStorage", `tombola.login:${this.name}`, login);
+  }
+
+  /** @returns {string} */
+  get guest() {
+    return read("localStorage", `tombola.guest:${this.name}`) ?? "";
+  }
+
+  set guest(token) {
+    write("localStorage", `tombola.guest:${this.name}`, token || null);
+  }
+
+  get token() {
+    return this.given || this.login?.token || this.guest;
+  }
+
+  /** Whether what the player wins belongs to a guest, who has no other way back to it than this browser. */
+  get isGuest() {
+    return !this.given && !this.login;
+  }
+}
+
+/** A key that nobody else has. crypto.randomUUID is not there on plain HTTP. */
+export function newKey() {
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}

@@ -1,0 +1,56 @@
+// The draw: what was fixed before it, what was told after it, and whether the one fits the other.
+
+import { h } from "../dom.js";
+
+/** @param {import("../types.js").Panel} panel */
+export async function open({ root, api, words, round, say }) {
+  const result = round.last;
+  if (!result) {
+    const hash = round.record.now.session?.seed_hash;
+    root.append(h("p", {}, words.t("fair_none")));
+    if (hash) root.append(h("dl", {}, h("dt", {}, words.t("fair_seed_hash")), h("dd", {}, hash)));
+    return;
+  }
+  const facts = { fair_seed_hash: result.session.seed_hash, fair_seed: result.seed, fair_client_seed: result.client_seed };
+  const steps = h("ol", { class: "steps" });
+  const check = h("button", { class: "small", type: "button", onclick: verify }, words.t("fair_check"));
+  const save = h("button", { class: "small", type: "button", onclick: download }, words.t("fair_download"));
+  root.append(
+    h("p", {}, words.t("fair_text")),
+    h("dl", {}, ...Object.entries(facts).flatMap(([key, value]) => [h("dt", {}, words.t(key)), h("dd", {}, value)])),
+    h("div", { class: "row" }, check, save),
+    steps,
+  );
+
+  /** The rules that were promised, letter for letter; "" where the operator does not publish them. */
+  async function terms() {
+    try {
+      return String((await api.get(`/revisions/${result?.session.revision_hash}`)).terms);
+    } catch {
+      return "";
+    }
+  }
+
+  async function work() {
+    const { checkDraw } = await import("../check.js");
+    return checkDraw(/** @type {any} */ (result), await terms());
+  }
+
+  async function verify() {
+    const { steps: found, good } = await work();
+    const said = words.t(good ? "fair_good" : "fair_bad");
+    const line = (/** @type {boolean | null} */ fits, /** @type {string} */ told) =>
+      h("li", { "data-fits": String(fits) }, h("span", { "aria-hidden": "true" }, fits === null ? "ℹ️" : fits ? "✅" : "❌"), h("span", {}, told));
+    steps.replaceChildren(...found.map((step) => line(step.fits, words.t(step.key, step.values))), line(good, said));
+    say(said);
+  }
+
+  async function download() {
+    const told = await terms();
+    const whole = { checked: (await work()).steps, result, terms: told };
+    const address = URL.createObjectURL(new Blob([JSON.stringify(whole, null, 2)], { type: "application/json" }));
+    const link = h("a", { href: address, download: `draw-${result?.play_id}.json` });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(address), 10_000);
+  }
+}

@@ -1,0 +1,156 @@
+// One game's plays: what state they are in, and that each is asked for once and shown once. Draws nothing.
+
+import { Refused } from "./api.js";
+import { Record, newKey } from "./keep.js";
+
+/** @typedef {import("./types.js").Session} Session */
+/** @typedef {import("./types.js").Result} Result */
+/** @typedef {import("./types.js").Standing} Standing */
+/** @typedef {"loading" | "ready" | "started" | "playing" | "won" | "lost" | "refused"} State */
+
+/** Refusals that say that the session is of no use any more, and that nothing was used up: another one is begun. */
+const ENDED = ["SESSION_EXPIRED", "GAME_CHANGED", "SESSION_PLAYED", "SESSION_INVALID"];
+
+/** A session that ends sooner than this is not played. */
+const MARGIN_SECONDS = 20;
+
+/**
+ *     loading -> ready -> started -> playing -> won | lost -> started ...
+ *     any of them -> refused, and from there again
+ *
+ * `change` is dispatched at each step. A play that was asked for and not yet shown is written down: who loads the
+ * page again finds it by `resumes`.
+ */
+export class Round extends EventTarget {
+  /** @param {import("./api.js").Api} api @param {string} gameId */
+  constructor(api, gameId) {
+    super();
+    this.api = api;
+    this.path = `/games/${encodeURIComponent(gameId)}`;
+    this.record = new Record(`${api.base}:${api.tenant}:${gameId}`);
+    /** @type {State} */
+    this.state = "loading";
+    /** @type {import("./types.js").Render | null} */
+    this.render = null;
+    /** @type {Standing | null} */
+    this.standing = null;
+    /** @type {Result | null} */
+    this.last = null;
+    /** @type {Refused | null} */
+    this.refusal = null;
+    /** The embedding page's client seed; "" has one drawn for each play. */
+    this.clientSeed = "";
+  }
+
+  /** @param {State} state @param {Refused | null} [refusal] */
+  #become(state, refusal = null) {
+    this.state = state;
+    this.refusal = refusal;
+    this.dispatchEvent(new Event("change"));
+  }
+
+  /** Whether a play of before was asked for and never shown. */
+  get resumes() {
+    return Boolean(this.record.now.asked);
+  }
+
+  /** What the game is: one request; what is left to a player who is known comes after. */
+  async load() {
+    this.#become("loading");
+    const render = await this.api.get(`${this.path}/render`);
+    this.render = { ...render, ui: render.ui && typeof render.ui === "object" ? render.ui : {} };
+    this.standing = this.api.identity.token ? null : newcomer(render.rules);
+    this.#become("ready");
+    if (!this.standing) await this.look();
+  }
+
+  /** Asks what is left to play; nothing changes where no answer comes. */
+  async look() {
+    try {
+      this.standing = await this.api.get(`${this.path}/eligibility`);
+      this.dispatchEvent(new Event("change"));
+    } catch (error) {
+      const refused = /** @type {Refused} */ (error);
+      if (refused.http === 401 && !this.api.identity.given) this.api.identity.guest = "";
+    }
+  }
+
+  /** A session to play: the one that is kept, else a new one. @returns {Promise<Session>} */
+  async begin() {
+    this.#become("started");
+    const kept = this.record.now.session;
+    if (kept && Number(kept.expires_at) - MARGIN_SECONDS > Date.now() / 1000) return kept;
+    const wasGuest = this.api.identity.guest;
+    const session = await this.api.post(`${this.path}/start`, {}, newKey()).catch((error) => {
+      // A guest's token that is not taken any more (it ended, or its guest has logged in): a new guest, once.
+      if (error.http !== 401 || !wasGuest || !this.api.identity.isGuest) throw error;
+      this.api.identity.guest = "";
+      return this.api.post(`${this.path}/start`, {}, newKey());
+    });
+    if (session.guest_token) {
+      this.api.identity.guest = session.guest_token;
+      delete session.guest_token;
+    }
+    this.record.set({ session });
+    this.dispatchEvent(new CustomEvent("session", { detail: session }));
+    return session;
+  }
+
+  /**
+   * Plays the session, or the one of before that was never shown (`payload` is then what it was).
+   * @param {object} [payload] @returns {Promise<Result>}
+   */
+  async play(payload = {}) {
+    const { session } = this.record.now;
+    if (!session) throw new Refused(0, "SESSION_EXPIRED", "there is no session");
+    const asked = this.record.now.asked ?? { key: newKey(), payload, client_seed: this.clientSeed || newKey() };
+    this.record.set({ session, asked });
+    this.#become("playing");
+    const body = { session_id: session.session_id, payload: asked.payload, client_seed: asked.client_seed, next: true };
+    const reply = await this.api.post(`${this.path}/play`, body, asked.key);
+    this.#count(reply.next);
+    return { ...reply, session, client_seed: asked.client_seed };
+  }
+
+  /** The play was seen: it is not shown again. @param {Result} result */
+  shown(result) {
+    this.last = result;
+    this.record.set(result.next ? { session: result.next } : {});
+    this.#become(result.rewards.length ? "won" : "lost");
+    if (!result.next) void this.look();
+  }
+
+  /**
+   * What to do after a refusal: "again" where another session is worth a try, else it is shown.
+   * @param {unknown} error @param {boolean} mayRepeat @returns {"again" | "refused"}
+   */
+  failed(error, mayRepeat) {
+    const refused = error instanceof Refused ? error : new Refused(0, "BROKEN", String(error));
+    if (!refused.passing && refused.http !== 401) this.record.set({}); // It was refused for good: nothing was played.
+    if (mayRepeat && ENDED.includes(refused.reason)) return "again";
+    this.#become("refused", refused);
+    if (refused.http && refused.http < 500 && this.render) void this.look();
+    return "refused";
+  }
+
+  /** Ready again, for who read what was refused. */
+  rest() {
+    this.#become("ready");
+  }
+
+  /** Counts what was played, so that nobody has to be asked. @param {Session | undefined} next */
+  #count(next) {
+    const standing = this.standing;
+    if (!standing) return;
+    if (standing.free_plays_remaining > 0) standing.free_plays_remaining -= 1;
+    else if (standing.free_plays_remaining === 0 && standing.remaining_turns > 0) standing.remaining_turns -= 1;
+    standing.can_play = Boolean(next);
+  }
+}
+
+/** What somebody may play who has played nothing. @param {import("./types.js").Render["rules"]} rules @returns {Standing} */
+function newcomer(rules) {
+  const limits = [rules.max_plays_per_day, rules.max_plays_per_user].filter((limit) => limit > 0);
+  const free = rules.requires_turn ? 0 : limits.length ? Math.min(...limits) : -1;
+  return { can_play: free !== 0, reason: free ? "" : "NO_TURNS", remaining_turns: 0, free_plays_remaining: free, resets_at: "0" };
+}

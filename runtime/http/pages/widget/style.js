@@ -1,0 +1,100 @@
+// The widget's own style, as a constructed sheet: it needs no leave for inline styles.
+
+const text = `
+:host { display: block; container-type: inline-size; font-size: clamp(1rem, .82rem + .4cqi, 2rem); }
+:host([hidden]) { display: none; }
+.frame {
+  position: relative; isolation: isolate; overflow: hidden; box-sizing: border-box;
+  display: flex; flex-direction: column; align-items: center; gap: 1.1em;
+  padding: clamp(1rem, 4cqi, 2.2em); border-radius: var(--tombola-radius, var(--t-radius, 1.6em));
+  font-family: var(--tombola-font, ui-rounded, "SF Pro Rounded", system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "Liberation Sans", sans-serif);
+  line-height: 1.45; color: var(--t-text); background: radial-gradient(120% 70% at 50% 0, var(--t-glow), transparent 70%) var(--t-ground);
+}
+.frame[data-image] { background: linear-gradient(color-mix(in srgb, var(--t-ground) 86%, transparent) 0 0), var(--t-image) center / cover var(--t-ground); }
+:host([hosted]) .frame { border-radius: 0; min-height: 100dvh; padding-block: 3.4rem 2rem; justify-content: center; }
+.frame *, .frame *::before { box-sizing: border-box; }
+.frame > * { position: relative; max-width: 100%; }
+.frame > .backdrop { position: absolute; inset: 0; z-index: -1; overflow: hidden; pointer-events: none; }
+.backdrop span { position: absolute; opacity: .16; animation: drift 19s ease-in-out infinite alternate; }
+@keyframes drift { from { transform: translateY(-.6em) rotate(-12deg); } to { transform: translateY(1.4em) rotate(16deg); } }
+h2 { margin: 0; font-size: 1.75em; line-height: 1.15; font-weight: 800; letter-spacing: -.015em; text-align: center; text-wrap: balance; overflow-wrap: anywhere; }
+.lead { margin: -.5em 0 0; max-width: 34em; text-align: center; color: var(--t-quiet); overflow-wrap: anywhere; }
+.stage { width: min(100%, 27em, max(15em, 62dvh)); display: grid; place-items: center; }
+.stage:empty { display: none; }
+.action { display: flex; flex-direction: column; align-items: center; gap: .55em; min-height: 5.6em; width: 100%; }
+button { font: inherit; color: inherit; cursor: pointer; }
+button:focus-visible, a:focus-visible, [tabindex]:focus-visible { outline: .2em solid var(--t-text); outline-offset: .18em; }
+.main {
+  min-height: 3.2em; min-width: min(15em, 100%); padding: .7em 2em; border: 0; border-radius: 99em;
+  font-size: 1.12em; font-weight: 750; color: var(--t-on-primary); overflow-wrap: anywhere;
+  background: linear-gradient(var(--t-primary), var(--t-primary)); box-shadow: 0 .28em 0 var(--t-primary-deep), 0 .8em 1.6em -.5em var(--t-primary);
+  transition: transform .12s, box-shadow .12s, opacity .2s;
+}
+.main:hover { transform: translateY(-.08em); }
+.main:active { transform: translateY(.2em); box-shadow: 0 .08em 0 var(--t-primary-deep); }
+.main[aria-disabled=true] { opacity: .62; cursor: default; transform: none; }
+.left { margin: 0; min-height: 1.45em; color: var(--t-quiet); text-align: center; font-variant-numeric: tabular-nums; }
+.card {
+  width: min(100%, 27em); padding: 1.1em 1.3em 1.2em; border-radius: 1.3em; text-align: center;
+  background: var(--t-surface); border: 1px solid var(--t-line); box-shadow: 0 1.2em 2.6em -1.6em rgb(0 0 0 / .5);
+  animation: rise .45s cubic-bezier(.2, 1.3, .4, 1) both; overflow-wrap: anywhere;
+}
+@keyframes rise { from { opacity: 0; transform: translateY(1em) scale(.94); } }
+.card:focus { outline: none; }
+.card h3 { margin: 0 0 .3em; font-size: 1.35em; line-height: 1.2; color: var(--t-strong); }
+.card p { margin: .35em 0 0; }
+.card ul { list-style: none; margin: .3em 0 0; padding: 0; display: grid; gap: .5em; }
+.prize { display: flex; align-items: center; justify-content: center; gap: .7em; font-size: 1.15em; font-weight: 650; }
+.prize .picture { font-size: 2em; }
+img.picture { width: 1.25em; height: 1.25em; object-fit: contain; }
+.picture { font-family: "Apple Color Emoji", "Segoe UI Emoji", "Noto Color Emoji", sans-serif; }
+.quiet { color: var(--t-quiet); }
+.code { display: inline-flex; flex-wrap: wrap; justify-content: center; gap: .6em; align-items: center; margin-top: .6em; }
+.code code { padding: .35em .8em; border: .12em dashed var(--t-strong); border-radius: .6em; font-size: 1.15em; letter-spacing: .06em; user-select: all; }
+.small { min-height: 2.4em; min-width: 2.4em; padding: .3em 1em; border: 1px solid var(--t-line); border-radius: 99em; background: var(--t-surface); color: var(--t-strong); font-weight: 600; }
+.small:hover { border-color: var(--t-strong); }
+.panels { display: flex; flex-wrap: wrap; justify-content: center; gap: .5em; }
+.panels .small { font-size: .9em; }
+.listen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
+.busy { width: 2.4em; height: 2.4em; margin: 4em; border: .3em solid var(--t-line); border-top-color: var(--t-primary); border-radius: 50%; animation: turn 1s linear infinite; }
+@keyframes turn { to { transform: rotate(1turn); } }
+dialog {
+  width: min(34em, calc(100vw - 1.5em)); max-height: min(46em, calc(100dvh - 1.5em)); padding: 0; border: 0; border-radius: 1.3em; overflow: auto;
+  color: var(--t-text); background: var(--t-ground); box-shadow: 0 2em 5em -1em rgb(0 0 0 / .6); overscroll-behavior: contain;
+}
+dialog::backdrop { background: rgb(8 8 16 / .55); }
+dialog header { position: sticky; top: 0; z-index: 1; display: flex; align-items: center; justify-content: space-between; gap: 1em; padding: .8em .9em .8em 1.3em; background: var(--t-ground); border-bottom: 1px solid var(--t-line); }
+dialog h2 { font-size: 1.25em; text-align: start; }
+.panel { padding: 1em 1.3em 1.4em; overflow-wrap: anywhere; }
+.panel ul, .panel ol { margin: 0; padding: 0; list-style: none; display: grid; gap: .6em; }
+.panel li { display: flex; align-items: center; gap: .8em; padding: .7em .9em; border-radius: .9em; background: var(--t-surface); border: 1px solid var(--t-line); }
+.panel li .picture { font-size: 1.7em; }
+.panel dt { margin-top: .8em; color: var(--t-quiet); font-size: .9em; }
+.panel dd { margin: .1em 0 0; font-family: ui-monospace, "Liberation Mono", monospace; font-size: .85em; overflow-wrap: anywhere; }
+.row { display: flex; flex-wrap: wrap; gap: .6em; margin: 1.1em 0; }
+.wheel { position: relative; width: 100%; aspect-ratio: 1; cursor: pointer; touch-action: manipulation; }
+.wheel svg { position: absolute; inset: 0; width: 100%; height: 100%; overflow: visible; }
+.wheel .shade { position: absolute; inset: 3%; border-radius: 50%; box-shadow: 0 1.4em 2.6em -.9em rgb(0 0 0 / .55); }
+.wheel .disc { position: absolute; inset: 0; will-change: transform; }
+.wheel .disc.dim { opacity: .45; transition: opacity .3s; }
+.wheel .hit { opacity: 0; }
+.wheel .hit.on { opacity: 1; animation: pulse .5s ease-in-out 4 alternate; }
+@keyframes pulse { from { opacity: .25; } to { opacity: 1; } }
+.wheel .pointer { transform-box: fill-box; transform-origin: 50% 12%; will-change: transform; }
+.scratch { position: relative; width: 100%; aspect-ratio: 8 / 5; border-radius: 1.4em; overflow: hidden; background: var(--t-surface); border: .35em solid var(--t-accent); box-shadow: 0 1.4em 2.6em -1.2em rgb(0 0 0 / .55); }
+.scratch .under { position: absolute; inset: 0; display: flex; flex-direction: column; align-items: center; justify-content: center; gap: .3em; padding: .8em; text-align: center; font-weight: 700; font-size: 1.15em; line-height: 1.2; overflow-wrap: anywhere; }
+.scratch .under .picture { font-size: 3em; line-height: 1; }
+.scratch canvas { position: absolute; inset: 0; width: 100%; height: 100%; cursor: grab; touch-action: none; transition: opacity .5s; }
+.scratch canvas.off { opacity: 0; pointer-events: none; }
+.plain { font-size: 5em; line-height: 1; padding: .3em; }
+canvas.confetti { position: absolute; inset: 0; width: 100%; height: 100%; pointer-events: none; z-index: 3; max-width: none; }
+@media (prefers-reduced-motion: reduce) {
+  .frame *, .frame *::before { animation: none !important; transition: none !important; }
+}
+@media (forced-colors: active) {
+  .main, .small, .card, .panel li { border: 1px solid; }
+}
+`;
+
+export const sheet = new CSSStyleSheet();
+sheet.replaceSync(text);

@@ -1,0 +1,206 @@
+// <tombola-game game="game_..."></tombola-game>: a game, played where it stands. The entry that pages load.
+
+import { Api } from "./api.js";
+import { text } from "./dom.js";
+import { Identity } from "./keep.js";
+import { Look } from "./look.js";
+import { Round } from "./play.js";
+import { sheet } from "./style.js";
+import { View } from "./view.js";
+import { Words, choose } from "./words.js";
+
+/** Who serves this file answers the plays. */
+const HOME = new URL(import.meta.url).origin;
+
+/** The file of a type; what has none is chosen by what its plays look like, and else played by a plain button. */
+const FILES = /** @type {Record<string, string>} */ ({ spin_wheel: "wheel", scratch_card: "scratch" });
+
+/** What the page may set by CSS on the element, over what `ui.theme` says. */
+const OWN = ["primary", "accent", "background", "mode"];
+
+/**
+ * Attributes: `game` (its id), `tenant`, `token` (a player's), `locale`, `client-seed`, `api` (the edge, where it is not
+ * who served this file), `hosted` (fills the page). Methods: `start()`, `play()`. Events: `tombola:ready`, `started`,
+ * `played`, `won`, `claimed`, `refused`, `error`, each with a `detail`; they bubble out of every shadow.
+ */
+export class TombolaGame extends HTMLElement {
+  static observedAttributes = ["game", "tenant", "token", "locale", "client-seed", "api"];
+
+  /** @type {Round | null} */
+  #round = null;
+  /** @type {View | null} */
+  #view = null;
+  /** @type {import("./types.js").Game | null} */
+  #game = null;
+  /** @type {Promise<import("./types.js").Result | null> | null} */
+  #playing = null;
+  /** Called with a new token, where one is waited for. @type {((renewed: boolean) => void) | null} */
+  #renewed = null;
+  /** Counts loads, so that one that was overtaken ends. */
+  #load = 0;
+
+  constructor() {
+    super();
+    this.attachShadow({ mode: "open" }).adoptedStyleSheets = [sheet];
+  }
+
+  connectedCallback() {
+    void this.#open();
+  }
+
+  disconnectedCallback() {
+    this.#load++;
+    this.#close();
+  }
+
+  /** @param {string} name @param {string | null} before @param {string | null} now */
+  attributeChangedCallback(name, before, now) {
+    if (!this.isConnected || before === now || !this.#round) return;
+    if (name === "token") {
+      // A play that waits for another token goes on with it: the page and what it shows stay.
+      this.#round.api.identity.given = now ?? "";
+      if (this.#renewed) this.#renewed(Boolean(now));
+      else if (!this.#playing) void this.#round.look();
+    } else if (name === "client-seed") this.#round.clientSeed = now ?? "";
+    else void this.#open();
+  }
+
+  /** Opens a session without playing it. @returns {Promise<import("./types.js").Session | null>} */
+  async start() {
+    const round = this.#round;
+    if (!round?.render) return null;
+    try {
+      const session = await round.begin();
+      round.rest();
+      return session;
+    } catch (error) {
+      if (round.failed(error, false)) this.#refuse(round);
+      return null;
+    }
+  }
+
+  /** Plays once and shows it. While a play is under way it is that one. @returns {Promise<import("./types.js").Result | null>} */
+  play() {
+    this.#playing ??= this.#run().finally(() => {
+      this.#playing = null;
+      this.#view?.paint();
+    });
+    return this.#playing;
+  }
+
+  async #open() {
+    const load = ++this.#load;
+    this.#close();
+    const base = (this.getAttribute("api") || HOME).replace(/\/+$/, "");
+    const tenant = this.getAttribute("tenant") ?? "";
+    const identity = new Identity(`${base}:${tenant}`);
+    identity.given = this.getAttribute("token") ?? "";
+    const api = new Api(base, identity, tenant);
+    const round = new Round(api, this.getAttribute("game") ?? "");
+    round.clientSeed = this.getAttribute("client-seed") ?? "";
+    const locale = choose([this.getAttribute("locale"), identity.login?.player?.locale, ...navigator.languages]);
+    const words = Words.load(locale).catch(() => new Words("en", {}));
+    this.#round = round;
+    let failure = null;
+    try {
+      await round.load();
+    } catch (error) {
+      failure = error;
+    }
+    const spoken = await words;
+    if (load !== this.#load) return;
+    const ui = round.render?.ui ?? {};
+    const view = (this.#view = new View(this, round, new Words(spoken.locale, spoken.words, ui.texts), new Look(ui, this.#own())));
+    api.waiting = (reason) => view.wait(reason);
+    api.renew = (why) => this.#renew(why);
+    if (failure) {
+      round.failed(failure, false);
+      return this.#refuse(round);
+    }
+    const game = await this.#mount(view);
+    if (load !== this.#load) return game.stop?.();
+    this.#game = game;
+    view.label = game.label ?? "play";
+    round.addEventListener("session", (event) => this.#tell("started", /** @type {CustomEvent} */ (event).detail));
+    view.paint();
+    this.#tell("ready", { game: round.render, standing: round.standing });
+    if (round.resumes) void this.play();
+  }
+
+  #close() {
+    this.#game?.stop?.();
+    this.#game = null;
+    this.#round = null;
+    this.#view?.remove();
+    this.#view = null;
+  }
+
+  /** @param {View} view @returns {Promise<import("./types.js").Game>} */
+  async #mount(view) {
+    const name = FILES[text(view.round.render?.type)] ?? "plain";
+    const file = await import(`./games/${name}.js`).catch(() => import("./games/plain.js"));
+    return file.mount(view.stage(() => void this.play()));
+  }
+
+  /** What the page's CSS says of our look. */
+  #own() {
+    const style = getComputedStyle(this);
+    return Object.fromEntries(OWN.map((name) => [name, style.getPropertyValue(`--tombola-${name}`).trim()]));
+  }
+
+  async #run() {
+    const [round, game, view] = [this.#round, this.#game, this.#view];
+    if (!round || !game || !view) return null;
+    const resumed = round.resumes;
+    for (let mayRepeat = true; ; mayRepeat = false) {
+      try {
+        let payload = {};
+        if (!round.resumes) {
+          const session = await round.begin();
+          game.rest?.();
+          payload = (await game.take?.(session)) ?? {};
+        }
+        game.wait?.();
+        const result = await round.play(payload);
+        this.#tell("played", result);
+        // Whatever becomes of its picture, the result is told.
+        await game.show(result).catch((error) => console.error(error));
+        if (this.#round !== round) return result;
+        round.shown(result);
+        view.celebrate(result, resumed);
+        if (result.rewards.length) this.#tell("won", { rewards: result.rewards, play_id: result.play_id });
+        return result;
+      } catch (error) {
+        if (round.failed(error, mayRepeat) === "again") continue;
+        game.rest?.();
+        this.#refuse(round);
+        return null;
+      }
+    }
+  }
+
+  /** @param {Round} round */
+  #refuse(round) {
+    const { reason, message, data, http } = /** @type {import("./api.js").Refused} */ (round.refusal);
+    this.#view?.refuse();
+    this.#tell(http && http < 500 ? "refused" : "error", { reason, message, resets_at: Number(data?.resets_at ?? 0) });
+  }
+
+  /** Whether there is another token than the one that is not taken any more. @param {import("./api.js").Refused} why */
+  async #renew(why) {
+    const identity = this.#round?.api.identity;
+    if (!identity?.given) return false;
+    // The page's own token: it hears of it, and may set the attribute anew.
+    const renewed = new Promise((resolve) => (this.#renewed = resolve));
+    this.#view?.wait(why.reason);
+    this.#tell("error", { reason: why.reason, message: why.message, resets_at: 0 });
+    return renewed.finally(() => (this.#renewed = null));
+  }
+
+  /** @param {string} name @param {object} detail */
+  #tell(name, detail) {
+    this.dispatchEvent(new CustomEvent(`tombola:${name}`, { detail, bubbles: true, composed: true }));
+  }
+}
+
+if (!customElements.get("tombola-game")) customElements.define("tombola-game", TombolaGame);

@@ -1,0 +1,91 @@
+// The shapes that pass between the files here: types alone, nothing to run.
+
+/**
+ * A game as GET /games/{id}/render shows it.
+ * @typedef {object} Render
+ * @property {string} id
+ * @property {string} name
+ * @property {string} type
+ * @property {string} campaign_id
+ * @property {string} status
+ * @property {string} access
+ * @property {any} ui
+ * @property {{max_plays_per_user: number, max_plays_per_day: number, requires_turn: boolean}} rules
+ * @property {{prize_id: string, name: string, type: string, value: number, available: boolean}[]} prizes
+ */
+
+/**
+ * What a start answers, and the `next` of a play. Times are unix seconds, as text.
+ * @typedef {object} Session
+ * @property {string} session_id
+ * @property {string} seed_hash
+ * @property {string} commitment
+ * @property {string} revision_hash
+ * @property {string} expires_at
+ * @property {{id: string, type: string, at_ms: number}[]} [drop_plan]
+ */
+
+/**
+ * What a play answered, and what it was asked with.
+ * @typedef {object} Result
+ * @property {{prize_id: string, name: string, type: string, value: number, quantity: number, code?: string, id?: string, status?: string}[]} rewards
+ * @property {any} metadata `slot_index` and what else the shape tells
+ * @property {string} play_id
+ * @property {string} seed
+ * @property {string} seed_hash
+ * @property {{currency: string, balance: string}[]} balances
+ * @property {object[]} milestones_granted
+ * @property {Session} [next]
+ * @property {Session} session the one that was played
+ * @property {string} client_seed
+ */
+
+/**
+ * What a player may still play; -1: without limit.
+ * @typedef {object} Standing
+ * @property {boolean} can_play
+ * @property {string} reason
+ * @property {number} remaining_turns
+ * @property {number} free_plays_remaining
+ * @property {string} resets_at
+ */
+
+/**
+ * What a game draws with: `games/*.js` export `mount(stage)`.
+ * @typedef {object} Stage
+ * @property {HTMLElement} root where it draws
+ * @property {Render} render
+ * @property {any} ui of `render`, an object always
+ * @property {import("./words.js").Words} words
+ * @property {import("./look.js").Look} look
+ * @property {() => boolean} still whether things are to stay still
+ * @property {() => boolean} sound whether to make a sound
+ * @property {() => void} press what the button does: for games that can be touched to begin
+ * @property {(label: string, act: () => void) => () => void} button gives the button another label and act; undo it with what it answers
+ * @property {(text: string) => void} say to who listens (a polite live region)
+ */
+
+/**
+ * @typedef {object} Game
+ * @property {string} [label] the key of the button's words; `play` where left out
+ * @property {(session: Session) => Promise<object>} [take] what the player does between start and play; the payload
+ * @property {() => void} [wait] the play was asked for, and nothing of it is known
+ * @property {(result: Result) => Promise<void>} show shows what was decided, and nothing else; ends when it is seen
+ * @property {() => void} [rest] back to what it was before: refused, or the next one
+ * @property {() => void} [stop] taken off the page
+ */
+
+/**
+ * What a panel works with: `panels/*.js` export `open(panel)`.
+ * @typedef {object} Panel
+ * @property {HTMLElement} root where it draws, empty
+ * @property {import("./api.js").Api} api
+ * @property {Render} render
+ * @property {import("./words.js").Words} words
+ * @property {import("./play.js").Round} round the play: its `last` result, its `standing`
+ * @property {(name: string, detail: object) => void} tell dispatches `tombola:{name}` on the element
+ * @property {(text: string) => void} say
+ * @property {() => void} close
+ */
+
+export {};

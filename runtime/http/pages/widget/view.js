@@ -1,0 +1,205 @@
+// What stands around a game: its name, the button, what is left, what came of it, refusals, panels.
+
+import { h, picture, still, text } from "./dom.js";
+import { css, lookOf } from "./look.js";
+import { openPanel, panelsOf } from "./panels.js";
+import { fanfare } from "./sound.js";
+
+export class View {
+  /**
+   * @param {HTMLElement} host the element
+   * @param {import("./play.js").Round} round
+   * @param {import("./words.js").Words} words
+   * @param {import("./look.js").Look} look
+   */
+  constructor(host, round, words, look) {
+    this.host = host;
+    this.round = round;
+    this.words = words;
+    this.look = look;
+    this.label = "play";
+    this.sound = false;
+    /** A game's own act of the button, while it has one. @type {{label: string, act: () => void} | null} */
+    this.own = null;
+    /** @type {() => void} */
+    this.press = () => {};
+    const { ui } = round.render ?? { ui: {} };
+    this.root = h("div", { class: "stage", part: "stage" });
+    this.card = h("section", { class: "card", part: "result", tabindex: "-1", hidden: true });
+    this.main = h("button", { class: "main", part: "button", type: "button", onclick: () => this.#pressed() });
+    this.left = h("p", { class: "left", part: "left" });
+    this.panels = h("nav", { class: "panels", part: "panels", "aria-label": words.t("panels") });
+    this.listener = h("div", { class: "listen", role: "status", "aria-live": "polite" });
+    this.frame = h(
+      "div",
+      { class: "frame", part: "frame", lang: words.locale, dir: words.direction },
+      look.backdrop(),
+      h("slot", { name: "before" }),
+      round.render && h("h2", { part: "title" }, round.render.name),
+      text(ui.description) && h("p", { class: "lead", part: "lead" }, ui.description),
+      this.root,
+      this.card,
+      h("div", { class: "action" }, this.main, this.left),
+      this.panels,
+      h("slot", { name: "after" }),
+      this.listener,
+    );
+    look.dress(this.frame);
+    host.shadowRoot?.append(this.frame);
+    round.addEventListener("change", () => this.paint());
+    this.#list();
+    this.paint();
+  }
+
+  remove() {
+    this.frame.remove();
+  }
+
+  /** What a game is given to draw with. @param {() => void} press @returns {import("./types.js").Stage} */
+  stage(press) {
+    this.press = press;
+    return {
+      root: this.root,
+      render: /** @type {import("./types.js").Render} */ (this.round.render),
+      ui: this.round.render?.ui ?? {},
+      words: this.words,
+      look: this.look,
+      still,
+      sound: () => this.sound,
+      press: () => this.#pressed(),
+      button: (label, act) => {
+        this.own = { label, act };
+        this.paint();
+        return () => {
+          this.own = null;
+          this.paint();
+        };
+      },
+      say: (said) => this.say(said),
+    };
+  }
+
+  /** Says it to who listens. @param {string} said */
+  say(said) {
+    this.listener.textContent = said;
+  }
+
+  /** Brings button and figures up to the state. The nodes stay, so the focus does. */
+  paint() {
+    const { words, round } = this;
+    const busy = ["loading", "started", "playing"].includes(round.state);
+    const closed = !busy && round.standing?.can_play === false && !round.resumes;
+    const label = this.own?.label ?? words.t(this.#label(busy));
+    if (this.main.textContent !== label) this.main.textContent = label;
+    // Not `disabled`: that would take the focus away from who plays by keyboard.
+    this.main.setAttribute("aria-disabled", String(!this.own && (busy || closed)));
+    this.frame.setAttribute("data-state", round.state);
+    if (!this.waited) this.left.textContent = this.#left();
+    if (closed && round.state === "ready") this.#closed();
+  }
+
+  /** @param {boolean} busy */
+  #label(busy) {
+    if (this.round.state === "loading") return "loading";
+    if (busy) return "playing";
+    if (this.round.refusal) return "try_again";
+    return this.round.last ? "again" : this.label;
+  }
+
+  /** How much is left to play, in words; "" where there is no limit. */
+  #left() {
+    const { standing } = this.round;
+    if (!standing || standing.free_plays_remaining < 0) return "";
+    if (standing.free_plays_remaining > 0) return this.words.t("plays_left", { count: standing.free_plays_remaining });
+    if (standing.remaining_turns > 0) return this.words.t("turns_left", { count: standing.remaining_turns });
+    return standing.can_play ? "" : this.#back(standing.resets_at) || this.words.t("plays_left", { count: 0 });
+  }
+
+  /** When plays come back; "" where nobody knows. @param {unknown} resets unix seconds */
+  #back(resets) {
+    const seconds = Number(resets ?? 0);
+    if (!(seconds > Date.now() / 1000)) return "";
+    return this.words.t("back_at", { when: this.words.when(seconds), until: this.words.until(seconds) });
+  }
+
+  #pressed() {
+    if (this.own) return this.own.act();
+    if (this.main.getAttribute("aria-disabled") === "true") return;
+    this.card.hidden = true;
+    this.press();
+  }
+
+  /** An answer is waited for: says so; "" once it came. @param {string} reason */
+  wait(reason) {
+    this.waited = reason !== "";
+    const said = reason && this.words.t(["OFFLINE", "TOKEN_EXPIRED"].includes(reason) ? reason : "waiting");
+    this.left.textContent = said || this.#left();
+    this.say(said);
+  }
+
+  /** Shows what was decided, in words. @param {import("./types.js").Result} result @param {boolean} resumed */
+  celebrate(result, resumed) {
+    const { words } = this;
+    const won = result.rewards.length > 0;
+    const names = result.rewards.map((reward) => (reward.quantity > 1 ? words.t("credited", { count: reward.quantity, name: reward.name }) : reward.name));
+    const list = result.rewards.map((reward, i) => h("li", { class: "prize" }, picture(lookOf(this.round.render?.ui ?? {}, reward)), h("span", {}, names[i])));
+    this.#show(
+      words.t(won ? "won" : "lost"),
+      won ? h("ul", {}, ...list) : h("p", { class: "quiet" }, words.t("lost_more")),
+      resumed && h("p", { class: "quiet" }, words.t("earlier")),
+    );
+    this.card.setAttribute("data-result", won ? "won" : "lost");
+    this.say(`${words.t(won ? "won" : "lost")} ${names.join(", ")} ${this.#left()}`);
+    if (!won) return;
+    if (!still()) void import("./confetti.js").then((file) => file.confetti(this.frame, [this.look.primary, this.look.accent, this.look.strong].map(css)));
+    if (this.sound) fanfare();
+  }
+
+  /** Shows a refusal in words, and when it may be otherwise. */
+  refuse() {
+    const { refusal } = this.round;
+    if (!refusal) return;
+    const key = refusal.reason === "BROKEN" || refusal.http >= 500 ? "broken" : refusal.reason;
+    this.#refused(key, refusal.data?.resets_at);
+    this.paint();
+  }
+
+  #closed() {
+    const { standing } = this.round;
+    if (standing?.reason && this.card.hidden) this.#refused(standing.reason, standing.resets_at);
+  }
+
+  /** @param {string} reason @param {unknown} resets */
+  #refused(reason, resets) {
+    const said = this.words.t(this.words.has(reason) ? reason : "refused");
+    const back = this.#back(resets);
+    this.#show(said, back && h("p", {}, back));
+    this.card.setAttribute("data-result", "refused");
+    this.card.setAttribute("data-reason", reason);
+    this.say(`${said} ${back}`);
+  }
+
+  /** @param {string} title @param {...any} parts */
+  #show(title, ...parts) {
+    this.card.replaceChildren(h("h3", {}, title), ...parts.filter(Boolean));
+    this.card.removeAttribute("data-reason");
+    this.card.hidden = true; // Shown anew, so that it rises again.
+    void this.card.offsetWidth;
+    this.card.hidden = false;
+  }
+
+  /** The buttons of the panels, and the one for sound. */
+  #list() {
+    if (!this.round.render) return;
+    const sound = h("button", { class: "small", type: "button", "aria-label": this.words.t("sound"), "aria-pressed": "false" }, "🔇");
+    sound.addEventListener("click", () => {
+      this.sound = !this.sound;
+      sound.textContent = this.sound ? "🔊" : "🔇";
+      sound.setAttribute("aria-pressed", String(this.sound));
+    });
+    const opened = panelsOf(this.round).map((panel) =>
+      h("button", { class: "small", type: "button", "data-panel": panel, onclick: () => void openPanel(this, panel) }, this.words.t(panel)),
+    );
+    this.panels.append(...opened, sound);
+  }
+}

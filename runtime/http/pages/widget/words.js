@@ -1,0 +1,101 @@
+// Our own words: a file a language in `words/`, chosen by the `locale` attribute, the player's, then the browser's.
+
+import en from "./words/en.js";
+
+/** The languages that there is a file of. */
+export const LANGUAGES = ["en"];
+
+const RIGHT_TO_LEFT = ["ar"];
+
+/** The first of these locales that we have words of: ["pt-BR", "en"] -> "pt-BR". @param {(string | null | undefined)[]} wanted */
+export function choose(wanted) {
+  for (const locale of wanted) {
+    try {
+      if (locale && LANGUAGES.includes(new Intl.Locale(locale).language)) return new Intl.Locale(locale).toString();
+    } catch {
+      // Not a locale: the next one is asked for.
+    }
+  }
+  return "en";
+}
+
+export class Words {
+  /** @param {string} locale @param {Record<string, any>} words @param {Record<string, any>} [own] `ui.texts` */
+  constructor(locale, words, own = {}) {
+    this.locale = locale;
+    /** @type {Record<string, any>} */
+    this.words = {};
+    this.own = own;
+    this.#add({ ...en, ...words });
+    this.direction = RIGHT_TO_LEFT.includes(new Intl.Locale(locale).language) ? "rtl" : "ltr";
+    this.plurals = new Intl.PluralRules(locale);
+  }
+
+  /** @param {Record<string, any>} words */
+  #add(words) {
+    Object.assign(this.words, words);
+    for (const [key, text] of Object.entries(this.own ?? {})) {
+      if (key in words && (typeof text === "string" || typeof text?.other === "string")) this.words[key] = text;
+    }
+  }
+
+  /** Adds what the panels say: nobody waits for it who only plays. */
+  async more() {
+    const { language } = new Intl.Locale(this.locale);
+    const files = ["en", language].map((name) => import(`./words/more/${name}.js`).catch(() => ({})));
+    for (const file of await Promise.all(files)) this.#add(file.default ?? {});
+  }
+
+  /** The words of a locale. @param {string} locale @param {Record<string, any>} [own] */
+  static async load(locale, own) {
+    const language = new Intl.Locale(locale).language;
+    const words = language === "en" ? en : (await import(`./words/${language}.js`)).default;
+    return new Words(locale, words, own);
+  }
+
+  /**
+   * The words of a key, with {names} filled in; those that count are an object by plural category, chosen by `count`.
+   * @param {string} key @param {Record<string, any>} [values]
+   * @returns {string}
+   */
+  t(key, values = {}) {
+    let words = this.words[key] ?? "";
+    if (typeof words === "object") words = words[this.plurals.select(values.count)] ?? words.other;
+    return words.replace(/\{(\w+)\}/g, (/** @type {string} */ _, /** @type {string} */ name) => {
+      const value = values[name];
+      return typeof value === "number" ? this.number(value) : String(value ?? "");
+    });
+  }
+
+  /** Whether there are words of this key. @param {string} key */
+  has(key) {
+    return key in this.words;
+  }
+
+  /** @param {number} value */
+  number(value) {
+    return new Intl.NumberFormat(this.locale).format(value);
+  }
+
+  /** When something is, for who lives here: "today, 18:00", "Tue, 3 March, 00:00". @param {number} seconds unix */
+  when(seconds) {
+    const at = new Date(seconds * 1000);
+    const days = Math.round((new Date(at).setHours(0, 0, 0, 0) - new Date().setHours(0, 0, 0, 0)) / 86_400_000);
+    const time = new Intl.DateTimeFormat(this.locale, { hour: "numeric", minute: "2-digit" }).format(at);
+    if (days === 0 || days === 1) {
+      const day = new Intl.RelativeTimeFormat(this.locale, { numeric: "auto" }).format(days, "day");
+      return `${day}, ${time}`;
+    }
+    const date = { weekday: "short", day: "numeric", month: "long", hour: "numeric", minute: "2-digit" };
+    return new Intl.DateTimeFormat(this.locale, /** @type {any} */ (date)).format(at);
+  }
+
+  /** How long it is until then: "in 3 hours". @param {number} seconds unix */
+  until(seconds) {
+    const left = seconds - Date.now() / 1000;
+    const [value, unit] =
+      left < 90 ? [left, "second"] : left < 5400 ? [left / 60, "minute"] : left < 129_600 ? [left / 3600, "hour"] : [left / 86_400, "day"];
+    const format = new Intl.RelativeTimeFormat(this.locale, { numeric: "always" });
+    return format.format(Math.max(1, Math.round(/** @type {number} */ (value))), /** @type {any} */ (unit));
+  }
+}

@@ -1,0 +1,46 @@
+"""One Chromium and one stack for all tests of pages, on one event loop.
+
+browser   session   the system's Chromium (tests.support.browsing)
+shop      session   a running process of every role, which these tests share
+fair      function  a fresh campaign on it, checked at the end (tests.support.world.World)
+visit     function  a fresh visitor who wants things to stay still; nothing may go wrong on the page
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING
+
+import pytest_asyncio
+
+from tests.support.browsing import STILL, Visit, browsing, visiting
+from tests.support.stack import TENANT, Stack, new_stack, settings_of
+from tests.support.world import World, new_world
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def browser() -> AsyncIterator[Browser]:
+    async with browsing() as browser:
+        yield browser
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def shop(browser: Browser, make_database: Callable[[], str], valkey_url: str) -> AsyncIterator[Stack]:
+    settings = settings_of(make_database(), valkey_url, default_tenant=TENANT, show_odds=True)
+    async with new_stack(settings) as stack:
+        yield stack
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def fair(shop: Stack) -> AsyncIterator[World]:
+    async with new_world(shop, name="Autumn Fair") as world:
+        yield world
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def visit(browser: Browser, shop: Stack) -> AsyncIterator[Visit]:
+    async with visiting(browser, shop, **STILL) as visit:
+        yield visit

@@ -1,0 +1,59 @@
+"""Pictures of every view, to be looked at: nothing cut, nothing overlapping, at any width."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ops import demo
+from tests.support.browsing import STILL, Visit, visiting
+from tests.support.stack import Stack
+from tests.support.world import World
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+SIZES = {320: 640, 768: 1024, 1440: 900}
+OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+
+
+async def demo_games(fair: World) -> dict[str, str]:
+    """The games of the demo, in this campaign: {shape: id}."""
+    prizes = {}
+    for spec in demo.prize_specs():
+        total = spec.pop("stock", {}).get("total", 0)
+        prizes[spec["name"]] = await fair.prize(total=total, **spec)
+    made = {}
+    for shape, spec in demo.game_specs(fair.campaign_id, prizes).items():
+        made[shape] = str((await fair.stack.admin("POST", "/admin/games", spec)).data["id"])
+    return made
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", SIZES)
+async def test_every_view_fits_its_screen(fair: World, browser: Browser, shop: Stack, width: int, scheme: str) -> None:
+    games = await demo_games(fair)
+    size = {"width": width, "height": SIZES[width]}
+    async with visiting(browser, shop, **STILL, viewport=size, color_scheme=scheme) as visit:
+        for shape in ("spin_wheel", "scratch"):
+            await visit.open(games[shape])
+            await look(visit, f"{shape}-ready-{width}-{scheme}")
+            await visit.press()
+            await visit.result()
+            await look(visit, f"{shape}-shown-{width}-{scheme}")
+        for panel in ("prizes", "fair"):
+            await visit.page.click(f"[data-panel={panel}]")
+            await visit.page.wait_for_selector("dialog .panel > :not(.busy)")
+            await look(visit, f"{panel}-{width}-{scheme}")
+            await visit.page.keyboard.press("Escape")
+        await visit.page.goto(f"{shop.process.consumer_url}/c/{fair.campaign_id}")
+        await look(visit, f"campaign-{width}-{scheme}")
+
+
+async def look(visit: Visit, name: str) -> None:
+    """Takes the picture; the page is no wider than its window."""
+    assert await visit.page.evaluate(OVERFLOW) <= 0, name
+    await visit.shot(name)

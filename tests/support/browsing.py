@@ -1,0 +1,122 @@
+"""A real Chromium for the tests of pages, and what it shows of the widget."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from tests.support.stack import Stack
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser, Page
+
+NO_BROWSER: Final = "there is no Chromium, or no playwright, to test the pages in"
+REQUIRED: Final = "TOMBOLA_REQUIRE_BROWSER"
+"""Where this is set, tests without a browser fail instead of being left out."""
+
+SCREENSHOTS: Final = Path(__file__).parents[2] / ".tombola" / "screenshots"
+FLAGS: Final = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1, EXCLUDE localhost",
+)
+
+
+def chromium() -> str | None:
+    """Where the system's Chromium is."""
+    return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+@asynccontextmanager
+async def browsing() -> AsyncIterator[Browser]:
+    """The browser, for the length of the block. Skips the test where there is none."""
+    path = chromium()
+    try:
+        from playwright.async_api import async_playwright
+    except ImportError:
+        path = None
+    if path is None:
+        if os.environ.get(REQUIRED):
+            pytest.fail(NO_BROWSER)
+        pytest.skip(NO_BROWSER)
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=path, args=list(FLAGS))
+        try:
+            yield browser
+        finally:
+            await browser.close()
+
+
+@dataclass
+class Visit:
+    """A page that somebody has open, and what went wrong on it."""
+
+    page: Page
+    stack: Stack
+    wrong: list[str] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+
+    async def open(self, game_id: str, **query: str) -> None:
+        """The hosted page of a game, until the game can be played or says why not."""
+        more = "".join(f"&{name}={value}" for name, value in query.items())
+        await self.page.goto(f"{self.stack.process.consumer_url}/p/{game_id}?tenant_id={self.stack.tenant_id}{more}")
+        await self.ready()
+
+    async def ready(self) -> None:
+        await self.page.wait_for_selector(".frame[data-state=ready], .frame[data-state=refused], .card[data-result]")
+
+    async def press(self) -> None:
+        await self.page.click("button.main")
+
+    async def result(self) -> str:
+        """What came of it, in words, once it is shown."""
+        await self.page.wait_for_selector(".card[data-result]:not([hidden])")
+        return str(await self.page.inner_text(".card"))
+
+    async def kind(self) -> str:
+        """won, lost or refused."""
+        await self.result()
+        return str(await self.page.get_attribute(".card", "data-result"))
+
+    async def shot(self, name: str) -> None:
+        """A picture of the page, to be looked at."""
+        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        await self.page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=True)
+
+
+@asynccontextmanager
+async def visiting(browser: Browser, stack: Stack, **options: Any) -> AsyncIterator[Visit]:
+    """A fresh visitor: nothing kept, a window of its own. `options` are playwright's of a context.
+
+    At the end of the block nothing must have gone wrong on the page: no error in a script, nothing that its policy
+    refused, nothing asked of anybody else.
+    """
+    context = await browser.new_context(**{"viewport": {"width": 1024, "height": 900}, "locale": "en-GB", **options})
+    context.set_default_timeout(20_000)
+    try:
+        visit = Visit(await context.new_page(), stack)
+        visit.page.on("pageerror", lambda error: visit.wrong.append(str(error)))
+        visit.page.on("console", lambda said: said.type == "error" and visit.wrong.append(said.text))
+        visit.page.on("request", lambda request: visit.asked.append(f"{request.method} {request.url}"))
+        yield visit
+        assert visit.wrong == []
+    finally:
+        await context.close()
+
+
+STILL: Final = {"reduced_motion": "reduce"}
+"""Of who wants things to stay still: and what spares a test the seconds of a spin."""

@@ -1,0 +1,94 @@
+"""The widget's files as they are served: compressed, told apart, immutable where their address is their hash."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from runtime.http.pages import files
+from runtime.http.serving import make_app
+
+BUDGET_BYTES = 20_000
+GAMES = ("wheel", "scratch")
+
+
+@pytest.fixture
+async def client(aiohttp_client: Callable[..., Awaitable[Any]]) -> Any:
+    app = make_app()
+    files.mount(app)
+    return await aiohttp_client(app, auto_decompress=False, skip_auto_headers=("Accept-Encoding",))
+
+
+async def ask(client: Any, path: str, **headers: str) -> tuple[Any, bytes]:
+    async with client.get(path, headers={key.replace("_", "-"): value for key, value in headers.items()}) as answer:
+        return answer, await answer.read()
+
+
+async def test_what_its_address_is_a_hash_of_is_kept_for_good(client: Any) -> None:
+    answer, body = await ask(client, files.files().address("play.js"))
+    assert answer.headers["Cache-Control"] == "public, max-age=31536000, immutable"
+    assert answer.headers["Access-Control-Allow-Origin"] == "*" and b"export class Round" in body
+
+
+async def test_the_entry_is_asked_for_again_and_loads_the_version_of_the_day(client: Any) -> None:
+    answer, body = await ask(client, "/widget/v1/tombola.js")
+    assert answer.headers["Cache-Control"] == "no-cache"
+    named = re.findall(r'from "(.+)";', body.decode())
+    assert named and all(name.startswith(f"../{files.files().version}/") for name in named)
+    again, nothing = await ask(client, "/widget/v1/tombola.js", If_None_Match=answer.headers["ETag"])
+    assert (again.status, nothing) == (304, b"")
+
+
+async def test_every_file_that_another_imports_is_there(client: Any) -> None:
+    for path, document in files.files().documents.items():
+        folder = f"{files.files().version}/{path}".rpartition("/")[0]
+        for name in re.findall(r'(?:from|import\() ?"(\..+?)"', document.plain.body.decode()):
+            if path.endswith(".js"):
+                answer, _ = await ask(client, f"/widget/{folder}/{name}")
+                assert answer.status == 200, (path, name)
+
+
+async def test_a_page_of_before_an_update_gets_what_there_is_and_nobody_keeps_it(client: Any) -> None:
+    answer, body = await ask(client, f"/widget/{'0' * 16}/games/wheel.js")
+    assert answer.status == 200 and b"export function mount" in body
+    assert answer.headers["Cache-Control"] == "no-cache"
+
+
+@pytest.mark.parametrize("path", ["nothing.js", "../files.py", "%2e%2e/files.py", "games", "LICENSE"])
+async def test_nothing_but_its_files_is_served(client: Any, path: str) -> None:
+    answer, _ = await ask(client, f"/widget/{files.files().version}/{path}")
+    assert answer.status == 404, path
+
+
+async def test_the_hash_that_is_told_is_that_of_what_is_served(client: Any) -> None:
+    _, told = await ask(client, "/widget/v1/integrity.json")
+    row = json.loads(told)
+    _, body = await ask(client, row["src"])
+    digest = base64.b64encode(hashlib.sha384(body).digest()).decode()
+    assert row["integrity"] == f"sha384-{digest}"
+
+
+async def test_who_takes_it_gets_it_compressed(client: Any) -> None:
+    path = files.files().address("view.js")
+    _, plain = await ask(client, path)
+    zipped, shorter = await ask(client, path, Accept_Encoding="gzip")
+    assert zipped.headers["Content-Encoding"] == "gzip" and gzip.decompress(shorter) == plain
+    pytest.importorskip("brotli")
+    best, shortest = await ask(client, path, Accept_Encoding="gzip, br")
+    assert best.headers["Content-Encoding"] == "br" and len(shortest) < len(shorter)
+
+
+@pytest.mark.parametrize("game", GAMES)
+def test_the_entry_and_one_game_stay_within_the_budget(game: str) -> None:
+    found = files.files()
+    paths = [*found.needed, f"games/{game}.js"]
+    sizes = {path: len(gzip.compress(found.documents[path].plain.body, mtime=0)) for path in paths}
+    print(f"\n{game}: {sum(sizes.values())} of {BUDGET_BYTES} bytes gzipped: {sizes}")
+    assert sum(sizes.values()) <= BUDGET_BYTES

@@ -18,8 +18,9 @@ from runtime.http.admission.client_address import Client, client_of
 from runtime.http.admission.control import Allowed
 from runtime.http.admission.idempotency import Asked, Replay, idempotency_key
 from runtime.http.admission.local_rates import ClientRate, charge
+from runtime.http.admission.names import Ask
 from runtime.http.admission.rates import Limited, Policy
-from runtime.http.admission.session_cache import OPEN, PLAYED, session_name
+from runtime.http.admission.session_cache import OPEN, PLAYED, named_player, session_name
 from runtime.http.auth import Identity, not_staff, require_player
 from runtime.http.bodies import read_body
 from runtime.http.edge import INTERNAL, Edge, body_of, reader
@@ -57,7 +58,7 @@ def served() -> list[tuple[Operation, Consumer]]:
 def _read(edge: Edge, operation: Operation, consumer: Consumer) -> Handler:
     """Core's answer to this player."""
     read, show = reader(operation, CLOSED), edge_view(operation)
-    for_player = operation.of_player
+    ask, for_player = edge.names.asking(operation), operation.of_player
 
     async def answer(request: web.Request) -> web.Response:
         identity = await _who(edge, consumer, request)
@@ -65,7 +66,7 @@ def _read(edge: Edge, operation: Operation, consumer: Consumer) -> Handler:
         message.scope = await edge.checked_scope(request, identity)
         if for_player and identity is not None:
             message.player_id = identity.player_id
-        return ok(show(await edge.caller.call(operation, message)))
+        return ok(show(await ask(message, request)))
 
     return answer
 
@@ -73,7 +74,7 @@ def _read(edge: Edge, operation: Operation, consumer: Consumer) -> Handler:
 def _cached(edge: Edge, operation: Operation, consumer: Consumer) -> Handler:
     """Core's answer to anybody, remembered; a player whose own place is in the answer gets an own one."""
     read, show = reader(operation, CLOSED), edge_view(operation)
-    for_player = operation.of_player
+    ask, for_player = edge.names.asking(operation), operation.of_player
 
     async def answer(request: web.Request) -> web.Response:
         identity = await _who(edge, consumer, request)
@@ -82,10 +83,10 @@ def _cached(edge: Edge, operation: Operation, consumer: Consumer) -> Handler:
         message.scope = m.Scope(tenant_id=(await edge.checked_scope(request, identity)).tenant_id)
         if for_player and identity is not None and identity.player_id:
             message.player_id = identity.player_id
-            return ok(show(await edge.caller.call(operation, message)))
+            return ok(show(await ask(message, request)))
 
         async def make() -> bytes:
-            return _encode(show(await edge.caller.call(operation, message)))
+            return _encode(show(await ask(message, request)))
 
         return ok(await edge.cache.get(message.scope.tenant_id, _cache_name(operation, message), make))
 
@@ -110,7 +111,7 @@ def _cache_name(operation: Operation, message: Any) -> str:
 def _act(edge: Edge, operation: Operation, consumer: Consumer) -> Handler:
     """Admitted, done by Core once for each Idempotency-Key, and answered. The hottest path of the product."""
     read, show = reader(operation, CLOSED), edge_view(operation)
-    settings, control = edge.settings, edge.admission
+    settings, control, ask = edge.settings, edge.admission, edge.names.asking(operation)
     proxies, rated = settings.trusted_proxies, consumer.policy is RoutePolicy.RATED and settings.rate_limits
     players_only = consumer.access is Access.PLAYER
     plays, opens = operation.session is SessionUse.PLAYS, operation.session is SessionUse.OPENS
@@ -130,7 +131,7 @@ def _act(edge: Edge, operation: Operation, consumer: Consumer) -> Handler:
         player_id = message.player_id = identity.player_id if identity is not None else ""
         key = message.idempotency_key = idempotency_key(request)
         if not rated and not key:
-            return ok(_data(edge, operation, show, await edge.caller.call(operation, message), scope))
+            return ok(_data(edge, operation, show, await ask(message, request), scope))
         session = session_name(message.session_id) if plays else ""
         asked = Asked(f"{request.method} {request.path}", key, request_hash(message)) if key else None
         client = client_of(request, proxies) if rated else _NOBODY
@@ -146,11 +147,12 @@ def _act(edge: Edge, operation: Operation, consumer: Consumer) -> Handler:
             session_id=session,
         )
         if isinstance(admission, Allowed):
-            # With a key, Core knows whether this is the play that the key was for.
-            if admission.session == PLAYED and not key:
+            # With a key, Core knows whether this is the play that the key was for; and what others do with a session
+            # that is not theirs, Core refuses as it does before it is played.
+            if admission.session == PLAYED and not key and player_id in ("", named_player(message.session_id)):
                 control.settle(admission, None)
                 raise Fault(Status.ALREADY_EXISTS, "SESSION_PLAYED", "this session was played already")
-            return await _settled(edge, operation, show, message, admission, asked, request)
+            return await _settled(edge, operation, ask, show, message, admission, asked, request)
         if isinstance(admission, Replay):
             return ok(admission.answer, headers={**(admission.headers or {}), "Idempotency-Replayed": "true"})
         if isinstance(admission, Limited):
@@ -163,6 +165,7 @@ def _act(edge: Edge, operation: Operation, consumer: Consumer) -> Handler:
 async def _settled(
     edge: Edge,
     operation: Operation,
+    ask: Ask,
     show: View,
     message: Any,
     admission: Allowed,
@@ -172,7 +175,7 @@ async def _settled(
     """Core's answer, kept for replays where the request has a key; a refusal leaves the key free."""
     tenant_id = message.scope.tenant_id
     try:
-        reply = await edge.caller.call(operation, message)
+        reply = await ask(message, request)
         data = _data(edge, operation, show, reply, message.scope)
     except BaseException:
         edge.admission.settle(admission, None)

@@ -13,6 +13,7 @@ from runtime.core import Caller
 from runtime.errors import invalid
 from runtime.http.admission.control import AdmissionControl
 from runtime.http.admission.local_rates import Gate, gate
+from runtime.http.admission.names import Names
 from runtime.http.admission.rates import Policy
 from runtime.http.admission.session_cache import SessionCache
 from runtime.http.admission.tenants import Tenants
@@ -45,6 +46,7 @@ class Edge:
     admission: AdmissionControl
     sessions: SessionCache
     tenants: Tenants
+    names: Names
     cache: Cache
     revocations: Revocations
 
@@ -64,6 +66,7 @@ class Edge:
             AdmissionControl(store, player=player, ip=ip_policy(settings)),
             SessionCache(store, seconds=settings.session_ttl_seconds),
             Tenants(caller, settings.trusted_proxies, limited=settings.rate_limits),
+            Names(caller, settings.trusted_proxies, limited=settings.rate_limits),
             Cache(store),
             revocations,
         )

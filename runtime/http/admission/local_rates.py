@@ -98,7 +98,7 @@ class LocalRate:
         return None
 
     def give_back(self, key: str, times: int = 1) -> None:
-        """Undoes a `take` of just now."""
+        """Undoes a `take` of before."""
         if key in self._tats:
             self._tats[key] -= self._cost_us(times)
 
@@ -129,6 +129,12 @@ class ClientRate:
             if limited is not None:
                 self._addresses.give_back(client.address, times)
         return limited
+
+    def give_back(self, client: Client) -> None:
+        """Undoes a `take` of before."""
+        self._addresses.give_back(client.address)
+        if client.network:
+            self._networks.give_back(client.network)
 
 
 Gate = Callable[[web.Request], None]

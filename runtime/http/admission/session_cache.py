@@ -35,3 +35,8 @@ def session_key(tenant_id: str, session_id: str) -> str:
 def session_name(session_id: str) -> str:
     """The nonce and the signature of a session's token: as good a name as the whole, and of one length."""
     return session_id[5:63]
+
+
+def named_player(session_id: str) -> str:
+    """Whose session it says that it is: the last of a token's parts."""
+    return session_id.split(".", 3)[-1]

@@ -23,7 +23,7 @@ PLAYS_EACH: Final = 30
 """Of a player of the past. One in ten wins, and one in ten gives points."""
 
 SHARE_MAX: Final = 0.01
-"""Of the time that the database has statements under way, while plays go on."""
+"""Of the time, in which a statement of its is under way: of one connection's, whatever the others do meanwhile."""
 
 
 def audited_server(bench: Bench) -> Process:
@@ -52,30 +52,29 @@ class BesideTheAuditor(Plays):
     def prepare(self, bench: Bench) -> None:
         super().prepare(bench)
         self._auditor = bench.stack.serve("worker auditor", "auditor", database=DATABASE, valkey_db=5)
-        self._shares: list[float] = []
-        self._processor: list[float] = []
+        self._spent: list[tuple[float, ...]] = []
 
     def run(self, bench: Bench) -> Run:
-        before = self._used(bench)
+        before, began = self._used(bench), time.perf_counter()
         run = super().run(bench)
-        spent = [after - begun for after, begun in zip(self._used(bench), before, strict=True)]
-        self._shares.append(spent[0] / spent[1] if spent[1] else 0.0)
-        self._processor.append(spent[2] / spent[3] if spent[3] else 0.0)
+        seconds = time.perf_counter() - began
+        self._spent.append((seconds, *(after - begun for after, begun in zip(self._used(bench), before, strict=True))))
         return run
 
     def finish(self, bench: Bench) -> None:
         """What it found, and what looking at everything costs: `tombola audit`."""
         bench.stack.end(self._auditor)
-        shares, processor = (", ".join(f"{one:.2%}" for one in found) for found in (self._shares, self._processor))
-        met = "ok" if max(self._shares, default=0.0) <= SHARE_MAX else "MISSED"
+        seconds, own, every, processor, of = (sum(each) for each in zip(*self._spent, strict=True))
+        met = "ok" if own <= SHARE_MAX * seconds else "MISSED"
         began = time.perf_counter()
         said = _audit(bench)
-        seconds = time.perf_counter() - began
+        took = time.perf_counter() - began
         looked_at = ", ".join(f"{count:,} of kind {kind}" for kind, count in said["looked_at"].items())
         self.facts = [
-            f"the auditor's part of the time that statements were under way: {shares} (<= {SHARE_MAX:.0%} {met}); of"
-            f" PostgreSQL's processor time: {processor}",
-            f"tombola audit: {said['checks']} checks over {looked_at} in {seconds:,.1f} s;"
+            f"a statement of the auditor's was under way for {own / seconds:.2%} of {seconds:,.0f} s"
+            f" (<= {SHARE_MAX:.0%} {met}): {own / every:.2%} of the time of all statements,"
+            f" {processor / of:.2%} of PostgreSQL's processor time",
+            f"tombola audit: {said['checks']} checks over {looked_at} in {took:,.1f} s;"
             f" violations: {len(said['open'])}" + (" -- NOT EXACT" if said["open"] else ""),
         ]
 

@@ -88,7 +88,7 @@ def check_url(url: str) -> str | None:
         return "is not a URL"
     if parts.scheme not in ("http", "https") or not parts.hostname:
         return "must begin with http:// or https:// and name a host"
-    if parts.username is not None or parts.password is not None:
+    if parts.username is not None:  # a password comes with one, if an empty one
         return "must not hold a user or password; use headers"
     if any(character.isspace() or not character.isprintable() for character in url):
         return "must not hold white space"
@@ -152,14 +152,16 @@ class Connector:
 
 
 async def _read_start(response: aiohttp.ClientResponse) -> bytes:
-    """At most ANSWER_BYTES_MAX of the body. A longer one is cut, and its connection closed by the caller's release."""
+    """At most ANSWER_BYTES_MAX of the body. A longer one is cut, and its connection closed by the caller's release.
+
+    What is left of it is not waited for.
+    """
     if response.content.at_eof():  # as after most deliveries: nothing was sent
         return b""
     start = bytearray()
     async for piece in response.content.iter_any():
         start += piece
         if len(start) >= ANSWER_BYTES_MAX:
-            response.close()
             break
     return bytes(start[:ANSWER_BYTES_MAX])
 
@@ -173,7 +175,7 @@ def _retry_after(headers: Mapping[str, str]) -> float:
     if not value:
         return 0.0
     if value.isascii() and value.isdigit():
-        return min(float(value[:9]), RETRY_AFTER_SECONDS_MAX)
+        return min(float(value), RETRY_AFTER_SECONDS_MAX)
     try:
         wait = parsedate_to_datetime(value) - parsedate_to_datetime(headers.get("Date", ""))
     except (TypeError, ValueError):
@@ -182,11 +184,5 @@ def _retry_after(headers: Mapping[str, str]) -> float:
 
 
 def _why(error: aiohttp.ClientConnectorError) -> str:
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, Refused):
-            return str(cause)
-        cause = getattr(cause, "os_error", None) or cause.__cause__
-        if cause is error:
-            break
-    return f"no connection: {error}"[:300]
+    cause = error.os_error
+    return str(cause) if isinstance(cause, Refused) else f"no connection: {error}"[:300]

@@ -25,6 +25,7 @@ class Receiver:
 
     def __init__(self) -> None:
         self.connections = 0
+        self.hung_up = asyncio.Event()
         self.servers: list[asyncio.Server] = []
 
     async def serve(self, answer: bytes | None, drip_seconds: float = 0) -> str:
@@ -33,7 +34,7 @@ class Receiver:
             try:
                 await reader.readuntil(b"\r\n\r\n")
                 if answer is None:
-                    await asyncio.Event().wait()
+                    await reader.read()
                 elif drip_seconds:
                     writer.write(answer)
                     while True:
@@ -43,6 +44,8 @@ class Receiver:
                 else:
                     writer.write(answer)
                     await writer.drain()
+                    await reader.read()
+                    self.hung_up.set()
             except (ConnectionError, asyncio.IncompleteReadError):
                 pass  # swallows: who was given up on hung up
             finally:
@@ -120,7 +123,10 @@ def test_an_allowed_network_opens_itself_alone() -> None:
         "http://",
         "http://a:99999/",
         "http://u:p@a.example/",
+        "http://u@a.example/",
+        "http://:p@a.example/",
         "http://a b/",
+        "http://a.example/\u200b",
         "file:///etc/passwd",
     ],
 )
@@ -216,11 +222,42 @@ async def test_a_receiver_that_hangs_or_drips_is_given_up(
         await hasty.post(url, b"{}", {})
 
 
-async def test_an_endless_answer_is_cut(receiver: Receiver, connector: Connector) -> None:
+async def test_an_endless_answer_is_cut_and_its_connection_ended(receiver: Receiver, connector: Connector) -> None:
+    start = b"x" * ANSWER_BYTES_MAX
+    url = await receiver.serve(b"HTTP/1.1 200 OK\r\nContent-Length: 9999999\r\n\r\n" + start)
+    assert await connector.post(url, b"{}", {}) == (200, 0.0, start)
+    async with asyncio.timeout(HANG_SECONDS):
+        await receiver.hung_up.wait()
+
+
+async def test_more_than_is_read_of_an_answer_is_left(receiver: Receiver, connector: Connector) -> None:
     url = await receiver.serve(b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 1_000_000)
-    answer = await connector.post(url, b"{}", {})
-    assert answer.status == 200
-    assert len(answer.body) == ANSWER_BYTES_MAX
+    assert (await connector.post(url, b"{}", {})).body == b"x" * ANSWER_BYTES_MAX
+
+
+async def test_connections_that_are_kept_end_with_the_connector(receiver: Receiver, connector: Connector) -> None:
+    url = await receiver.serve(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+    await connector.post(url, b"{}", {})
+    assert not receiver.hung_up.is_set()
+    await connector.close()
+    async with asyncio.timeout(HANG_SECONDS):
+        await receiver.hung_up.wait()
+
+
+async def test_a_url_that_is_none_is_named_and_not_tried(connector: Connector) -> None:
+    with pytest.raises(Unreachable, match="the URL must begin with http"):
+        await connector.post("ftp://a.example", b"{}", {})
+
+
+@pytest.mark.parametrize(
+    ("asked", "seconds"),
+    [(b"", 0.0), (b"soon", 0.0), (b"-7", 0.0), (b"12", 12.0), ("\u00b2".encode(), 0.0), (b"9" * 4000, 86400.0)],
+)
+async def test_retry_after_is_seconds_of_a_day_at_most(
+    receiver: Receiver, connector: Connector, asked: bytes, seconds: float
+) -> None:
+    url = await receiver.serve(b"HTTP/1.1 503 No\r\nRetry-After: " + asked + b"\r\nContent-Length: 0\r\n\r\n")
+    assert (await connector.post(url, b"{}", {})).retry_after_seconds == seconds
 
 
 async def test_nobody_there_is_said_so(connector: Connector) -> None:

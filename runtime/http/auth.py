@@ -257,6 +257,7 @@ class Tokens:
     async def _of_another(self, token: str, header: Mapping[str, Any]) -> Identity:
         """Who another issuer's token names, as the settings tell it."""
         foreign, algorithm = self._foreign, header.get("alg")
+        # Nothing is asked for that no key of theirs can have signed: tokens are anybody's to invent.
         if foreign is None or self._keys is None or algorithm not in KEY_ALGORITHMS.values():
             raise jwt.InvalidTokenError("no key of this issuer fits")
         key = await self._keys.get(header.get("kid"), str(algorithm))
@@ -277,7 +278,7 @@ class Tokens:
         now = self.now()
         if claims["exp"] + LEEWAY_SECONDS <= now:
             raise jwt.ExpiredSignatureError("expired")
-        if max(claims["iat"], claims.get("nbf", 0)) > now + LEEWAY_SECONDS:
+        if max(claims["iat"], claims.get("nbf", claims["iat"])) > now + LEEWAY_SECONDS:
             raise jwt.ImmatureSignatureError("of the future")
         return claims
 

@@ -29,6 +29,7 @@ from runtime.stores.database import Database, Guarded
 from tests.support.commits import TENANT, TODAY, a_play, a_reward, commit, filled, outcomes, stocked, taking, whole
 from tests.support.neighbours import PLAYER, surround
 from tests.support.tables import contents
+from tests.support.waiting import until
 
 TOMORROW = TODAY + timedelta(days=1)
 
@@ -315,6 +316,29 @@ async def test_batches_that_take_two_prizes_in_opposite_orders_never_deadlock(da
     assert [row["remaining"] for row in rows] == [600, 600]
     after = await database.fetchval("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
     assert after == before
+
+
+async def test_a_first_play_that_waited_for_a_change_of_the_catalogue_is_of_an_old_one(
+    database: Database, database_url: str
+) -> None:
+    """Its statement began before the change was there to be seen: only who locks the row sees it."""
+    rival = await asyncpg.connect(database_url)
+    transaction = rival.transaction()
+    await transaction.start()
+    await rival.execute("UPDATE tenants SET catalog_version = 2 WHERE tenant_id = $1", TENANT)
+    changes = Changes(catalog_version=1)
+    changes.begin_history("game")
+    waiting = asyncio.ensure_future(commit(database, changes))
+
+    async def is_waiting_or_done() -> bool:
+        return waiting.done() or await database.fetchval("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)")
+
+    await until(is_waiting_or_done)
+    await transaction.commit()
+    await rival.close()
+    with pytest.raises(Guarded) as refusal:
+        await waiting
+    assert refusal.value.guard == "catalog"
 
 
 async def test_a_rival_that_holds_a_prize_is_waited_for_and_its_rollback_believed(

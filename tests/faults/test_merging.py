@@ -251,7 +251,7 @@ async def test_the_rankings_hear_of_a_merge_however_long_it_took(
 
 @pytest.mark.fault(
     "Merge under load",
-    size="4 people, 8 guests, 40 plays, a board",
+    size="4 people, 12 guests, 60 plays, 12 redeems, a board with prizes",
     figure="every play the player's, caps and rungs hold",
 )
 async def test_merges_under_load_lose_nothing_and_put_nothing_beyond_a_cap(own_world: World, stack: Stack) -> None:

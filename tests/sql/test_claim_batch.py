@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
@@ -11,6 +12,7 @@ import pytest
 from runtime.actors.claims import CLAIM
 from runtime.stores.database import Database
 from tests.support.neighbours import PLAYER, TENANT, Neighbours, surround
+from tests.support.waiting import until
 
 MADE: Final = """
     INSERT INTO tenants (tenant_id, name) VALUES ('t', 'T');
@@ -24,11 +26,12 @@ MADE: Final = """
         ('t', 'coupon', 'camp', 'Coupon', 'voucher', 5, 'on_claim', 'voucher_code'),
         ('t', 'parcel', 'camp', 'Parcel', 'goods', 5, 'on_claim', 'webhook'),
         ('t', 'trip', 'camp', 'Trip', 'goods', 5, 'manual', 'none'),
-        ('t', 'lamp', 'camp', 'Lamp', 'goods', 5, 'on_claim', 'manual');
+        ('t', 'lamp', 'camp', 'Lamp', 'goods', 5, 'on_claim', 'manual'),
+        ('t', 'ticket', 'camp', 'Ticket', 'voucher', 5, 'on_claim', 'voucher_code');
     INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash, reward_id) VALUES
         ('t', 'coupon', 'code_1', 'key', 'one', 'h1', NULL), ('t', 'coupon', 'code_2', 'key', 'two', 'h2', NULL),
         ('t', 'coupon', 'code_3', 'key', 'three', 'h3', 'has_a_code'),
-        ('t', 'mug', 'code_4', 'key', 'four', 'h4', NULL);
+        ('t', 'mug', 'code_4', 'key', 'four', 'h4', NULL), ('t', 'ticket', 'code_5', 'key', 'five', 'h5', NULL);
 """
 
 REWARDS: Final = {
@@ -46,6 +49,7 @@ REWARDS: Final = {
     "of_a_shut_shop": (("mug", "ann", "won"), ("ann", None), ("suspended", "won", None)),
     "with_code_2": (("coupon", "ann", "won"), ("ann", None), ("claimed", "fulfilled", "delivered")),
     "without_code": (("coupon", "ann", "won"), ("ann", None), ("out_of_stock", "won", None)),
+    "with_ticket": (("ticket", "ann", "won"), ("ann", None), ("claimed", "fulfilled", "delivered")),
     "late": (("mug", "ann", "won"), ("ann", None), ("illegal", "expired", None)),
     "has_a_code": (("coupon", "ann", "won"), ("ann", None), ("claimed", "fulfilled", "delivered")),
     "that_is_not": (None, ("ann", None), ("unknown", None, None)),
@@ -129,8 +133,9 @@ async def test_each_claim_of_a_batch_has_its_own_outcome(database: Database, bac
         if task is not None:
             assert stored["task_id"] == ("task_there" if name == "on_its_way" else f"task_of_{name}"), name
             assert stored["due"] == (name == "sent"), name
-        shown = {first: b"one", second: b"two", "has_a_code": b"three"}
+        shown = {first: b"one", second: b"two", "has_a_code": b"three", "with_ticket": b"five"}
         assert row["ciphertext"] == shown.get(name), name
+        assert row["key_id"] == ("key" if name in shown else None), name
     codes = await database.fetch("SELECT code_id, reward_id FROM codes WHERE tenant_id = 't' AND code_id <= 'code_4'")
     assert {(row["code_id"], row["reward_id"]) for row in codes} >= {
         ("code_1", first),
@@ -150,19 +155,54 @@ async def test_a_suspended_tenant_claims_nothing(database: Database) -> None:
     assert (row["outcome"], row["suspended"], row["status"]) == ("suspended", "tenant", "won")
 
 
-async def test_what_is_claimed_is_held_before_it_is_looked_at(database: Database, pool: asyncpg.Pool) -> None:
-    """What a rival is doing to the reward is waited for, and then seen."""
+async def test_what_a_rival_is_doing_to_a_reward_is_waited_for_and_then_seen(
+    database: Database, pool: asyncpg.Pool
+) -> None:
     async with pool.acquire() as rival:
         async with rival.transaction():
             await rival.execute("UPDATE rewards SET status = 'revoked' WHERE reward_id = 'instant'")
-            with pytest.raises(asyncpg.LockNotAvailableError):
-                await _claim_at_once(database)
-    assert [row["outcome"] for row in await claim(database, ["instant"])] == ["illegal"]
+            claiming = asyncio.ensure_future(claim(database, ["instant"]))
+            await until(lambda: _somebody_waits(rival))
+        (row,) = await claiming
+    assert (row["outcome"], row["status"]) == ("illegal", "revoked")
 
 
-async def _claim_at_once(database: Database) -> None:
-    async def work(connection: asyncpg.Connection) -> None:
-        await connection.execute("SET LOCAL lock_timeout = '50ms'")
-        await connection.fetch(CLAIM, "t", ["instant"], ["ann"], [None], ["task"], ["none", "voucher_code"])
+async def test_rewards_are_locked_by_their_ids_in_whatever_order_they_are_claimed(
+    database: Database, pool: asyncpg.Pool
+) -> None:
+    """Two batches that each wait for the other's reward would end by a deadlock."""
+    async with pool.acquire() as rival, pool.acquire() as onlooker:
+        async with rival.transaction():
+            await rival.execute("SELECT FROM rewards WHERE reward_id = 'carried' FOR UPDATE")
+            claiming = asyncio.ensure_future(claim(database, ["sent", "instant", "handed_over", "carried"]))
+            await until(lambda: _somebody_waits(onlooker))
+            others = "('sent', 'instant', 'handed_over')"
+            free = await onlooker.fetch(f"SELECT FROM rewards WHERE reward_id IN {others} FOR UPDATE SKIP LOCKED")
+            assert len(free) == 3, "it waits for the first of them, and holds none"
+        assert {row["outcome"] for row in await claiming} == {"claimed"}
 
-    await database.transaction(work)
+
+async def test_no_more_codes_are_held_than_are_given(database: Database, pool: asyncpg.Pool) -> None:
+    """A rival passes by what is held: it would find a prize without codes that has some."""
+    async with pool.acquire() as rival, pool.acquire() as connection, connection.transaction():
+        names = ["instant", "has_a_code", "with_code_1"]
+        asked = [["ann"] * 3, [None] * 3, ["task_1", "task_2", "task_3"]]
+        await connection.fetch(CLAIM, "t", names, *asked, ["none", "voucher_code"])
+        free = await rival.fetch("SELECT code_id FROM codes WHERE reward_id IS NULL FOR UPDATE SKIP LOCKED")
+    assert sorted(row["code_id"] for row in free) == ["code_2", "code_4", "code_5"]
+
+
+async def test_a_code_that_a_rival_is_about_to_take_is_passed_by(database: Database, pool: asyncpg.Pool) -> None:
+    async with pool.acquire() as rival, rival.transaction():
+        await rival.execute("SELECT FROM codes WHERE code_id = 'code_1' FOR UPDATE")
+        (row,) = await claim(database, ["with_code_1"])
+    assert row["ciphertext"] == b"two"
+
+
+async def _somebody_waits(connection: asyncpg.Connection) -> bool:
+    return bool(
+        await connection.fetchval(
+            "SELECT EXISTS (SELECT FROM pg_stat_activity"
+            " WHERE datname = current_database() AND wait_event_type = 'Lock')"
+        )
+    )

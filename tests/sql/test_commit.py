@@ -169,6 +169,30 @@ async def test_the_statement_of_any_one_two_or_all_parts_can_be_prepared(pool: a
             assert len(prepared.get_parameters()) == len(taken) + 2
 
 
+async def test_a_play_of_a_day_that_is_not_over_is_counted(database: Database) -> None:
+    changes = Changes()
+    changes.count_play("game", "ann", TODAY, cap=0, day_cap=1, day_ends=2**33)
+    await commit(database, changes)
+    assert await database.fetchval("SELECT plays FROM game_players") == 1
+
+
+async def test_a_play_of_just_the_ordinal_that_it_was_shown_for_is_counted(database: Database) -> None:
+    for ordinal in (1, 2):
+        changes = Changes()
+        changes.count_play("game", "ann", TODAY, cap=ordinal, day_cap=0, exact=True)
+        await commit(database, changes)
+        assert await database.fetchval("SELECT plays FROM game_players") == ordinal
+
+
+async def test_what_was_decided_for_a_guest_who_has_logged_in_since_is_refused(database: Database) -> None:
+    await database.execute("UPDATE players SET merged_into = 'ann' WHERE player_id = 'gus'")
+    before = await contents(database)
+    with pytest.raises(Guarded) as refusal:
+        await commit(database, whole())
+    assert refusal.value.guard == "guest"
+    assert await contents(database) == before
+
+
 async def test_counters_begin_anew_each_day_and_go_on_where_the_day_is_set_back(database: Database) -> None:
     for day, day_plays in ((TODAY, 1), (TODAY, 2), (TOMORROW, 1), (TODAY, 2), (TOMORROW, 1)):
         changes = Changes()

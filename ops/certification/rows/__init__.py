@@ -7,7 +7,7 @@ from typing import Final
 
 from ops.certification.row import ROWS, Row
 
-MODULES: Final = ("processes", "postgres", "valkey")
+MODULES: Final = ("processes", "postgres", "valkey", "clocks")
 
 
 def load() -> dict[str, Row]:

@@ -1,0 +1,235 @@
+"""Clocks that are wrong, keys that are changed and zones that are moved, under load."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import secrets
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from ops.certification import skewed
+from ops.certification.catalogue import DAILY
+from ops.certification.judging.tables import connected
+from ops.certification.load import Load
+from ops.certification.node import ROOT
+from ops.certification.row import row
+from ops.certification.run import Run
+from runtime import ids
+from runtime.settings import Settings
+
+SKEW_SECONDS = 600
+OFF_MAX = 15.0
+"""How far a session's end may be from what the database's clock says: what a busy machine takes to answer."""
+
+ZONES = ("Asia/Tokyo", "America/Los_Angeles", "Europe/Berlin", "Pacific/Honolulu", "Asia/Kolkata", "America/New_York")
+FAR_ZONES = ("Pacific/Kiritimati", "Pacific/Pago_Pago")
+
+
+# -- a wrong clock -----------------------------------------------------------------------------
+
+
+@row("clock-skewed", fault="Clock skew of a Core process", quick=60, full=400, unit="plays either way")
+async def clock_skewed(run: Run) -> None:
+    """A Core and the delivery worker have clocks 10 minutes ahead, then behind; caps, days, leases and order stay."""
+    stack = run.stack
+    path = f"{Path(skewed.__file__).parent}:{ROOT}"
+    began = await _now(run)
+    for seconds in (SKEW_SECONDS, -SKEW_SECONDS):
+        for node in (stack.cores[0], stack.worker("deliveries")):
+            await stack.restart(node, PYTHONPATH=path, SKEW_SECONDS=str(seconds))
+        run.note(f"a Core and the delivery worker are {seconds} s off")
+        async with run.loaded(prefix=f"{'ahead' if seconds > 0 else 'behind'}-") as load:
+            await load.more(run.size)
+        run.figure(f"plays at {seconds:+} s", load.plays)
+    await run.until(lambda: _delivered(run))
+    ended = await _now(run)
+    run.figure("plays out of their time or day", await _out_of_time(run, began, ended), exactly=0)
+    run.figure("ends of sessions off by", _ends_off(run), "s", most=OFF_MAX)
+    run.figure("ids that the wrong clocks made", await _ids_off(run), least=1)
+    run.figure("messages that came twice", sum(count > 1 for count in run.receiver.got.values()), exactly=0)
+    run.figure("lists out of order", await _out_of_order(run), exactly=0)
+
+
+async def _now(run: Run) -> float:
+    async with connected(run.stack.settings) as database:
+        return float(await database.fetchval("SELECT extract(epoch FROM clock_timestamp())::float8"))
+
+
+async def _delivered(run: Run) -> bool:
+    open_ones = (
+        "SELECT NOT EXISTS (SELECT FROM tasks WHERE tenant_id = $1 AND status IN ('pending', 'delivering', 'retry'))"
+    )
+    async with connected(run.stack.settings) as database:
+        return bool(await database.fetchval(open_ones, run.world.tenant_id))
+
+
+async def _out_of_time(run: Run, began: float, ended: float) -> int:
+    """Plays that the rows say were at another time, and days that were counted but are not the row's."""
+    async with connected(run.stack.settings) as database:
+        plays = await database.fetchval(
+            "SELECT count(*) FROM plays WHERE tenant_id = $1"
+            " AND extract(epoch FROM played_at) NOT BETWEEN $2::float8 AND $3::float8",
+            run.world.tenant_id,
+            began,
+            ended,
+        )
+        days = await database.fetchval(
+            "SELECT count(*) FROM game_players WHERE tenant_id = $1 AND day NOT BETWEEN"
+            " (to_timestamp($2::float8) AT TIME ZONE 'UTC')::date"
+            " AND (to_timestamp($3::float8) AT TIME ZONE 'UTC')::date",
+            run.world.tenant_id,
+            began,
+            ended,
+        )
+    return int(plays) + int(days)
+
+
+async def _ids_off(run: Run) -> int:
+    """Ids of what was told and won whose time is minutes off: without any, no clock was wrong."""
+    async with connected(run.stack.settings) as database:
+        rows = await database.fetch(
+            "SELECT reward_id AS id, won_at FROM rewards WHERE tenant_id = $1", run.world.tenant_id
+        )
+    return sum(abs(ids.unix_ms(row["id"].partition("_")[2]) / 1000 - row["won_at"].timestamp()) > 300 for row in rows)
+
+
+def _ends_off(run: Run) -> float:
+    """By how much an end of a session differs from its start's time and SESSION_TTL_SECONDS."""
+    # The database is on this machine: its clock is this process's.
+    ahead = time.time() - time.monotonic()
+    life = Settings().session_ttl_seconds
+    starts = [one for asked in run.history.of("Start") for one in asked.attempts if one.ok]
+    return max(abs(float(one.data["expires_at"]) - (one.ended + ahead + life)) for one in starts)
+
+
+async def _out_of_order(run: Run) -> int:
+    """Ledgers and histories of players that are not newest first."""
+    wrong = 0
+    everybody = sorted({asked.who for asked in run.history.of("Play") if asked.ok})
+    for who in everybody[:40]:
+        ledger = await run.world.client.ask("ListLedger", who, "GET", "/wallet/ledger?limit=100")
+        entries: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        for entry in ledger.data["items"]:
+            entries[entry["currency"]].append(entry)
+        for own in entries.values():
+            wrong += any(
+                newer["balance_after"] - newer["amount"] != older["balance_after"]
+                for newer, older in itertools.pairwise(own)
+            )
+        path = f"/games/{run.world.ids['wheel']}/history/me?limit=100"
+        plays = (await run.world.client.ask("ListPlays", who, "GET", path)).data["items"]
+        times = [play["played_at"] for play in plays]
+        wrong += times != sorted(times, reverse=True)
+    return wrong
+
+
+# -- keys that are changed ---------------------------------------------------------------------
+
+
+@row("keys-changed", fault="Rolling upgrade", quick=1, full=3, unit="changes of every key")
+async def keys_changed(run: Run) -> None:
+    """Keys of sessions and codes and secrets of tokens are changed, a process at a time, as docs/deploy.md has it."""
+    stack = run.stack
+    sealed = 0
+    async with run.loaded(players=3, think_seconds=0.3) as load:
+        for _ in range(run.size):
+            old = dict(stack.environment)
+            number = str(int(old["CODE_KEYS"].partition(":")[0]) + 1)
+            made = {name: f"{number}:{secrets.token_hex(32)}" for name in ("SERVER_KEYS", "CODE_KEYS")}
+            tokens = {name: secrets.token_hex(32) for name in ("JWT_SECRET", "JWT_STAFF_SECRET")}
+            stack.environment |= {name: f"{key},{old[name].partition(',')[0]}" for name, key in made.items()}
+            # The next secret is taken everywhere before anybody makes tokens with it.
+            stack.environment |= {_olds(name): secret for name, secret in tokens.items()}
+            await _roll(run, load)
+            run.note("every process has the new keys")
+            code, said = await _command(run, "keys", "rotate")
+            run.figure("exit code of `tombola keys rotate`", code, exactly=0)
+            run.note(said)
+            stack.environment |= {"CODE_KEYS": made["CODE_KEYS"], **tokens}
+            stack.environment |= {_olds(name): old[name] for name in tokens}
+            await _roll(run, load)
+            run.note("the old key of codes is gone")
+            sealed += await _sealed_otherwise(run, number)
+    run.figure("plays", load.plays)
+    run.figure("codes under an old key", sealed, exactly=0)
+
+
+def _olds(name: str) -> str:
+    return name.replace("_SECRET", "_OLD_SECRETS")
+
+
+async def _roll(run: Run, load: Load) -> None:
+    """Each process in turn gets the stack's settings, while the others go on."""
+    for node in list(run.stack.nodes.values()):
+        await run.stack.restart(node)
+        await load.more(3)
+
+
+async def _command(run: Run, *command: str) -> tuple[int, str]:
+    """A command of `tombola` that ends by itself: (exit code, what it said)."""
+    environment = {"PYTHONPATH": str(ROOT), **run.stack.environment}
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "runtime", *command),
+        env=environment,
+        cwd=ROOT,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    said, _ = await process.communicate()
+    assert process.returncode is not None
+    return process.returncode, said.decode()
+
+
+async def _sealed_otherwise(run: Run, key_id: str) -> int:
+    async with connected(run.stack.settings) as database:
+        return int(await database.fetchval("SELECT count(*) FROM codes WHERE key_id <> $1", key_id))
+
+
+# -- zones that are moved ----------------------------------------------------------------------
+
+
+@row("zone-moved", fault="Zone moved west, clock stepped", quick=10, full=100, unit="moves")
+async def zone_moved(run: Run) -> None:
+    """The campaign's zone is moved west and east, within the day and over midnight; nobody is refused for it."""
+    path = f"/admin/campaigns/{run.world.campaign}"
+    beyond = 0
+    async with run.loaded() as load:
+
+        async def move(zones: Sequence[str]) -> None:
+            for nth in range(run.size // 2):
+                zone = zones[nth % len(zones)]
+                await load.manage("UpdateCampaign", "PUT", path, {"timezone": zone}, of="campaign")
+                run.note(f"the campaign is in {zone}")
+                await load.more(10)
+
+        today = datetime.now(ZoneInfo("UTC")).date()
+        await move([zone for zone in ZONES if datetime.now(ZoneInfo(zone)).date() == today])
+        if datetime.now(ZoneInfo("UTC")).date() == today:
+            beyond = await _beyond_the_day(run)
+        await move([*ZONES, *FAR_ZONES])
+    failed = [one for one in run.history.attempts if one.http == 0 or one.http >= 500]
+    run.figure("plays", load.plays)
+    run.figure("requests that failed", len(failed), exactly=0)
+    run.figure("players with more free plays than a day has", beyond, exactly=0)
+
+
+async def _beyond_the_day(run: Run) -> int:
+    """Players who have played the daily game more often than is free, without a turn for each further play."""
+    async with connected(run.stack.settings) as database:
+        rows = await database.fetch(
+            "SELECT p.player_id FROM plays AS p LEFT JOIN turn_entries AS t"
+            " ON t.tenant_id = p.tenant_id AND t.player_id = p.player_id AND t.reference_id = p.play_id"
+            " WHERE p.tenant_id = $1 AND p.game_id = $2 AND t.reference_id IS NULL"
+            " GROUP BY p.player_id HAVING count(*) > $3",
+            run.world.tenant_id,
+            run.world.ids["daily"],
+            DAILY,
+        )
+    return len(rows)

@@ -53,7 +53,7 @@ async def postgres_restarted(run: Run) -> None:
 
 @row("postgres-frozen", fault="Postgres backend frozen", quick=3, full=20, unit="times all of a Core's")
 async def postgres_frozen(run: Run) -> None:
-    """All backends of a Core stop (SIGSTOP); its refusals take 1.5 s at most, and their places in the pool come back."""
+    """All backends of a Core stop (SIGSTOP); refusals take 1.5 s at most, and their places in the pool come back."""
     came_back, slow, times = 0.0, 1.0, []
     async with run.loaded() as load:
         for _ in range(run.size):

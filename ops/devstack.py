@@ -199,6 +199,7 @@ def environment(options: argparse.Namespace, database_url: str | None, redis_url
         "HEADER_FALLBACK": "on",
         "SHOW_ODDS": "on",
         "OUTBOUND_ALLOW_CIDRS": "127.0.0.0/8,::1/128",
+        "CORS_ORIGINS": "http://localhost:*,http://127.0.0.1:*,http://[::1]:*",
         "CALLBACK_BASE_URL": f"http://{host}:{options.port_base + PORTS['ADMIN_PORT']}",
         "CORE_WORKERS": "on",
         "LOG_FORMAT": "console" if sys.stdout.isatty() else "json",

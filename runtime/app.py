@@ -29,7 +29,7 @@ from runtime.groups import GROUPS
 from runtime.http import admin, callback, consumer, revocations
 from runtime.http import core as core_http
 from runtime.http.admission.local_rates import Gate
-from runtime.http.cors import allow_origins
+from runtime.http.cors import Cors
 from runtime.http.docs import pages as docs
 from runtime.http.door import Door
 from runtime.http.edge import Edge
@@ -251,12 +251,11 @@ class _Parts:
             except SettingsError as error:
                 raise CannotStart(f"tombola: {error}") from None
             docs.mount(app, "consumer", header_fallback=settings.header_fallback)
-            allow_origins(app, settings.cors_origins)
             widget.mount(app)
             hosted.mount(app, edge)
             mount_health(app, self._checks())
             process.consumer_url = await self._serve(
-                app, settings.host, settings.consumer_port, "CONSUMER_PORT", edge.new_gate()
+                app, settings.host, settings.consumer_port, "CONSUMER_PORT", edge.new_gate(), Cors(edge.origins)
             )
         if "admin" in roles:
             app = make_app(body_bytes_max=settings.body_limit_bytes)
@@ -281,7 +280,9 @@ class _Parts:
         await self._edges_jobs.repeat(f"revocations of {name}", edge.revocations.read, revocations.EVERY_SECONDS)
         return edge
 
-    async def _serve(self, app: Any, host: str, port: int, variable: str, gate: Gate | None = None) -> str:
+    async def _serve(
+        self, app: Any, host: str, port: int, variable: str, gate: Gate | None = None, cors: Cors | None = None
+    ) -> str:
         """Listens; the URL."""
         every = round(1 / self._settings.log_sample) if self._settings.log_sample else 0
         try:
@@ -292,6 +293,7 @@ class _Parts:
                 shutdown_seconds=self._drain_seconds,
                 access_log_every=every,
                 gate=gate,
+                cors=cors,
                 connections_max=self._settings.connections_max,
                 proxies=self._settings.trusted_proxies,
             )

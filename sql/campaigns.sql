@@ -3,18 +3,18 @@
 -- name: insert
 -- Makes a campaign.
 INSERT INTO campaigns
-    (tenant_id, campaign_id, name, merchant_id, status, start_date, end_date, redeem_until, timezone, settings)
-VALUES ($1, $2, $3, $4, $5, at_unix($6), at_unix($7), at_unix($8), $9, $10)
+    (tenant_id, campaign_id, name, merchant_id, status, start_date, end_date, redeem_until, timezone, settings, origins)
+VALUES ($1, $2, $3, $4, $5, at_unix($6), at_unix($7), at_unix($8), $9, $10, $11)
 RETURNING campaign_id AS id, name, merchant_id, campaign_status(status, end_date) AS status,
           unix(start_date) AS start_date, unix(end_date) AS end_date, unix(redeem_until) AS redeem_until,
-          timezone, settings, unix(created_at) AS created_at, unix(updated_at) AS updated_at
+          timezone, settings, origins, unix(created_at) AS created_at, unix(updated_at) AS updated_at
 
 -- name: get
 -- One campaign. $3 the merchant whose staff asks ('' the tenant's own), $4 whether to write.
 -- No row: there is none that may be.
 SELECT campaign_id AS id, name, merchant_id, campaign_status(status, end_date) AS status,
        unix(start_date) AS start_date, unix(end_date) AS end_date, unix(redeem_until) AS redeem_until,
-       timezone, settings, unix(created_at) AS created_at, unix(updated_at) AS updated_at
+       timezone, settings, origins, unix(created_at) AS created_at, unix(updated_at) AS updated_at
 FROM campaigns
 WHERE tenant_id = $1 AND campaign_id = $2
   AND ($3 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $3, $4) AS o))
@@ -24,7 +24,7 @@ WHERE tenant_id = $1 AND campaign_id = $2
 -- $4 the merchant whose staff asks ('' the tenant's own).
 SELECT campaign_id AS id, name, merchant_id, campaign_status(status, end_date) AS status,
        unix(start_date) AS start_date, unix(end_date) AS end_date, unix(redeem_until) AS redeem_until,
-       timezone, settings, unix(created_at) AS created_at, unix(updated_at) AS updated_at
+       timezone, settings, origins, unix(created_at) AS created_at, unix(updated_at) AS updated_at
 FROM campaigns
 WHERE tenant_id = $1 AND ($2 = '' OR campaign_status(status, end_date) = $2) AND name ILIKE $3 AND ($5::text IS NULL OR campaign_id < $5)
   AND ($4 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $4, false) AS o))
@@ -35,11 +35,11 @@ LIMIT $6
 -- Writes every field of a campaign; the caller holds the tenant's lock. No row: there is no such campaign.
 UPDATE campaigns SET
     name = $3, merchant_id = $4, status = $5, start_date = at_unix($6), end_date = at_unix($7),
-    redeem_until = at_unix($8), timezone = $9, settings = $10, updated_at = now()
+    redeem_until = at_unix($8), timezone = $9, settings = $10, origins = $11, updated_at = now()
 WHERE tenant_id = $1 AND campaign_id = $2
 RETURNING campaign_id AS id, name, merchant_id, campaign_status(status, end_date) AS status,
           unix(start_date) AS start_date, unix(end_date) AS end_date, unix(redeem_until) AS redeem_until,
-          timezone, settings, unix(created_at) AS created_at, unix(updated_at) AS updated_at
+          timezone, settings, origins, unix(created_at) AS created_at, unix(updated_at) AS updated_at
 
 -- name: live_boards
 -- The campaign's boards that have a live ranking.

@@ -43,8 +43,10 @@ CREATE TABLE tenants (
     name            text        NOT NULL,
     status          text        NOT NULL DEFAULT 'active' CHECK (status IN ('active', 'suspended')),
     catalog_version bigint      NOT NULL DEFAULT 1,
+    origins         text[]      NOT NULL DEFAULT '{}',
     created_at      timestamptz NOT NULL DEFAULT now()
 );
+CREATE INDEX tenants_origins ON tenants USING gin (origins);
 
 CREATE TABLE merchants (
     tenant_id   ident       NOT NULL,
@@ -111,10 +113,13 @@ CREATE TABLE campaigns (
     redeem_until timestamptz,
     timezone     text        NOT NULL DEFAULT 'UTC',
     settings     jsonb       NOT NULL DEFAULT '{}',
+    origins      text[]      NOT NULL DEFAULT '{}',
     created_at   timestamptz NOT NULL DEFAULT now(),
     updated_at   timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (tenant_id, campaign_id)
 );
+CREATE INDEX campaigns_origins ON campaigns USING gin (origins) WHERE origins <> '{}';
+CREATE INDEX campaigns_with_origins ON campaigns (tenant_id) WHERE origins <> '{}';
 
 -- What a campaign is now: one that ran and is past its end has ended, whatever is stored; a draft's end is a plan.
 -- One expression, so that it is inlined.

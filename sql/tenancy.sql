@@ -7,12 +7,12 @@ UPDATE tenants SET catalog_version = catalog_version + 1 WHERE tenant_id = $1 RE
 
 -- name: insert_tenant
 -- Makes a tenant.
-INSERT INTO tenants (tenant_id, name, status) VALUES ($1, $2, $3)
-RETURNING tenant_id AS id, name, status, unix(created_at) AS created_at
+INSERT INTO tenants (tenant_id, name, status, origins) VALUES ($1, $2, $3, $4)
+RETURNING tenant_id AS id, name, status, origins, unix(created_at) AS created_at
 
 -- name: list_tenants
 -- Tenants newest first, after $3; with $1 only that one. $2 is a LIKE pattern of the name.
-SELECT tenant_id AS id, name, status, unix(created_at) AS created_at
+SELECT tenant_id AS id, name, status, origins, unix(created_at) AS created_at
 FROM tenants
 WHERE ($1 = '' OR tenant_id = $1) AND name ILIKE $2 AND ($3::text IS NULL OR tenant_id < $3)
 ORDER BY tenant_id DESC
@@ -20,12 +20,12 @@ LIMIT $4
 
 -- name: get_tenant
 -- No row: there is no such tenant.
-SELECT tenant_id AS id, name, status, unix(created_at) AS created_at FROM tenants WHERE tenant_id = $1
+SELECT tenant_id AS id, name, status, origins, unix(created_at) AS created_at FROM tenants WHERE tenant_id = $1
 
 -- name: update_tenant
 -- Writes a tenant; the caller holds its lock.
-UPDATE tenants SET name = $2, status = $3 WHERE tenant_id = $1
-RETURNING tenant_id AS id, name, status, unix(created_at) AS created_at
+UPDATE tenants SET name = $2, status = $3, origins = $4 WHERE tenant_id = $1
+RETURNING tenant_id AS id, name, status, origins, unix(created_at) AS created_at
 
 -- name: get_merchant
 -- No row: the tenant has no such merchant.

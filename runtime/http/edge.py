@@ -14,12 +14,14 @@ from runtime.errors import invalid
 from runtime.http.admission.control import AdmissionControl
 from runtime.http.admission.local_rates import Gate, gate
 from runtime.http.admission.names import Names
+from runtime.http.admission.origins import Origins
 from runtime.http.admission.rates import Policy
 from runtime.http.admission.session_cache import SessionCache
 from runtime.http.admission.tenants import Tenants
 from runtime.http.auth import Auth, Identity, Tokens
 from runtime.http.bodies import read_body
 from runtime.http.cache import Cache
+from runtime.http.cors import TENANT
 from runtime.http.revocations import Revocations
 from runtime.http.views import ALIASES
 from runtime.operations import API, Operation
@@ -47,6 +49,7 @@ class Edge:
     sessions: SessionCache
     tenants: Tenants
     names: Names
+    origins: Origins
     cache: Cache
     revocations: Revocations
 
@@ -67,6 +70,7 @@ class Edge:
             SessionCache(store, seconds=settings.session_ttl_seconds),
             Tenants(caller, settings.trusted_proxies, limited=settings.rate_limits),
             Names(caller, settings.trusted_proxies, limited=settings.rate_limits),
+            Origins(caller, settings.cors_origins, settings.trusted_proxies, limited=settings.rate_limits),
             Cache(store),
             revocations,
         )
@@ -88,6 +92,8 @@ class Edge:
         tenant_id = self.auth.tenant(request, identity)
         # A merchant is one of its tenant: whoever acts for another tenant acts for none of its merchants.
         own = identity is not None and identity.tenant_id == tenant_id
+        if identity is not None and identity.expires_at:
+            request[TENANT] = tenant_id
         return m.Scope(tenant_id=tenant_id, merchant_id=identity.merchant_id if identity is not None and own else "")
 
     async def checked_scope(self, request: web.Request, identity: Identity | None) -> m.Scope:
@@ -95,6 +101,7 @@ class Edge:
         scope = self.scope(request, identity)
         if identity is None or not identity.expires_at:
             await self.tenants.check(scope.tenant_id, request)
+            request[TENANT] = scope.tenant_id
         return scope
 
 

@@ -21,6 +21,7 @@ from runtime import trace
 from runtime.errors import Fault, Status
 from runtime.http import connections
 from runtime.http.admission.local_rates import Gate
+from runtime.http.cors import ORIGIN, Cors
 from runtime.http.envelope import EXTRA_HEADERS, Handler, refusal, unexpected
 from runtime.settings import Network
 
@@ -57,6 +58,7 @@ async def serve(
     access_log_every: int = 0,
     reuse_port: bool = False,
     gate: Gate | None = None,
+    cors: Cors | None = None,
     connections_max: int = CONNECTIONS_MAX,
     proxies: Sequence[Network] = (),
 ) -> Runner:
@@ -64,14 +66,15 @@ async def serve(
 
     Port 0 takes a free one: `runner.addresses` says which. `access_log_every` logs one request in so
     many (0: none; answers of 500 and above always): aiohttp's own access log costs half the throughput.
-    `gate` refuses requests before anything is done for them. `connections_max` is of all; an address has its
-    share of them, `proxies` (trusted ones) all.
+    `gate` refuses requests before anything is done for them, `cors` says which pages may ask. `connections_max` is
+    of all; an address has its share of them, `proxies` (trusted ones) all.
     """
     runner = Runner(
         app,
         shutdown_seconds=shutdown_seconds,
         access_log_every=access_log_every,
         gate=gate,
+        cors=cors,
         connections_max=connections_max,
         proxies=proxies,
     )
@@ -96,7 +99,7 @@ def _bound_receiving(site: web.TCPSite) -> None:
 class Runner(web.AppRunner):
     """aiohttp's runner with the envelope below the application."""
 
-    __slots__ = ("_access_log_every", "_connections_max", "_gate", "_proxies")
+    __slots__ = ("_access_log_every", "_connections_max", "_cors", "_gate", "_proxies")
 
     def __init__(
         self,
@@ -105,6 +108,7 @@ class Runner(web.AppRunner):
         shutdown_seconds: float = 20.0,
         access_log_every: int = 0,
         gate: Gate | None = None,
+        cors: Cors | None = None,
         connections_max: int = CONNECTIONS_MAX,
         proxies: Sequence[Network] = (),
     ) -> None:
@@ -120,6 +124,7 @@ class Runner(web.AppRunner):
         )
         self._access_log_every = access_log_every
         self._gate = gate
+        self._cors = cors
         self._connections_max = connections_max
         self._proxies = proxies
 
@@ -127,7 +132,10 @@ class Runner(web.AppRunner):
         plain = await super()._make_server()
         return _Server(
             enveloped(
-                direct(self._app, plain.request_handler), access_log_every=self._access_log_every, gate=self._gate
+                direct(self._app, plain.request_handler),
+                access_log_every=self._access_log_every,
+                gate=self._gate,
+                cors=self._cors,
             ),
             request_factory=plain.request_factory,
             loop=plain._loop,
@@ -214,7 +222,9 @@ def add_trace_id(_logger: Any, _method: str, event: Any) -> Any:
     return event
 
 
-def enveloped(handler: Handler, *, access_log_every: int = 0, gate: Gate | None = None) -> Handler:
+def enveloped(
+    handler: Handler, *, access_log_every: int = 0, gate: Gate | None = None, cors: Cors | None = None
+) -> Handler:
     """The application's entry point, such that whatever is raised in it becomes an answer in the envelope."""
     seen = 0
 
@@ -226,7 +236,8 @@ def enveloped(handler: Handler, *, access_log_every: int = 0, gate: Gate | None 
             expect = request.headers.get("Expect")
             if expect is not None:
                 _check_expect(request, expect)
-            response = await handler(request)
+            asked = await cors.preflight(request) if cors is not None and request.method == "OPTIONS" else None
+            response = await handler(request) if asked is None else asked
         except Fault as fault:
             response = refusal(fault, headers=request.get(EXTRA_HEADERS))
             if fault.http in (408, 413):
@@ -243,6 +254,8 @@ def enveloped(handler: Handler, *, access_log_every: int = 0, gate: Gate | None 
             response = unexpected(exc)
         except Exception as exc:
             response = unexpected(exc)
+        if cors is not None and (ORIGIN in request.headers or request.method != "POST"):
+            await cors.mark(request, response)
         if access_log_every or response.status >= 500:
             nonlocal seen
             seen += 1

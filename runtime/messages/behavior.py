@@ -73,6 +73,8 @@ REQUIRED: dict[str, frozenset[str]] = {
     "Merchant": frozenset(["name"]),
     "CreateTenantRequest": frozenset(["tenant"]),
     "UpdateTenantRequest": frozenset(["tenant"]),
+    "ListOriginsRequest": frozenset(["scope"]),
+    "FindOriginRequest": frozenset(["origin"]),
     "CreateMerchantRequest": frozenset(["scope", "merchant"]),
     "UpdateMerchantRequest": frozenset(["scope", "merchant"]),
     "ListMerchantsRequest": frozenset(["scope"]),
@@ -119,10 +121,11 @@ ANY_CHARACTERS: dict[str, frozenset[str]] = {
     "PlayRequest": frozenset(["session_id"]),
     "ImportCodesRequest": frozenset(["codes"]),
     "VerifyCallbackRequest": frozenset(["webhook_id", "webhook_timestamp", "webhook_signature", "body", "token"]),
+    "FindOriginRequest": frozenset(["origin"]),
 }
 
 MOST: dict[str, dict[str, int]] = {
-    "Campaign": {"name": 200, "timezone": 64},
+    "Campaign": {"name": 200, "timezone": 64, "origins": 128},
     "DuplicateCampaignRequest": {"name": 200},
     "Rung": {"id": 64, "name": 200, "currency": 200},
     "Game": {"name": 200, "type": 100},
@@ -157,8 +160,9 @@ MOST: dict[str, dict[str, int]] = {
     "Integration": {"events": 100},
     "EmitEventRequest": {"type": 100},
     "CompleteTaskRequest": {"external_id": 500, "error": 500, "callback_id": 500},
-    "Tenant": {"name": 200},
+    "Tenant": {"name": 200, "origins": 128},
     "Merchant": {"name": 200},
+    "FindOriginRequest": {"origin": 300},
     "NoteSignInRequest": {"subject": 1000, "sign_in_id": 1000},
     "NoteRefusalRequest": {"subject": 1000, "route": 1000, "reason": 1000},
     "BeginLoginRequest": {"player_id": 128, "login_id": 128},
@@ -172,9 +176,11 @@ MOST: dict[str, dict[str, int]] = {
 }
 
 MOST_ITEMS: dict[str, dict[str, int]] = {
+    "Campaign": {"origins": 20},
     "Milestones": {"rungs": 100},
     "Leaderboard": {"prizes": 100},
     "Integration": {"events": 50},
+    "Tenant": {"origins": 20},
 }
 
 # RPC -> its service, and the messages that it takes and gives
@@ -253,6 +259,8 @@ RPCS: dict[str, tuple[str, str, str]] = {
     "CreateMerchant": ("TenancyService", "CreateMerchantRequest", "MerchantReply"),
     "UpdateMerchant": ("TenancyService", "UpdateMerchantRequest", "MerchantReply"),
     "ListMerchants": ("TenancyService", "ListMerchantsRequest", "ListMerchantsReply"),
+    "ListOrigins": ("TenancyService", "ListOriginsRequest", "ListOriginsReply"),
+    "FindOrigin": ("TenancyService", "FindOriginRequest", "FindOriginReply"),
     "ListAuditEntries": ("TenancyService", "ListAuditEntriesRequest", "ListAuditEntriesReply"),
     "NoteSignIn": ("TenancyService", "NoteSignInRequest", "NotedReply"),
     "NoteRefusal": ("TenancyService", "NoteRefusalRequest", "NotedReply"),

@@ -13,6 +13,7 @@ import msgspec
 
 from runtime.errors import invalid, violations
 from runtime.stores.clock import zone
+from runtime.wire import origins
 
 NAME_LENGTH_MAX: Final = 200
 TYPE_LENGTH_MAX: Final = 100
@@ -64,6 +65,13 @@ class Checks:
         """An object of at most 64 KiB as JSON."""
         if value and len(msgspec.json.encode(value)) > OBJECT_BYTES_MAX:
             self.problem(field, f"must be at most {OBJECT_BYTES_MAX} bytes as JSON")
+
+    def origins(self, field: str, values: Sequence[str]) -> None:
+        """Origins of pages, each once (runtime.wire.origins)."""
+        for index, value in enumerate(values):
+            wrong = origins.problem(value) or ("is there twice" if value in values[:index] else "")
+            if wrong:
+                self.problem(f"{field}[{index}]", wrong)
 
     def raise_found(self) -> None:
         """Raises INVALID_ARGUMENT with every problem, where there is one."""

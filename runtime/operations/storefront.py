@@ -93,7 +93,10 @@ ROWS: Final = (
         consumer=Consumer(Access.EITHER, RoutePolicy.CACHED),
         shape=Shape(
             opened="campaign",
-            inner={"games": Shape(without=frozenset({"ui"}), name="PublicGame")},
+            inner={
+                "campaign": Shape(without=frozenset({"origins"})),
+                "games": Shape(without=frozenset({"ui"}), name="PublicGame"),
+            },
             name="PublicCampaign",
         ),
     ),

@@ -24,17 +24,18 @@ from runtime.wire.scope import merchant_of, tenant_of
 _SQL: Final = sql.load("tenancy")
 
 SETTABLE: Final = frozenset({"name", "status"})
-"""Of a tenant and of a merchant."""
+"""Of a merchant; a tenant has `origins` beside them."""
 
 
 async def create_tenant(engine: Engine, request: m.CreateTenantRequest) -> m.TenantReply:
     """A new tenant, active unless it says otherwise."""
     tenant = given(request.tenant, "tenant")
-    _check_name(tenant.name)
+    _check(tenant)
+    status = token(tenant.status, "active")
 
     async def work(connection: asyncpg.Connection) -> asyncpg.Record:
         tenant_id = ids.make("tenant")
-        row = await connection.fetchrow(_SQL["insert_tenant"], tenant_id, tenant.name, token(tenant.status, "active"))
+        row = await connection.fetchrow(_SQL["insert_tenant"], tenant_id, tenant.name, status, tenant.origins)
         assert row is not None
         await audit.record(connection, tenant_id, "tenant.create", tenant_id, after=dict(row))
         return row
@@ -43,15 +44,16 @@ async def create_tenant(engine: Engine, request: m.CreateTenantRequest) -> m.Ten
 
 
 async def update_tenant(engine: Engine, request: m.UpdateTenantRequest) -> m.TenantReply:
-    """Renames, suspends or restores a tenant. NOT_FOUND UNKNOWN_TENANT."""
+    """Renames, suspends or restores a tenant, or says whose pages may show it. NOT_FOUND UNKNOWN_TENANT."""
 
     async def work(connection: asyncpg.Connection) -> asyncpg.Record:
         before = await connection.fetchrow(_SQL["get_tenant"], request.id)
         assert before is not None, "its row is locked"
         tenant = _tenant(before)
-        set_fields(tenant, given(request.tenant, "tenant"), request.update_mask, SETTABLE)
-        _check_name(tenant.name)
-        row = await connection.fetchrow(_SQL["update_tenant"], request.id, tenant.name, token(tenant.status))
+        set_fields(tenant, given(request.tenant, "tenant"), request.update_mask, SETTABLE | {"origins"})
+        _check(tenant)
+        written = (request.id, tenant.name, token(tenant.status), tenant.origins)
+        row = await connection.fetchrow(_SQL["update_tenant"], *written)
         assert row is not None
         await audit.record(connection, request.id, "tenant.update", request.id, before=dict(before), after=dict(row))
         return row
@@ -71,7 +73,7 @@ async def create_merchant(engine: Engine, request: m.CreateMerchantRequest) -> m
     """A new merchant of the tenant, active unless it says otherwise."""
     merchant = given(request.merchant, "merchant")
     tenant_id = tenant_of(request)
-    _check_name(merchant.name)
+    _check(merchant)
 
     async def work(connection: asyncpg.Connection) -> asyncpg.Record:
         merchant_id = ids.make("merchant")
@@ -95,7 +97,7 @@ async def update_merchant(engine: Engine, request: m.UpdateMerchantRequest) -> m
             raise unknown("merchant", request.id)
         merchant = _merchant(before)
         set_fields(merchant, given(request.merchant, "merchant"), request.update_mask, SETTABLE)
-        _check_name(merchant.name)
+        _check(merchant)
         written = (tenant_id, request.id, merchant.name, token(merchant.status))
         row = await connection.fetchrow(_SQL["update_merchant"], *written)
         assert row is not None
@@ -112,9 +114,11 @@ async def list_merchants(engine: Engine, request: m.ListMerchantsRequest) -> m.L
     return m.ListMerchantsReply(items=[_merchant(row) for row in rows], pagination=pagination)
 
 
-def _check_name(name: str) -> None:
+def _check(resource: m.Tenant | m.Merchant) -> None:
     checks = Checks()
-    checks.required("name", name)
+    checks.required("name", resource.name)
+    if isinstance(resource, m.Tenant):
+        checks.origins("origins", resource.origins)
     checks.raise_found()
 
 

@@ -227,7 +227,8 @@ class Settings:
     cors_origins: tuple[str, ...] = _setting(
         words("list", r"\*|https?://[^/\s]+", "* or origins such as https://shop.example"),
         "",
-        "Origins whose pages may call the consumer edge; * for all.",
+        "Origins whose pages may call the consumer edge for every tenant, beside the tenant's own."
+        " http://localhost:* is any port, * is all.",
     )
     body_limit_bytes: int = _setting(
         integer(1024, 2**30, "bytes"), "262144", "Largest request body; the import of codes has its own."

@@ -14,6 +14,7 @@ UNSCOPED = {
     "tenancy.list_tenants": "above any tenant; the caller asks for one of them unless it is the platform's",
     "logins.settled": "a time, of no table",
     "logins.revocations": "the edges remember those of every tenant",
+    "origins.known": "a browser's preflight names no tenant",
     "analytics.tenants": "names the tenants that a sweep then goes through one by one",
     "fulfillment.tenants_with_due": "the same",
     "fulfillment.tenants_with_overdue": "the same",

@@ -199,6 +199,9 @@ class Draw:
     def zone(self) -> str:
         return self.random.choice(["UTC", "Europe/Berlin", "Asia/Tokyo"])
 
+    def origins(self) -> list[str]:
+        return self.random.choice([[], ["https://brand.example"], ["https://*.brand.example", "https://shop.example"]])
+
     def contact_type(self) -> str:
         return self.random.choice(["phone", "email"])
 

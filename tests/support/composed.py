@@ -387,7 +387,7 @@ def _campaign_fields(draw: Draw) -> tuple[Any, ...]:
     end = draw.random.choice([0, 0, 1_700_000_000])
     owner = draw.random.choice(["", "merchant_a", "merchant_b"])
     status = draw.random.choice(["active", "active", "paused"])
-    return draw.name(), owner, status, 0, end, draw.unix_time(), draw.zone(), {"a": draw.name()}
+    return draw.name(), owner, status, 0, end, draw.unix_time(), draw.zone(), {"a": draw.name()}, draw.origins()
 
 
 @composed("campaigns.insert")

@@ -19,12 +19,12 @@ async def furnish(twins: Asked) -> None:
     """Makes a tenant with merchants, a campaign, games, prizes, codes, players, guests, quests, boards and tasks."""
     tenancy, campaigns, games, prizes = (sql.load(name) for name in ("tenancy", "campaigns", "games", "prizes"))
     for tenant_id in (TENANT, "tenant_b"):
-        await twins.ask(tenancy["insert_tenant"], tenant_id, "A name 1", "active")
+        await twins.ask(tenancy["insert_tenant"], tenant_id, "A name 1", "active", [])
     for merchant_id in ("merchant_a", "merchant_b"):
         await twins.ask(tenancy["insert_merchant"], TENANT, merchant_id, "A name 1", "active")
     for nth, campaign_id in enumerate(("campaign_a", "campaign_b", "campaign_c")):
         merchant_id = ("", "merchant_a", "merchant_b")[nth]
-        fields = ("A name 1", merchant_id, "active", 0, 0, 0, "Europe/Berlin", {"a": 1})
+        fields = ("A name 1", merchant_id, "active", 0, 0, 0, "Europe/Berlin", {"a": 1}, [])
         await twins.ask(campaigns["insert"], TENANT, campaign_id, *fields)
         await twins.put("campaign_marks", tenant_id=TENANT, campaign_id=campaign_id, players=50)
     for game_id in ("game_a", "game_b", "game_c"):

@@ -338,7 +338,7 @@ def _stored(row: asyncpg.Record) -> dict[str, Any]:
     for name, value in row.items():
         if isinstance(value, datetime):
             value = INFINITE_PAST if value.year < 2 else micros_of(value)
-        stored[name] = tuple(value) if isinstance(value, list) and name in ("events", "known") else value
+        stored[name] = tuple(value) if isinstance(value, list) and name in ("events", "known", "origins") else value
     return stored
 
 

@@ -17,7 +17,6 @@ from structlog.testing import capture_logs
 from runtime import trace
 from runtime.errors import Fault, Status
 from runtime.http.bodies import read_body, stream_body
-from runtime.http.cors import allow_origins
 from runtime.http.envelope import extra_headers, ok
 from runtime.http.serving import Runner, make_app, serve
 from tests.support.waiting import HANG_SECONDS
@@ -386,27 +385,4 @@ async def test_one_request_in_so_many_is_logged() -> None:
         for _ in range(20):
             await send(runner, get("/?token=secret"))
     assert [(line["path"], line["http_status"]) for line in lines if line["event"] == "request"] == [("/", 200)] * 2
-    await runner.cleanup()
-
-
-async def test_pages_of_allowed_origins_may_call_and_read_refusals() -> None:
-    async def refuse(request: web.Request) -> web.Response:
-        raise Fault(Status.NOT_FOUND, "UNKNOWN_GAME", "none")
-
-    app = make_app()
-    app.router.add_post("/games/{id}/play", refuse)
-    app.router.add_get("/wallet", refuse)
-    allow_origins(app, ["https://shop.example"])
-    runner = await serve(app, "127.0.0.1", 0)
-    ours, theirs = "Origin: https://shop.example", "Origin: https://evil.example"
-    asks = ("Access-Control-Request-Method: POST", "Access-Control-Request-Headers: authorization,idempotency-key")
-    preflight = await send(runner, get("/games/1/play", ours, *asks, method="OPTIONS"))
-    assert (preflight.status, preflight.headers["access-control-allow-origin"]) == (200, "https://shop.example")
-    assert "access-control-allow-credentials" not in preflight.headers
-    stranger = await send(runner, get("/games/1/play", theirs, *asks, method="OPTIONS"))
-    assert (stranger.status, stranger.envelope["code"]) == (403, "PERMISSION_DENIED")
-    refused = await send(runner, post("/games/1/play", b"{}", ours))
-    assert (refused.status, refused.headers["access-control-allow-origin"]) == (404, "https://shop.example")
-    assert "RateLimit" in refused.headers["access-control-expose-headers"]
-    assert "access-control-allow-origin" not in (await send(runner, get("/wallet", theirs))).headers
     await runner.cleanup()

@@ -176,6 +176,10 @@ def _default(type_name: str, text: str) -> Any:
     if not text.startswith("'"):
         raise ValueError(f"a default of {text}")
     value = text.strip("'")
+    if type_name == "text[]":
+        if value != "{}":
+            raise ValueError(f"a default of {text}")
+        return ()
     if type_name in ("json", "jsonb", "bytea"):
         return value.encode()
     return INFINITE_PAST if value == "-infinity" else value

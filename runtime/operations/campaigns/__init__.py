@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from runtime.operations import samples
+from runtime.operations.campaigns import origins
 from runtime.operations.campaigns.analytics import get_campaign_analytics
 from runtime.operations.campaigns.duplication import duplicate_campaign
 from runtime.operations.campaigns.records import create_campaign, get_campaign, list_campaigns, update_campaign
@@ -48,4 +49,5 @@ ROWS: Final = (
         example={"name": "Summer sale"},
     ),
     Operation("GetCampaignAnalytics", "GET /campaigns/{id}/analytics", run=get_campaign_analytics, admin=STAFF),
+    *origins.ROWS,
 )

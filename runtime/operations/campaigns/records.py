@@ -27,7 +27,7 @@ _SQL: Final = sql.load("campaigns")
 _HAS_MERCHANT: Final = sql.load("tenancy")["has_merchant"]
 
 SETTABLE: Final = frozenset(
-    {"name", "merchant_id", "status", "start_date", "end_date", "redeem_until", "timezone", "settings"}
+    {"name", "merchant_id", "status", "start_date", "end_date", "redeem_until", "timezone", "settings", "origins"}
 )
 
 
@@ -166,6 +166,7 @@ def _checked(campaign: m.Campaign) -> Checks:
         checks.problem("redeem_until", "must not be before end_date, nor before start_date")
     checks.timezone("timezone", campaign.timezone)
     checks.small_object("settings", campaign.settings)
+    checks.origins("origins", campaign.origins)
     return checks
 
 
@@ -187,4 +188,5 @@ def _columns(campaign: m.Campaign) -> tuple[Any, ...]:
         campaign.redeem_until,
         campaign.timezone,
         campaign.settings or {},
+        campaign.origins,
     )

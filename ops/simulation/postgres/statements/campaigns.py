@@ -11,14 +11,14 @@ from ops.simulation.postgres.statements.quests import shown as quest_shown
 from ops.simulation.postgres.values import at_unix, datetime_of, dumps, like, loads, micros_of, newest, of, unix
 from ops.simulation.postgres.vocabulary import Result, Statement, statement
 
-_GIVEN = ("name", "merchant_id", "status", "start_date", "end_date", "redeem_until", "timezone", "settings")
+_GIVEN = ("name", "merchant_id", "status", "start_date", "end_date", "redeem_until", "timezone", "settings", "origins")
 _DATES = ("start_date", "end_date", "redeem_until")
 
 
 def _values(args: tuple[Any, ...]) -> dict[str, Any]:
     values = dict(zip(_GIVEN, args, strict=True))
     values |= {name: at_unix(values[name]) for name in _DATES}
-    return values | {"settings": dumps(values["settings"])}
+    return values | {"settings": dumps(values["settings"]), "origins": tuple(values["origins"])}
 
 
 def _status(st: Statement, row: Any) -> str:
@@ -32,7 +32,7 @@ def _shown(st: Statement, row: Any) -> dict[str, Any]:
         {"id": row.campaign_id}
         | of(row, "name merchant_id", status=_status(st, row))
         | {name: unix(getattr(row, name)) for name in _DATES}
-        | {"timezone": row.timezone, "settings": loads(row.settings)}
+        | {"timezone": row.timezone, "settings": loads(row.settings), "origins": list(row.origins)}
         | {"created_at": unix(row.created_at), "updated_at": unix(row.updated_at)}
     )
 

@@ -9,7 +9,7 @@ from ops.simulation.postgres.vocabulary import Result, Statement, statement
 
 
 def _tenant(row: Any) -> dict[str, Any]:
-    return {"id": row.tenant_id, "name": row.name, "status": row.status, "created_at": unix(row.created_at)}
+    return {"id": row.tenant_id} | of(row, "name status", origins=list(row.origins), created_at=unix(row.created_at))
 
 
 def _merchant(row: Any) -> dict[str, Any]:
@@ -24,8 +24,9 @@ async def raise_catalog_version(st: Statement, tenant_id: str) -> Result:
 
 
 @statement("tenancy.insert_tenant")
-async def insert_tenant(st: Statement, tenant_id: str, name: str, status: str) -> Result:
-    return [_tenant(await st.insert("tenants", tenant_id=tenant_id, name=name, status=status))]
+async def insert_tenant(st: Statement, tenant_id: str, name: str, status: str, origins: list[str]) -> Result:
+    values = {"tenant_id": tenant_id, "name": name, "status": status, "origins": tuple(origins)}
+    return [_tenant(await st.insert("tenants", **values))]
 
 
 @statement("tenancy.list_tenants")
@@ -41,9 +42,10 @@ def get_tenant(st: Statement, tenant_id: str) -> Result:
 
 
 @statement("tenancy.update_tenant")
-async def update_tenant(st: Statement, tenant_id: str, name: str, status: str) -> Result:
+async def update_tenant(st: Statement, tenant_id: str, name: str, status: str, origins: list[str]) -> Result:
     row = st.get("tenants", tenant_id)
-    return [_tenant(row) for row in await st.update([row] if row else [], {"name": name, "status": status})]
+    values = {"name": name, "status": status, "origins": tuple(origins)}
+    return [_tenant(row) for row in await st.update([row] if row else [], values)]
 
 
 @statement("tenancy.get_merchant")

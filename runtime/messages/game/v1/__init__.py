@@ -47,6 +47,8 @@ __all__ = (
     "Empty",
     "EndLoginsRequest",
     "FinalizeLeaderboardReply",
+    "FindOriginReply",
+    "FindOriginRequest",
     "FulfillRewardRequest",
     "Game",
     "GameAccess",
@@ -103,6 +105,8 @@ __all__ = (
     "ListMerchantsRequest",
     "ListMilestonesReply",
     "ListMilestonesRequest",
+    "ListOriginsReply",
+    "ListOriginsRequest",
     "ListPrizeSummaryReply",
     "ListPrizesReply",
     "ListPrizesRequest",
@@ -1225,6 +1229,11 @@ class Campaign(betterproto2.Message):
     Until when milestones may be redeemed after the campaign has ended; 0: no longer than the campaign.
     """
 
+    origins: "list[str]" = betterproto2.field(12, betterproto2.TYPE_STRING, repeated=True)
+    """
+    Pages of these origins may show and play the campaign's games, beside those of the tenant's.
+    """
+
 
 default_message_pool.register_message("game.v1", "Campaign", Campaign)
 
@@ -1650,6 +1659,28 @@ class FinalizeLeaderboardReply(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "FinalizeLeaderboardReply", FinalizeLeaderboardReply)
+
+
+@dataclass(eq=False, repr=False)
+class FindOriginReply(betterproto2.Message):
+    known: "bool" = betterproto2.field(1, betterproto2.TYPE_BOOL)
+
+
+default_message_pool.register_message("game.v1", "FindOriginReply", FindOriginReply)
+
+
+@dataclass(eq=False, repr=False)
+class FindOriginRequest(betterproto2.Message):
+    """
+    Whether pages of an origin may ask anything of any tenant.
+    """
+
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    origin: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+
+default_message_pool.register_message("game.v1", "FindOriginRequest", FindOriginRequest)
 
 
 @dataclass(eq=False, repr=False)
@@ -2396,6 +2427,36 @@ class ListMilestonesRequest(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "ListMilestonesRequest", ListMilestonesRequest)
+
+
+@dataclass(eq=False, repr=False)
+class ListOriginsReply(betterproto2.Message):
+    """
+    tenant: those of the tenant. campaigns: those that the named campaign adds, or the named game's, or all together do.
+    """
+
+    tenant: "list[str]" = betterproto2.field(1, betterproto2.TYPE_STRING, repeated=True)
+
+    campaigns: "list[str]" = betterproto2.field(2, betterproto2.TYPE_STRING, repeated=True)
+
+
+default_message_pool.register_message("game.v1", "ListOriginsReply", ListOriginsReply)
+
+
+@dataclass(eq=False, repr=False)
+class ListOriginsRequest(betterproto2.Message):
+    """
+    Whose pages may show and play what is the tenant's (see Tenant.origins): of one game, or campaign, where one is named.
+    """
+
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    game_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    campaign_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+
+default_message_pool.register_message("game.v1", "ListOriginsRequest", ListOriginsRequest)
 
 
 @dataclass(eq=False, repr=False)
@@ -3750,6 +3811,12 @@ class Tenant(betterproto2.Message):
     status: "TenantStatus" = betterproto2.field(3, betterproto2.TYPE_ENUM, default_factory=lambda: TenantStatus(0))
 
     created_at: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
+
+    origins: "list[str]" = betterproto2.field(5, betterproto2.TYPE_STRING, repeated=True)
+    """
+    Pages of these origins may call the consumer edge for the tenant and frame its pages: exact ones, or
+    https://*.brand.example for every name below brand.example.
+    """
 
 
 default_message_pool.register_message("game.v1", "Tenant", Tenant)

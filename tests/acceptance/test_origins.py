@@ -1,0 +1,140 @@
+"""Whose pages may show and play: tenants and campaigns say it, browsers are told."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from runtime.http.admission.origins import FRESH_SECONDS
+from runtime.settings import Settings
+from tests.support.resources import make_campaign, make_game
+from tests.support.stack import OTHER_TENANT, TENANT, Answer, Stack, fields_of, new_stack
+from tests.support.waiting import until
+
+BRAND, BELOW = "https://brand.example", "https://*.brand.example"
+SHOP = "https://shop.brand.example"
+PLATFORM = ("admin", "platform")
+ALLOWED = "Access-Control-Allow-Origin"
+
+
+@pytest.fixture
+async def shop(settings: Settings) -> AsyncIterator[Stack]:
+    """A stack of its own: an edge remembers lists of tenants."""
+    async with new_stack(settings) as stack:
+        yield stack
+
+
+async def preflight(stack: Stack, origin: str, path: str = "/games/game_1/play") -> tuple[int, str]:
+    headers = {"Origin": origin, "Access-Control-Request-Method": "POST"}
+    async with stack.http.options(f"{stack.process.consumer_url}/api/v1{path}", headers=headers) as answer:
+        return answer.status, answer.headers.get(ALLOWED, "")
+
+
+async def readable(stack: Stack, origin: str, path: str, player: str = "", **headers: str) -> bool:
+    answer = await stack.consumer("GET", path, player=player, headers={"Origin": origin, **headers})
+    assert "Origin" in answer.headers["Vary"] and "Access-Control-Allow-Credentials" not in answer.headers
+    assert answer.headers.get(ALLOWED, origin) == origin
+    return ALLOWED in answer.headers
+
+
+async def of_tenant(stack: Stack, tenant_id: str, *origins: str) -> Answer:
+    return await stack.admin("PUT", f"/admin/tenants/{tenant_id}", {"origins": [*origins]}, roles=PLATFORM)
+
+
+async def test_a_tenants_pages_read_what_is_its_own_and_nothing_of_another(shop: Stack) -> None:
+    game = await make_game(shop, (await make_campaign(shop))["id"], access="GAME_ACCESS_PUBLIC")
+    render = f"/games/{game['id']}/render"
+    assert await preflight(shop, BRAND) == (403, "")
+    assert not await readable(shop, BRAND, render)
+    assert (await of_tenant(shop, TENANT, BRAND)).data["origins"] == [BRAND]
+
+    async def told() -> bool:
+        return await readable(shop, BRAND, render) and await preflight(shop, BRAND) == (200, BRAND)
+
+    await until(told)
+    for like in (SHOP, "https://brand.example.evil.test", "https://evilbrand.example", "null"):
+        assert await preflight(shop, like) == (403, "") and not await readable(shop, like, render)
+    start = {"Origin": BRAND, "Idempotency-Key": "start-1"}
+    started = await shop.consumer("POST", f"/games/{game['id']}/start", {}, headers=start)
+    assert started.headers[ALLOWED] == BRAND and started.data["session_id"]
+    other = f"Bearer {shop.token('ann', tenant_id=OTHER_TENANT)}"
+    assert not await readable(shop, BRAND, "/wallet", Authorization=other), "its preflight may pass, its answer not"
+    assert not await readable(shop, BRAND, "/games/game_1/render", **{"X-Tenant-Id": OTHER_TENANT})
+    assert await readable(shop, BRAND, "/wallet", Authorization="Bearer expired"), "so that it may log in again"
+
+    await of_tenant(shop, TENANT)
+
+    async def ended() -> bool:
+        return not await readable(shop, BRAND, render) and await preflight(shop, BRAND) == (403, "")
+
+    await until(ended)
+
+
+async def test_a_campaigns_pages_play_its_games_and_no_others(shop: Stack) -> None:
+    mine = await make_campaign(shop, origins=[BELOW])
+    theirs = await make_campaign(shop)
+    hidden = await make_campaign(shop, origins=["https://draft.example"], status="CAMPAIGN_STATUS_DRAFT")
+    game, other = [(await make_game(shop, one["id"]))["id"] for one in (mine, theirs)]
+    assert await preflight(shop, SHOP) == (200, SHOP)
+    assert await preflight(shop, BRAND) == (403, ""), "the wildcard is of names below"
+    assert await preflight(shop, "https://draft.example") == (403, ""), hidden
+    assert await readable(shop, SHOP, f"/games/{game}/render")
+    assert await readable(shop, SHOP, f"/public/campaigns/{mine['id']}")
+    assert await readable(shop, SHOP, "/wallet", player="ann"), "what is of no campaign"
+    assert not await readable(shop, SHOP, f"/games/{other}/render")
+    assert not await readable(shop, SHOP, f"/public/campaigns/{theirs['id']}")
+    assert not await readable(shop, SHOP, "/games/game_none/render")
+    shown = (await shop.consumer("GET", f"/public/campaigns/{mine['id']}")).data
+    assert shown["name"] == mine["name"] and "origins" not in shown
+
+
+async def test_what_is_of_no_tenant_is_read_by_every_tenants_pages_within_seconds(shop: Stack) -> None:
+    assert FRESH_SECONDS <= 2
+    assert not await readable(shop, BRAND, "/nothing")
+    await of_tenant(shop, TENANT, BRAND)
+    await until(lambda: readable(shop, BRAND, "/nothing"))
+
+
+async def test_origins_are_kept_noted_copied_and_set_alone(stack: Any) -> None:
+    made = await make_campaign(stack, origins=[BRAND, BELOW])
+    path = f"/admin/campaigns/{made['id']}"
+    assert made["origins"] == [BRAND, BELOW]
+    assert (await stack.admin("PUT", path, {"name": "Other"})).data["origins"] == [BRAND, BELOW]
+    copied = (await stack.admin("POST", f"{path}/duplicate", {})).data
+    assert copied["origins"] == [BRAND, BELOW]
+    assert (await stack.admin("PUT", path, {"origins": []})).data["origins"] == []
+    body = {"campaign": {"origins": [SHOP], "name": "unread"}, "update_mask": ["origins"]}
+    changed = (await stack.core("PUT", f"/campaigns/{made['id']}", body)).data["campaign"]
+    assert (changed["origins"], changed["name"]) == ([SHOP], "Other")
+    noted = (await stack.admin("GET", "/admin/audit", subject_id=made["id"])).data["items"]
+    assert [(one["before"] or {}).get("origins") for one in noted][:2] == [[], [BRAND, BELOW]]
+    assert [one["after"]["origins"] for one in noted][:2] == [[SHOP], []]
+    await of_tenant(stack, TENANT, SHOP)
+    noted = (await stack.admin("GET", "/admin/audit", subject_id=TENANT)).data["items"]
+    assert noted[0]["after"]["origins"] == [SHOP]
+    assert (await of_tenant(stack, TENANT)).data["origins"] == []
+
+
+@pytest.mark.parametrize(
+    ("origins", "named"),
+    [
+        ([BRAND, "http://brand.example"], ["origins[1]"]),
+        (["https://*.example", BRAND, "https://brand.example/"], ["origins[0]", "origins[2]"]),
+        ([BRAND, BRAND], ["origins[1]"]),
+        (["https://" + "a" * 200 + ".example"], ["origins[0]"]),
+        ([f"https://x{number}.example" for number in range(21)], ["origins"]),
+        (["*"], ["origins[0]"]),
+    ],
+)
+async def test_a_wrong_origin_is_named_by_its_place(stack: Any, origins: list[str], named: list[str]) -> None:
+    assert fields_of(await stack.admin("POST", "/admin/campaigns", {"name": "A", "origins": origins})) == named
+    assert fields_of(await of_tenant(stack, TENANT, *origins)) == named
+    made = await stack.admin("POST", "/admin/tenants", {"name": "A", "origins": origins}, roles=PLATFORM)
+    assert fields_of(made) == named
+
+
+async def test_core_tells_the_edges_of_no_origin_where_none_is_kept(stack: Any) -> None:
+    assert (await stack.core("GET", "/origins")).data == {"tenant": [], "campaigns": []}
+    assert (await stack.core("GET", "/origins/known", origin="null")).data == {"known": False}

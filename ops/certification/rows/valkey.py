@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from ops.certification.history import NOT_YET, Attempt
-from ops.certification.judging.tables import connected
 from ops.certification.measuring import Readiness
+from ops.certification.rankings import rankings_agree
 from ops.certification.row import row
 from ops.certification.run import Run, paused
 from ops.servers.base import write_private
@@ -19,7 +19,6 @@ SLOW_SECONDS = 0.25
 SLOWER_MAX = 3
 NOTICED_SECONDS = 2.0
 PROMISED = ("Play", "ClaimReward", "Redeem")
-RANKINGS_SHOWN = 100
 
 
 @row("valkey-killed", fault="Valkey killed, or frozen 30 s", quick=8, full=30, unit="seconds away")
@@ -33,7 +32,7 @@ async def valkey_killed(run: Run) -> None:
             await run.stack.blocking(run.stack.valkey.start)
         await load.more(20)
     _forget_starts(run)
-    await _rankings_agree(run)
+    await rankings_agree(run)
 
 
 @row("valkey-frozen", fault="Valkey killed, or frozen 30 s", quick=8, full=30, unit="seconds frozen")
@@ -45,7 +44,7 @@ async def valkey_frozen(run: Run) -> None:
             await load.for_seconds(run.size)
         await load.more(20)
     _forget_starts(run)
-    await _rankings_agree(run)
+    await rankings_agree(run)
 
 
 @asynccontextmanager
@@ -111,7 +110,7 @@ async def flushall(run: Run) -> None:
     run.figure("plays", load.plays)
     run.figure("times emptied", flushes, least=run.size)
     _forget_starts(run)
-    await _rankings_agree(run)
+    await rankings_agree(run)
 
 
 @row("flushall-and-kill", fault="FLUSHALL", quick=3, full=20, unit="times")
@@ -128,7 +127,7 @@ async def flushall_and_kill(run: Run) -> None:
         await load.more(20)
     run.figure("plays", load.plays)
     _forget_starts(run)
-    await _rankings_agree(run)
+    await rankings_agree(run)
 
 
 @row(
@@ -153,7 +152,7 @@ async def valkey_replica_promoted(run: Run) -> None:
         await load.more(40)
     run.figure("plays", load.plays)
     _forget_starts(run)
-    await _rankings_agree(run)
+    await rankings_agree(run)
 
 
 def _replica(run: Run, nth: int) -> Valkey:
@@ -176,42 +175,3 @@ def _promote(run: Run, replica: Valkey) -> None:
     assert b"-ERR" not in answer, answer
     replica.port = primary.port
     run.stack.servers.valkey = replica
-
-
-# -- what rankings say -------------------------------------------------------------------------
-
-
-async def _rankings_agree(run: Run) -> None:
-    """Waits until the board says what the plays' rows say; notes how long that took."""
-    missing: dict[str, int] = {}
-
-    async def agree() -> bool:
-        nonlocal missing
-        wanted, shown = await _of_rows(run), await _shown(run)
-        missing = {who: count for who, count in shown.items() if wanted.get(who) != count}
-        best = sorted(wanted.values(), reverse=True)[:RANKINGS_SHOWN]
-        return not missing and sorted(shown.values(), reverse=True) == best
-
-    try:
-        seconds = await run.until(agree)
-    except TimeoutError:
-        run.figure("places in the ranking unlike the plays' rows", max(1, len(missing)), exactly=0)
-        return
-    run.figure("places in the ranking unlike the plays' rows", 0, exactly=0)
-    run.figure("rankings agreed after", seconds, "s")
-
-
-async def _of_rows(run: Run) -> dict[str, int]:
-    async with connected(run.stack.settings) as database:
-        rows = await database.fetch(
-            "SELECT player_id, count(*) AS plays FROM plays WHERE tenant_id = $1 GROUP BY player_id",
-            run.world.tenant_id,
-        )
-    return {row["player_id"]: row["plays"] for row in rows}
-
-
-async def _shown(run: Run) -> dict[str, int]:
-    board = run.world.ids["board"]
-    path = f"/leaderboards/{board}/rankings?limit={RANKINGS_SHOWN}"
-    asked = await run.world.client.ask("ListRankings", "onlooker", "GET", path, of="board")
-    return {item["player_id"]: int(item["score"]) for item in asked.data["items"]}

@@ -51,6 +51,7 @@ from ops.servers.valkey import Valkey
 from runtime.actors.engine import Engine
 from runtime.settings import Settings
 from sql.migrate import migrate
+from tests.support import order
 from tests.support.bodies import Furnished
 from tests.support.browsing import NO_BROWSER
 from tests.support.directories import server_directory, serving_postgres
@@ -65,6 +66,16 @@ from tests.support.world import World, new_world
 _TEMPLATE = "tombola_template"
 
 seed_hypothesis()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    order.begin_with_the_longest(items)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    reports = [report for found in terminalreporter.stats.values() for report in found if hasattr(report, "when")]
+    for line in order.to_name(reports):
+        terminalreporter.write_line(line)
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,12 @@
 """Finds tests that could not fail: `python -m ops.proof.lint`.
 
-    asserts    a test that asserts nothing: no `assert`, no `pytest.raises`, and no helper of tests/ that does either
-    swallows   an exception that is dropped: `except ...: pass`, `suppress(Exception)`, a bare `except`
-    sleeps     a pause of so long, where a fact could be waited for; a loop that ends with a fact may pause in between
+    asserts    a test that asserts nothing: no `assert`, no `pytest.raises`, and no helper of tests/ that does either.
+               Nor is it an assertion where nothing could fail: a constant, a tuple, a coroutine that nobody awaits, a
+               function within that nobody calls
+    swallows   an exception that is dropped: `except ...: pass`, or `return`, `suppress(Exception)`, a bare `except`,
+               one of everything that looks at nothing, `gather(..., return_exceptions=True)` that nobody reads
+    sleeps     a pause of so long, by whatever name, where a fact could be waited for; a loop that ends with a fact may
+               pause in between, and the clock is none
 
 Where one of them is right, the line (or the one above it) says why: `# swallows: the socket may be closed already`.
 A reason that excuses nothing is found too.
@@ -26,6 +30,8 @@ RULES: Final = ("asserts", "swallows", "sleeps")
 _REASON = re.compile(rf"#\s*({'|'.join(RULES)}):\s*\S")
 _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_EVERYTHING: Final = frozenset({"Exception", "BaseException"})
+_CLOCKS: Final = frozenset({"time", "monotonic", "perf_counter"})
 _OF_PYTEST: Final = frozenset({"raises", "fail", "warns"})
 _ASSERTING: Final = frozenset({"until", "wait_for", "validate"})
 """What fails by raising, though it says no `assert`: waits that give up, and a document's check against its schema."""
@@ -94,23 +100,53 @@ class Helpers:
         """Whether a function of the file at `path` asserts. One that calls itself does not by that."""
         if id(function) not in self._known:
             self._known[id(function)] = False
-            self._known[id(function)] = any(self._is_assertion(path, node) for node in ast.walk(function))
+            self._known[id(function)] = any(self._is_assertion(path, node) for node in self._run_by(path, function))
         return self._known[id(function)]
+
+    def _run_by(self, path: str, function: _Function) -> Iterator[ast.AST]:
+        """What is in a function, but for functions that nothing in it names, and coroutines that are dropped."""
+        named = {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
+        waiting: list[ast.AST] = [function]
+        while waiting:
+            node = waiting.pop()
+            yield node
+            value = {ast.Expr: "value", ast.Assert: "test"}.get(type(node))
+            if value is None or not self._is_coroutine(path, getattr(node, value)):
+                children = list(ast.iter_child_nodes(node))
+                waiting += [child for child in children if not isinstance(child, _FUNCTIONS) or child.name in named]
 
     def _is_assertion(self, path: str, node: ast.AST) -> bool:
         if isinstance(node, ast.Assert):
-            return True
+            return not _cannot_fail(node.test) and not self._is_coroutine(path, node.test)
         if isinstance(node, ast.Raise):
             return "AssertionError" in ast.dump(node)
         return isinstance(node, ast.Call) and self._calls_one(path, node)
+
+    def _is_coroutine(self, path: str, value: ast.expr) -> bool:
+        """Whether a value is a coroutine that nobody awaits: always true, and never run."""
+        if not isinstance(value, ast.Call):
+            return False
+        called = self._called(path, value)
+        return bool(called) and all(isinstance(function, ast.AsyncFunctionDef) for _, function in called)
 
     def _calls_one(self, path: str, call: ast.Call) -> bool:
         name = _called(call)
         if name in _ASSERTING or (name in _OF_PYTEST and ast.unparse(call.func).startswith("pytest.")):
             return True
-        own = self._own.get((path, name), []) if isinstance(call.func, ast.Name) else []
-        called = [(path, function) for function in own] or self._shared.get(name, [])
+        called = self._called(path, call)
         return bool(called) and all(self.assert_something(*one) for one in called)
+
+    def _called(self, path: str, call: ast.Call) -> list[tuple[str, _Function]]:
+        """The functions of tests/ that it may call, each with its file's path."""
+        name = _called(call)
+        own = self._own.get((path, name), []) if isinstance(call.func, ast.Name) else []
+        return [(path, function) for function in own] or self._shared.get(name, [])
+
+
+def _cannot_fail(test: ast.expr) -> bool:
+    if isinstance(test, ast.Constant):
+        return bool(test.value)
+    return isinstance(test, ast.Lambda | ast.GeneratorExp) or (isinstance(test, ast.Tuple) and bool(test.elts))
 
 
 def _reached_from_outside(tree: ast.Module) -> Iterator[_Function]:
@@ -141,6 +177,7 @@ class _Walk(ast.NodeVisitor):
     def __init__(self, path: str) -> None:
         self._path = path
         self._polls = 0
+        self._names: dict[str, str] = {}
         self.found: list[Found] = []
 
     @classmethod
@@ -149,24 +186,41 @@ class _Walk(ast.NodeVisitor):
         walk.visit(tree)
         return walk.found
 
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        self._names |= {alias.asname: alias.name for alias in node.names if alias.asname}
+
     def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
         if node.type is None:
             self._note(node, "swallows", "a bare except takes what it does not know")
         if all(_does_nothing(statement) for statement in node.body):
             self._note(node.body[0], "swallows", f"{_named(node.type)} is dropped: assert it, or say why it may come")
+        elif node.type is not None and _named(node.type) in _EVERYTHING and not _looks_at(node):
+            self._note(node, "swallows", "takes whatever comes, and looks at none of it: name what may")
+        self.generic_visit(node)
+
+    def visit_Expr(self, node: ast.Expr) -> None:
+        """Answers that nobody reads."""
+        call = node.value.value if isinstance(node.value, ast.Await) else node.value
+        if isinstance(call, ast.Call) and any(
+            word.arg == "return_exceptions" and getattr(word.value, "value", False) for word in call.keywords
+        ):
+            self._note(node, "swallows", "the exceptions that are returned are dropped: look at them")
+        if isinstance(call, ast.Call) and _called(call) == "wait" and _lasts(call) and not self._polls:
+            self._note(node, "sleeps", f"{ast.unparse(call)} waits for a time, and does not say whether it was needed")
         self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> None:
-        called = _called(node)
-        if called == "suppress" and {_named(a) for a in node.args} & {"Exception", "BaseException"}:
+        called = self._names.get(_called(node), _called(node))
+        if called == "suppress" and any(_named(a) in _EVERYTHING or isinstance(a, ast.Starred) for a in node.args):
             self._note(node, "swallows", "suppresses whatever comes: name what may")
-        if called == "sleep" and not self._polls and not _is_zero(node):
+        if (called == "sleep" or _sleeps_elsewhere(node)) and not self._polls and not _is_zero(node):
             self._note(node, "sleeps", f"{ast.unparse(node)} waits for a time: wait for what it is for")
         self.generic_visit(node)
 
     def visit_While(self, node: ast.While) -> None:
         """A loop that a fact ends: by its condition, or by leaving it."""
-        ends = not isinstance(node.test, ast.Constant) or any(
+        timed = any(isinstance(inner, ast.Call) and _called(inner) in _CLOCKS for inner in ast.walk(node.test))
+        ends = not (isinstance(node.test, ast.Constant) or timed) or any(
             isinstance(inner, ast.Break | ast.Return) for inner in ast.walk(node)
         )
         self._polls += ends
@@ -187,8 +241,40 @@ class _Walk(ast.NodeVisitor):
 
 
 def _does_nothing(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Pass | ast.Continue) or (
-        isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+    if isinstance(statement, ast.Return):
+        return statement.value is None  # A value, also None, says what came.
+    if isinstance(statement, ast.Expr):
+        return isinstance(statement.value, ast.Constant)
+    return isinstance(statement, ast.Pass | ast.Continue | ast.Break)
+
+
+def _looks_at(handler: ast.ExceptHandler) -> bool:
+    """Whether it raises, or keeps or compares what came; to print it is no look."""
+    for node in ast.walk(handler):
+        if isinstance(node, ast.Raise | ast.Assert):
+            return True
+        if isinstance(node, ast.Call) and _called(node) == "print":
+            return False
+    return any(isinstance(node, ast.Name) and node.id == handler.name for node in ast.walk(handler))
+
+
+def _lasts(call: ast.Call) -> bool:
+    """`event.wait(0.5)`, `asyncio.wait(tasks, timeout=0.5)`."""
+    given = [*call.args, *(word.value for word in call.keywords if word.arg == "timeout")]
+    return any(isinstance(value, ast.Constant) and isinstance(value.value, int | float) for value in given)
+
+
+def _sleeps_elsewhere(call: ast.Call) -> bool:
+    """`run(["sleep", "1"])`, `execute("SELECT pg_sleep(1)")`."""
+    command = call.args[0] if call.args else None
+    words = command.elts if isinstance(command, ast.List | ast.Tuple) else call.args
+    if words and isinstance(words[0], ast.Constant) and words[0].value == "sleep":
+        return True
+    asks = _called(call) in ("execute", "fetch", "fetchrow", "fetchval", "psql")
+    return asks and any(
+        isinstance(part, ast.Constant) and isinstance(part.value, str) and "pg_sleep" in part.value
+        for argument in call.args
+        for part in ast.walk(argument)
     )
 
 

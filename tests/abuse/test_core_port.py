@@ -124,7 +124,7 @@ async def hung_up(reader: asyncio.StreamReader) -> None:
             while await reader.read(65_536):
                 pass
         except ConnectionError:
-            return
+            return  # swallows: it has gone, which is what is waited for
     assert reader.at_eof()
 
 

@@ -270,7 +270,7 @@ async def test_a_play_that_commits_late_is_not_missed(engine: Engine) -> None:
 
     task = asyncio.create_task(engine.database.transaction(slow))
     await began.wait()
-    # Longer than LATE_SECONDS: what is looked back by anyway proves nothing.
+    # sleeps: longer than LATE_SECONDS, for what is looked back by anyway proves nothing
     await engine.database.execute("SELECT pg_sleep($1)", LATE_SECONDS + 0.5)
     await engine.rankings.catch_up(TENANT)
     assert await shown(engine) == []

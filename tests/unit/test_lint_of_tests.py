@@ -42,6 +42,12 @@ def test_a_test_asserts_by_itself_or_by_a_helper(body: str) -> None:
         "connection.close()",  # One of the two closes that there are asserts nothing.
         "recur()",
         "test_other()",
+        "assert True",
+        "assert (played() == 1, 'no')",
+        "assert (play for play in plays)",
+        "assert ready()",  # A coroutine, which is true.
+        "ready()",
+        "def inner():\n        assert played()",
     ],
 )
 def test_a_test_that_asserts_nothing_is_found(body: str) -> None:
@@ -56,6 +62,9 @@ def test_a_test_that_asserts_nothing_is_found(body: str) -> None:
 
         def recur():
             recur()
+
+        async def ready():
+            assert True is not False
     """
     assert rules(f"def test_it():\n    {body}\n", helper) == [(1, "asserts")]
 
@@ -74,6 +83,13 @@ def test_what_is_defined_inside_a_function_lends_nothing_to_others() -> None:
         "with suppress(Exception):\n    play()\n",
         "with contextlib.suppress(Fault, BaseException):\n    play()\n",
         "try:\n    play()\nexcept:\n    failed = True\n",
+        "def f():\n    try:\n        play()\n    except Fault:\n        return\n",
+        "for _ in plays:\n    try:\n        play()\n    except Fault:\n        break\n",
+        "try:\n    play()\nexcept Exception as error:\n    print(error)\n",
+        "try:\n    play()\nexcept Exception:\n    failed = True\n",
+        "with suppress(*FAULTS):\n    play()\n",
+        "from contextlib import suppress as quiet\nwith quiet(Exception):\n    play()\n",
+        "async def f():\n    await asyncio.gather(play(), return_exceptions=True)\n",
     ],
 )
 def test_a_dropped_exception_is_found(code: str) -> None:
@@ -83,12 +99,31 @@ def test_a_dropped_exception_is_found(code: str) -> None:
 def test_an_exception_that_is_looked_at_is_not() -> None:
     assert rules("try:\n    play()\nexcept Fault as fault:\n    failed.append(fault)\n") == []
     assert rules("with suppress(ProcessLookupError):\n    kill()\n") == []
+    assert rules("def f():\n    try:\n        return play()\n    except Fault:\n        return None\n") == []
+    assert rules("try:\n    play()\nexcept Exception as error:\n    failed.append(error)\n") == []
+    assert rules("async def f():\n    said = await asyncio.gather(play(), return_exceptions=True)\n") == []
 
 
-@pytest.mark.parametrize("code", ["await asyncio.sleep(0.1)", "time.sleep(pause)", "sleep(1)"])
+@pytest.mark.parametrize(
+    "code",
+    [
+        "await asyncio.sleep(0.1)",
+        "time.sleep(pause)",
+        "sleep(1)",
+        "event.wait(0.5)",
+        "await asyncio.wait(tasks, timeout=0.5)",
+        "run(['sleep', '1'])",
+        "await connection.execute('SELECT pg_sleep(1)')",
+    ],
+)
 def test_a_sleep_is_found(code: str) -> None:
     assert rules(f"async def wait():\n    {code}\n") == [(2, "sleeps")]
     assert rules(f"async def wait():\n    while True:\n        {code}\n") == [(3, "sleeps")]
+
+
+def test_a_sleep_by_another_name_and_one_until_a_time_are_found() -> None:
+    assert rules("from asyncio import sleep as nap\nasync def wait():\n    await nap(1)\n") == [(3, "sleeps")]
+    assert rules("def wait():\n    while time.monotonic() < ends:\n        time.sleep(0.1)\n") == [(3, "sleeps")]
 
 
 def test_a_sleep_between_two_looks_at_a_fact_is_not() -> None:
@@ -107,4 +142,4 @@ def test_a_reason_at_the_line_or_above_it_excuses_one_rule() -> None:
 
 
 def test_a_reason_that_excuses_nothing_is_found() -> None:
-    assert rules("def test_it():\n    assert True  # sleeps: no more\n") == [(2, "sleeps")]
+    assert rules("def test_it():\n    assert it()  # sleeps: no more\n") == [(2, "sleeps")]

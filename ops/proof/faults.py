@@ -5,14 +5,16 @@ A test says by its mark which fault it is about, how large it makes it, and whic
     @pytest.mark.fault("Stock race", size="200 players, 2 Cores", figure="10 wins, no 5xx")
 
 `smaller` says what of the row it does not reach. A row without a test, and a mark without a row, fail the suite
-(tests/unit/test_faults_page.py). What no test of a row asserts yet stands in the row's `lacks`.
+(tests/unit/test_faults_page.py). What no test of a row asserts stands in the row's `lacks`: mostly a time, which says
+little on a busy machine. `./ops/certify` makes the fault on real processes, and holds it to its times: those of its
+rows stand in `certified`.
 """
 
 from __future__ import annotations
 
 import ast
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -23,18 +25,22 @@ _TEXT: Final = """\
 # Faults and bad inputs that it survives
 
 Each is tried by the tests named here, in the size and with the figure that they assert. After them the invariants of
-`tests/support/invariants.py` are checked: they find no row. Made by `python -m ops.generate` from
+`tests/support/invariants.py` are checked: they find no row. `./ops/certify` makes them on real processes under load,
+and asserts the times too (`./ops/certify --list`). Made by `python -m ops.generate` from
 `tests/faults/faults.toml` and the marks of the tests.
 """
 
 
 class Row(NamedTuple):
-    """A fault: how it is made, when it is survived, and what of that no test asserts (empty: nothing)."""
+    """A fault: how it is made, when it is survived, what of that no test asserts (empty: nothing), and by which rows
+    of `./ops/certify` it is made.
+    """
 
     name: str
     how: str
     passes: str
-    lacks: str
+    lacks: str = ""
+    certified: Sequence[str] = ()
 
 
 class Proof(NamedTuple):
@@ -49,7 +55,7 @@ class Proof(NamedTuple):
 
 def rows() -> list[Row]:
     """The faults, in the file's order."""
-    return [Row(**{"lacks": "", **row}) for row in tomllib.loads(FILE.read_text())["faults"]]
+    return [Row(**row) for row in tomllib.loads(FILE.read_text())["faults"]]
 
 
 def proofs() -> list[Proof]:
@@ -96,5 +102,7 @@ def page() -> str:
             for proof in said
             if proof.fault == row.name
         ]
-        lines += ["", *([f"Not asserted: {row.lacks}.", ""] if row.lacks else [])]
+        lines += ["", *([f"Asserted by none of them: {row.lacks}.", ""] if row.lacks else [])]
+        if row.certified:
+            lines += [f"By `./ops/certify`: {', '.join(f'`{name}`' for name in row.certified)}.", ""]
     return "\n".join(lines).rstrip() + "\n"

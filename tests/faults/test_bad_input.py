@@ -24,7 +24,7 @@ from tests.support.world import COINS, COLLECTION, EGGS, GIFTS, World
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-BODIES = int(os.environ.get("TOMBOLA_TEST_BODIES", "1500"))
+BODIES = int(os.environ.get("TOMBOLA_TEST_BODIES", "10000"))
 """How many bad bodies are sent; faults.md asks for 10,000."""
 
 ODD_VALUES: tuple[Any, ...] = (
@@ -71,12 +71,8 @@ def mutations(dice: random.Random, good: dict[str, Any]) -> bytes:
     return json.dumps(body).encode()
 
 
-@pytest.mark.fault(
-    "Bad JSON",
-    size="1,500 mutated bodies",
-    figure="no 5xx, the envelope",
-    smaller="1,500 of 10,000 (TOMBOLA_TEST_BODIES=10000)",
-)
+@pytest.mark.timeout(max(120, BODIES // 20))
+@pytest.mark.fault("Bad JSON", size="10,000 mutated bodies", figure="no 5xx, the envelope")
 async def test_bad_bodies_are_refused_in_the_envelope_and_change_nothing(world: World, module_stack: Stack) -> None:
     dice = random.Random(SEED)
     prize_id = await world.prize()
@@ -90,10 +86,13 @@ async def test_bad_bodies_are_refused_in_the_envelope_and_change_nothing(world: 
         await world.game(COLLECTION, COINS, milestones=rungs),
     ]
     seen: Counter[int] = Counter()
+    sessions = {game_id: await world.session(game_id) for game_id in games}
 
     async def one(nth: int) -> None:
         game_id = games[nth % len(games)]
-        good = {"session_id": await world.session(game_id), "payload": {}}
+        if nth % 50 < len(games):  # Now and then one that is open: most bodies play none.
+            sessions[game_id] = await world.session(game_id)
+        good = {"session_id": sessions[game_id], "payload": {}}
         surface = dice.choice(("consumer", "core"))
         verb = dice.choice(("play", "play", "start", "redeem"))
         if surface == "core":

@@ -50,6 +50,7 @@ SHIPPED = Settings()
         ("nothing private is called", SHIPPED.outbound_allow_cidrs, ()),
     ],
 )
+@pytest.mark.fault("Slow or dripping webhook", size="as shipped", figure="an attempt has 15 s")
 def test_a_figure_is_the_one_that_was_promised(promise: str, figure: Any, promised: Any) -> None:
     assert figure == promised, promise
 
@@ -68,5 +69,9 @@ def test_a_figure_is_the_one_that_was_promised(promise: str, figure: Any, promis
         ("an edge gives up on Core", client.DEADLINE_SECONDS, 5.0),
     ],
 )
+@pytest.mark.fault("Core stopped (SIGTERM)", size="the settings as shipped", figure="the drain is 30 s at most")
+@pytest.mark.fault("Postgres backend frozen", size="the settings as shipped", figure="a wait of 1.5 s at most")
+@pytest.mark.fault("Pool exhausted", size="the settings as shipped", figure="a wait of 1 s at most")
+@pytest.mark.fault("Valkey killed, or frozen 30 s", size="the settings as shipped", figure="a wait of 0.25 s at most")
 def test_a_wait_is_no_longer_than_was_promised(promise: str, figure: float, most: float) -> None:
     assert 0 < figure <= most, promise

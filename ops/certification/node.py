@@ -42,6 +42,7 @@ class Node:
     log: Path
     environment: dict[str, str]
     ports: dict[str, int] = field(default_factory=lambda: {name: free_port() for name in PORTS})
+    directory: Path = ROOT
     _popen: subprocess.Popen[bytes] | None = None
 
     @property
@@ -100,8 +101,8 @@ class Node:
             self._popen = launch(
                 [sys.executable, "-m", "runtime", *self.role.split()],
                 signal.SIGTERM,
-                env={**inherited, "PYTHONPATH": str(ROOT), **ports, **self.environment},
-                cwd=ROOT,
+                env={**inherited, "PYTHONPATH": str(self.directory), **ports, **self.environment},
+                cwd=self.directory,
                 stdin=subprocess.DEVNULL,
                 stdout=said,
                 stderr=said,

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from redis.exceptions import ResponseError
 
+from ops.servers.cluster import ClusterNode, cluster
 from ops.servers.valkey import Valkey
 from runtime.http.admission.control import AdmissionControl, Allowed
 from runtime.http.admission.idempotency import Asked
 from runtime.http.admission.rates import Limited, Policy
 from runtime.stores.ephemeral import Ephemeral, Script
 from runtime.stores.pipeline import EphemeralDown
-from tests.support.cluster import ClusterNode, cluster
 from tests.support.waiting import HANG_SECONDS
 
 

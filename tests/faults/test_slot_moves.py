@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
+from ops.servers.cluster import ClusterNode, Slot, cluster
 from runtime.groups import event_stream
 from runtime.http.admission.rates import ip_tag
 from runtime.settings import Settings
@@ -18,7 +19,6 @@ from runtime.streams import gaps
 from runtime.streams.consumer import Consumer, Message
 from runtime.streams.servers import Servers
 from tests.acceptance.test_integrations import register
-from tests.support.cluster import ClusterNode, Slot, cluster
 from tests.support.deliveries import working
 from tests.support.receiver import Receiver
 from tests.support.stack import TENANT, TO_LOOPBACK, Answer, new_stack, settings_of

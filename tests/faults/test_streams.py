@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis, RedisCluster
 
+from ops.servers.cluster import cluster
 from ops.servers.valkey import Valkey
 from runtime.commands import deadletters
 from runtime.errors import Fault, Status
@@ -24,7 +25,6 @@ from runtime.streams import backoff
 from runtime.streams.consumer import TRIES, Consumer, Message
 from runtime.streams.dead_letters import Letter, dead_stream
 from runtime.streams.servers import Servers
-from tests.support.cluster import cluster
 from tests.support.waiting import HANG_SECONDS
 
 STREAM = "tombola:test:{0}"

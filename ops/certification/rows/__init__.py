@@ -7,7 +7,7 @@ from typing import Final
 
 from ops.certification.row import ROWS, Row
 
-MODULES: Final = ("processes", "postgres", "valkey", "clocks", "recovery")
+MODULES: Final = ("processes", "postgres", "valkey", "clocks", "recovery", "streams", "upgrade")
 
 
 def load() -> dict[str, Row]:

@@ -15,6 +15,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from ops.certification import skewed
+from ops.certification.agreement import delivered
 from ops.certification.catalogue import DAILY
 from ops.certification.judging.tables import connected
 from ops.certification.load import Load
@@ -48,7 +49,7 @@ async def clock_skewed(run: Run) -> None:
         async with run.loaded(prefix=f"{'ahead' if seconds > 0 else 'behind'}-") as load:
             await load.more(run.size)
         run.figure(f"plays at {seconds:+} s", load.plays)
-    await run.until(lambda: _delivered(run))
+    await run.until(lambda: delivered(run))
     ended = await _now(run)
     run.figure("plays out of their time or day", await _out_of_time(run, began, ended), exactly=0)
     run.figure("ends of sessions off by", _ends_off(run), "s", most=OFF_MAX)
@@ -60,14 +61,6 @@ async def clock_skewed(run: Run) -> None:
 async def _now(run: Run) -> float:
     async with connected(run.stack.settings) as database:
         return float(await database.fetchval("SELECT extract(epoch FROM clock_timestamp())::float8"))
-
-
-async def _delivered(run: Run) -> bool:
-    open_ones = (
-        "SELECT NOT EXISTS (SELECT FROM tasks WHERE tenant_id = $1 AND status IN ('pending', 'delivering', 'retry'))"
-    )
-    async with connected(run.stack.settings) as database:
-        return bool(await database.fetchval(open_ones, run.world.tenant_id))
 
 
 async def _out_of_time(run: Run, began: float, ended: float) -> int:

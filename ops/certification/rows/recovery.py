@@ -11,11 +11,11 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from ops.certification.agreement import all_told, rankings_agree
 from ops.certification.history import NOT_YET
 from ops.certification.judging.tables import broken, connected
 from ops.certification.measuring import errors_ended, failing
 from ops.certification.node import ROOT
-from ops.certification.rankings import rankings_agree
 from ops.certification.row import row
 from ops.certification.run import Run
 from ops.certification.standing_in import SMALL_WAL, base_backup, filled, move, restore, size_of, small_disk, successor
@@ -45,7 +45,7 @@ async def postgres_point_in_time(run: Run) -> None:
     for nth in range(run.size):
         await _lose_and_restore(run, nth)
     await rankings_agree(run)
-    told_after = await run.until(lambda: _all_told(run))
+    told_after = await run.until(lambda: all_told(run))
     run.figure("the webhook had been told of each play after", told_after, "s")
 
 
@@ -115,14 +115,6 @@ def _never_was(run: Run, pointed: float, restored: float) -> int:
                 lost += one.ok
                 one.http, one.code, one.reason, one.data, one.ended = 0, "", "", None, NOT_YET
     return lost
-
-
-async def _all_told(run: Run) -> bool:
-    """Whether the integration has heard of every play that there is."""
-    async with connected(run.stack.settings) as database:
-        rows = await database.fetch("SELECT play_id FROM plays WHERE tenant_id = $1", run.world.tenant_id)
-    heard = {body["data"].get("play_id") for _, _, body in run.receiver.posted if "data" in body}
-    return {row["play_id"] for row in rows} <= heard
 
 
 # -- its disk full -----------------------------------------------------------------------------

@@ -7,9 +7,9 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from ops.certification.agreement import forget_starts, rankings_agree
 from ops.certification.history import NOT_YET, Attempt
 from ops.certification.measuring import Readiness
-from ops.certification.rankings import rankings_agree
 from ops.certification.row import row
 from ops.certification.run import Run, paused
 from ops.servers.base import write_private
@@ -31,7 +31,7 @@ async def valkey_killed(run: Run) -> None:
             await load.for_seconds(run.size)
             await run.stack.blocking(run.stack.valkey.start)
         await load.more(20)
-    _forget_starts(run)
+    forget_starts(run)
     await rankings_agree(run)
 
 
@@ -43,7 +43,7 @@ async def valkey_frozen(run: Run) -> None:
         async with _away(run), paused(run.stack.valkey):
             await load.for_seconds(run.size)
         await load.more(20)
-    _forget_starts(run)
+    forget_starts(run)
     await rankings_agree(run)
 
 
@@ -81,12 +81,6 @@ async def _away(run: Run) -> AsyncIterator[None]:
     run.figure("readyz 200 after its return", again, "s", slowness=factor)
 
 
-def _forget_starts(run: Run) -> None:
-    """The key of a start, which does nothing that lasts, is kept by Valkey alone: asked again it may be another."""
-    for asked in run.history.of("Start"):
-        asked.key = ""
-
-
 async def _read(run: Run, slow: list[float]) -> None:
     slow.append(await run.slowness.read())
 
@@ -109,7 +103,7 @@ async def flushall(run: Run) -> None:
         await load.more(20)
     run.figure("plays", load.plays)
     run.figure("times emptied", flushes, least=run.size)
-    _forget_starts(run)
+    forget_starts(run)
     await rankings_agree(run)
 
 
@@ -126,7 +120,7 @@ async def flushall_and_kill(run: Run) -> None:
             await core.start(run.stack.http)
         await load.more(20)
     run.figure("plays", load.plays)
-    _forget_starts(run)
+    forget_starts(run)
     await rankings_agree(run)
 
 
@@ -151,7 +145,7 @@ async def valkey_replica_promoted(run: Run) -> None:
             run.note("the replica stands in the primary's place")
         await load.more(40)
     run.figure("plays", load.plays)
-    _forget_starts(run)
+    forget_starts(run)
     await rankings_agree(run)
 
 

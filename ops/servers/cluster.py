@@ -10,9 +10,8 @@ from typing import Any, Final
 from redis.asyncio import Redis
 from redis.crc import key_slot
 
-from ops.servers.base import free_port, wait_for
+from ops.servers.base import START_SECONDS, free_port, wait_for
 from ops.servers.valkey import Valkey
-from tests.support.waiting import HANG_SECONDS
 
 SLOTS: Final = (("0", "5460"), ("5461", "10922"), ("10923", "16383"))
 
@@ -20,7 +19,9 @@ SLOTS: Final = (("0", "5460"), ("5461", "10922"), ("10923", "16383"))
 class ClusterNode(Valkey):
     """A Valkey that takes part in a cluster; its nodes share one password."""
 
-    password = "cluster"
+    @property
+    def password(self) -> str:
+        return "cluster"
 
     def __init__(self, data_dir: Path) -> None:
         super().__init__(data_dir)
@@ -53,7 +54,7 @@ def cluster(directory: Path) -> Iterator[list[ClusterNode]]:
             node.data_dir.parent.mkdir()
             node.start()
             node.command("CLUSTER", "ADDSLOTSRANGE", *slots)
-        wait_for(all_agree, HANG_SECONDS)
+        wait_for(all_agree, START_SECONDS)
         yield nodes
     finally:
         for node in nodes:

@@ -88,13 +88,20 @@ async def carried_out(tenant: Tenant, receiver: Receiver) -> list[str]:
     """What was delivered was sent, and nothing was sent that is not to be delivered."""
     database = Patient(tenant.stage.cores[WORKER].engine.database)
     rows = await database.fetch(
-        "SELECT task_id, status, channel, external_id FROM tasks WHERE tenant_id = $1", tenant.tenant_id
+        "SELECT task_id, reward_id, status, channel FROM tasks WHERE tenant_id = $1", tenant.tenant_id
     )
-    sent = {got.json["id"] for got in receiver.all if got.json["type"] == "fulfillment.requested"}
+    events = [got.json for got in receiver.all]
+    sent = {
+        event["id"]
+        for event in events
+        if event["type"] == "fulfillment.requested" and event["tenant_id"] == tenant.tenant_id
+    }
     carried = {row["task_id"] for row in rows if row["channel"] in ("webhook", "workflow")}
     by_hand = {attempt.fields["id"] for attempt in tenant.history.of("FulfillReward")}
-    delivered = {row["task_id"] for row in rows if row["channel"] == "webhook" and row["status"] == "delivered"}
+    delivered = {
+        row["task_id"]
+        for row in rows
+        if row["channel"] == "webhook" and row["status"] == "delivered" and row["reward_id"] not in by_hand
+    }
     found = [f"{task_id} was sent, and is no task" for task_id in sent - carried]
-    if not by_hand:
-        found += [f"{task_id} is delivered, and was never sent" for task_id in delivered - sent]
-    return found
+    return found + [f"{task_id} is delivered, and was never sent" for task_id in delivered - sent]

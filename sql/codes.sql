@@ -15,7 +15,7 @@ given AS (
     SELECT * FROM unnest($3::text[], $4::text[], $5::bytea[], $6::bytea[]) AS g (code_id, key_id, ciphertext, code_hash)
 ),
 older AS (
-    SELECT DISTINCT o.code_id
+    SELECT o.code_id
     FROM unnest($7::bytea[], $8::text[]) AS o (code_hash, code_id)
     JOIN codes AS c ON c.tenant_id = $1 AND c.prize_id = $2 AND c.code_hash = o.code_hash
 ),

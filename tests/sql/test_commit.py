@@ -94,6 +94,9 @@ def spoil(part: str) -> Callable[[Changes], None]:
     def balance_that_is_there_now(changes: Changes) -> None:
         changes.balances["ann", "camp", "coin"] = BalanceMove("ann", "camp", "coin", None, 2)
 
+    def balance_that_never_was(changes: Changes) -> None:
+        changes.balances["bob", "camp", "coin"] = BalanceMove("bob", "camp", "coin", 1, 3)
+
     def stock(changes: Changes) -> None:
         changes.stock["prize_a"] = StockTake("prize_a", 11)
 
@@ -137,6 +140,7 @@ def spoil(part: str) -> Callable[[Changes], None]:
         ("turns_that_never_were", "turns"),
         ("balance", "balance"),
         ("balance_that_is_there_now", "balance"),
+        ("balance_that_never_was", "balance"),
         ("stock", "stock"),
         ("stock_that_never_was", "stock"),
         ("prize_day", "prize_day"),
@@ -342,16 +346,23 @@ async def test_batches_that_take_two_prizes_in_opposite_orders_never_deadlock(da
     assert after == before
 
 
-async def test_a_first_play_that_waited_for_a_change_of_the_catalogue_is_of_an_old_one(
-    database: Database, database_url: str
+@pytest.mark.parametrize(
+    ("rivals", "guard"),
+    [
+        ("UPDATE tenants SET catalog_version = 2 WHERE tenant_id = 'tenant_test'", "catalog"),
+        ("UPDATE players SET merged_into = 'ann' WHERE player_id = 'gus'", "guest"),
+    ],
+)
+async def test_a_commit_that_waited_for_a_change_of_what_it_goes_by_finds_it_changed(
+    database: Database, database_url: str, rivals: str, guard: str
 ) -> None:
-    """Its statement began before the change was there to be seen: only who locks the row sees it."""
+    """It began before the change was there to be seen: only who locks the row sees it."""
     rival = await asyncpg.connect(database_url)
     transaction = rival.transaction()
     await transaction.start()
-    await rival.execute("UPDATE tenants SET catalog_version = 2 WHERE tenant_id = $1", TENANT)
+    await rival.execute(rivals)
     changes = Changes(catalog_version=1)
-    changes.begin_history("game")
+    changes.begin_history("game") if guard == "catalog" else changes.hold_guest("gus")
     waiting = asyncio.ensure_future(commit(database, changes))
 
     async def is_waiting_or_done() -> bool:
@@ -362,7 +373,7 @@ async def test_a_first_play_that_waited_for_a_change_of_the_catalogue_is_of_an_o
     await rival.close()
     with pytest.raises(Guarded) as refusal:
         await waiting
-    assert refusal.value.guard == "catalog"
+    assert refusal.value.guard == guard
 
 
 async def test_a_rival_that_holds_a_prize_is_waited_for_and_its_rollback_believed(

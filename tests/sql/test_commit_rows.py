@@ -1,0 +1,64 @@
+"""What a commit writes of rewards, tasks and codes, and which codes it holds while it is under way."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import asyncpg
+
+from runtime.actors.changes import Changes, NewTask
+from runtime.actors.committer import statement_of
+from runtime.stores.database import Database
+from tests.support.commits import TENANT, a_reward, commit
+
+
+async def test_a_reward_has_the_times_of_its_state_and_of_its_terms(database: Database) -> None:
+    changes = Changes()
+    changes.rewards += [
+        a_reward("won"),
+        a_reward("of_three_days")._replace(expires_after_days=3),
+        a_reward("fulfilled")._replace(status="fulfilled"),
+    ]
+    await commit(database, changes)
+    rows = await database.fetch(
+        "SELECT reward_id, fulfilled_at - won_at AS fulfilled, expires_at - won_at AS expires FROM rewards"
+    )
+    assert {row["reward_id"]: (row["fulfilled"], row["expires"]) for row in rows} == {
+        "won": (None, None),
+        "of_three_days": (None, timedelta(days=3)),
+        "fulfilled": (timedelta(0), None),
+    }
+
+
+async def test_a_task_falls_due_at_once_where_it_is_not_delivered(database: Database) -> None:
+    changes = Changes()
+    for status in ("pending", "delivered"):
+        changes.tasks.append(NewTask(status, f"reward_{status}", "prize_a", "camp", "ann", "webhook", status))
+    await commit(database, changes)
+    rows = await database.fetch("SELECT task_id, next_attempt_at - created_at AS due FROM tasks")
+    assert {row["task_id"]: row["due"] for row in rows} == {"pending": timedelta(0), "delivered": None}
+
+
+def coded(*reward_ids: str) -> Changes:
+    changes = Changes()
+    for reward_id in reward_ids:
+        changes.take_code(reward_id, "prize_a")
+    return changes
+
+
+async def test_no_more_codes_are_held_than_are_given(database: Database, pool: asyncpg.Pool) -> None:
+    """A rival passes by what is held: it would find a prize without codes that has some."""
+    async with pool.acquire() as connection, pool.acquire() as rival, connection.transaction():
+        text, arguments = statement_of(coded("reward_1"))
+        await connection.fetchrow(text, TENANT, 0, *arguments)
+        free = await rival.fetch("SELECT code_id FROM codes WHERE reward_id IS NULL FOR UPDATE SKIP LOCKED")
+    assert [row["code_id"] for row in free] == ["code_2", "code_3"]
+
+
+async def test_a_code_that_a_rival_is_about_to_take_is_passed_by(database: Database, pool: asyncpg.Pool) -> None:
+    async with pool.acquire() as rival, rival.transaction():
+        await rival.execute("SELECT FROM codes WHERE code_id = 'code_1' FOR UPDATE")
+        await commit(database, coded("reward_1"))
+    rows: list[Any] = await database.fetch("SELECT code_id, reward_id FROM codes ORDER BY code_id")
+    assert [tuple(row) for row in rows] == [("code_1", None), ("code_2", "reward_1"), ("code_3", None)]

@@ -36,12 +36,17 @@ TOMORROW = TODAY + timedelta(days=1)
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def used_database(module_database_url: str) -> AsyncIterator[Database]:
-    """A database in which a session, two keys and a rung are used, and that no refusal may change."""
+    """A database in which a session, two keys, a rung and a rank are used, and that no refusal may change."""
     async with filled(module_database_url) as database:
         used = Changes()
         used.plays += [a_play("play_used"), a_play(key="used")]
         used.grants.append(NewGrant("game", "ann", "rung_used", "", "used", b"h", b"{}"))
         await commit(database, used)
+        await database.execute(
+            "INSERT INTO leaderboard_standings (tenant_id, board_id, rank, player_id, score, achieved_at, reward_id)"
+            " VALUES ($1, 'board', 2, 'bob', 8, now(), 'reward_of_bob')",
+            TENANT,
+        )
         yield database
 
 
@@ -120,7 +125,10 @@ def spoil(part: str) -> Callable[[Changes], None]:
         changes.grants.append(NewGrant("game", "ann", "rung_new", "", "used", b"h", b"{}"))
 
     def standing(changes: Changes) -> None:
-        changes.awards.append(StandingAward("board", 2, ""))
+        changes.awards.append(StandingAward("board", 3, ""))
+
+    def standing_that_was_awarded(changes: Changes) -> None:
+        changes.awards.append(StandingAward("board", 2, "reward_2"))
 
     found: Callable[[Changes], None] = locals()[part]
     return found
@@ -149,6 +157,7 @@ def spoil(part: str) -> Callable[[Changes], None]:
         ("grant", "grant"),
         ("grant_key", "grant"),
         ("standing", "standing"),
+        ("standing_that_was_awarded", "standing"),
     ],
 )
 @pytest.mark.asyncio(loop_scope="module")

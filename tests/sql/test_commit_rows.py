@@ -47,6 +47,22 @@ def coded(*reward_ids: str) -> Changes:
     return changes
 
 
+async def test_each_reward_of_a_batch_gets_a_code_of_its_own_prize(database: Database) -> None:
+    await database.execute(
+        "INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash)"
+        " SELECT $1, 'prize_b', 'of_b_' || n, '1', '', n::text::bytea FROM generate_series(1, 3) AS n",
+        TENANT,
+    )
+    changes = Changes()
+    for nth in range(2):
+        for prize_id in ("prize_a", "prize_b"):
+            changes.take_code(f"reward_{nth}_of_{prize_id}", prize_id)
+    await commit(database, changes)
+    rows = await database.fetch("SELECT prize_id, reward_id FROM codes WHERE reward_id IS NOT NULL")
+    assert len(rows) == 4
+    assert all(row["reward_id"].endswith(row["prize_id"]) for row in rows)
+
+
 async def test_no_more_codes_are_held_than_are_given(database: Database, pool: asyncpg.Pool) -> None:
     """A rival passes by what is held: it would find a prize without codes that has some."""
     async with pool.acquire() as connection, pool.acquire() as rival, connection.transaction():

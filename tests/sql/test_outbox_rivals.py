@@ -1,0 +1,80 @@
+"""The outbox beside rivals: what its statements lock, in which order, and what they find when they have waited."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+
+from tests.support.outbox import Outbox, new_outbox, somebody_waits
+from tests.support.waiting import HANG_SECONDS, until
+
+
+@pytest.fixture
+async def outbox(database_url: str) -> AsyncIterator[Outbox]:
+    async with new_outbox(database_url) as outbox:
+        yield outbox
+
+
+@pytest.mark.parametrize(("table", "rewards_free", "tasks_free"), [("rewards", 1, 2), ("tasks", 0, 1)])
+async def test_ends_are_recorded_under_locks_of_rewards_then_tasks_by_their_ids(
+    outbox: Outbox, pool: asyncpg.Pool, table: str, rewards_free: int, tasks_free: int
+) -> None:
+    """Who waits for the first of them holds none that comes later, and nobody waits for what is another's."""
+    for name in ("a", "b", "another"):
+        await outbox.task(name, "delivering", owner="me", lease=60)
+    async with pool.acquire() as rival, pool.acquire() as another, pool.acquire() as onlooker, another.transaction():
+        await another.execute("SELECT FROM rewards WHERE reward_id = 'another' FOR UPDATE")
+        await another.execute("SELECT FROM tasks WHERE task_id = 'another' FOR UPDATE")
+        async with rival.transaction():
+            await rival.execute(f"SELECT FROM {table} WHERE {table.removesuffix('s')}_id = 'a' FOR UPDATE")
+            recording = asyncio.ensure_future(outbox.record_all("b", "a"))
+            await until(lambda: somebody_waits(onlooker))
+            for free, of in ((rewards_free, "reward"), (tasks_free, "task")):
+                rows = await onlooker.fetch(f"SELECT FROM {of}s WHERE {of}_id IN ('a', 'b') FOR UPDATE SKIP LOCKED")
+                assert len(rows) == free, of
+        async with asyncio.timeout(HANG_SECONDS):
+            assert await recording == ["a", "b"]
+
+
+async def test_a_lease_that_is_being_taken_over_is_waited_for_and_then_not_ours(
+    outbox: Outbox, pool: asyncpg.Pool
+) -> None:
+    await outbox.task("a", "delivering", owner="me", lease=60)
+    async with pool.acquire() as rival, pool.acquire() as onlooker:
+        async with rival.transaction():
+            await rival.execute("UPDATE tasks SET lease_owner = 'another'")
+            recording = asyncio.ensure_future(outbox.record_all("a"))
+            await until(lambda: somebody_waits(onlooker))
+    assert await recording == []
+    assert (await outbox.state("a"))["status"] == "delivering"
+
+
+async def test_a_callback_that_waits_for_its_task_keeps_its_id_from_nobody(outbox: Outbox, pool: asyncpg.Pool) -> None:
+    for name in ("a", "b"):
+        await outbox.task(name, "awaiting", lease=60)
+    async with pool.acquire() as rival, pool.acquire() as onlooker:
+        async with rival.transaction():
+            await rival.execute("SELECT FROM tasks WHERE task_id = 'a' FOR UPDATE")
+            waiting = asyncio.ensure_future(outbox.complete("a", "delivered"))
+            await until(lambda: somebody_waits(onlooker))
+            async with asyncio.timeout(HANG_SECONDS):
+                assert (await outbox.complete("b", "delivered"))["outcome"] == "delivered"
+    told = await waiting
+    assert (told["outcome"], told["misused"]) == (None, True)
+
+
+async def test_a_callback_that_changes_nothing_tells_the_task_as_it_is(outbox: Outbox) -> None:
+    await outbox.task("a", "retry", due=300)
+    task = await outbox.state("a")
+    told = await outbox.complete("a", "failed")
+    assert told["outcome"] is None
+    assert told["next_attempt_at"] == int(task["next_attempt_at"].timestamp()) > 0
+
+
+async def test_a_callback_without_an_id_of_its_own_leaves_the_one_that_was_there(outbox: Outbox) -> None:
+    await outbox.task("a", "awaiting", lease=60)
+    await outbox.complete("a", "failed", external_id="")
+    assert (await outbox.state("a"))["external_id"] == "ext"

@@ -1,0 +1,115 @@
+"""The outbox' statements, asked for tasks that a test made, each with a reward of its own."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import asyncpg
+
+import sql
+from runtime.stores.database import Database
+
+SQL: Final = sql.load("fulfillment")
+SCHEDULE: Final = [5.0, 300.0]
+"""Pauses: a task is tried three times."""
+
+
+class Outbox:
+    """A tenant's tasks, each with a reward of its own that is named like it."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    async def task(
+        self,
+        name: str,
+        status: str = "pending",
+        *,
+        reward: str = "fulfilling",
+        due: float | None = None,
+        lease: float | None = None,
+        owner: str = "",
+        attempts: int = 1,
+        channel: str = "webhook",
+        prize: str = "prize",
+    ) -> str:
+        """A task; `due` and `lease` are seconds from now."""
+        await self.database.execute(
+            "INSERT INTO rewards (tenant_id, reward_id, player_id, prize_id, campaign_id, name, type, value, quantity,"
+            " status) VALUES ('t', $1, 'ann', $3, 'camp', 'Mug', 'goods', 5, 1, $2)",
+            *(name, reward, prize),
+        )
+        await self.database.execute(
+            "INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_id, channel, status,"
+            " attempts, lease_owner, next_attempt_at, lease_until, last_error, external_id) VALUES ('t', $1, $1, $2,"
+            " 'camp', 'ann', $3, $4, $5, $6, now() + make_interval(secs => $7), now() + make_interval(secs => $8),"
+            " 'as before', 'ext')",
+            *(name, prize, channel, status, attempts, owner, due, lease),
+        )
+        return name
+
+    async def state(self, name: str) -> Any:
+        """The task as it is, its reward's status (`reward`) and whether that was delivered."""
+        return await self.database.fetchrow(
+            "SELECT t.*, r.status AS reward, r.fulfilled_at, extract(epoch FROM t.next_attempt_at - now()) AS due_in,"
+            " extract(epoch FROM t.lease_until - now()) AS leased_for FROM tasks AS t"
+            " JOIN rewards AS r USING (tenant_id, reward_id) WHERE t.tenant_id = 't' AND t.task_id = $1",
+            name,
+        )
+
+    async def states(self) -> dict[str, tuple[str, str]]:
+        """(the task's status, its reward's) by name."""
+        rows = await self.database.fetch(
+            "SELECT t.task_id, t.status, r.status AS reward FROM tasks AS t JOIN rewards AS r"
+            " USING (tenant_id, reward_id) WHERE t.tenant_id = 't' AND t.player_id = 'ann'"
+        )
+        return {row["task_id"]: (row["status"], row["reward"]) for row in rows}
+
+    async def lease(self, *names: str, rooms: dict[str, int] | None = None) -> list[str]:
+        """Which of the tasks a worker gets."""
+        rows = await self.database.fetch(
+            SQL["lease"], "t", 60.0, list(names), "me", list(rooms or {}), list((rooms or {}).values())
+        )
+        return sorted(row["task_id"] for row in rows)
+
+    async def record(self, name: str, status: str, *, owner: str = "me", external: str = "", delay: float = 0) -> Any:
+        rows = await self.database.fetch(
+            SQL["record"], "t", [name], [owner], [status], ["went wrong"], [external], [delay]
+        )
+        return rows[0] if rows else None
+
+    async def record_all(self, *names: str) -> list[str]:
+        """Records that they were delivered; the tasks that it says so of."""
+        many = [[value] * len(names) for value in ("me", "delivered", "", "")]
+        rows = await self.database.fetch(SQL["record"], "t", list(names), *many, [0.0] * len(names))
+        return sorted(row["task_id"] for row in rows)
+
+    async def complete(self, name: str, said: str, callback: str = "msg", *, external_id: str = "new ext") -> Any:
+        return await self.database.fetchrow(SQL["complete"], "t", name, said, external_id, "no", callback, SCHEDULE)
+
+
+@asynccontextmanager
+async def new_outbox(database_url: str) -> AsyncIterator[Outbox]:
+    """Without tasks; a campaign of merchant `shop` and two prizes."""
+    database = Database(database_url, size=4, acquire_seconds=10, statement_seconds=10)
+    await database.start()
+
+    async def make(connection: asyncpg.Connection) -> None:
+        await connection.execute(
+            "INSERT INTO tenants (tenant_id, name) VALUES ('t', 'T');"
+            "INSERT INTO campaigns (tenant_id, campaign_id, merchant_id, name, status) VALUES"
+            " ('t', 'camp', 'shop', 'C', 'active');"
+            "INSERT INTO prizes (tenant_id, prize_id, campaign_id, name, type, channel) VALUES"
+            " ('t', 'prize', 'camp', 'Mug', 'goods', 'webhook'), ('t', 'other', 'camp', 'Cup', 'goods', 'webhook')"
+        )
+
+    await database.transaction(make)
+    yield Outbox(database)
+    await database.close()
+
+
+async def somebody_waits(connection: asyncpg.Connection) -> bool:
+    """Whether a lock is waited for."""
+    return bool(await connection.fetchval("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)"))

@@ -1,4 +1,4 @@
-"""The outbox beside rivals: what its statements lock, in which order, and what they find when they have waited."""
+"""The outbox beside rivals and in batches: what its statements lock, what they find when they have waited, and tell."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
-from tests.support.outbox import Outbox, new_outbox, somebody_waits
+from tests.support.outbox import SQL, Outbox, new_outbox, somebody_waits
 from tests.support.waiting import HANG_SECONDS, until
 
 
@@ -18,25 +18,30 @@ async def outbox(database_url: str) -> AsyncIterator[Outbox]:
         yield outbox
 
 
-@pytest.mark.parametrize(("table", "rewards_free", "tasks_free"), [("rewards", 1, 2), ("tasks", 0, 1)])
+@pytest.mark.parametrize(
+    ("locked", "rewards_free", "tasks_free"),
+    [("rewards WHERE reward_id = 'a'", 1, 2), ("tasks WHERE task_id = 'x'", 0, 1)],
+)
 async def test_ends_are_recorded_under_locks_of_rewards_then_tasks_by_their_ids(
-    outbox: Outbox, pool: asyncpg.Pool, table: str, rewards_free: int, tasks_free: int
+    outbox: Outbox, pool: asyncpg.Pool, locked: str, rewards_free: int, tasks_free: int
 ) -> None:
     """Who waits for the first of them holds none that comes later, and nobody waits for what is another's."""
     for name in ("a", "b", "another"):
         await outbox.task(name, "delivering", owner="me", lease=60)
+    await outbox.database.execute("UPDATE tasks SET task_id = 'y' WHERE task_id = 'a'")
+    await outbox.database.execute("UPDATE tasks SET task_id = 'x' WHERE task_id = 'b'")
     async with pool.acquire() as rival, pool.acquire() as another, pool.acquire() as onlooker, another.transaction():
         await another.execute("SELECT FROM rewards WHERE reward_id = 'another' FOR UPDATE")
         await another.execute("SELECT FROM tasks WHERE task_id = 'another' FOR UPDATE")
         async with rival.transaction():
-            await rival.execute(f"SELECT FROM {table} WHERE {table.removesuffix('s')}_id = 'a' FOR UPDATE")
-            recording = asyncio.ensure_future(outbox.record_all("b", "a"))
+            await rival.execute(f"SELECT FROM {locked} FOR UPDATE")
+            recording = asyncio.ensure_future(outbox.record_all("x", "y"))
             await until(lambda: somebody_waits(onlooker))
             for free, of in ((rewards_free, "reward"), (tasks_free, "task")):
-                rows = await onlooker.fetch(f"SELECT FROM {of}s WHERE {of}_id IN ('a', 'b') FOR UPDATE SKIP LOCKED")
+                rows = await onlooker.fetch(f"SELECT FROM {of}s WHERE {of}_id <> 'another' FOR UPDATE SKIP LOCKED")
                 assert len(rows) == free, of
         async with asyncio.timeout(HANG_SECONDS):
-            assert await recording == ["a", "b"]
+            assert await recording == ["x", "y"]
 
 
 async def test_a_lease_that_is_being_taken_over_is_waited_for_and_then_not_ours(
@@ -78,3 +83,26 @@ async def test_a_callback_without_an_id_of_its_own_leaves_the_one_that_was_there
     await outbox.task("a", "awaiting", lease=60)
     await outbox.complete("a", "failed", external_id="")
     assert (await outbox.state("a"))["external_id"] == "ext"
+
+
+@pytest.mark.parametrize("reward", ["expired", "revoked"])
+async def test_a_callback_brings_no_reward_back_that_has_ended(outbox: Outbox, reward: str) -> None:
+    await outbox.task("a", "awaiting", reward=reward, lease=60)
+    assert (await outbox.complete("a", "delivered"))["outcome"] == "delivered"
+    task = await outbox.state("a")
+    assert (task["reward"], task["fulfilled_at"]) == (reward, None)
+
+
+async def test_a_reward_is_fulfilled_at_the_time_of_its_callback(outbox: Outbox) -> None:
+    await outbox.task("a", "awaiting", lease=60)
+    await outbox.complete("a", "delivered")
+    task = await outbox.state("a")
+    assert (task["reward"], task["fulfilled_at"]) == ("fulfilled", task["updated_at"])
+
+
+async def test_of_a_batch_what_was_given_up_is_told_by_its_own_task(outbox: Outbox) -> None:
+    for name in ("a", "b"):
+        await outbox.task(name, "delivering", owner="me", lease=60)
+    ends = (["a", "b"], ["me"] * 2, ["dead", "delivered"], [""] * 2, [""] * 2, [0.0] * 2)
+    rows = await outbox.database.fetch(SQL["record"], "t", *ends)
+    assert {row["task_id"]: row["given_up"] for row in rows} == {"a": "a", "b": None}

@@ -219,5 +219,5 @@ WITH late AS (
     FOR UPDATE SKIP LOCKED
 )
 UPDATE rewards AS r SET status = 'expired' FROM late AS l
-WHERE r.tenant_id = $1 AND r.reward_id = l.reward_id AND r.status = 'won'
+WHERE r.tenant_id = $1 AND r.reward_id = l.reward_id
 RETURNING r.reward_id

@@ -77,7 +77,7 @@ async def statuses(database: Database) -> dict[str, str]:
 
 async def codes(database: Database) -> dict[str, str | None]:
     """Whose each code is."""
-    rows = await database.fetch("SELECT code_id, reward_id FROM codes WHERE tenant_id = 't' AND code_id NOT LIKE '%~'")
+    rows = await database.fetch("SELECT code_id, reward_id FROM codes WHERE tenant_id = 't' AND prize_id <> 'gone'")
     return {row["code_id"]: row["reward_id"] for row in rows}
 
 
@@ -116,12 +116,14 @@ async def test_a_failed_reward_takes_its_stock_again_where_there_is_some(
     database: Database, prize: str, quantity: int, left: tuple[int, int] | None
 ) -> None:
     await reward(database, "again", "failed", prize=prize, quantity=quantity)
-    await reward(database, "other", "failed", prize="gone")
-    before = await stock(database, prize)
+    others = [other for other in ("mug", "endless", "gone") if other != prize]
+    for other in others:
+        await reward(database, f"of_{other}", "failed", prize=other)
+    before, beneath = await stock(database, prize), [await stock(database, other) for other in others]
     beside = await surrounded(database)
     assert await database.fetchval(SQL["take_again"], "t", "again") == (prize if left else None)
     assert await stock(database, prize) == (left or before)
-    assert await stock(database, "gone") == (0, 4)
+    assert [await stock(database, other) for other in others] == beneath
     assert await beside.changed(database) == {}
 
 
@@ -130,15 +132,19 @@ async def test_a_reward_gets_one_code_of_its_prize_and_keeps_it(database: Databa
         row = await database.fetchrow(SQL["take_code"], "t", prize, name)
         return None if row is None else row["ciphertext"]
 
+    # A code of another prize may have the same id.
+    await database.execute("INSERT INTO codes VALUES ('t', 'gone', 'code_2', 'k', 'of another', '2')")
     beside = await surrounded(database)
+    assert await take("d", "endless") == b"three"
     async with pool.acquire() as rival, rival.transaction():
         await rival.execute("SELECT FROM codes WHERE tenant_id = 't' AND code_id = 'code_1' FOR UPDATE")
         assert await take("a") == b"two", "what a rival is about to take is passed by"
         assert await take("b") is None
     assert [await take("a"), await take("b"), await take("b")] == [b"two", b"one", b"one"]
     assert [await take("c"), await take("d", "endless")] == [None, b"three"]
+    assert await database.fetchval("SELECT reward_id FROM codes WHERE tenant_id = 't' AND prize_id = 'gone'") is None
     assert await codes(database) == {"code_1": "b", "code_2": "a", "code_3": "d"}
-    assert await database.fetchval("SELECT count(*) FROM codes WHERE tenant_id = 't' AND assigned_at IS NULL") == 0
+    assert await database.fetchval("SELECT count(*) FROM codes WHERE tenant_id = 't' AND assigned_at IS NULL") == 1
     assert await beside.changed(database) == {}
 
 

@@ -1,0 +1,56 @@
+"""The statement that moves a balance by hand: never below nothing, noted as it moved, and no neighbour's."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import asyncpg
+import pytest
+
+import sql
+from runtime.stores.database import Database
+from tests.support.commits import TENANT
+from tests.support.neighbours import PLAYER, surround
+
+MOVE: Final = sql.load("wallet")["move"]
+
+
+async def move(
+    database: Database, amount: int, *, player: str = "ann", currency: str = "coin"
+) -> asyncpg.Record | None:
+    """What is told of the entry; None where the balance does not suffice."""
+    return await database.fetchrow(
+        MOVE, TENANT, player, "camp", currency, amount, f"entry_{player}_{currency}_{amount}", "adjustment", "", ""
+    )
+
+
+@pytest.mark.parametrize(
+    ("amount", "player", "currency", "left"),
+    [
+        (3, "ann", "coin", 8),
+        (-5, "ann", "coin", 0),
+        (-6, "ann", "coin", None),
+        (0, "ann", "coin", None),
+        (2, "bob", "coin", 2),
+        (2, "ann", "leaf", 2),
+        (-1, "bob", "coin", None),
+        (0, "bob", "coin", None),
+    ],
+)
+async def test_a_balance_moves_as_far_as_it_suffices_and_beside_no_other(
+    database: Database, amount: int, player: str, currency: str, left: int | None
+) -> None:
+    beside = await surround(database, TENANT, by=(PLAYER, "tenant_id", "scope_key", "currency"))
+    entry = await move(database, amount, player=player, currency=currency)
+    assert (None if entry is None else (entry["amount"], entry["balance_after"])) == (
+        None if left is None else (amount, left)
+    )
+    balances = await database.fetch("SELECT * FROM balances WHERE tenant_id = $1 AND scope_key = 'camp'", TENANT)
+    held = {(row["player_id"], row["currency"]): row["balance"] for row in balances}
+    if left is not None:
+        assert held[player, currency] == left
+    else:
+        assert (player, currency) not in held or held[player, currency] == 5
+    noted = "SELECT count(*) FROM ledger_entries WHERE tenant_id = $1 AND entry_id LIKE 'entry%'"
+    assert await database.fetchval(noted, TENANT) == (left is not None)
+    assert await beside.changed(database) == {}

@@ -5,6 +5,7 @@
     docs/settings.md, docs/roles.md           from the settings and the operations' rows
     docs/faults.md                            from tests/faults/faults.toml and the tests' marks
     docs/audit.md                             from sql/conservation.sql
+    docs/mutants.md                           from ops/proof/mutants/score.json
     runtime/http/pages/widget/noble           from ops/web/package-lock.json, where there is an npm
 
 Three things are added to what the proto's compiler emits. A `google.protobuf.Struct` field becomes a plain
@@ -160,6 +161,7 @@ def vendor(folder: Path) -> None:
 def pages() -> dict[str, str]:
     """The pages of docs/ that are tables which code says, by their names."""
     from ops.proof import faults
+    from ops.proof.mutants import score
     from runtime.http.admin import markdown as roles
     from runtime.operations.conservation.checks import markdown as checks
     from runtime.settings import markdown as settings
@@ -168,6 +170,7 @@ def pages() -> dict[str, str]:
         "settings.md": f"# Settings\n\n{SETTINGS_TEXT}\n\n{settings()}",
         "roles.md": f"# Roles\n\n{ROLES_TEXT}\n\n{roles()}",
         "faults.md": faults.page(),
+        "mutants.md": score.page(),
         "audit.md": f"# Does everything add up?\n\n{AUDIT_TEXT}\n\n{checks()}",
     }
 

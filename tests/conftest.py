@@ -54,7 +54,7 @@ from sql.migrate import migrate
 from tests.support import order
 from tests.support.bodies import Furnished
 from tests.support.browsing import NO_BROWSER
-from tests.support.directories import server_directory, serving_postgres
+from tests.support.directories import server_directory, serving_postgres, serving_valkey
 from tests.support.login import Phone
 from tests.support.operations import furnish
 from tests.support.receiver import Receiver, receiving
@@ -104,7 +104,8 @@ def make_database(postgres: Postgres, template_database: str) -> Callable[[], st
 
     def make() -> str:
         name = f"test_{next(numbers)}"
-        postgres.psql(f"create database {name} template {template_database}")
+        # Half the time of the other strategy, which writes a log of every page.
+        postgres.psql(f"create database {name} template {template_database} strategy file_copy")
         return postgres.url(name)
 
     return make
@@ -139,11 +140,8 @@ async def pool(database_url: str) -> AsyncIterator[asyncpg.Pool]:
 
 @pytest.fixture(scope="session")
 def valkey_server() -> Iterator[Valkey]:
-    with server_directory() as directory:
-        server = Valkey(directory / "valkey")
-        server.start()
+    with serving_valkey() as server:
         yield server
-        server.stop()
 
 
 @pytest.fixture(scope="session")

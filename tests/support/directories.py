@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from ops.servers.postgres import Postgres
+from ops.servers.valkey import Valkey
 
 
 @contextmanager
@@ -40,6 +41,16 @@ def serving_postgres(settings: Mapping[str, str] | None = None) -> Iterator[Post
         finally:
             server.stop()
         assert server.deadlocks() == []
+
+
+@contextmanager
+def serving_valkey() -> Iterator[Valkey]:
+    """A server for the length of the block."""
+    with server_directory() as directory:
+        server = Valkey(directory / "valkey")
+        server.start()
+        yield server
+        server.stop()
 
 
 @contextmanager

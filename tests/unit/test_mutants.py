@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from pglast import parse_sql
+from rich.console import Console
 
-from ops.proof.mutants import code, hook, statements, survivors
+from ops.proof.mutants import __main__ as command
+from ops.proof.mutants import code, hook, score, statements, survivors
+from ops.proof.mutants.record import Noted
 from ops.proof.mutants.statements import mutants, text_of
+from ops.proof.mutants.worker import Verdict
 from runtime.actors.committer import statement
 
 
@@ -102,3 +108,80 @@ print("broken" if pick_certain.__code__ != before else "whole")
 """
     done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, cwd=code.ROOT)
     assert done.stdout == "broken\n", done.stderr
+
+
+def test_the_quick_choice_has_every_guard_of_the_commit_and_of_the_claim() -> None:
+    found = {one.name for one in command.chosen(command.parse(["--quick"]))}
+    for name in ("commit.commit", "claims.claim"):
+        assert {one.name for one in mutants(name) if not one.of_tenant} <= found
+    assert [name for name in command.QUICK if not any(one.startswith(name) for one in found)] == []
+
+
+def test_a_mutant_is_tried_with_what_killed_its_neighbours_then_with_what_is_short_and_narrow() -> None:
+    mutant, neighbour = mutants("wallet.move")[:2]
+    narrow = ("wallet.move",)
+    noted = {
+        "tests/a.py::broad": Noted(0.1, narrow, tuple(map(str, range(400)))),
+        "tests/a.py::long": Noted(9.0, narrow),
+        "tests/b.py::short": Noted(0.1, narrow),
+        "tests/b.py::of_another": Noted(0.1, ("wallet.list",)),
+        "tests/c.py::killer": Noted(0.5, narrow),
+    }
+    tests = command.Tests(noted, budget_seconds=1.0)
+    tests.learn(neighbour, "tests/c.py::killer")
+    job = tests.of(mutant)
+    assert job.tests == ("tests/c.py::killer", "tests/b.py::short", "tests/a.py::broad", "tests/a.py::long")
+    assert tests.rest_of(job).tests == ()
+
+
+MUTANTS = [one for one in mutants("wallet.move") if not one.of_tenant]
+
+
+def reported(verdicts: dict[str, Verdict], explained: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What a run says of the mutants of wallet.move, and at its end the exit code."""
+    monkeypatch.setattr(survivors, "explained", lambda: explained)
+    console = Console(width=300, file=io.StringIO(), record=True)
+    status = command.report(console, MUTANTS, verdicts)
+    return [*console.export_text().splitlines(), str(status)]
+
+
+def test_a_run_fails_by_what_lives_unexplained_and_by_what_is_explained_and_killed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first, second = MUTANTS[0].name, MUTANTS[1].name
+    killed = {one.name: Verdict("killed", "tests/a.py::test", 1.0) for one in MUTANTS}
+    assert reported(killed, {}, monkeypatch)[-1] == "0"
+    alive = {**killed, first: Verdict("survived", "3 tests", 1.0)}
+    assert reported(alive, {}, monkeypatch)[-3:] == [
+        f"survived: {first}",
+        f"mutants: {len(MUTANTS) - 1} of {len(MUTANTS)} killed ({100 - 100 / len(MUTANTS):.1f} %), 0 explained, "
+        "0 left for want of time",
+        "1",
+    ]
+    assert reported(alive, {first: "as it should be, always"}, monkeypatch)[-1] == "0"
+    stale = reported(killed, {second: "as it was once before"}, monkeypatch)
+    assert (stale[-3], stale[-1]) == (f"explained, but killed by tests/a.py::test: {second}", "1")
+
+
+def test_what_runs_found_is_kept_by_statement_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(score, "FILE", tmp_path / "score.json")
+    monkeypatch.setattr(survivors, "explained", lambda: {MUTANTS[1].name: "as it should be, always"})
+    every = [*MUTANTS, *mutants("wallet.target")]
+    killers = ["tests/a.py::test_a", *(["tests/b.py::test_b"] * (len(MUTANTS) - 3))]
+    verdicts = dict.fromkeys([one.name for one in MUTANTS[:2]], Verdict("survived", "3 tests", 1.0))
+    for mutant, killer in zip(MUTANTS[2:], killers, strict=True):
+        verdicts[mutant.name] = Verdict("killed", killer, 1.0)
+    score.keep(every, verdicts)
+    alive = MUTANTS[0].name.removeprefix("wallet.move ")
+    untried = sum(not one.of_tenant for one in mutants("wallet.target"))
+    killed = [score.digest(one.name) for one in MUTANTS[2:]]
+    by = {"tests/b.py::test_b": tuple(killed[1:]), "tests/a.py::test_a": (killed[0],)}
+    assert list(score.read()["wallet.move"].killers) == list(by)
+    assert score.read() == {
+        "wallet.move": score.Stands(len(killers), 1, 0, (alive,), by),
+        "wallet.target": score.Stands(untried=untried),
+    }
+    assert f"| wallet.sql | {len(MUTANTS) + untried} | {len(killers)} | 1 | 1 | {untried} |" in score.page()
+    # What was known of it stays where a later run tries it in part only.
+    score.keep(every, {MUTANTS[0].name: Verdict("killed", "tests/a.py::test_a", 1.0)})
+    assert score.read()["wallet.move"].alive == (alive,)

@@ -4,6 +4,7 @@ statements  the places of a named statement (sql/*.sql) that may be broken: cond
 code        the same of Python functions
 hook        gives the tests' connections the broken statement, or notes which test executes which statement
 record      a pytest plugin that keeps that note: `pytest -p ops.proof.mutants.record`
-worker      runs tests against one mutant after the other, on one PostgreSQL
+worker      runs tests against one mutant after the other, on one PostgreSQL and one Valkey
 survivors   the mutants that no test can tell from the original, and why (survivors.toml)
+score       where they stand, and which tests kill (score.json, docs/mutants.md)
 """

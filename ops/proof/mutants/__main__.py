@@ -14,6 +14,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
+from functools import cache
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, Final, cast
@@ -22,16 +23,18 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from ops.proof.mutants import code, record, statements, survivors, worker
+from ops.proof.mutants import code, record, score, statements, survivors, worker
 from ops.proof.mutants.worker import Job, Verdict
 
-QUICK: Final = ("commit.commit ", "claims.claim ", "quests.complete ", "wallet.move ")
-"""What `--quick` tries all of: what moves money and stock."""
+QUICK: Final = (
+    *("commit.", "claims.", "codes.", "quests.complete ", "wallet.move "),
+    *("rewards.take_", "rewards.give_back ", "rewards.revoke ", "rewards.fulfill ", "rewards.expire "),
+    *("fulfillment.lease ", "fulfillment.record ", "fulfillment.complete "),
+    "runtime.outgoing.connector.",
+)
+"""What `--quick` tries: what guards money, stock and caps, and what keeps calls from private addresses."""
 
-SAMPLED: Final = ("merging.", "fulfillment.", "rewards.")
-SAMPLE: Final = 40
-"""What it tries some of."""
-
+QUICK_MINUTES: Final = 5.0
 REST: Final = 5
 """How many times the tests' time is spent on a mutant that the first of them do not see."""
 
@@ -41,44 +44,60 @@ Mutant = statements.Mutant | code.Mutant
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="ops/mutate", description=__doc__)
     parser.add_argument("names", nargs="*", help="beginnings of mutants' names; all where none is given")
-    parser.add_argument("--quick", action="store_true", help="a fixed choice of the most important, for 5 minutes")
+    parser.add_argument("--quick", action="store_true", help="what guards money and stock, by known tests")
     parser.add_argument("--tenants", action="store_true", help="also the conditions on tenant_id")
+    parser.add_argument("--by", nargs="*", default=[""], help="beginnings of the names of tests: by no others")
     parser.add_argument("--seconds", type=float, default=20.0, help="of tests a mutant at most (default: %(default)g)")
     parser.add_argument("--minutes", type=float, default=0.0, help="begin no mutant after so many (0: no end)")
-    parser.add_argument("--sample", type=int, default=0, help="only so many of them, chosen by --seed")
+    parser.add_argument("--sample", type=int, default=0, help="of so many statements and functions, chosen by --seed")
     parser.add_argument("--seed", default="tombola", help="of the choice (default: %(default)s)")
     parser.add_argument("--processes", type=int, default=min(os.cpu_count() or 1, 4))
-    parser.add_argument("--json", type=Path, help="writes all verdicts there")
+    parser.add_argument("--json", type=Path, help="writes each verdict there, and tries none again that is there")
     parser.add_argument("--list", action="store_true", help="prints the mutants' names, and runs nothing")
     return parser.parse_args(arguments)
 
 
+@cache
+def every() -> list[Mutant]:
+    """All mutants there are."""
+    return [*(mutant for name in statements.statements() for mutant in statements.mutants(name)), *code.mutants()]
+
+
 def chosen(options: argparse.Namespace) -> list[Mutant]:
     """The mutants to try, as the options say."""
-    names = tuple(options.names) or ((*QUICK, *SAMPLED) if options.quick else ("",))
-    every: list[Mutant] = [m for name in statements.statements() for m in statements.mutants(name)] + code.mutants()
-    found = [mutant for mutant in every if mutant.name.startswith(names) and (options.tenants or not mutant.of_tenant)]
+    names = tuple(options.names) or (QUICK if options.quick else ("",))
+    found = [one for one in every() if one.name.startswith(names) and (options.tenants or not one.of_tenant)]
     if options.sample:
-        return _some(found, options.sample, options.seed)
-    if options.quick and not options.names:
-        rest = [mutant for mutant in found if not mutant.name.startswith(QUICK)]
-        return [*(one for one in found if one.name.startswith(QUICK)), *_some(rest, SAMPLE, options.seed)]
+        of = {one.statement for one in found}
+        # By its own name, so that one more does not change the choice of the others.
+        of = set(sorted(of, key=lambda name: random.Random(f"{options.seed} {name}").random())[: options.sample])
+        return [one for one in found if one.statement in of]
     return found
 
 
-def _some(mutants: list[Mutant], count: int, seed: str) -> list[Mutant]:
-    # By the mutant's own name, so that one more condition does not change the choice of the others.
-    return sorted(mutants, key=lambda one: random.Random(f"{seed} {one.name}").random())[:count]
+def of_killers() -> dict[str, record.Noted]:
+    """The tests that are known to kill, as if they had been noted to execute what they kill and nothing else."""
+    killed: dict[str, list[str]] = {}
+    for statement, stands in score.read().items():
+        for killer in stands.killers:
+            killed.setdefault(killer, []).append(statement)
+    return {killer: record.Noted(1.0, tuple(of), tuple(of)) for killer, of in killed.items()}
 
 
 class Tests:
-    """Which tests to try a mutant with: those that killed its neighbours, then the narrowest."""
+    """Which tests to try a mutant with: what killed it before, what killed its neighbours, what is short and narrow."""
 
     def __init__(self, noted: dict[str, record.Noted], budget_seconds: float) -> None:
         self._noted = noted
         self._budget = budget_seconds
         self._kills: dict[str, Counter[str]] = {}
         self._unfit: set[str] = set()
+        self._killers: dict[str, str] = {}
+        for statement, stands in score.read().items():
+            for killer, killed in stands.killers.items():
+                if killer in noted:
+                    self._kills.setdefault(statement, Counter())[killer] = len(killed)
+                    self._killers.update(dict.fromkeys(killed, killer))
 
     def of(self, mutant: Mutant) -> Job:
         """The job of trying it first. Without tests where no test executes it."""
@@ -95,20 +114,33 @@ class Tests:
     def _ordered(self, mutant: Any) -> list[str]:
         kills = self._kills.get(mutant.statement, Counter())
         fitting = [name for name in self._executing(mutant) if name not in self._unfit]
-        fitting.sort(key=lambda name: (-kills[name], len(self._noted[name].statements), self._noted[name].seconds))
-        return fitting
+        before = self._killers.get(score.digest(mutant.name))
+        return sorted(fitting, key=lambda name: (name != before, -kills[name] / self._seconds(name), self._cost(name)))
 
     def _job(self, mutant: Any, names: list[str], budget: float) -> Job:
-        taken, seconds = [], 0.0
+        files: dict[str, list[str]] = {}
+        seconds = 0.0
         for name in names:
-            taken.append(name)
+            # A file's together: what its tests share is made once.
+            files.setdefault(name.partition("::")[0], []).append(name)
             seconds += self._noted[name].seconds
             if seconds > budget:
                 break
-        return Job(mutant, tuple(taken), seconds)
+        return Job(mutant, tuple(name for taken in files.values() for name in taken), seconds)
+
+    def files(self) -> list[str]:
+        """The files that they are in."""
+        return sorted({name.partition("::")[0] for name in self._noted})
+
+    def _seconds(self, name: str) -> float:
+        return self._noted[name].seconds + 0.05
+
+    def _cost(self, name: str) -> float:
+        """What it takes, and how little it is about what is broken: by how much else it executes."""
+        return self._seconds(name) * (10 + len(self._noted[name].statements) + len(self._noted[name].functions))
 
     def _executing(self, mutant: Any) -> list[str]:
-        return [name for name, noted in self._noted.items() if mutant.is_executed_by(name, noted.statements)]
+        return [name for name, of in self._noted.items() if mutant.is_executed_by(of.statements, of.functions)]
 
     def learn(self, mutant: Mutant, killer: str) -> None:
         self._kills.setdefault(mutant.statement, Counter())[killer] += 1
@@ -128,22 +160,23 @@ Busy = dict[Any, Tried]
 class Run:
     """Hands the mutants to the workers, and gathers the verdicts."""
 
-    def __init__(self, mutants: Sequence[Mutant], tests: Tests, minutes: float) -> None:
-        self._waiting = list(reversed(mutants))
+    def __init__(self, mutants: Sequence[Mutant], tests: Tests, minutes: float, file: Path | None) -> None:
+        self._file = file
+        lines = file.read_text().splitlines() if file is not None and file.exists() else []
+        self.verdicts = {name: Verdict(*verdict) for name, verdict in map(json.loads, lines)}
+        self._waiting = [mutant for mutant in reversed(mutants) if mutant.name not in self.verdicts]
         self._tests = tests
         self._end = time.monotonic() + minutes * 60 if minutes else float("inf")
         self._trusted: set[str] = set()
-        self.verdicts: dict[str, Verdict] = {}
 
     def go(self, pipes: Sequence[Any], told: Progress) -> None:
-        bar = told.add_task("mutants", total=len(self._waiting))
+        self._told, self._bar = told, told.add_task("mutants", total=len(self._waiting))
         busy: Busy = {}
         for pipe in pipes:
             self._next(pipe, busy)
         while busy:
             for pipe in cast(list[Any], wait(list(busy))):
                 self._hear(pipe, busy, busy.pop(pipe), pipe.recv())
-                told.update(bar, completed=len(self.verdicts))
                 if pipe not in busy:
                     self._next(pipe, busy)
 
@@ -155,7 +188,7 @@ class Run:
                 busy[pipe] = (mutant, job, None, False)
                 pipe.send(job)
                 return
-            self.verdicts[mutant.name] = Verdict("untested", "no test that was noted executes it", 0.0)
+            self._settle(mutant, Verdict("untested", "no test that was noted executes it", 0.0))
 
     def _hear(self, pipe: Any, busy: Busy, of: Tried, said: Verdict) -> None:
         mutant, job, claimed, tried_rest = of
@@ -177,15 +210,21 @@ class Run:
             busy[pipe] = (mutant, job, said, tried_rest)
             pipe.send(Job(None, (said.by,), 10.0))
         else:
+            if said.kind == "survived":
+                self._trusted.update(job.tests)
             self._settle(mutant, said)
 
     def _settle(self, mutant: Mutant, verdict: Verdict) -> None:
         self.verdicts[mutant.name] = verdict
+        self._told.advance(self._bar)
+        if self._file is not None:
+            with self._file.open("a") as file:
+                file.write(json.dumps([mutant.name, verdict]) + "\n")
         if verdict.kind == "killed":
             self._tests.learn(mutant, verdict.by)
 
 
-def report(console: Console, mutants: Sequence[Mutant], verdicts: dict[str, Verdict], every: Sequence[str]) -> int:
+def report(console: Console, mutants: Sequence[Mutant], verdicts: dict[str, Verdict]) -> int:
     """The table, the survivors, and the exit code."""
     reasons = survivors.explained()
     table = Table("of", "all", "killed", "explained", "alive", "untried", "invalid", "error", "left")
@@ -193,7 +232,7 @@ def report(console: Console, mutants: Sequence[Mutant], verdicts: dict[str, Verd
     surprising = []
     for mutant in mutants:
         verdict = verdicts.get(mutant.name)
-        kind = "left" if verdict is None else {"hung": "killed"}.get(verdict.kind, verdict.kind)
+        kind = "left" if verdict is None else "killed" if verdict.is_kill else verdict.kind
         if kind in ("survived", "untested"):
             if mutant.name in reasons:
                 kind = "explained"
@@ -211,12 +250,16 @@ def report(console: Console, mutants: Sequence[Mutant], verdicts: dict[str, Verd
         table.add_row(name, str(counts.total()), *(str(counts[kind]) for kind in kinds))
     table.add_row("all", str(total.total()), *(str(total[kind]) for kind in kinds), style="bold")
     console.print(table)
-    surprising += [f"in survivors.toml, but no mutant: {name}" for name in survivors.stale(reasons, every)]
+    stale = survivors.stale(reasons, (mutant.name for mutant in every()))
+    surprising += [f"in survivors.toml, but no mutant: {name}" for name in stale]
     for line in surprising:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     judged = total["killed"] + total["survived"] + total["untested"]
-    score = 100 * total["killed"] / judged if judged else 100.0
-    console.print(f"{total['killed']} of {judged} that could be told from the original were: {score:.1f} %")
+    share = 100 * total["killed"] / judged if judged else 100.0
+    console.print(
+        f"mutants: {total['killed']} of {judged} killed ({share:.1f} %), {total['explained']} explained, "
+        f"{total['left']} left for want of time"
+    )
     return 1 if surprising else 0
 
 
@@ -227,20 +270,20 @@ def main(arguments: Sequence[str]) -> int:
         print("\n".join(mutant.name for mutant in mutants))
         return 0
     console = Console()
-    noted = record.read()
+    quick = options.quick
+    known = of_killers() if quick else record.read()
+    noted = {name: of for name, of in known.items() if name.startswith(tuple(options.by))}
     if not noted:
         console.print("First let the tests say what they execute: ./ops/test -p ops.proof.mutants.record")
         return 2
-    run = Run(mutants, Tests(noted, options.seconds), options.minutes or (5.0 if options.quick else 0.0))
+    tests = Tests(noted, options.seconds)
+    run = Run(mutants, tests, options.minutes or (QUICK_MINUTES if quick else 0.0), options.json)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with worker.working(options.processes) as pipes, Progress(*columns, console=console) as told:
+    with worker.working(options.processes, tests.files()) as pipes, Progress(*columns, console=console) as told:
         run.go(pipes, told)
-    if options.json:
-        options.json.write_text(
-            json.dumps({name: verdict._asdict() for name, verdict in run.verdicts.items()}, indent=1)
-        )
-    every = [m.name for name in statements.statements() for m in statements.mutants(name)]
-    return report(console, mutants, run.verdicts, [*every, *(mutant.name for mutant in code.mutants())])
+    if not quick:
+        score.keep(every(), run.verdicts)
+    return report(console, mutants, run.verdicts)
 
 
 if __name__ == "__main__":

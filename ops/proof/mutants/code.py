@@ -4,7 +4,7 @@
     join     `and` becomes `or`, and the other way round
     negate   the condition of an `if`, or of what stands before its `else`, is the opposite
     count    a whole number is one more, and `+` becomes `-`
-    omit     a call for its effect, or a `raise`, is left out
+    omit     a call for its effect (no line of the log), or a `raise`, is left out
 
 A function's code is exchanged in the running process, so what a module computes at its import is not broken.
 mutmut and cosmic-ray do as much, but begin each mutant's tests with servers of their own, and actors need a database.
@@ -25,45 +25,15 @@ from typing import Any, Final, NamedTuple
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 
-_RULES: Final = ("tests/unit/rules/", "tests/acceptance/test_play.py", "tests/acceptance/test_play_limits.py")
-_TOKENS: Final = (
-    "tests/unit/test_auth.py",
-    "tests/unit/test_foreign_issuers.py",
-    "tests/unit/test_token_secrets.py",
-    "tests/acceptance/test_tokens.py",
+MODULES: Final = (
+    *(f"runtime.rules.{path.stem}" for path in sorted((ROOT / "runtime" / "rules").glob("[!_]*.py"))),
+    *(f"runtime.http.{name}" for name in ("auth", "jwks", "foreign")),
+    "runtime.outgoing.connector",
+    "runtime.outgoing.signing",
+    *(f"runtime.actors.{path.stem}" for path in sorted((ROOT / "runtime" / "actors").glob("[!_]*.py"))),
+    *(f"runtime.actors.game.{path.stem}" for path in sorted((ROOT / "runtime" / "actors" / "game").glob("[!_]*.py"))),
 )
-_COMMIT: Final = ("tests/unit/test_commit.py", "tests/sql/")
-_PLAY: Final = (
-    "tests/sql/",
-    "tests/faults/test_play_path.py",
-    "tests/acceptance/test_play",
-    "tests/acceptance/test_start.py",
-    "tests/acceptance/test_milestones.py",
-    "tests/acceptance/test_redeem.py",
-    "tests/acceptance/test_turns.py",
-    "tests/acceptance/test_promises.py",
-)
-
-MODULES: Final[Mapping[str, tuple[str, ...]]] = {
-    **{
-        f"runtime.rules.{path.stem}": _RULES
-        for path in sorted((ROOT / "runtime" / "rules").glob("*.py"))
-        if path.stem != "__init__"
-    },
-    **{f"runtime.http.{name}": _TOKENS for name in ("auth", "jwks", "foreign")},
-    "runtime.outgoing.connector": ("tests/unit/test_connector.py",),
-    "runtime.outgoing.signing": ("tests/unit/test_signing.py",),
-    "runtime.actors.changes": _COMMIT,
-    "runtime.actors.committer": _COMMIT,
-    "runtime.actors.mailbox": ("tests/unit/test_mailbox.py",),
-    "runtime.actors.deadlines": ("tests/unit/test_deadlines.py",),
-    "runtime.actors.claims": ("tests/sql/test_claims.py", "tests/acceptance/test_claims.py"),
-    **{
-        f"runtime.actors.game.{name}": _PLAY
-        for name in ("actor", "awards", "batch", "decide", "milestones", "retries", "sessions", "snapshot", "terms")
-    },
-}
-"""What is broken, and the beginnings of the names of the tests that are about it."""
+"""What is broken."""
 
 _COMPARED: Final[Mapping[type[ast.cmpop], type[ast.cmpop]]] = {
     ast.Lt: ast.LtE,
@@ -77,6 +47,8 @@ _COMPARED: Final[Mapping[type[ast.cmpop], type[ast.cmpop]]] = {
     ast.In: ast.NotIn,
     ast.NotIn: ast.In,
 }
+_OPPOSED: Final = (ast.Eq, ast.NotEq, ast.Is, ast.IsNot, ast.In, ast.NotIn)
+"""Broken they say the opposite: of what is a whole condition, that is `negate`."""
 _JOINED: Final[Mapping[type[ast.boolop], type[ast.boolop]]] = {ast.And: ast.Or, ast.Or: ast.And}
 _COUNTED: Final[Mapping[type[ast.operator], type[ast.operator]]] = {ast.Add: ast.Sub, ast.Sub: ast.Add}
 
@@ -104,8 +76,8 @@ class Mutant(NamedTuple):
     def of_tenant(self) -> bool:
         return False
 
-    def is_executed_by(self, test: str, statements: tuple[str, ...]) -> bool:
-        return test.startswith(MODULES[self.module])
+    def is_executed_by(self, statements: tuple[str, ...], functions: tuple[str, ...]) -> bool:
+        return self.statement in functions
 
     def install(self) -> None:
         """Exchanges the function's code in this process."""
@@ -136,6 +108,12 @@ class Mutant(NamedTuple):
 
     def _code(self) -> CodeType:
         return _broken(self.module, self.function, self.nth)
+
+
+@cache
+def files() -> dict[str, str]:
+    """The modules that are broken, by their files' paths."""
+    return {str(_path(module)): module for module in MODULES}
 
 
 @cache
@@ -193,18 +171,19 @@ def _functions_of(
 def _places(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[tuple[str, str, _Put]]:
     """(kind, what stands there, what breaks it) of each place of a function's body."""
     found: list[tuple[str, str, _Put]] = []
-    for statement in function.body:
-        for node in ast.walk(statement):
-            found.extend(_of(node))
+    nodes = [node for statement in function.body for node in ast.walk(statement)]
+    conditions = {id(node.test) for node in nodes if isinstance(node, ast.If | ast.IfExp)}
+    for node in nodes:
+        found.extend(_of(node, is_condition=id(node) in conditions))
     # The body's own statements are nobody's field that is walked above.
     found.extend(_omissions(function))
     return found
 
 
-def _of(node: ast.AST) -> Iterator[tuple[str, str, _Put]]:
+def _of(node: ast.AST, *, is_condition: bool) -> Iterator[tuple[str, str, _Put]]:
     if isinstance(node, ast.Compare):
         for nth, operator in enumerate(node.ops):
-            if type(operator) in _COMPARED:
+            if type(operator) in _COMPARED and not (is_condition and isinstance(operator, _OPPOSED)):
                 yield "compare", ast.unparse(node), _item(node.ops, nth, _COMPARED[type(operator)]())
     if isinstance(node, ast.BoolOp):
         yield "join", ast.unparse(node), _field(node, "op", _JOINED[type(node.op)]())
@@ -226,7 +205,9 @@ def _omissions(node: ast.AST) -> Iterator[tuple[str, str, _Put]]:
 
 
 def _is_call(node: ast.expr) -> bool:
-    return isinstance(node.value if isinstance(node, ast.Await) else node, ast.Call)
+    """Whether it is a call that does something; a line of the log does not."""
+    called = node.value if isinstance(node, ast.Await) else node
+    return isinstance(called, ast.Call) and not ast.unparse(called.func).startswith("log.")
 
 
 def _field(node: Any, name: str, value: Any) -> _Put:

@@ -1,29 +1,33 @@
-"""A pytest plugin that notes which test executes which named statement: `pytest -p ops.proof.mutants.record`.
+"""A pytest plugin that notes which test executes what, statements and functions: `pytest -p ops.proof.mutants.record`.
 
 The note (`.tombola/mutants/tests.json`) holds tests that passed, and grows: a run of some tests says those anew.
-What a process of its own executes for a test is not seen, nor is a test noted that stops or freezes PostgreSQL:
-mutants share one.
+What a process of its own executes for a test is not seen, nor is a test noted that stops or freezes a server:
+mutants share them.
 """
 
 from __future__ import annotations
 
 import fcntl
+import itertools
 import json
+import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
+from types import CodeType, FrameType
 from typing import Any, Final
 
 import msgspec
 import pytest
 
-from ops.proof.mutants import hook
+from ops.proof.mutants import code, hook
 from ops.servers.postgres import Postgres
+from ops.servers.valkey import Valkey
 
 NOTE: Final = Path(__file__).resolve().parents[3] / ".tombola" / "mutants" / "tests.json"
 
 STOPPING: Final = ("kill", "kill_all", "freeze", "restart_immediately", "stop")
-"""What a test may do to PostgreSQL only where it has one to itself."""
+"""What a test may do to a server only where it has one to itself."""
 
 
 class Noted(msgspec.Struct, frozen=True):
@@ -31,6 +35,7 @@ class Noted(msgspec.Struct, frozen=True):
 
     seconds: float
     statements: tuple[str, ...]
+    functions: tuple[str, ...] = ()
 
 
 class Recorder:
@@ -38,14 +43,20 @@ class Recorder:
 
     def __init__(self) -> None:
         self._executed: set[str] = set()
+        self._called: dict[int, CodeType] = {}
         self._in_test = False
         self._fit = True
         self._tests: dict[str, Noted | None] = {}
 
     def begin(self) -> None:
         hook.install(self._see)
-        for name in STOPPING:
-            setattr(Postgres, name, self._watched(getattr(Postgres, name)))
+        for server, name in itertools.product((Postgres, Valkey), STOPPING):
+            if hasattr(server, name):
+                setattr(server, name, self._watched(getattr(server, name)))
+
+    def _call(self, frame: FrameType, event: str, argument: object) -> None:
+        # By its id: a code's hash is computed anew each time.
+        self._called[id(frame.f_code)] = frame.f_code
 
     def _see(self, query: str) -> str:
         if name := hook.name_of(query):
@@ -61,10 +72,15 @@ class Recorder:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
-        self._executed, self._fit, began = set(), True, time.monotonic()
-        result = yield
+        self._executed, self._called, self._fit, began = set(), {}, True, time.monotonic()
+        sys.settrace(self._call)
+        try:
+            result = yield
+        finally:
+            sys.settrace(None)
         seconds = round(time.monotonic() - began, 2)
-        self._tests[item.nodeid] = Noted(seconds, tuple(sorted(self._executed))) if self._fit else None
+        noted = Noted(seconds, tuple(sorted(self._executed)), tuple(sorted(_functions(self._called.values()))))
+        self._tests[item.nodeid] = noted if self._fit else None
         return result
 
     @pytest.hookimpl(wrapper=True)
@@ -82,6 +98,16 @@ class Recorder:
     def pytest_sessionfinish(self) -> None:
         if self._tests:
             _merge(self._tests)
+
+
+def _functions(called: Iterable[CodeType]) -> set[str]:
+    """Their full names, of those that can be broken; what is defined within a function is part of it."""
+    modules = code.files()
+    return {
+        f"{modules[one.co_filename]}.{one.co_qualname.partition('.<locals>')[0]}"
+        for one in called
+        if one.co_filename in modules
+    }
 
 
 def read() -> dict[str, Noted]:

@@ -75,8 +75,8 @@ class Mutant(NamedTuple):
         """The file."""
         return self.statement.partition(".")[0]
 
-    def is_executed_by(self, test: str, statements: tuple[str, ...]) -> bool:
-        """Whether a test of this name, which executes these statements, could see it."""
+    def is_executed_by(self, statements: tuple[str, ...], functions: tuple[str, ...]) -> bool:
+        """Whether a test that executes these could see it."""
         return self.statement in statements
 
     def apply(self, text: str) -> str:
@@ -186,6 +186,8 @@ class _Walk:
         node = getattr(holder, name)
         if isinstance(node, ast.CaseExpr):
             return  # Its branches are broken one by one.
+        if isinstance(node, ast.A_Const):
+            return  # ON true: always holds.
         if not isinstance(node, ast.BoolExpr) or node.boolop == enums.BoolExprType.NOT_EXPR:
             change = _never if alternative else _always
             yield part, "narrow" if alternative else "widen", _show(node), _setter(holder, name, change)

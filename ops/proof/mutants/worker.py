@@ -1,7 +1,7 @@
-"""Runs tests against mutants: one PostgreSQL, and one forked child a mutant.
+"""Runs tests against mutants: one PostgreSQL, one Valkey, and one forked child a mutant.
 
-What is costly is done once and inherited: the application and pytest's plugins are imported, the server runs, and has
-a migrated database to copy. A child has a fresh pytest, whose tests make databases of their own as always.
+What is costly is done once and inherited: the application and the tests are imported and collected, the servers run,
+and there is a migrated database to copy. A child breaks itself and runs some of the tests that were collected.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterator
-from importlib.metadata import entry_points
+from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
@@ -32,9 +31,12 @@ TEMPLATE: Final = "tombola_template"
 """As tests/conftest.py names it."""
 
 STOP_SECONDS: Final = 30.0
-_SPARE_SECONDS: Final = 45.0
-_PLUGINS_LEFT_OUT: Final = ("valkey", "xdist", "xdist.looponfail")
-_PRELOADED: Final = ("runtime.app", "runtime.cli", "tests.support.world", "tests.support.operations")
+_SPARE_SECONDS: Final = 30.0
+_HANG_SECONDS: Final = 10.0
+"""What tests wait for a fact: under a mutant it is often one that does not come about."""
+
+_PLUGINS_LEFT_OUT: Final = ("valkey", "xdist", "xdist.looponfail", "cacheprovider")
+_SURVIVED, _KILLED, _BROKEN = 0, 1, 3
 
 
 class Broken(Protocol):
@@ -68,118 +70,167 @@ class Verdict(NamedTuple):
     by: str
     seconds: float
 
+    @property
+    def is_kill(self) -> bool:
+        return self.kind in ("killed", "hung")
 
-class SharedPostgres:
-    """The worker's server, as a child's tests have it: theirs to make databases on, not to start or stop."""
 
-    def __init__(self, server: Postgres) -> None:
+class _Shared:
+    """A worker's server, as a child's tests have it: theirs to use, not to start or stop."""
+
+    def __init__(self, server: Any) -> None:
         self._server = server
 
     def __getattr__(self, name: str) -> Any:
         if name in STOPPING:
-            raise RuntimeError(f"a mutant's tests share their PostgreSQL: {name} is not for them")
+            raise RuntimeError(f"a mutant's tests share their servers: {name} is not for them")
         return getattr(self._server, name)
 
+
+class SharedPostgres(_Shared):
+    """With the template made already."""
+
     def psql(self, command: str, database: str = "postgres") -> str:
-        made = re.match(r"create database (\w+)", command)
-        if made and made[1] == TEMPLATE:
+        if re.match(rf"create database {TEMPLATE}\b", command):
             return ""
-        if made:  # A child that was ended leaves its own behind.
-            self._server.psql(f"drop database if exists {made[1]} with (force)")
-        return self._server.psql(command, database)
+        return str(self._server.psql(command, database))
 
 
-def work(pipe: Connection, log: Path) -> None:
-    """Takes jobs from the pipe and gives verdicts, until it gets None."""
-    for name in _PRELOADED:
-        importlib.import_module(name)
-    for plugin in entry_points(group="pytest11"):
-        if plugin.name not in _PLUGINS_LEFT_OUT:
-            plugin.load()
-    directories = importlib.import_module("tests.support.directories")
-    with directories.server_directory() as directory:
-        server = Postgres(directory / "postgres", DISPOSABLE)
-        server.start()
+class Loop:
+    """A pytest plugin: in place of running what was collected it takes jobs from the pipe, until there is None."""
+
+    def __init__(self, pipe: Connection, postgres: Postgres, log: Path) -> None:
+        self._pipe = pipe
+        self._postgres = postgres
+        self._log = log
+        self._items: dict[str, pytest.Item] = {}
+        self._failed = ""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        self._items = {item.nodeid: item for item in session.items}
+        while (job := self._pipe.recv()) is not None:
+            self._pipe.send(self._judge(job))
+        return True
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self._failed = report.nodeid
+            print(report.longreprtext, flush=True)
+
+    def _judge(self, job: Job) -> Verdict:
+        """What the job's tests say of its mutant."""
+        for name in job.tests:
+            if name not in self._items:
+                return Verdict("gone", name, 0.0)
+        if job.mutant is not None and (refusal := job.mutant.refusal(self._prepare)):
+            return Verdict("invalid", refusal, 0.0)
+        began = time.monotonic()
+        limit = 3 * job.seconds + _SPARE_SECONDS
+        reading, writing = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            self._child(job, writing)
+        os.close(writing)
+        status = _wait(pid, began + limit)
+        with open(reading) as told:
+            os.set_blocking(reading, False)
+            failed = told.read() or ""
+        seconds = time.monotonic() - began
+        if status == _SURVIVED:
+            return Verdict("survived", f"{len(job.tests)} tests", seconds)
+        self._tidy()
+        if status is None:
+            return Verdict("hung", f"no end after {limit:.0f} s", seconds)
+        if status == _KILLED or status < 0:
+            return Verdict("killed", failed or f"the tests' process ended with {status}", seconds)
+        return Verdict("error", "\n".join(self._log.read_text(errors="replace").splitlines()[-5:]), seconds)
+
+    def _child(self, job: Job, told: int) -> None:
+        """Never returns."""
+        status = _BROKEN
         try:
-            _make_template(server)
-            while (job := pipe.recv()) is not None:
-                pipe.send(judge(server, job, log))
+            os.setsid()
+            with open(self._log, "wb") as file:
+                os.dup2(file.fileno(), 1)
+                os.dup2(file.fileno(), 2)
+            sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)  # noqa: SIM115
+            if job.mutant is not None:
+                job.mutant.install()
+            status = self._run([self._items[name] for name in job.tests])
+            os.write(told, self._failed.encode())
+        except BaseException:
+            traceback.print_exc()
         finally:
-            server.stop()
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(status)
+
+    def _run(self, items: Sequence[pytest.Item]) -> int:
+        for item, following in zip(items, [*items[1:], None], strict=True):
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            if self._failed:
+                return _KILLED
+        return _SURVIVED
+
+    def _tidy(self) -> None:
+        """Drops what tests left that were ended in their midst."""
+        left = "SELECT datname FROM pg_database WHERE datname ~ '^(test_|empty)'"
+        for name in self._postgres.psql(left).split():
+            self._postgres.psql(f"drop database if exists {name} with (force)")
+
+    def _prepare(self, text: str) -> str:
+        """Why a statement cannot be prepared; empty where it can."""
+        try:
+            self._postgres.psql(f"PREPARE mutant AS {text}", "preparing")
+        except subprocess.CalledProcessError as error:
+            return str(error.stderr).strip()
+        return ""
 
 
-def judge(server: Postgres, job: Job, log: Path) -> Verdict:
-    """What the job's tests say of its mutant."""
-    if job.mutant is not None and (refusal := job.mutant.refusal(_preparer(server))):
-        return Verdict("invalid", refusal, 0.0)
-    began = time.monotonic()
-    limit = 4 * job.seconds + _SPARE_SECONDS
-    pid = os.fork()
-    if pid == 0:
-        _child(server, job, log)
-    status = _wait(pid, began + limit)
-    seconds = time.monotonic() - began
-    if status is None:
-        return Verdict("hung", f"no end after {limit:.0f} s", seconds)
-    code = os.waitstatus_to_exitcode(status)
-    if code == pytest.ExitCode.OK:
-        return Verdict("survived", f"{len(job.tests)} tests", seconds)
-    told = log.read_text(errors="replace")
-    failed = re.search(r"^(?:FAILED|ERROR) (\S+::\S.*?)(?: - .*)?$", told, re.MULTILINE)
-    if code == pytest.ExitCode.TESTS_FAILED and failed:
-        return Verdict("killed", failed[1], seconds)
-    if code < 0 or code == pytest.ExitCode.TESTS_FAILED:
-        return Verdict("killed", f"the tests' process ended with {code}", seconds)
-    gone = re.search(r"^ERROR: not found: \S*?/(tests/\S.*)$", told, re.MULTILINE)
-    if code == pytest.ExitCode.USAGE_ERROR and gone:
-        return Verdict("gone", gone[1], seconds)
-    return Verdict("error", "\n".join(told.splitlines()[-5:]), seconds)
-
-
-def _child(server: Postgres, job: Job, log: Path) -> None:
-    """Never returns."""
-    code = 3
-    try:
-        os.setsid()
-        with open(log, "wb") as file:
-            os.dup2(file.fileno(), 1)
-            os.dup2(file.fileno(), 2)
-        directories: Any = importlib.import_module("tests.support.directories")
-        directories.serving_postgres = _sharing(server)
-        if job.mutant is not None:
-            job.mutant.install()
+def work(pipe: Connection, log: Path, files: Sequence[str]) -> None:
+    """Collects the tests of the files, takes jobs from the pipe and gives verdicts, until it gets None."""
+    with open(log.with_suffix(".worker"), "wb") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    directories: Any = importlib.import_module("tests.support.directories")
+    waiting: Any = importlib.import_module("tests.support.waiting")
+    waiting.HANG_SECONDS = _HANG_SECONDS
+    with directories.serving_postgres(DISPOSABLE) as postgres, directories.serving_valkey() as valkey:
+        _make_template(postgres)
+        directories.serving_postgres = _sharing(SharedPostgres(postgres))
+        directories.serving_valkey = _sharing(_Shared(valkey))
+        options = ["-q", "--capture=no", "--timeout=30"]
         left_out = [part for plugin in _PLUGINS_LEFT_OUT for part in ("-p", f"no:{plugin}")]
-        options = ["-x", "-q", "--tb=line", "-rfE", "--timeout=60", "-p", "no:cacheprovider", *left_out]
-        code = int(pytest.main([*options, *job.tests]))
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+        code = pytest.main([*options, *left_out, *files], plugins=[Loop(pipe, postgres, log)])
+        if code not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+            print(f"pytest ended with {code}", flush=True)
 
 
-def _sharing(server: Postgres) -> Callable[..., Any]:
+def _sharing(server: Any) -> Callable[..., Any]:
     @contextlib.contextmanager
-    def serving(settings: object = None) -> Iterator[SharedPostgres]:
-        before = len(server.deadlocks())
-        yield SharedPostgres(server)
-        assert server.deadlocks()[before:] == []
+    def serving(settings: object = None) -> Iterator[Any]:
+        before = len(server.deadlocks()) if isinstance(server, SharedPostgres) else 0
+        yield server
+        assert not isinstance(server, SharedPostgres) or server.deadlocks()[before:] == []
 
     return serving
 
 
 def _wait(pid: int, until: float) -> int | None:
-    """The child's status; None where it took too long, and was ended."""
-    while time.monotonic() < until:
-        ended, status = os.waitpid(pid, os.WNOHANG)
+    """The child's exit code; None where it took too long. It and what it began are ended."""
+    status = None
+    while status is None and time.monotonic() < until:
+        ended, said = os.waitpid(pid, os.WNOHANG)
         if ended:
-            return status
-        time.sleep(0.02)
+            status = os.waitstatus_to_exitcode(said)
+        else:
+            time.sleep(0.01)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
-    return None
+    if status is None:
+        os.waitpid(pid, 0)
+    return status
 
 
 def _make_template(server: Postgres) -> None:
@@ -193,28 +244,15 @@ def _make_template(server: Postgres) -> None:
     server.psql(f"create database preparing template {TEMPLATE}")
 
 
-def _preparer(server: Postgres) -> Callable[[str], str]:
-    """Says why a statement cannot be prepared; empty where it can."""
-
-    def prepare(text: str) -> str:
-        try:
-            server.psql(f"PREPARE mutant AS {text}", "preparing")
-        except subprocess.CalledProcessError as error:
-            return str(error.stderr).strip()
-        return ""
-
-    return prepare
-
-
 @contextlib.contextmanager
-def working(processes: int) -> Iterator[list[Connection]]:
+def working(processes: int, files: Sequence[str]) -> Iterator[list[Connection]]:
     """As many workers for the length of the block: the pipe to each. To be entered before any thread begins."""
     context = multiprocessing.get_context("fork")
     with tempfile.TemporaryDirectory(prefix="tombola-mutants-") as directory:
         started = []
         for nth in range(processes):
             ours, theirs = context.Pipe()
-            process = context.Process(target=work, args=(theirs, Path(directory) / f"log-{nth}"), daemon=True)
+            process = context.Process(target=work, args=(theirs, Path(directory) / f"log-{nth}", files), daemon=True)
             process.start()
             theirs.close()
             started.append((ours, process))

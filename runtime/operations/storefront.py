@@ -15,6 +15,7 @@ from runtime.errors import unknown
 from runtime.operations.campaigns.records import from_row as campaign_from_row
 from runtime.operations.games.definitions import game_from_row, prizes_named
 from runtime.operations.row import Access, Consumer, Operation, RoutePolicy
+from runtime.rules.ui import filled
 from runtime.wire.enums import enum
 from runtime.wire.scope import tenant_of
 from runtime.wire.shape import Shape
@@ -70,7 +71,7 @@ def _rendered(game: m.Game, prizes: list[m.RenderPrize]) -> m.Render:
         type=game.type,
         campaign_id=game.campaign_id,
         status=game.status,
-        ui=game.ui,
+        ui=filled(game.ui),
         rules=game.rules,
         access=game.access,
         on_unavailable=game.on_unavailable,

@@ -38,6 +38,7 @@ async def test_created_campaign_reads_back_with_its_defaults(stack: Any) -> None
         ({"end_date": 10**15}, "end_date"),
         ({"merchant_id": "merchant_unknown"}, "merchant_id"),
         ({"settings": {"x": "y" * 70_000}}, "settings"),
+        ({"settings": {"theme": {"primary": "url(//evil.test)"}}}, "settings.theme.primary"),
     ],
 )
 async def test_bad_field_is_named(stack: Any, change: dict[str, Any], field: str) -> None:

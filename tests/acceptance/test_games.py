@@ -93,6 +93,8 @@ async def test_every_violation_is_named_at_once(stack: Any, campaign_id: str) ->
         ({"handler_config": {"prizes": [{"prize_id": "x", "probability": 2}]}}, "handler_config.prizes[0].probability"),
         ({"reward_handler": "collect_items", "handler_config": {}}, "handler_config.drops"),
         ({"ui": {"image": "x" * 70_000}}, "ui"),
+        ({"ui": {"wheel": {"segments": [{}, {}, {"color": "red;"}]}}}, "ui.wheel.segments[2].color"),
+        ({"ui": {"background": {"image": "javascript:alert(1)"}}}, "ui.background.image"),
         ({"campaign_id": ""}, "campaign_id"),
         ({"name": "x" * 201}, "name"),
     ],

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.support.stack import Stack
+from typing import Any
+
+from tests.support.stack import Stack, fields_of
 from tests.support.world import EGGS, World
 
 
@@ -35,3 +37,35 @@ async def test_a_prize_that_is_gone_shows_as_not_available(own_world: World, sta
     assert stack.process.core is not None
     answer = await stack.core("GET", f"/games/{game_id}/render")
     assert [prize["available"] for prize in answer.data["render"]["prizes"]] == [False]
+
+
+async def test_a_named_theme_is_shown_and_kept_as_its_name(own_world: World) -> None:
+    themes = await served(own_world.stack, "themes.json")
+    ui = {"theme": {"preset": "ocean", "accent": "gold"}}
+    game_id = await own_world.wheel(await own_world.prize(), ui=ui)
+    shown = (await own_world.stack.consumer("GET", f"/games/{game_id}/render")).data["ui"]
+    assert shown["theme"] == {**themes["ocean"]["theme"], **ui["theme"]}
+    assert shown["background"] == themes["ocean"]["background"]
+    assert (await own_world.stack.admin("GET", f"/admin/games/{game_id}")).data["ui"] == ui
+    schema = await served(own_world.stack, "schemas/ui.json")
+    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+
+
+async def test_a_ui_from_before_is_shown_as_it_is_and_keeps_nobody_from_the_rest(own_world: World) -> None:
+    stack, game_id = own_world.stack, await own_world.wheel(await own_world.prize())
+    old = {"background": {"image": "javascript:alert(1)"}}
+    await own_world.looks(game_id, old)
+    assert (await stack.consumer("GET", f"/games/{game_id}/render")).data["ui"] == old
+    assert (await stack.admin("PUT", f"/admin/games/{game_id}", {"name": "Other"})).data["ui"] == old
+    assert fields_of(await stack.admin("PUT", f"/admin/games/{game_id}", {"ui": old})) == ["ui.background.image"]
+
+
+async def served(stack: Stack, name: str) -> Any:
+    """A document, which all surfaces serve alike, to anybody."""
+    found = []
+    for base in (stack.process.consumer_url, stack.process.admin_url, stack.process.core_url):
+        async with stack.http.get(f"{base}/api/v1/{name}") as answer:
+            assert answer.status == 200
+            found.append(await answer.json(content_type=None))
+    assert found[0] == found[1] == found[2]
+    return found[0]

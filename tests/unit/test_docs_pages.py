@@ -13,7 +13,16 @@ from runtime.http.pages.stored import takes
 from runtime.http.serving import make_app
 from runtime.operations import API
 
-FILES = ("openapi.json", "asyncapi.json", "docs", "docs/docs.js", "docs/swagger-ui-bundle.js", "docs/swagger-ui.css")
+FILES = (
+    "openapi.json",
+    "asyncapi.json",
+    "schemas/ui.json",
+    "themes.json",
+    "docs",
+    "docs/docs.js",
+    "docs/swagger-ui-bundle.js",
+    "docs/swagger-ui.css",
+)
 
 
 @pytest.fixture

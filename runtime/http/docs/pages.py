@@ -1,6 +1,7 @@
 """A surface's OpenAPI document at /api/v1/openapi.json, and a page to read and try it at /api/v1/docs.
 
-On Core and the admin edge also what is on the event streams: an AsyncAPI document at /api/v1/asyncapi.json.
+On Core and the admin edge also what is on the event streams: an AsyncAPI document at /api/v1/asyncapi.json. What a
+game's `ui` may be is a JSON Schema at /api/v1/schemas/ui.json; the themes that it may name are at /api/v1/themes.json.
 The page and all that it loads are in `static`; its Content-Security-Policy lets it ask nothing of any
 other host. All of it is read, hashed and compressed when it is first asked for, and kept: after that an answer
 is a look-up.
@@ -19,10 +20,13 @@ from runtime.http.docs.document import Surface
 from runtime.http.docs.openapi import document
 from runtime.http.pages.stored import Document, kept
 from runtime.operations import API
+from runtime.rules import ui
 
 _TYPES: Final = {
     "openapi.json": "application/json",
     "asyncapi.json": "application/json",
+    "schemas/ui.json": "application/schema+json",
+    "themes.json": "application/json",
     "docs.html": "text/html; charset=utf-8",
     "docs.js": "text/javascript; charset=utf-8",
     "swagger-ui-bundle.js": "text/javascript; charset=utf-8",
@@ -54,6 +58,8 @@ def mount(app: web.Application, surface: Surface, *, role_matrix: str = "any", h
     app.router.add_get(f"{API}/openapi.json", kept(openapi))
     if surface != "consumer":  # Whom events go to is the operator's matter.
         app.router.add_get(f"{API}/asyncapi.json", kept(partial(_file, "asyncapi.json")))
+    app.router.add_get(f"{API}/schemas/ui.json", kept(lambda: _document(ui.schema_text(), "schemas/ui.json")))
+    app.router.add_get(f"{API}/themes.json", kept(lambda: _document(ui.themes_text(), "themes.json")))
     app.router.add_get(f"{API}/docs", kept(partial(_file, "docs.html")))
     for name in _LOADED:
         app.router.add_get(f"{API}/docs/{name}", kept(partial(_file, name)))

@@ -20,6 +20,7 @@ from runtime.errors import Fault, Status, forbidden
 from runtime.operations import audit, catalog, reading
 from runtime.operations.campaigns import analytics
 from runtime.operations.checks import TIME_MAX, Checks, given, search_pattern, set_fields
+from runtime.rules import ui
 from runtime.wire.enums import enum, token
 from runtime.wire.scope import Scoped, merchant_of, tenant_of
 
@@ -165,7 +166,8 @@ def _checked(campaign: m.Campaign) -> Checks:
     if 0 < campaign.redeem_until < max(campaign.start_date, campaign.end_date):
         checks.problem("redeem_until", "must not be before end_date, nor before start_date")
     checks.timezone("timezone", campaign.timezone)
-    checks.small_object("settings", campaign.settings)
+    if checks.small_object("settings", campaign.settings):
+        checks.problems(ui.problems_of_settings(campaign.settings))
     checks.origins("origins", campaign.origins)
     return checks
 

@@ -27,7 +27,7 @@ from runtime.operations.games.definitions import (
     game_from_row,
     prizes_named,
 )
-from runtime.rules import compose
+from runtime.rules import compose, ui
 from runtime.wire.enums import token
 from runtime.wire.scope import Scoped, merchant_of, tenant_of
 
@@ -118,11 +118,11 @@ async def update_game(engine: Engine, request: m.UpdateGameRequest) -> m.GameRep
         _refuse_stale(update.revision, before["revision"])
         game = game_from_row(before)
         old_rungs = game_from_row(before).milestones
-        set_fields(game, update, request.update_mask, SETTABLE)
+        given_names = set_fields(game, update, request.update_mask, SETTABLE)
         _fill_defaults(game)
         _name_rungs(game.milestones, old_rungs)
         definition = definition_of(game)
-        checks = _checked(game, definition)
+        checks = _checked(game, definition, look="ui" in given_names)
         campaign = await campaigns.check_campaign(connection, checks, request, before["campaign_id"])
         assert campaign is not None, "a campaign is never removed"
         _check_scope(checks, request, game, campaign)
@@ -211,13 +211,15 @@ def problems(game: m.Game) -> list[tuple[str, str]]:
     return _checked(game, definition_of(game)).found
 
 
-def _checked(game: m.Game, definition: Definition) -> Checks:
+def _checked(game: m.Game, definition: Definition, *, look: bool = True) -> Checks:
+    """look: whether its ui is looked at too: what was saved when less of it was known keeps nobody from the rest."""
     checks = Checks()
     checks.required("name", game.name)
     rules = game.rules if game.rules is not None else m.GameRules()
     checks.between("rules.max_plays_per_user", rules.max_plays_per_user, 0, COUNT_MAX)
     checks.between("rules.max_plays_per_day", rules.max_plays_per_day, 0, COUNT_MAX)
-    checks.small_object("ui", game.ui)
+    if checks.small_object("ui", game.ui) and look:
+        checks.problems(ui.problems("ui", game.ui))
     if game.on_unavailable is m.OnUnavailable.FALLBACK and not game.fallback_prize_id:
         checks.problem("fallback_prize_id", "is required where on_unavailable is ON_UNAVAILABLE_FALLBACK")
     try:

@@ -83,6 +83,34 @@ class _Future(asyncio.Future[Any]):
         return self is other
 
 
+class _Handle(asyncio.Handle):
+    """A callback. Made often, and so without what asyncio keeps of one for debugging."""
+
+    __slots__ = ()
+
+    def __init__(self, callback: Callable[..., object], args: Any, loop: Any, context: Context | None) -> None:
+        self._context = copy_context() if context is None else context
+        self._loop = loop
+        self._callback = callback
+        self._args = args
+        self._cancelled = False
+        self._repr = self._source_traceback = None
+
+
+class _Timer(_Handle, asyncio.TimerHandle):
+    """A callback at its time."""
+
+    __slots__ = ()
+
+    def __init__(self, when: float, callback: Callable[..., object], args: Any, loop: Any, context: Any) -> None:
+        super().__init__(callback, args, loop, context)
+        self._when = when
+        self._scheduled = False
+
+    def cancel(self) -> None:
+        self._cancelled = True
+
+
 class SimulatedLoop(asyncio.BaseEventLoop):
     """One run's loop. `shuffled` False: first come, first served, as asyncio's own does it."""
 
@@ -119,6 +147,13 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             self.tasks = [one for one in self.tasks if not one.done()]
         return task
 
+    def call_soon(
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
+        handle = _Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
     def call_at(
         self,
         when: float,
@@ -126,7 +161,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         *args: *Ts,
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
-        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        timer = _Timer(when, callback, args, self, context)
         # By when, then by who came first: heapq alone would leave ties to chance.
         heapq.heappush(self._timers, (when, next(self._order), timer))
         return timer
@@ -140,9 +175,6 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     ) -> asyncio.TimerHandle:
         return self.call_at(self.now + delay, callback, *args, context=context)
 
-    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        pass
-
     def _check_closed(self) -> None:
         """Nothing: what is dropped after a run may still try to go on, on a loop that never does."""
 
@@ -155,12 +187,17 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     # -- a step --------------------------------------------------------------------------------
 
     def _run_once(self) -> None:
-        handle = self._next()
-        self.now += STEP_SECONDS
-        self.steps += 1
-        if self.steps > STEPS_MAX:
-            raise Stuck(f"{self.steps} steps, and no end")
-        handle._run()
+        """All steps until the run ends."""
+        while not self._stopping:  # type: ignore[attr-defined]
+            handle = self._next()
+            self.now += STEP_SECONDS
+            self.steps += 1
+            if self.steps > STEPS_MAX:
+                raise Stuck(f"{self.steps} steps, and no end")
+            try:
+                handle._context.run(handle._callback, *handle._args)
+            except Exception as error:
+                self.call_exception_handler({"message": "a callback failed", "exception": error, "handle": handle})
 
     def _next(self) -> Any:
         while True:

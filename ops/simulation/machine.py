@@ -8,6 +8,7 @@ interpreter's start: `replays_exactly` says whether it is fixed, and `with_fixed
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import importlib.util
 import os
@@ -75,6 +76,9 @@ def pretended(loop: SimulatedLoop, seed: str) -> Iterator[None]:
         (random, "_urandom", dice.randbytes),
         (ids, "make", make),
         (trace, "_bits", dice.getrandbits),
+        # Python 3.11's own asks the system for the process's number, which is a tenth of a run.
+        (asyncio, "get_running_loop", lambda: loop),
+        (asyncio.events, "get_running_loop", lambda: loop),
     ]
     before = [(owner, name, getattr(owner, name)) for owner, name, _ in replaced]
     gc.disable()

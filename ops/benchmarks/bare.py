@@ -2,6 +2,7 @@
 
 python -m ops.benchmarks.bare handler PORT             answers GET / and POST / at once
 python -m ops.benchmarks.bare receiver PORT LOG        answers each POST with 204 and notes when it came
+python -m ops.benchmarks.bare hung PORT LOG            notes when each POST came, and never answers
 python -m ops.benchmarks.bare posts URL COUNT CLIENTS  POSTs with aiohttp's client; prints {"seconds"}
 """
 
@@ -44,6 +45,7 @@ class Receiver(asyncio.Protocol):
     """A webhook receiver that costs next to nothing: answers 204 to each POST."""
 
     arrivals: Final = array("d")
+    answer = b"HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n"
 
     def __init__(self) -> None:
         self.buffer = b""
@@ -62,13 +64,19 @@ class Receiver(asyncio.Protocol):
                 return
             self.buffer = self.buffer[end:]
             self.arrivals.append(time.time())
-            self.transport.write(b"HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n")
+            self.transport.write(self.answer)
 
 
-async def receiver(port: int, log: Path) -> None:
+class Hung(Receiver):
+    """One that takes each POST and says nothing."""
+
+    answer = b""
+
+
+async def receiver(port: int, log: Path, kind: type[Receiver] = Receiver) -> None:
     """Listens; twenty times a second `log` is written: `{count, first, last}` (unix seconds) of what came."""
     loop = asyncio.get_running_loop()
-    await loop.create_server(Receiver, "127.0.0.1", port)
+    await loop.create_server(kind, "127.0.0.1", port)
     while True:
         await asyncio.sleep(0.05)
         came = Receiver.arrivals
@@ -100,6 +108,8 @@ def main(arguments: list[str]) -> None:
             uvloop.run(handler(int(port)))
         case ["receiver", port, log]:
             uvloop.run(receiver(int(port), Path(log)))
+        case ["hung", port, log]:
+            uvloop.run(receiver(int(port), Path(log), Hung))
         case ["posts", url, count, clients]:
             uvloop.run(posts(url, int(count), int(clients)))
         case _:

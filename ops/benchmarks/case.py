@@ -43,18 +43,26 @@ class Run:
 class Ratio:
     """A case's rate over that of the case `to` at about the same time; with `cost`, the other way round.
 
-    least, most: the target, where there is one.
+    p99: of the 99th percentiles of their latencies instead. least, most: the target, where there is one.
     """
 
     to: str
     least: float | None = None
     most: float | None = None
     cost: bool = False
+    p99: bool = False
 
     def of(self, run: Run, other: Run) -> float | None:
         """None where one of the two did nothing."""
+        if self.p99:
+            return run.p99_ms / other.p99_ms if run.p99_ms and other.p99_ms else None
         over, under = (other, run) if self.cost else (run, other)
         return over.per_second / under.per_second if under.per_second else None
+
+    @property
+    def what(self) -> str:
+        """What of the other case it is a multiple of: words before its name."""
+        return "the p99 of " if self.p99 else "the cost of " if self.cost else ""
 
     @property
     def target(self) -> str:

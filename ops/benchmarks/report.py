@@ -98,7 +98,7 @@ def _row(result: Result, results: Mapping[str, Result]) -> tuple[str, ...]:
             continue
         verdict = {True: " ok", False: " MISSED", None: ""}[wanted.holds(value)]
         target = f" ({wanted.target}{verdict})" if wanted.target else ""
-        ratios.append(f"{value:.2f} x {'the cost of ' if wanted.cost else ''}{wanted.to}{target}")
+        ratios.append(f"{value:.2f} x {wanted.what}{wanted.to}{target}")
     failed = sum(run.failed for run in result.runs)
     note = f" [{result.runs[-1].note}]" if result.runs[-1].note else ""
     return (
@@ -166,13 +166,20 @@ def as_json(facts: Mapping[str, Any], results: Mapping[str, Result]) -> str:
             "database_trips_each": result.per_done("database_trips"),
             "ephemeral_trips_each": result.per_done("ephemeral_trips"),
             "ratios": [
-                {"to": wanted.to, "value": value, "target": wanted.target, "holds": wanted.holds(value)}
+                {
+                    "to": wanted.to,
+                    "of": wanted.what.strip(),
+                    "value": value,
+                    "target": wanted.target,
+                    "holds": wanted.holds(value),
+                }
                 for wanted in result.case.ratios
                 if (value := ratio(result, wanted, results)) is not None
             ],
             "runs": [
                 {
                     "done": run.done,
+                    "p99_ms": run.p99_ms,
                     "failed": run.failed,
                     "seconds": run.seconds,
                     "others": run.others,

@@ -75,6 +75,19 @@ def test_a_ratio_is_taken_of_runs_at_the_same_time() -> None:
     assert "2.00 x the cost of fast (<= 1.5 MISSED)" in rows(results)[0][-1]
 
 
+def test_a_ratio_of_latencies_is_of_the_slowest_in_a_hundred() -> None:
+    idle, hung = Case(), Case()
+    hung.name, hung.title, hung.ratios = "hung", "hung", (Ratio("idle", most=1.1, p99=True),)
+    idle.name, idle.title = "idle", "idle"
+    results = {
+        # By turns; the machine was busier later on, for both.
+        "idle": Result(idle, [Run(50, 1.0, p99_ms=20.0, at=10), Run(50, 1.0, p99_ms=40.0, at=20)]),
+        "hung": Result(hung, [Run(50, 1.0, p99_ms=24.0, at=11), Run(50, 1.0, p99_ms=48.0, at=21)]),
+    }
+    assert "1.20 x the p99 of idle (<= 1.1 MISSED)" in rows(results)[1][-1]
+    assert hung.ratios[0].of(Run(50, 1.0), Run(50, 1.0, p99_ms=1.0)) is None
+
+
 def test_requests_survive_the_file_that_the_generators_read(tmp_path: Path) -> None:
     requests = [b"GET / HTTP/1.1\r\n\r\n", b"", bytes(range(256)) * 300]
     write_requests(tmp_path / "requests", requests)

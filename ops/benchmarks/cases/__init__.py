@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ops.benchmarks.case import Case
-from ops.benchmarks.cases import audit, delivery, edges, memory, owned, pgbench, plays
+from ops.benchmarks.cases import audit, delivery, edges, hung, memory, owned, pgbench, plays
 
 CASES: Final[tuple[Case, ...]] = (
     *plays.BARE,
@@ -14,6 +14,7 @@ CASES: Final[tuple[Case, ...]] = (
     *owned.CASES,
     *edges.CASES,
     *delivery.CASES,
+    *hung.CASES,
     *audit.CASES,
     *memory.CASES,
 )

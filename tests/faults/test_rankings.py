@@ -68,7 +68,7 @@ async def engine(settings: Settings) -> AsyncIterator[Engine]:
     async with engine_for(settings) as engine:
         for statement in (
             "INSERT INTO tenants (tenant_id, name) VALUES ('tenant_r', 'r')",
-            "INSERT INTO campaigns (tenant_id, campaign_id, name) VALUES ('tenant_r', 'camp_r', 'r')",
+            "INSERT INTO campaigns (tenant_id, campaign_id, name, status) VALUES ('tenant_r', 'camp_r', 'r', 'active')",
             "INSERT INTO games (tenant_id, game_id, campaign_id, name, type) "
             "VALUES ('tenant_r', 'game_r', 'camp_r', 'r', 'x')",
             "INSERT INTO leaderboards (tenant_id, board_id, campaign_id, name, metric, mode)"

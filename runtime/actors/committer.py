@@ -24,6 +24,9 @@ from runtime.stores.database import Database, Guarded
 OVERLAP: Final = 2
 """Commits of one tenant, and batches of one game, under way at once: one decides while the other waits."""
 
+CATALOG: Final = "catalog"
+"""The guard of commit.sql that refuses what was decided by another catalogue than is there now."""
+
 COMMIT: Final = sql.load("commit")["commit"]
 
 _SECTION: Final = re.compile(r"^ *--\[ (\w+)\n(.*?)^ *--\]\n", re.MULTILINE | re.DOTALL)
@@ -125,7 +128,7 @@ class Committer:
         try:
             left = await self._write(tenant_id, merged)
         except Exception as error:
-            if len(works) == 1 or not _undone(error):
+            if len(works) == 1 or not _is_of_one(error):
                 for work in works:
                     work.refuse(error)
                 return
@@ -146,9 +149,14 @@ class Committer:
         return dict(zip(row.get("prize_ids") or (), row.get("remaining") or (), strict=True))
 
 
-def _undone(error: Exception) -> bool:
-    """True where the database said that nothing was committed, so that it may be tried again in parts."""
-    return isinstance(error, Guarded | asyncpg.PostgresError)
+def _is_of_one(error: Exception) -> bool:
+    """True where nothing was committed, and for one of several perhaps: so that it may be tried again in parts.
+
+    By which catalogue they were decided they have in common: each alone would be refused in its turn.
+    """
+    if isinstance(error, Guarded):
+        return error.guard != CATALOG
+    return isinstance(error, asyncpg.PostgresError)
 
 
 def _compatible(works: list[Work[Changes]]) -> tuple[list[Work[Changes]], list[Work[Changes]]]:

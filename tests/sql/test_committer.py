@@ -38,6 +38,20 @@ async def test_batches_that_wait_together_are_one_statement(database: Database) 
     await committer.drain()
 
 
+async def test_batches_of_a_catalogue_that_changed_are_refused_by_one_statement(database: Database) -> None:
+    """Each alone would be refused too: an admin's change costs the plays of its moment one try, not one each."""
+    version = await database.fetchval("SELECT catalog_version FROM tenants WHERE tenant_id = $1", TENANT)
+    committer = Committer(database, mailbox_limit=100, batch_limit=100, idle_seconds=1)
+    batches = [taking("prize_free", f"p{nth}") for nth in range(40)]
+    for changes in batches:
+        changes.catalog_version = version + 1
+    before = database.round_trips
+    told = await outcomes(*(committer.commit(TENANT, changes) for changes in batches))
+    assert told == {"catalog": 40}
+    assert database.round_trips - before <= OVERLAP
+    await committer.drain()
+
+
 async def test_batches_that_move_one_balance_go_one_after_the_other(database: Database) -> None:
     committer = Committer(database, mailbox_limit=100, batch_limit=100, idle_seconds=1)
 

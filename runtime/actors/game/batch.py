@@ -8,7 +8,8 @@
 
 Where a memory would refuse somebody, the actor is refreshed first (`StaleRead`). Where the commit's
 guard finds anything changed, all is forgotten, read again, and decided again; what then still fails is
-decided play by play, so one bad play never fails its neighbours.
+decided play by play, so one bad play never fails its neighbours. A catalogue that changed meanwhile is no
+play's fault, and takes no batch apart.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from prometheus_client import Counter
 from runtime import ids
 from runtime import messages as m
 from runtime.actors.changes import Changes
+from runtime.actors.committer import CATALOG
 from runtime.actors.game import decide, milestones
 from runtime.actors.game.actor import GameActor, StaleRead
 from runtime.actors.game.awards import pending_tasks
@@ -39,7 +41,7 @@ from runtime.rules import check_client_seed
 from runtime.stores.database import Guarded, StoreUnavailable
 
 TOGETHER_ROUNDS: Final = 2
-"""How often a whole batch is decided before it is taken apart."""
+"""How often a whole batch is decided before it is taken apart, beside those that a changed catalogue undid."""
 ALONE_ROUNDS: Final = 32
 """How often one play is decided before its player is asked to try again."""
 RIVAL_PAUSE_SECONDS: Final = 0.004
@@ -63,6 +65,13 @@ class Answer(NamedTuple):
 
     pending: PendingRequest
     reply: Any
+
+
+class Left(NamedTuple):
+    """What a round leaves to be decided again. outdated: all of it, and for no fault of any: the catalogue changed."""
+
+    requests: list[PendingRequest]
+    outdated: bool = False
 
 
 @dataclass(slots=True)
@@ -90,19 +99,20 @@ class Batch:
 
 async def process_batch(actor: GameActor, works: list[Work[Any]]) -> None:
     """Answers everything that waited in the game's mailbox."""
-    requests = _open(actor, works)
-    for attempt in range(TOGETHER_ROUNDS):
-        if not requests:
-            return
-        requests = await _round(actor, requests, again=attempt > 0)
-    for pending in requests:
+    left, rounds = Left(_open(actor, works)), 0
+    for attempt in range(ALONE_ROUNDS):
+        if not left.requests or rounds == TOGETHER_ROUNDS:
+            break
+        left = await _round(actor, left.requests, again=attempt > 0)
+        rounds += not left.outdated
+    for pending in left.requests:
         await _alone(actor, pending)
 
 
 async def _alone(actor: GameActor, pending: PendingRequest) -> None:
     """Decides one request by itself, as often as its rivals make it necessary."""
     for number in range(ALONE_ROUNDS):
-        if not await _round(actor, [pending], again=True):
+        if not (await _round(actor, [pending], again=True)).requests:
             return
         # Rivals for one balance would meet again and again: each waits another while.
         await asyncio.sleep(random.uniform(0, RIVAL_PAUSE_SECONDS * min(number, 8)))
@@ -111,7 +121,7 @@ async def _alone(actor: GameActor, pending: PendingRequest) -> None:
     )
 
 
-async def _round(actor: GameActor, requests: list[PendingRequest], *, again: bool) -> list[PendingRequest]:
+async def _round(actor: GameActor, requests: list[PendingRequest], *, again: bool) -> Left:
     """Refreshes, decides, commits, answers. Returns the requests that must be decided again."""
     try:
         async with actor.deciding:
@@ -120,43 +130,44 @@ async def _round(actor: GameActor, requests: list[PendingRequest], *, again: boo
     except Fault as fault:
         for pending in requests:
             pending.work.refuse(fault)
-        return []
+        return Left([])
     except Exception as error:
         # Of one of them, by a plugin's rule or a value: apart, it is that one's alone. What was decided of the others
         # before it is remembered, and not committed.
         actor.distrust()
         waiting = [pending for pending in requests if not pending.work.answered]
         if len(waiting) > 1:
-            return waiting
+            return Left(waiting)
         for pending in waiting:
             pending.work.refuse(error)
-        return []
+        return Left([])
     if commit is None:
-        return batch.later
+        return Left(batch.later)
     try:
         left = await commit
     except Guarded as guarded:
-        actor.distrust(snapshot=guarded.guard == "catalog")
+        outdated = guarded.guard == CATALOG
+        actor.distrust(snapshot=outdated)
         if _contradicted(batch, guarded):
             _give_up(actor, batch, guarded)
-            return batch.later
-        return batch.undone()
+            return Left(batch.later)
+        return Left(batch.undone(), outdated)
     except StoreUnavailable as error:
         actor.distrust()
         await _resolve(actor, batch, error)
-        return batch.later
+        return Left(batch.later)
     except Exception as error:
         actor.distrust()
         if len(batch.decisions) > 1:
-            return batch.undone()
+            return Left(batch.undone())
         batch.decisions[0].pending.work.refuse(error)
-        return batch.later
+        return Left(batch.later)
     finally:
         del commit  # It holds the error that it raised, whose frames hold this one.
     batch.snapshot.played = True
     actor.note_stock(left)
     _answer(actor, batch)
-    return batch.later
+    return Left(batch.later)
 
 
 # -- open ------------------------------------------------------------------------------------

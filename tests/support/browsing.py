@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import AsyncIterator
@@ -92,6 +93,25 @@ class Visit:
         await self.result()
         return str(await self.page.get_attribute(".card", "data-result"))
 
+    async def play(self) -> dict[str, Any]:
+        """Plays by the element's own method, to the end; the detail of `tombola:played`."""
+        script = "document.querySelector('tombola-game').play()"
+        return dict(await self.page.evaluate(script))
+
+    async def guest_token(self) -> str:
+        """The token of the guest whom the page plays as."""
+        script = "Object.entries(localStorage).find(([name]) => name.startsWith('tombola.guest'))?.[1]"
+        return str(json.loads(await self.page.evaluate(script)))
+
+    def api_calls(self) -> list[str]:
+        """What was asked of the API, in short: verb and last word."""
+        calls = [call for call in self.asked if "/api/v1/" in call]
+        return [f"{call.split()[0]} {call.rsplit('/', 1)[1]}" for call in calls]
+
+    def forgive(self, *told: str) -> None:
+        """Chromium writes every refused or lost request to the console: those that a test brings about are none."""
+        self.wrong[:] = [line for line in self.wrong if not any(part in line for part in told)]
+
     async def shot(self, name: str) -> None:
         """A picture of the page, to be looked at."""
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
@@ -113,7 +133,7 @@ async def visiting(browser: Browser, stack: Stack, **options: Any) -> AsyncItera
         visit.page.on("console", lambda said: said.type == "error" and visit.wrong.append(said.text))
         visit.page.on("request", lambda request: visit.asked.append(f"{request.method} {request.url}"))
         yield visit
-        assert visit.wrong == []
+        assert not visit.wrong, visit.wrong
     finally:
         await context.close()
 

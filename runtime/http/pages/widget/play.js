@@ -59,9 +59,18 @@ export class Round extends EventTarget {
     this.#become("loading");
     const render = await this.api.get(`${this.path}/render`);
     this.render = { ...render, ui: render.ui && typeof render.ui === "object" ? render.ui : {} };
-    this.standing = this.api.identity.token ? null : newcomer(render.rules);
+    this.standing = this.#known();
     this.#become("ready");
     if (!this.standing) await this.look();
+  }
+
+  /** What somebody may play of whom nobody has to be asked; null of others. @returns {Standing | null} */
+  #known() {
+    const { rules, access } = /** @type {import("./types.js").Render} */ (this.render);
+    const { token, isGuest } = this.api.identity;
+    const locked = access === "GAME_ACCESS_PLAYER" && (!token || (isGuest && !rules.admits_guests));
+    if (locked) return { ...newcomer(rules), can_play: false, reason: "LOGIN_REQUIRED" };
+    return token ? null : newcomer(rules);
   }
 
   /** Asks what is left to play; nothing changes where no answer comes. */

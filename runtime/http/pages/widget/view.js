@@ -5,6 +5,9 @@ import { css, lookOf } from "./look.js";
 import { openPanel, panelsOf } from "./panels.js";
 import { fanfare } from "./sound.js";
 
+/** Refusals that a player is told by the words of another. @type {Record<string, string>} */
+const MEANT = { TOKEN_MISSING: "LOGIN_REQUIRED", TOKEN_INVALID: "TOKEN_EXPIRED", PLAYER_MERGED: "TOKEN_EXPIRED" };
+
 export class View {
   /**
    * @param {HTMLElement} host the element
@@ -96,6 +99,7 @@ export class View {
     this.frame.setAttribute("data-state", round.state);
     if (!this.waited) this.left.textContent = this.#left();
     if (closed && round.state === "ready") this.#closed();
+    else if (!closed && this.card.hasAttribute("data-closed")) this.card.hidden = true;
   }
 
   /** @param {boolean} busy */
@@ -166,11 +170,14 @@ export class View {
 
   #closed() {
     const { standing } = this.round;
-    if (standing?.reason && this.card.hidden) this.#refused(standing.reason, standing.resets_at);
+    if (!standing?.reason || !this.card.hidden) return;
+    this.#refused(standing.reason, standing.resets_at);
+    this.card.toggleAttribute("data-closed", true);
   }
 
   /** @param {string} reason @param {unknown} resets */
   #refused(reason, resets) {
+    reason = MEANT[reason] ?? reason;
     const said = this.words.t(this.words.has(reason) ? reason : "refused");
     const back = this.#back(resets);
     this.#show(said, back && h("p", {}, back));
@@ -182,7 +189,7 @@ export class View {
   /** @param {string} title @param {...any} parts */
   #show(title, ...parts) {
     this.card.replaceChildren(h("h3", {}, title), ...parts.filter(Boolean));
-    this.card.removeAttribute("data-reason");
+    for (const name of ["data-reason", "data-closed"]) this.card.removeAttribute(name);
     this.card.hidden = true; // Shown anew, so that it rises again.
     void this.card.offsetWidth;
     this.card.hidden = false;

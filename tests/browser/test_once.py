@@ -19,6 +19,11 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 PLAY = "**/api/v1/games/*/play"
 KEPT = "Object.entries(sessionStorage).filter(([name]) => name.startsWith('tombola.play')).map(([, kept]) => kept)[0]"
 
+COPY = """(kept) => {
+    const name = Object.keys(sessionStorage).find((name) => name.startsWith("tombola.play"));
+    sessionStorage.setItem(name, kept);
+}"""
+
 
 async def game(fair: World, **fields: Any) -> str:
     return await fair.wheel(await fair.prize(name="Mug"), access="public", **fields)
@@ -177,10 +182,7 @@ async def test_what_a_tab_was_copied_with_is_not_played_twice(fair: World, visit
     await visit.play()
     kept = await visit.page.evaluate(KEPT)
     await visit.play()
-    await visit.page.evaluate(
-        "(kept) => sessionStorage.setItem(Object.keys(sessionStorage).find((name) => name.startsWith('tombola.play')), kept)",
-        kept,
-    )
+    await visit.page.evaluate(COPY, kept)
     await visit.page.reload()
     await visit.ready()
     await visit.play()

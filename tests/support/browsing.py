@@ -22,6 +22,9 @@ NO_BROWSER: Final = "there is no Chromium, or no playwright, to test the pages i
 REQUIRED: Final = "TOMBOLA_REQUIRE_BROWSER"
 """Where this is set, tests without a browser fail instead of being left out."""
 
+SETTLE_MS: Final = 700
+"""The button rests after a result (view.js)."""
+
 SCREENSHOTS: Final = Path(__file__).parents[2] / ".tombola" / "screenshots"
 FLAGS: Final = (
     "--headless",
@@ -81,6 +84,8 @@ class Visit:
         await self.page.wait_for_selector(".frame[data-state=ready], .frame[data-state=refused], .card[data-result]")
 
     async def press(self) -> None:
+        """Presses the button, once it can be pressed: it rests for a moment after a result."""
+        await self.page.wait_for_timeout(SETTLE_MS if await self.page.is_visible(".card[data-result]") else 0)
         await self.page.click("button.main")
 
     async def result(self) -> str:

@@ -40,7 +40,7 @@ _HEADERS: Final = {
 }
 FOREVER: Final = "public, max-age=31536000, immutable"
 ASK_AGAIN: Final = "no-cache"
-_IMPORTED: Final = re.compile(r'(?<=from "|port\(")\./')
+_IMPORTED: Final = re.compile(r"""(?<=from "|port\(["`])\./""")
 _COMMENT: Final = re.compile(
     r"^[ \t]*/\*\*(?:(?!\*/)[\s\S])*\*/[ \t]*\n|^[ \t]*//.*\n|/\*\* @type .*?\*/ ?|^[ \t]+", re.MULTILINE
 )

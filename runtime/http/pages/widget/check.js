@@ -99,7 +99,8 @@ export function checkDraw(result, text) {
     const same = expected ? told.length === 1 && told[0] === expected : told.length === 0;
     if (same) step("fair_step_same", true);
     else if (expected && mayStandIn(terms, expected, told)) {
-      step("fair_step_gone", true, { drawn: name, rule: terms.on_unavailable });
+      // That it was gone is the operator's word: nothing here shows it.
+      step("fair_step_gone", null, { drawn: name, rule: terms.on_unavailable });
     } else step("fair_step_other", false);
   }
 }

@@ -8,6 +8,9 @@ import { fanfare } from "./sound.js";
 /** Refusals that a player is told by the words of another. @type {Record<string, string>} */
 const MEANT = { TOKEN_MISSING: "LOGIN_REQUIRED", TOKEN_INVALID: "TOKEN_EXPIRED", PLAYER_MERGED: "TOKEN_EXPIRED" };
 
+/** So long after a result the button rests: who pressed once more to scratch does not mean to play again. */
+const SETTLE_MS = 600;
+
 export class View {
   /**
    * @param {HTMLElement} host the element
@@ -24,12 +27,16 @@ export class View {
     this.sound = false;
     /** A game's own act of the button, while it has one. @type {{label: string, act: () => void} | null} */
     this.own = null;
+    /** When the last result came up. */
+    this.settled = -SETTLE_MS;
     /** @type {() => void} */
     this.press = () => {};
     const { ui } = round.render ?? { ui: {} };
     this.root = h("div", { class: "stage", part: "stage" });
     this.card = h("section", { class: "card", part: "result", tabindex: "-1", hidden: true });
     this.main = h("button", { class: "main", part: "button", type: "button", onclick: () => this.#pressed() });
+    // A key that is held down is one press.
+    this.main.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => event.repeat && event.preventDefault());
     this.left = h("p", { class: "left", part: "left" });
     this.panels = h("nav", { class: "panels", part: "panels", "aria-label": words.t("panels") });
     this.listener = h("div", { class: "listen", role: "status", "aria-live": "polite" });
@@ -127,6 +134,7 @@ export class View {
   }
 
   #pressed() {
+    if (performance.now() - this.settled < SETTLE_MS) return;
     if (this.own) return this.own.act();
     if (this.main.getAttribute("aria-disabled") === "true") return;
     this.card.hidden = true;
@@ -145,6 +153,7 @@ export class View {
   celebrate(result, resumed) {
     const { words } = this;
     const won = result.rewards.length > 0;
+    this.settled = performance.now();
     const names = result.rewards.map((reward) => (reward.quantity > 1 ? words.t("credited", { count: reward.quantity, name: reward.name }) : reward.name));
     const list = result.rewards.map((reward, i) => h("li", { class: "prize" }, picture(lookOf(this.round.render?.ui ?? {}, reward)), h("span", {}, names[i])));
     this.#show(

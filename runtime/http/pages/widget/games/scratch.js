@@ -183,8 +183,7 @@ export function mount(stage) {
       let presses = 0;
       const undo = stage.button(words.t("scratch"), () => {
         const y = (presses++ + 0.5) / PRESSES;
-        scratch([0, y - 0.06, 1, y + 0.06]);
-        scratch([0, y + 0.06, 1, y - 0.06]);
+        scratch([0, y - 0.05, 1, y + 0.05]);
         if (presses >= PRESSES) seen();
       });
       await new Promise((resolve) => {

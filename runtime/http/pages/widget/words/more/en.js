@@ -19,6 +19,6 @@ export default {
   fair_step_draw: "Both numbers together give {word}: that is {drawn}.",
   fair_step_nothing: "no prize",
   fair_step_same: "That is what you were told.",
-  fair_step_gone: "{drawn} was gone, so the rule for that was used ({rule}).",
+  fair_step_gone: "You were told otherwise. That is right if {drawn} was gone by then: the rule for it is “{rule}”. Whether it was gone cannot be seen here.",
   fair_step_other: "You were told something else.",
 };

@@ -1,0 +1,119 @@
+"""What operators write stays text, and a page with a strict policy of its own can have the game."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from aiohttp import web
+
+from runtime.http.serving import make_app, serve
+from tests.support.browsing import STILL, Visit, visiting
+from tests.support.stack import TENANT, Stack
+from tests.support.world import World
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+EVIL = "\"'><img src=x onerror=window.evil=1><script>window.evil=1</script>{{evil}}${evil}</title>"
+ADDRESSES = (
+    "javascript:window.evil=1",
+    "http://127.0.0.1:1/x.png",
+    "data:text/html,<script>window.evil=1</script>",
+    "//evil.example/x.png",
+    EVIL,
+)
+FOREIGN = (
+    '<!doctype html><title>Shop</title><script type="module" src="{edge}/widget/v1/tombola.js"></script>'
+    '<tombola-game game="{game}" tenant="{tenant}"></tombola-game>'
+)
+
+
+def evil_ui(address: str, prize_id: str) -> dict[str, Any]:
+    return {
+        "description": EVIL,
+        "picture": {"image": address, "emoji": EVIL},
+        "theme": {"primary": EVIL, "accent": "url(javascript:window.evil=1)", "radius": EVIL, "mode": EVIL},
+        "background": {"color": EVIL, "image": address, "emoji": EVIL},
+        "texts": {"spin": EVIL, "won": EVIL, "__proto__": EVIL, "constructor": EVIL},
+        "wheel": {
+            "segments": [
+                {"label": EVIL, "image": address, "emoji": EVIL, "color": EVIL, "prize_id": prize_id},
+                {"label": EVIL, "emoji": EVIL},
+            ]
+        },
+        "items": [{"emoji": EVIL, "image": address, "prize_id": prize_id}],
+        "prizes": {"one": {"image": address, "emoji": EVIL, "prize_id": prize_id}},
+    }
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+@pytest.mark.parametrize("kind", ["spin_wheel", "scratch_card"])
+async def test_whatever_is_written_stays_text(fair: World, visit: Visit, kind: str, address: str) -> None:
+    await fair.stack.admin("PUT", f"/admin/campaigns/{fair.campaign_id}", {"name": EVIL})
+    prize_id = await fair.prize(name=EVIL)
+    ui = evil_ui(address, prize_id)
+    game_id = await fair.wheel(prize_id, type=kind, name=EVIL, access="public", ui=ui)
+    await visit.open(game_id)
+    await visit.press()
+    assert "<script>window.evil=1</script>" in await visit.result()
+    for panel in ("prizes", "fair"):
+        await visit.page.click(f"[data-panel={panel}]")
+        await visit.page.wait_for_selector("dialog .panel > :not(.busy)")
+        await visit.page.keyboard.press("Escape")
+    assert await visit.page.evaluate("window.evil") is None
+    assert await visit.page.title() == f"{EVIL} · {EVIL}"
+    home = visit.stack.process.consumer_url
+    assert [one for one in visit.asked if f" {home}/" not in one] == []
+    await visit.page.goto(f"{home}/c/{fair.campaign_id}")
+    assert EVIL in await visit.page.inner_text("h1") and await visit.page.evaluate("window.evil") is None
+
+
+async def test_the_hosted_page_tells_previews_what_it_is(fair: World, shop: Stack) -> None:
+    picture = "https://brand.example/a.png?x=1&y=2"
+    game_id = await fair.wheel(await fair.prize(name="Mug"), name="Wheel & deal", ui={"picture": picture})
+    async with shop.http.get(f"{shop.process.consumer_url}/p/{game_id}") as answer:
+        page, policy = await answer.text(), answer.headers["Content-Security-Policy"]
+    assert "<title>Wheel &amp; deal · Autumn Fair</title>" in page
+    assert 'property="og:image" content="https://brand.example/a.png?x=1&amp;y=2"' in page
+    assert 'name="description" content="Mug"' in page
+    assert "unsafe" not in policy and "script-src 'self';" in policy and "style=" not in page
+
+
+@asynccontextmanager
+async def foreign_page(edge: str, game_id: str) -> AsyncIterator[str]:
+    """The address of a page of another origin, under a policy that knows itself and the edge alone."""
+    policy = (
+        f"default-src 'none'; script-src 'self' {edge}; connect-src {edge}; img-src https: data:; base-uri 'none';"
+        " require-trusted-types-for 'script'"
+    )
+    body = FOREIGN.format(edge=edge, game=game_id, tenant=TENANT)
+
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(text=body, content_type="text/html", headers={"Content-Security-Policy": policy})
+
+    app = make_app()
+    app.router.add_get("/shop", answer)
+    runner = await serve(app, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}/shop"
+    finally:
+        await runner.cleanup()
+
+
+async def test_a_page_of_another_origin_under_a_strict_policy_has_the_game(
+    fair: World, browser: Browser, shop: Stack
+) -> None:
+    game_id = await fair.wheel(await fair.prize(name="Mug"), access="public")
+    async with visiting(browser, shop, **STILL) as visit:
+        async with foreign_page(shop.process.consumer_url, game_id) as address:
+            await visit.page.goto(address)
+            await visit.ready()
+            await visit.press()
+            assert "Mug" in await visit.result()
+            cookies = await visit.page.context.cookies()
+            assert cookies == []

@@ -29,7 +29,7 @@ async def browser() -> AsyncIterator[Browser]:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def shop(browser: Browser, make_database: Callable[[], str], valkey_url: str) -> AsyncIterator[Stack]:
-    settings = settings_of(make_database(), valkey_url, default_tenant=TENANT, show_odds=True, cors_origins=("*",))
+    settings = settings_of(make_database(), valkey_url, default_tenant=TENANT, show_odds=True)
     async with new_stack(settings) as stack:
         yield stack
 

@@ -84,6 +84,15 @@ async def test_the_hosted_page_tells_previews_what_it_is(fair: World, shop: Stac
     assert "unsafe" not in policy and "script-src 'self';" in policy and "style=" not in page
 
 
+async def test_the_pages_are_framed_by_who_the_campaign_names(fair: World, shop: Stack) -> None:
+    game_id = await fair.wheel(await fair.prize())
+    brand = "https://*.brand.example"
+    await fair.stack.admin("PUT", f"/admin/campaigns/{fair.campaign_id}", {"origins": [brand]})
+    for path in (f"/p/{game_id}", f"/c/{fair.campaign_id}"):
+        async with shop.http.get(shop.process.consumer_url + path) as answer:
+            assert answer.headers["Content-Security-Policy"].endswith(f"frame-ancestors 'self' {brand}")
+
+
 @asynccontextmanager
 async def foreign_page(edge: str, game_id: str) -> AsyncIterator[str]:
     """The address of a page of another origin, under a policy that knows itself and the edge alone."""
@@ -111,6 +120,9 @@ async def test_a_page_of_another_origin_under_a_strict_policy_has_the_game(
     game_id = await fair.wheel(await fair.prize(name="Mug"), access="public")
     async with visiting(browser, shop, **STILL) as visit:
         async with foreign_page(shop.process.consumer_url, game_id) as address:
+            origin = address.removesuffix("/shop")
+            changed = await fair.stack.admin("PUT", f"/admin/campaigns/{fair.campaign_id}", {"origins": [origin]})
+            assert changed.data["origins"] == [origin]
             await visit.page.goto(address)
             await visit.ready()
             await visit.press()

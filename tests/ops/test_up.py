@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import hashlib
 import json
 import os
 import re
@@ -11,6 +13,7 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from urllib.request import Request, urlopen
 
 import asyncpg
 import psutil
@@ -104,6 +107,26 @@ def tombola(data_dir: Path, *arguments: str) -> str:
     done = subprocess.run(command, capture_output=True, text=True, env=environ, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def test_what_it_prints_first_is_a_page_of_games_that_anybody_may_play(data_dir: Path) -> None:
+    with up(data_dir) as (_, ready):
+        told = [line for line in (data_dir.parent / "up.log").read_text().splitlines() if "http://" in line]
+        assert ready["play_url"] in told[0]
+        games = re.findall(r'href="(/p/[^"]+)"', read(ready["play_url"]).decode())
+        assert len(games) == 5
+        for path in games:
+            assert b"<tombola-game game=" in read(ready["consumer_url"] + path)
+        digest = base64.b64encode(hashlib.sha384(read(ready["widget"]["src"])).digest()).decode()
+        assert ready["widget"]["integrity"] == f"sha384-{digest}"
+        start = f"{ready['consumer_url']}/api/v1/games/{ready['demo']['games']['spin_wheel']}/start"
+        with urlopen(Request(start, b"{}", {"Content-Type": "application/json"})) as answer:
+            assert json.load(answer)["data"]["guest_token"]
+
+
+def read(url: str) -> bytes:
+    with urlopen(url) as answer:
+        return bytes(answer.read())
 
 
 def test_a_renamed_tenant_is_still_the_one_of_the_demo(data_dir: Path) -> None:

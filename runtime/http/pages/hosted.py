@@ -37,9 +37,8 @@ Make = Callable[[Edge, m.Scope, str, str], Awaitable[str]]
 
 def mount(app: web.Application, edge: Edge) -> None:
     """Adds the pages."""
-    policy = _policy(edge.settings.cors_origins)
-    app.router.add_get("/p/{id}", _page(edge, "game", _game, policy))
-    app.router.add_get("/c/{id}", _page(edge, "campaign", _campaign, policy))
+    app.router.add_get("/p/{id}", _page(edge, "game", _game))
+    app.router.add_get("/c/{id}", _page(edge, "campaign", _campaign))
 
 
 def _policy(origins: Iterable[str]) -> str:
@@ -51,10 +50,9 @@ def _policy(origins: Iterable[str]) -> str:
     )
 
 
-def _page(edge: Edge, what: str, make: Make, policy: str) -> Handler:
+def _page(edge: Edge, what: str, make: Make) -> Handler:
     headers = {
         "Content-Type": "text/html; charset=utf-8",
-        "Content-Security-Policy": policy,
         "X-Content-Type-Options": "nosniff",
         "Referrer-Policy": "strict-origin-when-cross-origin",
         "Cache-Control": "no-cache",
@@ -62,6 +60,7 @@ def _page(edge: Edge, what: str, make: Make, policy: str) -> Handler:
 
     async def answer(request: web.Request) -> web.Response:
         status, named = 200, request.query.get("tenant_id", "")
+        framing: tuple[str, ...] = ()
         try:
             shown_id = codec.path_text("id", request.match_info["id"])
             scope = m.Scope(tenant_id=(await edge.checked_scope(request, None)).tenant_id)
@@ -70,11 +69,12 @@ def _page(edge: Edge, what: str, make: Make, policy: str) -> Handler:
                 return (await make(edge, scope, shown_id, named)).encode()
 
             body = await edge.cache.get(scope.tenant_id, f"page {what}:{shown_id}:{named}", made)
+            framing = await edge.origins.frame_ancestors(scope.tenant_id, **{f"{what}_id": shown_id})
         except Fault as fault:
             if fault.status not in (Status.NOT_FOUND, Status.INVALID_ARGUMENT):
                 raise
             status, body = fault.http, _missing(what).encode()
-        return web.Response(body=body, status=status, headers=headers)
+        return web.Response(body=body, status=status, headers={**headers, "Content-Security-Policy": _policy(framing)})
 
     return answer
 

@@ -94,7 +94,7 @@ export function checkDraw(result, text) {
     if (expected === null) return;
     const names = new Map(terms.prizes.map((/** @type {any[]} */ [id, name]) => [id, name]));
     const name = expected ? (names.get(expected) ?? expected) : "";
-    step("fair_step_draw", true, { word: word(seed, clientSeed, 0).toFixed(6), drawn: name || "–" });
+    step("fair_step_draw", true, { word: word(seed, clientSeed, 0).toFixed(6), drawn: name });
     const told = result.rewards.map((reward) => reward.prize_id || reward.name);
     const same = expected ? told.length === 1 && told[0] === expected : told.length === 0;
     if (same) step("fair_step_same", true);

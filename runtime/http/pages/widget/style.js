@@ -19,7 +19,7 @@ const text = `
 @keyframes drift { from { transform: translateY(-.6em) rotate(-12deg); } to { transform: translateY(1.4em) rotate(16deg); } }
 h2 { margin: 0; font-size: 1.75em; line-height: 1.15; font-weight: 800; letter-spacing: -.015em; text-align: center; text-wrap: balance; overflow-wrap: anywhere; }
 .lead { margin: -.5em 0 0; max-width: 34em; text-align: center; color: var(--t-quiet); overflow-wrap: anywhere; }
-.stage { width: min(100%, 27em, max(15em, 62dvh)); display: grid; place-items: center; }
+.stage { width: min(100%, max(27em, 52dvh), max(15em, 62dvh)); display: grid; place-items: center; }
 .stage:empty { display: none; }
 .action { display: flex; flex-direction: column; align-items: center; gap: .55em; min-height: 5.6em; width: 100%; }
 button { font: inherit; color: inherit; cursor: pointer; }

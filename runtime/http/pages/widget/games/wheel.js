@@ -72,9 +72,10 @@ export function mount(stage) {
     else if (text(segment?.emoji)) group.append(s("text", { class: "picture", y: -66, "font-size": size, "text-anchor": "middle" }, text(segment.emoji)));
     const bare = !image && !text(segment?.emoji);
     if (roomy || bare) {
-      const room = 2 * 54 * Math.tan((Math.min(width, 120) * Math.PI) / 360) - 5;
-      const top = bare ? -70 : -54;
-      lines(text(segment?.label), Math.max(3, Math.floor(room / 4.1))).forEach((line, row) => {
+      // Between its edges, and within the rim.
+      const room = Math.min(2 * 54 * Math.tan((Math.min(width, 150) * Math.PI) / 360) - 5, 92);
+      const top = bare ? -66 : -54;
+      lines(text(segment?.label), Math.max(3, Math.floor(room / 4.6))).forEach((line, row) => {
         group.append(s("text", { y: top + row * 8.6, "font-size": 7.6, "font-weight": 700, "text-anchor": "middle", fill: css(ink(colour)) }, line));
       });
     }

@@ -41,7 +41,7 @@ export async function open({ root, api, words, round, say }) {
     const said = words.t(good ? "fair_good" : "fair_bad");
     const line = (/** @type {boolean | null} */ fits, /** @type {string} */ told) =>
       h("li", { "data-fits": String(fits) }, h("span", { "aria-hidden": "true" }, fits === null ? "ℹ️" : fits ? "✅" : "❌"), h("span", {}, told));
-    steps.replaceChildren(...found.map((step) => line(step.fits, words.t(step.key, step.values))), line(good, said));
+    steps.replaceChildren(...found.map((step) => line(step.fits, words.t(step.key, { ...step.values, drawn: step.values.drawn || words.t("fair_step_nothing") }))), line(good, said));
     say(said);
   }
 

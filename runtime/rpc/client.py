@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Any, Final
 
+import msgspec
 import structlog
 
 from runtime import trace
@@ -31,6 +32,16 @@ AWAY_SECONDS: Final = 1.0
 """For how long a replica that refused a connection is asked last."""
 
 CONNECT_SECONDS: Final = 1.0
+
+SILENT_SECONDS: Final = 1.0
+"""How long a replica may say nothing while somebody waits: then it is asked whether it is there, and after as long
+again it is not. One that stands still, or whose connection some box on the way has forgotten, closes nothing, and
+the kernel or the box acknowledges for it."""
+
+PROBE: Final = -2
+"""The number of the question whether it is there: a call of no operation, which every version refuses at once."""
+
+_NIL: Final = b"\xc0"
 
 _RETRIABLE: Final = frozenset({"OVERLOADED"})
 """Reasons with which a replica refuses before it has done anything."""
@@ -57,6 +68,7 @@ class RpcCaller:
         """The operation's reply. Raises Fault, as Core in this process would."""
         ends = time.monotonic() + self._deadline_seconds
         fault: Fault | None = None
+        unsure = False
         if not self._known:
             await self._addresses.first()
             self._known = True
@@ -66,17 +78,20 @@ class RpcCaller:
             try:
                 return await replica.ask(operation, request, ends)
             except _Unreached as error:
-                replica.away_until = time.monotonic() + AWAY_SECONDS
+                replica.be_away()
                 self._addresses.doubt()
                 fault = error.fault
             except _Lost as error:
                 fault = error.fault
                 if not repeatable(operation, request):
                     break
+                unsure = operation.verb != "GET"
             except Fault as error:
                 if error.reason not in _RETRIABLE:
+                    if unsure:
+                        break  # Who refuses does not know what the other may be doing yet: nor may it be told as known.
                     raise
-                fault = error
+                fault = fault if unsure else error
         if not self._replicas:
             self._addresses.doubt()
             raise _unavailable("no name in CORE_RPC_ADDRESSES stands for any address")
@@ -90,7 +105,7 @@ class RpcCaller:
             gone.end()
 
     def _order(self, operation: Operation, request: Any) -> list[_Replica]:
-        """Who is asked first, and who next; those that were away a moment ago come last."""
+        """Who is asked first, and who next; those that are away come last."""
         if len(self._replicas) < 2:
             return self._replicas
         if operation.actor is not None:
@@ -99,15 +114,14 @@ class RpcCaller:
         else:
             first = next(self._turn) % len(self._replicas)
             order = self._replicas[first:] + self._replicas[:first]
-        now = time.monotonic()
-        return sorted(order, key=lambda replica: replica.away_until > now)
+        return sorted(order, key=_Replica.is_away)
 
 
 class _Replica:
     """One of Core's processes."""
 
     def __init__(self, address: Address, token: str) -> None:
-        self.away_until = 0.0
+        self._away_until: float | None = None
         self.address = address
         self._token = token
         self._seed = f"{address[0]}:{address[1]}".encode()
@@ -118,9 +132,28 @@ class _Replica:
 
     async def ask(self, operation: Operation, request: Any, ends: float) -> Any:
         """The reply, before `ends` (monotonic seconds). Raises what Core raised, _Unreached, or _Lost."""
+        return await self._connection().ask(operation, request, ends)
+
+    def _connection(self) -> MuxStream:
         if self._stream is None or not self._stream.open:
-            self._stream = MuxStream(*self.address, self._leaving, self._token)
-        return await self._stream.ask(operation, request, ends)
+            self._stream = MuxStream(*self.address, self.be_away, self._token)
+        return self._stream
+
+    def be_away(self) -> None:
+        """Others are asked first, for AWAY_SECONDS and until it has greeted again."""
+        self._away_until = time.monotonic() + AWAY_SECONDS
+
+    def is_away(self) -> bool:
+        """Whether others are asked first. Once the time is over it connects, and nobody waits for that."""
+        if self._away_until is None:
+            return False
+        now = time.monotonic()
+        if self._away_until <= now:
+            if self._connection().greeting:
+                self._away_until = None
+            else:
+                self._away_until = now + AWAY_SECONDS / 10
+        return self._away_until is not None
 
     def close(self) -> None:
         if self._stream is not None:
@@ -131,9 +164,6 @@ class _Replica:
         if self._stream is not None:
             self._stream.end()
 
-    def _leaving(self) -> None:
-        self.away_until = time.monotonic() + AWAY_SECONDS
-
 
 class MuxStream(FrameProtocol):
     """The edge's end of a connection to a replica, from its first call to whatever ends it."""
@@ -141,7 +171,7 @@ class MuxStream(FrameProtocol):
     frame_bytes_max = ANSWER_BYTES_MAX + 8
 
     def __init__(self, host: str, port: int, leaving: Callable[[], None], token: str = "") -> None:
-        """leaving: called when the replica says that it is stopping. token: shown to it first of all."""
+        """leaving: called when the replica says that it is stopping, or nothing. token: shown to it first of all."""
         super().__init__()
         self._token = token
         self.open = True
@@ -150,6 +180,12 @@ class MuxStream(FrameProtocol):
         self._numbers = itertools.count()
         self._greeting = asyncio.Event()
         self._connecting = asyncio.create_task(self._connect(host, port))
+        self._spoke = self._probed = False
+
+    @property
+    def greeting(self) -> bool:
+        """Whether the replica has greeted, and it goes on."""
+        return self.open and self._greeting.is_set()
 
     def drop(self) -> None:
         """Ends it at once, for all who still wait."""
@@ -185,6 +221,27 @@ class MuxStream(FrameProtocol):
     def greeted(self) -> None:
         self._send(self._token.encode())
         self._greeting.set()
+        asyncio.get_running_loop().call_later(SILENT_SECONDS, self._listen)
+
+    def data_received(self, data: bytes) -> None:
+        self._spoke = True
+        super().data_received(data)
+
+    def _listen(self) -> None:
+        """Notices that the replica says nothing to those who wait."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        if self._spoke or not self._asked:
+            self._spoke = self._probed = False
+        elif not self._probed:
+            self._probed = True
+            self.queue.put(PROBE, Call(PROBE, "", msgspec.Raw(_NIL)).row())
+        else:
+            self._leaving()
+            self._fail("silent")
+            self._transport.abort()
+            return
+        asyncio.get_running_loop().call_later(SILENT_SECONDS, self._listen)
 
     def frame_received(self, frame: bytes) -> None:
         for answer in answers_of(frame):

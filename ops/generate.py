@@ -4,6 +4,7 @@
     runtime/http/docs/static/asyncapi.json    from runtime/events.py
     docs/settings.md, docs/roles.md           from the settings and the operations' rows
     docs/faults.md                            from tests/faults/faults.toml and the tests' marks
+    docs/certify.md                           from the rows of ops/certification
     docs/audit.md                             from sql/conservation.sql
     docs/mutants.md                           from ops/proof/mutants/score.json
     runtime/http/pages/widget/noble           from ops/web/package-lock.json, where there is an npm
@@ -160,6 +161,7 @@ def vendor(folder: Path) -> None:
 
 def pages() -> dict[str, str]:
     """The pages of docs/ that are tables which code says, by their names."""
+    from ops.certification import page as certify
     from ops.proof import faults
     from ops.proof.mutants import score
     from runtime.http.admin import markdown as roles
@@ -171,6 +173,7 @@ def pages() -> dict[str, str]:
         "roles.md": f"# Roles\n\n{ROLES_TEXT}\n\n{roles()}",
         "faults.md": faults.page(),
         "mutants.md": score.page(),
+        "certify.md": certify.page(),
         "audit.md": f"# Does everything add up?\n\n{AUDIT_TEXT}\n\n{checks()}",
     }
 

@@ -2,7 +2,7 @@
 
 stack, node, proxy    what runs, and what is done to it
 catalogue, client, load, receiver    who uses it, and how; history: what they asked and were answered
-judging/              whether the history and the tables can be explained
-row, rows/            the faults, each with its size and its figures
-run, report           one after the other, and what came of it
+judging/              whether the history and the tables can be explained; measuring: what the history says of times
+row, rows/            the faults, each with its size and its figures; slowness: how slow the machine is meanwhile
+run, soak, report     one after the other, or hours of it, and what came of it; page: docs/certify.md
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -15,6 +16,7 @@ from ops.certification.report import listed, table, write_json, write_junit
 from ops.certification.row import Row
 from ops.certification.rows import load
 from ops.certification.run import Options, certify
+from ops.certification.soak import soak
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -23,6 +25,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     sizes = parser.add_mutually_exclusive_group()
     sizes.add_argument("--quick", action="store_true", help="small sizes: at most ten minutes")
     sizes.add_argument("--full", action="store_true", help="the sizes of docs/faults.md: about two hours (the default)")
+    sizes.add_argument("--soak", type=float, metavar="HOURS", help="load for so long, with a fault now and then")
     parser.add_argument("--row", nargs="+", default=[], metavar="NAME", help="only these rows")
     parser.add_argument("--list", action="store_true", help="print every row, and end")
     parser.add_argument("--json", type=Path, metavar="F", help="write what came of it to F")
@@ -43,6 +46,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 def main() -> None:
     """Exit status 1 where a row fails."""
     options = parse()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # What was started is ended, as by Ctrl-C.
     rows = load()
     if options.list:
         print(listed(list(rows.values())))
@@ -52,11 +56,9 @@ def main() -> None:
     chosen: list[Row] = [rows[name] for name in options.row] or list(rows.values())
     directory = Path(tempfile.mkdtemp(prefix="tombola-certify-"))
     try:
-        results = uvloop.run(
-            certify(
-                chosen, Options(not options.quick, options.keep.resolve(), options.seed, options.size), directory, _say
-            )
-        )
+        given = Options(not options.quick, options.keep.resolve(), options.seed, options.size)
+        runs = soak(options.soak, given, directory, _say) if options.soak else certify(chosen, given, directory, _say)
+        results = uvloop.run(runs)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
     print(f"\n{table(results)}", flush=True)

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from ops.certification.client import Client
 from ops.certification.history import History
+from ops.certification.node import Node
 from ops.certification.stack import Stack
 from runtime.http.auth import Tokens
 
@@ -105,10 +106,11 @@ async def found(stack: Stack, history: History) -> World:
         roles = ("admin",) if surface == "admin" else ()
         return tokens.mint(who, tenant_id=tenant_id, seconds=TOKEN_SECONDS, roles=roles)
 
-    def edges(surface: str) -> Any:
-        return stack.consumers if surface == "consumer" else stack.admins
+    def processes(surface: str) -> list[Node]:
+        return {"consumer": stack.consumers, "admin": stack.admins, "core": stack.cores}[surface]
 
-    world = World(stack, tenant_id, Client(stack.http, history, edges, token), history)
+    client = Client(stack.http, history, tenant_id, processes, token)
+    world = World(stack, tenant_id, client, history)
     await world.make("campaign", "campaign", status="CAMPAIGN_STATUS_ACTIVE", timezone="UTC")
     return world
 

@@ -34,16 +34,19 @@ class GaveUp(RuntimeError):
 
 @dataclass
 class Client:
-    """Asks the edges of a stack for people of one tenant.
+    """Asks for people of one tenant: the edges, and Core's REST where a row wants both Cores asked.
 
-    edges: the processes to choose from by surface ("consumer", "admin"). tokens: the bearer token of a person.
-    seconds: how long each attempt took, by operation.
+    processes: those to choose from, in turn, by surface ("consumer", "admin", "core"). tokens: the bearer token of a
+    person on an edge; bearers: of guests, who were given theirs ("" is nobody, and shows none). seconds: how long each
+    attempt took: operation, when it began, how long.
     """
 
     http: aiohttp.ClientSession
     history: History
-    edges: Callable[[str], Sequence[Node]]
+    tenant_id: str
+    processes: Callable[[str], Sequence[Node]]
     tokens: Callable[[str, str], str]
+    bearers: dict[str, str] = field(default_factory=lambda: {"": ""})
     seconds: list[tuple[str, float, float]] = field(default_factory=list)
     _turns: Iterator[int] = field(default_factory=itertools.count)
 
@@ -89,17 +92,15 @@ class Client:
         return asked
 
     async def _send(self, asked: Asked, surface: str, verb: str, path: str) -> Attempt:
-        nodes = self.edges(surface)
+        nodes = self.processes(surface)
         node = nodes[next(self._turns) % len(nodes)]
-        url = (node.consumer_url if surface == "consumer" else node.admin_url) + API + path
-        headers = {"Authorization": f"Bearer {self.tokens(surface, asked.who)}"}
-        if asked.key:
-            headers["Idempotency-Key"] = asked.key
+        url = node.url(surface) + API + path
+        headers, body = self._as(asked, surface)
         attempt = Attempt(node.name, time.monotonic())
         asked.attempts.append(attempt)
         timeout = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
         try:
-            async with self.http.request(verb, url, json=asked.body, headers=headers, timeout=timeout) as answer:
+            async with self.http.request(verb, url, json=body, headers=headers, timeout=timeout) as answer:
                 attempt.http = answer.status
                 attempt.retry_after = answer.headers.get("Retry-After", "")
                 envelope = await answer.json()
@@ -114,6 +115,20 @@ class Client:
             self.seconds.append((asked.operation, attempt.began, now - attempt.began))
         attempt.ended = time.monotonic()
         return attempt
+
+    def _as(self, asked: Asked, surface: str) -> tuple[dict[str, str], dict[str, Any] | None]:
+        """Headers and body: on an edge the token says who asks, on Core the body does."""
+        if surface == "core":
+            who = {"player_id": asked.who} if asked.facts.get("of_player", True) else {}
+            key = {"idempotency_key": asked.key} if asked.key else {}
+            return {}, {"scope": {"tenant_id": self.tenant_id}, **who, **key, **(asked.body or {})}
+        headers = {"Idempotency-Key": asked.key} if asked.key else {}
+        if surface == "consumer":
+            headers["X-Tenant-Id"] = self.tenant_id
+        token = self.bearers[asked.who] if asked.who in self.bearers else self.tokens(surface, asked.who)
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        return headers, asked.body
 
 
 def _is_tried_again(attempt: Attempt) -> bool:

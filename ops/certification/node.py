@@ -45,21 +45,17 @@ class Node:
     directory: Path = ROOT
     _popen: subprocess.Popen[bytes] | None = None
 
-    @property
-    def core_url(self) -> str:
-        return self._url("CORE_PORT")
+    def url(self, surface: str) -> str:
+        """Where its "core", "consumer", "admin" or "metrics" listens."""
+        return f"http://127.0.0.1:{self.ports[f'{surface.upper()}_PORT']}"
 
     @property
-    def consumer_url(self) -> str:
-        return self._url("CONSUMER_PORT")
+    def core_url(self) -> str:
+        return self.url("core")
 
     @property
     def admin_url(self) -> str:
-        return self._url("ADMIN_PORT")
-
-    @property
-    def metrics_url(self) -> str:
-        return self._url("METRICS_PORT")
+        return self.url("admin")
 
     @property
     def rpc_address(self) -> str:
@@ -81,13 +77,10 @@ class Node:
         process = psutil.Process(self.pid)
         return {"rss_bytes": int(process.memory_info().rss), "files": int(process.num_fds())}
 
-    def _url(self, port: str) -> str:
-        return f"http://127.0.0.1:{self.ports[port]}"
-
     @property
     def _ready_url(self) -> str:
-        own = {"core": self.core_url, "consumer": self.consumer_url, "admin": self.admin_url}
-        return f"{own.get(self.role, self.metrics_url)}/readyz"
+        own = self.role if self.role in ("core", "consumer", "admin") else "metrics"
+        return f"{self.url(own)}/readyz"
 
     # -- its life --------------------------------------------------------------------------------
 
@@ -168,10 +161,9 @@ async def answers(http: aiohttp.ClientSession, url: str) -> bool:
 
 
 def with_port(url: str, port: int) -> str:
-    """A store's URL, or an address, with another port of 127.0.0.1."""
+    """A store's URL with another port."""
     head, _, tail = url.rpartition(":")
-    rest = tail.lstrip("0123456789")
-    return f"{head}:{port}{rest}"
+    return f"{head}:{port}{tail.lstrip('0123456789')}"
 
 
 def merged(*environments: Mapping[str, str]) -> dict[str, str]:

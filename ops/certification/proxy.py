@@ -112,9 +112,9 @@ class Proxy:
                 # Never before what came before it, though the delay has become less since.
                 due = max(due, loop.time() + self.delay_seconds)
                 if due > loop.time():
-                    loop.call_at(due, sink.write, chunk)
+                    loop.call_at(due, _write, sink, chunk)
                 else:
-                    sink.write(chunk)
+                    _write(sink, chunk)
                     await sink.drain()
             await self._flowing.wait()
             if not pair.forgotten:
@@ -125,6 +125,11 @@ class Proxy:
         finally:
             if not pair.forgotten:
                 self._pairs.discard(pair)
+
+
+def _write(sink: asyncio.StreamWriter, chunk: bytes) -> None:
+    if not sink.is_closing():  # It may have been cut since.
+        sink.write(chunk)
 
 
 def _reset(end: asyncio.StreamWriter) -> None:

@@ -17,12 +17,16 @@ from ops.certification.catalogue import World, found, furnish
 from ops.certification.history import History, Note
 from ops.certification.judging import judge
 from ops.certification.load import Load, loaded
+from ops.certification.node import Node, with_port
+from ops.certification.proxy import Proxy, between
 from ops.certification.receiver import Receiver, receiving
 from ops.certification.row import Figure, Result, Row
 from ops.certification.slowness import Slowness
 from ops.certification.stack import Stack, standing
 
 ROW_SECONDS_MAX: Final = 3600.0
+QUICK_SECONDS_MAX: Final = 240.0
+"""How long one row may take at either size: what hangs fails."""
 QUIET_SECONDS: Final = 90.0
 """How long deliveries and rankings may take to settle once the load has ended."""
 
@@ -53,6 +57,32 @@ class Run:
     def loaded(self, **more: Any) -> AbstractAsyncContextManager[Load]:
         """The load, for the length of the block (`ops/certification/load.py` has what may be said)."""
         return loaded(self.world, self.dice, **more)
+
+    @asynccontextmanager
+    async def linked(self, node: Node, to: str) -> AsyncIterator[list[Proxy]]:
+        """Starts a process anew with a proxy before what it asks, for the length of the block.
+
+        to: "core" (a proxy before each Core, of an edge), "postgres" or "valkey".
+        """
+        stack = self.stack
+        ports = {
+            "core": [core.ports["RPC_PORT"] for core in stack.cores],
+            "postgres": [stack.postgres.port],
+            "valkey": [stack.valkey.port],
+        }[to]
+        async with between(*ports) as proxies:
+            environment = {
+                "core": {"CORE_RPC_ADDRESSES": ",".join(f"127.0.0.1:{proxy.port}" for proxy in proxies)},
+                "postgres": {"DATABASE_URL": with_port(stack.database_url, proxies[0].port)},
+                "valkey": {"REDIS_URL": with_port(stack.valkey.url, proxies[0].port)},
+            }[to]
+            await stack.restart(node, **environment)
+            try:
+                yield list(proxies)
+            finally:
+                for proxy in proxies:
+                    proxy.heal()
+                await stack.restart(node)
 
     def note(self, text: str) -> None:
         """Keeps in the history what happened, and when."""
@@ -118,18 +148,19 @@ async def certify(rows: Sequence[Row], options: Options, directory: Path, say: S
     async with receiving() as receiver, standing(directory) as stack:
         say(f"all of it is ready after {time.monotonic() - began:.0f} s; machine x {await slowness.read():.2g}")
         for row in rows:
-            results.append(await _run(row, options, stack, receiver, slowness, say))
+            results.append(await run_row(row, options, stack, receiver, slowness, say))
     return results
 
 
-async def _run(row: Row, options: Options, stack: Stack, receiver: Receiver, slowness: Slowness, say: Say) -> Result:
+async def run_row(row: Row, options: Options, stack: Stack, receiver: Receiver, slowness: Slowness, say: Say) -> Result:
+    """Runs one row in a tenant of its own, and has it judged; what it raises is in the result."""
     result = Result(row, options.size or (row.full if options.full else row.quick))
     say(f"{row.name}: {row.about} ({result.size} {row.unit})")
     began = time.monotonic()
     history = History()
     run: Run | None = None
     try:
-        async with asyncio.timeout(ROW_SECONDS_MAX):
+        async with asyncio.timeout(ROW_SECONDS_MAX if options.full else QUICK_SECONDS_MAX):
             await stack.mend()
             receiver.reset()
             world = await found(stack, history)

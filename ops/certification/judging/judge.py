@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from ops.certification.history import History
+from ops.certification.history import History, Note
 from ops.certification.judging import answers, turns, wallets
 from ops.certification.judging.reading import Reading
 from ops.certification.judging.tables import Tables, broken, connected, read
@@ -37,6 +37,7 @@ async def judge(run: Run) -> None:
     run.figure("unexplained", len(told), f"of {len(run.history.asked)} requests", exactly=0)
     wrong += told
     if wrong:
+        run.history.notes += [Note(0.0, line) for line in wrong]
         raise Violated("; ".join(wrong[:SHOWN]) + (f" and {len(wrong) - SHOWN} more" if len(wrong) > SHOWN else ""))
 
 
@@ -61,7 +62,7 @@ def _orders(reading: Reading) -> Iterator[str]:
 
 async def _look(run: Run, tables: Tables) -> None:
     """Players look at what they have: what they see is held to the tables like all that was seen before."""
-    if "wheel" not in run.world.ids:
+    if "paid" not in run.world.ids:
         return
     players = sorted({row["player_id"] for row in tables["plays"]} & {asked.who for asked in run.history.asked})
     for player in run.dice.sample(players, min(LOOKS, len(players))):

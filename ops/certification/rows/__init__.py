@@ -7,7 +7,20 @@ from typing import Final
 
 from ops.certification.row import ROWS, Row
 
-MODULES: Final = ("processes", "postgres", "valkey", "clocks", "recovery", "streams", "upgrade")
+MODULES: Final = (
+    "processes",
+    "rivals",
+    "network",
+    "postgres",
+    "valkey",
+    "recovery",
+    "streams",
+    "upgrade",
+    "clocks",
+    "deliveries",
+    "staff",
+    "strangers",
+)
 
 
 def load() -> dict[str, Row]:

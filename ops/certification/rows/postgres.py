@@ -23,6 +23,7 @@ from ops.certification.run import Run, paused
 RECOVERY_SECONDS = 2.0
 FROZEN_SECONDS = 1.5
 EXHAUSTED_SECONDS = 1.0
+STUCK_SECONDS = 15.0
 HELD_SECONDS = 3.0
 
 
@@ -54,7 +55,7 @@ async def postgres_restarted(run: Run) -> None:
 @row("postgres-frozen", fault="Postgres backend frozen", quick=3, full=20, unit="times all of a Core's")
 async def postgres_frozen(run: Run) -> None:
     """All backends of a Core stop (SIGSTOP); refusals take 1.5 s at most, and their places in the pool come back."""
-    came_back, slow, times = 0.0, 1.0, []
+    came_back, slow, times, stuck = 0.0, 1.0, [], 0
     async with run.loaded() as load:
         for _ in range(run.size):
             await load.more(20)
@@ -64,7 +65,12 @@ async def postgres_frozen(run: Run) -> None:
                 run.note(f"the backends of {core.name} are frozen")
                 await load.for_seconds(FROZEN_SECONDS)
                 # Nobody waits for the thaw: the frozen ones are left behind.
-                came_back = max(came_back, await _started(load, core, began))
+                try:
+                    async with asyncio.timeout(STUCK_SECONDS):
+                        came_back = max(came_back, await _started(load, core, began))
+                except TimeoutError:
+                    stuck += 1
+                    run.note("a backend froze in its commit, with a lock that every other waits for")
                 times.append((began, time.monotonic()))
             slow = max(slow, await run.slowness.read())
         await load.more(20)
@@ -74,6 +80,7 @@ async def postgres_frozen(run: Run) -> None:
     run.figure("slowest refusal", slowest(refused), "s", most=FROZEN_SECONDS, slowness=slow)
     run.figure("without an answer", unanswered(refused), exactly=0)
     run.figure("that Core answered from the database again, frozen still, after", came_back, "s", slowness=slow)
+    run.figure("times that a frozen backend held up all of Postgres", stuck)
 
 
 async def _started(load: Load, core: Node, began: float) -> float:

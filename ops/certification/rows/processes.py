@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+from typing import Final
 
 from ops.certification.row import row
-from ops.certification.run import Run
+from ops.certification.run import Run, paused
 
-READY_SECONDS = 5.0
+READY_SECONDS: Final = 5.0
+EXIT_SECONDS: Final = 30.0
+PAUSE_SECONDS: Final = 3.0
+CORE_PAUSE_SECONDS: Final = 6.0
+"""An edge notices within 2 s, and then there are to be plays."""
 
 
 @row("core-killed", fault="Core killed (SIGKILL)", quick=6, full=50, unit="kills")
 async def core_killed(run: Run) -> None:
-    """Either Core is killed at random moments, and started again at once; it is ready again within 5 s."""
+    """Either Core is killed at random moments, and started again at once."""
     taken = []
-    slow = []
     async with run.loaded() as load:
         for _ in range(run.size):
             await load.more(run.dice.randrange(1, 40))
@@ -23,10 +28,68 @@ async def core_killed(run: Run) -> None:
             run.note(f"{core.name} killed")
             began = time.monotonic()
             await core.start(run.stack.http)
-            taken.append(time.monotonic() - began)
+            taken.append((time.monotonic() - began, await run.slowness.read()))
             run.note(f"{core.name} ready")
-            slow.append(await run.slowness.read())
         await load.more(20)
-    worst = max(range(len(taken)), key=taken.__getitem__)
+    seconds, slow = max(taken)
     run.figure("plays", load.plays)
-    run.figure("ready again, at worst", taken[worst], "s", most=READY_SECONDS, slowness=slow[worst])
+    run.figure("ready again, at worst", seconds, "s", most=READY_SECONDS, slowness=slow)
+
+
+@row("core-stopped", fault="Core stopped (SIGTERM)", quick=1, full=10, unit="rounds")
+async def core_stopped(run: Run) -> None:
+    """Each Core in turn is asked to end, and started again."""
+    taken, codes = [], []
+    async with run.loaded() as load:
+        for _ in range(run.size):
+            for core in run.stack.cores:
+                await load.more(20)
+                run.note(f"{core.name} is asked to end")
+                code, seconds = await core.stop()
+                codes.append(code)
+                taken.append(seconds)
+                await load.more(10)
+                await core.start(run.stack.http)
+                run.note(f"{core.name} ready")
+        await load.more(20)
+    run.figure("plays", load.plays)
+    run.figure("exit, at worst", max(taken), "s", most=EXIT_SECONDS, slowness=await run.slowness.read())
+    run.figure("exit codes other than 0", sum(code != 0 for code in codes), exactly=0)
+    run.figure("requests without an answer", sum(one.http == 0 for one in run.history.attempts), exactly=0)
+    run.figure("told to come again", sum(one.http == 503 for one in run.history.attempts))
+
+
+@row("process-killed", fault="", quick=1, full=5, unit="kills of each")
+async def process_killed(run: Run) -> None:
+    """Each edge and each worker is killed, and started again."""
+    taken = []
+    async with run.loaded() as load:
+        for _ in range(run.size):
+            for node in (*run.stack.consumers, *run.stack.admins, *run.stack.workers):
+                await load.more(5)
+                node.kill()
+                run.note(f"{node.name} killed")
+                taken.append(await node.start(run.stack.http))
+        await load.more(20)
+    run.figure("plays", load.plays)
+    run.figure("ready again, at worst", max(taken), "s", slowness=await run.slowness.read())
+
+
+@row("process-paused", fault="", quick=1, full=5, unit="pauses of each")
+async def process_paused(run: Run) -> None:
+    """Each process stands still for some seconds, its connections open, and goes on."""
+    fewest = None
+    async with run.loaded() as load:
+        for _ in range(run.size):
+            for node in run.stack.nodes.values():
+                await load.more(5)
+                before = load.plays
+                run.note(f"{node.name} stands still")
+                async with paused(node):
+                    await asyncio.sleep(CORE_PAUSE_SECONDS if node in run.stack.cores else PAUSE_SECONDS)
+                run.note(f"{node.name} goes on")
+                if node in run.stack.cores:
+                    fewest = min(load.plays - before, fewest if fewest is not None else load.plays)
+        await load.more(20)
+    run.figure("plays", load.plays)
+    run.figure("plays while one Core of two stood still, at least", fewest or 0, least=1)

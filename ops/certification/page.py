@@ -1,0 +1,55 @@
+"""docs/certify.md: how to run it, how to read it, and every row."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ops.certification import rows
+from ops.certification.report import listed
+
+_TEXT: Final = """\
+# Certifying
+
+`./ops/certify` makes the faults of [faults.md](faults.md) on real processes, and judges what came of them. It needs
+nothing but Python: the servers are embedded, and all of it ends with the command.
+
+    ./ops/certify --quick              # small sizes, at most ten minutes
+    ./ops/certify                      # the sizes of faults.md, about two hours
+    ./ops/certify --row core-killed    # one row, or several
+    ./ops/certify --soak 8             # eight hours of load, with a fault now and then
+    ./ops/certify --json F --junit F   # for machines
+    ./ops/certify --list               # every row
+
+In a directory of its own it starts PostgreSQL (with fsync), Valkey, two Cores, both edges, each worker, and a receiver
+of webhooks. Each row has a tenant of its own, in which players with three requests in flight each start, play, claim,
+redeem, complete quests and look at what they have, and staff adjusts, restocks, revokes and fulfils. Each request has
+its Idempotency-Key, and is tried again under it where it is not answered.
+
+When it is quiet again each row is judged:
+
+- `conservation`: the checks of [audit.md](audit.md), 0 rows.
+- `unexplained`: requests whose answer cannot be right. What was done has its row, and exactly one; one key has one
+  answer and one effect; some order of what was done explains every answer, cap, balance, rung and look of each player
+  (a checker for linearizability, after Wing and Gong, and Lowe); nobody is refused without cause; no error of the
+  service but a 503 with Retry-After. Guests who logged in are left to conservation.
+- the row's own figures, each with its bound.
+
+`machine x 3` beside a time says that a fixed piece of work took three times as long just then as at its best in this
+run: a time that is missed on a busy machine says little. Only where a figure says `scaled` is its bound stretched by
+that. A row that fails names a directory with its history (`history.jsonl`: the faults and what the judge found, then
+every request with each of its attempts) and all logs. Exit status 1 where a row fails.
+
+`--soak` goes on in chapters of five minutes, each judged like a row, and holds what is left between them to ceilings:
+memory and open files of each process, WAL, Valkey's memory.
+
+A deployment that is not on this machine is tried from outside by `tombola certify` ([deploy.md](deploy.md)).
+
+## Rows
+
+A row without a fault is beyond the page of faults.
+"""
+
+
+def page() -> str:
+    """The page."""
+    return f"{_TEXT}\n{listed(list(rows.load().values()))}\n"

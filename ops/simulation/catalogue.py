@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from ops.simulation.history import Attempt
 from ops.simulation.plan import Step
+from ops.simulation.subscribers import SUBSCRIPTIONS
 from ops.simulation.world import TENANT, World
 
 ZONES: Final = (
@@ -36,6 +37,8 @@ COINS: Final = 2
 POINTS: Final = 10
 THRESHOLD: Final = 4
 TURNS: Final = 2
+AWAITED_SECONDS: Final = 1800
+"""How long an errand's callback is awaited."""
 
 
 def draw(dice: Random) -> dict[str, Any]:
@@ -55,6 +58,7 @@ def draw(dice: Random) -> dict[str, Any]:
         "wheel": dice.choice((0, 0, 4)),
         "on_unavailable": dice.choice(("lose", "redraw", "lose")),
         "coded": dice.choice(("on_win", "on_claim")),
+        "expires": dice.choice((0, 1, 1)),
     }
 
 
@@ -73,7 +77,7 @@ async def furnish(world: World) -> None:
     on_claim = {"redemption_mode": "on_claim"}
     stock = stock_of(given)
     goods: dict[str, dict[str, Any]] = {
-        "scarce": {"type": "goods", "fulfillment": on_claim},
+        "scarce": {"type": "goods", "fulfillment": on_claim, "expires_after_days": given["expires"]},
         "coded": {"type": "voucher", "fulfillment": {"channel": "voucher_code", "redemption_mode": given["coded"]}},
         "dear": {"type": "goods", "constraints": {"max_per_user": given["dear"]}, "fulfillment": on_claim},
         "rare": {"type": "goods", "constraints": {"max_per_day": given["rare"]}},
@@ -86,7 +90,11 @@ async def furnish(world: World) -> None:
         },
         "errand": {
             "type": "goods",
-            "fulfillment": {"channel": "workflow", **on_claim, "config": {"url": "https://errand.example/"}},
+            "fulfillment": {
+                "channel": "workflow",
+                **on_claim,
+                "config": {"url": "https://errand.example/", "callback_seconds": AWAITED_SECONDS},
+            },
         },
     }
     for name, fields in goods.items():
@@ -102,6 +110,11 @@ async def furnish(world: World) -> None:
     prizes = [{"from_rank": 1, "to_rank": 2, "prize_id": world.ids["scarce"]}]
     board = {"campaign_id": campaign, "metric": "plays", "mode": "sum", "prizes": prizes}
     await make("board", "leaderboard", board)
+    for name, events in SUBSCRIPTIONS.items():
+        own = {"type": "webhook", "events": events, "config": {"url": f"https://{name}.example/"}}
+        about = {"campaign_id": campaign} if name == "mail" else {}
+        reply = await _ask(world, "CreateIntegration", {"integration": {**own, **about}})
+        world.ids[name] = reply.integration.id
 
 
 def stock_of(given: Mapping[str, Any]) -> dict[str, int]:

@@ -20,7 +20,9 @@ from ops.simulation.machine import pretended, quiet, unraised
 from ops.simulation.node import SETTINGS
 from ops.simulation.plan import Plan
 from ops.simulation.stores import Stores
+from ops.simulation.subscribers import Subscribers
 from ops.simulation.world import Violation, World
+from runtime.streams import gaps
 
 
 @dataclass(slots=True)
@@ -61,11 +63,14 @@ def run(plan: Plan, broken: Callable[[], AbstractContextManager[Any]] = nullcont
         world = World(loop, plan, stores)
         world.logged = logged
         receivers = Receivers(world, plan.name)
-        stores.jobs.append(receivers.jobs)
+        subscribers = Subscribers(world, plan.name)
+        stores.jobs += [receivers.jobs, subscribers.jobs]
+        world.waits += [receivers.next_due, subscribers.next_due]
         try:
             loop.run_until_complete(world.run(workload.perform, catalogue.furnish, scenes.probes))
             judge.judge(world)
             receivers.judge()
+            subscribers.judge()
         except Violation as found:
             violation = found
             violation.__traceback__ = violation.__context__ = None  # or its frames would keep the world
@@ -73,7 +78,7 @@ def run(plan: Plan, broken: Callable[[], AbstractContextManager[Any]] = nullcont
             violation = Violation("the world goes on", "a next step", str(error), at=loop.now)
         history, seconds, met = world.history, loop.now, Counter(world.weather.met)
         result = Result(plan, history, violation, seconds, 0.0, met, dict(world.names))
-        del world, stores, receivers
+        del world, stores, receivers, subscribers
         loop.abandon()
         loop.close()
     result.took_seconds = time.perf_counter() - began
@@ -82,8 +87,19 @@ def run(plan: Plan, broken: Callable[[], AbstractContextManager[Any]] = nullcont
 
 @contextmanager
 def _machine(loop: SimulatedLoop, seed: str, logged: list[dict[str, Any]]) -> Iterator[None]:
-    with quiet(logged), pretended(loop, seed), unraised():
+    with quiet(logged), pretended(loop, seed), unraised(), _long_passes():
         yield
+
+
+@contextmanager
+def _long_passes() -> Iterator[None]:
+    """Gaps are looked for an hour at a time: else hours in which nothing happens are a thousand passes."""
+    before = gaps.PASS_SECONDS
+    gaps.PASS_SECONDS = 3600.0  # type: ignore[misc]
+    try:
+        yield
+    finally:
+        gaps.PASS_SECONDS = before  # type: ignore[misc]
 
 
 def settle_memory() -> None:

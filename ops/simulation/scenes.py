@@ -19,6 +19,8 @@ from ops.simulation.world import World
 
 STAFF: Final = "staff"
 
+DAY_SECONDS: Final = 86_400.0
+
 PROBE: Final = 1_000_000
 """Steps from this number on are probes, of no plan."""
 
@@ -109,7 +111,8 @@ def _staff(dice: Random, world: Mapping[str, Any]) -> Iterator[Told]:
         yield dice.choice(PLAYERS), "play", _play(dice, game)
     for _ in range(dice.randint(1, 5)):
         kind = dice.choices(
-            ("revoke", "fulfill", "adjust", "restock", "chance", "pause", "zone", "suspend"), (4, 3, 3, 2, 2, 1, 2, 1)
+            ("revoke", "fulfill", "adjust", "restock", "chance", "pause", "zone", "suspend", "retry"),
+            (4, 3, 3, 2, 2, 1, 2, 1, 2),
         )[0]
         yield STAFF, kind, _staffs(dice, kind)
 
@@ -123,15 +126,29 @@ def _staffs(dice: Random, kind: str) -> dict[str, Any]:
             amount = dice.choice((1, 5, THRESHOLD, -COINS, -7))
             return {"of": dice.choice(PLAYERS), "amount": amount, "currency": currency}
         case "restock":
-            return {"prize": dice.choice(("scarce", "rung", "fruit")), "more": dice.choice((0, 1, 2))}
+            return {"prize": dice.choice(("scarce", "rung", "fruit")), "more": dice.choice((0, 1, 2, -1, -2))}
         case "chance":
             return {"game": dice.choice(("capped", "paid")), "chance": dice.choice((0.0, 0.3, 1.0))}
         case "pause":
             return {"game": dice.choice(GAMES)}
+        case "retry":
+            return {"which": dice.randrange(4), "dead": dice.random() < 0.7}
         case "suspend":
             return {"of": dice.choice(PLAYERS)}
         case _:
             return {"zone": dice.choice(ZONES)}
+
+
+def _parcels(dice: Random, world: Mapping[str, Any]) -> Iterator[Told]:
+    """Operators, owners and receivers are at the same deliveries."""
+    for _ in range(dice.randint(0, 8)):
+        yield dice.choice(PLAYERS), "play", _play(dice, "wheel")
+    for _ in range(dice.randint(3, 10)):
+        kind = dice.choices(("claim", "retry", "revoke", "fulfill", "restock"), (4, 5, 1, 2, 1))[0]
+        if kind == "claim":
+            yield dice.choice(PLAYERS), kind, {"which": dice.randrange(8), "key": dice.random() < 0.7}
+        else:
+            yield STAFF, kind, _staffs(dice, kind)
 
 
 def _zone(dice: Random, world: Mapping[str, Any]) -> Iterator[Told]:
@@ -161,6 +178,7 @@ SCENES: Final[tuple[tuple[Draw, int], ...]] = (
     (_merge, 3),
     (_staff, 3),
     (_zone, 3),
+    (_parcels, 3),
     (_finals, 1),
 )
 
@@ -172,6 +190,7 @@ def draw(dice: Random, world: Mapping[str, Any], cores: int) -> tuple[Step, ...]
     zone = world["zone"]
     number = 0
     for _ in range(dice.randint(3, 9)):
+        began = at
         scene = dice.choices([scene for scene, _ in SCENES], [weight for _, weight in SCENES])[0]
         within = dice.choice((0.004, 0.015, 0.06, 1.0))
         for who, kind, args in scene(dice, world):
@@ -180,7 +199,13 @@ def draw(dice: Random, world: Mapping[str, Any], cores: int) -> tuple[Step, ...]
             steps.append(Step(number, at + dice.random() * within, who, dice.randrange(cores), kind, args))
             number += 1
         at += dice.choice((60.0, 600.0, 3 * 3600.0, 0.0))
-        at = _to_midnight(at, zone) - dice.uniform(-0.05, 0.1) if dice.random() < 0.25 else at + 60.0
+        drawn = dice.random()
+        if drawn < 0.25:
+            at = _to_midnight(at, zone) - dice.uniform(-0.05, 0.1)
+        elif drawn < 0.4:
+            at = max(at, began + DAY_SECONDS - dice.uniform(0.0, 0.05))  # what was won then expires
+        else:
+            at += 60.0
     steps.sort(key=lambda step: (step.at, step.number))
     return tuple(steps)
 

@@ -35,6 +35,7 @@ class Stores:
         self._loop = loop
         self._settings = settings
         self._ahead_seconds = 0.0
+        self._set_back: list[tuple[int, int]] = []
         self._ways = Random(f"{seed}/ways")
         self._context = copy_context()
 
@@ -46,8 +47,19 @@ class Stores:
         """The same in seconds."""
         return EPOCH + self._loop.now + self._ahead_seconds
 
+    def virtual(self, microseconds: int) -> float:
+        """When the database's clock says so, in virtual seconds, if nothing steps it."""
+        return microseconds / 1_000_000 - EPOCH - self._ahead_seconds
+
     def step_clock(self, seconds: float) -> None:
+        before = self.microseconds()
         self._ahead_seconds += seconds
+        if seconds < 0:
+            self._set_back.append((self.microseconds(), before))
+
+    def was_set_back_over(self, microseconds: int) -> bool:
+        """Whether the database's clock said so twice: what goes by it may think that it is past."""
+        return any(low <= microseconds <= high for low, high in self._set_back)
 
     def way(self) -> float:
         """Seconds from whoever asks to a Core, or back."""

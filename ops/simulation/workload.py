@@ -203,7 +203,20 @@ async def _restock(world: World, step: Step) -> bool | None:
     if reply is None or not reply.prize.stock.total:
         return False
     total = reply.prize.stock.total + step["more"]
+    if total <= 0:
+        return False  # 0 would be no end of them
     await world.ask(step, "UpdatePrize", {"id": prize, "prize": {"stock": {"total": total}}})
+    return None
+
+
+async def _retry(world: World, step: Step) -> bool | None:
+    """An operator looks at what was given up, or at whatever there is, and has it tried again."""
+    about = {"status": "dead"} if step["dead"] else {}
+    made = await world.ask(step, "ListTasks", about)
+    reply = next((world.answers[one.number] for one in made if one.ok), None)
+    if reply is None or not reply.items:
+        return False
+    await world.ask(step, "RetryTask", {"id": reply.items[step["which"] % len(reply.items)].id})
     return None
 
 
@@ -253,6 +266,7 @@ PERFORM: Final[Mapping[str, Callable[[World, Step], Any]]] = {
     "fulfill": _ends_reward("FulfillReward"),
     "adjust": _adjust,
     "restock": _restock,
+    "retry": _retry,
     "chance": _chance,
     "pause": _pause,
     "suspend": _suspend,

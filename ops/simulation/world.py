@@ -22,6 +22,7 @@ from ops.simulation.node import Gone, Node
 from ops.simulation.plan import Fault, Plan, Step
 from runtime.errors import Fault as Refusal
 from runtime.errors import Status
+from runtime.streams.gaps import GRACE_SECONDS
 
 TENANT: Final = "tenant_sim"
 
@@ -30,6 +31,9 @@ PATIENCE_SECONDS: Final = 3.0
 
 BUSY_SECONDS: Final = 6.0
 """After the last request: by then a process has done what it does beside requests."""
+
+TRIES_MAX: Final = 40
+"""Times that what waits may become due in the end."""
 
 QUIET_SECONDS: Final = 20.0
 """After a scene: by then nothing is under way any more."""
@@ -79,6 +83,12 @@ class World:
         self._under_way: set[asyncio.Task[None]] = set()
         self.weather.on_met = lambda fault: self.history.note(loop.now, fault.told(), fault.number)
         self.answers: dict[int, Any] = {}
+        self.over = False
+        """Nothing goes wrong any more: faults are over, and whoever is sent something takes it."""
+        self.found: list[Violation] = []
+        """What was found where nobody could raise it."""
+        self.waits: list[Callable[[], float | None]] = []
+        """Each says when the next thing is due that waits for its time; None: nothing."""
         self._asked_at = 0.0
 
     # -- the run ---------------------------------------------------------------------------------
@@ -118,12 +128,14 @@ class World:
         await self.settle()
         self.look()
         await self._probe(perform, probes(self))
+        await self._end()
 
     async def _probe(self, perform: Callable[[World, Step], Any], steps: list[Step]) -> None:
         """Every fault is over: whoever asks now is answered, whatever with."""
         self._hang_ups.clear()
         self._unheard.clear()
         self.weather.calm()
+        self.over = True
         await asyncio.sleep(QUIET_SECONDS)
         self.history.note(self.loop.now, "every fault is over")
         for step in steps:
@@ -141,6 +153,19 @@ class World:
                         about=tuple(one.number for one in again),
                         at=self.loop.now,
                     )
+        await self.settle()
+        self.look()
+
+    async def _end(self) -> None:
+        """Until nothing waits for its time any more: what is due is tried then, and succeeds."""
+        await asyncio.sleep(GRACE_SECONDS + 10.0)
+        for _ in range(TRIES_MAX):
+            self._stir()
+            await asyncio.sleep(BUSY_SECONDS + 2.0)
+            due = [at for waits in self.waits if (at := waits()) is not None]
+            if not due:
+                break
+            await self._until(min(due))
         await self.settle()
         self.look()
 
@@ -168,6 +193,8 @@ class World:
         for name, rows in broken(self.tables()).items():
             shown = "; ".join(str(row) for row in rows[:3])
             raise Violation(name, "no such row", shown, at=self.loop.now)
+        for violation in self.found:
+            raise violation
         for event in self.logged:
             if event["level"] in ("error", "exception", "critical"):
                 raise Violation(
@@ -176,6 +203,12 @@ class World:
         for context in self.loop.errors:
             raise Violation("no error goes unseen", "nothing", _plainly(context), at=self.loop.now)
         self.history.note(self.loop.now, "the invariants hold")
+
+    def _stir(self) -> None:
+        """Something goes on: processes do what they do beside requests as often as they say."""
+        self._asked_at = self.loop.now
+        for node in self.nodes:
+            node.stirred.set()
 
     @property
     def busy(self) -> bool:
@@ -228,9 +261,7 @@ class World:
         body = msgspec.json.encode({"scope": {"tenant_id": TENANT}, **request})
         node = self.nodes[core % len(self.nodes)]
         loop = self.loop
-        self._asked_at = loop.now
-        for own in self.nodes:
-            own.stirred.set()
+        self._stir()
         attempt = self.history.begin(step, core, operation, request, loop.now, self.stores.database_now(), twin)
         await asyncio.sleep(self.stores.way())
         try:

@@ -57,7 +57,7 @@ log = structlog.get_logger(__name__)
 
 async def run(engine: Engine, stop: asyncio.Event) -> None:
     """Fills gaps, and makes the tries that are due, until `stop`. A database that is away is waited for."""
-    filling = _Filling(engine, stop)
+    filling = Filling(engine, stop)
     try:
         await asyncio.gather(
             _repeat(stop, EVERY_SECONDS, filling.begin),
@@ -79,7 +79,7 @@ class _LeaseLost(Exception):
     """The pass took longer than its lease: another process is at it."""
 
 
-class _Filling:
+class Filling:
     """The tenants that are told of what was missed: side by side, so that none waits for another's slow receiver."""
 
     def __init__(self, engine: Engine, stop: asyncio.Event) -> None:

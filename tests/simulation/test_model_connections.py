@@ -165,3 +165,16 @@ async def test_rows_without_an_order_come_in_several() -> None:
 async def test_a_statement_without_a_model_is_refused_by_its_name() -> None:
     with pytest.raises(NotModelled, match=r"challenges\.charge"):
         await database(await furnished()).fetch(sql.load("challenges")["charge"], TENANT)
+
+
+async def test_a_commit_on_a_connection_that_was_cut_is_no_commit() -> None:
+    server = await furnished()
+
+    async def cut_off(connection: Any) -> None:
+        await raised(connection)
+        server.stop()
+        server.start()
+
+    with pytest.raises(StoreUnavailable):
+        await database(server).transaction(cut_off)
+    assert version(server) == 1

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from ops.simulation.faults import KINDS
+from tests.simulation.broken import BROKEN
 from tests.simulation.reverted import REVERTED, SEEDS
 
 ROOT = Path(__file__).parents[2]
@@ -87,6 +88,14 @@ def test_what_was_mended_is_found_where_it_comes_back(name: str) -> None:
     found: dict[str, Any] = json.loads(python("-m", "tests.simulation.reverted", name, "0", str(SEEDS)))
     assert found["seed"] is not None, f"not within {SEEDS} seeds"
     assert found["violation"].startswith(FOUND_BY[name]), found
+
+
+@pytest.mark.timeout(SECONDS_MAX + 10)
+@pytest.mark.parametrize("name", BROKEN)
+def test_what_is_broken_on_purpose_is_found(name: str) -> None:
+    found: dict[str, Any] = json.loads(python("-m", "tests.simulation.reverted", name, "0", str(SEEDS)))
+    assert found["seed"] is not None, f"not within {SEEDS} seeds"
+    assert found["violation"] == BROKEN[name][1], found
 
 
 def test_every_mend_that_can_be_undone_is_tried() -> None:

@@ -88,7 +88,17 @@ def _takes(reading: Reading, prize_id: str) -> Iterator[Op[Any]]:
 
 def _returns(reading: Reading, prize_id: str) -> Iterator[Op[Any]]:
     for row in reading.tables.rewards:
-        if row.prize_id != prize_id or row.status not in ("revoked", "failed") or row.fulfilled_at is not None:
+        if row.prize_id != prize_id:
+            continue
+        for _ in range(reading.failures(row.reward_id)):
+            # Given up, and tried again: in between somebody else may have had the unit.
+            told = f"the delivery of {row.reward_id} is given up"
+            yield Op(0.0, FOREVER, _back(row.quantity), told, optional=True)
+            yield Op(0.0, FOREVER, _take(row.quantity), f"{row.reward_id} is tried again", optional=True)
+        if row.status not in ("revoked", "failed", "expired") or row.fulfilled_at is not None:
+            continue
+        if row.status == "expired":
+            yield Op(reading.expiry(row), FOREVER, _back(row.quantity), f"{row.reward_id} expires")
             continue
         asked = [attempt for attempt in reading.of("RevokeReward") if attempt.request["id"] == row.reward_id]
         merges = [done for _, done in reading.merges(reading.person(row.player_id))]
@@ -196,7 +206,10 @@ def rewards(reading: Reading) -> Iterator[tuple[str, list[Op[Any]], Any]]:
                 ops.append(Op(done.began, done.ended, _ended, told, optional=bool(revoked), about=done.about))
         if name in DELIVERED:
             for move, after in (("attempt", "fulfilling"), ("deliver", "fulfilled"), ("give_up", "failed")):
-                ops.append(Op(0.0, FOREVER, _move(move, after), f"a worker: {move}", optional=True))
+                for _ in range(1 + reading.failures(row.reward_id)):
+                    ops.append(Op(0.0, FOREVER, _move(move, after), f"a worker: {move}", optional=True))
+        if row.expires_at is not None:
+            ops.append(Op(reading.expiry(row), FOREVER, _move("expire", "expired"), "it expires", optional=True))
         end = Standing(row.status, row.claimed_at is not None)
         ops.append(Op(reading.world.loop.now, FOREVER, _stands(end), f"the table says {end.status} in the end"))
         began = Standing("fulfilled" if name in instant else "won")

@@ -6,7 +6,7 @@ effect at most once. Whether what nobody answered was done at all is read from t
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
@@ -19,6 +19,8 @@ from ops.simulation.history import UNKNOWN, Attempt
 from ops.simulation.judging.checker import FOREVER
 from ops.simulation.judging.invariants import Tables
 from ops.simulation.world import World
+
+REFUSED: Final = frozenset({"ILLEGAL_TRANSITION", "OUT_OF_STOCK", "UNREACHABLE"})
 
 SLACK_SECONDS: Final = 2.0
 """By how much a process may be wrong about the database's time."""
@@ -114,6 +116,21 @@ class Reading:
                         done.ended = min(done.ended, attempt.ended)
                 found.append((row, done))
         return found
+
+    @cached_property
+    def _failures(self) -> Counter[str]:
+        rewards = {row.task_id: row.reward_id for row in self.tables.tasks}
+        tried = [one for one in self.of("RetryTask", "CompleteTask") if one.outcome not in REFUSED]
+        return Counter(rewards[one.request["id"]] for one in tried)
+
+    def failures(self, reward_id: str) -> int:
+        """How often a delivery may have been given up that was tried again, or done, after all."""
+        return min(3, self._failures[reward_id])
+
+    def expiry(self, row: Any) -> float:
+        """When a reward may be found to have expired at the earliest, in virtual seconds."""
+        at: float = self.world.stores.virtual(row.expires_at)
+        return max(0.0, at - self.step_seconds * 2 - SLACK_SECONDS)
 
     def game_of(self, attempt: Attempt) -> str:
         """The plan's name of the game that was asked about."""

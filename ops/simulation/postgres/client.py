@@ -98,8 +98,8 @@ class _Transaction:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._connection.is_closed():
-            return
+        if kind is not None and issubclass(kind, TimeoutError | asyncio.CancelledError):
+            return  # The connection was thrown away with the statement.
         word = "COMMIT" if kind is None else "ROLLBACK"
         await self._connection._ask(word)
         self._connection._in_transaction = False

@@ -58,6 +58,7 @@ def draw(dice: Random) -> dict[str, Any]:
         "wheel": dice.choice((0, 0, 4)),
         "on_unavailable": dice.choice(("lose", "redraw", "lose")),
         "coded": dice.choice(("on_win", "on_claim")),
+        "errand": dice.choice(("on_win", "on_claim")),
         "expires": dice.choice((0, 1, 1)),
     }
 
@@ -92,7 +93,7 @@ async def furnish(world: World) -> None:
             "type": "goods",
             "fulfillment": {
                 "channel": "workflow",
-                **on_claim,
+                "redemption_mode": given["errand"],
                 "config": {"url": "https://errand.example/", "callback_seconds": AWAITED_SECONDS},
             },
         },

@@ -8,6 +8,8 @@
     still          a process does nothing                                as in a long collection, a paused machine
     crash          a process is gone, and another comes after a while
     away           a store ends, and comes back                          connections are cut; Valkey comes back empty
+    restored       the database comes back from a backup        as it was so long ago: what came after is gone
+    stale          a replica of the ephemeral store is promoted  that has not heard of anything for so long
     flush          the ephemeral store forgets everything
     clock          a clock steps, of a Core's host or of the database
     hang_up        who asked goes away, and its request is cancelled
@@ -28,7 +30,7 @@ from ops.simulation.loop import Incarnation, SimulatedLoop
 from ops.simulation.plan import Fault
 
 AT_STORES: Final = ("lost_request", "lost_answer", "silence", "slow", "locked")
-KINDS: Final = (*AT_STORES, "still", "crash", "away", "flush", "clock", "hang_up", "unheard")
+KINDS: Final = (*AT_STORES, "still", "crash", "away", "restored", "stale", "flush", "clock", "hang_up", "unheard")
 
 WEIGHTS: Final = {
     "lost_request": 3,
@@ -39,6 +41,8 @@ WEIGHTS: Final = {
     "still": 3,
     "crash": 3,
     "away": 2,
+    "restored": 1,
+    "stale": 1,
     "flush": 1,
     "clock": 3,
     "hang_up": 3,
@@ -68,6 +72,9 @@ def draw(dice: Random, moments: list[float], cores: int, steps: int) -> tuple[Fa
                 seconds = dice.choice((0.0, 0.5, 4.0))
             case "away":
                 where, seconds = dice.choice(("database", "valkey")), dice.choice((0.1, 1.0, 10.0))
+            case "restored" | "stale":
+                where = "database" if kind == "restored" else "valkey"
+                seconds = dice.choice((0.01, 1.0, 600.0, 20_000.0))
             case "flush":
                 where = "valkey"
             case "clock":

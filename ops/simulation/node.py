@@ -19,6 +19,7 @@ from runtime.errors import Fault
 from runtime.operations import BY_NAME
 from runtime.operations.leaderboards import ending
 from runtime.settings import Key, Settings
+from runtime.stores import history
 from runtime.stores.publisher import Publisher
 from runtime.wire import codec
 
@@ -102,6 +103,7 @@ class Node:
         engine = Engine(settings, database, ephemeral, publisher)
         jobs: list[tuple[Work, float]] = [
             (database.read_clock, CLOCK_SECONDS),
+            (partial(history.follow, database, ephemeral), history.EVERY_SECONDS),
             (partial(ending.finalize_all, engine), ending.EVERY_SECONDS),
         ]
         for made in self.jobs:

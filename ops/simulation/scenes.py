@@ -161,13 +161,18 @@ def _zone(dice: Random, world: Mapping[str, Any]) -> Iterator[Told]:
 
 
 def _finals(dice: Random, world: Mapping[str, Any]) -> Iterator[Told]:
-    """The board is finalized, perhaps twice at once, perhaps while a guest logs in."""
-    yield STAFF, "finalize", {}
+    """The board is corrected and finalized, perhaps twice at once, perhaps while a guest logs in."""
+    if dice.random() < 0.8:
+        yield STAFF, "finalize", {}
+    for _ in range(dice.randint(0, 4)):
+        who = dice.choice(PLAYERS + GUESTS)
+        yield STAFF, "correct", {"of": who, "delta": dice.choice((0, 1, 3, -2))}
+        yield who, "rankings", {"game": "wheel"}
     for _ in range(dice.randint(0, 4)):
         yield dice.choice(PLAYERS + GUESTS), "play", _play(dice, dice.choice(PUBLIC))
     if dice.random() < 0.5:
         yield STAFF, "finalize", {}
-    if dice.random() < 0.3:
+    if dice.random() < 0.4:
         yield dice.choice(GUESTS), "merge", {}
 
 
@@ -179,7 +184,7 @@ SCENES: Final[tuple[tuple[Draw, int], ...]] = (
     (_staff, 3),
     (_zone, 3),
     (_parcels, 3),
-    (_finals, 1),
+    (_finals, 2),
 )
 
 

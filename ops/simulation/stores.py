@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextvars import copy_context
+from functools import partial
 from random import Random
 from typing import Any, Final
 
@@ -95,6 +96,19 @@ class Stores:
         if server.up:
             server.stop()
             self._loop.call_later(seconds, server.start)
+
+    def keep(self, store: str) -> Callable[[], None]:
+        """Remembers what a store holds now."""
+        return self.server.keep() if store == "database" else self.valkey.replica()
+
+    def set_back(self, store: str, restore: Callable[[], None], seconds: float) -> None:
+        """A store ends, and is back after so long with what it held when that was kept."""
+        server = self.server if store == "database" else self.valkey
+        server.stop()
+        restore()
+        self._loop.call_later(
+            seconds, self.server.start if store == "database" else partial(self.valkey.start, empty=False)
+        )
 
     def make_tenant(self, tenant_id: str) -> None:
         """The tenant is there before anything else."""

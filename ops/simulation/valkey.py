@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextvars import Context
+from copy import deepcopy
 from typing import Any, Final, cast
 
 from hiredis import Reader
@@ -45,6 +46,15 @@ class ModelValkey:
         """FLUSHALL: scripts stay."""
         self._values.clear()
         self._ends.clear()
+
+    def replica(self) -> Callable[[], None]:
+        """Remembers all that it holds, as a replica that hears no more; what is given back promotes that one."""
+        values, ends = deepcopy(self._values), dict(self._ends)
+
+        def promote() -> None:
+            self._values, self._ends = values, ends
+
+        return promote
 
     def stop(self) -> None:
         """It is away: every connection is cut."""

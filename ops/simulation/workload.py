@@ -156,7 +156,8 @@ def _reads(operation: str) -> Callable[[World, Step], Any]:
         who = person(world, step.who)
         if not who.player_id:
             return False
-        named = {} if operation == "ListBalances" else {"id": world.ids[step["game"]]}
+        about = "board" if operation == "ListRankings" else step["game"]
+        named = {} if operation == "ListBalances" else {"id": world.ids[about]}
         await world.ask(step, operation, {**named, "player_id": who.player_id})
         return None
 
@@ -252,6 +253,20 @@ async def _finalize(world: World, step: Step) -> bool | None:
     return None
 
 
+async def _correct(world: World, step: Step) -> bool | None:
+    """Staff add to a player's score on the board, or take the player off it."""
+    who = person(world, step["of"])
+    if not who.player_id:
+        return False
+    request = {"id": world.ids["board"], "player_id": who.player_id, "reason": "as staff say"}
+    if step["delta"]:
+        request |= {"delta": step["delta"], "idempotency_key": f"key-{step.number}"}
+        await world.ask(step, "AdjustScore", request)
+    else:
+        await world.ask(step, "DisqualifyPlayer", request)
+    return None
+
+
 PERFORM: Final[Mapping[str, Callable[[World, Step], Any]]] = {
     "start": _start,
     "play": _plays,
@@ -272,4 +287,6 @@ PERFORM: Final[Mapping[str, Callable[[World, Step], Any]]] = {
     "suspend": _suspend,
     "zone": _zones,
     "finalize": _finalize,
+    "correct": _correct,
+    "rankings": _reads("ListRankings"),
 }

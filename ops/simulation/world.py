@@ -32,6 +32,8 @@ PATIENCE_SECONDS: Final = 3.0
 BUSY_SECONDS: Final = 6.0
 """After the last request: by then a process has done what it does beside requests."""
 
+RESTORE_SECONDS: Final = 2.0
+
 TRIES_MAX: Final = 40
 """Times that what waits may become due in the end."""
 
@@ -89,6 +91,9 @@ class World:
         """What was found where nobody could raise it."""
         self.waits: list[Callable[[], float | None]] = []
         """Each says when the next thing is due that waits for its time; None: nothing."""
+        self.restored_at = 0.0
+        """When the database went on from an earlier time; 0: never. What was answered before is not to be held to."""
+        self._kept: dict[int, Callable[[], None]] = {}
         self._asked_at = 0.0
 
     # -- the run ---------------------------------------------------------------------------------
@@ -112,6 +117,8 @@ class World:
             elif fault.kind == "unheard":
                 self._unheard[int(fault.where.partition("-")[2])] = fault
             else:
+                if fault.kind in ("restored", "stale"):
+                    self.loop.call_at(max(begun, begun + fault.at - fault.seconds), self._keep, fault)
                 self.loop.call_at(begun + fault.at, self._begin_fault, fault)
         last = 0.0
         for step in self.plan.steps:
@@ -158,10 +165,11 @@ class World:
 
     async def _end(self) -> None:
         """Until nothing waits for its time any more: what is due is tried then, and succeeds."""
-        await asyncio.sleep(GRACE_SECONDS + 10.0)
         for _ in range(TRIES_MAX):
-            self._stir()
-            await asyncio.sleep(BUSY_SECONDS + 2.0)
+            for wait_seconds in (0.0, GRACE_SECONDS):  # what is done the first time is told of the second
+                await asyncio.sleep(wait_seconds)
+                self._stir()
+                await asyncio.sleep(BUSY_SECONDS + 2.0)
             due = [at for waits in self.waits if (at := waits()) is not None]
             if not due:
                 break
@@ -232,6 +240,11 @@ class World:
                     node.die()
                     self.weather.note(fault)
                     self.loop.call_later(0.05 + fault.seconds, self._boot_again, node)
+            case "restored" | "stale":
+                self.stores.set_back(fault.where, self._kept.pop(fault.number), RESTORE_SECONDS)
+                self.weather.note(fault)
+                if fault.kind == "restored":
+                    self.restored_at = self.loop.now
             case "flush":
                 self.stores.flush()
                 self.weather.note(fault)
@@ -246,6 +259,9 @@ class World:
                 self.weather.note(fault)
             case _:
                 self.weather.begin(fault)
+
+    def _keep(self, fault: Fault) -> None:
+        self._kept[fault.number] = self.stores.keep(fault.where)
 
     def _boot_again(self, node: Node) -> None:
         if node.incarnation is None:

@@ -37,9 +37,19 @@ NEVER: Final = frozenset(
 """Reasons that nobody here gives cause for."""
 
 
+UNDER_WAY_MICROSECONDS: Final = 5_000_000
+"""A play that was under way while the board was finalized may be counted, or not."""
+
+
 def judge(world: World) -> None:
     """Violation where some answer cannot be explained."""
     reading = Reading(world)
+    if world.restored_at:
+        # What was answered before is lost, as a restore means it: what is answered after it holds.
+        reading.attempts = [attempt for attempt in reading.attempts if attempt.began > world.restored_at]
+        _answered_once(reading)
+        _kept(reading)
+        return
     _answered_once(reading)
     _kept(reading)
     for attempt in reading.attempts:
@@ -49,6 +59,7 @@ def judge(world: World) -> None:
             raise Violation(
                 "nobody is refused without cause", "another answer", _line(world, attempt), about=(attempt.number,)
             )
+    _board(reading)
     for things in THINGS:
         for name, ops, initial in things(reading):
             verdict = check(ops, initial)
@@ -114,6 +125,33 @@ def _kept(reading: Reading) -> None:
                 "its row",
                 _line(reading.world, attempt),
                 about=(attempt.number,),
+            )
+
+
+def _board(reading: Reading) -> None:
+    """What the board kept as final is what was played and corrected before, by whoever was not taken off it."""
+    tables = reading.tables
+    board = next(row for row in tables.leaderboards if row.board_id == reading.world.ids["board"])
+    if board.finalized_at is None or reading.step_seconds:
+        return
+    off = {row.player_id for row in tables.leaderboard_disqualifications}
+    for row in tables.leaderboard_standings:
+        ids = reading.ids_of(reading.person(row.player_id))
+        if len(ids) > 1:
+            continue  # Which of the person's plays were whose by then is not to be told.
+        times = [play.played_at for play in tables.plays if play.player_id == row.player_id]
+        added = [one for one in tables.leaderboard_adjustments if one.player_id == row.player_id]
+        sure, perhaps = (
+            sum(at <= board.finalized_at + slack for at in times)
+            for slack in (-UNDER_WAY_MICROSECONDS, UNDER_WAY_MICROSECONDS)
+        )
+        corrected = sum(one.delta for one in added)
+        if row.player_id in off or not sure <= row.score - corrected <= perhaps:
+            raise Violation(
+                "a final score is what was played and corrected",
+                f"{sure} to {perhaps} plays and {corrected}, on the board",
+                f"{reading.world.name_of(row.player_id)}: {row.score}, off it: {row.player_id in off}",
+                at=reading.world.loop.now,
             )
 
 

@@ -67,6 +67,15 @@ class ModelServer:
         for session in list(self.sessions):
             session.cut()
 
+    def keep(self) -> Callable[[], None]:
+        """Remembers all that is committed now; what is given back restores it, while the server is away."""
+        kept, commits = self.store.kept(), self.store.commits
+
+        def restore() -> None:
+            self.store = self.store.restored(kept, commits)
+
+        return restore
+
     def start(self) -> None:
         """It is back."""
         self.up = True

@@ -10,7 +10,7 @@ from typing import Any, Final
 import asyncpg
 
 from ops.simulation.postgres.schema import SHAPES
-from ops.simulation.postgres.tables import Slot, Table
+from ops.simulation.postgres.tables import Slot, Table, Version
 
 KEY_SHARE: Final = 0
 SHARE: Final = 1
@@ -59,12 +59,37 @@ class Store:
         self.deadlocks = 0
         self.tables = {name: Table(shape) for name, shape in SHAPES.items()}
         self.commits = 0
+        self.timeline = 1
+        """Which history this is: a restore to a point in time begins another."""
         self.running: dict[Transaction, None] = {}
         self.snapshots: dict[Any, int] = {}
         """The statements under way, and the commit that each sees up to."""
         self._advisory: dict[int | str, Slot] = {}
         self._next_xid = _FIRST_XID
         self.completed_xid = _FIRST_XID - 1
+
+    def kept(self) -> dict[str, list[Any]]:
+        """The committed rows of each table: what a backup has, or the log up to a point in time."""
+        found: dict[str, list[Any]] = {}
+        for name, table in self.tables.items():
+            last = [[version.row for version in slot.versions if version.commit is not None] for slot in table.slots]
+            found[name] = [rows[-1] for rows in last if rows and rows[-1] is not None]
+        return found
+
+    def restored(self, kept: dict[str, list[Any]], commits: int) -> Store:
+        """Another store, of these rows, that were there after so many commits."""
+        store = Store(clock=self.clock, random=self.random)
+        store.timeline, store.commits = self.timeline + 1, commits
+        store.deadlock_seconds, store._next_xid = self.deadlock_seconds, self._next_xid
+        store.completed_xid = self._next_xid - 1
+        past = Transaction(self.clock())
+        for name, rows in kept.items():
+            for row in rows:
+                slot = Slot(store.tables[name])
+                version = Version(row._replace(slot=slot), past, 0)
+                version.commit = commits
+                store.tables[name].write(slot, version)
+        return store
 
     def begin(self) -> Transaction:
         """A new transaction, as of now."""

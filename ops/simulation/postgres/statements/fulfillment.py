@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ops.simulation.postgres.listing import listed
 from ops.simulation.postgres.values import datetime_of, loads, newest, of, unix
 from ops.simulation.postgres.vocabulary import UPDATE, Result, Statement, statement
 
@@ -338,15 +339,7 @@ def list_(
     after: str | None,
     limit: int,
 ) -> Result:
-    may = st.theirs(tenant_id, merchant_id, False)
-    rows = [
-        row
-        for row in st.find("tasks", tenant_id=tenant_id)
-        if status in ("", row.status)
-        and campaign_id in ("", row.campaign_id)
-        and prize_id in ("", row.prize_id)
-        and may(row.campaign_id)
-    ]
+    rows = listed(st, "tasks", tenant_id, merchant_id, status=status, campaign_id=campaign_id, prize_id=prize_id)
     names = "task_id reward_id prize_id campaign_id player_id channel status attempts last_error"
     times = ("next_attempt_at", "created_at", "updated_at")
     return [

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ops.simulation.postgres.values import dumps, like, loads, newest, of, unix
+from ops.simulation.postgres.listing import listed
+from ops.simulation.postgres.values import dumps, loads, newest, of, unix
 from ops.simulation.postgres.vocabulary import Result, Statement, statement
 
 
@@ -59,17 +60,9 @@ def list_(
     after: str | None,
     limit: int,
 ) -> Result:
-    may = st.theirs(tenant_id, merchant_id, False)
-    rows = [
-        row
-        for row in st.find("games", tenant_id=tenant_id)
-        if (row.status != "archived" if status == "" else row.status == status)
-        and campaign_id in ("", row.campaign_id)
-        and type_name in ("", row.type)
-        and like(row.name, pattern)
-        and may(row.campaign_id)
-        and definition_of(st, row) is not None
-    ]
+    about = {"campaign_id": campaign_id, "type": type_name}
+    found = listed(st, "games", tenant_id, merchant_id, standing=status, pattern=pattern, **about)
+    rows = [row for row in found if definition_of(st, row) is not None]
     return [one for row in newest(rows, "game_id", after, limit) for one in _shown(st, row)]
 
 

@@ -7,4 +7,4 @@ from ops.simulation.postgres.vocabulary import Result, Statement, statement
 
 @statement("history.history")
 def history(st: Statement) -> Result:
-    return [{"name": "1.1.00000001", "written": st.store.commits}]
+    return [{"name": f"1.1.{st.store.timeline:08x}", "written": st.store.commits}]

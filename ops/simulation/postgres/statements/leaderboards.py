@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ops.simulation.postgres.values import at_unix, dumps, like, loads, newest, of, unix
+from ops.simulation.postgres.listing import listed
+from ops.simulation.postgres.values import at_unix, dumps, loads, newest, of, unix
 from ops.simulation.postgres.vocabulary import UPDATE, Result, Statement, statement
 
 
@@ -124,15 +125,7 @@ def list_(
     after: str | None,
     limit: int,
 ) -> Result:
-    may = st.theirs(tenant_id, merchant_id, False)
-    rows = [
-        row
-        for row in st.find("leaderboards", tenant_id=tenant_id)
-        if campaign_id in ("", row.campaign_id)
-        and (row.status != "archived" if status == "" else row.status == status)
-        and like(row.name, pattern)
-        and may(row.campaign_id)
-    ]
+    rows = listed(st, "leaderboards", tenant_id, merchant_id, standing=status, pattern=pattern, campaign_id=campaign_id)
     return [_shown(row) for row in newest(rows, "board_id", after, limit)]
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ops.simulation.postgres.listing import listed
 from ops.simulation.postgres.statements.games import definition_of
-from ops.simulation.postgres.values import dumps, like, loads, newest, of, unix
+from ops.simulation.postgres.values import dumps, loads, newest, of, unix
 from ops.simulation.postgres.vocabulary import NO_KEY_UPDATE, Result, Statement, statement
 
 _GIVEN = (
@@ -68,17 +69,9 @@ def _listed(
     after: str | None,
     limit: int,
 ) -> list[tuple[Any, Any]]:
-    may = st.theirs(tenant_id, merchant_id, False)
-    rows = [
-        row
-        for row in st.find("prizes", tenant_id=tenant_id)
-        if (row.status != "archived" if status == "" else row.status == status)
-        and campaign_id in ("", row.campaign_id)
-        and type_name in ("", row.type)
-        and like(row.name, pattern)
-        and may(row.campaign_id)
-        and st.get("stock", tenant_id, row.prize_id) is not None
-    ]
+    about = {"campaign_id": campaign_id, "type": type_name}
+    found = listed(st, "prizes", tenant_id, merchant_id, standing=status, pattern=pattern, **about)
+    rows = [row for row in found if st.get("stock", tenant_id, row.prize_id) is not None]
     return [(row, st.get("stock", tenant_id, row.prize_id)) for row in newest(rows, "prize_id", after, limit)]
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ops.simulation.postgres.listing import listed
 from ops.simulation.postgres.statements.play import first_known_as
-from ops.simulation.postgres.values import at_unix, epoch, like, newest, of, unix
+from ops.simulation.postgres.values import at_unix, epoch, newest, of, unix
 from ops.simulation.postgres.vocabulary import KEY_SHARE, SHARE, UPDATE, Result, Statement, statement
 
 _DAY = 86_400 * 1_000_000
@@ -63,16 +64,9 @@ def list_(
     after: str | None,
     limit: int,
 ) -> Result:
-    may = st.theirs(tenant_id, merchant_id, False)
-    rows = [
-        row
-        for row in st.find("quests", tenant_id=tenant_id)
-        if campaign_id in ("", row.campaign_id)
-        and type_name in ("", row.type)
-        and (row.status != "archived" if status == "" else row.status == status)
-        and like(row.name, pattern)
-        and may(row.campaign_id)
-    ]
+    rows = listed(
+        st, "quests", tenant_id, merchant_id, standing=status, pattern=pattern, campaign_id=campaign_id, type=type_name
+    )
     return [shown(row) for row in newest(rows, "quest_id", after, limit)]
 
 

@@ -130,6 +130,11 @@ def _sold_out(reading: Reading, prize_id: str, name: str) -> Iterator[Op[Any]]:
         if ["available", prize_id, 1, False] in path:
             told = f"{reading.world.name_of(row.player_id)}'s play finds none"
             yield Op(done.began, done.ended, _none_left, told, about=done.about)
+    mine = {row.reward_id: row.task_id for row in reading.tables.tasks if row.prize_id == prize_id}
+    for attempt in reading.refusals("FulfillReward", "RetryTask", "CompleteTask"):
+        if attempt.outcome == "OUT_OF_STOCK" and attempt.request["id"] in {*mine, *mine.values()}:
+            told = f"{attempt.who} is told that no unit is left to take again"
+            yield Op(attempt.began, attempt.ended, _none_left, told, about=(attempt.number,))
     if name == "rung":
         for attempt in reading.refusals("Redeem"):
             if attempt.outcome == "OUT_OF_STOCK":
@@ -257,6 +262,8 @@ def _refusal(move: str, reason: str, merged: bool) -> Step:
                 holds = merged and move == "claim"  # surplus stays the guest's, whom nobody is any more
             case "SUSPENDED":
                 holds = True
+            case "OUT_OF_STOCK":
+                holds = move == "fulfill" and state.status == "failed"  # it gave its unit back
             case _:
                 holds = False
         if holds:

@@ -15,9 +15,10 @@ from typing import Final
 
 from runtime.rules import NETWORK_SLACK_MS
 
-AHEAD_MS: Final = 2 * NETWORK_SLACK_MS
-"""The slack of so many plays, before the next one is held to the clock alone. Who plays honestly takes up none of it
-but what the network swallowed; who rests gets all of it back, so more would pay bursts of short plays for no time."""
+AHEAD_MS: Final = 10 * NETWORK_SLACK_MS
+"""The slack of so many plays, before the next one is held to the clock alone. Who rests gets it back: so long a time
+may be played in short plays at once and paid for, after which each takes the time that it says. Less would refuse
+clients that round up, and send what they played in a row."""
 
 
 def begins_ms(busy_until: int, issued_ms: int, now_ms: int) -> int:

@@ -42,7 +42,7 @@ def database(server: ModelServer, network: Calm | None = None, *, seconds: float
 
 async def furnished(seed: int = 0) -> ModelServer:
     server = ModelServer(random=Random(seed))
-    await database(server).execute(TENANCY["insert_tenant"], TENANT, "A", "active")
+    await database(server).execute(TENANCY["insert_tenant"], TENANT, "A", "active", [])
     return server
 
 

@@ -246,14 +246,17 @@ def tenants_with_retries(st: Statement) -> Result:
 async def lease_retries(
     st: Statement, tenant_id: str, integration_ids: list[str], rooms: list[int], seconds: float
 ) -> Result:
-    given = []
+    taken: dict[str, Any] = {}
     for integration_id, room in st.unordered(list(zip(integration_ids, rooms, strict=True))):
         rows = st.find("integration_deliveries", tenant_id=tenant_id, integration_id=integration_id)
         due = sorted([row for row in rows if _due(row, st.now)], key=lambda row: row.next_attempt_at)
         held = await st.lock(due, UPDATE, lambda row: _due(row, st.now), skip=True, limit=room)
-        for row in await st.update(held, {"next_attempt_at": st.after(seconds)}):
-            given.append(of(row, "integration_id event_id event_type attempts", event=loads(row.event)))
-    return st.unordered(given)
+        # An integration that is named twice is given what is due once: the statement sees none of its own changes.
+        taken.update({row.delivery_id: row for row in held})
+    rows = await st.update(list(taken.values()), {"next_attempt_at": st.after(seconds)})
+    return st.unordered(
+        [of(row, "integration_id event_id event_type attempts", event=loads(row.event)) for row in rows]
+    )
 
 
 @statement("integrations.prune_deliveries")

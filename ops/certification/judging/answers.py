@@ -16,7 +16,7 @@ REFUSALS: Final = {
     "Start": CAPS,
     "Play": CAPS | {"SESSION_PLAYED"},
     "ClaimReward": frozenset(("ALREADY_CLAIMED", "ILLEGAL_TRANSITION")),
-    "Redeem": frozenset(("THRESHOLD_NOT_REACHED", "ALREADY_GRANTED")),
+    "Redeem": frozenset(("THRESHOLD_NOT_REACHED", "ALREADY_GRANTED", "OUT_OF_STOCK")),
     "CompleteQuest": frozenset(("ALREADY_COMPLETED",)),
     "AdjustBalance": frozenset(("INSUFFICIENT_BALANCE",)),
     "RevokeReward": frozenset(("ILLEGAL_TRANSITION",)),

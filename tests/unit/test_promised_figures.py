@@ -44,6 +44,7 @@ SHIPPED = Settings()
         ("a player may start and play 20 times at once", SHIPPED.rate_player_burst, 20),
         ("an address may 200 times a second", SHIPPED.rate_ip_per_second, 200.0),
         ("an address may 400 times at once", SHIPPED.rate_ip_burst, 400),
+        ("a Core that says nothing is asked after 1 s", client.SILENT_SECONDS, 1.0),
         ("a body holds 256 KiB", BODY_BYTES_MAX, 256 * 1024),
         ("a message holds 4 MiB", MESSAGE_BYTES_MAX, 4 * 1024 * 1024),
         ("headers are not believed", (SHIPPED.header_fallback, SHIPPED.development), (False, False)),

@@ -45,10 +45,10 @@ class Names:
         """What asks Core, and raises RATE_LIMITED for an address that tries name after name."""
         subject, known, caller = operation.subject, self._known, self._caller
 
-        async def ask(message: Any, request: web.Request) -> Any:
+        def ask(message: Any, request: web.Request) -> Awaitable[Any]:
             if subject in OWN or (message.scope.tenant_id, subject, message.id) in known:
-                return await caller.call(operation, message)
-            return await self._look(operation, message, request)
+                return caller.call(operation, message)
+            return self._look(operation, message, request)
 
         return ask
 

@@ -73,9 +73,9 @@ DELETE FROM games WHERE tenant_id = $1 AND game_id = $2
 UPDATE games SET status = 'archived', updated_at = now() WHERE tenant_id = $1 AND game_id = $2
 
 -- name: on_show
--- A game that the public may see, as `get`. No row: there is none, it or its campaign is a draft, or it is archived.
+-- A game that the public may see, as `get`, with its campaign's merchant. No row: there is none, it or its campaign is a draft, or it is archived.
 SELECT g.game_id AS id, g.campaign_id, g.status, g.revision, r.definition,
-       unix(g.created_at) AS created_at, unix(g.updated_at) AS updated_at
+       unix(g.created_at) AS created_at, unix(g.updated_at) AS updated_at, c.merchant_id
 FROM games AS g
 JOIN game_revisions AS r USING (tenant_id, game_id, revision)
 JOIN campaigns AS c USING (tenant_id, campaign_id)

@@ -11,6 +11,7 @@ from typing import Any, Final
 import sql
 from runtime import messages as m
 from runtime.actors.engine import Engine
+from runtime.actors.game.snapshot import scope_key_of
 from runtime.errors import unknown
 from runtime.operations.campaigns.records import from_row as campaign_from_row
 from runtime.operations.games.definitions import game_from_row, prizes_named
@@ -28,12 +29,14 @@ SHOWN_MAX: Final = 200
 
 
 async def render_game(engine: Engine, request: m.GetGameRequest) -> m.RenderReply:
-    """The game for its widget: its ui, limits, and the prizes that it can award. NOT_FOUND UNKNOWN_GAME."""
+    """The game for its widget: its ui, limits, rungs, and the prizes that it can award. NOT_FOUND UNKNOWN_GAME."""
     tenant_id = tenant_of(request)
     row = await engine.database.fetchrow(_GAMES["on_show"], tenant_id, request.id)
     if row is None:
         raise unknown("game", request.id)
-    return m.RenderReply(render=(await _render(engine, tenant_id, [row]))[0])
+    render = (await _render(engine, tenant_id, [row]))[0]
+    render.scope_key = scope_key_of(row["definition"], tenant_id, row["merchant_id"], row["campaign_id"])
+    return m.RenderReply(render=render)
 
 
 async def get_public_campaign(engine: Engine, request: m.GetCampaignRequest) -> m.PublicCampaignReply:
@@ -76,6 +79,8 @@ def _rendered(game: m.Game, prizes: list[m.RenderPrize]) -> m.Render:
         access=game.access,
         on_unavailable=game.on_unavailable,
         prizes=prizes,
+        reward_handler=game.reward_handler,
+        milestones=game.milestones,
     )
 
 

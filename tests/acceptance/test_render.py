@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.support.stack import Stack, fields_of
-from tests.support.world import EGGS, World
+from tests.support.world import COLLECTION, EGGS, World
 
 
 async def test_a_render_has_the_ui_and_the_prizes_and_never_the_config(own_world: World, stack: Stack) -> None:
@@ -29,6 +29,24 @@ async def test_a_render_has_the_ui_and_the_prizes_and_never_the_config(own_world
         told = told.replace(identifier, "")
     for secret in ("handler_config", "marker_group", "0.123456", "98765", "71"):
         assert secret not in told
+
+
+async def test_a_render_says_what_an_album_needs_before_anybody_plays(own_world: World) -> None:
+    stack, prize_id = own_world.stack, await own_world.prize(name="Mug")
+    rung = {"id": "five", "name": "Five", "currency": "maple", "threshold": 5, "prize_id": prize_id}
+    config = {"items": [{"item": "maple", "weight": 1, "quantity": 1, "slot_index": 0}]}
+    fields = {"milestones": {"mode": "cumulative_unlock", "auto_grant": False, "rungs": [rung]}, "access": "public"}
+    told = []
+    for scope in ("campaign", "tenant"):
+        game_id = await own_world.game(COLLECTION, config, wallet_scope=scope, **fields)
+        render = (await stack.consumer("GET", f"/games/{game_id}/render")).data
+        assert render["reward_handler"] == "lucky_item"
+        assert render["milestones"]["rungs"] == [rung]
+        told.append(render["scope_key"])
+        moved = (await own_world.round(game_id)).data["balances"]
+        wallet = (await stack.consumer("GET", "/wallet", player="ann", scope_key=told[-1])).data["items"]
+        assert [{"currency": row["currency"], "balance": row["balance"]} for row in wallet] == moved
+    assert told == [own_world.campaign_id, stack.tenant_id]
 
 
 async def test_a_prize_that_is_gone_shows_as_not_available(own_world: World, stack: Stack) -> None:

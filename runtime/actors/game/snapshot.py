@@ -202,7 +202,7 @@ async def load_game(database: Database, tenant_id: str, game_id: str) -> GameSna
         max_plays_per_day=limits.get("max_plays_per_day", 0),
         requires_turn=limits.get("requires_turn", False),
         admits_guests=limits.get("admits_guests", False),
-        scope_key=_scope_key(definition, tenant_id, row["merchant_id"], row["campaign_id"]),
+        scope_key=scope_key_of(definition, tenant_id, row["merchant_id"], row["campaign_id"]),
         spends=milestones.get("mode") == "spend_exchange",
         auto_grant=bool(milestones.get("auto_grant")) and milestones.get("mode") != "spend_exchange",
         rungs=rungs,
@@ -241,7 +241,7 @@ def _segments(definition: Mapping[str, Any]) -> tuple[str | None, ...] | None:
     return tuple((segment.get("prize_id") or None) if isinstance(segment, dict) else None for segment in segments)
 
 
-def _scope_key(definition: Mapping[str, Any], tenant_id: str, merchant_id: str, campaign_id: str) -> str:
+def scope_key_of(definition: Mapping[str, Any], tenant_id: str, merchant_id: str, campaign_id: str) -> str:
     """spec.md, Wallet 2. A campaign without a merchant keeps its own scope where the merchant's is asked for."""
     match definition.get("wallet_scope"):
         case "tenant":

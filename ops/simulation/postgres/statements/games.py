@@ -140,7 +140,10 @@ def is_shown(st: Statement, row: Any | None) -> bool:
 @statement("games.on_show")
 def on_show(st: Statement, tenant_id: str, game_id: str) -> Result:
     row = st.get("games", tenant_id, game_id)
-    return _shown(st, row) if row and is_shown(st, row) else []
+    if row is None or not is_shown(st, row):
+        return []
+    campaign = st.get("campaigns", tenant_id, row.campaign_id)
+    return [one | of(campaign, "merchant_id") for one in _shown(st, row)]
 
 
 @statement("games.active_of_campaign")

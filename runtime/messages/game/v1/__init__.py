@@ -3292,6 +3292,18 @@ class Render(betterproto2.Message):
 
     prizes: "list[RenderPrize]" = betterproto2.field(10, betterproto2.TYPE_MESSAGE, repeated=True)
 
+    reward_handler: "str" = betterproto2.field(11, betterproto2.TYPE_STRING)
+    """
+    How a page chooses what to draw for a type that it does not know.
+    """
+
+    milestones: "Milestones | None" = betterproto2.field(12, betterproto2.TYPE_MESSAGE, optional=True)
+
+    scope_key: "str" = betterproto2.field(13, betterproto2.TYPE_STRING)
+    """
+    Where the player's balances of this game are: `GET /wallet?scope_key=`. Not told with a campaign's games.
+    """
+
 
 default_message_pool.register_message("game.v1", "Render", Render)
 

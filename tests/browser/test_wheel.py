@@ -22,6 +22,13 @@ ANGLE = """() => {
     return (Math.atan2(b, a) * 180 / Math.PI + 360) % 360;
 }"""
 
+EMBED = """() => {
+    const game = document.querySelector("tombola-game");
+    game.removeAttribute("render");
+    game.replaceWith(game.cloneNode());
+}"""
+"""Has the element as other pages have it: with its game's id alone."""
+
 
 async def wheel(fair: World, *, wins: int | None, **fields: Any) -> str:
     """A public wheel of four segments, on which every play wins the prize of one, or none does."""
@@ -83,6 +90,9 @@ async def test_what_the_page_claims_is_what_the_service_keeps(fair: World, visit
 
 async def test_one_request_shows_a_game_two_play_it_and_one_plays_it_again(fair: World, visit: Visit) -> None:
     await visit.open(await wheel(fair, wins=0))
+    assert visit.api_calls() == [], "the hosted page has it in it"
+    await visit.page.evaluate(EMBED)
+    await visit.ready()
     assert visit.api_calls() == ["GET render"]
     await visit.play()
     assert visit.api_calls() == ["GET render", "POST start", "POST play"]

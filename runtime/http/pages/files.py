@@ -1,8 +1,10 @@
 """The widget's files: plain ES modules, served to pages of any origin.
 
-    /widget/{version}/...       every file; `version` is a hash of all of them, so nothing there ever changes
-    /widget/v1/tombola.js       the entry that pages name: it loads the rest from the version of the day
-    /widget/v1/integrity.json   the entry's address and hash, for pages that hold what they load to one
+    /widget/{version}/...         every file; `version` is a hash of all of them, so nothing there ever changes
+    /widget/{version}/tombola.js  the element, with all that it imports in it (`bundle`); games, panels and languages
+                                  are files of their own, loaded when they are needed
+    /widget/v1/tombola.js         the entry that pages name: it loads the one of the day
+    /widget/v1/integrity.json     the address and hash of that one, for pages that hold what they load to one
 
 Files import each other by relative addresses, so what was loaded from one version stays in it. A page that was
 opened before an update gets a file of the new version where it asks for one of the old, and keeps it for no one.
@@ -23,10 +25,12 @@ from typing import Final
 import msgspec
 from aiohttp import web
 
+from runtime.http.pages.bundle import bundle, outside
 from runtime.http.pages.stored import Document
 
 ENTRY: Final = "tombola.js"
 ENTRY_PATH: Final = f"/widget/v1/{ENTRY}"
+_STYLES: Final = "page.css"
 _TYPES: Final = {
     ".js": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
@@ -40,51 +44,48 @@ _HEADERS: Final = {
 }
 FOREVER: Final = "public, max-age=31536000, immutable"
 ASK_AGAIN: Final = "no-cache"
-_IMPORTED: Final = re.compile(r"""(?<=from "|port\(["`])\./""")
 _COMMENT: Final = re.compile(
     r"^[ \t]*/\*\*(?:(?!\*/)[\s\S])*\*/[ \t]*\n|^[ \t]*//.*\n|/\*\* @type .*?\*/ ?|^[ \t]+", re.MULTILINE
 )
 """What is for readers: comments on lines of their own, casts, indentation. A third of what would be sent."""
 
-_NEEDED: Final = re.compile(r'^(?:import|export) .*from "\./(.+)";$', re.MULTILINE)
-
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """What is served, by path below the version. needed: what the entry imports, and what that does, before it runs."""
+    """What is served, by path below the version. styles: the hosted pages' own, which stand in them."""
 
     version: str
     documents: dict[str, Document]
     current: dict[str, Document]
     entry: Document
     integrity: str
-    needed: tuple[str, ...]
+    styles: str
 
     def address(self, path: str) -> str:
         """Where a file is, for good."""
         return f"/widget/{self.version}/{path}"
 
     def told(self) -> dict[str, str]:
-        """The entry's hash, and the address that always has what it is of."""
+        """The element's hash, and the address that always has what it is of."""
         return {"src": self.address(ENTRY), "integrity": self.integrity, "latest": ENTRY_PATH}
 
 
 @cache
 def files() -> Files:
     """All of them, read, hashed and compressed."""
-    bodies = dict(_read(resources.files("runtime.http.pages") / "widget", ""))
+    bodies = _served(dict(_read(resources.files("runtime.http.pages") / "widget", "")))
     digest = hashlib.sha256()
     for path, body in sorted(bodies.items()):
         digest.update(f"{path}\0{len(body)}\0".encode() + body)
     version = digest.hexdigest()[:16]
-    entry = _IMPORTED.sub(f"../{version}/", bodies[ENTRY].decode()).encode()
+    styles = bodies.pop(_STYLES).decode()
     return Files(
         version,
         {path: _document(path, body, FOREVER) for path, body in bodies.items()},
         {path: _document(path, body, ASK_AGAIN) for path, body in bodies.items()},
-        _document(ENTRY, entry, ASK_AGAIN),
+        _document(ENTRY, f'export * from "../{version}/{ENTRY}";\n'.encode(), ASK_AGAIN),
         "sha384-" + base64.b64encode(hashlib.sha384(bodies[ENTRY]).digest()).decode(),
-        tuple(_needed(ENTRY, bodies)),
+        styles,
     )
 
 
@@ -128,11 +129,12 @@ def _read(folder: Traversable, above: str) -> Iterator[tuple[str, bytes]]:
             yield above + item.name, _COMMENT.sub("", body.decode()).encode() if own else body
 
 
-def _needed(path: str, bodies: dict[str, bytes]) -> list[str]:
-    """The file and all that it imports at once, each named once."""
-    found = [path]
-    for name in found:
-        for other in _NEEDED.findall(bodies[name].decode()):
-            if other not in found:
-                found.append(other)
-    return found
+def _served(bodies: dict[str, bytes]) -> dict[str, bytes]:
+    """What is served of the files: the entry has in it what it imports, and the others take that from there."""
+    modules = {
+        path: body.decode() for path, body in bodies.items() if path.endswith(".js") and "/noble/" not in f"/{path}"
+    }
+    entry, held = bundle(ENTRY, modules)
+    others = {path: outside(path, source, ENTRY, held).encode() for path, source in modules.items() if path not in held}
+    kept = {path: body for path, body in bodies.items() if path not in modules}
+    return {**kept, **others, ENTRY: entry.encode()}

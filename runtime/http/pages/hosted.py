@@ -1,16 +1,22 @@
 """The hosted pages: a game at /p/{game_id}, and a campaign with its games at /c/{campaign_id}.
 
-All that is of a page's own is in its head, for link previews; the game is played by the widget. Nothing is inline,
+All that is of a page's own is in its head, for link previews; the game is played by the widget. No script is inline,
 so the policy lets the page run our files and nothing else, whatever a name or a text of an operator's says.
+
+A slow line is crossed twice until a game can be played: for the page, which has its styles (by their hash in the
+policy), its name and what the game is in it, so that it is seen at once; then for the widget, the game and the words.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from html import escape
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
+import msgspec
 from aiohttp import web
 
 from runtime import messages as m
@@ -18,6 +24,7 @@ from runtime.errors import Fault, Status
 from runtime.http.edge import Edge
 from runtime.http.envelope import Handler
 from runtime.http.pages.files import ENTRY, Files, files
+from runtime.http.views import edge_view
 from runtime.operations import BY_NAME
 from runtime.wire import codec
 
@@ -32,7 +39,10 @@ _PICTURES: Final = {
 _GAMES: Final = {"spin_wheel": "wheel", "scratch_card": "scratch"}
 """The file of `widget/games` that a page of this type is sure to load."""
 
-Make = Callable[[Edge, m.Scope, str, str], Awaitable[str]]
+_RIGHT_TO_LEFT: Final = frozenset({"ar"})
+_render = edge_view(BY_NAME["RenderGame"])
+
+Make = Callable[[Edge, m.Scope, str, str, str], Awaitable[str]]
 
 
 def mount(app: web.Application, edge: Edge) -> None:
@@ -41,12 +51,14 @@ def mount(app: web.Application, edge: Edge) -> None:
     app.router.add_get("/c/{id}", _page(edge, "campaign", _campaign))
 
 
-def _policy(origins: Iterable[str]) -> str:
-    """Content-Security-Policy. origins: whose pages may frame ours, as they may call the edge."""
+def _policy(origins: Iterable[str], styles: str) -> str:
+    """Content-Security-Policy. origins: whose pages may frame ours, as they may call the edge. styles: inline ones."""
     framing = " ".join(["'self'", *origins])
+    digest = base64.b64encode(hashlib.sha256(styles.encode()).digest()).decode()
     return (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' https: data:; connect-src 'self';"
-        f" base-uri 'none'; form-action 'none'; frame-ancestors {framing}"
+        f"default-src 'none'; script-src 'self'; style-src 'self' 'sha256-{digest}';"
+        " img-src 'self' https: data:; connect-src 'self'; base-uri 'none'; form-action 'none';"
+        f" frame-ancestors {framing}"
     )
 
 
@@ -56,30 +68,39 @@ def _page(edge: Edge, what: str, make: Make) -> Handler:
         "X-Content-Type-Options": "nosniff",
         "Referrer-Policy": "strict-origin-when-cross-origin",
         "Cache-Control": "no-cache",
+        "Vary": "Accept-Language",
     }
 
     async def answer(request: web.Request) -> web.Response:
         status, named = 200, request.query.get("tenant_id", "")
+        language = _language(request.headers.get("Accept-Language", ""))
         framing: tuple[str, ...] = ()
         try:
             shown_id = codec.path_text("id", request.match_info["id"])
             scope = m.Scope(tenant_id=(await edge.checked_scope(request, None)).tenant_id)
 
             async def made() -> bytes:
-                return (await make(edge, scope, shown_id, named)).encode()
+                return (await make(edge, scope, shown_id, named, language)).encode()
 
-            body = await edge.cache.get(scope.tenant_id, f"page {what}:{shown_id}:{named}", made)
+            body = await edge.cache.get(scope.tenant_id, f"page {what}:{shown_id}:{named}:{language}", made)
             framing = await edge.origins.frame_ancestors(scope.tenant_id, **{f"{what}_id": shown_id})
         except Fault as fault:
             if fault.status not in (Status.NOT_FOUND, Status.INVALID_ARGUMENT):
                 raise
             status, body = fault.http, _missing(what).encode()
-        return web.Response(body=body, status=status, headers={**headers, "Content-Security-Policy": _policy(framing)})
+        policy = _policy(framing, files().styles)
+        return web.Response(body=body, status=status, headers={**headers, "Content-Security-Policy": policy})
 
     return answer
 
 
-async def _game(edge: Edge, scope: m.Scope, game_id: str, tenant: str) -> str:
+def _language(accepted: str) -> str:
+    """The first of an Accept-Language that the widget has words of; English where it has none."""
+    asked = (one.partition(";")[0].partition("-")[0].strip().lower() for one in accepted.split(","))
+    return next((one for one in asked if one == "en" or f"words/{one}.js" in files().documents), "en")
+
+
+async def _game(edge: Edge, scope: m.Scope, game_id: str, tenant: str, language: str) -> str:
     reply = await edge.caller.call(BY_NAME["RenderGame"], m.GetGameRequest(scope=scope, id=game_id))
     game: m.Render = reply.render
     campaign: m.Campaign | None = None
@@ -92,8 +113,11 @@ async def _game(edge: Edge, scope: m.Scope, game_id: str, tenant: str) -> str:
     title = f"{game.name} · {campaign.name}" if campaign is not None else game.name
     described = _text(ui.get("description")) or _text(settings.get("description")) or prizes
     picture = _picture(ui.get("picture"), _of(ui, "background", "image"), settings.get("picture"))
-    needed = [*found.needed, *([f"games/{_GAMES[game.type]}.js"] if game.type in _GAMES else [])]
-    loads = "".join(f'<link rel="modulepreload" href="{found.address(path)}">\n' for path in needed)
+    needed = [ENTRY, f"games/{_GAMES.get(game.type, '')}.js", f"words/{language}.js"]
+    loads = "".join(
+        f'<link rel="modulepreload" href="{found.address(path)}">\n' for path in needed if path in found.documents
+    )
+    render = msgspec.json.encode(_render(reply)).decode()
     named = f' tenant="{escape(tenant)}"' if tenant else ""
     back = ""
     if campaign is not None:
@@ -105,11 +129,18 @@ async def _game(edge: Edge, scope: m.Scope, game_id: str, tenant: str) -> str:
         described,
         picture,
         f'{loads}<script type="module" src="{found.address(ENTRY)}"></script>\n',
-        f'<main>\n<tombola-game game="{escape(game.id)}"{named} hosted></tombola-game>\n</main>\n{back}',
+        f"<main>\n<tombola-game game=\"{escape(game.id)}\"{named} hosted render='{_quoted(render)}'>"
+        f"<h1>{escape(game.name)}</h1></tombola-game>\n</main>\n{back}",
+        language,
     )
 
 
-async def _campaign(edge: Edge, scope: m.Scope, campaign_id: str, tenant: str) -> str:
+def _quoted(text: str) -> str:
+    """For an attribute in single quotes: JSON is full of the double ones, which would be six characters each."""
+    return text.replace("&", "&amp;").replace("'", "&#39;").replace("<", "&lt;")
+
+
+async def _campaign(edge: Edge, scope: m.Scope, campaign_id: str, tenant: str, language: str) -> str:
     asked = m.GetCampaignRequest(scope=scope, id=campaign_id)
     reply = await edge.caller.call(BY_NAME["GetPublicCampaign"], asked)
     campaign: m.Campaign = reply.campaign
@@ -126,6 +157,7 @@ async def _campaign(edge: Edge, scope: m.Scope, campaign_id: str, tenant: str) -
         _picture(settings.get("picture")),
         "",
         f'<main>\n<h1>{escape(campaign.name)}</h1>\n<ul class="games">\n{games}</ul>\n</main>',
+        language,
     )
 
 
@@ -134,12 +166,15 @@ def _missing(what: str) -> str:
     return _whole(files(), said, "", "", "", f'<main>\n<h1 class="missing">{said}</h1>\n</main>')
 
 
-def _whole(found: Files, title: str, description: str, picture: str, loads: str, body: str) -> str:
+def _whole(
+    found: Files, title: str, description: str, picture: str, loads: str, body: str, language: str = "en"
+) -> str:
     """The page; `loads` and `body` are HTML, the rest is text."""
+    direction = "rtl" if language in _RIGHT_TO_LEFT else "ltr"
     said = escape(description[:_DESCRIPTION_CHARACTERS_MAX])
     seen = f'<meta property="og:image" content="{escape(picture)}">\n' if picture else ""
     return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<!doctype html>\n<html lang="{language}" dir="{direction}">\n<head>\n<meta charset="utf-8">\n'
         f"<title>{escape(title)}</title>\n"
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
@@ -148,7 +183,7 @@ def _whole(found: Files, title: str, description: str, picture: str, loads: str,
         f'<meta property="og:description" content="{said}">\n{seen}'
         f'<meta name="twitter:card" content="{"summary_large_image" if picture else "summary"}">\n'
         f'<link rel="icon" href="{found.address("icon.svg")}">\n'
-        f'<link rel="stylesheet" href="{found.address("page.css")}">\n{loads}'
+        f"<style>{found.styles}</style>\n{loads}"
         f"</head>\n<body>\n{body}\n</body>\n</html>\n"
     )
 

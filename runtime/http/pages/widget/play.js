@@ -54,10 +54,13 @@ export class Round extends EventTarget {
     return Boolean(this.record.now.asked);
   }
 
-  /** What the game is: one request; what is left to a player who is known comes after. */
-  async load() {
+  /**
+   * What the game is: one request, or none where the page has it; what is left to a player who is known comes after.
+   * @param {any} [known] what the page has of it
+   */
+  async load(known) {
     this.#become("loading");
-    const render = await this.api.get(`${this.path}/render`);
+    const render = known ?? (await this.api.get(`${this.path}/render`));
     this.render = { ...render, ui: render.ui && typeof render.ui === "object" ? render.ui : {} };
     this.standing = this.#known();
     this.#become("ready");

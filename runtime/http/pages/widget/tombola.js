@@ -103,7 +103,7 @@ export class TombolaGame extends HTMLElement {
     this.#round = round;
     let failure = null;
     try {
-      await round.load();
+      await round.load(this.#given());
     } catch (error) {
       failure = error;
     }
@@ -125,6 +125,16 @@ export class TombolaGame extends HTMLElement {
     view.paint();
     this.#tell("ready", { game: round.render, standing: round.standing });
     if (round.resumes) void this.play();
+  }
+
+  /** What GET /games/{id}/render answers, where the page has it in the attribute `render`. @returns {any} */
+  #given() {
+    try {
+      const render = JSON.parse(this.getAttribute("render") ?? "");
+      return render.id === this.getAttribute("game") ? render : undefined;
+    } catch {
+      return undefined;
+    }
   }
 
   #close() {

@@ -17,7 +17,7 @@ const text = `
 .frame > .backdrop { position: absolute; inset: 0; z-index: -1; overflow: hidden; pointer-events: none; }
 .backdrop span { position: absolute; opacity: .16; animation: drift 19s ease-in-out infinite alternate; }
 @keyframes drift { from { transform: translateY(-.6em) rotate(-12deg); } to { transform: translateY(1.4em) rotate(16deg); } }
-h2 { margin: 0; font-size: 1.75em; line-height: 1.15; font-weight: 800; letter-spacing: -.015em; text-align: center; text-wrap: balance; overflow-wrap: anywhere; }
+h1, h2 { margin: 0; font-size: 1.75em; line-height: 1.15; font-weight: 800; letter-spacing: -.015em; text-align: center; text-wrap: balance; overflow-wrap: anywhere; }
 .lead { margin: -.5em 0 0; max-width: 34em; text-align: center; color: var(--t-quiet); overflow-wrap: anywhere; }
 .stage { width: min(100%, max(27em, 52dvh), max(15em, 62dvh)); display: grid; place-items: center; }
 .stage:empty { display: none; }
@@ -63,8 +63,10 @@ dialog {
   color: var(--t-text); background: var(--t-ground); box-shadow: 0 2em 5em -1em rgb(0 0 0 / .6); overscroll-behavior: contain;
 }
 dialog::backdrop { background: rgb(8 8 16 / .55); }
-dialog header { position: sticky; top: 0; z-index: 1; display: flex; align-items: center; justify-content: space-between; gap: 1em; padding: .8em .9em .8em 1.3em; background: var(--t-ground); border-bottom: 1px solid var(--t-line); }
+dialog header { position: sticky; top: 0; z-index: 1; display: flex; align-items: center; justify-content: space-between; gap: 1em; padding-block: .8em; padding-inline: 1.3em .9em; background: var(--t-ground); border-bottom: 1px solid var(--t-line); }
 dialog h2 { font-size: 1.25em; text-align: start; }
+[part=title], .lead, .prize span, .panel li span, .under span { unicode-bidi: plaintext; }
+code, .panel dd { direction: ltr; unicode-bidi: isolate; }
 .panel { padding: 1em 1.3em 1.4em; overflow-wrap: anywhere; }
 .panel ul, .panel ol { margin: 0; padding: 0; list-style: none; display: grid; gap: .6em; }
 .panel li { display: flex; align-items: center; gap: .8em; padding: .7em .9em; border-radius: .9em; background: var(--t-surface); border: 1px solid var(--t-line); }

@@ -45,7 +45,7 @@ export class View {
       { class: "frame", part: "frame", lang: words.locale, dir: words.direction },
       look.backdrop(),
       h("slot", { name: "before" }),
-      round.render && h("h2", { part: "title" }, round.render.name),
+      round.render && h(host.hasAttribute("hosted") ? "h1" : "h2", { part: "title" }, round.render.name),
       text(ui.description) && h("p", { class: "lead", part: "lead" }, ui.description),
       this.root,
       this.card,
@@ -55,6 +55,7 @@ export class View {
       this.listener,
     );
     look.dress(this.frame);
+    if (host.hasAttribute("hosted")) Object.assign(document.documentElement, { lang: words.locale, dir: words.direction });
     host.shadowRoot?.append(this.frame);
     round.addEventListener("change", () => this.paint());
     this.#list();

@@ -3,9 +3,12 @@
 import en from "./words/en.js";
 
 /** The languages that there is a file of. */
-export const LANGUAGES = ["en"];
+export const LANGUAGES = ["en", "de", "fr", "es", "it", "pt", "nl", "pl", "tr", "ar", "ja", "zh"];
 
 const RIGHT_TO_LEFT = ["ar"];
+
+/** What is written from right to left: Hebrew, Arabic and their like. */
+const RIGHT_TO_LEFT_LETTER = /[\u0590-\u08ff\ufb1d-\ufeff]/;
 
 /** The first of these locales that we have words of: ["pt-BR", "en"] -> "pt-BR". @param {(string | null | undefined)[]} wanted */
 export function choose(wanted) {
@@ -59,12 +62,18 @@ export class Words {
    * @returns {string}
    */
   t(key, values = {}) {
+    /** @type {any} */
     let words = this.words[key] ?? "";
     if (typeof words === "object") words = words[this.plurals.select(values.count)] ?? words.other;
     return words.replace(/\{(\w+)\}/g, (/** @type {string} */ _, /** @type {string} */ name) => {
       const value = values[name];
-      return typeof value === "number" ? this.number(value) : String(value ?? "");
+      return typeof value === "number" ? this.number(value) : this.apart(String(value ?? ""));
     });
+  }
+
+  /** A name in a sentence, apart from its direction where they may differ: what stands beside it stays in its place. @param {string} name */
+  apart(name) {
+    return this.direction === "rtl" || RIGHT_TO_LEFT_LETTER.test(name) ? `\u2068${name}\u2069` : name;
   }
 
   /** Whether there are words of this key. @param {string} key */
@@ -84,7 +93,7 @@ export class Words {
     const time = new Intl.DateTimeFormat(this.locale, { hour: "numeric", minute: "2-digit" }).format(at);
     if (days === 0 || days === 1) {
       const day = new Intl.RelativeTimeFormat(this.locale, { numeric: "auto" }).format(days, "day");
-      return `${day}, ${time}`;
+      return this.t("day_time", { day, time });
     }
     const date = { weekday: "short", day: "numeric", month: "long", hour: "numeric", minute: "2-digit" };
     return new Intl.DateTimeFormat(this.locale, /** @type {any} */ (date)).format(at);

@@ -52,6 +52,7 @@ export default {
   NO_ANSWER: "No answer came. Your play is kept: try again.",
   broken: "Something went wrong. Your play is kept: try again.",
   back_at: "Next plays: {when} ({until})",
+  day_time: "{day}, {time}",
 
   // panels
   panels: "More about this game",

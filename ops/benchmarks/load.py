@@ -67,6 +67,12 @@ class Loader:
         """Each start, and at once its play (`requests.open_play`); a pair counts as one."""
         return self._bundled(port, starts, connections, plays=plays)
 
+    def chains(self, port: int, firsts: list[bytes], others: list[bytes], connections: int) -> Loaded:
+        """Each of the first plays, and after it its share of the others (`requests.open_play`, chained): each is of the
+        session that came with the play before.
+        """
+        return self._bundled(port, firsts, connections, plays=others, each_counts=True)
+
     def _bundled(
         self,
         port: int,
@@ -74,6 +80,7 @@ class Loader:
         connections: int,
         *,
         plays: list[bytes] | None = None,
+        each_counts: bool = False,
         sessions: str = "",
     ) -> Loaded:
         spec: dict[str, Any] = {
@@ -82,6 +89,7 @@ class Loader:
             "connections": connections,
             "requests": self._write("requests", requests),
             "plays": self._write("plays", plays) if plays is not None else "",
+            "each_counts": each_counts,
             "sessions": sessions,
         }
         path = self._directory / "load.json"

@@ -14,6 +14,7 @@ from runtime.settings import Settings
 TOKEN_SECONDS: Final = 24 * 3600
 _run: Final = secrets.token_hex(6)
 _numbers: Final = itertools.count()
+_CHAINED: Final = b',"next":true'
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +55,16 @@ def start(game_id: str, player: Player) -> bytes:
     return post(f"/games/{game_id}/start", b"{}", player)
 
 
-def play(game_id: str, player: Player, session: bytes) -> bytes:
-    """POST /games/{id}/play of a spin, under a key of its own."""
-    body = b'{"session_id":"%b","payload":{}}' % session
+def play(game_id: str, player: Player, session: bytes, *, chained: bool = False) -> bytes:
+    """POST /games/{id}/play of a spin, under a key of its own. chained: asks for the next session with it."""
+    body = b'{"session_id":"%b","payload":{}%b}' % (session, _CHAINED if chained else b"")
     return post(f"/games/{game_id}/play", body, player, key=idempotency_key())
 
 
-def open_play(game_id: str, player: Player) -> bytes:
+def open_play(game_id: str, player: Player, *, chained: bool = False) -> bytes:
     """`play` without its session and its length, which the generator fills in."""
     head = _head("POST", f"/games/{game_id}/play", player, idempotency_key())
-    return head + b'\r\n\r\n{"session_id":"","payload":{}}'
+    return head + b'\r\n\r\n{"session_id":"","payload":{}%b}' % (_CHAINED if chained else b"")
 
 
 def _head(verb: str, path: str, player: Player, key: str) -> bytes:

@@ -16,6 +16,9 @@ from ops.benchmarks.stack import Process
 from ops.servers.base import free_port
 
 MANY: Final = 50
+CHAIN: Final = 10
+"""Plays of one player in a row."""
+
 FIRST_GUESS_PER_SECOND: Final = 3_000.0
 
 
@@ -135,6 +138,22 @@ class Pairs(Plays):
         starts = [requests.start(*entrant) for entrant in entrants]
         plays = [requests.open_play(*entrant) for entrant in entrants]
         run = bench.measure(lambda: bench.loader.pairs(self.server.port, starts, plays, bench.scale.connections))
+        self._played += run.done
+        return run
+
+
+class Chains(Plays):
+    """Plays that ask for the next session, which the same player plays at once."""
+
+    def _play(self, bench: Bench, count: int) -> Run:
+        port, connections = self.server.port, bench.scale.connections
+        chains = [self.entrants[number % len(self.entrants)] for number in range(-(-count // CHAIN))]
+        sessions = bench.loader.start_sessions(port, [requests.start(*entrant) for entrant in chains], connections)
+        firsts = [
+            requests.play(*entrant, session, chained=True) for entrant, session in zip(chains, sessions, strict=True)
+        ]
+        others = [requests.open_play(*entrant, chained=True) for entrant in chains for _ in range(CHAIN - 1)]
+        run = bench.measure(lambda: bench.loader.chains(port, firsts, others, connections))
         self._played += run.done
         return run
 
@@ -300,6 +319,13 @@ CASES: Final = (
     Plays("games-50", "50 games, one tenant", one_server, spins(MANY), (Ratio("hot", least=0.85),)),
     Plays("tenants-50", "50 tenants, one game each", one_server, tenants(MANY), (Ratio("hot", least=0.5),)),
     Pairs("pair", "start and play as a pair", one_server, spins(1), (Ratio("hot"),)),
+    Chains(
+        "next",
+        "each play of the session that came with the last",
+        one_server,
+        spins(1),
+        (Ratio("hot", least=0.9),),
+    ),
     Plays("batch-1", "actor off (BATCH_LIMIT=1)", no_batches, spins(1), (Ratio("hot"),)),
     Plays("split-1", "one Core process behind one edge", edge_over(1), spins(MANY), (Ratio("games-50"),)),
     TwoCores(

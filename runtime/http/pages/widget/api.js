@@ -3,7 +3,9 @@
 import { pause } from "./dom.js";
 
 const TIMEOUT_MS = 20_000;
+/** How long what may be done twice without harm is asked for again: an act by its key, and what is only looked at. */
 const PATIENCE_MS = 60_000;
+const LOOK_PATIENCE_MS = 12_000;
 /** Waits between tries; the last one again and again. */
 const WAITS_MS = [300, 1_000, 2_000, 4_000, 8_000];
 
@@ -54,19 +56,31 @@ export class Api {
     return this.#ask("POST", path, JSON.stringify(body), key);
   }
 
+  /** The same, asked for once, whatever comes of it. @param {string} path @param {object} body @returns {Promise<any>} */
+  once(path, body) {
+    return this.#once("POST", path, JSON.stringify(body), "");
+  }
+
   /** @param {string} verb @param {string} path @param {string | undefined} body @param {string} key */
   async #ask(verb, path, body, key) {
-    let patienceEnds = Date.now() + PATIENCE_MS;
+    const patience = body ? PATIENCE_MS : LOOK_PATIENCE_MS;
+    let patienceEnds = Date.now() + patience;
     for (let tries = 0, renewed = false; ; tries++) {
+      const { token } = this.identity;
       try {
         const answer = await this.#once(verb, path, body, key);
         if (tries) this.waiting("");
         return answer;
       } catch (error) {
-        const refused = /** @type {Refused} */ (error);
-        if (refused.http === 401 && !renewed && (await this.renew(refused))) {
-          renewed = true;
-          continue;
+        let refused = /** @type {Refused} */ (error);
+        if (refused.reason.startsWith("TOKEN") && !renewed) {
+          try {
+            // Who signed in, or renewed it, meanwhile has another one.
+            renewed = this.identity.token !== token || (await this.renew(refused));
+            if (renewed) continue;
+          } catch (lost) {
+            refused = /** @type {Refused} */ (lost);
+          }
         }
         // Without a key a second try might do it twice.
         const again = refused.passing && (verb === "GET" || key !== "" || refused.wait > 0);
@@ -78,7 +92,7 @@ export class Api {
         await this.#until(refused.wait * 1000 || WAITS_MS[Math.min(tries, WAITS_MS.length - 1)]);
         if (!navigator.onLine) {
           await new Promise((resolve) => addEventListener("online", resolve, { once: true }));
-          patienceEnds = Date.now() + PATIENCE_MS;
+          patienceEnds = Date.now() + patience;
         }
       }
     }

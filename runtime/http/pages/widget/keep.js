@@ -8,7 +8,7 @@
 const memory = new Map();
 
 /** @param {"sessionStorage" | "localStorage"} where @param {string} name @returns {any} */
-function read(where, name) {
+export function read(where, name) {
   try {
     return JSON.parse(window[where].getItem(name) ?? "null") ?? null;
   } catch {
@@ -17,7 +17,7 @@ function read(where, name) {
 }
 
 /** @param {"sessionStorage" | "localStorage"} where @param {string} name @param {any} value */
-function write(where, name, value) {
+export function write(where, name, value) {
   memory.set(name, value);
   try {
     if (value == null) window[where].removeItem(name);
@@ -44,8 +44,8 @@ export class Record {
 }
 
 /**
- * Who plays: the token that the page gives, else that of the login, else that of the guest whom a start made.
- * `login` is {token, refresh_token, expires_at} of players/auth/verify.
+ * Who plays: the token that the page gives, else that of the login (of this tab), else that of the guest whom a start
+ * made (of this browser). `login` is what players/auth/verify answers.
  */
 export class Identity {
   /** @param {string} name where it is served, tenant */
@@ -54,13 +54,13 @@ export class Identity {
     this.given = "";
   }
 
-  /** @returns {{token: string, refresh_token: string, expires_at: string, player?: {locale?: string}} | null} */
+  /** @returns {import("./types.js").Login | null} */
   get login() {
-    return read("localStorage", `tombola.login:${this.name}`);
+    return read("sessionStorage", `tombola.login:${this.name}`);
   }
 
   set login(login) {
-    write("localStorage", `tombola.login:${this.name}`, login);
+    write("sessionStorage", `tombola.login:${this.name}`, login);
   }
 
   /** @returns {string} */
@@ -79,6 +79,12 @@ export class Identity {
   /** Whether what the player wins belongs to a guest, who has no other way back to it than this browser. */
   get isGuest() {
     return !this.given && !this.login;
+  }
+
+  /** The player's name, or else the contact; "" of a guest. */
+  get who() {
+    const player = this.login?.player;
+    return player?.display_name || player?.contacts[0]?.value || "";
   }
 }
 

@@ -6,6 +6,7 @@ import { h } from "./dom.js";
 const PANELS = {
   prizes: (round) => Boolean(round.render?.prizes.length),
   fair: () => true,
+  login: () => true,
 };
 
 /** @param {import("./play.js").Round} round */

@@ -82,8 +82,9 @@ export class Round extends EventTarget {
       this.standing = await this.api.get(`${this.path}/eligibility`);
       this.dispatchEvent(new Event("change"));
     } catch (error) {
-      const refused = /** @type {Refused} */ (error);
-      if (refused.http === 401 && !this.api.identity.given) this.api.identity.guest = "";
+      if (/** @type {Refused} */ (error).http !== 401) return;
+      this.standing = this.#known() ?? this.standing;
+      this.dispatchEvent(new Event("change"));
     }
   }
 
@@ -92,13 +93,7 @@ export class Round extends EventTarget {
     this.#become("started");
     const kept = this.record.now.session;
     if (kept && Number(kept.expires_at) - MARGIN_SECONDS > Date.now() / 1000) return kept;
-    const wasGuest = this.api.identity.guest;
-    const session = await this.api.post(`${this.path}/start`, {}, newKey()).catch((error) => {
-      // A guest's token that is not taken any more (it ended, or its guest has logged in): a new guest, once.
-      if (error.http !== 401 || !wasGuest || !this.api.identity.isGuest) throw error;
-      this.api.identity.guest = "";
-      return this.api.post(`${this.path}/start`, {}, newKey());
-    });
+    const session = await this.api.post(`${this.path}/start`, {}, newKey());
     if (session.guest_token) {
       this.api.identity.guest = session.guest_token;
       delete session.guest_token;

@@ -43,6 +43,7 @@ button:focus-visible, a:focus-visible, [tabindex]:focus-visible { outline: .2em 
 .card:focus { outline: none; }
 .card h3 { margin: 0 0 .3em; font-size: 1.35em; line-height: 1.2; color: var(--t-strong); }
 .card p { margin: .35em 0 0; }
+.card .small { margin-top: .9em; }
 .card ul { list-style: none; margin: .3em 0 0; padding: 0; display: grid; gap: .5em; }
 .prize { display: flex; align-items: center; justify-content: center; gap: .7em; font-size: 1.15em; font-weight: 650; }
 .prize .picture { font-size: 2em; }
@@ -54,7 +55,7 @@ img.picture { width: 1.25em; height: 1.25em; object-fit: contain; }
 .small { min-height: 2.4em; min-width: 2.4em; padding: .3em 1em; border: 1px solid var(--t-line); border-radius: 99em; background: var(--t-surface); color: var(--t-strong); font-weight: 600; }
 .small:hover { border-color: var(--t-strong); }
 .panels { display: flex; flex-wrap: wrap; justify-content: center; gap: .5em; }
-.panels .small { font-size: .9em; }
+.panels .small { font-size: .9em; max-width: 100%; overflow-wrap: anywhere; }
 .listen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
 .busy { width: 2.4em; height: 2.4em; margin: 4em; border: .3em solid var(--t-line); border-top-color: var(--t-primary); border-radius: 50%; animation: turn 1s linear infinite; }
 @keyframes turn { to { transform: rotate(1turn); } }

@@ -113,6 +113,9 @@ export class TombolaGame extends HTMLElement {
     const view = (this.#view = new View(this, round, new Words(spoken.locale, spoken.words, ui.texts), new Look(ui, this.#own())));
     api.waiting = (reason) => view.wait(reason);
     api.renew = (why) => this.#renew(why);
+    view.press = () => void this.#open(); // Until there is a game: what failed to load is loaded again.
+    if (identity.login) void import("./login.js").then((file) => file.watch(round));
+    round.addEventListener("signed", () => round.resumes && void this.play());
     if (failure) {
       round.failed(failure, false);
       return this.#refuse(round);
@@ -198,8 +201,15 @@ export class TombolaGame extends HTMLElement {
 
   /** Whether there is another token than the one that is not taken any more. @param {import("./api.js").Refused} why */
   async #renew(why) {
-    const identity = this.#round?.api.identity;
-    if (!identity?.given) return false;
+    const api = /** @type {Round} */ (this.#round).api;
+    const { identity } = api;
+    if (!identity.given) {
+      if (identity.login) return (await import("./login.js")).renew(api);
+      // A guest's that ended, or whose guest has signed in elsewhere: it goes on without, or as a new guest.
+      const had = identity.guest !== "";
+      identity.guest = "";
+      return had;
+    }
     // The page's own token: it hears of it, and may set the attribute anew.
     const renewed = new Promise((resolve) => (this.#renewed = resolve));
     this.#view?.wait(why.reason);

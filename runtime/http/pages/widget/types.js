@@ -51,6 +51,15 @@
  */
 
 /**
+ * What players/auth/verify and refresh answer.
+ * @typedef {object} Login
+ * @property {string} token
+ * @property {string} refresh_token good for one use
+ * @property {number} expires_at unix seconds, of the token
+ * @property {{id: string, display_name: string, locale: string, contacts: {type: string, value: string}[]}} player
+ */
+
+/**
  * What a game draws with: `games/*.js` export `mount(stage)`.
  * @typedef {object} Stage
  * @property {HTMLElement} root where it draws

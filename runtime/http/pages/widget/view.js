@@ -107,7 +107,18 @@ export class View {
     this.frame.setAttribute("data-state", round.state);
     if (!this.waited) this.left.textContent = this.#left();
     if (closed && round.state === "ready") this.#closed();
-    else if (!closed && this.card.hasAttribute("data-closed")) this.card.hidden = true;
+    else if (round.state === "ready") this.card.hidden = true;
+    const { given, isGuest, who } = round.api.identity;
+    for (const button of this.frame.querySelectorAll("[data-keep]")) button.hidden = !isGuest;
+    const account = this.panels.querySelector("[data-panel=login]");
+    if (!account) return;
+    account.hidden = given !== "";
+    account.textContent = words.t(isGuest ? "login" : "signed_in", { name: who });
+  }
+
+  /** Leads to the login. @param {string} key of its words */
+  #login(key) {
+    return this.round.api.identity.isGuest && h("button", { class: "small", type: "button", "data-keep": true, onclick: () => void openPanel(this, "login") }, this.words.t(key));
   }
 
   /** @param {boolean} busy */
@@ -161,6 +172,7 @@ export class View {
       words.t(won ? "won" : "lost"),
       won ? h("ul", {}, ...list) : h("p", { class: "quiet" }, words.t("lost_more")),
       resumed && h("p", { class: "quiet" }, words.t("earlier")),
+      won && this.#login("keep"),
     );
     this.card.setAttribute("data-result", won ? "won" : "lost");
     this.say(`${words.t(won ? "won" : "lost")} ${names.join(", ")} ${this.#left()}`);
@@ -182,7 +194,6 @@ export class View {
     const { standing } = this.round;
     if (!standing?.reason || !this.card.hidden) return;
     this.#refused(standing.reason, standing.resets_at);
-    this.card.toggleAttribute("data-closed", true);
   }
 
   /** @param {string} reason @param {unknown} resets */
@@ -190,7 +201,7 @@ export class View {
     reason = MEANT[reason] ?? reason;
     const said = this.words.t(this.words.has(reason) ? reason : "refused");
     const back = this.#back(resets);
-    this.#show(said, back && h("p", {}, back));
+    this.#show(said, back && h("p", {}, back), ["LOGIN_REQUIRED", "TOKEN_EXPIRED"].includes(reason) && this.#login("login"));
     this.card.setAttribute("data-result", "refused");
     this.card.setAttribute("data-reason", reason);
     this.say(`${said} ${back}`);
@@ -199,7 +210,7 @@ export class View {
   /** @param {string} title @param {...any} parts */
   #show(title, ...parts) {
     this.card.replaceChildren(h("h3", {}, title), ...parts.filter(Boolean));
-    for (const name of ["data-reason", "data-closed"]) this.card.removeAttribute(name);
+    this.card.removeAttribute("data-reason");
     this.card.hidden = true; // Shown anew, so that it rises again.
     void this.card.offsetWidth;
     this.card.hidden = false;

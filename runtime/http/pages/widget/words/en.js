@@ -59,6 +59,9 @@ export default {
   close: "Close",
   prizes: "Prizes",
   fair: "Check this draw",
+  login: "Sign in",
+  keep: "Keep it: sign in",
+  signed_in: "Signed in: {name}",
 
   // sound
   sound: "Sound",

@@ -1,4 +1,4 @@
-"""Judges a row once it is quiet: conservation, later reads, and whether the history can be explained."""
+"""Judges a row once it is quiet: rankings, conservation, later reads, and whether the history can be explained."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from ops.certification.history import History, Note
 from ops.certification.judging import answers, turns, wallets
+from ops.certification.judging.rankings import rankings_agree
 from ops.certification.judging.reading import Reading
 from ops.certification.judging.tables import Tables, broken, connected, read
 from ops.simulation.judging.checker import check
@@ -28,6 +29,7 @@ async def judge(run: Run) -> None:
     """Notes what the row's tenant is held to as figures. Violated where something is wrong."""
     async with connected(run.stack.settings) as database:
         await run.until(lambda: _quiet(database, run.world.tenant_id))
+        await rankings_agree(run, database)
         await _look(run, await read(database, run.world.tenant_id))
         found = await broken(database, run.world.tenant_id)
         tables = await read(database, run.world.tenant_id)

@@ -85,12 +85,14 @@ async def _out_of_time(run: Run, began: float, ended: float) -> int:
 
 
 async def _ids_off(run: Run) -> int:
-    """Ids of what was told and won whose time is minutes off: without any, no clock was wrong."""
+    """Ids of plays and rewards whose time is minutes off: without any, no clock was wrong."""
     async with connected(run.stack.settings) as database:
         rows = await database.fetch(
-            "SELECT reward_id AS id, won_at FROM rewards WHERE tenant_id = $1", run.world.tenant_id
+            "SELECT play_id AS id, played_at AS at FROM plays WHERE tenant_id = $1"
+            " UNION ALL SELECT reward_id, won_at FROM rewards WHERE tenant_id = $1",
+            run.world.tenant_id,
         )
-    return sum(abs(ids.unix_ms(row["id"].partition("_")[2]) / 1000 - row["won_at"].timestamp()) > 300 for row in rows)
+    return sum(abs(ids.unix_ms(row["id"].partition("_")[2]) / 1000 - row["at"].timestamp()) > 300 for row in rows)
 
 
 def _ends_off(run: Run) -> float:

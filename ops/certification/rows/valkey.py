@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from ops.certification.agreement import forget_starts, rankings_agree
+from ops.certification.agreement import forget_starts
 from ops.certification.history import NOT_YET, Attempt
 from ops.certification.measuring import Readiness
 from ops.certification.row import row
@@ -32,7 +32,6 @@ async def valkey_killed(run: Run) -> None:
             await run.stack.blocking(run.stack.valkey.start)
         await load.more(20)
     forget_starts(run)
-    await rankings_agree(run)
 
 
 @row("valkey-frozen", fault="Valkey killed, or frozen 30 s", quick=8, full=30, unit="seconds frozen")
@@ -44,7 +43,6 @@ async def valkey_frozen(run: Run) -> None:
             await load.for_seconds(run.size)
         await load.more(20)
     forget_starts(run)
-    await rankings_agree(run)
 
 
 @asynccontextmanager
@@ -104,7 +102,6 @@ async def flushall(run: Run) -> None:
     run.figure("plays", load.plays)
     run.figure("times emptied", flushes, least=run.size)
     forget_starts(run)
-    await rankings_agree(run)
 
 
 @row("flushall-and-kill", fault="FLUSHALL", quick=3, full=20, unit="times")
@@ -121,7 +118,6 @@ async def flushall_and_kill(run: Run) -> None:
         await load.more(20)
     run.figure("plays", load.plays)
     forget_starts(run)
-    await rankings_agree(run)
 
 
 @row(
@@ -146,7 +142,6 @@ async def valkey_replica_promoted(run: Run) -> None:
         await load.more(40)
     run.figure("plays", load.plays)
     forget_starts(run)
-    await rankings_agree(run)
 
 
 def _replica(run: Run, nth: int) -> Valkey:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from typing import Final, Protocol
 
-from prometheus_client import REGISTRY, Counter
+from prometheus_client import REGISTRY, Counter, Gauge
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -16,6 +17,10 @@ OUTCOMES: Final = ("delivered", "awaiting", "retry", "dead")
 FULFILLMENT_TASKS: Final = Counter("fulfillment_tasks", "Attempts to deliver a task, by their outcome.", ["outcome"])
 for _outcome in OUTCOMES:
     FULFILLMENT_TASKS.labels(_outcome)  # A series that appears only with its first event cannot be alerted on.
+
+# About one an object. The interpreter knows the number (0.4 ms at 2 million); counting objects walks them all (130 ms).
+BLOCKS: Final = Gauge("tombola_python_blocks", "Blocks of memory that objects have: rises as long as something leaks.")
+BLOCKS.set_function(sys.getallocatedblocks)
 
 
 class HasRoundTrips(Protocol):

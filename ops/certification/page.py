@@ -15,6 +15,7 @@ nothing but Python: the servers are embedded, and all of it ends with the comman
 
     ./ops/certify --quick              # small sizes, at most ten minutes
     ./ops/certify                      # the sizes of faults.md, about two hours
+    ./ops/certify --check              # some of the rows at small sizes, two minutes: part of .ci/run
     ./ops/certify --row core-killed    # one row, or several
     ./ops/certify --soak 8             # eight hours of load, with a fault now and then
     ./ops/certify --json F --junit F   # for machines
@@ -27,6 +28,7 @@ its Idempotency-Key, and is tried again under it where it is not answered.
 
 When it is quiet again each row is judged:
 
+- The live rankings, as Valkey has them and as a player is shown them: what the plays' rows say, place by place.
 - `conservation`: the checks of [audit.md](audit.md), 0 rows.
 - `unexplained`: requests whose answer cannot be right. What was done has its row, and exactly one; one key has one
   answer and one effect; some order of what was done explains every answer, cap, balance, rung and look of each player
@@ -39,8 +41,10 @@ run: a time that is missed on a busy machine says little. Only where a figure sa
 that. A row that fails names a directory with its history (`history.jsonl`: the faults and what the judge found, then
 every request with each of its attempts) and all logs. Exit status 1 where a row fails.
 
-`--soak` goes on in chapters of five minutes, each judged like a row, and holds what is left between them to ceilings:
-memory and open files of each process, WAL, Valkey's memory.
+`--soak` goes on in chapters of five minutes, each judged like a row. Of each process there are two: what ends one strikes
+its twin, and the others live through all of it. What is left between chapters is held to ceilings: memory, open files and
+objects of each process (`tombola_python_blocks` of its metrics), WAL, Valkey's memory, and Valkey's keys by their kind,
+of which there may be as many as there were requests, starts, players and tenants.
 
 A deployment that is not on this machine is tried from outside by `tombola certify` ([deploy.md](deploy.md)).
 

@@ -21,8 +21,11 @@ _RESET: Final = struct.pack("ii", 1, 0)
 
 @dataclass(eq=False)
 class _Pair:
-    """A connection, and the one to the target that carries it on. Forgotten: it carries nothing any more."""
+    """A connection, and the one to the target that carries it on. asking: what the client says. forgotten: it carries
+    nothing any more.
+    """
 
+    asking: asyncio.StreamReader
     client: asyncio.StreamWriter
     server: asyncio.StreamWriter
     forgotten: bool = False
@@ -33,12 +36,14 @@ class Proxy:
     """Listens on `port` of 127.0.0.1, and carries on to `target_port`.
 
     delay_seconds: how much later each byte arrives, either way. accepting: whether new connections are taken.
+    withheld: a connection is forgotten as soon as this is asked on it, and with it what was asked; empty: nothing.
     """
 
     target_port: int
     port: int = 0
     delay_seconds: float = 0.0
     accepting: bool = True
+    withheld: bytes = b""
     _flowing: asyncio.Event = field(default_factory=asyncio.Event)
     _pairs: set[_Pair] = field(default_factory=set)
     _server: asyncio.Server | None = None
@@ -66,7 +71,7 @@ class Proxy:
 
     def heal(self) -> None:
         """Lets everything through again, at once."""
-        self.delay_seconds, self.accepting = 0.0, True
+        self.delay_seconds, self.accepting, self.withheld = 0.0, True, b""
         self._flowing.set()
 
     def cut(self) -> int:
@@ -94,7 +99,7 @@ class Proxy:
         except OSError:
             _reset(client)
             return
-        pair = _Pair(client, server)
+        pair = _Pair(reader, client, server)
         self._pairs.add(pair)
         for source, sink in ((reader, server), (from_server, client)):
             task = asyncio.ensure_future(self._carry(pair, source, sink))
@@ -107,6 +112,8 @@ class Proxy:
         try:
             while chunk := await source.read(CHUNK_BYTES):
                 await self._flowing.wait()
+                if self.withheld and source is pair.asking and self.withheld in chunk:
+                    pair.forgotten = True
                 if pair.forgotten:
                     continue
                 # Never before what came before it, though the delay has become less since.

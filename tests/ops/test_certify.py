@@ -10,6 +10,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from ops.certification.rows import CHECK, load
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -35,3 +37,7 @@ def test_every_row_is_listed_and_an_unknown_one_refused() -> None:
     assert listed.returncode == 0 and "| `core-killed` |" in listed.stdout
     refused = subprocess.run([*command, "--row", "nothing"], capture_output=True, text=True, cwd=ROOT, timeout=60)
     assert refused.returncode == 1 and "no row is called nothing" in refused.stderr
+
+
+def test_what_every_change_has_to_pass_are_rows() -> None:
+    assert set(CHECK) <= load().keys() and len(set(CHECK)) == len(CHECK)

@@ -83,3 +83,16 @@ async def test_who_is_not_taken_is_reset(proxy: Proxy) -> None:
     proxy.accepting = False
     with pytest.raises(OSError):
         await say(await connect(proxy), b"hello")
+
+
+async def test_what_is_withheld_is_never_asked_and_the_rest_is(proxy: Proxy) -> None:
+    proxy.withheld = b"XACK"
+    connection = await connect(proxy)
+    await say(connection, b"XREADGROUP")
+    connection[1].write(b"*4 XACK stream")
+    assert await say(await connect(proxy), b"anew") == b"anew"
+    asked = asyncio.ensure_future(say(connection, b"forgotten"))
+    proxy.heal()
+    assert await say(await connect(proxy), b"XACK") == b"XACK"
+    assert not asked.done()
+    asked.cancel()

@@ -18,9 +18,26 @@ MODULES: Final = (
     "upgrade",
     "clocks",
     "deliveries",
+    "consumers",
     "staff",
     "strangers",
 )
+
+CHECK: Final = (
+    "core-killed",
+    "stock-race",
+    "same-session",
+    "same-key",
+    "cap-race",
+    "core-to-postgres",
+    "postgres-restarted",
+    "flushall-and-kill",
+    "poison",
+    "zone-moved",
+    "delivery-worker-killed",
+    "merging",
+)
+"""What every change has to pass (.ci/run), at quick sizes: of each kind of fault what takes least."""
 
 
 def load() -> dict[str, Row]:

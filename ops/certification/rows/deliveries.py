@@ -29,13 +29,19 @@ WHERE tenant_id = '{tenant}' AND status IN ('delivering', 'retry')
 """
 
 
-async def _parcels(world: World, url: str) -> None:
+async def parcels(world: World, url: str) -> None:
     """A wheel on which each play wins something that is delivered to `url`."""
     await world.prize("parcel", channel="webhook", config={"url": url, "secret": SECRET})
     await world.game("parcels", handler_config={"prizes": world.chances(parcel=1.0)})
 
 
-async def _play(world: World, who: str, game: str) -> None:
+async def hook(run: Run) -> None:
+    """An integration that is told of each play."""
+    hook = {"url": run.receiver.url, "secret": SECRET}
+    await run.world.make("integration", "", type="INTEGRATION_TYPE_WEBHOOK", events=["play_completed"], config=hook)
+
+
+async def play(world: World, who: str, game: str) -> None:
     ask, path = world.client.ask, f"/games/{world.ids[game]}"
     started = await ask("Start", who, "POST", f"{path}/start", {}, of=game, key=f"start {who}")
     body = {"session_id": started.data["session_id"], "payload": {}}
@@ -78,10 +84,10 @@ async def _kill_at_posts(run: Run, node: Node, kind: str, cause: Callable[[int],
 async def delivery_worker_killed(run: Run) -> None:
     """The delivery worker is killed after a POST has arrived, before it has heard the answer."""
     world = run.world
-    await _parcels(world, run.receiver.url)
+    await parcels(world, run.receiver.url)
     run.receiver.calling_back = False  # A callback too would say that it is delivered.
     got = await _kill_at_posts(
-        run, run.stack.worker("deliveries"), "fulfillment.requested", lambda nth: _play(world, f"p{nth}", "parcels")
+        run, run.stack.worker("deliveries"), "fulfillment.requested", lambda nth: play(world, f"p{nth}", "parcels")
     )
     if not run.full:  # What waiting for the leases would do.
         await run.stack.blocking(run.stack.postgres.psql, _HASTEN.format(tenant=world.tenant_id), "certify")
@@ -103,21 +109,20 @@ async def delivery_worker_killed(run: Run) -> None:
 
 
 @row(
-    "consumer-killed",
+    "integrations-killed",
     fault="Consumer killed before XACK",
     quick=2,
     full=20,
     unit="kills",
     furnished=False,
 )
-async def consumer_killed(run: Run) -> None:
-    """The integrations' worker is killed with messages that it has handled and not acknowledged."""
+async def integrations_killed(run: Run) -> None:
+    """The integrations' worker is killed after a POST has arrived, before it has heard the answer."""
     world = run.world
-    await _parcels(world, run.receiver.url)
-    hook = {"url": run.receiver.url, "secret": SECRET}
-    await world.make("integration", "", type="INTEGRATION_TYPE_WEBHOOK", events=["play_completed"], config=hook)
+    await parcels(world, run.receiver.url)
+    await hook(run)
     await _kill_at_posts(
-        run, run.stack.worker("integrations"), "play_completed", lambda nth: _play(world, f"p{nth}", "parcels")
+        run, run.stack.worker("integrations"), "play_completed", lambda nth: play(world, f"p{nth}", "parcels")
     )
     async with connected(run.stack.settings) as database:
 

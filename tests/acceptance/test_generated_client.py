@@ -37,7 +37,7 @@ campaign = create_campaign.sync(
 prize = create_prize.sync(
     client=staff, body=admin.CreatePrizeBody(name="Mug", type_="goods", value=5.0, stock=admin.StockInput(total=3))
 ).data
-config = admin.CreateGameBodyHandlerConfig.from_dict({"prizes": [{"prize_id": prize.prize_id, "probability": 1.0}]})
+config = admin.ProbabilityConfig.from_dict({"prizes": [{"prize_id": prize.prize_id, "probability": 1.0}]})
 game = create_game.sync(
     client=staff,
     body=admin.CreateGameBody(

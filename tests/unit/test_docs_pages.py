@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -12,11 +13,13 @@ from runtime.http.docs import pages
 from runtime.http.pages.stored import takes
 from runtime.http.serving import make_app
 from runtime.operations import API
+from runtime.rules import REWARD_HANDLERS
 
 FILES = (
     "openapi.json",
     "asyncapi.json",
     "schemas/ui.json",
+    "schemas/games/probability.json",
     "themes.json",
     "docs",
     "docs/docs.js",
@@ -85,3 +88,13 @@ async def test_what_a_client_has_is_not_sent_again(client: Any, accepted: str) -
 )
 def test_gzip_is_for_those_who_take_it(accepted: str, taken: bool) -> None:
     assert takes("gzip", accepted) is taken
+
+
+async def test_every_handler_s_config_has_a_schema_at_an_address_of_its_own(client: Any) -> None:
+    names = json.loads((await ask(client, "schemas/games.json"))[1])["reward_handlers"]
+    assert names == REWARD_HANDLERS.names()
+    for name in names:
+        answer, body = await ask(client, f"schemas/games/{name}.json")
+        assert json.loads(body)["title"] == name and answer.headers["Content-Type"] == "application/schema+json"
+    answer, _ = await ask(client, "schemas/games/none_such.json")
+    assert answer.status == 404

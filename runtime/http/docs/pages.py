@@ -2,6 +2,8 @@
 
 On Core and the admin edge also what is on the event streams: an AsyncAPI document at /api/v1/asyncapi.json. What a
 game's `ui` may be is a JSON Schema at /api/v1/schemas/ui.json; the themes that it may name are at /api/v1/themes.json.
+What each reward handler takes as `handler_config` is one at /api/v1/schemas/games/{reward_handler}.json; the handlers'
+names are at /api/v1/schemas/games.json.
 The page and all that it loads are in `static`; its Content-Security-Policy lets it ask nothing of any
 other host. All of it is read, hashed and compressed when it is first asked for, and kept: after that an answer
 is a look-up.
@@ -20,12 +22,15 @@ from runtime.http.docs.document import Surface
 from runtime.http.docs.openapi import document
 from runtime.http.pages.stored import Document, kept
 from runtime.operations import API
-from runtime.rules import ui
+from runtime.rules import REWARD_HANDLERS, ui
+from runtime.rules.schemas import schema_of
 
 _TYPES: Final = {
     "openapi.json": "application/json",
     "asyncapi.json": "application/json",
     "schemas/ui.json": "application/schema+json",
+    "schemas/games.json": "application/json",
+    "schemas/games/*.json": "application/schema+json",
     "themes.json": "application/json",
     "docs.html": "text/html; charset=utf-8",
     "docs.js": "text/javascript; charset=utf-8",
@@ -60,9 +65,28 @@ def mount(app: web.Application, surface: Surface, *, role_matrix: str = "any", h
         app.router.add_get(f"{API}/asyncapi.json", kept(partial(_file, "asyncapi.json")))
     app.router.add_get(f"{API}/schemas/ui.json", kept(lambda: _document(ui.schema_text(), "schemas/ui.json")))
     app.router.add_get(f"{API}/themes.json", kept(lambda: _document(ui.themes_text(), "themes.json")))
+    app.router.add_get(f"{API}/schemas/games.json", kept(_handlers))
+    app.router.add_get(f"{API}/schemas/games/{{name}}.json", _handler_schema)
     app.router.add_get(f"{API}/docs", kept(partial(_file, "docs.html")))
     for name in _LOADED:
         app.router.add_get(f"{API}/docs/{name}", kept(partial(_file, name)))
+
+
+def _handlers() -> Document:
+    names = REWARD_HANDLERS.names()
+    return _document(msgspec.json.encode({"reward_handlers": names}), "schemas/games.json")
+
+
+async def _handler_schema(request: web.Request) -> web.Response:
+    name = request.match_info["name"]
+    if name not in REWARD_HANDLERS.names():
+        raise web.HTTPNotFound()
+    return _schema(name).answer(request)
+
+
+@cache
+def _schema(name: str) -> Document:
+    return _document(msgspec.json.encode(schema_of(name)), "schemas/games/*.json")
 
 
 @cache

@@ -12,6 +12,8 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from runtime import messages as m
+from runtime.rules import REWARD_HANDLERS
+from runtime.rules.schemas import camel, components_of
 from runtime.wire.codec import LIMIT, QUERY_CHARACTERS_MAX, Int64As
 from runtime.wire.schema import INT32, INT64, Field, Kind, fields_of
 from runtime.wire.shape import AS_IT_IS, Shape
@@ -145,7 +147,17 @@ class Schemas:
                 self.components[name] = {"type": "string", "enum": [member.proto_name for member in field.type]}
                 return ref(name)
             case _:
-                return dict(OBJECT)
+                return self._handler_config() if field.name == "handler_config" else dict(OBJECT)
+
+    def _handler_config(self) -> Schema:
+        """What each registered handler takes, plugins' too: which of them it is, `reward_handler` says."""
+        found: list[Schema] = []
+        for name in REWARD_HANDLERS.names():
+            schema, parts = components_of(name, ref("")["$ref"])
+            own = f"{camel(name)}Config"
+            self.components |= {**parts, own: {**schema, "title": own}}
+            found.append(ref(own))
+        return {"anyOf": found}
 
     def _int64(self, field: Field) -> Schema:
         means = {"description": _TIME_MEANS} if _TIME.fullmatch(field.name) else {}

@@ -124,6 +124,21 @@ async def test_a_board_finalized_before_the_login_pays_the_player_after_it(
     assert (await wallet_of(stack, players[1]))["points"] == 30
 
 
+async def test_a_finalized_board_is_answered_again_with_the_player_in_its_guests_place(
+    own_world: World, stack: Stack, collection: str
+) -> None:
+    """A finalize keeps no key, but its standings: whoever asks again hears of the same ranks, scores and prizes."""
+    ranks = [{"from_rank": 1, "to_rank": 1, "prize_id": await own_world.prize()}]
+    board = await make_board(stack, own_world.campaign_id, metric="plays", prizes=ranks)
+    guest = await guest_who_played(own_world, collection)
+    ask, key = f"/admin/leaderboards/{board['id']}/finalize", {"Idempotency-Key": "k"}
+    done = (await stack.admin("POST", ask, {}, headers=key)).data
+    assert done["standings"][0]["player_id"] == guest.player_id and done["standings"][0]["reward_id"]
+    player = await log_in(stack, guest)
+    done["standings"][0]["player_id"] = player
+    assert (await stack.admin("POST", ask, {}, headers=key)).data == done
+
+
 async def test_a_player_who_is_owed_two_ranks_points_is_paid_both(
     own_world: World, stack: Stack, collection: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,6 +14,7 @@ from ops.certification.catalogue import STAFF
 from ops.certification.history import Asked, Attempt, History
 from ops.certification.judging.judge import problems
 from ops.certification.judging.tables import Tables
+from runtime import ids
 
 CAMPAIGN = "camp"
 NAMES = {name: name for name in ("wheel", "capped", "paid", "unlock", "exchange")}
@@ -182,6 +183,26 @@ def _grant_a_rung_twice(told: Told) -> None:
         told.ask("Redeem", reward, of="exchange", key=key, body={"milestone_id": "first"})
 
 
+GUEST = f"{ids.GUEST}{'0' * 26}"
+
+
+def _finalize_twice(told: Told, **otherwise: Any) -> None:
+    """The board, and the same board asked for again under its key; `otherwise` is what its one standing says then."""
+    standing = {"rank": 1, "player_id": GUEST, "score": 5, "prize_id": "cup", "reward_id": "reward", "reason": ""}
+    asked = told.ask("FinalizeLeaderboard", {"id": "board", "standings": [standing]}, who=STAFF, of="board", key="f")
+    told.answer(asked, {"id": "board", "standings": [{**standing, **otherwise}]})
+
+
+def _give_a_rank_another_prize(told: Told) -> None:
+    _finalize_twice(told, player_id="player", reward_id="another")
+
+
+def _give_a_players_rank_away(told: Told) -> None:
+    _finalize_twice(told, player_id="player")
+    for attempt in told.history.of("FinalizeLeaderboard")[0].attempts[:1]:
+        attempt.data["standings"][0]["player_id"] = "ann"
+
+
 @pytest.mark.parametrize(
     ("damage", "says"),
     [
@@ -189,6 +210,8 @@ def _grant_a_rung_twice(told: Told) -> None:
         (_double_a_key, "2 effects of one key"),
         (_play_a_session_twice, "a session with 2 plays"),
         (_answer_twice, "two answers under one key"),
+        (_give_a_rank_another_prize, "two answers under one key"),
+        (_give_a_players_rank_away, "two answers under one key"),
         (_refuse_what_was_done, "done, and then refused"),
         (_play_both_twins, "done twice"),
         (_see_an_old_balance, "no order explains the coins of ann"),
@@ -210,6 +233,11 @@ def test_what_is_broken_by_hand_is_found(right: Told, damage: Callable[[Told], N
     told = copy.deepcopy(right)
     damage(told)
     assert says in told.found()
+
+
+def test_a_guest_on_a_finalized_board_may_be_the_player_it_became_when_it_is_asked_again(right: Told) -> None:
+    _finalize_twice(right, player_id="player")
+    assert right.found() == ""
 
 
 def test_what_nobody_answered_may_have_been_done_or_not(right: Told) -> None:

@@ -55,7 +55,8 @@ Reply = m.FinalizeLeaderboardReply
 
 
 async def finalize_leaderboard(engine: Engine, request: m.GetLeaderboardRequest) -> Reply:
-    """Closes the board and gives its prizes. Again: the same answer.
+    """Closes the board and gives its prizes. Again: the same standings; the place of a guest that has logged in since
+    is the player's that it became.
 
     NOT_FOUND UNKNOWN_LEADERBOARD; FAILED_PRECONDITION ILLEGAL_TRANSITION (archived unfinalized). An answer of
     UNAVAILABLE may come with part of the prizes given: calling again gives the rest.

@@ -264,8 +264,7 @@ class Database:
         for attempt in range(RETRIES):
             try:
                 async with self.connection() as connection:
-                    async with connection.transaction():
-                        return await work(connection)
+                    return await _in_transaction(connection, work)
             except _RACE_LOST:
                 if attempt == RETRIES - 1:
                     raise
@@ -285,6 +284,22 @@ class Database:
         except (Fault, TimeoutError, asyncpg.PostgresError):
             return False
         return True
+
+
+async def _in_transaction(connection: asyncpg.Connection, work: Callable[[asyncpg.Connection], Awaitable[T]]) -> T:
+    transaction = connection.transaction()
+    await transaction.start()
+    try:
+        result = await work(connection)
+    except (*_LOST, asyncio.CancelledError):
+        # The connection is thrown away, and with it the transaction. A ROLLBACK would wait for a backend that does
+        # not answer once more.
+        raise
+    except BaseException:
+        await transaction.rollback()
+        raise
+    await transaction.commit()
+    return result
 
 
 async def _prepare_connection(connection: asyncpg.Connection) -> None:

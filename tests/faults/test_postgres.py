@@ -16,7 +16,9 @@ import pytest_asyncio
 
 from ops.servers.postgres import DISPOSABLE, Postgres
 from runtime import messages as m
+from runtime.errors import Fault
 from runtime.operations import BY_NAME
+from runtime.stores.database import Database
 from sql.migrate import migrate
 from tests.support import invariants
 from tests.support.directories import serving_postgres
@@ -99,6 +101,34 @@ def signal_all(pids: Iterable[int], number: signal.Signals) -> None:
 
 async def gone(world: World, pid: int) -> bool:
     return not await world.database.fetchval("SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $1)", pid)
+
+
+async def test_a_transaction_does_not_ask_a_frozen_backend_a_second_time(
+    server: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not for a rollback either: as long as a statement may take would be waited for it once more."""
+    database = Database(server.url("tombola"), size=1, acquire_seconds=60, statement_seconds=0.5)
+    execute, asked, pids = asyncpg.Connection.execute, list[tuple[int, str]](), list[int]()
+
+    async def noted(connection: asyncpg.Connection, query: str, *args: Any, **more: Any) -> str:
+        asked.append((connection.get_server_pid(), query))
+        return str(await execute(connection, query, *args, **more))
+
+    async def work(connection: asyncpg.Connection) -> None:
+        pids.append(connection.get_server_pid())
+        os.kill(pids[0], signal.SIGSTOP)
+        await connection.execute("SELECT 1")
+
+    monkeypatch.setattr(asyncpg.Connection, "execute", noted)
+    try:
+        with pytest.raises(Fault):
+            await database.transaction(work)
+        assert [query for pid, query in asked if pid in pids] == ["BEGIN;", "SELECT 1"]
+        assert await database.fetchval("SELECT 2") == 2
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+        await database.close()
 
 
 async def test_a_whole_frozen_server_is_503_and_thaws_to_one_play(world: World, server: Postgres) -> None:

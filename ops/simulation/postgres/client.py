@@ -7,7 +7,6 @@ becomes of errors. Only the connection is another.
 from __future__ import annotations
 
 import asyncio
-from types import TracebackType
 from typing import Any, cast
 
 import asyncpg
@@ -84,23 +83,24 @@ class ModelConnection:
 
 
 class _Transaction:
-    """BEGIN, and COMMIT or, after an error, ROLLBACK."""
+    """BEGIN, and COMMIT or ROLLBACK."""
 
     def __init__(self, connection: ModelConnection) -> None:
         self._connection = connection
 
-    async def __aenter__(self) -> None:
+    async def start(self) -> None:
         if self._connection._in_transaction:
             raise NotModelled("a transaction within a transaction")
         await self._connection._ask("BEGIN")
         self._connection._in_transaction = True
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is not None and issubclass(kind, TimeoutError | asyncio.CancelledError):
-            return  # The connection was thrown away with the statement.
-        word = "COMMIT" if kind is None else "ROLLBACK"
+    async def commit(self) -> None:
+        await self._end("COMMIT")
+
+    async def rollback(self) -> None:
+        await self._end("ROLLBACK")
+
+    async def _end(self, word: str) -> None:
         await self._connection._ask(word)
         self._connection._in_transaction = False
 

@@ -62,7 +62,8 @@ class Core:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         settings = engine.settings
-        self._deadlines = Deadlines(settings.answer_timeout_seconds, _give_up)
+        self._answer_seconds = settings.answer_timeout_seconds
+        self._deadlines = Deadlines(self._answer_seconds, _give_up)
         kinds = {operation.actor for operation in OPERATIONS if operation.actor is not None}
         self._mailboxes = {kind: self._mailboxes_of(kind) for kind in kinds}
         self._seconds = {operation.name: SECONDS.labels(operation.name) for operation in OPERATIONS}
@@ -105,8 +106,7 @@ class Core:
             if operation.scoped:
                 trace.tenant.set(tenant_of(request))  # which refuses a request without one
             if operation.run is not None:
-                run = self._run_bounded if operation.bounded else self._run
-                reply = await run(operation.run, operation, request)
+                reply = await self._run_in_time(operation.run, operation, request)
             else:
                 assert operation.actor is not None
                 mailboxes = self._mailboxes[operation.actor]
@@ -125,8 +125,25 @@ class Core:
         self._seconds[operation.name].observe(time.perf_counter() - started)
         return reply
 
+    async def _run_in_time(self, work: Run, operation: Operation, request: Any) -> Any:
+        """Does what is a function's, or UNAVAILABLE after ANSWER_TIMEOUT_SECONDS: what it was at is undone, or done.
+
+        Each of its waits for the store is bounded, but it has several; those for a connection are one together.
+        """
+        run = self._run_bounded if operation.bounded else self._run
+        with self.engine.database.waiting_as_one():
+            if operation.lengthy:
+                return await run(work, operation, request)
+            try:
+                async with asyncio.timeout(self._answer_seconds) as answering:
+                    return await run(work, operation, request)
+            except TimeoutError as error:
+                if not answering.expired():
+                    raise
+                raise StoreUnavailable(LATE, sent=True) from error
+
     async def _run(self, work: Run, operation: Operation, request: Any) -> Any:
-        """Does what is a function's, for whom it is not refused to."""
+        """Does it, for whom it is not refused to."""
         merchant_id = merchant_of(request) if operation.admin is not None else ""
         if merchant_id and operation.tenant_wide:
             raise Fault(Status.PERMISSION_DENIED, "FORBIDDEN", "this is for the tenant's own staff")

@@ -274,6 +274,7 @@ RESOLVE_PLAYER: Final = Operation(
     "ResolvePlayer",
     "POST /players/resolve",
     run=resolve_player,
+    lengthy=True,
     refusals=("UNKNOWN_TENANT", "UNKNOWN_PLAYER", "PLAYER_MERGED"),
     example={"contact": {"type": "CONTACT_TYPE_EMAIL", "value": "ada@example.com"}},
 )

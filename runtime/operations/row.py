@@ -127,6 +127,8 @@ class Operation:
     unsuspended: done for who is suspended too.
     confides: its answer may hold what its owner alone may see (a code), so no store keeps it for replays.
     bounded: strangers may ask for it as often as they like, so Core does few at once and plays find a connection.
+    lengthy: it counts or copies much, moves all that a player has, or calls others, so only each of its steps is
+        bounded. Whatever else takes longer than ANSWER_TIMEOUT_SECONDS is UNAVAILABLE.
     streamed: its body is read as it arrives, and may be lines of text.
     stales: what it changes is read by many, so cached answers of the tenant are old after it.
     refusals: its own reasons (runtime/http/docs/refusals.py), beside those that follow from the row.
@@ -150,6 +152,7 @@ class Operation:
     unsuspended: bool = False
     confides: bool = False
     bounded: bool = False
+    lengthy: bool = False
     streamed: bool = False
     stales: bool = False
     refusals: tuple[str, ...] = ()

@@ -86,7 +86,9 @@ class Settings:
         number(0.05, 600, "seconds"), "1.2", "How long one statement of a request may take before it is UNAVAILABLE."
     )
     answer_timeout_seconds: float = _setting(
-        number(0.05, 600, "seconds"), "1.35", "How long a play, redeem or claim may take before it is UNAVAILABLE."
+        number(0.05, 600, "seconds"),
+        "1.35",
+        "How long a request may take before it is UNAVAILABLE, unless it counts, copies or calls what takes longer.",
     )
     redis_url: str = _setting(
         url("redis", "rediss", "valkey", "valkeys", "unix"),

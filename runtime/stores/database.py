@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, Final, TypeVar
 
 import asyncpg
@@ -94,13 +94,15 @@ class Database:
             "application_name": "tombola",
             "jit": "off",
             "plan_cache_mode": "force_generic_plan",
-            # A backend whose client left it, being late, would wait on for its lock, and many would use up the server.
-            "client_connection_check_interval": f"{max(1, round(statement_seconds * 1000))}ms",
+            # A backend whose client left it, being late, would wait on for its lock, with those that it has: whoever
+            # asks again would wait for it, and many would use up the server.
+            "client_connection_check_interval": f"{max(1, round(statement_seconds * 250))}ms",
         }
         self._shares = Shares(size, quiet_seconds=2 * statement_seconds)
         self._slots = asyncio.Semaphore(size)  # First come, first served.
         self._idle: list[asyncpg.Connection] = []
         self._busy: set[asyncpg.Connection] = set()
+        self._patience: dict[asyncio.Task[Any] | None, float] = {}  # Seconds left to who waits as one.
         self.on_other_history: list[Callable[[], None]] = []
         """Called before a statement can reach a database that was restored or promoted: forget what it said."""
         self._history: History | None = None
@@ -137,7 +139,9 @@ class Database:
                 self._shares.late(tenant_id)
             raise StoreUnavailable("the database did not answer in time", sent=True) from error
         except asyncio.CancelledError:
+            # Who asked has given up.
             _throw_away(connection)
+            self._shares.late(tenant_id)
             raise
         except _NO_ROOM as error:
             # Another server may stand at the address by now.
@@ -153,15 +157,35 @@ class Database:
             self._release(connection)
             self._shares.leave(tenant_id, entered)
 
+    @contextmanager
+    def waiting_as_one(self) -> Iterator[None]:
+        """All that this task waits for connections in the block is one wait: acquire_seconds together, not each."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._patience[task] = self.acquire_seconds
+        try:
+            yield
+        finally:
+            del self._patience[task]
+
     async def _acquire(self, tenant_id: str) -> tuple[asyncpg.Connection, bool]:
         """A connection, and how the tenant's share was entered."""
         try:
             if self._slots.locked() or not self._idle or self._shares.waits(tenant_id):
-                async with asyncio.timeout(self.acquire_seconds):
-                    return await self._enter(tenant_id)
+                return await self._wait_for_one(tenant_id)
             return await self._enter(tenant_id)  # Free: does not wait, and needs no timer.
         except (*_LOST, *_NO_ROOM) as error:
             raise StoreUnavailable("no connection to the database was free in time", sent=False) from error
+
+    async def _wait_for_one(self, tenant_id: str) -> tuple[asyncpg.Connection, bool]:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        began = loop.time()
+        try:
+            async with asyncio.timeout(self._patience.get(task, self.acquire_seconds)):
+                return await self._enter(tenant_id)
+        finally:
+            if task in self._patience:
+                self._patience[task] -= loop.time() - began
 
     async def _enter(self, tenant_id: str) -> tuple[asyncpg.Connection, bool]:
         entered = await self._shares.enter(tenant_id)

@@ -18,6 +18,8 @@ from tests.support.world import World, new_world
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
+Ask = Callable[[], Awaitable[Answer]]
+
 POOL = 4
 WAITING = """
     SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()
@@ -40,7 +42,7 @@ class Tenant:
     def __init__(self, world: World, reward_id: str, quest_id: str, game_id: str) -> None:
         self.world, self.game_id = world, game_id
         stack, credit = world.stack, {"player_id": "ann", "scope_key": world.campaign_id, "currency": "points"}
-        self.asks: list[Callable[[], Awaitable[Answer]]] = [
+        self.asks: list[Ask] = [
             lambda: stack.admin("POST", "/admin/wallet/adjustments", {**credit, "amount": 1}),
             lambda: stack.consumer("POST", f"/rewards/{reward_id}/claim", {}, player="ann"),
             lambda: stack.consumer("POST", f"/quests/{quest_id}/complete", {}, player="ann"),
@@ -108,24 +110,44 @@ async def served(one: Tenant) -> bool:
 
 
 async def test_stuck_tenants_together_leave_connections_for_the_others(module_stack: Stack) -> None:
+    await leaves_connections(module_stack, lambda stuck: stuck.asks, "did not answer")
+
+
+async def test_stuck_tenants_whose_requests_are_given_up_leave_connections_for_the_others(
+    module_database_url: str, valkey_url: str
+) -> None:
+    """Then no statement of theirs is late: the request as a whole is, before."""
+    bounds = {"database_acquire_timeout_seconds": 1.0, "database_statement_timeout_seconds": 60.0}
+    settings = settings_of(
+        module_database_url, valkey_url, database_pool_size=POOL, answer_timeout_seconds=1.0, **bounds
+    )
+    async with new_stack(settings) as stack:
+        # A claim that an actor has begun goes on, and keeps its connection.
+        await leaves_connections(stack, lambda stuck: [stuck.asks[0], stuck.asks[2]], "no answer in time")
+
+
+async def leaves_connections(stack: Stack, asks: Callable[[Tenant], list[Ask]], late_says: str) -> None:
+    """Fails unless a tenant plays on while three others ask for what somebody holds, once each of these was late."""
     names = [f"held_{nth}" for nth in range(3)]
     async with (
-        tenant(module_stack, names[0]) as one,
-        tenant(module_stack, names[1]) as two,
-        tenant(module_stack, names[2]) as three,
-        tenant(module_stack, "calm") as good,
+        tenant(stack, names[0]) as one,
+        tenant(stack, names[1]) as two,
+        tenant(stack, names[2]) as three,
+        tenant(stack, "calm") as good,
     ):
         over, late = asyncio.Event(), Counter[str]()
 
-        async def keeps_asking(stuck: Tenant, ask: Callable[[], Awaitable[Answer]]) -> None:
+        async def keeps_asking(stuck: Tenant, ask: Ask) -> None:
             while not over.is_set():
                 answer = await ask()
-                if "did not answer" in answer.envelope["message"]:
+                if late_says in answer.envelope["message"]:
                     late[stuck.world.stack.tenant_id] += 1
 
-        async with rows_held(module_stack, "held%"):
+        async with rows_held(stack, "held%"):
             asking = [
-                asyncio.ensure_future(keeps_asking(stuck, ask)) for stuck in (one, two, three) for ask in stuck.asks * 3
+                asyncio.ensure_future(keeps_asking(stuck, ask))
+                for stuck in (one, two, three)
+                for ask in asks(stuck) * 4
             ]
 
             async def each_was_late() -> bool:

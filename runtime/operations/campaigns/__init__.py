@@ -45,9 +45,16 @@ ROWS: Final = (
         "POST /campaigns/{id}/duplicate",
         run=duplicate_campaign,
         admin=DESIGNERS,
+        lengthy=True,
         stales=True,
         example={"name": "Summer sale"},
     ),
-    Operation("GetCampaignAnalytics", "GET /campaigns/{id}/analytics", run=get_campaign_analytics, admin=STAFF),
+    Operation(
+        "GetCampaignAnalytics",
+        "GET /campaigns/{id}/analytics",
+        run=get_campaign_analytics,
+        admin=STAFF,
+        lengthy=True,
+    ),
     *origins.ROWS,
 )

@@ -56,6 +56,7 @@ ROWS: Final = (
         "POST /prizes/{id}/codes",
         run=import_codes,
         admin=REWARD_MANAGERS,
+        lengthy=True,
         streamed=True,
         stales=True,
         example={"codes": ["CIDER-0007", "CIDER-0008"]},

@@ -1,0 +1,170 @@
+"""What is done by a function, and not by an actor, has one time as a whole, however many waits for the store it has.
+
+Each of those waits may take longer here than any test: what ends a request is that time alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Iterator
+from typing import Any
+
+import pytest
+
+from ops.servers.postgres import DISPOSABLE, Postgres
+from runtime.errors import Fault
+from sql.migrate import migrate
+from tests.support.directories import serving_postgres
+from tests.support.leaderboards import make_board
+from tests.support.rivals import held, waits
+from tests.support.stack import Answer, new_stack, settings_of
+from tests.support.waiting import HANG_SECONDS, until
+from tests.support.world import World, new_world
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+ANSWER_SECONDS = 2.0
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Postgres]:
+    """A server of this module's own, which is told to leave commits without an answer."""
+    with serving_postgres({**DISPOSABLE, "synchronous_commit": "on"}) as server:
+        server.psql("create database tombola")
+        yield server
+
+
+@pytest.fixture(scope="module")
+def module_database_url(server: Postgres) -> str:
+    url = server.url("tombola")
+    asyncio.run(migrate(url))
+    return url
+
+
+@pytest.fixture(scope="module")
+def module_extra_settings() -> dict[str, Any]:
+    return {
+        "database_acquire_timeout_seconds": 60.0,
+        "database_statement_timeout_seconds": 60.0,
+        "answer_timeout_seconds": ANSWER_SECONDS,
+    }
+
+
+async def held_reward(world: World) -> tuple[str, str]:
+    """A prize of which five are left, and a reward of it."""
+    prize_id = await world.prize(total=6, fulfillment={"redemption_mode": "on_claim"})
+    game_id = await world.wheel(prize_id)
+    return prize_id, (await world.round(game_id)).data["rewards"][0]["reward_id"]
+
+
+def revoke(world: World, reward_id: str) -> Awaitable[Answer]:
+    return world.stack.core("POST", f"/rewards/{reward_id}/revoke", {"idempotency_key": "k"})
+
+
+def unavailable(answer: Answer) -> bool:
+    return (answer.http, answer.reason) == (503, "STORE_UNAVAILABLE") and int(answer.headers["Retry-After"]) >= 1
+
+
+@pytest.mark.fault("Postgres backend frozen", size="a lock held, three kinds of requests", figure="503, then 200")
+async def test_whatever_waits_too_long_is_503_and_done_once_when_it_is_asked_again(world: World) -> None:
+    prize_id, reward_id = await held_reward(world)
+    quest = {"campaign_id": world.campaign_id, "name": "Q", "turns": 2, "type": "one_time", "status": "active"}
+    quest_id = (await world.stack.admin("POST", "/admin/quests", quest)).data["id"]
+    await world.turns("ann", 1)
+
+    def ask() -> Awaitable[list[Answer]]:
+        complete, key = f"/quests/{quest_id}/complete", {"Idempotency-Key": "k"}
+        return asyncio.gather(
+            revoke(world, reward_id),
+            world.stack.consumer("POST", complete, {}, player="ann", headers=key),
+            world.stack.core("PUT", f"/prizes/{prize_id}", {"prize": {"stock": {"total": 9}}}),
+        )
+
+    async with asyncio.timeout(HANG_SECONDS):
+        async with (
+            held(world.stack, "SELECT FROM stock WHERE prize_id = $1 FOR UPDATE", prize_id),
+            held(world.stack, "SELECT FROM turn_balances WHERE tenant_id = $1 FOR UPDATE", world.stack.tenant_id),
+        ):
+            refused = await ask()
+        assert all(unavailable(answer) for answer in refused), [answer.envelope for answer in refused]
+        told = await ask()
+    assert [answer.http for answer in told] == [200] * 3
+    assert [answer.data for answer in (await ask())[:2]] == [answer.data for answer in told[:2]]
+    assert told[1].data["balance"] == 3
+    assert await world.stock(prize_id) == (9, 0)
+
+
+async def test_what_was_committed_and_not_answered_is_503_and_answered_when_it_is_asked_again(
+    world: World, server: Postgres
+) -> None:
+    """Every commit is done, and waits for a standby that is not there before Postgres says so."""
+    prize_id, reward_id = await held_reward(world)
+    server.psql("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+    server.psql("SELECT pg_reload_conf()")
+    try:
+        async with asyncio.timeout(HANG_SECONDS):
+            await until(lambda: commits_wait(server))
+            refused = await revoke(world, reward_id)
+    finally:
+        server.psql("ALTER SYSTEM RESET synchronous_standby_names")
+        server.psql("SELECT pg_reload_conf()")
+    assert unavailable(refused) and "ask again" in refused.envelope["message"], refused.envelope
+
+    async def given_back() -> bool:
+        return await world.stock(prize_id) == (6, 0)
+
+    await until(given_back)
+    again = (await revoke(world, reward_id)).data["reward"]
+    assert again["status"] == "REWARD_STATUS_REVOKED", "else it would be refused: revoked before"
+    assert await given_back()
+
+
+async def commits_wait(server: Postgres) -> bool:
+    return server.psql("SHOW synchronous_standby_names") == "nobody"
+
+
+async def test_what_counts_a_board_takes_what_it_takes(world: World) -> None:
+    _, reward_id = await held_reward(world)
+    board = await make_board(world.stack, world.campaign_id, metric="plays")
+    rows = "SELECT FROM leaderboards AS b, rewards AS r WHERE b.board_id = $1 AND r.reward_id = $2 FOR UPDATE"
+    async with asyncio.timeout(HANG_SECONDS):
+        async with held(world.stack, rows, board["id"], reward_id):
+            finalized = asyncio.ensure_future(world.stack.core("POST", f"/leaderboards/{board['id']}/finalize", {}))
+            await until(lambda: waits(world.stack, "leaderboards.lock"))
+            assert unavailable(await revoke(world, reward_id))
+            assert not finalized.done()
+        assert (await finalized).data["leaderboard"]["status"] == "LEADERBOARD_STATUS_FINALIZED"
+
+
+async def test_a_requests_waits_for_connections_are_one_wait(module_database_url: str, valkey_url: str) -> None:
+    """Of two who wait, the request began its last wait later, and is refused first: it has waited before."""
+    bounds = {"database_acquire_timeout_seconds": 3.0, "database_statement_timeout_seconds": 60.0}
+    settings = settings_of(module_database_url, valkey_url, database_pool_size=1, **bounds)
+    async with new_stack(settings) as stack, new_world(stack) as world:
+        _, reward_id = await held_reward(world)
+        database, refused = stack.database, list[str]()
+
+        async def rival() -> None:
+            async with database.connection():
+                await until(lambda: _is(len(refused) == 2))
+
+        async def another() -> None:
+            with pytest.raises(Fault):
+                await database.fetchval("SELECT 1")
+            refused.append("another")
+
+        async def request() -> None:
+            assert unavailable(await revoke(world, reward_id))
+            refused.append("the request")
+
+        async with database.connection():
+            asked = asyncio.ensure_future(request())
+            await asyncio.sleep(1.5)  # sleeps: so long the request waits for the first time.
+            others = [asyncio.ensure_future(rival()), asyncio.ensure_future(another())]
+            await asyncio.sleep(0)  # They stand in the queue now, the rival first.
+        await asyncio.gather(asked, *others)
+        assert refused == ["the request", "another"]
+
+
+async def _is(fact: bool) -> bool:
+    return fact

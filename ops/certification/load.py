@@ -243,7 +243,13 @@ CHORES: Final = (Load._adjust, Load._restock, Load._revoke, Load._fulfill)
 @asynccontextmanager
 async def loaded(world: World, dice: random.Random, **more: Any) -> AsyncIterator[Load]:
     """The load for the length of the block; after it everybody has been answered."""
-    load = Load(world, dice, **more)
+    async with running(Load(world, dice, **more)) as load:
+        yield load
+
+
+@asynccontextmanager
+async def running(load: Load) -> AsyncIterator[Load]:
+    """The same, of a load that is made already."""
     load.begin()
     try:
         yield load

@@ -5,6 +5,11 @@
 -- No row: there is no such tenant.
 UPDATE tenants SET catalog_version = catalog_version + 1 WHERE tenant_id = $1 RETURNING catalog_version
 
+-- name: hold_catalog
+-- Takes the turn of who changes the tenant's catalogue, and leaves its version: no play is decided by what is changed.
+-- No row: there is no such tenant.
+SELECT tenant_id FROM tenants WHERE tenant_id = $1 FOR NO KEY UPDATE
+
 -- name: insert_tenant
 -- Makes a tenant.
 INSERT INTO tenants (tenant_id, name, status, origins) VALUES ($1, $2, $3, $4)

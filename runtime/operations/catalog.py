@@ -1,7 +1,8 @@
-"""How the catalogue (campaigns, games, prizes) changes: one transaction, one at a time in a tenant.
+"""How the catalogue (campaigns, games, prizes) changes, and what hangs on it (quests, boards): one transaction, one at
+a time in a tenant.
 
-Every change first raises the tenant's `catalog_version`. That row's lock makes the tenant's changes
-take turns, so that what a change checked (a prize exists, nothing names it) still holds when it
+Every change of what plays are decided by first raises the tenant's `catalog_version`. That row's lock makes the
+tenant's changes take turns, so that what a change checked (a prize exists, nothing names it) still holds when it
 commits; and whatever was decided by the old version is refused by the commit's guard. A game's first play holds
 the row too, to share, until it is committed: a change that finds a game without a history is right about that.
 It is the first lock there is (sql/locks.py).
@@ -20,7 +21,7 @@ from runtime.errors import Fault, Status, unknown
 
 T = TypeVar("T")
 
-_RAISE_VERSION: Final = sql.load("tenancy")["raise_catalog_version"]
+_SQL: Final = sql.load("tenancy")
 
 
 async def change(engine: Engine, tenant_id: str, work: Callable[[asyncpg.Connection], Awaitable[T]]) -> T:
@@ -30,7 +31,7 @@ async def change(engine: Engine, tenant_id: str, work: Callable[[asyncpg.Connect
     """
 
     async def in_transaction(connection: asyncpg.Connection) -> tuple[T, int]:
-        version = await connection.fetchval(_RAISE_VERSION, tenant_id)
+        version = await connection.fetchval(_SQL["raise_catalog_version"], tenant_id)
         if version is None:
             raise unknown("tenant", tenant_id)
         return await work(connection), version
@@ -38,6 +39,20 @@ async def change(engine: Engine, tenant_id: str, work: Callable[[asyncpg.Connect
     result, version = await engine.database.transaction(in_transaction)
     engine.catalog_changed(tenant_id, version)
     return result
+
+
+async def change_beside(engine: Engine, tenant_id: str, work: Callable[[asyncpg.Connection], Awaitable[T]]) -> T:
+    """As `change`, of what names the catalogue's things and is part of no play's terms: a quest, a board.
+
+    The version stays. Else every game of the tenant would be read anew, and what was decided meanwhile decided again.
+    """
+
+    async def in_transaction(connection: asyncpg.Connection) -> T:
+        if await connection.fetchval(_SQL["hold_catalog"], tenant_id) is None:
+            raise unknown("tenant", tenant_id)
+        return await work(connection)
+
+    return await engine.database.transaction(in_transaction)
 
 
 def in_use(kind: str, identifier: str, used_by: list[dict[str, str]]) -> Fault:

@@ -54,7 +54,7 @@ async def create_quest(engine: Engine, request: m.CreateQuestRequest) -> m.Quest
         await audit.record(connection, tenant_id, "quest.create", row["id"], after=dict(row))
         return row
 
-    return m.QuestReply(quest=_quest(await catalog.change(engine, tenant_id, work)))
+    return m.QuestReply(quest=_quest(await catalog.change_beside(engine, tenant_id, work)))
 
 
 async def get_quest(engine: Engine, request: m.GetQuestRequest) -> m.QuestReply:
@@ -85,7 +85,7 @@ async def update_quest(engine: Engine, request: m.UpdateQuestRequest) -> m.Quest
         await audit.record(connection, tenant_id, "quest.update", request.id, before=dict(before), after=dict(row))
         return row
 
-    return m.QuestReply(quest=_quest(await catalog.change(engine, tenant_id, work)))
+    return m.QuestReply(quest=_quest(await catalog.change_beside(engine, tenant_id, work)))
 
 
 async def delete_quest(engine: Engine, request: m.DeleteRequest) -> m.DeleteReply:
@@ -105,7 +105,7 @@ async def delete_quest(engine: Engine, request: m.DeleteRequest) -> m.DeleteRepl
         )
         return archived
 
-    return m.DeleteReply(id=request.id, archived=await catalog.change(engine, tenant_id, work))
+    return m.DeleteReply(id=request.id, archived=await catalog.change_beside(engine, tenant_id, work))
 
 
 # -- completion ------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from runtime.actors.game.batch import process_batch
 from runtime.actors.mailbox import Work
 from tests.support.guests import guest_who_played, log_in
 from tests.support.leaderboards import make_board
+from tests.support.rivals import held, waits
 from tests.support.stack import Stack, make_tenant
 from tests.support.waiting import until
 from tests.support.world import COINS, COLLECTION, World, new_world
@@ -217,6 +218,35 @@ async def test_a_batch_whose_catalogue_changes_under_it_stays_together(
     await process_batch(GameActor(engine, (own_world.stack.tenant_id, game_id)), works)
     assert len({(await work.future).play_id for work in works}) == 6
     assert tried == [6] * 5
+
+
+async def test_boards_and_quests_are_no_change_of_what_plays_are_decided_by(own_world: World) -> None:
+    """Else every game of the tenant would be read anew, and what was decided meanwhile be decided again."""
+    stack, version = own_world.stack, "SELECT catalog_version FROM tenants WHERE tenant_id = $1"
+    prize_id = await own_world.prize()
+    before = await stack.database.fetchval(version, stack.tenant_id)
+    board = await make_board(
+        stack, own_world.campaign_id, prizes=[{"from_rank": 1, "to_rank": 1, "prize_id": prize_id}]
+    )
+    quest = {"campaign_id": own_world.campaign_id, "name": "Q", "turns": 1}
+    made = {"leaderboards": board["id"], "quests": (await stack.admin("POST", "/admin/quests", quest)).data["id"]}
+    for kind, identifier in made.items():
+        assert (await stack.admin("PUT", f"/admin/{kind}/{identifier}", {"name": "Renamed"})).code == "OK"
+        assert (await stack.admin("DELETE", f"/admin/{kind}/{identifier}")).code == "OK"
+    assert await stack.database.fetchval(version, stack.tenant_id) == before
+
+
+async def test_a_board_takes_its_turn_with_who_ends_the_prize_that_it_names(own_world: World) -> None:
+    stack, prize_id = own_world.stack, await own_world.prize()
+    board = {"name": "B", "campaign_id": own_world.campaign_id, "metric": "plays", "mode": "sum"}
+    body = {**board, "prizes": [{"from_rank": 1, "to_rank": 1, "prize_id": prize_id}]}
+    change = "UPDATE tenants SET catalog_version = catalog_version + 1 WHERE tenant_id = $1"
+    async with held(stack, change, stack.tenant_id) as rival:
+        asked = asyncio.ensure_future(stack.admin("POST", "/admin/leaderboards", body))
+        await until(lambda: waits(stack, "tenancy.hold_catalog"))
+        await rival.execute("UPDATE prizes SET status = 'archived' WHERE prize_id = $1", prize_id)
+    answer = await asked
+    assert (answer.http, answer.reason) == (400, "VALIDATION")
 
 
 async def _is(fact: bool) -> bool:

@@ -164,6 +164,7 @@ def named(*words: str) -> list[str]:
 SUBJECTS: list[list[str]] = [
     *[["commit.commit"]] * 4,
     ["commit.commit", "play.refresh", "play.snapshot", "play.set_back", "tenancy.raise_catalog_version"],
+    ["commit.commit", "play.set_back", "tenancy.raise_catalog_version", "tenancy.hold_catalog"],
     ["commit.commit", "merging.hold_players", "merging.end_guest", "merging.hold_guest", "quests.complete"],
     ["claims.claim", "rewards.revoke", "rewards.fulfill", "rewards.expire", "rewards.hold", "rewards.give_back"],
     named("rewards.", "claims."),

@@ -41,6 +41,7 @@ ARGUMENTS: dict[str, str] = {
     "audit.note": "tenant new_audit subject =act =type name definition none empty asking",
     "audit.list": "tenant empty empty empty asking none few",
     "tenancy.raise_catalog_version": "tenant",
+    "tenancy.hold_catalog": "tenant",
     "tenancy.insert_tenant": "new_tenant name active_or_suspended origins",
     "tenancy.list_tenants": "any_tenant pattern none few",
     "tenancy.get_tenant": "tenant",

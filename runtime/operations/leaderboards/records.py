@@ -61,7 +61,7 @@ async def create_leaderboard(engine: Engine, request: m.CreateLeaderboardRequest
         await audit.record(connection, tenant_id, "leaderboard.create", row["id"], after=dict(row))
         return row
 
-    row = await catalog.change(engine, tenant_id, work)
+    row = await catalog.change_beside(engine, tenant_id, work)
     engine.rankings.rebuild_soon(tenant_id, row["id"])
     return m.LeaderboardReply(leaderboard=_board(row))
 
@@ -105,7 +105,7 @@ async def update_leaderboard(engine: Engine, request: m.UpdateLeaderboardRequest
         )
         return row, any(row[name] != before[name] for name in COUNTED_BY)
 
-    row, recount = await catalog.change(engine, tenant_id, work)
+    row, recount = await catalog.change_beside(engine, tenant_id, work)
     if recount:
         await engine.rankings.forget(tenant_id, request.id)
         engine.rankings.rebuild_soon(tenant_id, request.id)
@@ -125,7 +125,7 @@ async def delete_leaderboard(engine: Engine, request: m.DeleteRequest) -> m.Dele
         await audit.record(connection, tenant_id, action, request.id, before=dict(before))
         return archived
 
-    archived = await catalog.change(engine, tenant_id, work)
+    archived = await catalog.change_beside(engine, tenant_id, work)
     await engine.rankings.forget(tenant_id, request.id)
     return m.DeleteReply(id=request.id, archived=archived)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ops.simulation.postgres.values import like, newest, of, unix
-from ops.simulation.postgres.vocabulary import Result, Statement, statement
+from ops.simulation.postgres.vocabulary import NO_KEY_UPDATE, Result, Statement, statement
 
 
 def _tenant(row: Any) -> dict[str, Any]:
@@ -21,6 +21,12 @@ async def raise_catalog_version(st: Statement, tenant_id: str) -> Result:
     row = st.get("tenants", tenant_id)
     rows = await st.update([row] if row else [], lambda row: {"catalog_version": row.catalog_version + 1})
     return [of(row, "catalog_version") for row in rows]
+
+
+@statement("tenancy.hold_catalog")
+async def hold_catalog(st: Statement, tenant_id: str) -> Result:
+    row = st.get("tenants", tenant_id)
+    return [of(row, "tenant_id") for row in await st.lock([row] if row else [], NO_KEY_UPDATE)]
 
 
 @statement("tenancy.insert_tenant")

@@ -39,7 +39,7 @@ class Refused(RuntimeError):
 
 @dataclass
 class World:
-    """A tenant of its own. ids: of what was made, by name; names: the other way round."""
+    """A tenant of its own. ids: of what was made, by name; names: the other way round. receiver_url: of webhooks."""
 
     stack: Stack
     tenant_id: str
@@ -47,6 +47,7 @@ class World:
     history: History
     ids: dict[str, str] = field(default_factory=dict)
     stock: dict[str, int] = field(default_factory=dict)
+    receiver_url: str = ""
 
     @functools.cached_property
     def names(self) -> dict[str, str]:
@@ -117,6 +118,7 @@ async def found(stack: Stack, history: History) -> World:
 
 async def furnish(world: World, receiver_url: str) -> None:
     """All that the load plays (`ops/certification/load.py`)."""
+    world.receiver_url = receiver_url
     receiver = {"url": receiver_url, "secret": SECRET}
     await world.prize("points", type="points", value=POINTS)
     await world.prize("mug", total=40, mode="ON_CLAIM")

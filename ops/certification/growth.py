@@ -24,7 +24,7 @@ WARM: Final = 0.2
 """Part of its life after which a process has the size that it keeps."""
 
 MEBIBYTE: Final = 1 << 20
-CEILINGS: Final = {"rss": 60.0, "files": 50.0, "blocks": 30_000.0, "wal": 2560.0, "valkey": 256.0}
+CEILINGS: Final = {"rss": 60.0, "files": 50.0, "blocks": 20_000.0, "wal": 2560.0, "valkey": 256.0}
 """MiB that a process may grow by, files that it may open beyond, blocks that its objects may have beyond, MiB of WAL
 and of Valkey's memory at most.
 """
@@ -34,12 +34,15 @@ BLOCKS_A_REQUEST: Final = 0.1
 
 @dataclass
 class Asked:
-    """What was asked of the service: tenants, requests, those under a key, starts of a session, and players."""
+    """What was asked of the service: tenants, requests, those under a key, starts of a session,
+    boards that were made, and players.
+    """
 
     tenants: int = 0
     requests: int = 0
     keyed: int = 0
     starts: int = 0
+    boards: int = 0
     players: int = 0
 
 
@@ -51,7 +54,7 @@ KINDS: Final[Mapping[str, Callable[[Asked], int]]] = {
     "r": lambda asked: asked.players,
     "i": lambda asked: ADDRESSES,
     "fresh": lambda asked: asked.tenants,
-    "tombola:board": lambda asked: 4 * asked.tenants,
+    "tombola:board": lambda asked: asked.tenants + 3 * asked.boards,
     "tombola:events": lambda asked: SHARDS,
     "tombola:tasks": lambda asked: SHARDS,
     "tombola:dead": lambda asked: SHARDS,
@@ -84,6 +87,7 @@ class Growth:
         self.total.requests += len(history.attempts)
         self.total.keyed += sum(bool(asked.key) for asked in history.asked)
         self.total.starts += sum(attempt.ok for asked in history.of("Start") for attempt in asked.attempts)
+        self.total.boards += sum(len(asked.attempts) for asked in history.of("CreateLeaderboard"))
         self.total.players += len({asked.who for asked in history.asked})
 
     async def read(self, stack: Stack) -> None:

@@ -1,4 +1,4 @@
-"""The load: players with several requests in flight each, and staff beside them.
+"""The load: players with several requests in flight each, staff beside them, and errands for every other operation.
 
 A player does what its app would let it do, in an order that the dice choose, and leaves after a while: others come,
 so that caps and quests are met again and again and one history stays short.
@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ops.certification.catalogue import GAMES, STAFF, THRESHOLDS, World
+from ops.certification.errands import Errands
 
 FLIGHTS: Final = 3
 """Requests that a player has in flight at once."""
@@ -55,18 +56,22 @@ class Load:
     plays: int = 0
     people: list[Player] = field(default_factory=list)
     failures: list[BaseException] = field(default_factory=list)
-    _stopping: bool = False
+    errands: Errands = field(init=False)
+    _stopping: asyncio.Event = field(default_factory=asyncio.Event)
     _keys: int = 0
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.errands = Errands(self.world, self.dice, self.prefix)
 
     def begin(self) -> None:
         self._tasks = [asyncio.ensure_future(self._live()) for _ in range(self.players)]
         if self.staff:
-            self._tasks.append(asyncio.ensure_future(self._manage()))
+            self._tasks += map(asyncio.ensure_future, [self._manage(), *self.errands.all(self._stopping)])
 
     async def end(self) -> None:
         """Returns once everybody has been answered. Raises what kept somebody from it."""
-        self._stopping = True
+        self._stopping.set()
         done = await asyncio.gather(*self._tasks, return_exceptions=True)
         self.failures += [one for one in done if isinstance(one, BaseException)]
         if self.failures:
@@ -100,13 +105,13 @@ class Load:
     # -- players ---------------------------------------------------------------------------------
 
     async def _live(self) -> None:
-        while not self._stopping:
+        while not self._stopping.is_set():
             player = Player(f"{self.prefix}{len(self.people)}")
             self.people.append(player)
             await asyncio.gather(*(self._fly(player) for _ in range(FLIGHTS)))
 
     async def _fly(self, player: Player) -> None:
-        while not self._stopping and player.deeds < LIFE:
+        while not self._stopping.is_set() and player.deeds < LIFE:
             player.deeds += 1
             deed = self.dice.choices(DEEDS, WEIGHTS)[0]
             await deed(self, player)
@@ -127,6 +132,7 @@ class Load:
         if started is None:
             return
         player.known = True
+        self.errands.known["revision"] = started["revision_hash"]
         session = started["session_id"]
         body = {"session_id": session, "payload": _payload(game, started, self.dice)}
         if self.dice.random() < 0.3:
@@ -139,6 +145,7 @@ class Load:
         played = await self.ask(player, "Play", "POST", path, body, of=game)
         if played is not None:
             self.plays += 1
+            self.errands.known["play"] = played["play_id"]
             player.rewards += [one["reward_id"] for one in played["rewards"] if one.get("reward_id")]
 
     async def _claim(self, player: Player) -> None:
@@ -172,7 +179,7 @@ class Load:
     # -- staff -----------------------------------------------------------------------------------
 
     async def _manage(self) -> None:
-        while not self._stopping:
+        while not self._stopping.is_set():
             if self.people:
                 await self.dice.choice(CHORES)(self)
             await asyncio.sleep(self.dice.expovariate(1 / (4 * THINK_SECONDS)))

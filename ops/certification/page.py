@@ -24,7 +24,8 @@ nothing but Python: the servers are embedded, and all of it ends with the comman
 In a directory of its own it starts PostgreSQL (with fsync), Valkey, two Cores, both edges, each worker, and a receiver
 of webhooks. Each row has a tenant of its own, in which players with three requests in flight each start, play, claim,
 redeem, complete quests and look at what they have, and staff adjusts, restocks, revokes and fulfils. Each request has
-its Idempotency-Key, and is tried again under it where it is not answered.
+its Idempotency-Key, and is tried again under it where it is not answered. Every other operation is asked meanwhile too,
+by its own example, about things that are made for that.
 
 When it is quiet again each row is judged:
 
@@ -41,10 +42,10 @@ run: a time that is missed on a busy machine says little. Only where a figure sa
 that. A row that fails names a directory with its history (`history.jsonl`: the faults and what the judge found, then
 every request with each of its attempts) and all logs. Exit status 1 where a row fails.
 
-`--soak` goes on in chapters of five minutes, each judged like a row. Of each process there are two: what ends one strikes
-its twin, and the others live through all of it. What is left between chapters is held to ceilings: memory, open files and
-objects of each process (`tombola_python_blocks` of its metrics), WAL, Valkey's memory, and Valkey's keys by their kind,
-of which there may be as many as there were requests, starts, players and tenants.
+`--soak` goes on in chapters of five minutes, each judged like a row. Of each process there are two: what ends one
+strikes its twin, and the others live through all of it. What is left between chapters is held to ceilings: memory, open
+files and objects of each process (`tombola_python_blocks` of its metrics), WAL, Valkey's memory, and Valkey's keys by
+their kind, of which there may be as many as there were requests, starts, players and tenants.
 
 A deployment that is not on this machine is tried from outside by `tombola certify` ([deploy.md](deploy.md)).
 

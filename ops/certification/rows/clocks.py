@@ -85,11 +85,12 @@ async def _out_of_time(run: Run, began: float, ended: float) -> int:
 
 
 async def _ids_off(run: Run) -> int:
-    """Ids of plays and rewards whose time is minutes off: without any, no clock was wrong."""
+    """Ids of what was won and moved whose time is minutes off: without any, no clock was wrong."""
     async with connected(run.stack.settings) as database:
         rows = await database.fetch(
-            "SELECT play_id AS id, played_at AS at FROM plays WHERE tenant_id = $1"
-            " UNION ALL SELECT reward_id, won_at FROM rewards WHERE tenant_id = $1",
+            "SELECT reward_id AS id, won_at AS at FROM rewards WHERE tenant_id = $1"
+            " UNION ALL SELECT entry_id, created_at FROM ledger_entries WHERE tenant_id = $1"
+            " UNION ALL SELECT entry_id, created_at FROM turn_entries WHERE tenant_id = $1",
             run.world.tenant_id,
         )
     return sum(abs(ids.unix_ms(row["id"].partition("_")[2]) / 1000 - row["at"].timestamp()) > 300 for row in rows)

@@ -21,14 +21,18 @@ from ops.certification.run import Run
 from ops.certification.standing_in import SMALL_WAL, base_backup, filled, move, restore, size_of, small_disk, successor
 from ops.servers.postgres import Postgres
 from ops.servers.valkey import Valkey
+from runtime.operations import OPERATIONS
 from runtime.stores import history
 from sql.migrate import migrate
 
 SETTLED_SECONDS = 5.0
 """What was delivered so long before the point is known there to be delivered."""
 
-UNKNOWN_AFTER = ("UNKNOWN_REWARD", "UNKNOWN_PLAYER", "SESSION_EXPIRED", "ILLEGAL_TRANSITION", "STOCK_BELOW_AWARDED")
-"""What a player may hear who goes on with what never was: a session too is of the play after one that was not kept."""
+UNKNOWN_AFTER = (
+    *(f"UNKNOWN_{row.subject.upper()}" for row in OPERATIONS if row.subject),
+    *("SESSION_EXPIRED", "ILLEGAL_TRANSITION", "STOCK_BELOW_AWARDED", "VALIDATION"),
+)
+"""What anybody may hear who goes on with what never was: a session too is of the play after one that was not kept."""
 
 ROOM_BYTES = 160 << 20
 """How much room the small disk has beside the data."""
@@ -108,7 +112,7 @@ def _never_was(run: Run, pointed: float, restored: float) -> int:
     """Takes from the history what was answered between the point and the restore: how many answers."""
     lost = 0
     for asked in run.history.asked:
-        asked.facts["refusals"] = UNKNOWN_AFTER
+        asked.facts["refusals"] = (*asked.facts.get("refusals", ()), *UNKNOWN_AFTER)
         for one in asked.attempts:
             if one.http and one.ended > pointed and one.began < restored:
                 lost += one.ok

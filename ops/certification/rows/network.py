@@ -99,3 +99,9 @@ async def edge_to_valkey(run: Run) -> None:
 async def worker_to_valkey(run: Run) -> None:
     """The way from the delivery worker to Valkey likewise."""
     await _break_in_turn(run, run.stack.worker("deliveries"), "valkey")
+
+
+@row("worker-to-postgres", fault="", quick=1, full=10, unit="rounds of 5 faults")
+async def worker_to_postgres(run: Run) -> None:
+    """The way from the delivery worker to PostgreSQL likewise."""
+    await _break_in_turn(run, run.stack.worker("deliveries"), "postgres")

@@ -49,7 +49,9 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 def main() -> None:
     """Exit status 1 where a row fails."""
     options = parse()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # What was started is ended, as by Ctrl-C.
+    # As Ctrl-C, by which the runner cancels what runs: an exception out of nowhere may be in a callback that another
+    # task waits for, for good, and what was started is to be ended.
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     rows = load()
     if options.list:
         print(listed(list(rows.values())))

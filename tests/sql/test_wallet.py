@@ -12,7 +12,8 @@ from runtime.stores.database import Database
 from tests.support.commits import TENANT
 from tests.support.neighbours import PLAYER, surround
 
-MOVE: Final = sql.load("wallet")["move"]
+SQL: Final = sql.load("wallet")
+MOVE: Final = SQL["move"]
 
 
 async def move(
@@ -54,3 +55,46 @@ async def test_a_balance_moves_as_far_as_it_suffices_and_beside_no_other(
     noted = "SELECT count(*) FROM ledger_entries WHERE tenant_id = $1 AND entry_id LIKE 'entry%'"
     assert await database.fetchval(noted, TENANT) == (left is not None)
     assert await beside.changed(database) == {}
+
+
+async def test_a_balance_is_told_of_the_one_wallet_that_is_asked_for(database: Database) -> None:
+    await surround(database, TENANT, by=(PLAYER, "scope_key", "currency"), spare=("ledger_entries",))
+    await database.execute("UPDATE balances SET balance = 7 WHERE player_id <> 'ann' OR scope_key <> 'camp'")
+    await database.execute("UPDATE balances SET balance = 8 WHERE currency <> 'coin'")
+    rows = await database.fetch(SQL["balance"], TENANT, "ann", "camp", "coin")
+    assert [row["balance"] for row in rows] == [5]
+
+
+@pytest.mark.parametrize(
+    ("player", "scope_key", "merchant", "told"),
+    [
+        # Whether there is the player and the wallet, and whether who asks may move it.
+        ("gus", TENANT, "", (True, True, True)),
+        ("nobody", TENANT, "", (False, True, True)),
+        ("gus", TENANT, "shop", (True, True, False)),
+        ("gus", "ours", "", (True, True, True)),
+        ("gus", "ours", "shop", (True, True, True)),
+        ("gus", "theirs", "shop", (True, False, False)),
+        ("gus", "of_none", "shop", (True, True, False)),
+        ("gus", "shop", "", (True, True, True)),
+        ("gus", "shop", "shop", (True, True, True)),
+        ("gus", "other", "shop", (True, False, False)),
+        ("gus", "unknown", "", (True, False, True)),
+        ("gus", "", "", (True, False, True)),
+        ("gus", "", "shop", (True, False, False)),
+    ],
+)
+async def test_who_asks_knows_and_moves_the_wallets_of_its_scope(
+    database: Database, player: str, scope_key: str, merchant: str, told: tuple[bool, bool, bool]
+) -> None:
+    await database.execute(
+        "INSERT INTO merchants (tenant_id, merchant_id, name) VALUES ($1, 'shop', 'S'), ($1, 'other', 'O')", TENANT
+    )
+    await database.execute(
+        "INSERT INTO campaigns (tenant_id, campaign_id, merchant_id, name)"
+        " VALUES ($1, 'ours', 'shop', 'C'), ($1, 'theirs', 'other', 'C'), ($1, 'of_none', '', 'C')",
+        TENANT,
+    )
+    row = await database.fetchrow(SQL["target"], TENANT, player, scope_key, merchant)
+    assert row is not None
+    assert (row["player"], row["scope"], row["own"]) == told

@@ -1,0 +1,303 @@
+"""Prizes, games, quests and players: each statement reads and changes the one that it names, and knows its history."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import asyncpg
+import pytest
+
+import sql
+from tests.support.locks import IN_NO_ORDER, held
+
+SCENE: Final = """
+INSERT INTO tenants (tenant_id, name) VALUES ('t', 'T');
+INSERT INTO campaigns (tenant_id, campaign_id, merchant_id, name, status) VALUES
+    ('t', 'camp', 'shop', 'C', 'active'), ('t', 'theirs', 'other', 'C', 'active'), ('t', 'draft', 'shop', 'C', 'draft');
+INSERT INTO prizes (tenant_id, prize_id, campaign_id, name, type, status, channel) VALUES
+    ('t', 'mug', 'camp', 'Mug', 'goods', 'active', 'none'), ('t', 'cup', 'theirs', 'Cup', 'goods', 'active', 'none'),
+    ('t', 'old', 'camp', 'Old', 'goods', 'archived', 'none'),
+    ('t', 'code', 'camp', 'V', 'goods', 'active', 'voucher_code'),
+    ('t', 'coded', 'camp', 'V', 'goods', 'active', 'voucher_code');
+INSERT INTO stock (tenant_id, prize_id, total, remaining, awarded) VALUES
+    ('t', 'mug', 10, 6, 4), ('t', 'cup', 10, 10, 0), ('t', 'old', 0, 0, 0), ('t', 'code', 0, 0, 0),
+    ('t', 'coded', 0, 0, 0);
+INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash, reward_id) VALUES
+    ('t', 'code', 'c1', 'k', '1', '1', 'given'), ('t', 'coded', 'c2', 'k', '2', '2', NULL);
+INSERT INTO games (tenant_id, game_id, campaign_id, name, type, status) VALUES
+    ('t', 'g3', 'camp', 'G', 'spin', 'active'), ('t', 'g2', 'theirs', 'G', 'spin', 'active'),
+    ('t', 'g1', 'camp', 'G', 'spin', 'active'), ('t', 'paused', 'camp', 'G', 'spin', 'paused'),
+    ('t', 'gone', 'camp', 'G', 'spin', 'archived'), ('t', 'hidden', 'draft', 'G', 'spin', 'active');
+INSERT INTO game_revisions (tenant_id, game_id, revision, definition)
+    SELECT tenant_id, game_id, 1, CASE WHEN game_id IN ('g1', 'g3', 'gone') THEN '{"names": "mug"}' ELSE '{}' END::jsonb
+    FROM games;
+INSERT INTO quests (tenant_id, quest_id, campaign_id, name, type, turns, status) VALUES
+    ('t', 'visit', 'camp', 'Q', 'daily', 3, 'active'), ('t', 'share', 'camp', 'Q', 'daily', 3, 'active'),
+    ('t', 'once', 'theirs', 'Q', 'one_time', 3, 'active');
+INSERT INTO quest_completions (tenant_id, quest_id, player_id, period, turns, balance_after, event_id, idempotency_key,
+                               completed_at) VALUES
+    ('t', 'visit', 'ann', 'd1', 3, 3, 'e1', 'key', now() - interval '1 day'),
+    ('t', 'visit', 'ann', 'd0', 3, 3, 'e2', NULL, now() - interval '10 days'),
+    ('t', 'visit', 'bob', 'd2', 4, 4, 'e3', 'key', now()), ('t', 'once', 'ann', 'once', 5, 5, 'e4', 'key',
+     now() - interval '1 year');
+INSERT INTO merchants (tenant_id, merchant_id, name, status) VALUES
+    ('t', 'shop', 'S', 'active'), ('t', 'other', 'O', 'suspended'), ('t', 'third', 'O', 'active');
+INSERT INTO players (tenant_id, player_id, auth_method, merged_into) VALUES
+    ('t', 'ann', 'external', NULL), ('t', 'gus', 'guest', NULL), ('t', 'gil', 'guest', 'ann'),
+    ('t', 'bob', 'external', NULL);
+INSERT INTO contacts (tenant_id, contact_id, player_id, type, value) VALUES
+    ('t', 'x1', 'ann', 'email', 'a'), ('t', 'x2', 'bob', 'phone', 'a'), ('t', 'x3', 'bob', 'email', 'b');
+INSERT INTO leaderboards (tenant_id, board_id, campaign_id, game_id, name, metric, mode, prizes, status) VALUES
+    ('t', 'b3', 'camp', 'g1', 'B', 'score', 'sum', '[{"prize_id": "mug"}]', 'active'),
+    ('t', 'b2', 'camp', 'g2', 'B', 'score', 'sum', '[{"prize_id": "cup"}]', 'active'),
+    ('t', 'b1', 'camp', 'g1', 'B', 'score', 'sum', '[{"rank": 1, "prize_id": "mug"}]', 'active'),
+    ('t', 'b4', 'camp', 'g1', 'B', 'score', 'sum', '[{"prize_id": "mug"}]', 'archived');
+"""
+
+
+@pytest.fixture
+async def connection(pool: asyncpg.Pool) -> AsyncIterator[asyncpg.Connection]:
+    async with pool.acquire() as connection:
+        await connection.execute(SCENE)
+        await connection.execute(IN_NO_ORDER)
+        yield connection
+
+
+async def ask(connection: asyncpg.Connection, name: str, *arguments: Any) -> list[tuple[Any, ...]]:
+    """What a statement answers, of the tenant."""
+    file, _, statement = name.partition(".")
+    return [tuple(row) for row in await connection.fetch(sql.load(file)[statement], "t", *arguments)]
+
+
+async def first(connection: asyncpg.Connection, name: str, *arguments: Any) -> list[Any]:
+    """Only the first value of each row."""
+    return [row[0] for row in await ask(connection, name, *arguments)]
+
+
+SEEN: Final[list[tuple[str, tuple[Any, ...], list[str]]]] = [
+    ("prizes.get", ("mug", "", True), ["mug"]),
+    ("prizes.get", ("mug", "shop", True), ["mug"]),
+    ("prizes.get", ("cup", "shop", False), []),
+    ("prizes.usable", (["mug", "cup", "old"], ""), ["mug", "cup"]),
+    ("prizes.usable", (["mug", "cup"], "shop"), ["mug"]),
+    ("prizes.games_that_may_name", ("mug",), ["g1", "g3"]),
+    ("prizes.games_that_may_name", ('{"names',), ["g1", "g3"]),
+    ("prizes.boards_that_name", ("mug",), ["b1", "b3"]),
+    ("prizes.boards_that_name", ("cup",), ["b2"]),
+    ("games.get", ("g1", "", True), ["g1"]),
+    ("games.get", ("g1", "shop", True), ["g1"]),
+    ("games.get", ("g2", "shop", False), []),
+    ("games.boards_that_count", ("g1",), ["b1", "b3"]),
+    ("games.boards_that_count", ("g2",), ["b2"]),
+    *[("games.on_show", (game,), [game]) for game in ("g1", "paused")],
+    *[("games.on_show", (game,), []) for game in ("gone", "hidden", "none")],
+    *[("play.known_game", (game,), [1]) for game in ("g1", "paused")],
+    *[("play.known_game", (game,), []) for game in ("gone", "hidden", "none")],
+    ("quests.get", ("visit", "", True), ["visit"]),
+    ("quests.get", ("visit", "shop", True), ["visit"]),
+    ("quests.get", ("once", "shop", False), []),
+    ("players.find", ("ann",), ["ann"]),
+    ("players.owner", ("email", "a"), ["ann"]),
+    ("players.contact", ("email", "a"), ["x1"]),
+    ("players.merged", (["ann", "gus", "gil"],), ["gil"]),
+    ("players.merged", (["ann", "gus"],), []),
+    ("play.prizes", (["mug", "none"],), ["mug"]),
+]
+
+
+async def test_it_reads_what_it_names_and_who_asks_may_see(connection: asyncpg.Connection) -> None:
+    for name, asked, seen in SEEN:
+        assert await first(connection, name, *asked) == seen, (name, asked)
+
+
+async def test_a_player_is_shown_with_its_own_contacts(connection: asyncpg.Connection) -> None:
+    ((*_, contacts),) = await ask(connection, "players.find", "ann")
+    assert '"x1"' in contacts and "x2" not in contacts and "x3" not in contacts
+
+
+async def test_a_prize_is_available_by_its_own_free_codes(connection: asyncpg.Connection) -> None:
+    shown = await ask(connection, "games.prizes_on_show", ["mug", "code", "coded", "old"])
+    assert {row[0]: row[-1] for row in shown} == {"mug": True, "code": False, "coded": True}
+
+
+@pytest.mark.parametrize(
+    ("total", "after"), [(4, (4, 0, 4)), (3, None), (0, (0, 0, 4)), (12, (12, 8, 4))], ids=lambda value: str(value)
+)
+async def test_a_total_is_set_that_is_not_below_what_is_awarded(
+    connection: asyncpg.Connection, total: int, after: tuple[int, int, int] | None
+) -> None:
+    assert await first(connection, "prizes.set_total_stock", "mug", total) == ([] if after is None else [total])
+    stock = {
+        row[0]: tuple(row[1:])
+        for row in await connection.fetch("SELECT prize_id, total, remaining, awarded FROM stock")
+    }
+    assert stock["mug"] == (after or (10, 6, 4))
+    assert stock["cup"] == (10, 10, 0)
+    assert await first(connection, "prizes.awarded", "mug") == [4]
+
+
+PLAYED: Final = "INSERT INTO game_players VALUES ('t', '{}', 'ann', 1, now(), 1)"
+GRANTED: Final = (
+    "INSERT INTO milestone_grants (tenant_id, game_id, player_id, milestone_id) VALUES ('t', '{}', 'ann', 'rung')"
+)
+
+HISTORY: Final[dict[str, tuple[str, str, str]]] = {
+    # What gives a thing a history, by the statement that looks for it: nothing else's does.
+    "a reward": (
+        *("prizes.has_history", "cup"),
+        "INSERT INTO rewards (tenant_id, reward_id, player_id, prize_id, campaign_id, name, type, value, quantity)"
+        " VALUES ('t', 'r', 'ann', '{}', 'camp', 'M', 'goods', 1, 1)",
+    ),
+    "stock that is out": (
+        *("prizes.has_history", "cup"),
+        "UPDATE stock SET awarded = 1, remaining = total - 1 WHERE prize_id = '{}' AND total > 0",
+    ),
+    "a player's count": ("prizes.has_history", "cup", "INSERT INTO prize_players VALUES ('t', '{}', 'ann', 0)"),
+    "a code that is given": (
+        *("prizes.has_history", "cup"),
+        "INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash, reward_id)"
+        " VALUES ('t', '{}', 'n', 'k', 'n', 'n', 'r')",
+    ),
+    "a play of a revision": (
+        *("prizes.has_history", "cup"),
+        "UPDATE game_revisions SET definition = '\"{}\"' WHERE game_id = 'g2';" + PLAYED.format("g2"),
+    ),
+    "a board's count": (
+        *("games.has_history", "g3"),
+        "INSERT INTO leaderboards (tenant_id, board_id, game_id, name, metric, mode)"
+        " VALUES ('t', 'n', '{}', 'B', 'score', 'sum')",
+    ),
+    "a play of the game": ("games.has_history", "g3", PLAYED),
+    "a rung": ("games.has_history", "g3", GRANTED),
+    "a play that may have moved a wallet": ("games.has_moved", "g3", PLAYED),
+    "a rung that may have moved a wallet": ("games.has_moved", "g3", GRANTED),
+}
+
+
+@pytest.mark.parametrize("what", HISTORY)
+async def test_history_is_what_happened_with_the_thing_itself(connection: asyncpg.Connection, what: str) -> None:
+    name, thing, happens = HISTORY[what]
+    assert await first(connection, name, thing) == [False]
+    for other, has in (("other", False), (thing, True)):
+        outer = connection.transaction()
+        await outer.start()
+        await connection.execute(happens.format(other))
+        assert await first(connection, name, thing) == [has]
+        await outer.rollback()
+
+
+async def test_a_prize_that_a_revision_or_a_free_code_names_has_no_history(connection: asyncpg.Connection) -> None:
+    """Not before somebody has played that game, or was given the code; nor by a game that names another."""
+    assert await first(connection, "prizes.has_history", "coded") == [False]
+    await connection.execute("UPDATE game_revisions SET definition = '\"cup\"' WHERE game_id = 'g2'")
+    await connection.execute("INSERT INTO game_players VALUES ('t', 'g1', 'ann', 1, now(), 1)")
+    assert await first(connection, "prizes.has_history", "cup") == [False]
+
+
+async def everything(connection: asyncpg.Connection) -> dict[str, set[str]]:
+    """The rows of the catalogue, as text, by table; without the times."""
+    found = {}
+    for table in ("prizes", "stock", "codes", "games", "game_revisions", "quests", "players"):
+        listed = await connection.fetch(f"SELECT (to_jsonb(r) - 'updated_at')::text FROM {table} AS r")
+        found[table] = {row[0] for row in listed}
+    return found
+
+
+PRIZE: Final = ("New", "goods", 1.0, "camp", 0, 0, "on_win", "none", "{}", 0, "active")
+
+CHANGES: Final[list[tuple[str, tuple[Any, ...], str, int]]] = [
+    # Which rows are others afterwards, or gone: only those of what is named.
+    ("prizes.update", ("cup", *PRIZE), '"prize_id": "cup"', 1),
+    ("prizes.remove", ("coded",), '"prize_id": "coded"', 3),
+    ("prizes.archive", ("cup",), '"prize_id": "cup"', 1),
+    ("games.revise", ("g1", 1, "New", "spin", "active", "{}"), '"game_id": "g1"', 1),
+    ("games.revise", ("g1", 2, "New", "spin", "active", "{}"), "nothing", 0),
+    ("games.remove", ("g1",), '"game_id": "g1"', 2),
+    ("games.archive", ("g1",), '"game_id": "g1"', 1),
+    ("quests.update", ("visit", "theirs", "New", "", "daily", 1, "active", 0, 0, ""), '"quest_id": "visit"', 1),
+    ("quests.update", ("visit", "theirs", "New", "", "daily", 1, "active", 0, 0, "shop"), "nothing", 0),
+    ("quests.update", ("visit", "camp", "New", "", "daily", 1, "active", 0, 0, "shop"), '"quest_id": "visit"', 1),
+    ("quests.update", ("visit", "none", "New", "", "daily", 1, "active", 0, 0, ""), "nothing", 0),
+    ("quests.remove", ("share",), '"quest_id": "share"', 1),
+    ("quests.remove", ("visit",), "nothing", 0),
+    ("quests.archive", ("visit",), '"quest_id": "visit"', 1),
+    ("players.set_status", ("gus", "suspended"), '"player_id": "gus"', 1),
+    ("players.set_status", ("gil", "suspended"), "nothing", 0),
+]
+
+
+@pytest.mark.parametrize(("name", "arguments", "of", "many"), CHANGES)
+async def test_what_is_changed_is_what_is_named(
+    connection: asyncpg.Connection, name: str, arguments: tuple[Any, ...], of: str, many: int
+) -> None:
+    before = await everything(connection)
+    await ask(connection, name, *arguments)
+    after = await everything(connection)
+    changed = [row for table, its in before.items() for row in its - after[table]]
+    assert len(changed) == many and all(of in row for row in changed)
+
+
+async def test_a_quest_is_made_in_a_campaign_that_who_asks_may_write(connection: asyncpg.Connection) -> None:
+    async def make(quest: str, campaign: str, merchant: str) -> list[Any]:
+        return await first(connection, "quests.insert", quest, campaign, "Q", "", "daily", 1, "draft", 0, 0, merchant)
+
+    assert await make("n1", "camp", "shop") == ["n1"]
+    assert await make("n2", "theirs", "") == ["n2"]
+    assert await make("n3", "theirs", "shop") == []
+    assert await make("n4", "none", "") == []
+
+
+async def test_a_completion_is_looked_at_with_what_the_player_itself_has_done(connection: asyncpg.Connection) -> None:
+    async def look(quest: str, player: str, key: str | None) -> Any:
+        (row,) = await connection.fetch(sql.load("quests")["for_completion"], "t", quest, player, key)
+        return row
+
+    seen = await look("visit", "ann", "key")
+    assert (seen["campaign_id"], seen["periods"], seen["merchant_suspended"]) == ("camp", ["d1"], False)
+    assert (seen["replay_turns"], seen["merged_into"]) == (3, None)
+    once = await look("once", "ann", None)
+    assert (once["campaign_id"], once["periods"], once["merchant_suspended"]) == ("theirs", ["once"], True)
+    assert (once["replay_turns"], (await look("visit", "gil", "key"))["merged_into"]) == (None, "ann")
+    async with connection.transaction():
+        await connection.execute("UPDATE quest_completions SET completed_at = now() - interval '9 days'")
+        assert (await look("visit", "ann", None))["periods"] is None, "a period is over then, whatever the zone"
+
+
+async def test_a_quest_is_held_alone(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
+    async with connection.transaction(), pool.acquire() as rival:
+        assert await first(connection, "quests.lock", "visit") == ["visit"]
+        assert await held(rival, "quests", "quest_id") == {"visit"}
+
+
+async def test_who_is_met_or_changed_twice_is_there_once(connection: asyncpg.Connection) -> None:
+    assert [await first(connection, "players.meet", "new") for _ in range(2)] == [["new"], []]
+    for name in ("N", "M"):
+        assert await first(connection, "players.update", "other", name, None, None, None) == ["other"]
+    assert [
+        await first(connection, "players.sign_up", f"p{n}", "email_otp", f"n{n}", "email", "n") for n in (1, 2)
+    ] == [
+        *(["p1"], []),
+    ]
+
+
+async def test_a_contact_is_linked_to_who_is_still_somebody_and_makes_a_guest_a_player(
+    connection: asyncpg.Connection, pool: asyncpg.Pool
+) -> None:
+    async def link(player: str, contact: str, value: str) -> list[Any]:
+        return await ask(connection, "players.link", player, contact, "email", value, "email_otp")
+
+    assert await link("gil", "n1", "new") == []
+    assert await link("gus", "n2", "a") == []
+    async with connection.transaction(), pool.acquire() as rival:
+        ((*_, was_guest),) = await link("gus", "n3", "new")
+        assert was_guest is True
+        assert await held(rival, "players", "player_id") == {"gus"}
+    ((*_, was_guest),) = await link("ann", "n4", "newer")
+    assert was_guest is False
+    async with connection.transaction(), pool.acquire() as rival:
+        # Held though nothing of it changes: a player in whose stead another would log in.
+        await link("bob", "n5", "newest")
+        assert await held(rival, "players", "player_id") == {"bob"}
+    methods = await connection.fetch("SELECT player_id, auth_method FROM players")
+    assert dict(methods) == {"ann": "external", "bob": "external", "gil": "guest", "gus": "email_otp"}

@@ -1,0 +1,151 @@
+"""The outbox to the very moment and row: what is due is found whatever lies beside it, and held alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import asyncpg
+import pytest
+
+from tests.support.locks import IN_NO_ORDER, held
+from tests.support.outbox import SCHEDULE, SQL, somebody_waits
+from tests.support.waiting import HANG_SECONDS, until
+
+TASKS: Final = """
+INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_id, channel, status, next_attempt_at,
+                   lease_until, lease_owner)
+    SELECT 't', task, task, prize, 'camp', 'ann', 'webhook', status, now() + due * interval '1 s',
+           now() + lease * interval '1 s', CASE WHEN status = 'delivering' THEN 'me' ELSE '' END
+    FROM (VALUES ('z', 'p3', 'pending', -1, NULL), ('c', 'p1', 'pending', -1, NULL), ('y', 'p2', 'retry', -1, NULL),
+                 ('b', 'p1', 'retry', -2, NULL), ('a', 'p1', 'pending', -3, NULL), ('l2', 'p1', 'delivering', NULL, -1),
+                 ('l1', 'p4', 'delivering', NULL, -2), ('o2', 'p1', 'awaiting', NULL, -1),
+                 ('o1', 'p1', 'awaiting', NULL, -2), ('d1', 'p1', 'dead', NULL, NULL), ('d2', 'p1', 'dead', NULL, NULL),
+                 ('x', 'p0', 'delivered', NULL, NULL))
+        AS v (task, prize, status, due, lease);
+INSERT INTO rewards (tenant_id, reward_id, player_id, prize_id, campaign_id, name, type, value, quantity, status)
+    SELECT tenant_id, reward_id, player_id, prize_id, campaign_id, 'M', 'goods', 1, 1, 'fulfilling' FROM tasks
+    ORDER BY reward_id DESC;
+INSERT INTO campaigns (tenant_id, campaign_id, merchant_id, name) VALUES ('t', 'camp', 'shop', 'C'),
+    ('t', 'aside', 'o', 'C');
+"""
+"""Those of p1 that wait, in the order in which they are due: a, b, c. What was abandoned: l1, l2. Overdue: o1, o2."""
+
+
+@pytest.fixture
+async def connection(pool: asyncpg.Pool) -> AsyncIterator[asyncpg.Connection]:
+    async with pool.acquire() as connection:
+        await connection.execute(TASKS)
+        await connection.execute(IN_NO_ORDER)
+        yield connection
+
+
+async def ask(connection: asyncpg.Connection, name: str, *arguments: Any) -> list[Any]:
+    """The first value of each row."""
+    return [row[0] for row in await connection.fetch(SQL[name], *arguments)]
+
+
+async def due(connection: asyncpg.Connection, limit: int, **rooms: int) -> set[str]:
+    return set(await ask(connection, "lock_due", "t", limit, list(rooms), list(rooms.values())))
+
+
+async def test_due_tasks_of_every_prize_are_found_and_those_that_wait_longest(connection: asyncpg.Connection) -> None:
+    assert await due(connection, 20) == {"a", "b", "c", "y", "z", "l1", "l2"}
+    assert await due(connection, 20, p1=2) == {"a", "b", "y", "z", "l1", "l2"}
+    assert await due(connection, 20, p4=0) == {"a", "b", "c", "y", "z", "l2"}
+    await connection.execute("DELETE FROM tasks WHERE status IN ('pending', 'retry')")
+    assert await due(connection, 1) == {"l1"}
+
+
+@pytest.mark.parametrize(("task", "left"), [("a", "b c y z l1 l2"), ("l1", "a b c y z l2")])
+async def test_what_is_locked_for_a_lease_is_held_and_what_another_has_is_passed_by(
+    connection: asyncpg.Connection, pool: asyncpg.Pool, task: str, left: str
+) -> None:
+    async with pool.acquire() as rival, connection.transaction():
+        async with rival.transaction():
+            await rival.execute("SELECT FROM tasks WHERE task_id = $1 FOR UPDATE", task)
+            async with asyncio.timeout(HANG_SECONDS):
+                assert await due(connection, 20) == set(left.split())
+        assert await held(rival, "tasks", "task_id") == set(left.split())
+
+
+async def test_what_is_due_at_this_very_moment_is_due(connection: asyncpg.Connection) -> None:
+    async with connection.transaction():
+        await connection.execute("DELETE FROM tasks WHERE task_id NOT IN ('a', 'l1', 'o1')")
+        await connection.execute("UPDATE tasks SET next_attempt_at = now(), lease_until = now()")
+        assert await due(connection, 20) == {"a", "l1"}
+        assert await ask(connection, "overdue", "t", 9) == ["o1"]
+        assert await ask(connection, "tenants_with_overdue") == ["t"]
+        for task in ("a", "l1"):
+            await connection.execute("SAVEPOINT alone")
+            await connection.execute("DELETE FROM tasks WHERE task_id <> $1", task)
+            assert await ask(connection, "tenants_with_due") == ["t"]
+            leased = await ask(connection, "lease", "t", 60.0, ["a", "l1"], "me", [], [])
+            assert leased == [task]
+            await connection.execute("ROLLBACK TO SAVEPOINT alone")
+        assert (await connection.fetchrow(SQL["rearm"], "t", "l1", ""))["rearmed"] is True
+        assert await ask(connection, "give_up_overdue", "t", ["o1"], ["o1"], "late") == ["o1"]
+
+
+async def test_overdue_tasks_are_told_the_longest_first_and_their_tenant_once(connection: asyncpg.Connection) -> None:
+    assert await ask(connection, "overdue", "t", 9) == ["o1", "o2"]
+    assert await ask(connection, "overdue", "t", 1) == ["o1"]
+    assert await ask(connection, "tenants_with_overdue") == ["t"]
+
+
+async def test_given_up_is_what_is_named_and_told_with_its_own_reward(
+    connection: asyncpg.Connection, pool: asyncpg.Pool
+) -> None:
+    async with connection.transaction(), pool.acquire() as rival:
+        assert await ask(connection, "give_up_overdue", "t", ["o1"], ["o2", "o1"], "late") == ["o1"]
+        assert await held(rival, "rewards", "reward_id") == {"o1", "o2"}
+    await connection.execute("UPDATE rewards SET status = 'fulfilled' WHERE reward_id = 'o2'")
+    await connection.execute("UPDATE tasks SET status = 'awaiting', lease_until = now() WHERE task_id = 'o1'")
+    await connection.execute("UPDATE rewards SET status = 'fulfilling' WHERE reward_id = 'o1'")
+    rows = await connection.fetch(SQL["give_up_overdue"], "t", ["o1", "o2"], ["o1", "o2"], "late")
+    assert sorted((row["task_id"], row["given_up"] or "") for row in rows) == [("o1", "o1"), ("o2", "")]
+
+
+async def test_a_failure_is_told_of_the_task_that_is_named_with_its_own_merchant(
+    connection: asyncpg.Connection,
+) -> None:
+    rows = await connection.fetch(SQL["dead"], "t", ["d1", "a"])
+    assert [(row["id"], row["merchant_id"]) for row in rows] == [("d1", "shop")]
+
+
+async def test_a_task_that_is_being_leased_is_waited_for_and_then_not_rearmed(
+    connection: asyncpg.Connection, pool: asyncpg.Pool
+) -> None:
+    async with pool.acquire() as rival, pool.acquire() as onlooker:
+        async with rival.transaction():
+            await rival.fetch(SQL["lease"], "t", 60.0, ["a"], "me", [], [])
+            asking = asyncio.ensure_future(connection.fetchrow(SQL["rearm"], "t", "a", ""))
+            await until(lambda: somebody_waits(onlooker))
+        row = await asking
+        assert row is not None and (row["rearmed"], row["status"]) == (False, "delivering")
+
+
+async def test_a_task_that_is_rearmed_moves_its_reward_only_where_that_failed(connection: asyncpg.Connection) -> None:
+    for task, before, after in (("a", "won", "won"), ("b", "claimed", "claimed"), ("c", "failed", "fulfilling")):
+        await connection.execute("UPDATE rewards SET status = $2 WHERE reward_id = $1", task, before)
+        await ask(connection, "rearm", "t", task, "")
+        assert await connection.fetchval("SELECT status FROM rewards WHERE reward_id = $1", task) == after
+
+
+async def test_the_last_attempt_is_the_one_after_the_last_pause(connection: asyncpg.Connection) -> None:
+    for attempts, outcome in ((len(SCHEDULE), "retry"), (len(SCHEDULE) + 1, "dead")):
+        await connection.execute("UPDATE tasks SET status = 'awaiting', attempts = $1 WHERE task_id = 'o1'", attempts)
+        told = await ask(connection, "complete", "t", "o1", "failed", "", "no", f"m{attempts}", SCHEDULE)
+        assert told == [outcome]
+
+
+async def test_a_receiver_and_what_a_task_is_about_are_those_of_the_task(connection: asyncpg.Connection) -> None:
+    await connection.execute(
+        "INSERT INTO prizes (tenant_id, prize_id, name, type)"
+        " VALUES ('t', 'p1', 'P', 'goods'), ('t', 'p2', 'P', 'goods')"
+    )
+    assert await ask(connection, "receiver", "t", "y") == ["p2"]
+    assert await ask(connection, "about", "t", "y") == ["y"]
+    assert await ask(connection, "seen", "t", "y", "shop", True) == ["y"]
+    assert await ask(connection, "seen", "t", "y", "o", True) == []

@@ -1,0 +1,163 @@
+"""What holds a reward, or tells of it: its own rows and no other's, in the declared order, up to the very moment."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import asyncpg
+import pytest
+
+import sql
+from tests.support.locks import IN_NO_ORDER, held
+
+SQL: Final = sql.load("rewards")
+
+SCENE: Final = """
+INSERT INTO tenants (tenant_id, name) VALUES ('u', 'U'), ('t', 'T');
+INSERT INTO campaigns (tenant_id, campaign_id, merchant_id, name) VALUES
+    ('t', 'camp', 'shop', 'C'), ('t', 'camp_2', '', 'C'), ('t', 'camp_3', 'other', 'C');
+INSERT INTO players (tenant_id, player_id, auth_method, merged_into) VALUES
+    ('t', 'ann', 'external', NULL), ('t', 'gus', 'guest', 'ann'), ('t', 'bob', 'external', NULL),
+    ('t', 'gil', 'guest', 'bob');
+INSERT INTO prizes (tenant_id, prize_id, name, type, channel) VALUES
+    ('t', 'other', 'O', 'goods', 'workflow'), ('t', 'mug', 'M', 'goods', 'voucher_code');
+INSERT INTO rewards (tenant_id, reward_id, player_id, prize_id, campaign_id, name, type, value, quantity, status,
+                     expires_at) VALUES
+    ('t', 'tasked', 'ann', 'mug', 'camp', 'Mug', 'goods', 5, 1, 'won', now() - interval '1 s'),
+    ('t', 'late', 'ann', 'mug', 'camp_2', 'Mug', 'goods', 5, 1, 'won', now() - interval '1 s'),
+    ('t', 'orphan', 'bob', 'gone', 'camp_3', 'Mug', 'goods', 5, 1, 'won', NULL);
+INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_id, channel, status) VALUES
+    ('t', 'task', 'tasked', 'mug', 'camp', 'ann', 'webhook', 'pending'),
+    ('t', 'task_2', 'another', 'mug', 'camp', 'ann', 'manual', 'pending');
+INSERT INTO stock (tenant_id, prize_id) VALUES ('t', 'mug'), ('t', 'cup'), ('t', 'can');
+INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash, reward_id) VALUES
+    ('t', 'mug', 'c2', 'k', '2', '2', 'tasked'), ('t', 'mug', 'c1', 'k', '1', '1', 'late'),
+    ('t', 'cup', 'c3', 'k', '3', '3', 'another'), ('t', 'mug', 'c4', 'k', '4', '4', 'orphan');
+INSERT INTO balances (tenant_id, player_id, scope_key, currency, balance) VALUES
+    ('t', 'bob', 'camp', 'coin', 9), ('t', 'gus', 'camp', 'coin', 9), ('t', 'ann', 'camp', 'leaf', 9),
+    ('t', 'ann', 'camp_2', 'coin', 9), ('t', 'ann', 'camp', 'coin', 9), ('t', 'ann', 'camp_2', 'leaf', 9);
+INSERT INTO ledger_entries (tenant_id, player_id, scope_key, currency, amount, reward_id, entry_id, seq, balance_after,
+                            reason, reference_id)
+    SELECT 't', player, scope, currency, amount, reward, 'e' || n, n, 9, 'play_reward', ''
+    FROM (VALUES (1, 'gus', 'camp', 'coin', 1, 'tasked'), (2, 'ann', 'camp', 'coin', 2, 'tasked'),
+                 (3, 'ann', 'camp', 'coin', 3, 'tasked'), (4, 'ann', 'camp_2', 'coin', 4, 'tasked'),
+                 (5, 'ann', 'camp', 'leaf', 5, 'tasked'), (6, 'ann', 'camp', 'leaf', -5, 'tasked'),
+                 (7, 'bob', 'camp', 'coin', 7, 'tasked'), (8, 'ann', 'camp_2', 'leaf', 8, 'another'))
+        AS v (n, player, scope, currency, amount, reward);
+"""
+"""Nothing in the order in which it is to be locked."""
+
+
+@pytest.fixture
+async def connection(pool: asyncpg.Pool) -> AsyncIterator[asyncpg.Connection]:
+    async with pool.acquire() as connection:
+        await connection.execute(SCENE)
+        await connection.execute(IN_NO_ORDER)
+        yield connection
+
+
+BALANCE: Final = "player_id || '/' || scope_key || '/' || currency"
+MOVED_BY_ANN: Final = [("ann", "camp", "coin", 5), ("ann", "camp_2", "coin", 4)]
+
+HOLDS: Final[list[tuple[str, tuple[Any, ...], list[tuple[Any, ...]], str, str, str]]] = [
+    # What is asked after the tenant, what it answers in its order, and which rows it holds, by their key.
+    ("hold_movements", ("ann", "tasked"), MOVED_BY_ANN, "balances", BALANCE, "ann/camp/coin ann/camp_2/coin"),
+    (
+        *("hold_movements", ("gus", "tasked"), [*MOVED_BY_ANN, ("gus", "camp", "coin", 1)]),
+        *("balances", BALANCE, "ann/camp/coin ann/camp_2/coin gus/camp/coin"),
+    ),
+    ("hold_stock", (["mug", "can"],), [("can",), ("mug",)], "stock", "prize_id", "can mug"),
+    ("hold_codes", (["tasked", "late", "another"],), [("c3",), ("c1",), ("c2",)], "codes", "code_id", "c1 c2 c3"),
+    ("hold", ("late",), [("won",)], "rewards", "reward_id", "late"),
+    ("hold_task", ("tasked",), [("task",)], "tasks", "task_id", "task"),
+]
+
+
+@pytest.mark.parametrize(("name", "asked", "answers", "table", "key", "rows"), HOLDS)
+async def test_what_a_reward_moves_is_held_in_the_declared_order_and_nothing_else_is(
+    connection: asyncpg.Connection,
+    pool: asyncpg.Pool,
+    name: str,
+    asked: tuple[Any, ...],
+    answers: list[tuple[Any, ...]],
+    table: str,
+    key: str,
+    rows: str,
+) -> None:
+    async with connection.transaction(), pool.acquire() as rival:
+        assert [tuple(row) for row in await connection.fetch(SQL[name], "t", *asked)] == answers
+        assert await held(rival, table, key) == set(rows.split())
+
+
+@pytest.mark.parametrize(
+    ("reward", "status", "channel"),
+    [("tasked", "won", "webhook"), ("late", "expired", "voucher_code"), ("orphan", "won", "none")],
+)
+async def test_a_held_reward_is_told_by_its_own_task_and_prize(
+    connection: asyncpg.Connection, reward: str, status: str, channel: str
+) -> None:
+    (row,) = await connection.fetch(SQL["held"], "t", reward, "", True)
+    assert (row["reward_id"], row["status"], row["channel"]) == (reward, status, channel)
+
+
+@pytest.mark.parametrize(
+    ("merchant", "write", "reward", "told"),
+    [
+        ("shop", True, "tasked", True),
+        ("shop", True, "late", False),
+        ("shop", False, "late", True),
+        ("shop", False, "orphan", False),
+    ],
+)
+async def test_a_held_reward_is_told_to_staff_whose_it_is(
+    connection: asyncpg.Connection, merchant: str, write: bool, reward: str, told: bool
+) -> None:
+    rows = await connection.fetch(SQL["held"], "t", reward, merchant, write)
+    assert bool(rows) == told
+
+
+async def test_whose_a_reward_is_is_told_of_that_one(connection: asyncpg.Connection) -> None:
+    rows = await connection.fetch(SQL["about"], "t", "orphan")
+    assert [tuple(row) for row in rows] == [("bob", "gone")]
+
+
+async def test_a_claims_replay_tells_what_the_claim_itself_did(connection: asyncpg.Connection) -> None:
+    """A reward that was never claimed is none of its answers, nor one that nobody asked for."""
+    await connection.execute("""
+        UPDATE rewards SET status = 'revoked', claimed_at = now(), fulfilled_at = now() WHERE reward_id = 'tasked';
+        UPDATE rewards SET status = 'fulfilled', claimed_at = now(), fulfilled_at = now() + interval '1 s'
+            WHERE reward_id = 'late';
+        INSERT INTO rewards (tenant_id, reward_id, player_id, prize_id, campaign_id, name, type, value, quantity,
+                             status, claimed_at) VALUES
+            ('t', 'aside', 'ann', 'mug', 'camp', 'Mug', 'goods', 5, 1, 'claimed', now())
+    """)
+    rows = await connection.fetch(SQL["as_claimed"], "t", ["tasked", "late", "orphan"])
+    told = {row["reward_id"]: (row["status"], row["fulfilled_at"] > 0, row["ciphertext"]) for row in rows}
+    assert told == {"tasked": ("fulfilled", True, b"2"), "late": ("claimed", False, None)}
+    assert len(rows) == 2
+
+
+async def test_a_reward_expires_at_the_very_moment_and_tenants_are_told_in_order(
+    connection: asyncpg.Connection,
+) -> None:
+    async with connection.transaction():
+        await connection.execute("DELETE FROM rewards")
+        await connection.execute(
+            "INSERT INTO rewards (tenant_id, reward_id, player_id, prize_id, campaign_id, name, type, value, quantity,"
+            " expires_at) SELECT tenant, 'now', 'ann', 'mug', 'camp', 'Mug', 'goods', 5, 1, now()"
+            " FROM unnest(ARRAY['u', 't']) AS tenant"
+        )
+        assert [row[0] for row in await connection.fetch(SQL["tenants_with_expired"])] == ["t", "u"]
+        assert [row[0] for row in await connection.fetch(SQL["late"], "t", 9)] == ["now"]
+        assert [row[0] for row in await connection.fetch(SQL["expire"], "t", ["now"])] == ["now"]
+
+
+async def test_a_reward_takes_one_code_the_first_of_several_that_are_free(connection: asyncpg.Connection) -> None:
+    await connection.execute(
+        "INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash)"
+        " SELECT 't', 'mug', n, 'k', n::bytea, n::bytea FROM unnest(ARRAY['f3', 'f1', 'f2']) AS n"
+    )
+    rows = await connection.fetch(SQL["take_code"], "t", "mug", "new")
+    assert [row["ciphertext"] for row in rows] == [b"f1"]
+    assert await connection.fetchval("SELECT count(*) FROM codes WHERE reward_id IS NULL") == 2

@@ -1,0 +1,252 @@
+"""A list shows what its filters ask for, newest first or in its order, on from the last one shown, so many at most."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import asyncpg
+import pytest
+
+import sql
+from tests.support.locks import IN_NO_ORDER
+
+SCENE: Final = """
+INSERT INTO tenants (tenant_id, name) VALUES ('t', 'T');
+INSERT INTO campaigns (tenant_id, campaign_id, merchant_id, name) VALUES
+    ('t', 'camp', 'shop', 'C'), ('t', 'camp_2', 'other', 'C'), ('t', 'camp_3', '', 'C');
+INSERT INTO rewards (tenant_id, player_id, prize_id, campaign_id, game_id, name, type, value, quantity,
+                     reward_id, status, expires_at) VALUES
+    ('t', 'ann', 'mug', 'camp', 'game', 'Mug', 'goods', 5, 1, 'r3', 'won', NULL),
+    ('t', 'ann', 'mug', 'camp_2', 'game', 'Mug', 'goods', 5, 1, 'r1', 'won', NULL),
+    ('t', 'ann', 'cup', 'camp', 'game', 'Mug', 'goods', 5, 1, 'r2', 'won', NULL),
+    ('t', 'ann', 'mug', 'camp', 'game_2', 'Mug', 'goods', 5, 1, 'r6', 'won', NULL),
+    ('t', 'ann', 'mug', 'camp', 'game', 'Mug', 'goods', 5, 1, 'r5', 'claimed', NULL),
+    ('t', 'ann', 'mug', 'camp', 'game', 'Mug', 'goods', 5, 1, 'r4', 'won', now() - interval '1 hour'),
+    ('t', 'ann', 'mug', 'camp', 'game', 'Mug', 'goods', 5, 1, 'r8', 'won', now() - interval '1 hour'),
+    ('t', 'ann', 'mug', 'camp_3', 'game', 'Mug', 'goods', 5, 1, 'r9', 'fulfilled', NULL),
+    ('t', 'bob', 'mug', 'camp', 'game', 'Mug', 'goods', 5, 1, 'r7', 'won', NULL);
+INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_id, channel, status) VALUES
+    ('t', 'k2', 'r8', 'mug', 'camp', 'ann', 'webhook', 'pending'),
+    ('t', 'k1', 'r9', 'mug', 'camp_2', 'ann', 'webhook', 'pending'),
+    ('t', 'k3', 'r5', 'cup', 'camp', 'ann', 'webhook', 'pending'),
+    ('t', 'k4', 'r2', 'mug', 'camp_3', 'ann', 'webhook', 'dead');
+INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash, reward_id) VALUES
+    ('t', 'mug', 'c3', 'k', 'three', '3', 'r3'), ('t', 'mug', 'c9', 'k', 'nine', '9', 'r9'),
+    ('t', 'mug', 'c0', 'k', 'zero', '0', NULL), ('t', 'p2', 'c0', 'k', 'zero', '0', NULL);
+INSERT INTO balances (tenant_id, player_id, scope_key, currency, balance) VALUES
+    ('t', 'ann', 'camp', 'leaf', 1), ('t', 'ann', 'camp_2', 'coin', 1), ('t', 'ann', 'camp', 'coin', 1),
+    ('t', 'ann', 'camp_2', 'acorn', 1), ('t', 'bob', 'camp', 'coin', 1);
+INSERT INTO ledger_entries (tenant_id, player_id, scope_key, currency, entry_id, seq, amount, balance_after, reason,
+                            reference_id) VALUES
+    ('t', 'ann', 'camp', 'coin', 'e3', 3, 1, 1, 'adjustment', ''),
+    ('t', 'ann', 'camp_2', 'coin', 'e1', 2, 1, 1, 'adjustment', ''),
+    ('t', 'ann', 'camp', 'leaf', 'e2', 2, 1, 1, 'adjustment', ''),
+    ('t', 'ann', 'camp', 'coin', 'e4', 1, 1, 1, 'adjustment', ''),
+    ('t', 'bob', 'camp', 'coin', 'e5', 4, 1, 1, 'adjustment', '');
+INSERT INTO prizes (tenant_id, campaign_id, name, type, prize_id, status) VALUES
+    ('t', 'camp', 'Mug', 'goods', 'p3', 'active'), ('t', 'camp_2', 'Mug', 'goods', 'p1', 'active'),
+    ('t', 'camp_3', 'Mug', 'points', 'p2', 'active'), ('t', 'camp', 'Cup', 'goods', 'p5', 'active'),
+    ('t', 'camp', 'Mug', 'goods', 'p4', 'archived'), ('t', '', 'Mug', 'goods', 'p6', 'active');
+INSERT INTO stock (tenant_id, prize_id) SELECT tenant_id, prize_id FROM prizes;
+INSERT INTO games (tenant_id, campaign_id, name, type, game_id, status) VALUES
+    ('t', 'camp', 'Wheel', 'spin', 'g3', 'active'), ('t', 'camp_2', 'Wheel', 'spin', 'g1', 'active'),
+    ('t', 'camp_3', 'Wheel', 'egg', 'g2', 'active'), ('t', 'camp', 'Card', 'spin', 'g5', 'active'),
+    ('t', 'camp', 'Wheel', 'spin', 'g4', 'archived'), ('t', 'camp', 'Wheel', 'spin', 'g6', 'paused');
+INSERT INTO game_revisions (tenant_id, game_id, revision, definition) SELECT tenant_id, game_id, 1, '{}' FROM games;
+INSERT INTO quests (tenant_id, campaign_id, name, type, turns, quest_id, status) VALUES
+    ('t', 'camp', 'Visit', 'daily', 1, 'q3', 'active'), ('t', 'camp_2', 'Visit', 'daily', 1, 'q1', 'active'),
+    ('t', 'camp_3', 'Visit', 'weekly', 1, 'q2', 'active'), ('t', 'camp', 'Share', 'daily', 1, 'q5', 'draft'),
+    ('t', 'camp', 'Visit', 'daily', 1, 'q4', 'archived');
+INSERT INTO turn_balances (tenant_id, player_id, campaign_id, balance) VALUES
+    ('t', 'ann', 'camp_2', 1), ('t', 'ann', 'camp_3', 1), ('t', 'ann', 'camp', 1), ('t', 'bob', 'camp', 1);
+INSERT INTO leaderboards (tenant_id, campaign_id, name, metric, mode, board_id, status) VALUES
+    ('t', 'camp', 'Top', 'score', 'sum', 'b3', 'active'), ('t', 'camp_2', 'Top', 'score', 'sum', 'b1', 'active'),
+    ('t', 'camp_3', 'Top', 'score', 'sum', 'b2', 'finalized'), ('t', 'camp', 'Best', 'score', 'sum', 'b5', 'active'),
+    ('t', 'camp', 'Top', 'score', 'sum', 'b4', 'archived');
+INSERT INTO plays (tenant_id, game_id, player_id, revision, seed, client_seed, payload, outcome, score, wins, points,
+                   play_id, session_id)
+    SELECT 't', game, player, 1, '', '', '{}', '{}', 0, 0, 0, play, 'sess_x.y.' || play
+    FROM (VALUES ('game', 'ann', 'y2'), ('game', 'ann', 'y1'), ('game', 'ann', 'y3'), ('game_2', 'ann', 'y4'),
+                 ('game', 'bob', 'y5')) AS v (game, player, play);
+"""
+"""A base row of each kind, and others that each differ from it in one thing; not in the order of the list."""
+
+FROM_THE_FIRST: Final = None
+
+LISTS: Final[dict[str, tuple[tuple[str, ...], list[tuple[tuple[Any, ...], str]]]]] = {
+    # Its key; what is asked after the tenant, and what is shown.
+    "rewards.list": (
+        ("reward_id",),
+        [
+            (("ann", "", "", "", "", FROM_THE_FIRST, 20), "r9 r8 r6 r5 r4 r3 r2 r1"),
+            (("bob", "", "", "", "", FROM_THE_FIRST, 20), "r7"),
+            (("ann", "won", "", "", "", FROM_THE_FIRST, 20), "r8 r6 r3 r2 r1"),
+            (("ann", "expired", "", "", "", FROM_THE_FIRST, 20), "r4"),
+            (("ann", "", "camp_2", "", "", FROM_THE_FIRST, 20), "r1"),
+            (("ann", "", "", "cup", "", FROM_THE_FIRST, 20), "r2"),
+            (("ann", "", "", "", "game_2", FROM_THE_FIRST, 20), "r6"),
+            (("ann", "", "", "", "", "r6", 3), "r5 r4 r3"),
+        ],
+    ),
+    "rewards.search": (
+        ("reward_id",),
+        [
+            (("", "", "", "", "", "", FROM_THE_FIRST, 20), "r9 r8 r7 r6 r5 r4 r3 r2 r1"),
+            (("", "", "", "", "bob", "", FROM_THE_FIRST, 20), "r7"),
+            (("won", "", "", "", "ann", "", FROM_THE_FIRST, 20), "r8 r6 r3 r2 r1"),
+            (("claimed", "", "", "", "", "", FROM_THE_FIRST, 20), "r5"),
+            (("expired", "", "", "", "", "", FROM_THE_FIRST, 20), "r4"),
+            (("", "camp_2", "", "", "", "", FROM_THE_FIRST, 20), "r1"),
+            (("", "", "cup", "", "", "", FROM_THE_FIRST, 20), "r2"),
+            (("", "", "", "game_2", "", "", FROM_THE_FIRST, 20), "r6"),
+            (("", "", "", "", "", "other", FROM_THE_FIRST, 20), "r9 r1"),
+            (("", "", "", "", "", "", "r6", 3), "r5 r4 r3"),
+        ],
+    ),
+    "wallet.balances": (
+        ("scope_key", "currency"),
+        [
+            (("ann", "", FROM_THE_FIRST, None, 20), "camp-coin camp-leaf camp_2-acorn camp_2-coin"),
+            (("bob", "", FROM_THE_FIRST, None, 20), "camp-coin"),
+            (("ann", "camp", FROM_THE_FIRST, None, 20), "camp-coin camp-leaf"),
+            (("ann", "", "camp", "coin", 2), "camp-leaf camp_2-acorn"),
+        ],
+    ),
+    "wallet.ledger": (
+        ("entry_id",),
+        [
+            (("ann", "", "", FROM_THE_FIRST, None, 20), "e3 e2 e1 e4"),
+            (("bob", "", "", FROM_THE_FIRST, None, 20), "e5"),
+            (("ann", "camp_2", "", FROM_THE_FIRST, None, 20), "e1"),
+            (("ann", "", "leaf", FROM_THE_FIRST, None, 20), "e2"),
+            (("ann", "", "", 2, "e2", 1), "e1"),
+            (("ann", "", "", 3, "e3", 2), "e2 e1"),
+        ],
+    ),
+    **{
+        statement: (
+            ("id",) if statement == "prizes.list" else ("prize_id",),
+            [
+                (("", "", "", "%", "", FROM_THE_FIRST, 20), "p6 p5 p3 p2 p1"),
+                (("archived", "", "", "%", "", FROM_THE_FIRST, 20), "p4"),
+                (("", "camp_2", "", "%", "", FROM_THE_FIRST, 20), "p1"),
+                (("", "", "points", "%", "", FROM_THE_FIRST, 20), "p2"),
+                (("", "", "", "%cup%", "", FROM_THE_FIRST, 20), "p5"),
+                (("", "", "", "%", "shop", FROM_THE_FIRST, 20), "p6 p5 p3 p2"),
+                (("", "", "", "%", "", "p5", 2), "p3 p2"),
+            ],
+        )
+        for statement in ("prizes.list", "prizes.summary")
+    },
+    "games.list": (
+        ("id",),
+        [
+            (("", "", "", "%", "", FROM_THE_FIRST, 20), "g6 g5 g3 g2 g1"),
+            (("archived", "", "", "%", "", FROM_THE_FIRST, 20), "g4"),
+            (("", "camp_2", "", "%", "", FROM_THE_FIRST, 20), "g1"),
+            (("", "", "egg", "%", "", FROM_THE_FIRST, 20), "g2"),
+            (("", "", "", "%card%", "", FROM_THE_FIRST, 20), "g5"),
+            (("", "", "", "%", "shop", FROM_THE_FIRST, 20), "g6 g5 g3 g2"),
+            (("", "", "", "%", "", "g5", 2), "g3 g2"),
+        ],
+    ),
+    "games.active_of_campaign": (("id",), [(("camp", 20), "g5 g3"), (("camp", 1), "g5"), (("camp_3", 20), "g2")]),
+    "quests.list": (
+        ("id",),
+        [
+            (("", "", "", "%", "", FROM_THE_FIRST, 20), "q5 q3 q2 q1"),
+            (("", "", "archived", "%", "", FROM_THE_FIRST, 20), "q4"),
+            (("camp_2", "", "", "%", "", FROM_THE_FIRST, 20), "q1"),
+            (("", "weekly", "", "%", "", FROM_THE_FIRST, 20), "q2"),
+            (("", "", "", "%share%", "", FROM_THE_FIRST, 20), "q5"),
+            (("", "", "", "%", "shop", FROM_THE_FIRST, 20), "q5 q3 q2"),
+            (("", "", "", "%", "", "q5", 2), "q3 q2"),
+        ],
+    ),
+    "quests.turns": (
+        ("campaign_id",),
+        [
+            (("ann", "", FROM_THE_FIRST, 20), "camp camp_2 camp_3"),
+            (("bob", "", FROM_THE_FIRST, 20), "camp"),
+            (("ann", "camp_2", FROM_THE_FIRST, 20), "camp_2"),
+            (("ann", "", "camp", 1), "camp_2"),
+        ],
+    ),
+    "leaderboards.list": (
+        ("id",),
+        [
+            (("", "", "%", "", FROM_THE_FIRST, 20), "b5 b3 b2 b1"),
+            (("", "archived", "%", "", FROM_THE_FIRST, 20), "b4"),
+            (("camp_2", "", "%", "", FROM_THE_FIRST, 20), "b1"),
+            (("", "", "%best%", "", FROM_THE_FIRST, 20), "b5"),
+            (("", "", "%", "shop", FROM_THE_FIRST, 20), "b5 b3 b2"),
+            (("", "", "%", "", "b5", 2), "b3 b2"),
+        ],
+    ),
+    "fulfillment.list": (
+        ("task_id",),
+        [
+            (("", "", "", "", FROM_THE_FIRST, 20), "k4 k3 k2 k1"),
+            (("dead", "", "", "", FROM_THE_FIRST, 20), "k4"),
+            (("", "camp_2", "", "", FROM_THE_FIRST, 20), "k1"),
+            (("", "", "cup", "", FROM_THE_FIRST, 20), "k3"),
+            (("", "", "", "shop", FROM_THE_FIRST, 20), "k4 k3 k2"),
+            (("", "", "", "", "k4", 2), "k3 k2"),
+        ],
+    ),
+    "play.history": (
+        ("play_id",),
+        [
+            (("game", "ann", FROM_THE_FIRST, 20), "y3 y2 y1"),
+            (("game_2", "ann", FROM_THE_FIRST, 20), "y4"),
+            (("game", "ann", "y3", 1), "y2"),
+        ],
+    ),
+}
+
+
+@pytest.fixture
+async def connection(pool: asyncpg.Pool) -> AsyncIterator[asyncpg.Connection]:
+    async with pool.acquire() as connection:
+        await connection.execute(SCENE)
+        await connection.execute(IN_NO_ORDER)
+        yield connection
+
+
+def statement(name: str) -> str:
+    file, _, its = name.partition(".")
+    return sql.load(file)[its]
+
+
+@pytest.mark.parametrize("name", LISTS)
+async def test_a_list_shows_what_is_asked_for_in_its_order(connection: asyncpg.Connection, name: str) -> None:
+    key, cases = LISTS[name]
+    for asked, shown in cases:
+        rows = await connection.fetch(statement(name), "t", *asked)
+        assert ["-".join(row[column] for column in key) for row in rows] == shown.split(), asked
+
+
+async def test_a_code_is_shown_with_the_reward_that_has_it_once_that_is_delivered(
+    connection: asyncpg.Connection,
+) -> None:
+    rows = await connection.fetch(statement("rewards.list"), "t", "ann", "", "", "", "", FROM_THE_FIRST, 20)
+    assert {row["reward_id"]: row["ciphertext"] for row in rows if row["ciphertext"]} == {"r9": b"nine"}
+
+
+async def test_a_summary_counts_the_prizes_own_units(connection: asyncpg.Connection) -> None:
+    await connection.execute("""
+        INSERT INTO rewards (tenant_id, player_id, prize_id, campaign_id, name, type, value, reward_id, quantity,
+                             status, claimed_at) VALUES
+            ('t', 'ann', 'p2', 'camp', 'Mug', 'goods', 5, 's1', 1, 'claimed', now()),
+            ('t', 'ann', 'p2', 'camp', 'Mug', 'goods', 5, 's2', 2, 'fulfilled', NULL),
+            ('t', 'ann', 'p2', 'camp', 'Mug', 'goods', 5, 's3', 4, 'fulfilled', now()),
+            ('t', 'ann', 'p2', 'camp', 'Mug', 'goods', 5, 's4', 8, 'revoked', now()),
+            ('t', 'ann', 'p3', 'camp', 'Mug', 'goods', 5, 's5', 16, 'fulfilled', now());
+        INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash, reward_id) VALUES
+            ('t', 'p2', 'given', 'k', 'given', 'given', 's3')
+    """)
+    rows = await connection.fetch(statement("prizes.summary"), "t", "", "", "", "%", "", FROM_THE_FIRST, 20)
+    counted = {row["prize_id"]: (row["claimed"], row["fulfilled"], row["codes_available"]) for row in rows}
+    assert counted["p2"] == (5, 6, 1)
+    assert counted["p1"] == (0, 0, 0)

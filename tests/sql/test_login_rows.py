@@ -1,0 +1,388 @@
+"""Logins, their codes and rates: each statement goes by the one row that it names, up to the very moment."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import asyncpg
+import pytest
+
+import sql
+from tests.support.locks import IN_NO_ORDER, held
+from tests.support.outbox import somebody_waits
+from tests.support.waiting import HANG_SECONDS, until
+
+
+@pytest.fixture
+async def connection(pool: asyncpg.Pool) -> AsyncIterator[asyncpg.Connection]:
+    async with pool.acquire() as connection:
+        await connection.execute("INSERT INTO tenants (tenant_id, name) VALUES ('t', 'T')")
+        await connection.execute(IN_NO_ORDER)
+        # What should have been passed by is not waited for.
+        await connection.execute(f"SET lock_timeout = '{HANG_SECONDS}s'")
+        yield connection
+
+
+async def ask(connection: asyncpg.Connection, name: str, *arguments: Any) -> list[tuple[Any, ...]]:
+    """What a statement answers, of the tenant."""
+    file, _, statement = name.partition(".")
+    return [tuple(row) for row in await connection.fetch(sql.load(file)[statement], "t", *arguments)]
+
+
+async def one(connection: asyncpg.Connection, name: str, *arguments: Any) -> Any:
+    """The first value of its row; None where it has none."""
+    rows = await ask(connection, name, *arguments)
+    return rows[0][0] if rows else None
+
+
+async def rows(connection: asyncpg.Connection, table: str, columns: str) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in await connection.fetch(f"SELECT {columns} FROM {table} ORDER BY 1, 2")]
+
+
+async def test_a_bucket_of_two_gives_two_at_one_moment_and_a_third_when_one_is_refilled(
+    connection: asyncpg.Connection,
+) -> None:
+    async with connection.transaction():
+        assert [await one(connection, "challenges.charge", "a", 10.0, 2) is None for _ in range(3)] == [
+            False,
+            False,
+            True,
+        ]
+        wait = await ask(connection, "challenges.empty", ["b", "a"], [10.0, 10.0], [2, 2])
+        assert wait == [(2, 10.0)]
+        await connection.execute("UPDATE login_rates SET full_at = now() + interval '10 s'")
+        assert await ask(connection, "challenges.empty", ["a"], [10.0], [2]) == [], "it is refilled at this moment"
+        assert await one(connection, "challenges.charge", "a", 10.0, 2) is not None
+
+
+async def test_the_first_of_several_empty_buckets_is_told_and_one_is_put_back_into_the_one_named(
+    connection: asyncpg.Connection,
+) -> None:
+    for key in ("b", "a"):
+        await ask(connection, "challenges.charge", key, 60.0, 1)
+    assert [nth for nth, _ in await ask(connection, "challenges.empty", ["a", "b"], [60.0] * 2, [1, 1])] == [1]
+    assert [nth for nth, _ in await ask(connection, "challenges.empty", ["x", "a", "b"], [60.0] * 3, [1] * 3)] == [2]
+    await ask(connection, "challenges.give_back", "a", 60.0)
+    assert [nth for nth, _ in await ask(connection, "challenges.empty", ["a", "b"], [60.0] * 2, [1, 1])] == [2]
+
+
+GUESSES: Final = """
+INSERT INTO login_guesses (tenant_id, contact_hash, requester, wrong, wait_until, proved_at) VALUES
+    ('t', 'h', 'me', 1, now() + interval '100 s', NULL), ('t', 'h', '', 2, now() + interval '200 s', NULL),
+    ('t', 'h', 'other', 3, NULL, now()), ('t', 'g', 'me', 4, now() + interval '400 s', now()),
+    ('t', 'g', '', 5, NULL, NULL);
+INSERT INTO login_rates (tenant_id, rate_key, full_at) VALUES
+    ('t', 'mine', now() + interval '50 s'), ('t', 'aside', now() + interval '70 s');
+INSERT INTO logins (tenant_id, login_id, player_id, expires_at, ends_at) VALUES
+    ('t', 'l1', 'ann', now(), now()), ('t', 'l2', 'bob', now(), now());
+INSERT INTO contacts (tenant_id, contact_id, player_id, type, value) VALUES
+    ('t', 'c1', 'ann', 'email', 'x'), ('t', 'c2', 'bob', 'phone', 'x'), ('t', 'c3', 'cat', 'email', 'y');
+"""
+
+
+@pytest.mark.parametrize(
+    ("requester", "login", "kind", "value", "rate", "told"),
+    [
+        ("me", "l1", "email", "x", "mine", (100, False, True, 50)),
+        ("other", "l1", "email", "x", "aside", (0, True, True, 70)),
+        ("me", "l2", "email", "x", "none", (100, False, False, 0)),  # Another's contact.
+        ("me", "l1", "phone", "x", "mine", (100, False, False, 50)),
+        ("me", "l1", "email", "y", "mine", (100, False, False, 50)),
+        ("new", "none", "email", "x", "mine", (0, False, False, 50)),
+    ],
+)
+async def test_what_a_code_may_be_refused_by_is_that_of_the_contact_and_of_who_asks(
+    connection: asyncpg.Connection, requester: str, login: str, kind: str, value: str, rate: str, told: tuple[Any, ...]
+) -> None:
+    async with connection.transaction():
+        await connection.execute(GUESSES)
+        looked = await ask(connection, "challenges.look", "h", requester, rate, login, kind, value)
+        assert looked == [told]
+
+
+async def test_guesses_are_held_strangers_first_and_counted_for_who_asked(
+    connection: asyncpg.Connection, pool: asyncpg.Pool
+) -> None:
+    await connection.execute(GUESSES)
+    async with connection.transaction(), pool.acquire() as rival:
+        assert [row[0] for row in await ask(connection, "challenges.lock_guesses", "h", "me")] == [2, 1]
+        key = "contact_hash || '/' || requester"
+        assert await held(rival, "login_guesses", key) == {"h/", "h/me"}
+
+    async def waits() -> list[tuple[Any, ...]]:
+        seconds = "round(extract(epoch FROM wait_until - now()))::int"
+        return await rows(connection, "login_guesses", f"contact_hash, requester, wrong, {seconds}")
+
+    others = [("h", "", 2, 200), ("h", "other", 3, None)]
+    async with connection.transaction():
+        await connection.execute(
+            "DELETE FROM login_guesses; DELETE FROM logins; DELETE FROM contacts; DELETE FROM login_rates"
+        )
+        await connection.execute(GUESSES)
+        of_another = [("g", "", 5, None), ("g", "me", 4, 400)]
+        await ask(connection, "challenges.count_wrong", "h", "me", 0.0)
+        assert sorted(await waits()) == sorted([*of_another, ("h", "me", 2, 100), *others])
+        await ask(connection, "challenges.count_wrong", "h", "me", 30.0)
+        assert sorted(await waits()) == sorted([*of_another, ("h", "me", 3, 30), *others])
+        await ask(connection, "challenges.prove", "h", "me")
+        proved = await rows(
+            connection, "login_guesses", "contact_hash, requester, wrong, wait_until IS NULL, proved_at IS NULL"
+        )
+        assert proved == [
+            *(("g", "", 5, True, True), ("g", "me", 4, False, False), ("h", "", 0, True, True)),
+            *(("h", "me", 0, True, False), ("h", "other", 3, True, False)),
+        ]
+
+
+async def test_rows_of_guesses_are_made_once(connection: asyncpg.Connection) -> None:
+    for _ in range(2):
+        await ask(connection, "challenges.meet", "h", "me")
+    assert await rows(connection, "login_guesses", "requester, wrong") == [("", 0), ("me", 0)]
+
+
+async def test_a_challenge_is_there_once_held_alone_and_goes_alone(
+    connection: asyncpg.Connection, pool: asyncpg.Pool
+) -> None:
+    for name, made in (("a", True), ("b", True), ("a", False)):
+        issued = await ask(connection, "challenges.issue", name, name, "h", "me", "code", False, 60.0)
+        assert bool(issued) == made
+    async with connection.transaction(), pool.acquire() as rival:
+        assert await one(connection, "challenges.lock_challenge", "b") == "b"
+        assert await held(rival, "login_challenges", "challenge_id") == {"b"}
+    await ask(connection, "challenges.count_try", "b")
+    assert await rows(connection, "login_challenges", "challenge_id, tries") == [("a", 0), ("b", 1)]
+    assert await ask(connection, "challenges.remove", "b") == [("b", "h", "me")]
+    assert await rows(connection, "login_challenges", "challenge_id, tries") == [("a", 0)]
+
+
+LOGIN: Final = (
+    "INSERT INTO logins (tenant_id, login_id, player_id, generation, turned_by, turned_at, repeats, expires_at,"
+    " ends_at) VALUES ('t', $1, $2, 3, 'me', now(), 1, now() + interval '1 hour', now() + interval '2 hours')"
+)
+
+
+@pytest.fixture
+async def logins(connection: asyncpg.Connection) -> asyncpg.Connection:
+    """Two players' logins: of ann l3 and l1, of bob l2. The token of generation 2 was used once by `me`."""
+    await connection.execute("INSERT INTO players (tenant_id, player_id) VALUES ('t', 'ann'), ('t', 'bob')")
+    for login, player in (("l3", "ann"), ("l2", "bob"), ("l1", "ann")):
+        await connection.execute(LOGIN, login, player)
+    return connection
+
+
+MOMENTS: Final[list[tuple[str, bool]]] = [
+    # What a login is, and whether it goes on then.
+    ("SELECT", True),
+    ("UPDATE logins SET ended_at = now()", False),
+    ("UPDATE logins SET expires_at = now()", False),
+    ("UPDATE logins SET expires_at = now() + interval '1 microsecond'", True),
+]
+
+
+@pytest.mark.parametrize(("meanwhile", "goes_on"), MOMENTS)
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [("turn", (3, "you", 60.0)), ("turn_again", (2, "me", 10.0, 5)), ("end_reused", (1,))],
+)
+async def test_a_login_turns_or_ends_only_while_it_goes_on(
+    logins: asyncpg.Connection, name: str, arguments: tuple[Any, ...], meanwhile: str, goes_on: bool
+) -> None:
+    async with logins.transaction():
+        await logins.execute(meanwhile)
+        before = await rows(logins, "logins AS l", "login_id, l::text")
+        assert bool(await ask(logins, f"logins.{name}", "l1", *arguments)) == goes_on
+        after = await rows(logins, "logins AS l", "login_id, l::text")
+        assert {was[0] for was, now in zip(before, after, strict=True) if was != now} == ({"l1"} if goes_on else set())
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "meanwhile", "done"),
+    [
+        ("turn", (2, "you", 60.0), "", False),
+        ("turn_again", (3, "me", 10.0, 5), "", False),
+        ("turn_again", (2, "you", 10.0, 5), "", False),
+        ("turn_again", (2, "", 10.0, 5), "turned_by = ''", False),
+        ("turn_again", (2, "me", 10.0, 5), "turned_at = now() - interval '10 s'", False),
+        ("turn_again", (2, "me", 10.0, 5), "turned_at = now() - interval '9.999999 s'", True),
+        ("turn_again", (2, "me", 10.0, 2), "", True),
+        ("turn_again", (2, "me", 10.0, 1), "", False),
+        ("end_reused", (3,), "", False),
+    ],
+)
+async def test_a_token_is_used_again_by_the_same_soon_and_seldom(
+    logins: asyncpg.Connection, name: str, arguments: tuple[Any, ...], meanwhile: str, done: bool
+) -> None:
+    async with logins.transaction():
+        await logins.execute(f"UPDATE logins SET {meanwhile or 'turned_at = now()'} WHERE login_id = 'l1'")
+        assert bool(await ask(logins, f"logins.{name}", "l1", *arguments)) == done
+
+
+async def test_repeats_in_a_row_are_counted_until_a_turn_without_one(logins: asyncpg.Connection) -> None:
+    async def repeats() -> int:
+        return int(await logins.fetchval("SELECT repeats FROM logins WHERE login_id = 'l1'"))
+
+    await ask(logins, "logins.turn_again", "l1", 2, "me", 10.0, 5)
+    await ask(logins, "logins.turn", "l1", 3, "me", 60.0)
+    assert await repeats() == 2
+    await ask(logins, "logins.turn", "l1", 4, "me", 60.0)
+    assert await repeats() == 0
+
+
+async def test_a_login_begins_once_for_a_player_that_there_is(logins: asyncpg.Connection) -> None:
+    begun = [
+        await one(logins, "logins.begin", *login, "", 60.0, 90.0) for login in (("n", "ann"), ("n", "ann"), ("m", "x"))
+    ]
+    assert begun == ["ann", None, None]
+    assert await one(logins, "logins.begun", "n", "ann") == "ann"
+    assert await one(logins, "logins.begun", "n", "bob") is None
+    assert await one(logins, "logins.begun", "l1", "ann") is None, "that one went on"
+    await logins.execute("UPDATE logins SET ended_at = now() WHERE login_id = 'n'")
+    assert await one(logins, "logins.begun", "n", "ann") is None
+    assert await one(logins, "logins.is_ended", "n") is True
+    assert await one(logins, "logins.is_ended", "l1") is False
+    assert [await one(logins, "logins.is_player", player) for player in ("ann", "x")] == [True, False]
+
+
+@pytest.mark.parametrize(("which", "ended"), [("", ["l1", "l3"]), ("l1", ["l1"]), ("l2", [])])
+async def test_a_player_ends_its_own_logins(logins: asyncpg.Connection, which: str, ended: list[str]) -> None:
+    assert [row[0] for row in await ask(logins, "logins.end", "ann", which)] == ended
+    assert await ask(logins, "logins.end", "ann", which) == []
+    told = await rows(logins, "logins", "login_id, ended_at IS NOT NULL")
+    assert [login for login, over in told if over] == ended
+
+
+async def test_logins_are_ended_one_after_the_other(logins: asyncpg.Connection, pool: asyncpg.Pool) -> None:
+    """Who is about to turn one is waited for with none held that comes later."""
+    async with pool.acquire() as rival, pool.acquire() as onlooker:
+        async with rival.transaction():
+            await rival.execute("SELECT FROM logins WHERE login_id = 'l1' FOR UPDATE")
+            ending = asyncio.ensure_future(ask(logins, "logins.end", "ann", ""))
+            await until(lambda: somebody_waits(onlooker))
+            assert await held(onlooker, "logins", "login_id") == {"l1"}
+            await rival.execute("UPDATE logins SET ended_at = now() WHERE login_id = 'l1'")
+        assert await ending == [("l3",)], "that one was over when the wait was"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "until_when"),
+    [(True, True, None), (True, False, None), (False, True, None), (False, False, 200)],
+)
+async def test_what_was_revoked_whole_stays_so(
+    connection: asyncpg.Connection, before: bool, after: bool, until_when: int | None
+) -> None:
+    """True: all tokens. Otherwise those issued until then, of which the later holds."""
+    async with connection.transaction():
+        now = await connection.fetchval("SELECT unix(now())")
+        for whole, ahead in ((before, 200), (after, 100)):
+            await ask(connection, "logins.revoke", "player", "ann", not whole, 60.0, now + ahead)
+        held_until = "SELECT unix(issued_until) - unix(now()) FROM revocations WHERE issued_until IS NOT NULL"
+        assert await connection.fetchval(held_until) == until_when
+
+
+async def test_revocations_are_read_on_in_their_order_until_their_tokens_expire(
+    connection: asyncpg.Connection,
+) -> None:
+    async with connection.transaction():
+        await connection.execute(
+            "INSERT INTO revocations (tenant_id, kind, subject, kept_until, revoked_at) SELECT 't', 'player', subject,"
+            " now() + kept * interval '1 microsecond', timestamptz 'epoch' + at * interval '1 microsecond'"
+            " FROM (VALUES ('c', 9, 7), ('d', 9, 8), ('b', 9, 7), ('a', 9, 6), ('e', 0, 9))"
+            " AS v (subject, kept, at)"
+        )
+
+        async def read(since: int, subject: str, limit: int) -> list[str]:
+            text = sql.load("logins")["revocations"]
+            return [row["subject"] for row in await connection.fetch(text, since, "t", "player", subject, limit)]
+
+        assert await read(0, "", 9) == ["a", "b", "c", "d"]
+        assert await read(7, "b", 9) == ["c", "d"]
+        assert await read(0, "", 2) == ["a", "b"]
+
+
+PURGES: Final[dict[str, tuple[str, str, str, str]]] = {
+    # Its table, its key, what is in the row beside key and time, and how old is what goes.
+    "challenges.purge_challenges": (
+        *("login_challenges", "challenge_id", "contact, contact_hash, requester, code_hash, strong, expires_at"),
+        "'', '', '', '', false, now() - interval '1 hour'",
+    ),
+    "challenges.purge_rates": ("login_rates", "rate_key", "full_at", "now()"),
+    "challenges.purge_unmarked": (
+        *("login_guesses", "requester", "contact_hash, updated_at", "'h', now() - interval '1 day'"),
+    ),
+    "challenges.purge_guesses": (
+        *("login_guesses", "requester", "contact_hash, wrong, updated_at", "'h', 1, now() - interval '1 year'"),
+    ),
+    "logins.purge_logins": (
+        *("logins", "login_id", "player_id, ends_at, expires_at", "'ann', now(), now() - interval '1 day'"),
+    ),
+    "logins.purge_revocations": ("revocations", "subject", "kind, kept_until", "'player', now()"),
+}
+
+
+@pytest.mark.parametrize("name", PURGES)
+async def test_what_is_old_is_forgotten_the_oldest_first_and_what_is_held_is_passed_by(
+    connection: asyncpg.Connection, pool: asyncpg.Pool, name: str
+) -> None:
+    table, key, columns, values = PURGES[name]
+    await connection.execute(f"""
+        INSERT INTO {table} (tenant_id, {key}, {columns})
+        SELECT 't', k, {values} - age * interval '1 s'
+        FROM (VALUES ('third', 10), ('first', 30), ('second', 20), ('young', -60)) AS v (k, age)
+    """)
+
+    async def left() -> set[str]:
+        return {row[0] for row in await rows(connection, table, f"{key}, tenant_id")}
+
+    async with pool.acquire() as rival, rival.transaction():
+        await rival.execute(f"SELECT FROM {table} WHERE {key} = 'first' FOR UPDATE")
+        await ask(connection, name, 1)
+        assert await left() == {"first", "third", "young"}
+    await ask(connection, name, 9)
+    assert await left() == {"young"}
+    async with connection.transaction():
+        await connection.execute(f"INSERT INTO {table} (tenant_id, {key}, {columns}) SELECT 't', 'at_once', {values}")
+        await ask(connection, name, 9)
+        assert await left() == {"young", "at_once"}
+
+
+@pytest.mark.parametrize("marked", ["wrong = 1", "proved_at = now()"])
+async def test_a_requester_of_whom_there_is_something_to_remember_is_kept(
+    connection: asyncpg.Connection, marked: str
+) -> None:
+    await connection.execute(
+        "INSERT INTO login_guesses (tenant_id, contact_hash, requester, updated_at)"
+        " VALUES ('t', 'h', 'me', now() - interval '2 days')"
+    )
+    await connection.execute(f"UPDATE login_guesses SET {marked}")
+    await ask(connection, "challenges.purge_unmarked", 9)
+    assert await connection.fetchval("SELECT count(*) FROM login_guesses") == 1
+
+
+KEYED: Final = ("shop", "staff", "route", "key")
+
+
+@pytest.fixture
+async def keyed(connection: asyncpg.Connection) -> asyncpg.Connection:
+    """A request under a key, and others that each differ from it in one thing."""
+    for nth in range(-1, 4):
+        named = tuple(f"{name}'" if at == nth else name for at, name in enumerate(KEYED))
+        assert await ask(connection, "once.take", *named, f"hash{nth}".encode())
+    return connection
+
+
+async def test_a_key_is_of_one_request_by_one_of_staff_in_one_name(keyed: asyncpg.Connection) -> None:
+    assert await ask(keyed, "once.take", *KEYED, b"other") == []
+    await ask(keyed, "once.keep", *KEYED, b"reply")
+    assert await ask(keyed, "once.find", *KEYED) == [(b"hash-1", b"reply")]
+    assert await keyed.fetchval("SELECT count(*) FROM keyed_requests WHERE reply = 'reply'") == 1
+
+
+async def test_a_request_is_begun_again_alone_and_not_before_its_time(keyed: asyncpg.Connection) -> None:
+    assert await ask(keyed, "once.begin_again", *KEYED, 3600.0) == []
+    await keyed.execute("UPDATE keyed_requests SET asked_at = asked_at - interval '2 hours'")
+    assert await ask(keyed, "once.begin_again", *KEYED, 3600.0) == [(True,)]
+    assert await ask(keyed, "once.begin_again", *KEYED, 3600.0) == []
+    late = "SELECT count(*) FROM keyed_requests WHERE asked_at < now() - interval '1 hour'"
+    assert await keyed.fetchval(late) == 4

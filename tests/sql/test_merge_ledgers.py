@@ -1,0 +1,217 @@
+"""Each statement of a merge that moves turns, balances, plays or boards: the guest's own rows, and nothing twice."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import asyncpg
+import pytest
+
+import sql
+from tests.support.locks import IN_NO_ORDER
+
+SQL: Final = sql.load("merging")
+
+
+@pytest.fixture
+async def connection(pool: asyncpg.Pool) -> AsyncIterator[asyncpg.Connection]:
+    async with pool.acquire() as connection:
+        await connection.execute(IN_NO_ORDER)
+        yield connection
+
+
+async def ask(connection: asyncpg.Connection, name: str, *arguments: Any) -> list[tuple[Any, ...]]:
+    """What a statement answers, of the tenant."""
+    return [tuple(row) for row in await connection.fetch(SQL[name], "t", *arguments)]
+
+
+async def rows(connection: asyncpg.Connection, table: str, columns: str) -> list[Any]:
+    return [tuple(row) for row in await connection.fetch(f"SELECT {columns} FROM {table} ORDER BY 1, 2, 3")]
+
+
+BALANCES: Final = """
+INSERT INTO balances (tenant_id, player_id, scope_key, currency, balance, seq) VALUES
+    ('t', 'bob', 'c1', 'coin', 50, 1), ('t', 'gus', 'c2', 'coin', 60, 3), ('t', 'gus', 'c1', 'leaf', 70, 9),
+    ('t', 'gus', 'c1', 'coin', 5, 7), ('t', 'ann', 'c1', 'coin', 8, 6), ('t', 'ann', 'c1', 'acorn', 2, 5),
+    ('t', 'gus', 'c3', 'coin', 0, 1);
+INSERT INTO ledger_entries (tenant_id, player_id, scope_key, currency, amount, balance_after, reward_id, entry_id, seq,
+                            reason, reference_id)
+    SELECT 't', player, scope, currency, amount, after, reward, entry, seq, 'play_reward', ''
+    FROM (VALUES ('bob', 'c1', 'coin', 50, 50, 'r1', 'g4', 4),
+                 ('gus', 'c2', 'coin', 60, 60, 'r2', 'g1', 3),
+                 ('gus', 'c1', 'leaf', 60, 60, 'r1', 'g2', 8), ('gus', 'c1', 'leaf', 10, 70, '', 'g3', 9),
+                 ('gus', 'c1', 'coin', 6, 6, 'r1', 'g4', 4), ('gus', 'c1', 'coin', -1, 5, 'r1', 'g5', 7),
+                 ('gus', 'c2', 'coin', 1, 61, 'r3', 'g6', 3), ('gus', 'c2', 'coin', -1, 60, 'r3', 'g7', 3),
+                 ('ann', 'c1', 'coin', 9, 9, '', 'a1', 2), ('ann', 'c1', 'coin', 1, 10, '', 'a2', 4),
+                 ('ann', 'c1', 'coin', -2, 8, 'r1', 'a3', 6), ('ann', 'c1', 'acorn', 1, 1, '', 'a4', 1),
+                 ('ann', 'c1', 'acorn', 1, 2, '', 'a5', 5))
+        AS v (player, scope, currency, amount, after, reward, entry, seq);
+"""
+
+
+async def test_movements_are_told_of_the_players_own_rewards(connection: asyncpg.Connection) -> None:
+    """Where they came to nothing, there is nothing to move back."""
+    await connection.execute(BALANCES)
+    assert await ask(connection, "movements", "gus", ["r2", "r1", "r3"]) == [
+        *(("r1", "c1", "coin", 5), ("r1", "c1", "leaf", 60), ("r2", "c2", "coin", 60)),
+    ]
+    assert await ask(connection, "movements", "gus", ["r2"]) == [("r2", "c2", "coin", 60)]
+
+
+async def test_what_is_moved_back_is_what_there_is_of_the_one_balance(connection: asyncpg.Connection) -> None:
+    await connection.execute(BALANCES)
+    before = await rows(connection, "balances", "player_id, scope_key, currency, balance")
+    for entry, taken in (("t1", [(3,)]), ("t2", [(2,)]), ("t3", [])):
+        assert await ask(connection, "move_back", "gus", "c1", "coin", 3, entry, "about", "r1") == taken
+    after = await rows(connection, "balances", "player_id, scope_key, currency, balance")
+    assert set(before) - set(after) == {("gus", "c1", "coin", 5)}
+    assert set(after) - set(before) == {("gus", "c1", "coin", 0)}
+    noted = "SELECT amount, balance_after FROM ledger_entries WHERE reason = 'reversal' ORDER BY entry_id"
+    assert [tuple(row) for row in await connection.fetch(noted)] == [(-3, 2), (-2, 0)]
+
+
+async def test_balances_are_added_and_their_ledgers_told_anew_since_the_guests_first(
+    connection: asyncpg.Connection,
+) -> None:
+    await connection.execute(BALANCES)
+    await ask(connection, "move_balances", "gus", "ann")
+    assert await rows(connection, "balances", "player_id, scope_key, currency, balance, seq") == [
+        *(("ann", "c1", "acorn", 2, 5), ("ann", "c1", "coin", 13, 7), ("ann", "c1", "leaf", 70, 9)),
+        *(("ann", "c2", "coin", 60, 3), ("ann", "c3", "coin", 0, 1), ("bob", "c1", "coin", 50, 1)),
+    ]
+    made = "SELECT string_agg(scope_key || currency, ' ' ORDER BY ctid) FROM balances WHERE currency <> 'acorn'"
+    assert await connection.fetchval(f"{made} AND player_id = 'ann' AND balance <> 13") == "c1leaf c2coin c3coin"
+    await ask(connection, "move_ledger", "gus", "ann")
+    entries = await rows(connection, "ledger_entries", "player_id, scope_key || currency, seq, entry_id, balance_after")
+    assert sorted(entries, key=lambda entry: entry[:4]) == [
+        *(("ann", "c1acorn", 1, "a4", 1), ("ann", "c1acorn", 5, "a5", 2)),
+        *(("ann", "c1coin", 2, "a1", 9), ("ann", "c1coin", 4, "a2", 10), ("ann", "c1coin", 4, "g4", 16)),
+        *(("ann", "c1coin", 6, "a3", 14), ("ann", "c1coin", 7, "g5", 13)),
+        *(("ann", "c1leaf", 8, "g2", 60), ("ann", "c1leaf", 9, "g3", 70)),
+        *(("ann", "c2coin", 3, "g1", 60), ("ann", "c2coin", 3, "g6", 61), ("ann", "c2coin", 3, "g7", 60)),
+        ("bob", "c1coin", 4, "g4", 50),
+    ]
+
+
+async def test_entries_before_the_guests_first_are_not_written_anew(connection: asyncpg.Connection) -> None:
+    """Of a wallet that the guest has none in, and of the player's own before that."""
+    await connection.execute(BALANCES)
+    await ask(connection, "move_balances", "gus", "ann")
+    await connection.execute("UPDATE ledger_entries SET reference_id = 'seen' WHERE entry_id IN ('a1', 'a4', 'a5')")
+    written = "SELECT entry_id FROM ledger_entries WHERE xmin::text::bigint = $1 ORDER BY entry_id"
+    async with connection.transaction():
+        await ask(connection, "move_ledger", "gus", "ann")
+        ours = await connection.fetchval("SELECT pg_current_xact_id()::text::bigint")
+        assert [row[0] for row in await connection.fetch(written, ours)] == [
+            *("a2", "a3", "g1", "g2", "g3", "g4", "g5", "g6", "g7"),
+        ]
+
+
+QUESTS: Final = """
+INSERT INTO quests (tenant_id, quest_id, campaign_id, name, type, turns) VALUES
+    ('t', 'q1', 'c1', 'Q', 'daily', 3), ('t', 'q2', 'c1', 'Q', 'daily', 2), ('t', 'q3', 'c2', 'Q', 'daily', 1),
+    ('t', 'q4', 'c3', 'Q', 'daily', 9);
+INSERT INTO quest_completions (tenant_id, quest_id, player_id, period, turns, balance_after, event_id, idempotency_key)
+    SELECT 't', quest, player, period, turns, 0, quest || player || period, nullif(key, '')
+    FROM (VALUES ('q1', 'gus', 'd1', 3, 'both'), ('q1', 'gus', 'd2', 3, 'guests'), ('q2', 'gus', 'd1', 2, 'elsewhere'),
+                 ('q3', 'gus', 'd1', 1, ''), ('q3', 'gus', 'd3', 1, 'used'), ('q1', 'ann', 'd1', 3, 'anns'),
+                 ('q3', 'ann', 'd2', 1, 'used'), ('q1', 'ann', 'd9', 3, 'elsewhere'),
+                 ('q2', 'bob', 'd1', 2, 'elsewhere'),
+                 ('q1', 'bob', 'd2', 30, 'guests'), ('q4', 'gus', 'd1', 9, ''), ('q1', 'bob', 'd1', 40, ''))
+        AS v (quest, player, period, turns, key);
+INSERT INTO turn_balances (tenant_id, player_id, campaign_id, balance) VALUES
+    ('t', 'bob', 'c1', 7), ('t', 'bob', 'c2', 7), ('t', 'gus', 'c4', 5), ('t', 'gus', 'c3', 4),
+    ('t', 'gus', 'c2', 2), ('t', 'gus', 'c1', 8), ('t', 'ann', 'c1', 1);
+"""
+
+
+async def test_turns_stay_with_the_guest_for_quests_of_both(connection: asyncpg.Connection) -> None:
+    await connection.execute(QUESTS)
+    both = await ask(connection, "completed_by_both", "gus", "ann")
+    assert both == [("q1", "d1")]
+    assert len(await ask(connection, "completions", "gus")) == 6
+    for quests, periods, kept in (
+        (["q1"], ["d1"], (3, 0, 0, 0)),
+        (["q1", "q3"], ["d1", "d3"], (3, 1, 0, 0)),
+        (["q4"], ["d1"], (0, 0, 4, 0)),
+    ):
+        turns = await ask(connection, "turns", "gus", quests, periods)
+        assert turns == list(zip(("c1", "c2", "c3", "c4"), (8, 2, 4, 5), kept, strict=True))
+
+
+async def test_turns_that_are_given_leave_the_guest_what_it_keeps(connection: asyncpg.Connection) -> None:
+    await connection.execute(QUESTS)
+    campaigns, entries = ["c3", "c2", "c1"], (["l3", "l2", "l1"], ["r3", "r2", "r1"])
+    await ask(connection, "give_turns", "gus", "ann", campaigns, [4, 2, 5], *entries, [0, 0, 3])
+    assert await rows(connection, "turn_balances", "player_id, campaign_id, balance") == [
+        *(("ann", "c1", 6), ("ann", "c2", 2), ("ann", "c3", 4), ("bob", "c1", 7), ("bob", "c2", 7)),
+        *(("gus", "c1", 3), ("gus", "c4", 5)),
+    ]
+    made = "SELECT string_agg(campaign_id, ' ' ORDER BY ctid) FROM turn_balances WHERE player_id = 'ann'"
+    assert await connection.fetchval(f"{made} AND campaign_id <> 'c1'") == "c2 c3"
+    assert await rows(connection, "turn_entries", "entry_id, player_id, amount, balance_after, reference_id") == [
+        *(("l1", "gus", -5, 3, "ann"), ("l2", "gus", -2, 0, "ann"), ("l3", "gus", -4, 0, "ann")),
+        *(("r1", "ann", 5, 6, "gus"), ("r2", "ann", 2, 2, "gus"), ("r3", "ann", 4, 4, "gus")),
+    ]
+
+
+async def test_completions_are_the_players_but_for_those_of_both(connection: asyncpg.Connection) -> None:
+    """A key that the player has used for the quest stays with what it was used for."""
+    await connection.execute(QUESTS)
+    await ask(connection, "move_completions", "gus", "ann")
+    assert await rows(connection, "quest_completions", "player_id, quest_id, period, idempotency_key") == [
+        *(("ann", "q1", "d1", "anns"), ("ann", "q1", "d2", "guests"), ("ann", "q1", "d9", "elsewhere")),
+        *(("ann", "q2", "d1", "elsewhere"), ("ann", "q3", "d1", None), ("ann", "q3", "d2", "used")),
+        *(
+            ("ann", "q3", "d3", None),
+            ("ann", "q4", "d1", None),
+            ("bob", "q1", "d1", None),
+            ("bob", "q1", "d2", "guests"),
+        ),
+        *(("bob", "q2", "d1", "elsewhere"), ("gus", "q1", "d1", "both")),
+    ]
+
+
+PLAYS: Final = """
+INSERT INTO plays (tenant_id, play_id, game_id, player_id, idempotency_key, session_id, revision, seed, client_seed,
+                   payload, outcome, score, wins, points)
+    SELECT 't', play, game, player, nullif(key, ''), play, 1, '', '', '{}', '{}', 0, 0, 0
+    FROM (VALUES ('y1', 'g1', 'gus', 'both'), ('y2', 'g1', 'gus', 'guests'), ('y3', 'g2', 'gus', 'both'),
+                 ('y4', 'g1', 'ann', 'both'), ('y5', 'g1', 'bob', 'guests'), ('y6', 'g2', 'ann', 'anns'))
+        AS v (play, game, player, key);
+INSERT INTO leaderboards (tenant_id, board_id, name, metric, mode) VALUES
+    ('t', 'b1', 'B', 'score', 'sum'), ('t', 'b2', 'B', 'score', 'sum'), ('t', 'b3', 'B', 'score', 'sum');
+INSERT INTO leaderboard_adjustments (tenant_id, entry_id, board_id, player_id, delta, reason) VALUES
+    ('t', 'e1', 'b1', 'gus', 1, ''), ('t', 'e2', 'b1', 'bob', 1, '');
+INSERT INTO leaderboard_standings (tenant_id, board_id, rank, player_id, score, achieved_at) VALUES
+    ('t', 'b1', 1, 'gus', 1, now()), ('t', 'b2', 1, 'gus', 1, now()), ('t', 'b2', 2, 'ann', 1, now()),
+    ('t', 'b1', 2, 'bob', 1, now()), ('t', 'b3', 1, 'bob', 1, now());
+INSERT INTO leaderboard_disqualifications (tenant_id, board_id, player_id, reason) VALUES
+    ('t', 'b1', 'gus', 'cheats'), ('t', 'b2', 'gus', 'cheats'), ('t', 'b2', 'ann', 'before'), ('t', 'b3', 'bob', 'x');
+"""
+
+
+async def test_plays_are_the_players_and_their_games_told_once(connection: asyncpg.Connection) -> None:
+    await connection.execute(PLAYS)
+    assert sorted(await ask(connection, "move_plays", "gus", "ann")) == [("g1",), ("g2",)]
+    assert await rows(connection, "plays", "play_id, player_id, idempotency_key") == [
+        *(("y1", "ann", None), ("y2", "ann", "guests"), ("y3", "ann", "both")),
+        *(("y4", "ann", "both"), ("y5", "bob", "guests"), ("y6", "ann", "anns")),
+    ]
+
+
+async def test_places_on_boards_are_the_players_where_it_has_none(connection: asyncpg.Connection) -> None:
+    await connection.execute(PLAYS)
+    for name in ("move_adjustments", "move_standings", "copy_disqualifications"):
+        await ask(connection, name, "gus", "ann")
+    assert await rows(connection, "leaderboard_adjustments", "entry_id, player_id, board_id") == [
+        *(("e1", "ann", "b1"), ("e2", "bob", "b1")),
+    ]
+    assert await rows(connection, "leaderboard_standings", "board_id, rank, player_id") == [
+        *(("b1", 1, "ann"), ("b1", 2, "bob"), ("b2", 1, "gus"), ("b2", 2, "ann"), ("b3", 1, "bob")),
+    ]
+    assert await rows(connection, "leaderboard_disqualifications", "board_id, player_id, reason") == [
+        *(("b1", "ann", "cheats"), ("b1", "gus", "cheats"), ("b2", "ann", "before"), ("b2", "gus", "cheats")),
+        ("b3", "bob", "x"),
+    ]

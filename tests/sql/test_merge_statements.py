@@ -1,0 +1,310 @@
+"""Each statement of a merge gives what is the guest's to the player: no other's rows, and nothing twice."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import asyncpg
+import pytest
+
+import sql
+from tests.support.locks import IN_NO_ORDER, held
+from tests.support.outbox import somebody_waits
+from tests.support.waiting import HANG_SECONDS, until
+
+SQL: Final = sql.load("merging")
+
+PLAYERS: Final = """
+INSERT INTO tenants (tenant_id, name) VALUES ('t', 'T');
+INSERT INTO players (tenant_id, player_id, auth_method, merged_into) VALUES
+    ('t', 'gus', 'guest', NULL), ('t', 'bob', 'external', 'x'), ('t', 'ann', 'external', 'y'),
+    ('t', 'gil', 'guest', 'bob');
+INSERT INTO contacts (tenant_id, contact_id, player_id, type, value) VALUES ('t', 'c', 'gus', 'email', 'g');
+"""
+"""Of each table the guest's rows (gus), the player's (ann) and another's (bob), never in the order of their locks."""
+
+
+@pytest.fixture
+async def connection(pool: asyncpg.Pool) -> AsyncIterator[asyncpg.Connection]:
+    async with pool.acquire() as connection:
+        await connection.execute(PLAYERS)
+        await connection.execute(IN_NO_ORDER)
+        yield connection
+
+
+async def ask(connection: asyncpg.Connection, name: str, *arguments: Any) -> list[tuple[Any, ...]]:
+    """What a statement answers, of the tenant."""
+    return [tuple(row) for row in await connection.fetch(SQL[name], "t", *arguments)]
+
+
+async def rows(connection: asyncpg.Connection, table: str, columns: str, order: str = "1, 2, 3") -> list[Any]:
+    return [tuple(row) for row in await connection.fetch(f"SELECT {columns} FROM {table} ORDER BY {order}")]
+
+
+COUNTS: Final = """
+INSERT INTO game_players (tenant_id, player_id, game_id, plays, day, day_plays, busy_until) VALUES
+    ('t', 'gus', 'g7', 1, '2026-11-21', 1, 0), ('t', 'gus', 'g2', 3, '2026-11-21', 2, 5),
+    ('t', 'gus', 'g1', 4, '2026-11-20', 1, 9), ('t', 'ann', 'g1', 10, '2026-11-21', 5, 7),
+    ('t', 'gus', 'g3', 1, '2026-11-20', 1, 0), ('t', 'bob', 'g5', 1, '2026-11-20', 1, 0),
+    ('t', 'gus', 'g4', 2, '2026-11-21', 2, 0), ('t', 'ann', 'g4', 6, '2026-11-20', 3, 0),
+    ('t', 'gus', 'g6', 2, '2026-11-20', 2, 0), ('t', 'ann', 'g6', 6, '2026-11-20', 3, 0);
+"""
+GAMES: Final = ["g7", "g2", "g1", "g4", "g5", "g6"]
+MADE: Final = (
+    "SELECT string_agg(game_id, ' ' ORDER BY ctid) FROM game_players"
+    " WHERE player_id = 'ann' AND game_id IN ('g2', 'g7')"
+)
+"""The games that the player had not played, in the order in which their rows were made."""
+
+
+async def test_counts_of_both_are_held_and_made_where_the_player_has_none(
+    connection: asyncpg.Connection, pool: asyncpg.Pool
+) -> None:
+    await connection.execute(COUNTS)
+    async with connection.transaction(), pool.acquire() as rival:
+        await ask(connection, "hold_counts", "gus", "ann", GAMES)
+        both = {f"{player}/{game}" for player in ("gus", "ann") for game in ("g1", "g2", "g4", "g6", "g7")}
+        seen_by_rivals = both - {"ann/g2", "ann/g7"}
+        assert await held(rival, "game_players", "player_id || '/' || game_id") == seen_by_rivals
+        counts = await rows(connection, "game_players", "player_id, game_id, plays")
+        assert [(game, plays) for player, game, plays in counts if player == "ann"] == [
+            *(("g1", 10), ("g2", 0), ("g4", 6), ("g6", 6), ("g7", 0)),
+        ]
+        assert len(counts) == 12, "nothing is made of what another has played"
+        assert await connection.fetchval(MADE) == "g2 g7"
+
+
+async def test_counts_are_added_each_day_by_itself(connection: asyncpg.Connection) -> None:
+    await connection.execute(COUNTS)
+    await ask(connection, "move_play_counts", "gus", "ann", GAMES)
+    counts = await rows(
+        connection, "game_players", "player_id, game_id, plays, extract(day FROM day)::int, day_plays, busy_until"
+    )
+    assert counts == [
+        ("ann", "g1", 14, 21, 5, 9),
+        ("ann", "g2", 3, 21, 2, 5),
+        ("ann", "g4", 8, 21, 2, 0),
+        ("ann", "g6", 8, 20, 5, 0),
+        ("ann", "g7", 1, 21, 1, 0),
+        ("bob", "g5", 1, 20, 1, 0),
+        ("gus", "g3", 1, 20, 1, 0),
+    ]
+    assert await connection.fetchval(MADE) == "g2 g7"
+
+
+async def test_whom_the_guest_is_is_told_and_noted_of_the_guest_alone(connection: asyncpg.Connection) -> None:
+    assert await ask(connection, "has_contacts", "gus") == [(True,)]
+    assert await ask(connection, "has_contacts", "ann") == [(False,)]
+    assert await ask(connection, "hold_guest", "gil") == [("bob",)]
+    assert await ask(connection, "hold_guest", "ann") == []
+    await ask(connection, "end_guest", "gus", "ann")
+    merged = await rows(connection, "players", "player_id, merged_into, auth_method")
+    assert merged == [
+        *(("ann", "y", "external"), ("bob", "x", "external"), ("gil", "bob", "guest"), ("gus", "ann", "guest")),
+    ]
+
+
+HELD: Final = """
+INSERT INTO turn_balances (tenant_id, player_id, campaign_id, balance) VALUES
+    ('t', 'gus', 'c2', 1), ('t', 'gus', 'c1', 1), ('t', 'bob', 'c1', 1), ('t', 'ann', 'c2', 1);
+INSERT INTO balances (tenant_id, player_id, scope_key, currency, balance) VALUES
+    ('t', 'gus', 'c1', 'leaf', 1), ('t', 'gus', 'c1', 'coin', 1), ('t', 'bob', 'c1', 'coin', 1),
+    ('t', 'ann', 'c2', 'coin', 1);
+INSERT INTO rewards (tenant_id, reward_id, player_id, prize_id, campaign_id, name, type, value, quantity) VALUES
+    ('t', 'r2', 'gus', 'mug', 'c1', 'M', 'goods', 1, 1), ('t', 'r1', 'gus', 'mug', 'c1', 'M', 'goods', 1, 1),
+    ('t', 'r3', 'ann', 'mug', 'c1', 'M', 'goods', 1, 1);
+INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_id, channel, status) VALUES
+    ('t', 'k2', 'r1', 'mug', 'c1', 'gus', 'webhook', 'pending'),
+    ('t', 'k1', 'r2', 'mug', 'c1', 'gus', 'webhook', 'pending'),
+    ('t', 'k3', 'r3', 'mug', 'c1', 'ann', 'webhook', 'pending');
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "table", "key", "in_order"),
+    [
+        ("hold_players", ("gus", "ann"), "players", "player_id", "ann gus"),
+        ("hold_turns", ("gus", "ann"), "turn_balances", "player_id || '/' || campaign_id", "ann/c2 gus/c1 gus/c2"),
+        (
+            *("hold_balances", ("gus", "ann"), "balances", "player_id || '/' || scope_key || '/' || currency"),
+            "ann/c2/coin gus/c1/coin gus/c1/leaf",
+        ),
+        ("hold_rewards", ("gus",), "rewards", "reward_id", "r1 r2"),
+        ("hold_tasks", ("gus",), "tasks", "task_id", "k1 k2"),
+        ("hold_guest", ("gus",), "players", "player_id", "gus"),
+    ],
+)
+async def test_the_rows_of_both_are_held_one_after_the_other(
+    connection: asyncpg.Connection,
+    pool: asyncpg.Pool,
+    name: str,
+    arguments: tuple[str, ...],
+    table: str,
+    key: str,
+    in_order: str,
+) -> None:
+    """Who has the last of them is waited for with all others held, and who has the first with none."""
+    await connection.execute(HELD)
+    names = in_order.split()
+    async with pool.acquire() as rival, pool.acquire() as onlooker:
+        async with connection.transaction():
+            await ask(connection, name, *arguments)
+            assert await held(onlooker, table, key) == set(names)
+        for nth in {0, len(names) - 1}:
+            async with connection.transaction():
+                async with rival.transaction():
+                    await rival.execute(f"SELECT FROM {table} WHERE {key} = $1 FOR UPDATE", names[nth])
+                    asking = asyncio.ensure_future(ask(connection, name, *arguments))
+                    await until(lambda: somebody_waits(onlooker))
+                    assert await held(onlooker, table, key) == set(names[: nth + 1])
+                async with asyncio.timeout(HANG_SECONDS):
+                    await asking
+
+
+SURPLUS: Final = """
+INSERT INTO prizes (tenant_id, prize_id, name, type, max_per_user) VALUES
+    ('t', 'mug', 'M', 'goods', 2), ('t', 'cup', 'C', 'goods', 0), ('t', 'can', 'K', 'goods', 1),
+    ('t', 'pts', 'P', 'points', 4), ('t', 'just', 'P', 'points', 2), ('t', 'full', 'P', 'points', 2),
+    ('t', 'free', 'P', 'points', 0), ('t', 'all', 'P', 'points', 1);
+INSERT INTO prize_players (tenant_id, prize_id, player_id, awarded) VALUES
+    ('t', 'free', 'gus', 1), ('t', 'pts', 'bob', 9), ('t', 'mug', 'bob', 9), ('t', 'pts', 'gus', 4),
+    ('t', 'pts', 'ann', 1),
+    ('t', 'mug', 'gus', 3), ('t', 'mug', 'ann', 1), ('t', 'cup', 'gus', 2), ('t', 'cup', 'ann', 5),
+    ('t', 'can', 'gus', 1), ('t', 'just', 'gus', 2), ('t', 'just', 'ann', 1), ('t', 'full', 'gus', 1),
+    ('t', 'full', 'ann', 1), ('t', 'all', 'gus', 1), ('t', 'all', 'ann', 1);
+INSERT INTO rewards (tenant_id, reward_id, player_id, prize_id, campaign_id, name, type, value, quantity, status) VALUES
+    ('t', 'm1', 'gus', 'mug', 'c1', 'M', 'goods', 1, 1, 'won'),
+    ('t', 'm2', 'gus', 'mug', 'c1', 'M', 'goods', 1, 1, 'fulfilled'),
+    ('t', 'm3', 'gus', 'mug', 'c1', 'M', 'goods', 1, 1, 'won'),
+    ('t', 'c1', 'gus', 'cup', 'c1', 'M', 'goods', 1, 1, 'won'),
+    ('t', 'k1', 'gus', 'can', 'c1', 'M', 'goods', 1, 1, 'won'),
+    ('t', 'b1', 'bob', 'mug', 'c1', 'M', 'goods', 1, 1, 'won'),
+    ('t', 'p1', 'gus', 'pts', 'c1', 'M', 'points', 1, 1, 'won'),
+    ('t', 'b2', 'bob', 'pts', 'c1', 'M', 'points', 1, 5, 'won'),
+    ('t', 'g1', 'gus', '', 'c1', 'M', 'goods', 1, 1, 'won'), ('t', 'g2', 'gus', '', 'c1', 'M', 'goods', 1, 1, 'won'),
+    ('t', 'g3', 'gus', '', 'c1', 'M', 'goods', 1, 1, 'won'), ('t', 'b3', 'bob', '', 'c1', 'M', 'goods', 1, 1, 'won');
+INSERT INTO milestone_grants (tenant_id, player_id, game_id, milestone_id, reward_id, idempotency_key) VALUES
+    ('t', 'gus', 'game', 'rung1', 'g1', 'both'), ('t', 'gus', 'game', 'rung2', 'g2', 'guests'),
+    ('t', 'gus', 'game_2', 'rung1', 'g3', 'both'), ('t', 'gus', 'game', 'rung3', '', 'shared'),
+    ('t', 'ann', 'game', 'rung1', 'a1', 'both'), ('t', 'ann', 'game_3', 'rung1', 'a2', 'guests'),
+    ('t', 'ann', 'game', 'rung4', 'a3', 'shared'),
+    ('t', 'bob', 'game', 'rung1', 'b3', 'bobs'), ('t', 'bob', 'game', 'rung2', '', 'guests');
+INSERT INTO ledger_entries (tenant_id, player_id, scope_key, currency, amount, reference_id, reason, entry_id, seq,
+                            balance_after)
+    SELECT 't', player, scope, currency, 1, play, reason, 'e' || n, n, 9
+    FROM (VALUES (1, 'bob', 'c9', 'points', 'y4', 'play_reward'), (2, 'gus', 'c1', 'points', 'y1', 'play_reward'),
+                 (3, 'gus', 'c1', 'points', 'y2', 'play_reward'), (4, 'gus', 'c1', 'points', 'y2', 'play_reward'),
+                 (5, 'gus', 'c1', 'points', 'y3', 'play_reward'), (6, 'gus', 'c1', 'coin', 'y5', 'play_reward'),
+                 (7, 'gus', 'c1', 'points', 'y6', 'adjustment'), (8, 'gus', 'c1', 'points', 'y7', 'play_reward'),
+                 (9, 'gus', 'c1', 'points', 'y8', 'play_reward'), (10, 'gus', 'c0', 'points', 'y9', 'play_reward'))
+        AS v (n, player, scope, currency, play, reason);
+INSERT INTO plays (tenant_id, play_id, player_id, game_id, session_id, revision, seed, client_seed, payload, score,
+                   wins, points, outcome)
+    SELECT 't', play, player, 'game', 's' || play, 1, '', '', '{}', 0, 0, 0, json_build_object('rewards', (
+        SELECT json_agg(json_build_object(
+            'prize_id', split_part(won, ':', 1), 'type', split_part(won, ':', 2),
+            'quantity', split_part(won, ':', 3)::int, 'value', split_part(won, ':', 4)::float))
+        FROM unnest(string_to_array(rewards, ' ')) AS won))
+    FROM (VALUES ('y1', 'gus', 'pts:points:1:10.9'), ('y2', 'gus', 'pts:points:2:20.9 pts:goods:1:9'),
+                 ('y3', 'gus', 'pts:points:1:30 all:points:1:7'), ('y4', 'gus', 'pts:points:1:40'),
+                 ('y5', 'gus', 'pts:points:1:50'), ('y6', 'gus', 'pts:points:1:60'), ('y7', 'bob', 'pts:points:1:70'),
+                 ('y8', 'gus', 'just:points:1:1 full:points:2:1 free:points:1:1'), ('y9', 'gus', 'all:points:1:8'))
+        AS v (play, player, rewards);
+"""
+
+
+async def test_what_is_beyond_what_one_player_may_have_is_the_guests_last(connection: asyncpg.Connection) -> None:
+    """The delivered one is within; a rung counts where both were granted it in the same game."""
+    await connection.execute(SURPLUS)
+    surplus = await ask(connection, "surplus_rewards", "gus", "ann")
+    assert sorted(row[0] for row in surplus) == ["g1", "m1", "m3"]
+    assert await ask(connection, "granted_to_both", "gus", "ann") == [("game", "rung1")]
+    granted = await ask(connection, "grants", "gus")
+    assert sorted(granted) == [("game", "rung1"), ("game", "rung2"), ("game", "rung3"), ("game_2", "rung1")]
+
+
+async def test_points_beyond_are_those_that_its_last_plays_were_credited(connection: asyncpg.Connection) -> None:
+    """
+    Of `pts` one player may have 4: the player has 1, a reward of the guest's is 1, so 2 of the units played for stay.
+    Nothing is beyond where the two have no more than one may, or where the plays are within (`just`).
+    """
+    await connection.execute(SURPLUS)
+    points = await ask(connection, "surplus_points", "gus", "ann")
+    assert points == [("all", "c0", "points", 1, 8), ("all", "c1", "points", 1, 7), ("pts", "c1", "points", 2, 50)]
+
+
+async def test_counts_of_capped_prizes_are_told_and_held(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
+    await connection.execute(SURPLUS)
+    told = await ask(connection, "prize_counts", "gus", "ann")
+    assert told == [("all", 1, 1), ("can", 1, 0), ("full", 1, 1), ("just", 2, 1), ("mug", 3, 1), ("pts", 4, 1)]
+    await connection.execute("INSERT INTO prizes (tenant_id, prize_id, name, type) VALUES ('t', 'bobs', 'B', 'goods')")
+    await connection.execute("INSERT INTO prize_players VALUES ('t', 'bobs', 'bob', 1)")
+    async with connection.transaction(), pool.acquire() as rival:
+        await ask(connection, "hold_prize_counts", "gus", "ann")
+        everywhere = {"pts", "mug", "cup", "can", "just", "full", "free", "all"}
+        expected = {f"{player}/{prize}" for player in ("gus", "ann") for prize in everywhere} - {"ann/can", "ann/free"}
+        assert await held(rival, "prize_players", "player_id || '/' || prize_id") == expected
+        of_ann = dict(await connection.fetch("SELECT prize_id, awarded FROM prize_players WHERE player_id = 'ann'"))
+        assert of_ann == {"pts": 1, "mug": 1, "cup": 5, "can": 0, "just": 1, "full": 1, "free": 0, "all": 1}
+        made = (
+            "SELECT string_agg(prize_id, ' ' ORDER BY ctid) FROM prize_players WHERE player_id = 'ann' AND awarded = 0"
+        )
+        assert await connection.fetchval(made) == "can free"
+
+
+async def test_counts_of_prizes_are_the_players_but_for_the_surplus(connection: asyncpg.Connection) -> None:
+    await connection.execute(SURPLUS)
+    await connection.execute("DELETE FROM prize_players WHERE prize_id IN ('just', 'full', 'all')")
+    await connection.execute("INSERT INTO prizes (tenant_id, prize_id, name, type) VALUES ('t', 'bun', 'B', 'goods')")
+    await connection.execute("INSERT INTO prize_players VALUES ('t', 'bun', 'gus', 1)")
+    await ask(connection, "move_prize_counts", "gus", "ann", ["mug", "can"], [2, 1])
+    assert await rows(connection, "prize_players", "player_id, prize_id, awarded") == [
+        *(("ann", "bun", 1), ("ann", "cup", 7), ("ann", "free", 1), ("ann", "mug", 2), ("ann", "pts", 5)),
+        *(("bob", "mug", 9), ("bob", "pts", 9), ("gus", "can", 1), ("gus", "mug", 2)),
+    ]
+    made = "SELECT string_agg(prize_id, ' ' ORDER BY ctid) FROM prize_players WHERE player_id = 'ann' AND awarded = 1"
+    assert await connection.fetchval(made) == "bun free"
+
+
+async def test_grants_are_the_players_but_for_the_rungs_of_both(connection: asyncpg.Connection) -> None:
+    """A key that the player has used in the game stays with what it was used for."""
+    await connection.execute(SURPLUS)
+    await ask(connection, "move_grants", "gus", "ann")
+    grants = await rows(connection, "milestone_grants", "player_id, game_id, milestone_id, idempotency_key")
+    assert grants == [
+        ("ann", "game", "rung1", "both"),
+        ("ann", "game", "rung2", "guests"),
+        ("ann", "game", "rung3", None),
+        ("ann", "game", "rung4", "shared"),
+        ("ann", "game_2", "rung1", "both"),
+        ("ann", "game_3", "rung1", "guests"),
+        ("bob", "game", "rung1", "bobs"),
+        ("bob", "game", "rung2", "guests"),
+        ("gus", "game", "rung1", "both"),
+    ]
+
+
+async def test_surplus_ends_with_its_deliveries_and_nothing_else_does(connection: asyncpg.Connection) -> None:
+    await connection.execute(HELD)
+    await connection.execute("UPDATE tasks SET status = 'delivered' WHERE task_id = 'k1'")
+    assert await ask(connection, "statuses", ["r2", "r1"]) == [("r1", "won"), ("r2", "won")]
+    await ask(connection, "revoke_surplus", ["r1", "r2"])
+    ended = await rows(
+        connection, "rewards JOIN tasks USING (tenant_id, reward_id)", "reward_id, rewards.status, tasks.status"
+    )
+    assert ended == [("r1", "revoked", "cancelled"), ("r2", "revoked", "delivered"), ("r3", "won", "pending")]
+
+
+async def test_rewards_are_the_players_with_their_deliveries_but_for_the_surplus(
+    connection: asyncpg.Connection,
+) -> None:
+    await connection.execute(HELD)
+    await connection.execute("UPDATE rewards SET player_id = 'bob' WHERE reward_id = 'r3'")
+    await connection.execute("UPDATE tasks SET player_id = 'bob' WHERE reward_id = 'r3'")
+    await ask(connection, "move_rewards", "gus", "ann", ["r2"])
+    moved = await rows(
+        connection, "rewards JOIN tasks USING (tenant_id, reward_id)", "reward_id, rewards.player_id, tasks.player_id"
+    )
+    assert moved == [("r1", "ann", "ann"), ("r2", "gus", "gus"), ("r3", "bob", "bob")]

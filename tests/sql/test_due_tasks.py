@@ -21,8 +21,9 @@ INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_
     FROM (VALUES ('z', 'p3', 'pending', -1, NULL), ('c', 'p1', 'pending', -1, NULL), ('y', 'p2', 'retry', -1, NULL),
                  ('b', 'p1', 'retry', -2, NULL), ('a', 'p1', 'pending', -3, NULL), ('l2', 'p1', 'delivering', NULL, -1),
                  ('l1', 'p4', 'delivering', NULL, -2), ('o2', 'p1', 'awaiting', NULL, -1),
-                 ('o1', 'p1', 'awaiting', NULL, -2), ('d1', 'p1', 'dead', NULL, NULL), ('d2', 'p1', 'dead', NULL, NULL),
-                 ('x', 'p0', 'delivered', NULL, NULL))
+                 ('o1', 'p1', 'awaiting', NULL, -2), ('o3', 'p1', 'awaiting', NULL, 60),
+                 ('o4', 'p1', 'awaiting', NULL, NULL), ('d1', 'p1', 'dead', NULL, NULL),
+                 ('d2', 'p1', 'dead', NULL, NULL), ('x', 'p0', 'delivered', NULL, NULL))
         AS v (task, prize, status, due, lease);
 INSERT INTO rewards (tenant_id, reward_id, player_id, prize_id, campaign_id, name, type, value, quantity, status)
     SELECT tenant_id, reward_id, player_id, prize_id, campaign_id, 'M', 'goods', 1, 1, 'fulfilling' FROM tasks

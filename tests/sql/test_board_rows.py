@@ -1,0 +1,285 @@
+"""Leaderboards: what a board counts is its own games', players' and times, and it is closed and settled once."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import asyncpg
+import pytest
+
+import sql
+from tests.support.locks import IN_NO_ORDER, held
+
+SQL: Final = sql.load("leaderboards")
+
+SCENE: Final = """
+INSERT INTO tenants (tenant_id, name) VALUES ('t', 'T');
+INSERT INTO campaigns (tenant_id, campaign_id, merchant_id, name, status) VALUES
+    ('t', 'theirs', 'other', 'C', 'active'), ('t', 'camp', 'shop', 'C', 'active'), ('t', 'draft', 'shop', 'C', 'draft');
+INSERT INTO games (tenant_id, game_id, campaign_id, name, type) VALUES
+    ('t', 'g2', 'theirs', 'G', 'spin'), ('t', 'g3', 'camp', 'G', 'spin'), ('t', 'g1', 'camp', 'G', 'spin');
+INSERT INTO players (tenant_id, player_id, display_name, auth_method, merged_into, updated_at) VALUES
+    ('t', 'bob', 'Bob', 'external', NULL, to_timestamp(1)), ('t', 'ann', 'Ann', 'external', NULL, to_timestamp(1)),
+    ('t', 'gus', 'Gus', 'guest', 'ann', to_timestamp(1)), ('t', 'gil', 'Gil', 'guest', NULL, to_timestamp(1));
+INSERT INTO leaderboards (tenant_id, board_id, campaign_id, game_id, name, metric, mode, status, start_date, end_date,
+                          finalized_at) VALUES
+    ('t', 'sum', 'camp', 'g1', 'B', 'score', 'sum', 'active', to_timestamp(100), to_timestamp(200), NULL),
+    ('t', 'best', 'camp', '', 'B', 'points', 'best', 'active', NULL, NULL, NULL),
+    ('t', 'last', 'camp', '', 'B', 'wins', 'latest', 'active', NULL, NULL, NULL),
+    ('t', 'plays', 'theirs', '', 'B', 'plays', 'sum', 'active', NULL, now() + interval '1 hour', NULL),
+    ('t', 'done', 'camp', 'g1', 'B', 'score', 'sum', 'finalized', NULL, to_timestamp(200), to_timestamp(300)),
+    ('t', 'old', 'camp', 'g1', 'B', 'score', 'sum', 'archived', NULL, to_timestamp(200), NULL),
+    ('t', 'hidden', 'draft', '', 'B', 'score', 'sum', 'active', NULL, NULL, NULL);
+INSERT INTO plays (tenant_id, play_id, game_id, player_id, score, wins, points, played_at, session_id, revision, seed,
+                   client_seed, payload, outcome)
+    SELECT 't', play, game, player, score, wins, points, to_timestamp(at), play, 1, '', '', '{}', '{}'
+    FROM (VALUES ('y0', 'g1', 'ann', 1, 9, 5, 99), ('y1', 'g1', 'ann', 2, 1, 7, 100), ('y2', 'g1', 'ann', 4, 2, 7, 150),
+                 ('y3', 'g1', 'ann', 0, 3, 6, 199), ('y4', 'g1', 'ann', 8, 4, 1, 200),
+                 ('y5', 'g3', 'ann', 16, 5, 2, 150),
+                 ('y6', 'g2', 'ann', 32, 6, 90, 150), ('y7', 'g1', 'bob', 64, 7, 3, 120),
+                 ('y8', 'g2', 'bob', 0, 0, 0, 130)) AS v (play, game, player, score, wins, points, at);
+INSERT INTO game_players (tenant_id, game_id, player_id, plays, day, day_plays) VALUES
+    ('t', 'g1', 'bob', 1, '2026-11-21', 1), ('t', 'g1', 'ann', 5, '2026-11-21', 1),
+    ('t', 'g2', 'ann', 1, '2026-11-21', 1), ('t', 'g3', 'ann', 1, '2026-11-21', 1),
+    ('t', 'g2', 'bob', 1, '2026-11-21', 1);
+INSERT INTO leaderboard_adjustments (tenant_id, entry_id, board_id, player_id, delta, reason, created_at) VALUES
+    ('t', 'e1', 'sum', 'gil', 100, '', to_timestamp(180)), ('t', 'e2', 'best', 'ann', 1000, '', to_timestamp(90)),
+    ('t', 'e3', 'sum', 'gil', 3, '', to_timestamp(190)), ('t', 'e4', 'plays', 'bob', 10, '', to_timestamp(400));
+INSERT INTO leaderboard_disqualifications (tenant_id, board_id, player_id, reason, disqualified_at) VALUES
+    ('t', 'last', 'bob', 'cheats', to_timestamp(7)), ('t', 'best', 'gil', 'cheats', to_timestamp(8));
+INSERT INTO leaderboard_standings (tenant_id, board_id, rank, player_id, score, achieved_at, prize_id, reason) VALUES
+    ('t', 'done', 3, 'bob', 1, now(), 'mug', 'PENDING'), ('t', 'done', 1, 'gil', 3, now(), 'mug', 'PENDING'),
+    ('t', 'done', 2, 'gus', 2, now(), 'mug', 'PENDING'), ('t', 'done', 4, 'ann', 0, now(), '', ''),
+    ('t', 'old', 1, 'bob', 1, now(), 'mug', ''), ('t', 'owing', 1, 'ann', 1, now(), 'mug', 'PENDING');
+"""
+
+
+@pytest.fixture
+async def connection(pool: asyncpg.Pool) -> AsyncIterator[asyncpg.Connection]:
+    async with pool.acquire() as connection:
+        await connection.execute(SCENE)
+        await connection.execute(IN_NO_ORDER)
+        yield connection
+
+
+async def ask(connection: asyncpg.Connection, name: str, *arguments: Any) -> list[tuple[Any, ...]]:
+    """What a statement answers."""
+    return [tuple(row) for row in await connection.fetch(SQL[name], *arguments)]
+
+
+async def first(connection: asyncpg.Connection, name: str, *arguments: Any) -> list[Any]:
+    """Only the first value of each row, of the tenant."""
+    return [row[0] for row in await ask(connection, name, "t", *arguments)]
+
+
+SEEN: Final[list[tuple[str, tuple[Any, ...], list[Any]]]] = [
+    *[(name, ("sum", "", True), ["sum"]) for name in ("get", "lock")],
+    *[(name, ("sum", "shop", True), ["sum"]) for name in ("get", "lock")],
+    *[(name, ("plays", "shop", False), []) for name in ("get", "lock")],
+    ("game_campaign", ("g1", ""), ["camp"]),
+    ("game_campaign", ("g1", "shop"), ["camp"]),
+    ("game_campaign", ("g2", "shop"), []),
+    ("on_show", ("sum",), [False]),
+    ("on_show", ("done",), [True]),
+    ("on_show", ("old",), []),
+    ("on_show", ("hidden",), []),
+    ("ending", (), ["done", "owing", "sum"]),
+    ("active", (), ["best", "hidden", "last", "plays", "sum"]),
+    ("knows_player", ("gil",), [True]),
+    ("knows_player", ("nobody",), [False]),
+    ("is_disqualified", ("last", "bob"), [True]),
+    ("is_disqualified", ("last", "gil"), [False]),
+    ("is_disqualified", ("sum", "bob"), [False]),
+    ("disqualification", ("last", "bob"), ["last"]),
+    ("disqualification", ("last", "gil"), []),
+    ("has_standings", ("done",), [True]),
+    ("has_standings", ("sum",), [False]),
+    ("standings", ("done", 0, 9), [1, 2, 3, 4]),
+    ("standings", ("done", 1, 2), [2, 3]),
+    ("standing_of", ("done", "bob"), [3]),
+    ("standing_of", ("sum", "bob"), []),
+    ("owed", ("done", 9), [1, 2, 3]),
+    ("owed", ("done", 2), [1, 2]),
+    ("closed_board", ("done",), ["camp"]),
+]
+
+
+async def test_it_reads_the_board_that_it_names_and_in_order(connection: asyncpg.Connection) -> None:
+    for name, asked, seen in SEEN:
+        assert await first(connection, name, *asked) == seen, (name, asked)
+    ((*_, players),) = await ask(connection, "closed_board", "t", "done")
+    assert players == 4
+    await connection.execute("UPDATE plays SET player_id = 'played' WHERE play_id = 'y7'")
+    assert await first(connection, "knows_player", "played") == [True]
+
+
+async def test_a_prize_is_owed_to_who_the_guest_is_by_now(connection: asyncpg.Connection) -> None:
+    owed = await ask(connection, "owed", "t", "done", 9)
+    assert [(row[1], row[3]) for row in owed] == [("gil", True), ("ann", False), ("bob", False)]
+
+
+async def test_a_board_is_held_alone(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
+    async with connection.transaction(), pool.acquire() as rival:
+        await ask(connection, "lock", "t", "sum", "", True)
+        assert await held(rival, "leaderboards", "board_id") == {"sum"}
+
+
+async def test_tenants_are_told_in_order_where_a_board_ends_or_owes(connection: asyncpg.Connection) -> None:
+    async def told() -> list[str]:
+        return [row[0] for row in await ask(connection, "tenants_with_ending")]
+
+    assert await told() == ["t"]
+    outer = connection.transaction()
+    await outer.start()
+    for tenant in ("z", "b"):
+        await connection.execute(
+            "INSERT INTO leaderboards (tenant_id, board_id, name, metric, mode, end_date)"
+            " VALUES ($1, 'now', 'B', 'score', 'sum', now())",
+            tenant,
+        )
+    assert await told() == ["b", "t", "z"]
+    assert [row[0] for row in await ask(connection, "ending", "b")] == ["now"]
+    await connection.execute("UPDATE leaderboards SET status = 'finalized' WHERE tenant_id <> 'b'")
+    await connection.execute("UPDATE leaderboards SET end_date = now() + interval '1 s' WHERE tenant_id = 'b'")
+    await connection.execute("UPDATE leaderboard_standings SET reason = ''")
+    assert await told() == []
+    await outer.rollback()
+    assert await ask(connection, "tenants", "", "") == [("t",)]
+    await connection.execute(
+        "INSERT INTO leaderboards (tenant_id, board_id, name, metric, mode, status)"
+        " VALUES ('z', 'its', 'B', 'score', 'sum', 'archived'), ('b', 'its', 'B', 'score', 'sum', 'active')"
+    )
+    assert await ask(connection, "tenants", "", "") == [("b",), ("t",)]
+    assert await ask(connection, "tenants", "b", "") == [("b",)]
+    assert await ask(connection, "tenants", "", "its") == [("b",)]
+
+
+@pytest.mark.parametrize(
+    ("campaign", "game", "merchant", "may"),
+    [
+        ("camp", "", "", True),
+        ("camp", "g1", "shop", True),
+        ("camp", "g2", "", False),
+        ("camp", "none", "", False),
+        ("theirs", "", "shop", False),
+        ("none", "", "", False),
+    ],
+)
+async def test_a_board_is_made_of_a_campaign_and_a_game_of_its_own(
+    connection: asyncpg.Connection, campaign: str, game: str, merchant: str, may: bool
+) -> None:
+    board = (campaign, game, "New", "score", "sum", 0, 0, "[]", merchant)
+    assert await first(connection, "insert", "new", *board) == ["new"][:may]
+    assert await first(connection, "update", "plays", *board) == ["plays"][:may]
+    named = await connection.fetch("SELECT board_id FROM leaderboards WHERE name = 'New' ORDER BY 1")
+    assert [row[0] for row in named] == ["new", "plays"][: 2 * may]
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "gone"),
+    [
+        ("SELECT", True),
+        ("INSERT INTO leaderboard_adjustments VALUES ('t', 'n', 'hidden', 'ann', 1, '')", False),
+        ("INSERT INTO leaderboard_disqualifications VALUES ('t', 'hidden', 'ann', '')", False),
+        ("UPDATE leaderboards SET status = 'finalized' WHERE board_id = 'hidden'", False),
+        ("INSERT INTO games (tenant_id, game_id, campaign_id, name, type) VALUES ('t', 'n', 'draft', 'G', 's')", True),
+        ("UPDATE games SET campaign_id = 'draft' WHERE game_id = 'g1'", False),
+        ("UPDATE leaderboards SET game_id = 'g3' WHERE board_id = 'hidden'", False),
+        ("UPDATE leaderboards SET game_id = 'none', campaign_id = 'camp' WHERE board_id = 'hidden'", True),
+    ],
+)
+async def test_a_board_that_ranked_anybody_is_not_removed(
+    connection: asyncpg.Connection, meanwhile: str, gone: bool
+) -> None:
+    await connection.execute(meanwhile)
+    assert await first(connection, "remove", "hidden") == ["hidden"][:gone]
+    assert await connection.fetchval("SELECT count(*) FROM leaderboards") == 7 - gone
+
+
+async def test_a_board_is_closed_and_a_rank_settled_once_and_alone(connection: asyncpg.Connection) -> None:
+    assert [await first(connection, "finalize", "sum") for _ in range(2)] == [["sum"], []]
+    assert await first(connection, "archive", "best") == ["best"]
+    states = "SELECT board_id, status FROM leaderboards WHERE board_id IN ('sum', 'best', 'last', 'done') ORDER BY 1"
+    assert [tuple(row) for row in await connection.fetch(states)] == [
+        *(("best", "archived"), ("done", "finalized"), ("last", "active"), ("sum", "finalized")),
+    ]
+    assert [await first(connection, "withhold", "done", 1, "CAP") for _ in range(2)] == [[1], []]
+    reasons = await connection.fetch("SELECT board_id, rank FROM leaderboard_standings WHERE reason = 'CAP'")
+    assert [tuple(row) for row in reasons] == [("done", 1)]
+    assert [await first(connection, "disqualify", "sum", "ann", "x") for _ in range(2)] == [["ann"], []]
+    await ask(connection, "keep_standings", "t", "sum", ["ann", "bob"], ["", ""], [2, 1], [0, 0], ["mug", ""])
+    kept = await connection.fetch("SELECT reason FROM leaderboard_standings WHERE board_id = 'sum' ORDER BY rank")
+    assert [row[0] for row in kept] == ["PENDING", ""]
+
+
+SCORES: Final[dict[str, list[tuple[str | None, int | None, int | None]]]] = {
+    # By player: the score, and when it was reached (seconds).
+    "sum": [("gil", 103, 190), ("bob", 64, 120), ("ann", 6, 150)],
+    "best": [("ann", 1007, 100), ("bob", 3, 120)],
+    "last": [("ann", 4, 200)],
+    "plays": [("bob", 11, 400), ("ann", 1, 150)],
+    "hidden": [(None, None, None)],
+}
+
+
+async def scores(connection: asyncpg.Connection, *asked: Any) -> dict[str, list[tuple[Any, ...]]]:
+    found: dict[str, list[tuple[Any, ...]]] = {}
+    for row in await connection.fetch(SQL["scores"], "t", *asked):
+        reached = None if row["achieved_us"] is None else row["achieved_us"] // 1_000_000
+        found.setdefault(row["board_id"], []).append((row["player_id"], row["score"], reached))
+    return found
+
+
+async def test_scores_are_of_the_boards_games_and_times_by_its_metric_and_mode(connection: asyncpg.Connection) -> None:
+    every = await scores(connection, None, None, None)
+    assert every == SCORES
+    assert list(every) == sorted(SCORES), "board by board"
+    assert await scores(connection, ["done"], None, None) == {"done": [("bob", 64, 120), ("ann", 7, 150)]}
+    assert set(await scores(connection, None, ["g1"], None)) == {"best", "last", "sum"}
+    assert set(await scores(connection, None, ["g2"], None)) == {"plays"}
+    rows = await connection.fetch(SQL["scores"], "t", None, None, None)
+    assert {row["board_id"] for row in rows if row["status"] == "draft"} == {"hidden"}
+    names = {row["player_id"]: row["display_name"] for row in rows}
+    assert names == {"ann": "Ann", "bob": "Bob", "gil": "Gil", None: ""}
+
+
+async def test_scores_of_some_are_those_that_all_have(connection: asyncpg.Connection) -> None:
+    some = await scores(connection, None, None, ["ann", "gil"])
+    assert some == {
+        "best": [("gil", None, None), ("ann", 1007, 100)],
+        "hidden": [("ann", None, None), ("gil", None, None)],
+        "last": [("gil", None, None), ("ann", 4, 200)],
+        "plays": [("gil", None, None), ("ann", 1, 150)],
+        "sum": [("gil", 103, 190), ("ann", 6, 150)],
+    }
+
+
+async def test_who_was_touched_since_a_moment_is_told_and_whom_a_guest_has_become(
+    connection: asyncpg.Connection,
+) -> None:
+    """A second's own moment is since then."""
+    old = "to_timestamp(1)"
+    await connection.execute(f"UPDATE plays SET played_at = {old}")
+    await connection.execute(f"UPDATE leaderboard_adjustments SET created_at = {old}")
+    await connection.execute(f"UPDATE leaderboard_disqualifications SET disqualified_at = {old}")
+
+    async def touched() -> list[str]:
+        return list((await connection.fetchrow(SQL["touched"], "t", 500.0))["players"])
+
+    assert await touched() == []
+    for happens, players in (
+        ("UPDATE plays SET played_at = to_timestamp(500) WHERE play_id = 'y7'", {"bob"}),
+        ("UPDATE leaderboard_adjustments SET created_at = to_timestamp(500) WHERE entry_id = 'e1'", {"gil"}),
+        (
+            "UPDATE leaderboard_disqualifications SET disqualified_at = to_timestamp(500) WHERE board_id = 'last'",
+            {"bob"},
+        ),
+        ("UPDATE players SET updated_at = to_timestamp(500) WHERE player_id = 'gil'", {"gil"}),
+        ("UPDATE players SET updated_at = to_timestamp(500) WHERE player_id = 'gus'", {"ann", "gus"}),
+    ):
+        outer = connection.transaction()
+        await outer.start()
+        await connection.execute(happens)
+        assert set(await touched()) == players, happens
+        await outer.rollback()

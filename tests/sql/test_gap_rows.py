@@ -1,0 +1,208 @@
+"""What catches up with events and keys: all that happened between two moments, each once, in its order and part."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import asyncpg
+import pytest
+
+import sql
+from tests.support.locks import IN_NO_ORDER
+from tests.support.outbox import somebody_waits
+from tests.support.waiting import HANG_SECONDS, until
+
+SCENE: Final = """
+INSERT INTO campaigns (tenant_id, campaign_id, merchant_id, name) VALUES
+    ('t', 'aside', 'other', 'C'), ('t', 'camp', 'shop', 'C');
+INSERT INTO games (tenant_id, game_id, campaign_id, name, type) VALUES
+    ('t', 'g2', 'aside', 'G', 'spin'), ('t', 'game', 'camp', 'G', 'spin');
+INSERT INTO quests (tenant_id, quest_id, campaign_id, name, type, turns) VALUES
+    ('t', 'q2', 'aside', 'Q', 'daily', 1), ('t', 'quest', 'camp', 'Q', 'daily', 1);
+INSERT INTO prizes (tenant_id, prize_id, name, type) VALUES ('t', 'mug', 'M', 'goods'), ('t', 'cup', 'C', 'goods');
+CREATE TEMPORARY TABLE moments AS SELECT * FROM (VALUES
+    ('e', 30), ('b', 20), ('a', 20), ('c', 20), ('d', 25), ('before', 9), ('first', 10), ('after', 31)) AS v (id, at);
+INSERT INTO plays (tenant_id, play_id, game_id, player_id, played_at, session_id, revision, seed, client_seed, payload,
+                   outcome, score, wins, points)
+    SELECT 't', id, 'game', 'ann', to_timestamp(at), id, 1, '', '', '{}', '{}', 0, 0, 0 FROM moments;
+INSERT INTO rewards (tenant_id, reward_id, player_id, prize_id, campaign_id, name, type, value, quantity, won_at,
+                     claimed_at)
+    SELECT 't', id, 'ann', 'mug', 'camp', 'M', 'goods', 1, 1, to_timestamp(at), to_timestamp(at) FROM moments;
+INSERT INTO rewards (tenant_id, reward_id, player_id, prize_id, campaign_id, name, type, value, quantity, won_at,
+                     play_id)
+    VALUES ('t', 'played', 'ann', 'mug', 'camp', 'M', 'goods', 1, 1, to_timestamp(21), 'a');
+INSERT INTO quest_completions (tenant_id, quest_id, player_id, period, turns, balance_after, event_id, completed_at)
+    SELECT 't', 'quest', 'ann', id, 1, 1, id, to_timestamp(at) FROM moments;
+INSERT INTO leaderboards (tenant_id, board_id, campaign_id, name, metric, mode, finalized_at)
+    SELECT 't', id, 'camp', 'B', 'score', 'sum', to_timestamp(at) FROM moments;
+INSERT INTO leaderboard_standings (tenant_id, board_id, rank, player_id, score, achieved_at, reward_id) VALUES
+    ('t', 'b', 2, 'ann', 1, now(), 'other'), ('t', 'a', 4, 'ann', 1, now(), 'a'), ('t', 'c', 3, 'ann', 1, now(), 'c');
+INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_id, channel, status, updated_at)
+    SELECT 't', id, id, 'mug', 'camp', 'ann', 'webhook', 'dead', to_timestamp(at) FROM moments;
+INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_id, channel, status, updated_at)
+    VALUES ('t', 'again', 'again', 'mug', 'camp', 'ann', 'webhook', 'retry', to_timestamp(21));
+INSERT INTO integrations (tenant_id, integration_id, type, events, status, heard_from) VALUES
+    ('t', 'i3', 'webhook', '{}', 'active', to_timestamp(7)), ('t', 'i1', 'webhook', '{}', 'paused', to_timestamp(3)),
+    ('t', 'i2', 'webhook', '{}', 'active', to_timestamp(8)), ('u', 'i1', 'webhook', '{}', 'paused', to_timestamp(3));
+"""
+
+
+@pytest.fixture
+async def connection(pool: asyncpg.Pool) -> AsyncIterator[asyncpg.Connection]:
+    async with pool.acquire() as connection:
+        await connection.execute(SCENE)
+        await connection.execute(IN_NO_ORDER)
+        yield connection
+
+
+async def ask(connection: asyncpg.Connection, name: str, *arguments: Any) -> list[tuple[Any, ...]]:
+    """What a statement answers."""
+    file, _, statement = name.partition(".")
+    return [tuple(row) for row in await connection.fetch(sql.load(file)[statement], *arguments)]
+
+
+def at(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+@pytest.mark.parametrize("name", ["plays", "rewards", "claims", "quests", "boards", "failures"])
+async def test_what_happened_is_told_from_where_it_was_left_to_the_end(
+    connection: asyncpg.Connection, name: str
+) -> None:
+    async def told(after: float, last: str, limit: int) -> list[str]:
+        rows = await ask(connection, f"gaps.{name}", "t", at(10), at(30), at(after), last, limit)
+        return [row[1] for row in rows]
+
+    assert await told(0, "", 20) == ["first", "a", "b", "c", "d", "e"]
+    assert await told(20, "b", 20) == ["c", "d", "e"]
+    assert await told(10, "first", 2) == ["a", "b"]
+    if name != "boards":
+        rows = await connection.fetch(sql.load("gaps")[name], "t", at(10), at(30), at(0), "", 20)
+        assert {(row["campaign_id"], row["merchant_id"]) for row in rows} == {("camp", "shop")}
+
+
+async def test_a_reward_is_told_with_the_rank_that_it_was_for(connection: asyncpg.Connection) -> None:
+    rows = await connection.fetch(sql.load("gaps")["rewards"], "t", at(10), at(30), at(0), "", 20)
+    ranks = {row["id"]: (row["leaderboard_id"], row["rank"]) for row in rows if row["rank"]}
+    assert ranks == {"a": ("a", 4), "c": ("c", 3)}
+    assert [row[0] for row in await ask(connection, "gaps.prizes", "t", ["mug"])] == ["mug"]
+
+
+async def test_a_pass_is_one_processs_until_its_lease_is_over(connection: asyncpg.Connection) -> None:
+    assert await ask(connection, "gaps.tenants") == [("t",)]
+    lease = ("gaps.lease", "t", 0.0, 60.0, 30.0)
+    async with connection.transaction():
+        ((told_until, leased_until, until),) = await ask(connection, *lease)
+        assert (told_until, until) == (at(7), at(67)), "from the first that listens"
+        assert await ask(connection, *lease) == []
+        assert await ask(connection, "gaps.keep", "t", at(50), 5.0, at(1)) == [], "the lease is another's"
+        assert await ask(connection, "gaps.keep", "t", at(50), 0.0, leased_until) != []
+        # It is over at this very moment.
+        ((told_until, *_),) = await ask(connection, *lease)
+        assert told_until == at(50)
+    assert await ask(connection, "gaps.lease", "u", 0.0, 60.0, 30.0) == []
+
+
+CODES: Final = """
+INSERT INTO tenants (tenant_id, name) VALUES ('v', 'V'), ('t', 'T');
+INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash) VALUES
+    ('t', 'p2', 'c1', 'old', 'x1', '1'), ('t', 'p1', 'c2', 'old', 'x2', '2'), ('t', 'p1', 'c1', 'old', 'x3', '3'),
+    ('t', 'p1', 'c3', 'new', 'x4', '4');
+UPDATE prizes SET channel_config = '{"url": "u"}' WHERE prize_id = 'cup';
+INSERT INTO prizes (tenant_id, prize_id, name, type, channel_config) VALUES
+    ('t', 's2', 'S', 'goods', '{"secret": "x"}'), ('t', 's1', 'S', 'goods', '{"previous_secret": "x"}');
+UPDATE integrations SET config = '{"secret": "x"}' WHERE integration_id <> 'i2';
+INSERT INTO retired_keys (tenant_id, key_id) VALUES ('', 'k1'), ('', 'k2');
+"""
+
+
+async def test_what_is_under_another_key_is_found_in_order_and_sealed_anew_as_it_was_read(
+    connection: asyncpg.Connection,
+) -> None:
+    await connection.execute(CODES)
+    in_order = [("p1", "c1"), ("p1", "c2"), ("p2", "c1")]
+
+    async def codes(*after: Any) -> list[tuple[Any, ...]]:
+        return [row[:2] for row in await ask(connection, "rotation.codes", "t", "new", *after)]
+
+    assert await codes("", "", 9) == in_order
+    assert await codes("p1", "c1", 1) == in_order[1:2]
+    read, anew, hashes = [b"x3", b"changed", b"x1"], [b"n1", b"n2", b"n3"], [b"h1", b"h2", b"h3"]
+    places = (["p1", "p1", "p2"], ["c1", "c2", "c1"])
+    await ask(connection, "rotation.reseal_codes", "t", "new", *places, read, anew, hashes)
+    found = await connection.fetch("SELECT prize_id, code_id, ciphertext FROM codes ORDER BY 1, 2")
+    assert [tuple(row) for row in found] == [
+        *(("p1", "c1", b"n1"), ("p1", "c2", b"x2"), ("p1", "c3", b"x4"), ("p2", "c1", b"n3")),
+    ]
+    for name, table, ids in (("prizes", "prizes", ["s1", "s2"]), ("integrations", "integrations", ["i1", "i3"])):
+        assert [row[0] for row in await ask(connection, f"rotation.{name}", "t", "", 9)] == ids
+        assert [row[0] for row in await ask(connection, f"rotation.{name}", "t", "", 1)] == ids[:1]
+        assert [row[0] for row in await ask(connection, f"rotation.{name}", "t", ids[0], 9)] == ids[1:]
+        column = "channel_config" if name == "prizes" else "config"
+        one = f"rotation.reseal_{name.removesuffix('s')}"
+        await ask(connection, one, "t", ids[1], '{"secret": "changed"}', '{"secret": "n"}')
+        assert await connection.fetchval(f"SELECT count(*) FROM {table} WHERE {column} ->> 'secret' = 'n'") == 0
+        await connection.execute(f'UPDATE {table} SET {column} = \'{{"secret": "x"}}\'')
+        await ask(connection, one, "t", ids[1], '{"secret": "x"}', '{"secret": "n"}')
+        assert await connection.fetchval(f"SELECT count(*) FROM {table} WHERE {column} ->> 'secret' = 'n'") == 1
+
+
+async def test_keys_are_locked_one_after_the_other(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
+    """Two rotations that name them in another order wait for each other, and not both for ever."""
+    async with pool.acquire() as rival, pool.acquire() as onlooker, connection.transaction():
+        async with rival.transaction():
+            await rival.execute("SELECT pg_advisory_xact_lock(key_lock('a'))")
+            locking = asyncio.ensure_future(ask(connection, "rotation.lock_keys", ["b", "a"]))
+            await until(lambda: somebody_waits(onlooker))
+            assert await onlooker.fetchval("SELECT pg_try_advisory_lock(key_lock('b'))")
+            await onlooker.execute("SELECT pg_advisory_unlock_all()")
+        async with asyncio.timeout(HANG_SECONDS):
+            assert len(await locking) == 2
+
+
+async def test_keys_are_retired_once_and_reinstated_alone(connection: asyncpg.Connection) -> None:
+    await connection.execute(CODES)
+    await ask(connection, "rotation.retire", "", ["k2", "k3"])
+    await ask(connection, "rotation.reinstate", "", "k1")
+    keys = await connection.fetch("SELECT key_id FROM retired_keys ORDER BY 1")
+    assert [row[0] for row in keys] == ["k2", "k3"]
+    assert await ask(connection, "rotation.tenants", "") == [("t",), ("v",)]
+    assert await ask(connection, "rotation.tenants", "v") == [("v",)]
+
+
+async def test_processes_live_that_were_heard_of_within_the_time(connection: asyncpg.Connection) -> None:
+    """One that was heard of just so long ago is neither alive nor forgotten."""
+    async with connection.transaction():
+        await connection.execute(
+            "INSERT INTO key_holders (tenant_id, kind, holder_id, process, known, used, seen_at)"
+            " SELECT '', kind, holder, holder, '{new}', used, now() - silent * interval '1 s' FROM (VALUES"
+            " ('code', 'c', 'old', 0), ('code', 'b', 'old', 9), ('code', 'new', 'new', 0), ('server', 's', 'old', 0),"
+            " ('code', 'just', 'old', 10), ('code', 'gone', 'old', 11)) AS v (kind, holder, used, silent)"
+        )
+        await connection.execute(
+            "INSERT INTO processes (tenant_id, process_id, process, migration, seen_at)"
+            " SELECT '', id, id, migration, now() - silent * interval '1 s' FROM (VALUES"
+            " ('c', '0002', 0), ('b', '0001', 9), ('new', '0003', 0), ('just', '0001', 10), ('gone', '0001', 11))"
+            " AS v (id, migration, silent)"
+        )
+        assert [row[0] for row in await ask(connection, "rotation.behind", "", "new", 10.0)] == ["b", "c"]
+        others = await ask(connection, "keyring.others", "", "c", 10.0)
+        assert sorted(row[1] for row in others) == ["b", "new", "s"]
+        assert await ask(connection, "processes.behind", "", "0003", 10.0) == [("0001", "b", 1), ("0002", "c", 1)]
+        for file, table, key in (("keyring", "key_holders", "holder_id"), ("processes", "processes", "process_id")):
+            await ask(connection, f"{file}.forget", "", 10.0)
+            await ask(connection, f"{file}.leave", "", "b")
+            left = {row[0] for row in await connection.fetch(f"SELECT {key} FROM {table}")}
+            assert left == {"c", "new", "just"} | ({"s"} if file == "keyring" else set())
+        for used in ("old", "new"):
+            await ask(connection, "keyring.announce", "", "code", "c", "c", ["new"], used)
+            await ask(connection, "processes.announce", "", "c", "c", "0002")
+        assert await connection.fetchval("SELECT used FROM key_holders WHERE holder_id = 'c'") == "new"
+
+
+async def test_a_database_that_writes_has_a_history(connection: asyncpg.Connection) -> None:
+    ((name, written),) = await ask(connection, "history.history")
+    assert name.count(".") == 2 and written > 0

@@ -1,0 +1,187 @@
+"""What a game's actor reads: the game, its terms, players and prizes that are meant, and what plays left behind."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from datetime import date
+from typing import Any, Final
+
+import asyncpg
+import pytest
+
+import sql
+from tests.support.locks import IN_NO_ORDER
+
+SQL: Final = sql.load("play")
+DAY: Final = date(2026, 11, 21)
+
+SCENE: Final = """
+INSERT INTO tenants (tenant_id, name, catalog_version) VALUES ('t', 'T', 7);
+INSERT INTO merchants (tenant_id, merchant_id, name, status) VALUES
+    ('t', 'other', 'O', 'suspended'), ('t', 'shop', 'S', 'active');
+INSERT INTO campaigns (tenant_id, campaign_id, merchant_id, name) VALUES
+    ('t', 'theirs', 'other', 'C'), ('t', 'camp', 'shop', 'C'), ('t', 'lone', '', 'C');
+INSERT INTO games (tenant_id, game_id, campaign_id, name, type, status, revision) VALUES
+    ('t', 'g2', 'theirs', 'G', 'spin', 'active', 1), ('t', 'g1', 'camp', 'G', 'spin', 'active', 2),
+    ('t', 'g3', 'lone', 'G', 'spin', 'active', 1);
+INSERT INTO game_revisions (tenant_id, game_id, revision, definition)
+    SELECT 't', game, revision, jsonb_build_object('ui', game || revision)
+    FROM (VALUES ('g2', 2), ('g2', 1), ('g1', 1), ('g1', 2), ('g3', 1)) AS v (game, revision);
+INSERT INTO promised_terms (tenant_id, game_id, terms, revision_hash, created_at)
+    SELECT 't', game, terms::bytea, encode(sha256(terms::bytea), 'hex'), now() + nth * interval '1 s'
+    FROM (SELECT 'g1' AS game, 'terms' || n AS terms, (n * 7) % 22 AS nth FROM generate_series(0, 21) AS n
+          UNION ALL SELECT 'g2', 'other terms', 99) AS v;
+INSERT INTO game_players (tenant_id, game_id, player_id, plays, day, day_plays, busy_until) VALUES
+    ('t', 'g2', 'bob', 9, '2026-11-21', 9, 9), ('t', 'g1', 'ann', 5, '2026-11-21', 2, 3),
+    ('t', 'g1', 'cat', 6, '2026-11-20', 4, 0), ('t', 'g2', 'ann', 8, '2026-11-22', 8, 8),
+    ('t', 'g1', 'eve', 3, '2026-11-22', 3, 0);
+INSERT INTO players (tenant_id, player_id, auth_method, status, merged_into) VALUES
+    ('t', 'bob', 'guest', 'suspended', 'ann'), ('t', 'ann', 'external', 'active', NULL);
+INSERT INTO prize_players (tenant_id, prize_id, player_id, awarded) VALUES
+    ('t', 'mug', 'bob', 9), ('t', 'mug', 'ann', 1), ('t', 'aside', 'ann', 8);
+INSERT INTO balances (tenant_id, player_id, scope_key, currency, balance) VALUES
+    ('t', 'bob', 'camp', 'coin', 9), ('t', 'ann', 'camp', 'coin', 4), ('t', 'ann', 'theirs', 'leaf', 8);
+INSERT INTO milestone_grants (tenant_id, game_id, player_id, milestone_id, idempotency_key, granted_at) VALUES
+    ('t', 'g1', 'bob', 'rung9', 'key', to_timestamp(9)), ('t', 'g1', 'ann', 'rung1', 'key', to_timestamp(1)),
+    ('t', 'g2', 'ann', 'rung8', 'key', to_timestamp(8)), ('t', 'g1', 'ann', 'rung2', 'aside', to_timestamp(2));
+INSERT INTO turn_balances (tenant_id, player_id, campaign_id, balance) VALUES
+    ('t', 'bob', 'camp', 9), ('t', 'ann', 'camp', 6), ('t', 'ann', 'theirs', 8);
+INSERT INTO stock (tenant_id, prize_id, total, remaining, awarded) VALUES
+    ('t', 'aside', 9, 8, 1), ('t', 'mug', 5, 3, 2), ('t', 'endless', 0, 0, 7), ('t', 'out', 5, 0, 5);
+INSERT INTO prize_days (tenant_id, prize_id, day, awarded) VALUES
+    ('t', 'aside', '2026-11-21', 9), ('t', 'mug', '2026-11-21', 2), ('t', 'mug', '2026-11-20', 8);
+INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash, reward_id)
+    SELECT 't', prize, prize || n, 'k', '', n::text::bytea, CASE WHEN n = 1 THEN prize END
+    FROM (VALUES ('mug', 3), ('aside', 5), ('out', 1003)) AS v (prize, many) CROSS JOIN generate_series(1, many) AS n;
+INSERT INTO plays (tenant_id, play_id, game_id, player_id, idempotency_key, revision, seed, client_seed, payload,
+                   outcome, score, wins, points, session_id)
+    SELECT 't', play, game, player, nullif(key, ''), 1, '', '', '{}', '{}', 0, 0, 0,
+           'sess_x.y.' || left(encode(sha256(terms::bytea), 'hex'), 32) || play
+    FROM (VALUES ('y1', 'g1', 'ann', 'key', 'terms1'), ('y2', 'g1', 'bob', 'key', 'terms2'),
+                 ('y3', 'g2', 'ann', 'key', 'terms1'), ('y4', 'g1', 'ann', 'aside', 'none'),
+                 ('y5', 'g2', 'bob', '', 'other terms')) AS v (play, game, player, key, terms);
+"""
+
+
+@pytest.fixture
+async def connection(pool: asyncpg.Pool) -> AsyncIterator[asyncpg.Connection]:
+    async with pool.acquire() as connection:
+        await connection.execute(SCENE)
+        await connection.execute(IN_NO_ORDER)
+        yield connection
+
+
+async def ask(connection: asyncpg.Connection, name: str, *arguments: Any) -> list[tuple[Any, ...]]:
+    """What a statement answers, of the tenant."""
+    return [tuple(row) for row in await connection.fetch(SQL[name], "t", *arguments)]
+
+
+async def hash_of(connection: asyncpg.Connection, terms: str) -> str:
+    return str(await connection.fetchval("SELECT encode(sha256($1::text::bytea), 'hex')", terms))
+
+
+async def test_a_game_is_read_with_its_own_campaign_revision_and_latest_terms(connection: asyncpg.Connection) -> None:
+    (row,) = await connection.fetch(SQL["snapshot"], "t", "g1")
+    assert (json.loads(row["definition"]), row["campaign_id"], row["merchant_id"]) == ({"ui": "g12"}, "camp", "shop")
+    assert (row["suspended"], row["played"], row["catalog_version"]) == ("", True, 7)
+    latest = [await hash_of(connection, f"terms{n}") for n in sorted(range(22), key=lambda n: -(n * 7 % 22))]
+    assert row["kept"] == latest[:20]
+    (theirs,) = await connection.fetch(SQL["snapshot"], "t", "g2")
+    assert (theirs["suspended"], theirs["kept"]) == ("merchant", [await hash_of(connection, "other terms")])
+    (lone,) = await connection.fetch(SQL["snapshot"], "t", "g3")
+    assert (lone["suspended"], lone["played"], lone["kept"]) == ("", False, [])
+    await connection.execute("UPDATE tenants SET status = 'suspended'")
+    (ended,) = await connection.fetch(SQL["snapshot"], "t", "g1")
+    assert ended["suspended"] == "tenant"
+
+
+async def test_terms_are_kept_once_and_of_one_catalogue(connection: asyncpg.Connection) -> None:
+    new = await hash_of(connection, "new")
+    for version, kept in ((6, 0), (7, 1), (7, 1)):
+        await ask(connection, "keep_terms", new, "g1", b"new", version)
+        assert await connection.fetchval("SELECT count(*) FROM promised_terms WHERE terms = 'new'") == kept
+
+
+async def test_terms_plays_and_looks_are_shown_to_whom_the_game_is_of(connection: asyncpg.Connection) -> None:
+    terms = await hash_of(connection, "other terms")
+    for merchant, seen in (("", True), ("other", True), ("shop", False)):
+        assert [row[:2] for row in await ask(connection, "terms", terms, merchant, True)] == [(terms, "g2")][:seen]
+        shown = await ask(connection, "play", "y5", merchant)
+        assert [(row[0], row[-2], row[-1]) for row in shown] == [("y5", terms, b"other terms")][:seen]
+    # A session that names the terms of another game, or none that were kept.
+    for play in ("y3", "y4"):
+        ((*_, revision_hash, kept),) = await ask(connection, "play", play, "")
+        assert (revision_hash, kept) == ("", None)
+    assert await ask(connection, "looks", "g2", 2) == [('"g22"',)]
+    history = await connection.fetch(SQL["history"], "t", "g1", "ann", None, 9)
+    assert {row["play_id"]: row["revision_hash"] for row in history} == {
+        "y4": "",
+        "y1": await hash_of(connection, "terms1"),
+    }
+    history = await connection.fetch(SQL["history"], "t", "g2", "ann", None, 9)
+    assert [(row["play_id"], row["revision_hash"]) for row in history] == [("y3", "")]
+
+
+async def test_players_are_read_by_what_they_themselves_have_in_the_game(connection: asyncpg.Connection) -> None:
+    players, prizes = ["ann", "cat", "eve", "new", "bob"], ["mug", "endless", "out", "none"]
+    made = ["ann", "cat", "eve", "new"]
+    (row,) = await connection.fetch(SQL["refresh"], "t", "g1", players, prizes, made, "camp", "camp", DAY)
+    read = {player: rest for player, *rest in json.loads(row["players"])}
+    assert read == {
+        "ann": [5, 2, False, 6, False, {"mug": 1}, {"coin": 4}, {"rung1": 1, "rung2": 2}, False, None, 3],
+        "cat": [6, 0, False, 0, False, None, None, None, None, None, 0],
+        "eve": [3, 3, True, 0, False, None, None, None, None, None, 0],
+        "new": [0, 0, None, 0, False, None, None, None, None, None, 0],
+        "bob": [0, 0, None, 9, True, {"mug": 9}, {"coin": 9}, {"rung9": 9}, True, "ann", 0],
+    }
+    assert row["catalog_version"] == 7
+    stocked = {prize: rest for prize, *rest in json.loads(row["prizes"])}
+    assert stocked == {"mug": [3, 2, 2], "endless": [None, 0, 0], "out": [0, 0, 1000], "none": [None, 0, 0]}
+    known = await connection.fetch("SELECT player_id FROM players ORDER BY 1")
+    assert [row[0] for row in known] == ["ann", "bob", "cat", "eve", "new"]
+
+
+async def test_what_a_key_or_a_session_was_used_for_is_found_and_nothing_beside_it(
+    connection: asyncpg.Connection,
+) -> None:
+    found = await ask(connection, "find", ["y4"], ["ann"], ["key"], "g1")
+    assert sorted(row[0] for row in found) == ["y1", "y4"]
+    redeems = await ask(connection, "find_redeems", ["ann"], ["key"], "g1")
+    assert [row[:2] for row in redeems] == [("ann", "key")]
+    assert await ask(connection, "find_redeems", ["ann"], ["none"], "g1") == []
+
+
+@pytest.mark.parametrize(
+    ("players", "day", "ends", "back"),
+    [
+        (["eve"], DAY, 3600, ["eve"]),
+        (["ann"], DAY, 3600, []),
+        (["ann"], date(2026, 11, 20), 3600, ["ann"]),
+        (["eve"], DAY, -1, []),
+        (["eve", "ann", "cat"], date(2026, 11, 19), 3600, ["ann", "cat", "eve"]),
+    ],
+)
+async def test_a_day_that_has_not_begun_is_set_back_while_the_one_before_goes_on(
+    connection: asyncpg.Connection, players: list[str], day: date, ends: int, back: list[str]
+) -> None:
+    before = "SELECT player_id, game_id, day FROM game_players ORDER BY 1, 2"
+    rows = [tuple(row) for row in await connection.fetch(before)]
+    end = int(await connection.fetchval("SELECT unix(now())")) + ends
+    await ask(connection, "set_back", "g1", players, day, end)
+    expected = [(who, game, day if who in back and game == "g1" else was) for who, game, was in rows]
+    assert [tuple(row) for row in await connection.fetch(before)] == expected
+
+
+@pytest.mark.parametrize("changed", [True, False])
+async def test_a_day_is_not_set_back_beside_who_began_before_the_catalogues_change(
+    connection: asyncpg.Connection, pool: asyncpg.Pool, changed: bool
+) -> None:
+    async with pool.acquire() as rival, rival.transaction(isolation="repeatable_read", readonly=True):
+        await rival.fetch("SELECT 1")
+        # Who begins after the change decides by the zone as it is.
+        await connection.execute("UPDATE tenants SET catalog_version = 8" if changed else "SELECT")
+        end = int(await connection.fetchval("SELECT unix(now())")) + 3600
+        await ask(connection, "set_back", "g1", ["eve"], DAY, end)
+    day = await connection.fetchval("SELECT day FROM game_players WHERE game_id = 'g1' AND player_id = 'eve'")
+    assert (day != DAY) == changed

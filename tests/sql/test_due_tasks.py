@@ -99,8 +99,9 @@ async def test_given_up_is_what_is_named_and_told_with_its_own_reward(
     connection: asyncpg.Connection, pool: asyncpg.Pool
 ) -> None:
     async with connection.transaction(), pool.acquire() as rival:
-        assert await ask(connection, "give_up_overdue", "t", ["o1"], ["o2", "o1"], "late") == ["o1"]
-        assert await held(rival, "rewards", "reward_id") == {"o1", "o2"}
+        assert await ask(connection, "give_up_overdue", "t", ["o1", "l1"], ["o2", "o1", "l1"], "late") == ["o1"]
+        assert await held(rival, "rewards", "reward_id") == {"o1", "o2", "l1"}
+        assert await held(rival, "tasks", "task_id") == {"o1"}, "nor is held what is being delivered"
     await connection.execute("UPDATE rewards SET status = 'fulfilled' WHERE reward_id = 'o2'")
     await connection.execute("UPDATE tasks SET status = 'awaiting', lease_until = now() WHERE task_id = 'o1'")
     await connection.execute("UPDATE rewards SET status = 'fulfilling' WHERE reward_id = 'o1'")

@@ -34,6 +34,7 @@ from runtime.http.docs import pages as docs
 from runtime.http.door import Door
 from runtime.http.edge import Edge
 from runtime.http.login import routes as login
+from runtime.http.login import sign_in
 from runtime.http.operational import Check, mount_health, mount_metrics
 from runtime.http.pages import files as widget
 from runtime.http.pages import hosted
@@ -261,6 +262,9 @@ class _Parts:
             app = make_app(body_bytes_max=settings.body_limit_bytes)
             edge = await self._edge(process, "admin")
             admin.mount(app, edge)
+            issuer = sign_in.mount(app, edge)
+            if issuer is not None:
+                self._last.append(issuer.close)
             callback.mount(app, edge.caller, default_tenant=settings.default_tenant)
             docs.mount(app, "admin", role_matrix=settings.role_matrix)
             mount_health(app, self._checks())

@@ -1,4 +1,4 @@
-"""`tombola token mint|player|revoke`: tokens, signed here with the edges' secrets; and the end of those of staff."""
+"""`tombola token mint|link|player|me|revoke`: tokens, signed here with the edges' secrets; what they are; their end."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from cyclopts import App, Parameter, validators
 from runtime.commands.connection import DEFAULTS, Connection, connected, fail, print_json, refusals_told
 from runtime.commands.environment import EXIT_USE, cannot_begin, settings_for
 from runtime.http.auth import Tokens
+from runtime.http.login.sign_in import LINK_SECONDS, link_of
+from runtime.settings import Settings
 
 app = App(name="token", help="Make tokens of this service, and end those of staff.")
 
@@ -51,6 +53,57 @@ def mint(
         Print `{token, expires_at}`.
     """
     _print_token(subject, tenant, merchant, seconds, role, json)
+
+
+@app.command
+def link(
+    *,
+    role: Annotated[tuple[Role, ...], Parameter(negative=())] = ("admin",),
+    tenant: str = "",
+    subject: str = "operator",
+    merchant: str = "",
+    admin_url: Annotated[str, Parameter(env_var="TOMBOLA_ADMIN_URL")] = DEFAULTS.admin_url,
+    json: Annotated[bool, Parameter(negative=())] = False,
+) -> None:
+    """Make a link that signs somebody in to the dashboard: once, within 15 minutes. It needs what `mint` does.
+
+    Parameters
+    ----------
+    role
+        What they may do there: admin, designer, reward_manager, platform. Give it several times for several.
+    tenant
+        The id of the tenant that they act for; DEFAULT_TENANT's where none is said.
+    subject
+        Who they are, in the audit log.
+    merchant
+        The id of the merchant that they act for, if any.
+    admin_url
+        Where the admin edge is, as their browser reaches it.
+    json
+        Print `{url, expires_at}`.
+    """
+    settings, tenant = _able(subject, tenant, role)
+    expires_at = int(time.time()) + LINK_SECONDS
+    url = link_of(settings, admin_url.rstrip("/"), subject, tenant_id=tenant, merchant_id=merchant, roles=set(role))
+    if json:
+        print_json({"url": url, "expires_at": expires_at})
+    else:
+        print(url)
+
+
+@app.command
+async def me(*, connection: Connection = DEFAULTS) -> None:
+    """Show whose the token is, and which operations it opens."""
+    with refusals_told(connection):
+        async with connected(connection) as edge:
+            told = await edge.get("/me")
+    if connection.json:
+        print_json(told)
+        return
+    for name in ("subject", "tenant_id", "merchant_id"):
+        print(f"{name:12} {told[name]}")
+    print(f"{'roles':12} {', '.join(told['roles'])}")
+    print(f"{'opens':12} {', '.join(told['operations'])}")
 
 
 @app.command
@@ -102,9 +155,10 @@ async def revoke(subject: str = "", /, *, sign_in: str = "", connection: Connect
         print("revoked")
 
 
-def _print_token(subject: str, tenant: str, merchant: str, seconds: int, role: Sequence[str], json: bool) -> None:
+def _able(subject: str, tenant: str, role: Sequence[str]) -> tuple[Settings, str]:
+    """(the settings, the tenant), where they are enough to make a token of this subject's."""
     settings = settings_for()
-    tenant, most = tenant or settings.default_tenant, settings.token_seconds_max
+    tenant = tenant or settings.default_tenant
     if not (settings.jwt_staff_secrets if role else settings.jwt_secrets):
         needed = "JWT_STAFF_SECRET is needed, as the admin" if role else "JWT_SECRET is needed, as the consumer"
         cannot_begin(f"{needed} edge has it")
@@ -112,6 +166,12 @@ def _print_token(subject: str, tenant: str, merchant: str, seconds: int, role: S
         cannot_begin("whose token? --tenant, or the setting DEFAULT_TENANT, says the tenant")
     if not subject:
         cannot_begin("a token must be somebody's: the id or --subject is empty")
+    return settings, tenant
+
+
+def _print_token(subject: str, tenant: str, merchant: str, seconds: int, role: Sequence[str], json: bool) -> None:
+    settings, tenant = _able(subject, tenant, role)
+    most = settings.token_seconds_max
     if seconds > most:
         cannot_begin(f"--seconds must be at most {most}: the edges take no others (TOKEN_SECONDS_MAX)")
     tokens = Tokens.of(settings)

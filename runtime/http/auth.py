@@ -161,10 +161,11 @@ class Tokens:
         merchant_id: str = "",
         roles: Iterable[str] = (),
         login_id: str = "",
+        jti: str = "",
     ) -> str:
         """A token that ends in `seconds`: staff's with roles; without, a player's, and of the login `login_id`.
 
-        LookupError where there is no secret of such tokens.
+        jti: whose sign-in goes on; else it is one of its own. LookupError where there is no secret of such tokens.
         """
         now = int(self.now())
         named = sorted(roles)
@@ -176,7 +177,7 @@ class Tokens:
             "sub": sub,
             "iat": now,
             "exp": now + seconds,
-            "jti": secrets.token_urlsafe(12),
+            "jti": jti or secrets.token_urlsafe(12),
             "tenant_id": tenant_id,
             "merchant_id": merchant_id,
             "roles": named,

@@ -188,6 +188,16 @@ class Settings:
         "",
         "Its roles that make staff; who has none of them is a player.",
     )
+    oidc_client_id: str = _setting(
+        text(),
+        "",
+        "The dashboard's client at that issuer: staff sign in there (docs/dashboard.md). Needs JWT_STAFF_SECRET.",
+    )
+    oidc_client_secret: str = _setting(text(), "", "Its secret, where it has one.", secret=True)
+    oidc_scopes: tuple[str, ...] = _setting(words(), "openid,profile,email", "What it asks the issuer for.")
+    staff_session_seconds: int = _setting(
+        integer(60, 86400, "seconds"), "28800", "How long staff who sign in to the dashboard stay so."
+    )
     development: bool = _setting(
         flag(), "off", "Nobody else reaches this: HEADER_FALLBACK and LOGIN_SENDER=log are refused without it."
     )
@@ -360,6 +370,8 @@ class Settings:
             yield "REFRESH_TOKEN_SECONDS", "must not exceed TOKEN_SECONDS_MAX: guests' tokens live as long"
         if "*" not in self.jwks_tenants and any(pair.endswith("=platform") for pair in self.jwks_role_map):
             yield "JWKS_ROLE_MAP", "must not give platform, which acts for every tenant, unless JWKS_TENANTS is *"
+        if self.oidc_client_id and not (self.jwks_url and self.jwt_staff_secrets and "openid" in self.oidc_scopes):
+            yield "OIDC_CLIENT_ID", "needs JWKS_URL, JWT_STAFF_SECRET for what staff get, and openid in OIDC_SCOPES"
         for cause, needed in (
             (bool(self.jwks_url), ("jwks_issuer", "jwks_audience", "jwks_tenants")),
             (self.login_sender == "smtp", ("smtp_url", "smtp_from")),

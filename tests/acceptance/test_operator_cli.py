@@ -332,6 +332,21 @@ class TestToken:
         assert (identity.subject, identity.roles, identity.tenant_id) == ("till-7", {"reward_manager"}, TENANT)
         assert (await tombola("games", "list", "--json", TOMBOLA_TOKEN=token)).json == []
 
+    async def test_a_link_signs_in_once_as_what_it_was_made_for(self, tombola: Operator, stack: Stack) -> None:
+        settings = stack.process.settings
+        environ = {"JWT_STAFF_SECRET": settings.jwt_staff_secret, "JWT_ISSUER": settings.jwt_issuer}
+        asked = ("--tenant", TENANT, "--role", "designer", "--subject", "dora", "--admin-url", "https://admin.example/")
+        made = await tombola("token", "link", *asked, "--json", **environ)
+        address, _, token = made.json["url"].partition("#link=")
+        assert address == "https://admin.example/dashboard" and made.json["expires_at"] > 1_700_000_000
+        assert made.json["url"] not in (await tombola("token", "link", *asked, **environ)).out
+        answer = await stack.admin("POST", "/admin/auth/link", {"link": token}, roles=())
+        told = await tombola("token", "me", "--json", TOMBOLA_TOKEN=answer.data["token"])
+        assert (told.json["subject"], told.json["roles"]) == ("dora", ["designer"])
+        shown = (await tombola("token", "me", TOMBOLA_TOKEN=answer.data["token"])).out
+        assert "dora" in shown and "designer" in shown and "CreateGame" in shown
+        assert (await stack.admin("POST", "/admin/auth/link", {"link": token}, roles=())).http == 401
+
     async def test_a_subject_s_tokens_are_ended(self, tombola: Operator, stack: Stack) -> None:
         token = stack.token("till-7", ("designer",))
         assert (await tombola("games", "list", "--json", TOMBOLA_TOKEN=token)).code == 0

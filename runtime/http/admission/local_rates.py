@@ -53,6 +53,7 @@ class RouteClass(Enum):
 _GAMES: Final = f"{API}/games/"
 _STAFF: Final = f"{API}/admin"
 _LOGIN: Final = (f"{API}/players/auth/", f"{API}/players/me/contacts")
+_SIGN_IN: Final = (f"{API}/admin/auth/link", f"{API}/admin/auth/oidc")
 _CALLBACK: Final = f"{API}/fulfillment/"
 
 
@@ -64,7 +65,7 @@ def route_class(method: str, path: str) -> RouteClass:
     elif not path.startswith(API):
         return RouteClass.OTHER  # Health, documents, and what anybody invents.
     elif path.startswith(_STAFF):
-        return RouteClass.STAFF
+        return RouteClass.LOGIN if path.startswith(_SIGN_IN) else RouteClass.STAFF
     elif path.startswith(_LOGIN):
         return RouteClass.LOGIN
     elif path.startswith(_CALLBACK):

@@ -10,7 +10,9 @@ from runtime.http.auth import IDENTIFIER_CHARACTERS_MAX
 from runtime.http.docs import examples, refusals
 from runtime.http.docs.document import Document, Path, header_parameter, object_of, summary_of
 from runtime.http.docs.schemas import Schema, ref
+from runtime.http.login.oidc import TEXT_CHARACTERS_MAX
 from runtime.http.login.rows import CHALLENGE, ROWS, Answers, text_of
+from runtime.http.login.sign_in import LINK, METHODS, OIDC_FINISH, OIDC_START
 from runtime.operations import API, samples
 from runtime.wire.shape import AS_IT_IS
 
@@ -108,6 +110,73 @@ def add_log_out(document: Document) -> None:
         },
     }
     document.add(Path(LOG_OUT, "POST"), "POST", described)
+
+
+def add_sign_in(document: Document) -> None:
+    """The admin edge's own routes by which staff sign in (runtime/http/login/sign_in.py)."""
+    text: Schema = {"type": "string"}
+    some: Schema = {"type": "string", "minLength": 1, "maxLength": TEXT_CHARACTERS_MAX}
+    moment: Schema = {"type": "integer", "format": "int64", "description": "Unix seconds."}
+    components = document.schemas.components
+    components["SignInMethods"] = object_of({"oidc": {"type": "boolean"}}, ["oidc"])
+    components["SignedIn"] = object_of({"token": text, "expires_at": moment}, ["token", "expires_at"])
+    begun = dict.fromkeys(("url", "state", "nonce", "verifier"), text)
+    components["SignInBegun"] = object_of(begun, list(begun))
+    signed_in = {"token": "eyJhbGciOiJIUzI1NiIs...", "expires_at": samples.LATER}
+    home = "https://admin.example/dashboard"
+    kept = {"verifier": "kX1r...", "nonce": "9fQz..."}
+    bodies: dict[str, tuple[str, str, str, dict[str, str], str, dict[str, Any]]] = {
+        LINK: (
+            "SignInByLink",
+            "Sign in by a link",
+            "The link is good for one use.",
+            {"link": "eyJ..."},
+            "SignedIn",
+            signed_in,
+        ),
+        OIDC_START: (
+            "StartSignIn",
+            "Begin to sign in at the issuer",
+            "Where to send the browser, and what it keeps until it is back. There where OIDC_CLIENT_ID is set.",
+            {"redirect_uri": home},
+            "SignInBegun",
+            {"url": "https://issuer.example/authorize?...", "state": "aB3d...", **kept},
+        ),
+        OIDC_FINISH: (
+            "FinishSignIn",
+            "Sign in with the issuer's code",
+            "The code is what the issuer sent the browser back with. There where OIDC_CLIENT_ID is set.",
+            {"code": "SplxlOBeZQQYbYS6WxSbIA", "redirect_uri": home, **kept},
+            "SignedIn",
+            signed_in,
+        ),
+    }
+    for path, (name, summary, about, body, answer, example) in bodies.items():
+        components[f"{name}Body"] = object_of(dict.fromkeys(body, some), list(body))
+        content = {"application/json": {"schema": ref(f"{name}Body"), "example": body}}
+        every = (*refusals.ALWAYS, *refusals.WITH_BODY, *refusals.TOKENS, *refusals.OF_EDGES, "ROLE_REQUIRED")
+        described = {
+            "operationId": name,
+            "tags": [document.tag("Staff")],
+            "summary": summary,
+            "description": about,
+            "requestBody": {"required": True, "content": content},
+            "security": [],
+            "responses": {"200": document.answered(ref(answer), example), **document.refusals(every)},
+        }
+        document.add(Path(path, "POST"), "POST", described)
+    methods = {
+        "operationId": "GetSignInMethods",
+        "tags": [document.tag("Staff")],
+        "summary": "How staff sign in",
+        "description": "Whether they may sign in at an issuer, beside by a link.",
+        "security": [],
+        "responses": {
+            "200": document.answered(ref("SignInMethods"), {"oidc": True}),
+            **document.refusals([*refusals.ALWAYS, *refusals.OF_EDGES]),
+        },
+    }
+    document.add(Path(METHODS, "GET"), "GET", methods)
 
 
 def add_health(document: Document) -> None:

@@ -61,6 +61,7 @@ def document(surface: Surface, *, role_matrix: str = "any", header_fallback: boo
     if surface == "admin":
         beside.add_me(made)
         beside.add_log_out(made)
+        beside.add_sign_in(made)
     beside.add_health(made)
     return made.finished(_links(served, wrapped=surface == "core"))
 

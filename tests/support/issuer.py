@@ -1,0 +1,138 @@
+"""An OpenID Connect provider of the tests' own: authorization code with PKCE (S256), as strict as RFC 9700 asks.
+
+It is small since what is on PyPI does not look at the verifier, and so would not notice a page that lost it.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import secrets
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import urlencode
+
+import jwt
+from aiohttp import web
+from cryptography.hazmat.primitives.asymmetric import ec
+from jwt.algorithms import ECAlgorithm
+
+from tests.support.stack import TENANT
+
+CLIENT: Final = "dashboard"
+USERS: Final[dict[str, dict[str, Any]]] = {
+    "ann": {"groups": ["bosses"]},
+    "dora": {"groups": ["marketing"]},
+    "eve": {"groups": ["canteen"]},
+}
+"""Who there is, and what is claimed of them."""
+
+SETTINGS: Final[dict[str, Any]] = {
+    "jwks_audience": "tombola",
+    "jwks_tenants": (TENANT,),
+    "jwks_roles_claim": "groups",
+    "jwks_role_map": ("bosses=admin", "marketing=designer"),
+    "oidc_client_id": CLIENT,
+}
+"""What an edge that trusts it has set, beside its addresses."""
+
+
+@dataclass
+class Issuer:
+    """The provider. `claims`: what is said instead in the next ID tokens; `refused`: why it gave no token."""
+
+    url: str = ""
+    claims: dict[str, Any] = field(default_factory=dict)
+    refused: list[str] = field(default_factory=list)
+    key: ec.EllipticCurvePrivateKey = field(default_factory=lambda: ec.generate_private_key(ec.SECP256R1()))
+    codes: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings of an edge that trusts it."""
+        return {**SETTINGS, "jwks_url": f"{self.url}/jwks", "jwks_issuer": self.url}
+
+    def code(self, user: str, asked: dict[str, str]) -> str:
+        """A code for who has said who they are."""
+        code = secrets.token_urlsafe(16)
+        self.codes[code] = {**asked, "user": user}
+        return code
+
+    async def discovery(self, _: web.Request) -> web.Response:
+        told = {
+            "issuer": self.url,
+            "authorization_endpoint": f"{self.url}/authorize",
+            "token_endpoint": f"{self.url}/token",
+            "jwks_uri": f"{self.url}/jwks",
+            "token_endpoint_auth_methods_supported": ["none"],
+        }
+        return web.json_response(told)
+
+    async def jwks(self, _: web.Request) -> web.Response:
+        return web.json_response({"keys": [{**json.loads(ECAlgorithm.to_jwk(self.key.public_key())), "kid": "one"}]})
+
+    async def authorize(self, request: web.Request) -> web.Response:
+        """Asks who it is, and sends them back with a code; who is signed in here is not asked again."""
+        asked = dict(request.query)
+        wanted = {"response_type": "code", "client_id": CLIENT, "code_challenge_method": "S256"}
+        if any(asked.get(name) != value for name, value in wanted.items()) or "openid" not in asked.get("scope", ""):
+            return web.Response(status=400, text="not a request that is taken here")
+        user = asked.pop("user", "") or request.cookies.get("user", "")
+        if not user:
+            named = "".join(f'<input type="hidden" name="{k}" value="{html.escape(v)}">' for k, v in asked.items())
+            buttons = "".join(f'<button name="user" value="{name}">{name}</button>' for name in USERS)
+            page = f"<!doctype html><title>Issuer</title><link rel=icon href=data:,><form>{named}{buttons}</form>"
+            return web.Response(text=page, content_type="text/html")
+        sent = urlencode({"code": self.code(user, asked), "state": asked["state"]})
+        answer = web.Response(status=302, headers={"Location": f"{asked['redirect_uri']}?{sent}"})
+        answer.set_cookie("user", user)
+        return answer
+
+    async def token(self, request: web.Request) -> web.Response:
+        """An ID token for a code: once, for who has the verifier, and for the address that it was sent to."""
+        form = await request.post()
+        asked = self.codes.pop(str(form.get("code")), None)
+        digest = hashlib.sha256(str(form.get("code_verifier")).encode()).digest()
+        challenge = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+        why = "code" if asked is None else "verifier" if asked["code_challenge"] != challenge else ""
+        if asked is not None and not why:
+            why = "address" if asked["redirect_uri"] != form.get("redirect_uri") else ""
+        if asked is None or why or form.get("client_id") != CLIENT:
+            self.refused.append(why or "client")
+            return web.json_response({"error": "invalid_grant"}, status=400)
+        now, user = int(time.time()), asked["user"]
+        claims = {
+            "iss": self.url,
+            "aud": CLIENT,
+            "sub": user,
+            "iat": now,
+            "exp": now + 300,
+            "nonce": asked["nonce"],
+            **USERS[user],
+            **self.claims,
+        }
+        made = jwt.encode(claims, self.key, algorithm="ES256", headers={"kid": "one"})
+        return web.json_response({"access_token": "opaque", "token_type": "Bearer", "id_token": made})
+
+
+@asynccontextmanager
+async def issuing() -> AsyncIterator[Issuer]:
+    """The provider, on a free port, for the length of the block."""
+    issuer, app = Issuer(), web.Application()
+    app.router.add_get("/.well-known/openid-configuration", issuer.discovery)
+    app.router.add_get("/jwks", issuer.jwks)
+    app.router.add_get("/authorize", issuer.authorize)
+    app.router.add_post("/token", issuer.token)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    issuer.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    try:
+        yield issuer
+    finally:
+        await runner.cleanup()

@@ -8,6 +8,7 @@
     docs/audit.md                             from sql/conservation.sql
     docs/mutants.md                           from ops/proof/mutants/score.json
     runtime/http/pages/widget/noble           from ops/web/package-lock.json, where there is an npm
+    runtime/http/dashboard/page/vendor        the same
 
 Three things are added to what the proto's compiler emits. A `google.protobuf.Struct` field becomes a plain
 `dict` (betterproto2 unwraps well-known types, but not this one). The descriptor set is kept beside the
@@ -40,6 +41,20 @@ WEB = ROOT / "ops" / "web"
 VENDORED = ROOT / "runtime" / "http" / "pages" / "widget" / "noble"
 NOBLE = ("LICENSE", *(f"{name}.{kind}" for name in ("hmac", "sha2", "_md", "_u64", "utils") for kind in ("js", "d.ts")))
 """SHA-256 and HMAC of @noble/hashes, with their types, which are not served."""
+
+DASHBOARD = ROOT / "runtime" / "http" / "dashboard" / "page" / "vendor"
+MODULES = {
+    "preact": "preact/dist/preact.mjs",
+    "preact/hooks": "preact/hooks/dist/hooks.mjs",
+    "@preact/signals-core": "@preact/signals-core/dist/signals-core.mjs",
+    "@preact/signals": "@preact/signals/dist/signals.mjs",
+    "htm": "htm/dist/htm.mjs",
+    "openapi-fetch": "openapi-fetch/dist/index.mjs",
+}
+"""What the dashboard's files import, by the names that these use for each other, and where it is in the packages."""
+
+LICENSES = ("preact", "@preact/signals", "@preact/signals-core", "htm", "openapi-fetch", "@picocss/pico")
+BARE_IMPORT = re.compile(r"""(?<=from)\s*["']([^."'][^"']*)["']""")
 
 OPTION = re.compile(r" \[\([^]]*\](?=;)|^import \"game_options.proto\";\n", re.MULTILINE)
 
@@ -147,8 +162,8 @@ def write_asyncapi(document: Path) -> None:
     document.write_text(asyncapi.text())
 
 
-def vendor(folder: Path) -> None:
-    """Copies into `folder` what the widget takes of the packages that ops/web/package-lock.json names."""
+def vendor(noble: Path, dashboard: Path) -> None:
+    """Copies what the widget and the dashboard take of the packages that ops/web/package-lock.json names."""
     with tempfile.TemporaryDirectory() as scratch:
         for name in ("package.json", "package-lock.json", ".npmrc"):
             shutil.copy(WEB / name, scratch)
@@ -156,7 +171,31 @@ def vendor(folder: Path) -> None:
         command = ["npm", "ci", "--omit=dev", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
         subprocess.run(command, cwd=scratch, check=True, stdout=subprocess.DEVNULL)
         for name in NOBLE:
-            shutil.copy(Path(scratch) / "node_modules/@noble/hashes" / name, folder / name)
+            shutil.copy(Path(scratch) / "node_modules/@noble/hashes" / name, noble / name)
+        _vendor_dashboard(Path(scratch) / "node_modules", dashboard)
+
+
+def _vendor_dashboard(packages: Path, folder: Path) -> None:
+    """Modules name each other by relative addresses, since a browser knows no names without an import map, and a
+    policy without anything inline has no place for one. Types are those of the packages, where they are installed.
+    """
+    for name, path in MODULES.items():
+        source = BARE_IMPORT.sub(lambda found: f' "./{_vendored(found[1])}.js"', (packages / path).read_text())
+        source = re.sub(r"\n?//# sourceMappingURL=.*", "", source)
+        (folder / f"{_vendored(name)}.js").write_text(source.rstrip() + "\n")
+        default = f'export {{ default }} from "{name}";\n' if name in ("htm", "openapi-fetch") else ""
+        (folder / f"{_vendored(name)}.d.ts").write_text(f'{default}export * from "{name}";\n')
+    shutil.copy(packages / "@picocss/pico/css/pico.min.css", folder / "pico.css")
+    texts = []
+    for name in LICENSES:
+        file = next(path for path in sorted((packages / name).iterdir()) if path.name.upper().startswith("LICEN"))
+        texts.append(f"{name}\n\n{file.read_text().strip()}\n")
+    (folder / "LICENSES").write_text("\n---\n\n".join(texts))
+
+
+def _vendored(name: str) -> str:
+    """@preact/signals-core -> signals-core; preact/hooks -> hooks"""
+    return name.rpartition("/")[2]
 
 
 def pages() -> dict[str, str]:
@@ -215,7 +254,7 @@ if __name__ == "__main__":
     generate(ROOT / "runtime" / "messages")
     write_asyncapi(ASYNCAPI)
     if shutil.which("npm"):
-        vendor(VENDORED)
+        vendor(VENDORED, DASHBOARD)
     (ROOT / "docs").mkdir(exist_ok=True)
     for name, page in pages().items():
         (ROOT / "docs" / name).write_text(page)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).parents[1]
 ADMIN_TOKEN_SECONDS: Final = 24 * 3600
+ADMIN_ROLES: Final = ("admin", "platform")
 READY_NAME: Final = "ready.json"
 """In the data directory: the ready file that ops/tombola finds."""
 
@@ -35,6 +36,7 @@ def describe(settings: Settings, tenant_id: str, merchant_id: str, pids: dict[st
         "tenant_id": tenant_id,
         "merchant_id": merchant_id,
         "admin_token": mint_admin_token(settings, tenant_id),
+        "dashboard_url": dashboard_url(settings, tenant_id),
         # "core" is the one process of Core, both edges and the consumer groups.
         "metrics": {"core": f"http://127.0.0.1:{settings.metrics_port}/metrics"},
         "pids": pids,
@@ -72,8 +74,15 @@ def mint_admin_token(settings: Settings, tenant_id: str) -> str:
     """A token of the roles admin and platform, of the whole tenant (no merchant), good for 24 hours."""
     from runtime.http.auth import Tokens
 
-    roles = ("admin", "platform")
-    return Tokens.of(settings).mint("ops-up", tenant_id=tenant_id, seconds=ADMIN_TOKEN_SECONDS, roles=roles)
+    return Tokens.of(settings).mint("ops-up", tenant_id=tenant_id, seconds=ADMIN_TOKEN_SECONDS, roles=ADMIN_ROLES)
+
+
+def dashboard_url(settings: Settings, tenant_id: str) -> str:
+    """The dashboard, with a link that signs its first visitor in, within a quarter of an hour, as that token's are."""
+    from runtime.http.login.sign_in import link_of
+
+    address = f"http://127.0.0.1:{settings.admin_port}"
+    return link_of(settings, address, "ops-up", tenant_id=tenant_id, roles=ADMIN_ROLES)
 
 
 def welcome(ready: dict[str, Any], seconds: float, command_line: str) -> str:
@@ -83,6 +92,15 @@ def welcome(ready: dict[str, Any], seconds: float, command_line: str) -> str:
         f"Tombola is up ({seconds:.1f} s).",
         "",
         *([f"  Play it       {ready['play_url']}", ""] if "play_url" in ready else []),
+        *(
+            [
+                f"  Run it        {ready['dashboard_url']}",
+                "                (signs in once, within 15 minutes; another: ./ops/tombola token link)",
+                "",
+            ]
+            if "dashboard_url" in ready
+            else []
+        ),
         f"  Core          {ready['core_url']}  (REST; no authentication: keep it private)",
         f"  Consumer edge {ready['consumer_url']}",
         f"  Admin edge    {ready['admin_url']}",

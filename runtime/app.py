@@ -30,6 +30,7 @@ from runtime.http import admin, callback, consumer, revocations
 from runtime.http import core as core_http
 from runtime.http.admission.local_rates import Gate
 from runtime.http.cors import Cors
+from runtime.http.dashboard import serving as dashboard
 from runtime.http.docs import pages as docs
 from runtime.http.door import Door
 from runtime.http.edge import Edge
@@ -265,6 +266,7 @@ class _Parts:
             issuer = sign_in.mount(app, edge)
             if issuer is not None:
                 self._last.append(issuer.close)
+            dashboard.mount(app)
             callback.mount(app, edge.caller, default_tenant=settings.default_tenant)
             docs.mount(app, "admin", role_matrix=settings.role_matrix)
             mount_health(app, self._checks())

@@ -2,7 +2,7 @@
 import js from "@eslint/js";
 
 export default [
-  { ignores: ["**/noble/**"] },
+  { ignores: ["**/noble/**", "**/vendor/**"] },
   js.configs.recommended,
   {
     rules: {

@@ -112,7 +112,9 @@ def tombola(data_dir: Path, *arguments: str) -> str:
 def test_what_it_prints_first_is_a_page_of_games_that_anybody_may_play(data_dir: Path) -> None:
     with up(data_dir) as (_, ready):
         told = [line for line in (data_dir.parent / "up.log").read_text().splitlines() if "http://" in line]
-        assert ready["play_url"] in told[0]
+        assert ready["play_url"] in told[0] and ready["dashboard_url"] in told[1]
+        assert ready["dashboard_url"].startswith(f"{ready['admin_url']}/dashboard#link=")
+        assert b"<title>Tombola</title>" in read(ready["dashboard_url"])
         games = re.findall(r'href="(/p/[^"]+)"', read(ready["play_url"]).decode())
         assert len(games) == 5
         for path in games:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -31,6 +31,9 @@ from runtime.http.pages.stored import Document
 ENTRY: Final = "tombola.js"
 ENTRY_PATH: Final = f"/widget/v1/{ENTRY}"
 _STYLES: Final = "page.css"
+_OTHERS: Final = ("noble/", "vendor/")
+"""Folders of what was written elsewhere, and is served as it was."""
+
 _TYPES: Final = {
     ".js": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
@@ -73,20 +76,25 @@ class Files:
 @cache
 def files() -> Files:
     """All of them, read, hashed and compressed."""
-    bodies = _served(dict(_read(resources.files("runtime.http.pages") / "widget", "")))
-    digest = hashlib.sha256()
-    for path, body in sorted(bodies.items()):
-        digest.update(f"{path}\0{len(body)}\0".encode() + body)
-    version = digest.hexdigest()[:16]
+    bodies = _served(dict(read(resources.files("runtime.http.pages") / "widget")))
+    version = version_of(bodies)
     styles = bodies.pop(_STYLES).decode()
     return Files(
         version,
-        {path: _document(path, body, FOREVER) for path, body in bodies.items()},
-        {path: _document(path, body, ASK_AGAIN) for path, body in bodies.items()},
-        _document(ENTRY, f'export * from "../{version}/{ENTRY}";\n'.encode(), ASK_AGAIN),
+        {path: document(path, body, FOREVER, _HEADERS) for path, body in bodies.items()},
+        {path: document(path, body, ASK_AGAIN, _HEADERS) for path, body in bodies.items()},
+        document(ENTRY, f'export * from "../{version}/{ENTRY}";\n'.encode(), ASK_AGAIN, _HEADERS),
         "sha384-" + base64.b64encode(hashlib.sha384(bodies[ENTRY]).digest()).decode(),
         styles,
     )
+
+
+def version_of(bodies: Mapping[str, bytes]) -> str:
+    """16 hex digits that are others as soon as anything of the files is."""
+    digest = hashlib.sha256()
+    for path, body in sorted(bodies.items()):
+        digest.update(f"{path}\0{len(body)}\0".encode() + body)
+    return digest.hexdigest()[:16]
 
 
 def mount(app: web.Application) -> None:
@@ -101,7 +109,8 @@ async def _entry(request: web.Request) -> web.Response:
 
 
 async def _integrity(request: web.Request) -> web.Response:
-    return _document("integrity.json", msgspec.json.encode(files().told()), ASK_AGAIN).answer(request)
+    told = msgspec.json.encode(files().told())
+    return document("integrity.json", told, ASK_AGAIN, _HEADERS).answer(request)
 
 
 async def _file(request: web.Request) -> web.Response:
@@ -113,19 +122,21 @@ async def _file(request: web.Request) -> web.Response:
     return document.answer(request)
 
 
-def _document(path: str, body: bytes, caching: str) -> Document:
+def document(path: str, body: bytes, caching: str, headers: Mapping[str, str]) -> Document:
+    """A page's file as it is served; its name says its type."""
     kind = _TYPES[path[path.rindex(".") :]]
-    headers = {**_HEADERS, "Content-Type": kind, "Cache-Control": caching}
+    headers = {**headers, "Content-Type": kind, "Cache-Control": caching}
     return Document.of(body, headers, codings=("br", "gzip"))
 
 
-def _read(folder: Traversable, above: str) -> Iterator[tuple[str, bytes]]:
+def read(folder: Traversable, above: str = "") -> Iterator[tuple[str, bytes]]:
+    """The files of a page by path, without what is in them for readers alone; others' are left as they are."""
     for item in folder.iterdir():
         if item.is_dir():
-            yield from _read(item, f"{above}{item.name}/")
+            yield from read(item, f"{above}{item.name}/")
         elif item.name.endswith(tuple(_TYPES)):
             body = item.read_bytes()
-            own = item.name.endswith(".js") and above != "noble/"
+            own = item.name.endswith(".js") and above not in _OTHERS
             yield above + item.name, _COMMENT.sub("", body.decode()).encode() if own else body
 
 

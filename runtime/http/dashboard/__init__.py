@@ -1,0 +1,1 @@
+"""The dashboard: the page by which staff run campaigns, on the admin edge at /dashboard."""

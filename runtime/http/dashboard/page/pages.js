@@ -1,0 +1,17 @@
+// The pages there are: each a module of `pages/`, loaded when somebody goes there.
+
+/**
+ * @typedef {object} Route
+ * @property {string} path below /dashboard; `:name` stands for a part of it
+ * @property {string} needs the operation without which the page shows nothing: who may not do it does not see the page
+ * @property {() => Promise<{default: (props: any) => any}>} load its default export is given the path's parts and `query`
+ * @property {string} [nav] its name in the navigation, a key of words; without one it is not there
+ * @property {string} [icon] of ICONS in shell.js
+ */
+
+/** @type {Route[]} */
+export const ROUTES = [
+  { path: "/", needs: "", load: () => import("./pages/home.js"), nav: "nav.home", icon: "home" },
+  { path: "/campaigns", needs: "ListCampaigns", load: () => import("./pages/campaigns.js"), nav: "nav.campaigns", icon: "flag" },
+  { path: "/campaigns/:id", needs: "GetCampaign", load: () => import("./pages/campaign.js") },
+];

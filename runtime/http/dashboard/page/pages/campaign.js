@@ -1,0 +1,193 @@
+// One campaign: how it goes, what stands in its way, its games, and what becomes of it.
+import { api } from "../api.js";
+import { html, useState } from "../lib.js";
+import { Act, Empty, Head, Id, Loading, Problem, Section, Status } from "../parts/bits.js";
+import { useData } from "../parts/data.js";
+import { confirm, Dialog } from "../parts/dialog.js";
+import { Form } from "../parts/form.js";
+import { Table } from "../parts/list.js";
+import { complain, tell } from "../parts/toast.js";
+import { address, go } from "../router.js";
+import { can } from "../session.js";
+import { useTitle } from "../shell.js";
+import { period, whenNamed } from "../times.js";
+import { number, say, state } from "../words.js";
+import { addressOf, CAMPAIGN } from "./campaigns.js";
+import { check } from "./launch.js";
+
+const ORDER = ["bad", "warn", "good"];
+const MOVES = /** @type {Record<string, string[]>} */ ({
+  CAMPAIGN_STATUS_DRAFT: ["activate"],
+  CAMPAIGN_STATUS_ACTIVE: ["pause", "end"],
+  CAMPAIGN_STATUS_PAUSED: ["activate", "end"],
+});
+const TO = /** @type {Record<string, string>} */ ({ activate: "ACTIVE", pause: "PAUSED", end: "ENDED" });
+
+const EDITED = {
+  ...CAMPAIGN,
+  properties: {
+    ...CAMPAIGN.properties,
+    redeem_until: { type: "integer", format: "unix-time" },
+    origins: { type: "array", items: { type: "string", minLength: 1, maxLength: 128 } },
+  },
+};
+
+/** @param {{id: string}} props */
+export default function Campaign({ id }) {
+  const { data: campaign, error, again, set } = useData((signal) => api.get("/admin/campaigns/{id}", { path: { id }, signal }), [id]);
+  const games = useData((signal) => everyGame(id, signal), [id]);
+  const [shown, setShown] = useState("");
+  useTitle(campaign?.name ?? "");
+  if (!campaign) {
+    return error ? html`<${Problem} error=${error} again=${again} />` : html`<${Loading} />`;
+  }
+  const zone = campaign.timezone;
+  const active = (games.data ?? []).filter(({ status }) => status === "GAME_STATUS_ACTIVE");
+  const move = async (/** @type {string} */ verb) => {
+    const yes = await confirm({
+      title: say(`campaign.${verb}_title`, { name: campaign.name }),
+      text: say(`campaign.${verb}_text`, { count: active.length }),
+      items: active.slice(0, 5).map(({ name }) => name),
+      word: say(`campaign.${verb}`),
+      danger: verb === "end",
+    });
+    if (yes) {
+      try {
+        const moved = await api.put("/admin/campaigns/{id}", { path: { id }, body: { status: `CAMPAIGN_STATUS_${TO[verb]}` } });
+        set(moved);
+        tell(say("campaign.moved", { name: moved.name, state: state(moved.status) }));
+      } catch (refused) {
+        complain(refused);
+      }
+    }
+  };
+  const moves = can("UpdateCampaign") ? MOVES[campaign.status] ?? [] : [];
+  return html`<${Head} title=${campaign.name} status=${campaign.status} back=${{ href: address("/campaigns"), text: say("campaigns.title") }}>
+      ${can("UpdateCampaign") && campaign.status !== "CAMPAIGN_STATUS_ENDED" && html`<button type="button" class="secondary outline" onClick=${() => setShown("edit")}>${say("campaign.edit")}</button>`}
+      ${can("DuplicateCampaign") && html`<button type="button" class="secondary outline" onClick=${() => setShown("duplicate")}>${say("campaign.duplicate")}</button>`}
+      ${moves.map((verb) => html`<${Act} class=${verb === "activate" ? "" : verb === "end" ? "danger outline" : "secondary outline"} act=${() => move(verb)}>${say(`campaign.${verb}`)}<//>`)}
+    <//>
+    <p class="under">${period(campaign.start_date, campaign.end_date, zone)}</p>
+    ${can("GetCampaignAnalytics") && html`<${Numbers} id=${id} />`}
+    ${["CAMPAIGN_STATUS_DRAFT", "CAMPAIGN_STATUS_PAUSED"].includes(campaign.status) && games.data && can("GetPrize")
+      && html`<${Launch} campaign=${campaign} games=${games.data} />`}
+    <${Games} games=${games} campaign=${campaign} />
+    <${Section} title=${say("campaign.details")}>
+      <dl class="details">
+        <dt>${say("campaign.id")}</dt><dd><${Id} value=${campaign.id} /></dd>
+        <dt>${say("campaign.merchant")}</dt><dd>${campaign.merchant_id || say("none")}</dd>
+        <dt>${say("campaign.redeem_until")}</dt><dd>${whenNamed(campaign.redeem_until, zone)}</dd>
+        <dt>${say("campaign.origins")}</dt><dd>${campaign.origins.join(", ") || say("none")}</dd>
+      </dl>
+    <//>
+    ${shown === "edit" && html`<${Edit} campaign=${campaign} close=${() => setShown("")} saved=${set} />`}
+    ${shown === "duplicate" && html`<${Duplicate} campaign=${campaign} close=${() => setShown("")} />`}`;
+}
+
+/** All of its games: few enough to be shown at once. @param {string} id @param {AbortSignal} signal */
+async function everyGame(id, signal) {
+  /** @type {any[]} */
+  const found = [];
+  for (let cursor = "", more = true; more; ) {
+    const { items, pagination } = await api.get("/admin/games", { query: { campaign_id: id, limit: 100, cursor }, signal });
+    found.push(...items);
+    cursor = pagination.next_cursor;
+    more = pagination.has_more;
+  }
+  return found;
+}
+
+/** @param {{id: string}} props */
+function Numbers({ id }) {
+  const { data, error, again } = useData((signal) => api.get("/admin/campaigns/{id}/analytics", { path: { id }, signal }), [id]);
+  if (error || !data) {
+    return error ? html`<${Problem} error=${error} again=${again} />` : html`<${Loading} />`;
+  }
+  const today = data.by_day.at(-1);
+  const tile = (/** @type {"plays" | "players" | "wins"} */ key, note = "") => html`<div class="tile"><span>${say(`numbers.${key}`)}</span><b>${number(data[key])}</b><small>${note}</small></div>`;
+  return html`<div class="tiles">
+    ${tile("plays", today ? say("numbers.today", { count: today.plays }) : say("numbers.none"))}
+    ${tile("players")}
+    ${tile("wins", data.plays ? say("numbers.rate", { rate: `${Math.round((data.wins / data.plays) * 1000) / 10} %` }) : "")}
+  </div>`;
+}
+
+/** @param {{campaign: any, games: any[]}} props */
+function Launch({ campaign, games }) {
+  const { data, error, again } = useData((signal) => check(campaign, games, signal), [JSON.stringify([campaign, games])]);
+  const count = (/** @type {string} */ tone) => (data ?? []).filter((one) => one.tone === tone).length;
+  const note = !data ? "" : count("bad") ? say("campaign.check_bad", { count: count("bad") }) : count("warn") ? say("campaign.check_warn", { count: count("warn") }) : say("campaign.check_good");
+  const sorted = data?.toSorted((one, other) => ORDER.indexOf(one.tone) - ORDER.indexOf(other.tone));
+  return html`<${Section} title=${say("campaign.check")} note=${note}>
+    ${error ? html`<${Problem} error=${error} again=${again} />` : !sorted ? html`<${Loading} />` : html`<ul class="checks">
+      ${sorted.map(({ tone, text }) => html`<li data-tone=${tone}><span class="mark" role="img" aria-label=${say(`check.${tone}`)}></span>${text}</li>`)}
+    </ul>`}
+  <//>`;
+}
+
+/** @param {{games: any, campaign: any}} props */
+function Games({ games: { data, error, again, set }, campaign }) {
+  const move = async (/** @type {any} */ game, /** @type {"activate" | "pause"} */ verb) => {
+    const yes = await confirm({
+      title: say(`game.${verb}_title`, { name: game.name }), text: say(`game.${verb}_text`), word: say(`game.${verb}`),
+    });
+    if (yes) {
+      try {
+        // With the revision that was read: what somebody else has changed meanwhile is not undone.
+        const body = { status: `GAME_STATUS_${TO[verb]}`, revision: game.revision };
+        const moved = await api.put("/admin/games/{id}", { path: { id: game.id }, body });
+        set(data.map((/** @type {any} */ one) => (one.id === moved.id ? moved : one)));
+        tell(say("game.moved", { name: moved.name, state: state(moved.status) }));
+      } catch (refused) {
+        complain(refused);
+        again();
+      }
+    }
+  };
+  const verbs = /** @type {Record<string, "activate" | "pause">} */ ({ GAME_STATUS_DRAFT: "activate", GAME_STATUS_PAUSED: "activate", GAME_STATUS_ACTIVE: "pause" });
+  const movable = can("UpdateGame") && campaign.status !== "CAMPAIGN_STATUS_ENDED";
+  const columns = [
+    { title: say("game.name"), show: (/** @type {any} */ one) => html`<span class="name">${one.name}</span>` },
+    { title: say("game.type"), show: (/** @type {any} */ one) => one.type },
+    { title: say("game.handler"), show: (/** @type {any} */ one) => html`<code>${one.reward_handler}</code>` },
+    { title: say("campaigns.status"), narrow: true, show: (/** @type {any} */ one) => html`<${Status} value=${one.status} />` },
+    { title: say("game.revision"), number: true, show: (/** @type {any} */ one) => number(one.revision) },
+    ...(movable ? [{
+      title: "", narrow: true,
+      show: (/** @type {any} */ one) => verbs[one.status] && html`<${Act} class="secondary outline small" act=${() => move(one, verbs[one.status])}>${say(`game.${verbs[one.status]}`)}<//>`,
+    }] : []),
+  ];
+  return html`<${Section} title=${say("campaign.games")}>
+    ${error ? html`<${Problem} error=${error} again=${again} />` : !data ? html`<${Loading} />` : data.length
+      ? html`<${Table} caption=${say("campaign.games")} columns=${columns} items=${data} />`
+      : html`<${Empty} title=${say("campaign.no_games")} text=${say("campaign.no_games_text")} />`}
+  <//>`;
+}
+
+/** @param {{campaign: any, close: () => void, saved: (campaign: any) => void}} props */
+function Edit({ campaign, close, saved }) {
+  const save = async (/** @type {any} */ value) => {
+    saved(await api.put("/admin/campaigns/{id}", { path: { id: campaign.id }, body: value }));
+    tell(say("saved"));
+    close();
+  };
+  const { name, timezone, start_date, end_date, redeem_until, origins } = campaign;
+  return html`<${Dialog} title=${say("campaign.edit_title")} close=${close}>
+    <${Form} schema=${EDITED} value=${{ name, timezone, start_date, end_date, redeem_until, origins }} save=${save} word=${say("save")} cancel=${close} />
+  <//>`;
+}
+
+/** @param {{campaign: any, close: () => void}} props */
+function Duplicate({ campaign, close }) {
+  const save = async (/** @type {any} */ value) => {
+    const made = await api.post("/admin/campaigns/{id}/duplicate", { path: { id: campaign.id }, body: value });
+    tell(say("campaign.copied", { name: made.name }));
+    close();
+    go(addressOf(made.id));
+  };
+  const schema = { type: "object", required: ["name"], properties: { name: CAMPAIGN.properties.name } };
+  return html`<${Dialog} title=${say("campaign.duplicate_title", { name: campaign.name })} close=${close}>
+    <p>${say("campaign.duplicate_text")}</p>
+    <${Form} schema=${schema} value=${{ name: `${campaign.name} 2` }} save=${save} word=${say("campaign.duplicate")} cancel=${close} />
+  <//>`;
+}

@@ -1,0 +1,64 @@
+// Campaigns: all there are, and a new one.
+import { api } from "../api.js";
+import { html, useState } from "../lib.js";
+import { Head, Status, When } from "../parts/bits.js";
+import { Dialog } from "../parts/dialog.js";
+import { Form } from "../parts/form.js";
+import { List } from "../parts/list.js";
+import { tell } from "../parts/toast.js";
+import { address, go } from "../router.js";
+import { can } from "../session.js";
+import { useTitle } from "../shell.js";
+import { period } from "../times.js";
+import { say, state } from "../words.js";
+
+const STATUSES = ["CAMPAIGN_STATUS_DRAFT", "CAMPAIGN_STATUS_ACTIVE", "CAMPAIGN_STATUS_PAUSED", "CAMPAIGN_STATUS_ENDED"];
+
+/** What the form of a campaign asks for. */
+export const CAMPAIGN = {
+  type: "object",
+  required: ["name", "timezone"],
+  properties: {
+    name: { type: "string", minLength: 1, maxLength: 200 },
+    timezone: { type: "string", format: "time-zone", maxLength: 64 },
+    start_date: { type: "integer", format: "unix-time" },
+    end_date: { type: "integer", format: "unix-time" },
+  },
+};
+
+/** @param {string} id */
+export const addressOf = (id) => address(`/campaigns/${encodeURIComponent(id)}`);
+
+export default function Campaigns() {
+  useTitle(say("campaigns.title"));
+  const [making, setMaking] = useState(false);
+  const make = can("CreateCampaign") && html`<button type="button" onClick=${() => setMaking(true)}>${say("campaigns.new")}</button>`;
+  const columns = [
+    { title: say("campaigns.name"), show: (/** @type {any} */ one) => html`<a class="name" href=${addressOf(one.id)}>${one.name}</a>` },
+    { title: say("campaigns.status"), narrow: true, show: (/** @type {any} */ one) => html`<${Status} value=${one.status} />` },
+    { title: say("campaigns.period"), show: (/** @type {any} */ one) => period(one.start_date, one.end_date, one.timezone) },
+    { title: say("campaigns.changed"), narrow: true, show: (/** @type {any} */ one) => html`<${When} at=${one.updated_at} zone=${one.timezone} />` },
+  ];
+  const filters = [
+    { name: "q", label: say("campaigns.search") },
+    { name: "status", label: say("campaigns.status"), options: STATUSES.map((value) => ({ value: value.replace("CAMPAIGN_STATUS_", "").toLowerCase(), text: state(value) })) },
+  ];
+  return html`<${Head} title=${say("campaigns.title")}>${make}<//>
+    <${List} caption=${say("campaigns.title")} columns=${columns} filters=${filters}
+      load=${(/** @type {any} */ query, /** @type {AbortSignal} */ signal) => api.get("/admin/campaigns", { query, signal })}
+      empty=${{ title: say("campaigns.empty"), text: say("campaigns.empty_text"), act: make }} />
+    ${making && html`<${Making} close=${() => setMaking(false)} />`}`;
+}
+
+/** @param {{close: () => void}} props */
+function Making({ close }) {
+  const save = async (/** @type {any} */ value) => {
+    const made = await api.post("/admin/campaigns", { body: value });
+    tell(say("campaigns.made", { name: made.name }));
+    go(addressOf(made.id));
+  };
+  const value = { timezone: Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC", start_date: 0, end_date: 0 };
+  return html`<${Dialog} title=${say("campaigns.new")} close=${close}>
+    <${Form} schema=${CAMPAIGN} value=${value} save=${save} word=${say("campaigns.create")} cancel=${close} />
+  <//>`;
+}

@@ -1,0 +1,84 @@
+// Home: what runs now, and what wants somebody.
+import { api } from "../api.js";
+import { html } from "../lib.js";
+import { Empty, Head, Loading, Problem, Section, Status, When } from "../parts/bits.js";
+import { useData } from "../parts/data.js";
+import { Table } from "../parts/list.js";
+import { address } from "../router.js";
+import { can } from "../session.js";
+import { useTitle } from "../shell.js";
+import { period } from "../times.js";
+import { number, say } from "../words.js";
+
+const RUNNING_MAX = 10;
+const LOW = 0.1;
+const SHOWN_MAX = 5;
+
+/** @param {{ask: (signal: AbortSignal) => Promise<any>, show: (data: any) => any, title: string, acts?: any}} props */
+function Part({ ask, show, title, acts = null }) {
+  const { data, error, again } = useData(ask, []);
+  return html`<${Section} title=${title} acts=${acts}>${error ? html`<${Problem} error=${error} again=${again} />` : data ? show(data) : html`<${Loading} />`}<//>`;
+}
+
+export default function Home() {
+  useTitle(say("home.title"));
+  return html`<${Head} title=${say("home.title")} />
+    ${can("ListCampaigns") && html`<${Running} />`}
+    <div class="columns">
+      ${can("ListPrizeSummary") && html`<${Stock} />`}
+      ${can("ListTasks") && html`<${Dead} />`}
+      ${can("ListViolations") && html`<${Violations} />`}
+    </div>`;
+}
+
+function Running() {
+  const ask = async (/** @type {AbortSignal} */ signal) => {
+    const { items } = await api.get("/admin/campaigns", { query: { status: "active", limit: RUNNING_MAX }, signal });
+    const numbers = can("GetCampaignAnalytics")
+      ? await Promise.all(items.map((/** @type {any} */ { id }) => api.get("/admin/campaigns/{id}/analytics", { path: { id }, signal })))
+      : [];
+    return items.map((/** @type {any} */ item, /** @type {number} */ i) => ({ ...item, numbers: numbers[i] }));
+  };
+  const columns = [
+    { title: say("campaigns.name"), show: (/** @type {any} */ one) => html`<a class="name" href=${address(`/campaigns/${encodeURIComponent(one.id)}`)}>${one.name}</a>` },
+    { title: say("campaigns.period"), show: (/** @type {any} */ one) => period(one.start_date, one.end_date, one.timezone) },
+    ...["plays", "players", "wins"].map((key) => ({
+      title: say(`numbers.${key}`), number: true, show: (/** @type {any} */ one) => (one.numbers ? number(one.numbers[key]) : ""),
+    })),
+  ];
+  const to = html`<a role="button" class="secondary outline small" href=${address("/campaigns")}>${say("home.to_campaigns")}</a>`;
+  return html`<${Part} title=${say("home.running")} ask=${ask} acts=${to} show=${(/** @type {any[]} */ items) =>
+    items.length
+      ? html`<${Table} caption=${say("home.running")} columns=${columns} items=${items} />`
+      : html`<${Empty} title=${say("home.none_running")} text=${say("home.none_running_text")} />`} />`;
+}
+
+function Stock() {
+  const ask = async (/** @type {AbortSignal} */ signal) => {
+    const { items } = await api.get("/admin/prizes/summary", { query: { limit: 100 }, signal });
+    const low = items.filter((/** @type {any} */ { total, remaining }) => total > 0 && remaining < total * LOW);
+    return low.sort((/** @type {any} */ one, /** @type {any} */ other) => one.remaining / one.total - other.remaining / other.total).slice(0, SHOWN_MAX);
+  };
+  return html`<${Part} title=${say("home.stock")} ask=${ask} show=${(/** @type {any[]} */ items) =>
+    items.length
+      ? html`<ul class="lines">${items.map((one) => html`<li key=${one.prize_id}><span>${one.name}</span>
+          <span class="gauge"><progress value=${one.remaining} max=${one.total} aria-label=${one.name}></progress>${number(one.remaining)} / ${number(one.total)}</span></li>`)}</ul>`
+      : html`<p class="quiet">${say("home.stock_fine")}</p>`} />`;
+}
+
+function Dead() {
+  const ask = (/** @type {AbortSignal} */ signal) => api.get("/admin/fulfillment/tasks", { query: { status: "dead", limit: SHOWN_MAX }, signal });
+  return html`<${Part} title=${say("home.dead")} ask=${ask} show=${(/** @type {any} */ { items }) =>
+    items.length
+      ? html`<ul class="lines">${items.map((/** @type {any} */ one) => html`<li key=${one.id}><span>${one.last_error || one.channel}</span>
+          <span class="quiet">${say("home.attempts", { count: one.attempts })}, <${When} at=${one.updated_at} /></span></li>`)}</ul>`
+      : html`<p class="quiet">${say("home.dead_none")}</p>`} />`;
+}
+
+function Violations() {
+  const ask = (/** @type {AbortSignal} */ signal) => api.get("/admin/violations", { query: { status: "open", limit: SHOWN_MAX }, signal });
+  return html`<${Part} title=${say("home.violations")} ask=${ask} show=${(/** @type {any} */ { items }) =>
+    items.length
+      ? html`<ul class="lines">${items.map((/** @type {any} */ one) => html`<li key=${one.id}><span>${one.holds}</span><${Status} value=${one.status} /></li>`)}</ul>`
+      : html`<p class="quiet">${say("home.violations_none")}</p>`} />`;
+}

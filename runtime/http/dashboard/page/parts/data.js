@@ -1,0 +1,36 @@
+// What a page shows of the service: asked for when the page opens, and again when it is told to.
+import { useCallback, useEffect, useRef, useState } from "../lib.js";
+
+/**
+ * What `ask` answers; asked anew when any of `about` changes. An answer that is late for that is dropped.
+ * @template T
+ * @param {(signal: AbortSignal) => Promise<T>} ask
+ * @param {any[]} about
+ * @returns {{data: T | null, error: any, loading: boolean, again: () => Promise<void>, set: (data: T) => void}}
+ */
+export function useData(ask, about) {
+  const [found, setFound] = useState(/** @type {{data: T | null, error: any, loading: boolean}} */ ({ data: null, error: null, loading: true }));
+  const asking = useRef(ask);
+  asking.current = ask;
+  const under = useRef(/** @type {AbortController | null} */ (null));
+  const again = useCallback(async () => {
+    under.current?.abort();
+    const own = (under.current = new AbortController());
+    setFound((was) => ({ ...was, loading: true }));
+    try {
+      const data = await asking.current(own.signal);
+      if (!own.signal.aborted) {
+        setFound({ data, error: null, loading: false });
+      }
+    } catch (error) {
+      if (!own.signal.aborted) {
+        setFound((was) => ({ ...was, error, loading: false }));
+      }
+    }
+  }, []);
+  useEffect(() => {
+    again();
+    return () => under.current?.abort();
+  }, about);
+  return { ...found, again, set: (data) => setFound({ data, error: null, loading: false }) };
+}

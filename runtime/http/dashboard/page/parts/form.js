@@ -1,0 +1,272 @@
+// A form made of a JSON Schema: what a reward handler takes, or what a page itself asks for.
+//
+// Understood: string, number, integer, boolean, enum, array, object (with properties, or a map of names), $ref, anyOf
+// (its first), default, description, minimum and maximum, minLength and maxLength. What is neither is typed as JSON.
+// Beside them `format`: "unix-time" (seconds, in the form's zone), "time-zone", "lines".
+import { html, useEffect, useId, useRef, useState } from "../lib.js";
+import { fromInput, toInput, ZONES } from "../times.js";
+import { has, label, say } from "../words.js";
+import { complain } from "./toast.js";
+
+/** @typedef {Record<string, any>} Schema */
+
+/**
+ * @typedef {object} Around what every field of a form knows
+ * @property {Schema} root
+ * @property {string} zone in which its times are
+ * @property {Record<string, string>} errors by path, such as `handler_config.prizes[2].probability`
+ * @property {(name: string, path: string) => any} widget another component for a field, where a page has one
+ */
+
+/**
+ * The form. save: takes the value; what it is refused for is shown at the fields that the refusal names.
+ * @param {object} props
+ * @param {Schema} props.schema
+ * @param {any} props.value
+ * @param {(value: any) => any} props.save
+ * @param {string} props.word the button's
+ * @param {string} [props.prefix] what the service's names of the fields begin with, such as "handler_config"
+ * @param {string} [props.zone] where no field of the form says it
+ * @param {(name: string, path: string) => any} [props.widget]
+ * @param {(value: any) => void} [props.typed] told of each change
+ * @param {() => void} [props.cancel]
+ * @param {any} [props.children] goes before the buttons
+ */
+export function Form({ schema, value: given, save, word, prefix = "", zone = "UTC", widget = () => null, typed, cancel, children }) {
+  const [value, setValue] = useState(() => filled(schema, given, schema));
+  const [errors, setErrors] = useState(/** @type {Record<string, string>} */ ({}));
+  const own = useRef(/** @type {HTMLFormElement | null} */ (null));
+  useEffect(() => {
+    if (Object.keys(errors).length) {
+      /** @type {HTMLElement | null | undefined} */ (own.current?.querySelector("[aria-invalid=true]"))?.focus();
+    }
+  }, [errors]);
+  const [busy, setBusy] = useState(false);
+  const submit = async () => {
+    if (busy) {
+      return;
+    }
+    setBusy(true);
+    setErrors({});
+    try {
+      await save(value);
+    } catch (error) {
+      const { fields = {}, reason = "" } = /** @type {any} */ (error);
+      setErrors(Object.keys(fields).length ? fields : { "": reason === "STALE_REVISION" ? say("refused.stale") : /** @type {any} */ (error).message });
+      if (!own.current) {
+        complain(error);
+      }
+    } finally {
+      setBusy(false);
+    }
+  };
+  const around = { root: schema, zone: value?.timezone || zone, errors, widget };
+  const told = Object.entries(errors).filter(([path]) => !shows(schema, prefix, path));
+  return html`<form ref=${own} class="schema" onSubmit=${(/** @type {Event} */ event) => { event.preventDefault(); submit(); }}>
+    ${Object.keys(errors).length > 0 && html`<div class="problem" role="alert">
+      ${told.length < Object.keys(errors).length && html`<p>${say("refused.fields", { count: Object.keys(errors).length - told.length })}</p>`}
+      ${told.map(([path, text]) => html`<p>${path && html`<code>${path}</code> `}${text}</p>`)}
+    </div>`}
+    <${Any} schema=${schema} value=${value} path=${prefix} name="" around=${around}
+      change=${(/** @type {any} */ next) => { setValue(next); typed?.(next); }} />
+    ${children}
+    <footer>
+      ${cancel && html`<button type="button" class="secondary outline" onClick=${cancel}>${say("cancel")}</button>`}
+      <button type="submit" aria-busy=${busy}>${word}</button>
+    </footer>
+  </form>`;
+}
+
+/** Whether a field of this path is one that the form shows. @param {Schema} schema @param {string} prefix @param {string} path */
+function shows(schema, prefix, path) {
+  const rest = prefix ? (path.startsWith(`${prefix}.`) ? path.slice(prefix.length + 1) : "") : path;
+  return rest !== "" && Object.hasOwn(resolved(schema, schema).properties ?? {}, rest.split(/[.[]/)[0]);
+}
+
+/**
+ * What a schema comes to: references followed, and of several the first.
+ * @param {Schema} schema
+ * @param {Schema} root
+ * @returns {Schema}
+ */
+export function resolved(schema, root) {
+  if (typeof schema.$ref === "string" && schema.$ref.startsWith("#/")) {
+    const found = schema.$ref.slice(2).split("/").reduce((/** @type {any} */ at, name) => at?.[name.replaceAll("~1", "/").replaceAll("~0", "~")], root);
+    return found ? resolved(found, root) : {};
+  }
+  const several = schema.anyOf ?? schema.oneOf;
+  return several ? resolved(several.find((/** @type {Schema} */ one) => one.type !== "null") ?? {}, root) : schema;
+}
+
+/**
+ * A value with what the schema wants in it, so that every field has something to change.
+ * @param {Schema} schema
+ * @param {any} value
+ * @param {Schema} root
+ * @returns {any}
+ */
+export function filled(schema, value, root) {
+  const one = resolved(schema, root);
+  if (one.type === "object" && one.properties) {
+    /** @type {Record<string, any>} */
+    const made = { ...value };
+    for (const [name, part] of Object.entries(one.properties)) {
+      const needed = one.required?.includes(name) || value?.[name] !== undefined;
+      if (needed) {
+        made[name] = filled(part, value?.[name], root);
+      }
+    }
+    return made;
+  }
+  if (value !== undefined && value !== null) {
+    return value;
+  }
+  if (one.default !== undefined) {
+    return structuredClone(one.default);
+  }
+  return { object: {}, array: [], string: one.enum?.[0] ?? "", boolean: false }[/** @type {string} */ (one.type)];
+}
+
+/**
+ * @typedef {object} Part
+ * @property {Schema} schema
+ * @property {any} value
+ * @property {string} path as the service names it
+ * @property {string} name the last of it
+ * @property {Around} around
+ * @property {(value: any) => void} change
+ * @property {boolean} [required]
+ */
+
+/** Any field, by its type. @param {Part} part */
+function Any(part) {
+  const schema = resolved(part.schema, part.around.root);
+  const own = part.around.widget(part.name, part.path);
+  const known = { ...part, schema };
+  if (own) {
+    return html`<${Labelled} part=${known} field=${(/** @type {any} */ named) => html`<${own} ...${known} named=${named} />`} />`;
+  }
+  if (schema.type === "object" && schema.properties) {
+    return html`<${Fields} ...${known} />`;
+  }
+  if (schema.type === "object" && typeof schema.additionalProperties === "object") {
+    return html`<${Names} ...${known} />`;
+  }
+  if (schema.type === "array") {
+    return html`<${Rows} ...${known} />`;
+  }
+  return html`<${Labelled} part=${known} field=${(/** @type {any} */ named) => input(known, named)} />`;
+}
+
+/** An object's fields. @param {Part} part */
+function Fields({ schema, value, path, name, around, change }) {
+  const inner = Object.entries(schema.properties).map(([key, part]) => html`<${Any} key=${key} schema=${part} value=${value?.[key]} name=${key}
+    path=${path ? `${path}.${key}` : key} around=${around} required=${schema.required?.includes(key)}
+    change=${(/** @type {any} */ next) => change({ ...value, [key]: next })} />`);
+  return name ? html`<fieldset><legend>${label(name)}</legend><div class="fields">${inner}</div></fieldset>` : html`<div class="fields">${inner}</div>`;
+}
+
+/** A list: a row for each. @param {Part} part */
+function Rows({ schema, value = [], path, name, around, change }) {
+  const one = resolved(schema.items ?? {}, around.root);
+  const thing = label(name).toLowerCase();
+  return html`<fieldset class="rows"><legend>${label(name)}</legend><${Help} name=${name} path=${path} schema=${schema} around=${around} />
+    ${value.map((/** @type {any} */ item, /** @type {number} */ i) => html`<div class="row" key=${i}>
+      <${Any} schema=${one} value=${item} name=${one.properties ? "" : name} path=${`${path}[${i}]`} around=${around}
+        change=${(/** @type {any} */ next) => change(value.with(i, next))} />
+      <button type="button" class="plain" aria-label=${say("form.remove", { name: `${thing} ${i + 1}` })} onClick=${() => change(value.toSpliced(i, 1))}>×</button>
+    </div>`)}
+    <button type="button" class="secondary outline small" onClick=${() => change([...value, filled(one, undefined, around.root)])} aria-label=${say("form.add_to", { name: thing })}>${say("form.add")}</button>
+  </fieldset>`;
+}
+
+/** A map: a row for each name. @param {Part} part */
+function Names({ schema, value = {}, path, name, around, change }) {
+  const entries = Object.entries(value);
+  const thing = label(name).toLowerCase();
+  /** @param {number} i @param {[string, any]} entry */
+  const put = (i, entry) => change(Object.fromEntries(entries.with(i, entry)));
+  return html`<fieldset class="rows"><legend>${label(name)}</legend>
+    ${entries.map(([key, item], i) => html`<div class="row" key=${i}><div class="fields">
+      <label>${say("form.key")}<input value=${key} required onChange=${(/** @type {any} */ event) => put(i, [event.target.value, item])} /></label>
+      <${Any} schema=${schema.additionalProperties} value=${item} name=${key} path=${`${path}.${key}`} around=${around}
+        change=${(/** @type {any} */ next) => put(i, [key, next])} /></div>
+      <button type="button" class="plain" aria-label=${say("form.remove", { name: key })} onClick=${() => change(Object.fromEntries(entries.toSpliced(i, 1)))}>×</button>
+    </div>`)}
+    <button type="button" class="secondary outline small" onClick=${() => change({ ...value, [`${name}_${entries.length + 1}`]: filled(schema.additionalProperties, undefined, around.root) })} aria-label=${say("form.add_to", { name: thing })}>${say("form.add")}</button>
+  </fieldset>`;
+}
+
+/** What a field is called, what helps, and what is wrong with it. @param {{part: Part, field: (named: Record<string, any>) => any}} props */
+function Labelled({ part, field }) {
+  const id = useId();
+  const { name, path, around, schema, required } = part;
+  const wrong = around.errors[path];
+  const helps = help(name, schema);
+  const named = {
+    id, name: path, required: required || undefined, "aria-invalid": wrong ? "true" : undefined,
+    "aria-describedby": wrong || helps ? `${id}-more` : undefined,
+  };
+  return html`<div class="field" data-type=${schema.format ?? schema.type ?? "any"}>
+    <label for=${id}>${label(name)}</label>
+    ${field(named)}
+    ${(wrong || helps) && html`<small id=${`${id}-more`} class=${wrong ? "wrong" : ""}>${wrong || helps}</small>`}
+  </div>`;
+}
+
+/** What helps with a list, or what is wrong with it as a whole. @param {{name: string, path: string, schema: Schema, around: Around}} props */
+function Help({ name, path, schema, around }) {
+  const wrong = around.errors[path];
+  const helps = help(name, schema);
+  return wrong || helps ? html`<small class=${wrong ? "wrong" : ""} role=${wrong ? "alert" : undefined}>${wrong || helps}</small>` : null;
+}
+
+/** @param {string} name @param {Schema} schema */
+const help = (name, schema) => (has(`help.${name}`) ? say(`help.${name}`) : schema.description ?? "");
+
+/** The control of a single value. @param {Part} part @param {Record<string, any>} named */
+function input({ schema, value, around, change }, named) {
+  /** @param {any} event */
+  const text = (event) => change(event.target.value);
+  if (schema.enum) {
+    return html`<select ...${named} value=${value} onChange=${text}>${schema.enum.map((/** @type {any} */ one) => html`<option value=${one}>${label(String(one))}</option>`)}</select>`;
+  }
+  if (schema.format === "unix-time") {
+    return html`<input type="datetime-local" ...${named} value=${toInput(Number(value ?? 0), around.zone)}
+      onChange=${(/** @type {any} */ event) => change(fromInput(event.target.value, around.zone))} />`;
+  }
+  if (schema.format === "time-zone") {
+    return html`<input ...${named} list=${`${named.id}-zones`} value=${value ?? ""} onInput=${text} autocomplete="off" />
+      <datalist id=${`${named.id}-zones`}>${ZONES.map((zone) => html`<option value=${zone} />`)}</datalist>`;
+  }
+  if (schema.type === "boolean") {
+    return html`<input type="checkbox" role="switch" ...${{ ...named, required: undefined }} checked=${Boolean(value)} onChange=${(/** @type {any} */ event) => change(event.target.checked)} />`;
+  }
+  if (schema.type === "number" || schema.type === "integer") {
+    return html`<input type="number" ...${named} value=${value ?? ""} min=${schema.minimum} max=${schema.maximum} step=${schema.type === "integer" ? 1 : "any"} placeholder=${schema.default}
+      onInput=${(/** @type {any} */ event) => change(event.target.value === "" ? undefined : Number(event.target.value))} />`;
+  }
+  if (schema.type === "string") {
+    const bounds = { minLength: schema.minLength, maxLength: schema.maxLength };
+    return schema.format === "lines"
+      ? html`<textarea ...${named} ...${bounds} value=${value ?? ""} onInput=${text}></textarea>`
+      : html`<input ...${named} ...${bounds} value=${value ?? ""} onInput=${text} />`;
+  }
+  return html`<${Json} named=${named} value=${value} change=${change} />`;
+}
+
+/** Whatever has no form of its own. @param {{named: Record<string, any>, value: any, change: (value: any) => void}} props */
+function Json({ named, value, change }) {
+  const [text, setText] = useState(() => JSON.stringify(value ?? {}, null, 2));
+  /** @param {any} event */
+  const typed = ({ target }) => {
+    setText(target.value);
+    try {
+      change(JSON.parse(target.value));
+      target.setCustomValidity("");
+    } catch {
+      target.setCustomValidity(say("form.json"));
+    }
+  };
+  return html`<textarea class="code" rows="8" spellcheck="false" ...${named} value=${text} onInput=${typed}></textarea>`;
+}

@@ -1,0 +1,40 @@
+// Words that come and go: that something was done, or was not.
+import { html, signal } from "../lib.js";
+import { say } from "../words.js";
+
+const SECONDS = 6;
+/** @type {import("../vendor/signals.js").Signal<{id: number, text: string, bad: boolean}[]>} */
+const shown = signal([]);
+let last = 0;
+
+/** @param {number} id */
+const drop = (id) => {
+  shown.value = shown.value.filter((one) => one.id !== id);
+};
+
+/**
+ * Says that something was done.
+ * @param {string} text
+ */
+export function tell(text) {
+  const id = ++last;
+  shown.value = [...shown.value.slice(-2), { id, text, bad: false }];
+  setTimeout(() => drop(id), SECONDS * 1000);
+}
+
+/**
+ * Says what went wrong; it stays until it is put away.
+ * @param {any} error
+ */
+export function complain(error) {
+  shown.value = [...shown.value.slice(-2), { id: ++last, text: error?.message || say("refused.unknown"), bad: true }];
+}
+
+/** Where they are shown. */
+export function Toasts() {
+  return html`<div class="toasts" role="status" aria-live="polite">
+    ${shown.value.map(({ id, text, bad }) => html`<div class="toast" key=${id} data-tone=${bad ? "bad" : "good"}>
+      <span>${text}</span><button type="button" class="plain" aria-label=${say("close")} onClick=${() => drop(id)}>×</button>
+    </div>`)}
+  </div>`;
+}

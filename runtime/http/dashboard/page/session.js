@@ -1,0 +1,148 @@
+// Who is signed in. The token is in memory and in this tab's sessionStorage, and in no address that a server sees.
+import { computed, signal } from "./lib.js";
+import { BASE, go } from "./router.js";
+
+const KEPT = "tombola.token";
+const BEGUN = "tombola.sign-in";
+
+/**
+ * @typedef {object} Me GET /admin/me
+ * @property {string} subject
+ * @property {string} tenant_id
+ * @property {string} merchant_id
+ * @property {string[]} roles
+ * @property {number} expires_at
+ * @property {string[]} operations
+ */
+
+/** The token; "" where nobody is signed in. */
+export const token = signal("");
+
+/** @type {import("./vendor/signals.js").Signal<Me | null>} */
+export const me = signal(null);
+
+/** Why one has to sign in: a key of words, "" for no reason. */
+export const notice = signal("");
+
+const may = computed(() => new Set(me.value?.operations ?? []));
+
+/**
+ * Whether the role opens an operation ("CreateCampaign"): what it does not open is not shown.
+ * @param {string} operation
+ */
+export const can = (operation) => may.value.has(operation);
+
+/** Begins with what the address or the tab has: a link, an issuer's answer, a token. Then who it is. */
+export async function begin() {
+  token.value = sessionStorage.getItem(KEPT) ?? "";
+  const link = new URLSearchParams(location.hash.slice(1)).get("link");
+  const query = new URLSearchParams(location.search);
+  if (link) {
+    history.replaceState(null, "", location.pathname + location.search); // Before anything else: nobody is to read it.
+    await enter(() => post("/admin/auth/link", { link }), "sign_in.link_used");
+  } else if (query.has("state") && (query.has("code") || query.has("error"))) {
+    await fromIssuer(query);
+  } else if (token.value) {
+    await enter(async () => ({ token: token.value }), "sign_in.ended");
+  }
+}
+
+/**
+ * Signs in with a token that somebody has.
+ * @param {string} text
+ */
+export const withToken = (text) => enter(async () => ({ token: text.trim() }), "sign_in.token_wrong");
+
+/** Sends the browser to the issuer; it comes back to where it is now. */
+export async function toIssuer() {
+  const redirect_uri = location.origin + BASE;
+  const { url, ...kept } = await post("/admin/auth/oidc/start", { redirect_uri });
+  sessionStorage.setItem(BEGUN, JSON.stringify({ ...kept, redirect_uri, place: location.pathname + location.search }));
+  location.assign(url);
+}
+
+/** @returns {Promise<boolean>} whether staff may sign in at an issuer */
+export async function hasIssuer() {
+  const answer = await fetch("/api/v1/admin/auth/methods");
+  return answer.ok && (await answer.json()).data.oidc;
+}
+
+/** Ends the session, on the server first: the token opens nothing more. */
+export async function signOut() {
+  try {
+    await post("/admin/auth/logout", {});
+  } catch {
+    notice.value = "sign_in.not_ended"; // It may still be good: whoever signs out is to know that.
+    forget();
+    return;
+  }
+  notice.value = "sign_in.out";
+  forget();
+}
+
+/** The service takes the token no longer. Where we are stays: who signs in again goes on there. */
+export function ended() {
+  notice.value = "sign_in.ended";
+  forget();
+}
+
+function forget() {
+  sessionStorage.removeItem(KEPT);
+  token.value = "";
+  me.value = null;
+}
+
+/** @param {URLSearchParams} query */
+async function fromIssuer(query) {
+  const begun = JSON.parse(sessionStorage.getItem(BEGUN) ?? "null");
+  sessionStorage.removeItem(BEGUN);
+  const place = typeof begun?.place === "string" && begun.place.startsWith(BASE) ? begun.place : BASE;
+  go(place, { replace: true });
+  // An answer that nobody here asked for would sign one in as somebody else.
+  if (!begun || begun.state !== query.get("state") || !query.get("code")) {
+    notice.value = "sign_in.issuer_refused";
+    return;
+  }
+  const { verifier, nonce, redirect_uri } = begun;
+  await enter(() => post("/admin/auth/oidc/finish", { code: query.get("code"), verifier, nonce, redirect_uri }), "sign_in.issuer_refused");
+}
+
+/**
+ * @param {() => Promise<{token: string}>} ask
+ * @param {string} otherwise why it did not work, in words
+ */
+async function enter(ask, otherwise) {
+  try {
+    token.value = (await ask()).token;
+    me.value = await get("/admin/me");
+    sessionStorage.setItem(KEPT, token.value);
+    notice.value = "";
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : "";
+    notice.value = reason === "ROLE_REQUIRED" ? "sign_in.no_role" : reason === "away" ? "refused.away" : otherwise;
+    forget();
+  }
+}
+
+/** @param {string} path */
+const get = (path) => send(path, { headers: { Authorization: `Bearer ${token.value}` } });
+
+/** @param {string} path @param {any} body */
+const post = (path, body) =>
+  send(path, {
+    method: "POST",
+    headers: { "Content-Type": "application/json", ...(token.value ? { Authorization: `Bearer ${token.value}` } : {}) },
+    body: JSON.stringify(body),
+  });
+
+/** @param {string} path @param {RequestInit} init */
+async function send(path, init) {
+  const answer = await fetch(`/api/v1${path}`, init).catch(() => {
+    throw new Error("away");
+  });
+  const { data } = await answer.json();
+  if (!answer.ok) {
+    throw new Error(answer.status >= 500 ? "away" : data?.reason ?? "");
+  }
+  return data;
+}

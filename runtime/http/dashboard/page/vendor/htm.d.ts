@@ -1,0 +1,2 @@
+export { default } from "htm";
+export * from "htm";

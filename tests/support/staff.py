@@ -1,0 +1,87 @@
+"""Staff at the dashboard: a browser's tab on the admin edge, and what went wrong in it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from runtime.http.login.sign_in import link_of
+from tests.support.browsing import Visit, visiting
+from tests.support.stack import Stack
+from tests.support.waiting import until
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser
+
+
+@dataclass
+class Desk(Visit):
+    """Somebody of the staff's, at their desk."""
+
+    @property
+    def home(self) -> str:
+        """Where the dashboard is."""
+        return f"{self.stack.process.admin_url}/dashboard"
+
+    def link(self, *roles: str, subject: str = "ann", path: str = "") -> str:
+        """An address that signs in once, below `path`."""
+        made = link_of(
+            self.stack.process.settings,
+            self.stack.process.admin_url,
+            subject,
+            tenant_id=self.stack.tenant_id,
+            roles=roles or ("admin",),
+        )
+        return made.replace("/dashboard#", f"/dashboard{path}#")
+
+    async def enter(self, *roles: str, path: str = "") -> None:
+        """Signs in by a link, and waits for the page."""
+        await self.page.goto(self.link(*roles, path=path))
+        await self.settled()
+
+    async def settled(self) -> None:
+        """Until the page shows what it has fetched."""
+        await self.page.wait_for_selector("#content h1, #content .empty")
+        await self.until("!document.querySelector('.loading, [aria-busy=true]')")
+
+    async def until(self, script: str) -> None:
+        """Waits until it is so. Asked from outside: the page's policy lets it evaluate nothing itself."""
+
+        async def is_so() -> bool:
+            return bool(await self.page.evaluate(script))
+
+        await until(is_so)
+
+    async def to(self, path: str) -> None:
+        """Goes to a page by its address, in the same tab."""
+        await self.page.goto(self.home + path)
+        await self.settled()
+
+    async def title(self) -> str:
+        return str(await self.page.inner_text("main h1"))
+
+    async def press(self, name: str = "", within: str = "body") -> None:
+        """Presses the button, or follows the link, of this name."""
+        await self.page.locator(within).get_by_role("button", name=name, exact=True).first.click()
+
+    async def told(self) -> str:
+        """The last words that came up."""
+        await self.page.wait_for_selector(".toast")
+        return str(await self.page.locator(".toast span").last.inner_text())
+
+    async def rows(self) -> list[str]:
+        """The names in the first column of the list."""
+        await self.settled()
+        return [str(text) for text in await self.page.locator("tbody tr td:first-child").all_inner_texts()]
+
+
+@asynccontextmanager
+async def at_desk(browser: Browser, stack: Stack, **options: Any) -> AsyncIterator[Desk]:
+    """A fresh tab. At the end nothing may have gone wrong in it, as of `visiting`."""
+    async with visiting(browser, stack, **options) as visit:
+        desk = Desk(visit.page, visit.stack, visit.wrong, visit.asked)
+        yield desk
+        outside = [one for one in desk.asked if not one.split(" ", 1)[1].startswith(("http://127.0.0.1:", "data:"))]
+        assert outside == [], outside

@@ -1,0 +1,77 @@
+"""The dashboard's files: small enough, all there, kept by browsers for good, and run under a strict policy."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from runtime.http.dashboard import serving
+from runtime.http.serving import make_app
+
+SENT_BYTES_MAX = 150 * 1024
+"""All of it, compressed: the pages that are loaded later too."""
+
+
+@pytest.fixture
+async def client(aiohttp_client: Callable[..., Awaitable[Any]]) -> Any:
+    app = make_app()
+    serving.mount(app)
+    return await aiohttp_client(app)
+
+
+def address(path: str) -> str:
+    return f"{serving.FILES}/{serving.files().version}/{path}"
+
+
+def test_all_of_it_is_small() -> None:
+    bodies = [document.plain.body for document in serving.files().documents.values()]
+    assert sum(len(gzip.compress(body)) for body in bodies) < SENT_BYTES_MAX
+
+
+@pytest.mark.parametrize("path", ["", "/", "/campaigns/camp_1", "/campaigns?status=active"])
+async def test_every_address_below_it_is_the_page_under_its_policy(client: Any, path: str) -> None:
+    async with client.get(f"/dashboard{path}") as answer:
+        page = await answer.text()
+        assert answer.status == 200 and answer.headers["Content-Security-Policy"] == serving.POLICY
+        assert answer.headers["Cache-Control"] == "no-cache" and answer.headers["Referrer-Policy"] == "no-referrer"
+    assert "<style" not in page and "style=" not in page and "<script>" not in page
+
+
+async def test_what_the_page_names_and_what_that_imports_is_there_and_stays(client: Any) -> None:
+    async with client.get("/dashboard") as answer:
+        named = re.findall(r'(?:href|src)="(/[^"]+)"', await answer.text())
+    assert {address("main.js"), address("style.css"), address("vendor/preact.js"), address("words/en.js")} <= {*named}
+    assert not [path for path in named if "/pages/" in path and "sign_in" not in path]  # Loaded when they are needed.
+    for path in named:
+        async with client.get(path) as answer:
+            assert answer.status == 200 and "immutable" in answer.headers["Cache-Control"], path
+
+
+async def test_a_page_of_before_an_update_gets_today_s_files_and_keeps_them_for_no_one(client: Any) -> None:
+    async with client.get(f"{serving.FILES}/{'0' * 16}/main.js") as answer:
+        assert answer.status == 200 and answer.headers["Cache-Control"] == "no-cache"
+    async with client.get(address("none.js")) as answer:
+        assert answer.status == 404
+
+
+def test_every_page_that_is_named_is_there_and_needs_an_operation_that_there_is() -> None:
+    from runtime.http.admin import served
+
+    names = {operation.name for operation, _ in served()}
+    bodies = {path: document.plain.body.decode() for path, document in serving.files().documents.items()}
+    rows = re.findall(r'path: "([^"]+)", needs: "(\w*)", load: \(\) => import\("\./([^"]+)"\)', bodies["pages.js"])
+    assert len(rows) == bodies["pages.js"].count("path: ") and len(rows) >= 3
+    for path, needs, file in rows:
+        assert file in bodies and (not needs or needs in names), path
+
+
+def test_every_word_that_a_page_says_is_written_down() -> None:
+    bodies = {path: document.plain.body.decode() for path, document in serving.files().documents.items()}
+    words = {*re.findall(r'^"?([a-z_.]+)"?: ', bodies["words/en.js"], re.MULTILINE)}
+    own = [body for path, body in bodies.items() if path.endswith(".js") and not path.startswith("vendor/")]
+    said = {key for body in own for key in re.findall(r'\bsay\("([a-z_.]+)"', body)}
+    assert len(said) > 50 and said - words == set()

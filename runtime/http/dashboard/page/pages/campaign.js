@@ -153,7 +153,7 @@ function Games({ games: { data, error, again, set }, campaign }) {
     { title: say("campaigns.status"), narrow: true, show: (/** @type {any} */ one) => html`<${Status} value=${one.status} />` },
     { title: say("game.revision"), number: true, show: (/** @type {any} */ one) => number(one.revision) },
     ...(movable ? [{
-      title: "", narrow: true,
+      title: say("list.acts"), narrow: true, acts: true,
       show: (/** @type {any} */ one) => verbs[one.status] && html`<${Act} class="secondary outline small" act=${() => move(one, verbs[one.status])}>${say(`game.${verbs[one.status]}`)}<//>`,
     }] : []),
   ];

@@ -14,6 +14,7 @@ const PAUSE_MS = 300;
  * @property {(item: any) => any} show
  * @property {boolean} [number] right-aligned
  * @property {boolean} [narrow] as narrow as what it holds
+ * @property {boolean} [acts] it holds buttons, which say themselves what they are: its title is for who hears it
  */
 
 /**
@@ -83,8 +84,8 @@ export function Table({ caption, columns, items }) {
   const kind = ({ number, narrow }) => [number && "number", narrow && "narrow"].filter(Boolean).join(" ");
   return html`<div class="table" role="region" aria-label=${caption} tabindex="0">
     <table>
-      <thead><tr>${columns.map((one) => html`<th scope="col" class=${kind(one)}>${one.title}</th>`)}</tr></thead>
-      <tbody>${items.map((item) => html`<tr key=${item.id ?? item.prize_id}>${columns.map((one) => html`<td class=${kind(one)} data-title=${one.title}>${one.show(item)}</td>`)}</tr>`)}</tbody>
+      <thead><tr>${columns.map((one) => html`<th scope="col" class=${kind(one)}>${one.acts ? html`<span class="unseen">${one.title}</span>` : one.title}</th>`)}</tr></thead>
+      <tbody>${items.map((item) => html`<tr key=${item.id ?? item.prize_id}>${columns.map((one) => html`<td class=${kind(one)} data-title=${one.acts ? "" : one.title}>${one.show(item)}</td>`)}</tr>`)}</tbody>
     </table>
   </div>`;
 }

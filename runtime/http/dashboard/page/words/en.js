@@ -53,6 +53,7 @@ export const words = {
   "list.nothing": "Nothing matches this filter.",
   "list.clear": "Clear the filter",
   "list.filter": "Filter",
+  "list.acts": "What can be done",
   "list.all": "all",
   "list.first": "First page",
   "list.next": "Next page",

@@ -4,6 +4,7 @@
     /widget/{version}/tombola.js  the element, with all that it imports in it (`bundle`); games, panels and languages
                                   are files of their own, loaded when they are needed
     /widget/v1/tombola.js         the entry that pages name: it loads the one of the day
+    /widget/v1/tombola.d.ts       what the element offers a page, for TypeScript
     /widget/v1/integrity.json     the address and hash of that one, for pages that hold what they load to one
 
 Files import each other by relative addresses, so what was loaded from one version stays in it. A page that was
@@ -30,6 +31,7 @@ from runtime.http.pages.stored import Document
 
 ENTRY: Final = "tombola.js"
 ENTRY_PATH: Final = f"/widget/v1/{ENTRY}"
+_DECLARED: Final = "v1/tombola.d.ts"
 _STYLES: Final = "page.css"
 _OTHERS: Final = ("noble/", "vendor/")
 """Folders of what was written elsewhere, and is served as it was."""
@@ -39,6 +41,7 @@ _TYPES: Final = {
     ".css": "text/css; charset=utf-8",
     ".json": "application/json",
     ".svg": "image/svg+xml",
+    ".ts": "application/typescript; charset=utf-8",
 }
 _HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
@@ -101,11 +104,16 @@ def mount(app: web.Application) -> None:
     """Adds the files. After CORS is set up: their own headers let every origin read them."""
     app.router.add_get("/widget/v1/integrity.json", _integrity)
     app.router.add_get(ENTRY_PATH, _entry)
+    app.router.add_get(f"/widget/{_DECLARED}", _declared)
     app.router.add_get("/widget/{version:[0-9a-f]{16}}/{path:.+}", _file)
 
 
 async def _entry(request: web.Request) -> web.Response:
     return files().entry.answer(request)
+
+
+async def _declared(request: web.Request) -> web.Response:
+    return files().current[_DECLARED].answer(request)
 
 
 async def _integrity(request: web.Request) -> web.Response:
@@ -134,7 +142,7 @@ def read(folder: Traversable, above: str = "") -> Iterator[tuple[str, bytes]]:
     for item in folder.iterdir():
         if item.is_dir():
             yield from read(item, f"{above}{item.name}/")
-        elif item.name.endswith(tuple(_TYPES)):
+        elif item.name.endswith(tuple(_TYPES)) and (not item.name.endswith(".ts") or above + item.name == _DECLARED):
             body = item.read_bytes()
             own = item.name.endswith(".js") and above not in _OTHERS
             yield above + item.name, _COMMENT.sub("", body.decode()).encode() if own else body

@@ -101,6 +101,7 @@ export class TombolaGame extends HTMLElement {
     const locale = choose([this.getAttribute("locale"), identity.login?.player?.locale, ...navigator.languages]);
     const words = Words.load(locale).catch(() => new Words("en", {}));
     this.#round = round;
+    api.renew = (why) => this.#renew(why);
     let failure = null;
     try {
       await round.load(this.#given());
@@ -112,7 +113,6 @@ export class TombolaGame extends HTMLElement {
     const ui = round.render?.ui ?? {};
     const view = (this.#view = new View(this, round, new Words(spoken.locale, spoken.words, ui.texts), new Look(ui, this.#own())));
     api.waiting = (reason) => view.wait(reason);
-    api.renew = (why) => this.#renew(why);
     view.press = () => void this.#open(); // Until there is a game: what failed to load is loaded again.
     if (identity.login) void import("./login.js").then((file) => file.watch(round));
     round.addEventListener("signed", () => round.resumes && void this.play());
@@ -126,7 +126,7 @@ export class TombolaGame extends HTMLElement {
     view.label = game.label ?? "play";
     round.addEventListener("session", (event) => this.#tell("started", /** @type {CustomEvent} */ (event).detail));
     view.paint();
-    this.#tell("ready", { game: round.render, standing: round.standing });
+    this.#tell("ready", { game: /** @type {import("./types.js").Render} */ (round.render), standing: round.standing });
     if (round.resumes) void this.play();
   }
 
@@ -210,6 +210,7 @@ export class TombolaGame extends HTMLElement {
       identity.guest = "";
       return had;
     }
+    if (!this.#view) return false; // Nobody would see what is waited for.
     // The page's own token: it hears of it, and may set the attribute anew.
     const renewed = new Promise((resolve) => (this.#renewed = resolve));
     this.#view?.wait(why.reason);
@@ -217,9 +218,13 @@ export class TombolaGame extends HTMLElement {
     return renewed.finally(() => (this.#renewed = null));
   }
 
-  /** @param {string} name @param {object} detail */
+  /**
+   * @template {"ready" | "started" | "played" | "won" | "refused" | "error"} N
+   * @param {N} name @param {import("./v1/tombola.d.ts").TombolaEvents[`tombola:${N}`]} detail
+   */
   #tell(name, detail) {
-    this.dispatchEvent(new CustomEvent(`tombola:${name}`, { detail, bubbles: true, composed: true }));
+    // A copy: what a page does with it changes nothing here, nor do we change it later.
+    this.dispatchEvent(new CustomEvent(`tombola:${name}`, { detail: structuredClone(detail), bubbles: true, composed: true }));
   }
 }
 

@@ -1,4 +1,4 @@
-"""The hosted pages: a game at /p/{game_id}, and a campaign with its games at /c/{campaign_id}.
+"""The hosted pages: a game at /p/{game_id}, a campaign with its games at /c/{campaign_id}, the themes at /themes.
 
 All that is of a page's own is in its head, for link previews; the game is played by the widget. No script is inline,
 so the policy lets the page run our files and nothing else, whatever a name or a text of an operator's says.
@@ -23,7 +23,9 @@ from runtime import messages as m
 from runtime.errors import Fault, Status
 from runtime.http.edge import Edge
 from runtime.http.envelope import Handler
+from runtime.http.pages.brand import NO_BRAND, Brand, brand_of
 from runtime.http.pages.files import ENTRY, Files, files
+from runtime.http.pages.stored import Document, kept
 from runtime.http.views import edge_view
 from runtime.operations import BY_NAME
 from runtime.wire import codec
@@ -39,6 +41,12 @@ _PICTURES: Final = {
 _GAMES: Final = {"spin_wheel": "wheel", "scratch_card": "scratch"}
 """The file of `widget/games` that a page of this type is sure to load."""
 
+_HEADERS: Final = {
+    "Content-Type": "text/html; charset=utf-8",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "strict-origin-when-cross-origin",
+    "Cache-Control": "no-cache",
+}
 _RIGHT_TO_LEFT: Final = frozenset({"ar"})
 _render = edge_view(BY_NAME["RenderGame"])
 
@@ -49,6 +57,7 @@ def mount(app: web.Application, edge: Edge) -> None:
     """Adds the pages."""
     app.router.add_get("/p/{id}", _page(edge, "game", _game))
     app.router.add_get("/c/{id}", _page(edge, "campaign", _campaign))
+    app.router.add_get("/themes", kept(_themes))
 
 
 def _policy(origins: Iterable[str], styles: str) -> str:
@@ -63,13 +72,7 @@ def _policy(origins: Iterable[str], styles: str) -> str:
 
 
 def _page(edge: Edge, what: str, make: Make) -> Handler:
-    headers = {
-        "Content-Type": "text/html; charset=utf-8",
-        "X-Content-Type-Options": "nosniff",
-        "Referrer-Policy": "strict-origin-when-cross-origin",
-        "Cache-Control": "no-cache",
-        "Vary": "Accept-Language",
-    }
+    headers = {**_HEADERS, "Vary": "Accept-Language"}
 
     async def answer(request: web.Request) -> web.Response:
         status, named = 200, request.query.get("tenant_id", "")
@@ -88,10 +91,15 @@ def _page(edge: Edge, what: str, make: Make) -> Handler:
             if fault.status not in (Status.NOT_FOUND, Status.INVALID_ARGUMENT):
                 raise
             status, body = fault.http, _missing(what).encode()
-        policy = _policy(framing, files().styles)
+        policy = _policy(framing, _styles(body))
         return web.Response(body=body, status=status, headers={**headers, "Content-Security-Policy": policy})
 
     return answer
+
+
+def _styles(page: bytes) -> str:
+    """What stands inline in a page. What others wrote there is escaped, so these tags are ours."""
+    return page.partition(b"<style>")[2].partition(b"</style>")[0].decode()
 
 
 def _language(accepted: str) -> str:
@@ -112,7 +120,10 @@ async def _game(edge: Edge, scope: m.Scope, game_id: str, tenant: str, language:
     prizes = ", ".join(dict.fromkeys(prize.name for prize in game.prizes))
     title = f"{game.name} · {campaign.name}" if campaign is not None else game.name
     described = _text(ui.get("description")) or _text(settings.get("description")) or prizes
-    picture = _picture(ui.get("picture"), _of(ui, "background", "image"), settings.get("picture"))
+    picture = _picture(
+        *(ui.get("picture"), _of(ui, "picture", "image"), _of(ui, "background", "image")),
+        *(settings.get("picture"), _of(settings, "background", "image")),
+    )
     needed = [ENTRY, f"games/{_GAMES.get(game.type, '')}.js", f"words/{language}.js"]
     loads = "".join(
         f'<link rel="modulepreload" href="{found.address(path)}">\n' for path in needed if path in found.documents
@@ -132,6 +143,8 @@ async def _game(edge: Edge, scope: m.Scope, game_id: str, tenant: str, language:
         f"<main>\n<tombola-game game=\"{escape(game.id)}\"{named} hosted render='{_quoted(render)}'>"
         f"<h1>{escape(game.name)}</h1></tombola-game>\n</main>\n{back}",
         language,
+        brand_of(ui),
+        campaign.name if campaign is not None else "",
     )
 
 
@@ -150,15 +163,31 @@ async def _campaign(edge: Edge, scope: m.Scope, campaign_id: str, tenant: str, l
         f'{_PICTURES.get(game.type, "🎲")}</span><span class="name">{escape(game.name)}</span></a></li>\n'
         for game in reply.games
     )
+    told = _text(settings.get("description"))
+    lead = f'<p class="lead">{escape(told)}</p>\n' if told else ""
     return _whole(
         files(),
         campaign.name,
-        _text(settings.get("description")) or ", ".join(game.name for game in reply.games),
-        _picture(settings.get("picture")),
+        told or ", ".join(game.name for game in reply.games),
+        _picture(settings.get("picture"), _of(settings, "background", "image")),
         "",
-        f'<main>\n<h1>{escape(campaign.name)}</h1>\n<ul class="games">\n{games}</ul>\n</main>',
+        f'<main>\n<h1>{escape(campaign.name)}</h1>\n{lead}<ul class="games">\n{games}</ul>\n</main>',
         language,
+        brand_of(settings),
     )
+
+
+def _themes() -> Document:
+    """Every theme that `ui.theme.preset` may name, on a widget that plays nothing, for operators to choose from."""
+    found = files()
+    loads = (
+        f'<link rel="stylesheet" href="{found.address("themes/page.css")}">\n'
+        f'<script type="module" src="{found.address("themes/page.js")}"></script>\n'
+    )
+    said = "Six looks that a game may start from: write the name into the game's ui, and change what is to be yours."
+    body = f'<main class="themes">\n<h1>Themes</h1>\n<p class="lead">{said}</p>\n</main>'
+    page = _whole(found, "Themes", said, "", loads, body).encode()
+    return Document.of(page, {**_HEADERS, "Content-Security-Policy": _policy((), _styles(page))})
 
 
 def _missing(what: str) -> str:
@@ -167,23 +196,37 @@ def _missing(what: str) -> str:
 
 
 def _whole(
-    found: Files, title: str, description: str, picture: str, loads: str, body: str, language: str = "en"
+    found: Files,
+    title: str,
+    description: str,
+    picture: str,
+    loads: str,
+    body: str,
+    language: str = "en",
+    brand: Brand = NO_BRAND,
+    site: str = "",
 ) -> str:
-    """The page; `loads` and `body` are HTML, the rest is text."""
+    """The page; `loads` and `body` are HTML, the rest is text. site: what the page is one of."""
     direction = "rtl" if language in _RIGHT_TO_LEFT else "ltr"
     said = escape(description[:_DESCRIPTION_CHARACTERS_MAX])
     seen = f'<meta property="og:image" content="{escape(picture)}">\n' if picture else ""
+    if picture:
+        seen += f'<meta property="og:image:alt" content="{escape(title)}">\n'
+    if site:
+        seen += f'<meta property="og:site_name" content="{escape(site)}">\n'
+    if brand.colour:
+        seen += f'<meta name="theme-color" content="{escape(brand.colour)}">\n'
     return (
         f'<!doctype html>\n<html lang="{language}" dir="{direction}">\n<head>\n<meta charset="utf-8">\n'
         f"<title>{escape(title)}</title>\n"
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="color-scheme" content="light dark">\n'
+        f'<meta name="color-scheme" content="{brand.scheme}">\n'
         f'<meta name="description" content="{said}">\n'
         f'<meta property="og:type" content="website">\n<meta property="og:title" content="{escape(title)}">\n'
         f'<meta property="og:description" content="{said}">\n{seen}'
         f'<meta name="twitter:card" content="{"summary_large_image" if picture else "summary"}">\n'
         f'<link rel="icon" href="{found.address("icon.svg")}">\n'
-        f"<style>{found.styles}</style>\n{loads}"
+        f"<style>{found.styles}{brand.style}</style>\n{loads}"
         f"</head>\n<body>\n{body}\n</body>\n</html>\n"
     )
 

@@ -11,6 +11,7 @@ the game is shown.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
@@ -23,6 +24,8 @@ SHOWN_MAX: Final = 20
 
 ALL_TOLD_BYTES: Final = 16 * 1024
 """Of a larger ui the first problem alone is told: looking for all takes 1,000 times as long where each item has one."""
+
+COLOUR_CHARACTERS_MAX: Final = 64
 
 CAMPAIGN_PARTS: Final = ("theme", "background")
 """What a campaign's settings may have of the same, for the pages around its games."""
@@ -72,6 +75,16 @@ def filled(ui: dict[str, Any] | None) -> dict[str, Any] | None:
     own = ui.get("background")
     background = {**preset["background"], **own} if isinstance(own, Mapping) else own or preset["background"]
     return {**ui, "theme": {**preset["theme"], **theme}, "background": background}
+
+
+def is_colour(text: str) -> bool:
+    """Whether the schema lets it be a colour."""
+    return text != "" and len(text) <= COLOUR_CHARACTERS_MAX and _colour().fullmatch(text) is not None
+
+
+@cache
+def _colour() -> re.Pattern[str]:
+    return re.compile(_schema()["$defs"]["color"]["pattern"])
 
 
 @cache

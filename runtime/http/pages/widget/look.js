@@ -78,6 +78,8 @@ export class Look {
     this.quiet = readable(mix(this.text, this.ground, 0.3), [this.ground, this.surface]);
     this.strong = readable(this.primary, [this.ground, this.surface]);
     this.radius = /^\d{1,2}(px|em|rem)$/.test(text(theme.radius)) ? text(theme.radius) : "";
+    const font = text(theme.font);
+    this.font = !/[;{}()<>\\@:/*]/.test(font) && CSS.supports("font-family", font) ? font : "";
     this.image = safe(background.image);
     this.emoji = text(background.emoji);
   }
@@ -109,6 +111,7 @@ export class Look {
       glow: css(mix(this.primary, this.ground, 0.78)),
     };
     for (const [name, value] of Object.entries(values)) frame.style.setProperty(`--t-${name}`, value);
+    if (this.font) frame.style.setProperty("--t-font", this.font);
     if (this.radius) frame.style.setProperty("--t-radius", this.radius);
     frame.style.setProperty("color-scheme", this.dark ? "dark" : "light");
     frame.style.setProperty("--t-image", this.image ? `url("${this.image.replaceAll(/["\\\n]/g, encodeURIComponent)}")` : "none");

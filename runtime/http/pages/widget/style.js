@@ -7,7 +7,7 @@ const text = `
   position: relative; isolation: isolate; overflow: hidden; box-sizing: border-box;
   display: flex; flex-direction: column; align-items: center; gap: 1.1em;
   padding: clamp(1rem, 4cqi, 2.2em); border-radius: var(--tombola-radius, var(--t-radius, 1.6em));
-  font-family: var(--tombola-font, ui-rounded, "SF Pro Rounded", system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "Liberation Sans", sans-serif);
+  font-family: var(--tombola-font, var(--t-font, ui-rounded)), "SF Pro Rounded", system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "Liberation Sans", sans-serif;
   line-height: 1.45; color: var(--t-text); background: radial-gradient(120% 70% at 50% 0, var(--t-glow), transparent 70%) var(--t-ground);
 }
 .frame[data-image] { background: linear-gradient(color-mix(in srgb, var(--t-ground) 86%, transparent) 0 0), var(--t-image) center / cover var(--t-ground); }

@@ -283,6 +283,36 @@ async def test_a_play_that_waits_offline_goes_on_and_signing_in_says_that_nothin
     visit.forgive("ERR_INTERNET_DISCONNECTED")
 
 
+@pytest.mark.parametrize("signs_in", [True, False])
+async def test_a_guest_whose_token_has_ended_signs_in_or_plays_on_as_another(
+    fair: World, visit: Visit, phone: Phone, signs_in: bool
+) -> None:
+    await visit.open(await game(fair))
+    await visit.play()
+    expired = fair.stack.token((await owners(fair))[0], seconds=-3600)
+    await visit.page.evaluate(
+        """(token) => {
+            const name = Object.keys(localStorage).find((name) => name.startsWith("tombola.guest"));
+            localStorage.setItem(name, JSON.stringify(token));
+        }""",
+        expired,
+    )
+    if signs_in:
+        login = await sign_in(visit, phone, "max@late.test")
+        await visit.page.evaluate(
+            "sessionStorage.removeItem(Object.keys(sessionStorage).find((n) => n.includes('play')))"
+        )
+        await visit.page.reload()
+        await visit.ready()
+    await visit.play()
+    await visit.play()
+    found = await owners(fair)
+    assert len(found) == 3
+    if signs_in:
+        assert found.count(login["player"]["id"]) == 2
+    visit.forgive("401")
+
+
 async def test_who_signs_out_is_signed_out_at_the_service(fair: World, visit: Visit, phone: Phone) -> None:
     await visit.open(await game(fair))
     login = await sign_in(visit, phone, "ida@out.test")

@@ -75,9 +75,13 @@ async def test_whatever_is_written_stays_text(fair: World, visit: Visit, kind: s
 
 async def test_the_hosted_page_tells_previews_what_it_is(fair: World, shop: Stack) -> None:
     picture = "https://brand.example/a.png?x=1&y=2"
-    game_id = await fair.wheel(await fair.prize(name="Mug"), name="Wheel & deal", ui={"picture": picture})
+    ui = {"picture": {"image": picture}, "background": {"image": "https://brand.example/b.png"}}
+    game_id = await fair.wheel(await fair.prize(name="Mug"), name="Wheel & deal", ui=ui)
     async with shop.http.get(f"{shop.process.consumer_url}/p/{game_id}") as answer:
         page, policy = await answer.text(), answer.headers["Content-Security-Policy"]
+    assert 'property="og:title" content="Wheel &amp; deal · Autumn Fair"' in page
+    assert 'property="og:site_name" content="Autumn Fair"' in page
+    assert 'property="og:description" content="Mug"' in page
     assert "<title>Wheel &amp; deal · Autumn Fair</title>" in page
     assert 'property="og:image" content="https://brand.example/a.png?x=1&amp;y=2"' in page
     assert 'name="description" content="Mug"' in page

@@ -10,8 +10,8 @@ import { challengeOf, enter, keepChallenge, leave, sendCode } from "../login.js"
 const RESEND_SECONDS_MAX = 120;
 
 const FIELDS = {
-  email: { type: "email", inputmode: "email", autocomplete: "email", placeholder: "name@example.com" },
-  phone: { type: "tel", inputmode: "tel", autocomplete: "tel", placeholder: "+49 151 12345678" },
+  email: { type: "email", inputmode: "email", autocomplete: "email", dir: "ltr", placeholder: "name@example.com" },
+  phone: { type: "tel", inputmode: "tel", autocomplete: "tel", dir: "ltr", placeholder: "+49 151 12345678" },
 };
 
 const sheet = new CSSStyleSheet();
@@ -120,7 +120,7 @@ export function open({ root, api, words, round, close }) {
 
   /** The code that was sent. @param {Challenge} sent @param {string} [said] */
   function code(sent, said = words.t("login_sent", { contact: sent.contact })) {
-    const { input, refuse, whole } = field(words.t("login_code"), { inputmode: "numeric", autocomplete: "one-time-code", maxlength: 30, spellcheck: "false" });
+    const { input, refuse, whole } = field(words.t("login_code"), { inputmode: "numeric", autocomplete: "one-time-code", dir: "ltr", maxlength: 30, spellcheck: "false" });
     input.classList.add("code");
     const another = h("button", { class: "small", type: "button", onclick: resend }, words.t("login_resend"));
     const until = h("p", { class: "quiet" });

@@ -73,9 +73,18 @@ DELETE FROM games WHERE tenant_id = $1 AND game_id = $2
 UPDATE games SET status = 'archived', updated_at = now() WHERE tenant_id = $1 AND game_id = $2
 
 -- name: on_show
--- A game that the public may see, as `get`, with its campaign's merchant. No row: there is none, it or its campaign is a draft, or it is archived.
+-- A game that the public may see, as `get`, with its campaign's merchant, and whether there are quests and boards for
+-- who plays it. No row: there is none, it or its campaign is a draft, or it is archived.
 SELECT g.game_id AS id, g.campaign_id, g.status, g.revision, r.definition,
-       unix(g.created_at) AS created_at, unix(g.updated_at) AS updated_at, c.merchant_id
+       unix(g.created_at) AS created_at, unix(g.updated_at) AS updated_at, c.merchant_id,
+       EXISTS (
+           SELECT FROM quests AS q WHERE q.tenant_id = $1 AND q.campaign_id = g.campaign_id AND q.status = 'active'
+       ) AS has_quests,
+       EXISTS (
+           SELECT FROM leaderboards AS b
+           WHERE b.tenant_id = $1 AND b.campaign_id = g.campaign_id AND b.game_id IN ('', g.game_id)
+             AND b.status <> 'archived'
+       ) AS has_leaderboards
 FROM games AS g
 JOIN game_revisions AS r USING (tenant_id, game_id, revision)
 JOIN campaigns AS c USING (tenant_id, campaign_id)

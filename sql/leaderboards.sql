@@ -36,6 +36,15 @@ SELECT b.finalized_at IS NOT NULL AS finalized
 FROM leaderboards AS b JOIN campaigns AS c USING (tenant_id, campaign_id)
 WHERE b.tenant_id = $1 AND b.board_id = $2 AND b.status <> 'archived' AND c.status <> 'draft';
 
+-- name: of_campaign
+-- The campaign's boards that are not archived, newest first.
+SELECT board_id AS id, campaign_id, game_id, name, metric, mode, status, unix(start_date) AS start_date,
+       unix(end_date) AS end_date, prizes, unix(created_at) AS created_at, unix(updated_at) AS updated_at
+FROM leaderboards
+WHERE tenant_id = $1 AND campaign_id = $2 AND status <> 'archived'
+ORDER BY board_id DESC
+LIMIT $3;
+
 -- name: lock
 -- As `get`, and holds the board as it is until the transaction ends. $1 tenant, $2 board,
 -- $3 the merchant whose staff asks ('' the tenant's own), $4 whether to write. No row: there is none that may be.

@@ -1,4 +1,4 @@
-"""What anybody may see: a game as its widget draws it, and a campaign with its games and quests.
+"""What anybody may see: a game as its widget draws it, and a campaign with its games, quests and boards.
 
 Never handler_config, chances, stock counts, or anything of a player. A draft campaign is shown to
 nobody, nor are its games, nor a game that is a draft or archived: who designs it reads it as staff.
@@ -15,6 +15,7 @@ from runtime.actors.game.snapshot import scope_key_of
 from runtime.errors import unknown
 from runtime.operations.campaigns.records import from_row as campaign_from_row
 from runtime.operations.games.definitions import game_from_row, prizes_named
+from runtime.operations.leaderboards.records import board_from_row
 from runtime.operations.row import Access, Consumer, Operation, RoutePolicy
 from runtime.rules.ui import filled
 from runtime.wire.enums import enum
@@ -23,9 +24,10 @@ from runtime.wire.shape import Shape
 
 _CAMPAIGNS: Final = sql.load("campaigns")
 _GAMES: Final = sql.load("games")
+_BOARDS: Final = sql.load("leaderboards")
 
 SHOWN_MAX: Final = 200
-"""The most games, and the most quests, of one public campaign."""
+"""The most games, the most quests, and the most boards, of one public campaign."""
 
 
 async def render_game(engine: Engine, request: m.GetGameRequest) -> m.RenderReply:
@@ -36,11 +38,12 @@ async def render_game(engine: Engine, request: m.GetGameRequest) -> m.RenderRepl
         raise unknown("game", request.id)
     render = (await _render(engine, tenant_id, [row]))[0]
     render.scope_key = scope_key_of(row["definition"], tenant_id, row["merchant_id"], row["campaign_id"])
+    render.offers = [name for name in ("quests", "leaderboards") if row[f"has_{name}"]]
     return m.RenderReply(render=render)
 
 
 async def get_public_campaign(engine: Engine, request: m.GetCampaignRequest) -> m.PublicCampaignReply:
-    """The campaign with its active games (without their ui) and active quests. NOT_FOUND UNKNOWN_CAMPAIGN."""
+    """The campaign with its active games (without their ui), active quests, and boards. NOT_FOUND UNKNOWN_CAMPAIGN."""
     tenant_id = tenant_of(request)
     campaign = await engine.database.fetchrow(_CAMPAIGNS["get"], tenant_id, request.id, "", False)
     if campaign is None or campaign["status"] == "draft":
@@ -50,8 +53,12 @@ async def get_public_campaign(engine: Engine, request: m.GetCampaignRequest) -> 
     for game in games:
         game.ui = None
     quests = await engine.database.fetch(_CAMPAIGNS["active_quests"], tenant_id, request.id, SHOWN_MAX)
+    boards = await engine.database.fetch(_BOARDS["of_campaign"], tenant_id, request.id, SHOWN_MAX)
     return m.PublicCampaignReply(
-        campaign=campaign_from_row(campaign), games=games, quests=[_quest(row) for row in quests]
+        campaign=campaign_from_row(campaign),
+        games=games,
+        quests=[_quest(row) for row in quests],
+        leaderboards=[board_from_row(row) for row in boards],
     )
 
 
@@ -101,7 +108,7 @@ ROWS: Final = (
             opened="campaign",
             inner={
                 "campaign": Shape(without=frozenset({"origins"})),
-                "games": Shape(without=frozenset({"ui"}), name="PublicGame"),
+                "games": Shape(without=frozenset({"ui", "offers"}), name="PublicGame"),
             },
             name="PublicCampaign",
         ),

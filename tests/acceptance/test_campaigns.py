@@ -13,6 +13,7 @@ from runtime.background import FAILURES
 from runtime.operations.campaigns import analytics
 from runtime.operations.samples import LATER
 from runtime.settings import Settings
+from tests.support.leaderboards import make_board
 from tests.support.resources import make_campaign, make_game, make_prize, play_once
 from tests.support.stack import fields_of, new_stack
 from tests.support.waiting import HANG_SECONDS, until
@@ -85,6 +86,12 @@ async def test_public_view_has_active_games_and_quests_without_secrets(stack: An
     assert not view["games"][0].get("ui")
     assert "handler_config" not in view["games"][0]
     assert [quest["id"] for quest in view["quests"]] == [made["id"]]
+    boards = [await make_board(stack, campaign["id"], game_id=game_id) for game_id in ("", shown["id"])]
+    gone = await make_board(stack, campaign["id"])
+    await stack.admin("DELETE", f"/admin/leaderboards/{gone['id']}")
+    view = (await stack.consumer("GET", f"/public/campaigns/{campaign['id']}")).data
+    assert view["leaderboards"] == boards[::-1]
+    assert "offers" not in view["games"][0]
     await stack.admin("PUT", f"/admin/campaigns/{campaign['id']}", {"status": "draft"})
     assert (await stack.core("GET", f"/public/campaigns/{campaign['id']}")).reason == "UNKNOWN_CAMPAIGN"
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.support.leaderboards import make_board
+from tests.support.quests import open_quest
 from tests.support.stack import Stack, fields_of
 from tests.support.world import COLLECTION, EGGS, World
 
@@ -47,6 +49,24 @@ async def test_a_render_says_what_an_album_needs_before_anybody_plays(own_world:
         wallet = (await stack.consumer("GET", "/wallet", player="ann", scope_key=told[-1])).data["items"]
         assert [{"currency": row["currency"], "balance": row["balance"]} for row in wallet] == moved
     assert told == [own_world.campaign_id, stack.tenant_id]
+
+
+async def test_a_render_says_whether_there_are_quests_and_boards(own_world: World) -> None:
+    stack, prize_id = own_world.stack, await own_world.prize()
+    game_id, other_id = [await own_world.wheel(prize_id) for _ in range(2)]
+
+    async def offers(game_id: str) -> list[str]:
+        return list((await stack.consumer("GET", f"/games/{game_id}/render")).data["offers"])
+
+    assert await offers(game_id) == []
+    await make_board(stack, own_world.campaign_id, game_id=other_id)
+    quest_id = await open_quest(stack, own_world.campaign_id)
+    assert (await offers(game_id), await offers(other_id)) == (["quests"], ["quests", "leaderboards"])
+    board_id = (await make_board(stack, own_world.campaign_id))["id"]
+    assert await offers(game_id) == ["quests", "leaderboards"]
+    await stack.admin("PUT", f"/admin/quests/{quest_id}", {"status": "archived"})
+    await stack.admin("DELETE", f"/admin/leaderboards/{board_id}")
+    assert await offers(game_id) == []
 
 
 async def test_a_prize_that_is_gone_shows_as_not_available(own_world: World, stack: Stack) -> None:

@@ -190,6 +190,7 @@ ARGUMENTS: dict[str, str] = {
     "campaigns.live_boards": "tenant campaign",
     "campaigns.merchants_wallet": "tenant campaign",
     "campaigns.active_quests": "tenant campaign few",
+    "leaderboards.of_campaign": "tenant campaign few",
     "campaigns.games_to_copy": "tenant campaign",
     "campaigns.prizes_to_copy": "tenant campaign prizes asking",
     "campaigns.boards_to_copy": "tenant campaign games",

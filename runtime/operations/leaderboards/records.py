@@ -63,12 +63,14 @@ async def create_leaderboard(engine: Engine, request: m.CreateLeaderboardRequest
 
     row = await catalog.change_beside(engine, tenant_id, work)
     engine.rankings.rebuild_soon(tenant_id, row["id"])
-    return m.LeaderboardReply(leaderboard=_board(row))
+    return m.LeaderboardReply(leaderboard=board_from_row(row))
 
 
 async def get_leaderboard(engine: Engine, request: m.GetLeaderboardRequest) -> m.LeaderboardReply:
     """A board, archived or not."""
-    return m.LeaderboardReply(leaderboard=_board(await reading.one(engine, _SQL["get"], request, "leaderboard")))
+    return m.LeaderboardReply(
+        leaderboard=board_from_row(await reading.one(engine, _SQL["get"], request, "leaderboard"))
+    )
 
 
 async def list_leaderboards(engine: Engine, request: m.ListLeaderboardsRequest) -> m.ListLeaderboardsReply:
@@ -76,7 +78,7 @@ async def list_leaderboards(engine: Engine, request: m.ListLeaderboardsRequest) 
     narrowed = (request.campaign_id, token(request.status), search_pattern(request.q))
     filters = (tenant_of(request), *narrowed, merchant_of(request))
     rows, pagination = await reading.page(engine, _SQL["list"], request, *filters)
-    return m.ListLeaderboardsReply(items=[_board(row) for row in rows], pagination=pagination)
+    return m.ListLeaderboardsReply(items=[board_from_row(row) for row in rows], pagination=pagination)
 
 
 async def update_leaderboard(engine: Engine, request: m.UpdateLeaderboardRequest) -> m.LeaderboardReply:
@@ -88,7 +90,7 @@ async def update_leaderboard(engine: Engine, request: m.UpdateLeaderboardRequest
 
     async def work(connection: asyncpg.Connection) -> tuple[asyncpg.Record, bool]:
         before = await _lock_live(connection, request)
-        board = _board(before)
+        board = board_from_row(before)
         _refuse_status(board, update)
         names = set_fields(board, update, request.update_mask, SETTABLE)
         if "game_id" in names and "campaign_id" not in names and board.game_id:
@@ -109,7 +111,7 @@ async def update_leaderboard(engine: Engine, request: m.UpdateLeaderboardRequest
     if recount:
         await engine.rankings.forget(tenant_id, request.id)
         engine.rankings.rebuild_soon(tenant_id, request.id)
-    return m.LeaderboardReply(leaderboard=_board(row))
+    return m.LeaderboardReply(leaderboard=board_from_row(row))
 
 
 async def delete_leaderboard(engine: Engine, request: m.DeleteRequest) -> m.DeleteReply:
@@ -398,7 +400,7 @@ def _stored(board: m.Leaderboard) -> tuple[Any, ...]:
     )
 
 
-def _board(row: asyncpg.Record) -> m.Leaderboard:
+def board_from_row(row: asyncpg.Record) -> m.Leaderboard:
     return m.Leaderboard(
         **{
             **row,

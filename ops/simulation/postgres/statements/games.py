@@ -142,8 +142,14 @@ def on_show(st: Statement, tenant_id: str, game_id: str) -> Result:
     row = st.get("games", tenant_id, game_id)
     if row is None or not is_shown(st, row):
         return []
+    own = {"tenant_id": tenant_id, "campaign_id": row.campaign_id}
     campaign = st.get("campaigns", tenant_id, row.campaign_id)
-    return [one | of(campaign, "merchant_id") for one in _shown(st, row)]
+    boards = [board for board in st.find("leaderboards", **own) if board.status != "archived"]
+    more = of(campaign, "merchant_id") | {
+        "has_quests": st.exists("quests", **own, status="active"),
+        "has_leaderboards": any(board.game_id in ("", game_id) for board in boards),
+    }
+    return [one | more for one in _shown(st, row)]
 
 
 @statement("games.active_of_campaign")

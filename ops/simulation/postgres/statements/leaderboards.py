@@ -49,6 +49,12 @@ def _values(
     }
 
 
+@statement("leaderboards.of_campaign")
+def of_campaign(st: Statement, tenant_id: str, campaign_id: str, limit: int) -> Result:
+    rows = st.find("leaderboards", tenant_id=tenant_id, campaign_id=campaign_id)
+    return [_shown(row) for row in newest([row for row in rows if row.status != "archived"], "board_id", None, limit)]
+
+
 @statement("leaderboards.insert")
 async def insert(st: Statement, tenant_id: str, board_id: str, *args: Any) -> Result:
     values = _values(st, tenant_id, *args)

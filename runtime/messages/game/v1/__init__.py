@@ -3158,6 +3158,11 @@ class PublicCampaignReply(betterproto2.Message):
 
     quests: "list[Quest]" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, repeated=True)
 
+    leaderboards: "list[Leaderboard]" = betterproto2.field(4, betterproto2.TYPE_MESSAGE, repeated=True)
+    """
+    Those that are not archived, newest first.
+    """
+
 
 default_message_pool.register_message("game.v1", "PublicCampaignReply", PublicCampaignReply)
 
@@ -3302,6 +3307,11 @@ class Render(betterproto2.Message):
     scope_key: "str" = betterproto2.field(13, betterproto2.TYPE_STRING)
     """
     Where the player's balances of this game are: `GET /wallet?scope_key=`. Not told with a campaign's games.
+    """
+
+    offers: "list[str]" = betterproto2.field(14, betterproto2.TYPE_STRING, repeated=True)
+    """
+    What its campaign has for who plays it, of quests and leaderboards. Not told with a campaign's games.
     """
 
 

@@ -7,7 +7,7 @@
     docs/certify.md                           from the rows of ops/certification
     docs/audit.md                             from sql/conservation.sql
     docs/mutants.md                           from ops/proof/mutants/score.json
-    runtime/http/pages/widget/noble           from ops/web/package-lock.json, where there is an npm
+    runtime/http/pages/widget/{noble,qr}      from ops/web/package-lock.json, where there is an npm
     runtime/http/dashboard/page/vendor        the same
 
 Three things are added to what the proto's compiler emits. A `google.protobuf.Struct` field becomes a plain
@@ -38,9 +38,18 @@ NUMBERS = {50003: "MOST", 50004: "MOST_ITEMS"}
 """Those that say how many: that, by field, of each message."""
 
 WEB = ROOT / "ops" / "web"
-VENDORED = ROOT / "runtime" / "http" / "pages" / "widget" / "noble"
-NOBLE = ("LICENSE", *(f"{name}.{kind}" for name in ("hmac", "sha2", "_md", "_u64", "utils") for kind in ("js", "d.ts")))
-"""SHA-256 and HMAC of @noble/hashes, with their types, which are not served."""
+WIDGET = ROOT / "runtime" / "http" / "pages" / "widget"
+VENDORED = {
+    "@noble/hashes": (
+        "noble",
+        (
+            "LICENSE",
+            *(f"{name}.{kind}" for name in ("hmac", "sha2", "_md", "_u64", "utils") for kind in ("js", "d.ts")),
+        ),
+    ),
+    "qr": ("qr", ("LICENSE-MIT", "index.js", "index.d.ts")),
+}
+"""Package -> the widget's folder, and the files that it takes: SHA-256 and HMAC; QR codes. Types are not served."""
 
 DASHBOARD = ROOT / "runtime" / "http" / "dashboard" / "page" / "vendor"
 MODULES = {
@@ -162,7 +171,7 @@ def write_asyncapi(document: Path) -> None:
     document.write_text(asyncapi.text())
 
 
-def vendor(noble: Path, dashboard: Path) -> None:
+def vendor(widget: Path, dashboard: Path) -> None:
     """Copies what the widget and the dashboard take of the packages that ops/web/package-lock.json names."""
     with tempfile.TemporaryDirectory() as scratch:
         for name in ("package.json", "package-lock.json", ".npmrc"):
@@ -170,9 +179,12 @@ def vendor(noble: Path, dashboard: Path) -> None:
         # By the lock's hashes; nothing of a package is run.
         command = ["npm", "ci", "--omit=dev", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
         subprocess.run(command, cwd=scratch, check=True, stdout=subprocess.DEVNULL)
-        for name in NOBLE:
-            shutil.copy(Path(scratch) / "node_modules/@noble/hashes" / name, noble / name)
-        _vendor_dashboard(Path(scratch) / "node_modules", dashboard)
+        packages = Path(scratch) / "node_modules"
+        for package, (own, names) in VENDORED.items():
+            (widget / own).mkdir(exist_ok=True)
+            for name in names:
+                shutil.copy(packages / package / name, widget / own / name)
+        _vendor_dashboard(packages, dashboard)
 
 
 def _vendor_dashboard(packages: Path, folder: Path) -> None:
@@ -254,7 +266,7 @@ if __name__ == "__main__":
     generate(ROOT / "runtime" / "messages")
     write_asyncapi(ASYNCAPI)
     if shutil.which("npm"):
-        vendor(VENDORED, DASHBOARD)
+        vendor(WIDGET, DASHBOARD)
     (ROOT / "docs").mkdir(exist_ok=True)
     for name, page in pages().items():
         (ROOT / "docs" / name).write_text(page)

@@ -2,7 +2,7 @@
 import js from "@eslint/js";
 
 export default [
-  { ignores: ["**/noble/**", "**/vendor/**"] },
+  { ignores: ["**/noble/**", "**/qr/**", "**/vendor/**"] },
   js.configs.recommended,
   {
     rules: {

@@ -26,7 +26,7 @@ SET_LOGIN = """([token, refresh]) => {
     const login = JSON.parse(kept);
     sessionStorage.setItem(name, JSON.stringify({...login, token, refresh_token: refresh ?? login.refresh_token}));
 }"""
-ACCOUNT = "document.querySelector('tombola-game').shadowRoot.querySelector('[data-panel=login]').textContent"
+ACCOUNT = "document.querySelector('tombola-game').shadowRoot.querySelector('[data-panel=login]').lastChild.textContent"
 
 
 @pytest.fixture
@@ -266,7 +266,8 @@ async def test_a_play_that_waits_offline_goes_on_and_signing_in_says_that_nothin
 ) -> None:
     await visit.open(await game(fair))
     await visit.play()
-    await visit.page.click("[data-panel=login]")  # Loaded while there is a network.
+    await visit.page.click("[data-panel=login]")
+    await visit.page.wait_for_selector("#login-field")  # Loaded while there is a network.
     await visit.page.keyboard.press("Escape")
     await visit.page.context.set_offline(True)
     await visit.press()

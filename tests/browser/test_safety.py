@@ -11,8 +11,13 @@ from aiohttp import web
 
 from runtime.http.serving import make_app, serve
 from tests.support.browsing import STILL, Visit, visiting
+from tests.support.leaderboards import make_board
+from tests.support.milestones import block
+from tests.support.panels import open_as, panel
+from tests.support.quests import open_quest
 from tests.support.stack import TENANT, Stack
-from tests.support.world import World
+from tests.support.waiting import until
+from tests.support.world import COLLECTION, World
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser
@@ -61,9 +66,8 @@ async def test_whatever_is_written_stays_text(fair: World, visit: Visit, kind: s
     await visit.open(game_id)
     await visit.press()
     assert "<script>window.evil=1</script>" in await visit.result()
-    for panel in ("prizes", "fair"):
-        await visit.page.click(f"[data-panel={panel}]")
-        await visit.page.wait_for_selector("dialog .panel > :not(.busy)")
+    for name in ("prizes", "fair"):
+        await panel(visit, name)
         await visit.page.keyboard.press("Escape")
     assert await visit.page.evaluate("window.evil") is None
     assert await visit.page.title() == f"{EVIL} · {EVIL}"
@@ -71,6 +75,55 @@ async def test_whatever_is_written_stays_text(fair: World, visit: Visit, kind: s
     assert [one for one in visit.asked if f" {home}/" not in one] == []
     await visit.page.goto(f"{home}/c/{fair.campaign_id}")
     assert EVIL in await visit.page.inner_text("h1") and await visit.page.evaluate("window.evil") is None
+
+
+async def test_whatever_is_written_around_a_game_stays_text(fair: World, visit: Visit) -> None:
+    """Names of quests, boards, rungs, currencies, prizes and players, and codes, in every panel."""
+    on_claim = {"redemption_mode": "on_claim", "channel": "voucher_code"}
+    code = EVIL.replace(" ", "/")
+    prize_id = await fair.prize(name=EVIL, codes=[code], fulfillment=on_claim)
+    currency = EVIL[:60]
+    rung = {"id": "one", "name": EVIL, "currency": currency, "threshold": 2, "prize_id": prize_id}
+    game_id = await fair.game(
+        COLLECTION,
+        {"items": [{"item": currency, "weight": 1, "quantity": 2, "slot_index": 0}]},
+        name=EVIL,
+        access="public",
+        milestones=block(rung, auto_grant=False),
+        ui=evil_ui("javascript:window.evil=1", prize_id),
+    )
+    await open_quest(fair.stack, fair.campaign_id, name=EVIL, description=EVIL)
+    prizes = [{"from_rank": 1, "to_rank": 2, "prize_id": prize_id}]
+    board = await make_board(fair.stack, fair.campaign_id, name=EVIL, metric="plays", prizes=prizes)
+    renamed = await fair.stack.consumer("PUT", "/players/me", {"display_name": EVIL[:100]}, player="ann")
+    assert renamed.code == "OK", renamed
+    await fair.round(game_id, "ann")
+    assert (await fair.redeem(game_id, "one")).code == "OK"
+
+    async def ranked() -> bool:
+        return bool((await fair.stack.core("GET", f"/leaderboards/{board['id']}/rankings")).data["items"])
+
+    await until(ranked)
+    await open_as(visit, game_id, "ann")
+    for name in ("prizes", "rewards", "milestones", "quests", "ranking", "wallet", "history", "fair"):
+        written = await panel(visit, name)
+        if name == "rewards":
+            await visit.page.click("dialog >> text=Claim")
+            await visit.page.wait_for_selector("dialog code")
+            assert await visit.page.inner_text("dialog code") == code
+            await visit.page.click("dialog >> text=QR code")
+            await visit.page.wait_for_selector(".qr svg")
+        if name == "quests":
+            await visit.page.click("dialog [data-act=quest]")
+            await visit.page.wait_for_selector("dialog .chip[data-kind=good]")
+        if name != "fair":
+            assert "<img src=x onerror=" in written, name
+        await visit.page.keyboard.press("Escape")
+    assert await visit.page.evaluate("window.evil") is None
+    shadow = "document.querySelector('tombola-game').shadowRoot"
+    assert await visit.page.evaluate(f"{shadow}.querySelectorAll('script, img, [onerror]').length") == 0
+    home = visit.stack.process.consumer_url
+    assert [one for one in visit.asked if f" {home}/" not in one] == []
 
 
 async def test_the_hosted_page_tells_previews_what_it_is(fair: World, shop: Stack) -> None:

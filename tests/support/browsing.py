@@ -117,10 +117,10 @@ class Visit:
         """Chromium writes every refused or lost request to the console: those that a test brings about are none."""
         self.wrong[:] = [line for line in self.wrong if not any(part in line for part in told)]
 
-    async def shot(self, name: str) -> None:
-        """A picture of the page, to be looked at."""
+    async def shot(self, name: str, *, whole: bool = True) -> None:
+        """A picture of the page, to be looked at; of the window alone where it is not to be the whole."""
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-        await self.page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=True)
+        await self.page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=whole)
 
 
 @asynccontextmanager

@@ -33,9 +33,6 @@ ENTRY: Final = "tombola.js"
 ENTRY_PATH: Final = f"/widget/v1/{ENTRY}"
 _DECLARED: Final = "v1/tombola.d.ts"
 _STYLES: Final = "page.css"
-_OTHERS: Final = ("noble/", "vendor/")
-"""Folders of what was written elsewhere, and is served as it was."""
-
 _TYPES: Final = {
     ".js": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
@@ -54,6 +51,9 @@ _COMMENT: Final = re.compile(
     r"^[ \t]*/\*\*(?:(?!\*/)[\s\S])*\*/[ \t]*\n|^[ \t]*//.*\n|/\*\* @type .*?\*/ ?|^[ \t]+", re.MULTILINE
 )
 """What is for readers: comments on lines of their own, casts, indentation. A third of what would be sent."""
+
+_OTHERS: Final = ("noble/", "qr/", "vendor/")
+"""Folders of what others wrote: served as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ def read(folder: Traversable, above: str = "") -> Iterator[tuple[str, bytes]]:
 def _served(bodies: dict[str, bytes]) -> dict[str, bytes]:
     """What is served of the files: the entry has in it what it imports, and the others take that from there."""
     modules = {
-        path: body.decode() for path, body in bodies.items() if path.endswith(".js") and "/noble/" not in f"/{path}"
+        path: body.decode() for path, body in bodies.items() if path.endswith(".js") and not path.startswith(_OTHERS)
     }
     entry, held = bundle(ENTRY, modules)
     others = {path: outside(path, source, ENTRY, held).encode() for path, source in modules.items() if path not in held}

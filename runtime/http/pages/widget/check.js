@@ -80,7 +80,8 @@ export function checkDraw(result, text) {
   const steps = [];
   const step = (/** @type {string} */ key, /** @type {boolean | null} */ fits, values = {}) => steps.push({ key, values, fits });
   step("fair_step_seed", hashSeed(seed) === session.seed_hash);
-  step("fair_step_commitment", hashText(`${session.seed_hash}:${session.revision_hash}:${session.session_id}`) === session.commitment);
+  // Of an earlier play the page has no promise any more: it was shown before that one.
+  if (session.commitment) step("fair_step_commitment", hashText(`${session.seed_hash}:${session.revision_hash}:${session.session_id}`) === session.commitment);
   if (!text) step("fair_step_no_terms", null);
   else {
     step("fair_step_terms", hashText(text) === session.revision_hash);

@@ -1,45 +1,34 @@
 // What opens beside a game, each from a file of its own in `panels/`, loaded when it is asked for.
 
-import { h } from "./dom.js";
-
-/** By name (the key of its words, and its file): whether there is anything to show in it. @type {Record<string, (round: import("./play.js").Round) => boolean>} */
+/** By name (the key of its words, and its file): what stands for it, and whether there is anything to show in it. @type {Record<string, [string, (render: import("./types.js").Render, round: import("./play.js").Round) => boolean]>} */
 const PANELS = {
-  prizes: (round) => Boolean(round.render?.prizes.length),
-  fair: () => true,
-  login: () => true,
+  prizes: ["🎁", (render) => render.prizes.length > 0],
+  rewards: ["🎟️", (render) => render.prizes.length > 0],
+  milestones: ["🚩", (render) => rungs(render)],
+  quests: ["⚡", (render) => has(render, "quests")],
+  ranking: ["🏆", (render) => has(render, "leaderboards")],
+  wallet: ["👛", (render) => rungs(render) || render.reward_handler === "lucky_item" || render.prizes.some((prize) => prize.type === "points")],
+  history: ["🕘", () => true],
+  fair: ["🔍", () => true],
+  login: ["👤", () => true],
 };
 
-/** @param {import("./play.js").Round} round */
-export const panelsOf = (round) => Object.keys(PANELS).filter((name) => PANELS[name](round));
+/** @param {import("./types.js").Render} render @param {string} name */
+const has = (render, name) => Boolean(render.offers?.includes(name));
 
-/** @param {import("./view.js").View} view @param {string} name */
-export async function openPanel(view, name) {
-  const { words, round } = view;
-  const root = h("div", { class: "panel", part: "panel" });
-  const shut = h("button", { class: "small", type: "button", autofocus: true, onclick: () => dialog.close() }, words.t("close"));
-  const title = h("h2", { id: "panel-title" }, words.t(name));
-  const dialog = h("dialog", { part: "dialog", "aria-labelledby": "panel-title", onclose: () => dialog.remove() }, h("header", {}, title, shut), root);
-  // The space around it closes it too.
-  dialog.addEventListener("click", (/** @type {Event} */ event) => event.target === dialog && dialog.close());
-  view.frame.append(dialog);
-  dialog.showModal();
-  root.append(h("div", { class: "busy" }));
-  /** @type {import("./types.js").Panel} */
-  const panel = {
-    root,
-    api: round.api,
-    render: /** @type {import("./types.js").Render} */ (round.render),
-    words,
-    round,
-    tell: (event, detail) => view.host.dispatchEvent(new CustomEvent(`tombola:${event}`, { detail, bubbles: true, composed: true })),
-    say: (said) => view.say(said),
-    close: () => dialog.close(),
-  };
+/** @param {import("./types.js").Render} render */
+const rungs = (render) => Boolean(render.milestones?.rungs.length);
+
+/** The names of what there is, each with what stands for it. @param {import("./play.js").Round} round */
+export const panelsOf = (round) =>
+  Object.entries(PANELS).flatMap(([name, [picture, there]]) => (round.render && there(round.render, round) ? [[name, picture]] : []));
+
+/** @param {import("./view.js").View} view @param {string} name @param {any} [given] what it is opened for */
+export async function openPanel(view, name, given) {
   try {
-    const [file] = await Promise.all([import(`./panels/${name}.js`), words.more()]);
-    root.replaceChildren();
-    await file.open(panel);
-  } catch (error) {
-    root.replaceChildren(h("p", {}, words.t(words.has(/** @type {any} */ (error).reason) ? /** @type {any} */ (error).reason : "refused")));
+    const { openDialog } = await import("./panels/dialog.js");
+    await openDialog(view, name, given);
+  } catch {
+    view.say((view.left.textContent = view.words.t("NO_ANSWER")));
   }
 }

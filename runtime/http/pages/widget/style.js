@@ -50,31 +50,17 @@ button:focus-visible, a:focus-visible, [tabindex]:focus-visible { outline: .2em 
 img.picture { width: 1.25em; height: 1.25em; object-fit: contain; }
 .picture { font-family: "Apple Color Emoji", "Segoe UI Emoji", "Noto Color Emoji", sans-serif; }
 .quiet { color: var(--t-quiet); }
-.code { display: inline-flex; flex-wrap: wrap; justify-content: center; gap: .6em; align-items: center; margin-top: .6em; }
-.code code { padding: .35em .8em; border: .12em dashed var(--t-strong); border-radius: .6em; font-size: 1.15em; letter-spacing: .06em; user-select: all; }
 .small { min-height: 2.4em; min-width: 2.4em; padding: .3em 1em; border: 1px solid var(--t-line); border-radius: 99em; background: var(--t-surface); color: var(--t-strong); font-weight: 600; }
 .small:hover { border-color: var(--t-strong); }
-.panels { display: flex; flex-wrap: wrap; justify-content: center; gap: .5em; }
-.panels .small { font-size: .9em; max-width: 100%; overflow-wrap: anywhere; }
+.panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(5.3em, 1fr)); gap: .5em; width: min(100%, 31em); }
+.tile { padding: .5em .2em; border: 1px solid var(--t-line); border-radius: 1em; background: var(--t-surface); color: var(--t-strong); font-size: .8em; font-weight: 650; line-height: 1.25; overflow-wrap: anywhere; hyphens: auto; }
+.tile .picture { display: block; margin-bottom: .1em; font-size: 1.6em; line-height: 1.2; }
+.tile:hover { border-color: var(--t-strong); }
+.tile[data-panel=login] { grid-column: 1 / -1; }
+.tile[data-panel=login] .picture { display: inline; margin-inline-end: .4em; }
+.tile[hidden] { display: none; }
 .listen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
-.busy { width: 2.4em; height: 2.4em; margin: 4em; border: .3em solid var(--t-line); border-top-color: var(--t-primary); border-radius: 50%; animation: turn 1s linear infinite; }
-@keyframes turn { to { transform: rotate(1turn); } }
-dialog {
-  width: min(34em, calc(100vw - 1.5em)); max-height: min(46em, calc(100dvh - 1.5em)); padding: 0; border: 0; border-radius: 1.3em; overflow: auto;
-  color: var(--t-text); background: var(--t-ground); box-shadow: 0 2em 5em -1em rgb(0 0 0 / .6); overscroll-behavior: contain;
-}
-dialog::backdrop { background: rgb(8 8 16 / .55); }
-dialog header { position: sticky; top: 0; z-index: 1; display: flex; align-items: center; justify-content: space-between; gap: 1em; padding-block: .8em; padding-inline: 1.3em .9em; background: var(--t-ground); border-bottom: 1px solid var(--t-line); }
-dialog h2 { font-size: 1.25em; text-align: start; }
-[part=title], .lead, .prize span, .panel li span, .under span { unicode-bidi: plaintext; }
-code, .panel dd { direction: ltr; unicode-bidi: isolate; }
-.panel { padding: 1em 1.3em 1.4em; overflow-wrap: anywhere; }
-.panel ul, .panel ol { margin: 0; padding: 0; list-style: none; display: grid; gap: .6em; }
-.panel li { display: flex; align-items: center; gap: .8em; padding: .7em .9em; border-radius: .9em; background: var(--t-surface); border: 1px solid var(--t-line); }
-.panel li .picture { font-size: 1.7em; }
-.panel dt { margin-top: .8em; color: var(--t-quiet); font-size: .9em; }
-.panel dd { margin: .1em 0 0; font-family: ui-monospace, "Liberation Mono", monospace; font-size: .85em; overflow-wrap: anywhere; }
-.row { display: flex; flex-wrap: wrap; gap: .6em; margin: 1.1em 0; }
+[part=title], .lead, .prize span, .under span { unicode-bidi: plaintext; }
 .wheel { position: relative; width: 100%; aspect-ratio: 1; cursor: pointer; touch-action: manipulation; }
 .wheel svg { position: absolute; inset: 0; width: 100%; height: 100%; overflow: visible; }
 .wheel .shade { position: absolute; inset: 3%; border-radius: 50%; box-shadow: 0 1.4em 2.6em -.9em rgb(0 0 0 / .55); }
@@ -95,7 +81,7 @@ canvas.confetti { position: absolute; inset: 0; width: 100%; height: 100%; point
   .frame *, .frame *::before { animation: none !important; transition: none !important; }
 }
 @media (forced-colors: active) {
-  .main, .small, .card, .panel li { border: 1px solid; }
+  .main, .small, .tile, .card { border: 1px solid; }
 }
 `;
 

@@ -12,6 +12,10 @@
  * @property {any} ui
  * @property {{max_plays_per_user: number, max_plays_per_day: number, requires_turn: boolean, admits_guests: boolean}} rules
  * @property {{prize_id: string, name: string, type: string, value: number, available: boolean}[]} prizes
+ * @property {string} reward_handler
+ * @property {{mode: string, rungs: any[]} | null} [milestones]
+ * @property {string} scope_key where the balances of its players are
+ * @property {string[]} offers what its campaign has of quests and leaderboards
  */
 
 /**
@@ -92,8 +96,10 @@
  * @property {Render} render
  * @property {import("./words.js").Words} words
  * @property {import("./play.js").Round} round the play: its `last` result, its `standing`
+ * @property {any} given what it was opened for, where another panel opened it
  * @property {(name: string, detail: object) => void} tell dispatches `tombola:{name}` on the element
  * @property {(text: string) => void} say
+ * @property {(name: string, given?: any) => void} open another panel in its place, with a way back
  * @property {() => void} close
  */
 

@@ -113,7 +113,7 @@ export class View {
     const account = this.panels.querySelector("[data-panel=login]");
     if (!account) return;
     account.hidden = given !== "";
-    account.textContent = words.t(isGuest ? "login" : "signed_in", { name: who });
+    /** @type {ChildNode} */ (account.lastChild).textContent = words.t(isGuest ? "login" : "signed_in", { name: who });
   }
 
   /** Leads to the login. @param {string} key of its words */
@@ -219,15 +219,22 @@ export class View {
   /** The buttons of the panels, and the one for sound. */
   #list() {
     if (!this.round.render) return;
-    const sound = h("button", { class: "small", type: "button", "aria-label": this.words.t("sound"), "aria-pressed": "false" }, "🔇");
+    const loud = h("span", { class: "picture", "aria-hidden": "true" }, "🔇");
+    const sound = h("button", { class: "tile", type: "button", "aria-pressed": "false" }, loud, this.words.t("sound"));
     sound.addEventListener("click", () => {
       this.sound = !this.sound;
-      sound.textContent = this.sound ? "🔊" : "🔇";
+      loud.textContent = this.sound ? "🔊" : "🔇";
       sound.setAttribute("aria-pressed", String(this.sound));
     });
-    const opened = panelsOf(this.round).map((panel) =>
-      h("button", { class: "small", type: "button", "data-panel": panel, onclick: () => void openPanel(this, panel) }, this.words.t(panel)),
+    const opened = panelsOf(this.round).map(([panel, picture]) =>
+      h(
+        "button",
+        { class: "tile", type: "button", "data-panel": panel, onclick: () => void openPanel(this, panel) },
+        h("span", { class: "picture", "aria-hidden": "true" }, picture),
+        this.words.t(panel),
+      ),
     );
-    this.panels.append(...opened, sound);
+    this.panels.append(...opened);
+    opened[opened.length - 1].before(sound);
   }
 }

@@ -3,14 +3,15 @@
 import { h } from "../dom.js";
 
 /** @param {import("../types.js").Panel} panel */
-export async function open({ root, api, words, round, say }) {
-  const result = round.last;
+export async function open({ root, api, words, round, given, say }) {
+  const result = given ? earlier(given) : round.last;
   if (!result) {
     const hash = round.record.now.session?.seed_hash;
     root.append(h("p", {}, words.t("fair_none")));
     if (hash) root.append(h("dl", {}, h("dt", {}, words.t("fair_seed_hash")), h("dd", {}, hash)));
     return;
   }
+  if (given) root.append(h("p", { class: "quiet" }, words.t("fair_earlier", { when: words.when(Number(given.played_at)) })));
   const facts = { fair_seed_hash: result.session.seed_hash, fair_seed: result.seed, fair_client_seed: result.client_seed };
   const steps = h("ol", { class: "steps" });
   const check = h("button", { class: "small", type: "button", onclick: verify }, words.t("fair_check"));
@@ -53,4 +54,9 @@ export async function open({ root, api, words, round, say }) {
     link.click();
     setTimeout(() => URL.revokeObjectURL(address), 10_000);
   }
+}
+
+/** A play of the history as a result: its start's promise is no part of it. @param {any} play @returns {import("../types.js").Result} */
+function earlier({ id, session_id, seed_hash, revision_hash, ...play }) {
+  return { ...play, play_id: id, seed_hash, session: { session_id, seed_hash, revision_hash } };
 }

@@ -168,7 +168,7 @@ export function open({ root, api, words, round, close }) {
   function account(now = false) {
     const out = h("button", { class: now ? "small" : "main", type: "submit" }, words.t("login_out"));
     const done = now && h("button", { class: "main", type: "button", "data-first": true, onclick: close }, words.t("login_go_on"));
-    const title = root.parentElement?.querySelector("h2");
+    const title = root.closest("dialog")?.querySelector("h2");
     if (title) title.textContent = words.t("login_account");
     const wrong = h("p", { class: "wrong", role: "alert" });
     show(

@@ -46,5 +46,11 @@ export default {
   close: "إغلاق",
   prizes: "الجوائز",
   fair: "تحقّق من هذا السحب",
+  rewards: "جوائزي",
+  milestones: "المراحل",
+  quests: "المهام",
+  ranking: "الترتيب",
+  wallet: "المحفظة",
+  history: "ألعابي",
   sound: "الصوت",
 };

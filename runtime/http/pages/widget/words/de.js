@@ -46,5 +46,11 @@ export default {
   close: "Schließen",
   prizes: "Preise",
   fair: "Ziehung prüfen",
+  rewards: "Meine Gewinne",
+  milestones: "Meilensteine",
+  quests: "Aufgaben",
+  ranking: "Rangliste",
+  wallet: "Guthaben",
+  history: "Meine Spiele",
   sound: "Ton",
 };

@@ -62,6 +62,12 @@ export default {
   login: "Sign in",
   keep: "Keep it: sign in",
   signed_in: "Signed in: {name}",
+  rewards: "My rewards",
+  milestones: "Milestones",
+  quests: "Quests",
+  ranking: "Ranking",
+  wallet: "Wallet",
+  history: "My plays",
 
   // sound
   sound: "Sound",

@@ -46,5 +46,11 @@ export default {
   close: "Cerrar",
   prizes: "Premios",
   fair: "Comprobar el sorteo",
+  rewards: "Mis premios",
+  milestones: "Metas",
+  quests: "Retos",
+  ranking: "Clasificación",
+  wallet: "Monedero",
+  history: "Mis jugadas",
   sound: "Sonido",
 };

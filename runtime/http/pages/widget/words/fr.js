@@ -46,5 +46,11 @@ export default {
   close: "Fermer",
   prizes: "Lots",
   fair: "Vérifier ce tirage",
+  rewards: "Mes gains",
+  milestones: "Étapes",
+  quests: "Missions",
+  ranking: "Classement",
+  wallet: "Portefeuille",
+  history: "Mes parties",
   sound: "Son",
 };

@@ -46,5 +46,11 @@ export default {
   close: "Chiudi",
   prizes: "Premi",
   fair: "Verifica l’estrazione",
+  rewards: "I miei premi",
+  milestones: "Traguardi",
+  quests: "Missioni",
+  ranking: "Classifica",
+  wallet: "Portafoglio",
+  history: "Le mie giocate",
   sound: "Audio",
 };

@@ -46,5 +46,11 @@ export default {
   close: "閉じる",
   prizes: "賞品",
   fair: "抽選を検証する",
+  rewards: "獲得した賞品",
+  milestones: "マイルストーン",
+  quests: "ミッション",
+  ranking: "ランキング",
+  wallet: "ウォレット",
+  history: "プレイ履歴",
   sound: "サウンド",
 };

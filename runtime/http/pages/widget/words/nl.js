@@ -46,5 +46,11 @@ export default {
   close: "Sluiten",
   prizes: "Prijzen",
   fair: "Controleer de trekking",
+  rewards: "Mijn prijzen",
+  milestones: "Mijlpalen",
+  quests: "Opdrachten",
+  ranking: "Ranglijst",
+  wallet: "Portemonnee",
+  history: "Mijn spelletjes",
   sound: "Geluid",
 };

@@ -46,5 +46,11 @@ export default {
   close: "Zamknij",
   prizes: "Nagrody",
   fair: "Sprawdź losowanie",
+  rewards: "Moje nagrody",
+  milestones: "Etapy",
+  quests: "Zadania",
+  ranking: "Ranking graczy",
+  wallet: "Portfel",
+  history: "Moje gry",
   sound: "Dźwięk",
 };

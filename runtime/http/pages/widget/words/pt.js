@@ -46,5 +46,11 @@ export default {
   close: "Fechar",
   prizes: "Prêmios",
   fair: "Conferir o sorteio",
+  rewards: "Meus prêmios",
+  milestones: "Metas",
+  quests: "Missões",
+  ranking: "Classificação",
+  wallet: "Carteira",
+  history: "Minhas jogadas",
   sound: "Som",
 };

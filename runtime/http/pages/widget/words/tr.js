@@ -46,5 +46,11 @@ export default {
   close: "Kapat",
   prizes: "Ödüller",
   fair: "Bu çekilişi doğrula",
+  rewards: "Ödüllerim",
+  milestones: "Aşamalar",
+  quests: "Görevler",
+  ranking: "Sıralama",
+  wallet: "Cüzdan",
+  history: "Oyunlarım",
   sound: "Ses",
 };

@@ -46,5 +46,11 @@ export default {
   close: "关闭",
   prizes: "奖品",
   fair: "验证本次抽奖",
+  rewards: "我的奖品",
+  milestones: "里程碑",
+  quests: "任务",
+  ranking: "排行榜",
+  wallet: "钱包",
+  history: "我的记录",
   sound: "声音",
 };

@@ -1,7 +1,98 @@
 // English: what the panels say. Loaded with the first of them.
 
 export default {
+  // all panels
+  back: "Back",
+  more: "Show more",
+  more_shown: { one: "{count} more is shown", other: "{count} more are shown" },
+  loading_panel: "Loading …",
+  play_now: "Play now",
+  again_at: "Again: {when} ({until})",
+  ends: "Ends {when}",
+  starts: "Starts {when}",
+
+  // refusals in panels; with the name of an act before it, of that act alone
+  panel_LOGIN_REQUIRED: "Please sign in for this.",
+  panel_NO_ANSWER: "No answer came. Try again: nothing is done twice.",
+  panel_BROKEN: "Something went wrong. Try again: nothing is done twice.",
+  panel_OUT_OF_STOCK: "Nothing is left of this right now.",
+  panel_CODE_UNAVAILABLE: "The code cannot be shown right now.",
+  claim_ALREADY_CLAIMED: "You have claimed this already.",
+  claim_ILLEGAL_TRANSITION: "This can no longer be claimed.",
+  redeem_ALREADY_GRANTED: "This is yours already.",
+  redeem_THRESHOLD_NOT_REACHED: "You have {balance} of the {threshold} that it takes.",
+  redeem_CAP_USER: "You have as many of this prize as one player may have.",
+  redeem_CAP_DAY: "All that there was of this prize for today is gone.",
+  quest_ALREADY_COMPLETED: "You have done this already.",
+  QUEST_CLOSED: "This is closed right now.",
+
+  // prizes
   prize_gone: "all gone",
+
+  // quests
+  quests_none: "There are no quests right now. Come back later for more turns.",
+  turns_earned: { one: "{count} turn", other: "{count} turns" },
+  quest_ONE_TIME: "once",
+  quest_DAILY: "every day",
+  quest_WEEKLY: "every week",
+  complete: "I've done it",
+  quest_done: { one: "{count} turn earned", other: "{count} turns earned" },
+  plays_unlimited: "Play as often as you like",
+
+  // ranking
+  ranking_none: "Nobody is ranked yet. Be the first!",
+  ranking_nobody: "Play, and see your place here.",
+  ranking_final: "Final",
+  metric_SCORE: "By score",
+  metric_PLAYS: "By plays",
+  metric_WINS: "By wins",
+  metric_POINTS: "By points",
+  nameless: "Player",
+  you: "You",
+
+  // milestones
+  milestones_none: "Play to collect, and see here how far you are.",
+  milestones_reach: "Collect what it takes: each prize is yours once.",
+  milestones_spend: "Swap what you have collected. It is taken from your wallet.",
+  of: "{have} of {need} {name}",
+  redeem: "Get it",
+  redeem_for: "Swap {count} {name}",
+  redeemed: "{name} is yours!",
+  granted: "Yours",
+  reached: "Reached",
+
+  // rewards
+  rewards_none: "You have not won anything yet. What you win is kept here.",
+  rewards_guest: "You play as a guest. Sign in to keep what you have won.",
+  claim: "Claim",
+  claimed: "{name} is claimed",
+  reward_won: "Won: {when}",
+  reward_until: "Claim it before {when}",
+  reward_WON: "Won",
+  reward_CLAIMED: "Claimed",
+  reward_FULFILLING: "On its way",
+  reward_FULFILLED: "Delivered",
+  reward_EXPIRED: "Expired",
+  reward_REVOKED: "Taken back",
+  reward_FAILED: "Delayed",
+  show_qr: "QR code",
+  qr_of: "QR code of {code}",
+
+  // wallet
+  wallet_none: "Nothing is in your wallet yet. Play to collect.",
+  ledger: "What came and went",
+  ledger_PLAY_REWARD: "Won in a game",
+  ledger_MILESTONE_SPEND: "Swapped for a prize",
+  ledger_QUEST_REWARD: "Earned by a quest",
+  ledger_ADJUSTMENT: "Corrected",
+  ledger_REVERSAL: "Given back",
+  ledger_after: "Balance: {balance}",
+
+  // history
+  check: "Check",
+  history_none: "You have not played yet.",
+
+  // the check of a draw
   fair_before: "Fixed before you played",
   fair_text: "The result was fixed before your own number was known. Whoever has the numbers below can work it out again.",
   fair_seed_hash: "Hash of the secret number, shown before",
@@ -9,6 +100,7 @@ export default {
   fair_client_seed: "Your own number",
   fair_check: "Check it now",
   fair_download: "Download as JSON",
+  fair_earlier: "Your play of {when}. The numbers are as the service kept them.",
   fair_none: "Play first: then there is a draw to check.",
   fair_good: "Everything fits.",
   fair_bad: "Something does not fit.",

@@ -1,0 +1,86 @@
+// What earns turns, and how much is left to play.
+
+import { h } from "../dom.js";
+import { blank, card, chip, doer, known, refusal, skeleton } from "./parts.js";
+
+/** @typedef {import("../types.js").Panel} Panel */
+
+/** @param {Panel} panel */
+export async function open(panel) {
+  const { root, words, api, render, round } = panel;
+  const left = h("p", { class: "left-now", role: "status" });
+  const paint = () => (left.textContent = standing(panel));
+  round.addEventListener("change", paint);
+  paint();
+  const waiting = skeleton(panel);
+  root.append(left, waiting);
+  try {
+    const { quests } = await api.get(`/public/campaigns/${encodeURIComponent(render.campaign_id)}`);
+    const now = Date.now() / 1000;
+    const open_now = quests.filter((/** @type {any} */ quest) => !(quest.end_date > 0 && quest.end_date <= now));
+    waiting.replaceWith(
+      open_now.length ? h("ul", { class: "items" }, ...open_now.map((/** @type {any} */ quest) => drawn(panel, quest))) : blank(panel, "⚡", words.t("quests_none")),
+    );
+  } catch (error) {
+    waiting.replaceWith(refusal(panel, error));
+  }
+}
+
+/** How much is left to play, and when more comes. @param {Panel} panel */
+function standing({ words, round }) {
+  const now = round.standing;
+  if (!now) return "";
+  const { free_plays_remaining: free, remaining_turns: turns } = now;
+  const said = [];
+  if (free > 0) said.push(words.t("plays_left", { count: free }));
+  if (free < 0) said.push(words.t("plays_unlimited"));
+  if (turns > 0) said.push(words.t("turns_left", { count: turns }));
+  if (!said.length) said.push(words.t("plays_left", { count: 0 }));
+  const resets = Number(now.resets_at);
+  if (free === 0 && resets * 1000 > Date.now()) said.push(words.t("back_at", { when: words.when(resets), until: words.until(resets) }));
+  return said.join(" · ");
+}
+
+/** What was done from this page, by its quest and who did it, until it may be offered again. @type {Map<string, {said: string, until: number}>} */
+const did = new Map();
+
+/** So long a quest that was done is shown as done: when its next day begins, the page does not know. */
+const DONE_MS = 3_600_000;
+
+/** @param {Panel} panel @param {any} quest */
+function drawn(panel, quest) {
+  const { words, api } = panel;
+  const name = () => `${quest.id} ${api.identity.token}`;
+  const before = did.get(name());
+  const type = String(quest.type).replace("QUEST_TYPE_", "");
+  const begins = Number(quest.start_date) * 1000 > Date.now();
+  const label = words.t("complete");
+  const side = before && before.until > Date.now() ? chip(before.said, "good") : begins ? chip(words.t("starts", { when: words.when(Number(quest.start_date)) })) : doer(panel, { label, act: "quest", path: `/quests/${encodeURIComponent(quest.id)}/complete`, before: () => somebody(panel), done });
+  const earns = chip(words.t("turns_earned", { count: Number(quest.turns) }), "due");
+  const element = card({
+    look: { emoji: "⚡" },
+    title: quest.name,
+    lines: [quest.description, h("span", { class: "chips" }, earns, chip(words.t(`quest_${type}`)), quest.end_date > 0 && chip(words.t("ends", { when: words.when(Number(quest.end_date)) })))],
+    side,
+    attributes: { "data-quest": quest.id },
+  });
+  return element;
+
+  /** @param {any} reply */
+  function done(reply) {
+    const said = words.t("quest_done", { count: Number(reply.turns_granted) });
+    const place = h("div", { class: "doer", tabindex: "-1" }, chip(said, "good"));
+    did.set(name(), { said, until: Date.now() + DONE_MS });
+    side.replaceWith(place);
+    place.focus();
+    panel.say(said);
+    if (panel.round.state === "refused") panel.round.rest(); // It may be played again.
+  }
+}
+
+/** Turns belong to somebody: who is nobody yet becomes the guest that a start makes. @param {Panel} panel */
+async function somebody(panel) {
+  if (known(panel)) return;
+  await panel.round.begin();
+  panel.round.rest();
+}

@@ -1,0 +1,53 @@
+// What the player has won: claimed here, with the code to show, to copy and to scan.
+
+import { h } from "../dom.js";
+import { lookOf } from "../look.js";
+import { code } from "./code.js";
+import { blank, card, chip, doer, known, pages } from "./parts.js";
+
+/** @typedef {import("../types.js").Panel} Panel */
+
+/** How a state is marked. @type {Record<string, string>} */
+const KINDS = { WON: "due", CLAIMED: "good", FULFILLING: "good", FULFILLED: "good", EXPIRED: "bad", REVOKED: "bad", FAILED: "bad" };
+
+/** @param {Panel} panel */
+export async function open(panel) {
+  const { root, words, render, api } = panel;
+  const none = () => blank(panel, "🎟️", words.t("rewards_none"));
+  if (!known(panel)) return root.append(none());
+  if (api.identity.isGuest) {
+    const keep = h("button", { class: "small", type: "button", onclick: () => panel.open("login") }, words.t("login"));
+    root.append(h("div", { class: "notice" }, h("p", {}, words.t("rewards_guest")), keep));
+  }
+  await pages(panel, `/rewards/me?campaign_id=${encodeURIComponent(render.campaign_id)}`, (reward) => drawn(panel, reward), { blank: none });
+}
+
+/** @param {Panel} panel @param {any} reward */
+function drawn(panel, reward) {
+  const { words, render } = panel;
+  const state = String(reward.status).replace("REWARD_STATUS_", "");
+  const claimable = state === "WON" && !reward.claimed_at;
+  const element = card({
+    look: lookOf(render.ui, reward),
+    title: reward.quantity > 1 ? words.t("credited", { count: reward.quantity, name: reward.name }) : reward.name,
+    lines: [
+      reward.won_at && words.t("reward_won", { when: words.when(Number(reward.won_at)) }),
+      claimable && reward.expires_at > 0 && words.t("reward_until", { when: words.when(Number(reward.expires_at)) }),
+      reward.code_error && words.t("panel_CODE_UNAVAILABLE"),
+    ],
+    side: claimable ? doer(panel, { label: words.t("claim"), act: "claim", path: `/rewards/${encodeURIComponent(reward.id)}/claim`, done: claimed }) : chip(words.t(`reward_${state}`), KINDS[state]),
+    attributes: { "data-reward": reward.id, "data-status": state },
+  });
+  if (reward.code) element.append(code(panel, String(reward.code)));
+  return element;
+
+  /** @param {any} now */
+  function claimed(now) {
+    const next = drawn(panel, now);
+    next.setAttribute("tabindex", "-1");
+    element.replaceWith(next);
+    next.focus();
+    panel.say(words.t("claimed", { name: now.name }));
+    panel.tell("claimed", { reward: now });
+  }
+}

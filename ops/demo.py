@@ -159,7 +159,7 @@ def game_specs(campaign_id: str, prizes: dict[str, str]) -> dict[str, dict[str, 
             "Egg catcher",
             "egg_catcher",
             ("none", "score_to_tier", "basic"),
-            {"egg": {"emoji": "🥚", "basket": "🧺"}},
+            {"catcher": {"lives": 3, "most": 150}},
             handler_config={
                 "tiers": [
                     {"min": 10, "max": 49, "prize_group": "good"},

@@ -38,8 +38,14 @@ _PICTURES: Final = {
     "gift_catcher": "🎁",
     "collection": "🍁",
 }
-_GAMES: Final = {"spin_wheel": "wheel", "scratch_card": "scratch"}
-"""The file of `widget/games` that a page of this type is sure to load."""
+_GAMES: Final = {
+    "spin_wheel": ("wheel",),
+    "scratch_card": ("scratch",),
+    "score_to_tier": ("eggs", "catching"),
+    "collect_items": ("gifts", "catching"),
+    "lucky_item": ("collection",),
+}
+"""The files of `widget/games` that a page of this type, or of this reward handler, is sure to load (tombola.js)."""
 
 _HEADERS: Final = {
     "Content-Type": "text/html; charset=utf-8",
@@ -124,7 +130,8 @@ async def _game(edge: Edge, scope: m.Scope, game_id: str, tenant: str, language:
         *(ui.get("picture"), _of(ui, "picture", "image"), _of(ui, "background", "image")),
         *(settings.get("picture"), _of(settings, "background", "image")),
     )
-    needed = [ENTRY, f"games/{_GAMES.get(game.type, '')}.js", f"words/{language}.js"]
+    parts = _GAMES.get(game.type) or _GAMES.get(game.reward_handler, ())
+    needed = [ENTRY, *(f"games/{part}.js" for part in parts), f"words/{language}.js"]
     loads = "".join(
         f'<link rel="modulepreload" href="{found.address(path)}">\n' for path in needed if path in found.documents
     )

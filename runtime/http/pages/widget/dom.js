@@ -60,6 +60,12 @@ export function picture(thing, other = "") {
   return h("span", { class: "picture", "aria-hidden": "true" }, text(thing?.emoji) || other);
 }
 
+/** Gives the shadow that an element stands in a style, once. @param {Element} element @param {CSSStyleSheet} sheet */
+export function wear(element, sheet) {
+  const worn = /** @type {ShadowRoot} */ (element.getRootNode()).adoptedStyleSheets;
+  if (!worn.includes(sheet)) worn.push(sheet);
+}
+
 /** Whether the player wants things to stay still. */
 export const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 

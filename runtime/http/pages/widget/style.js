@@ -61,20 +61,6 @@ img.picture { width: 1.25em; height: 1.25em; object-fit: contain; }
 .tile[hidden] { display: none; }
 .listen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
 [part=title], .lead, .prize span, .under span { unicode-bidi: plaintext; }
-.wheel { position: relative; width: 100%; aspect-ratio: 1; cursor: pointer; touch-action: manipulation; }
-.wheel svg { position: absolute; inset: 0; width: 100%; height: 100%; overflow: visible; }
-.wheel .shade { position: absolute; inset: 3%; border-radius: 50%; box-shadow: 0 1.4em 2.6em -.9em rgb(0 0 0 / .55); }
-.wheel .disc { position: absolute; inset: 0; will-change: transform; }
-.wheel .disc.dim { opacity: .45; transition: opacity .3s; }
-.wheel .hit { opacity: 0; }
-.wheel .hit.on { opacity: 1; animation: pulse .5s ease-in-out 4 alternate; }
-@keyframes pulse { from { opacity: .25; } to { opacity: 1; } }
-.wheel .pointer { transform-box: fill-box; transform-origin: 50% 12%; will-change: transform; }
-.scratch { position: relative; width: 100%; aspect-ratio: 8 / 5; border-radius: 1.4em; overflow: hidden; background: var(--t-surface); border: .35em solid var(--t-accent); box-shadow: 0 1.4em 2.6em -1.2em rgb(0 0 0 / .55); }
-.scratch .under { position: absolute; inset: 0; display: flex; flex-direction: column; align-items: center; justify-content: center; gap: .3em; padding: .8em; text-align: center; font-weight: 700; font-size: 1.15em; line-height: 1.2; overflow-wrap: anywhere; }
-.scratch .under .picture { font-size: 3em; line-height: 1; }
-.scratch canvas { position: absolute; inset: 0; width: 100%; height: 100%; cursor: grab; touch-action: none; transition: opacity .5s; }
-.scratch canvas.off { opacity: 0; pointer-events: none; }
 .plain { font-size: 5em; line-height: 1; padding: .3em; }
 canvas.confetti { position: absolute; inset: 0; width: 100%; height: 100%; pointer-events: none; z-index: 3; max-width: none; }
 @media (prefers-reduced-motion: reduce) {

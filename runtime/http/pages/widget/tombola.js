@@ -1,7 +1,6 @@
 // <tombola-game game="game_..."></tombola-game>: a game, played where it stands. The entry that pages load.
 
 import { Api } from "./api.js";
-import { text } from "./dom.js";
 import { Identity } from "./keep.js";
 import { Look } from "./look.js";
 import { Round } from "./play.js";
@@ -12,8 +11,14 @@ import { Words, choose } from "./words.js";
 /** Who serves this file answers the plays. */
 const HOME = new URL(import.meta.url).origin;
 
-/** The file of a type; what has none is chosen by what its plays look like, and else played by a plain button. */
-const FILES = /** @type {Record<string, string>} */ ({ spin_wheel: "wheel", scratch_card: "scratch" });
+/** The file of a type; that of any other type is the one of its reward handler. */
+const FILES = /** @type {Record<string, string>} */ ({
+  spin_wheel: "wheel",
+  scratch_card: "scratch",
+  score_to_tier: "eggs",
+  collect_items: "gifts",
+  lucky_item: "collection",
+});
 
 /** What the page may set by CSS on the element, over what `ui.theme` says. */
 const OWN = ["primary", "accent", "background", "mode"];
@@ -81,11 +86,13 @@ export class TombolaGame extends HTMLElement {
 
   /** Plays once and shows it. While a play is under way it is that one. @returns {Promise<import("./types.js").Result | null>} */
   play() {
-    this.#playing ??= this.#run().finally(() => {
-      this.#playing = null;
+    if (this.#playing) return this.#playing;
+    const playing = this.#run().finally(() => {
+      // What another game's took over is not ours to end.
+      if (this.#playing === playing) this.#playing = null;
       this.#view?.paint();
     });
-    return this.#playing;
+    return (this.#playing = playing);
   }
 
   async #open() {
@@ -141,6 +148,7 @@ export class TombolaGame extends HTMLElement {
   }
 
   #close() {
+    this.#playing = null;
     this.#game?.stop?.();
     this.#game = null;
     this.#round = null;
@@ -150,7 +158,8 @@ export class TombolaGame extends HTMLElement {
 
   /** @param {View} view @returns {Promise<import("./types.js").Game>} */
   async #mount(view) {
-    const name = FILES[text(view.round.render?.type)] ?? "plain";
+    const { type, reward_handler, ui } = /** @type {import("./types.js").Render} */ (view.round.render);
+    const name = FILES[type] ?? FILES[reward_handler] ?? (ui.wheel ? "wheel" : "plain");
     const file = await import(`./games/${name}.js`).catch(() => import("./games/plain.js"));
     return file.mount(view.stage(() => void this.play()));
   }

@@ -67,6 +67,7 @@
  * What a game draws with: `games/*.js` export `mount(stage)`.
  * @typedef {object} Stage
  * @property {HTMLElement} root where it draws
+ * @property {import("./api.js").Api} api
  * @property {Render} render
  * @property {any} ui of `render`, an object always
  * @property {import("./words.js").Words} words

@@ -71,6 +71,7 @@ export class View {
     this.press = press;
     return {
       root: this.root,
+      api: this.round.api,
       render: /** @type {import("./types.js").Render} */ (this.round.render),
       ui: this.round.render?.ui ?? {},
       words: this.words,

@@ -1,6 +1,6 @@
 // The scratch card: the result lies under a foil, which is scratched off by pointer, or by the button.
 
-import { h, picture, still } from "../dom.js";
+import { h, picture, still, wear } from "../dom.js";
 import { css, list, lookOf, mix } from "../look.js";
 import { tick } from "../sound.js";
 
@@ -14,8 +14,18 @@ const STROKE = 0.14;
 /** How often the button is pressed until the card is open. */
 const PRESSES = 4;
 
+const sheet = new CSSStyleSheet();
+sheet.replaceSync(`
+.scratch { position: relative; width: 100%; aspect-ratio: 8 / 5; border-radius: 1.4em; overflow: hidden; background: var(--t-surface); border: .35em solid var(--t-accent); box-shadow: 0 1.4em 2.6em -1.2em rgb(0 0 0 / .55); }
+.scratch .under { position: absolute; inset: 0; display: flex; flex-direction: column; align-items: center; justify-content: center; gap: .3em; padding: .8em; text-align: center; font-weight: 700; font-size: 1.15em; line-height: 1.2; overflow-wrap: anywhere; }
+.scratch .under .picture { font-size: 3em; line-height: 1; }
+.scratch canvas { position: absolute; inset: 0; width: 100%; height: 100%; cursor: grab; touch-action: none; transition: opacity .5s; }
+.scratch canvas.off { opacity: 0; pointer-events: none; }
+`);
+
 /** @param {import("../types.js").Stage} stage @returns {import("../types.js").Game} */
 export function mount(stage) {
+  wear(stage.root, sheet);
   const { words, look } = stage;
   const under = h("div", { class: "under" });
   const foil = h("canvas", { "aria-hidden": "true" });

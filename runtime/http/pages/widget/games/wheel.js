@@ -1,6 +1,6 @@
 // The spin wheel: `ui.wheel.segments` as a disc, which turns to the segment of `metadata.slot_index`.
 
-import { h, s, safe, still, text } from "../dom.js";
+import { h, s, safe, still, text, wear } from "../dom.js";
 import { css, ink, list, rgb } from "../look.js";
 import { tick } from "../sound.js";
 
@@ -12,6 +12,19 @@ const SEGMENTS_MAX = 64;
 const NAMED_MAX = 12;
 /** How far from the middle of its segment, of half its width, the wheel may stop. */
 const STRAY = 0.55;
+
+const sheet = new CSSStyleSheet();
+sheet.replaceSync(`
+.wheel { position: relative; width: 100%; aspect-ratio: 1; cursor: pointer; touch-action: manipulation; }
+.wheel svg { position: absolute; inset: 0; width: 100%; height: 100%; overflow: visible; }
+.wheel .shade { position: absolute; inset: 3%; border-radius: 50%; box-shadow: 0 1.4em 2.6em -.9em rgb(0 0 0 / .55); }
+.wheel .disc { position: absolute; inset: 0; will-change: transform; }
+.wheel .disc.dim { opacity: .45; transition: opacity .3s; }
+.wheel .hit { opacity: 0; }
+.wheel .hit.on { opacity: 1; animation: pulse .5s ease-in-out 4 alternate; }
+@keyframes pulse { from { opacity: .25; } to { opacity: 1; } }
+.wheel .pointer { transform-box: fill-box; transform-origin: 50% 12%; will-change: transform; }
+`);
 
 /** @param {number} degrees clockwise from the top @param {number} radius */
 function at(degrees, radius) {
@@ -37,6 +50,7 @@ function lines(label, most) {
 
 /** @param {import("../types.js").Stage} stage @returns {import("../types.js").Game} */
 export function mount(stage) {
+  wear(stage.root, sheet);
   const segments = list(stage.ui.wheel?.segments).slice(0, SEGMENTS_MAX);
   if (!segments.length) segments.push(...stage.render.prizes.map((prize) => ({ label: prize.name })), { label: "" });
   const width = 360 / segments.length;

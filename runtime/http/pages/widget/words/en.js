@@ -71,4 +71,17 @@ export default {
 
   // sound
   sound: "Sound",
+
+  // catchers and collections
+  eggs_how: "Catch them before they touch the ground: with a finger, the mouse, or the keys ← and →.",
+  gifts_how: "Catch what you like: with a finger, the mouse, or the keys ← and →.",
+  calm: "Calm version",
+  pause: "Pause",
+  go_on: "Go on",
+  score: { one: "{count} point", other: "{count} points" },
+  lives: { one: "{count} life left.", other: "{count} lives left." },
+  caught: { one: "{count} caught", other: "{count} caught" },
+  pick: "Take what you like, then go on.",
+  draw: "Draw a card",
+  reached: "Reached",
 };

@@ -7,7 +7,8 @@ import { h, safe, text } from "./dom.js";
 const DEFAULTS = { primary: "#5b3df5", accent: "#ffb703", background: "#f5f3ff" };
 const BLACK = /** @type {Rgb} */ ([16, 17, 26]);
 const WHITE = /** @type {Rgb} */ ([255, 255, 255]);
-const READABLE = 4.5;
+/** WCAG's 4.5, and what is lost where colours are rounded. */
+const READABLE = 4.55;
 
 /** A CSS colour as red, green and blue; null for what is none. @param {unknown} value @returns {Rgb | null} */
 export function rgb(value) {
@@ -42,12 +43,11 @@ export function contrast(one, other) {
   return (high + 0.05) / (low + 0.05);
 }
 
-/** Black or white, whichever can be read on it. @param {Rgb} ground @returns {Rgb} */
-export const ink = (ground) => (contrast(WHITE, ground) >= READABLE ? WHITE : BLACK);
+/** White or nearly black, whichever can be read on it; a middling grey takes a full black. @param {Rgb} ground @returns {Rgb} */
+export const ink = (ground) => [WHITE, BLACK].find((colour) => contrast(colour, ground) >= READABLE) ?? [0, 0, 0];
 
-/** The colour, moved as little as it takes to be read on each of `grounds`. @param {Rgb} colour @param {Rgb[]} grounds */
-function readable(colour, grounds) {
-  const end = luminance(grounds[0]) > 0.18 ? BLACK : WHITE;
+/** The colour, moved towards `end` as little as it takes to be read on each of `grounds`. @param {Rgb} colour @param {Rgb[]} grounds @param {Rgb} end */
+function readable(colour, grounds, end) {
   for (let share = 0; share < 1; share += 0.05) {
     const tried = mix(colour, end, share);
     if (grounds.every((ground) => contrast(tried, ground) >= READABLE)) return tried;
@@ -72,11 +72,18 @@ export class Look {
     const ground = colour("background", background.color, DEFAULTS.background);
     const isDark = luminance(ground) < 0.18;
     this.ground = this.dark === isDark ? ground : mix(ground, this.dark ? [13, 13, 22] : WHITE, 0.9);
-    this.surface = mix(this.ground, WHITE, this.dark ? 0.08 : 0.75);
+    // What is read stands on each of these: what would need another ink is left out.
+    const end = ink(this.ground);
+    const [surface, glow] = [mix(this.ground, WHITE, this.dark ? 0.08 : 0.75), mix(this.primary, this.ground, 0.78)].map((over) =>
+      contrast(end, over) >= READABLE ? over : this.ground,
+    );
+    const grounds = [this.ground, surface, glow];
+    this.surface = surface;
+    this.glow = glow;
     this.text = this.dark || isDark ? mix(this.ground, WHITE, 0.93) : mix(this.primary, BLACK, 0.85);
-    if (contrast(this.text, this.ground) < 7) this.text = luminance(this.ground) > 0.18 ? BLACK : WHITE;
-    this.quiet = readable(mix(this.text, this.ground, 0.3), [this.ground, this.surface]);
-    this.strong = readable(this.primary, [this.ground, this.surface]);
+    if (grounds.some((ground) => contrast(this.text, ground) < 7)) this.text = end;
+    this.quiet = readable(mix(this.text, this.ground, 0.3), grounds, end);
+    this.strong = readable(this.primary, grounds, end);
     this.radius = /^\d{1,2}(px|em|rem)$/.test(text(theme.radius)) ? text(theme.radius) : "";
     const font = text(theme.font);
     this.font = !/[;{}()<>\\@:/*]/.test(font) && CSS.supports("font-family", font) ? font : "";
@@ -108,7 +115,7 @@ export class Look {
       text: css(this.text),
       quiet: css(this.quiet),
       strong: css(this.strong),
-      glow: css(mix(this.primary, this.ground, 0.78)),
+      glow: css(this.glow),
     };
     for (const [name, value] of Object.entries(values)) frame.style.setProperty(`--t-${name}`, value);
     if (this.font) frame.style.setProperty("--t-font", this.font);

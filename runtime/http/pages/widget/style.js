@@ -17,6 +17,9 @@ const text = `
 .frame > .backdrop { position: absolute; inset: 0; z-index: -1; overflow: hidden; pointer-events: none; }
 .backdrop span { position: absolute; opacity: .16; animation: drift 19s ease-in-out infinite alternate; }
 @keyframes drift { from { transform: translateY(-.6em) rotate(-12deg); } to { transform: translateY(1.4em) rotate(16deg); } }
+h1, h2, h3, .main { hyphens: auto; }
+.card :is(h2, h3) { unicode-bidi: plaintext; }
+.frame[dir=rtl] * { letter-spacing: 0; }
 h1, h2 { margin: 0; font-size: 1.75em; line-height: 1.15; font-weight: 800; letter-spacing: -.015em; text-align: center; text-wrap: balance; overflow-wrap: anywhere; }
 .lead { margin: -.5em 0 0; max-width: 34em; text-align: center; color: var(--t-quiet); overflow-wrap: anywhere; }
 .stage { width: min(100%, max(27em, 52dvh), max(15em, 62dvh)); display: grid; place-items: center; }
@@ -25,7 +28,7 @@ h1, h2 { margin: 0; font-size: 1.75em; line-height: 1.15; font-weight: 800; lett
 button { font: inherit; color: inherit; cursor: pointer; }
 button:focus-visible, a:focus-visible, [tabindex]:focus-visible { outline: .2em solid var(--t-text); outline-offset: .18em; }
 .main {
-  min-height: 3.2em; min-width: min(15em, 100%); padding: .7em 2em; border: 0; border-radius: 99em;
+  min-height: 3.2em; min-width: min(15em, 100%); padding-block: .7em; padding-inline: min(2em, 5cqi); border: 0; border-radius: 99em;
   font-size: 1.12em; font-weight: 750; color: var(--t-on-primary); overflow-wrap: anywhere;
   background: linear-gradient(var(--t-primary), var(--t-primary)); box-shadow: 0 .28em 0 var(--t-primary-deep), 0 .8em 1.6em -.5em var(--t-primary);
   transition: transform .12s, box-shadow .12s, opacity .2s;
@@ -35,17 +38,17 @@ button:focus-visible, a:focus-visible, [tabindex]:focus-visible { outline: .2em 
 .main[aria-disabled=true] { opacity: .62; cursor: default; transform: none; }
 .left { margin: 0; min-height: 1.45em; color: var(--t-quiet); text-align: center; font-variant-numeric: tabular-nums; }
 .card {
-  width: min(100%, 27em); padding: 1.1em 1.3em 1.2em; border-radius: 1.3em; text-align: center;
+  width: min(100%, 27em); padding-block: 1.1em 1.2em; padding-inline: min(1.3em, 5cqi); border-radius: 1.3em; text-align: center;
   background: var(--t-surface); border: 1px solid var(--t-line); box-shadow: 0 1.2em 2.6em -1.6em rgb(0 0 0 / .5);
   animation: rise .45s cubic-bezier(.2, 1.3, .4, 1) both; overflow-wrap: anywhere;
 }
 @keyframes rise { from { opacity: 0; transform: translateY(1em) scale(.94); } }
 .card:focus { outline: none; }
-.card h3 { margin: 0 0 .3em; font-size: 1.35em; line-height: 1.2; color: var(--t-strong); }
+.card :is(h2, h3) { margin: 0 0 .3em; font-size: 1.35em; line-height: 1.2; color: var(--t-strong); }
 .card p { margin: .35em 0 0; }
 .card .small { margin-top: .9em; }
 .card ul { list-style: none; margin: .3em 0 0; padding: 0; display: grid; gap: .5em; }
-.prize { display: flex; align-items: center; justify-content: center; gap: .7em; font-size: 1.15em; font-weight: 650; }
+.prize { display: flex; flex-wrap: wrap; align-items: center; justify-content: center; gap: .7em; font-size: 1.15em; font-weight: 650; }
 .prize .picture { font-size: 2em; }
 img.picture { width: 1.25em; height: 1.25em; object-fit: contain; }
 .picture { font-family: "Apple Color Emoji", "Segoe UI Emoji", "Noto Color Emoji", sans-serif; }

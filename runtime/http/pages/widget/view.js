@@ -55,7 +55,11 @@ export class View {
       this.listener,
     );
     look.dress(this.frame);
-    if (host.hasAttribute("hosted")) Object.assign(document.documentElement, { lang: words.locale, dir: words.direction });
+    if (host.hasAttribute("hosted")) {
+      Object.assign(document.documentElement, { lang: words.locale, dir: words.direction });
+      Object.assign(document.body.style, { color: css(look.text), background: css(look.ground) });
+      document.body.style.setProperty("--text", css(look.text));
+    }
     host.shadowRoot?.append(this.frame);
     round.addEventListener("change", () => this.paint());
     this.#list();
@@ -210,7 +214,8 @@ export class View {
 
   /** @param {string} title @param {...any} parts */
   #show(title, ...parts) {
-    this.card.replaceChildren(h("h3", {}, title), ...parts.filter(Boolean));
+    // The name is the page's heading where the page is ours, and else one of the page's.
+    this.card.replaceChildren(h(this.host.hasAttribute("hosted") ? "h2" : "h3", {}, title), ...parts.filter(Boolean));
     this.card.removeAttribute("data-reason");
     this.card.hidden = true; // Shown anew, so that it rises again.
     void this.card.offsetWidth;

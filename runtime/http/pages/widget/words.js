@@ -32,6 +32,8 @@ export class Words {
     this.#add({ ...en, ...words });
     this.direction = RIGHT_TO_LEFT.includes(new Intl.Locale(locale).language) ? "rtl" : "ltr";
     this.plurals = new Intl.PluralRules(locale);
+    /** Made once: making one takes milliseconds on a phone. @type {Intl.NumberFormat | undefined} */
+    this.numbers = undefined;
   }
 
   /** @param {Record<string, any>} words */
@@ -73,7 +75,9 @@ export class Words {
 
   /** A name in a sentence, apart from its direction where they may differ: what stands beside it stays in its place. @param {string} name */
   apart(name) {
-    return this.direction === "rtl" || RIGHT_TO_LEFT_LETTER.test(name) ? `\u2068${name}\u2069` : name;
+    // What reads as the sentence does stays in it: a date of ours, set apart, would hide from who guesses directions by it.
+    const reads = this.direction === "rtl" ? RIGHT_TO_LEFT_LETTER.test(name.match(/\p{L}/u)?.[0] ?? "") : !RIGHT_TO_LEFT_LETTER.test(name);
+    return reads ? name : `\u2068${name}\u2069`;
   }
 
   /** Whether there are words of this key. @param {string} key */
@@ -83,7 +87,8 @@ export class Words {
 
   /** @param {number} value */
   number(value) {
-    return new Intl.NumberFormat(this.locale).format(value);
+    this.numbers ??= new Intl.NumberFormat(this.locale);
+    return this.numbers.format(value);
   }
 
   /** When something is, for who lives here: "today, 18:00", "Tue, 3 March, 00:00". @param {number} seconds unix */

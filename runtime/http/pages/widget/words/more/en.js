@@ -59,7 +59,6 @@ export default {
   redeem_for: "Swap {count} {name}",
   redeemed: "{name} is yours!",
   granted: "Yours",
-  reached: "Reached",
 
   // rewards
   rewards_none: "You have not won anything yet. What you win is kept here.",

@@ -133,7 +133,8 @@ export class Round extends EventTarget {
    */
   failed(error, mayRepeat) {
     const refused = error instanceof Refused ? error : new Refused(0, "BROKEN", String(error));
-    if (!refused.passing && refused.http !== 401) this.record.set({}); // It was refused for good: nothing was played.
+    // Refused for good: nothing was played.
+    if (!refused.passing && refused.http !== 401) this.record.set({});
     if (mayRepeat && ENDED.includes(refused.reason)) return "again";
     this.#become("refused", refused);
     if (refused.http && refused.http < 500 && this.render) void this.look();

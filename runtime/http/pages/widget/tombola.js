@@ -120,7 +120,8 @@ export class TombolaGame extends HTMLElement {
     const ui = round.render?.ui ?? {};
     const view = (this.#view = new View(this, round, new Words(spoken.locale, spoken.words, ui.texts), new Look(ui, this.#own())));
     api.waiting = (reason) => view.wait(reason);
-    view.press = () => void this.#open(); // Until there is a game: what failed to load is loaded again.
+    // Until there is a game: what failed to load is loaded again.
+    view.press = () => void this.#open();
     if (identity.login) void import("./login.js").then((file) => file.watch(round));
     round.addEventListener("signed", () => round.resumes && void this.play());
     if (failure) {
@@ -219,7 +220,8 @@ export class TombolaGame extends HTMLElement {
       identity.guest = "";
       return had;
     }
-    if (!this.#view) return false; // Nobody would see what is waited for.
+    // Without a view nobody would see what is waited for.
+    if (!this.#view) return false;
     // The page's own token: it hears of it, and may set the attribute anew.
     const renewed = new Promise((resolve) => (this.#renewed = resolve));
     this.#view?.wait(why.reason);

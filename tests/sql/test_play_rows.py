@@ -31,7 +31,7 @@ INSERT INTO game_revisions (tenant_id, game_id, revision, definition)
 INSERT INTO promised_terms (tenant_id, game_id, terms, revision_hash, created_at)
     SELECT 't', game, terms::bytea, encode(sha256(terms::bytea), 'hex'), now() + nth * interval '1 s'
     FROM (SELECT 'g1' AS game, 'terms' || n AS terms, (n * 7) % 22 AS nth FROM generate_series(0, 21) AS n
-          UNION ALL SELECT 'g2', 'other terms', 99) AS v;
+          UNION ALL VALUES ('g2', 'other terms', 99), ('g3', 'terms of what is gone', 98)) AS v;
 INSERT INTO game_players (tenant_id, game_id, player_id, plays, day, day_plays, busy_until) VALUES
     ('t', 'g2', 'bob', 9, '2026-11-21', 9, 9), ('t', 'g1', 'ann', 5, '2026-11-21', 2, 3),
     ('t', 'g1', 'cat', 6, '2026-11-20', 4, 0), ('t', 'g2', 'ann', 8, '2026-11-22', 8, 8),
@@ -90,7 +90,7 @@ async def test_a_game_is_read_with_its_own_campaign_revision_and_latest_terms(co
     (theirs,) = await connection.fetch(SQL["snapshot"], "t", "g2")
     assert (theirs["suspended"], theirs["kept"]) == ("merchant", [await hash_of(connection, "other terms")])
     (lone,) = await connection.fetch(SQL["snapshot"], "t", "g3")
-    assert (lone["suspended"], lone["played"], lone["kept"]) == ("", False, [])
+    assert (lone["suspended"], lone["played"], len(lone["kept"])) == ("", False, 1)
     await connection.execute("UPDATE tenants SET status = 'suspended'")
     (ended,) = await connection.fetch(SQL["snapshot"], "t", "g1")
     assert ended["suspended"] == "tenant"
@@ -109,6 +109,9 @@ async def test_terms_plays_and_looks_are_shown_to_whom_the_game_is_of(connection
         assert [row[:2] for row in await ask(connection, "terms", terms, merchant, True)] == [(terms, "g2")][:seen]
         shown = await ask(connection, "play", "y5", merchant)
         assert [(row[0], row[-2], row[-1]) for row in shown] == [("y5", terms, b"other terms")][:seen]
+    await connection.execute("DELETE FROM games WHERE game_id = 'g3'")
+    kept = await ask(connection, "terms", await hash_of(connection, "terms of what is gone"), "", True)
+    assert [row[1] for row in kept] == ["g3"]
     # A session that names the terms of another game, or none that were kept.
     for play in ("y3", "y4"):
         ((*_, revision_hash, kept),) = await ask(connection, "play", play, "")
@@ -155,7 +158,7 @@ async def test_what_a_key_or_a_session_was_used_for_is_found_and_nothing_beside_
 @pytest.mark.parametrize(
     ("players", "day", "ends", "back"),
     [
-        (["eve"], DAY, 3600, ["eve"]),
+        (["eve", "cat"], DAY, 3600, ["eve"]),
         (["ann"], DAY, 3600, []),
         (["ann"], date(2026, 11, 20), 3600, ["ann"]),
         (["eve"], DAY, -1, []),
@@ -173,15 +176,37 @@ async def test_a_day_that_has_not_begun_is_set_back_while_the_one_before_goes_on
     assert [tuple(row) for row in await connection.fetch(before)] == expected
 
 
-@pytest.mark.parametrize("changed", [True, False])
-async def test_a_day_is_not_set_back_beside_who_began_before_the_catalogues_change(
-    connection: asyncpg.Connection, pool: asyncpg.Pool, changed: bool
+@pytest.mark.parametrize(
+    ("rival_does", "kept_off"),
+    [
+        ("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1", True),
+        # What it does next it decides by the catalogue as it is then.
+        ("BEGIN; UPDATE merchants SET name = 'N'", False),
+        ("SELECT 1", False),
+    ],
+)
+async def test_a_day_is_not_set_back_beside_who_looked_before_the_catalogues_change(
+    connection: asyncpg.Connection, pool: asyncpg.Pool, rival_does: str, kept_off: bool
 ) -> None:
-    async with pool.acquire() as rival, rival.transaction(isolation="repeatable_read", readonly=True):
-        await rival.fetch("SELECT 1")
-        # Who begins after the change decides by the zone as it is.
-        await connection.execute("UPDATE tenants SET catalog_version = 8" if changed else "SELECT")
-        end = int(await connection.fetchval("SELECT unix(now())")) + 3600
-        await ask(connection, "set_back", "g1", ["eve"], DAY, end)
+    async with pool.acquire() as rival:
+        await rival.execute(rival_does)
+        assert await set_back_after_a_change(connection) != kept_off
+        await rival.execute("ROLLBACK")
+
+
+async def test_nobody_in_another_database_keeps_a_day_from_being_set_back(
+    connection: asyncpg.Connection, database_url: str
+) -> None:
+    elsewhere = await asyncpg.connect(database_url, database="postgres")
+    await elsewhere.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1")
+    assert await set_back_after_a_change(connection)
+    await elsewhere.close()
+
+
+async def set_back_after_a_change(connection: asyncpg.Connection) -> bool:
+    """Whether the day of eve's count is set back once the catalogue has changed."""
+    await connection.execute("UPDATE tenants SET catalog_version = 8")
+    end = int(await connection.fetchval("SELECT unix(now())")) + 3600
+    await ask(connection, "set_back", "g1", ["eve"], DAY, end)
     day = await connection.fetchval("SELECT day FROM game_players WHERE game_id = 'g1' AND player_id = 'eve'")
-    assert (day != DAY) == changed
+    return bool(day == DAY)

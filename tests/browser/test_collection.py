@@ -18,6 +18,12 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 ALBUM = """Object.fromEntries(
     [...document.querySelector("tombola-game").shadowRoot.querySelectorAll(".slots li")].map((slot) => [
         slot.querySelector("span:last-of-type").textContent, Number(slot.querySelector("b").textContent)]))"""
+UPPERMOST = """(() => {
+    const root = document.querySelector("tombola-game").shadowRoot;
+    const { left, top, width, height } = root.querySelector(".deck").getBoundingClientRect();
+    return root.elementFromPoint(left + width / 2, top + height / 2).closest(".back, .face").className;
+})()"""
+"""Which side of the card is seen."""
 MOVING = "document.querySelector('tombola-game').shadowRoot.getAnimations().length"
 
 
@@ -70,10 +76,11 @@ async def test_a_card_that_turns_shows_what_one_that_stands_still_does(
 ) -> None:
     async with visiting(browser, shop) as visit:
         await visit.open(await collection(fair))
-        assert await visit.page.is_hidden(".leaf .face .picture")
+        assert await visit.page.evaluate(UPPERMOST) == "back"
         await visit.page.click(".deck")
         assert await visit.kind() == "won" and "2 × maple" in await visit.result()
         assert "2 × Maple leaf" in await visit.page.inner_text(".leaf .face")
+        assert await visit.page.evaluate(UPPERMOST) == "face"
     assert len(await fair.plays()) == 1
 
 

@@ -41,7 +41,7 @@ sheet.replaceSync(`
   position: relative; aspect-ratio: 1 / 1.06; container-type: size; overflow: hidden; border: .35em solid var(--t-accent); border-radius: 1.4em;
   cursor: pointer; touch-action: manipulation; user-select: none; box-shadow: 0 1.4em 2.6em -1.2em rgb(0 0 0 / .55);
   background: radial-gradient(75% 24% at 18% 103%, var(--t-accent-soft) 98%, transparent), radial-gradient(80% 18% at 84% 101%, color-mix(in srgb, var(--t-primary) 34%, var(--t-ground)) 98%, transparent),
-    radial-gradient(circle at 78% 34%, color-mix(in srgb, var(--t-accent) 45%, #fff) 11%, transparent 11.4%), linear-gradient(var(--t-glow), var(--t-surface) 70%);
+    radial-gradient(circle at 78% 34%, color-mix(in srgb, var(--t-accent) 45%, #fff) 9%, transparent 9.4%), linear-gradient(var(--t-glow), var(--t-surface) 70%);
 }
 .field.on { cursor: none; touch-action: none; }
 .field::before {
@@ -61,7 +61,7 @@ sheet.replaceSync(`
 }
 .field > .over[hidden] { display: none; }
 .over > .picture { font-size: min(22cqw, 30cqh); line-height: 1; }
-.over .row { margin: 0; gap: .5em; font-size: 12cqw; line-height: 1; }
+.over .row { display: flex; gap: .5em; font-size: 12cqw; line-height: 1; }
 .over .big { font-size: 1.5em; font-weight: 800; color: var(--t-strong); }
 `);
 

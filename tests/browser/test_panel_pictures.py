@@ -101,6 +101,10 @@ async def look(visit: Visit, name: str) -> None:
     """Takes the picture; nothing in the dialog is wider than its place."""
     assert await visit.page.evaluate(OVERFLOW) <= 0, name
     assert await visit.page.evaluate(CUT) == [], name
+    window, dialog = visit.page.viewport_size, visit.page.locator("dialog")
+    if await dialog.count():
+        box = await dialog.bounding_box()
+        assert window and box and box["y"] >= 0 and box["y"] + box["height"] <= window["height"] + 1, name
     await visit.shot(name, whole=name.startswith("panels"))
 
 

@@ -381,6 +381,7 @@ async def test_a_panel_that_cannot_be_loaded_says_so(fair: World, visit: Visit) 
     await visit.page.context.set_offline(True)
     await visit.page.click("[data-panel=prizes]")
     await visit.page.wait_for_selector(".left >> text=No answer came")
+    assert await visit.page.locator("dialog").count() == 0
     visit.forgive("ERR_INTERNET_DISCONNECTED")
 
 

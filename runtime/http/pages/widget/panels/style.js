@@ -1,8 +1,9 @@
 // The style of the panels and of the dialog around them. Loaded with the first of them.
 
 const text = `
+.frame > dialog { position: fixed; max-width: none; }
 dialog {
-  width: min(36em, calc(100vw - 1.5em)); max-width: none; max-height: min(48em, calc(100dvh - 1.5em)); padding: 0; border: 0; border-radius: 1.4em; overflow: auto;
+  width: min(36em, calc(100vw - 1.5em)); max-height: min(48em, calc(100dvh - 1.5em)); padding: 0; border: 0; border-radius: 1.4em; overflow: auto;
   color: var(--t-text); background: var(--t-ground); box-shadow: 0 2em 5em -1em rgb(0 0 0 / .6); overscroll-behavior: contain; scroll-padding-block: 5em 4em;
 }
 dialog[open] { animation: lift .28s cubic-bezier(.2, .9, .3, 1) both; }
@@ -41,6 +42,7 @@ code, .panel dd { direction: ltr; unicode-bidi: isolate; }
 .side { display: grid; justify-items: end; gap: .2em; text-align: end; }
 .item > .won-code, .item > .progress { grid-column: 1 / -1; }
 .doer { display: grid; justify-items: end; gap: .5em; max-width: 15em; }
+.doer > .chip { justify-self: start; }
 .chips { display: flex; flex-wrap: wrap; gap: .35em; margin-top: .3em; }
 .chip { display: inline-block; padding: .12em .7em; border: 1px solid var(--t-line); border-radius: 99em; font-size: .82rem; font-size: .8em; font-weight: 650; line-height: 1.5; color: var(--t-quiet); background: var(--t-ground); }
 .quiet .chip { font-size: .92em; }

@@ -10,6 +10,7 @@ import pytest
 import pytest_asyncio
 
 from runtime.http.dashboard.serving import files
+from tests.support.axe import violations
 from tests.support.browsing import STILL
 from tests.support.issuer import Issuer, issuing
 from tests.support.stack import TENANT, Stack, new_stack, settings_of
@@ -89,6 +90,9 @@ async def test_who_signs_in_at_the_issuer_comes_back_to_where_they_were(desk: De
 
 
 async def test_an_answer_of_the_issuer_s_that_nobody_asked_for_signs_nobody_in(desk: Desk) -> None:
+    await desk.page.goto(desk.home)
+    await desk.press("Sign in with your organisation")
+    await desk.page.wait_for_selector("button:text-is('ann')")
     await desk.page.goto(f"{desk.home}?code=stolen&state=another")
     await desk.page.wait_for_selector(".notice:has-text('did not work')")
     assert desk.page.url == desk.home and "tombola.token" not in await desk.page.evaluate(KEPT)
@@ -335,6 +339,26 @@ async def test_every_reward_handler_has_a_form_that_keeps_what_it_is_given(desk:
         added: dict[str, Any] = await desk.page.evaluate("delete window.got, {}")
         assert added == {}
         await desk.shot(f"dashboard-form-{name}")
+
+
+async def test_axe_finds_nothing_on_any_page(browser: Browser, fair: World) -> None:
+    await fair.wheel(await fair.prize(name="Fair mug", total=20), name="Harvest wheel")
+    found: dict[str, list[str]] = {}
+    for scheme in ("light", "dark"):
+        async with at_desk(browser, fair.stack, **STILL, color_scheme=scheme) as desk:
+            await desk.page.goto(desk.home)
+            await desk.page.wait_for_selector(".sign-in")
+            found[f"sign-in {scheme}"] = await violations(desk.page)
+            await desk.enter("admin")
+            for path in ("", "/campaigns", "/campaigns?q=none+such", f"/campaigns/{fair.campaign_id}"):
+                await desk.to(path)
+                found[f"{path} {scheme}"] = await violations(desk.page)
+            for name in ("Edit", "Duplicate", "End"):
+                await desk.press(name, within="main .head")
+                found[f"{name} {scheme}"] = await violations(desk.page)
+                await desk.page.keyboard.press("Escape")
+                await desk.page.wait_for_selector("dialog", state="detached")
+    assert {view: told for view, told in found.items() if told} == {}
 
 
 # -- how it looks ----------------------------------------------------------------------------

@@ -104,6 +104,7 @@ async def test_who_has_no_role_is_told_so(desk: Desk) -> None:
     await desk.press("Sign in with your organisation")
     await desk.page.click("button:text-is('eve')")
     await desk.page.wait_for_selector(".notice:has-text('no role here')")
+    assert await desk.page.locator("nav a:has-text('Campaigns')").count() == 0
     desk.forgive("403")
 
 

@@ -24,6 +24,7 @@ from runtime.http.docs.refusals import REFUSALS, reasons_of
 from runtime.http.door import Door
 from runtime.http.edge import INTERNAL, Edge, reader
 from runtime.http.login import routes as login
+from runtime.http.login import sign_in
 from runtime.http.operational import mount_health, mount_metrics
 from runtime.operations import OPERATIONS
 from runtime.settings import Settings
@@ -65,6 +66,7 @@ def test_a_document_has_every_route_that_its_surface_serves(surface: Surface) ->
         login.mount(app, edge)
     else:
         admin.mount(app, edge)
+        sign_in.mount(app, edge)
         callback.mount(app, edge.caller)
     mount_health(app, {})
     served = {

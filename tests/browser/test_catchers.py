@@ -216,11 +216,13 @@ async def test_things_stand_still_for_who_wants_it_and_can_be_caught(fair: World
 
 
 async def test_gifts_that_stand_still_are_picked_by_keyboard_alone(fair: World, visit: Visit) -> None:
-    await visit.open(await gifts(fair, count=8, interval_ms=50))
+    await visit.open(await gifts(fair, count=8, interval_ms=300))
     keyboard = visit.page.keyboard
     await visit.page.focus("button.main")
+    began = await visit.page.evaluate("performance.now()")
     await keyboard.press("Enter")
     await visit.page.wait_for_selector(".picks button >> nth=5")
+    assert await visit.page.evaluate("performance.now()") - began > 5 * 300, "none sooner than it would have fallen"
     assert await visit.page.locator(".falls").count() == 0 and await visit.page.evaluate(MOVING) == 0
     await visit.page.focus(".picks button >> nth=0")
     await keyboard.press("Space")

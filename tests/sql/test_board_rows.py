@@ -193,8 +193,12 @@ async def test_a_board_that_ranked_anybody_is_not_removed(
     connection: asyncpg.Connection, meanwhile: str, gone: bool
 ) -> None:
     await connection.execute(meanwhile)
+    await connection.execute(
+        "INSERT INTO leaderboards (tenant_id, board_id, campaign_id, name, metric, mode)"
+        " VALUES ('t', 'empty', 'none', 'B', 'score', 'sum')"
+    )
     assert await first(connection, "remove", "hidden") == ["hidden"][:gone]
-    assert await connection.fetchval("SELECT count(*) FROM leaderboards") == 7 - gone
+    assert await connection.fetchval("SELECT count(*) FROM leaderboards") == 8 - gone
 
 
 async def test_a_board_is_closed_and_a_rank_settled_once_and_alone(connection: asyncpg.Connection) -> None:
@@ -253,6 +257,17 @@ async def test_scores_of_some_are_those_that_all_have(connection: asyncpg.Connec
         "plays": [("gil", None, None), ("ann", 1, 150)],
         "sum": [("gil", 103, 190), ("ann", 6, 150)],
     }
+
+
+async def test_what_counts_all_is_as_of_before_whatever_is_under_way(
+    connection: asyncpg.Connection, pool: asyncpg.Pool
+) -> None:
+    async with pool.acquire() as rival, rival.transaction():
+        await rival.execute("UPDATE merchants SET name = ''")
+        began = await rival.fetchval("SELECT extract(epoch FROM now())::float8 FROM pg_current_xact_id()")
+        for players, settled in ((None, True), (["ann"], False)):
+            rows = await connection.fetch(SQL["scores"], "t", None, None, players)
+            assert {row["as_of"] <= began for row in rows} == {settled}
 
 
 async def test_who_was_touched_since_a_moment_is_told_and_whom_a_guest_has_become(

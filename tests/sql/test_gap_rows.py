@@ -110,7 +110,7 @@ CODES: Final = """
 INSERT INTO tenants (tenant_id, name) VALUES ('v', 'V'), ('t', 'T');
 INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash) VALUES
     ('t', 'p2', 'c1', 'old', 'x1', '1'), ('t', 'p1', 'c2', 'old', 'x2', '2'), ('t', 'p1', 'c1', 'old', 'x3', '3'),
-    ('t', 'p1', 'c3', 'new', 'x4', '4');
+    ('t', 'p1', 'c3', 'new', 'x4', '4'), ('t', 'p3', 'c1', 'new', 'x3', '5'), ('t', 'p1', 'c9', 'new', 'x3', '6');
 UPDATE prizes SET channel_config = '{"url": "u"}' WHERE prize_id = 'cup';
 INSERT INTO prizes (tenant_id, prize_id, name, type, channel_config) VALUES
     ('t', 's2', 'S', 'goods', '{"secret": "x"}'), ('t', 's1', 'S', 'goods', '{"previous_secret": "x"}');
@@ -135,7 +135,8 @@ async def test_what_is_under_another_key_is_found_in_order_and_sealed_anew_as_it
     await ask(connection, "rotation.reseal_codes", "t", "new", *places, read, anew, hashes)
     found = await connection.fetch("SELECT prize_id, code_id, ciphertext FROM codes ORDER BY 1, 2")
     assert [tuple(row) for row in found] == [
-        *(("p1", "c1", b"n1"), ("p1", "c2", b"x2"), ("p1", "c3", b"x4"), ("p2", "c1", b"n3")),
+        *(("p1", "c1", b"n1"), ("p1", "c2", b"x2"), ("p1", "c3", b"x4"), ("p1", "c9", b"x3")),
+        *(("p2", "c1", b"n3"), ("p3", "c1", b"x3")),
     ]
     for name, table, ids in (("prizes", "prizes", ["s1", "s2"]), ("integrations", "integrations", ["i1", "i3"])):
         assert [row[0] for row in await ask(connection, f"rotation.{name}", "t", "", 9)] == ids

@@ -94,6 +94,11 @@ async def test_axe_finds_nothing_on_the_list_nor_on_any_of_its_games(
         for shape, game_id in games.items():
             await visit.open(game_id)
             found[shape] = await violations(visit.page)
+            for panel in await panels(visit):
+                await visit.page.click(f"[data-panel={panel}]")
+                await visit.page.wait_for_selector("dialog .panel > :not(.busy)")
+                found[f"{shape} {panel}"] = await violations(visit.page)
+                await visit.page.keyboard.press("Escape")
         await visit.page.goto(f"{shop.process.consumer_url}/c/{fair.campaign_id}")
         found["list"] = await violations(visit.page)
         await visit.page.goto(f"{shop.process.consumer_url}/p/game_nothing")

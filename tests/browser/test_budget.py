@@ -2,8 +2,9 @@
 
 The budget is of a phone on a slow line: Chromium's "Fast 3G" (562.5 ms a request, 1.44 Mbit/s down) and a processor
 four times as slow. A clock tells as much of what else the machine does: times by it are printed, and held where a fixed
-piece of work beside each load takes no longer than it does in quiet. What is held always does not depend on that: how
-often the line is crossed, with how many bytes, and what the page's own thread spends of the processor.
+piece of work beside each load takes no longer than it does in quiet; so is what the page's thread spends of the
+processor until it can be played, which rivals for its caches lengthen. Held always: how often the line is crossed, with
+how many bytes, and what each task of a spin spends.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ LOADS: Final = 5
 PAINT_MS: Final = 1_000
 PLAYABLE_MS: Final = 1_500
 LONG_TASK_MS: Final = 50
+WHOLE_BYTES: Final = 25_000
 PATIENCE_MS: Final = 120_000
 CALM_MS: Final = 25
 """What `WORK` takes on a machine that has time for it."""
@@ -138,9 +140,10 @@ async def traced(browser: Browser, page: Page) -> AsyncIterator[Trace]:
         trace.events = json.loads(await browser.stop_tracing())["traceEvents"]
 
 
-async def asked_and_spent(browser: Browser, shop: Stack, game_id: str) -> tuple[dict[str, int], set[str], float]:
-    """({what was loaded: bytes}, what the page named to be loaded, the processor's ms) until it is playable."""
+async def asked_and_spent(browser: Browser, shop: Stack, game_id: str) -> tuple[dict[str, int], set[str], float, float]:
+    """({what was loaded: bytes}, what the page named to be loaded, the processor's ms until it is playable, `WORK`)."""
     async with visiting(browser, shop, **PHONE, locale="de-DE") as visit:
+        work = await visit.page.evaluate(WORK)
         async with traced(browser, visit.page) as trace:
             await visit.open(game_id)
             await visit.page.wait_for_function("window.playable")
@@ -150,7 +153,8 @@ async def asked_and_spent(browser: Browser, shop: Stack, game_id: str) -> tuple[
         )
         named = "[...document.querySelectorAll('[rel=modulepreload]')].map((one) => one.href)"
         preloaded = set(await visit.page.evaluate(named))
-    return sizes, preloaded, (trace.mark("ready")["tts"] - trace.mark("begins")["tts"]) / 1_000
+        work = max(work, await visit.page.evaluate(WORK))
+    return sizes, preloaded, (trace.mark("ready")["tts"] - trace.mark("begins")["tts"]) / 1_000, work
 
 
 async def test_the_line_is_crossed_twice_with_little_and_little_is_done_then(
@@ -159,17 +163,19 @@ async def test_the_line_is_crossed_twice_with_little_and_little_is_done_then(
     """For the page; then at once for the widget, the game and the words."""
     game_id = await wheel(fair)
     visits = [await asked_and_spent(browser, shop, game_id) for _ in range(LOADS)]
-    sizes, preloaded, _ = visits[0]
+    sizes, preloaded, _, _ = visits[0]
     files = {path for path in list(sizes)[1:] if not path.endswith("icon.svg")}
     assert len(files) == 3 and files == preloaded, "nothing is found out about by what was loaded before"
     whole = sum(sizes.values())
-    # The least of them: rivals for the processor make it slower, nothing makes it faster.
-    spent = min(one for _, _, one in visits)
+    # The least of them: rivals for the processor's caches make it slower, nothing makes it faster.
+    spent = min(one for _, _, one, _ in visits)
+    calm = any(work <= CALM_MS for _, _, _, work in visits)
     needed = 2 * LATENCY_MS + whole / BYTES_PER_SECOND * 1_000 + SLOWER * spent
     print(
         f"\nplayable: 2 x {LATENCY_MS} ms, {whole} bytes, {SLOWER} x {spent:.0f} ms: {needed:.0f} of {PLAYABLE_MS} ms"
     )
-    assert needed <= PLAYABLE_MS
+    assert whole <= WHOLE_BYTES
+    assert needed <= PLAYABLE_MS or not calm
 
 
 async def test_nothing_holds_up_a_spin(fair: World, browser: Browser, shop: Stack) -> None:

@@ -220,9 +220,11 @@ async def test_from_right_to_left_all_is_mirrored_but_the_wheel_and_codes(
         assert "Mug (large), 2 pieces!" in await visit.result()
         assert await visit.page.evaluate(OVERFLOW) <= 0
         await visit.shot(f"arabic-won-{width}")
-        for panel in ("prizes", "fair"):
+        for panel in ("prizes", "rewards", "fair"):
             await visit.page.click(f"[data-panel={panel}]")
             await visit.page.wait_for_selector("dialog .panel > :not(.busy)")
+            if panel == "rewards":
+                await visit.page.wait_for_selector(".facts strong")
             if panel == "fair":
                 code = await visit.page.evaluate(
                     "getComputedStyle(document.querySelector('tombola-game').shadowRoot.querySelector('dd')).direction"
@@ -234,4 +236,8 @@ async def test_from_right_to_left_all_is_mirrored_but_the_wheel_and_codes(
             shut = await visit.page.locator("dialog header button:visible").bounding_box()
             assert title is not None and shut is not None and shut["x"] < title["x"]
             await visit.shot(f"arabic-{panel}-{width}")
+            if panel == "rewards":
+                name = "document.querySelector('tombola-game').shadowRoot.querySelector('.facts strong')"
+                side = await visit.page.evaluate(f"getComputedStyle({name}).textAlign")
+                assert side == "right", "a name in other letters stands where the others do"
             await visit.page.keyboard.press("Escape")

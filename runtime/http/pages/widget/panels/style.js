@@ -16,7 +16,7 @@ dialog h3 { margin: 0; font-size: 1.05em; line-height: 1.3; overflow-wrap: anywh
 .round { flex: none; width: 2.6em; height: 2.6em; padding: 0; border: 1px solid var(--t-line); border-radius: 50%; background: var(--t-surface); color: var(--t-text); font-weight: 700; }
 .round:hover { border-color: var(--t-strong); }
 .round[hidden], .qr[hidden] { display: none; }
-.panel li span, .item strong, .item .quiet, .chip, h3, .choices button, .balance span, .notice p { unicode-bidi: plaintext; text-align: match-parent; }
+.panel li span, .item strong, .prize-card strong, .item .quiet, .chip, h3, .choices button, .balance span, .notice p { unicode-bidi: plaintext; text-align: -webkit-match-parent; text-align: match-parent; }
 code, .panel dd { direction: ltr; unicode-bidi: isolate; }
 .body { padding: 1.1em 1.2em 1.4em; }
 .panel { display: grid; gap: .9em; overflow-wrap: anywhere; }

@@ -20,6 +20,7 @@ from tests.support.world import new_world
 
 pytestmark = pytest.mark.settings(rate_limits=True, rate_ip_per_second=10**6, rate_ip_burst=10**6)
 
+PAGES = ("/p/game_{}", "/c/camp_{}")
 PATHS = (
     ("GET", "/games/game_{}/render"),
     ("GET", "/games/game_{}/eligibility"),
@@ -43,6 +44,19 @@ async def test_an_address_has_few_looks_at_names_that_nobody_knows(stack: Stack)
     found = sum(count for (http, _), count in seen.items() if http == 404)
     assert {http for http, _ in seen} == {404, 429} and seen[429, "RATE_LIMITED"] == 1_000 - found
     assert LOOKUPS.burst <= found <= LOOKUPS.burst + 1 + refilled
+
+
+async def test_the_hosted_pages_of_names_that_nobody_knows_are_as_few(stack: Stack) -> None:
+    async def ask(nth: int) -> int:
+        path = PAGES[nth % len(PAGES)].format(secrets.token_hex(8))
+        query = {"tenant_id": stack.tenant_id}
+        async with stack.http.get(stack.process.consumer_url + path, params=query) as answer:
+            return answer.status
+
+    began = time.monotonic()
+    seen = Counter(await asyncio.gather(*map(ask, range(1_000))))
+    refilled = (time.monotonic() - began) * LOOKUPS.per_second
+    assert set(seen) == {404, 429} and LOOKUPS.burst <= seen[404] <= LOOKUPS.burst + 1 + refilled
 
 
 async def test_what_is_there_is_asked_for_at_will_also_by_such_an_address(stack: Stack) -> None:

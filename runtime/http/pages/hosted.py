@@ -56,7 +56,12 @@ _HEADERS: Final = {
 _RIGHT_TO_LEFT: Final = frozenset({"ar"})
 _render = edge_view(BY_NAME["RenderGame"])
 
-Make = Callable[[Edge, m.Scope, str, str, str], Awaitable[str]]
+_ASKED: Final = ("RenderGame", "GetPublicCampaign")
+
+Ask = Callable[[str, Any], Awaitable[Any]]
+"""Core's answer to the operation of the name: names that are nobody's count against the address that asks."""
+
+Make = Callable[[Ask, m.Scope, str, str, str], Awaitable[str]]
 
 
 def mount(app: web.Application, edge: Edge) -> None:
@@ -79,6 +84,7 @@ def _policy(origins: Iterable[str], styles: str) -> str:
 
 def _page(edge: Edge, what: str, make: Make) -> Handler:
     headers = {**_HEADERS, "Vary": "Accept-Language"}
+    asking = {name: edge.names.asking(BY_NAME[name]) for name in _ASKED}
 
     async def answer(request: web.Request) -> web.Response:
         status, named = 200, request.query.get("tenant_id", "")
@@ -88,8 +94,11 @@ def _page(edge: Edge, what: str, make: Make) -> Handler:
             shown_id = codec.path_text("id", request.match_info["id"])
             scope = m.Scope(tenant_id=(await edge.checked_scope(request, None)).tenant_id)
 
+            async def ask(name: str, message: Any) -> Any:
+                return await asking[name](message, request)
+
             async def made() -> bytes:
-                return (await make(edge, scope, shown_id, named, language)).encode()
+                return (await make(ask, scope, shown_id, named, language)).encode()
 
             body = await edge.cache.get(scope.tenant_id, f"page {what}:{shown_id}:{named}:{language}", made)
             framing = await edge.origins.frame_ancestors(scope.tenant_id, **{f"{what}_id": shown_id})
@@ -114,13 +123,13 @@ def _language(accepted: str) -> str:
     return next((one for one in asked if one == "en" or f"words/{one}.js" in files().documents), "en")
 
 
-async def _game(edge: Edge, scope: m.Scope, game_id: str, tenant: str, language: str) -> str:
-    reply = await edge.caller.call(BY_NAME["RenderGame"], m.GetGameRequest(scope=scope, id=game_id))
+async def _game(ask: Ask, scope: m.Scope, game_id: str, tenant: str, language: str) -> str:
+    reply = await ask("RenderGame", m.GetGameRequest(scope=scope, id=game_id))
     game: m.Render = reply.render
     campaign: m.Campaign | None = None
     if game.campaign_id:
         asked = m.GetCampaignRequest(scope=scope, id=game.campaign_id)
-        campaign = (await edge.caller.call(BY_NAME["GetPublicCampaign"], asked)).campaign
+        campaign = (await ask("GetPublicCampaign", asked)).campaign
     found, ui = files(), game.ui or {}
     settings = (campaign.settings if campaign is not None else None) or {}
     prizes = ", ".join(dict.fromkeys(prize.name for prize in game.prizes))
@@ -160,9 +169,9 @@ def _quoted(text: str) -> str:
     return text.replace("&", "&amp;").replace("'", "&#39;").replace("<", "&lt;")
 
 
-async def _campaign(edge: Edge, scope: m.Scope, campaign_id: str, tenant: str, language: str) -> str:
+async def _campaign(ask: Ask, scope: m.Scope, campaign_id: str, tenant: str, language: str) -> str:
     asked = m.GetCampaignRequest(scope=scope, id=campaign_id)
-    reply = await edge.caller.call(BY_NAME["GetPublicCampaign"], asked)
+    reply = await ask("GetPublicCampaign", asked)
     campaign: m.Campaign = reply.campaign
     settings = campaign.settings or {}
     games = "".join(

@@ -215,7 +215,7 @@ recorded AS (
     UPDATE tasks AS t SET
         status = 'dead', last_error = $4, next_attempt_at = NULL, lease_until = NULL, updated_at = now()
     FROM held AS h
-    WHERE t.tenant_id = $1 AND t.task_id = h.task_id AND t.status = 'awaiting'
+    WHERE t.tenant_id = $1 AND t.task_id = h.task_id
     RETURNING t.task_id, t.reward_id, t.prize_id
 ),
 moved AS (

@@ -58,4 +58,4 @@ SELECT EXISTS (SELECT FROM players WHERE tenant_id = $1 AND player_id = $2) AS p
        $3::text = $1::text
        OR $3 IN (SELECT o FROM campaigns_of($1, $4, false) AS o WHERE o <> '')
        OR EXISTS (SELECT FROM merchants WHERE tenant_id = $1 AND merchant_id = $3 AND ($4 = '' OR merchant_id = $4)) AS scope,
-       $4 = '' OR $3 = $4 OR $3 IN (SELECT o FROM campaigns_of($1, $4, true) AS o WHERE o <> '') AS own;
+       $4 = '' OR $3 = $4 OR $3 IN (SELECT o FROM campaigns_of($1, $4, true) AS o) AS own;

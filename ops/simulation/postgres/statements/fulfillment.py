@@ -189,9 +189,7 @@ async def give_up_overdue(
     late = [row for row in late if row.reward_id in free]
     held = {row.slot for row in await st.lock(late, UPDATE, lambda t: _overdue(t, st.now), skip=True)}
     change = {"status": "dead", "last_error": error, "next_attempt_at": None, "lease_until": None}
-    recorded = await st.update(
-        [row for row in late if row.slot in held], change | {"updated_at": st.now}, lambda t: t.status == "awaiting"
-    )
+    recorded = await st.update([row for row in late if row.slot in held], change | {"updated_at": st.now})
 
     def movable(r: Any) -> bool:
         return r.status in ("won", "claimed", "fulfilling")

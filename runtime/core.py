@@ -141,6 +141,9 @@ class Core:
                 if not answering.expired():
                     raise
                 raise StoreUnavailable(LATE, sent=True) from error
+            finally:
+                # It knows its task, and a task its error, whose traceback has this frame: they would outlive it.
+                del answering
 
     async def _run(self, work: Run, operation: Operation, request: Any) -> Any:
         """Does it, for whom it is not refused to."""

@@ -33,7 +33,7 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _EVERYTHING: Final = frozenset({"Exception", "BaseException"})
 _CLOCKS: Final = frozenset({"time", "monotonic", "perf_counter"})
 _OF_PYTEST: Final = frozenset({"raises", "fail", "warns"})
-_ASSERTING: Final = frozenset({"until", "wait_for", "validate"})
+_ASSERTING: Final = frozenset({"until", "wait_for", "validate", "to_be_focused"})
 """What fails by raising, though it says no `assert`: waits that give up, and a document's check against its schema."""
 
 

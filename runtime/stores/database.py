@@ -178,14 +178,19 @@ class Database:
             raise StoreUnavailable("no connection to the database was free in time", sent=False) from error
 
     async def _wait_for_one(self, tenant_id: str) -> tuple[asyncpg.Connection, bool]:
-        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        loop = asyncio.get_running_loop()
         began = loop.time()
         try:
-            async with asyncio.timeout(self._patience.get(task, self.acquire_seconds)):
+            async with asyncio.timeout(self._patience.get(asyncio.current_task(), self.acquire_seconds)):
                 return await self._enter(tenant_id)
         finally:
-            if task in self._patience:
-                self._patience[task] -= loop.time() - began
+            self._spend(loop.time() - began)
+
+    def _spend(self, seconds: float) -> None:
+        """Takes what was waited from the patience of who waits as one."""
+        task = asyncio.current_task()
+        if task in self._patience:
+            self._patience[task] -= seconds
 
     async def _enter(self, tenant_id: str) -> tuple[asyncpg.Connection, bool]:
         entered = await self._shares.enter(tenant_id)

@@ -80,7 +80,7 @@ async def test_a_session_is_one_sign_in_in_the_audit_log_and_logging_out_ends_it
 async def test_without_an_issuer_there_is_only_the_link(stack: Stack) -> None:
     assert (await stack.admin("GET", "/admin/auth/methods", roles=())).data == {"oidc": False}
     answer = await stack.admin("POST", "/admin/auth/oidc/start", {"redirect_uri": REDIRECT}, roles=())
-    assert answer.http == 404
+    assert refused(answer) == INVALID
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import pytest
 import pytest_asyncio
 
 from runtime.http.dashboard.serving import files
+from tests.browser.test_pictures import SCREENS
 from tests.support.axe import violations
 from tests.support.browsing import STILL
 from tests.support.issuer import Issuer, issuing
@@ -286,6 +287,8 @@ async def test_the_page_may_run_nothing_but_its_files(desk: Desk) -> None:
 
 
 async def test_a_campaign_is_paused_by_keyboard_alone(desk: Desk, fair: World) -> None:
+    from playwright.async_api import expect
+
     await desk.enter("admin", path=f"/campaigns/{fair.campaign_id}")
     button = desk.page.locator("main .head").get_by_role("button", name="Pause")
     for _ in range(30):
@@ -296,7 +299,7 @@ async def test_a_campaign_is_paused_by_keyboard_alone(desk: Desk, fair: World) -
     await desk.page.wait_for_selector("dialog[open]")
     await desk.page.keyboard.press("Escape")
     await desk.page.wait_for_selector("dialog", state="detached")
-    assert await button.evaluate("it => it === document.activeElement")
+    await expect(button).to_be_focused()
     await desk.page.keyboard.press("Enter")
     dialog = desk.page.locator("dialog")
     for _ in range(5):
@@ -365,8 +368,7 @@ async def test_axe_finds_nothing_on_any_page(browser: Browser, fair: World) -> N
 # -- how it looks ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [320, 768, 1440])
+@pytest.mark.parametrize(("width", "scheme"), SCREENS)
 async def test_every_page_fits_its_window(browser: Browser, fair: World, width: int, scheme: str) -> None:
     prize = await fair.prize(name="Fair mug", total=20)
     game_id = await fair.wheel(prize, name="Harvest wheel", ui={"theme": {"primary": "#c2410c"}})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.browser.test_catchers import HAND, PATIENCE_MS
-from tests.browser.test_pictures import SIZES, demo_games, look
+from tests.browser.test_pictures import SCREENS, SIZES, demo_games, look
 from tests.browser.test_safety import EVIL, evil_ui
 from tests.support.browsing import STILL, Visit, visiting
 from tests.support.stack import Stack
@@ -51,8 +51,7 @@ async def test_all_five_of_the_campaigns_page_can_be_played(fair: World, browser
     assert len(await fair.plays()) == 5
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", SIZES)
+@pytest.mark.parametrize(("width", "scheme"), SCREENS)
 async def test_catchers_and_collections_fit_their_screen(
     fair: World, browser: Browser, shop: Stack, width: int, scheme: str
 ) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.browser.test_login import SUBMIT, ask_for_code
-from tests.browser.test_pictures import SIZES, demo_games, look
+from tests.browser.test_pictures import SCREENS, SIZES, demo_games, look
 from tests.support.browsing import STILL, visiting
 from tests.support.login import Phone
 from tests.support.stack import Stack
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", SIZES)
+@pytest.mark.parametrize(("width", "scheme"), SCREENS)
 async def test_every_step_of_signing_in_fits_its_screen(
     fair: World, browser: Browser, shop: Stack, capsys: pytest.CaptureFixture[str], width: int, scheme: str
 ) -> None:

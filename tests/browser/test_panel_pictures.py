@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.browser.test_pictures import OVERFLOW, SIZES
+from tests.browser.test_pictures import OVERFLOW, SCREENS, SIZES
 from tests.support.browsing import STILL, Visit, visiting
 from tests.support.leaderboards import make_board
 from tests.support.milestones import block
@@ -108,8 +108,7 @@ async def look(visit: Visit, name: str) -> None:
     await visit.shot(name, whole=name.startswith("panels"))
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", SIZES)
+@pytest.mark.parametrize(("width", "scheme"), SCREENS)
 async def test_every_panel_fits_its_screen(fair: World, browser: Browser, shop: Stack, width: int, scheme: str) -> None:
     game_id = await busy_fair(fair)
     options: dict[str, Any] = {"viewport": {"width": width, "height": SIZES[width]}, "color_scheme": scheme}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,6 +18,13 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 SIZES = {320: 640, 768: 1024, 1440: 900}
+SCREENS = (
+    [(width, scheme) for width in SIZES for scheme in ("light", "dark")]
+    if os.environ.get("TOMBOLA_TEST_PICTURES") == "all"
+    else [(320, "light"), (768, "dark"), (1440, "light")]
+)
+"""Of every picture: its window's width, and the colours that the browser asks for. All of them take the longest."""
+
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
@@ -32,8 +40,7 @@ async def demo_games(fair: World) -> dict[str, str]:
     return made
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", SIZES)
+@pytest.mark.parametrize(("width", "scheme"), SCREENS)
 async def test_every_view_fits_its_screen(fair: World, browser: Browser, shop: Stack, width: int, scheme: str) -> None:
     games = await demo_games(fair)
     size = {"width": width, "height": SIZES[width]}

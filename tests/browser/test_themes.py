@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runtime.rules.ui import themes
-from tests.browser.test_pictures import SIZES, demo_games, look
+from tests.browser.test_pictures import SCREENS, SIZES, demo_games, look
 from tests.support.browsing import STILL, Visit, visiting
 from tests.support.stack import Stack
 from tests.support.world import World
@@ -54,8 +54,7 @@ async def test_the_name_of_a_theme_is_copied(browser: Browser, shop: Stack) -> N
         assert await visit.page.evaluate("navigator.clipboard.readText()") == "midnight"
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", SIZES)
+@pytest.mark.parametrize(("width", "scheme"), SCREENS)
 async def test_the_gallery_and_the_pages_of_a_brand_fit_their_screens(
     fair: World, browser: Browser, shop: Stack, width: int, scheme: str
 ) -> None:

@@ -57,8 +57,7 @@ def test_a_document_is_valid_openapi_and_plain_json(surface: Surface) -> None:
 @pytest.mark.parametrize("surface", SURFACES)
 def test_a_document_has_every_route_that_its_surface_serves(surface: Surface) -> None:
     app = web.Application()
-    settings = Settings(jwt_secret="x" * 32, jwks_url="http://127.0.0.1:1", oidc_client_id="dashboard")
-    edge = Edge.build(settings, None, Ephemeral("redis://127.0.0.1:1"))  # type: ignore[arg-type]
+    edge = Edge.build(Settings(jwt_secret="x" * 32), None, Ephemeral("redis://127.0.0.1:1"))  # type: ignore[arg-type]
     if surface == "core":
         core_http.mount(app, None, Door())  # type: ignore[arg-type]
         mount_metrics(app)

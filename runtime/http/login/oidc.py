@@ -86,7 +86,6 @@ class Issuer:
 
         Made here, since pages that are not served by https have no SHA-256; kept by the page alone.
         """
-        redirect_uri = _checked("redirect_uri", redirect_uri)
         parts = urlsplit(redirect_uri)
         if parts.scheme not in ("http", "https") or not parts.netloc or parts.fragment:
             raise invalid("redirect_uri", "must be an address of the dashboard")
@@ -110,11 +109,10 @@ class Issuer:
         """Whom the issuer names for the code. UNAUTHENTICATED TOKEN_INVALID, TOKEN_EXPIRED; UNAVAILABLE."""
         asked = {
             "grant_type": "authorization_code",
-            "code": _checked("code", code),
-            "redirect_uri": _checked("redirect_uri", redirect_uri),
-            "code_verifier": _checked("verifier", verifier),
+            "code": code,
+            "redirect_uri": redirect_uri,
+            "code_verifier": verifier,
         }
-        _checked("nonce", nonce)
         found = await self._discover()
         headers = {"Accept": "application/json"}
         if self._client_secret and "client_secret_basic" in found.token_endpoint_auth_methods_supported:
@@ -181,7 +179,7 @@ def _challenge(verifier: str) -> str:
     return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
-def _checked(name: str, value: str) -> str:
+def checked_text(name: str, value: str) -> None:
+    """INVALID_ARGUMENT naming the field where a text of a sign-in's is empty, too long or cannot be shown."""
     if not 0 < len(value) <= TEXT_CHARACTERS_MAX or not value.isprintable():
         raise invalid(name, f"must be a text of 1 to {TEXT_CHARACTERS_MAX} characters that can be shown")
-    return value

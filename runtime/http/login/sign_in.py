@@ -26,7 +26,7 @@ from runtime.http.auth import Identity, Tokens, require_roles
 from runtime.http.bodies import decode_json, read_body
 from runtime.http.edge import Edge
 from runtime.http.envelope import ok
-from runtime.http.login.oidc import Issuer
+from runtime.http.login.oidc import Issuer, checked_text
 from runtime.http.revocations import Revocations
 from runtime.operations import API
 from runtime.operations.audit import NOTE_SIGN_IN
@@ -96,9 +96,8 @@ def mount(app: web.Application, edge: Edge) -> Issuer | None:
     counter = _Counter(edge, issuer)
     app.router.add_get(METHODS, counter.methods)
     app.router.add_post(LINK, counter.by_link)
-    if issuer is not None:
-        app.router.add_post(OIDC_START, counter.start)
-        app.router.add_post(OIDC_FINISH, counter.finish)
+    app.router.add_post(OIDC_START, counter.start)
+    app.router.add_post(OIDC_FINISH, counter.finish)
     return issuer
 
 
@@ -116,6 +115,7 @@ class _Counter:
     async def by_link(self, request: web.Request) -> web.Response:
         """Signs in whom the link names, the first time that it is shown."""
         told = await _read(request, LinkBody)
+        checked_text("link", told.link)
         if self._links is None:
             raise _refused("there are no links here: JWT_STAFF_SECRET is not set")
         identity = await self._links.verify(told.link)
@@ -128,16 +128,22 @@ class _Counter:
 
     async def start(self, request: web.Request) -> web.Response:
         """Where to send the browser, and what it keeps until it is back."""
-        assert self._issuer is not None
         told = await _read(request, StartBody)
-        return ok(await self._issuer.start(told.redirect_uri), headers=_NO_STORE)
+        checked_text("redirect_uri", told.redirect_uri)
+        return ok(await self._known_issuer().start(told.redirect_uri), headers=_NO_STORE)
 
     async def finish(self, request: web.Request) -> web.Response:
         """Signs in whom the issuer names for the code."""
-        assert self._issuer is not None
         told = await _read(request, FinishBody)
-        identity = await self._issuer.finish(told.code, told.verifier, told.nonce, told.redirect_uri)
+        for name in ("code", "verifier", "nonce", "redirect_uri"):
+            checked_text(name, getattr(told, name))
+        identity = await self._known_issuer().finish(told.code, told.verifier, told.nonce, told.redirect_uri)
         return self._signed_in(require_roles(identity, MANAGEMENT | {PLATFORM}), "")
+
+    def _known_issuer(self) -> Issuer:
+        if self._issuer is None:
+            raise _refused("there is no issuer here: OIDC_CLIENT_ID is not set")
+        return self._issuer
 
     def _signed_in(self, identity: Identity, jti: str) -> web.Response:
         seconds = min(self._edge.settings.staff_session_seconds, self._edge.revocations.longest("", ""))

@@ -48,15 +48,16 @@ async def test_each_session_has_one_spelling(world: World) -> None:
 
 
 async def test_a_session_is_of_one_player_and_one_game(world: World) -> None:
-    game_id, other_game_id = await world.wheel(), await world.wheel()
-    session = await world.session(game_id, "ann")
+    game_id, other_game_id, open_game_id = await world.wheel(), await world.wheel(), await world.wheel(access="public")
+    session, open_session = await world.session(game_id, "ann"), await world.session(open_game_id, "ann")
     for answer in (
         await world.play(game_id, session, "bob"),
         await world.play(other_game_id, session, "ann"),
     ):
         assert refused(answer) == (403, "PERMISSION_DENIED", "SESSION_INVALID")
     # A player's session plays no game for somebody without a token.
-    assert refused(await world.play(game_id, session, "")) == (401, "UNAUTHENTICATED", "TOKEN_MISSING")
+    for its, opened in ((game_id, session), (open_game_id, open_session)):
+        assert refused(await world.play(its, opened, "")) == (401, "UNAUTHENTICATED", "TOKEN_MISSING")
     assert await world.plays() == []
 
 

@@ -109,6 +109,19 @@ async def test_who_has_no_role_is_told_so(desk: Desk) -> None:
     desk.forgive("403")
 
 
+async def test_a_service_that_is_away_for_a_moment_signs_nobody_out(desk: Desk) -> None:
+    await desk.enter("admin")
+    away = {"code": "UNAVAILABLE", "message": "", "trace_id": "", "data": {"reason": "STORE_UNAVAILABLE"}}
+    await desk.page.route("**/admin/me", lambda route: route.fulfill(status=503, json=away))
+    await desk.page.reload()
+    await desk.page.wait_for_selector(".notice")
+    await desk.page.unroute("**/admin/me")
+    await desk.page.reload()
+    await desk.settled()
+    assert await desk.title() == "Home"
+    desk.forgive("503")
+
+
 async def test_a_session_that_ends_leads_to_a_sign_in_that_returns_to_the_same_place(desk: Desk, fair: World) -> None:
     await desk.enter("admin", path=f"/campaigns/{fair.campaign_id}")
     token = await desk.page.evaluate("sessionStorage.getItem('tombola.token')")

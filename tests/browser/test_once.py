@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.browsing import STILL, Visit, visiting
 from tests.support.stack import Stack
+from tests.support.waiting import until
 from tests.support.world import World
 
 if TYPE_CHECKING:
@@ -188,3 +189,53 @@ async def test_what_a_tab_was_copied_with_is_not_played_twice(fair: World, visit
     await visit.play()
     assert len(await fair.plays()) == 3
     visit.forgive("409")
+
+
+async def test_a_play_that_is_asked_for_again_too_late_begins_no_other(fair: World, visit: Visit) -> None:
+    game_id = await game(fair)
+    await visit.open(game_id)
+    await visit.play()
+    kept = json.loads(await visit.page.evaluate(KEPT))
+    other = await fair.prize(name="Cup")
+    config = {"prizes": [{"prize_id": other, "probability": 1}]}
+    await fair.stack.admin("PUT", f"/admin/games/{game_id}", {"handler_config": config})
+    # As if the tab had been closed while the next play was under way.
+    asked = {"key": "asked-before", "payload": {}, "client_seed": ""}
+    await visit.page.evaluate(COPY, json.dumps({**kept, "asked": asked}))
+    async with visit.page.expect_response(PLAY) as refused:
+        await visit.page.reload()
+    assert (await refused.value).status == 400
+    await visit.ready()
+    assert await visit.page.is_hidden(".card") and len(await fair.plays()) == 1
+    visit.forgive("400")
+
+
+async def test_all_that_waits_for_the_pages_new_token_goes_on_with_it(fair: World, visit: Visit) -> None:
+    old, new = fair.stack.token("ann"), fair.stack.token("ann", seconds=700)
+    await visit.open(await fair.wheel(await fair.prize(name="Mug")))
+    give = "(token) => document.querySelector('tombola-game').setAttribute('token', token)"
+    async with visit.page.expect_response("**/eligibility"):
+        await visit.page.evaluate(give, old)
+    await visit.page.wait_for_selector("button.main:not([aria-disabled=true])")
+    refused: list[str] = []
+
+    async def refuse(route: Route) -> None:
+        if old not in route.request.headers.get("authorization", ""):
+            return await route.continue_()
+        refused.append(route.request.url)
+        await route.fulfill(status=401, json={"code": "UNAUTHENTICATED", "data": {"reason": "TOKEN_EXPIRED"}})
+        return None
+
+    async def at_least(count: int) -> bool:
+        return len(refused) >= count
+
+    await visit.page.route("**/api/v1/**", refuse)
+    await visit.press()
+    await until(lambda: at_least(1))
+    await visit.page.click("[data-panel=rewards]")
+    await until(lambda: at_least(2))
+    await visit.page.evaluate(give, new)
+    await visit.page.wait_for_selector("dialog[open]")
+    await visit.page.keyboard.press("Escape")
+    assert await visit.kind() == "won" and len(await fair.plays()) == 1
+    visit.forgive("401")

@@ -320,7 +320,8 @@ def _decide_one(actor: GameActor, batch: Batch, pending: PendingRequest) -> None
 def _check_access(actor: GameActor, snapshot: GameSnapshot, pending: PendingRequest) -> None:
     """What the request may not do, whatever the rules of the game say.
 
-    NOT_FOUND UNKNOWN_GAME where it is not shown; UNAUTHENTICATED TOKEN_MISSING for nobody on a player's game;
+    NOT_FOUND UNKNOWN_GAME where it is not shown; UNAUTHENTICATED TOKEN_MISSING for nobody on a player's game,
+    and with a player's session;
     PERMISSION_DENIED LOGIN_REQUIRED for a guest there, PLAYER_MERGED for a start of a guest that has logged in;
     FAILED_PRECONDITION SESSION_EXPIRED for a play that comes too late.
     """
@@ -328,7 +329,7 @@ def _check_access(actor: GameActor, snapshot: GameSnapshot, pending: PendingRequ
     if pending.session is None and not snapshot.shown:
         _refuse_unshown(actor, pending)
     if not isinstance(request, READS):
-        if pending.anonymous and snapshot.access != "public":
+        if pending.needs_token(snapshot):
             raise Fault(Status.UNAUTHENTICATED, "TOKEN_MISSING", "this game needs a player")
         if not isinstance(request, m.RedeemRequest):  # Which is told first where it was granted before.
             actor.refuse_guest(snapshot, actor.state_of(pending))

@@ -50,6 +50,12 @@ class PendingRequest:
         if self.asked.key is not None:
             self.asked = self.asked._replace(player_id=player_id)
 
+    def needs_token(self, snapshot: GameSnapshot) -> bool:
+        """Whether it wants somebody named, and names nobody. Only a guest's session is enough, on a public game."""
+        if not self.anonymous:
+            return False
+        return snapshot.access != "public" or (self.session is not None and not ids.is_guest(self.session.player_id))
+
     def makes_player(self, snapshot: GameSnapshot) -> bool:
         """Whether it makes a row of a player who has none.
 
@@ -59,7 +65,7 @@ class PendingRequest:
         """
         if self.session is None and not snapshot.shown:
             return False
-        if isinstance(self.request, READS) or (self.anonymous and snapshot.access != "public"):
+        if isinstance(self.request, READS) or self.needs_token(snapshot):
             return False
         if not ids.is_guest(self.player_id):
             return True

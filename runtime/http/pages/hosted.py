@@ -93,6 +93,7 @@ def _page(edge: Edge, what: str, make: Make) -> Handler:
         try:
             shown_id = codec.path_text("id", request.match_info["id"])
             scope = m.Scope(tenant_id=(await edge.checked_scope(request, None)).tenant_id)
+            named = scope.tenant_id if named else ""  # What else is asked is nobody's, and would be kept.
 
             async def ask(name: str, message: Any) -> Any:
                 return await asking[name](message, request)
@@ -120,7 +121,7 @@ def _styles(page: bytes) -> str:
 def _language(accepted: str) -> str:
     """The first of an Accept-Language that the widget has words of; English where it has none."""
     asked = (one.partition(";")[0].partition("-")[0].strip().lower() for one in accepted.split(","))
-    return next((one for one in asked if one == "en" or f"words/{one}.js" in files().documents), "en")
+    return next((one for one in asked if one == "en" or (one.isalpha() and f"words/{one}.js" in files().documents)), "en")
 
 
 async def _game(ask: Ask, scope: m.Scope, game_id: str, tenant: str, language: str) -> str:

@@ -114,13 +114,14 @@ async function fromIssuer(query) {
 async function enter(ask, otherwise) {
   try {
     token.value = (await ask()).token;
+    sessionStorage.setItem(KEPT, token.value); // Before anything can fail: a link gives it once.
     me.value = await get("/admin/me");
-    sessionStorage.setItem(KEPT, token.value);
     notice.value = "";
   } catch (error) {
     const reason = error instanceof Error ? error.message : "";
     notice.value = reason === "ROLE_REQUIRED" ? "sign_in.no_role" : reason === "away" ? "refused.away" : otherwise;
-    forget();
+    if (reason === "away") me.value = null; // What is kept may be good: it is tried again with the page.
+    else forget();
   }
 }
 
@@ -142,7 +143,7 @@ async function send(path, init) {
   });
   const { data } = await answer.json();
   if (!answer.ok) {
-    throw new Error(answer.status >= 500 ? "away" : data?.reason ?? "");
+    throw new Error(answer.status >= 500 || answer.status === 429 ? "away" : data?.reason ?? "");
   }
   return data;
 }

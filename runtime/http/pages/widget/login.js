@@ -79,11 +79,21 @@ export async function leave(round) {
     if (error.http !== 401) throw error; // Else it is over already.
   });
   become(api, null);
-  // The open session is the player's. A play that was asked for is kept for who signs in again.
+  // Open sessions are the player's, in all games. A play that was asked for is kept for who signs in again.
   if (!record.now.asked) record.set({});
+  for (const name of kept(api)) if (!read("sessionStorage", name)?.asked) write("sessionStorage", name, null);
   round.last = null;
   round.rest();
   await changed(round);
+}
+
+/** The names of what this tab keeps of plays. @param {Api} api @returns {string[]} */
+function kept(api) {
+  try {
+    return Object.keys(sessionStorage).filter((name) => name.startsWith(`tombola.play:${api.identity.name}:`));
+  } catch {
+    return []; // Storage is refused: nothing is kept there.
+  }
 }
 
 /** Turns the refresh token into new tokens: whether it was taken. Throws where no answer came. @param {Api} api */

@@ -41,6 +41,8 @@ export class TombolaGame extends HTMLElement {
   #playing = null;
   /** Called with a new token, where one is waited for. @type {((renewed: boolean) => void) | null} */
   #renewed = null;
+  /** @type {Promise<boolean> | null} */
+  #renewal = null;
   /** Counts loads, so that one that was overtaken ends. */
   #load = 0;
 
@@ -149,6 +151,7 @@ export class TombolaGame extends HTMLElement {
   }
 
   #close() {
+    this.#renewed?.(false);
     this.#playing = null;
     this.#game?.stop?.();
     this.#game = null;
@@ -194,8 +197,14 @@ export class TombolaGame extends HTMLElement {
         if (result.rewards.length) this.#tell("won", { rewards: result.rewards, play_id: result.play_id });
         return result;
       } catch (error) {
-        if (round.failed(error, mayRepeat) === "again") continue;
+        const again = round.failed(error, mayRepeat) === "again";
+        if (again && !resumed) continue;
         game.rest?.();
+        if (again) {
+          // Nobody pressed for another play.
+          round.rest();
+          return null;
+        }
         this.#refuse(round);
         return null;
       }
@@ -222,11 +231,12 @@ export class TombolaGame extends HTMLElement {
     }
     // Without a view nobody would see what is waited for.
     if (!this.#view) return false;
-    // The page's own token: it hears of it, and may set the attribute anew.
-    const renewed = new Promise((resolve) => (this.#renewed = resolve));
-    this.#view?.wait(why.reason);
-    this.#tell("error", { reason: why.reason, message: why.message, resets_at: 0 });
-    return renewed.finally(() => (this.#renewed = null));
+    // The page's own token: it hears of it, and may set the attribute anew. Whatever was refused waits for the same.
+    return (this.#renewal ??= new Promise((resolve) => {
+      this.#renewed = resolve;
+      this.#view?.wait(why.reason);
+      this.#tell("error", { reason: why.reason, message: why.message, resets_at: 0 });
+    }).finally(() => (this.#renewal = this.#renewed = null)));
   }
 
   /**

@@ -121,7 +121,8 @@ def _styles(page: bytes) -> str:
 def _language(accepted: str) -> str:
     """The first of an Accept-Language that the widget has words of; English where it has none."""
     asked = (one.partition(";")[0].partition("-")[0].strip().lower() for one in accepted.split(","))
-    return next((one for one in asked if one == "en" or (one.isalpha() and f"words/{one}.js" in files().documents)), "en")
+    plain = (one for one in asked if one.isalpha())
+    return next((one for one in plain if one == "en" or f"words/{one}.js" in files().documents), "en")
 
 
 async def _game(ask: Ask, scope: m.Scope, game_id: str, tenant: str, language: str) -> str:

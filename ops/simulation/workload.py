@@ -14,6 +14,7 @@ from ops.simulation.catalogue import PUBLIC
 from ops.simulation.history import Attempt
 from ops.simulation.plan import Step
 from ops.simulation.world import Person, World
+from runtime import ids
 
 PLAYERS: Final = ("ann", "bob", "cem")
 GUESTS: Final = ("guest 1", "guest 2")
@@ -83,7 +84,8 @@ async def _plays(world: World, step: Step) -> bool | None:
             return None
         session, caught = who.sessions[game].pop(0)
     await asyncio.sleep(0.003 if caught else 0.0)
-    bare = step.get("bare") and game in PUBLIC
+    # Without a name, as whoever has a guest's session may play it: a player's wants its player.
+    bare = step.get("bare") and game in PUBLIC and ids.is_guest(session.rpartition(".")[2])
     request = {
         "id": world.ids[game],
         "player_id": "" if bare else who.player_id,

@@ -32,15 +32,20 @@ class Receiver:
     calling_back: bool = True
     called_back: Counter[tuple[int, str]] = field(default_factory=Counter)
     _calls: set[asyncio.Task[None]] = field(default_factory=set)
+    _resets: int = 0
 
     def reset(self) -> None:
-        """Forgets what it got, and answers as it did at first."""
+        """Forgets what it got, answers as it did at first, and is somewhere else: what still comes is not heard."""
+        self._resets += 1
+        self.url = f"{self.url.rpartition('/')[0]}/hook-{self._resets}"
         self.got.clear()
         self.posted.clear()
         self.called_back.clear()
         self.reply, self.calling_back = None, True
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
+        if not self.url.endswith(request.path):
+            return web.Response(status=204)
         body = await request.json()
         message_id = request.headers.get("webhook-id", "")
         self.got[message_id] += 1

@@ -64,10 +64,11 @@ async def burst(tenant: Tenant, act: Act) -> None:
 
 async def _play(tenant: Tenant, act: Act, game: str, session_id: str, caught: list[str]) -> None:
     # Without a name, as whoever has a guest's session may play it: a player's wants its player.
-    bare = game in PUBLIC and act.which % 4 == 0 and ids.is_guest(session_id.rpartition(".")[2])
+    owner = session_id.rpartition(".")[2]
+    bare = game in PUBLIC and act.which % 4 == 0 and ids.is_guest(owner)
     asked = {
         "id": tenant.ids[game],
-        "player_id": "" if bare else tenant.people.get(act.who, ""),
+        "player_id": "" if bare else tenant.people.get(act.who) or owner,
         "session_id": session_id,
         "client_seed": f"luck {act.which}",
         "payload": {"caught_items": caught} if game == "gift" else {},

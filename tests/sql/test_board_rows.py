@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any, Final
 
 import asyncpg
 import pytest
 
 import sql
-from tests.support.locks import IN_NO_ORDER, held
+from tests.support.locks import held
 
 SQL: Final = sql.load("leaderboards")
 
@@ -53,14 +52,6 @@ INSERT INTO leaderboard_standings (tenant_id, board_id, rank, player_id, score, 
     ('t', 'done', 2, 'gus', 2, now(), 'mug', 'PENDING'), ('t', 'done', 4, 'ann', 0, now(), '', ''),
     ('t', 'old', 1, 'bob', 1, now(), 'mug', ''), ('t', 'owing', 1, 'ann', 1, now(), 'mug', 'PENDING');
 """
-
-
-@pytest.fixture
-async def connection(pool: asyncpg.Pool) -> AsyncIterator[asyncpg.Connection]:
-    async with pool.acquire() as connection:
-        await connection.execute(SCENE)
-        await connection.execute(IN_NO_ORDER)
-        yield connection
 
 
 async def ask(connection: asyncpg.Connection, name: str, *arguments: Any) -> list[tuple[Any, ...]]:

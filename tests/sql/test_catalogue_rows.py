@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any, Final
 
 import asyncpg
 import pytest
 
 import sql
-from tests.support.locks import IN_NO_ORDER, held
+from tests.support.locks import held
+from tests.support.statements import ask_of_t as ask
 
 SCENE: Final = """
 INSERT INTO tenants (tenant_id, name) VALUES ('t', 'T');
@@ -54,20 +54,6 @@ INSERT INTO leaderboards (tenant_id, board_id, campaign_id, game_id, name, metri
     ('t', 'b1', 'camp', 'g1', 'B', 'score', 'sum', '[{"rank": 1, "prize_id": "mug"}]', 'active'),
     ('t', 'b4', 'camp', 'g1', 'B', 'score', 'sum', '[{"prize_id": "mug"}]', 'archived');
 """
-
-
-@pytest.fixture
-async def connection(pool: asyncpg.Pool) -> AsyncIterator[asyncpg.Connection]:
-    async with pool.acquire() as connection:
-        await connection.execute(SCENE)
-        await connection.execute(IN_NO_ORDER)
-        yield connection
-
-
-async def ask(connection: asyncpg.Connection, name: str, *arguments: Any) -> list[tuple[Any, ...]]:
-    """What a statement answers, of the tenant."""
-    file, _, statement = name.partition(".")
-    return [tuple(row) for row in await connection.fetch(sql.load(file)[statement], "t", *arguments)]
 
 
 async def first(connection: asyncpg.Connection, name: str, *arguments: Any) -> list[Any]:
@@ -268,6 +254,17 @@ async def test_a_quest_is_held_alone(connection: asyncpg.Connection, pool: async
     async with connection.transaction(), pool.acquire() as rival:
         assert await first(connection, "quests.lock", "visit") == ["visit"]
         assert await held(rival, "quests", "quest_id") == {"visit"}
+
+
+async def test_one_at_a_time_changes_the_catalogue_and_whoever_names_the_tenant_does_not_wait(
+    connection: asyncpg.Connection, pool: asyncpg.Pool
+) -> None:
+    async with connection.transaction(), pool.acquire() as rival:
+        assert await ask(connection, "tenancy.hold_catalog") == [("t",)]
+        for lock, free in (("NO KEY UPDATE", []), ("SHARE", []), ("KEY SHARE", ["t"])):
+            rows = await rival.fetch(f"SELECT tenant_id FROM tenants WHERE tenant_id = 't' FOR {lock} SKIP LOCKED")
+            assert [row[0] for row in rows] == free, lock
+    assert await connection.fetch(sql.load("tenancy")["hold_catalog"], "nobody") == []
 
 
 async def test_who_is_met_or_changed_twice_is_there_once(connection: asyncpg.Connection) -> None:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any, Final
 
 import asyncpg
 import pytest
 
-from tests.support.locks import IN_NO_ORDER, held
+from tests.support.locks import held
 from tests.support.outbox import SCHEDULE, SQL, somebody_waits
 from tests.support.waiting import HANG_SECONDS, until
 
-TASKS: Final = """
+SCENE: Final = """
 INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_id, channel, status, next_attempt_at,
                    lease_until, lease_owner)
     SELECT 't', task, task, prize, 'camp', 'ann', 'webhook', status, now() + due * interval '1 s',
@@ -32,14 +31,6 @@ INSERT INTO campaigns (tenant_id, campaign_id, merchant_id, name) VALUES ('t', '
     ('t', 'aside', 'o', 'C');
 """
 """Those of p1 that wait, in the order in which they are due: a, b, c. What was abandoned: l1, l2. Overdue: o1, o2."""
-
-
-@pytest.fixture
-async def connection(pool: asyncpg.Pool) -> AsyncIterator[asyncpg.Connection]:
-    async with pool.acquire() as connection:
-        await connection.execute(TASKS)
-        await connection.execute(IN_NO_ORDER)
-        yield connection
 
 
 async def ask(connection: asyncpg.Connection, name: str, *arguments: Any) -> list[Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -11,8 +10,8 @@ import asyncpg
 import pytest
 
 import sql
-from tests.support.locks import IN_NO_ORDER
 from tests.support.outbox import somebody_waits
+from tests.support.statements import ask
 from tests.support.waiting import HANG_SECONDS, until
 
 SCENE: Final = """
@@ -48,20 +47,6 @@ INSERT INTO integrations (tenant_id, integration_id, type, events, status, heard
     ('t', 'i3', 'webhook', '{}', 'active', to_timestamp(7)), ('t', 'i1', 'webhook', '{}', 'paused', to_timestamp(3)),
     ('t', 'i2', 'webhook', '{}', 'active', to_timestamp(8)), ('u', 'i1', 'webhook', '{}', 'paused', to_timestamp(3));
 """
-
-
-@pytest.fixture
-async def connection(pool: asyncpg.Pool) -> AsyncIterator[asyncpg.Connection]:
-    async with pool.acquire() as connection:
-        await connection.execute(SCENE)
-        await connection.execute(IN_NO_ORDER)
-        yield connection
-
-
-async def ask(connection: asyncpg.Connection, name: str, *arguments: Any) -> list[tuple[Any, ...]]:
-    """What a statement answers."""
-    file, _, statement = name.partition(".")
-    return [tuple(row) for row in await connection.fetch(sql.load(file)[statement], *arguments)]
 
 
 def at(seconds: float) -> datetime:

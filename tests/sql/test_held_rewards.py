@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any, Final
 
 import asyncpg
 import pytest
 
 import sql
-from tests.support.locks import IN_NO_ORDER, held
+from tests.support.locks import held
 
 SQL: Final = sql.load("rewards")
 
@@ -47,14 +46,6 @@ INSERT INTO ledger_entries (tenant_id, player_id, scope_key, currency, amount, r
         AS v (n, player, scope, currency, amount, reward);
 """
 """Nothing in the order in which it is to be locked."""
-
-
-@pytest.fixture
-async def connection(pool: asyncpg.Pool) -> AsyncIterator[asyncpg.Connection]:
-    async with pool.acquire() as connection:
-        await connection.execute(SCENE)
-        await connection.execute(IN_NO_ORDER)
-        yield connection
 
 
 BALANCE: Final = "player_id || '/' || scope_key || '/' || currency"

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any, Final
 
 import asyncpg
 import pytest
 
 import sql
-from tests.support.locks import IN_NO_ORDER
 
 SCENE: Final = """
 INSERT INTO tenants (tenant_id, name) VALUES ('t', 'T');
@@ -204,14 +202,6 @@ LISTS: Final[dict[str, tuple[tuple[str, ...], list[tuple[tuple[Any, ...], str]]]
         ],
     ),
 }
-
-
-@pytest.fixture
-async def connection(pool: asyncpg.Pool) -> AsyncIterator[asyncpg.Connection]:
-    async with pool.acquire() as connection:
-        await connection.execute(SCENE)
-        await connection.execute(IN_NO_ORDER)
-        yield connection
 
 
 def statement(name: str) -> str:

@@ -12,6 +12,7 @@ import pytest
 import sql
 from tests.support.locks import IN_NO_ORDER, held
 from tests.support.outbox import somebody_waits
+from tests.support.statements import ask_of_t as ask
 from tests.support.waiting import HANG_SECONDS, until
 
 
@@ -23,12 +24,6 @@ async def connection(pool: asyncpg.Pool) -> AsyncIterator[asyncpg.Connection]:
         # What should have been passed by is not waited for.
         await connection.execute(f"SET lock_timeout = '{HANG_SECONDS}s'")
         yield connection
-
-
-async def ask(connection: asyncpg.Connection, name: str, *arguments: Any) -> list[tuple[Any, ...]]:
-    """What a statement answers, of the tenant."""
-    file, _, statement = name.partition(".")
-    return [tuple(row) for row in await connection.fetch(sql.load(file)[statement], "t", *arguments)]
 
 
 async def one(connection: asyncpg.Connection, name: str, *arguments: Any) -> Any:

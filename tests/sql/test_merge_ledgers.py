@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any, Final
 
 import asyncpg
-import pytest
 
 import sql
-from tests.support.locks import IN_NO_ORDER
 
 SQL: Final = sql.load("merging")
-
-
-@pytest.fixture
-async def connection(pool: asyncpg.Pool) -> AsyncIterator[asyncpg.Connection]:
-    async with pool.acquire() as connection:
-        await connection.execute(IN_NO_ORDER)
-        yield connection
 
 
 async def ask(connection: asyncpg.Connection, name: str, *arguments: Any) -> list[tuple[Any, ...]]:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any, Final
 
 import asyncpg
 import pytest
 
 import sql
-from tests.support.locks import IN_NO_ORDER, held
+from tests.support.locks import held
 from tests.support.outbox import somebody_waits
 from tests.support.waiting import HANG_SECONDS, until
 
 SQL: Final = sql.load("merging")
 
-PLAYERS: Final = """
+SCENE: Final = """
 INSERT INTO tenants (tenant_id, name) VALUES ('t', 'T');
 INSERT INTO players (tenant_id, player_id, auth_method, merged_into) VALUES
     ('t', 'gus', 'guest', NULL), ('t', 'bob', 'external', 'x'), ('t', 'ann', 'external', 'y'),
@@ -24,14 +23,6 @@ INSERT INTO players (tenant_id, player_id, auth_method, merged_into) VALUES
 INSERT INTO contacts (tenant_id, contact_id, player_id, type, value) VALUES ('t', 'c', 'gus', 'email', 'g');
 """
 """Of each table the guest's rows (gus), the player's (ann) and another's (bob), never in the order of their locks."""
-
-
-@pytest.fixture
-async def connection(pool: asyncpg.Pool) -> AsyncIterator[asyncpg.Connection]:
-    async with pool.acquire() as connection:
-        await connection.execute(PLAYERS)
-        await connection.execute(IN_NO_ORDER)
-        yield connection
 
 
 async def ask(connection: asyncpg.Connection, name: str, *arguments: Any) -> list[tuple[Any, ...]]:

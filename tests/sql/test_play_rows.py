@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from datetime import date
 from typing import Any, Final
 
@@ -11,7 +10,6 @@ import asyncpg
 import pytest
 
 import sql
-from tests.support.locks import IN_NO_ORDER
 
 SQL: Final = sql.load("play")
 DAY: Final = date(2026, 11, 21)
@@ -62,14 +60,6 @@ INSERT INTO plays (tenant_id, play_id, game_id, player_id, idempotency_key, revi
                  ('y3', 'g2', 'ann', 'key', 'terms1'), ('y4', 'g1', 'ann', 'aside', 'none'),
                  ('y5', 'g2', 'bob', '', 'other terms')) AS v (play, game, player, key, terms);
 """
-
-
-@pytest.fixture
-async def connection(pool: asyncpg.Pool) -> AsyncIterator[asyncpg.Connection]:
-    async with pool.acquire() as connection:
-        await connection.execute(SCENE)
-        await connection.execute(IN_NO_ORDER)
-        yield connection
 
 
 async def ask(connection: asyncpg.Connection, name: str, *arguments: Any) -> list[tuple[Any, ...]]:

@@ -1,0 +1,20 @@
+"""Asking the named statements themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import asyncpg
+
+import sql
+
+
+async def ask(connection: asyncpg.Connection, name: str, *arguments: Any) -> list[tuple[Any, ...]]:
+    """What `file.statement` answers."""
+    file, _, statement = name.partition(".")
+    return [tuple(row) for row in await connection.fetch(sql.load(file)[statement], *arguments)]
+
+
+async def ask_of_t(connection: asyncpg.Connection, name: str, *arguments: Any) -> list[tuple[Any, ...]]:
+    """What it answers of the tenant `t`."""
+    return await ask(connection, name, "t", *arguments)

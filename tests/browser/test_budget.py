@@ -1,10 +1,11 @@
 """What the page costs (its bytes: tests/unit/test_widget_files.py): what it asks for, and how long that takes.
 
 The budget is of a phone on a slow line: Chromium's "Fast 3G" (562.5 ms a request, 1.44 Mbit/s down) and a processor
-four times as slow. A clock tells as much of what else the machine does: times by it are printed, and held where this file is run alone
-(`./ops/test -n0 tests/browser/test_budget.py`) and a fixed piece of work beside each load takes no longer than it does
-in quiet; so is what the page's thread spends of the processor until it can be played, which rivals for its caches
-lengthen. Held always: how often the line is crossed, with how many bytes, and what each task of a spin spends.
+four times as slow. A clock tells as much of what else the machine does: times by it are printed, and held where this
+file is run alone (`./ops/test -n0 tests/browser/test_budget.py`) and a fixed piece of work beside each load takes no
+longer than it does in quiet; so is what the page's thread spends of the processor until it can be played, which rivals
+for its caches lengthen. Held always: how often the line is crossed, with how many bytes, and what each task of a spin
+spends.
 """
 
 from __future__ import annotations

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
+from ops.certification.catalogue import STAFF
 from ops.certification.load import Load
 from ops.certification.node import Node
 from ops.certification.proxy import Proxy
@@ -38,8 +39,9 @@ FAULTS: Final[dict[str, Break]] = {
 }
 
 
-async def _break_in_turn(run: Run, node: Node, to: str, *, every: bool = True) -> None:
-    """Each fault on one way, under load. every: on all proxies of it, else on one of them."""
+async def _break_in_turn(run: Run, node: Node, to: str, *, every: bool = True, staff: bool = False) -> None:
+    """Each fault on one way, under load. every: on all proxies of it, else on one of them. staff: it is their edge."""
+    what, answered = ("staff answered", _next_of_staff) if staff else ("plays", _next_play)
     back: list[float] = []
     run.history.forgetful = to == "valkey"
     async with run.linked(node, to) as proxies, run.loaded() as load:
@@ -56,18 +58,29 @@ async def _break_in_turn(run: Run, node: Node, to: str, *, every: bool = True) -
                 for proxy in proxies:
                     proxy.heal()
                 run.note(f"{node.name} to {to}: healed, {during} plays meanwhile")
-                back.append(await _next_play(load))
+                back.append(await _seconds(answered(run, load)))
         await load.more(10)
     run.figure("plays", load.plays)
     run.figure(
-        "plays again after healing, at worst", max(back), "s", most=BACK_SECONDS, slowness=await run.slowness.read()
+        f"{what} again after healing, at worst", max(back), "s", most=BACK_SECONDS, slowness=await run.slowness.read()
     )
     run.figure("told to come again", sum(one.http == 503 for one in run.history.attempts))
 
 
-async def _next_play(load: Load) -> float:
-    began = time.monotonic()
+async def _next_play(_: Run, load: Load) -> None:
     await load.more(1)
+
+
+async def _next_of_staff(run: Run, load: Load) -> None:
+    """What was changed is read back: both cross the way."""
+    path = f"/admin/campaigns/{load.world.campaign}"
+    await load.manage("UpdateCampaign", "PUT", path, {"settings": {"changed": time.monotonic()}})
+    await run.world.client.ask("GetCampaign", STAFF, "GET", path, surface="admin")
+
+
+async def _seconds(waited: Awaitable[None]) -> float:
+    began = time.monotonic()
+    await waited
     return time.monotonic() - began
 
 
@@ -75,6 +88,18 @@ async def _next_play(load: Load) -> float:
 async def edge_to_core(run: Run) -> None:
     """The way from the consumer edge to one of its two Cores is slow, cut, held back, forgotten, refused."""
     await _break_in_turn(run, run.stack.consumers[0], "core", every=False)
+
+
+@row("admin-to-core", fault="", quick=1, full=10, unit="rounds of 5 faults")
+async def admin_to_core(run: Run) -> None:
+    """The way from the admin edge to one of the two Cores likewise: staff's writes are done once, as they were told."""
+    await _break_in_turn(run, run.stack.admins[0], "core", every=False, staff=True)
+
+
+@row("admin-to-valkey", fault="", quick=1, full=10, unit="rounds of 5 faults")
+async def admin_to_valkey(run: Run) -> None:
+    """The way from the admin edge to Valkey likewise."""
+    await _break_in_turn(run, run.stack.admins[0], "valkey", staff=True)
 
 
 @row("core-to-postgres", fault="", quick=1, full=10, unit="rounds of 5 faults")

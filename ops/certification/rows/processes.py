@@ -74,7 +74,7 @@ async def process_killed(run: Run) -> None:
                 taken.append(await node.start(run.stack.http))
         await load.more(20)
     run.figure("plays", load.plays)
-    run.figure("ready again, at worst", max(taken), "s", slowness=await run.slowness.read())
+    run.figure("ready again, at worst", max(taken), "s", most=READY_SECONDS, slowness=await run.slowness.read())
 
 
 @row("process-paused", fault="", quick=1, full=5, unit="pauses of each")

@@ -334,6 +334,7 @@ CREATE TRIGGER prizes_sealed BEFORE INSERT OR UPDATE OF channel_config ON prizes
 CREATE FUNCTION first_known_as(player_id text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN CASE WHEN starts_with(player_id, 'guest_') AND length(player_id) = 32 THEN 'guest' ELSE 'external' END;
 
+-- erased_at: when the personal data were removed; what is kept of the player is under the id (sql/erasure.sql).
 CREATE TABLE players (
     tenant_id    ident       NOT NULL,
     player_id    ident       NOT NULL,
@@ -345,6 +346,7 @@ CREATE TABLE players (
                  CHECK (auth_method IN ('phone_otp', 'email_otp', 'guest', 'external')),
     merged_into  ident,
     status       text        NOT NULL DEFAULT 'active' CHECK (status IN ('active', 'suspended')),
+    erased_at    timestamptz,
     created_at   timestamptz NOT NULL DEFAULT now(),
     updated_at   timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (tenant_id, player_id)

@@ -47,6 +47,9 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     "CompleteTask": "the receiver of workflows calls back",
     "VerifyCallback": "by the edge that is called back",
     "CloseViolation": "there is none to close, unless the row fails",
+    "GrantTurns": "the judge knows turns of quests alone",
+    "MergePlayer": "logins merge guests, by the same code",
+    **dict.fromkeys(("UnlinkContact", "SignOutPlayer"), "the reader would be signed out, and read no more"),
 }
 """Operations that neither the load nor an errand asks, and who does."""
 

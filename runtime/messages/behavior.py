@@ -90,6 +90,13 @@ REQUIRED: dict[str, frozenset[str]] = {
     "WithdrawChallengeRequest": frozenset(["scope", "challenge_id"]),
     "ListViolationsRequest": frozenset(["scope"]),
     "CloseViolationRequest": frozenset(["scope", "reason"]),
+    "SearchPlayersRequest": frozenset(["scope"]),
+    "AboutPlayerRequest": frozenset(["scope"]),
+    "ListOfPlayerRequest": frozenset(["scope"]),
+    "GrantTurnsRequest": frozenset(["scope", "campaign_id", "amount", "reason"]),
+    "MergePlayerRequest": frozenset(["scope", "guest_id"]),
+    "UnlinkContactRequest": frozenset(["scope", "contact_id"]),
+    "SignOutPlayerRequest": frozenset(["scope"]),
 }
 
 READ_ONLY: dict[str, frozenset[str]] = {
@@ -115,6 +122,8 @@ LINES: dict[str, frozenset[str]] = {
     "AdjustScoreRequest": frozenset(["reason"]),
     "CompleteTaskRequest": frozenset(["error"]),
     "CloseViolationRequest": frozenset(["reason"]),
+    "GrantTurnsRequest": frozenset(["reason"]),
+    "SignOutPlayerRequest": frozenset(["reason"]),
 }
 
 ANY_CHARACTERS: dict[str, frozenset[str]] = {
@@ -173,6 +182,9 @@ MOST: dict[str, dict[str, int]] = {
     "AnswerChallengeRequest": {"challenge_id": 128},
     "WithdrawChallengeRequest": {"challenge_id": 128, "login_id": 128},
     "CloseViolationRequest": {"reason": 1000},
+    "GrantTurnsRequest": {"reason": 500},
+    "MergePlayerRequest": {"guest_id": 128},
+    "SignOutPlayerRequest": {"reason": 500},
 }
 
 MOST_ITEMS: dict[str, dict[str, int]] = {
@@ -274,4 +286,17 @@ RPCS: dict[str, tuple[str, str, str]] = {
     "RevokeStaff": ("LoginService", "RevokeStaffRequest", "Empty"),
     "ListViolations": ("ConservationService", "ListViolationsRequest", "ListViolationsReply"),
     "CloseViolation": ("ConservationService", "CloseViolationRequest", "ViolationReply"),
+    "SearchPlayers": ("DeskService", "SearchPlayersRequest", "SearchPlayersReply"),
+    "InspectPlayer": ("DeskService", "AboutPlayerRequest", "InspectPlayerReply"),
+    "ListPlayerPlays": ("DeskService", "ListOfPlayerRequest", "ListHistoryReply"),
+    "ListPlayerBalances": ("DeskService", "ListOfPlayerRequest", "ListBalancesReply"),
+    "ListPlayerLedger": ("DeskService", "ListOfPlayerRequest", "ListLedgerReply"),
+    "ListPlayerTurns": ("DeskService", "ListOfPlayerRequest", "ListTurnsReply"),
+    "ListPlayerTurnEntries": ("DeskService", "ListOfPlayerRequest", "ListTurnEntriesReply"),
+    "ListPlayerQuests": ("DeskService", "ListOfPlayerRequest", "ListCompletionsReply"),
+    "ListPlayerSessions": ("DeskService", "ListOfPlayerRequest", "ListSessionsReply"),
+    "GrantTurns": ("DeskService", "GrantTurnsRequest", "TurnEntryReply"),
+    "MergePlayer": ("DeskService", "MergePlayerRequest", "MergePlayerReply"),
+    "UnlinkContact": ("DeskService", "UnlinkContactRequest", "PlayerRecordReply"),
+    "SignOutPlayer": ("DeskService", "SignOutPlayerRequest", "SignOutPlayerReply"),
 }

@@ -155,6 +155,20 @@ async def end_logins(engine: Engine, request: m.EndLoginsRequest) -> m.Empty:
     return m.Empty()
 
 
+async def end_all(connection: asyncpg.Connection, engine: Engine, tenant_id: str, player_id: str) -> int:
+    """Ends every login of the player and every other token that it has now, for somebody else: how many logins.
+
+    A guest's for good: it has one token, and no way to another.
+    """
+    ended = await connection.fetch(_SQL["end"], tenant_id, player_id, "")
+    for row in ended:
+        await _revoke_login(connection, engine, tenant_id, row["login_id"])
+    until = math.ceil(engine.clock.now()) + LEEWAY_SECONDS
+    for_ever = ids.is_guest(player_id)
+    await revoke_player(connection, engine, tenant_id, player_id, for_ever=for_ever, issued_at=until)
+    return len(ended)
+
+
 async def revoke_player(
     connection: asyncpg.Connection,
     engine: Engine,

@@ -55,26 +55,33 @@ ATTEMPTS: Final = 3
 """Where player or delivery did something in between that the merge goes by: the next attempt sees it."""
 
 
-async def merge(engine: Engine, tenant_id: str, guest_id: str, player_id: str) -> None:
+async def merge(
+    engine: Engine, tenant_id: str, guest_id: str, player_id: str, *, noted: Mapping[str, Any] | None = None
+) -> bool:
     """Moves everything a guest has to the player; nothing where it is no guest, or somebody else's. Again: nothing.
 
+    Whether it did. noted: what the audit log is told, where staff does it.
     UNAVAILABLE where it lost every race; nothing has moved then.
     """
     if guest_id == player_id:
-        return
+        return False
 
-    async def work(connection: asyncpg.Connection) -> None:
-        await _merge(connection, engine, _Who(tenant_id, guest_id, player_id))
+    async def work(connection: asyncpg.Connection) -> bool:
+        merged = await _merge(connection, engine, _Who(tenant_id, guest_id, player_id))
+        if merged and noted is not None:
+            after = {"guest_id": guest_id, **noted}
+            await audit.record(connection, tenant_id, "player.merge", player_id, after=after)
+        return merged
 
     for attempt in range(ATTEMPTS):
         try:
-            await engine.database.transaction(work)
-            return
+            return await engine.database.transaction(work)
         except (asyncpg.UniqueViolationError, _Changed) as error:
             if attempt == ATTEMPTS - 1:
                 raise _lost() from error
         except (asyncpg.SerializationError, asyncpg.DeadlockDetectedError) as error:
             raise _lost() from error
+    raise AssertionError("the last attempt returns or raises")
 
 
 def _lost() -> Fault:
@@ -98,10 +105,10 @@ class _Who(NamedTuple):
     player_id: str
 
 
-async def _merge(connection: asyncpg.Connection, engine: Engine, who: _Who) -> None:
-    """Reads like sql/locks.py: each step locks what it moves."""
+async def _merge(connection: asyncpg.Connection, engine: Engine, who: _Who) -> bool:
+    """Whether there was a guest to be merged. Reads like sql/locks.py: each step locks what it moves."""
     if not await _end_guest(connection, engine, who):
-        return
+        return False
     surplus = await _read_surplus(connection, who)
     await _move_plays(connection, who)
     await _move_turns(connection, who, surplus.quests)
@@ -111,6 +118,7 @@ async def _merge(connection: asyncpg.Connection, engine: Engine, who: _Who) -> N
     if surplus.units:
         after = {"guest_id": who.guest_id, "rewards": surplus.reward_ids, "prizes": dict(surplus.units)}
         await audit.record(connection, who.tenant_id, "player.merge_surplus", who.player_id, after=after)
+    return True
 
 
 async def _end_guest(connection: asyncpg.Connection, engine: Engine, who: _Who) -> bool:

@@ -36,7 +36,7 @@ async def list_history(engine: Engine, request: m.ListHistoryRequest) -> m.ListH
     rows, pagination = await reading.page(engine, QUERIES["history"], request, *filters, key="play_id")
     if not rows and await engine.database.fetchval(QUERIES["known_game"], tenant_id, request.id) is None:
         raise unknown("game", request.id)
-    return m.ListHistoryReply(items=[_record(row) for row in rows], pagination=pagination)
+    return m.ListHistoryReply(items=[play_record(row) for row in rows], pagination=pagination)
 
 
 async def get_revision(engine: Engine, request: m.GetRevisionRequest) -> m.RevisionReply:
@@ -58,7 +58,7 @@ async def replay_play(engine: Engine, request: m.ReplayPlayRequest) -> m.ReplayP
     row = await engine.database.fetchrow(QUERIES["play"], tenant_id, request.id, merchant_of(request))
     if row is None:
         raise unknown("play", request.id)
-    play, terms = _record(row), row["terms"]
+    play, terms = play_record(row), row["terms"]
     reply = m.ReplayPlayReply(play=play, player_id=row["player_id"], payload=row["payload"])
     if terms is None:
         reply.replayed = {"mismatch": "no terms are kept that its session could have been promised by"}
@@ -106,7 +106,8 @@ def _told(rewards: Iterable[m.WonReward]) -> Counter[tuple[str, str]]:
     return told
 
 
-def _record(row: Any) -> m.PlayRecord:
+def play_record(row: Any) -> m.PlayRecord:
+    """The message of a row of `history`."""
     outcome, seed = row["outcome"], row["seed"]
     return m.PlayRecord(
         id=row["play_id"],

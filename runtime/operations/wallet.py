@@ -54,7 +54,7 @@ async def list_ledger(engine: Engine, request: m.ListLedgerRequest) -> m.ListLed
     rows, pagination = engine.cursors.write(
         rows, page.limit, key=lambda row: (row["seq"], row["entry_id"]), query=query
     )
-    return m.ListLedgerReply(items=[_entry(row) for row in rows], pagination=pagination)
+    return m.ListLedgerReply(items=[ledger_entry(row) for row in rows], pagination=pagination)
 
 
 async def adjust_balance(engine: Engine, request: m.AdjustBalanceRequest) -> m.LedgerEntryReply:
@@ -83,7 +83,7 @@ async def adjust_balance(engine: Engine, request: m.AdjustBalanceRequest) -> m.L
             raise insufficient(await connection.fetchval(BALANCE, tenant_id, owner_id, *wallet))
         after = {"player_id": owner_id, **dict(row)}
         await audit.record(connection, tenant_id, "player.adjust_balance", owner_id, after=after)
-        return m.LedgerEntryReply(entry=_entry(row))
+        return m.LedgerEntryReply(entry=ledger_entry(row))
 
     reply: m.LedgerEntryReply = (await once(engine, request, m.LedgerEntryReply, adjust)).reply
     return reply
@@ -103,7 +103,8 @@ def _check_adjustment(request: m.AdjustBalanceRequest) -> None:
         raise violations(found)
 
 
-def _entry(row: Any) -> m.LedgerEntry:
+def ledger_entry(row: Any) -> m.LedgerEntry:
+    """The message of a movement of a balance."""
     return m.LedgerEntry(
         id=row["entry_id"],
         currency=row["currency"],

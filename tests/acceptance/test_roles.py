@@ -27,6 +27,7 @@ DESIGNED: Final = ("campaigns", "games", "prizes", "quests", "leaderboards")
 
 HANDED_OUT: Final = (
     *("/rewards/", "/wallet/", "/fulfillment/", "/prizes/{id}/codes"),
+    "/players/{id}/turns",
     *("/leaderboards/{id}/finalize", "/leaderboards/{id}/disqualify", "/leaderboards/{id}/adjust"),
 )
 """What a reward_manager moves, by how its path begins."""

@@ -6,6 +6,7 @@ What is asked are the rows' own examples. A kind of thing that is new is made fr
 from __future__ import annotations
 
 import re
+import uuid
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -50,6 +51,10 @@ async def furnish(stack: Stack, player: str = "player_ann", **campaign: Any) -> 
     assert (await stack.consumer("POST", f"/quests/{quest_id}/complete", {}, player=player)).data
     points = {"player_id": player, "scope_key": campaign_id, "currency": "points", "amount": 5, "reference_id": "r"}
     entry = (await stack.admin("POST", "/admin/wallet/adjustments", points)).data
+    contact = {"player_id": player, "contact": {"type": "CONTACT_TYPE_EMAIL", "value": f"{player}@example.com"}}
+    linked = await stack.core("POST", "/players/me/contacts", contact)
+    begun = {"player_id": player, "login_id": f"login_{uuid.uuid4().hex}"}
+    assert (await stack.core("POST", "/logins", begun)).http == 200
     board_id = (await stack.admin("POST", "/admin/leaderboards", board)).data["id"]
     integration_id = (await stack.admin("POST", "/admin/integrations", hook)).data["id"]
     task = (await stack.admin("GET", "/admin/fulfillment/tasks", campaign_id=campaign_id)).data["items"][0]
@@ -71,6 +76,7 @@ async def furnish(stack: Stack, player: str = "player_ann", **campaign: Any) -> 
         "revision": started["revision_hash"],
         "milestone": made.data["milestones"]["rungs"][0]["id"],
         "player": player,
+        "contact": linked.data["contact"]["id"],
         "tenant": stack.tenant_id,
         "receiver": RECEIVER,
     }

@@ -235,6 +235,19 @@ async def complete_quest(scene: Scene) -> Any:
     return scene.stack.consumer("POST", f"/quests/{scene.quest_id}/complete", {}, player=PLAYERS[0])
 
 
+@transaction("turn_balances")
+async def grant_turns(scene: Scene) -> Any:
+    body = {"campaign_id": scene.campaign_id, "amount": 1, "reason": "r"}
+    return scene.admin("POST", f"players/{PLAYERS[0]}/turns", body)
+
+
+@transaction("players", "logins")
+async def sign_out_player(scene: Scene) -> Any:
+    login = {"player_id": PLAYERS[0], "login_id": ids.make("login")}
+    assert (await scene.stack.core("POST", "/logins", login)).http == 200
+    return scene.admin("POST", f"players/{PLAYERS[0]}/logout", {})
+
+
 @transaction("balances")
 async def adjust_balance(scene: Scene) -> Any:
     return scene.adjust(PLAYERS[0])

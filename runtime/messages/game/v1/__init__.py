@@ -4,6 +4,7 @@
 # This file has been @generated
 
 __all__ = (
+    "AboutPlayerRequest",
     "AdjustBalanceRequest",
     "AdjustScoreRequest",
     "AnswerChallengeReply",
@@ -62,9 +63,11 @@ __all__ = (
     "GetPrizeRequest",
     "GetQuestRequest",
     "GetRevisionRequest",
+    "GrantTurnsRequest",
     "GrantedMilestone",
     "ImportCodesReply",
     "ImportCodesRequest",
+    "InspectPlayerReply",
     "Integration",
     "IntegrationDelivery",
     "IntegrationDeliveryReply",
@@ -89,6 +92,7 @@ __all__ = (
     "ListBalancesRequest",
     "ListCampaignsReply",
     "ListCampaignsRequest",
+    "ListCompletionsReply",
     "ListGamesReply",
     "ListGamesRequest",
     "ListHistoryReply",
@@ -105,6 +109,7 @@ __all__ = (
     "ListMerchantsRequest",
     "ListMilestonesReply",
     "ListMilestonesRequest",
+    "ListOfPlayerRequest",
     "ListOriginsReply",
     "ListOriginsRequest",
     "ListPrizeSummaryReply",
@@ -118,10 +123,12 @@ __all__ = (
     "ListRevocationsRequest",
     "ListRewardsReply",
     "ListRewardsRequest",
+    "ListSessionsReply",
     "ListTasksReply",
     "ListTasksRequest",
     "ListTenantsReply",
     "ListTenantsRequest",
+    "ListTurnEntriesReply",
     "ListTurnsReply",
     "ListTurnsRequest",
     "ListViolationsReply",
@@ -130,6 +137,8 @@ __all__ = (
     "Merchant",
     "MerchantReply",
     "MerchantStatus",
+    "MergePlayerReply",
+    "MergePlayerRequest",
     "MilestoneMode",
     "MilestoneProgress",
     "MilestoneStatus",
@@ -145,7 +154,11 @@ __all__ = (
     "PlayReply",
     "PlayRequest",
     "Player",
+    "PlayerCounts",
+    "PlayerRecord",
+    "PlayerRecordReply",
     "PlayerReply",
+    "PlayerSession",
     "PlayerStatus",
     "Prize",
     "PrizeConstraints",
@@ -155,6 +168,7 @@ __all__ = (
     "PrizeSummary",
     "PublicCampaignReply",
     "Quest",
+    "QuestCompletion",
     "QuestReply",
     "QuestStatus",
     "QuestType",
@@ -184,9 +198,13 @@ __all__ = (
     "RewardStatus",
     "Rung",
     "Scope",
+    "SearchPlayersReply",
+    "SearchPlayersRequest",
     "SearchRewardsReply",
     "SearchRewardsRequest",
     "SetPlayerStatusRequest",
+    "SignOutPlayerReply",
+    "SignOutPlayerRequest",
     "Standing",
     "StartReply",
     "StartRequest",
@@ -199,7 +217,11 @@ __all__ = (
     "TenantStatus",
     "TestIntegrationRequest",
     "TurnBalance",
+    "TurnEntry",
+    "TurnEntryReply",
     "TurnLoginRequest",
+    "TurnReason",
+    "UnlinkContactRequest",
     "UpdateCampaignRequest",
     "UpdateGameRequest",
     "UpdateIntegrationRequest",
@@ -1027,6 +1049,38 @@ class TenantStatus(betterproto2.Enum):
         }
 
 
+class TurnReason(betterproto2.Enum):
+    UNSPECIFIED = 0
+
+    QUEST = 1
+
+    PLAY = 2
+
+    ADJUSTMENT = 3
+
+    MERGE = 4
+
+    @classmethod
+    def betterproto_value_to_renamed_proto_names(cls) -> dict[int, str]:
+        return {
+            0: "TURN_REASON_UNSPECIFIED",
+            1: "TURN_REASON_QUEST",
+            2: "TURN_REASON_PLAY",
+            3: "TURN_REASON_ADJUSTMENT",
+            4: "TURN_REASON_MERGE",
+        }
+
+    @classmethod
+    def betterproto_renamed_proto_names_to_value(cls) -> dict[str, int]:
+        return {
+            "TURN_REASON_UNSPECIFIED": 0,
+            "TURN_REASON_QUEST": 1,
+            "TURN_REASON_PLAY": 2,
+            "TURN_REASON_ADJUSTMENT": 3,
+            "TURN_REASON_MERGE": 4,
+        }
+
+
 class ViolationStatus(betterproto2.Enum):
     """
     ---------------------------------------------------------------- conservation
@@ -1081,6 +1135,20 @@ class WalletScope(betterproto2.Enum):
             "WALLET_SCOPE_MERCHANT": 2,
             "WALLET_SCOPE_TENANT": 3,
         }
+
+
+@dataclass(eq=False, repr=False)
+class AboutPlayerRequest(betterproto2.Message):
+    """
+    About one player, which the path names.
+    """
+
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+
+default_message_pool.register_message("game.v1", "AboutPlayerRequest", AboutPlayerRequest)
 
 
 @dataclass(eq=False, repr=False)
@@ -1864,6 +1932,27 @@ default_message_pool.register_message("game.v1", "GrantedMilestone", GrantedMile
 
 
 @dataclass(eq=False, repr=False)
+class GrantTurnsRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    campaign_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+    amount: "int" = betterproto2.field(4, betterproto2.TYPE_INT32)
+
+    reason: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
+    """
+    Why, for the audit log.
+    """
+
+    idempotency_key: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
+
+
+default_message_pool.register_message("game.v1", "GrantTurnsRequest", GrantTurnsRequest)
+
+
+@dataclass(eq=False, repr=False)
 class ImportCodesReply(betterproto2.Message):
     added: "int" = betterproto2.field(1, betterproto2.TYPE_INT32)
 
@@ -1910,6 +1999,16 @@ class ImportCodesRequest(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "ImportCodesRequest", ImportCodesRequest)
+
+
+@dataclass(eq=False, repr=False)
+class InspectPlayerReply(betterproto2.Message):
+    player: "PlayerRecord | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    counts: "PlayerCounts | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
+
+
+default_message_pool.register_message("game.v1", "InspectPlayerReply", InspectPlayerReply)
 
 
 @dataclass(eq=False, repr=False)
@@ -2212,6 +2311,16 @@ default_message_pool.register_message("game.v1", "ListCampaignsRequest", ListCam
 
 
 @dataclass(eq=False, repr=False)
+class ListCompletionsReply(betterproto2.Message):
+    items: "list[QuestCompletion]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
+
+    pagination: "Pagination | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
+
+
+default_message_pool.register_message("game.v1", "ListCompletionsReply", ListCompletionsReply)
+
+
+@dataclass(eq=False, repr=False)
 class ListGamesReply(betterproto2.Message):
     items: "list[Game]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
 
@@ -2430,6 +2539,26 @@ default_message_pool.register_message("game.v1", "ListMilestonesRequest", ListMi
 
 
 @dataclass(eq=False, repr=False)
+class ListOfPlayerRequest(betterproto2.Message):
+    """
+    A page of what one player has.
+    """
+
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    campaign_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+    cursor: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+
+    limit: "int" = betterproto2.field(5, betterproto2.TYPE_INT32)
+
+
+default_message_pool.register_message("game.v1", "ListOfPlayerRequest", ListOfPlayerRequest)
+
+
+@dataclass(eq=False, repr=False)
 class ListOriginsReply(betterproto2.Message):
     """
     tenant: those of the tenant. campaigns: those that the named campaign adds, or the named game's, or all together do.
@@ -2636,6 +2765,16 @@ default_message_pool.register_message("game.v1", "ListRewardsRequest", ListRewar
 
 
 @dataclass(eq=False, repr=False)
+class ListSessionsReply(betterproto2.Message):
+    items: "list[PlayerSession]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
+
+    pagination: "Pagination | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
+
+
+default_message_pool.register_message("game.v1", "ListSessionsReply", ListSessionsReply)
+
+
+@dataclass(eq=False, repr=False)
 class ListTasksReply(betterproto2.Message):
     items: "list[Task]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
 
@@ -2689,6 +2828,16 @@ class ListTenantsRequest(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "ListTenantsRequest", ListTenantsRequest)
+
+
+@dataclass(eq=False, repr=False)
+class ListTurnEntriesReply(betterproto2.Message):
+    items: "list[TurnEntry]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
+
+    pagination: "Pagination | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
+
+
+default_message_pool.register_message("game.v1", "ListTurnEntriesReply", ListTurnEntriesReply)
 
 
 @dataclass(eq=False, repr=False)
@@ -2784,6 +2933,49 @@ class MerchantReply(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "MerchantReply", MerchantReply)
+
+
+@dataclass(eq=False, repr=False)
+class MergePlayerReply(betterproto2.Message):
+    player_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    guest_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    merged: "bool" = betterproto2.field(3, betterproto2.TYPE_BOOL)
+
+    plays: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
+    """
+    What the guest had.
+    """
+
+    rewards: "int" = betterproto2.field(5, betterproto2.TYPE_INT64)
+
+    balances: "int" = betterproto2.field(6, betterproto2.TYPE_INT64)
+
+    turns: "int" = betterproto2.field(7, betterproto2.TYPE_INT64)
+
+
+default_message_pool.register_message("game.v1", "MergePlayerReply", MergePlayerReply)
+
+
+@dataclass(eq=False, repr=False)
+class MergePlayerRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    guest_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    """
+    Whose things the player gets.
+    """
+
+    preview: "bool" = betterproto2.field(4, betterproto2.TYPE_BOOL)
+    """
+    Says what would move, and moves nothing.
+    """
+
+
+default_message_pool.register_message("game.v1", "MergePlayerRequest", MergePlayerRequest)
 
 
 @dataclass(eq=False, repr=False)
@@ -2958,11 +3150,95 @@ default_message_pool.register_message("game.v1", "Player", Player)
 
 
 @dataclass(eq=False, repr=False)
+class PlayerCounts(betterproto2.Message):
+    """
+    How much there is of a player's.
+    """
+
+    plays: "int" = betterproto2.field(1, betterproto2.TYPE_INT64)
+
+    rewards: "int" = betterproto2.field(2, betterproto2.TYPE_INT64)
+
+    sessions: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
+
+    last_played_at: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
+
+
+default_message_pool.register_message("game.v1", "PlayerCounts", PlayerCounts)
+
+
+@dataclass(eq=False, repr=False)
+class PlayerRecord(betterproto2.Message):
+    """
+    ---------------------------------------------------------------- players as staff see them
+
+    Its contacts are veiled, as in a***@example.com: they are looked for whole, and shown whole by an export alone.
+    """
+
+    id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    display_name: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    avatar_url: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+    locale: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+
+    auth_method: "AuthMethod" = betterproto2.field(5, betterproto2.TYPE_ENUM, default_factory=lambda: AuthMethod(0))
+
+    status: "PlayerStatus" = betterproto2.field(6, betterproto2.TYPE_ENUM, default_factory=lambda: PlayerStatus(0))
+
+    contacts: "list[Contact]" = betterproto2.field(7, betterproto2.TYPE_MESSAGE, repeated=True)
+
+    merged_into: "str" = betterproto2.field(8, betterproto2.TYPE_STRING)
+    """
+    Who this guest became by logging in; empty: nobody.
+    """
+
+    erased_at: "int" = betterproto2.field(9, betterproto2.TYPE_INT64)
+    """
+    When its personal data were removed; 0: never.
+    """
+
+    created_at: "int" = betterproto2.field(10, betterproto2.TYPE_INT64)
+
+    updated_at: "int" = betterproto2.field(11, betterproto2.TYPE_INT64)
+
+
+default_message_pool.register_message("game.v1", "PlayerRecord", PlayerRecord)
+
+
+@dataclass(eq=False, repr=False)
+class PlayerRecordReply(betterproto2.Message):
+    player: "PlayerRecord | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+
+default_message_pool.register_message("game.v1", "PlayerRecordReply", PlayerRecordReply)
+
+
+@dataclass(eq=False, repr=False)
 class PlayerReply(betterproto2.Message):
     player: "Player | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
 
 default_message_pool.register_message("game.v1", "PlayerReply", PlayerReply)
+
+
+@dataclass(eq=False, repr=False)
+class PlayerSession(betterproto2.Message):
+    """
+    A login: until it ends, its player is signed in somewhere.
+    """
+
+    id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    merchant_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    created_at: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
+
+    expires_at: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
+
+
+default_message_pool.register_message("game.v1", "PlayerSession", PlayerSession)
 
 
 @dataclass(eq=False, repr=False)
@@ -3193,6 +3469,29 @@ class Quest(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "Quest", Quest)
+
+
+@dataclass(eq=False, repr=False)
+class QuestCompletion(betterproto2.Message):
+    quest_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    campaign_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    name: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+    period: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+
+    turns: "int" = betterproto2.field(5, betterproto2.TYPE_INT32)
+
+    completed_at: "int" = betterproto2.field(6, betterproto2.TYPE_INT64)
+
+    id: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
+    """
+    Of this list alone.
+    """
+
+
+default_message_pool.register_message("game.v1", "QuestCompletion", QuestCompletion)
 
 
 @dataclass(eq=False, repr=False)
@@ -3650,6 +3949,35 @@ default_message_pool.register_message("game.v1", "Scope", Scope)
 
 
 @dataclass(eq=False, repr=False)
+class SearchPlayersReply(betterproto2.Message):
+    items: "list[PlayerRecord]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
+
+    pagination: "Pagination | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
+
+
+default_message_pool.register_message("game.v1", "SearchPlayersReply", SearchPlayersReply)
+
+
+@dataclass(eq=False, repr=False)
+class SearchPlayersRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    q: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+    """
+    An id, a part of a name, or a whole contact.
+    """
+
+    status: "PlayerStatus" = betterproto2.field(3, betterproto2.TYPE_ENUM, default_factory=lambda: PlayerStatus(0))
+
+    cursor: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+
+    limit: "int" = betterproto2.field(5, betterproto2.TYPE_INT32)
+
+
+default_message_pool.register_message("game.v1", "SearchPlayersRequest", SearchPlayersRequest)
+
+
+@dataclass(eq=False, repr=False)
 class SearchRewardsReply(betterproto2.Message):
     items: "list[RewardRecord]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
 
@@ -3696,6 +4024,29 @@ class SetPlayerStatusRequest(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "SetPlayerStatusRequest", SetPlayerStatusRequest)
+
+
+@dataclass(eq=False, repr=False)
+class SignOutPlayerReply(betterproto2.Message):
+    ended: "int" = betterproto2.field(1, betterproto2.TYPE_INT32)
+    """
+    Logins that went on until now.
+    """
+
+
+default_message_pool.register_message("game.v1", "SignOutPlayerReply", SignOutPlayerReply)
+
+
+@dataclass(eq=False, repr=False)
+class SignOutPlayerRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    reason: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+
+default_message_pool.register_message("game.v1", "SignOutPlayerRequest", SignOutPlayerRequest)
 
 
 @dataclass(eq=False, repr=False)
@@ -3875,6 +4226,34 @@ default_message_pool.register_message("game.v1", "TurnBalance", TurnBalance)
 
 
 @dataclass(eq=False, repr=False)
+class TurnEntry(betterproto2.Message):
+    id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    campaign_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    amount: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
+
+    balance_after: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
+
+    reason: "TurnReason" = betterproto2.field(5, betterproto2.TYPE_ENUM, default_factory=lambda: TurnReason(0))
+
+    reference_id: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
+
+    created_at: "int" = betterproto2.field(7, betterproto2.TYPE_INT64)
+
+
+default_message_pool.register_message("game.v1", "TurnEntry", TurnEntry)
+
+
+@dataclass(eq=False, repr=False)
+class TurnEntryReply(betterproto2.Message):
+    entry: "TurnEntry | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+
+default_message_pool.register_message("game.v1", "TurnEntryReply", TurnEntryReply)
+
+
+@dataclass(eq=False, repr=False)
 class TurnLoginRequest(betterproto2.Message):
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
@@ -3892,6 +4271,18 @@ class TurnLoginRequest(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "TurnLoginRequest", TurnLoginRequest)
+
+
+@dataclass(eq=False, repr=False)
+class UnlinkContactRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    contact_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+
+default_message_pool.register_message("game.v1", "UnlinkContactRequest", UnlinkContactRequest)
 
 
 @dataclass(eq=False, repr=False)

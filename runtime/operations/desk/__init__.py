@@ -1,0 +1,71 @@
+"""The desk: players as staff see them, from a complaint to its answer.
+
+Who a player is is the tenant's: its own staff alone looks players up, and acts on them. What a player did within a
+merchant's campaigns is that merchant's staff's to read, too.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from runtime.operations import samples
+from runtime.operations.desk.acts import grant_turns, merge_player, sign_out_player, unlink_contact
+from runtime.operations.desk.records import (
+    inspect_player,
+    list_balances,
+    list_completions,
+    list_ledger,
+    list_plays,
+    list_sessions,
+    list_turn_entries,
+    list_turns,
+    search_players,
+)
+from runtime.operations.row import ADMINS, REWARD_MANAGERS, STAFF, Operation
+
+ROWS: Final = (
+    Operation("SearchPlayers", "GET /players", run=search_players, admin=STAFF, tenant_wide=True),
+    Operation("InspectPlayer", "GET /players/{id}", run=inspect_player, admin=STAFF, tenant_wide=True),
+    Operation("ListPlayerPlays", "GET /players/{id}/plays", run=list_plays, admin=STAFF),
+    Operation("ListPlayerBalances", "GET /players/{id}/wallet", run=list_balances, admin=STAFF),
+    Operation("ListPlayerLedger", "GET /players/{id}/ledger", run=list_ledger, admin=STAFF),
+    Operation("ListPlayerTurns", "GET /players/{id}/turns", run=list_turns, admin=STAFF),
+    Operation("ListPlayerTurnEntries", "GET /players/{id}/turns/ledger", run=list_turn_entries, admin=STAFF),
+    Operation("ListPlayerQuests", "GET /players/{id}/quests", run=list_completions, admin=STAFF),
+    Operation("ListPlayerSessions", "GET /players/{id}/sessions", run=list_sessions, admin=STAFF, tenant_wide=True),
+    Operation(
+        "GrantTurns",
+        "POST /players/{id}/turns",
+        run=grant_turns,
+        admin=REWARD_MANAGERS,
+        refusals=("UNKNOWN_CAMPAIGN",),
+        example={"campaign_id": samples.CAMPAIGN, "amount": 1, "reason": "the app broke off a play"},
+    ),
+    Operation(
+        "MergePlayer",
+        "POST /players/{id}/merge",
+        run=merge_player,
+        admin=ADMINS,
+        tenant_wide=True,
+        lengthy=True,
+        refusals=("ILLEGAL_TRANSITION",),
+        example={"guest_id": "guest_01kgk3w4d8fzgs0v6ha2tn9c5b", "preview": True},
+    ),
+    Operation(
+        "UnlinkContact",
+        "DELETE /players/{id}/contacts",
+        run=unlink_contact,
+        admin=ADMINS,
+        tenant_wide=True,
+        refusals=("UNKNOWN_CONTACT",),
+    ),
+    Operation(
+        "SignOutPlayer",
+        "POST /players/{id}/logout",
+        run=sign_out_player,
+        admin=ADMINS,
+        tenant_wide=True,
+        unsuspended=True,
+        example={"reason": "the phone was stolen"},
+    ),
+)

@@ -1,0 +1,174 @@
+"""What there is of a player, as staff reads it: who it is, and page by page what it has and did."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import asyncpg
+
+import sql
+from runtime import messages as m
+from runtime.actors.engine import Engine
+from runtime.errors import Fault, unknown
+from runtime.operations import reading
+from runtime.operations.checks import search_pattern
+from runtime.operations.plays import play_record
+from runtime.operations.wallet import ledger_entry
+from runtime.wire import contacts
+from runtime.wire.enums import enum, token
+from runtime.wire.scope import merchant_of, tenant_of
+
+_SQL: Final = sql.load("desk")
+
+VEIL: Final = "***"
+
+
+async def search_players(engine: Engine, request: m.SearchPlayersRequest) -> m.SearchPlayersReply:
+    """Players, the newest first, by `q`: an id, a part of a name, or a whole e-mail address or phone number."""
+    q = request.q.strip()
+    filters = (tenant_of(request), q, search_pattern(q), _contacts(q), token(request.status))
+    rows, pagination = await reading.page(engine, _SQL["search"], request, *filters, key="player_id")
+    return m.SearchPlayersReply(items=[record_from_row(row) for row in rows], pagination=pagination)
+
+
+async def inspect_player(engine: Engine, request: m.AboutPlayerRequest) -> m.InspectPlayerReply:
+    """One player, and how much there is of it. Contacts are veiled; what names whom it is now is not."""
+    tenant_id = tenant_of(request)
+    player = await find(engine.database, tenant_id, request.id)
+    counts = await engine.database.fetchrow(_SQL["counts"], tenant_id, request.id)
+    assert counts is not None
+    return m.InspectPlayerReply(player=player, counts=m.PlayerCounts(**counts))
+
+
+async def list_plays(engine: Engine, request: m.ListOfPlayerRequest) -> m.ListHistoryReply:
+    """The player's plays of every game, newest first; POST /plays/{id}/replay has each one's decision path."""
+    rows, pagination = await _page(engine, "plays", request, key="play_id")
+    return m.ListHistoryReply(items=[play_record(row) for row in rows], pagination=pagination)
+
+
+async def list_balances(engine: Engine, request: m.ListOfPlayerRequest) -> m.ListBalancesReply:
+    """The player's balances by scope and currency; `campaign_id` narrows them to its scope."""
+    rows, pagination = await _walk(engine, "balances", request, ("scope_key", "currency"))
+    return m.ListBalancesReply(items=[m.WalletBalance(**row) for row in rows], pagination=pagination)
+
+
+async def list_ledger(engine: Engine, request: m.ListOfPlayerRequest) -> m.ListLedgerReply:
+    """What moved the player's balances, newest first; `campaign_id` narrows it to its scope."""
+    rows, pagination = await _walk(engine, "ledger", request, ("seq", "entry_id"))
+    return m.ListLedgerReply(items=[ledger_entry(row) for row in rows], pagination=pagination)
+
+
+async def list_turns(engine: Engine, request: m.ListOfPlayerRequest) -> m.ListTurnsReply:
+    """The player's turns, by campaign."""
+    rows, pagination = await _page(engine, "turns", request, key="campaign_id")
+    return m.ListTurnsReply(items=[m.TurnBalance(**row) for row in rows], pagination=pagination)
+
+
+async def list_turn_entries(engine: Engine, request: m.ListOfPlayerRequest) -> m.ListTurnEntriesReply:
+    """What moved the player's turns, newest first."""
+    rows, pagination = await _page(engine, "turn_entries", request, key="id")
+    return m.ListTurnEntriesReply(items=[turn_entry(row) for row in rows], pagination=pagination)
+
+
+async def list_completions(engine: Engine, request: m.ListOfPlayerRequest) -> m.ListCompletionsReply:
+    """The quests that the player completed, newest first."""
+    rows, pagination = await _page(engine, "completions", request, key="id")
+    return m.ListCompletionsReply(items=[m.QuestCompletion(**row) for row in rows], pagination=pagination)
+
+
+async def list_sessions(engine: Engine, request: m.ListOfPlayerRequest) -> m.ListSessionsReply:
+    """Where the player is signed in: its logins that go on, newest first."""
+    tenant_id = tenant_of(request)
+    await _hold_known(engine, tenant_id, request.id)
+    query = ("sessions", tenant_id, request.id)
+    page = engine.cursors.read(request.cursor, request.limit, query=query)
+    after = page.after or (None, None)
+    rows = await engine.database.fetch(_SQL["sessions"], tenant_id, request.id, *after, page.fetch)
+    rows, pagination = engine.cursors.write(rows, page.limit, key=lambda row: (row["begun_us"], row["id"]), query=query)
+    items = [m.PlayerSession(**{name: row[name] for name in _SESSION_FIELDS}) for row in rows]
+    return m.ListSessionsReply(items=items, pagination=pagination)
+
+
+async def find(source: reading.Source, tenant_id: str, player_id: str) -> m.PlayerRecord:
+    """A player as staff sees it. NOT_FOUND UNKNOWN_PLAYER."""
+    row = await source.fetchrow(_SQL["record"], tenant_id, player_id)
+    if row is None:
+        raise unknown("player", player_id)
+    return record_from_row(row)
+
+
+def record_from_row(row: Any) -> m.PlayerRecord:
+    """The message of a row of `search` or `record`."""
+    return m.PlayerRecord(
+        id=row["player_id"],
+        display_name=row["display_name"],
+        avatar_url=row["avatar_url"],
+        locale=row["locale"],
+        auth_method=enum(m.AuthMethod, row["auth_method"]),
+        status=enum(m.PlayerStatus, row["status"]),
+        contacts=[_veiled(contact) for contact in row["contacts"]],
+        merged_into=row["merged_into"] or "",
+        erased_at=row["erased_at"],
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+    )
+
+
+def turn_entry(row: Any) -> m.TurnEntry:
+    """The message of a movement of turns."""
+    return m.TurnEntry(**{**row, "reason": enum(m.TurnReason, row["reason"])})
+
+
+def veil(type: str, value: str) -> str:
+    """A contact as who knows it recognizes it, and nobody else can use it: a***@example.com, +49***78."""
+    if type == "email":
+        name, _, domain = value.rpartition("@")
+        return f"{name[:1]}{VEIL}@{domain}"
+    return f"{value[:3]}{VEIL}{value[-2:]}"
+
+
+def _veiled(contact: Any) -> m.Contact:
+    named = {"type": enum(m.ContactType, contact["type"]), "value": veil(contact["type"], contact["value"])}
+    return m.Contact(**{**contact, **named})
+
+
+def _contacts(q: str) -> list[str]:
+    """The contacts that `q` may be, in their one spelling; none where it is no contact."""
+    found = []
+    for type in (m.ContactType.EMAIL, m.ContactType.PHONE):
+        try:
+            found.append(contacts.normalized(type, q))
+        except Fault:
+            continue
+    return found
+
+
+async def _hold_known(engine: Engine, tenant_id: str, player_id: str) -> None:
+    if not await engine.database.fetchval(_SQL["is_known"], tenant_id, player_id):
+        raise unknown("player", player_id)
+
+
+async def _page(
+    engine: Engine, name: str, request: m.ListOfPlayerRequest, *, key: str
+) -> tuple[list[asyncpg.Record], m.Pagination]:
+    """A page of the player's. NOT_FOUND UNKNOWN_PLAYER."""
+    tenant_id = tenant_of(request)
+    await _hold_known(engine, tenant_id, request.id)
+    filters = (tenant_id, request.id, request.campaign_id, merchant_of(request))
+    return await reading.page(engine, _SQL[name], request, *filters, key=key)
+
+
+async def _walk(
+    engine: Engine, name: str, request: m.ListOfPlayerRequest, key: tuple[str, str]
+) -> tuple[list[asyncpg.Record], m.Pagination]:
+    """The same, where two columns together are the key."""
+    tenant_id = tenant_of(request)
+    await _hold_known(engine, tenant_id, request.id)
+    filters = (tenant_id, request.id, request.campaign_id, merchant_of(request))
+    query = (f"player {name}", *filters)
+    page = engine.cursors.read(request.cursor, request.limit, query=query)
+    rows = await engine.database.fetch(_SQL[name], *filters, *(page.after or (None, None)), page.fetch)
+    return engine.cursors.write(rows, page.limit, key=lambda row: (row[key[0]], row[key[1]]), query=query)
+
+
+_SESSION_FIELDS: Final = ("id", "merchant_id", "created_at", "expires_at")

@@ -1,0 +1,164 @@
+-- Players as staff see them. See runtime/operations/desk/.
+
+-- name: search
+-- Players, the newest first, after $6 (NULL: from the newest), but '' for all: $2 is a whole id, $3 a LIKE pattern of
+-- the name, $4 contacts as they are kept, and $5 a status.
+SELECT p.player_id, p.display_name, p.avatar_url, p.locale, p.auth_method, p.status, p.merged_into,
+       unix(p.erased_at) AS erased_at, unix(p.created_at) AS created_at, unix(p.updated_at) AS updated_at,
+       coalesce((
+           SELECT jsonb_agg(jsonb_build_object('id', c.contact_id, 'type', c.type, 'value', c.value,
+                                               'verified', c.verified, 'created_at', unix(c.created_at))
+                            ORDER BY c.contact_id)
+           FROM contacts AS c WHERE c.tenant_id = $1 AND c.player_id = p.player_id
+       ), '[]') AS contacts
+FROM players AS p
+WHERE p.tenant_id = $1
+  AND ($2 = '' OR p.player_id = $2 OR p.display_name ILIKE $3 OR p.player_id IN (
+      SELECT c.player_id FROM contacts AS c
+      WHERE c.tenant_id = $1 AND c.type IN ('phone', 'email') AND c.value = ANY($4::text[])
+  ))
+  AND ($5 = '' OR p.status = $5)
+  AND ($6::text IS NULL OR p.player_id < $6)
+ORDER BY p.player_id DESC
+LIMIT $7
+
+-- name: record
+-- One player. No row: there is none.
+SELECT p.player_id, p.display_name, p.avatar_url, p.locale, p.auth_method, p.status, p.merged_into,
+       unix(p.erased_at) AS erased_at, unix(p.created_at) AS created_at, unix(p.updated_at) AS updated_at,
+       coalesce((
+           SELECT jsonb_agg(jsonb_build_object('id', c.contact_id, 'type', c.type, 'value', c.value,
+                                               'verified', c.verified, 'created_at', unix(c.created_at))
+                            ORDER BY c.contact_id)
+           FROM contacts AS c WHERE c.tenant_id = $1 AND c.player_id = $2
+       ), '[]') AS contacts
+FROM players AS p
+WHERE p.tenant_id = $1 AND p.player_id = $2
+
+-- name: counts
+-- How much there is of player $2, and when it played last.
+SELECT p.plays, p.last_played_at,
+       (SELECT count(*) FROM rewards AS r WHERE r.tenant_id = $1 AND r.player_id = $2) AS rewards,
+       (SELECT count(*) FROM logins AS l
+        WHERE l.tenant_id = $1 AND l.player_id = $2 AND l.ended_at IS NULL AND l.expires_at > now()) AS sessions
+FROM (
+    SELECT count(*) AS plays, unix(max(played_at)) AS last_played_at FROM plays
+    WHERE tenant_id = $1 AND player_id = $2
+) AS p
+
+-- name: is_known
+-- Whether there is such a player.
+SELECT EXISTS (SELECT FROM players WHERE tenant_id = $1 AND player_id = $2)
+
+-- name: plays
+-- Plays of player $2, the newest first, after $5, in campaign $3 ('' all). $4 the merchant whose staff asks ('' the
+-- tenant's own).
+SELECT p.play_id, p.game_id, p.session_id, p.revision, p.seed, p.client_seed, p.outcome,
+       unix(p.played_at) AS played_at, coalesce(t.revision_hash, '') AS revision_hash
+FROM plays AS p
+LEFT JOIN promised_terms AS t ON t.tenant_id = $1 AND t.game_id = p.game_id
+    AND t.revision_hash BETWEEN promised_by(p.session_id) AND promised_by(p.session_id) || 'g'
+WHERE p.tenant_id = $1 AND p.player_id = $2 AND ($5::text IS NULL OR p.play_id < $5)
+  AND (($3 = '' AND $4 = '') OR p.game_id IN (
+      SELECT g.game_id FROM games AS g
+      WHERE g.tenant_id = $1 AND ($3 = '' OR g.campaign_id = $3)
+        AND ($4 = '' OR g.campaign_id IN (SELECT o FROM campaigns_of($1, $4, false) AS o))
+  ))
+ORDER BY p.play_id DESC
+LIMIT $6
+
+-- name: balances
+-- Balances of player $2 by scope and currency, after $5 and $6 (NULL: from the first), of scope $3 ('' all). $4 the
+-- merchant whose staff asks ('' the tenant's own): it sees its own scopes, and the tenant's.
+SELECT scope_key, currency, balance, unix(updated_at) AS updated_at
+FROM balances
+WHERE tenant_id = $1 AND player_id = $2 AND ($3 = '' OR scope_key = $3)
+  AND ($4 = '' OR scope_key IN ($1, $4) OR scope_key IN (SELECT o FROM campaigns_of($1, $4, false) AS o))
+  AND ($5::text IS NULL OR (scope_key, currency) > ($5, $6::text))
+ORDER BY scope_key, currency
+LIMIT $7
+
+-- name: ledger
+-- Movements of player $2, the newest first, after the seq $5 and id $6 (NULL: from the newest); $3 and $4 as above.
+SELECT entry_id, seq, currency, scope_key, amount, balance_after, reason, reference_id, unix(created_at) AS created_at
+FROM ledger_entries
+WHERE tenant_id = $1 AND player_id = $2 AND ($3 = '' OR scope_key = $3)
+  AND ($4 = '' OR scope_key IN ($1, $4) OR scope_key IN (SELECT o FROM campaigns_of($1, $4, false) AS o))
+  AND ($5::bigint IS NULL OR (seq, entry_id) < ($5, $6::text))
+ORDER BY seq DESC, entry_id DESC
+LIMIT $7
+
+-- name: turns
+-- Turns of player $2 by campaign, after $5 (NULL: from the first), in campaign $3 ('' all). $4 the merchant whose
+-- staff asks ('' the tenant's own).
+SELECT campaign_id, balance, unix(updated_at) AS updated_at
+FROM turn_balances
+WHERE tenant_id = $1 AND player_id = $2 AND ($3 = '' OR campaign_id = $3)
+  AND ($4 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $4, false) AS o))
+  AND ($5::text IS NULL OR campaign_id > $5)
+ORDER BY campaign_id
+LIMIT $6
+
+-- name: turn_entries
+-- Movements of turns of player $2, the newest first, after $5 (NULL: from the newest); $3 and $4 as above.
+SELECT entry_id AS id, campaign_id, amount, balance_after, reason, reference_id, unix(created_at) AS created_at
+FROM turn_entries
+WHERE tenant_id = $1 AND player_id = $2 AND ($3 = '' OR campaign_id = $3)
+  AND ($4 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $4, false) AS o))
+  AND ($5::text IS NULL OR entry_id < $5)
+ORDER BY entry_id DESC
+LIMIT $6
+
+-- name: completions
+-- Quests that player $2 completed, the newest first, after the event $5 (NULL: from the newest); $3 and $4 as above.
+SELECT c.event_id AS id, c.quest_id, q.campaign_id, q.name, c.period, c.turns, unix(c.completed_at) AS completed_at
+FROM quests AS q
+JOIN quest_completions AS c ON c.tenant_id = $1 AND c.quest_id = q.quest_id AND c.player_id = $2
+WHERE q.tenant_id = $1 AND ($3 = '' OR q.campaign_id = $3)
+  AND ($4 = '' OR q.campaign_id IN (SELECT o FROM campaigns_of($1, $4, false) AS o))
+  AND ($5::text IS NULL OR c.event_id < $5)
+ORDER BY c.event_id DESC
+LIMIT $6
+
+-- name: sessions
+-- Logins of player $2 that go on, the newest first, after the time $3 and id $4 (NULL: from the newest).
+SELECT login_id AS id, merchant_id, unix(created_at) AS created_at, unix(expires_at) AS expires_at,
+       (extract(epoch FROM created_at) * 1000000)::bigint AS begun_us
+FROM logins
+WHERE tenant_id = $1 AND player_id = $2 AND ended_at IS NULL AND expires_at > now()
+  AND ($3::bigint IS NULL OR ((extract(epoch FROM created_at) * 1000000)::bigint, login_id) < ($3, $4::text))
+ORDER BY begun_us DESC, login_id DESC
+LIMIT $5
+
+-- name: grant_turns
+-- Gives player $2 turns in campaign $3: so many, $4, noted as entry $5 about $6.
+WITH given AS (
+    INSERT INTO turn_balances AS t (tenant_id, campaign_id, player_id, balance) VALUES ($1, $3, $2, $4::bigint)
+    ON CONFLICT (tenant_id, player_id, campaign_id) DO UPDATE SET
+        balance = t.balance + excluded.balance, updated_at = now()
+    RETURNING balance
+)
+INSERT INTO turn_entries (tenant_id, entry_id, campaign_id, player_id, amount, balance_after, reason, reference_id)
+SELECT $1, $5, $3, $2, $4, balance, 'adjustment', $6 FROM given
+RETURNING entry_id AS id, campaign_id, amount, balance_after, reason, reference_id, unix(created_at) AS created_at
+
+-- name: has
+-- What guest $2 has, that a merge would move. No row: there is no such player.
+SELECT p.auth_method, p.merged_into, p.status,
+       EXISTS (SELECT FROM contacts AS c WHERE c.tenant_id = $1 AND c.player_id = $2) AS has_contacts,
+       (SELECT count(*) FROM plays AS y WHERE y.tenant_id = $1 AND y.player_id = $2) AS plays,
+       (SELECT count(*) FROM rewards AS r WHERE r.tenant_id = $1 AND r.player_id = $2) AS rewards,
+       (SELECT count(*) FROM balances AS b
+        WHERE b.tenant_id = $1 AND b.player_id = $2 AND b.balance > 0) AS balances,
+       (SELECT coalesce(sum(t.balance), 0)::bigint FROM turn_balances AS t
+        WHERE t.tenant_id = $1 AND t.player_id = $2) AS turns
+FROM players AS p
+WHERE p.tenant_id = $1 AND p.player_id = $2
+
+-- name: hold
+-- Player $2, until the transaction ends. No row: there is none.
+SELECT player_id FROM players WHERE tenant_id = $1 AND player_id = $2 FOR NO KEY UPDATE
+
+-- name: unlink
+-- Takes contact $3 from player $2. No row: the player has no such contact.
+DELETE FROM contacts WHERE tenant_id = $1 AND player_id = $2 AND contact_id = $3 RETURNING type

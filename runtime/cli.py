@@ -23,11 +23,13 @@ from runtime.groups import GROUPS
 from runtime.settings import Settings, markdown, misspelt, table
 
 OPERATOR_COMMANDS: Final[dict[str, str]] = {
+    "runtime.commands.audit_log": "Read who changed what.",
     "runtime.commands.audit": "Look at everything there is, whether it adds up.",
     "runtime.commands.campaigns": "List campaigns; write a whole one to a file, and apply such a file.",
     "runtime.commands.certify": "Try whether a deployment keeps its promises.",
     "runtime.commands.codes": "Look after pools of voucher codes.",
     "runtime.commands.deadletters": "Look after messages that no worker could handle.",
+    "runtime.commands.export": "Write plays, rewards, winners, ledger, tasks or audit entries to a file.",
     "runtime.commands.games": "List and show games; check and apply a game's file.",
     "runtime.commands.keys": "Look after the keys of what is stored encrypted.",
     "runtime.commands.leaderboards": "Look after the live rankings.",
@@ -203,7 +205,7 @@ def main() -> None:
     # A process' memory holds keys and opened codes: none of it goes to a disk where it crashes.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for name, means in OPERATOR_COMMANDS.items():
-        app.command(f"{name}:app", name=name.rpartition(".")[2], help=means)
+        app.command(f"{name}:app", name=name.rpartition(".")[2].replace("_", "-"), help=means)
     try:
         try:
             app(exit_on_error=False)

@@ -69,6 +69,11 @@ def ulid_at(unix_seconds: float) -> str:
     return _milliseconds(int(unix_seconds * 1000)) + _random(16)
 
 
+def earliest(prefix: str, unix_seconds: float) -> str:
+    """An identifier that sorts before all that are made from that time on."""
+    return f"{prefix}_{_milliseconds(max(0, int(unix_seconds * 1000)))}"
+
+
 def unix_ms(ulid: str) -> int:
     """The milliseconds since 1970 that a ULID carries. ValueError where it is not one."""
     return int(ulid[:10].translate(_TO_BASE32), 32)

@@ -14,6 +14,10 @@ CREATE FUNCTION unix(at timestamptz) RETURNS bigint LANGUAGE sql IMMUTABLE PARAL
 CREATE FUNCTION at_unix(seconds bigint) RETURNS timestamptz LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN to_timestamp(nullif(seconds, 0));
 
+-- A time as people's tables show it, in UTC; NULL where unset. For exports.
+CREATE FUNCTION iso(at timestamptz) RETURNS text LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"');
+
 -- The database's time in microseconds, as it is at this moment and not at the transaction's beginning.
 CREATE FUNCTION microseconds() RETURNS bigint LANGUAGE sql VOLATILE PARALLEL SAFE
     RETURN (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;

@@ -46,6 +46,7 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     "CreateTenant": "each row has a tenant of its own",
     "CompleteTask": "the receiver of workflows calls back",
     "VerifyCallback": "by the edge that is called back",
+    "ReadExport": "by the edge, for who downloads it",
     "CloseViolation": "there is none to close, unless the row fails",
     "GrantTurns": "the judge knows turns of quests alone",
     "MergePlayer": "logins merge guests, by the same code",

@@ -94,6 +94,15 @@ class Edge:
         """POSTs a body as it is read, never holding it whole. Raises Refused."""
         return await self._ask("POST", path, data=body, headers={"Content-Type": content_type})
 
+    async def read(self, path: str, **query: Any) -> AsyncIterator[bytes]:
+        """What is at a path and no JSON, as it comes. Raises Refused; ClientPayloadError where it is cut off."""
+        said = {name: str(value) for name, value in query.items() if value != ""}
+        async with self._http.get(self._url + path, params=said) as answer:
+            if answer.status >= 400:
+                raise Refused(answer.status, await _envelope(answer, self._url))
+            async for piece in answer.content.iter_any():
+                yield piece
+
     async def each(self, path: str, **query: Any) -> AsyncIterator[dict[str, Any]]:
         """Every item of a list, page after page."""
         cursor = ""
@@ -107,16 +116,19 @@ class Edge:
 
     async def _ask(self, verb: str, path: str, **more: Any) -> dict[str, Any]:
         async with self._http.request(verb, self._url + path, **more) as answer:
-            try:
-                envelope = await answer.json(content_type=None)
-                data = envelope["data"]
-            except (ValueError, KeyError, TypeError):
-                raise Refused(
-                    answer.status, {"message": f"{self._url} is no admin edge: no envelope in its answer"}
-                ) from None
+            envelope = await _envelope(answer, self._url)
             if answer.status >= 400:
                 raise Refused(answer.status, envelope)
-            return dict(data)
+            return dict(envelope["data"])
+
+
+async def _envelope(answer: aiohttp.ClientResponse, url: str) -> dict[str, Any]:
+    try:
+        envelope: dict[str, Any] = await answer.json(content_type=None)
+        envelope["data"]
+    except (ValueError, KeyError, TypeError):
+        raise Refused(answer.status, {"message": f"{url} is no admin edge: no envelope in its answer"}) from None
+    return envelope
 
 
 @asynccontextmanager

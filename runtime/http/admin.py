@@ -31,16 +31,22 @@ from runtime.http.admission.idempotency import Asked, Replay, idempotency_key
 from runtime.http.auth import require_roles, token_missing
 from runtime.http.edge import Edge, body_of, reader
 from runtime.http.envelope import Handler, ok
+from runtime.http.feeds import exports
 from runtime.http.login.staff import IDENTITY, OF_ROLES, Desk
 from runtime.http.views import edge_view
 from runtime.operations import API, OPERATIONS, Operation
-from runtime.operations.row import MANAGEMENT, PLATFORM, STAFF_OR_PLATFORM, Admin
+from runtime.operations.figures.exports import EXPORTS
+from runtime.operations.row import MANAGEMENT, PLATFORM, STAFF, STAFF_OR_PLATFORM, Admin
 from runtime.wire.codec import View
 from runtime.wire.schema import Kind, fields_of
 
 PREFIX: Final = f"{API}/admin"
 ME: Final = f"{PREFIX}/me"
 LOG_OUT: Final = f"{PREFIX}/auth/logout"
+EXPORT: Final = f"{PREFIX}/exports/{{name}}"
+
+OWN: Final = {"ExportRows": STAFF}
+"""What the edge serves beside the table that GET /admin/me names too, and to whom."""
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -56,6 +62,9 @@ def mount(app: web.Application, edge: Edge) -> None:
         handler = codes.import_handler(operation, edge.caller, partial(_scope, edge)) if operation.streamed else None
         handler = handler or _handler(edge, operation)
         add(operation.verb, PREFIX + operation.path, admin, handler)
+    # A name that is none is no route.
+    named = EXPORT.replace("{name}", f"{{name:{'|'.join(EXPORTS)}}}")
+    add("GET", named, OWN["ExportRows"], exports.handler(edge, partial(_scope, edge)))
     add("GET", ME, STAFF_OR_PLATFORM, _me_handler(edge))
     add("POST", LOG_OUT, STAFF_OR_PLATFORM, desk.log_out)
 
@@ -116,7 +125,8 @@ def _me_handler(edge: Edge) -> Handler:
 
     async def answer(request: web.Request) -> web.Response:
         identity = request[IDENTITY]
-        may = [operation.name for operation, admin in served() if identity.roles & admin.roles(matrix)]
+        known = [*((operation.name, admin) for operation, admin in served()), *OWN.items()]
+        may = [name for name, admin in known if identity.roles & admin.roles(matrix)]
         data = {
             "subject": identity.subject,
             "tenant_id": identity.tenant_id,

@@ -18,6 +18,7 @@ from runtime.operations import (
     challenges,
     conservation,
     desk,
+    figures,
     fulfillment,
     games,
     integrations,
@@ -55,6 +56,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *tenancy.ROWS,
     *audit.ROWS,
     *conservation.ROWS,
+    *figures.ROWS,
 )
 
 BY_NAME: Final[dict[str, Operation]] = {operation.name: operation for operation in OPERATIONS}

@@ -5,15 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 from runtime import messages as m
-from runtime.http.admin import LOG_OUT, ME
+from runtime.http.admin import EXPORT, LOG_OUT, ME
 from runtime.http.auth import IDENTIFIER_CHARACTERS_MAX
 from runtime.http.docs import examples, refusals
-from runtime.http.docs.document import Document, Path, header_parameter, object_of, summary_of
+from runtime.http.docs.document import (
+    Document,
+    Path,
+    header_parameter,
+    object_of,
+    path_parameter,
+    query_parameter,
+    summary_of,
+)
 from runtime.http.docs.schemas import Schema, ref
 from runtime.http.login.oidc import TEXT_CHARACTERS_MAX
 from runtime.http.login.rows import CHALLENGE, ROWS, Answers, text_of
 from runtime.http.login.sign_in import LINK, METHODS, OIDC_FINISH, OIDC_START
 from runtime.operations import API, samples
+from runtime.operations.figures.exports import EXPORTS
 from runtime.wire.shape import AS_IT_IS
 
 
@@ -88,6 +97,39 @@ def add_me(document: Document) -> None:
         "responses": {"200": document.answered(ref("Me"), example), **document.refusals(every)},
     }
     document.add(Path(ME, "GET"), "GET", described)
+
+
+def add_exports(document: Document) -> None:
+    """The admin edge's own route: everything of a kind as CSV (runtime/http/feeds/exports.py)."""
+    text: Schema = {"type": "string"}
+    moment: Schema = {"type": "integer", "format": "int64", "minimum": 0, "description": "Unix seconds."}
+    name = path_parameter("name")
+    name["schema"] = {"type": "string", "enum": list(EXPORTS)}
+    head = {"description": "A name for the file", "schema": {"type": "string"}}
+    lines = {"schema": text, "example": "id,won_at,prize\r\nreward_01k0,2026-03-01T09:00:00Z,Mug\r\n"}
+    every = (*refusals.ALWAYS, *refusals.TOKENS, *refusals.OF_EDGES, "TOKEN_MISSING", "ROLE_REQUIRED")
+    described = {
+        "operationId": "ExportRows",
+        "tags": [document.tag("Exports")],
+        "summary": "Export rows",
+        "description": "Everything of a kind as CSV, the oldest first, sent as it is read. One that is cut off goes on "
+        "with `cursor`, the first cell of its last whole line (the ledger's are `position`). A cell that a spreadsheet "
+        "would take for a formula begins with an apostrophe; codes are `****`; contacts are masked but for who may "
+        "fulfil rewards. `from` and `to` are of when it happened, `to` excluded.",
+        "parameters": [
+            name,
+            query_parameter("campaign_id", text),
+            query_parameter("from", moment),
+            query_parameter("to", moment),
+            query_parameter("cursor", text),
+        ],
+        "security": document.tokens(),
+        "responses": {
+            "200": {"description": "OK", "headers": {"Content-Disposition": head}, "content": {"text/csv": lines}},
+            **document.refusals([*every, "UNKNOWN_CAMPAIGN"]),
+        },
+    }
+    document.add(Path(EXPORT, "GET"), "GET", described)
 
 
 def add_log_out(document: Document) -> None:

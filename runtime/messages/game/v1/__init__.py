@@ -175,6 +175,8 @@ __all__ = (
     "RankPrize",
     "Ranking",
     "RankingReply",
+    "ReadExportReply",
+    "ReadExportRequest",
     "RedeemReply",
     "RedeemRequest",
     "RedemptionMode",
@@ -3536,6 +3538,57 @@ class RankPrize(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "RankPrize", RankPrize)
+
+
+@dataclass(eq=False, repr=False)
+class ReadExportReply(betterproto2.Message):
+    """
+    Lines of CSV, and the line that is above them all. after: what the next part begins after; "" at the end.
+    """
+
+    head: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    lines: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    rows: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
+
+    after: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+
+
+default_message_pool.register_message("game.v1", "ReadExportReply", ReadExportReply)
+
+
+@dataclass(eq=False, repr=False)
+class ReadExportRequest(betterproto2.Message):
+    """
+    ---------------------------------------------------------------- exports
+
+    A part of an export: plays, rewards, winners, ledger, tasks or audit, the oldest first. after: the first cell of the
+    last line that was read before; "" from the beginning.
+    """
+
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    name: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    campaign_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+    since: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
+    """
+    Of what happened from then on, and before then; 0: not bounded.
+    """
+
+    until: "int" = betterproto2.field(5, betterproto2.TYPE_INT64)
+
+    after: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
+
+    reveal: "bool" = betterproto2.field(7, betterproto2.TYPE_BOOL)
+    """
+    Whether contacts are shown whole.
+    """
+
+
+default_message_pool.register_message("game.v1", "ReadExportRequest", ReadExportRequest)
 
 
 @dataclass(eq=False, repr=False)

@@ -1,0 +1,9 @@
+"""Figures: what staff read of a tenant as a whole, for tables and charts of their own."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from runtime.operations.figures.exports import READ_EXPORT
+
+ROWS: Final = (READ_EXPORT,)

@@ -1,0 +1,136 @@
+"""Exports: everything of a kind as lines of CSV, a part at a time, the oldest first.
+
+A part looks at so many rows in the order of their keys, whatever is asked for of them, so each is quick, none holds a
+transaction open while somebody reads slowly, and a million rows take no more memory than a thousand. A line's first
+cell is its row's key, and what a part begins after: whoever was cut off goes on from the last whole line, and gets
+every row once.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
+
+import asyncpg
+
+import sql
+from runtime import ids
+from runtime import messages as m
+from runtime.actors.engine import Engine
+from runtime.errors import invalid, unknown
+from runtime.operations.checks import TIME_MAX, Checks
+from runtime.operations.row import Operation
+from runtime.wire.scope import merchant_of, tenant_of
+
+_SQL: Final = sql.load("exports")
+
+ROWS: Final = 2_000
+"""Rows that a part looks at: some hundred kilobytes, and a few milliseconds of everybody's."""
+
+CONTACTS: Final = frozenset({"email", "phone"})
+
+SLACK_SECONDS: Final = 3600.0
+"""By how much the time in a row's key may be off the row's own: keys are made by the clock of whoever makes them."""
+
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+"""What a cell begins with that a spreadsheet would take for a formula."""
+
+
+class _Kind(NamedTuple):
+    """An export. prefix: of its keys, which carry the time that the row was made at; "": they do not."""
+
+    statement: str
+    prefix: str = ""
+
+
+EXPORTS: Final = {
+    "plays": _Kind(_SQL["plays"], "play"),
+    "rewards": _Kind(_SQL["rewards"], "reward"),
+    "winners": _Kind(_SQL["winners"], "reward"),
+    "ledger": _Kind(_SQL["ledger"]),
+    "tasks": _Kind(_SQL["tasks"], "task"),
+    "audit": _Kind(_SQL["audit"], "audit"),
+}
+"""What there is to export, by its name."""
+
+
+async def read_export(engine: Engine, request: m.ReadExportRequest) -> m.ReadExportReply:
+    """A part of an export, as lines of CSV. NOT_FOUND UNKNOWN_CAMPAIGN."""
+    tenant_id, merchant_id, campaign_id = tenant_of(request), merchant_of(request), request.campaign_id
+    checks = Checks()
+    kind = EXPORTS.get(request.name)
+    if kind is None:
+        raise invalid("name", f"must be one of {', '.join(EXPORTS)}")
+    checks.between("since", request.since, 0, TIME_MAX)
+    checks.between("until", request.until, 0, TIME_MAX)
+    checks.raise_found()
+    if campaign_id and not await engine.database.fetchval(_SQL["campaign"], tenant_id, campaign_id, merchant_id):
+        raise unknown("campaign", campaign_id)
+    after = _after(kind, request, engine.settings.session_ttl_seconds + SLACK_SECONDS)
+    about = (tenant_id, merchant_id, campaign_id, request.since, request.until, *after)
+    rows = await engine.database.fetch(kind.statement, *about, ROWS)
+    more = rows[0]["seen"] == ROWS and not _is_past(kind, rows[0]["seen_until"], request.until)
+    names = list(rows[0].keys())[2:]
+    hidden = frozenset() if request.reveal else CONTACTS
+    lines = [_cells(row, names, hidden) for row in rows if row[2] is not None]
+    return m.ReadExportReply(
+        head=_written([names]),
+        lines=_written(lines),
+        rows=len(lines),
+        after=rows[0]["seen_until"] if more else "",
+    )
+
+
+def _after(kind: _Kind, request: m.ReadExportRequest, slack_seconds: float) -> tuple[Any, ...]:
+    """The key that the part begins after, as the statement takes it. INVALID_ARGUMENT for what is none."""
+    if not kind.prefix:
+        return _ledger_key(request.after) if request.after else ("", 0, "")
+    since = ids.earliest(kind.prefix, request.since - slack_seconds) if request.since else ""
+    return (max(request.after, since),)
+
+
+def _ledger_key(text: str) -> tuple[str, int, str]:
+    """(player, seq, entry): the primary key, in whose order entries lie."""
+    seq, _, rest = text.partition("/")
+    entry_id, _, player_id = rest.partition("/")
+    if not (seq.isascii() and seq.isdigit() and int(seq) < 2**63):
+        raise invalid("after", "must be the first cell of a line of this export")
+    return player_id, int(seq), entry_id
+
+
+def _is_past(kind: _Kind, key: str, until: int) -> bool:
+    """Whether whatever has a later key was made after `until`."""
+    if until and kind.prefix:
+        with suppress(ValueError):
+            return ids.unix_ms(key.removeprefix(f"{kind.prefix}_")) > (until + SLACK_SECONDS) * 1000
+    return False
+
+
+def _cells(row: asyncpg.Record, names: Sequence[str], hidden: frozenset[str]) -> list[Any]:
+    return [harmless(masked(row[name]) if name in hidden else row[name]) for name in names]
+
+
+def harmless(cell: Any) -> Any:
+    """The cell such that no spreadsheet takes it for a formula (OWASP, "CSV injection")."""
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
+
+
+def masked(contact: str | None) -> str | None:
+    """Enough of a contact to recognise it by, and too little to use."""
+    if not contact:
+        return contact
+    name, at, domain = contact.partition("@")
+    return f"{name[:1]}***@{domain}" if at else f"***{contact[-2:]}"
+
+
+def _written(rows: Iterable[Sequence[Any]]) -> str:
+    """RFC 4180: lines end with CR LF."""
+    text = io.StringIO()
+    csv.writer(text).writerows(rows)
+    return text.getvalue()
+
+
+READ_EXPORT: Final = Operation("ReadExport", "GET /exports", run=read_export, refusals=("UNKNOWN_CAMPAIGN",))

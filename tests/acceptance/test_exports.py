@@ -1,0 +1,218 @@
+"""GET /admin/exports/{name}: everything of a kind as CSV, streamed, resumed, within one's own."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+import json
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from runtime.operations import API
+from runtime.operations.figures.exports import EXPORTS, ROWS
+from tests.support.operations import Ids, furnish
+from tests.support.stack import OTHER_TENANT, Stack, refused
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+PLAYS = 20_000
+"""Ten parts of an export."""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def known(module_stack: Stack) -> Ids:
+    return await furnish(module_stack)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def many(module_stack: Stack, known: Ids) -> AsyncIterator[str]:
+    """A game with many plays, in a tenant of its own."""
+    await module_stack.database.execute(
+        """INSERT INTO games (tenant_id, game_id, campaign_id, name, type) VALUES ('tenant_many', 'g', 'c', 'G', 'x')"""
+    )
+    await module_stack.database.execute(
+        f"""INSERT INTO plays (tenant_id, play_id, game_id, player_id, session_id, revision, seed, client_seed, payload,
+                               outcome, score, wins, points)
+            SELECT 'tenant_many', 'play_' || lpad(n::text, 26, '0'), 'g', 'p' || n % 100, '', 1, '\\x00', 'seed ' || n,
+                   '{{}}', '{{}}', n, 0, 0
+            FROM generate_series(1, {PLAYS}) AS n"""
+    )
+    yield "tenant_many"
+
+
+async def text_of(stack: Stack, name: str, *, roles: tuple[str, ...] = ("admin",), **query: Any) -> str:
+    headers = {"Authorization": f"Bearer {stack.token('staff_test', roles)}"}
+    url = f"{stack.process.admin_url}{API}/admin/exports/{name}"
+    async with stack.http.get(url, params=query, headers=headers) as answer:
+        assert (answer.status, answer.content_type) == (200, "text/csv"), await answer.text()
+        assert answer.headers["Cache-Control"] == "no-store"
+        return await answer.text()
+
+
+async def rows_of(stack: Stack, name: str, **query: Any) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(await text_of(stack, name, **query), newline="")))
+
+
+@pytest.mark.parametrize("name", EXPORTS)
+async def test_every_export_has_what_there_is(module_stack: Stack, known: Ids, name: str) -> None:
+    rows = await rows_of(module_stack, name)
+    expected = {"plays": "play", "rewards": "reward", "winners": "reward", "ledger": "entry", "tasks": "task"}
+    ids = [row["id"] for row in rows]
+    assert name == "audit" or known[expected[name]] in ids
+    first = [next(iter(row.values())) for row in rows]
+    assert len(set(first)) == len(first)
+    assert name == "ledger" or first == sorted(first)
+    if name != "audit":
+        assert await rows_of(module_stack, name, campaign_id=known["campaign"]) == rows
+
+
+async def test_rows_are_of_the_time_that_is_asked_for(module_stack: Stack, known: Ids) -> None:
+    now = int(await module_stack.database.fetchval("SELECT extract(epoch FROM now())::float8"))
+    for name in EXPORTS:
+        assert await rows_of(module_stack, name, **{"from": now - 3600, "to": now + 3600})
+        assert await rows_of(module_stack, name, **{"from": now + 3600}) == []
+        assert await rows_of(module_stack, name, to=now - 3600) == []
+
+
+async def test_a_cut_export_goes_on_from_its_last_line_with_each_row_once(module_stack: Stack, many: str) -> None:
+    stack = replace(module_stack, tenant_id=many)
+    whole = [row["id"] for row in await rows_of(stack, "plays")]
+    assert len(whole) == PLAYS and sorted(set(whole)) == whole
+    headers = {"Authorization": f"Bearer {stack.token('staff_test', ('admin',))}"}
+    url = f"{stack.process.admin_url}{API}/admin/exports/plays"
+    async with stack.http.get(url, headers=headers) as answer:
+        held = await answer.content.readexactly(300_000)
+    lines = held.decode().split("\r\n")[:-1]
+    rest = await text_of(stack, "plays", cursor=lines[-1].split(",")[0])
+    assert [line.split(",")[0] for line in (*lines[1:], *rest.split("\r\n")[:-1])] == whole
+
+
+async def test_an_export_whose_end_is_missing_says_so(
+    module_stack: Stack, many: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A part that Core refuses cuts the body: what was read is never taken for all there is."""
+    import aiohttp
+
+    from runtime.errors import Fault, Status
+    from runtime.http.feeds import exports
+
+    real, asked = exports._part, 0
+
+    async def failing(edge: Any, message: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        if asked == 3:
+            raise Fault(Status.INTERNAL, "INTERNAL", "broken")
+        return await real(edge, message)
+
+    monkeypatch.setattr(exports, "_part", failing)
+    with pytest.raises(aiohttp.ClientPayloadError):
+        await text_of(replace(module_stack, tenant_id=many), "plays")
+
+
+async def test_a_part_that_is_unavailable_is_asked_for_again(
+    module_stack: Stack, many: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from runtime.errors import Fault, Status
+    from runtime.http.feeds import exports
+
+    real, asked = exports._part, 0
+
+    async def failing(edge: Any, message: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        if asked in (2, 5):
+            raise Fault(Status.UNAVAILABLE, "STORE_UNAVAILABLE", "away")
+        return await real(edge, message)
+
+    monkeypatch.setattr(exports, "_part", failing)
+    monkeypatch.setattr(exports, "PAUSE_SECONDS", 0.01)
+    assert len(await rows_of(replace(module_stack, tenant_id=many), "plays")) == PLAYS
+
+
+async def test_a_part_holds_no_more_than_its_rows(module_stack: Stack, many: str) -> None:
+    """What is held at a time does not grow with what there is: one part, whatever the export."""
+    answer = await replace(module_stack, tenant_id=many).core("GET", "/exports", name="plays")
+    assert int(answer.data["rows"]) == ROWS and answer.data["after"]
+    assert answer.data["lines"].count("\r\n") == ROWS
+
+
+async def test_no_cell_is_a_formula(module_stack: Stack, known: Ids) -> None:
+    start = await module_stack.consumer("POST", f"/games/{known['game']}/start", {}, player="player_bob")
+    body = {"session_id": start.data["session_id"], "payload": {}, "client_seed": "=HYPERLINK(1)"}
+    played = await module_stack.consumer("POST", f"/games/{known['game']}/play", body, player="player_bob")
+    [row] = [row for row in await rows_of(module_stack, "plays") if row["id"] == played.data["play_id"]]
+    assert row["client_seed"] == "'=HYPERLINK(1)"
+    for name in EXPORTS:
+        text = await text_of(module_stack, name)
+        rows = csv.reader(io.StringIO(text, newline=""))
+        begins = {cell[:1] for row in rows for cell in row if not cell.removeprefix("-").isdigit()}
+        assert not begins & set("=+-@"), name
+
+
+@pytest.mark.asyncio(loop_scope="function")
+@pytest.mark.settings(role_matrix="strict")
+async def test_contacts_are_whole_for_who_handles_rewards_alone(stack: Stack) -> None:
+    known = await furnish(stack)
+    await stack.database.execute(
+        """INSERT INTO contacts (tenant_id, contact_id, player_id, type, value) VALUES
+           ($1, 'c1', $2, 'email', 'ann@example.com'), ($1, 'c2', $2, 'phone', '+15550100')""",
+        stack.tenant_id,
+        known["player"],
+    )
+
+    async def seen(role: str) -> tuple[str, str]:
+        row = (await rows_of(stack, "winners", roles=(role,)))[0]
+        return row["email"], row["phone"]
+
+    assert await seen("reward_manager") == ("ann@example.com", "'+15550100")
+    assert await seen("admin") == ("ann@example.com", "'+15550100")
+    assert await seen("designer") == ("a***@example.com", "***00")
+
+
+async def test_who_may_export_and_what(module_stack: Stack, known: Ids) -> None:
+    stack = module_stack
+    assert refused(await stack.admin("GET", "/admin/exports/plays", roles=())) == (
+        401,
+        "UNAUTHENTICATED",
+        "TOKEN_MISSING",
+    )
+    assert (await stack.admin("GET", "/admin/exports/plays", roles=("viewer",))).reason == "ROLE_REQUIRED"
+    assert (await stack.admin("GET", "/admin/exports/secrets")).reason == "UNKNOWN_ROUTE"
+    assert (await stack.admin("GET", "/admin/exports/plays", campaign_id="camp_x")).reason == "UNKNOWN_CAMPAIGN"
+    assert (await stack.admin("GET", "/admin/exports/plays", **{"from": "soon"})).code == "INVALID_ARGUMENT"
+    assert (await stack.admin("GET", "/admin/exports/ledger", cursor="x")).code == "INVALID_ARGUMENT"
+    assert "ExportRows" in (await stack.admin("GET", "/admin/me")).data["operations"]
+
+
+async def test_nothing_of_another_tenant_or_merchant_is_exported(module_stack: Stack, known: Ids) -> None:
+    other, merchants = replace(module_stack, tenant_id=OTHER_TENANT), replace(module_stack, merchant_id="merchant_x")
+    await module_stack.database.execute(
+        "INSERT INTO merchants (tenant_id, merchant_id, name) VALUES ($1, 'merchant_x', 'X') ON CONFLICT DO NOTHING",
+        module_stack.tenant_id,
+    )
+    theirs = await furnish(replace(module_stack, merchant_id=""), "player_eve", merchant_id=known["merchant"])
+    for name in EXPORTS:
+        assert theirs["campaign"] not in await text_of(other, name)
+        assert theirs["campaign"] not in await text_of(merchants, name), name
+    answer = await merchants.admin("GET", "/admin/exports/plays", campaign_id=theirs["campaign"])
+    assert answer.reason == "UNKNOWN_CAMPAIGN"
+
+
+async def test_the_command_writes_the_file(module_stack: Stack, many: str, tmp_path: Path) -> None:
+    stack = replace(module_stack, tenant_id=many)
+    command = [sys.executable, "-m", "runtime", "export", "plays", "--out", str(tmp_path / "plays.csv"), "--json"]
+    environment = {"TOMBOLA_ADMIN_URL": stack.process.admin_url, "TOMBOLA_TOKEN": stack.token("ann", ("admin",))}
+    process = await asyncio.create_subprocess_exec(
+        *command, env=environment, stdout=asyncio.subprocess.PIPE, cwd=Path(__file__).parents[2]
+    )
+    told, _ = await process.communicate()
+    assert process.returncode == 0 and json.loads(told)["rows"] == PLAYS
+    assert (tmp_path / "plays.csv").read_bytes().decode() == await text_of(stack, "plays")

@@ -115,3 +115,18 @@ WHERE p.tenant_id = $1 AND p.prize_id = ANY ($2::text[]) AND p.status = 'active'
 -- name: insert_revision
 -- Adds a revision of a game.
 INSERT INTO game_revisions (tenant_id, game_id, revision, definition) VALUES ($1, $2, $3, $4)
+
+-- name: revisions
+-- What a game was, newest first, after $4, and who made it so. $3 the one that is asked for (0: all).
+SELECT r.revision::text AS id, r.revision, r.definition, unix(r.created_at) AS made_at, coalesce(made.actor, '') AS made_by
+FROM game_revisions AS r
+LEFT JOIN LATERAL (
+    SELECT a.actor FROM audit_entries AS a
+    WHERE a.tenant_id = $1 AND a.subject_type = 'game' AND a.subject_id = $2
+      AND a.action IN ('game.create', 'game.update') AND (a.after ->> 'revision')::integer = r.revision
+    ORDER BY a.entry_id DESC LIMIT 1
+) AS made ON true
+WHERE r.tenant_id = $1 AND r.game_id = $2
+  AND ($3::integer = 0 OR r.revision = $3) AND ($4::text IS NULL OR r.revision < $4::integer)
+ORDER BY r.revision DESC
+LIMIT $5

@@ -42,6 +42,7 @@ LOCK_ORDER: Final[tuple[str, ...]] = (
     "campaigns",
     "games",
     "game_revisions",
+    "test_runs",
     "quests",
     "integrations",
     "leaderboards",

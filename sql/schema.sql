@@ -168,6 +168,23 @@ CREATE TABLE game_revisions (
     PRIMARY KEY (tenant_id, game_id, revision)
 );
 
+-- What staff played in test mode, for a day: of each run what its plays came to, and the first of them. Nothing refers to
+-- it, and it to nothing but the game: a test play moves nothing else.
+CREATE TABLE test_runs (
+    tenant_id   ident       NOT NULL,
+    run_id      ident       NOT NULL,
+    game_id     ident       NOT NULL,
+    revision    integer     NOT NULL,
+    times       integer     NOT NULL CHECK (times > 0),
+    frequencies jsonb       NOT NULL,
+    plays       jsonb       NOT NULL,
+    made_by     text        NOT NULL,
+    created_at  timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (tenant_id, run_id)
+);
+CREATE INDEX test_runs_game ON test_runs (tenant_id, game_id, run_id);
+CREATE INDEX test_runs_age ON test_runs (tenant_id, created_at);
+
 -- What starts have promised to decide their plays by (runtime/actors/game/terms.py): the very bytes whose SHA-256 a
 -- start answers as revision_hash. Written before a start names them, and never taken away: whoever has the hash may
 -- ask for them in years.

@@ -24,8 +24,8 @@ READER, LONER = "reader", "loner"
 TOURS: Final = (
     (
         *("CreateCampaign", "UpdateCampaign", "DuplicateCampaign", "CreatePrize", "UpdatePrize", "ImportCodes"),
-        *("CreateGame", "UpdateGame", "CreateLeaderboard", "UpdateLeaderboard", "AdjustScore", "DisqualifyPlayer"),
-        *("FinalizeLeaderboard", "DeleteLeaderboard", "DeleteGame", "DeletePrize"),
+        *("CreateGame", "UpdateGame", "MakeTestPlays", "CreateLeaderboard", "UpdateLeaderboard", "AdjustScore"),
+        *("DisqualifyPlayer", "FinalizeLeaderboard", "DeleteLeaderboard", "DeleteGame", "DeletePrize"),
     ),
     (
         *("UpdatePlayer", "SetPlayerStatus", "CreateIntegration", "EmitEvent", "TestIntegration", "UpdateIntegration"),

@@ -21,6 +21,7 @@ from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, invalid, suspended, unknown
 from runtime.operations import audit, challenges
 from runtime.operations.checks import TIME_MAX, Checks
+from runtime.operations.games import trials
 from runtime.operations.players import FIND, player_from_row
 from runtime.operations.row import ADMINS, Operation
 from runtime.stores.database import StoreUnavailable
@@ -278,11 +279,15 @@ class _Mark(msgspec.Struct, array_like=True):
         return mark
 
 
-_PURGES: Final = {**challenges.PURGES, **{name: _SQL[name] for name in ("purge_logins", "purge_revocations")}}
+_PURGES: Final = {
+    **challenges.PURGES,
+    **{name: _SQL[name] for name in ("purge_logins", "purge_revocations")},
+    **trials.PURGES,
+}
 
 
 async def purge(engine: Engine) -> None:
-    """Forgets, tenant by tenant, what is over: challenges, rates, guesses, logins, revocations.
+    """Forgets, tenant by tenant, what is over: challenges, rates, guesses, logins, revocations, test plays.
 
     What cannot be forgotten now is logged and keeps nothing else from it; the last such failure is raised at the end.
     """

@@ -51,9 +51,9 @@ def opens(row: Admin, matrix: str, roles: tuple[str, ...]) -> bool:
 
 
 def is_design(operation: Operation) -> bool:
-    """Whether it makes, changes, copies or removes what is played."""
+    """Whether it makes, changes, copies, tries or removes what is played."""
     _, first, *more = operation.path.split("/")
-    changes = bool(operation.resource) or operation.verb == "DELETE" or more[-1:] == ["duplicate"]
+    changes = bool(operation.resource) or operation.verb == "DELETE" or more[-1:] in (["duplicate"], ["test-plays"])
     return first in DESIGNED and changes
 
 

@@ -49,6 +49,7 @@ async def furnish(stack: Stack, player: str = "player_ann", **campaign: Any) -> 
     reward_id = played["rewards"][0]["reward_id"]
     assert (await stack.consumer("POST", f"/rewards/{reward_id}/claim", {}, player=player)).data
     assert (await stack.consumer("POST", f"/quests/{quest_id}/complete", {}, player=player)).data
+    assert (await stack.admin("POST", f"/admin/games/{game_id}/test-plays", {})).data
     points = {"player_id": player, "scope_key": campaign_id, "currency": "points", "amount": 5, "reference_id": "r"}
     entry = (await stack.admin("POST", "/admin/wallet/adjustments", points)).data
     contact = {"player_id": player, "contact": {"type": "CONTACT_TYPE_EMAIL", "value": f"{player}@example.com"}}

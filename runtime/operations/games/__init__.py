@@ -6,6 +6,8 @@ from typing import Final
 
 from runtime.operations import samples
 from runtime.operations.games.records import create_game, delete_game, get_game, list_games, update_game
+from runtime.operations.games.revisions import list_game_revisions
+from runtime.operations.games.trials import list_test_plays, make_test_plays
 from runtime.operations.row import DESIGNERS, STAFF, Operation
 
 ROWS: Final = (
@@ -50,4 +52,15 @@ ROWS: Final = (
         example={"name": "Summer wheel", "rules": {"max_plays_per_day": 5}},
     ),
     Operation("DeleteGame", "DELETE /games/{id}", run=delete_game, admin=DESIGNERS, stales=True, refusals=("IN_USE",)),
+    Operation("ListGameRevisions", "GET /games/{id}/revisions", run=list_game_revisions, admin=STAFF),
+    Operation(
+        "MakeTestPlays",
+        "POST /games/{id}/test-plays",
+        run=make_test_plays,
+        admin=DESIGNERS,
+        lengthy=True,
+        refusals=("NOT_IN_PLAN", "IMPLAUSIBLE_SCORE"),
+        example={"times": 100, "client_seed": "clover"},
+    ),
+    Operation("ListTestPlays", "GET /games/{id}/test-plays", run=list_test_plays, admin=STAFF),
 )

@@ -54,6 +54,7 @@ __all__ = (
     "Game",
     "GameAccess",
     "GameReply",
+    "GameRevision",
     "GameRules",
     "GameStatus",
     "GetCampaignRequest",
@@ -93,6 +94,8 @@ __all__ = (
     "ListCampaignsReply",
     "ListCampaignsRequest",
     "ListCompletionsReply",
+    "ListGameRevisionsReply",
+    "ListGameRevisionsRequest",
     "ListGamesReply",
     "ListGamesRequest",
     "ListHistoryReply",
@@ -128,12 +131,15 @@ __all__ = (
     "ListTasksRequest",
     "ListTenantsReply",
     "ListTenantsRequest",
+    "ListTestPlaysReply",
+    "ListTestPlaysRequest",
     "ListTurnEntriesReply",
     "ListTurnsReply",
     "ListTurnsRequest",
     "ListViolationsReply",
     "ListViolationsRequest",
     "LoginReply",
+    "MakeTestPlaysRequest",
     "Merchant",
     "MerchantReply",
     "MerchantStatus",
@@ -217,7 +223,11 @@ __all__ = (
     "Tenant",
     "TenantReply",
     "TenantStatus",
+    "TestFrequency",
     "TestIntegrationRequest",
+    "TestPlay",
+    "TestRun",
+    "TestRunReply",
     "TurnBalance",
     "TurnEntry",
     "TurnEntryReply",
@@ -1826,6 +1836,27 @@ default_message_pool.register_message("game.v1", "GameReply", GameReply)
 
 
 @dataclass(eq=False, repr=False)
+class GameRevision(betterproto2.Message):
+    """
+    A game as it was configured. Its status is the game's of now: no revision keeps one.
+    """
+
+    revision: "int" = betterproto2.field(1, betterproto2.TYPE_INT32)
+
+    made_at: "int" = betterproto2.field(2, betterproto2.TYPE_INT64)
+
+    made_by: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    """
+    Who made it, as the audit log has it; empty where it says nothing.
+    """
+
+    game: "Game | None" = betterproto2.field(4, betterproto2.TYPE_MESSAGE, optional=True)
+
+
+default_message_pool.register_message("game.v1", "GameRevision", GameRevision)
+
+
+@dataclass(eq=False, repr=False)
 class GameRules(betterproto2.Message):
     """
     0 = no limit.
@@ -2320,6 +2351,35 @@ class ListCompletionsReply(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "ListCompletionsReply", ListCompletionsReply)
+
+
+@dataclass(eq=False, repr=False)
+class ListGameRevisionsReply(betterproto2.Message):
+    items: "list[GameRevision]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
+
+    pagination: "Pagination | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
+
+
+default_message_pool.register_message("game.v1", "ListGameRevisionsReply", ListGameRevisionsReply)
+
+
+@dataclass(eq=False, repr=False)
+class ListGameRevisionsRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    cursor: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+    limit: "int" = betterproto2.field(4, betterproto2.TYPE_INT32)
+
+    revision: "int" = betterproto2.field(5, betterproto2.TYPE_INT32)
+    """
+    This one alone; 0: all.
+    """
+
+
+default_message_pool.register_message("game.v1", "ListGameRevisionsRequest", ListGameRevisionsRequest)
 
 
 @dataclass(eq=False, repr=False)
@@ -2833,6 +2893,30 @@ default_message_pool.register_message("game.v1", "ListTenantsRequest", ListTenan
 
 
 @dataclass(eq=False, repr=False)
+class ListTestPlaysReply(betterproto2.Message):
+    items: "list[TestRun]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
+
+    pagination: "Pagination | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
+
+
+default_message_pool.register_message("game.v1", "ListTestPlaysReply", ListTestPlaysReply)
+
+
+@dataclass(eq=False, repr=False)
+class ListTestPlaysRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    cursor: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+    limit: "int" = betterproto2.field(4, betterproto2.TYPE_INT32)
+
+
+default_message_pool.register_message("game.v1", "ListTestPlaysRequest", ListTestPlaysRequest)
+
+
+@dataclass(eq=False, repr=False)
 class ListTurnEntriesReply(betterproto2.Message):
     items: "list[TurnEntry]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
 
@@ -2911,6 +2995,44 @@ class LoginReply(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "LoginReply", LoginReply)
+
+
+@dataclass(eq=False, repr=False)
+class MakeTestPlaysRequest(betterproto2.Message):
+    """
+    ---------------------------------------------------------------- test mode
+    """
+
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    times: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
+    """
+    How many, at most 1000; 0: one.
+    """
+
+    payload: "dict[str, Any] | None" = betterproto2.field(
+        4, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
+    )
+    """
+    Of each of them. Left out in a game that drops things, everything that falls is caught.
+    """
+
+    client_seed: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
+
+    seed: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
+    """
+    64 hex digits that one play is drawn from, such as a start answered; else a new one each.
+    """
+
+    start: "bool" = betterproto2.field(7, betterproto2.TYPE_BOOL)
+    """
+    Decides and keeps nothing: answers one play's seed and drop plan, as a start does.
+    """
+
+
+default_message_pool.register_message("game.v1", "MakeTestPlaysRequest", MakeTestPlaysRequest)
 
 
 @dataclass(eq=False, repr=False)
@@ -4257,6 +4379,47 @@ default_message_pool.register_message("game.v1", "TenantReply", TenantReply)
 
 
 @dataclass(eq=False, repr=False)
+class TestFrequency(betterproto2.Message):
+    """
+    How many of a run's plays ended so. A play that won several things is counted with each.
+    """
+
+    outcome: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+    """
+    "prize", "item" (of a wallet) or "nothing".
+    """
+
+    prize_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    name: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    """
+    Of the prize or item.
+    """
+
+    slot_index: "int" = betterproto2.field(4, betterproto2.TYPE_INT32)
+
+    count: "int" = betterproto2.field(5, betterproto2.TYPE_INT32)
+
+    share: "float" = betterproto2.field(6, betterproto2.TYPE_DOUBLE)
+    """
+    count over the plays.
+    """
+
+    declared: "float" = betterproto2.field(7, betterproto2.TYPE_DOUBLE)
+    """
+    The share that its configuration says, while everything is there; -1: it says none.
+    """
+
+    quantity: "int" = betterproto2.field(8, betterproto2.TYPE_INT64)
+    """
+    Units in all.
+    """
+
+
+default_message_pool.register_message("game.v1", "TestFrequency", TestFrequency)
+
+
+@dataclass(eq=False, repr=False)
 class TestIntegrationRequest(betterproto2.Message):
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
@@ -4264,6 +4427,84 @@ class TestIntegrationRequest(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "TestIntegrationRequest", TestIntegrationRequest)
+
+
+@dataclass(eq=False, repr=False)
+class TestPlay(betterproto2.Message):
+    id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    test: "bool" = betterproto2.field(2, betterproto2.TYPE_BOOL)
+    """
+    Always true.
+    """
+
+    rewards: "list[WonReward]" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, repeated=True)
+
+    metadata: "dict[str, Any] | None" = betterproto2.field(
+        4, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
+    )
+
+    seed: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
+
+    seed_hash: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
+
+    client_seed: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
+
+    score: "int" = betterproto2.field(8, betterproto2.TYPE_INT64)
+
+    payload: "dict[str, Any] | None" = betterproto2.field(
+        9, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
+    )
+    """
+    Where it is the only one.
+    """
+
+    drop_plan: "list[PlannedDrop]" = betterproto2.field(10, betterproto2.TYPE_MESSAGE, repeated=True)
+
+
+default_message_pool.register_message("game.v1", "TestPlay", TestPlay)
+
+
+@dataclass(eq=False, repr=False)
+class TestRun(betterproto2.Message):
+    """
+    Test plays that were made at once. They touched nothing, and are forgotten after a day.
+    """
+
+    id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    test: "bool" = betterproto2.field(2, betterproto2.TYPE_BOOL)
+    """
+    Always true.
+    """
+
+    game_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+    revision: "int" = betterproto2.field(4, betterproto2.TYPE_INT32)
+
+    times: "int" = betterproto2.field(5, betterproto2.TYPE_INT32)
+
+    frequencies: "list[TestFrequency]" = betterproto2.field(6, betterproto2.TYPE_MESSAGE, repeated=True)
+
+    plays: "list[TestPlay]" = betterproto2.field(7, betterproto2.TYPE_MESSAGE, repeated=True)
+    """
+    The first of them.
+    """
+
+    made_by: "str" = betterproto2.field(8, betterproto2.TYPE_STRING)
+
+    created_at: "int" = betterproto2.field(9, betterproto2.TYPE_INT64)
+
+
+default_message_pool.register_message("game.v1", "TestRun", TestRun)
+
+
+@dataclass(eq=False, repr=False)
+class TestRunReply(betterproto2.Message):
+    run: "TestRun | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+
+default_message_pool.register_message("game.v1", "TestRunReply", TestRunReply)
 
 
 @dataclass(eq=False, repr=False)

@@ -1,0 +1,233 @@
+"""Test mode: staff play a game, whatever its status, by the rules that its players play by, and nothing moves.
+
+The decisions are those of the play path's rules. What a real play asks of the world is not asked: every prize that is
+active is there, as often as it is drawn, no cap and no turn is counted, and no time since a start is held against a
+score. So what is observed is what the configuration says. Nothing is written but the run itself, for a day, and the
+audit log's entry.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import time
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Final
+
+import asyncpg
+
+import sql
+from runtime import ids, trace
+from runtime import messages as m
+from runtime.actors.engine import Engine
+from runtime.actors.game.awards import won_reward
+from runtime.actors.game.snapshot import PrizeTerms, load_prizes, read_rules
+from runtime.errors import unknown
+from runtime.operations import audit, reading
+from runtime.operations.checks import Checks
+from runtime.operations.games.definitions import prizes_named
+from runtime.rules import Attempt, Drop, GameRule, Outcome, Rules, Words, seed_hash
+from runtime.rules.declared import Result, declared
+from runtime.rules.draw import check_client_seed
+from runtime.rules.payloads import MAX_DURATION_MS, CaughtPayload
+from runtime.wire.codec import view
+from runtime.wire.scope import tenant_of
+
+_SQL: Final = sql.load("test_runs")
+_GAME: Final = sql.load("games")["get"]
+PURGES: Final = {"purge_test_runs": _SQL["purge"]}
+"""What forgets, of one tenant ($1), what is over: at most $2 rows each."""
+
+TIMES_MAX: Final = 1000
+SHOWN_MAX: Final = 20
+"""Plays of a run that are answered one by one, and kept."""
+SLICE_SECONDS: Final = 0.002
+"""For how long it decides before it lets others go on: players wait behind it for no longer."""
+_FREQUENCY: Final = view(m.TestFrequency, "number")
+_PLAY: Final = view(m.TestPlay, "number")
+_SEED: Final = re.compile("[0-9a-f]{64}")
+
+
+async def make_test_plays(engine: Engine, request: m.MakeTestPlaysRequest) -> m.TestRunReply:
+    """Plays a game, of any status, without touching stock, caps, wallets, rankings, statistics or events.
+
+    Answers how often each thing came out beside what its configuration declares, and the first of the plays. Prizes are
+    never out of stock here. Kept for a day, for the tenant's staff. NOT_FOUND UNKNOWN_GAME.
+    """
+    tenant_id = tenant_of(request)
+    times = 1 if request.start else request.times or 1
+    checks = Checks()
+    checks.between("times", request.times, 0, TIMES_MAX)
+    if request.seed and (times > 1 or not _SEED.fullmatch(request.seed)):
+        checks.problem("seed", "must be 64 hex digits, of one play")
+    checks.raise_found()
+    check_client_seed(request.client_seed)
+    game = await reading.to_write(engine.database, _GAME, request, "game", request.id)
+    bench = await _Bench.of(engine, tenant_id, game)
+    run = m.TestRun(test=True, game_id=game["id"], revision=game["revision"], times=times, made_by=trace.actor.get())
+    if request.start:
+        seed = _seed(request)
+        run.plays = [_shown(bench, seed, request, bench.plan(seed))]
+        return m.TestRunReply(run=run)
+    tally = _Tally()
+    async for seed, plan, payload, outcome in bench.decide(request, times):
+        tally.count(outcome, bench.chances(payload))
+        if len(run.plays) < SHOWN_MAX:
+            run.plays.append(_shown(bench, seed, request, plan, outcome, payload, alone=times == 1))
+    run.frequencies = tally.frequencies(times, bench.prizes)
+    run.id = ids.make("testrun")
+
+    async def work(connection: asyncpg.Connection) -> int:
+        created_at: int | None = await connection.fetchval(
+            _SQL["keep"],
+            *(tenant_id, run.id, run.game_id, run.revision, times),
+            *([_FREQUENCY(row) for row in run.frequencies], [_PLAY(play) for play in run.plays], run.made_by),
+        )
+        if created_at is None:
+            raise unknown("game", request.id)
+        after = {"run_id": run.id, "revision": run.revision, "times": times}
+        await audit.record(connection, tenant_id, "game.test", request.id, after=after)
+        return created_at
+
+    run.created_at = await engine.database.transaction(work)
+    return m.TestRunReply(run=run)
+
+
+async def list_test_plays(engine: Engine, request: m.ListTestPlaysRequest) -> m.ListTestPlaysReply:
+    """The game's runs of test plays in the last day, newest first. NOT_FOUND UNKNOWN_GAME."""
+    await reading.one(engine, _GAME, request, "game")
+    rows, pagination = await reading.page(engine, _SQL["list"], request, tenant_of(request), request.id)
+    return m.ListTestPlaysReply(items=[_run(row) for row in rows], pagination=pagination)
+
+
+class _Bench:
+    """A game as its current revision has it, to be tried out."""
+
+    def __init__(self, rules: Rules, game: GameRule, prizes: dict[str, PrizeTerms]) -> None:
+        self.prizes = prizes
+        self._rules = rules
+        self._game = game
+
+    @classmethod
+    async def of(cls, engine: Engine, tenant_id: str, row: Any) -> _Bench:
+        """That of a row of games.get."""
+        rules, game = read_rules(row["definition"])
+        named = {prize_id for _, prize_id in prizes_named(row["definition"])}
+        return cls(rules, game, await load_prizes(engine.database, tenant_id, named))
+
+    def plan(self, seed: bytes) -> tuple[Drop, ...]:
+        """What falls in the play of this seed."""
+        return self._rules.seed_generator.plan(self._rules.config, seed)
+
+    def chances(self, payload: Mapping[str, Any]) -> Mapping[Result, float]:
+        """What is declared of a play with this payload."""
+        return declared(self._rules.config, self._game, payload)
+
+    async def decide(
+        self, request: m.MakeTestPlaysRequest, times: int
+    ) -> AsyncIterator[tuple[bytes, tuple[Drop, ...], dict[str, Any], Outcome]]:
+        """(seed, plan, payload, outcome) of each play. INVALID_ARGUMENT as a play's payload is refused."""
+        rules, until = self._rules, time.monotonic() + SLICE_SECONDS
+        for _ in range(times):
+            if time.monotonic() > until:
+                await asyncio.sleep(0)
+                until = time.monotonic() + SLICE_SECONDS
+            seed = _seed(request)
+            plan = self.plan(seed)
+            payload = dict(request.payload or {})
+            if not payload and rules.reward_handler.Payload is CaughtPayload:
+                payload = {"caught_items": [drop.id for drop in plan]}
+            rules.validator.check(rules.reward_handler, rules.config, payload, plan, MAX_DURATION_MS)
+            words = Words(seed, request.client_seed)
+            yield (
+                seed,
+                plan,
+                payload,
+                rules.reward_handler.decide(Attempt(rules.config, self._game, words, payload, plan, self._is_there)),
+            )
+
+    def _is_there(self, prize_id: str, quantity: int) -> bool:
+        prize = self.prizes.get(prize_id)
+        return prize is not None and prize.active
+
+
+class _Tally:
+    """What plays came to: how many ended with each result, and how many units of it there were."""
+
+    def __init__(self) -> None:
+        self._declared: dict[Result, float] = {}
+        self._counts: dict[Result, list[int]] = {}
+
+    def count(self, outcome: Outcome, chances: Mapping[Result, float]) -> None:
+        """Counts a play."""
+        self._declared = dict(chances)
+        slot = outcome.metadata.get("slot_index")
+        slot = slot if isinstance(slot, int) else -1
+        units = [(Result(award.prize_id, "", slot), award.quantity) for award in outcome.awards]
+        units += [(Result("", credit.item, slot), credit.quantity) for credit in outcome.credits]
+        for result, quantity in units or [(Result("", "", slot), 0)]:
+            counted = self._counts.setdefault(result, [0, 0])
+            counted[0] += 1
+            counted[1] += quantity
+
+    def frequencies(self, times: int, prizes: Mapping[str, PrizeTerms]) -> list[m.TestFrequency]:
+        """A row for each result that is declared or was observed, the declared ones first."""
+        rows = []
+        for result in dict.fromkeys((*self._declared, *self._counts)):
+            count, quantity = self._counts.get(result, (0, 0))
+            prize = prizes.get(result.prize_id)
+            rows.append(
+                m.TestFrequency(
+                    outcome="prize" if result.prize_id else "item" if result.item else "nothing",
+                    prize_id=result.prize_id,
+                    name=prize.name if prize is not None else result.item,
+                    slot_index=result.slot_index,
+                    count=count,
+                    share=count / times,
+                    declared=self._declared.get(result, 0.0 if self._declared else -1.0),
+                    quantity=quantity,
+                )
+            )
+        return rows
+
+
+def _seed(request: m.MakeTestPlaysRequest) -> bytes:
+    return bytes.fromhex(request.seed) if request.seed else os.urandom(32)
+
+
+def _shown(
+    bench: _Bench,
+    seed: bytes,
+    request: m.MakeTestPlaysRequest,
+    plan: tuple[Drop, ...],
+    outcome: Outcome | None = None,
+    payload: dict[str, Any] | None = None,
+    *,
+    alone: bool = True,
+) -> m.TestPlay:
+    """A play as it is answered and kept; without an outcome: its start."""
+    play = m.TestPlay(test=True, seed=seed.hex(), seed_hash=seed_hash(seed), client_seed=request.client_seed)
+    if alone:
+        play.payload = payload
+        play.drop_plan = [m.PlannedDrop(id=drop.id, type=drop.type, at_ms=drop.at_ms) for drop in plan]
+    if outcome is not None:
+        play.id, play.score, play.metadata = ids.make("testplay"), outcome.score, outcome.metadata
+        play.rewards = [won_reward(bench.prizes[won.prize_id], won.quantity, "") for won in outcome.awards]
+        play.rewards += [m.WonReward(name=won.item, type="item", quantity=won.quantity) for won in outcome.credits]
+    return play
+
+
+def _run(row: Any) -> m.TestRun:
+    plays = [
+        m.TestPlay(
+            **{
+                **play,
+                "rewards": [m.WonReward(**reward) for reward in play["rewards"]],
+                "drop_plan": [m.PlannedDrop(**drop) for drop in play["drop_plan"]],
+            }
+        )
+        for play in row["plays"]
+    ]
+    frequencies = [m.TestFrequency(**frequency) for frequency in row["frequencies"]]
+    return m.TestRun(**{**row, "test": True, "plays": plays, "frequencies": frequencies})

@@ -1,0 +1,57 @@
+"""The chances that a configuration declares, while every prize is there: what observed plays are held against."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+from runtime.rules import lucky_item, probability, score_to_tier
+from runtime.rules.base import GameRule
+from runtime.rules.chances import Chances
+from runtime.rules.draw import scaled
+from runtime.rules.wheel import slot_of_loss, slot_of_prize
+
+
+class Result(NamedTuple):
+    """One thing that a play may end with: a prize, units of a wallet's item, or (both empty) nothing."""
+
+    prize_id: str
+    item: str
+    slot_index: int
+
+
+Declared: TypeAlias = dict[Result, float]
+
+
+def declared(config: Any, game: GameRule, payload: Mapping[str, Any]) -> Declared:
+    """The chance of each result of a play with this payload; {} where the configuration says none.
+
+    collect_items says none: what is caught decides. Nor does a plugin's handler.
+    """
+    if isinstance(config, probability.Config):
+        return _drawn(config.chances, game)
+    if isinstance(config, score_to_tier.Config):
+        tier = config.tier_of(int(payload["score"]))
+        if tier is None:
+            return {Result("", "", slot_of_loss(game, 0)): 1.0}
+        return _drawn(config.chances[config.tiers[tier].prize_group], game)
+    if isinstance(config, lucky_item.Config):
+        shares = scaled([item.weight for item in config.items])
+        return _summed(
+            (Result("", item.item, item.slot_index), share) for item, share in zip(config.items, shares, strict=True)
+        )
+    return {}
+
+
+def _drawn(chances: Chances, game: GameRule) -> Declared:
+    pairs = zip(chances.prize_ids, chances.probabilities, strict=True)
+    found = _summed((Result(id_, "", slot_of_prize(game, id_, at)), chance) for at, (id_, chance) in enumerate(pairs))
+    lost = Result("", "", slot_of_loss(game, len(chances.prize_ids)))
+    return {**found, lost: max(0.0, 1.0 - (chances.sums[-1] if chances.sums else 0.0))}
+
+
+def _summed(pairs: Iterable[tuple[Result, float]]) -> Declared:
+    found: Declared = {}
+    for result, share in pairs:
+        found[result] = found.get(result, 0.0) + share
+    return found

@@ -27,6 +27,7 @@ import msgspec
 from aiohttp import web
 
 from runtime.http.pages.bundle import bundle, outside
+from runtime.http.pages.dense import dense
 from runtime.http.pages.stored import Document
 
 ENTRY: Final = "tombola.js"
@@ -154,6 +155,6 @@ def _served(bodies: dict[str, bytes]) -> dict[str, bytes]:
         path: body.decode() for path, body in bodies.items() if path.endswith(".js") and not path.startswith(_OTHERS)
     }
     entry, held = bundle(ENTRY, modules)
-    others = {path: outside(path, source, ENTRY, held).encode() for path, source in modules.items() if path not in held}
+    others = {path: outside(path, source, ENTRY, held) for path, source in modules.items() if path not in held}
     kept = {path: body for path, body in bodies.items() if path not in modules}
-    return {**kept, **others, ENTRY: entry.encode()}
+    return {**kept, **{path: dense(source).encode() for path, source in {**others, ENTRY: entry}.items()}}

@@ -63,14 +63,17 @@ async def resolve_player(engine: Engine, request: m.ResolvePlayerRequest) -> m.R
     player_id, created = await _resolve(engine, tenant_id, type, value)
     if not created:
         await suspension.refuse(engine, request, player_id)
+    became: list[Any] = []
     if request.guest_player_id:
         if ids.is_guest(request.guest_player_id):
             # It may have played nothing yet: what it has begun is the player's all the same.
             await engine.database.fetchval(MEET, tenant_id, request.guest_player_id)
         await merging.merge(engine, tenant_id, request.guest_player_id, player_id)
+        became = await engine.database.fetch(_SQL["merged"], tenant_id, [request.guest_player_id])
     row = await engine.database.fetchrow(FIND, tenant_id, player_id)
     assert row is not None, "a contact's player exists"
-    return m.ResolvePlayerReply(player=player_from_row(row), created=created)
+    guest_merged = any(guest["merged_into"] == player_id for guest in became)
+    return m.ResolvePlayerReply(player=player_from_row(row), created=created, guest_merged=guest_merged)
 
 
 async def get_player(engine: Engine, request: m.GetPlayerRequest) -> m.PlayerReply:

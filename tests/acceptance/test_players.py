@@ -31,12 +31,30 @@ async def link(stack: Stack, player_id: str, value: str, type: str = "email") ->
     )
 
 
+async def test_it_is_told_whether_the_guest_is_the_player_now(stack: Stack) -> None:
+    """Who is told so may forget the guest's token: what it won is not lost with it."""
+    guest, suspended = ids.make("guest"), ids.make("guest")
+    await resolve(stack, "+12025550140", guest)
+    told = {
+        "again": await resolve(stack, "+12025550140", guest),
+        "somebody else's": await resolve(stack, "+12025550141", guest),
+        "no guest": await resolve(stack, "+12025550141", "player_1"),
+    }
+    await stack.database.execute(
+        "INSERT INTO players (tenant_id, player_id, auth_method, status) VALUES ($1, $2, 'guest', 'suspended')",
+        stack.tenant_id,
+        suspended,
+    )
+    told["suspended"] = await resolve(stack, "+12025550141", suspended)
+    assert {why for why, reply in told.items() if reply["guest_merged"]} == {"again"}
+
+
 async def test_the_same_contact_is_the_same_player(stack: Stack) -> None:
     first = await resolve(stack, "+1 (202) 555-0123")
     assert first["created"] is True
     assert first["player"]["auth_method"] == "AUTH_METHOD_PHONE_OTP"
     again = await resolve(stack, "+12025550123")
-    assert again == {"player": first["player"], "created": False}
+    assert again == {"player": first["player"], "created": False, "guest_merged": False}
     assert again["player"]["contacts"][0]["value"] == "+12025550123"
     assert again["player"]["contacts"][0]["type"] == "CONTACT_TYPE_PHONE"
 

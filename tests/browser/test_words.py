@@ -140,7 +140,7 @@ async def test_the_pages_language_goes_before_the_players_and_that_before_the_br
         player = {"locale": "pl", "display_name": "Ann", "contacts": []}
         login = {"token": shop.token("ann"), "refresh_token": "", "expires_at": "4102444800", "player": player}
         name = f"tombola.login:{shop.process.consumer_url}:{shop.tenant_id}"
-        await visit.page.evaluate("([name, login]) => sessionStorage.setItem(name, login)", [name, json.dumps(login)])
+        await visit.page.evaluate("([name, login]) => localStorage.setItem(name, login)", [name, json.dumps(login)])
         await visit.open(game_id)
         assert await says(visit) == "Zakręć kołem"
         await visit.page.evaluate("document.querySelector('tombola-game').setAttribute('locale', 'fr-CA')")

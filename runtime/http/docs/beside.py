@@ -35,7 +35,8 @@ def add_login(document: Document) -> None:
     components["Challenge"] = object_of(challenge, list(challenge))
     components["Done"] = object_of({}, [])
     tokens = {"token": text, "refresh_token": text, "expires_at": moment, "player": document.schemas.answer(m.Player)}
-    components["Tokens"] = object_of(tokens, list(tokens))
+    merged: Schema = {"type": "boolean", "description": "Of a guest's token that was sent along."}
+    components["Tokens"] = object_of(tokens | {"guest_merged": merged}, list(tokens))
     logged_in = {
         "token": "eyJhbGciOiJIUzI1NiIs...",
         "refresh_token": "rt_hq0V...",

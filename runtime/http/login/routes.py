@@ -145,7 +145,9 @@ class Login:
             # Its tokens have ended with the merge; this edge need not wait to hear of it.
             with suppress(Fault):
                 await self.edge.revocations.read()
-        return await self._logged_in(await self.refreshes.begin(scope, resolved.player.id, challenge_id))
+        session = await self.refreshes.begin(scope, resolved.player.id, challenge_id)
+        told = {"guest_merged": resolved.guest_merged} if guest else {}
+        return await self._logged_in(session, **told)
 
     async def refresh(self, request: web.Request) -> web.Response:
         """Turns a refresh token into new tokens."""
@@ -198,7 +200,7 @@ class Login:
     def _client(self, request: web.Request) -> Client:
         return client_of(request, self.edge.settings.trusted_proxies)
 
-    async def _logged_in(self, session: Session) -> web.Response:
+    async def _logged_in(self, session: Session, **more: bool) -> web.Response:
         revocations = self.edge.revocations
         await revocations.read_first()
         seconds = min(self.edge.settings.player_token_seconds, revocations.longest(session.player.id, session.login_id))
@@ -214,6 +216,7 @@ class Login:
             "refresh_token": session.refresh_token,
             "expires_at": int(self.edge.tokens.now()) + seconds,
             "player": _PLAYER(session.player),
+            **more,
         }
         return ok(answer, headers=_NO_STORE)
 

@@ -56,9 +56,9 @@ export class Api {
     return this.#ask("POST", path, JSON.stringify(body), key);
   }
 
-  /** The same, asked for once, whatever comes of it. @param {string} path @param {object} body @returns {Promise<any>} */
-  once(path, body) {
-    return this.#once("POST", path, JSON.stringify(body), "");
+  /** The same, asked for once, whatever comes of it. @param {string} path @param {object} body @param {number} [ms] so long @returns {Promise<any>} */
+  once(path, body, ms) {
+    return this.#once("POST", path, JSON.stringify(body), "", ms);
   }
 
   /** @param {string} verb @param {string} path @param {string | undefined} body @param {string} key */
@@ -83,7 +83,7 @@ export class Api {
           }
         }
         // Without a key a second try might do it twice.
-        const again = refused.passing && (verb === "GET" || key !== "" || refused.wait > 0);
+        const again = refused.passing && (verb === "GET" || key !== "" || (refused.http && refused.wait > 0));
         if (!again || Date.now() > patienceEnds) {
           if (tries) this.waiting("");
           throw refused;
@@ -103,31 +103,32 @@ export class Api {
     return Promise.race([pause(ms), new Promise((resolve) => addEventListener("online", resolve, { once: true }))]);
   }
 
-  /** @param {string} verb @param {string} path @param {string | undefined} body @param {string} key */
-  async #once(verb, path, body, key) {
+  /** @param {string} verb @param {string} path @param {string | undefined} body @param {string} key @param {number} [ms] */
+  async #once(verb, path, body, key, ms = TIMEOUT_MS) {
     const headers = /** @type {Record<string, string>} */ ({});
     const token = this.identity.token;
     if (body !== undefined) headers["Content-Type"] = "application/json";
     if (token) headers.Authorization = `Bearer ${token}`;
     if (this.tenant) headers["X-Tenant-Id"] = this.tenant;
     if (key) headers["Idempotency-Key"] = key;
-    let answer, envelope;
+    let answer, envelope, why;
     try {
       answer = await fetch(`${this.base}/api/v1${path}`, {
         method: verb,
         headers,
         body,
         credentials: "omit",
-        signal: AbortSignal.timeout(TIMEOUT_MS),
+        signal: AbortSignal.timeout(ms),
       });
       envelope = await answer.json();
     } catch (error) {
-      // What stands between us may answer in its own words: then its status is all there is to know.
-      throw new Refused(answer && answer.status < 500 && answer.status >= 400 ? answer.status : 0, "NO_ANSWER", String(error));
+      why = error;
     }
+    const wait = Number(answer?.headers.get("Retry-After")) || 0;
+    // What stands between us has refused it in its own words, whatever its status: the service has decided nothing.
+    if (!answer || typeof envelope?.code !== "string") throw new Refused(0, "NO_ANSWER", String(why), {}, wait);
     if (envelope.code === "OK") return envelope.data;
     const data = envelope.data ?? {};
-    const wait = Number(answer.headers.get("Retry-After")) || 0;
     throw new Refused(answer.status, String(data.reason ?? envelope.code), String(envelope.message), data, wait);
   }
 }

@@ -1,4 +1,4 @@
-// What the browser keeps: the play that is under way (this tab), and who the player is (this browser). No cookie.
+// What the browser keeps: the play that is under way (this tab), and who plays (this browser). No cookie.
 
 /** @typedef {import("./types.js").Session} Session */
 /** @typedef {{key: string, payload: object, client_seed: string}} Asked */
@@ -44,8 +44,9 @@ export class Record {
 }
 
 /**
- * Who plays: the token that the page gives, else that of the login (of this tab), else that of the guest whom a start
- * made (of this browser). `login` is what players/auth/verify answers.
+ * Who plays: the token that the page gives, else that of the login, else that of the guest whom a start made. These two
+ * are the browser's: read anew each time, for all games of a page and all tabs. `login` is what players/auth/verify
+ * answers.
  */
 export class Identity {
   /** @param {string} name where it is served, tenant */
@@ -56,11 +57,11 @@ export class Identity {
 
   /** @returns {import("./types.js").Login | null} */
   get login() {
-    return read("sessionStorage", `tombola.login:${this.name}`);
+    return read("localStorage", `tombola.login:${this.name}`);
   }
 
   set login(login) {
-    write("sessionStorage", `tombola.login:${this.name}`, login);
+    write("localStorage", `tombola.login:${this.name}`, login);
   }
 
   /** @returns {string} */
@@ -70,6 +71,11 @@ export class Identity {
 
   set guest(token) {
     write("localStorage", `tombola.guest:${this.name}`, token || null);
+  }
+
+  /** Tokens of guests that were refused, which may be taken again: what was won with them is not given up (login.js). @returns {string[]} */
+  get aside() {
+    return read("localStorage", `tombola.aside:${this.name}`) ?? [];
   }
 
   get token() {
@@ -86,6 +92,25 @@ export class Identity {
     const player = this.login?.player;
     return player?.display_name || player?.contacts[0]?.value || "";
   }
+}
+
+/**
+ * The games of this page, to be told when somebody else plays: one set, also where parts are of a later version.
+ * @type {Set<import("./play.js").Round>}
+ */
+export const rounds = (/** @type {any} */ (globalThis)[Symbol.for("tombola.rounds")] ??= new Set());
+
+/**
+ * What only one at a time does, of all games and tabs: who comes next sees what it has written down.
+ * @template T @param {string} name @param {() => Promise<T>} act @returns {Promise<T>}
+ */
+export async function alone(name, act) {
+  // Not there on plain HTTP.
+  if (!navigator.locks) return (await import("./alone.js")).alone(name, act);
+  return navigator.locks.request(`tombola.${name}`, act).catch((error) => {
+    if (error.name !== "SecurityError") throw error;
+    return act(); // Where storage is refused too: then no other tab could see anything.
+  });
 }
 
 /** A key that nobody else has. crypto.randomUUID is not there on plain HTTP. */

@@ -1,7 +1,7 @@
 // One game's plays: what state they are in, and that each is asked for once and shown once. Draws nothing.
 
 import { Refused } from "./api.js";
-import { Record, newKey } from "./keep.js";
+import { Record, alone, newKey } from "./keep.js";
 
 /** @typedef {import("./types.js").Session} Session */
 /** @typedef {import("./types.js").Result} Result */
@@ -49,6 +49,11 @@ export class Round extends EventTarget {
     this.dispatchEvent(new Event("change"));
   }
 
+  /** Whether something is asked for. */
+  get busy() {
+    return ["loading", "started", "playing"].includes(this.state);
+  }
+
   /** Whether a play of before was asked for and never shown. */
   get resumes() {
     return Boolean(this.record.now.asked);
@@ -93,13 +98,18 @@ export class Round extends EventTarget {
     this.#become("started");
     const kept = this.record.now.session;
     if (kept && Number(kept.expires_at) - MARGIN_SECONDS > Date.now() / 1000) return kept;
-    const session = await this.api.post(`${this.path}/start`, {}, newKey());
-    if (session.guest_token) {
-      this.api.identity.guest = session.guest_token;
-      delete session.guest_token;
-    }
+    const { identity } = this.api;
+    // Whose start comes second is the guest's whom the first one made.
+    const session = await (identity.token ? this.#start() : alone(`guest:${identity.name}`, () => this.#start()));
     this.record.set({ session });
     this.dispatchEvent(new CustomEvent("session", { detail: session }));
+    return session;
+  }
+
+  /** @returns {Promise<Session>} */
+  async #start() {
+    const { guest_token, ...session } = await this.api.post(`${this.path}/start`, {}, newKey());
+    if (guest_token) this.api.identity.guest = guest_token;
     return session;
   }
 

@@ -1,7 +1,7 @@
 // <tombola-game game="game_..."></tombola-game>: a game, played where it stands. The entry that pages load.
 
 import { Api } from "./api.js";
-import { Identity } from "./keep.js";
+import { Identity, rounds } from "./keep.js";
 import { Look } from "./look.js";
 import { Round } from "./play.js";
 import { sheet } from "./style.js";
@@ -110,6 +110,8 @@ export class TombolaGame extends HTMLElement {
     const locale = choose([this.getAttribute("locale"), identity.login?.player?.locale, ...navigator.languages]);
     const words = Words.load(locale).catch(() => new Words("en", {}));
     this.#round = round;
+    rounds.add(round);
+    if (!identity.given && identity.aside.length) void import("./login.js").then((file) => file.recall(api));
     api.renew = (why) => this.#renew(why);
     let failure = null;
     try {
@@ -124,7 +126,6 @@ export class TombolaGame extends HTMLElement {
     api.waiting = (reason) => view.wait(reason);
     // Until there is a game: what failed to load is loaded again.
     view.press = () => void this.#open();
-    if (identity.login) void import("./login.js").then((file) => file.watch(round));
     round.addEventListener("signed", () => round.resumes && void this.play());
     if (failure) {
       round.failed(failure, false);
@@ -155,6 +156,7 @@ export class TombolaGame extends HTMLElement {
     this.#playing = null;
     this.#game?.stop?.();
     this.#game = null;
+    if (this.#round) rounds.delete(this.#round);
     this.#round = null;
     this.#view?.remove();
     this.#view = null;
@@ -221,14 +223,7 @@ export class TombolaGame extends HTMLElement {
   /** Whether there is another token than the one that is not taken any more. @param {import("./api.js").Refused} why */
   async #renew(why) {
     const api = /** @type {Round} */ (this.#round).api;
-    const { identity } = api;
-    if (!identity.given) {
-      if (identity.login) return (await import("./login.js")).renew(api);
-      // A guest's that ended, or whose guest has signed in elsewhere: it goes on without, or as a new guest.
-      const had = identity.guest !== "";
-      identity.guest = "";
-      return had;
-    }
+    if (!api.identity.given) return (await import("./login.js")).renew(api, why);
     // Without a view nobody would see what is waited for.
     if (!this.#view) return false;
     // The page's own token: it hears of it, and may set the attribute anew. Whatever was refused waits for the same.
@@ -248,5 +243,10 @@ export class TombolaGame extends HTMLElement {
     this.dispatchEvent(new CustomEvent(`tombola:${name}`, { detail: structuredClone(detail), bubbles: true, composed: true }));
   }
 }
+
+// Another tab has signed in or out, or has become a guest.
+addEventListener("storage", (event) => {
+  if (/^tombola\.(login|guest):/.test(event.key ?? "")) void import("./login.js").then((file) => file.heard(event));
+});
 
 if (!customElements.get("tombola-game")) customElements.define("tombola-game", TombolaGame);

@@ -103,7 +103,7 @@ export class View {
   /** Brings button and figures up to the state. The nodes stay, so the focus does. */
   paint() {
     const { words, round } = this;
-    const busy = ["loading", "started", "playing"].includes(round.state);
+    const { busy } = round;
     const closed = !busy && round.standing?.can_play === false && !round.resumes;
     const label = this.own?.label ?? words.t(this.#label(busy));
     if (this.main.textContent !== label) this.main.textContent = label;

@@ -3867,6 +3867,11 @@ class ResolvePlayerReply(betterproto2.Message):
 
     created: "bool" = betterproto2.field(2, betterproto2.TYPE_BOOL)
 
+    guest_merged: "bool" = betterproto2.field(3, betterproto2.TYPE_BOOL)
+    """
+    Whether what the guest won is the player's now: not where the guest is suspended, or somebody else's.
+    """
+
 
 default_message_pool.register_message("game.v1", "ResolvePlayerReply", ResolvePlayerReply)
 

@@ -130,3 +130,14 @@ WHERE tenant_id = $1 AND player_id = $2 AND ($3::text = '' OR campaign_id = $3)
   AND ($4::text IS NULL OR campaign_id > $4)
 ORDER BY campaign_id
 LIMIT $5;
+
+-- name: completed
+-- A player's completions of active quests that may be of the period that is now: what periods are is not known here.
+-- $1 tenant, $2 player, $3 campaigns.
+SELECT q.campaign_id, q.quest_id, q.type, c.timezone, d.period, unix(d.completed_at) AS completed_at
+FROM quests AS q
+JOIN campaigns AS c ON c.tenant_id = q.tenant_id AND c.campaign_id = q.campaign_id
+JOIN quest_completions AS d ON d.tenant_id = q.tenant_id AND d.quest_id = q.quest_id AND d.player_id = $2
+WHERE q.tenant_id = $1 AND q.campaign_id = ANY($3) AND q.status = 'active'
+  AND d.completed_at > now() - CASE WHEN q.type = 'one_time' THEN interval '100 years' ELSE interval '9 days' END
+ORDER BY q.quest_id, d.period;

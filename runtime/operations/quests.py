@@ -241,10 +241,23 @@ def _tell(
 
 
 async def list_turns(engine: Engine, request: m.ListTurnsRequest) -> m.ListTurnsReply:
-    """The player's turns, by campaign."""
-    filters = (tenant_of(request), player_id_of(request), request.campaign_id)
+    """The player's turns, by campaign, each with its quests that are completed for now.
+
+    Whoever has completed a quest of a campaign has a balance of it, be it of no turns.
+    """
+    tenant_id, player_id = tenant_of(request), player_id_of(request)
+    filters = (tenant_id, player_id, request.campaign_id)
     rows, pagination = await reading.page(engine, _SQL["turns"], request, *filters, key="campaign_id")
-    return m.ListTurnsReply(items=[m.TurnBalance(**row) for row in rows], pagination=pagination)
+    items = {row["campaign_id"]: m.TurnBalance(**row) for row in rows}
+    now = engine.clock.now()
+    for row in await engine.database.fetch(_SQL["completed"], tenant_id, player_id, list(items)) if items else ():
+        period = period_at(row["type"], row["timezone"], now)
+        if row["period"] == period.name:
+            done = m.CompletedQuest(
+                quest_id=row["quest_id"], completed_at=row["completed_at"], available_at=period.resets_at
+            )
+            items[row["campaign_id"]].completed_quests.append(done)
+    return m.ListTurnsReply(items=list(items.values()), pagination=pagination)
 
 
 # -- messages --------------------------------------------------------------------------------

@@ -105,6 +105,41 @@ async def test_a_daily_quest_says_when_it_is_open_again(stack: Stack) -> None:
     assert (await stack.consumer("POST", f"/quests/{quest_id}/complete", {}, player="player_1")).data["balance"] == 6
 
 
+async def test_a_player_is_told_which_quests_are_done_and_when_they_are_open_again(stack: Stack) -> None:
+    tokyo, other = await open_campaign(stack, timezone="Asia/Tokyo"), await open_campaign(stack)
+    once, daily, weekly = [await open_quest(stack, tokyo, type=type) for type in ("one_time", "daily", "weekly")]
+    elsewhere = await open_quest(stack, other)
+    await open_quest(stack, other, type="daily")
+    for quest_id in (once, daily, weekly, elsewhere):
+        await stack.consumer("POST", f"/quests/{quest_id}/complete", {}, player="player_1")
+    await stack.consumer("POST", f"/quests/{once}/complete", {}, player="player_2")
+
+    async def done(player: str = "player_1", **query: str) -> dict[str, dict[str, int]]:
+        """{campaign: {quest that is done: when it may be done again}}"""
+        items = (await stack.consumer("GET", "/players/me/turns", player=player, **query)).data["items"]
+        assert all(one["completed_at"] > 0 for item in items for one in item["completed_quests"])
+        return {
+            item["campaign_id"]: {one["quest_id"]: one["available_at"] for one in item["completed_quests"]}
+            for item in items
+        }
+
+    async def refused(quest_id: str) -> int:
+        """When a completion that comes too soon says that the quest is open again."""
+        answer = await stack.consumer("POST", f"/quests/{quest_id}/complete", {}, player="player_1")
+        return int(answer.envelope["data"]["resets_at"])
+
+    expected = {once: 0, daily: await refused(daily), weekly: await refused(weekly)}
+    assert expected[daily] > 0 and expected[weekly] > 0
+    assert await done() == {tokyo: expected, other: {elsewhere: 0}}
+    assert await done(campaign_id=tokyo) == {tokyo: expected}
+    assert await done("player_2") == {tokyo: {once: 0}} and await done("player_3") == {}
+    # Those of yesterday and of last week are open again, and archived ones are shown to nobody.
+    await stack.database.execute("UPDATE quest_completions SET period = '2000-01-01' WHERE quest_id = $1", daily)
+    await stack.database.execute("UPDATE quest_completions SET period = '2000-W01' WHERE quest_id = $1", weekly)
+    await stack.database.execute("UPDATE quests SET status = 'archived' WHERE quest_id = $1", elsewhere)
+    assert await done() == {tokyo: {once: 0}, other: {}}
+
+
 async def test_fifty_rivals_complete_a_quest_once(stack: Stack) -> None:
     quest_id = await open_quest(stack, await open_campaign(stack))
     answers = await asyncio.gather(

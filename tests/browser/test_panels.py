@@ -234,7 +234,7 @@ async def test_a_quest_earns_its_turns_once_and_the_game_can_be_played_with_them
     assert len(keys) == 3 and len(set(keys)) == 1
     await visit.page.wait_for_selector("dialog >> text=3 turns left")
     await visit.page.keyboard.press("Escape")
-    assert "3 turns earned" in await panel(visit, "quests"), "what is done is shown as done"
+    assert "Done" in await panel(visit, "quests"), "what is done is shown as done"
     assert (await fair.eligibility(game_id))["remaining_turns"] == 3
     await visit.page.keyboard.press("Escape")
     assert await visit.page.is_hidden(".card"), "what stood in the way does no longer"
@@ -244,17 +244,38 @@ async def test_a_quest_earns_its_turns_once_and_the_game_can_be_played_with_them
     visit.forgive("ERR_CONNECTION_RESET")
 
 
-async def test_a_quest_that_is_done_says_when_it_may_be_done_again(fair: World, visit: Visit) -> None:
-    quest_id = await open_quest(fair.stack, fair.campaign_id, type="daily")
-    await fair.stack.consumer("POST", f"/quests/{quest_id}/complete", {}, player="ann")
+async def test_a_quest_that_is_done_says_so_and_when_it_may_be_done_again(fair: World, visit: Visit) -> None:
+    daily = await open_quest(fair.stack, fair.campaign_id, type="daily")
+    once = await open_quest(fair.stack, fair.campaign_id, type="one_time")
+    later = await open_quest(fair.stack, fair.campaign_id, type="daily")
+    for quest_id in (daily, once):
+        await fair.stack.consumer("POST", f"/quests/{quest_id}/complete", {}, player="ann")
     await open_as(visit, await fair.wheel(await fair.prize(), access="public"), "ann")
     await panel(visit, "quests")
-    await visit.page.click("dialog [data-act=quest]")
+    cards = {
+        quest_id: await visit.page.inner_text(f"dialog [data-quest={quest_id}]") for quest_id in (daily, once, later)
+    }
+    assert ["Done" in told for told in cards.values()] == [True, True, False], cards
+    assert ["Again: " in told for told in cards.values()] == [True, False, False], cards
+    offered = visit.page.locator("dialog [data-act=quest]")
+    assert await offered.count() == 1, "what is done is not offered once more"
+    await fair.stack.consumer("POST", f"/quests/{later}/complete", {}, player="ann")
+    await offered.click()
     await visit.page.wait_for_selector("dialog .refusal")
-    assert await visit.page.locator("dialog [data-act=quest]").count() == 0, "it is not offered once more"
+    assert await offered.count() == 0, "nor what was done elsewhere meanwhile"
     refused = await visit.page.inner_text("dialog .refusal")
     assert refused.startswith("You have done this already. Again: ") and "(in " in refused
     visit.forgive("409")
+
+
+async def test_quests_are_offered_where_nobody_knows_what_is_done(fair: World, visit: Visit) -> None:
+    await open_quest(fair.stack, fair.campaign_id)
+    await open_as(visit, await fair.wheel(await fair.prize(), access="public"), "ann")
+    refusal = {"code": "PERMISSION_DENIED", "message": "", "data": {"reason": "FORBIDDEN"}}
+    await visit.page.route("**/players/me/turns*", lambda route: route.fulfill(status=403, json=refusal))
+    await panel(visit, "quests")
+    assert await visit.page.locator("dialog [data-act=quest]").count() == 1
+    visit.forgive("403")
 
 
 async def test_who_is_nobody_yet_earns_as_the_guest_that_they_become(fair: World, visit: Visit) -> None:

@@ -120,3 +120,45 @@ async def test_what_it_goes_by_is_held_until_it_commits(
         assert await complete(connection, player=player) is not None
         with pytest.raises(asyncpg.LockNotAvailableError):
             await rival.fetch(f"SELECT FROM {row} FOR UPDATE NOWAIT")
+
+
+async def test_what_is_completed_is_the_players_and_of_the_campaigns_and_not_long_over(
+    connection: asyncpg.Connection,
+) -> None:
+    await connection.execute(
+        "INSERT INTO tenants (tenant_id, name) VALUES ('other', 'O');"
+        "INSERT INTO campaigns (tenant_id, campaign_id, name, status, timezone)"
+        " VALUES ('other', 'camp', 'C', 'active', 'Asia/Tokyo');"
+        "UPDATE campaigns SET timezone = 'Europe/Paris' WHERE tenant_id = 'tenant_q' AND campaign_id = 'camp';"
+        "INSERT INTO quests (tenant_id, quest_id, campaign_id, name, type, turns, status) VALUES"
+        " ('other', 'quest', 'camp', 'Q', 'daily', 3, 'active'),"
+        " ('tenant_q', 'one', 'camp', 'Q', 'one_time', 3, 'active'),"
+        " ('tenant_q', 'weekly', 'camp_2', 'Q', 'weekly', 3, 'active'),"
+        " ('tenant_q', 'gone', 'camp', 'Q', 'daily', 3, 'archived'),"
+        " ('tenant_q', 'elsewhere', 'camp_3', 'Q', 'daily', 3, 'active');"
+    )
+
+    async def note(player: str, quest: str, period: str, days: float, tenant: str = TENANT) -> None:
+        await connection.execute(
+            "INSERT INTO quest_completions (tenant_id, quest_id, player_id, period, turns, balance_after, event_id,"
+            " completed_at) VALUES ($1, $2, $3, $4, 3, 3, 'e', now() - make_interval(secs => $5 * 86400))",
+            *(tenant, quest, player, period, days),
+        )
+
+    await note("ann", "quest", "now", 0)
+    await note("ann", "quest", "late", 8.9)
+    await note("ann", "quest", "long over", 9.1)
+    await note("ann", "weekly", "week", 8.9)
+    await note("ann", "weekly", "long over", 9.1)
+    await note("ann", "one", "once", 9_000)
+    await note("ann", "gone", "now", 0)
+    await note("ann", "elsewhere", "now", 0)
+    await note("gus", "quest", "his", 0)
+    await note("ann", "quest", "other", 0, "other")
+    rows = await connection.fetch(sql.load("quests")["completed"], TENANT, "ann", ["camp", "camp_2"])
+    assert [(row["campaign_id"], row["quest_id"], row["type"], row["timezone"], row["period"]) for row in rows] == [
+        ("camp", "one", "one_time", "Europe/Paris", "once"),
+        ("camp", "quest", "daily", "Europe/Paris", "late"),
+        ("camp", "quest", "daily", "Europe/Paris", "now"),
+        ("camp_2", "weekly", "weekly", "UTC", "week"),
+    ]

@@ -23,6 +23,7 @@ __all__ = (
     "CompleteQuestReply",
     "CompleteQuestRequest",
     "CompleteTaskRequest",
+    "CompletedQuest",
     "Contact",
     "ContactReply",
     "ContactType",
@@ -1388,6 +1389,22 @@ class CodeError(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "CodeError", CodeError)
+
+
+@dataclass(eq=False, repr=False)
+class CompletedQuest(betterproto2.Message):
+    """
+    A quest that the player has completed, and cannot complete again before `available_at`; 0: not again.
+    """
+
+    quest_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    completed_at: "int" = betterproto2.field(2, betterproto2.TYPE_INT64)
+
+    available_at: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
+
+
+default_message_pool.register_message("game.v1", "CompletedQuest", CompletedQuest)
 
 
 @dataclass(eq=False, repr=False)
@@ -4519,6 +4536,8 @@ class TurnBalance(betterproto2.Message):
     balance: "int" = betterproto2.field(2, betterproto2.TYPE_INT64)
 
     updated_at: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
+
+    completed_quests: "list[CompletedQuest]" = betterproto2.field(4, betterproto2.TYPE_MESSAGE, repeated=True)
 
 
 default_message_pool.register_message("game.v1", "TurnBalance", TurnBalance)

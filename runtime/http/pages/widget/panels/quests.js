@@ -15,11 +15,11 @@ export async function open(panel) {
   const waiting = skeleton(panel);
   root.append(left, waiting);
   try {
-    const { quests } = await api.get(`/public/campaigns/${encodeURIComponent(render.campaign_id)}`);
+    const [{ quests }, done] = await Promise.all([api.get(`/public/campaigns/${encodeURIComponent(render.campaign_id)}`), completed(panel)]);
     const now = Date.now() / 1000;
     const open_now = quests.filter((/** @type {any} */ quest) => !(quest.end_date > 0 && quest.end_date <= now));
     waiting.replaceWith(
-      open_now.length ? h("ul", { class: "items" }, ...open_now.map((/** @type {any} */ quest) => drawn(panel, quest))) : blank(panel, "⚡", words.t("quests_none")),
+      open_now.length ? h("ul", { class: "items" }, ...open_now.map((/** @type {any} */ quest) => drawn(panel, quest, done.get(quest.id)))) : blank(panel, "⚡", words.t("quests_none")),
     );
   } catch (error) {
     waiting.replaceWith(refusal(panel, error));
@@ -41,26 +41,29 @@ function standing({ words, round }) {
   return said.join(" · ");
 }
 
-/** What was done from this page, by its quest and who did it, until it may be offered again. @type {Map<string, {said: string, until: number}>} */
-const did = new Map();
+/** When each quest that is done may be done again, in unix seconds; 0: never. @param {Panel} panel @returns {Promise<Map<string, number>>} */
+async function completed(panel) {
+  const { api, render } = panel;
+  if (!known(panel)) return new Map();
+  // Without an answer all of them are offered: who presses is told then.
+  const reply = await api.get(`/players/me/turns?campaign_id=${encodeURIComponent(render.campaign_id)}`).catch(() => ({ items: [] }));
+  const done = reply.items.flatMap((/** @type {any} */ item) => item.completed_quests ?? []);
+  return new Map(done.map((/** @type {any} */ one) => [one.quest_id, Number(one.available_at)]));
+}
 
-/** So long a quest that was done is shown as done: when its next day begins, the page does not know. */
-const DONE_MS = 3_600_000;
-
-/** @param {Panel} panel @param {any} quest */
-function drawn(panel, quest) {
-  const { words, api } = panel;
-  const name = () => `${quest.id} ${api.identity.token}`;
-  const before = did.get(name());
+/** @param {Panel} panel @param {any} quest @param {number} [again] when it may be done again, of one that is done */
+function drawn(panel, quest, again) {
+  const { words } = panel;
   const type = String(quest.type).replace("QUEST_TYPE_", "");
   const begins = Number(quest.start_date) * 1000 > Date.now();
   const label = words.t("complete");
-  const side = before && before.until > Date.now() ? chip(before.said, "good") : begins ? chip(words.t("starts", { when: words.when(Number(quest.start_date)) })) : doer(panel, { label, act: "quest", path: `/quests/${encodeURIComponent(quest.id)}/complete`, before: () => somebody(panel), done });
+  const side =
+    again !== undefined ? chip(`✓ ${words.t("quest_completed")}`, "good") : begins ? chip(words.t("starts", { when: words.when(Number(quest.start_date)) })) : doer(panel, { label, act: "quest", path: `/quests/${encodeURIComponent(quest.id)}/complete`, before: () => somebody(panel), done });
   const earns = chip(words.t("turns_earned", { count: Number(quest.turns) }), "due");
   const element = card({
     look: { emoji: "⚡" },
     title: quest.name,
-    lines: [quest.description, h("span", { class: "chips" }, earns, chip(words.t(`quest_${type}`)), quest.end_date > 0 && chip(words.t("ends", { when: words.when(Number(quest.end_date)) })))],
+    lines: [quest.description, h("span", { class: "chips" }, earns, chip(words.t(`quest_${type}`)), quest.end_date > 0 && chip(words.t("ends", { when: words.when(Number(quest.end_date)) })), again ? chip(words.t("again_at", { when: words.when(again), until: words.until(again) })) : false)],
     side,
     attributes: { "data-quest": quest.id },
   });
@@ -70,7 +73,6 @@ function drawn(panel, quest) {
   function done(reply) {
     const said = words.t("quest_done", { count: Number(reply.turns_granted) });
     const place = h("div", { class: "doer", tabindex: "-1" }, chip(said, "good"));
-    did.set(name(), { said, until: Date.now() + DONE_MS });
     side.replaceWith(place);
     place.focus();
     panel.say(said);

@@ -29,6 +29,7 @@ export default {
   quest_DAILY: "كل يوم",
   quest_WEEKLY: "كل أسبوع",
   complete: "أنجزتها",
+  quest_completed: "تم الإنجاز",
   quest_done: { zero: "لم تكسب أدوارًا", one: "كسبت دورًا واحدًا", two: "كسبت دورين", few: "كسبت {count} أدوار", many: "كسبت {count} دورًا", other: "كسبت {count} دور" },
   plays_unlimited: "العب كما تشاء",
   ranking_none: "لا أحد في الترتيب بعد. كن الأول!",

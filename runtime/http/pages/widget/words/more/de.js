@@ -29,6 +29,7 @@ export default {
   quest_DAILY: "täglich",
   quest_WEEKLY: "wöchentlich",
   complete: "Erledigt",
+  quest_completed: "Geschafft",
   quest_done: { one: "{count} Versuch verdient", other: "{count} Versuche verdient" },
   plays_unlimited: "Spiel, so oft du willst",
   ranking_none: "Noch steht niemand in der Rangliste. Sei der Erste!",

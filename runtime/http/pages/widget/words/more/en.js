@@ -36,6 +36,7 @@ export default {
   quest_DAILY: "every day",
   quest_WEEKLY: "every week",
   complete: "I've done it",
+  quest_completed: "Done",
   quest_done: { one: "{count} turn earned", other: "{count} turns earned" },
   plays_unlimited: "Play as often as you like",
 

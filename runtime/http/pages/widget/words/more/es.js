@@ -29,6 +29,7 @@ export default {
   quest_DAILY: "cada día",
   quest_WEEKLY: "cada semana",
   complete: "Ya lo hice",
+  quest_completed: "Hecho",
   quest_done: { one: "{count} turno ganado", many: "{count} turnos ganados", other: "{count} turnos ganados" },
   plays_unlimited: "Juega todo lo que quieras",
   ranking_none: "Aún no hay nadie en la clasificación. ¡Sé el primero!",

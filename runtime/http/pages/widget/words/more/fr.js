@@ -29,6 +29,7 @@ export default {
   quest_DAILY: "chaque jour",
   quest_WEEKLY: "chaque semaine",
   complete: "C’est fait",
+  quest_completed: "Fait",
   quest_done: { one: "{count} tour gagné", many: "{count} tours gagnés", other: "{count} tours gagnés" },
   plays_unlimited: "Jouez autant que vous voulez",
   ranking_none: "Personne n’est encore classé. Soyez le premier !",

@@ -29,6 +29,7 @@ export default {
   quest_DAILY: "ogni giorno",
   quest_WEEKLY: "ogni settimana",
   complete: "L’ho fatto",
+  quest_completed: "Fatto",
   quest_done: { one: "{count} turno guadagnato", many: "{count} turni guadagnati", other: "{count} turni guadagnati" },
   plays_unlimited: "Gioca quanto vuoi",
   ranking_none: "Nessuno è ancora in classifica. Sii il primo!",

@@ -29,6 +29,7 @@ export default {
   quest_DAILY: "毎日",
   quest_WEEKLY: "毎週",
   complete: "達成しました",
+  quest_completed: "達成済み",
   quest_done: { other: "{count}ターンを獲得しました" },
   plays_unlimited: "何度でもプレイできます",
   ranking_none: "まだ誰もランクインしていません。最初の1人になりましょう！",

@@ -29,6 +29,7 @@ export default {
   quest_DAILY: "elke dag",
   quest_WEEKLY: "elke week",
   complete: "Gedaan",
+  quest_completed: "Klaar",
   quest_done: { one: "{count} beurt verdiend", other: "{count} beurten verdiend" },
   plays_unlimited: "Speel zo vaak je wilt",
   ranking_none: "Nog niemand staat op de ranglijst. Wees de eerste!",

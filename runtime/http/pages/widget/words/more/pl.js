@@ -29,6 +29,7 @@ export default {
   quest_DAILY: "codziennie",
   quest_WEEKLY: "co tydzień",
   complete: "Zrobione",
+  quest_completed: "Wykonane",
   quest_done: { one: "Zdobyto {count} próbę", few: "Zdobyto {count} próby", many: "Zdobyto {count} prób", other: "Zdobyto {count} próby" },
   plays_unlimited: "Graj, ile chcesz",
   ranking_none: "W rankingu nie ma jeszcze nikogo. Możesz być pierwszą osobą!",

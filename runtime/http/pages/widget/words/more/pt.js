@@ -29,6 +29,7 @@ export default {
   quest_DAILY: "todo dia",
   quest_WEEKLY: "toda semana",
   complete: "Já fiz",
+  quest_completed: "Feito",
   quest_done: { one: "{count} rodada ganha", many: "{count} rodadas ganhas", other: "{count} rodadas ganhas" },
   plays_unlimited: "Jogue quanto quiser",
   ranking_none: "Ainda não há ninguém na classificação. Seja o primeiro!",

@@ -29,6 +29,7 @@ export default {
   quest_DAILY: "her gün",
   quest_WEEKLY: "her hafta",
   complete: "Yaptım",
+  quest_completed: "Tamamlandı",
   quest_done: { one: "{count} tur kazanıldı", other: "{count} tur kazanıldı" },
   plays_unlimited: "İstediğin kadar oyna",
   ranking_none: "Sıralamada henüz kimse yok. İlk sen ol!",

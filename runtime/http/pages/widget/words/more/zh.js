@@ -29,6 +29,7 @@ export default {
   quest_DAILY: "每天",
   quest_WEEKLY: "每周",
   complete: "我已完成",
+  quest_completed: "已完成",
   quest_done: { other: "获得 {count} 次机会" },
   plays_unlimited: "不限次数，尽情玩",
   ranking_none: "还没有人上榜。来做第一名吧！",

@@ -118,7 +118,7 @@ async def test_the_keyboard_alone_plays(fair: World, visit: Visit) -> None:
     await visit.page.keyboard.press("Enter")
     await visit.page.wait_for_selector("dialog[open] li")
     await visit.page.keyboard.press("Escape")
-    assert await visit.page.locator("dialog").count() == 0
+    await visit.page.wait_for_selector("dialog", state="detached")
 
 
 async def test_who_has_played_all_is_told_when_plays_come_back(fair: World, visit: Visit) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from html import escape
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
@@ -25,6 +26,7 @@ from runtime.http.edge import Edge
 from runtime.http.envelope import Handler
 from runtime.http.pages.brand import NO_BRAND, Brand, brand_of
 from runtime.http.pages.files import ENTRY, Files, files
+from runtime.http.pages.spoken import SAID
 from runtime.http.pages.stored import Document, kept
 from runtime.http.views import edge_view
 from runtime.operations import BY_NAME
@@ -68,7 +70,7 @@ def mount(app: web.Application, edge: Edge) -> None:
     """Adds the pages."""
     app.router.add_get("/p/{id}", _page(edge, "game", _game))
     app.router.add_get("/c/{id}", _page(edge, "campaign", _campaign))
-    app.router.add_get("/themes", kept(_themes))
+    app.router.add_get("/themes", _gallery())
 
 
 def _policy(origins: Iterable[str], styles: str) -> str:
@@ -80,6 +82,15 @@ def _policy(origins: Iterable[str], styles: str) -> str:
         " img-src 'self' https: data:; connect-src 'self'; base-uri 'none'; form-action 'none';"
         f" frame-ancestors {framing}"
     )
+
+
+def _gallery() -> Handler:
+    pages = {language: kept(partial(_themes, language)) for language in SAID}
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        return await pages[_language(request.headers.get("Accept-Language", ""))](request)
+
+    return answer
 
 
 def _page(edge: Edge, what: str, make: Make) -> Handler:
@@ -106,7 +117,7 @@ def _page(edge: Edge, what: str, make: Make) -> Handler:
         except Fault as fault:
             if fault.status not in (Status.NOT_FOUND, Status.INVALID_ARGUMENT):
                 raise
-            status, body = fault.http, _missing(what).encode()
+            status, body = fault.http, _missing(what, language).encode()
         policy = _policy(framing, _styles(body))
         return web.Response(body=body, status=status, headers={**headers, "Content-Security-Policy": policy})
 
@@ -195,22 +206,23 @@ async def _campaign(ask: Ask, scope: m.Scope, campaign_id: str, tenant: str, lan
     )
 
 
-def _themes() -> Document:
+def _themes(language: str) -> Document:
     """Every theme that `ui.theme.preset` may name, on a widget that plays nothing, for operators to choose from."""
-    found = files()
+    found, said = files(), SAID[language]
     loads = (
         f'<link rel="stylesheet" href="{found.address("themes/page.css")}">\n'
         f'<script type="module" src="{found.address("themes/page.js")}"></script>\n'
     )
-    said = "Six looks that a game may start from: write the name into the game's ui, and change what is to be yours."
-    body = f'<main class="themes">\n<h1>Themes</h1>\n<p class="lead">{said}</p>\n</main>'
-    page = _whole(found, "Themes", said, "", loads, body).encode()
-    return Document.of(page, {**_HEADERS, "Content-Security-Policy": _policy((), _styles(page))})
+    lead = escape(said.themes_lead)
+    body = f'<main class="themes">\n<h1>{escape(said.themes)}</h1>\n<p class="lead">{lead}</p>\n</main>'
+    page = _whole(found, said.themes, said.themes_lead, "", loads, body, language).encode()
+    policy = _policy((), _styles(page))
+    return Document.of(page, {**_HEADERS, "Vary": "Accept-Language", "Content-Security-Policy": policy})
 
 
-def _missing(what: str) -> str:
-    said = f"There is no such {what}, or it is over."
-    return _whole(files(), said, "", "", "", f'<main>\n<h1 class="missing">{said}</h1>\n</main>')
+def _missing(what: str, language: str) -> str:
+    said = SAID[language].no_game if what == "game" else SAID[language].no_campaign
+    return _whole(files(), said, "", "", "", f'<main>\n<h1 class="missing">{escape(said)}</h1>\n</main>', language)
 
 
 def _whole(

@@ -47,8 +47,9 @@ class Document:
 
     @classmethod
     def of(cls, body: bytes, headers: Mapping[str, str], *, codings: tuple[str, ...] = ("gzip",)) -> Document:
-        """headers: Content-Type, Cache-Control and the like; ETag and Vary are added."""
-        headers = {**headers, "Vary": "Accept-Encoding"}
+        """headers: Content-Type, Cache-Control and the like; ETag is added, and to Vary what is answered by here."""
+        varies = [*filter(None, [headers.get("Vary")]), "Accept-Encoding"]
+        headers = {**headers, "Vary": ", ".join(varies)}
         tag = hashlib.sha256(body).hexdigest()[:32]
         plain = Variant.of(body, {**headers, "ETag": f'"{tag}"'}, {})
         coded = []

@@ -5,17 +5,26 @@ import { Look } from "../look.js";
 import { sheet } from "../style.js";
 import { View } from "../view.js";
 import { Words } from "../words.js";
+import { WORDS } from "./words.js";
 
 /** @typedef {{title: string, theme: Record<string, string>, background: Record<string, string>}} Theme */
 
-const GAMES = /** @type {Record<string, string>} */ ({ wheel: "Spin wheel", scratch: "Scratch card" });
+const { lang: LANGUAGE } = document.documentElement;
+const words = await Words.load(LANGUAGE);
+Object.assign(words.words, WORDS[LANGUAGE]);
 
-const PRIZES = [
-  { prize_id: "coffee", name: "Coffee", type: "voucher", value: 3, available: true, emoji: "☕" },
-  { prize_id: "mug", name: "Mug", type: "goods", value: 9, available: true, emoji: "🏺" },
-  { prize_id: "cake", name: "Piece of cake", type: "voucher", value: 4, available: true, emoji: "🍰" },
-];
-const SEGMENTS = PRIZES.flatMap(({ prize_id, name, emoji }) => [{ prize_id, label: name, emoji }, { label: "Next time", emoji: "🍀" }]);
+/** Every game, by its file. */
+const GAMES = ["wheel", "scratch", "eggs", "gifts", "collection"];
+
+/** What is won, caught and collected: `type` is what it is called among falling things, `item` in an album. */
+const PRIZES = Object.entries({ coffee: "☕", mug: "🏺", cake: "🍰" }).map(([id, emoji]) => {
+  const name = words.t(id);
+  return { prize_id: id, name, label: name, emoji, type: id, item: id, value: 3, available: true };
+});
+const SEGMENTS = PRIZES.flatMap(({ prize_id, name, emoji }) => [{ prize_id, label: name, emoji }, { label: words.t("next"), emoji: "🍀" }]);
+const RUNGS = [{ id: "three", name: "", currency: "coffee", threshold: 3, prize_id: "cake" }];
+const DROPS = 10;
+const DROP_MS = 500;
 
 /** What a View reads of a Round, with plays that are made up. */
 class Shown extends EventTarget {
@@ -25,12 +34,16 @@ class Shown extends EventTarget {
   last = /** @type {any} */ (null);
   resumes = false;
   api = { identity: { given: "nobody", isGuest: false, who: "" } };
+  /** How many there are of each in the album. @type {Map<string, number>} */
+  counts = new Map();
 
-  /** @param {Theme} theme */
-  constructor({ title, theme, background }) {
+  /** @param {Theme} theme @param {string} game */
+  constructor({ theme, background }, game) {
     super();
-    const ui = { theme, background, wheel: { segments: SEGMENTS }, items: PRIZES };
-    this.render = { id: "", name: `${title} fair`, type: "", campaign_id: "", prizes: PRIZES, ui, rules: {}, access: "", status: "" };
+    const ui = { theme, background, wheel: { segments: SEGMENTS }, items: PRIZES, catcher: { most: DROPS, lives: 3 } };
+    const milestones = { mode: "MILESTONE_MODE_CUMULATIVE_UNLOCK", rungs: RUNGS };
+    this.game = game;
+    this.render = { id: "", name: words.t(`game_${game}`), type: "", campaign_id: "", prizes: PRIZES, ui, milestones, rules: {}, access: "", status: "" };
   }
 
   /** @param {string} state */
@@ -39,34 +52,56 @@ class Shown extends EventTarget {
     this.dispatchEvent(new Event("change"));
   }
 
-  /** Every second field is a prize; the first play wins. */
-  next() {
+  /** @returns {any} */
+  session() {
+    return { drop_plan: Array.from({ length: DROPS }, (_, i) => ({ id: `${PRIZES[i % 3].type} ${i}`, type: PRIZES[i % 3].type, at_ms: i * DROP_MS })) };
+  }
+
+  /** What comes of a play; the first of those that are drawn wins. @param {any} payload what the player did */
+  next(payload) {
+    if (this.game === "eggs") return won(payload.score > 0 ? [0] : []);
+    if (this.game === "gifts") return won(payload.caught_items.map((/** @type {string} */ id) => PRIZES.findIndex(({ type }) => id.startsWith(type))));
     const slot = this.last ? Math.floor(Math.random() * SEGMENTS.length) : 0;
-    const prize = PRIZES.find((one) => one.prize_id === SEGMENTS[slot].prize_id);
-    return { rewards: prize ? [{ ...prize, quantity: 1 }] : [], metadata: { slot_index: slot }, balances: [] };
+    if (this.game !== "collection") return { ...won(slot % 2 ? [] : [slot / 2]), metadata: { slot_index: slot } };
+    const prize = PRIZES[slot >> 1];
+    this.counts.set(prize.item, (this.counts.get(prize.item) ?? 0) + 1);
+    const balances = [...this.counts].map(([currency, balance]) => ({ currency, balance }));
+    return { ...won([slot >> 1]), metadata: { item: prize.item, quantity: 1 }, balances };
   }
 }
+
+/** A result with each of these prizes as often as it is named. @param {number[]} indexes */
+function won(indexes) {
+  const rewards = PRIZES.map((prize, i) => ({ ...prize, quantity: indexes.filter((one) => one === i).length }));
+  return { rewards: rewards.filter(({ quantity }) => quantity), metadata: {}, balances: [] };
+}
+
+/** Those on the page that may be under way. @type {import("../types.js").Game[]} */
+const games = [];
 
 /** A widget of the theme. @param {Theme} theme @param {string} name of a game's file */
 async function shown(theme, name) {
   const host = h("div", { class: "game" });
   host.attachShadow({ mode: "open" }).adoptedStyleSheets = [sheet];
-  const round = /** @type {any} */ (new Shown(theme));
-  const view = new View(host, round, new Words("en", {}), new Look(round.render.ui));
+  const round = /** @type {any} */ (new Shown(theme, name));
+  const view = new View(host, round, words, new Look(round.render.ui));
   view.panels.remove(); // There is nothing to ask about.
   const file = await import(`../games/${name}.js`);
   /** @type {import("../types.js").Game} */
   const game = file.mount(view.stage(() => void play()));
+  games.push(game);
   view.label = game.label ?? "play";
   view.paint();
   return host;
 
   async function play() {
-    if (round.state === "playing") return;
+    if (["started", "playing"].includes(round.state)) return;
+    round.become("started");
     game.rest?.();
+    const payload = await game.take?.(round.session());
     round.become("playing");
     game.wait?.();
-    const result = round.next();
+    const result = round.next(payload);
     await game.show(result);
     round.last = result;
     round.become(result.rewards.length ? "won" : "lost");
@@ -76,14 +111,14 @@ async function shown(theme, name) {
 
 /** @param {string} name @param {Theme} theme @param {string} game */
 async function section(name, theme, game) {
-  const written = h("code", { class: "name" }, `"preset": "${name}"`);
-  const copy = h("button", { type: "button", "aria-label": `Copy the name ${name}`, onclick: copied }, "Copy");
-  return h("section", { class: "look", "data-theme": name }, h("header", {}, h("h2", {}, theme.title), written, copy), await shown(theme, game));
+  const written = h("code", { class: "name", dir: "ltr" }, `"preset": "${name}"`);
+  const copy = h("button", { type: "button", "aria-label": words.t("copy_name", { name }), onclick: copied }, words.t("copy"));
+  return h("section", { class: "look", "data-theme": name }, h("header", {}, h("h2", { lang: "en", dir: "auto" }, theme.title), written, copy), await shown(theme, game));
 
   async function copied() {
     try {
       await navigator.clipboard.writeText(name);
-      copy.textContent = "Copied";
+      copy.textContent = words.t("copied");
     } catch {
       getSelection()?.selectAllChildren(written); // No clipboard on plain HTTP: it is chosen, to be copied by hand.
     }
@@ -92,13 +127,14 @@ async function section(name, theme, game) {
 
 const themes = /** @type {Record<string, Theme>} */ (await (await fetch("/api/v1/themes.json")).json());
 const looks = h("div", { class: "looks" });
-const buttons = Object.entries(GAMES).map(([game, title]) => h("button", { type: "button", "data-game": game, onclick: () => void show(game) }, title));
-document.querySelector("main.themes")?.append(h("div", { class: "choice", role: "group", "aria-label": "Game" }, ...buttons), looks);
+const buttons = GAMES.map((game) => h("button", { type: "button", "data-game": game, onclick: () => void show(game) }, words.t(`game_${game}`)));
+document.querySelector("main.themes")?.append(h("div", { class: "choice", role: "group", "aria-label": words.t("game") }, ...buttons), looks);
 await show("wheel");
 
 /** @param {string} game */
 async function show(game) {
   for (const button of buttons) button.setAttribute("aria-pressed", String(button.dataset.game === game));
+  for (const one of games.splice(0)) one.stop?.();
   looks.replaceChildren(...(await Promise.all(Object.entries(themes).map(([name, theme]) => section(name, theme, game)))));
   looks.setAttribute("data-shown", game);
 }

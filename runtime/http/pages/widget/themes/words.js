@@ -1,0 +1,17 @@
+// What the gallery says beside the widget's own words: the games' names, and what is won in them.
+
+/** By language. @type {Record<string, Record<string, string>>} */
+export const WORDS = {
+  en: { game_wheel: "Spin wheel", game_scratch: "Scratch card", game_eggs: "Egg-catcher", game_gifts: "Gift-catcher", game_collection: "Collection", game: "Game", copy_name: "Copy the name {name}", coffee: "Coffee", mug: "Mug", cake: "Piece of cake", next: "Next time" },
+  de: { game_wheel: "Glücksrad", game_scratch: "Rubbellos", game_eggs: "Eierfangen", game_gifts: "Geschenkefangen", game_collection: "Sammelalbum", game: "Spiel", copy_name: "Den Namen {name} kopieren", coffee: "Kaffee", mug: "Becher", cake: "Stück Kuchen", next: "Nächstes Mal" },
+  fr: { game_wheel: "Roue de la chance", game_scratch: "Carte à gratter", game_eggs: "Attrape-œufs", game_gifts: "Attrape-cadeaux", game_collection: "Album", game: "Jeu", copy_name: "Copier le nom {name}", coffee: "Café", mug: "Tasse", cake: "Part de gâteau", next: "La prochaine fois" },
+  es: { game_wheel: "Ruleta", game_scratch: "Rasca y gana", game_eggs: "Atrapa huevos", game_gifts: "Atrapa regalos", game_collection: "Colección", game: "Juego", copy_name: "Copiar el nombre {name}", coffee: "Café", mug: "Taza", cake: "Trozo de tarta", next: "Otra vez será" },
+  it: { game_wheel: "Ruota della fortuna", game_scratch: "Gratta e vinci", game_eggs: "Acchiappa uova", game_gifts: "Acchiappa regali", game_collection: "Collezione", game: "Gioco", copy_name: "Copia il nome {name}", coffee: "Caffè", mug: "Tazza", cake: "Fetta di torta", next: "La prossima volta" },
+  pt: { game_wheel: "Roda da sorte", game_scratch: "Raspadinha", game_eggs: "Pega-ovos", game_gifts: "Pega-presentes", game_collection: "Coleção", game: "Jogo", copy_name: "Copiar o nome {name}", coffee: "Café", mug: "Caneca", cake: "Fatia de bolo", next: "Na próxima" },
+  nl: { game_wheel: "Rad van fortuin", game_scratch: "Kraskaart", game_eggs: "Eieren vangen", game_gifts: "Cadeaus vangen", game_collection: "Verzameling", game: "Spel", copy_name: "De naam {name} kopiëren", coffee: "Koffie", mug: "Mok", cake: "Stuk taart", next: "Volgende keer" },
+  pl: { game_wheel: "Koło fortuny", game_scratch: "Zdrapka", game_eggs: "Łapanie jajek", game_gifts: "Łapanie prezentów", game_collection: "Kolekcja", game: "Gra", copy_name: "Kopiuj nazwę {name}", coffee: "Kawa", mug: "Kubek", cake: "Kawałek ciasta", next: "Następnym razem" },
+  tr: { game_wheel: "Çarkıfelek", game_scratch: "Kazı kazan", game_eggs: "Yumurta yakala", game_gifts: "Hediye yakala", game_collection: "Koleksiyon", game: "Oyun", copy_name: "{name} adını kopyala", coffee: "Kahve", mug: "Kupa", cake: "Bir dilim pasta", next: "Bir dahaki sefere" },
+  ar: { game_wheel: "عجلة الحظ", game_scratch: "بطاقة الكشط", game_eggs: "صائد البيض", game_gifts: "صائد الهدايا", game_collection: "المجموعة", game: "اللعبة", copy_name: "انسخ الاسم {name}", coffee: "قهوة", mug: "كوب", cake: "قطعة كعك", next: "في المرة القادمة" },
+  ja: { game_wheel: "ルーレット", game_scratch: "スクラッチカード", game_eggs: "たまごキャッチ", game_gifts: "ギフトキャッチ", game_collection: "コレクション", game: "ゲーム", copy_name: "名前「{name}」をコピー", coffee: "コーヒー", mug: "マグカップ", cake: "ケーキ", next: "また次回" },
+  zh: { game_wheel: "幸运转盘", game_scratch: "刮刮卡", game_eggs: "接彩蛋", game_gifts: "接礼物", game_collection: "收集", game: "游戏", copy_name: "复制名称 {name}", coffee: "咖啡", mug: "马克杯", cake: "一块蛋糕", next: "下次再来" },
+};

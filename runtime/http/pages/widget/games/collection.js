@@ -20,11 +20,11 @@ sheet.replaceSync(`
 .leaf .back { color: var(--t-on-primary); border: .3em solid var(--t-surface); background: radial-gradient(circle at 50% 50%, transparent 31%, rgb(255 255 255 / .3) 31.5% 33%, transparent 33.5%), repeating-linear-gradient(45deg, rgb(255 255 255 / .11) 0 .45em, transparent 0 .9em), var(--t-primary); font-size: 2.6em; border-width: .12em; border-radius: .42em; box-shadow: 0 .25em .55em -.15em rgb(0 0 0 / .5); }
 .leaf .face { padding: .5em; transform: rotateY(180deg); border: .3em solid var(--t-accent); background: radial-gradient(circle at 50% 38%, var(--t-accent-soft), var(--t-surface) 72%); }
 .leaf .face .picture { font-size: 3.6em; line-height: 1; }
-.slots { display: grid; grid-template-columns: repeat(auto-fit, minmax(5.4em, 6.6em)); justify-content: center; gap: .7em; margin: 0; padding: 0; list-style: none; }
-.slots li { position: relative; display: grid; justify-items: center; align-content: center; gap: .2em; min-height: 6em; padding: .6em .3em .5em; border: 1px solid var(--t-line); border-radius: 1.1em; background: var(--t-surface); box-shadow: 0 .7em 1.3em -1em rgb(0 0 0 / .5); font-size: .95em; text-align: center; line-height: 1.15; overflow-wrap: anywhere; }
+.slots { display: flex; flex-wrap: wrap; justify-content: center; gap: .7em; margin: 0; padding: 0; list-style: none; }
+.slots li { width: 6em; position: relative; display: grid; justify-items: center; align-content: center; gap: .2em; min-height: 6em; padding: .6em .3em .5em; border: 1px solid var(--t-line); border-radius: 1.1em; background: var(--t-surface); box-shadow: 0 .7em 1.3em -1em rgb(0 0 0 / .5); font-size: .95em; text-align: center; line-height: 1.15; overflow-wrap: anywhere; }
 .slots .picture { font-size: 2.5em; line-height: 1.1; }
 .slots .none { border-style: dashed; box-shadow: none; color: var(--t-quiet); }
-.slots .none .picture { filter: grayscale(.8) brightness(1.4); opacity: .5; }
+.slots .none .picture { filter: grayscale(.8); opacity: .5; }
 .slots b { position: absolute; top: -.45em; inset-inline-end: -.3em; min-width: 1.75em; padding: .12em .45em; border-radius: 9em; color: var(--t-on-primary); background: var(--t-primary); font-variant-numeric: tabular-nums; }
 .slots .none b { visibility: hidden; }
 .slots .new { animation: stamp .55s cubic-bezier(.2, 1.6, .4, 1); border-color: var(--t-accent); box-shadow: 0 0 0 .15em var(--t-accent); }

@@ -44,6 +44,7 @@ from runtime.http.serving import serve as listen
 from runtime.metrics import Stores
 from runtime.operations import logins
 from runtime.operations.campaigns import analytics
+from runtime.operations.desk import erasure
 from runtime.operations.leaderboards import ending
 from runtime.registry import load_plugins
 from runtime.rpc.client import RpcCaller
@@ -199,6 +200,8 @@ class _Parts:
             await self._background.repeat(
                 ending.JOB, partial(ending.finalize_all, process.engine), ending.EVERY_SECONDS
             )
+            keep = partial(erasure.retain, process.engine)
+            await self._background.repeat(erasure.JOB, keep, erasure.EVERY_SECONDS)
             await self._background.repeat("login purge", partial(logins.purge, process.engine), logins.PURGE_SECONDS)
         elif roles & {"consumer", "admin"}:
             process.caller = remote = RpcCaller(settings.core_rpc_addresses, token=settings.shown_token)

@@ -162,3 +162,60 @@ SELECT player_id FROM players WHERE tenant_id = $1 AND player_id = $2 FOR NO KEY
 -- name: unlink
 -- Takes contact $3 from player $2. No row: the player has no such contact.
 DELETE FROM contacts WHERE tenant_id = $1 AND player_id = $2 AND contact_id = $3 RETURNING type
+
+-- name: tasks
+-- Deliveries of rewards of player $2, the newest first, after $5 (NULL: from the newest), in campaign $3 ('' all). $4
+-- the merchant whose staff asks ('' the tenant's own).
+SELECT t.task_id, t.reward_id, t.prize_id, t.campaign_id, t.player_id, t.channel, t.status, t.attempts, t.last_error,
+       unix(t.next_attempt_at) AS next_attempt_at, unix(t.created_at) AS created_at, unix(t.updated_at) AS updated_at
+FROM rewards AS r
+JOIN tasks AS t ON t.tenant_id = $1 AND t.reward_id = r.reward_id
+WHERE r.tenant_id = $1 AND r.player_id = $2 AND ($3 = '' OR t.campaign_id = $3)
+  AND ($4 = '' OR t.campaign_id IN (SELECT o FROM campaigns_of($1, $4, false) AS o))
+  AND ($5::text IS NULL OR t.task_id < $5)
+ORDER BY t.task_id DESC
+LIMIT $6
+
+-- name: rewards
+-- As rewards.search, of what the players of contacts $8 won (NULL: whoever), or has one of the codes that $9 and $10
+-- say, each with its prize (NULL: any), from the time $11 until $12 (unix seconds, 0: any), after $13.
+SELECT r.reward_id, r.player_id, r.prize_id, r.name, r.type, r.value, r.quantity, s.status, r.game_id,
+       r.play_id, r.campaign_id, r.milestone_id, unix(r.won_at) AS won_at, unix(r.claimed_at) AS claimed_at,
+       unix(r.fulfilled_at) AS fulfilled_at, unix(r.expires_at) AS expires_at
+FROM rewards AS r
+CROSS JOIN LATERAL (
+    SELECT standing(
+        r.status, r.expires_at, EXISTS (SELECT FROM tasks AS t WHERE t.tenant_id = $1 AND t.reward_id = r.reward_id)
+    ) AS status
+) AS s
+WHERE r.tenant_id = $1
+  AND ($2 = '' OR s.status = $2)
+  AND ($3 = '' OR r.campaign_id = $3)
+  AND ($4 = '' OR r.prize_id = $4)
+  AND ($5 = '' OR r.game_id = $5)
+  AND ($6 = '' OR r.player_id = $6)
+  AND ($7 = '' OR r.campaign_id IN (SELECT o FROM campaigns_of($1, $7, false) AS o))
+  AND ($8::text[] IS NULL OR r.player_id IN (
+      SELECT c.player_id FROM contacts AS c
+      WHERE c.tenant_id = $1 AND c.type IN ('phone', 'email') AND c.value = ANY($8::text[])
+  ))
+  AND ($9::text[] IS NULL OR r.reward_id IN (
+      SELECT c.reward_id FROM codes AS c
+      JOIN unnest($9::text[], $10::bytea[]) AS n (prize_id, code_hash)
+        ON n.prize_id = c.prize_id AND n.code_hash = c.code_hash
+      WHERE c.tenant_id = $1
+  ))
+  AND ($11::bigint = 0 OR r.won_at >= at_unix($11))
+  AND ($12::bigint = 0 OR r.won_at < at_unix($12))
+  AND ($13::text IS NULL OR r.reward_id < $13)
+ORDER BY r.reward_id DESC
+LIMIT $14
+
+-- name: coded_prizes
+-- The prizes that have codes.
+SELECT p.prize_id FROM prizes AS p
+WHERE p.tenant_id = $1 AND EXISTS (SELECT FROM codes AS c WHERE c.tenant_id = $1 AND c.prize_id = p.prize_id)
+
+-- name: task_of
+-- The delivery of reward $2. No row: it has none.
+SELECT task_id FROM tasks WHERE tenant_id = $1 AND reward_id = $2

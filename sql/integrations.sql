@@ -57,6 +57,14 @@ WHERE tenant_id = $1 AND integration_id = $2
     AND ($7 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $7, true) AS o))))
 RETURNING integration_id, merchant_id, campaign_id, type, events, config, status, unix(created_at) AS created_at
 
+-- name: rotate
+-- Sets what an integration sends with; the caller holds it. $3 the config, $4 the merchant whose staff asks ('' the
+-- tenant's own). No row: there is none that it may write.
+UPDATE integrations SET config = $3
+WHERE tenant_id = $1 AND integration_id = $2
+  AND ($4 = '' OR merchant_id = $4 OR campaign_id IN (SELECT o FROM campaigns_of($1, $4, true) AS o WHERE o <> ''))
+RETURNING integration_id, merchant_id, campaign_id, type, events, config, status, unix(created_at) AS created_at
+
 -- name: active
 -- Those of a tenant that are told of events.
 SELECT integration_id, merchant_id, campaign_id, type, events, config,

@@ -50,7 +50,9 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     "CloseViolation": "there is none to close, unless the row fails",
     "GrantTurns": "the judge knows turns of quests alone",
     "MergePlayer": "logins merge guests, by the same code",
-    **dict.fromkeys(("UnlinkContact", "SignOutPlayer"), "the reader would be signed out, and read no more"),
+    "BulkRewards": "it fulfills and revokes, one by one, as staff does",
+    "RotateSecret": "the receiver would no more know who sends",
+    **dict.fromkeys(("UnlinkContact", "SignOutPlayer", "ErasePlayer"), "the reader would be signed out"),
 }
 """Operations that neither the load nor an errand asks, and who does."""
 

@@ -101,6 +101,10 @@ REQUIRED: dict[str, frozenset[str]] = {
     "MergePlayerRequest": frozenset(["scope", "guest_id"]),
     "UnlinkContactRequest": frozenset(["scope", "contact_id"]),
     "SignOutPlayerRequest": frozenset(["scope"]),
+    "ExportPlayerRequest": frozenset(["scope"]),
+    "ErasePlayerRequest": frozenset(["scope", "reason"]),
+    "BulkRewardsRequest": frozenset(["scope", "act", "ids"]),
+    "RotateSecretRequest": frozenset(["scope"]),
 }
 
 READ_ONLY: dict[str, frozenset[str]] = {
@@ -128,6 +132,8 @@ LINES: dict[str, frozenset[str]] = {
     "CloseViolationRequest": frozenset(["reason"]),
     "GrantTurnsRequest": frozenset(["reason"]),
     "SignOutPlayerRequest": frozenset(["reason"]),
+    "ErasePlayerRequest": frozenset(["reason"]),
+    "BulkRewardsRequest": frozenset(["reason"]),
 }
 
 ANY_CHARACTERS: dict[str, frozenset[str]] = {
@@ -154,7 +160,7 @@ MOST: dict[str, dict[str, int]] = {
     "ListMilestonesRequest": {"player_id": 128},
     "RedeemRequest": {"player_id": 128},
     "ListRewardsRequest": {"player_id": 128},
-    "SearchRewardsRequest": {"player_id": 128},
+    "SearchRewardsRequest": {"player_id": 128, "contact": 320, "code": 128},
     "ClaimRewardRequest": {"player_id": 128},
     "FulfillRewardRequest": {"note": 1000},
     "RevokeRewardRequest": {"reason": 1000},
@@ -190,6 +196,9 @@ MOST: dict[str, dict[str, int]] = {
     "GrantTurnsRequest": {"reason": 500},
     "MergePlayerRequest": {"guest_id": 128},
     "SignOutPlayerRequest": {"reason": 500},
+    "ErasePlayerRequest": {"reason": 500},
+    "BulkRewardsRequest": {"ids": 128, "reason": 1000},
+    "RotateSecretRequest": {"secret": 500},
 }
 
 MOST_ITEMS: dict[str, dict[str, int]] = {
@@ -198,6 +207,7 @@ MOST_ITEMS: dict[str, dict[str, int]] = {
     "Leaderboard": {"prizes": 100},
     "Integration": {"events": 50},
     "Tenant": {"origins": 20},
+    "BulkRewardsRequest": {"ids": 100},
 }
 
 # RPC -> its service, and the messages that it takes and gives
@@ -308,4 +318,9 @@ RPCS: dict[str, tuple[str, str, str]] = {
     "MergePlayer": ("DeskService", "MergePlayerRequest", "MergePlayerReply"),
     "UnlinkContact": ("DeskService", "UnlinkContactRequest", "PlayerRecordReply"),
     "SignOutPlayer": ("DeskService", "SignOutPlayerRequest", "SignOutPlayerReply"),
+    "ExportPlayer": ("PrivacyService", "ExportPlayerRequest", "ExportPlayerReply"),
+    "ErasePlayer": ("PrivacyService", "ErasePlayerRequest", "PlayerRecordReply"),
+    "BulkRewards": ("DeliveryDeskService", "BulkRewardsRequest", "BulkRewardsReply"),
+    "ListPlayerTasks": ("DeliveryDeskService", "ListOfPlayerRequest", "ListTasksReply"),
+    "RotateSecret": ("DeliveryDeskService", "RotateSecretRequest", "IntegrationReply"),
 }

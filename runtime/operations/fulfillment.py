@@ -31,7 +31,7 @@ async def list_tasks(engine: Engine, request: m.ListTasksRequest) -> m.ListTasks
     """Tasks, the newest first, by status, campaign and prize."""
     filters = (tenant_of(request), token(request.status), request.campaign_id, request.prize_id, merchant_of(request))
     rows, pagination = await reading.page(engine, _SQL["list"], request, *filters, key="task_id")
-    return m.ListTasksReply(items=[_message(row) for row in rows], pagination=pagination)
+    return m.ListTasksReply(items=[task_message(row) for row in rows], pagination=pagination)
 
 
 async def retry_task(engine: Engine, request: m.RetryTaskRequest) -> m.TaskReply:
@@ -57,7 +57,7 @@ async def retry_task(engine: Engine, request: m.RetryTaskRequest) -> m.TaskReply
 
     row = await engine.database.transaction(work)
     engine.publisher.tasks(tenant_id, [request.id])
-    return m.TaskReply(task=_message(row))
+    return m.TaskReply(task=task_message(row))
 
 
 async def complete_task(engine: Engine, request: m.CompleteTaskRequest) -> m.TaskReply:
@@ -90,7 +90,7 @@ async def complete_task(engine: Engine, request: m.CompleteTaskRequest) -> m.Tas
         await tell_failed(engine, tenant_id, [request.id] if row["outcome"] == "dead" else ())
     elif row["status"] == "cancelled" or (row["status"] == "delivered" and request.status == "failed"):
         raise _illegal(row, f"a callback {request.status!r}")
-    return m.TaskReply(task=_message(row))
+    return m.TaskReply(task=task_message(row))
 
 
 async def _hold(connection: asyncpg.Connection, tenant_id: str, task_id: str) -> tuple[str, str]:
@@ -141,7 +141,8 @@ def _illegal(row: Any, move: str) -> Fault:
     )
 
 
-def _message(row: Any) -> m.Task:
+def task_message(row: Any) -> m.Task:
+    """The message of a row of `list`."""
     return m.Task(
         id=row["task_id"],
         reward_id=row["reward_id"],

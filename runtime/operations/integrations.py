@@ -117,6 +117,33 @@ async def update_integration(engine: Engine, request: m.UpdateIntegrationRequest
     return m.IntegrationReply(integration=_message(await engine.database.transaction(work)))
 
 
+async def rotate_secret(engine: Engine, request: m.RotateSecretRequest) -> m.IntegrationReply:
+    """Signs with a new secret, and for the time being with the one before, too: a receiver takes either (Standard
+    Webhooks), so it is told the new one whenever it likes. Without a `secret` the one before ends.
+    """
+    tenant_id, context = tenant_of(request), integration_context(tenant_of(request), request.id)
+
+    async def work(connection: asyncpg.Connection) -> asyncpg.Record:
+        await connection.fetchrow(_SQL["lock"], tenant_id, request.id)
+        before = await reading.to_write(connection, _SQL["get"], request, "integration", request.id)
+        config = {name: value for name, value in before["config"].items() if name != "previous_secret"}
+        if request.secret:
+            config |= {"previous_secret": config["secret"]} if config.get("secret") else {}
+            config["secret"] = vault_of(engine.keyring.code).seal_secret(request.secret, context)
+        checks = Checks()
+        shown = {name: value for name, value in config.items() if name not in SECRET_FIELDS}
+        _check(checks, _message(before), shown | ({"secret": request.secret} if request.secret else {}))
+        checks.raise_found()
+        row = await connection.fetchrow(_SQL["rotate"], tenant_id, request.id, config, merchant_of(request))
+        if row is None:
+            raise forbidden("integration", request.id)
+        after = {**_noted(row), "overlap": "previous_secret" in config}
+        await audit.record(connection, tenant_id, "integration.rotate", request.id, before=_noted(before), after=after)
+        return row
+
+    return m.IntegrationReply(integration=_message(await engine.database.transaction(work)))
+
+
 async def try_integration(engine: Engine, request: m.TestIntegrationRequest) -> m.IntegrationDeliveryReply:
     """Sends one integration an event of type integration_test, paused or not, once; what became of it.
 
@@ -319,6 +346,13 @@ ROWS: Final = (
         admin=ADMINS,
         lengthy=True,
         example={},
+    ),
+    Operation(
+        "RotateSecret",
+        "POST /integrations/{id}/rotate",
+        run=rotate_secret,
+        admin=ADMINS,
+        example={"secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"},
     ),
     Operation("DeleteIntegration", "DELETE /integrations/{id}", run=delete_integration, admin=ADMINS),
     Operation(

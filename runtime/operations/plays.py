@@ -25,6 +25,7 @@ from runtime.wire.scope import merchant_of, tenant_of
 from runtime.wire.shape import Shape
 
 QUERIES: Final = sql.load("play")
+ERASED: Final = sql.load("erasure")["is_erased"]
 
 
 async def list_history(engine: Engine, request: m.ListHistoryRequest) -> m.ListHistoryReply:
@@ -68,7 +69,8 @@ async def replay_play(engine: Engine, request: m.ReplayPlayRequest) -> m.ReplayP
     try:
         again = _decided_again(row, {**msgspec.json.decode(terms), "ui": ui})
     except (ReplayMismatch, Fault) as mismatch:  # A Fault: a plugin's rule is gone, or reads these terms no more.
-        reply.replayed = {"mismatch": str(mismatch)}
+        erased = await engine.database.fetchval(ERASED, tenant_id, row["player_id"], play.played_at)
+        reply.replayed = {"mismatch": "what it was played with is erased" if erased else str(mismatch)}
         return reply
     encoded = msgspec.json.encode(again)
     reply.replayed = msgspec.json.decode(encoded)

@@ -12,6 +12,7 @@ CAMPAIGN: Final = "camp_01kgk3v6w5e9nb7q2ht8xz4mrd"
 GAME: Final = "game_01kgk3vb0qf7hta1sz9dk3c8we"
 PRIZE: Final = "prize_01kgk3v8r2e4ybm6n5p7jx0gqa"
 PLAYER: Final = "player_01kgk3w4d8fzgs0v6ha2tn9c5b"
+REWARD: Final = "reward_01kgk3x1f6m2j8c5q9y4w7n3ta"
 MILESTONE: Final = "rung_01kgk3vb0reyc6"
 SESSION: Final = "sess_AQpnYW1lXzAxa2drM3Zi..."
 RECEIVER: Final = "https://example.com/hooks/tombola"
@@ -21,6 +22,7 @@ STAND_FOR: Final[Mapping[str, str]] = {
     GAME: "game",
     PRIZE: "prize",
     PLAYER: "player",
+    REWARD: "reward",
     MILESTONE: "milestone",
     SESSION: "session",
     RECEIVER: "receiver",

@@ -254,6 +254,16 @@ class Settings:
         number(0, 600, "seconds"), "25", "How long a stopping process finishes what it accepted."
     )
 
+    # What is kept
+    retention_guest_days: int = _setting(
+        integer(0, 36_500, "days"), "0", "After so long without a play a guest's personal data are erased. 0: never."
+    )
+    retention_player_idle_days: int = _setting(
+        integer(0, 36_500, "days"),
+        "0",
+        "The same of players, after so long without a play, a reward or an open login. 0: never.",
+    )
+
     # Going out
     outbound_allow_cidrs: tuple[Network, ...] = _setting(
         networks(), "", "Private networks that webhooks may reach; public addresses always may."

@@ -16,7 +16,7 @@ from typing import Final
 import phonenumbers
 from email_validator import EmailNotValidError, validate_email
 
-from runtime.errors import invalid
+from runtime.errors import Fault, invalid
 from runtime.messages import ContactType
 
 _PHONE_CHARACTERS_MAX: Final = 32
@@ -40,6 +40,17 @@ def normalized(type: ContactType, value: str, *, field: str = "value") -> str:
     if type == ContactType.EMAIL:
         return _email(value.strip(), field)
     raise invalid("type", "must be CONTACT_TYPE_PHONE or CONTACT_TYPE_EMAIL")
+
+
+def spellings(text: str) -> list[str]:
+    """The contacts that a text may be, each in its one spelling; none where it is no contact."""
+    found = []
+    for type in (ContactType.EMAIL, ContactType.PHONE):
+        try:
+            found.append(normalized(type, text))
+        except Fault:
+            continue
+    return found
 
 
 def _phone(value: str, field: str) -> str:

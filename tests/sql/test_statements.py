@@ -19,6 +19,7 @@ UNSCOPED = {
     "fulfillment.tenants_with_due": "the same",
     "fulfillment.tenants_with_overdue": "the same",
     "rewards.tenants_with_expired": "the same",
+    "erasure.tenants": "the same",
     "leaderboards.tenants_with_ending": "the same",
     "logins.tenants": "the same",
     "rotation.tenants": "the same",

@@ -248,6 +248,23 @@ async def sign_out_player(scene: Scene) -> Any:
     return scene.admin("POST", f"players/{PLAYERS[0]}/logout", {})
 
 
+@transaction("players", "contacts", "logins", "plays", "quest_completions", "rewards", "tasks")
+async def erase_player(scene: Scene) -> Any:
+    player, database = PLAYERS[0], scene.stack.database
+    contact = {"type": "CONTACT_TYPE_EMAIL", "value": f"{player}@example.com"}
+    assert (await scene.stack.core("POST", "/players/me/contacts", {"player_id": player, "contact": contact})).data
+    assert (await scene.stack.core("POST", "/logins", {"player_id": player, "login_id": ids.make("login")})).http == 200
+    await write_plays(scene.stack.engine, scene.tenant_id, [Played(player, scene.game_id)])
+    for statement in (
+        "UPDATE plays SET client_seed = 'mine' WHERE tenant_id = $1",
+        "UPDATE quest_completions SET idempotency_key = 'mine' WHERE tenant_id = $1",
+        "UPDATE rewards SET claim_key = 'mine' WHERE tenant_id = $1",
+        "UPDATE tasks SET last_error = 'Ann is not at home' WHERE tenant_id = $1",
+    ):
+        await database.execute(statement, scene.tenant_id)
+    return scene.admin("POST", f"players/{player}/erase", {"reason": "asked for"})
+
+
 @transaction("balances")
 async def adjust_balance(scene: Scene) -> Any:
     return scene.adjust(PLAYERS[0])

@@ -10,6 +10,9 @@ from typing import Final
 
 from runtime.operations import samples
 from runtime.operations.desk.acts import grant_turns, merge_player, sign_out_player, unlink_contact
+from runtime.operations.desk.bulk import bulk_rewards
+from runtime.operations.desk.erasure import erase_player
+from runtime.operations.desk.export import export_player
 from runtime.operations.desk.records import (
     inspect_player,
     list_balances,
@@ -17,6 +20,7 @@ from runtime.operations.desk.records import (
     list_ledger,
     list_plays,
     list_sessions,
+    list_tasks,
     list_turn_entries,
     list_turns,
     search_players,
@@ -33,6 +37,26 @@ ROWS: Final = (
     Operation("ListPlayerTurnEntries", "GET /players/{id}/turns/ledger", run=list_turn_entries, admin=STAFF),
     Operation("ListPlayerQuests", "GET /players/{id}/quests", run=list_completions, admin=STAFF),
     Operation("ListPlayerSessions", "GET /players/{id}/sessions", run=list_sessions, admin=STAFF, tenant_wide=True),
+    Operation("ListPlayerTasks", "GET /players/{id}/tasks", run=list_tasks, admin=STAFF),
+    Operation("ExportPlayer", "GET /players/{id}/export", run=export_player, admin=ADMINS, tenant_wide=True),
+    Operation(
+        "ErasePlayer",
+        "POST /players/{id}/erase",
+        run=erase_player,
+        admin=ADMINS,
+        tenant_wide=True,
+        lengthy=True,
+        unsuspended=True,
+        example={"reason": "asked for on the phone, ticket 4711"},
+    ),
+    Operation(
+        "BulkRewards",
+        "POST /rewards/bulk",
+        run=bulk_rewards,
+        admin=REWARD_MANAGERS,
+        lengthy=True,
+        example={"act": "BULK_ACT_FULFILL", "ids": [samples.REWARD], "reason": "handed over at the fair"},
+    ),
     Operation(
         "GrantTurns",
         "POST /players/{id}/turns",

@@ -9,12 +9,13 @@ import asyncpg
 import sql
 from runtime import messages as m
 from runtime.actors.engine import Engine
-from runtime.errors import Fault, unknown
+from runtime.errors import unknown
 from runtime.operations import reading
 from runtime.operations.checks import search_pattern
+from runtime.operations.fulfillment import task_message
 from runtime.operations.plays import play_record
 from runtime.operations.wallet import ledger_entry
-from runtime.wire import contacts
+from runtime.wire.contacts import spellings
 from runtime.wire.enums import enum, token
 from runtime.wire.scope import merchant_of, tenant_of
 
@@ -26,7 +27,7 @@ VEIL: Final = "***"
 async def search_players(engine: Engine, request: m.SearchPlayersRequest) -> m.SearchPlayersReply:
     """Players, the newest first, by `q`: an id, a part of a name, or a whole e-mail address or phone number."""
     q = request.q.strip()
-    filters = (tenant_of(request), q, search_pattern(q), _contacts(q), token(request.status))
+    filters = (tenant_of(request), q, search_pattern(q), spellings(q), token(request.status))
     rows, pagination = await reading.page(engine, _SQL["search"], request, *filters, key="player_id")
     return m.SearchPlayersReply(items=[record_from_row(row) for row in rows], pagination=pagination)
 
@@ -74,6 +75,12 @@ async def list_completions(engine: Engine, request: m.ListOfPlayerRequest) -> m.
     """The quests that the player completed, newest first."""
     rows, pagination = await _page(engine, "completions", request, key="id")
     return m.ListCompletionsReply(items=[m.QuestCompletion(**row) for row in rows], pagination=pagination)
+
+
+async def list_tasks(engine: Engine, request: m.ListOfPlayerRequest) -> m.ListTasksReply:
+    """Deliveries of what the player won, newest first, each with what went wrong with it last."""
+    rows, pagination = await _page(engine, "tasks", request, key="task_id")
+    return m.ListTasksReply(items=[task_message(row) for row in rows], pagination=pagination)
 
 
 async def list_sessions(engine: Engine, request: m.ListOfPlayerRequest) -> m.ListSessionsReply:
@@ -130,17 +137,6 @@ def veil(type: str, value: str) -> str:
 def _veiled(contact: Any) -> m.Contact:
     named = {"type": enum(m.ContactType, contact["type"]), "value": veil(contact["type"], contact["value"])}
     return m.Contact(**{**contact, **named})
-
-
-def _contacts(q: str) -> list[str]:
-    """The contacts that `q` may be, in their one spelling; none where it is no contact."""
-    found = []
-    for type in (m.ContactType.EMAIL, m.ContactType.PHONE):
-        try:
-            found.append(contacts.normalized(type, q))
-        except Fault:
-            continue
-    return found
 
 
 async def _hold_known(engine: Engine, tenant_id: str, player_id: str) -> None:

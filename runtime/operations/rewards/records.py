@@ -13,10 +13,15 @@ from runtime.actors.engine import Engine
 from runtime.actors.rewards import FIELDS, listed_for_owner
 from runtime.errors import invalid
 from runtime.operations import reading
+from runtime.operations.checks import TIME_MAX, Checks
+from runtime.outgoing.vault import code_context, vault_of
+from runtime.wire.contacts import spellings
 from runtime.wire.enums import enum, token
 from runtime.wire.scope import merchant_of, tenant_of
 
 _SQL: Final = sql.load("rewards")
+_NARROWED: Final = sql.load("desk")["rewards"]
+_CODED: Final = sql.load("desk")["coded_prizes"]
 
 
 async def list_rewards(engine: Engine, request: m.ListRewardsRequest) -> m.ListRewardsReply:
@@ -35,15 +40,39 @@ async def list_rewards(engine: Engine, request: m.ListRewardsRequest) -> m.ListR
 
 
 async def search_rewards(engine: Engine, request: m.SearchRewardsRequest) -> m.SearchRewardsReply:
-    """Every player's rewards, newest first, narrowed by status, campaign, prize, game and player.
+    """Every player's rewards, newest first, narrowed by status, campaign, prize, game and player, by a whole contact of
+    the winner's, by a whole code, and by when they were won.
 
     What waits for an operator's hand is `status` CLAIMED of a prize whose redemption_mode is MANUAL. A
     reward that was not claimed in time counts as expired from that moment on.
     """
     filters = (token(request.status), request.campaign_id, request.prize_id, request.game_id, request.player_id)
     asked = (tenant_of(request), *filters, merchant_of(request))
-    rows, pagination = await reading.page(engine, _SQL["search"], request, *asked, key="reward_id")
+    statement = _SQL["search"]
+    if request.contact or request.code or request.won_from or request.won_until:
+        statement, asked = _NARROWED, (*asked, *await _further(engine, request))
+    rows, pagination = await reading.page(engine, statement, request, *asked, key="reward_id")
     return m.SearchRewardsReply(items=[_record(row) for row in rows], pagination=pagination)
+
+
+async def _further(engine: Engine, request: m.SearchRewardsRequest) -> tuple[Any, ...]:
+    """What contact, code and times narrow a search to: $8 to $12 of `desk.rewards`."""
+    tenant_id = tenant_of(request)
+    checks = Checks()
+    checks.between("won_from", request.won_from, 0, TIME_MAX)
+    checks.between("won_until", request.won_until, 0, TIME_MAX)
+    checks.raise_found()
+    contacts = spellings(request.contact) if request.contact else None
+    prizes: list[str] | None = None
+    hashes: list[bytes] | None = None
+    if request.code:
+        # A code is kept sealed: what finds it is a print of it, which is another for each prize and key.
+        vault, prizes, hashes = vault_of(engine.keyring.code), [], []
+        for row in await engine.database.fetch(_CODED, tenant_id):
+            for made in vault.fingerprints(request.code.strip(), code_context(tenant_id, row["prize_id"])):
+                prizes.append(row["prize_id"])
+                hashes.append(made)
+    return contacts, prizes, hashes, request.won_from, request.won_until
 
 
 def _record(row: Any) -> m.RewardRecord:

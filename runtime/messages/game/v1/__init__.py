@@ -12,6 +12,10 @@ __all__ = (
     "AuditEntry",
     "AuthMethod",
     "BeginLoginRequest",
+    "BulkAct",
+    "BulkResult",
+    "BulkRewardsReply",
+    "BulkRewardsRequest",
     "Campaign",
     "CampaignAnalytics",
     "CampaignAnalyticsReply",
@@ -48,6 +52,10 @@ __all__ = (
     "EmitEventRequest",
     "Empty",
     "EndLoginsRequest",
+    "ErasePlayerRequest",
+    "ExportPlayerReply",
+    "ExportPlayerRequest",
+    "ExportedItem",
     "FinalizeLeaderboardReply",
     "FindOriginReply",
     "FindOriginRequest",
@@ -205,6 +213,7 @@ __all__ = (
     "RewardRecord",
     "RewardReply",
     "RewardStatus",
+    "RotateSecretRequest",
     "Rung",
     "Scope",
     "SearchPlayersReply",
@@ -296,6 +305,41 @@ class AuthMethod(betterproto2.Enum):
             "AUTH_METHOD_EMAIL_OTP": 2,
             "AUTH_METHOD_GUEST": 3,
             "AUTH_METHOD_EXTERNAL": 4,
+        }
+
+
+class BulkAct(betterproto2.Enum):
+    """
+    ---------------------------------------------------------------- rewards in bulk
+    """
+
+    UNSPECIFIED = 0
+
+    FULFILL = 1
+
+    REVOKE = 2
+
+    RETRY = 3
+    """
+    Has the delivery tried again.
+    """
+
+    @classmethod
+    def betterproto_value_to_renamed_proto_names(cls) -> dict[int, str]:
+        return {
+            0: "BULK_ACT_UNSPECIFIED",
+            1: "BULK_ACT_FULFILL",
+            2: "BULK_ACT_REVOKE",
+            3: "BULK_ACT_RETRY",
+        }
+
+    @classmethod
+    def betterproto_renamed_proto_names_to_value(cls) -> dict[str, int]:
+        return {
+            "BULK_ACT_UNSPECIFIED": 0,
+            "BULK_ACT_FULFILL": 1,
+            "BULK_ACT_REVOKE": 2,
+            "BULK_ACT_RETRY": 3,
         }
 
 
@@ -1282,6 +1326,53 @@ default_message_pool.register_message("game.v1", "BeginLoginRequest", BeginLogin
 
 
 @dataclass(eq=False, repr=False)
+class BulkResult(betterproto2.Message):
+    id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    ok: "bool" = betterproto2.field(2, betterproto2.TYPE_BOOL)
+
+    reason: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    """
+    Why not; empty where it was done.
+    """
+
+    message: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+
+
+default_message_pool.register_message("game.v1", "BulkResult", BulkResult)
+
+
+@dataclass(eq=False, repr=False)
+class BulkRewardsReply(betterproto2.Message):
+    results: "list[BulkResult]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
+
+
+default_message_pool.register_message("game.v1", "BulkRewardsReply", BulkRewardsReply)
+
+
+@dataclass(eq=False, repr=False)
+class BulkRewardsRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    act: "BulkAct" = betterproto2.field(2, betterproto2.TYPE_ENUM, default_factory=lambda: BulkAct(0))
+
+    ids: "list[str]" = betterproto2.field(3, betterproto2.TYPE_STRING, repeated=True)
+    """
+    Rewards, each once.
+    """
+
+    reason: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+    """
+    Why, for the audit log.
+    """
+
+    idempotency_key: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
+
+
+default_message_pool.register_message("game.v1", "BulkRewardsRequest", BulkRewardsRequest)
+
+
+@dataclass(eq=False, repr=False)
 class Campaign(betterproto2.Message):
     id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
 
@@ -1746,6 +1837,72 @@ class EndLoginsRequest(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "EndLoginsRequest", EndLoginsRequest)
+
+
+@dataclass(eq=False, repr=False)
+class ErasePlayerRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    reason: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    """
+    Why, for the audit log, which keeps it: who it was does not belong there.
+    """
+
+
+default_message_pool.register_message("game.v1", "ErasePlayerRequest", ErasePlayerRequest)
+
+
+@dataclass(eq=False, repr=False)
+class ExportedItem(betterproto2.Message):
+    """
+    ---------------------------------------------------------------- personal data
+
+    One thing that is held of a player; data as it is stored.
+    """
+
+    id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+    """
+    Of this list alone.
+    """
+
+    kind: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+    """
+    profile, contact, session, play, reward, delivery, balance, movement, turns, turn_movement, rung, quest, standing,
+    score or disqualification.
+    """
+
+    data: "dict[str, Any] | None" = betterproto2.field(
+        3, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
+    )
+
+
+default_message_pool.register_message("game.v1", "ExportedItem", ExportedItem)
+
+
+@dataclass(eq=False, repr=False)
+class ExportPlayerReply(betterproto2.Message):
+    items: "list[ExportedItem]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
+
+    pagination: "Pagination | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
+
+
+default_message_pool.register_message("game.v1", "ExportPlayerReply", ExportPlayerReply)
+
+
+@dataclass(eq=False, repr=False)
+class ExportPlayerRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    cursor: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+    limit: "int" = betterproto2.field(4, betterproto2.TYPE_INT32)
+
+
+default_message_pool.register_message("game.v1", "ExportPlayerRequest", ExportPlayerRequest)
 
 
 @dataclass(eq=False, repr=False)
@@ -4114,6 +4271,22 @@ default_message_pool.register_message("game.v1", "RewardReply", RewardReply)
 
 
 @dataclass(eq=False, repr=False)
+class RotateSecretRequest(betterproto2.Message):
+    """
+    With a secret: what is sent is signed with it, and with the one before, too. Without: that one ends.
+    """
+
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    secret: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+
+default_message_pool.register_message("game.v1", "RotateSecretRequest", RotateSecretRequest)
+
+
+@dataclass(eq=False, repr=False)
 class Rung(betterproto2.Message):
     id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
 
@@ -4201,6 +4374,23 @@ class SearchRewardsRequest(betterproto2.Message):
     cursor: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
 
     limit: "int" = betterproto2.field(8, betterproto2.TYPE_INT32)
+
+    contact: "str" = betterproto2.field(9, betterproto2.TYPE_STRING)
+    """
+    The winner's, whole.
+    """
+
+    code: "str" = betterproto2.field(10, betterproto2.TYPE_STRING)
+    """
+    The code that it has, whole.
+    """
+
+    won_from: "int" = betterproto2.field(11, betterproto2.TYPE_INT64)
+    """
+    Won from then, until before then.
+    """
+
+    won_until: "int" = betterproto2.field(12, betterproto2.TYPE_INT64)
 
 
 default_message_pool.register_message("game.v1", "SearchRewardsRequest", SearchRewardsRequest)

@@ -1,0 +1,78 @@
+"""Rewards in bulk: one request, and of each reward what became of it. Each is moved by itself, or stays as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+import sql
+from runtime import messages as m
+from runtime.actors.engine import Engine
+from runtime.errors import Fault, Status, unknown
+from runtime.operations import fulfillment
+from runtime.operations.checks import Checks
+from runtime.operations.rewards import reward_admin
+from runtime.wire.scope import tenant_of
+
+_TASK_OF: Final = sql.load("desk")["task_of"]
+
+MOST: Final = 100
+
+_OVERLOADED: Final = frozenset({Status.UNAVAILABLE, Status.INTERNAL})
+
+
+async def bulk_rewards(engine: Engine, request: m.BulkRewardsRequest) -> m.BulkRewardsReply:
+    """Fulfills or revokes up to 100 rewards, or has their deliveries tried again, and says of each what became of it.
+
+    With an Idempotency-Key what was done is not done again by a retry, which answers as the first time; what was
+    refused is tried again.
+    """
+    checks = Checks()
+    if not request.act:
+        checks.problem("act", "is required")
+    if not 0 < len(request.ids) <= MOST:
+        checks.problem("ids", f"must be from 1 to {MOST}")
+    for index, reward_id in enumerate(request.ids):
+        checks.required(f"ids[{index}]", reward_id)
+        if reward_id in request.ids[:index]:
+            checks.problem(f"ids[{index}]", "is there twice")
+    checks.raise_found()
+    act = _ACTS[request.act]
+    results: list[m.BulkResult] = []
+    for reward_id in request.ids:
+        result = m.BulkResult(id=reward_id, ok=True)
+        try:
+            await act(engine, request, reward_id)
+        except Fault as fault:
+            if fault.status in _OVERLOADED and not results:
+                raise  # Nothing was done yet: the request may come again as it is.
+            result.ok, result.reason, result.message = False, fault.reason, fault.message
+        results.append(result)
+    return m.BulkRewardsReply(results=results)
+
+
+async def _fulfill(engine: Engine, request: m.BulkRewardsRequest, reward_id: str) -> None:
+    said = {"note": request.reason, "idempotency_key": request.idempotency_key}
+    await reward_admin.fulfill(engine, m.FulfillRewardRequest(scope=request.scope, id=reward_id, **said))
+
+
+async def _revoke(engine: Engine, request: m.BulkRewardsRequest, reward_id: str) -> None:
+    said = {"reason": request.reason, "idempotency_key": request.idempotency_key}
+    await reward_admin.revoke(engine, m.RevokeRewardRequest(scope=request.scope, id=reward_id, **said))
+
+
+async def _retry(engine: Engine, request: m.BulkRewardsRequest, reward_id: str) -> None:
+    task_id = await engine.database.fetchval(_TASK_OF, tenant_of(request), reward_id)
+    if task_id is None:
+        raise unknown("reward", reward_id)
+    try:
+        await fulfillment.retry_task(engine, m.RetryTaskRequest(scope=request.scope, id=task_id))
+    except Fault as fault:
+        raise unknown("reward", reward_id) if fault.reason == "UNKNOWN_TASK" else fault from None
+
+
+_ACTS: Final[Mapping[Any, Callable[[Engine, m.BulkRewardsRequest, str], Awaitable[None]]]] = {
+    m.BulkAct.FULFILL: _fulfill,
+    m.BulkAct.REVOKE: _revoke,
+    m.BulkAct.RETRY: _retry,
+}

@@ -1,0 +1,129 @@
+"""Erasure: what says who a player is goes, what was played, won and paid stays, under the id.
+
+Gone are name, picture, language, attributes, contacts and the codes that were sent to them, logins, what came with
+plays in the player's own words (client seeds, payloads, keys), what receivers said, and the name on finalized boards.
+Plays, rewards, balances and their ledgers stay: they are the tenant's books, and say of an id that nothing leads back
+from. A play whose payload is gone is not decided again any more, where its rule reads it.
+
+The audit log keeps that it was done and why; it was never told a name or a contact. What the ephemeral store and the
+streams hold goes by itself, within a day.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import asyncpg
+
+import sql
+from runtime import messages as m
+from runtime import trace
+from runtime.actors.engine import Engine
+from runtime.background import attempt
+from runtime.errors import unknown
+from runtime.operations import audit, logins
+from runtime.operations.checks import Checks
+from runtime.operations.desk.records import find
+from runtime.wire.scope import tenant_of
+
+_SQL: Final = sql.load("erasure")
+
+PLAYS: Final = 1_000
+"""Plays of one transaction: their rows are locked while it runs."""
+
+JOB: Final = "retention"
+EVERY_SECONDS: Final = 3_600.0
+BATCH: Final = 500
+"""Players that one statement looks at."""
+
+_STEPS: Final = ("profiles", "guesses", "challenges", "contacts")
+_OF_PLAYS: Final = ("grants", "completions", "standings", "rewards", "tasks")
+"""In the order of sql/locks.py."""
+
+
+async def erase_player(engine: Engine, request: m.ErasePlayerRequest) -> m.PlayerRecordReply:
+    """Erases a player's personal data, and signs the player out everywhere; again it does the same of what came since.
+
+    Statistics, rewards, wallet and ledger stay under the id. It cannot be undone.
+    """
+    checks = Checks()
+    checks.required("reason", request.reason)
+    checks.raise_found()
+    tenant_id = tenant_of(request)
+    await erase(engine, tenant_id, request.id, request.reason)
+    return m.PlayerRecordReply(player=await find(engine.database, tenant_id, request.id))
+
+
+async def erase(engine: Engine, tenant_id: str, player_id: str, reason: str, *, idle: tuple[int, int] = (0, 0)) -> bool:
+    """Erases; whether it did. idle: only who has been idle for so many days, as a guest and else (0, 0: whoever it is).
+
+    Of plays a batch at a time, before the rest: who breaks off has erased less, and nothing says that it was done.
+    """
+    found = await engine.database.fetch(_SQL["all_of"], tenant_id, player_id)
+    who = [row["player_id"] for row in found]
+    if player_id not in who:
+        raise unknown("player", player_id)
+    erased = 0
+    while (some := await engine.database.execute(_SQL["plays"], tenant_id, who, PLAYS)) == PLAYS:
+        erased += some
+    erased += some
+
+    async def work(connection: asyncpg.Connection) -> bool:
+        await connection.execute(_SQL["hold"], tenant_id, who)
+        if any(idle) and not await _is_idle(connection, tenant_id, player_id, idle):
+            return False
+        for name in _STEPS:
+            await connection.execute(_SQL[name], tenant_id, who)
+        ended = 0
+        for one in who:
+            ended += await logins.end_all(connection, engine, tenant_id, one)
+        await connection.execute(_SQL["logins"], tenant_id, who)
+        await connection.execute(_SQL["plays"], tenant_id, who, 10 * PLAYS)
+        for name in _OF_PLAYS:
+            await connection.execute(_SQL[name], tenant_id, who)
+        await _forget_in_events(connection, tenant_id, who)
+        after = {"reason": reason, "plays": erased, "sessions": ended, "guests": len(who) - 1}
+        await audit.record(connection, tenant_id, "player.erase", player_id, after=after)
+        return True
+
+    return await engine.database.transaction(work)
+
+
+async def retain(engine: Engine) -> None:
+    """Erases who has been idle for longer than the settings keep anybody, tenant by tenant."""
+    days = (engine.settings.retention_guest_days, engine.settings.retention_player_idle_days)
+    if not any(days):
+        return
+    trace.actor.set(JOB)
+    for tenant in await engine.database.fetch(_SQL["tenants"]):
+        await attempt(JOB, _retain_of(engine, tenant["tenant_id"], days), tenant_id=tenant["tenant_id"])
+
+
+async def _retain_of(engine: Engine, tenant_id: str, days: tuple[int, int]) -> None:
+    after = ""
+    while rows := await engine.database.fetch(_SQL["idle"], tenant_id, after, *days, BATCH, ""):
+        for row in rows:
+            if row["idle"]:
+                await erase(engine, tenant_id, row["player_id"], "idle for longer than is kept", idle=days)
+        after = rows[-1]["player_id"]
+
+
+async def _is_idle(connection: asyncpg.Connection, tenant_id: str, player_id: str, days: tuple[int, int]) -> bool:
+    row = await connection.fetchrow(_SQL["idle"], tenant_id, "", *days, 1, player_id)
+    return row is not None and bool(row["idle"])
+
+
+async def _forget_in_events(connection: asyncpg.Connection, tenant_id: str, who: list[str]) -> None:
+    """Takes their names out of events that are to be told again."""
+    for row in await connection.fetch(_SQL["events"], tenant_id, who):
+        event = _without_names(row["event"], frozenset(who))
+        await connection.execute(_SQL["set_event"], tenant_id, row["integration_id"], row["delivery_id"], event)
+
+
+def _without_names(value: Any, who: frozenset[str]) -> Any:
+    if isinstance(value, list):
+        return [_without_names(item, who) for item in value]
+    if not isinstance(value, dict):
+        return value
+    named = {"display_name": ""} if value.get("player_id") in who and "display_name" in value else {}
+    return {name: _without_names(item, who) for name, item in value.items()} | named

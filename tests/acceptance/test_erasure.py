@@ -1,0 +1,166 @@
+"""Erasing a player: nothing in the database says who it was, and the books still balance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from runtime.operations.desk import erasure
+from tests.support import invariants
+from tests.support.guests import guest_who_played
+from tests.support.guests import log_in as resolve
+from tests.support.login import Phone, bearer, refresh
+from tests.support.login import log_in as log_in_by_code
+from tests.support.resources import make_campaign
+from tests.support.stack import Stack, fields_of, refused
+from tests.support.tables import contents
+from tests.support.world import COINS, COLLECTION, World
+
+PHONE, EMAIL = "+12025550199", "ophelia.quince@example.com"
+SAID = ("Ophelia Quince", "pictures.example/ophelia", "pt-BR", "marzipan", "lucky-clover", "key-ophelia")
+"""What a player says of itself, wherever there is room for it."""
+
+
+async def lived(world: World, phone: Phone) -> dict[str, Any]:
+    """A player who has left something everywhere: its login."""
+    stack = world.stack
+    guest = await guest_who_played(world, await world.wheel(await world.prize(), access="public"))
+    about = {"display_name": "Ophelia Q., once a guest: Ophelia Quince"}
+    assert (await stack.core("PUT", "/players/me", {"player_id": guest.player_id, "player": about})).code == "OK"
+    login = await log_in_by_code(stack, phone, PHONE, headers=guest.bearer)
+    player = login["player"]["id"]
+    linked = {"type": "CONTACT_TYPE_EMAIL", "value": EMAIL}
+    assert (await stack.core("POST", "/players/me/contacts", {"player_id": player, "contact": linked})).code == "OK"
+    profile = {
+        "display_name": SAID[0],
+        "avatar_url": f"https://{SAID[1]}.png",
+        "locale": SAID[2],
+        "attributes": {"favourite": SAID[3]},
+    }
+    assert (await stack.consumer("PUT", "/players/me", profile, player=player)).code == "OK"
+    prize = await world.prize(fulfillment={"redemption_mode": "on_claim", "channel": "none"})
+    wheel, coins = await world.wheel(prize), await world.game(COLLECTION, COINS)
+    assert (await world.round(wheel, player, client_seed=SAID[4], key="key-ophelia-play")).code == "OK"
+    assert (await world.round(coins, player)).code == "OK"
+    [reward, *_] = (await stack.consumer("GET", "/rewards/me", player=player, prize_id=prize)).data["items"]
+    claimed = await stack.consumer(
+        "POST", f"/rewards/{reward['id']}/claim", {}, player=player, headers={"Idempotency-Key": "key-ophelia-claim"}
+    )
+    assert claimed.code == "OK"
+    await world.turns(player, 3)
+    board = {"campaign_id": world.campaign_id, "name": "Top", "metric": "plays", "mode": "sum"}
+    board_id = (await stack.admin("POST", "/admin/leaderboards", board)).data["id"]
+    assert (await stack.admin("POST", f"/admin/leaderboards/{board_id}/finalize", {})).http == 200
+    return login
+
+
+async def dump(stack: Stack) -> str:
+    return str(await contents(stack.database))
+
+
+async def test_nothing_says_who_it_was_and_everything_still_adds_up(stack: Stack, phone: Phone) -> None:
+    world = World(stack, (await make_campaign(stack))["id"])
+    login = await lived(world, phone)
+    player = login["player"]["id"]
+    before = await dump(stack)
+    for text in (PHONE, EMAIL, *SAID):
+        assert text in before, f"{text} is nowhere: the test sees less than it thinks"
+    counts = {table: await world.count(table) for table in ("plays", "rewards", "ledger_entries", "turn_entries")}
+    path = f"/admin/players/{player}"
+    wallet = (await stack.admin("GET", f"{path}/wallet")).data["items"]
+    erased = await stack.admin("POST", f"{path}/erase", {"reason": "asked for, ticket 4711"})
+    assert (erased.data["display_name"], erased.data["contacts"]) == ("", []) and erased.data["erased_at"]
+    after = await dump(stack)
+    for text in (PHONE, EMAIL, "ophelia", *SAID):
+        assert text.lower() not in after.lower(), text
+    assert {table: await world.count(table) for table in counts} == counts
+    assert (await stack.admin("GET", f"{path}/wallet")).data["items"] == wallet
+    await invariants.check(stack.database)
+    entry = (await stack.admin("GET", "/admin/audit", subject_id=player)).data["items"][0]
+    assert (entry["action"], entry["after"]["reason"]) == ("player.erase", "asked for, ticket 4711")
+    assert (await refresh(stack, login["refresh_token"])).http == 401
+    answer = await stack.consumer("GET", "/players/me", headers=bearer(login["token"]))
+    assert answer.http in (200, 401)
+    assert (await stack.admin("GET", "/admin/players", q=EMAIL)).data["items"] == []
+    assert await resolve(stack, contact=EMAIL) != player
+    assert (await stack.admin("POST", f"{path}/erase", {"reason": "once more"})).http == 200
+
+
+async def test_a_play_whose_client_seed_is_gone_says_so_and_others_are_decided_again(stack: Stack) -> None:
+    world = World(stack, (await make_campaign(stack))["id"])
+    wheel = await world.wheel(await world.prize(), await world.prize())
+    plays = [(await world.round(wheel, "ann", client_seed=seed)).data["play_id"] for seed in ("", "mine")]
+    assert (await stack.admin("POST", "/admin/players/ann/erase", {"reason": "asked for"})).http == 200
+    shown = [(await stack.admin("POST", f"/admin/plays/{play}/replay", {})).data for play in plays]
+    assert [one["play"]["client_seed"] for one in shown] == ["", ""]
+    assert (shown[0]["matches"], shown[1]["matches"]) == (True, False)
+    assert shown[1]["replayed"] == {"mismatch": "what it was played with is erased"}
+
+
+async def test_an_export_has_everything_and_every_page_once(stack: Stack, phone: Phone) -> None:
+    world = World(stack, (await make_campaign(stack))["id"])
+    player = (await lived(world, phone))["player"]["id"]
+    path, items, cursor = f"/admin/players/{player}/export", list[dict[str, Any]](), ""
+    while True:
+        page = (await stack.admin("GET", path, limit=3, cursor=cursor)).data
+        items += page["items"]
+        if not page["pagination"]["has_more"]:
+            break
+        cursor = page["pagination"]["next_cursor"]
+    assert len({item["id"] for item in items}) == len(items)
+    whole = (await stack.admin("GET", path, limit=100)).data["items"]
+    assert [item["id"] for item in whole] == [item["id"] for item in items]
+    kinds = {item["kind"] for item in items}
+    assert kinds >= {"profile", "contact", "session", "play", "reward", "balance", "movement", "turns", "quest"}
+    for text in (PHONE, EMAIL, "Ophelia Quince", "marzipan", "lucky-clover"):
+        assert text in str(items), text
+    audit = (await stack.admin("GET", "/admin/audit", subject_id=player)).data["items"]
+    assert [entry["action"] for entry in audit].count("player.export") == 2
+    assert PHONE not in str(audit)
+
+
+@pytest.mark.settings(role_matrix="strict")
+async def test_only_an_admin_exports_or_erases_and_says_why(stack: Stack) -> None:
+    await stack.core("GET", "/players/me", player_id="ann")
+    for role in ("designer", "reward_manager"):
+        for verb, what in (("GET", "export"), ("POST", "erase")):
+            body = {"reason": "x"} if verb == "POST" else None
+            answer = await stack.admin(verb, f"/admin/players/ann/{what}", body, roles=(role,))
+            assert refused(answer) == (403, "PERMISSION_DENIED", "ROLE_REQUIRED")
+    assert fields_of(await stack.admin("POST", "/admin/players/ann/erase", {"reason": " "})) == ["reason"]
+    gone = await stack.admin("POST", "/admin/players/nobody/erase", {"reason": "x"})
+    assert refused(gone) == (404, "NOT_FOUND", "UNKNOWN_PLAYER")
+
+
+@pytest.mark.settings(retention_guest_days=30, retention_player_idle_days=365)
+async def test_who_is_idle_for_longer_than_is_kept_is_erased_and_nobody_else(stack: Stack) -> None:
+    own_world = World(stack, (await make_campaign(stack))["id"])
+    game = await own_world.wheel(await own_world.prize(), access="public")
+
+    async def known(days: int, *, plays: int | None = None, guest: bool = False) -> str:
+        """A player of a name whose profile is so many days old, and whose last play is."""
+        if guest:
+            player = (await guest_who_played(own_world, game)).player_id
+        else:
+            player = await resolve(stack, contact=f"idle{days}.{plays}@example.com")
+            await own_world.round(game, player)
+        named = {"player_id": player, "player": {"display_name": "Somebody"}}
+        assert (await stack.core("PUT", "/players/me", named)).code == "OK"
+        for statement, ago in (
+            ("UPDATE players SET updated_at = now() - make_interval(days => $2) WHERE player_id = $1", days),
+            ("UPDATE plays SET played_at = now() - make_interval(days => $2) WHERE player_id = $1", plays or days),
+            ("UPDATE rewards SET won_at = now() - make_interval(days => $2) WHERE player_id = $1", plays or days),
+        ):
+            await stack.database.execute(statement, player, ago)
+        return player
+
+    gone = {await known(366), await known(31, guest=True)}
+    kept = {await known(364), await known(366, plays=5), await known(29, guest=True)}
+    for _ in range(2):
+        await erasure.retain(stack.engine)
+    for player in gone | kept:
+        shown = (await stack.admin("GET", f"/admin/players/{player}")).data["player"]
+        assert (shown["display_name"] == "") == (player in gone), player
+        noted = (await stack.admin("GET", "/admin/audit", subject_id=player)).data["items"]
+        assert [entry["actor"] for entry in noted] == (["retention"] if player in gone else []), player

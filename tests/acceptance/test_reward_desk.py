@@ -1,0 +1,173 @@
+"""Rewards as the desk works with them: found by contact, code and time; moved in bulk, each by itself."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.acceptance.test_keys import forgotten
+from tests.support.guests import log_in
+from tests.support.operations import make_merchant
+from tests.support.resources import make_campaign
+from tests.support.stack import OTHER_TENANT, Answer, Stack, fields_of, make_tenant, refused
+from tests.support.world import World
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+BY_HAND = {"redemption_mode": "REDEMPTION_MODE_MANUAL", "channel": "none"}
+
+
+async def won(world: World, *, count: int = 1, player: str = "ann", **prize: Any) -> list[str]:
+    """The ids of rewards of a new prize."""
+    game = await world.wheel(await world.prize(**prize))
+    return [(await world.round(game, player)).data["rewards"][0]["reward_id"] for _ in range(count)]
+
+
+async def bulk(stack: Stack, act: str, ids: list[str], key: str = "", **more: Any) -> Answer:
+    headers = {"Idempotency-Key": key} if key else {}
+    body = {"act": f"BULK_ACT_{act}", "ids": ids, **more}
+    return await stack.admin("POST", "/admin/rewards/bulk", body, headers=headers)
+
+
+def reasons(answer: Answer) -> dict[str, str]:
+    """Why each was not done; "" where it was."""
+    assert answer.http == 200, answer.envelope
+    return {one["id"]: one["reason"] for one in answer.data["results"]}
+
+
+class TestSearch:
+    async def found(self, stack: Stack, **query: Any) -> list[str]:
+        return [row["id"] for row in (await stack.admin("GET", "/admin/rewards", **query)).data["items"]]
+
+    async def test_a_reward_is_found_by_a_whole_contact_of_its_winner(self, world: World) -> None:
+        ada = await log_in(world.stack, contact="ada.winner@example.com")
+        [hers] = await won(world, player=ada)
+        await won(world, player="somebody")
+        assert await self.found(world.stack, contact="Ada.Winner@example.com") == [hers]
+        for nobody in ("ada.winner", "nobody@example.com", "%"):
+            assert await self.found(world.stack, contact=nobody) == []
+
+    async def test_a_reward_is_found_by_its_whole_code_and_no_other_tenant_s_is(self, world: World) -> None:
+        [one, two] = await won(world, count=2, codes=["FAIR-1", "FAIR-2"])
+        found = await self.found(world.stack, code=" FAIR-2 ") + await self.found(world.stack, code="FAIR-1")
+        assert sorted(found) == sorted([one, two])
+        assert await self.found(world.stack, code="FAIR-") == []
+        other = await make_tenant(world.stack, OTHER_TENANT)
+        assert await self.found(other, code="FAIR-1") == []
+        assert "FAIR-1" not in str((await world.stack.admin("GET", "/admin/rewards", code="FAIR-1")).envelope)
+
+    async def test_rewards_are_found_by_when_they_were_won_together_with_the_rest(self, world: World) -> None:
+        [early, late] = await won(world, count=2)
+        ago = "UPDATE rewards SET won_at = to_timestamp($2) WHERE reward_id = $1"
+        await world.database.execute(ago, early, 1_700_000_000)
+        mine = {"campaign_id": world.campaign_id}
+        assert await self.found(world.stack, won_from=1_700_000_000, won_until=1_700_000_001) == [early]
+        assert await self.found(world.stack, won_until=1_700_000_000) == []
+        assert await self.found(world.stack, won_from=1_700_000_001, **mine) == [late]
+        assert await self.found(world.stack, won_from=1, limit=1, **mine) == [late]
+        assert fields_of(await world.stack.admin("GET", "/admin/rewards", won_from=-1)) == ["won_from"]
+
+    async def test_a_merchant_s_staff_finds_what_its_own_campaigns_gave(self, world: World) -> None:
+        ada = await log_in(world.stack, contact="ada.shops@example.com")
+        merchant_id = await make_merchant(world.stack)
+        theirs = World(world.stack, (await make_campaign(world.stack, merchant_id=merchant_id))["id"])
+        other = await make_merchant(world.stack)
+        foreign = World(world.stack, (await make_campaign(world.stack, merchant_id=other))["id"])
+        [own], _ = await won(theirs, player=ada), await won(foreign, player=ada)
+        shop = replace(world.stack, merchant_id=merchant_id)
+        assert await self.found(shop, contact="ada.shops@example.com") == [own]
+
+
+class TestBulk:
+    async def test_each_reward_is_moved_by_itself_and_says_why_not(self, world: World) -> None:
+        one, two, gone = await won(world, count=3, total=3, fulfillment=BY_HAND)
+        assert (await world.stack.admin("POST", f"/admin/rewards/{gone}/revoke", {})).http == 200
+        told = await bulk(world.stack, "FULFILL", [one, gone, "reward_none", two], reason="handed over")
+        assert reasons(told) == {one: "", gone: "ILLEGAL_TRANSITION", "reward_none": "UNKNOWN_REWARD", two: ""}
+        assert [one["ok"] for one in told.data["results"]] == [True, False, False, True]
+        for reward_id in (one, two):
+            noted = (await world.stack.admin("GET", "/admin/audit", subject_id=reward_id)).data["items"]
+            assert (noted[0]["action"], noted[0]["after"]["note"]) == ("reward.fulfill", "handed over")
+
+    async def test_a_retry_under_its_key_does_nothing_twice_and_tries_what_was_refused(self, world: World) -> None:
+        one, two = await won(world, count=2, total=2, fulfillment=BY_HAND)
+        first = await bulk(world.stack, "REVOKE", [one], "bulk-1", reason="a script")
+        assert reasons(first) == {one: ""}
+        again = await bulk(world.stack, "REVOKE", [one], "bulk-1", reason="a script")
+        assert reasons(again) == {one: ""}
+        another = await bulk(world.stack, "REVOKE", [one], "bulk-2", reason="a script")
+        assert reasons(another) == {one: "ILLEGAL_TRANSITION"}
+        # Core keeps the key of each, whatever the edge remembers.
+        await forgotten(world.stack)
+        assert reasons(await bulk(world.stack, "REVOKE", [one, two], "bulk-1", reason="a script")) == {one: "", two: ""}
+        noted = (await world.stack.admin("GET", "/admin/audit", subject_id=one)).data["items"]
+        assert [entry["action"] for entry in noted] == ["reward.revoke"]
+
+    async def test_of_rivals_with_the_same_rewards_each_is_moved_once(self, world: World) -> None:
+        ids = await won(world, count=4, total=4, fulfillment=BY_HAND)
+        answers = await asyncio.gather(*(bulk(world.stack, "REVOKE", ids[:: 1 - 2 * (n % 2)]) for n in range(6)))
+        done = [one["id"] for answer in answers for one in answer.data["results"] if one["ok"]]
+        assert sorted(done) == sorted(ids)
+
+    async def test_a_dead_delivery_is_tried_again(self, world: World) -> None:
+        url = {"url": "http://192.0.2.1/none"}
+        webhook = {"channel": "webhook", "redemption_mode": "REDEMPTION_MODE_ON_WIN", "config": url}
+        [one] = await won(world, fulfillment=webhook)
+        [manual] = await won(world, fulfillment=BY_HAND)
+        await world.database.execute("UPDATE tasks SET status = 'dead' WHERE reward_id = $1", one)
+        await world.database.execute("UPDATE rewards SET status = 'failed' WHERE reward_id = $1", one)
+        await world.database.execute(
+            "UPDATE stock SET awarded = awarded - 1 WHERE prize_id = "
+            "(SELECT prize_id FROM rewards WHERE reward_id = $1)",
+            one,
+        )
+        told = reasons(await bulk(world.stack, "RETRY", [one, manual, "reward_none"]))
+        assert told == {one: "", manual: "UNKNOWN_REWARD", "reward_none": "UNKNOWN_REWARD"}
+        tasks = (await world.stack.admin("GET", "/admin/players/ann/tasks")).data["items"]
+        assert [(row["reward_id"], row["status"]) for row in tasks if row["reward_id"] == one] == [
+            (one, "TASK_STATUS_PENDING")
+        ]
+
+    async def test_what_is_wrong_is_told_by_its_field_and_moves_nothing(self, world: World) -> None:
+        [one] = await won(world, fulfillment=BY_HAND)
+        for ids, field in (([], "ids"), ([one, one], "ids[1]"), ([one, ""], "ids[1]"), (["x"] * 101, "ids")):
+            answer = await bulk(world.stack, "REVOKE", ids)
+            assert fields_of(answer)[0].startswith(field), ids
+        assert fields_of(await world.stack.admin("POST", "/admin/rewards/bulk", {"ids": [one]})) == ["act"]
+        assert reasons(await bulk(world.stack, "REVOKE", [one])) == {one: ""}
+
+    async def test_no_other_s_reward_is_moved(self, world: World) -> None:
+        [one] = await won(world, fulfillment=BY_HAND)
+        other = await make_tenant(world.stack, OTHER_TENANT)
+        assert reasons(await bulk(other, "REVOKE", [one])) == {one: "UNKNOWN_REWARD"}
+        shop = replace(world.stack, merchant_id=await make_merchant(world.stack))
+        assert reasons(await bulk(shop, "REVOKE", [one])) == {one: "FORBIDDEN"}
+        assert reasons(await bulk(shop, "RETRY", [one])) == {one: "UNKNOWN_REWARD"}
+        assert reasons(await bulk(world.stack, "REVOKE", [one])) == {one: ""}
+
+
+async def test_a_secret_is_rotated_with_an_overlap_that_ends_when_it_is_told_to(module_stack: Stack) -> None:
+    stack = module_stack
+    config = {"url": "https://shop.example/hook", "secret": "the-first-secret-of-all"}
+    hook = {"type": "webhook", "events": ["prize_won"], "config": config}
+    path = f"/admin/integrations/{(await stack.admin('POST', '/admin/integrations', hook)).data['id']}"
+
+    async def stored() -> dict[str, Any]:
+        query = "SELECT config FROM integrations WHERE integration_id = $1"
+        return dict(await stack.database.fetchval(query, path.rpartition("/")[2]))
+
+    before = await stored()
+    answer = await stack.admin("POST", f"{path}/rotate", {"secret": "the-second-secret-of-all"})
+    assert answer.data["config"] == {"url": config["url"], "secret_set": True}
+    after = await stored()
+    assert after["previous_secret"] == before["secret"] and after["secret"].startswith("sealed:")
+    assert (await stack.admin("POST", f"{path}/rotate", {})).http == 200
+    assert await stored() == {"url": config["url"], "secret": after["secret"]}
+    audit = str((await stack.admin("GET", "/admin/audit", subject_type="integration")).envelope)
+    assert "integration.rotate" in audit and "secret-of-all" not in audit
+    shop = replace(stack, merchant_id=await make_merchant(stack))
+    assert (await shop.admin("POST", f"{path}/rotate", {"secret": "a-secret-of-my-own"})).http in (403, 404)
+    assert refused(await stack.admin("POST", "/admin/integrations/x/rotate", {}))[0] == 404

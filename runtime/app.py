@@ -45,6 +45,7 @@ from runtime.metrics import Stores
 from runtime.operations import logins
 from runtime.operations.campaigns import analytics
 from runtime.operations.desk import erasure
+from runtime.operations.figures import counting
 from runtime.operations.leaderboards import ending
 from runtime.registry import load_plugins
 from runtime.rpc.client import RpcCaller
@@ -196,6 +197,9 @@ class _Parts:
             process.core = process.caller = self._core = Core(process.engine)
             await self._background.repeat(
                 analytics.JOB, partial(analytics.count_all, process.engine), analytics.EVERY_SECONDS
+            )
+            await self._background.repeat(
+                counting.JOB, partial(counting.count_all, process.engine), analytics.EVERY_SECONDS
             )
             await self._background.repeat(
                 ending.JOB, partial(ending.finalize_all, process.engine), ending.EVERY_SECONDS

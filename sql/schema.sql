@@ -817,6 +817,35 @@ CREATE TABLE campaign_player_days (
     day         date  NOT NULL,
     PRIMARY KEY (tenant_id, player_id, campaign_id, day)
 );
+CREATE INDEX campaign_player_days_campaign ON campaign_player_days (tenant_id, campaign_id, player_id, day);
+
+-- A tenant's plays, counted up to a moment, by the quarters of an hour that they were played in: every zone's days and
+-- hours are made of them (runtime/operations/figures/counting.py). wins: plays that won something.
+CREATE TABLE figure_marks (
+    tenant_id     ident       NOT NULL PRIMARY KEY,
+    counted_until timestamptz NOT NULL DEFAULT '-infinity'
+);
+
+CREATE TABLE game_quarters (
+    tenant_id ident       NOT NULL,
+    game_id   ident       NOT NULL,
+    quarter   timestamptz NOT NULL,
+    plays     bigint      NOT NULL,
+    wins      bigint      NOT NULL,
+    PRIMARY KEY (tenant_id, game_id, quarter)
+);
+
+-- What the draws of a game's revision came to, before stock and caps were asked. drawn: a prize, or a lucky item; '': a
+-- loss.
+CREATE TABLE game_draws (
+    tenant_id ident       NOT NULL,
+    game_id   ident       NOT NULL,
+    quarter   timestamptz NOT NULL,
+    revision  integer     NOT NULL,
+    drawn     ident       NOT NULL,
+    draws     bigint      NOT NULL,
+    PRIMARY KEY (tenant_id, game_id, quarter, revision, drawn)
+);
 
 -- ---------------------------------------------------------------- integrations
 

@@ -8,6 +8,7 @@ REQUIRED: dict[str, frozenset[str]] = {
     "ListCampaignsRequest": frozenset(["scope"]),
     "UpdateCampaignRequest": frozenset(["scope", "campaign"]),
     "DuplicateCampaignRequest": frozenset(["scope"]),
+    "GetCampaignFiguresRequest": frozenset(["scope"]),
     "Rung": frozenset(["currency", "threshold", "prize_id"]),
     "Game": frozenset(["name", "campaign_id", "reward_handler", "handler_config"]),
     "CreateGameRequest": frozenset(["scope", "game"]),
@@ -146,6 +147,7 @@ ANY_CHARACTERS: dict[str, frozenset[str]] = {
 MOST: dict[str, dict[str, int]] = {
     "Campaign": {"name": 200, "timezone": 64, "origins": 128},
     "DuplicateCampaignRequest": {"name": 200},
+    "GetCampaignFiguresRequest": {"game_id": 128, "from_day": 10, "to_day": 10},
     "Rung": {"id": 64, "name": 200, "currency": 200},
     "Game": {"name": 200, "type": 100},
     "StartRequest": {"player_id": 128},
@@ -218,6 +220,7 @@ RPCS: dict[str, tuple[str, str, str]] = {
     "UpdateCampaign": ("CampaignService", "UpdateCampaignRequest", "CampaignReply"),
     "DuplicateCampaign": ("CampaignService", "DuplicateCampaignRequest", "CampaignReply"),
     "GetCampaignAnalytics": ("CampaignService", "GetCampaignRequest", "CampaignAnalyticsReply"),
+    "GetCampaignFigures": ("CampaignService", "GetCampaignFiguresRequest", "CampaignFiguresReply"),
     "GetPublicCampaign": ("CampaignService", "GetCampaignRequest", "PublicCampaignReply"),
     "CreateGame": ("GameService", "CreateGameRequest", "GameReply"),
     "GetGame": ("GameService", "GetGameRequest", "GameReply"),

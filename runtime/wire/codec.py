@@ -40,7 +40,13 @@ QUERY_CHARACTERS_MAX: Final = 1_000
 FIELDS_MAX: Final = 10_000
 """Of a body, however deep, and of objects and lists too: a game with a thousand prizes has a tenth of them."""
 
-QUERY_ALIASES: Final = {"campaign": "campaign_id", "prize": "prize_id", "game": "game_id"}
+QUERY_ALIASES: Final = {
+    "campaign": "campaign_id",
+    "prize": "prize_id",
+    "game": "game_id",
+    "from": "from_day",
+    "to": "to_day",
+}
 
 T = TypeVar("T")
 Int64As = Literal["number", "quoted"]

@@ -87,6 +87,13 @@ async def count(engine: Engine, tenant_id: str, campaign_id: str) -> bool:
     return await engine.database.transaction(work)
 
 
+async def count_lately(engine: Engine, tenant_id: str, campaign_id: str) -> None:
+    """Counts the campaign's plays where its mark is far behind."""
+    age = await engine.database.fetchval(_SQL["campaign"], tenant_id, campaign_id, "")
+    if age is None or age > STALE_SECONDS:
+        await count(engine, tenant_id, campaign_id)
+
+
 async def count_all(engine: Engine) -> None:
     """Counts every campaign that is being played: one that fails hinders no other. One process is plenty."""
     for tenant in await engine.database.fetch(_SQL["tenants"]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from runtime.operations.figures.campaigns import GET_CAMPAIGN_FIGURES
 from runtime.operations.figures.exports import READ_EXPORT
 
-ROWS: Final = (READ_EXPORT,)
+ROWS: Final = (GET_CAMPAIGN_FIGURES, READ_EXPORT)

@@ -19,6 +19,8 @@ __all__ = (
     "Campaign",
     "CampaignAnalytics",
     "CampaignAnalyticsReply",
+    "CampaignFigures",
+    "CampaignFiguresReply",
     "CampaignReply",
     "CampaignStatus",
     "ClaimRewardRequest",
@@ -41,6 +43,7 @@ __all__ = (
     "CreateTenantRequest",
     "CurrencyBalance",
     "DayAnalytics",
+    "DayFigures",
     "DeleteReply",
     "DeleteRequest",
     "DisqualifyPlayerReply",
@@ -60,12 +63,15 @@ __all__ = (
     "FindOriginReply",
     "FindOriginRequest",
     "FulfillRewardRequest",
+    "Funnel",
     "Game",
     "GameAccess",
+    "GameFigures",
     "GameReply",
     "GameRevision",
     "GameRules",
     "GameStatus",
+    "GetCampaignFiguresRequest",
     "GetCampaignRequest",
     "GetGameRequest",
     "GetLeaderboardRequest",
@@ -75,6 +81,7 @@ __all__ = (
     "GetRevisionRequest",
     "GrantTurnsRequest",
     "GrantedMilestone",
+    "HourFigures",
     "ImportCodesReply",
     "ImportCodesRequest",
     "InspectPlayerReply",
@@ -162,6 +169,7 @@ __all__ = (
     "NoteRefusalRequest",
     "NoteSignInRequest",
     "NotedReply",
+    "OddsFigures",
     "OnUnavailable",
     "Pagination",
     "PlannedDrop",
@@ -177,6 +185,7 @@ __all__ = (
     "PlayerStatus",
     "Prize",
     "PrizeConstraints",
+    "PrizeCost",
     "PrizeFulfillment",
     "PrizeReply",
     "PrizeStatus",
@@ -204,6 +213,7 @@ __all__ = (
     "ResolvePlayerRequest",
     "RetryTaskRequest",
     "Revision",
+    "RevisionFigures",
     "RevisionReply",
     "Revocation",
     "RevocationKind",
@@ -1439,6 +1449,49 @@ default_message_pool.register_message("game.v1", "CampaignAnalyticsReply", Campa
 
 
 @dataclass(eq=False, repr=False)
+class CampaignFigures(betterproto2.Message):
+    timezone: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    counted_until: "int" = betterproto2.field(2, betterproto2.TYPE_INT64)
+    """
+    Up to when plays are counted.
+    """
+
+    players: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
+    """
+    Different ones, and those of them that played on more than one day; of a game since its beginning, where returning
+    ones played more than once.
+    """
+
+    returning_players: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
+
+    funnel: "Funnel | None" = betterproto2.field(5, betterproto2.TYPE_MESSAGE, optional=True)
+
+    cost: "float" = betterproto2.field(6, betterproto2.TYPE_DOUBLE)
+
+    by_day: "list[DayFigures]" = betterproto2.field(7, betterproto2.TYPE_MESSAGE, repeated=True)
+
+    by_hour: "list[HourFigures]" = betterproto2.field(8, betterproto2.TYPE_MESSAGE, repeated=True)
+
+    games: "list[GameFigures]" = betterproto2.field(9, betterproto2.TYPE_MESSAGE, repeated=True)
+
+    prizes: "list[PrizeCost]" = betterproto2.field(10, betterproto2.TYPE_MESSAGE, repeated=True)
+
+    odds: "list[RevisionFigures]" = betterproto2.field(11, betterproto2.TYPE_MESSAGE, repeated=True)
+
+
+default_message_pool.register_message("game.v1", "CampaignFigures", CampaignFigures)
+
+
+@dataclass(eq=False, repr=False)
+class CampaignFiguresReply(betterproto2.Message):
+    figures: "CampaignFigures | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+
+default_message_pool.register_message("game.v1", "CampaignFiguresReply", CampaignFiguresReply)
+
+
+@dataclass(eq=False, repr=False)
 class CampaignReply(betterproto2.Message):
     campaign: "Campaign | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
@@ -1675,6 +1728,23 @@ class DayAnalytics(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "DayAnalytics", DayAnalytics)
+
+
+@dataclass(eq=False, repr=False)
+class DayFigures(betterproto2.Message):
+    day: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    plays: "int" = betterproto2.field(2, betterproto2.TYPE_INT64)
+
+    wins: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
+
+    players: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
+    """
+    Of the campaign, whatever game is asked for.
+    """
+
+
+default_message_pool.register_message("game.v1", "DayFigures", DayFigures)
 
 
 @dataclass(eq=False, repr=False)
@@ -1952,6 +2022,27 @@ default_message_pool.register_message("game.v1", "FulfillRewardRequest", Fulfill
 
 
 @dataclass(eq=False, repr=False)
+class Funnel(betterproto2.Message):
+    """
+    How far plays came, each step a part of the one before; how many were only started is not stored.
+    rewards: one of points, or of a wallet's currency, leaves none. claimed: by their players, or delivered at once.
+    """
+
+    plays: "int" = betterproto2.field(1, betterproto2.TYPE_INT64)
+
+    wins: "int" = betterproto2.field(2, betterproto2.TYPE_INT64)
+
+    rewards: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
+
+    claimed: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
+
+    fulfilled: "int" = betterproto2.field(5, betterproto2.TYPE_INT64)
+
+
+default_message_pool.register_message("game.v1", "Funnel", Funnel)
+
+
+@dataclass(eq=False, repr=False)
 class Game(betterproto2.Message):
     id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
 
@@ -2002,6 +2093,20 @@ default_message_pool.register_message("game.v1", "Game", Game)
 
 
 @dataclass(eq=False, repr=False)
+class GameFigures(betterproto2.Message):
+    game_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    name: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    plays: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
+
+    wins: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
+
+
+default_message_pool.register_message("game.v1", "GameFigures", GameFigures)
+
+
+@dataclass(eq=False, repr=False)
 class GameReply(betterproto2.Message):
     game: "Game | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
@@ -2049,6 +2154,26 @@ class GameRules(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "GameRules", GameRules)
+
+
+@dataclass(eq=False, repr=False)
+class GetCampaignFiguresRequest(betterproto2.Message):
+    """
+    A campaign, or one of its games, between two of its local days, both included: "2026-03-01"; "": not bounded.
+    """
+
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    game_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+    from_day: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+
+    to_day: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
+
+
+default_message_pool.register_message("game.v1", "GetCampaignFiguresRequest", GetCampaignFiguresRequest)
 
 
 @dataclass(eq=False, repr=False)
@@ -2157,6 +2282,22 @@ class GrantTurnsRequest(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "GrantTurnsRequest", GrantTurnsRequest)
+
+
+@dataclass(eq=False, repr=False)
+class HourFigures(betterproto2.Message):
+    """
+    An hour of the day, 0 to 23, of all days together.
+    """
+
+    hour: "int" = betterproto2.field(1, betterproto2.TYPE_INT32)
+
+    plays: "int" = betterproto2.field(2, betterproto2.TYPE_INT64)
+
+    wins: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
+
+
+default_message_pool.register_message("game.v1", "HourFigures", HourFigures)
 
 
 @dataclass(eq=False, repr=False)
@@ -3395,6 +3536,33 @@ default_message_pool.register_message("game.v1", "NoteSignInRequest", NoteSignIn
 
 
 @dataclass(eq=False, repr=False)
+class OddsFigures(betterproto2.Message):
+    """
+    How often a prize (or lucky item; "": a loss) was drawn, stock and caps aside, and how often it was to be expected.
+    low, high: between which chance alone leaves it 999 times of 1,000.
+    """
+
+    drawn: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    name: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    declared: "float" = betterproto2.field(3, betterproto2.TYPE_DOUBLE)
+
+    draws: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
+
+    expected: "float" = betterproto2.field(5, betterproto2.TYPE_DOUBLE)
+
+    low: "float" = betterproto2.field(6, betterproto2.TYPE_DOUBLE)
+
+    high: "float" = betterproto2.field(7, betterproto2.TYPE_DOUBLE)
+
+    by_chance: "bool" = betterproto2.field(8, betterproto2.TYPE_BOOL)
+
+
+default_message_pool.register_message("game.v1", "OddsFigures", OddsFigures)
+
+
+@dataclass(eq=False, repr=False)
 class Pagination(betterproto2.Message):
     next_cursor: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
 
@@ -3676,6 +3844,24 @@ class PrizeConstraints(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "PrizeConstraints", PrizeConstraints)
+
+
+@dataclass(eq=False, repr=False)
+class PrizeCost(betterproto2.Message):
+    """
+    What was given of a prize, at its value when it was won; what was revoked, has expired or failed costs nothing.
+    """
+
+    prize_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    name: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    units: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
+
+    cost: "float" = betterproto2.field(4, betterproto2.TYPE_DOUBLE)
+
+
+default_message_pool.register_message("game.v1", "PrizeCost", PrizeCost)
 
 
 @dataclass(eq=False, repr=False)
@@ -4097,6 +4283,26 @@ class Revision(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "Revision", Revision)
+
+
+@dataclass(eq=False, repr=False)
+class RevisionFigures(betterproto2.Message):
+    """
+    The draws of a game's revision, by the odds that were in force.
+    """
+
+    game_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    name: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    revision: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
+
+    draws: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
+
+    odds: "list[OddsFigures]" = betterproto2.field(5, betterproto2.TYPE_MESSAGE, repeated=True)
+
+
+default_message_pool.register_message("game.v1", "RevisionFigures", RevisionFigures)
 
 
 @dataclass(eq=False, repr=False)

@@ -1,0 +1,181 @@
+"""A campaign in figures, between two days: how far plays came, days and hours, what it cost, and whether the odds held.
+
+How many games were only started nobody knows: a session carries itself and leaves no row until it is played, and a
+count of starts would be a write for each.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import date
+from itertools import groupby
+from typing import Any, Final
+
+import sql
+from runtime import messages as m
+from runtime.actors.engine import Engine
+from runtime.errors import unknown
+from runtime.operations.campaigns import analytics
+from runtime.operations.checks import Checks
+from runtime.operations.figures import counting
+from runtime.operations.row import STAFF, Operation
+from runtime.wire.scope import merchant_of, tenant_of
+
+_SQL: Final = sql.load("figures")
+
+DEVIATIONS: Final = 3.29
+"""Within so many standard deviations chance leaves 999 of 1,000 counts (the normal approximation, two-sided)."""
+
+FEW: Final = 5.0
+"""Of fewer that are expected the approximation says nothing, so nothing is said against chance."""
+
+
+async def get_campaign_figures(engine: Engine, request: m.GetCampaignFiguresRequest) -> m.CampaignFiguresReply:
+    """The campaign, or one of its games, in figures between two days. NOT_FOUND UNKNOWN_CAMPAIGN, UNKNOWN_GAME."""
+    tenant_id, campaign_id, days = tenant_of(request), request.id, (request.from_day, request.to_day)
+    checks = Checks()
+    for name, day in zip(("from_day", "to_day"), days, strict=True):
+        if day and not _is_day(day):
+            checks.problem(name, "must be a day such as 2026-03-01")
+    checks.raise_found()
+    asked = (tenant_id, campaign_id, merchant_of(request), *days)
+    if await engine.database.fetchrow(_SQL["campaign"], *asked) is None:
+        raise unknown("campaign", campaign_id)
+    await counting.count_lately(engine, tenant_id)
+    await analytics.count_lately(engine, tenant_id, campaign_id)
+    async with engine.database.connection() as connection:
+        campaign: Any = await connection.fetchrow(_SQL["campaign"], *asked)
+        about = (tenant_id, campaign_id, campaign["since"], campaign["until"], request.game_id)
+        games = await connection.fetch(_SQL["games"], *about)
+        if request.game_id and not games:
+            raise unknown("game", request.game_id)
+        hours = await connection.fetch(_SQL["hours"], *about, campaign["timezone"])
+        prizes = await connection.fetch(_SQL["prizes"], *about, timeout=analytics.READ_SECONDS)
+        draws = await connection.fetch(_SQL["draws"], *about)
+        of_days = await connection.fetch(_SQL["day_players"], tenant_id, campaign_id, *days)
+        if request.game_id:
+            players: Any = await connection.fetchrow(_SQL["game_players"], tenant_id, request.game_id)
+        else:
+            players = await connection.fetchrow(_SQL["players"], tenant_id, campaign_id, *days)
+        drawn = sorted({row["drawn"] for row in draws})
+        named = await connection.fetch(_SQL["names"], tenant_id, drawn)
+    day_players = {row["day"]: row["players"] for row in of_days}
+    return m.CampaignFiguresReply(
+        figures=m.CampaignFigures(
+            timezone=campaign["timezone"],
+            counted_until=campaign["counted_until"] or 0,
+            players=players["players"],
+            returning_players=players["returning"],
+            funnel=m.Funnel(
+                plays=sum(row["plays"] for row in games),
+                wins=sum(row["wins"] for row in games),
+                **{name: sum(row[name] for row in prizes) for name in ("rewards", "claimed", "fulfilled")},
+            ),
+            cost=sum(row["cost"] for row in prizes),
+            by_day=[_day(day, rows, day_players) for day, rows in groupby(hours, key=lambda row: row["day"])],
+            by_hour=_hours(hours),
+            games=[m.GameFigures(**row) for row in games],
+            prizes=[
+                m.PrizeCost(prize_id=row["prize_id"], name=row["name"], units=row["units"], cost=row["cost"])
+                for row in prizes
+            ],
+            odds=_revisions(draws, {row["prize_id"]: row["name"] for row in named}),
+        )
+    )
+
+
+def _is_day(text: str) -> bool:
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
+
+
+def _day(day: date, rows: Iterable[Any], players: Mapping[date, int]) -> m.DayFigures:
+    plays = wins = 0
+    for row in rows:
+        plays, wins = plays + row["plays"], wins + row["wins"]
+    return m.DayFigures(day=day.isoformat(), plays=plays, wins=wins, players=players.get(day, 0))
+
+
+def _hours(rows: Iterable[Any]) -> list[m.HourFigures]:
+    plays, wins = Counter[int](), Counter[int]()
+    for row in rows:
+        plays[row["hour"]] += row["plays"]
+        wins[row["hour"]] += row["wins"]
+    return [m.HourFigures(hour=hour, plays=plays[hour], wins=wins[hour]) for hour in range(24)]
+
+
+def _revisions(rows: Iterable[Any], names: Mapping[str, str]) -> list[m.RevisionFigures]:
+    """The draws of each revision whose odds are declared as such: those of `probability` and `lucky_item`."""
+    made = []
+    for (game_id, revision), of_revision in groupby(rows, key=lambda row: (row["game_id"], row["revision"])):
+        drawn = list(of_revision)
+        chances = declared(drawn[0]["declared"] or {})
+        if chances is not None:
+            draws = {row["drawn"]: row["draws"] for row in drawn}
+            made.append(
+                m.RevisionFigures(
+                    game_id=game_id,
+                    name=drawn[0]["name"],
+                    revision=revision,
+                    draws=sum(draws.values()),
+                    odds=odds(chances, draws, names),
+                )
+            )
+    return made
+
+
+def declared(definition: Mapping[str, Any]) -> dict[str, float] | None:
+    """What a revision says of what is drawn: prize or item -> chance, "" what is left; None where it says nothing."""
+    config = definition.get("config") or {}
+    chances: Counter[str] = Counter()
+    if definition.get("handler") == "probability":
+        for prize in config.get("prizes", ()):
+            chances[prize["prize_id"]] += prize["probability"]
+        chances[""] = max(0.0, 1.0 - math.fsum(chances.values()))  # type: ignore[assignment]
+    elif definition.get("handler") == "lucky_item":
+        whole = math.fsum(item["weight"] for item in config.get("items", ()))
+        for item in config.get("items", ()):
+            chances[item["item"]] += item["weight"] / whole
+    else:
+        return None
+    return dict(chances)
+
+
+def odds(chances: Mapping[str, float], draws: Mapping[str, int], names: Mapping[str, str]) -> list[m.OddsFigures]:
+    """Each that is declared, or was drawn all the same: how often it was, and how often chance would have it."""
+    whole = sum(draws.values())
+    found = []
+    for drawn in sorted(chances.keys() | draws.keys(), key=lambda name: (not name, -chances.get(name, 0.0), name)):
+        chance, count = min(1.0, chances.get(drawn, 0.0)), draws.get(drawn, 0)
+        expected = whole * chance
+        width = DEVIATIONS * math.sqrt(expected * (1.0 - chance))
+        low, high = max(0.0, expected - width), min(float(whole), expected + width)
+        # What cannot be drawn and was is no chance; of very few nothing can be told.
+        by_chance = count == expected if chance in (0.0, 1.0) else expected < FEW or low <= count <= high
+        found.append(
+            m.OddsFigures(
+                drawn=drawn,
+                name=names.get(drawn, drawn),
+                declared=chance,
+                draws=count,
+                expected=expected,
+                low=low,
+                high=high,
+                by_chance=by_chance,
+            )
+        )
+    return found
+
+
+GET_CAMPAIGN_FIGURES: Final = Operation(
+    "GetCampaignFigures",
+    "GET /campaigns/{id}/figures",
+    run=get_campaign_figures,
+    admin=STAFF,
+    lengthy=True,
+    refusals=("UNKNOWN_GAME",),
+)

@@ -1,0 +1,169 @@
+"""GET /admin/campaigns/{id}/figures: a campaign between two of its days, counted as its rows say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+import sql
+from runtime.operations.figures import counting
+from runtime.operations.figures.campaigns import odds
+from tests.support.resources import make_campaign, make_prize, wheel
+from tests.support.stack import OTHER_TENANT, Stack, fields_of
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+PLAYERS, PLAYS = 3, 4
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def played(module_stack: Stack) -> dict[str, str]:
+    """Two games of a campaign in Auckland, of which one always wins a mug of 8; the other was played once."""
+    campaign_id = (await make_campaign(module_stack, timezone="Pacific/Auckland"))["id"]
+    prize_id = await make_prize(module_stack, value=8, stock={"total": 10})
+    games = []
+    for count in (PLAYS, 1):
+        made = await module_stack.admin("POST", "/admin/games", wheel(campaign_id, prize_id))
+        games.append(made.data["id"])
+        for n in range(PLAYERS):
+            for _ in range(count):
+                await play(module_stack, games[-1], f"player_{n}")
+    return {"campaign": campaign_id, "prize": prize_id, "game": games[0], "other": games[1]}
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asks has plays counted."""
+    monkeypatch.setattr(counting, "FRESH_SECONDS", -1.0)
+
+
+async def play(stack: Stack, game_id: str, player: str) -> None:
+    start = await stack.consumer("POST", f"/games/{game_id}/start", {}, player=player)
+    body = {"session_id": start.data["session_id"], "payload": {}}
+    assert (await stack.consumer("POST", f"/games/{game_id}/play", body, player=player)).data
+
+
+async def settle(stack: Stack) -> None:
+    """Plays are counted once nothing older than they are can come: waits for that."""
+
+    async def settled() -> bool:
+        horizon = await stack.database.fetchval(sql.load("analytics")["horizon"])
+        newest = await stack.database.fetchval("SELECT max(played_at) FROM plays WHERE tenant_id = $1", stack.tenant_id)
+        return bool(newest < horizon)
+
+    await until(settled)
+
+
+async def figures(stack: Stack, campaign_id: str, **query: Any) -> dict[str, Any]:
+    return dict((await stack.admin("GET", f"/admin/campaigns/{campaign_id}/figures", **query)).data)
+
+
+async def test_figures_are_those_of_the_rows(module_stack: Stack, played: dict[str, str]) -> None:
+    await settle(module_stack)
+    found = await figures(module_stack, played["campaign"])
+    plays = PLAYERS * (PLAYS + 1)
+    # Ten mugs there were: what was drawn beyond them was lost.
+    assert found["funnel"] == {"plays": plays, "wins": 10, "rewards": 10, "claimed": 10, "fulfilled": 10}
+    assert (found["cost"], found["prizes"][0]["units"]) == (80.0, 10)
+    assert (found["players"], found["returning_players"]) == (PLAYERS, 0)
+    assert found["timezone"] == "Pacific/Auckland"
+    assert sum(row["plays"] for row in found["by_hour"]) == plays == sum(row["plays"] for row in found["by_day"])
+    local = await module_stack.database.fetchrow(
+        """SELECT (played_at AT TIME ZONE 'Pacific/Auckland')::date::text AS day,
+                  extract(hour FROM played_at AT TIME ZONE 'Pacific/Auckland')::int AS hour
+           FROM plays WHERE tenant_id = $1 ORDER BY played_at LIMIT 1""",
+        module_stack.tenant_id,
+    )
+    assert local is not None
+    assert found["by_day"][0]["day"] == local["day"] and found["by_hour"][local["hour"]]["plays"] > 0
+    assert {row["game_id"]: row["plays"] for row in found["games"]} == {
+        played["game"]: PLAYERS * PLAYS,
+        played["other"]: PLAYERS,
+    }
+
+
+async def test_asked_again_nothing_is_counted_twice(module_stack: Stack, played: dict[str, str]) -> None:
+    await settle(module_stack)
+    first = await figures(module_stack, played["campaign"])
+    await play(module_stack, played["other"], "player_0")
+    await settle(module_stack)
+    again = await figures(module_stack, played["campaign"])
+    assert again["funnel"]["plays"] == first["funnel"]["plays"] + 1
+    assert again["counted_until"] >= first["counted_until"] > 0
+
+
+async def test_a_game_of_it_has_figures_of_its_own(module_stack: Stack, played: dict[str, str]) -> None:
+    await settle(module_stack)
+    found = await figures(module_stack, played["campaign"], game_id=played["game"])
+    assert found["funnel"]["plays"] == PLAYERS * PLAYS
+    assert (found["players"], found["returning_players"]) == (PLAYERS, PLAYERS)
+    assert [row["game_id"] for row in found["odds"]] == [played["game"]]
+
+
+async def test_only_the_days_that_are_asked_for_count(module_stack: Stack, played: dict[str, str]) -> None:
+    await settle(module_stack)
+    days = [row["day"] for row in (await figures(module_stack, played["campaign"]))["by_day"]]
+    on_it = await figures(module_stack, played["campaign"], **{"from": days[0], "to": days[-1]})
+    assert on_it["funnel"]["plays"] > 0 and on_it["players"] == PLAYERS
+    for query in ({"from": "2040-01-01"}, {"to": "2020-01-01"}):
+        found = await figures(module_stack, played["campaign"], **query)
+        assert (found["funnel"]["plays"], found["players"], found["cost"], found["odds"]) == (0, 0, 0.0, [])
+
+
+async def test_who_played_on_two_days_has_returned(module_stack: Stack, played: dict[str, str]) -> None:
+    await settle(module_stack)
+    await figures(module_stack, played["campaign"])
+    await module_stack.database.execute(
+        """INSERT INTO campaign_player_days (tenant_id, player_id, campaign_id, day)
+           VALUES ($1, 'player_1', $2, '2025-01-01')""",
+        module_stack.tenant_id,
+        played["campaign"],
+    )
+    try:
+        assert (await figures(module_stack, played["campaign"]))["returning_players"] == 1
+    finally:
+        await module_stack.database.execute(
+            "DELETE FROM campaign_player_days WHERE day = '2025-01-01' AND tenant_id <> ''"
+        )
+
+
+async def test_odds_are_of_what_was_drawn_by_the_revision_in_force(module_stack: Stack, played: dict[str, str]) -> None:
+    """What was out of stock was drawn all the same; and a revision is held to its own odds."""
+    await settle(module_stack)
+    [before] = (await figures(module_stack, played["campaign"], game_id=played["game"]))["odds"]
+    assert before["revision"] == 1 and before["draws"] == PLAYERS * PLAYS
+    [mug, lost] = before["odds"]
+    assert (mug["drawn"], mug["declared"], mug["draws"], mug["by_chance"]) == (played["prize"], 1.0, 12, True)
+    assert (lost["drawn"], lost["draws"], lost["by_chance"]) == ("", 0, True)
+    half = {"handler_config": {"prizes": [{"prize_id": played["prize"], "probability": 0.0}]}}
+    await module_stack.admin("PUT", f"/admin/games/{played['game']}", half)
+    await play(module_stack, played["game"], "player_9")
+    await settle(module_stack)
+    newer, older = (await figures(module_stack, played["campaign"], game_id=played["game"]))["odds"]
+    assert older == before and (newer["revision"], newer["draws"]) == (2, 1)
+    assert newer["odds"][-1]["draws"] == 1
+
+
+async def test_what_chance_does_not_explain_is_said() -> None:
+    def said(declared: float, draws: int, plays: int) -> bool:
+        return odds({"mug": declared, "": 1 - declared}, {"mug": draws, "": plays - draws}, {})[0].by_chance
+
+    assert said(0.1, 1000, 10_000) and said(0.1, 1090, 10_000) and not said(0.1, 1110, 10_000)
+    assert not said(0.1, 890, 10_000)
+    assert not said(0.0, 1, 10) and not said(1.0, 9, 10)
+    assert said(0.0001, 3, 100)
+
+
+async def test_days_that_are_none_and_what_is_anothers(module_stack: Stack, played: dict[str, str]) -> None:
+    path = f"/admin/campaigns/{played['campaign']}/figures"
+    assert fields_of(await module_stack.admin("GET", path, **{"from": "2026-02-30", "to": "soon"})) == [
+        "from_day",
+        "to_day",
+    ]
+    other = await replace(module_stack, tenant_id=OTHER_TENANT).admin("GET", path)
+    assert other.reason == "UNKNOWN_CAMPAIGN"
+    assert (await module_stack.admin("GET", path, game_id="game_x")).reason == "UNKNOWN_GAME"

@@ -274,6 +274,7 @@ class _Parts:
             if issuer is not None:
                 self._last.append(issuer.close)
             dashboard.mount(app)
+            widget.mount(app)  # The game designer shows it.
             callback.mount(app, edge.caller, default_tenant=settings.default_tenant)
             docs.mount(app, "admin", role_matrix=settings.role_matrix)
             mount_health(app, self._checks())

@@ -4,6 +4,9 @@ browser   session   the system's Chromium (tests.support.browsing)
 shop      session   a running process of every role, which these tests share
 fair      function  a fresh campaign on it, checked at the end (tests.support.world.World)
 visit     function  a fresh visitor who wants things to stay still; nothing may go wrong on the page
+issuer    session   an OIDC provider, where staff sign in (tests.support.issuer)
+office    session   a running process as operators have it: the strict matrix, and that issuer
+desk      function  somebody of its staff's in a fresh tab (tests.support.staff)
 """
 
 from __future__ import annotations
@@ -14,7 +17,9 @@ from typing import TYPE_CHECKING
 import pytest_asyncio
 
 from tests.support.browsing import STILL, Visit, browsing, visiting
+from tests.support.issuer import Issuer, issuing
 from tests.support.stack import TENANT, Stack, new_stack, settings_of
+from tests.support.staff import Desk, at_desk
 from tests.support.world import World, new_world
 
 if TYPE_CHECKING:
@@ -44,3 +49,25 @@ async def fair(shop: Stack) -> AsyncIterator[World]:
 async def visit(browser: Browser, shop: Stack) -> AsyncIterator[Visit]:
     async with visiting(browser, shop, **STILL) as visit:
         yield visit
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def issuer() -> AsyncIterator[Issuer]:
+    async with issuing() as issuer:
+        yield issuer
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def office(
+    browser: Browser, issuer: Issuer, make_database: Callable[[], str], valkey_url: str
+) -> AsyncIterator[Stack]:
+    """A process as operators have it: the strict matrix, and an issuer where staff sign in."""
+    settings = settings_of(make_database(), valkey_url, default_tenant=TENANT, role_matrix="strict", **issuer.settings)
+    async with new_stack(settings) as stack:
+        yield stack
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def desk(browser: Browser, office: Stack) -> AsyncIterator[Desk]:
+    async with at_desk(browser, office, **STILL) as desk:
+        yield desk

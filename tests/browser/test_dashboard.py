@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,8 +13,8 @@ from runtime.http.dashboard.serving import files
 from tests.browser.test_pictures import SCREENS
 from tests.support.axe import violations
 from tests.support.browsing import STILL
-from tests.support.issuer import Issuer, issuing
-from tests.support.stack import TENANT, Stack, new_stack, settings_of
+from tests.support.issuer import Issuer
+from tests.support.stack import Stack
 from tests.support.staff import Desk, at_desk
 from tests.support.world import World, new_world
 
@@ -27,32 +27,10 @@ EVIL = "\"'><img src=x onerror=window.evil=1><script>window.evil=1</script>{coun
 KEPT = "JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie])"
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def issuer() -> AsyncIterator[Issuer]:
-    async with issuing() as issuer:
-        yield issuer
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def office(
-    browser: Browser, issuer: Issuer, make_database: Callable[[], str], valkey_url: str
-) -> AsyncIterator[Stack]:
-    """A process as operators have it: the strict matrix, and an issuer where staff sign in."""
-    settings = settings_of(make_database(), valkey_url, default_tenant=TENANT, role_matrix="strict", **issuer.settings)
-    async with new_stack(settings) as stack:
-        yield stack
-
-
 @pytest_asyncio.fixture(loop_scope="session")
 async def fair(office: Stack) -> AsyncIterator[World]:
     async with new_world(office, name="Autumn Fair") as world:
         yield world
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def desk(browser: Browser, office: Stack) -> AsyncIterator[Desk]:
-    async with at_desk(browser, office, **STILL) as desk:
-        yield desk
 
 
 # -- signing in ------------------------------------------------------------------------------

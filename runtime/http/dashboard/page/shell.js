@@ -12,6 +12,7 @@ const THEME = "tombola.theme";
 const ICONS = /** @type {Record<string, string>} */ ({
   home: "M3 11l9-8 9 8M5 9.5V21h5v-6h4v6h5V9.5",
   flag: "M5 21V4m0 1h13l-3 4 3 4H5",
+  wheel: "M12 3a9 9 0 100 18 9 9 0 000-18zM12 3v18M4.2 7.5l15.6 9M4.2 16.5l15.6-9",
   gift: "M4 11h16v10H4zM3 7h18v4H3zM12 7v14M12 7S7 7 7.5 4.5 12 4 12 7s0-5 4-2.5S12 7 12 7",
   people: "M9 11a4 4 0 100-8 4 4 0 000 8zM2 21c0-4 3-7 7-7s7 3 7 7M16 3a4 4 0 010 8M18 14c3 1 4 4 4 7",
   truck: "M2 6h12v11H2zM14 10h4l4 4v3h-8M7 20a2 2 0 100-4 2 2 0 000 4zM18 20a2 2 0 100-4 2 2 0 000 4z",

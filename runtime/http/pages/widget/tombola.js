@@ -25,7 +25,8 @@ const OWN = ["primary", "accent", "background", "mode"];
 
 /**
  * Attributes: `game` (its id), `tenant`, `token` (a player's), `locale`, `client-seed`, `api` (the edge, where it is not
- * who served this file), `hosted` (fills the page). Methods: `start()`, `play()`. Events: `tombola:ready`, `started`,
+ * who served this file), `hosted` (fills the page). Property: `api`, an Api that is asked in place of the edge, set before
+ * the element stands on a page (the dashboard's preview, in test mode). Methods: `start()`, `play()`. Events: `tombola:ready`, `started`,
  * `played`, `won`, `claimed`, `refused`, `error`, each with a `detail`; they bubble out of every shadow.
  */
 export class TombolaGame extends HTMLElement {
@@ -104,7 +105,7 @@ export class TombolaGame extends HTMLElement {
     const tenant = this.getAttribute("tenant") ?? "";
     const identity = new Identity(`${base}:${tenant}`);
     identity.given = this.getAttribute("token") ?? "";
-    const api = new Api(base, identity, tenant);
+    const api = this.api ?? new Api(base, identity, tenant);
     const round = new Round(api, this.getAttribute("game") ?? "");
     round.clientSeed = this.getAttribute("client-seed") ?? "";
     const locale = choose([this.getAttribute("locale"), identity.login?.player?.locale, ...navigator.languages]);

@@ -11,7 +11,7 @@ import { address, go } from "../router.js";
 import { can } from "../session.js";
 import { useTitle } from "../shell.js";
 import { period, whenNamed } from "../times.js";
-import { number, say, state } from "../words.js";
+import { label, number, say, state } from "../words.js";
 import { addressOf, CAMPAIGN } from "./campaigns.js";
 import { check } from "./launch.js";
 
@@ -147,8 +147,8 @@ function Games({ games: { data, error, again, set }, campaign }) {
   const verbs = /** @type {Record<string, "activate" | "pause">} */ ({ GAME_STATUS_DRAFT: "activate", GAME_STATUS_PAUSED: "activate", GAME_STATUS_ACTIVE: "pause" });
   const movable = can("UpdateGame") && campaign.status !== "CAMPAIGN_STATUS_ENDED";
   const columns = [
-    { title: say("game.name"), show: (/** @type {any} */ one) => html`<span class="name">${one.name}</span>` },
-    { title: say("game.type"), show: (/** @type {any} */ one) => one.type },
+    { title: say("game.name"), show: (/** @type {any} */ one) => html`<a class="name" href=${address(`/games/${encodeURIComponent(one.id)}`)}>${one.name}</a>` },
+    { title: say("game.type"), show: (/** @type {any} */ one) => label(one.type) },
     { title: say("game.handler"), show: (/** @type {any} */ one) => html`<code>${one.reward_handler}</code>` },
     { title: say("campaigns.status"), narrow: true, show: (/** @type {any} */ one) => html`<${Status} value=${one.status} />` },
     { title: say("game.revision"), number: true, show: (/** @type {any} */ one) => number(one.revision) },
@@ -157,7 +157,8 @@ function Games({ games: { data, error, again, set }, campaign }) {
       show: (/** @type {any} */ one) => verbs[one.status] && html`<${Act} class="secondary outline small" act=${() => move(one, verbs[one.status])}>${say(`game.${verbs[one.status]}`)}<//>`,
     }] : []),
   ];
-  return html`<${Section} title=${say("campaign.games")}>
+  const make = can("CreateGame") && campaign.status !== "CAMPAIGN_STATUS_ENDED" && html`<a role="button" class="secondary outline small" href=${address(`/campaigns/${encodeURIComponent(campaign.id)}/games/new`)}>${say("game.new")}</a>`;
+  return html`<${Section} title=${say("campaign.games")} acts=${make}>
     ${error ? html`<${Problem} error=${error} again=${again} />` : !data ? html`<${Loading} />` : data.length
       ? html`<${Table} caption=${say("campaign.games")} columns=${columns} items=${data} />`
       : html`<${Empty} title=${say("campaign.no_games")} text=${say("campaign.no_games_text")} />`}

@@ -1,0 +1,81 @@
+// A game's configured fields, as the form holds them and as the API takes them.
+import { alike } from "./differences.js";
+
+/** The shapes that a new game may begin with: what each is made of. */
+export const SHAPES = /** @type {Record<string, Record<string, string>>} */ ({
+  spin_wheel: { reward_handler: "probability", seed_generator: "none", validator: "basic" },
+  scratch_card: { reward_handler: "probability", seed_generator: "none", validator: "basic" },
+  egg_catcher: { reward_handler: "score_to_tier", seed_generator: "none", validator: "basic" },
+  gift_catcher: { reward_handler: "collect_items", seed_generator: "drop_sequence", validator: "drop_plan" },
+  collection: { reward_handler: "lucky_item", seed_generator: "none", validator: "basic" },
+});
+
+const FIELDS = ["name", "handler_config", "on_unavailable", "fallback_prize_id", "rules", "access", "wallet_scope", "milestones", "ui"];
+
+/** What a form begins with. @param {any} game @returns {Record<string, any>} */
+export function editable(game) {
+  const ui = game.ui ?? {};
+  const milestones = game.milestones ?? { mode: "MILESTONE_MODE_CUMULATIVE_UNLOCK", auto_grant: false, rungs: [] };
+  return { ...Object.fromEntries(FIELDS.map((name) => [name, game[name]])), ui: { ...ui, theme: { ...ui.theme }, background: { ...ui.background } }, milestones };
+}
+
+/** What is sent of it: what is empty is left out, as it was never there. @param {any} value */
+function plain(value) {
+  const { theme, background, wheel, ...rest } = value.ui ?? {};
+  const segments = wheel?.segments?.map(pruned) ?? [];
+  const ui = { ...rest, ...part("theme", pruned(theme)), ...part("background", pruned(background)), ...part("wheel", segments.length ? { ...wheel, segments } : {}) };
+  return { ...value, ui };
+}
+
+/** @param {string} name @param {Record<string, any>} value */
+const part = (name, value) => (Object.keys(value).length ? { [name]: value } : {});
+/** @param {any} value */
+const pruned = (value) => Object.fromEntries(Object.entries(value ?? {}).filter(([, one]) => one !== "" && one !== undefined && one !== null));
+
+/**
+ * The fields that were changed, and they alone: what somebody else changed meanwhile beside them stays.
+ * @param {any} before what the form began with @param {any} value
+ */
+export function changes(before, value) {
+  const [from, to] = [plain(before), plain(value)];
+  return Object.fromEntries(FIELDS.filter((name) => !alike(from[name], to[name])).map((name) => [name, to[name]]));
+}
+
+/** All of it, for a game that is to be as it was. @param {any} game */
+export const whole = (game) => ({ ...Object.fromEntries([...FIELDS, "type", "reward_handler", "seed_generator", "validator"].map((name) => [name, game[name]])), milestones: game.milestones ?? { rungs: [] } });
+
+const count = { type: "integer", minimum: 0 };
+const text = { type: "string" };
+
+/**
+ * The form's schema: the handler's own within the game's. config: the handler's; wheel: whether it has fields to name.
+ * @param {any} config @param {boolean} wheel
+ */
+export function schemaOf(config, wheel) {
+  const { $defs } = config;
+  const own = { ...config, $defs: undefined };
+  /** @param {Record<string, any>} properties @param {string[]} [required] */
+  const object = (properties, required = []) => ({ type: "object", properties, required });
+  return {
+    $defs,
+    ...object({
+      name: { type: "string", minLength: 1, maxLength: 200 },
+      handler_config: own,
+      on_unavailable: { type: "string", enum: ["ON_UNAVAILABLE_LOSE", "ON_UNAVAILABLE_REDRAW", "ON_UNAVAILABLE_FALLBACK"] },
+      fallback_prize_id: text,
+      rules: object({ max_plays_per_user: count, max_plays_per_day: count, requires_turn: { type: "boolean" }, admits_guests: { type: "boolean" } }),
+      access: { type: "string", enum: ["GAME_ACCESS_PLAYER", "GAME_ACCESS_PUBLIC"] },
+      wallet_scope: { type: "string", enum: ["WALLET_SCOPE_CAMPAIGN", "WALLET_SCOPE_MERCHANT", "WALLET_SCOPE_TENANT"] },
+      milestones: object({
+        mode: { type: "string", enum: ["MILESTONE_MODE_CUMULATIVE_UNLOCK", "MILESTONE_MODE_SPEND_EXCHANGE"] },
+        auto_grant: { type: "boolean" },
+        rungs: { type: "array", items: object({ name: text, currency: { type: "string", minLength: 1 }, threshold: { type: "integer", minimum: 1 }, prize_id: text }, ["currency", "threshold", "prize_id"]) },
+      }),
+      ui: object({
+        theme: object({ preset: text, mode: { type: "string", enum: ["", "auto", "light", "dark"] }, primary: text, accent: text, font: text, radius: text }),
+        background: object({ color: text, emoji: text, image: text }),
+        ...(wheel ? { wheel: object({ segments: { type: "array", items: object({ label: text, emoji: text, color: text, prize_id: text }) } }) } : {}),
+      }),
+    }, ["name"]),
+  };
+}

@@ -1,0 +1,44 @@
+// What differs between two of the API's things: by path, the one beside the other.
+import { html } from "../lib.js";
+import { say } from "../words.js";
+
+/** @typedef {{id: string, before: string, after: string}} Difference */
+
+/**
+ * Every value that is not the same in both. A list is compared as a whole where its length is another.
+ * @param {any} before @param {any} after @param {string} [path] @returns {Difference[]}
+ */
+export function differences(before, after, path = "") {
+  if (alike(before, after)) {
+    return [];
+  }
+  const both = [before, after].every((one) => one && typeof one === "object") && Array.isArray(before) === Array.isArray(after);
+  if (!both || (Array.isArray(before) && before.length !== after.length)) {
+    return [{ id: path, before: shown(before), after: shown(after) }];
+  }
+  const names = [...new Set([...Object.keys(before), ...Object.keys(after)])];
+  return names.flatMap((name) => differences(before[name], after[name], Array.isArray(before) ? `${path}[${name}]` : path ? `${path}.${name}` : name));
+}
+
+/** Whether two values say the same, in whichever order their names stand. @param {any} one @param {any} other */
+export const alike = (one, other) => JSON.stringify(sorted(one)) === JSON.stringify(sorted(other));
+
+/** @param {any} value @returns {any} */
+function sorted(value) {
+  if (Array.isArray(value)) {
+    return value.map(sorted);
+  }
+  return value && typeof value === "object" ? Object.fromEntries(Object.keys(value).sort().map((name) => [name, sorted(value[name])])) : value;
+}
+
+/** @param {any} value */
+const shown = (value) => (value === undefined || value === null || value === "" ? say("none") : typeof value === "object" ? JSON.stringify(value, null, 1) : String(value));
+
+/** Two columns, side by side. @param {{items: Difference[], caption: string, left: string, right: string}} props */
+export function Differences({ items, caption, left, right }) {
+  return html`<div class="table" role="region" aria-label=${caption} tabindex="0"><table>
+    <thead><tr><th scope="col">${say("differences.field")}</th><th scope="col">${left}</th><th scope="col">${right}</th></tr></thead>
+    <tbody>${items.map((one) => html`<tr key=${one.id}><td data-title=""><code>${one.id}</code></td>
+      <td data-title=${left}><span class="said">${one.before}</span></td><td data-title=${right}><span class="said">${one.after}</span></td></tr>`)}</tbody>
+  </table></div>`;
+}

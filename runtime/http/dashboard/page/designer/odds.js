@@ -1,0 +1,111 @@
+// The odds of a game as they are typed: whether they add up, what a play costs, and when a prize runs out.
+import { html, useState } from "../lib.js";
+import { Section } from "../parts/bits.js";
+import { when } from "../times.js";
+import { number, say } from "../words.js";
+
+const ALMOST = 1e-9;
+const DAY = 86_400;
+
+/** @typedef {{id: string, prize_id: string, name: string, chance: number, units: number}} Row */
+/** @typedef {{title: string, rows: Row[], sum: number, adds: boolean}} Group adds: whether its chances should come to 1 */
+
+/** @param {number} share */
+export const percent = (share) => `${number(Math.round(share * 1e6) / 1e4)} %`;
+
+/**
+ * What a configuration says may happen; of each score's group apart. null: nothing that a table could show.
+ * @param {string} handler @param {any} config @returns {Group[] | null}
+ */
+export function groupsOf(handler, config) {
+  /** @param {string} title @param {any[]} prizes */
+  const drawn = (title, prizes = []) => made(title, prizes.map(({ prize_id, probability }) => [prize_id ?? "", "", Number(probability) || 0, 1]), true);
+  if (handler === "probability") {
+    return [drawn("", config.prizes)];
+  }
+  if (handler === "score_to_tier") {
+    return Object.entries(config.prize_groups ?? {}).map(([name, prizes]) => drawn(name, /** @type {any[]} */ (prizes)));
+  }
+  if (handler === "lucky_item") {
+    return [made("", shares(config.items, "weight").map(([one, chance]) => ["", one.item ?? "", chance, Number(one.quantity) || 0]), false)];
+  }
+  if (handler === "collect_items") {
+    const drops = Number(config.total_items) || 0;
+    // Of whoever catches everything: what falls of a type, but no more than may count.
+    return [made("", shares(config.drops, "frequency").map(([one, chance]) => [one.prize_id ?? "", one.type ?? "", chance, Math.min(Number(one.max_catchable) || 0, chance * drops) / (chance || 1)]), false)];
+  }
+  return null;
+}
+
+/** @param {any[]} items @param {string} name @returns {[any, number][]} */
+function shares(items = [], name) {
+  const total = items.reduce((sum, one) => sum + (Number(one[name]) || 0), 0);
+  return items.map((one) => [one, total ? (Number(one[name]) || 0) / total : 0]);
+}
+
+/** @param {string} title @param {any[][]} rows @param {boolean} adds @returns {Group} */
+function made(title, rows, adds) {
+  return { title, adds, sum: rows.reduce((sum, [, , chance]) => sum + chance, 0), rows: rows.map(([prize_id, name, chance, units], i) => ({ id: `${i}`, prize_id, name, chance, units })) };
+}
+
+/** What a sum of chances comes to. @param {number} sum @returns {["good" | "warn" | "bad", string]} */
+function verdict(sum) {
+  if (sum > 1 + ALMOST) {
+    return ["bad", say("odds.over", { over: percent(sum - 1) })];
+  }
+  return sum < 1 - ALMOST ? ["warn", say("odds.under", { left: percent(1 - sum) })] : ["good", say("odds.whole")];
+}
+
+/** @param {{handler: string, config: any, prizes: any[], zone: string}} props */
+export function Odds({ handler, config, prizes, zone }) {
+  const [rate, setRate] = useState(1000);
+  const groups = groupsOf(handler, config);
+  if (!groups) {
+    return null;
+  }
+  const known = new Map(prizes.map((one) => [one.prize_id, one]));
+  return html`<${Section} title=${say("odds.title")} note=${handler === "collect_items" ? say("odds.all_caught") : ""}>
+    <label class="rate">${say("odds.rate")}<input type="number" min="1" value=${rate} onInput=${(/** @type {any} */ event) => setRate(Number(event.target.value) || 0)} /></label>
+    ${groups.map((one) => html`<${Group} key=${one.title} group=${one} known=${known} rate=${rate} zone=${zone} />`)}
+  <//>`;
+}
+
+/** @param {{group: Group, known: Map<string, any>, rate: number, zone: string}} props */
+function Group({ group, known, rate, zone }) {
+  let sum = 0;
+  let cost = 0;
+  const rows = group.rows.map((row) => {
+    const prize = known.get(row.prize_id);
+    const each = row.chance * row.units * (prize?.value ?? 0);
+    cost += each;
+    return { ...row, sum: (sum += row.chance), each, prize, out: runsOut(prize, row.chance * row.units * rate, zone) };
+  });
+  const [tone, said] = verdict(group.sum);
+  return html`${group.title && html`<h3>${say("odds.group", { name: group.title })}</h3>`}
+    <div class="table" role="region" aria-label=${group.title || say("odds.title")} tabindex="0"><table class="odds">
+      <thead><tr><th scope="col">${say("field.prize_id")}</th>${["chance", "sum", "cost", "out"].map((name) => html`<th scope="col" class="number">${say(`odds.${name}`)}</th>`)}</tr></thead>
+      <tbody>${rows.map((row) => html`<tr key=${row.id}>
+        <td data-title=""><span class="name">${row.prize?.name ?? (row.name || row.prize_id || say("none"))}</span></td>
+        <td class="number" data-title=${say("odds.chance")}>${percent(row.chance)}</td><td class="number" data-title=${say("odds.sum")}>${percent(row.sum)}</td>
+        <td class="number" data-title=${say("odds.cost")}>${money(row.each)}</td><td class="number" data-title=${say("odds.out")}>${row.out}</td>
+      </tr>`)}</tbody>
+    </table></div>
+    <ul class="checks">
+      ${group.adds && html`<li data-tone=${tone} class="sum"><span class="mark" aria-hidden="true"></span>${say("odds.adds", { sum: percent(group.sum) })} ${said}</li>`}
+      <li class="quiet">${say("odds.expected", { cost: money(cost), day: money(cost * rate) })}</li>
+    </ul>`;
+}
+
+/** @param {number} value */
+const money = (value) => number(Math.round(value * 1e4) / 1e4);
+
+/** When the last one goes at so many a day. @param {any} prize @param {number} daily @param {string} zone */
+function runsOut(prize, daily, zone) {
+  if (!prize || prize.type === "points" || !prize.stock?.total) {
+    return prize ? say("unlimited") : "";
+  }
+  if (!prize.stock.remaining) {
+    return say("odds.gone");
+  }
+  return daily > 0 ? when(Math.floor(Date.now() / 1000 + (prize.stock.remaining / daily) * DAY), zone) : say("odds.never");
+}

@@ -1,0 +1,140 @@
+// One game: designed, looked at as its players see it, tried out, and brought back to what it was.
+import { api } from "../api.js";
+import { html, useMemo, useRef, useState } from "../lib.js";
+import { alike, Differences, differences } from "../designer/differences.js";
+import { changes, editable, schemaOf } from "../designer/definition.js";
+import { Colour, Contrasts, dressed, Preset } from "../designer/look.js";
+import { Odds } from "../designer/odds.js";
+import { Preview } from "../designer/preview.js";
+import { Revisions } from "../designer/revisions.js";
+import { Trials } from "../designer/trials.js";
+import { Head, Id, Loading, Problem, Section } from "../parts/bits.js";
+import { useData } from "../parts/data.js";
+import { Form } from "../parts/form.js";
+import { tell } from "../parts/toast.js";
+import { address } from "../router.js";
+import { can } from "../session.js";
+import { useTitle } from "../shell.js";
+import { label, say, state } from "../words.js";
+
+const PRIZES_MAX = 500;
+const COLOURS = ["primary", "accent", "color"];
+const ENUMS = ["on_unavailable", "access", "wallet_scope", "mode"];
+
+/** @param {{id: string}} props */
+export default function Game({ id }) {
+  const { data, error, again, set } = useData((signal) => everything(id, signal), [id]);
+  useTitle(data?.game.name ?? "");
+  if (!data) {
+    return error ? html`<${Problem} error=${error} again=${again} />` : html`<${Loading} />`;
+  }
+  const { game, campaign } = data;
+  const changed = (/** @type {any} */ now) => set({ ...data, game: now });
+  return html`<${Head} title=${game.name} status=${game.status} back=${{ href: address(`/campaigns/${encodeURIComponent(campaign.id)}`), text: campaign.name }} />
+    <p class="under">${label(game.type)} · <code>${game.reward_handler}</code> · ${say("game.at", { revision: game.revision })} · <${Id} value=${game.id} /></p>
+    <${Designer} key=${`${id}:${data.begun}`} data=${data} saved=${changed} />
+    ${can("ListTestPlays") && html`<${Trials} key=${id} game=${game} />`}
+    ${can("ListGameRevisions") && html`<${Revisions} game=${game} zone=${campaign.timezone} restored=${(/** @type {any} */ now) => set({ ...data, game: now, begun: data.begun + 1 })} />`}`;
+}
+
+/** @param {string} id @param {AbortSignal} signal */
+async function everything(id, signal) {
+  const game = await api.get("/admin/games/{id}", { path: { id }, signal });
+  const [campaign, config, themes, prizes] = await Promise.all([
+    api.get("/admin/campaigns/{id}", { path: { id: game.campaign_id }, signal }),
+    api.get("/schemas/games/{name}.json", { path: { name: game.reward_handler }, signal }),
+    api.get("/themes.json", { signal }),
+    usable(game.campaign_id, signal),
+  ]);
+  return { game, campaign, config, themes, prizes, begun: 0 };
+}
+
+/** The prizes that a game of the campaign may give: its own, and those of no campaign. @param {string} campaign @param {AbortSignal} signal */
+async function usable(campaign, signal) {
+  /** @type {any[]} */
+  const found = [];
+  for (let cursor = "", more = can("ListPrizes"); more && found.length < PRIZES_MAX; ) {
+    const { items, pagination } = await api.get("/admin/prizes", { query: { limit: 100, cursor }, signal });
+    found.push(...items.filter((/** @type {any} */ one) => !one.campaign_id || one.campaign_id === campaign));
+    cursor = pagination.next_cursor;
+    more = pagination.has_more;
+  }
+  return found;
+}
+
+/** The form, with what its values come to beside it. @param {{data: any, saved: (game: any) => void}} props */
+function Designer({ data: { game, campaign, config, themes, prizes }, saved }) {
+  // What was read when the form was filled: what is sent is what differs from it, with the revision that it was.
+  const begun = useRef({ game, fields: editable(game) });
+  const [value, setValue] = useState(begun.current.fields);
+  const [theirs, setTheirs] = useState(/** @type {any} */ (null));
+  const schema = useMemo(() => schemaOf(config, game.type === "spin_wheel" || game.type === "scratch_card"), [config, game.type]);
+  const widgets = useMemo(() => widgetsOf(prizes, themes), [prizes, themes]);
+  const ui = dressed(value.ui, themes);
+  const may = can("UpdateGame") && game.status !== "GAME_STATUS_ARCHIVED";
+  const save = async (/** @type {any} */ typed) => {
+    const changed = changes(begun.current.fields, typed);
+    try {
+      const now = await api.put("/admin/games/{id}", { path: { id: game.id }, body: { ...changed, revision: begun.current.game.revision } });
+      begun.current = { game: now, fields: { ...typed, revision: now.revision } };
+      setTheirs(null);
+      saved(now);
+      tell(say("saved"));
+    } catch (refused) {
+      if (/** @type {any} */ (refused).reason === "STALE_REVISION") {
+        setTheirs(await api.get("/admin/games/{id}", { path: { id: game.id } }));
+      }
+      throw refused;
+    }
+  };
+  const over = () => {
+    begun.current = { ...begun.current, game: theirs };
+    setTheirs(null);
+  };
+  return html`<div class="designer">
+    <div>
+      <${Section} title=${say("designer.title")}>
+        ${may ? html`<div class="sheet"><${Form} schema=${schema} value=${begun.current.fields} save=${save} typed=${setValue} word=${say("save")} zone=${campaign.timezone} widget=${widgets}>
+          ${theirs && html`<${Conflict} begun=${begun.current} theirs=${theirs} typed=${value} over=${over} />`}
+        <//></div>` : html`<p class="quiet">${say("designer.read_only")}</p>`}
+      <//>
+    </div>
+    <div class="aside">
+      ${can("MakeTestPlays") && html`<${Preview} game=${game} ui=${ui} prizes=${prizes} />`}
+      <${Odds} handler=${game.reward_handler} config=${value.handler_config ?? {}} prizes=${prizes} zone=${campaign.timezone} />
+      <${Section} title=${say("contrast.title")}><${Contrasts} ui=${value.ui} themes=${themes} /><//>
+    </div>
+  </div>`;
+}
+
+/** What somebody else has saved meanwhile. @param {{begun: any, theirs: any, typed: any, over: () => void}} props */
+function Conflict({ begun, theirs, typed, over }) {
+  const now = editable(theirs);
+  const own = Object.keys(changes(begun.fields, typed));
+  const found = differences(editable(begun.game), now);
+  const both = own.filter((name) => !alike(editable(begun.game)[name], now[name]));
+  return html`<div class="problem conflict" role="alert">
+    <p>${say("conflict.title", { revision: theirs.revision })}</p>
+    <${Differences} caption=${say("conflict.caption")} items=${found} left=${say("revisions.then", { revision: begun.game.revision })} right=${say("revisions.now", { revision: theirs.revision })} />
+    <p>${both.length ? say("conflict.both", { fields: both.map(label).join(", ") }) : say("conflict.apart")}</p>
+    <button type="button" class="secondary outline" onClick=${over}>${say("conflict.over")}</button>
+  </div>`;
+}
+
+/** The controls that a game's fields have of their own. @param {any[]} prizes @param {any} themes */
+function widgetsOf(prizes, themes) {
+  /** @param {any} props */
+  const Prize = ({ value, change, named }) => html`<select ...${named} value=${value ?? ""} onChange=${(/** @type {any} */ event) => change(event.target.value)}>
+    <option value="">${say("form.none")}</option>
+    ${prizes.map((one) => html`<option key=${one.prize_id} value=${one.prize_id}>${one.name}</option>`)}
+    ${value && !prizes.some(({ prize_id }) => prize_id === value) && html`<option value=${value}>${value}</option>`}
+  </select>`;
+  /** @param {any} props */
+  const One = ({ schema, value, change, named }) => html`<select ...${named} value=${value ?? ""} onChange=${(/** @type {any} */ event) => change(event.target.value)}>
+    ${schema.enum.map((/** @type {string} */ one) => html`<option value=${one}>${one ? state(one.replace(/^ON_UNAVAILABLE_/, "")) : say("look.of_theme")}</option>`)}
+  </select>`;
+  /** @param {any} props */
+  const Theme = (props) => html`<${Preset} ...${props} themes=${themes} />`;
+  return (/** @type {string} */ name) =>
+    name === "prize_id" || name === "fallback_prize_id" ? Prize : ENUMS.includes(name) ? One : COLOURS.includes(name) ? Colour : name === "preset" ? Theme : null;
+}

@@ -1,0 +1,32 @@
+// Games: all there are, and what each is.
+import { api } from "../api.js";
+import { html } from "../lib.js";
+import { Head, Status, When } from "../parts/bits.js";
+import { List } from "../parts/list.js";
+import { address } from "../router.js";
+import { useTitle } from "../shell.js";
+import { label, number, say, state } from "../words.js";
+
+const STATUSES = ["DRAFT", "ACTIVE", "PAUSED", "ARCHIVED"];
+
+/** @param {string} id */
+export const addressOf = (id) => address(`/games/${encodeURIComponent(id)}`);
+
+export default function Games() {
+  useTitle(say("games.title"));
+  const columns = [
+    { title: say("game.name"), show: (/** @type {any} */ one) => html`<a class="name" href=${addressOf(one.id)}>${one.name}</a>` },
+    { title: say("game.type"), show: (/** @type {any} */ one) => label(one.type) },
+    { title: say("campaigns.status"), narrow: true, show: (/** @type {any} */ one) => html`<${Status} value=${one.status} />` },
+    { title: say("game.revision"), number: true, show: (/** @type {any} */ one) => number(one.revision) },
+    { title: say("campaigns.changed"), narrow: true, show: (/** @type {any} */ one) => html`<${When} at=${Number(one.updated_at)} />` },
+  ];
+  const filters = [
+    { name: "q", label: say("campaigns.search") },
+    { name: "status", label: say("campaigns.status"), options: STATUSES.map((one) => ({ value: one.toLowerCase(), text: state(`GAME_STATUS_${one}`) })) },
+  ];
+  return html`<${Head} title=${say("games.title")} />
+    <${List} caption=${say("games.title")} columns=${columns} filters=${filters}
+      load=${(/** @type {any} */ query, /** @type {AbortSignal} */ signal) => api.get("/admin/games", { query, signal })}
+      empty=${{ title: say("games.empty"), text: say("games.empty_text"), act: html`<a role="button" href=${address("/campaigns")}>${say("home.to_campaigns")}</a>` }} />`;
+}

@@ -1,0 +1,184 @@
+"""The game designer of the dashboard: a form beside what its players see, tried out, compared and restored."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import pytest_asyncio
+
+from tests.browser.test_dashboard import EVIL
+from tests.browser.test_pictures import SCREENS
+from tests.support.axe import violations
+from tests.support.browsing import STILL
+from tests.support.stack import Stack
+from tests.support.staff import Desk, at_desk
+from tests.support.tables import contents
+from tests.support.world import EGGS, GIFTS, World, new_world
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+DRAWN = "document.querySelector('.preview tombola-game')?.shadowRoot.querySelector('button')"
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def fair(office: Stack) -> AsyncIterator[World]:
+    async with new_world(office, name="Autumn Fair") as world:
+        yield world
+
+
+async def game_of(desk: Desk) -> dict[str, Any]:
+    """The game whose page is open, as it is stored."""
+    return dict((await desk.stack.admin("GET", f"/admin/games/{desk.page.url.rpartition('/')[2]}")).data)
+
+
+async def save(desk: Desk) -> None:
+    await desk.press("Save", within=".designer")
+    await desk.page.wait_for_selector(".toast:has-text('Saved.')")
+
+
+async def test_a_game_is_made_designed_and_tried_out_without_a_terminal(desk: Desk, fair: World) -> None:
+    sledge = await fair.prize(name="Sledge", value=20, total=100, campaign_id=fair.campaign_id)
+    await desk.enter("designer", path=f"/campaigns/{fair.campaign_id}")
+    await desk.page.click("main a:text-is('New game')")
+    await desk.page.get_by_label("Name", exact=True).fill("Snow wheel")
+    await desk.press("Make game")
+    await desk.page.wait_for_selector("h1:text-is('Snow wheel')")
+    form = desk.page.locator(".designer form")
+    await form.get_by_role("button", name="Add to prizes").click()
+    await form.locator("[name='handler_config.prizes[0].prize_id']").select_option(label="Sledge")
+    chance = form.locator("[name='handler_config.prizes[0].probability']")
+    await chance.fill("1.25")
+    await desk.page.wait_for_selector(".sum[data-tone=bad]:has-text('25 % too much')")
+    await chance.fill("0.25")
+    await desk.page.wait_for_selector(".sum[data-tone=warn]:has-text('25 %')")
+    odds = await desk.page.inner_text(".odds tbody tr")
+    assert "Sledge" in odds and odds.split("\t")[3] == "5"  # 20 times a quarter
+    await form.locator("[name='ui.theme.preset']").select_option("midnight")
+    await desk.until("document.querySelectorAll('.contrasts [data-tone=good]').length >= 4")
+    await form.get_by_role("button", name="Add to rungs").click()
+    for field, text in (("currency", "points"), ("threshold", "10")):
+        await form.locator(f"[name='milestones.rungs[0].{field}']").fill(text)
+    await form.locator("[name='milestones.rungs[0].prize_id']").select_option(label="Sledge")
+    await save(desk)
+    stored = await game_of(desk)
+    assert stored["handler_config"] == {"prizes": [{"prize_id": sledge, "probability": 0.25}]}
+    assert stored["ui"] == {"theme": {"preset": "midnight"}} and stored["status"] == "GAME_STATUS_DRAFT"
+    assert [rung["prize_id"] for rung in stored["milestones"]["rungs"]] == [sledge]
+    # Tried out: what comes out stands beside the odds.
+    await desk.press("Play", within=".sheet:has([name=times])")
+    await desk.page.wait_for_selector("table:has-text('Declared')")
+    told = await desk.page.inner_text(".table:has(th:text-is('Declared')) tbody")
+    assert "Sledge" in told and "25 %" in told and "75 %" in told
+
+
+async def test_the_widget_is_drawn_as_it_is_typed_and_plays_test_plays_alone(desk: Desk, fair: World) -> None:
+    gift = await fair.prize(name="Gift", total=1)
+    drops = {"drops": [{"type": "gift", "prize_id": gift, "frequency": 1, "max_catchable": 3}]}
+    gifts = await fair.game(GIFTS, {**drops, "total_items": 3, "interval_ms": 100}, status="draft")
+    wheel = await fair.wheel(gift, name="Sure wheel", status="draft")
+    await desk.enter("designer", path=f"/games/{wheel}")
+    await desk.until(f"!!{DRAWN}")
+    colour = "getComputedStyle(document.querySelector('.preview tombola-game').shadowRoot.firstElementChild)"
+    before = await desk.page.evaluate(f"{DRAWN} && {colour}.getPropertyValue('--t-primary')")
+    await desk.page.locator("[name='ui.theme.primary']").fill("#006644")
+    await desk.until(f"{DRAWN} && {colour}.getPropertyValue('--t-primary') === 'rgb(0 102 68)'")
+    assert before != "rgb(0 102 68)"
+    had = await contents(desk.stack.database)
+    await desk.page.locator(".preview tombola-game").get_by_role("button", name="Spin the wheel").click()
+    await desk.until("document.querySelector('.preview tombola-game').shadowRoot.textContent.includes('Gift')")
+    result = await desk.page.locator(".preview tombola-game").evaluate("it => it.play()")
+    assert result["test"] and result["rewards"][0]["name"] == "Gift"
+    await desk.to(f"/games/{gifts}")
+    await desk.until(f"!!{DRAWN}")
+    session = await desk.page.locator(".preview tombola-game").evaluate("it => it.start()")
+    assert len(session["drop_plan"]) == 3
+    has = await contents(desk.stack.database)
+    assert {name for name in had if has[name] != had[name]} <= {"test_runs", "audit_entries"}
+    kept = "JSON.stringify(Object.keys({...sessionStorage}))"
+    assert "tombola.play" in await desk.page.evaluate(kept)
+    await desk.page.click("nav a:text-is('Games')")
+    await desk.until(f"!{kept}.includes('tombola.play')")
+
+
+async def test_a_stale_tab_gets_the_conflict_shown_and_loses_nothing_typed(desk: Desk, fair: World) -> None:
+    game_id = await fair.wheel(await fair.prize(), name="Wheel")
+    await desk.enter("designer", path=f"/games/{game_id}")
+    await desk.page.locator("[name='name']").fill("Mine")
+    await desk.page.locator("[name='rules.max_plays_per_day']").fill("4")
+    theirs = {"name": "Theirs", "rules": {"max_plays_per_user": 7}, "ui": {"theme": {"preset": "ocean"}}}
+    await desk.stack.admin("PUT", f"/admin/games/{game_id}", {"name": theirs["name"], "ui": theirs["ui"]})
+    await desk.press("Save", within=".designer")
+    conflict = await desk.page.wait_for_selector(".conflict")
+    assert conflict is not None
+    told = await conflict.inner_text()
+    assert "revision 2" in told and "Theirs" in told and "ocean" in told and "You both changed: Name" in told
+    assert await desk.page.locator("[name='name']").input_value() == "Mine"
+    assert (await game_of(desk))["name"] == "Theirs"
+    await desk.shot("designer_conflict")
+    await desk.press("Keep mine, and go on")
+    await save(desk)
+    stored = await game_of(desk)
+    assert (stored["name"], stored["rules"]["max_plays_per_day"], stored["revision"]) == ("Mine", 4, 3)
+    assert stored["ui"] == theirs["ui"]
+    desk.forgive("409")
+
+
+async def test_a_revision_is_compared_and_restored(desk: Desk, fair: World) -> None:
+    game_id = await fair.wheel(await fair.prize(), name="First", ui={"theme": {"preset": "forest"}})
+    await desk.stack.admin("PUT", f"/admin/games/{game_id}", {"name": "Second", "ui": {}})
+    await desk.enter("designer", path=f"/games/{game_id}")
+    await desk.press("Compare")
+    rows = await desk.page.locator("dialog tbody tr").all_inner_texts()
+    assert sorted(row.split("\t")[0] for row in rows) == ["name", "ui.theme"]
+    await desk.press("Close", within="dialog")
+    await desk.press("Restore")
+    dialog = await desk.page.inner_text("dialog")
+    assert "2 values" in dialog and "revision 3" in dialog
+    await desk.press("Restore", within="dialog")
+    await desk.page.wait_for_selector("h1:text-is('First')")
+    assert (await game_of(desk))["ui"] == {"theme": {"preset": "forest"}}
+    assert await desk.page.locator("[name='name']").input_value() == "First"
+
+
+@pytest.mark.parametrize(("role", "may"), [("admin", True), ("designer", True), ("reward_manager", False)])
+async def test_each_role_sees_what_it_may_do_with_a_game(desk: Desk, fair: World, role: str, may: bool) -> None:
+    game_id = await fair.wheel(await fair.prize())
+    await desk.enter(role, path=f"/games/{game_id}")
+    assert await desk.page.get_by_role("button", name="Save", exact=True).count() == int(may)
+    assert await desk.page.get_by_role("button", name="Play", exact=True).count() == int(may)
+    assert await desk.page.locator(".preview").count() == int(may)
+    assert await desk.page.locator("table:has-text('By')").count() == 1
+    assert not [one for one in desk.wrong if "403" in one]
+
+
+async def test_whatever_a_game_says_stays_text(desk: Desk, fair: World) -> None:
+    odds = {"tiers": [], "prize_groups": {EVIL: [{"prize_id": await fair.prize(name=EVIL), "probability": 1}]}}
+    game_id = await fair.game(EGGS, odds, name=EVIL, ui={"theme": {"font": EVIL}, "background": {"emoji": EVIL}})
+    await desk.stack.admin("PUT", f"/admin/games/{game_id}", {"name": f"{EVIL}2", "ui": {}})
+    await desk.enter("admin", path=f"/games/{game_id}")
+    await desk.until(f"!!{DRAWN}")
+    assert EVIL in await desk.page.inner_text("main")
+    await desk.press("Compare")
+    assert EVIL in await desk.page.inner_text("dialog")
+    assert await desk.page.evaluate("window.evil") is None
+
+
+@pytest.mark.parametrize(("width", "scheme"), SCREENS)
+async def test_the_designer_fits_its_window_and_axe_finds_nothing(
+    browser: Browser, fair: World, width: int, scheme: str
+) -> None:
+    game_id = await fair.wheel(await fair.prize(name="Tea", value=3, total=9), ui={"theme": {"preset": "ocean"}})
+    options = {**STILL, "viewport": {"width": width, "height": 900}, "color_scheme": scheme}
+    async with at_desk(browser, fair.stack, **options) as desk:
+        await desk.enter("designer", path=f"/games/{game_id}")
+        await desk.press("Play", within=".sheet:has([name=times])")
+        await desk.page.wait_for_selector("table:has-text('Declared')")
+        await desk.until(f"!!{DRAWN}")
+        await desk.shot(f"designer_{width}_{scheme}")
+        assert await desk.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert await violations(desk.page) == []

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.browser.test_collection import ALBUM, collection, rungs
 from tests.browser.test_login import LOGIN, REFRESH, SET_LOGIN, game, owners, phone, sign_in
 from tests.support.browsing import STILL, Visit, visiting
 from tests.support.login import Phone
@@ -54,12 +55,12 @@ async def test_a_guest_whose_token_is_refused_for_a_while_is_the_guest_again(
     token = await visit.guest_token()
     await refuse_guests(visit, reason, token)
     await visit.page.reload()
-    await visit.page.wait_for_function(f"{ASIDE} !== ''")
+    await visit.page.wait_for_function(f"() => {ASIDE} !== ''")
     await visit.page.unroute(API)
     await visit.page.reload()
-    await visit.page.wait_for_function(f"{ASIDE} === ''")
+    await visit.page.wait_for_function(f"() => {ASIDE} === ''")
     assert await visit.guest_token() == token
-    await visit.page.wait_for_function("document.querySelector('tombola-game').shadowRoot.querySelector('.main')")
+    await visit.page.wait_for_function("() => document.querySelector('tombola-game').shadowRoot.querySelector('.main')")
     await visit.play()
     assert len(set(await owners(fair))) == 1
     visit.forgive("401")
@@ -80,7 +81,7 @@ async def test_a_guest_who_was_refused_is_found_again_after_another_one_has_sign
     await visit.page.unroute(API)
     login = await sign_in(visit, phone, "ned@aside.test")
     await visit.page.reload()
-    await visit.page.wait_for_function(f"{ASIDE} === ''")
+    await visit.page.wait_for_function(f"() => {ASIDE} === ''")
     assert await visit.guest_token() == first
     found = await owners(fair)
     assert found.count(login["player"]["id"]) == 1 and len(found) == 2
@@ -221,3 +222,129 @@ async def test_what_a_proxy_refuses_is_asked_for_again_as_the_same_play(
     assert await visit.kind() == "won"
     assert len(keys) == 3 and len(set(keys)) == 1 and len(await fair.plays()) == 1
     visit.forgive(str(answer["status"]))
+
+
+async def sign_out(visit: Visit) -> None:
+    await visit.page.bring_to_front()
+    await visit.page.click("[data-panel=login]")
+    await visit.page.click("dialog button:has-text('Sign out')")
+    await visit.page.wait_for_selector("dialog >> text=You are signed out")
+    await visit.page.keyboard.press("Escape")
+    await visit.page.wait_for_selector("dialog", state="detached")
+
+
+async def test_all_games_of_a_page_and_all_tabs_hear_who_plays_and_nobody_hears_a_token(
+    fair: World, browser: Browser, shop: Stack, phone: Phone
+) -> None:
+    async with visiting(browser, shop, **STILL) as visit:
+        other = Visit(await visit.page.context.new_page(), shop)
+        two = await game(fair, rules={"max_plays_per_user": 3})
+        for one in (visit, other):
+            await one.open(await game(fair))
+            await one.page.evaluate(
+                """([id, tenant]) => {
+                    const game = document.createElement("tombola-game");
+                    game.setAttribute("game", id);
+                    game.setAttribute("tenant", tenant);
+                    window.heard = [];
+                    new BroadcastChannel("tombola.login").onmessage = ({ data }) => window.heard.push(data);
+                    return new Promise((ready) => {
+                        game.addEventListener("tombola:ready", ready);
+                        document.querySelector("main").append(game);
+                    });
+                }""",
+                [two, shop.tenant_id],
+            )
+        await visit.page.bring_to_front()  # A tab behind another one is slow to take a click.
+        login = await sign_in(visit, phone, "rex@page.test", by="[data-panel=login] >> nth=0")
+        for one in (visit, other):
+            await one.page.wait_for_function(SIGNED_IN)
+        await other.page.evaluate("document.querySelectorAll('tombola-game')[1].play()")
+        assert await owners(fair) == [login["player"]["id"]]
+        await other.page.bring_to_front()
+        await other.page.locator("[data-panel=login]").nth(1).click()
+        await other.page.click("dialog button:has-text('Sign out')")
+        await visit.page.wait_for_function(SIGNED_IN.replace("Signed in", "Sign in"))
+        assert await visit.page.evaluate("window.heard") == await other.page.evaluate("window.heard") == []
+        assert await visit.page.evaluate(LOGIN) is None
+
+
+async def test_who_signs_out_leaves_no_session_of_any_game_to_who_plays_next(
+    fair: World, browser: Browser, shop: Stack, phone: Phone
+) -> None:
+    async with visiting(browser, shop, **STILL) as visit:
+        games = [await game(fair) for _ in range(2)]
+        other = Visit(await visit.page.context.new_page(), shop)
+        await visit.open(games[0])
+        await visit.page.bring_to_front()
+        login = await sign_in(visit, phone, "sue@leaves.test")
+        for one, game_id in ((visit, games[1]), (visit, games[0]), (other, games[0])):
+            await one.open(game_id)
+            await one.play()  # And holds the next session.
+        kept = "Object.keys(sessionStorage).filter((name) => name.startsWith('tombola.play')).length"
+        assert (await visit.page.evaluate(kept), await other.page.evaluate(kept)) == (2, 1)
+        await other.page.bring_to_front()
+        await other.page.click("[data-panel=history]")
+        await other.page.wait_for_selector("dialog li")
+        await sign_out(visit)
+        assert await visit.page.evaluate(kept) == 0
+        await other.page.wait_for_selector("dialog .blank")
+        assert await other.page.evaluate(kept) == 0
+        await visit.open(games[1])
+        for one in (visit, other):
+            await one.play()
+        found = await owners(fair)
+        assert found.count(login["player"]["id"]) == 3 and len(set(found)) == 2 and len(found) == 5
+
+
+async def test_the_album_and_what_is_open_are_of_who_plays_now(fair: World, visit: Visit, phone: Phone) -> None:
+    game_id = await collection(fair, rules={"max_plays_per_user": 2})
+    await visit.open(game_id)
+    await visit.play()
+    leaves = f"{ALBUM}['Maple leaf']"
+    assert await visit.page.evaluate(leaves) == 2
+    player = await fair.stack.core(
+        "POST", "/players/resolve", {"contact": {"type": "CONTACT_TYPE_EMAIL", "value": "tia@album.test"}}
+    )
+    session = (await fair.start(game_id, player.data["player"]["id"])).data["session_id"]
+    assert (await fair.play(game_id, session, player.data["player"]["id"])).code == "OK"
+    await sign_in(visit, phone, "tia@album.test")
+    await visit.page.wait_for_function(f"() => {leaves} === 4")
+    assert await rungs(visit) == ["✓ Reached", "4 / 8"]
+    await sign_out(visit)
+    await visit.page.wait_for_function(f"() => {leaves} === 0")
+    assert await rungs(visit) == ["0 / 3", "0 / 8"]
+
+
+async def test_the_album_shows_what_is_left_after_a_redemption(fair: World, visit: Visit) -> None:
+    game_id = await collection(fair)
+    rung = {"name": "Leaves", "currency": "maple", "threshold": 2, "prize_id": await fair.prize(name="Jar")}
+    milestones = {"mode": "spend_exchange", "rungs": [rung]}
+    assert (await fair.stack.admin("PUT", f"/admin/games/{game_id}", {"milestones": milestones})).code == "OK"
+    await visit.open(game_id)
+    await visit.play()
+    assert await visit.page.evaluate(f"{ALBUM}['Maple leaf']") == 2
+    await visit.page.click("[data-panel=milestones]")
+    await visit.page.click("dialog [data-act=redeem]")
+    await visit.page.wait_for_function(f"() => {ALBUM}['Maple leaf'] === 0")
+
+
+async def test_the_page_speaks_the_language_of_who_signs_in(fair: World, visit: Visit, phone: Phone) -> None:
+    await visit.open(await game(fair))
+    contact = "ute@deutsch.test"
+    await fair.stack.core("POST", "/players/resolve", {"contact": {"type": "CONTACT_TYPE_EMAIL", "value": contact}})
+    await fair.database.execute(
+        "UPDATE players SET locale = 'de' WHERE player_id = (SELECT player_id FROM contacts WHERE value = $1)",
+        contact,
+    )
+    await visit.press()
+    assert await visit.kind() == "won"
+    await sign_in(visit, phone, contact, by=".card [data-keep]")
+    await visit.page.wait_for_selector(".frame[lang=de]")
+    assert "Gewonnen!" in await visit.result() and "Mug" in await visit.result()
+    assert await visit.page.get_attribute("html", "lang") == "de"
+    focused = "document.querySelector('tombola-game').shadowRoot.activeElement?.className"
+    assert await visit.page.evaluate(focused) == "main"
+    await visit.press()
+    await visit.page.wait_for_selector(".frame[data-state=won]")
+    assert len(await owners(fair)) == 2

@@ -105,12 +105,16 @@ export const rounds = (/** @type {any} */ (globalThis)[Symbol.for("tombola.round
  * @template T @param {string} name @param {() => Promise<T>} act @returns {Promise<T>}
  */
 export async function alone(name, act) {
+  const { locks } = navigator;
   // Not there on plain HTTP.
-  if (!navigator.locks) return (await import("./alone.js")).alone(name, act);
-  return navigator.locks.request(`tombola.${name}`, act).catch((error) => {
+  if (!locks) return (await import("./alone.js")).alone(name, act);
+  let free = true;
+  const first = (/** @type {Lock | null} */ lock) => ((free = lock !== null) ? act() : null);
+  const done = await locks.request(`tombola.${name}`, { ifAvailable: true }, first).catch((error) => {
     if (error.name !== "SecurityError") throw error;
     return act(); // Where storage is refused too: then no other tab could see anything.
   });
+  return free ? /** @type {T} */ (done) : (await import("./alone.js")).next(name, act);
 }
 
 /** A key that nobody else has. crypto.randomUUID is not there on plain HTTP. */

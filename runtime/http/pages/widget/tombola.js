@@ -44,6 +44,8 @@ export class TombolaGame extends HTMLElement {
   #renewed = null;
   /** @type {Promise<boolean> | null} */
   #renewal = null;
+  /** The language that was chosen last. */
+  #spoken = "";
   /** Counts loads, so that one that was overtaken ends. */
   #load = 0;
 
@@ -68,7 +70,10 @@ export class TombolaGame extends HTMLElement {
       // A play that waits for another token goes on with it: the page and what it shows stay.
       this.#round.api.identity.given = now ?? "";
       if (this.#renewed) this.#renewed(Boolean(now));
-      else if (!this.#playing) void this.#round.look();
+      else if (!this.#playing) {
+        void this.#round.look();
+        void this.#game?.look?.();
+      }
     } else if (name === "client-seed") this.#round.clientSeed = now ?? "";
     else void this.#open();
   }
@@ -94,6 +99,7 @@ export class TombolaGame extends HTMLElement {
       // What another game's took over is not ours to end.
       if (this.#playing === playing) this.#playing = null;
       this.#view?.paint();
+      void this.#speak();
     });
     return (this.#playing = playing);
   }
@@ -108,9 +114,8 @@ export class TombolaGame extends HTMLElement {
     const api = this.api ?? new Api(base, identity, tenant);
     const round = new Round(api, this.getAttribute("game") ?? "");
     round.clientSeed = this.getAttribute("client-seed") ?? "";
-    const locale = choose([this.getAttribute("locale"), identity.login?.player?.locale, ...navigator.languages]);
-    const words = Words.load(locale).catch(() => new Words("en", {}));
     this.#round = round;
+    const words = this.#words();
     rounds.add(round);
     if (!identity.given && identity.aside.length) void import("./login.js").then((file) => file.recall(api));
     api.renew = (why) => this.#renew(why);
@@ -122,24 +127,74 @@ export class TombolaGame extends HTMLElement {
     }
     const spoken = await words;
     if (load !== this.#load) return;
-    const ui = round.render?.ui ?? {};
-    const view = (this.#view = new View(this, round, new Words(spoken.locale, spoken.words, ui.texts), new Look(ui, this.#own())));
-    api.waiting = (reason) => view.wait(reason);
-    // Until there is a game: what failed to load is loaded again.
-    view.press = () => void this.#open();
-    round.addEventListener("signed", () => round.resumes && void this.play());
     if (failure) {
+      this.#dress(round, spoken);
       round.failed(failure, false);
       return this.#refuse(round);
     }
-    const game = await this.#mount(view);
-    if (load !== this.#load) return game.stop?.();
-    this.#game = game;
-    view.label = game.label ?? "play";
+    if (!(await this.#show(round, spoken))) return;
+    round.addEventListener("signed", () => {
+      void this.#game?.look?.();
+      if (round.resumes) void this.play();
+      else void this.#speak();
+    });
+    round.addEventListener("had", () => void this.#game?.look?.());
     round.addEventListener("session", (event) => this.#tell("started", /** @type {CustomEvent} */ (event).detail));
-    view.paint();
     this.#tell("ready", { game: /** @type {import("./types.js").Render} */ (round.render), standing: round.standing });
     if (round.resumes) void this.play();
+  }
+
+  /** The language: what the page says, else who plays, else the browser. */
+  #locale() {
+    return choose([this.getAttribute("locale"), this.#round?.api.identity.login?.player?.locale, ...navigator.languages]);
+  }
+
+  #words() {
+    this.#spoken = this.#locale();
+    return Words.load(this.#spoken).catch(() => new Words("en", {}));
+  }
+
+  /** What stands around the game, in these words. @param {Round} round @param {Words} spoken */
+  #dress(round, spoken) {
+    this.#view?.remove();
+    const ui = round.render?.ui ?? {};
+    const view = (this.#view = new View(this, round, new Words(spoken.locale, spoken.words, ui.texts), new Look(ui, this.#own())));
+    round.api.waiting = (reason) => view.wait(reason);
+    // Until there is a game: what failed to load is loaded again.
+    view.press = () => void this.#open();
+    return view;
+  }
+
+  /** The game in these words: whether it is still wanted then. @param {Round} round @param {Words} spoken */
+  async #show(round, spoken) {
+    const load = this.#load;
+    const view = this.#dress(round, spoken);
+    const game = await this.#mount(view);
+    if (load !== this.#load) {
+      game.stop?.();
+      return false;
+    }
+    this.#game = game;
+    view.label = game.label ?? "play";
+    view.paint();
+    return true;
+  }
+
+  /** In the language of who plays now, once nothing is under way and no dialog is open. @param {boolean} [focus] @returns {Promise<void>} */
+  async #speak(focus = false) {
+    const [round, view] = [this.#round, this.#view];
+    if (!round || !view || this.#playing || this.#spoken === this.#locale()) return;
+    const dialog = view.frame.querySelector("dialog");
+    if (dialog) return dialog.addEventListener("close", () => void this.#speak(true), { once: true });
+    const load = ++this.#load;
+    const spoken = await this.#words();
+    if (load !== this.#load) return;
+    const focused = focus || this.shadowRoot?.activeElement;
+    this.#game?.stop?.();
+    if (!(await this.#show(round, spoken))) return;
+    if (focused) this.#view?.main.focus();
+    if (round.last && ["won", "lost"].includes(round.state)) this.#view?.tell(round.last);
+    this.#view?.refuse();
   }
 
   /** What GET /games/{id}/render answers, where the page has it in the attribute `render`. @returns {any} */

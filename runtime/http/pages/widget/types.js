@@ -86,6 +86,7 @@
  * @property {() => void} [wait] the play was asked for, and nothing of it is known
  * @property {(result: Result) => Promise<void>} show shows what was decided, and nothing else; ends when it is seen
  * @property {() => void} [rest] back to what it was before: refused, or the next one
+ * @property {() => Promise<void>} [look] who plays is another, or has other things: what is shown of them is asked for anew
  * @property {() => void} [stop] taken off the page
  */
 

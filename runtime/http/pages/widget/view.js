@@ -166,11 +166,10 @@ export class View {
     this.say(said);
   }
 
-  /** Shows what was decided, in words. @param {import("./types.js").Result} result @param {boolean} resumed */
-  celebrate(result, resumed) {
+  /** Shows what was decided, in words. @param {import("./types.js").Result} result @param {boolean} [resumed] */
+  tell(result, resumed = false) {
     const { words } = this;
     const won = result.rewards.length > 0;
-    this.settled = performance.now();
     const names = result.rewards.map((reward) => (reward.quantity > 1 ? words.t("credited", { count: reward.quantity, name: reward.name }) : reward.name));
     const list = result.rewards.map((reward, i) => h("li", { class: "prize" }, picture(lookOf(this.round.render?.ui ?? {}, reward)), h("span", {}, names[i])));
     this.#show(
@@ -181,7 +180,13 @@ export class View {
     );
     this.card.setAttribute("data-result", won ? "won" : "lost");
     this.say(`${words.t(won ? "won" : "lost")} ${names.join(", ")} ${this.#left()}`);
-    if (!won) return;
+  }
+
+  /** Shows it as it comes up. @param {import("./types.js").Result} result @param {boolean} resumed */
+  celebrate(result, resumed) {
+    this.settled = performance.now();
+    this.tell(result, resumed);
+    if (!result.rewards.length) return;
     if (!still()) void import("./confetti.js").then((file) => file.confetti(this.frame, [this.look.primary, this.look.accent, this.look.strong].map(css)));
     if (this.sound) fanfare();
   }

@@ -93,13 +93,20 @@ export function mount(stage) {
     );
   }
 
+  /** Counts what was asked, and drawn: an older answer says nothing any more. */
+  let asked = 0;
+
   /** What the player has: nothing to ask for who has never played. */
   async function look() {
-    if (!api.identity.token) return;
+    const ask = ++asked;
+    const none = { items: [] };
     const [ladder, wallet] = await Promise.all([
-      rungs.length ? api.get(`/games/${encodeURIComponent(render.id)}/milestones?limit=100`) : { items: [] },
-      api.get(`/wallet?limit=100&scope_key=${encodeURIComponent(render.scope_key)}`),
-    ]).catch(() => [{ items: [] }, { items: [] }]);
+      rungs.length && api.identity.token ? api.get(`/games/${encodeURIComponent(render.id)}/milestones?limit=100`) : none,
+      api.identity.token ? api.get(`/wallet?limit=100&scope_key=${encodeURIComponent(render.scope_key)}`) : none,
+    ]).catch(() => []);
+    if (ask !== asked || !wallet) return;
+    counts.clear();
+    given.clear();
     for (const one of wallet.items) counts.set(one.currency, Number(one.balance));
     for (const one of ladder.items) if (one.status === "MILESTONE_STATUS_GRANTED") given.add(one.id);
     paint();
@@ -110,6 +117,7 @@ export function mount(stage) {
 
   return {
     label: "draw",
+    look,
     rest() {
       leaf.classList.remove("open", "waits");
       fresh = "";
@@ -120,6 +128,7 @@ export function mount(stage) {
       leaf.classList.add("waits");
     },
     async show(result) {
+      asked++;
       const [won] = result.rewards;
       const item = text(result.metadata?.item);
       leaf.classList.remove("waits");

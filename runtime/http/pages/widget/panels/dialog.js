@@ -29,9 +29,16 @@ function make(view) {
   // The space around it closes it too.
   dialog.addEventListener("click", (/** @type {Event} */ event) => event.target === dialog && dialog.close());
   open.set(view, show);
+  round.addEventListener("signed", again);
   return show;
 
+  /** Somebody else plays: what is shown is theirs. Who signs in here is still told so. */
+  function again() {
+    if (path[path.length - 1][0] !== "login") void show(.../** @type {[string, any]} */ (path.pop()));
+  }
+
   function closed() {
+    round.removeEventListener("signed", again);
     open.delete(view);
     dialog.remove();
   }

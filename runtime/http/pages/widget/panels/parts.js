@@ -126,6 +126,7 @@ export function doer(panel, { label, act, path, body = {}, before, done }) {
       await before?.();
       done(await once(panel, path, body));
       void panel.round.look();
+      panel.round.dispatchEvent(new Event("had"));
     } catch (error) {
       const { reason, said, back } = inWords(panel, error, act);
       // What is done is not offered once more.

@@ -17,4 +17,6 @@ export const ROUTES = [
   { path: "/campaigns/:id/games/new", needs: "CreateGame", load: () => import("./pages/game_new.js") },
   { path: "/games", needs: "ListGames", load: () => import("./pages/games.js"), nav: "nav.games", icon: "wheel" },
   { path: "/games/:id", needs: "GetGame", load: () => import("./pages/game.js") },
+  { path: "/analytics", needs: "GetCampaignFigures", load: () => import("./pages/analytics.js"), nav: "nav.analytics", icon: "chart" },
+  { path: "/audit", needs: "ListAuditEntries", load: () => import("./pages/audit.js"), nav: "nav.audit", icon: "list" },
 ];

@@ -1,0 +1,166 @@
+// A campaign in figures, between two of its days, and everything of a kind as a file.
+import { api } from "../api.js";
+import { html, useState } from "../lib.js";
+import { Act, Empty, Head, Loading, Problem, Section } from "../parts/bits.js";
+import { Chart, Numbers } from "../parts/chart.js";
+import { useData } from "../parts/data.js";
+import { exported } from "../parts/download.js";
+import { complain, tell } from "../parts/toast.js";
+import { filter, place } from "../router.js";
+import { can } from "../session.js";
+import { useTitle } from "../shell.js";
+import { fromInput, when } from "../times.js";
+import { number, say } from "../words.js";
+
+const SHOWN_MAX = 100;
+const STEPS = ["plays", "wins", "rewards", "claimed", "fulfilled"];
+const EXPORTS = ["plays", "rewards", "winners", "ledger", "tasks", "audit"];
+
+const percent = (/** @type {number} */ part) => `${(part * 100).toLocaleString("en", { maximumFractionDigits: part < 0.01 ? 3 : 1 })}\u00a0%`;
+const money = (/** @type {number} */ value) => value.toLocaleString("en", { maximumFractionDigits: 2 });
+
+export default function Analytics() {
+  useTitle(say("analytics.title"));
+  const campaigns = useData((signal) => api.get("/admin/campaigns", { query: { limit: SHOWN_MAX }, signal }), []);
+  const { query } = place.value;
+  const items = campaigns.data?.items ?? [];
+  const id = query.campaign || items[0]?.id || "";
+  const campaign = items.find((/** @type {any} */ one) => one.id === id);
+  return html`<${Head} title=${say("analytics.title")} />
+    ${campaigns.error ? html`<${Problem} error=${campaigns.error} again=${campaigns.again} />` : !campaigns.data ? html`<${Loading} />`
+      : !id ? html`<${Empty} title=${say("analytics.none")} text=${say("analytics.none_text")} />`
+        : html`<${Asked} items=${items} id=${id} /><${Figures} id=${id} campaign=${campaign} />`}`;
+}
+
+/** @param {{items: any[], id: string}} props */
+function Asked({ items, id }) {
+  const { query } = place.value;
+  const games = useData((signal) => (can("ListGames") ? api.get("/admin/games", { query: { campaign_id: id, limit: SHOWN_MAX }, signal }) : Promise.resolve({ items: [] })), [id]);
+  const pick = (/** @type {string} */ name) => (/** @type {any} */ event) => filter({ [name]: event.target.value, ...(name === "campaign" ? { game: "" } : {}) });
+  const known = items.some((one) => one.id === id) ? items : [{ id, name: id }, ...items];
+  return html`<form class="filters" aria-label=${say("list.filter")} onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
+    <select aria-label=${say("analytics.campaign")} value=${id} onChange=${pick("campaign")}>${known.map((one) => html`<option value=${one.id}>${one.name}</option>`)}</select>
+    <select aria-label=${say("analytics.game")} value=${query.game ?? ""} onChange=${pick("game")}>
+      <option value="">${say("analytics.every_game")}</option>
+      ${(games.data?.items ?? []).map((/** @type {any} */ one) => html`<option value=${one.id}>${one.name}</option>`)}
+    </select>
+    <label>${say("analytics.from")} <input type="date" value=${query.from ?? ""} onChange=${pick("from")} /></label>
+    <label>${say("analytics.to")} <input type="date" value=${query.to ?? ""} onChange=${pick("to")} /></label>
+  </form>`;
+}
+
+/** @param {{id: string, campaign: any}} props */
+function Figures({ id, campaign }) {
+  const { query } = place.value;
+  const asked = { game_id: query.game ?? "", from: query.from ?? "", to: query.to ?? "" };
+  const { data, error, again } = useData((signal) => api.get("/admin/campaigns/{id}/figures", { path: { id }, query: asked, signal }), [id, JSON.stringify(asked)]);
+  if (!data) {
+    return error ? html`<${Problem} error=${error} again=${again} />` : html`<${Loading} />`;
+  }
+  const name = campaign?.name ?? id;
+  return html`<p class="under">${say("time.in_zone", { zone: data.timezone })} ${data.counted_until > 0 && say("analytics.counted", { when: when(data.counted_until, data.timezone) })}</p>
+    ${data.funnel.plays ? html`
+      <${Funnel} figures=${data} ofGame=${Boolean(asked.game_id)} />
+      <${Days} figures=${data} />
+      <${Hours} figures=${data} />
+      ${!asked.game_id && data.games.length > 1 && html`<${Games} figures=${data} />`}
+      <${Odds} figures=${data} />` : html`<${Empty} title=${say("analytics.nothing")} text=${say("analytics.nothing_text")} />`}
+    ${data.prizes.length > 0 && html`<${Cost} figures=${data} />`}
+    ${can("ExportRows") && html`<${Exports} id=${id} name=${name} zone=${data.timezone} />`}`;
+}
+
+/** @param {{figures: any, ofGame: boolean}} props */
+function Funnel({ figures: { funnel, players, returning_players: returning, cost }, ofGame }) {
+  const most = Math.max(funnel.plays, 1);
+  return html`<${Section} title=${say("analytics.funnel")} note=${say("analytics.no_starts")}>
+    <ol class="funnel">${STEPS.map((step) => html`<li key=${step}>
+      <span>${say(`analytics.${step}`)}</span><progress max=${most} value=${Math.min(funnel[step], most)} aria-label=${say(`analytics.${step}`)}></progress>
+      <b>${number(funnel[step])}</b><small class="quiet">${percent(funnel[step] / most)}</small></li>`)}</ol>
+    <div class="tiles">
+      <div class="tile"><span>${say(ofGame ? "analytics.players_ever" : "analytics.players")}</span><b>${number(players)}</b></div>
+      <div class="tile"><span>${say(ofGame ? "analytics.returning_game" : "analytics.returning")}</span><b>${number(returning)}</b><small class="quiet">${players ? percent(returning / players) : ""}</small></div>
+      <div class="tile"><span>${say("analytics.cost")}</span><b>${money(cost)}</b><small class="quiet">${say("analytics.cost_of_play", { cost: money(cost / most) })}</small></div>
+    </div>
+  <//>`;
+}
+
+/** @param {{figures: any}} props */
+function Days({ figures: { by_day: days } }) {
+  const lines = [
+    { label: say("analytics.plays"), values: days.map((/** @type {any} */ day) => day.plays), colour: "--own" },
+    { label: say("analytics.wins"), values: days.map((/** @type {any} */ day) => day.wins), colour: "--good" },
+    { label: say("analytics.players"), values: days.map((/** @type {any} */ day) => day.players), colour: "--warn" },
+  ];
+  return html`<${Section} title=${say("analytics.by_day")}>
+    <${Chart} label=${say("analytics.by_day")} axis=${say("analytics.day")} names=${days.map((/** @type {any} */ day) => day.day)} lines=${lines} />
+    <${Numbers} caption=${say("analytics.by_day")} name="days" items=${days} columns=${["day", "plays", "wins", "players"].map((key) => ({ key, title: say(`analytics.${key}`) }))} />
+  <//>`;
+}
+
+/** @param {{figures: any}} props */
+function Hours({ figures: { by_hour: hours } }) {
+  const lines = ["plays", "wins"].map((key, i) => ({ label: say(`analytics.${key}`), values: hours.map((/** @type {any} */ hour) => hour[key]), colour: i ? "--good" : "--own" }));
+  return html`<${Section} title=${say("analytics.by_hour")} note=${say("analytics.by_hour_note")}>
+    <${Chart} label=${say("analytics.by_hour")} axis=${say("analytics.hour")} names=${hours.map((/** @type {any} */ { hour }) => `${hour}:00`)} lines=${lines} />
+    <${Numbers} caption=${say("analytics.by_hour")} name="hours" items=${hours} columns=${["hour", "plays", "wins"].map((key) => ({ key, title: say(`analytics.${key}`) }))} />
+  <//>`;
+}
+
+/** @param {{figures: any}} props */
+function Games({ figures: { games } }) {
+  return html`<${Section} title=${say("analytics.games")}>
+    <${Numbers} open caption=${say("analytics.games")} name="games" items=${games.map((/** @type {any} */ game) => ({ ...game, id: game.game_id }))} columns=${[
+      { key: "name", title: say("analytics.game"), show: (/** @type {any} */ game) => html`<button type="button" class="link" onClick=${() => filter({ game: game.game_id })}>${game.name}</button>` },
+      { key: "plays", title: say("analytics.plays") }, { key: "wins", title: say("analytics.wins") },
+    ]} />
+  <//>`;
+}
+
+/** @param {{figures: any}} props */
+function Cost({ figures: { prizes } }) {
+  return html`<${Section} title=${say("analytics.cost_by_prize")} note=${say("analytics.cost_note")}>
+    <${Numbers} open caption=${say("analytics.cost_by_prize")} name="cost" items=${prizes.map((/** @type {any} */ prize) => ({ ...prize, id: prize.prize_id }))} columns=${[
+      { key: "name", title: say("analytics.prize") }, { key: "units", title: say("analytics.units") },
+      { key: "cost", title: say("analytics.cost"), show: (/** @type {any} */ prize) => money(prize.cost) },
+    ]} />
+  <//>`;
+}
+
+/** @param {{figures: any}} props */
+function Odds({ figures: { odds } }) {
+  return odds.map((/** @type {any} */ one) => {
+    const off = one.odds.filter((/** @type {any} */ { by_chance: fine }) => !fine).length;
+    const title = say("analytics.odds", { name: one.name, revision: one.revision });
+    return html`<${Section} key=${`${one.game_id} ${one.revision}`} title=${title} note=${say("analytics.draws", { count: one.draws })}>
+      <p class=${off ? "odds-off" : "quiet"}>${off ? say("analytics.odds_off", { count: off }) : say("analytics.odds_fine")}</p>
+      <${Numbers} open caption=${title} name=${`odds-${one.revision}`} items=${one.odds.map((/** @type {any} */ row) => ({ ...row, name: row.drawn ? row.name : say("analytics.loss") }))} columns=${[
+        { key: "name", title: say("analytics.drawn") },
+        { key: "declared", title: say("analytics.declared"), show: (/** @type {any} */ row) => percent(row.declared) },
+        { key: "draws", title: say("analytics.realised"), show: (/** @type {any} */ row) => `${number(row.draws)}\u00a0(${percent(one.draws ? row.draws / one.draws : 0)})` },
+        { key: "expected", title: say("analytics.expected"), show: (/** @type {any} */ row) => say("analytics.between", { low: Math.ceil(row.low), high: Math.floor(row.high) }) },
+        { key: "by_chance", title: say("analytics.chance"), show: (/** @type {any} */ row) => html`<span class="status" data-tone=${row.by_chance ? "good" : "bad"}>${say(row.by_chance ? "analytics.by_chance" : "analytics.not_by_chance")}</span>` },
+      ]} />
+    <//>`;
+  });
+}
+
+/** @param {{id: string, name: string, zone: string}} props */
+function Exports({ id, name, zone }) {
+  const { query } = place.value;
+  const [come, setCome] = useState("");
+  const take = async (/** @type {string} */ kind) => {
+    const days = { from: query.from ? fromInput(`${query.from}T00:00`, zone) : "", to: query.to ? fromInput(`${query.to}T00:00`, zone) + 86400 : "" };
+    try {
+      await exported(kind, { campaign_id: id, ...days }, (bytes) => setCome(say("analytics.come", { kind: say(`export.${kind}`), bytes: Math.ceil(bytes / 1024) })));
+      tell(say("analytics.exported", { kind: say(`export.${kind}`) }));
+    } catch (refused) {
+      complain(refused);
+    } finally {
+      setCome("");
+    }
+  };
+  return html`<${Section} title=${say("analytics.exports")} note=${say("analytics.exports_note", { name })}>
+    <p class="acts">${EXPORTS.map((kind) => html`<${Act} key=${kind} class="secondary outline small" act=${() => take(kind)}>${say(`export.${kind}`)}<//>`)}</p>
+    <p class="quiet" role="status">${come}</p>
+  <//>`;
+}

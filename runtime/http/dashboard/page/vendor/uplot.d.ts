@@ -1,0 +1,2 @@
+export { default } from "uplot";
+export * from "uplot";

@@ -1,0 +1,135 @@
+"""The dashboard's figures: a campaign's analytics with charts and files, and the audit log."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import pytest_asyncio
+
+import sql
+from runtime.operations.figures import counting
+from tests.browser.test_pictures import SCREENS, SIZES
+from tests.support.axe import violations
+from tests.support.browsing import STILL
+from tests.support.stack import TENANT, Stack, new_stack, settings_of
+from tests.support.staff import Desk, at_desk
+from tests.support.waiting import until
+from tests.support.world import World, new_world
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+EVIL = "\"'><img src=x onerror=window.evil=1><script>window.evil=1</script>"
+PLAYS = 6
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def bureau(browser: Browser, make_database: Callable[[], str], valkey_url: str) -> AsyncIterator[Stack]:
+    settings = settings_of(make_database(), valkey_url, default_tenant=TENANT, role_matrix="strict")
+    async with new_stack(settings) as stack:
+        yield stack
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def played(bureau: Stack) -> AsyncIterator[World]:
+    """A campaign whose wheel was played, under names that would like to be more than text."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(counting, "FRESH_SECONDS", -1.0)
+        async with new_world(bureau, name=f"Fair {EVIL}", timezone="Europe/Berlin") as world:
+            game = await world.wheel(await world.prize(total=100, name=f"Mug {EVIL}", value=4), name=f"Wheel {EVIL}")
+            for n in range(PLAYS):
+                assert (await world.round(game, f"player_{n % 2}")).data
+
+            async def settled() -> bool:
+                horizon = await bureau.database.fetchval(sql.load("analytics")["horizon"])
+                newest = "SELECT max(played_at) FROM plays WHERE tenant_id = $1"
+                return bool(await bureau.database.fetchval(newest, TENANT) < horizon)
+
+            await until(settled)
+            yield world
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def desk(browser: Browser, bureau: Stack) -> AsyncIterator[Desk]:
+    async with at_desk(browser, bureau, **STILL) as desk:
+        yield desk
+
+
+async def test_analytics_shows_the_campaign_in_figures(desk: Desk, played: World) -> None:
+    await desk.enter("designer", path=f"/analytics?campaign={played.campaign_id}")
+    assert await desk.title() == "Analytics"
+    assert (await desk.page.locator(".funnel b").all_inner_texts())[:2] == [str(PLAYS), str(PLAYS)]
+    assert await desk.page.locator(".tile b").all_inner_texts() == ["2", "0", "24"]
+    await desk.until("document.querySelectorAll('.chart canvas').length === 2")
+    assert "Europe/Berlin" in await desk.page.inner_text("p.under")
+    assert "what chance makes of the declared odds" in await desk.page.inner_text("main")
+    # What was asked for is in the address, and can be sent on.
+    await desk.page.select_option("select[aria-label=Game]", index=1)
+    await desk.settled()
+    assert "game=game_" in desk.page.url
+    await desk.page.fill("label:has-text('From') input", "2040-01-01")
+    await desk.page.wait_for_selector("text=Nobody played in this time")
+    assert "from=2040-01-01" in desk.page.url
+    assert not await desk.page.evaluate("window.evil")
+
+
+async def test_numbers_and_rows_are_taken_along_as_csv(desk: Desk, played: World) -> None:
+    await desk.enter("admin", path=f"/analytics?campaign={played.campaign_id}")
+    async with desk.page.expect_download() as taken:
+        await (
+            desk.page.locator(".part:has(h2:text-is('Take everything along'))")
+            .get_by_role("button", name="Plays")
+            .click()
+        )
+    rows = Path(await (await taken.value).path()).read_text().splitlines()
+    assert rows[0].startswith("id,played_at,") and len(rows) == PLAYS + 1
+    assert await desk.told() == "Exported: Plays."
+    days = desk.page.locator(".part:has(h2:text-is('By day')) details")
+    await days.locator("summary").click()
+    async with desk.page.expect_download() as taken:
+        await days.get_by_role("button").click()
+    numbers = Path(await (await taken.value).path()).read_text().splitlines()
+    assert numbers[0] == "day,plays,wins,players" and sum(int(row.split(",")[1]) for row in numbers[1:]) == PLAYS
+
+
+async def test_the_audit_log_shows_before_and_after_side_by_side(desk: Desk, played: World) -> None:
+    await desk.stack.admin("PUT", f"/admin/campaigns/{played.campaign_id}", {"redeem_until": 2_000_000_000})
+    await desk.enter("reward_manager", path=f"/audit?subject_id={played.campaign_id}")
+    assert await desk.title() == "Audit log"
+    await desk.page.locator("tbody button", has_text="campaign.update").first.click()
+    row = desk.page.locator("dialog tr", has_text="Redeem until")
+    assert (await row.locator("td").all_inner_texts())[1].strip() == "2000000000"
+    await desk.page.keyboard.press("Escape")
+    await desk.page.select_option("select[aria-label=Kind]", "game")
+    await desk.settled()
+    assert await desk.page.locator("tbody button").count() == 0
+    assert not await desk.page.evaluate("window.evil")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_axe_finds_nothing(browser: Browser, bureau: Stack, played: World, scheme: str) -> None:
+    async with at_desk(browser, bureau, color_scheme=scheme, **STILL) as desk:
+        await desk.enter("admin", path=f"/analytics?campaign={played.campaign_id}")
+        assert await violations(desk.page) == []
+        await desk.to("/audit")
+        assert await violations(desk.page) == []
+        await desk.page.locator("tbody button", has_text="campaign.create").first.click()
+        assert await violations(desk.page) == []
+
+
+@pytest.mark.parametrize(("width", "scheme"), SCREENS)
+async def test_pages_fit_their_window(browser: Browser, bureau: Stack, played: World, width: int, scheme: str) -> None:
+    size = {"width": width, "height": SIZES[width]}
+    async with at_desk(browser, bureau, viewport=size, color_scheme=scheme, **STILL) as desk:
+        await desk.enter("admin", path=f"/analytics?campaign={played.campaign_id}")
+        await desk.until("document.querySelectorAll('.chart canvas').length === 2")
+        for name in ("analytics", "audit"):
+            if name == "audit":
+                await desk.to("/audit")
+            await desk.shot(f"dashboard-{name}-{width}-{scheme}")
+            assert await desk.page.evaluate("document.documentElement.scrollWidth") <= width

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from tests.browser.test_catchers import HAND, eggs, gifts
+from tests.browser.test_collection import collection
 from tests.support.browsing import visiting
 from tests.support.stack import Stack
 from tests.support.world import World
@@ -43,6 +45,7 @@ LOADS: Final = 5
 PAINT_MS: Final = 1_000
 PLAYABLE_MS: Final = 1_500
 LONG_TASK_MS: Final = 50
+TRIES: Final = 3
 WHOLE_BYTES: Final = 25_000
 PATIENCE_MS: Final = 120_000
 CALM_MS: Final = 25
@@ -180,13 +183,55 @@ async def test_the_line_is_crossed_twice_with_little_and_little_is_done_then(
     assert needed <= PLAYABLE_MS or not calm
 
 
-async def test_nothing_holds_up_a_spin(fair: World, browser: Browser, shop: Stack) -> None:
-    """Also on a processor that is four times as slow."""
+RUBBING: Final = """() => {
+    // Of made-up pointers there is nothing to capture.
+    HTMLCanvasElement.prototype.setPointerCapture = () => {};
+    const foil = document.querySelector("tombola-game").shadowRoot.querySelector(".scratch canvas");
+    let step = 0;
+    const rub = () => {
+        const { left, top, width, height } = foil.getBoundingClientRect();
+        const place = { clientX: left + width * (step % 2), clientY: top + (height * (step % 40)) / 40, pointerId: 7 };
+        foil.dispatchEvent(new PointerEvent(step++ ? "pointermove" : "pointerdown", place));
+        if (!foil.classList.contains("off")) requestAnimationFrame(rub);
+    };
+    document.querySelector("tombola-game").addEventListener("tombola:played", rub);
+}"""
+"""A finger that rubs from edge to edge, once a frame, from when there is something under the foil."""
+
+
+async def games(fair: World) -> dict[str, str]:
+    """A game of each shape that is over within seconds, where somebody catches all that falls."""
+    card = {"type": "scratch_card", "reward_handler": "probability"}
+    chances = {"prizes": [{"prize_id": await fair.prize(), "probability": 1}]}
+    return {
+        "wheel": await wheel(fair),
+        "scratch": await fair.game(card, chances, access="public", ui={"items": [{"emoji": "⭐"}]}),
+        "eggs": await eggs(fair, most=2),
+        "gifts": await gifts(fair, count=3),
+        "collection": await collection(fair),
+    }
+
+
+async def longest_task(browser: Browser, shop: Stack, name: str, game_id: str) -> float:
+    """Of one play, in milliseconds of the processor."""
     async with visiting(browser, shop, **PHONE) as visit:
-        await visit.open(await wheel(fair))
+        await visit.open(game_id)
+        await visit.page.evaluate(RUBBING if name == "scratch" else HAND, [True, 0])
         async with traced(browser, visit.page) as trace:
             # By its own method: what presses a button for a test has longer tasks than the page.
-            await visit.page.evaluate(SPIN)
-    longest = max(trace.tasks(trace.mark("spins")))
-    print(f"\nlongest task of a spin: {longest:.1f} ms, times {SLOWER} of {LONG_TASK_MS} ms")
-    assert longest * SLOWER <= LONG_TASK_MS
+            assert (await visit.page.evaluate(SPIN))["rewards"], name
+        return max(trace.tasks(trace.mark("spins")))
+
+
+async def test_nothing_holds_up_a_play_of_any_game(fair: World, browser: Browser, shop: Stack) -> None:
+    """Till what came of it is told, while somebody scratches and catches; on a processor that is four times as slow."""
+    over = {}
+    for name, game_id in (await games(fair)).items():
+        tries: list[float] = []
+        # The least of some: rivals for the processor's caches make it slower, nothing makes it faster.
+        while len(tries) < TRIES and (not tries or min(tries) * SLOWER > LONG_TASK_MS):
+            tries.append(await longest_task(browser, shop, name, game_id))
+        print(f"\nlongest task of a play, {name}: {min(tries):.1f} ms, times {SLOWER} of {LONG_TASK_MS} ms", end="")
+        if min(tries) * SLOWER > LONG_TASK_MS:
+            over[name] = tries
+    assert over == {}

@@ -177,6 +177,8 @@ export function mount(stage) {
       cover();
       if (held) [strokes, last] = [kept, held];
     },
+    // While nothing moves: what writes numbers takes longer to be made than a stroke may.
+    wait: () => void words.number(0),
     async show(result) {
       const [won] = result.rewards;
       under.append(

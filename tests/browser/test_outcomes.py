@@ -28,13 +28,13 @@ UNDER_WAY: Final = {"eggs": ".field.on .falls", "gifts": ".field.on .falls, .pic
 """What is there while it is played; the others are over at once for who wants things still."""
 
 
-async def made(fair: World, shape: str, end: str = "won", **fields: Any) -> str:
+async def made(fair: World, shape: str, end: str = "won", *, prize: str = "Fair mug", **fields: Any) -> str:
     """A public game of the shape that comes to this end, if it is played well enough or not at all."""
-    mug = await fair.prize(name="Fair mug")
+    mug = await fair.prize(name=prize)
     drawn = {"prizes": [{"prize_id": mug, "probability": 1}] if end == "won" else []}
     ui: dict[str, Any] = {"description": "See what comes of it.", **fields.pop("ui", {})}
     shapes: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
-        "wheel": (WHEEL, drawn, {"wheel": {"segments": [{"label": "Mug", "prize_id": mug}, {"label": "Nothing"}]}}),
+        "wheel": (WHEEL, drawn, {"wheel": {"segments": [{"label": prize, "prize_id": mug}, {"label": "Nothing"}]}}),
         "scratch": ({**WHEEL, "type": "scratch_card"}, drawn, {"items": [{"emoji": "⭐"}]}),
         "eggs": (
             EGGS,
@@ -60,7 +60,8 @@ async def made(fair: World, shape: str, end: str = "won", **fields: Any) -> str:
         ),
     }
     kind, config, own = shapes[shape]
-    return await fair.game(kind, config, access="public", name=f"The {shape}", ui={**own, **ui}, **fields)
+    named = {"name": f"The {shape}", **fields}
+    return await fair.game(kind, config, access="public", ui={**own, **ui}, **named)
 
 
 async def finish(visit: Visit, end: str) -> str:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 import pytest_asyncio
 
-from tests.browser.test_pictures import OVERFLOW
+from tests.browser.test_catchers import PATIENCE_MS
+from tests.browser.test_outcomes import SHAPES, UNDER_WAY, finish, made
+from tests.browser.test_pictures import OVERFLOW, SCREENS, SIZES, look
 from tests.support.browsing import STILL, Visit, visiting
 from tests.support.stack import Stack
 from tests.support.world import World
@@ -38,6 +40,24 @@ LOAN_WORDS: Final = {
     *((language, "pause") for language in ("de", "fr")),
 }
 """(language, key) of words that the language has taken from English, or shares with it."""
+
+NAMES: Final = {
+    "ar": ("معرض الخريف الكبير", "كوب Fair mug (كبير)", "العب واربح كوبًا كل يوم حتى آخر ورقة شجر."),
+    "de": ("Herbstjahrmarktsgewinnspiel", "Donaudampfschifffahrtstasse", "Einmal täglich, bis das letzte Blatt fällt."),
+    "ja": ("秋のお祭りキャンペーン", "お祭りのマグカップ", "毎日一回、最後の葉が落ちるまで遊べます。"),
+}
+"""{locale: (a game's name, a prize's, what is told of the game)}"""
+
+CUT: Final = """() => [...document.querySelector("tombola-game").shadowRoot.querySelectorAll(".frame *")]
+    .filter((one) => one instanceof HTMLElement && one.clientWidth > 1 && one.scrollWidth > one.clientWidth + 1)
+    .filter((one) => !one.closest(".listen, .backdrop, .deck, .slots, .field > :not(.over)"))
+    .filter((one) => !one.matches(".field") && !one.querySelector(".disc, .field") && getComputedStyle(one).display !== "inline")
+    .map((one) => `${one.className}: ${one.textContent.slice(0, 40)}`)"""
+"""What is wider than its place."""
+
+
+WIDTHS: Final = sorted(SIZES) if len(SCREENS) > len(SIZES) else [min(SIZES)]
+"""All of them where all pictures are taken."""
 
 BROWSERS: Final = {
     "de-AT": "Am Rad drehen",
@@ -241,3 +261,35 @@ async def test_from_right_to_left_all_is_mirrored_but_the_wheel_and_codes(
                 side = await visit.page.evaluate(f"getComputedStyle({name}).textAlign")
                 assert side == "right", "a name in other letters stands where the others do"
             await visit.page.keyboard.press("Escape")
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("locale", NAMES)
+async def test_every_game_fits_in_long_words_in_other_letters_and_from_right_to_left(
+    fair: World, browser: Browser, shop: Stack, locale: str, width: int
+) -> None:
+    name, prize, told = NAMES[locale]
+    size = {"width": width, "height": SIZES[width]}
+    async with visiting(browser, shop, **STILL, viewport=size, locale=locale) as visit:
+        for shape in SHAPES:
+            ui = {"description": told, "theme": {"preset": "carnival"}}
+            await visit.open(await made(fair, shape, name=name, prize=prize, ui=ui, rules={"max_plays_per_day": 1}))
+            seen = f"{locale}-{shape}"
+            await whole(visit, f"{seen}-ready-{width}")
+            await visit.press()
+            if shape in UNDER_WAY:
+                await visit.page.wait_for_selector(UNDER_WAY[shape], timeout=PATIENCE_MS)
+                await whole(visit, f"{seen}-played-{width}")
+            if shape == "eggs":
+                continue  # What comes of it looks as it does of gifts.
+            assert await finish(visit, "won") == "won"
+            await whole(visit, f"{seen}-won-{width}")
+        await visit.page.reload()
+        await visit.result()
+        await whole(visit, f"{locale}-refused-{width}")
+
+
+async def whole(visit: Visit, name: str) -> None:
+    """Takes the picture; nothing of the game is wider than its place."""
+    assert await visit.page.evaluate(CUT) == [], name
+    await look(visit, name)

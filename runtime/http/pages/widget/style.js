@@ -8,7 +8,7 @@ const text = `
   display: flex; flex-direction: column; align-items: center; gap: 1.1em;
   padding: clamp(1rem, 4cqi, 2.2em); border-radius: var(--tombola-radius, var(--t-radius, 1.6em));
   font-family: var(--tombola-font, var(--t-font, ui-rounded)), "SF Pro Rounded", system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "Liberation Sans", sans-serif;
-  line-height: 1.45; color: var(--t-text); background: radial-gradient(120% 70% at 50% 0, var(--t-glow), transparent 70%) var(--t-ground);
+  line-height: 1.45; text-wrap: balance; word-break: auto-phrase; color: var(--t-text); background: radial-gradient(120% 70% at 50% 0, var(--t-glow), transparent 70%) var(--t-ground);
 }
 .frame[data-image] { background: linear-gradient(color-mix(in srgb, var(--t-ground) 86%, transparent) 0 0), var(--t-image) center / cover var(--t-ground); }
 :host([hosted]) .frame { border-radius: 0; min-height: 100dvh; padding-block: 3.4rem 2rem; justify-content: center; }
@@ -20,7 +20,7 @@ const text = `
 h1, h2, h3, .main { hyphens: auto; }
 .card :is(h2, h3) { unicode-bidi: plaintext; }
 .frame[dir=rtl] * { letter-spacing: 0; }
-h1, h2 { margin: 0; font-size: 1.75em; line-height: 1.15; font-weight: 800; letter-spacing: -.015em; text-align: center; text-wrap: balance; overflow-wrap: anywhere; }
+h1, h2 { margin: 0; font-size: 1.75em; line-height: 1.15; font-weight: 800; letter-spacing: -.015em; text-align: center; overflow-wrap: anywhere; }
 .lead { margin: -.5em 0 0; max-width: 34em; text-align: center; color: var(--t-quiet); overflow-wrap: anywhere; }
 .stage { width: min(100%, max(27em, 52dvh), max(15em, 62dvh)); display: grid; place-items: center; }
 .stage:empty { display: none; }

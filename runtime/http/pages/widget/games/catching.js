@@ -56,7 +56,7 @@ sheet.replaceSync(`
 .calm .basket { width: 34cqw; height: 20cqw; margin-left: -17cqw; }
 .plus { margin: -1em; color: var(--t-strong); font-weight: 850; font-size: 8cqw; line-height: 1; text-shadow: 0 0 .2em var(--t-surface), 0 0 .1em var(--t-surface); }
 .field > .over {
-  inset: 0; z-index: 2; display: flex; flex-direction: column; align-items: center; justify-content: safe center; gap: .6em; padding: 1em; overflow: auto; text-align: center; font-weight: 650; line-height: 1.3; overflow-wrap: anywhere; text-wrap: balance;
+  inset: 0; z-index: 2; display: flex; flex-direction: column; align-items: center; justify-content: safe center; gap: .6em; padding: 1em; overflow: auto; text-align: center; font-weight: 650; line-height: 1.3; overflow-wrap: anywhere;
   background: color-mix(in srgb, var(--t-surface) 82%, transparent); animation: rise .45s both;
 }
 .field > .over[hidden] { display: none; }

@@ -7,8 +7,8 @@ const TURN = 6;
 
 const sheet = new CSSStyleSheet();
 sheet.replaceSync(`
-.picks { display: grid; grid-template-columns: repeat(3, minmax(0, 1fr)); gap: 3cqw; width: 78cqw; }
-.picks button { aspect-ratio: 1; padding: 0; border: .05em solid var(--t-line); border-radius: .35em; box-shadow: 0 .08em .16em -.06em rgb(0 0 0 / .4); background: var(--t-surface); font-size: 11cqw; line-height: 1; }
+.picks { display: flex; flex-wrap: wrap; justify-content: center; gap: 3cqw; width: 79cqw; }
+.picks button { width: 24cqw; aspect-ratio: 1; padding: 0; border: .05em solid var(--t-line); border-radius: .35em; box-shadow: 0 .08em .16em -.06em rgb(0 0 0 / .4); background: var(--t-surface); font-size: 11cqw; line-height: 1; }
 .picks [aria-pressed=true] { border-color: var(--t-primary); box-shadow: 0 0 0 .05em var(--t-primary); background: var(--t-accent-soft); }
 .picks [aria-pressed=true]::after { content: "✓"; position: absolute; margin: -.2em 0 0 -.1em; width: 1.15em; height: 1.15em; border-radius: 50%; font-size: 5cqw; line-height: 1.15em; font-weight: 800; color: var(--t-on-primary); background: var(--t-primary); }
 `);

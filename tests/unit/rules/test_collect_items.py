@@ -79,6 +79,23 @@ def test_fallback_stands_in_for_each_missing_unit(play: Play) -> None:
     assert scarce.awards == [Award("prize_g", 1), Award("prize_s", 1), Award("prize_f", 1)]
 
 
+def test_nothing_is_asked_of_a_fallback_that_is_not_there_or_not_needed(play: Play) -> None:
+    for fallback, left in (("", 1), ("prize_f", 9)):
+        rule = {"on_unavailable": "fallback", "fallback_prize_id": fallback}
+        outcome = play("collect_items", CONFIG, plan=PLAN, payload=_caught(0, 1), stock={"prize_g": left}, **rule)
+        assert outcome.awards == [Award("prize_g", min(left, 2))]
+        assert {step[1] for step in outcome.path} == {"prize_g"}
+
+
+def test_the_most_that_is_available_is_found_by_halves(play: Play) -> None:
+    drops = [{"type": "gift", "prize_id": "prize_g", "frequency": 1, "max_catchable": 10}]
+    plan = tuple(Drop(f"item_{j}", "gift", j) for j in range(10))
+    config = {"drops": drops, "total_items": 10, "interval_ms": 1}
+    for left, asked in {10: [10], 9: [10, 5, 7, 8, 9], 5: [10, 5, 7, 6], 1: [10, 5, 2, 1], 0: [10, 5, 2, 1]}.items():
+        path = play("collect_items", config, plan=plan, payload=_caught(*range(10)), stock={"prize_g": left}).path
+        assert [quantity for _, _, quantity, _ in path] == asked
+
+
 def test_fallback_that_was_caught_itself_is_not_given_beyond_its_stock(play: Play) -> None:
     rule = {"on_unavailable": "fallback", "fallback_prize_id": "prize_s"}
     caught = _caught(0, 1, 2, 4)

@@ -227,3 +227,13 @@ def test_unknown_name_lists_what_there_is(refusal: Refusal) -> None:
     fault = refusal(compose, "none", "roulette", "basic", {})
     known = "collect_items, lucky_item, probability, score_to_tier"
     assert fault.message == f"reward_handler: unknown reward handler 'roulette'; registered: {known}"
+
+
+def test_probabilities_may_be_over_one_by_their_rounding_alone(refusal: Refusal, fields: Fields) -> None:
+    rules = REWARD_HANDLERS.require("probability", "reward_handler")
+
+    def chances(over: float) -> dict[str, Any]:
+        return {"prizes": [{"prize_id": "prize_a", "probability": 1}, {"prize_id": "prize_b", "probability": over}]}
+
+    rules.parse(chances(1e-9))
+    assert fields(refusal(rules.parse, chances(2e-9))) == ["handler_config.prizes"]

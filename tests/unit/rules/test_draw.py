@@ -79,3 +79,4 @@ def test_client_seed_that_no_store_could_hold_is_refused(client_seed: str) -> No
     with pytest.raises(Fault, match="client_seed"):
         check_client_seed(client_seed)
     check_client_seed("glück")
+    check_client_seed("x" * 200)

@@ -75,8 +75,9 @@ def test_redraw_never_awards_a_prize_of_probability_zero(play: Play) -> None:
 
 def test_fallback_awards_the_named_prize(play: Play) -> None:
     rule = {"on_unavailable": "fallback", "fallback_prize_id": "prize_f"}
-    outcome = play("probability", CONFIG, words=[0.3], stock={"prize_b": 0}, **rule)
+    outcome = play("probability", CONFIG, words=[0.3], stock={"prize_b": 0, "prize_f": 1}, **rule)
     assert outcome.awards == [Award("prize_f", 1)]
+    assert outcome.path[-1] == ["available", "prize_f", 1, True]
     assert outcome.metadata == {"slot_index": -1}
 
 

@@ -124,13 +124,13 @@ def test_replay_refuses_what_the_play_did_not_decide() -> None:
     config = rules.parse({"prizes": [{"prize_id": "prize_a", "probability": 1}]})
     path = _decide("probability", config, GameRule(), Words(b"seed"), {}, (), {}).path
     replay(rules, config, GameRule(), b"seed", "", {}, (), path)
-    for seed, tampered in [
-        (b"other", path),
-        (b"seed", path[:1]),
-        (b"seed", [*path, ["word", 1, 0.5]]),
-        (b"seed", [path[0], ["available", "prize_b", 1, True]]),
+    for seed, tampered, said in [
+        (b"other", path, "another path"),
+        (b"seed", path[:1], "does not answer"),
+        (b"seed", [*path, ["word", 1, 0.5]], "another path"),
+        (b"seed", [path[0], ["available", "prize_b", 1, True]], "does not answer"),
     ]:
-        with pytest.raises(ReplayMismatch):
+        with pytest.raises(ReplayMismatch, match=said):
             replay(rules, config, GameRule(), seed, "", {}, (), tampered)
 
 

@@ -50,6 +50,16 @@ def test_score_in_no_tier_is_a_loss_that_draws_nothing(play: Play, score: int) -
     assert outcome.score == score
 
 
+def test_score_in_no_tier_stops_at_the_first_segment_of_a_wheel_that_names_no_prize(play: Play) -> None:
+    outcome = play("score_to_tier", CONFIG, words=[], payload={"score": 0, "duration_ms": 1}, segments=(None, None))
+    assert outcome.metadata["slot_index"] == 0
+
+
+def test_a_tier_may_be_of_one_score(play: Play) -> None:
+    config = {**CONFIG, "tiers": [{"min": 7, "max": 7, "prize_group": "silver"}]}
+    assert play("score_to_tier", config, words=[0.3], payload={"score": 7, "duration_ms": 1}).metadata["tier"] == 0
+
+
 def test_redraw_stays_within_the_group(play: Play) -> None:
     payload = {"score": 500, "duration_ms": 1}
     outcome = play(

@@ -59,8 +59,26 @@ def test_every_wrong_field_is_named_at_once(refusal: Refusal, fields: Fields) ->
     assert fields(fault) == ["payload.time", "payload.score", "payload.duration_ms"]
 
 
+def test_a_score_that_is_missing_is_named(refusal: Refusal, fields: Fields) -> None:
+    assert fields(refusal(basic.check, score_to_tier, UNLIMITED, {}, (), 10)) == [
+        "payload.score",
+        "payload.duration_ms",
+    ]
+
+
+def test_a_play_takes_up_time_where_time_pays_for_its_score() -> None:
+    payload = {"score": 25, "duration_ms": 10_000}
+    assert basic.check(score_to_tier, SCORES, payload, (), 10_000) == 10_000
+    for limitless in (UNLIMITED, object()):
+        assert basic.check(score_to_tier, limitless, payload, (), 10_000) == 0
+    assert basic.check(probability, None, {}, (), 10_000) == 0
+    assert drop_plan.check(score_to_tier, UNLIMITED, payload, PLAN, 10_000) == 0
+    assert drop_plan.check(collect_items, CATCHER, _caught("item_0"), PLAN, 10_000) == 0
+
+
 def test_plausible_scores_are_accepted() -> None:
     basic.check(score_to_tier, SCORES, {"score": 25, "duration_ms": 10_000}, (), 10_000)
+    basic.check(score_to_tier, SCORES, {"score": 1000, "duration_ms": 400_000}, (), 400_000)
     basic.check(score_to_tier, SCORES, {"score": 25.0, "duration_ms": 10_000.0}, (), 10_000)  # google.protobuf.Struct
     basic.check(score_to_tier, UNLIMITED, {"score": 10**9, "duration_ms": 10 + NETWORK_SLACK_MS}, (), 10)
 

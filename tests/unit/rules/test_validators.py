@@ -72,6 +72,7 @@ def test_a_play_takes_up_time_where_time_pays_for_its_score() -> None:
     for limitless in (UNLIMITED, object()):
         assert basic.check(score_to_tier, limitless, payload, (), 10_000) == 0
     assert basic.check(probability, None, {}, (), 10_000) == 0
+    assert basic.check(collect_items, CATCHER, _caught(), (), 10_000) == 0, "as of a plugin's own payload"
     assert drop_plan.check(score_to_tier, UNLIMITED, payload, PLAN, 10_000) == 0
     assert drop_plan.check(collect_items, CATCHER, _caught("item_0"), PLAN, 10_000) == 0
 

@@ -23,6 +23,8 @@ from runtime import ids
 from runtime.errors import Fault
 from runtime.http.auth import Auth, Identity, Tokens
 from runtime.http.foreign import Foreign
+from runtime.operations.logins import LEEWAY_SECONDS
+from runtime.settings import Settings
 from tests.support.waiting import HANG_SECONDS
 
 SECRET = "s" * 32
@@ -104,6 +106,47 @@ async def test_no_token_is_taken_that_was_made_for_too_long(seconds: int, login:
             assert await reason_of(tokens, token) == "TOKEN_INVALID"
 
 
+@pytest.mark.parametrize("sid", [7, [], {}, None, False])
+async def test_a_login_that_is_no_text_is_none(sid: Any) -> None:
+    assert await reason_of(own_tokens(), jwt.encode({**claims(), "sid": sid}, SECRET, algorithm="HS256")) == (
+        "TOKEN_INVALID"
+    )
+
+
+async def test_each_token_is_a_sign_in_of_its_own_unless_one_goes_on() -> None:
+    tokens = own_tokens()
+
+    async def minted(**said: Any) -> Identity:
+        return await tokens.verify(tokens.mint("ann", tenant_id="t", seconds=60, **said))
+
+    staff = [await minted(roles=["admin"], jti=jti) for jti in ("", "", "one", "one")]
+    assert len({one.sign_in_id for one in staff}) == 3 and staff[2].sign_in_id == staff[3].sign_in_id
+    assert all(one.sign_in_id.startswith("signin_") and len(one.sign_in_id) == 39 for one in staff)
+    player, logged_in = await minted(), await minted(login_id="login_1")
+    assert player.sign_in_id == logged_in.sign_in_id == ""
+    assert len({player.revocable, logged_in.revocable, staff[0].revocable}) == 3
+    assert "login_1" in str(logged_in.revocable) and "ann" in str(player.revocable)
+
+
+async def test_what_staff_is_called_may_be_any_text_and_a_player_is_an_identifier() -> None:
+    tokens = own_tokens()
+    staff = await tokens.verify(tokens.mint("Ann B.", tenant_id="t", seconds=60, roles=["admin"]))
+    assert (staff.subject, staff.player_id) == ("Ann B.", "")
+    assert await reason_of(tokens, tokens.mint("Ann B.", tenant_id="t", seconds=60)) == "TOKEN_INVALID"
+
+
+async def test_a_token_ends_when_its_seconds_and_the_leeway_are_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = claims()
+    token = jwt.encode(made, SECRET, algorithm="HS256")
+    for late, ended in ((LEEWAY_SECONDS - 1, False), (LEEWAY_SECONDS, True)):
+        tokens = own_tokens()
+        monkeypatch.setattr(tokens, "now", lambda late=late: float(made["exp"] + late))
+        if ended:
+            assert await reason_of(tokens, token) == "TOKEN_EXPIRED"
+        else:
+            assert (await tokens.verify(token)).player_id == "player_1"
+
+
 class TestRotation:
     OLD = "o" * 32
 
@@ -180,6 +223,11 @@ class TestAnotherIssuer:
         assert (player.tenant_id, player.merchant_id, player.player_id) == ("tenant_1", "m_1", "u-9")
         staff = await self.read(jwks_url, said, **names, roles={"boss": "admin"})
         assert (staff.subject, staff.roles) == ("auth0|123", frozenset({"admin"}))
+
+    def test_a_roles_name_may_have_an_equals_sign_in_it(self) -> None:
+        settings = Settings(jwks_url="https://id.example/jwks", jwks_role_map=["group=boss=admin", "artist=designer"])
+        foreign = Foreign.of(settings)
+        assert foreign is not None and foreign.roles == {"group=boss": "admin", "artist": "designer"}
 
     async def test_it_speaks_for_its_tenants_alone(self, jwks_url: str) -> None:
         mine = frozenset({"tenant_1"})

@@ -102,3 +102,23 @@ def test_a_plan_s_seed_follows_from_player_game_and_ordinal_alone() -> None:
         issue((NEW,), "t", "g", "ann", NOW, TERMS).seed,
     ]
     assert len({seed(), *others}) == 6
+
+
+def test_a_session_with_a_plan_has_its_ordinal_and_the_seed_that_follows_from_it() -> None:
+    first, again, second = [issue((NEW,), "t", "g", "ann", NOW, TERMS, ordinal=number) for number in (0, 0, 1)]
+    assert first.seed == again.seed != second.seed
+    assert [open_session((NEW,), "t", "g", made.token).ordinal for made in (first, second)] == [0, 1]
+    without = issue((NEW,), "t", "g", "ann", NOW, TERMS)
+    assert open_session((NEW,), "t", "g", without.token).ordinal == -1
+    assert without.seed not in (first.seed, second.seed)
+
+
+def test_a_session_of_a_key_that_others_have_is_theirs_to_open() -> None:
+    made = issue((OLD,), "t", "g", "ann", NOW, TERMS)
+    with pytest.raises(Fault) as caught:
+        open_session((NEW,), "t", "g", made.token, elsewhere={"old"})
+    assert (caught.value.status, caught.value.reason, caught.value.retry_after_seconds) == (
+        Status.UNAVAILABLE,
+        "OVERLOADED",
+        1,
+    )

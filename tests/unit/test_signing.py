@@ -11,13 +11,16 @@ import pytest
 from standardwebhooks import Webhook
 
 from runtime.outgoing.signing import (
+    ID_CHARACTERS_MAX,
     SERVICE_SIGNATURE,
     SIGNATURE,
     SignatureRefused,
+    callback_token,
     key_of,
     secret_problem,
     sign,
     verify,
+    verify_callback_token,
 )
 
 WHSEC = "whsec_" + base64.b64encode(b"0123456789abcdef01234567").decode()
@@ -125,3 +128,36 @@ def test_a_secret_that_could_be_guessed_or_signs_nothing_is_said_so(secret: Any,
     """By its key: what is written after whsec_ is a third longer."""
     found = secret_problem(secret)
     assert (found is None) if problem is None else (found is not None and problem in found)
+
+
+@pytest.mark.parametrize("message_id", ["", "x" * (ID_CHARACTERS_MAX + 1)])
+def test_an_id_that_is_missing_or_too_long_is_refused_though_it_is_signed(message_id: str) -> None:
+    with pytest.raises(SignatureRefused, match="missing or too long"):
+        verify(["s"], sign(["s"], message_id, NOW, BODY), BODY, NOW)
+
+
+@pytest.mark.parametrize("message_id", ["x", "x" * ID_CHARACTERS_MAX])
+def test_an_id_may_be_as_short_and_as_long_as_it_may_be(message_id: str) -> None:
+    assert verify(["s"], sign(["s"], message_id, NOW, BODY), BODY, NOW) == message_id
+
+
+def test_a_timestamp_has_twelve_digits_at_the_most() -> None:
+    last = 10**12 - 1
+    assert verify(["s"], sign(["s"], "m", last, BODY), BODY, last) == "m"
+    with pytest.raises(SignatureRefused, match="unix seconds"):
+        verify(["s"], sign(["s"], "m", last + 1, BODY), BODY, last + 1)
+
+
+def test_a_callbacks_token_is_of_one_task_of_one_tenant_by_one_of_the_secrets() -> None:
+    token = callback_token("s", "t", "task_1")
+    verify_callback_token(["other", "s"], "t", "task_1", token)
+    for secrets, tenant, task, given in (
+        (["other"], "t", "task_1", token),
+        ([], "t", "task_1", token),
+        (["s"], "u", "task_1", token),
+        (["s"], "t", "task_2", token),
+        (["s"], "t", "task_1", token[:-1]),
+        (["s"], "t", "task_1", ""),
+    ):
+        with pytest.raises(SignatureRefused, match="not this task's"):
+            verify_callback_token(secrets, tenant, task, given)

@@ -25,9 +25,11 @@ def left(busy_until: int, issued_ms: int) -> int:
         (NOW, NOW - 5_000, 0),
         (NOW + AHEAD_MS - NETWORK_SLACK_MS, NOW - 5_000, 0),
         (NOW + AHEAD_MS, NOW - 5_000, -NETWORK_SLACK_MS),
+        (NOW + AHEAD_MS + NETWORK_SLACK_MS, NOW - 5_000, -2 * NETWORK_SLACK_MS),
+        (NOW + AHEAD_MS + NETWORK_SLACK_MS + 1, NOW - 5_000, 5_000),
         (NOW + 10 * AHEAD_MS, NOW - 5_000, 5_000),
     ],
-    ids=["none", "before it", "in it", "all of it", "ahead", "too far ahead", "of a clock set back"],
+    ids=["none", "before it", "in it", "all of it", "ahead", "too far ahead", "farthest", "set back", "far back"],
 )
 def test_a_play_is_told_of_the_time_that_earlier_ones_have_left(busy_until: int, issued_ms: int, ms: int) -> None:
     assert left(busy_until, issued_ms) == ms

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import pytest
-from msgspec import Meta
+from msgspec import Meta, field
 
 from runtime.errors import Fault
 from runtime.rules.reading import MAX_ENTRIES, Name, Part, read
@@ -22,7 +22,7 @@ class Bounded(Part, frozen=True):
     between: Annotated[int, Meta(ge=2, le=4)] = 2
     above: Annotated[float, Meta(gt=2)] = 3
     above_to: Annotated[float, Meta(gt=2, le=4)] = 3
-    by_name: dict[Name, int] = {}
+    by_name: dict[Name, int] = field(default_factory=dict)
 
 
 class Unreadable(Part, frozen=True):

@@ -8,7 +8,7 @@ import hashlib
 import hmac
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import jwt
@@ -21,7 +21,7 @@ from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
 from runtime import ids
 from runtime.errors import Fault
-from runtime.http.auth import Auth, Identity, Tokens
+from runtime.http.auth import Auth, Identity, Tokens, require_player, require_roles
 from runtime.http.foreign import Foreign
 from runtime.operations.logins import LEEWAY_SECONDS
 from runtime.settings import Settings
@@ -119,6 +119,8 @@ async def test_each_token_is_a_sign_in_of_its_own_unless_one_goes_on() -> None:
     async def minted(**said: Any) -> Identity:
         return await tokens.verify(tokens.mint("ann", tenant_id="t", seconds=60, **said))
 
+    own = jwt.decode(tokens.mint("ann", tenant_id="t", seconds=60), options={"verify_signature": False})["jti"]
+    assert len(own) == 16, "96 bits"
     staff = [await minted(roles=["admin"], jti=jti) for jti in ("", "", "one", "one")]
     assert len({one.sign_in_id for one in staff}) == 3 and staff[2].sign_in_id == staff[3].sign_in_id
     assert all(one.sign_in_id.startswith("signin_") and len(one.sign_in_id) == 39 for one in staff)
@@ -177,7 +179,7 @@ class TestRotation:
         kid = jwt.get_unverified_header(self.tokens(SECRET).mint("p", tenant_id="t", seconds=60))["kid"]
         token = jwt.encode(claims(), self.OLD, algorithm="HS256", headers={"kid": kid})
         assert await reason_of(self.tokens(SECRET, self.OLD), token) == "TOKEN_INVALID"
-        assert SECRET not in kid and self.OLD not in kid
+        assert SECRET not in kid and self.OLD not in kid and len(kid) == 16
 
 
 class TestAnotherIssuer:
@@ -311,6 +313,9 @@ async def test_forged_headers_are_refused(jwks_url: str) -> None:
         "no alg": f"{b64({'typ': 'JWT'})}.{body}.{signature}",
         "alg that is no string": f"{b64({'alg': ['HS256']})}.{body}.{signature}",
         "crit": jwt.encode(claims(), SECRET, algorithm="HS256", headers={"crit": ["exp"], "exp": 1}),
+        "a crit that a library knows": jwt.encode(
+            claims(), SECRET, algorithm="HS256", headers={"crit": ["b64"], "b64": True}
+        ),
         "wrong key": jwt.encode(claims(), "x" * 32, algorithm="HS256"),
         "another hash": jwt.encode(claims(), SECRET * 2, algorithm="HS512"),
         "a flipped bit": good[:-2] + ("A" if good[-2] != "A" else "B") + good[-1],
@@ -482,3 +487,28 @@ def test_only_platform_acts_for_another_tenant() -> None:
     assert auth.tenant(make_mocked_request("GET", "/?tenant_id=asked"), None) == "asked"
     with pytest.raises(Fault, match="VALIDATION"):
         auth.tenant(request(X_Tenant_Id="a}b"), None)
+
+
+def refused(call: Callable[..., Any], *arguments: Any) -> tuple[str, str]:
+    """(reason, message) of what it raises."""
+    with pytest.raises(Fault) as caught:
+        call(*arguments)
+    return caught.value.reason, caught.value.message
+
+
+def test_a_tenant_is_named_and_an_identifier() -> None:
+    auth = Auth(own_tokens(), header_fallback=True)
+    said = "is needed"
+    assert said in refused(auth.tenant, request(), None)[1]
+    assert "identifier" in refused(auth.tenant, make_mocked_request("GET", "/?tenant_id=a%7Db"), None)[1]
+    assert said in refused(auth._from_headers, request(X_Player_Id="ann"))[1]
+    for header in ("X_Player_Id", "X_Tenant_Id", "X_Merchant_Id"):
+        named = {"X_Player_Id": "ann", "X_Tenant_Id": "t", header: "a}b"}
+        assert "identifier" in refused(auth._from_headers, request(**named))[1]
+
+
+def test_nobody_has_no_role_and_is_no_player() -> None:
+    for needs in (require_roles, require_player):
+        assert refused(needs, None)[0] == "TOKEN_MISSING"
+        assert refused(needs, staff("guest"))[0] == "ROLE_REQUIRED"
+    assert require_roles(staff("admin", "guest")) == staff("admin", "guest")

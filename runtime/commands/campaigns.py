@@ -26,7 +26,9 @@ from runtime.commands.connection import (
     tell_refused,
 )
 from runtime.commands.documents import Document
+from runtime.commands.environment import EXIT_USE
 from runtime.commands.resources import Change
+from runtime.http import gallery
 
 app = App(name="campaigns", help="List campaigns; write a whole one to a file, and apply such a file.")
 
@@ -127,6 +129,33 @@ async def import_campaign(
         print_json({"applied": bool(wanted) and not dry_run, "changes": [change.for_machines() for change in wanted]})
     elif wanted and not dry_run:
         people().print("done")
+
+
+@app.command(name="gallery")
+def show_gallery(name: str = "", file: Path | None = None, /, *, connection: Connection = DEFAULTS) -> None:
+    """List the ready campaigns that one may begin with, or write one's file, to be changed and imported.
+
+    Parameters
+    ----------
+    name
+        Whose file to write; all are listed where left out.
+    file
+        Where to; standard output where left out.
+    """
+    if name and name not in gallery.ABOUT:
+        fail(connection, EXIT_USE, f"there is no ready campaign {name!r}: {', '.join(gallery.ABOUT)}")
+    if name and file is not None:
+        with file_told(connection, file):
+            file.write_text(gallery.text_of(name), "utf-8")
+    elif name:
+        print(gallery.text_of(name), end="")
+    elif connection.json:
+        print_json([{"name": name, "about": about} for name, about in gallery.ABOUT.items()])
+    else:
+        shown = table("name", "about")
+        for row in gallery.ABOUT.items():
+            shown.add_row(*row)
+        people().print(shown)
 
 
 async def _apply(connection: Connection, edge: Edge, document: Document, changes: list[Change]) -> None:

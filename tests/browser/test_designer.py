@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import pytest_asyncio
 
+from runtime.http import gallery
 from tests.browser.test_dashboard import EVIL
 from tests.browser.test_pictures import SCREENS
 from tests.support.axe import violations
 from tests.support.browsing import STILL
+from tests.support.gallery import applied, exported
 from tests.support.stack import Stack
 from tests.support.staff import Desk, at_desk
 from tests.support.tables import contents
@@ -179,6 +181,33 @@ async def test_the_designer_fits_its_window_and_axe_finds_nothing(
         await desk.press("Play", within=".sheet:has([name=times])")
         await desk.page.wait_for_selector("table:has-text('Declared')")
         await desk.until(f"!!{DRAWN}")
-        await desk.shot(f"designer_{width}_{scheme}")
-        assert await desk.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        assert await violations(desk.page) == []
+        for path in ("", "/games", f"/campaigns/{fair.campaign_id}/games/new", "/campaigns/gallery"):
+            if path:
+                await desk.to(path)
+            await desk.shot(f"designer{path.replace(fair.campaign_id, '').replace('/', '_')}_{width}_{scheme}")
+            assert await desk.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+            assert await violations(desk.page) == [], path
+
+
+async def test_a_ready_campaign_is_made_whole_as_a_draft_and_as_the_command_makes_it(desk: Desk) -> None:
+    await desk.enter("designer", path="/campaigns")
+    await desk.page.click("main a:text-is('Start with a ready one')")
+    await desk.page.wait_for_selector(".gallery")
+    assert await desk.page.locator(".gallery li").count() == len(gallery.ABOUT)
+    await desk.until("[...document.querySelectorAll('.gallery img')].every((one) => one.naturalWidth > 0)")
+    await desk.press("Start with this: High score week")
+    assert "5 things" in await desk.page.inner_text("dialog")
+    await desk.page.get_by_label("Name", exact=True).fill("Autumn scores")
+    await desk.page.get_by_label("Time zone").fill("Europe/Rome")
+    await desk.page.get_by_label("Ends").fill("2031-12-24T20:00")
+    await desk.press("Start with this", within="dialog")
+    await desk.page.wait_for_selector("h1:text-is('Autumn scores')")
+    made = await exported(desk.stack, desk.page.url.rpartition("/")[2])
+    like = await exported(desk.stack, await applied(desk.stack, "high_score"))
+    assert made.pop("campaign") == {
+        "name": "Autumn scores",
+        "timezone": "Europe/Rome",
+        "end_date": "2031-12-24T19:00:00Z",
+    } | {"status": "draft"}
+    like.pop("campaign")
+    assert made == like and {"games", "prizes", "leaderboards"} <= set(made)

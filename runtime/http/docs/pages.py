@@ -3,7 +3,7 @@
 On Core and the admin edge also what is on the event streams: an AsyncAPI document at /api/v1/asyncapi.json. What a
 game's `ui` may be is a JSON Schema at /api/v1/schemas/ui.json; the themes that it may name are at /api/v1/themes.json.
 What each reward handler takes as `handler_config` is one at /api/v1/schemas/games/{reward_handler}.json; the handlers'
-names are at /api/v1/schemas/games.json.
+names are at /api/v1/schemas/games.json. Campaigns to begin with are at /api/v1/gallery.json of the admin edge.
 The page and all that it loads are in `static`; its Content-Security-Policy lets it ask nothing of any
 other host. All of it is read, hashed and compressed when it is first asked for, and kept: after that an answer
 is a look-up.
@@ -18,6 +18,7 @@ from typing import Final
 import msgspec
 from aiohttp import web
 
+from runtime.http import gallery
 from runtime.http.docs.document import Surface
 from runtime.http.docs.openapi import document
 from runtime.http.pages.stored import Document, kept
@@ -32,6 +33,7 @@ _TYPES: Final = {
     "schemas/games.json": "application/json",
     "schemas/games/*.json": "application/schema+json",
     "themes.json": "application/json",
+    "gallery.json": "application/json",
     "docs.html": "text/html; charset=utf-8",
     "docs.js": "text/javascript; charset=utf-8",
     "swagger-ui-bundle.js": "text/javascript; charset=utf-8",
@@ -65,11 +67,17 @@ def mount(app: web.Application, surface: Surface, *, role_matrix: str = "any", h
         app.router.add_get(f"{API}/asyncapi.json", kept(partial(_file, "asyncapi.json")))
     app.router.add_get(f"{API}/schemas/ui.json", kept(lambda: _document(ui.schema_text(), "schemas/ui.json")))
     app.router.add_get(f"{API}/themes.json", kept(lambda: _document(ui.themes_text(), "themes.json")))
+    if surface == "admin":
+        app.router.add_get(f"{API}/gallery.json", kept(_gallery))
     app.router.add_get(f"{API}/schemas/games.json", kept(_handlers))
     app.router.add_get(f"{API}/schemas/games/{{name}}.json", _handler_schema)
     app.router.add_get(f"{API}/docs", kept(partial(_file, "docs.html")))
     for name in _LOADED:
         app.router.add_get(f"{API}/docs/{name}", kept(partial(_file, name)))
+
+
+def _gallery() -> Document:
+    return _document(msgspec.json.encode({"campaigns": gallery.campaigns()}), "gallery.json")
 
 
 def _handlers() -> Document:

@@ -13,6 +13,7 @@
 export const ROUTES = [
   { path: "/", needs: "", load: () => import("./pages/home.js"), nav: "nav.home", icon: "home" },
   { path: "/campaigns", needs: "ListCampaigns", load: () => import("./pages/campaigns.js"), nav: "nav.campaigns", icon: "flag" },
+  { path: "/campaigns/gallery", needs: "CreateCampaign", load: () => import("./pages/gallery.js") },
   { path: "/campaigns/:id", needs: "GetCampaign", load: () => import("./pages/campaign.js") },
   { path: "/campaigns/:id/games/new", needs: "CreateGame", load: () => import("./pages/game_new.js") },
   { path: "/games", needs: "ListGames", load: () => import("./pages/games.js"), nav: "nav.games", icon: "wheel" },

@@ -32,7 +32,7 @@ export const addressOf = (id) => address(`/campaigns/${encodeURIComponent(id)}`)
 export default function Campaigns() {
   useTitle(say("campaigns.title"));
   const [making, setMaking] = useState(false);
-  const make = can("CreateCampaign") && html`<button type="button" onClick=${() => setMaking(true)}>${say("campaigns.new")}</button>`;
+  const make = can("CreateCampaign") && html`<a role="button" class="secondary outline" href=${address("/campaigns/gallery")}>${say("gallery.open")}</a> <button type="button" onClick=${() => setMaking(true)}>${say("campaigns.new")}</button>`;
   const columns = [
     { title: say("campaigns.name"), show: (/** @type {any} */ one) => html`<a class="name" href=${addressOf(one.id)}>${one.name}</a>` },
     { title: say("campaigns.status"), narrow: true, show: (/** @type {any} */ one) => html`<${Status} value=${one.status} />` },

@@ -107,6 +107,18 @@ export const words = {
   "campaigns.made": "{name} is made, as a draft.",
   "campaigns.create": "Make campaign",
 
+  "gallery.title": "Ready campaigns",
+  "gallery.text": "Each is a whole campaign, made as a draft: change what you like before you activate it.",
+  "gallery.open": "Start with a ready one",
+  "gallery.start": "Start with this",
+  "gallery.start_with": "Start with this: {name}",
+  "gallery.start_title": "Start with {name}",
+  "gallery.start_text": { one: "One thing is made in it, as a draft.", other: "The campaign is made as a draft, with {count} things in it. Codes and pictures of your own come later." },
+  "gallery.prizes": { one: "{count} prize", other: "{count} prizes" },
+  "gallery.games": { one: "{count} game", other: "{count} games" },
+  "gallery.quests": { one: "{count} quest", other: "{count} quests" },
+  "gallery.leaderboards": { one: "{count} leaderboard", other: "{count} leaderboards" },
+
   "campaign.edit": "Edit",
   "campaign.edit_title": "Edit campaign",
   "campaign.activate": "Activate",

@@ -1,0 +1,45 @@
+"""Campaigns' files, applied and written as the command does it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+
+from runtime.commands import campaign_files, documents
+from runtime.commands.campaign_files import Names
+from runtime.commands.connection import Edge
+from runtime.http import gallery
+from tests.support.stack import Stack
+
+
+@asynccontextmanager
+async def edge_of(stack: Stack) -> AsyncIterator[Edge]:
+    """The stack's admin edge, as commands ask it."""
+    headers = {"Authorization": f"Bearer {stack.token('ann', ('admin',))}"}
+    async with aiohttp.ClientSession(headers=headers) as http:
+        yield Edge(http, stack.process.admin_url)
+
+
+async def applied(stack: Stack, name: str) -> str:
+    """The campaign of a file, as the command applies it; its id."""
+    document = documents.parse(name, gallery.text_of(name))
+    changes = campaign_files.read(document)
+    async with edge_of(stack) as edge:
+        await campaign_files.plan(edge, document, changes)
+        ids: Names = {"prizes": {}, "games": {}}
+        campaign_id = ""
+        for change in changes:
+            made = await campaign_files.apply(edge, change, campaign_id, ids)
+            campaign_id = campaign_id or made["id"]
+            ids.setdefault(change.kind.section, {})[change.name] = made["id"]
+    return campaign_id
+
+
+async def exported(stack: Stack, campaign_id: str) -> dict[str, Any]:
+    """The campaign as a file, as `tombola campaigns export` writes it."""
+    async with edge_of(stack) as edge:
+        [campaign] = await campaign_files.find_campaigns(edge, campaign_id)
+        return campaign_files.exported(await campaign_files.load(edge, campaign))[0]

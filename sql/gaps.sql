@@ -41,7 +41,8 @@ ORDER BY p.played_at, p.play_id LIMIT $6
 SELECT prize_id, name, type, value FROM prizes WHERE tenant_id = $1 AND prize_id = ANY($2::text[])
 
 -- name: rewards
--- Rewards that no play won: redeemed ones, and those of a rank.
+-- Rewards that no play won: redeemed ones, and those of a rank. A guest's rank stays the guest's where the player that it
+-- has become has one of its own; the reward is the player's.
 SELECT r.won_at AS at, r.reward_id AS id, r.player_id, r.prize_id, r.name, r.type, r.quantity, r.value, r.game_id,
        r.milestone_id, coalesce(s.board_id, '') AS leaderboard_id, coalesce(s.rank, 0) AS rank, r.campaign_id,
        coalesce(c.merchant_id, '') AS merchant_id
@@ -50,7 +51,9 @@ LEFT JOIN campaigns AS c ON c.tenant_id = $1 AND c.campaign_id = r.campaign_id
 LEFT JOIN LATERAL (
     SELECT s.board_id, s.rank
     FROM leaderboards AS b
-    JOIN leaderboard_standings AS s ON s.tenant_id = $1 AND s.board_id = b.board_id AND s.player_id = r.player_id
+    JOIN leaderboard_standings AS s ON s.tenant_id = $1 AND s.board_id = b.board_id AND s.player_id IN (
+        SELECT r.player_id UNION ALL
+        SELECT p.player_id FROM players AS p WHERE p.tenant_id = $1 AND p.merged_into = r.player_id)
     WHERE b.tenant_id = $1 AND b.campaign_id = r.campaign_id AND s.reward_id = r.reward_id LIMIT 1
 ) AS s ON true
 WHERE r.tenant_id = $1 AND r.play_id = '' AND r.won_at BETWEEN $2 AND $3

@@ -37,12 +37,14 @@ FROM leaderboards AS b JOIN campaigns AS c USING (tenant_id, campaign_id)
 WHERE b.tenant_id = $1 AND b.board_id = $2 AND b.status <> 'archived' AND c.status <> 'draft';
 
 -- name: of_campaign
--- The campaign's boards that are not archived, newest first.
-SELECT board_id AS id, campaign_id, game_id, name, metric, mode, status, unix(start_date) AS start_date,
-       unix(end_date) AS end_date, prizes, unix(created_at) AS created_at, unix(updated_at) AS updated_at
-FROM leaderboards
-WHERE tenant_id = $1 AND campaign_id = $2 AND status <> 'archived'
-ORDER BY board_id DESC
+-- The campaign's boards that the public may see, newest first: not archived, and of no game that is a draft.
+SELECT b.board_id AS id, b.campaign_id, b.game_id, b.name, b.metric, b.mode, b.status,
+       unix(b.start_date) AS start_date, unix(b.end_date) AS end_date, b.prizes, unix(b.created_at) AS created_at,
+       unix(b.updated_at) AS updated_at
+FROM leaderboards AS b
+LEFT JOIN games AS g ON g.tenant_id = $1 AND g.game_id = b.game_id
+WHERE b.tenant_id = $1 AND b.campaign_id = $2 AND b.status <> 'archived' AND coalesce(g.status, '') <> 'draft'
+ORDER BY b.board_id DESC
 LIMIT $3;
 
 -- name: lock

@@ -40,6 +40,10 @@ SIGN_INS: Final = _Bucket(60, 60.0)
 """Of a subject, by different tokens."""
 
 
+class _Full(Exception):
+    """A bucket is."""
+
+
 async def record(
     connection: asyncpg.Connection,
     tenant_id: str,
@@ -81,8 +85,9 @@ async def list_audit_entries(engine: Engine, request: m.ListAuditEntriesRequest)
 async def note_sign_in(engine: Engine, request: m.NoteSignInRequest) -> m.NotedReply:
     """Notes that staff came with a token that was not seen before: once, whichever edges see it, and how often."""
     seen = _Bucket(1, engine.settings.token_seconds_max)
-    # In the order of keys (sql/locks.py): the subject's first, so that what is too much leaves no rows either.
-    buckets = {f"signer:{_brief(request.subject)}": SIGN_INS, f"signin:{_brief(request.sign_in_id)}": seen}
+    # In the order of keys (sql/locks.py): the sign-in's own first, so that who shows a used link again and again takes
+    # nothing of what its subject may sign in.
+    buckets = {f"sign-in:{_brief(request.sign_in_id)}": seen, f"signer:{_brief(request.subject)}": SIGN_INS}
     after = {"roles": list(request.roles), "expires_at": request.expires_at, "address": request.address}
     return await _note(engine, request, buckets, "staff.sign_in", request.sign_in_id, after)
 
@@ -121,11 +126,14 @@ async def _note(
     async def work(connection: asyncpg.Connection) -> bool:
         for key, bucket in buckets.items():
             if await connection.fetchval(_CHARGE, tenant_id, key, bucket.every_seconds, bucket.at_once) is None:
-                return False
+                raise _Full  # What was charged before it is not: what is too much leaves no rows, and may come again.
         await record(connection, tenant_id, action, subject_id, after=after)
         return True
 
-    return m.NotedReply(noted=await engine.database.transaction(work))
+    try:
+        return m.NotedReply(noted=await engine.database.transaction(work))
+    except _Full:
+        return m.NotedReply(noted=False)
 
 
 def _brief(text: str) -> str:

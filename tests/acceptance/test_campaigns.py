@@ -76,7 +76,7 @@ async def test_public_view_has_active_games_and_quests_without_secrets(stack: An
     campaign = await make_campaign(stack, settings={"theme": "leaf"})
     prize_id = await make_prize(stack)
     shown = await make_game(stack, campaign["id"], prize_id, ui={"big": "x"})
-    await make_game(stack, campaign["id"], prize_id, status="draft")
+    draft = await make_game(stack, campaign["id"], prize_id, status="draft")
     quest = {"campaign_id": campaign["id"], "name": "Visit", "type": "daily", "turns": 1, "status": "active"}
     made = (await stack.admin("POST", "/admin/quests", quest)).data
     view = (await stack.consumer("GET", f"/public/campaigns/{campaign['id']}")).data
@@ -88,6 +88,7 @@ async def test_public_view_has_active_games_and_quests_without_secrets(stack: An
     assert [quest["id"] for quest in view["quests"]] == [made["id"]]
     boards = [await make_board(stack, campaign["id"], game_id=game_id) for game_id in ("", shown["id"])]
     gone = await make_board(stack, campaign["id"])
+    await make_board(stack, campaign["id"], game_id=draft["id"])
     await stack.admin("DELETE", f"/admin/leaderboards/{gone['id']}")
     view = (await stack.consumer("GET", f"/public/campaigns/{campaign['id']}")).data
     assert view["leaderboards"] == boards[::-1]

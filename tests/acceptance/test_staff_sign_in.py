@@ -12,6 +12,7 @@ import jwt
 import pytest
 
 from runtime.http.login.sign_in import LINK_SECONDS, link_of
+from runtime.operations.audit import SIGN_INS
 from tests.support.issuer import Issuer, issuing
 from tests.support.login import bearer
 from tests.support.stack import TENANT, Answer, Stack, fields_of, new_stack, refused, settings_of
@@ -50,6 +51,24 @@ async def test_of_rivals_with_one_link_one_is_signed_in(stack: Stack) -> None:
     assert sorted(answer.http for answer in answers) == [200, *[401] * 7]
     assert {refused(answer) for answer in answers if answer.http == 401} == {INVALID}
     assert refused(await use(stack, token)) == INVALID
+
+
+async def test_who_shows_a_used_link_again_and_again_keeps_nobody_from_signing_in(stack: Stack) -> None:
+    used = link(stack)
+    assert (await use(stack, used)).code == "OK"
+    for _ in range(SIGN_INS.at_once):
+        assert refused(await use(stack, used)) == INVALID
+    assert (await use(stack, link(stack))).code == "OK"
+
+
+async def test_a_link_that_came_when_there_were_too_many_is_good_a_moment_later(stack: Stack) -> None:
+    for _ in range(SIGN_INS.at_once):
+        assert (await use(stack, link(stack))).code == "OK"
+    waiting = link(stack)
+    assert (await use(stack, waiting)).http == 401
+    passed = "UPDATE login_rates SET full_at = full_at - make_interval(secs => $1) WHERE rate_key LIKE 'signer:%'"
+    await stack.database.execute(passed, SIGN_INS.every_seconds)
+    assert (await use(stack, waiting)).code == "OK"
 
 
 async def test_a_link_opens_nothing_by_itself_and_a_token_is_no_link(stack: Stack) -> None:

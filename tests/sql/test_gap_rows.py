@@ -76,6 +76,24 @@ async def test_a_reward_is_told_with_the_rank_that_it_was_for(connection: asyncp
     assert [row[0] for row in await ask(connection, "gaps.prizes", "t", ["mug"])] == ["mug"]
 
 
+async def test_a_reward_that_a_merge_has_moved_is_told_with_the_rank_of_the_guest(
+    connection: asyncpg.Connection,
+) -> None:
+    """Whose own rank stays its own: the player that it has become is on the same board."""
+    await connection.execute(
+        "INSERT INTO players (tenant_id, player_id, merged_into) VALUES ('t', 'guest', 'ann'), ('t', 'bob', 'eve')"
+    )
+    await connection.execute(
+        "INSERT INTO leaderboard_standings (tenant_id, board_id, rank, player_id, score, achieved_at, reward_id) VALUES"
+        " ('t', 'b', 1, 'guest', 1, now(), 'b'), ('t', 'd', 1, 'bob', 1, now(), 'd')"
+    )
+    rows = await connection.fetch(sql.load("gaps")["rewards"], "t", at(10), at(30), at(0), "", 20)
+    assert {row["id"]: (row["leaderboard_id"], row["rank"]) for row in rows if row["id"] in "bd"} == {
+        "b": ("b", 1),
+        "d": ("", 0),
+    }
+
+
 async def test_a_pass_is_one_processs_until_its_lease_is_over(connection: asyncpg.Connection) -> None:
     assert await ask(connection, "gaps.tenants") == [("t",)]
     lease = ("gaps.lease", "t", 0.0, 60.0, 30.0)

@@ -109,11 +109,14 @@ def prizes(st: Statement, tenant_id: str, prize_ids: list[str]) -> Result:
 @statement("gaps.rewards")
 def rewards(st: Statement, tenant_id: str, *asked: Any) -> Result:
     def told(st: Statement, row: Any) -> dict[str, Any]:
-        own = {"tenant_id": tenant_id, "player_id": row.player_id, "reward_id": row.reward_id}
         places = []
-        for place in st.find("leaderboard_standings", **own):
-            board = st.get("leaderboards", tenant_id, place.board_id)
-            if board is not None and board.campaign_id == row.campaign_id:
+        for place in st.find("leaderboard_standings", tenant_id=tenant_id, reward_id=row.reward_id):
+            board, holder = (
+                st.get("leaderboards", tenant_id, place.board_id),
+                st.get("players", tenant_id, place.player_id),
+            )
+            its = place.player_id == row.player_id or (holder is not None and holder.merged_into == row.player_id)
+            if its and board is not None and board.campaign_id == row.campaign_id:
                 places.append((place.board_id, place.rank))
         board_id, rank = places[0] if places else ("", 0)
         return (

@@ -51,8 +51,13 @@ def _values(
 
 @statement("leaderboards.of_campaign")
 def of_campaign(st: Statement, tenant_id: str, campaign_id: str, limit: int) -> Result:
-    rows = st.find("leaderboards", tenant_id=tenant_id, campaign_id=campaign_id)
-    return [_shown(row) for row in newest([row for row in rows if row.status != "archived"], "board_id", None, limit)]
+    rows = [
+        row
+        for row in st.find("leaderboards", tenant_id=tenant_id, campaign_id=campaign_id)
+        if row.status != "archived"
+        and ((game := st.get("games", tenant_id, row.game_id)) is None or game.status != "draft")
+    ]
+    return [_shown(row) for row in newest(rows, "board_id", None, limit)]
 
 
 @statement("leaderboards.insert")

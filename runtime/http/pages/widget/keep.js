@@ -109,7 +109,10 @@ export async function alone(name, act) {
   // Not there on plain HTTP.
   if (!locks) return (await import("./alone.js")).alone(name, act);
   let free = true;
-  const first = (/** @type {Lock | null} */ lock) => ((free = lock !== null) ? act() : null);
+  const first = (/** @type {Lock | null} */ lock) => {
+    free = lock !== null;
+    return free ? act() : null;
+  };
   const done = await locks.request(`tombola.${name}`, { ifAvailable: true }, first).catch((error) => {
     if (error.name !== "SecurityError") throw error;
     return act(); // Where storage is refused too: then no other tab could see anything.

@@ -247,7 +247,7 @@ async def test_a_quest_earns_its_turns_once_and_the_game_can_be_played_with_them
 async def test_a_quest_that_is_done_says_so_and_when_it_may_be_done_again(fair: World, visit: Visit) -> None:
     daily = await open_quest(fair.stack, fair.campaign_id, type="daily")
     once = await open_quest(fair.stack, fair.campaign_id, type="one_time")
-    later = await open_quest(fair.stack, fair.campaign_id, type="daily")
+    later = await open_quest(fair.stack, fair.campaign_id, type="daily", end_date=4_000_000_000)
     for quest_id in (daily, once):
         await fair.stack.consumer("POST", f"/quests/{quest_id}/complete", {}, player="ann")
     await open_as(visit, await fair.wheel(await fair.prize(), access="public"), "ann")
@@ -257,6 +257,7 @@ async def test_a_quest_that_is_done_says_so_and_when_it_may_be_done_again(fair: 
     }
     assert ["Done" in told for told in cards.values()] == [True, True, False], cards
     assert ["Again: " in told for told in cards.values()] == [True, False, False], cards
+    assert "October 2096" in cards[later], "of another year it is said which"
     offered = visit.page.locator("dialog [data-act=quest]")
     assert await offered.count() == 1, "what is done is not offered once more"
     await fair.stack.consumer("POST", f"/quests/{later}/complete", {}, player="ann")

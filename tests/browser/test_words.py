@@ -51,7 +51,8 @@ NAMES: Final = {
 CUT: Final = """() => [...document.querySelector("tombola-game").shadowRoot.querySelectorAll(".frame *")]
     .filter((one) => one instanceof HTMLElement && one.clientWidth > 1 && one.scrollWidth > one.clientWidth + 1)
     .filter((one) => !one.closest(".listen, .backdrop, .deck, .slots, .field > :not(.over)"))
-    .filter((one) => !one.matches(".field") && !one.querySelector(".disc, .field") && getComputedStyle(one).display !== "inline")
+    .filter((one) => !one.matches(".field") && !one.querySelector(".disc, .field"))
+    .filter((one) => getComputedStyle(one).display !== "inline")
     .map((one) => `${one.className}: ${one.textContent.slice(0, 40)}`)"""
 """What is wider than its place."""
 

@@ -100,7 +100,8 @@ export class Words {
       const day = new Intl.RelativeTimeFormat(this.locale, { numeric: "auto" }).format(days, "day");
       return this.t("day_time", { day, time });
     }
-    const date = { weekday: "short", day: "numeric", month: "long", hour: "numeric", minute: "2-digit" };
+    const year = at.getFullYear() === new Date().getFullYear() ? undefined : "numeric";
+    const date = { weekday: "short", day: "numeric", month: "long", year, hour: "numeric", minute: "2-digit" };
     return new Intl.DateTimeFormat(this.locale, /** @type {any} */ (date)).format(at);
   }
 

@@ -58,7 +58,7 @@ function drawn(panel, quest, again) {
   const begins = Number(quest.start_date) * 1000 > Date.now();
   const label = words.t("complete");
   const side =
-    again !== undefined ? chip(`✓ ${words.t("quest_completed")}`, "good") : begins ? chip(words.t("starts", { when: words.when(Number(quest.start_date)) })) : doer(panel, { label, act: "quest", path: `/quests/${encodeURIComponent(quest.id)}/complete`, before: () => somebody(panel), done });
+    again !== undefined ? chip(words.t("quest_completed"), "good") : begins ? chip(words.t("starts", { when: words.when(Number(quest.start_date)) })) : doer(panel, { label, act: "quest", path: `/quests/${encodeURIComponent(quest.id)}/complete`, before: () => somebody(panel), done });
   const earns = chip(words.t("turns_earned", { count: Number(quest.turns) }), "due");
   const element = card({
     look: { emoji: "⚡" },

@@ -47,6 +47,7 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     "CompleteTask": "the receiver of workflows calls back",
     "VerifyCallback": "by the edge that is called back",
     "ReadExport": "by the edge, for who downloads it",
+    "GetLive": "by the edge, for who watches",
     "CloseViolation": "there is none to close, unless the row fails",
     "GrantTurns": "the judge knows turns of quests alone",
     "MergePlayer": "logins merge guests, by the same code",

@@ -31,7 +31,7 @@ from runtime.http.admission.idempotency import Asked, Replay, idempotency_key
 from runtime.http.auth import require_roles, token_missing
 from runtime.http.edge import Edge, body_of, reader
 from runtime.http.envelope import Handler, ok
-from runtime.http.feeds import exports
+from runtime.http.feeds import exports, live
 from runtime.http.login.staff import IDENTITY, OF_ROLES, Desk
 from runtime.http.views import edge_view
 from runtime.operations import API, OPERATIONS, Operation
@@ -45,7 +45,9 @@ ME: Final = f"{PREFIX}/me"
 LOG_OUT: Final = f"{PREFIX}/auth/logout"
 EXPORT: Final = f"{PREFIX}/exports/{{name}}"
 
-OWN: Final = {"ExportRows": STAFF}
+LIVE: Final = f"{PREFIX}/live"
+
+OWN: Final = {"ExportRows": STAFF, "WatchLive": STAFF}
 """What the edge serves beside the table that GET /admin/me names too, and to whom."""
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -65,6 +67,9 @@ def mount(app: web.Application, edge: Edge) -> None:
     # A name that is none is no route.
     named = EXPORT.replace("{name}", f"{{name:{'|'.join(EXPORTS)}}}")
     add("GET", named, OWN["ExportRows"], exports.handler(edge, partial(_scope, edge)))
+    watched = live.Live(edge, partial(_scope, edge))
+    app.on_shutdown.append(watched.close)
+    add("GET", LIVE, OWN["WatchLive"], watched.answer)
     add("GET", ME, STAFF_OR_PLATFORM, _me_handler(edge))
     add("POST", LOG_OUT, STAFF_OR_PLATFORM, desk.log_out)
 

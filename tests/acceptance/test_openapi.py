@@ -153,6 +153,7 @@ async def manage(ask: Conforming, world: World) -> None:
     await ask("core", "GET", f"/prizes/{prize}")
     await ask("core", "GET", "/prizes")
     await ask("core", "GET", "/exports", name="plays")
+    await ask("core", "GET", "/live", stock="true")
     await ask("admin", "GET", f"/admin/prizes/{prize}")
     await ask("admin", "PUT", f"/admin/prizes/{prize}", {"stock": {"total": 5}})
     for path in ("/admin/prizes", "/admin/prizes/summary"):

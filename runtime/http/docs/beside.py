@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from runtime import messages as m
-from runtime.http.admin import EXPORT, LOG_OUT, ME
+from runtime.http.admin import EXPORT, LIVE, LOG_OUT, ME
 from runtime.http.auth import IDENTIFIER_CHARACTERS_MAX
 from runtime.http.docs import examples, refusals
 from runtime.http.docs.document import (
@@ -127,10 +127,33 @@ def add_exports(document: Document) -> None:
         "security": document.tokens(),
         "responses": {
             "200": {"description": "OK", "headers": {"Content-Disposition": head}, "content": {"text/csv": lines}},
-            **document.refusals([*every, "UNKNOWN_CAMPAIGN"]),
+            **document.refusals([*every, "UNKNOWN_CAMPAIGN", "UNKNOWN_ROUTE"]),
         },
     }
     document.add(Path(EXPORT, "GET"), "GET", described)
+
+
+def add_live(document: Document) -> None:
+    """The admin edge's own route: what happens now, as it happens (runtime/http/feeds/live.py)."""
+    frame = 'event: live\ndata: {"at":1767225600,"plays":120,"wins":14, ...}\n\n'
+    every = (*refusals.ALWAYS, *refusals.TOKENS, *refusals.OF_EDGES, "TOKEN_MISSING", "ROLE_REQUIRED")
+    described = {
+        "operationId": "WatchLive",
+        "tags": [document.tag("Live")],
+        "summary": "Watch what happens now",
+        "description": "Server-sent events, every few seconds: plays and wins of the last minute, stock that runs out "
+        "and when, what was won in a day, deliveries that wait or were given up, integrations that fail. It goes on "
+        "until who watches leaves, or their token ends (`event: end`).",
+        "security": document.tokens(),
+        "responses": {
+            "200": {
+                "description": "OK",
+                "content": {"text/event-stream": {"schema": {"type": "string"}, "example": frame}},
+            },
+            **document.refusals(every),
+        },
+    }
+    document.add(Path(LIVE, "GET"), "GET", described)
 
 
 def add_log_out(document: Document) -> None:

@@ -61,6 +61,7 @@ def document(surface: Surface, *, role_matrix: str = "any", header_fallback: boo
     if surface == "admin":
         beside.add_me(made)
         beside.add_exports(made)
+        beside.add_live(made)
         beside.add_log_out(made)
         beside.add_sign_in(made)
     beside.add_health(made)

@@ -6,5 +6,6 @@ from typing import Final
 
 from runtime.operations.figures.campaigns import GET_CAMPAIGN_FIGURES
 from runtime.operations.figures.exports import READ_EXPORT
+from runtime.operations.figures.live import GET_LIVE
 
-ROWS: Final = (GET_CAMPAIGN_FIGURES, READ_EXPORT)
+ROWS: Final = (GET_CAMPAIGN_FIGURES, READ_EXPORT, GET_LIVE)

@@ -59,6 +59,7 @@ __all__ = (
     "ExportPlayerReply",
     "ExportPlayerRequest",
     "ExportedItem",
+    "FailingIntegration",
     "FinalizeLeaderboardReply",
     "FindOriginReply",
     "FindOriginRequest",
@@ -75,6 +76,8 @@ __all__ = (
     "GetCampaignRequest",
     "GetGameRequest",
     "GetLeaderboardRequest",
+    "GetLiveReply",
+    "GetLiveRequest",
     "GetPlayerRequest",
     "GetPrizeRequest",
     "GetQuestRequest",
@@ -237,6 +240,7 @@ __all__ = (
     "StartReply",
     "StartRequest",
     "Stock",
+    "StockRunway",
     "Task",
     "TaskReply",
     "TaskStatus",
@@ -1976,6 +1980,22 @@ default_message_pool.register_message("game.v1", "ExportPlayerRequest", ExportPl
 
 
 @dataclass(eq=False, repr=False)
+class FailingIntegration(betterproto2.Message):
+    """
+    An integration whose receiver does not take what it is sent. waiting: how much is to be sent again, of 1,000.
+    """
+
+    integration_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    type: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    waiting: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
+
+
+default_message_pool.register_message("game.v1", "FailingIntegration", FailingIntegration)
+
+
+@dataclass(eq=False, repr=False)
 class FinalizeLeaderboardReply(betterproto2.Message):
     leaderboard: "Leaderboard | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
@@ -2204,6 +2224,47 @@ class GetLeaderboardRequest(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "GetLeaderboardRequest", GetLeaderboardRequest)
+
+
+@dataclass(eq=False, repr=False)
+class GetLiveReply(betterproto2.Message):
+    """
+    plays, wins: of the last minute. deliveries: those that wait, and those that were given up; 10,000 is that or more.
+    cost_a_day: what was won in the last 24 hours, at its value. The three last are there where stock was asked for.
+    """
+
+    at: "int" = betterproto2.field(1, betterproto2.TYPE_INT64)
+
+    plays: "int" = betterproto2.field(2, betterproto2.TYPE_INT64)
+
+    wins: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
+
+    deliveries_waiting: "int" = betterproto2.field(4, betterproto2.TYPE_INT32)
+
+    deliveries_dead: "int" = betterproto2.field(5, betterproto2.TYPE_INT32)
+
+    integrations: "list[FailingIntegration]" = betterproto2.field(6, betterproto2.TYPE_MESSAGE, repeated=True)
+
+    prizes: "list[StockRunway]" = betterproto2.field(7, betterproto2.TYPE_MESSAGE, repeated=True)
+
+    cost_a_day: "float" = betterproto2.field(8, betterproto2.TYPE_DOUBLE)
+
+
+default_message_pool.register_message("game.v1", "GetLiveReply", GetLiveReply)
+
+
+@dataclass(eq=False, repr=False)
+class GetLiveRequest(betterproto2.Message):
+    """
+    What happens now. stock: whether prizes are in it, which takes longest to tell.
+    """
+
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    stock: "bool" = betterproto2.field(2, betterproto2.TYPE_BOOL)
+
+
+default_message_pool.register_message("game.v1", "GetLiveRequest", GetLiveRequest)
 
 
 @dataclass(eq=False, repr=False)
@@ -4728,6 +4789,26 @@ class Stock(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "Stock", Stock)
+
+
+@dataclass(eq=False, repr=False)
+class StockRunway(betterproto2.Message):
+    """
+    A prize that runs out. a_day: how many were won in the last 24 hours; empty_at: when it will be empty at this rate.
+    """
+
+    prize_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    name: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    remaining: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
+
+    a_day: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
+
+    empty_at: "int" = betterproto2.field(5, betterproto2.TYPE_INT64)
+
+
+default_message_pool.register_message("game.v1", "StockRunway", StockRunway)
 
 
 @dataclass(eq=False, repr=False)

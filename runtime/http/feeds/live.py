@@ -1,0 +1,159 @@
+"""What happens now, told to who watches: server-sent events, every few seconds.
+
+    GET /admin/live  ->  text/event-stream
+
+Core is asked once for all who watch the same tenant, or merchant, and only while somebody does. The token is in the
+Authorization header, as everywhere, so no address has one; it is looked at with every event, and the stream ends when
+it does. A watcher that reads too slowly gets the newest, and not what it missed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+import structlog
+from aiohttp import web
+
+from runtime import messages as m
+from runtime.errors import Fault, Status
+from runtime.http.auth import Identity
+from runtime.http.edge import Edge
+from runtime.operations.figures.live import GET_LIVE
+from runtime.wire import codec
+
+EVERY_SECONDS: Final = 3.0
+"""How often Core is asked, and everybody told."""
+
+STOCK_EVERY: Final = 20
+"""What takes longest, prizes and their stock, is asked for every so many times."""
+
+STREAMS_MAX: Final = 6
+"""Of one subject at once: tabs that somebody has open."""
+
+_Key = tuple[str, str]
+_show: Final = codec.view(m.GetLiveReply, "number")
+_encode: Final = msgspec.json.Encoder().encode
+
+log = structlog.get_logger(__name__)
+
+
+class _Feed:
+    """What is known of a tenant or merchant, for all who watch it."""
+
+    def __init__(self, edge: Edge, scope: m.Scope) -> None:
+        self._edge = edge
+        self._scope = scope
+        self._prizes: list[m.StockRunway] = []
+        self._cost_a_day = 0.0
+        self._turned = asyncio.Event()
+        self.watchers = 0
+        self.frame = b""
+        self.task = asyncio.create_task(self._go())
+
+    async def next(self) -> bytes:
+        """What there is to tell after the next look."""
+        await self._turned.wait()
+        return self.frame
+
+    async def _go(self) -> None:
+        looks = 0
+        while True:
+            try:
+                await self._look(stock=looks % STOCK_EVERY == 0)
+                looks += 1
+            except Exception as error:  # Whatever it is: those who watch would wait for the next look for ever.
+                self.frame = b"event: away\ndata: {}\n\n"
+                log.warning("live_not_read", tenant_id=self._scope.tenant_id, why=str(error))
+            turned, self._turned = self._turned, asyncio.Event()
+            turned.set()
+            await asyncio.sleep(EVERY_SECONDS)
+
+    async def _look(self, *, stock: bool) -> None:
+        reply: m.GetLiveReply = await self._edge.caller.call(GET_LIVE, m.GetLiveRequest(scope=self._scope, stock=stock))
+        if stock:
+            self._prizes, self._cost_a_day = reply.prizes, reply.cost_a_day
+        reply.prizes, reply.cost_a_day = self._prizes, self._cost_a_day
+        self.frame = b"event: live\ndata: %b\n\n" % _encode(_show(reply))
+
+
+class Live:
+    """The feeds of an admin edge. `close` when it shuts down, which ends every stream."""
+
+    def __init__(self, edge: Edge, scope: Callable[[web.Request], m.Scope]) -> None:
+        self._edge = edge
+        self._scope = scope
+        self._feeds: dict[_Key, _Feed] = {}
+        self._streams: Counter[_Key] = Counter()
+        self._handlers: set[asyncio.Task[None]] = set()
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        """Tells what happens until who asks leaves, or may not any more."""
+        identity = await self._edge.auth.identify(request)
+        assert identity is not None
+        scope, owner = self._scope(request), (identity.tenant_id, identity.subject)
+        if self._streams[owner] >= STREAMS_MAX:
+            told = f"{STREAMS_MAX} streams of one subject are enough"
+            raise Fault(
+                Status.RESOURCE_EXHAUSTED, "RATE_LIMITED", told, retry_after_seconds=EVERY_SECONDS, policy="live"
+            )
+        self._streams[owner] += 1
+        try:
+            response = web.StreamResponse(
+                headers={
+                    "Content-Type": "text/event-stream",
+                    "Cache-Control": "no-store",
+                    "X-Content-Type-Options": "nosniff",
+                    "X-Accel-Buffering": "no",
+                }
+            )
+            await response.prepare(request)
+            telling = asyncio.create_task(self._tell(request, response, scope))
+            self._handlers.add(telling)
+            try:
+                with suppress(ConnectionError, asyncio.CancelledError):
+                    await telling
+            finally:
+                self._handlers.discard(telling)
+                telling.cancel()
+            return response
+        finally:
+            self._streams[owner] -= 1
+            if not self._streams[owner]:
+                del self._streams[owner]
+
+    async def _tell(self, request: web.Request, response: web.StreamResponse, scope: m.Scope) -> None:
+        key = (scope.tenant_id, scope.merchant_id)
+        feed = self._feeds.get(key)
+        if feed is None:
+            feed = self._feeds[key] = _Feed(self._edge, scope)
+        feed.watchers += 1
+        try:
+            frame = feed.frame or await feed.next()
+            while request.transport is not None and not request.transport.is_closing():
+                await response.write(frame)
+                frame = await feed.next()
+                if not await self._may_go_on(request):
+                    await response.write(b"event: end\ndata: {}\n\n")
+                    return
+        finally:
+            feed.watchers -= 1
+            if not feed.watchers:
+                feed.task.cancel()
+                del self._feeds[key]
+
+    async def _may_go_on(self, request: web.Request) -> bool:
+        try:
+            identity: Identity | None = await self._edge.auth.identify(request)
+        except Fault:
+            return False
+        return identity is not None
+
+    async def close(self, _: web.Application) -> None:
+        """Ends every stream: who watched comes again, to another edge."""
+        for handler in self._handlers:
+            handler.cancel()

@@ -1,0 +1,59 @@
+"""What happens now, of a tenant or a merchant: a few small looks at what is there, for the edges' watchers."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import sql
+from runtime import ids
+from runtime import messages as m
+from runtime.actors.engine import Engine
+from runtime.operations.figures.exports import SLACK_SECONDS
+from runtime.operations.row import Operation
+from runtime.wire.scope import merchant_of, tenant_of
+
+_SQL: Final = sql.load("live")
+
+DAY_SECONDS: Final = 86_400
+COUNTED_MAX: Final = 10_000
+SHOWN_MAX: Final = 10
+
+
+async def get_live(engine: Engine, request: m.GetLiveRequest) -> m.GetLiveReply:
+    """Plays and wins of the last minute, deliveries, integrations; with `stock`, what runs out and when."""
+    tenant_id, merchant_id = tenant_of(request), merchant_of(request)
+    about = (tenant_id, merchant_id)
+    async with engine.database.connection() as connection:
+        plays: Any = await connection.fetchrow(_SQL["plays"], *about)
+        tasks: Any = await connection.fetchrow(_SQL["deliveries"], *about, COUNTED_MAX)
+        integrations = await connection.fetch(_SQL["integrations"], *about)
+        won, stock = [], []
+        if request.stock:
+            since = ids.earliest("reward", plays["at"] - DAY_SECONDS - SLACK_SECONDS)
+            won = await connection.fetch(_SQL["won"], *about, since)
+            stock = await connection.fetch(_SQL["stock"], tenant_id, [row["prize_id"] for row in won])
+    a_day = {row["prize_id"]: row["units"] for row in won}
+    runways = [_runway(row, a_day[row["prize_id"]], plays["at"]) for row in stock]
+    return m.GetLiveReply(
+        at=plays["at"],
+        plays=plays["plays"],
+        wins=plays["wins"],
+        deliveries_waiting=tasks["waiting"],
+        deliveries_dead=tasks["dead"],
+        integrations=[m.FailingIntegration(**dict(row)) for row in integrations],
+        prizes=sorted(runways, key=lambda one: (one.empty_at, one.prize_id))[:SHOWN_MAX],
+        cost_a_day=sum(row["cost"] for row in won),
+    )
+
+
+def _runway(row: Any, a_day: int, now: int) -> m.StockRunway:
+    return m.StockRunway(
+        prize_id=row["prize_id"],
+        name=row["name"],
+        remaining=row["remaining"],
+        a_day=a_day,
+        empty_at=now + row["remaining"] * DAY_SECONDS // max(1, a_day),
+    )
+
+
+GET_LIVE: Final = Operation("GetLive", "GET /live", run=get_live)

@@ -1,0 +1,50 @@
+-- What happens now. See runtime/operations/figures/live.py. $2: the merchant whose staff asks ('' the tenant's own).
+
+-- name: plays
+-- Plays and wins of the last minute.
+SELECT count(*) AS plays, count(*) FILTER (WHERE wins > 0) AS wins, unix(now()) AS at
+FROM plays
+WHERE tenant_id = $1 AND played_at > now() - interval '1 minute'
+  AND ($2 = '' OR game_id IN (
+      SELECT game_id FROM games
+      WHERE tenant_id = $1 AND campaign_id IN (SELECT o FROM campaigns_of($1, $2, false) AS o)))
+
+-- name: deliveries
+-- Deliveries that wait and that were given up, $3 of each at most.
+SELECT (SELECT count(*) FROM (
+            SELECT FROM tasks WHERE tenant_id = $1 AND status IN ('pending', 'retry')
+              AND ($2 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $2, false) AS o)) LIMIT $3) AS t) AS waiting,
+       (SELECT count(*) FROM (
+            SELECT FROM tasks WHERE tenant_id = $1 AND status = 'dead'
+              AND ($2 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $2, false) AS o)) LIMIT $3) AS t) AS dead
+
+-- name: integrations
+-- Active integrations with something to send again, and how much of that there is, 1,000 at most.
+SELECT i.integration_id, i.type, w.waiting::int AS waiting
+FROM integrations AS i
+CROSS JOIN LATERAL (
+    SELECT count(*) AS waiting FROM (
+        SELECT FROM integration_deliveries AS d
+        WHERE d.tenant_id = $1 AND d.integration_id = i.integration_id AND d.status = 'retry' LIMIT 1000) AS d
+) AS w
+WHERE i.tenant_id = $1 AND i.status = 'active' AND w.waiting > 0
+  AND ($2 = '' OR i.merchant_id = $2
+       OR (i.merchant_id = '' AND i.campaign_id IN (SELECT o FROM campaigns_of($1, $2, false) AS o)))
+ORDER BY w.waiting DESC, i.integration_id
+LIMIT 10
+
+-- name: won
+-- What was won in the last 24 hours, by prize, and what it cost. $3: a key before all rewards of that time, so that
+-- their index tells which they are.
+SELECT prize_id, sum(quantity)::bigint AS units, sum(quantity * value)::float8 AS cost
+FROM rewards
+WHERE tenant_id = $1 AND reward_id > $3::text AND won_at > now() - interval '24 hours'
+  AND status NOT IN ('revoked', 'expired', 'failed')
+  AND ($2 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $2, false) AS o))
+GROUP BY prize_id
+
+-- name: stock
+-- What is left of prizes $2 that can run out.
+SELECT p.prize_id, p.name, s.remaining
+FROM prizes AS p JOIN stock AS s USING (tenant_id, prize_id)
+WHERE p.tenant_id = $1 AND p.prize_id = ANY ($2::text[]) AND s.total > 0

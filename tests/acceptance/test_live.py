@@ -1,0 +1,206 @@
+"""GET /admin/live: what happens now, told to who may watch, for as long as they may."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import aiohttp
+import pytest
+
+from runtime.errors import Fault, Status
+from runtime.http.feeds import live
+from runtime.operations import API
+from runtime.settings import Settings
+from tests.support.login import bearer
+from tests.support.resources import make_campaign
+from tests.support.stack import TENANT, Stack, new_stack, refused
+from tests.support.waiting import until
+from tests.support.world import new_world
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "EVERY_SECONDS", 0.05)
+    monkeypatch.setattr(live, "STOCK_EVERY", 2)
+
+
+Events = AsyncIterator[tuple[str, Any]]
+
+
+@asynccontextmanager
+async def watching(stack: Stack, token: str = "") -> AsyncIterator[Events]:
+    """The events of a stream, (name, data) each."""
+    headers = bearer(token or stack.token("ann", ("admin",)))
+    async with stack.http.get(f"{stack.process.admin_url}{API}/admin/live", headers=headers) as answer:
+        assert (answer.status, answer.content_type) == (200, "text/event-stream"), await answer.text()
+
+        async def events() -> Events:
+            while line := (await answer.content.readline()).decode():
+                if line.startswith("event: "):
+                    data = (await answer.content.readline()).decode().removeprefix("data: ")
+                    yield line.removeprefix("event: ").strip(), json.loads(data)
+
+        yield events()
+
+
+async def first(events: Events, fits: Any) -> Any:
+    """The data of the first event that fits."""
+    async with asyncio.timeout(20):
+        async for name, data in events:
+            if name == "live" and fits(data):
+                return data
+    raise AssertionError("the stream ended")
+
+
+async def test_it_tells_what_happens(module_stack: Stack) -> None:
+    async with watching(module_stack) as events, new_world(module_stack) as world:
+        assert await first(events, lambda data: data["plays"] == 0)
+        prize = await world.prize(total=50, name="Mug", value=3)
+        game = await world.wheel(prize)
+        for _ in range(5):
+            await world.round(game)
+        told = await first(events, lambda data: data["plays"] == 5 and data["prizes"])
+        assert told["wins"] == 5 and told["cost_a_day"] == 15.0
+        [mug] = told["prizes"]
+        assert (mug["prize_id"], mug["remaining"], mug["a_day"]) == (prize, 45, 5)
+        assert mug["empty_at"] == pytest.approx(told["at"] + 9 * 86_400, abs=60)
+
+
+async def test_deliveries_and_integrations_that_fail_are_in_it(module_stack: Stack) -> None:
+    campaign_id = (await make_campaign(module_stack))["id"]
+    hook = {"type": "webhook", "events": ["prize_won"], "config": {"url": "https://x.example"}}
+    made = await module_stack.admin("POST", "/admin/integrations", {**hook, "campaign_id": campaign_id})
+    integration = made.data["id"]
+    tasks = """INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_id, channel, status)
+               SELECT $1, $2 || n, $2 || n, 'p', $3, 'x', 'webhook', $2 FROM generate_series(1, $4) AS n"""
+    await module_stack.database.execute(tasks, TENANT, "retry", campaign_id, 3)
+    await module_stack.database.execute(tasks, TENANT, "dead", campaign_id, 2)
+    await module_stack.database.execute(
+        """INSERT INTO integration_deliveries (tenant_id, integration_id, delivery_id, event_id, event_type, status,
+                                               event, next_attempt_at)
+           VALUES ($1, $2, 'd', 'e', 'prize_won', 'retry', '{}', now() + interval '1 day')""",
+        TENANT,
+        integration,
+    )
+    async with watching(module_stack) as events:
+        told = await first(events, lambda data: data["integrations"])
+        assert (told["deliveries_waiting"], told["deliveries_dead"]) == (3, 2)
+        assert [(one["integration_id"], one["waiting"]) for one in told["integrations"]] == [(integration, 1)]
+    made_up = "DELETE FROM tasks WHERE tenant_id = $1 AND player_id = 'x'"
+    await module_stack.database.execute(made_up, TENANT)  # No reward is theirs.
+
+
+async def test_core_is_asked_once_for_all_who_watch_and_not_when_nobody_does(
+    module_stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = 0
+    core = module_stack.process.core
+    assert core is not None
+    real = core.call
+
+    async def counted(operation: Any, request: Any) -> Any:
+        nonlocal asked
+        asked += operation.name == "GetLive"
+        return await real(operation, request)
+
+    monkeypatch.setattr(core, "call", counted)
+    async with watching(module_stack) as one, watching(module_stack) as two, watching(module_stack) as three:
+        told = 0
+        for _ in range(5):
+            for events in (one, two, three):
+                await anext(events)
+                told += 1
+        assert told == 15 and asked <= 9
+
+    async def nobody_asks() -> bool:
+        return not any("_Feed._go" in repr(task) for task in asyncio.all_tasks())
+
+    await until(nobody_asks)
+
+
+async def test_it_ends_with_the_token(module_stack: Stack) -> None:
+    token = module_stack.token("ben", ("admin",))
+    async with watching(module_stack, token) as events:
+        await anext(events)
+        await module_stack.admin("POST", "/admin/auth/logout", {}, roles=(), headers=bearer(token))
+        async with asyncio.timeout(20):
+            names = [name async for name, _ in events]
+        assert names[-1] == "end" and set(names[:-1]) <= {"live"}
+
+
+async def test_one_subject_has_a_bounded_number_of_streams(
+    module_stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "STREAMS_MAX", 2)
+    token = module_stack.token("eve", ("designer",))
+    async with watching(module_stack, token), watching(module_stack, token):
+        answer = await module_stack.admin("GET", "/admin/live", roles=(), headers=bearer(token))
+        assert refused(answer) == (429, "RESOURCE_EXHAUSTED", "RATE_LIMITED")
+        async with watching(module_stack, module_stack.token("dora", ("designer",))) as events:
+            await anext(events)
+
+    async def opens() -> bool:
+        headers = bearer(token)
+        async with module_stack.http.get(f"{module_stack.process.admin_url}{API}/admin/live", headers=headers) as one:
+            return one.status == 200
+
+    await until(opens)  # Who left makes room.
+
+
+async def test_nobody_and_players_watch_nothing(module_stack: Stack) -> None:
+    assert (await module_stack.admin("GET", "/admin/live", roles=())).reason == "TOKEN_MISSING"
+    player = await module_stack.admin("GET", "/admin/live", roles=(), headers=bearer(module_stack.token("player_ann")))
+    assert player.reason == "ROLE_REQUIRED"
+
+
+async def test_a_merchants_staff_sees_the_merchants_own(module_stack: Stack) -> None:
+    """And what is the tenant's, as everywhere; never another merchant's."""
+    await module_stack.database.execute(
+        "INSERT INTO merchants (tenant_id, merchant_id, name) VALUES ($1, 'one', 'One'), ($1, 'two', 'Two')", TENANT
+    )
+    async with new_world(module_stack, merchant_id="one") as world:
+        prize = await world.prize(total=10, campaign_id=world.campaign_id)
+        game = await world.wheel(prize)
+        await world.round(game)
+        for merchant_id, sees in (("one", True), ("two", False)):
+            stack = replace(module_stack, merchant_id=merchant_id)
+            async with watching(stack) as events:
+                told = await first(events, lambda data: True)
+                assert (prize in str(told["prizes"])) is sees
+
+
+async def test_core_that_is_away_ends_no_stream(module_stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    core = module_stack.process.core
+    assert core is not None
+    real, away = core.call, True
+
+    async def failing(operation: Any, request: Any) -> Any:
+        if operation.name == "GetLive" and away:
+            raise Fault(Status.UNAVAILABLE, "CORE_UNAVAILABLE", "away")
+        return await real(operation, request)
+
+    monkeypatch.setattr(core, "call", failing)
+    async with watching(module_stack) as events:
+        assert (await anext(events))[0] == "away"
+        away = False
+        assert await first(events, lambda data: True)
+
+
+@pytest.mark.asyncio(loop_scope="function")
+async def test_a_process_that_shuts_down_ends_its_streams(settings: Settings) -> None:
+    async with aiohttp.ClientSession() as http:
+        async with new_stack(settings) as stack:
+            headers = bearer(stack.token("ann", ("admin",)))
+            answer = await http.get(f"{stack.process.admin_url}{API}/admin/live", headers=headers)
+            assert await answer.content.readline()
+        # It waited for no watcher: its grace period is longer than this test may take.
+        async with asyncio.timeout(5):
+            while await answer.content.readline():
+                pass

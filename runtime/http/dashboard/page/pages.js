@@ -18,6 +18,11 @@ export const ROUTES = [
   { path: "/campaigns/:id/games/new", needs: "CreateGame", load: () => import("./pages/game_new.js") },
   { path: "/games", needs: "ListGames", load: () => import("./pages/games.js"), nav: "nav.games", icon: "wheel" },
   { path: "/games/:id", needs: "GetGame", load: () => import("./pages/game.js") },
+  { path: "/players", needs: "SearchPlayers", load: () => import("./pages/players.js"), nav: "nav.players", icon: "people" },
+  { path: "/players/:id", needs: "InspectPlayer", load: () => import("./pages/player.js") },
+  { path: "/rewards", needs: "SearchRewards", load: () => import("./pages/rewards.js"), nav: "nav.rewards", icon: "gift" },
+  { path: "/deliveries", needs: "ListTasks", load: () => import("./pages/deliveries.js"), nav: "nav.deliveries", icon: "truck" },
+  { path: "/integrations", needs: "ListIntegrations", load: () => import("./pages/integrations.js"), nav: "nav.integrations", icon: "plug" },
   { path: "/analytics", needs: "GetCampaignFigures", load: () => import("./pages/analytics.js"), nav: "nav.analytics", icon: "chart" },
   { path: "/audit", needs: "ListAuditEntries", load: () => import("./pages/audit.js"), nav: "nav.audit", icon: "list" },
 ];

@@ -1,5 +1,8 @@
 // All of the page's words. An object is by plural category of `count`.
+import { desk } from "./desk.js";
+
 export const words = {
+  ...desk,
   product: "Tombola",
   loading: "Loading",
   again: "Try again",

@@ -1,0 +1,30 @@
+// Deliveries of rewards: what waits, what is over, and why.
+import { api } from "../api.js";
+import { html, useState } from "../lib.js";
+import { Head } from "../parts/bits.js";
+import { List } from "../parts/list.js";
+import { can } from "../session.js";
+import { useTitle } from "../shell.js";
+import { say, state } from "../words.js";
+import { taskColumns } from "./player_won.js";
+import { playerAddress } from "./players.js";
+
+const STATUSES = ["DEAD", "RETRY", "PENDING", "DELIVERING", "AWAITING", "DELIVERED", "CANCELLED"];
+
+export default function Deliveries() {
+  useTitle(say("deliveries.title"));
+  const [changes, setChanges] = useState(0);
+  const columns = [
+    { title: say("rewards.player"), show: (/** @type {any} */ one) => (can("InspectPlayer") ? html`<a href=${playerAddress(one.player_id)}>${one.player_id}</a>` : html`<span class="long">${one.player_id}</span>`) },
+    ...taskColumns(() => setChanges((count) => count + 1)),
+  ];
+  const filters = [
+    { name: "status", label: say("campaigns.status"), options: STATUSES.map((value) => ({ value: value.toLowerCase(), text: state(`TASK_STATUS_${value}`) })) },
+    { name: "prize_id", label: say("rewards.prize_id") },
+    { name: "campaign_id", label: say("player.campaign") },
+  ];
+  return html`<${Head} title=${say("deliveries.title")} />
+    <${List} caption=${say("deliveries.title")} columns=${columns} filters=${filters} about=${changes}
+      load=${(/** @type {any} */ query, /** @type {AbortSignal} */ signal) => api.get("/admin/fulfillment/tasks", { query, signal })}
+      empty=${{ title: say("deliveries.empty"), text: say("deliveries.empty_text") }} />`;
+}

@@ -1,0 +1,129 @@
+// Integrations: who is told of events; each is tried out, paused, given a new secret, and has a log.
+import { api } from "../api.js";
+import { html, useState } from "../lib.js";
+import { Act, Head, Section, Status, When } from "../parts/bits.js";
+import { confirm, Dialog } from "../parts/dialog.js";
+import { Form } from "../parts/form.js";
+import { List } from "../parts/list.js";
+import { More } from "../parts/more.js";
+import { complain, tell } from "../parts/toast.js";
+import { can } from "../session.js";
+import { useTitle } from "../shell.js";
+import { number, say, state } from "../words.js";
+
+const TYPES = ["WEBHOOK", "WORKFLOW", "SPREADSHEET", "SMS", "MESSAGING", "CRM"].map((name) => `INTEGRATION_TYPE_${name}`);
+const SECRET = { type: "string", maxLength: 500 };
+
+export default function Integrations() {
+  useTitle(say("integrations.title"));
+  const [shown, setShown] = useState(/** @type {{what: string, one?: any}} */ ({ what: "" }));
+  const [changes, setChanges] = useState(0);
+  const close = () => setShown({ what: "" });
+  const changed = () => setChanges((count) => count + 1);
+  /** Does it, says so. @param {() => Promise<any>} act @param {(got: any) => string} said */
+  const doing = async (act, said) => {
+    try {
+      tell(said(await act()));
+    } catch (refused) {
+      complain(refused);
+    }
+    changed();
+  };
+  const path = (/** @type {any} */ { id }) => ({ path: { id } });
+  const paused = (/** @type {any} */ one) => one.status === "INTEGRATION_STATUS_PAUSED";
+  const move = (/** @type {any} */ one) => doing(
+    () => api.put("/admin/integrations/{id}", { ...path(one), body: { status: `INTEGRATION_STATUS_${paused(one) ? "ACTIVE" : "PAUSED"}` } }),
+    ({ status }) => say("integrations.moved", { state: state(status) }),
+  );
+  const remove = async (/** @type {any} */ one) => {
+    if (await confirm({ title: say("integrations.remove_title"), text: say("integrations.remove_text"), items: [nameOf(one)], word: say("integrations.remove"), danger: true })) {
+      await doing(() => api.remove("/admin/integrations/{id}", path(one)), () => say("integrations.removed"));
+    }
+  };
+  const tried = (/** @type {any} */ got) => say(got.delivered ? "integrations.sent" : "integrations.not_sent", { error: got.error || state(got.status), ms: got.duration_ms });
+  const button = (/** @type {string} */ what, /** @type {any} */ one) => html`<button type="button" class="secondary outline small" onClick=${() => setShown({ what, one })}>${say(`integrations.${what}`)}</button>`;
+  const make = can("CreateIntegration") && html`<button type="button" onClick=${() => setShown({ what: "new" })}>${say("integrations.new")}</button>`;
+  const columns = [
+    { title: say("integrations.where"), show: (/** @type {any} */ one) => html`<span class="name">${nameOf(one)}</span>` },
+    { title: say("integrations.events"), show: (/** @type {any} */ one) => one.events.join(", ") },
+    { title: say("campaigns.status"), narrow: true, show: (/** @type {any} */ one) => html`<${Status} value=${one.status} />` },
+    { title: say("players.since"), narrow: true, show: (/** @type {any} */ one) => html`<${When} at=${one.created_at} />` },
+    { title: say("list.acts"), acts: true, show: (/** @type {any} */ one) => html`<div class="acts">
+      ${can("ListIntegrationDeliveries") && button("log", one)}
+      ${can("TestIntegration") && html`<${Act} class="secondary outline small" act=${() => doing(() => api.post("/admin/integrations/{id}/test", path(one)), tried)}>${say("integrations.test")}<//>`}
+      ${can("UpdateIntegration") && html`<${Act} class="secondary outline small" act=${() => move(one)}>${say(paused(one) ? "integrations.resume" : "integrations.pause")}<//>`}
+      ${can("RotateSecret") && button("rotate", one)}
+      ${can("DeleteIntegration") && html`<${Act} class="danger outline small" act=${() => remove(one)}>${say("integrations.remove")}<//>`}</div>` },
+  ];
+  const filters = [
+    { name: "status", label: say("campaigns.status"), options: ["active", "paused"].map((value) => ({ value, text: state(`INTEGRATION_STATUS_${value.toUpperCase()}`) })) },
+  ];
+  return html`<${Head} title=${say("integrations.title")}>${make}<//>
+    <${List} caption=${say("integrations.title")} columns=${columns} filters=${filters} about=${changes}
+      load=${(/** @type {any} */ query, /** @type {AbortSignal} */ signal) => api.get("/admin/integrations", { query, signal })}
+      empty=${{ title: say("integrations.empty"), text: say("integrations.empty_text"), act: make }} />
+    ${shown.what === "new" && html`<${Making} close=${close} done=${changed} />`}
+    ${shown.what === "rotate" && html`<${Rotating} one=${shown.one} close=${close} />`}
+    ${shown.what === "log" && html`<${Log} one=${shown.one} close=${close} />`}`;
+}
+
+/** Where it sends to. @param {any} one */
+const nameOf = (one) => one.config?.url || `${state(one.type)} ${one.id}`;
+
+/** @param {{close: () => void, done: () => void}} props */
+function Making({ close, done }) {
+  const schema = {
+    type: "object",
+    required: ["type", "url", "events"],
+    properties: {
+      type: { type: "string", enum: TYPES },
+      url: { type: "string", maxLength: 2000 },
+      secret: SECRET,
+      events: { type: "array", items: { type: "string", minLength: 1, maxLength: 100 } },
+      campaign_id: { type: "string" },
+    },
+  };
+  const save = async (/** @type {any} */ { url, secret, ...rest }) => {
+    await api.post("/admin/integrations", { body: { ...rest, config: { url, ...(secret ? { secret } : {}) } } });
+    tell(say("integrations.made"));
+    close();
+    done();
+  };
+  const value = { type: TYPES[0], url: "", secret: "", events: ["prize_won"], campaign_id: "" };
+  return html`<${Dialog} title=${say("integrations.new")} close=${close}>
+    <${Form} schema=${schema} value=${value} save=${save} word=${say("integrations.make")} cancel=${close} />
+  <//>`;
+}
+
+/** @param {{one: any, close: () => void}} props */
+function Rotating({ one, close }) {
+  const save = async (/** @type {any} */ { secret }) => {
+    await api.post("/admin/integrations/{id}/rotate", { path: { id: one.id }, body: secret ? { secret } : {} });
+    tell(say(secret ? "integrations.rotated" : "integrations.overlap_over"));
+    close();
+  };
+  return html`<${Dialog} title=${say("integrations.rotate_title")} close=${close}>
+    <p>${say("integrations.rotate_text")}</p>
+    <${Form} schema=${{ type: "object", properties: { secret: SECRET } }} value=${{ secret: "" }} save=${save} word=${say("integrations.rotate")} cancel=${close} />
+  <//>`;
+}
+
+/** @param {{one: any, close: () => void}} props */
+function Log({ one, close }) {
+  const columns = [
+    { title: say("player.when"), narrow: true, show: (/** @type {any} */ row) => html`<${When} at=${row.created_at} />` },
+    { title: say("integrations.event"), show: (/** @type {any} */ row) => html`${row.event_type} <code>${row.event_id}</code>` },
+    { title: say("campaigns.status"), narrow: true, show: (/** @type {any} */ row) => html`<${Status} value=${row.status} />` },
+    { title: say("integrations.answer"), show: (/** @type {any} */ row) => [row.http_status || "", row.error].filter(Boolean).join(" ") || say("none") },
+    { title: say("integrations.took"), number: true, show: (/** @type {any} */ row) => `${number(row.duration_ms)} ms` },
+    { title: say("deliveries.attempts"), number: true, show: (/** @type {any} */ row) => number(row.attempts) },
+    { title: say("integrations.next"), narrow: true, show: (/** @type {any} */ row) => (row.next_attempt_at ? html`<${When} at=${row.next_attempt_at} />` : say("none")) },
+  ];
+  return html`<${Dialog} title=${say("integrations.log_title", { name: nameOf(one) })} close=${close} wide>
+    <${Section} title=${say("integrations.newest")}>
+      <${More} caption=${say("integrations.log")} columns=${columns} empty=${say("integrations.no_log")}
+        load=${(/** @type {any} */ query, /** @type {AbortSignal} */ signal) => api.get("/admin/integrations/{id}/deliveries", { path: { id: one.id }, query, signal })} />
+    <//>
+    <footer><button type="button" class="secondary outline" onClick=${close}>${say("close")}</button></footer>
+  <//>`;
+}

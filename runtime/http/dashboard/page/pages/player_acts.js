@@ -1,0 +1,128 @@
+// What is done for a player that takes more than a yes: turns, balances, a guest's things, erasing, an export.
+import { api, newKey } from "../api.js";
+import { html, useState } from "../lib.js";
+import { useData } from "../parts/data.js";
+import { Dialog } from "../parts/dialog.js";
+import { Form } from "../parts/form.js";
+import { tell } from "../parts/toast.js";
+import { number, say } from "../words.js";
+
+const REASON = { type: "string", format: "lines", minLength: 1, maxLength: 500 };
+
+/** @typedef {{id: string, close: () => void, done: () => any}} Acting */
+
+/** A campaign, chosen by its name. @param {{value: string, change: (value: string) => void, named: any}} props */
+function Campaign({ value, change, named }) {
+  const { data } = useData((signal) => api.get("/admin/campaigns", { query: { limit: 100 }, signal }), []);
+  return html`<select ...${named} value=${value} onChange=${(/** @type {any} */ event) => change(event.target.value)}>
+    <option value="">${say("form.choose")}</option>
+    ${data?.items.map((/** @type {any} */ one) => html`<option key=${one.id} value=${one.id}>${one.name}</option>`)}
+  </select>`;
+}
+
+/** @param {string} name */
+const widget = (name) => (name === "campaign_id" ? Campaign : undefined);
+
+/** @param {Acting} props */
+export function Grant({ id, close, done }) {
+  const [key] = useState(newKey);
+  const schema = {
+    type: "object",
+    required: ["campaign_id", "amount", "reason"],
+    properties: { campaign_id: { type: "string", minLength: 1 }, amount: { type: "integer", minimum: 1, maximum: 1000000 }, reason: REASON },
+  };
+  const save = async (/** @type {any} */ body) => {
+    const entry = await api.post("/admin/players/{id}/turns", { path: { id }, body, key });
+    tell(say("player.grant_done", { count: entry.amount, left: number(entry.balance_after) }));
+    close();
+    done();
+  };
+  return html`<${Dialog} title=${say("player.grant_title")} close=${close}>
+    <p>${say("player.grant_text")}</p>
+    <${Form} schema=${schema} value=${{ campaign_id: "", amount: 1, reason: "" }} widget=${widget} save=${save} word=${say("player.grant")} cancel=${close} />
+  <//>`;
+}
+
+/** @param {Acting} props */
+export function Adjust({ id, close, done }) {
+  const [key] = useState(newKey);
+  const schema = {
+    type: "object",
+    required: ["scope_key", "currency", "amount", "reference_id"],
+    properties: {
+      scope_key: { type: "string", minLength: 1, maxLength: 128 },
+      currency: { type: "string", minLength: 1, maxLength: 128 },
+      amount: { type: "integer" },
+      reference_id: { type: "string", minLength: 1, maxLength: 200 },
+    },
+  };
+  const save = async (/** @type {any} */ body) => {
+    const entry = await api.post("/admin/wallet/adjustments", { body: { player_id: id, ...body }, key });
+    tell(say("player.adjust_done", { amount: `${entry.amount > 0 ? "+" : ""}${number(entry.amount)}`, currency: entry.currency, left: number(entry.balance_after) }));
+    close();
+    done();
+  };
+  return html`<${Dialog} title=${say("player.adjust_title")} close=${close}>
+    <p>${say("player.adjust_text")}</p>
+    <${Form} schema=${schema} value=${{ scope_key: "", currency: "points", amount: 0, reference_id: "" }} save=${save} word=${say("player.adjust")} cancel=${close} />
+  <//>`;
+}
+
+/** First says what the guest has, then moves it. @param {Acting} props */
+export function Merge({ id, close, done }) {
+  const [preview, setPreview] = useState(/** @type {any} */ (null));
+  const schema = { type: "object", required: ["guest_id"], properties: { guest_id: { type: "string", minLength: 1, maxLength: 128 } } };
+  const look = async (/** @type {any} */ { guest_id }) => {
+    setPreview(await api.post("/admin/players/{id}/merge", { path: { id }, body: { guest_id, preview: true } }));
+  };
+  const move = async () => {
+    await api.post("/admin/players/{id}/merge", { path: { id }, body: { guest_id: preview.guest_id } });
+    tell(say("player.merge_done"));
+    close();
+    done();
+  };
+  if (preview) {
+    return html`<${Dialog} title=${say("player.merge_title")} close=${close}>
+      <p>${say("player.merge_preview", { guest: preview.guest_id, plays: preview.plays, rewards: preview.rewards, balances: preview.balances, turns: preview.turns })}</p>
+      <${Form} schema=${{ type: "object", properties: {} }} value=${{}} save=${move} word=${say("player.merge")} cancel=${close} />
+    <//>`;
+  }
+  return html`<${Dialog} title=${say("player.merge_title")} close=${close}>
+    <p>${say("player.merge_text")}</p>
+    <${Form} schema=${schema} value=${{ guest_id: "" }} save=${look} word=${say("player.merge_look")} cancel=${close} />
+  <//>`;
+}
+
+/** @param {Acting & {name: string}} props */
+export function Erase({ id, name, close, done }) {
+  const save = async (/** @type {any} */ body) => {
+    await api.post("/admin/players/{id}/erase", { path: { id }, body });
+    tell(say("player.erase_done"));
+    close();
+    done();
+  };
+  const schema = { type: "object", required: ["reason"], properties: { reason: REASON } };
+  return html`<${Dialog} title=${say("player.erase_title", { name })} close=${close}>
+    <p>${say("player.erase_text")}</p>
+    <${Form} schema=${schema} value=${{ reason: "" }} save=${save} word=${say("player.erase")} cancel=${close} />
+  <//>`;
+}
+
+/** Everything that is held of a player, as a file. @param {string} id */
+export async function exported(id) {
+  /** @type {any[]} */
+  const items = [];
+  for (let cursor = "", more = true; more; ) {
+    const page = await api.get("/admin/players/{id}/export", { path: { id }, query: { limit: 100, cursor } });
+    items.push(...page.items.map((/** @type {any} */ { kind, data }) => ({ kind, data })));
+    cursor = page.pagination.next_cursor;
+    more = page.pagination.has_more;
+  }
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([JSON.stringify({ player_id: id, items }, null, 2)], { type: "application/json" }));
+  link.download = `${id}.json`;
+  link.click();
+  URL.revokeObjectURL(link.href);
+  tell(say("player.export_done", { count: items.length }));
+}
+

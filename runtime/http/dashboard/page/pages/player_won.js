@@ -1,0 +1,92 @@
+// What a player played and won, and what became of it.
+import { api } from "../api.js";
+import { html, useState } from "../lib.js";
+import { Act, Id, Loading, Problem, Section, Status, When } from "../parts/bits.js";
+import { useData } from "../parts/data.js";
+import { Dialog } from "../parts/dialog.js";
+import { More } from "../parts/more.js";
+import { address } from "../router.js";
+import { can } from "../session.js";
+import { number, say } from "../words.js";
+import { MOVES, moveReward, retryTask } from "./reward_moves.js";
+
+/** @param {{id: string, about: number}} props */
+export function Plays({ id, about }) {
+  const [shown, setShown] = useState("");
+  const columns = [
+    { title: say("player.when"), narrow: true, show: (/** @type {any} */ one) => html`<${When} at=${one.played_at} />` },
+    { title: say("player.game"), show: (/** @type {any} */ one) => html`<a href=${address(`/games/${encodeURIComponent(one.game_id)}`)}>${one.game_id}</a>` },
+    { title: say("player.won"), show: (/** @type {any} */ one) => won(one) },
+    { title: say("list.acts"), narrow: true, acts: true, show: (/** @type {any} */ one) => html`<button type="button" class="secondary outline small" onClick=${() => setShown(one.id)}>${say("play.look")}</button>` },
+  ];
+  return html`<${Section} title=${say("player.plays")}>
+    <${More} caption=${say("player.plays")} columns=${columns} empty=${say("player.no_plays")} about=${about}
+      load=${(/** @type {any} */ query, /** @type {AbortSignal} */ signal) => api.get("/admin/players/{id}/plays", { path: { id }, query, signal })} />
+    ${shown && html`<${Play} id=${shown} close=${() => setShown("")} />`}
+  <//>`;
+}
+
+/** What a play gave, in words. @param {any} play */
+function won(play) {
+  const rewards = play.rewards.map((/** @type {any} */ one) => (one.quantity > 1 ? `${number(one.quantity)} × ${one.name}` : one.name)).join(", ");
+  return rewards || (play.unavailable.length ? say("play.unavailable", { prizes: play.unavailable.join(", ") }) : say("play.nothing"));
+}
+
+/** How a play was decided, and whether it is decided so again. @param {{id: string, close: () => void}} props */
+function Play({ id, close }) {
+  const { data, error, again } = useData((signal) => api.post("/admin/plays/{id}/replay", { path: { id }, signal }), [id]);
+  const path = data?.replayed?.path ?? [];
+  return html`<${Dialog} title=${say("play.title")} close=${close} wide>
+    ${error ? html`<${Problem} error=${error} again=${again} />` : !data ? html`<${Loading} />` : html`
+      <p class="replay" data-tone=${data.matches ? "good" : "bad"}>${data.matches ? say("play.matches") : say("play.differs", { why: data.replayed?.mismatch ?? "" })}</p>
+      <dl class="details">
+        <dt>${say("play.id")}</dt><dd><${Id} value=${data.play.id} /></dd>
+        <dt>${say("player.when")}</dt><dd><${When} at=${data.play.played_at} /></dd>
+        <dt>${say("player.won")}</dt><dd>${won(data.play)}</dd>
+        ${data.play.unavailable.length > 0 && html`<dt>${say("play.could_not")}</dt><dd>${data.play.unavailable.join(", ")}</dd>`}
+        <dt>${say("game.revision")}</dt><dd>${number(data.play.revision)}</dd>
+        <dt>${say("play.payload")}</dt><dd><code>${JSON.stringify(data.payload)}</code></dd>
+        <dt>${say("play.seed")}</dt><dd><${Id} value=${data.play.seed} /></dd>
+        <dt>${say("play.client_seed")}</dt><dd>${data.play.client_seed || say("none")}</dd>
+        <dt>${say("play.path")}</dt>
+        <dd>${path.length ? html`<ol class="named">${path.map((/** @type {any} */ step) => html`<li><code>${JSON.stringify(step)}</code></li>`)}</ol>` : say("none")}</dd>
+      </dl>`}
+    <footer><button type="button" class="secondary outline" onClick=${close}>${say("close")}</button></footer>
+  <//>`;
+}
+
+/** @param {{id: string, about: number, changed: () => any}} props */
+export function Rewards({ id, about, changed }) {
+  const columns = [
+    { title: say("player.when"), narrow: true, show: (/** @type {any} */ one) => html`<${When} at=${one.won_at} />` },
+    { title: say("rewards.prize"), show: (/** @type {any} */ one) => html`<span class="name">${one.name}</span>` },
+    { title: say("campaigns.status"), narrow: true, show: (/** @type {any} */ one) => html`<${Status} value=${one.status} />` },
+    { title: say("list.acts"), narrow: true, acts: true, show: (/** @type {any} */ one) => html`<div class="acts">${Object.entries(MOVES).map(([move, { from, needs }]) => from.includes(one.status) && can(needs)
+      && html`<${Act} class=${`${move === "revoke" ? "danger" : "secondary"} outline small`} act=${() => moveReward(move, one, changed)}>${say(`rewards.${move}`)}<//>`)}</div>` },
+  ];
+  return html`<${Section} title=${say("player.rewards")}>
+    <${More} caption=${say("player.rewards")} columns=${columns} empty=${say("player.no_rewards")} about=${about}
+      load=${(/** @type {any} */ query, /** @type {AbortSignal} */ signal) => api.get("/admin/rewards", { query: { ...query, player_id: id }, signal })} />
+  <//>`;
+}
+
+/** @param {{id: string, about: number, changed: () => any}} props */
+export function Deliveries({ id, about, changed }) {
+  return html`<${Section} title=${say("player.deliveries")}>
+    <${More} caption=${say("player.deliveries")} columns=${taskColumns(changed)} empty=${say("player.no_deliveries")} about=${about}
+      load=${(/** @type {any} */ query, /** @type {AbortSignal} */ signal) => api.get("/admin/players/{id}/tasks", { path: { id }, query, signal })} />
+  <//>`;
+}
+
+/** What is shown of a delivery: how it stands, and what went wrong. @param {() => any} changed */
+export function taskColumns(changed) {
+  return [
+    { title: say("player.when"), narrow: true, show: (/** @type {any} */ one) => html`<${When} at=${one.updated_at} />` },
+    { title: say("deliveries.channel"), narrow: true, show: (/** @type {any} */ one) => one.channel },
+    { title: say("campaigns.status"), narrow: true, show: (/** @type {any} */ one) => html`<${Status} value=${one.status} />` },
+    { title: say("deliveries.attempts"), number: true, show: (/** @type {any} */ one) => number(one.attempts) },
+    { title: say("deliveries.cause"), show: (/** @type {any} */ one) => html`<span class="long">${one.last_error || say("none")}</span>` },
+    { title: say("list.acts"), narrow: true, acts: true, show: (/** @type {any} */ one) => can("RetryTask") && ["TASK_STATUS_DEAD", "TASK_STATUS_RETRY", "TASK_STATUS_AWAITING"].includes(one.status)
+      && html`<${Act} class="secondary outline small" act=${() => retryTask(one, changed)}>${say("rewards.retry")}<//>` },
+  ];
+}

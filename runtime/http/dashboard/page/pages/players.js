@@ -1,0 +1,41 @@
+// Players: found by an id, a part of a name, or a whole contact.
+import { api } from "../api.js";
+import { html } from "../lib.js";
+import { Head, Status, When } from "../parts/bits.js";
+import { List } from "../parts/list.js";
+import { address } from "../router.js";
+import { useTitle } from "../shell.js";
+import { say, state } from "../words.js";
+
+/** @param {string} id */
+export const playerAddress = (id) => address(`/players/${encodeURIComponent(id)}`);
+
+/** What a player is called: by its name, and where it has none by its id. @param {any} player */
+export const nameOf = (player) => player.display_name || player.id;
+
+/** Its contacts, veiled. @param {any} player */
+export const contactsOf = (player) => player.contacts.map((/** @type {any} */ one) => one.value).join(", ");
+
+export default function Players() {
+  useTitle(say("players.title"));
+  const columns = [
+    { title: say("players.name"), show: (/** @type {any} */ one) => html`<a class="name" href=${playerAddress(one.id)}>${nameOf(one)}</a>` },
+    { title: say("players.contacts"), show: (/** @type {any} */ one) => contactsOf(one) || say("none") },
+    { title: say("players.known_by"), show: (/** @type {any} */ one) => state(one.auth_method) },
+    { title: say("campaigns.status"), narrow: true, show: (/** @type {any} */ one) => html`<${Status} value=${standing(one)} />` },
+    { title: say("players.since"), narrow: true, show: (/** @type {any} */ one) => html`<${When} at=${one.created_at} />` },
+  ];
+  const filters = [
+    { name: "q", label: say("players.search") },
+    { name: "status", label: say("campaigns.status"), options: ["active", "suspended"].map((value) => ({ value, text: state(`PLAYER_STATUS_${value.toUpperCase()}`) })) },
+  ];
+  return html`<${Head} title=${say("players.title")} />
+    <${List} caption=${say("players.title")} columns=${columns} filters=${filters}
+      load=${(/** @type {any} */ query, /** @type {AbortSignal} */ signal) => api.get("/admin/players", { query, signal })}
+      empty=${{ title: say("players.empty"), text: say("players.empty_text") }} />`;
+}
+
+/** How a player stands, by one word. @param {any} player */
+export function standing(player) {
+  return player.merged_into ? "PLAYER_STATUS_MERGED" : player.erased_at ? "PLAYER_STATUS_ERASED" : player.status;
+}

@@ -1,0 +1,76 @@
+// What staff does to rewards and deliveries: each asked for, done, and said.
+import { api, newKey } from "../api.js";
+import { confirm } from "../parts/dialog.js";
+import { complain, tell } from "../parts/toast.js";
+import { say } from "../words.js";
+
+const named = (/** @type {string[]} */ ...words) => words.map((word) => `REWARD_STATUS_${word}`);
+
+/** Which rewards a move applies to, and the operation that does it. @type {Record<string, {from: string[], needs: string}>} */
+export const MOVES = {
+  fulfill: { from: named("WON", "CLAIMED", "FAILED"), needs: "FulfillReward" },
+  revoke: { from: named("WON", "CLAIMED", "FULFILLING", "FULFILLED", "FAILED"), needs: "RevokeReward" },
+};
+
+/** @param {string} move @param {any} reward @param {() => any} changed */
+export async function moveReward(move, reward, changed) {
+  const key = newKey();
+  const yes = await confirm({
+    title: say(`rewards.${move}_title`, { count: 1 }), text: say(`rewards.${move}_text`, { count: 1 }), items: [reward.name], word: say(`rewards.${move}`), danger: move === "revoke",
+  });
+  if (yes) {
+    try {
+      await api.post(`/admin/rewards/{id}/${move}`, { path: { id: reward.id }, key });
+      tell(say(`rewards.${move}_done`, { count: 1 }));
+      await changed();
+    } catch (refused) {
+      complain(refused);
+    }
+  }
+}
+
+/** @param {any} task @param {() => any} changed */
+export async function retryTask(task, changed) {
+  if (await confirm({ title: say("rewards.retry_title", { count: 1 }), text: say("rewards.retry_text", { count: 1 }), word: say("rewards.retry") })) {
+    try {
+      await api.post("/admin/fulfillment/tasks/{id}/retry", { path: { id: task.id } });
+      tell(say("rewards.retry_done", { count: 1 }));
+      await changed();
+    } catch (refused) {
+      complain(refused);
+    }
+  }
+}
+
+/**
+ * Moves several, and says of those that were not why.
+ * @param {string} move fulfill, revoke or retry
+ * @param {any[]} rewards
+ * @returns {Promise<Record<string, string> | null>} why not, by reward; null: nothing was asked of the service
+ */
+export async function moveRewards(move, rewards) {
+  const key = newKey();
+  const count = rewards.length;
+  const yes = await confirm({
+    title: say(`rewards.${move}_title`, { count }), text: say(`rewards.${move}_text`, { count }), items: rewards.slice(0, 5).map(({ name }) => name),
+    word: say(`rewards.${move}`), danger: move === "revoke",
+  });
+  if (!yes) {
+    return null;
+  }
+  try {
+    const { results } = await api.post("/admin/rewards/bulk", { body: { act: `BULK_ACT_${move.toUpperCase()}`, ids: rewards.map(({ id }) => id) }, key });
+    const done = results.filter((/** @type {any} */ one) => one.ok).length;
+    if (done) {
+      tell(say(`rewards.${move}_done`, { count: done }));
+    }
+    const refused = results.filter((/** @type {any} */ one) => !one.ok);
+    if (refused.length) {
+      complain({ message: say("rewards.not_done", { count: refused.length }) });
+    }
+    return Object.fromEntries(refused.map((/** @type {any} */ one) => [one.id, one.message]));
+  } catch (refused) {
+    complain(refused);
+    return null;
+  }
+}

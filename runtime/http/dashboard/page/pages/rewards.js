@@ -1,0 +1,55 @@
+// Rewards: found by what staff has at hand, and moved singly or several at once.
+import { api } from "../api.js";
+import { html, useState } from "../lib.js";
+import { Act, Head, Status, When } from "../parts/bits.js";
+import { List } from "../parts/list.js";
+import { can } from "../session.js";
+import { useTitle } from "../shell.js";
+import { say, state } from "../words.js";
+import { playerAddress } from "./players.js";
+import { moveRewards } from "./reward_moves.js";
+
+const STATUSES = ["WON", "CLAIMED", "FULFILLING", "FULFILLED", "FAILED", "EXPIRED", "REVOKED"];
+const DAY_SECONDS = 86400;
+
+export default function Rewards() {
+  useTitle(say("rewards.title"));
+  const [chosen, setChosen] = useState(/** @type {Record<string, any>} */ ({}));
+  const [refused, setRefused] = useState(/** @type {Record<string, string>} */ ({}));
+  const [changes, setChanges] = useState(0);
+  const many = Object.values(chosen);
+  const moves = can("BulkRewards") ? ["fulfill", "retry", "revoke"] : [];
+  const choose = (/** @type {any} */ one) => setChosen(({ [one.id]: was, ...others }) => (was ? others : { ...others, [one.id]: one }));
+  const move = async (/** @type {string} */ what) => {
+    const why = await moveRewards(what, many);
+    if (why) {
+      setRefused(why);
+      setChosen(Object.fromEntries(many.filter(({ id }) => why[id]).map((one) => [one.id, one])));
+      setChanges((count) => count + 1);
+    }
+  };
+  const today = Math.floor(Date.now() / 1000 / DAY_SECONDS) * DAY_SECONDS;
+  const columns = [
+    ...(moves.length ? [{
+      title: say("rewards.choose"), narrow: true, acts: true,
+      show: (/** @type {any} */ one) => html`<input type="checkbox" aria-label=${say("rewards.choose_one", { name: one.name })} checked=${Boolean(chosen[one.id])} disabled=${!chosen[one.id] && many.length >= 100} onChange=${() => choose(one)} />`,
+    }] : []),
+    { title: say("rewards.prize"), show: (/** @type {any} */ one) => html`<span class="name">${one.name}</span>${refused[one.id] && html`<br /><small class="bad">${refused[one.id]}</small>`}` },
+    { title: say("rewards.player"), show: (/** @type {any} */ one) => (can("InspectPlayer") ? html`<a href=${playerAddress(one.player_id)}>${one.player_id}</a>` : html`<span class="long">${one.player_id}</span>`) },
+    { title: say("campaigns.status"), narrow: true, show: (/** @type {any} */ one) => html`<${Status} value=${one.status} />` },
+    { title: say("rewards.won"), narrow: true, show: (/** @type {any} */ one) => html`<${When} at=${one.won_at} />` },
+  ];
+  const filters = [
+    { name: "contact", label: say("rewards.contact") },
+    { name: "code", label: say("rewards.code") },
+    { name: "prize_id", label: say("rewards.prize_id") },
+    { name: "status", label: say("campaigns.status"), options: STATUSES.map((value) => ({ value: value.toLowerCase(), text: state(`REWARD_STATUS_${value}`) })) },
+    { name: "won_from", label: say("rewards.won_from"), options: [0, 7, 30].map((days) => ({ value: String(today - days * DAY_SECONDS), text: say("rewards.days", { count: days }) })) },
+  ];
+  return html`<${Head} title=${say("rewards.title")}>
+      ${many.length > 0 && moves.map((what) => html`<${Act} class=${`${what === "revoke" ? "danger" : "secondary"} outline`} act=${() => move(what)}>${say(`rewards.${what}_many`, { count: many.length })}<//>`)}
+    <//>
+    <${List} caption=${say("rewards.title")} columns=${columns} filters=${filters} about=${changes}
+      load=${(/** @type {any} */ query, /** @type {AbortSignal} */ signal) => api.get("/admin/rewards", { query, signal })}
+      empty=${{ title: say("rewards.empty"), text: say("rewards.empty_text") }} />`;
+}

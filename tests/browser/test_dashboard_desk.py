@@ -1,0 +1,287 @@
+"""The dashboard's desk: from a player's complaint to its answer, rewards in bulk, and integrations, without curl."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import pytest_asyncio
+
+from tests.support.axe import violations
+from tests.support.browsing import STILL
+from tests.support.guests import guest_who_played, log_in
+from tests.support.receiver import receiving
+from tests.support.stack import TENANT, TO_LOOPBACK, Stack, new_stack, settings_of
+from tests.support.staff import Desk, at_desk
+from tests.support.world import World, new_world
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+EVIL = "\"'><img src=x onerror=window.evil=1><script>window.evil=1</script>{count}${evil}"
+EMAIL = "paula.plain@example.com"
+MANUAL = {"redemption_mode": "REDEMPTION_MODE_MANUAL", "channel": "none"}
+SCREENS = ((375, "light"), (768, "dark"), (1440, "light"))
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def counter(make_database: Callable[[], str], valkey_url: str) -> AsyncIterator[Stack]:
+    """A process as operators have it, with the strict matrix."""
+    settings = settings_of(make_database(), valkey_url, default_tenant=TENANT, role_matrix="strict", **TO_LOOPBACK)
+    async with new_stack(settings) as stack:
+        yield stack
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def stall(counter: Stack) -> AsyncIterator[World]:
+    async with new_world(counter, name="Autumn Fair") as world:
+        yield world
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def desk(browser: Browser, counter: Stack) -> AsyncIterator[Desk]:
+    async with at_desk(browser, counter, **STILL) as desk:
+        yield desk
+
+
+async def complainant(stall: World, contact: str = EMAIL, name: str = "Paula Plain") -> tuple[str, str]:
+    """A player whose prize was never delivered, and the reward."""
+    player = await log_in(stall.stack, contact=contact)
+    assert (await stall.stack.consumer("PUT", "/players/me", {"display_name": name}, player=player)).code == "OK"
+    url = {"url": "http://127.0.0.1:9/none"}
+    webhook = {"channel": "webhook", "redemption_mode": "REDEMPTION_MODE_ON_WIN", "config": url}
+    game = await stall.wheel(await stall.prize(name="Fair mug", fulfillment=webhook), name="Harvest wheel")
+    reward = (await stall.round(game, player)).data["rewards"][0]["reward_id"]
+    await stall.turns(player, 2)
+    for statement in (
+        "UPDATE tasks SET status = 'dead', attempts = 8, last_error = 'answered 503: the shop is closed' "
+        "WHERE reward_id = $1",
+        "UPDATE rewards SET status = 'failed' WHERE reward_id = $1",
+        "UPDATE stock SET awarded = awarded - 1 WHERE prize_id = (SELECT prize_id FROM rewards WHERE reward_id = $1)",
+    ):
+        await stall.database.execute(statement, reward)
+    return player, reward
+
+
+async def shown(desk: Desk, text: str) -> None:
+    await desk.page.locator("main").get_by_text(text).first.wait_for()
+
+
+async def test_a_complaint_is_answered_without_a_terminal(desk: Desk, stall: World) -> None:
+    player, reward = await complainant(stall)
+    await desk.enter("reward_manager", path="/players")
+    await desk.page.fill("input[type=search]", EMAIL)
+    await desk.page.wait_for_url("**q=paula**")
+    await desk.until("document.querySelectorAll('tbody tr').length === 1")
+    assert await desk.rows() == ["Paula Plain"]
+    await desk.page.get_by_role("link", name="Paula Plain").click()
+    await desk.settled()
+    assert await desk.title() == "Paula Plain"
+    assert EMAIL not in await desk.page.content() and "p***@example.com" in await desk.page.inner_text("main")
+    # What was played, how it was decided, and that it is decided so again.
+    await desk.press("Look", within="main")
+    await desk.page.wait_for_selector("dialog .details")
+    told = await desk.page.inner_text("dialog")
+    assert "it comes to the same" in told and "Decision path" in told and "Fair mug" in told
+    assert "draw" in told or "[" in told
+    assert await violations(desk.page) == []
+    await desk.press("Close", within="dialog footer")
+    # Why it was not delivered, and that it is tried again.
+    await shown(desk, "answered 503: the shop is closed")
+    await desk.press("Try again", within="main")
+    await desk.press("Try again", within="dialog")
+    assert await desk.told() == "One delivery is tried again."
+    status = "SELECT status FROM tasks WHERE reward_id = $1"
+    assert await stall.database.fetchval(status, reward) == "pending"
+    # And a turn for the trouble: pressed twice under one key it is one.
+    await desk.press("Give turns", within="main .head")
+    await desk.page.get_by_label("Campaign", exact=True).select_option(stall.campaign_id)
+    await desk.page.get_by_label("Reason", exact=True).fill("sorry for the wait")
+    await desk.press("Give turns", within="dialog footer")
+    await desk.page.wait_for_selector(".toast:has-text('One turn is given: 3 left now.')")
+    entries = (await desk.stack.admin("GET", f"/admin/players/{player}/turns/ledger")).data["items"]
+    assert (entries[0]["amount"], entries[0]["reason"]) == (1, "TURN_REASON_ADJUSTMENT")
+    noted = (await desk.stack.admin("GET", "/admin/audit", subject_id=player)).data["items"][0]
+    assert (noted["actor"], noted["after"]["why"]) == ("ann", "sorry for the wait")
+
+
+async def test_what_is_wrong_with_a_gift_of_turns_stands_at_its_field(desk: Desk, stall: World) -> None:
+    player = await log_in(stall.stack, contact="field@example.com")
+    await desk.enter("admin", path=f"/players/{player}")
+    await desk.press("Give turns", within="main .head")
+    await desk.page.get_by_label("Campaign", exact=True).select_option(stall.campaign_id)
+    await desk.page.get_by_label("How many").fill("7")
+    await desk.page.get_by_label("Reason", exact=True).fill(" ")
+    await desk.press("Give turns", within="dialog footer")
+    await desk.page.wait_for_selector("dialog [name=reason][aria-invalid=true]")
+    assert await desk.page.get_by_label("How many").input_value() == "7"
+    assert (await desk.stack.admin("GET", f"/admin/players/{player}/turns")).data["items"] == []
+    desk.forgive("400")
+
+
+async def test_a_guest_is_merged_after_its_things_were_told_and_contacts_go(desk: Desk, stall: World) -> None:
+    player = await log_in(stall.stack, contact="merge.me@example.com")
+    guest = await guest_who_played(stall, await stall.wheel(await stall.prize(), access="public"))
+    await desk.enter("admin", path=f"/players/{player}")
+    await desk.press("Merge", within="main .head")
+    await desk.page.get_by_label("Guest", exact=True).fill(guest.player_id)
+    await desk.press("Look what it has", within="dialog")
+    await desk.page.wait_for_selector("dialog:has-text('1 plays, 1 rewards')")
+    await desk.press("Merge", within="dialog footer")
+    await desk.page.wait_for_selector(".toast:has-text('is this player now')")
+    await desk.until("document.querySelector('.tile b').textContent === '1'")
+    await desk.press("Take away", within="main")
+    assert "m***@example.com" in await desk.page.inner_text("dialog")
+    await desk.press("Take away", within="dialog")
+    await desk.until("!document.querySelector('main').innerText.includes('m***@')")
+    await desk.press("Sign out everywhere", within="main .head")
+    await desk.press("Sign out everywhere", within="dialog")
+    await desk.page.wait_for_selector(".toast:has-text('signed out everywhere')")
+    await desk.press("Suspend", within="main .head")
+    await desk.press("Suspend", within="dialog")
+    await desk.page.wait_for_selector(".head .status:has-text('Suspended')")
+    await desk.press("Restore", within="main .head")
+    await desk.press("Restore", within="dialog")
+    await desk.page.wait_for_selector(".head .status:has-text('Active')")
+
+
+async def test_a_player_is_exported_as_a_file_and_erased_for_a_reason(desk: Desk, stall: World, tmp_path: Path) -> None:
+    player, _ = await complainant(stall, "erase.me@example.com", "Erna Erased")
+    await desk.enter("admin", path=f"/players/{player}")
+    async with desk.page.expect_download() as told:
+        await desk.press("Export", within="main .head")
+    await (await told.value).save_as(tmp_path / "export.json")
+    found = json.loads((tmp_path / "export.json").read_text())
+    assert "erase.me@example.com" in str(found) and "Erna Erased" in str(found)
+    await desk.press("Erase", within="main .head")
+    assert "cannot be taken back" in await desk.page.inner_text("dialog")
+    await desk.page.get_by_label("Reason", exact=True).fill("asked for")
+    await desk.press("Erase", within="dialog footer")
+    await desk.page.wait_for_selector(".head .status:has-text('Erased')")
+    assert await desk.title() == player
+
+
+async def test_rewards_are_moved_at_once_and_those_that_are_not_say_why(desk: Desk, stall: World) -> None:
+    prize = await stall.prize(name="Hamper", total=9, fulfillment=MANUAL)
+    game = await stall.wheel(prize)
+    ids = [(await stall.round(game, f"hamper_{n}")).data["rewards"][0]["reward_id"] for n in range(3)]
+    assert (await stall.stack.admin("POST", f"/admin/rewards/{ids[0]}/fulfill", {})).http == 200
+    await desk.enter("reward_manager", path=f"/rewards?prize_id={prize}")
+    boxes = desk.page.locator("tbody input[type=checkbox]")
+    for nth in range(3):
+        await boxes.nth(nth).check()
+    await desk.press("Fulfill 3", within="main .head")
+    assert "3 count as delivered" in await desk.page.inner_text("dialog")
+    await desk.press("Fulfill", within="dialog")
+    await desk.page.wait_for_selector(".toast:has-text('2 rewards are fulfilled.')")
+    await desk.page.wait_for_selector(".toast[data-tone=bad]:has-text('One was not done')")
+    await desk.until("document.querySelectorAll('tbody .status[data-tone=good]').length === 3")
+    assert "is fulfilled" in (await desk.page.inner_text("tbody small")).lower()
+    assert await boxes.nth(2).is_checked() and not await boxes.nth(0).is_checked()
+
+
+async def test_an_integration_is_made_tried_paused_given_a_secret_and_removed(desk: Desk, stall: World) -> None:
+    async with receiving() as receiver:
+        await desk.enter("admin", path="/integrations")
+        await desk.press("New integration", within="main")
+        await desk.page.get_by_label("Address", exact=True).fill("no address")
+        await desk.press("Make integration", within="dialog")
+        await desk.page.wait_for_selector("dialog .problem")
+        desk.forgive("400")
+        await desk.page.get_by_label("Address", exact=True).fill(receiver.url)
+        await desk.press("Make integration", within="dialog")
+        await desk.page.wait_for_selector(".toast:has-text('is made, and active')")
+        await desk.page.wait_for_selector(f"tbody tr:has-text('{receiver.url}')")
+        row = f"tbody tr:has-text('{receiver.url}')"
+        await desk.press("Send me one", within=row)
+        assert (await receiver.next()).json["type"] == "integration_test"
+        await desk.page.wait_for_selector(".toast:has-text('It took the event')")
+        await desk.press("Log", within=row)
+        await desk.page.wait_for_selector("dialog tbody tr:has-text('integration_test')")
+        await desk.press("Close", within="dialog footer")
+        await desk.press("Pause", within=row)
+        await desk.page.wait_for_selector(f"{row} .status:has-text('Paused')")
+        await desk.press("New secret", within=row)
+        await desk.page.get_by_role("textbox", name="Secret").fill("a-quite-new-secret-for-it")
+        await desk.press("New secret", within="dialog footer")
+        await desk.page.wait_for_selector(".toast:has-text('signs with the new secret')")
+        await desk.press("Remove", within=row)
+        await desk.press("Remove", within="dialog")
+        await desk.page.wait_for_selector(".toast:has-text('is removed')")
+        await desk.page.wait_for_selector(row, state="detached")
+
+
+@pytest.mark.parametrize(
+    ("role", "acts"),
+    [
+        ("admin", {"Give turns", "Adjust balance", "Merge", "Sign out everywhere", "Suspend", "Export", "Erase"}),
+        ("reward_manager", {"Give turns", "Adjust balance"}),
+        ("designer", set[str]()),
+    ],
+)
+async def test_each_role_sees_what_it_may_do_for_a_player(desk: Desk, stall: World, role: str, acts: set[str]) -> None:
+    player, _ = await complainant(stall, f"{role}@example.com")
+    await desk.enter(role, path=f"/players/{player}")
+    assert set(await desk.page.locator("main .head button").all_inner_texts()) == acts
+    assert await desk.page.get_by_role("button", name="Take away").count() == int(role == "admin")
+    for path in ("/rewards", "/deliveries", "/integrations"):
+        await desk.to(path)
+        boxes = await desk.page.locator("tbody input[type=checkbox]").count()
+        assert (boxes > 0) == (path == "/rewards" and role != "designer"), path
+    assert (await desk.page.get_by_role("button", name="New integration").count() > 0) == (role == "admin")
+
+
+PAGES: tuple[str, ...] = ("/players", "/rewards", "/deliveries", "/integrations")
+
+
+async def furnished(stall: World, text: str = "Fair mug") -> str:
+    player, _ = await complainant(stall, "looks@example.com", text if text != "Fair mug" else "Paula Plain")
+    await stall.round(await stall.wheel(await stall.prize(name=text)), player)
+    hook: dict[str, Any] = {"type": "webhook", "events": ["prize_won", "prize_claimed"]}
+    hook["config"] = {"url": "https://shop.example/hooks/tombola"}
+    assert (await stall.stack.admin("POST", "/admin/integrations", hook)).code == "OK"
+    return player
+
+
+async def test_whatever_a_player_is_called_stays_text(desk: Desk, stall: World) -> None:
+    player = await furnished(stall, EVIL[:100])
+    await stall.database.execute("UPDATE tasks SET last_error = $1 WHERE player_id = $2", EVIL, player)
+    await desk.enter("admin")
+    for path in (*PAGES[:3], f"/players/{player}"):
+        await desk.to(path)
+        await shown(desk, EVIL[:40])
+    await desk.press("Suspend", within="main .head")
+    assert EVIL[:100] in await desk.page.inner_text("dialog")
+    assert await desk.page.evaluate("window.evil") is None
+
+
+async def test_axe_finds_nothing_and_every_page_fits_its_window(browser: Browser, stall: World) -> None:
+    player = await furnished(stall)
+    found: dict[str, list[str]] = {}
+    for width, scheme in SCREENS:
+        options = {**STILL, "viewport": {"width": width, "height": 900}, "color_scheme": scheme}
+        async with at_desk(browser, stall.stack, **options) as desk:
+            await desk.enter("admin")
+            for path in (*PAGES, f"/players/{player}", "/players?q=none+such"):
+                await desk.to(path)
+                name = path.strip("/").partition("?")[0].replace(player, "one").replace("/", "-")
+                name = f"{name}{'-empty' if '?' in path else ''}-{width}-{scheme}"
+                await desk.shot(f"dashboard-{name}")
+                wider = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+                assert not await desk.page.evaluate(wider), name
+                if width < 1000:  # What is wider is the same, and axe is slow.
+                    found[name] = await violations(desk.page)
+            await desk.to(f"/players/{player}")
+            for act in ("Give turns", "Erase"):
+                await desk.press(act, within="main .head")
+                await desk.shot(f"dashboard-player-{act.lower().replace(' ', '-')}-{width}-{scheme}")
+                if width < 1000:
+                    found[f"{act}-{width}"] = await violations(desk.page)
+                await desk.page.keyboard.press("Escape")
+                await desk.page.wait_for_selector("dialog", state="detached")
+    assert {view: told for view, told in found.items() if told} == {}

@@ -51,6 +51,29 @@ async def test_a_link_signs_in_once_and_leaves_no_trace_in_the_address(desk: Des
         other.forgive("401")
 
 
+async def test_a_link_asks_before_it_puts_somebody_else_in_the_place_of_who_is_signed_in(desk: Desk) -> None:
+    await desk.enter("admin", path="/campaigns")
+    link, who = (
+        desk.link("admin", subject="eve", path="/campaigns"),
+        "document.querySelector('.who-name b').textContent",
+    )
+    for load in (False, True):  # In the page that is open, and in one that is loaded with it.
+        if load:
+            await desk.page.goto("about:blank")
+        await desk.page.goto(link)
+        assert "as ann" in await desk.page.inner_text("dialog") and "as eve" in await desk.page.inner_text("dialog")
+        assert desk.page.url == f"{desk.home}/campaigns"
+        await desk.press("Cancel", within="dialog")
+        await desk.settled()
+        assert await desk.page.evaluate(who) == "ann"
+    await desk.page.goto(link)
+    await desk.press("Sign in", within="dialog")
+    await desk.until(f"{who} === 'eve'")
+    await desk.page.reload()
+    await desk.settled()
+    assert await desk.page.evaluate(who) == "eve"
+
+
 async def test_who_signs_in_at_the_issuer_comes_back_to_where_they_were(desk: Desk, issuer: Issuer) -> None:
     where = f"{desk.home}/campaigns?status=active"
     await desk.page.goto(where)

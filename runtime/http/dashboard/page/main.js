@@ -1,10 +1,12 @@
 // The beginning: who it is, and then the page of the address.
 import { html, render, signal } from "./lib.js";
 import { Loading } from "./parts/bits.js";
+import { confirm } from "./parts/dialog.js";
 import { SignIn } from "./pages/sign_in.js";
 import { follow } from "./router.js";
 import { begin, me } from "./session.js";
 import { dress, Shell } from "./shell.js";
+import { say } from "./words.js";
 
 const begun = signal(false);
 
@@ -19,7 +21,12 @@ dress();
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", dress);
 follow();
 render(html`<${App} />`, /** @type {Element} */ (document.getElementById("app")));
-const start = () => begin().finally(() => {
+/** @param {string} who @param {string} other */
+const replaces = (who, other) => {
+  begun.value = true; // The question stands before the page of who is signed in.
+  return confirm({ title: say("sign_in.replace_title"), text: say("sign_in.replace_text", { who, other }), word: say("sign_in.replace") });
+};
+const start = () => begin(replaces).finally(() => {
   begun.value = true;
 });
 // A link that is opened where the page is open already loads nothing anew.

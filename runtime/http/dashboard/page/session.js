@@ -32,18 +32,36 @@ const may = computed(() => new Set(me.value?.operations ?? []));
  */
 export const can = (operation) => may.value.has(operation);
 
-/** Begins with what the address or the tab has: a link, an issuer's answer, a token. Then who it is. */
-export async function begin() {
+/**
+ * Begins with what the address or the tab has: a link, an issuer's answer, a token. Then who it is.
+ * @param {(who: string, other: string) => Promise<boolean>} asked whether a link's owner is to stand in another's place
+ */
+export async function begin(asked) {
   token.value = sessionStorage.getItem(KEPT) ?? "";
   const link = new URLSearchParams(location.hash.slice(1)).get("link");
   const query = new URLSearchParams(location.search);
   if (link) {
     history.replaceState(null, "", location.pathname + location.search); // Before anything else: nobody is to read it.
+    if (token.value) {
+      await enter(async () => ({ token: token.value }), "");
+      // Links come from anybody: nobody is to work on as somebody else without having said so.
+      if (token.value && !(me.value && (await asked(me.value.subject, subjectOf(link))))) return;
+    }
     await enter(() => post("/admin/auth/link", { link }), "sign_in.link_used");
   } else if (query.has("state") && (query.has("code") || query.has("error"))) {
     await fromIssuer(query);
   } else if (token.value) {
     await enter(async () => ({ token: token.value }), "sign_in.ended");
+  }
+}
+
+/** Whom a link names; "" where it says nothing that could be read. @param {string} link */
+function subjectOf(link) {
+  try {
+    const bytes = atob(link.split(".")[1].replaceAll("-", "+").replaceAll("_", "/"));
+    return String(JSON.parse(new TextDecoder().decode(Uint8Array.from(bytes, (one) => one.charCodeAt(0)))).sub);
+  } catch {
+    return "";
   }
 }
 

@@ -36,6 +36,9 @@ export const words = {
   "sign_in.token_wrong": "This token opens nothing here.",
   "sign_in.issuer_refused": "Signing in did not work. Try again.",
   "sign_in.no_role": "You are known, but have no role here. Ask whoever runs this service.",
+  "sign_in.replace_title": "Sign in as somebody else?",
+  "sign_in.replace_text": "You are signed in as {who}. The link that was opened signs this tab in as {other} instead.",
+  "sign_in.replace": "Sign in",
   "sign_in.sign_out": "Sign out",
   "sign_in.roles": "Roles: {roles}",
 

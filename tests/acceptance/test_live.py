@@ -66,7 +66,7 @@ async def test_it_tells_what_happens(module_stack: Stack) -> None:
         game = await world.wheel(prize)
         for _ in range(5):
             await world.round(game)
-        told = await first(events, lambda data: data["plays"] == 5 and data["prizes"])
+        told = await first(events, lambda data: data["plays"] == 5 and [p["a_day"] for p in data["prizes"]] == [5])
         assert told["wins"] == 5 and told["cost_a_day"] == 15.0
         [mug] = told["prizes"]
         assert (mug["prize_id"], mug["remaining"], mug["a_day"]) == (prize, 45, 5)

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import aiohttp
 import pytest
 import pytest_asyncio
 
 import sql
+from ops.servers.base import free_port
+from runtime.app import running
+from runtime.http.feeds import live
 from runtime.operations.figures import counting
 from tests.browser.test_pictures import SCREENS, SIZES
 from tests.support.axe import violations
 from tests.support.browsing import STILL
-from tests.support.stack import TENANT, Stack, new_stack, settings_of
+from tests.support.stack import ROLES, TENANT, Stack, make_tenant, new_stack, settings_of
 from tests.support.staff import Desk, at_desk
 from tests.support.waiting import until
 from tests.support.world import World, new_world
@@ -97,6 +102,63 @@ async def test_numbers_and_rows_are_taken_along_as_csv(desk: Desk, played: World
     assert numbers[0] == "day,plays,wins,players" and sum(int(row.split(",")[1]) for row in numbers[1:]) == PLAYS
 
 
+async def test_home_tells_what_happens_as_it_happens(
+    desk: Desk, played: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "EVERY_SECONDS", 0.1)
+    await desk.enter("designer")
+    await desk.page.wait_for_selector(".tiles.now")
+    assert "Live" in await desk.page.inner_text(".part:has(.now)")
+    game = await played.wheel(await played.prize(total=1000, name=f"Cap {EVIL}"))
+    for _ in range(3):
+        await played.round(game)
+    before = await plays_shown(desk)
+    await played.round(game)
+    await desk.until(f"Number(document.querySelector('.now b').textContent) > {before}")
+    # It was read by its header: no address has the token.
+    token = await desk.page.evaluate("sessionStorage.getItem('tombola.token')")
+    assert [one for one in desk.asked if "/admin/live" in one] and token not in str(desk.asked)
+    await desk.page.locator(".now a").first.click()
+    assert await desk.title() == "Analytics"
+    assert not await desk.page.evaluate("window.evil")
+
+
+async def test_a_session_that_ends_ends_the_watching_in_a_sign_in(
+    desk: Desk, played: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "EVERY_SECONDS", 0.1)
+    await desk.enter("admin")
+    await desk.page.wait_for_selector(".tiles.now")
+    token = await desk.page.evaluate("sessionStorage.getItem('tombola.token')")
+    await desk.stack.admin("POST", "/admin/auth/logout", {}, roles=(), headers={"Authorization": f"Bearer {token}"})
+    await desk.page.wait_for_selector(".notice:has-text('Your session has ended')")
+    assert desk.page.url == desk.home and await desk.page.evaluate("sessionStorage.getItem('tombola.token')") is None
+    desk.forgive("401")
+
+
+async def test_watching_survives_a_restart_of_the_edge(
+    browser: Browser, make_database: Callable[[], str], valkey_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "EVERY_SECONDS", 0.1)
+    settings = settings_of(make_database(), valkey_url, default_tenant=TENANT, admin_port=free_port())
+    async with AsyncExitStack() as parts:
+        process = await parts.enter_async_context(running(settings, ROLES))
+        async with aiohttp.ClientSession() as http:
+            stack = await make_tenant(Stack(process, http), TENANT)
+            async with at_desk(browser, stack, **STILL) as desk:
+                await desk.enter("admin")
+                await desk.page.wait_for_selector(".now[data-away=false]")
+                await parts.aclose()
+                await desk.page.wait_for_selector(".now[data-away=true]")
+                async with running(settings, ROLES):
+                    await desk.page.wait_for_selector(".now[data-away=false]")
+                desk.forgive("ERR_")
+
+
+async def plays_shown(desk: Desk) -> int:
+    return int(await desk.page.locator(".now b").first.inner_text())
+
+
 async def test_the_audit_log_shows_before_and_after_side_by_side(desk: Desk, played: World) -> None:
     await desk.stack.admin("PUT", f"/admin/campaigns/{played.campaign_id}", {"redeem_until": 2_000_000_000})
     await desk.enter("reward_manager", path=f"/audit?subject_id={played.campaign_id}")
@@ -116,6 +178,9 @@ async def test_axe_finds_nothing(browser: Browser, bureau: Stack, played: World,
     async with at_desk(browser, bureau, color_scheme=scheme, **STILL) as desk:
         await desk.enter("admin", path=f"/analytics?campaign={played.campaign_id}")
         assert await violations(desk.page) == []
+        await desk.to("/")
+        await desk.page.wait_for_selector(".tiles.now")
+        assert await violations(desk.page) == []
         await desk.to("/audit")
         assert await violations(desk.page) == []
         await desk.page.locator("tbody button", has_text="campaign.create").first.click()
@@ -128,8 +193,10 @@ async def test_pages_fit_their_window(browser: Browser, bureau: Stack, played: W
     async with at_desk(browser, bureau, viewport=size, color_scheme=scheme, **STILL) as desk:
         await desk.enter("admin", path=f"/analytics?campaign={played.campaign_id}")
         await desk.until("document.querySelectorAll('.chart canvas').length === 2")
-        for name in ("analytics", "audit"):
-            if name == "audit":
-                await desk.to("/audit")
+        for name, path in (("analytics", ""), ("audit", "/audit"), ("home-now", "/")):
+            if path:
+                await desk.to(path)
+            if path == "/":
+                await desk.page.wait_for_selector(".tiles.now")
             await desk.shot(f"dashboard-{name}-{width}-{scheme}")
             assert await desk.page.evaluate("document.documentElement.scrollWidth") <= width

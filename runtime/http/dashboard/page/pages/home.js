@@ -9,6 +9,7 @@ import { can } from "../session.js";
 import { useTitle } from "../shell.js";
 import { period } from "../times.js";
 import { number, say } from "../words.js";
+import Now from "./now.js";
 
 const RUNNING_MAX = 10;
 const LOW = 0.1;
@@ -23,6 +24,7 @@ function Part({ ask, show, title, acts = null }) {
 export default function Home() {
   useTitle(say("home.title"));
   return html`<${Head} title=${say("home.title")} />
+    ${can("WatchLive") && html`<${Now} />`}
     ${can("ListCampaigns") && html`<${Running} />`}
     <div class="columns">
       ${can("ListPrizeSummary") && html`<${Stock} />`}

@@ -1,0 +1,57 @@
+// Home's live part: what happens now, and where it is looked into.
+import { html } from "../lib.js";
+import { Loading, Section } from "../parts/bits.js";
+import { useLive } from "../parts/live.js";
+import { ROUTES } from "../pages.js";
+import { address } from "../router.js";
+import { can } from "../session.js";
+import { label, number, say } from "../words.js";
+
+const DAY = 86_400;
+const SOON = 7 * DAY;
+
+/** @param {string} path @returns {string | undefined} where it leads, where there is such a page for who looks */
+const way = (path) => (ROUTES.some((route) => route.path === path && (!route.needs || can(route.needs))) ? address(path) : undefined);
+
+/** @param {{path: string, text: any, value: string, tone?: string}} props */
+function Tile({ path, text, value, tone = "" }) {
+  const href = way(path);
+  return html`<div class="tile"><span>${href ? html`<a href=${href}>${text}</a>` : text}</span><b data-tone=${tone}>${value}</b></div>`;
+}
+
+/** When a prize is empty, as people say it: "today", "on Thursday", "in 23 days". */
+const emptyOn = (/** @type {any} */ { remaining, empty_at: at }, /** @type {number} */ now) => {
+  if (!remaining) {
+    return say("now.empty");
+  }
+  if (at - now < DAY) {
+    return say("now.empty_today");
+  }
+  return at - now < SOON
+    ? say("now.empty_on", { day: new Intl.DateTimeFormat("en", { weekday: "long" }).format(at * 1000) })
+    : say("now.empty_in", { count: Math.floor((at - now) / DAY) });
+};
+
+export default function Now() {
+  const { data, away } = useLive();
+  if (!data) {
+    return html`<${Section} title=${say("now.title")}>${away ? html`<p class="quiet" role="status">${say("now.away")}</p>` : html`<${Loading} />`}<//>`;
+  }
+  return html`<${Section} title=${say("now.title")} note=${away ? say("now.away") : say("now.live")}>
+    <div class="tiles now" data-away=${away}>
+      <${Tile} path="/analytics" text=${say("now.plays")} value=${number(data.plays)} />
+      <${Tile} path="/analytics" text=${say("now.wins")} value=${number(data.wins)} />
+      <${Tile} path="/analytics" text=${say("now.cost")} value=${number(Math.round(data.cost_a_day))} />
+      <${Tile} path="/deliveries" text=${say("now.waiting")} value=${number(data.deliveries_waiting)} />
+      <${Tile} path="/deliveries" text=${say("now.dead")} value=${number(data.deliveries_dead)} tone=${data.deliveries_dead ? "bad" : ""} />
+    </div>
+    ${data.prizes.length > 0 && html`<h3>${say("now.runway")}</h3>
+      <ul class="lines">${data.prizes.map((/** @type {any} */ one) => html`<li key=${one.prize_id}>
+        <span>${way("/prizes") ? html`<a href=${address(`/prizes/${encodeURIComponent(one.prize_id)}`)}>${one.name}</a>` : one.name}</span>
+        <span class="quiet">${emptyOn(one, data.at)}, ${say("now.left", { count: one.remaining, rate: one.a_day })}</span></li>`)}</ul>`}
+    ${data.integrations.length > 0 && html`<h3>${say("now.failing")}</h3>
+      <ul class="lines">${data.integrations.map((/** @type {any} */ one) => html`<li key=${one.integration_id}>
+        <span>${way("/integrations") ? html`<a href=${address("/integrations")}>${label(one.type)}</a>` : label(one.type)}</span>
+        <span class="quiet">${say("now.to_send", { count: one.waiting })}</span></li>`)}</ul>`}
+  <//>`;
+}

@@ -1,7 +1,9 @@
-"""`tombola games`: list, show, and a game's configuration checked and applied from a YAML file."""
+"""`tombola games`: list, show, try, and a game's configuration checked and applied from a YAML file."""
 
 from __future__ import annotations
 
+import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,16 +13,19 @@ from runtime.commands import documents
 from runtime.commands.confirm import confirmed, file_told, show
 from runtime.commands.connection import (
     DEFAULTS,
+    EXIT_REFUSED,
     Connection,
     Edge,
     Refused,
     connected,
+    fail,
     people,
     print_json,
     refusals_told,
     table,
 )
 from runtime.commands.documents import Document
+from runtime.commands.environment import EXIT_USE
 from runtime.commands.resources import GAMES, Change, Found, filed, settled
 from runtime.operations.games.definitions import definition_of, prizes_named
 from runtime.wire import codec
@@ -63,8 +68,37 @@ async def list_games(
 
 
 @app.command(name="show")
-async def show_game(game: str, /, *, connection: Connection = DEFAULTS) -> None:
+async def show_game(game: str, /, *, revision: int = 0, connection: Connection = DEFAULTS) -> None:
     """Show a game as YAML, in the form that `games apply` takes.
+
+    Parameters
+    ----------
+    game
+        Its id.
+    revision
+        As it was then. Applied, that restores it, unless the game is changed in between.
+    """
+    with refusals_told(connection):
+        async with connected(connection) as edge:
+            item = await edge.get(f"/games/{game}")
+            if revision:
+                page = await edge.get(f"/games/{game}/revisions", revision=revision)
+                if not page["items"]:
+                    fail(connection, EXIT_REFUSED, f"{game} has no revision {revision}: it is at {item['revision']}")
+                then = page["items"][0]["game"]
+                item = {**then, "revision": item["revision"], "milestones": then["milestones"] or {"rungs": []}}
+    if connection.json:
+        print_json(item)
+    else:
+        own = {name: item[name] for name in _OWN}
+        # Of what was, also what was empty: else that would be left as it is now.
+        names = GAMES.settable - {"status"} if revision else None
+        print(documents.write({**own, **filed(GAMES, item, names=names)}), end="")
+
+
+@app.command(name="revisions")
+async def list_revisions(game: str, /, *, connection: Connection = DEFAULTS) -> None:
+    """List what a game was, the newest first, and who made it so.
 
     Parameters
     ----------
@@ -73,12 +107,53 @@ async def show_game(game: str, /, *, connection: Connection = DEFAULTS) -> None:
     """
     with refusals_told(connection):
         async with connected(connection) as edge:
-            item = await edge.get(f"/games/{game}")
+            items = [item async for item in edge.each(f"/games/{game}/revisions")]
     if connection.json:
-        print_json(item)
-    else:
-        own = {name: item[name] for name in _OWN}
-        print(documents.write({**own, **filed(GAMES, item)}), end="")
+        print_json(items)
+        return
+    shown = table("revision", "made", "by", "name")
+    for item in items:
+        made = datetime.fromtimestamp(int(item["made_at"]), UTC).isoformat(" ")
+        shown.add_row(str(item["revision"]), made, item["made_by"], item["game"]["name"])
+    people().print(shown)
+
+
+@app.command(name="try")
+async def try_game(
+    game: str, /, *, times: int = 1000, payload: str = "", client_seed: str = "", connection: Connection = DEFAULTS
+) -> None:
+    """Play a game in test mode: how often each thing comes out, beside what its odds declare. Nothing else is moved.
+
+    Parameters
+    ----------
+    game
+        Its id.
+    times
+        How often, at most 1000.
+    payload
+        Of each play, as JSON: {"score": 12, "duration_ms": 60000} for an egg catcher.
+    client_seed
+        As a player may send one.
+    """
+    body: dict[str, Any] = {"times": times, "client_seed": client_seed}
+    if payload:
+        try:
+            body["payload"] = json.loads(payload)
+        except ValueError as error:
+            fail(connection, EXIT_USE, f"--payload is not JSON: {error}")
+    with refusals_told(connection):
+        async with connected(connection) as edge:
+            run = await edge.post(f"/games/{game}/test-plays", body)
+    if connection.json:
+        print_json(run)
+        return
+    shown = table("outcome", "prize", "plays", "observed", "declared")
+    for row in run["frequencies"]:
+        declared = "" if row["declared"] < 0 else f"{row['declared']:.2%}"
+        shown.add_row(
+            row["name"] or row["outcome"], row["prize_id"], str(row["count"]), f"{row['share']:.2%}", declared
+        )
+    people().print(shown)
 
 
 @app.command(name="validate")

@@ -184,8 +184,8 @@ class Change:
         return "create" if self.current is None else "change" if self.differs else "keep"
 
     def sent(self) -> dict[str, Any]:
-        """The body that makes it so."""
-        return {name: self.wanted[name] for name in self.differs}
+        """The body that makes it so: an empty object takes a block away, since null is what is left out."""
+        return {name: {} if self.wanted[name] is None else self.wanted[name] for name in self.differs}
 
     def before_and_after(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """What differs, in file form."""

@@ -280,6 +280,37 @@ class TestGames:
         wrong = await tombola("games", "validate", tombola.file(text.replace("probability: 1}", "probability: 3}")))
         assert (wrong.code, "campaign.yaml:5: handler_config.prizes[0].probability" in wrong.err) == (3, True)
 
+    async def test_an_earlier_revision_is_shown_and_applied_and_the_game_is_as_it_was(
+        self, tombola: Operator, stack: Stack
+    ) -> None:
+        """What was empty then is empty again."""
+        campaign, prize = await make_campaign(stack), await make_prize(stack)
+        game = await make_game(stack, campaign["id"], prize)
+        rungs = [{"currency": "points", "threshold": 5, "prize_id": prize}]
+        changed = {
+            "ui": {"theme": {"preset": "ocean"}},
+            "rules": {"max_plays_per_day": 3},
+            "milestones": {"rungs": rungs},
+        }
+        assert (await stack.admin("PUT", f"/admin/games/{game['id']}", changed)).data["milestones"]
+        listed = (await tombola("games", "revisions", game["id"], "--json")).json
+        assert [row["revision"] for row in listed] == [2, 1]
+        first = (await tombola("games", "show", game["id"], "--revision", "1")).out
+        assert (await tombola("games", "apply", tombola.file(first), "--yes")).code == 0
+        now = (await stack.admin("GET", f"/admin/games/{game['id']}")).data
+        kept = {"revision": 3, "updated_at": now["updated_at"]}
+        assert now == game | kept
+        none = await tombola("games", "show", game["id"], "--revision", "9")
+        assert (none.code, "has no revision 9" in none.err) == (1, True)
+
+    async def test_a_game_is_tried_out(self, tombola: Operator, stack: Stack) -> None:
+        campaign, prize = await make_campaign(stack), await make_prize(stack)
+        game = await make_game(stack, campaign["id"], prize, status="draft")
+        told = await tombola("games", "try", game["id"], "--times", "50")
+        assert told.code == 0 and "100.00%" in told.out and prize in told.out.replace("\n", "")
+        assert (await tombola("games", "try", game["id"], "--json")).json["times"] == 1000
+        assert (await tombola("games", "try", game["id"], "--payload", "{")).code == 2
+
 
 class TestCodes:
     async def test_a_hundred_thousand_codes_are_streamed(self, tombola: Operator, stack: Stack) -> None:

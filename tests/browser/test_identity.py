@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from runtime.http.pages import files
 from tests.browser.test_collection import ALBUM, collection, rungs
 from tests.browser.test_login import LOGIN, REFRESH, SET_LOGIN, game, owners, phone, sign_in
 from tests.support.browsing import STILL, Visit, visiting
@@ -348,3 +350,30 @@ async def test_the_page_speaks_the_language_of_who_signs_in(fair: World, visit: 
     await visit.press()
     await visit.page.wait_for_selector(".frame[data-state=won]")
     assert len(await owners(fair)) == 2
+
+
+async def test_a_page_of_before_an_update_plays_on_with_parts_that_fit_it(
+    fair: World, visit: Visit, phone: Phone
+) -> None:
+    """Its entry lacks what parts of today take from theirs; they have an entry of their own."""
+    address, old = files.files().address(""), f"/widget/{'0' * 16}/"
+
+    async def page_of_before(route: Route) -> None:
+        answer = await route.fetch()
+        await route.fulfill(response=answer, body=(await answer.text()).replace(address, old))
+
+    async def entry_of_before(route: Route) -> None:
+        entry = files.files().documents[files.ENTRY].plain.body.decode()
+        await route.fulfill(body=re.sub(r"export ?{.*?};", "", entry, flags=re.DOTALL), content_type="text/javascript")
+
+    await visit.page.route("**/p/*", page_of_before)
+    await visit.page.route(f"**{old}{files.ENTRY}", entry_of_before)
+    await visit.open(await game(fair))
+    await visit.press()
+    assert await visit.kind() == "won"
+    login = await sign_in(visit, phone, "vic@update.test", by=".card [data-keep]")
+    await visit.page.wait_for_function(SIGNED_IN)
+    await visit.press()
+    await visit.page.wait_for_selector(".frame[data-state=won]")
+    assert await owners(fair) == [login["player"]["id"]] * 2
+    assert any(old in one for one in visit.asked) and any(f"{address}games/wheel.js" in one for one in visit.asked)

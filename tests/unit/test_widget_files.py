@@ -64,10 +64,13 @@ async def test_every_file_that_another_imports_is_there(client: Any) -> None:
                 assert answer.status == 200, (path, name)
 
 
-async def test_a_page_of_before_an_update_gets_what_there_is_and_nobody_keeps_it(client: Any) -> None:
-    answer, body = await ask(client, f"/widget/{'0' * 16}/games/wheel.js")
-    assert answer.status == 200 and b"export function mount" in body
-    assert answer.headers["Cache-Control"] == "no-cache"
+async def test_a_page_of_before_an_update_is_sent_to_what_fits_together_and_nobody_keeps_that(client: Any) -> None:
+    async with client.get(f"/widget/{'0' * 16}/games/wheel.js", allow_redirects=False) as answer:
+        assert (answer.status, answer.headers["Location"]) == (307, files.files().address("games/wheel.js"))
+        assert (answer.headers["Cache-Control"], answer.headers["Access-Control-Allow-Origin"]) == ("no-store", "*")
+    _, body = await ask(client, f"/widget/{'0' * 16}/games/wheel.js")
+    assert b"export function mount" in body
+    assert (await ask(client, f"/widget/{'0' * 16}/games/none.js"))[0].status == 404
 
 
 @pytest.mark.parametrize("path", ["nothing.js", "../files.py", "%2e%2e/files.py", "games", "LICENSE"])

@@ -8,7 +8,9 @@
     /widget/v1/integrity.json     the address and hash of that one, for pages that hold what they load to one
 
 Files import each other by relative addresses, so what was loaded from one version stays in it. A page that was
-opened before an update gets a file of the new version where it asks for one of the old, and keeps it for no one.
+opened before an update, or while processes of both versions answer, is sent on to the file of this version where it
+asks for one of another: a module's address is where it came from, so that it loads what fits it, an entry of its own
+with it, and the play that is under way goes on (what they share: `rounds` in widget/keep.js).
 """
 
 from __future__ import annotations
@@ -63,7 +65,7 @@ class Files:
 
     version: str
     documents: dict[str, Document]
-    current: dict[str, Document]
+    declared: Document
     entry: Document
     integrity: str
     styles: str
@@ -86,7 +88,7 @@ def files() -> Files:
     return Files(
         version,
         {path: document(path, body, FOREVER, _HEADERS) for path, body in bodies.items()},
-        {path: document(path, body, ASK_AGAIN, _HEADERS) for path, body in bodies.items()},
+        document(_DECLARED, bodies[_DECLARED], ASK_AGAIN, _HEADERS),
         document(ENTRY, f'export * from "../{version}/{ENTRY}";\n'.encode(), ASK_AGAIN, _HEADERS),
         "sha384-" + base64.b64encode(hashlib.sha384(bodies[ENTRY]).digest()).decode(),
         styles,
@@ -114,7 +116,7 @@ async def _entry(request: web.Request) -> web.Response:
 
 
 async def _declared(request: web.Request) -> web.Response:
-    return files().current[_DECLARED].answer(request)
+    return files().declared.answer(request)
 
 
 async def _integrity(request: web.Request) -> web.Response:
@@ -123,12 +125,14 @@ async def _integrity(request: web.Request) -> web.Response:
 
 
 async def _file(request: web.Request) -> web.Response:
-    found = files()
-    asked = found.documents if request.match_info["version"] == found.version else found.current
-    document = asked.get(request.match_info["path"])
-    if document is None:
+    found, path = files(), request.match_info["path"]
+    if path not in found.documents:
         raise web.HTTPNotFound()
-    return document.answer(request)
+    if request.match_info["version"] != found.version:
+        return web.Response(
+            status=307, headers={**_HEADERS, "Cache-Control": "no-store", "Location": found.address(path)}
+        )
+    return found.documents[path].answer(request)
 
 
 def document(path: str, body: bytes, caching: str, headers: Mapping[str, str]) -> Document:

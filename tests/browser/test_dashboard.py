@@ -218,6 +218,25 @@ async def test_a_game_that_somebody_changed_meanwhile_is_not_overwritten(desk: D
     desk.forgive("409")
 
 
+async def test_a_campaign_that_somebody_changed_meanwhile_is_overwritten_by_who_was_told_so(
+    desk: Desk, fair: World
+) -> None:
+    path = f"/admin/campaigns/{fair.campaign_id}"
+    await desk.enter("admin", path=f"/campaigns/{fair.campaign_id}")
+    await desk.press("Edit")
+    await desk.page.get_by_label("Name", exact=True).fill("Mine")
+    theirs = {"name": "Theirs", "timezone": "Europe/Rome"}
+    assert (await desk.stack.admin("PUT", path, theirs)).code == "OK"
+    await desk.press("Save")
+    await desk.page.wait_for_selector("dialog >> text=Somebody has changed this meanwhile: Name, Time zone.")
+    assert await desk.page.get_by_label("Name", exact=True).input_value() == "Mine"
+    assert (await desk.stack.admin("GET", path)).data["name"] == "Theirs"
+    await desk.press("Save")
+    assert await desk.told() == "Saved."
+    now = (await desk.stack.admin("GET", path)).data
+    assert (now["name"], now["timezone"]) == ("Mine", "Europe/Rome"), "what was not typed is not undone"
+
+
 async def test_a_list_s_filter_and_page_are_in_its_address(desk: Desk) -> None:
     for i in range(27):
         body = {"name": f"Paged {i:02}", "status": "paused" if i % 2 else "draft"}

@@ -1,6 +1,6 @@
 // One campaign: how it goes, what stands in its way, its games, and what becomes of it.
-import { api } from "../api.js";
-import { html, useState } from "../lib.js";
+import { api, Refused } from "../api.js";
+import { html, useRef, useState } from "../lib.js";
 import { Act, Empty, Head, Id, Loading, Problem, Section, Status } from "../parts/bits.js";
 import { useData } from "../parts/data.js";
 import { confirm, Dialog } from "../parts/dialog.js";
@@ -167,16 +167,31 @@ function Games({ games: { data, error, again, set }, campaign }) {
 
 /** @param {{campaign: any, close: () => void, saved: (campaign: any) => void}} props */
 function Edit({ campaign, close, saved }) {
+  // What was read when the form was filled: a campaign has no revision that the service could hold an update to.
+  const begun = useRef(editable(campaign));
+  const filled = useRef(begun.current);
   const save = async (/** @type {any} */ value) => {
-    saved(await api.put("/admin/campaigns/{id}", { path: { id: campaign.id }, body: value }));
+    const now = editable(await api.get("/admin/campaigns/{id}", { path: { id: campaign.id } }));
+    const theirs = differing(begun.current, now);
+    begun.current = now;
+    if (theirs.length) {
+      throw new Refused(409, { message: say("campaign.stale", { what: theirs.map(label).join(", ") }) });
+    }
+    const own = differing(filled.current, value).map((key) => [key, value[key]]);
+    saved(await api.put("/admin/campaigns/{id}", { path: { id: campaign.id }, body: Object.fromEntries(own) }));
     tell(say("saved"));
     close();
   };
-  const { name, timezone, start_date, end_date, redeem_until, origins } = campaign;
   return html`<${Dialog} title=${say("campaign.edit_title")} close=${close}>
-    <${Form} schema=${EDITED} value=${{ name, timezone, start_date, end_date, redeem_until, origins }} save=${save} word=${say("save")} cancel=${close} />
+    <${Form} schema=${EDITED} value=${filled.current} save=${save} word=${say("save")} cancel=${close} />
   <//>`;
 }
+
+/** What of a campaign the form holds. @param {any} campaign @returns {Record<string, any>} */
+const editable = ({ name, timezone, start_date, end_date, redeem_until, origins }) => ({ name, timezone, start_date, end_date, redeem_until, origins });
+
+/** The fields that differ. @param {Record<string, any>} before @param {Record<string, any>} now */
+const differing = (before, now) => Object.keys(now).filter((key) => JSON.stringify(now[key]) !== JSON.stringify(before[key]));
 
 /** @param {{campaign: any, close: () => void}} props */
 function Duplicate({ campaign, close }) {

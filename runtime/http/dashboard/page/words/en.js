@@ -46,6 +46,7 @@ export const words = {
   "refused.away": "The service cannot be reached.",
   "refused.trace": "For whoever looks into it: {trace}",
   "refused.fields": { one: "One field needs another look.", other: "{count} fields need another look." },
+  "campaign.stale": "Somebody has changed this meanwhile: {what}. What you typed is still here: save again to save it over theirs.",
   "refused.stale": "Somebody has changed this meanwhile. What you typed is still here: load their version to compare, or save over it.",
 
   "time.unset": "not set",

@@ -30,6 +30,7 @@ OPERATOR_COMMANDS: Final[dict[str, str]] = {
     "runtime.commands.codes": "Look after pools of voucher codes.",
     "runtime.commands.deadletters": "Look after messages that no worker could handle.",
     "runtime.commands.export": "Write plays, rewards, winners, ledger, tasks or audit entries to a file.",
+    "runtime.commands.figures": "Show a campaign in figures.",
     "runtime.commands.games": "List and show games; check and apply a game's file.",
     "runtime.commands.keys": "Look after the keys of what is stored encrypted.",
     "runtime.commands.leaderboards": "Look after the live rankings.",

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -167,3 +171,32 @@ async def test_days_that_are_none_and_what_is_anothers(module_stack: Stack, play
     other = await replace(module_stack, tenant_id=OTHER_TENANT).admin("GET", path)
     assert other.reason == "UNKNOWN_CAMPAIGN"
     assert (await module_stack.admin("GET", path, game_id="game_x")).reason == "UNKNOWN_GAME"
+
+
+async def test_commands_show_figures_and_the_audit_log(module_stack: Stack, played: dict[str, str]) -> None:
+    async def told(*arguments: str) -> str:
+        environment = {
+            "TOMBOLA_ADMIN_URL": module_stack.process.admin_url,
+            "TOMBOLA_TOKEN": module_stack.token("ann", ("admin",)),
+        }
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "runtime", *arguments),
+            env=environment,
+            stdout=asyncio.subprocess.PIPE,
+            cwd=Path(__file__).parents[2],
+        )
+        text, _ = await process.communicate()
+        assert process.returncode == 0
+        return text.decode()
+
+    await settle(module_stack)
+    asked = ("figures", played["campaign"], "--game", played["other"])
+    found = await figures(module_stack, played["campaign"], game_id=played["other"])
+    # How old the count is differs by the moment; the counts themselves do not.
+    said = json.loads(await told(*asked, "--json"))
+    assert {**said, "counted_until": 0} == {**found, "counted_until": 0}
+    text = await told(*asked)
+    assert f"{found['funnel']['plays']} plays" in text and played["other"] in text and "Auckland" in text
+    log = json.loads(await told("audit-log", "--subject-id", played["game"], "--json"))
+    assert log[-1]["action"] == "game.create" and {one["subject_id"] for one in log} == {played["game"]}
+    assert "game.create" in await told("audit-log", "--subject-id", played["game"], "--limit", "5")

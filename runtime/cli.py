@@ -32,9 +32,13 @@ OPERATOR_COMMANDS: Final[dict[str, str]] = {
     "runtime.commands.export": "Write plays, rewards, winners, ledger, tasks or audit entries to a file.",
     "runtime.commands.figures": "Show a campaign in figures.",
     "runtime.commands.games": "List and show games; check and apply a game's file.",
+    "runtime.commands.desk.integrations": "List integrations; try one, pause it, rotate its secret, read its log.",
     "runtime.commands.keys": "Look after the keys of what is stored encrypted.",
     "runtime.commands.leaderboards": "Look after the live rankings.",
+    "runtime.commands.desk.players": "Find players; see, export and erase what there is of one.",
+    "runtime.commands.desk.rewards": "Find rewards; fulfill, revoke or retry several.",
     "runtime.commands.token": "Make tokens of this service, and end those of staff.",
+    "runtime.commands.desk.wallets": "See a player's balances and what moved them; adjust one.",
 }
 """Modules with an `app` to add, under the module's own name, and what they are for. Imported when asked for."""
 

@@ -82,9 +82,9 @@ class Edge:
         """What is at a path. Raises Refused."""
         return await self._ask("GET", path, params={name: str(value) for name, value in query.items() if value != ""})
 
-    async def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The answer to a POST. Raises Refused."""
-        return await self._ask("POST", path, json=body)
+    async def post(self, path: str, body: Mapping[str, Any], key: str = "") -> dict[str, Any]:
+        """The answer to a POST, under an Idempotency-Key where one is given. Raises Refused."""
+        return await self._ask("POST", path, json=body, headers={"Idempotency-Key": key} if key else {})
 
     async def put(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """The answer to a PUT. Raises Refused."""

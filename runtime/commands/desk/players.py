@@ -1,0 +1,168 @@
+"""`tombola players`: find a player, see what there is of it, export it, sign it out, erase it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+
+from runtime.commands.confirm import confirmed, file_told
+from runtime.commands.connection import (
+    DEFAULTS,
+    Connection,
+    connected,
+    people,
+    print_json,
+    progress_console,
+    refusals_told,
+    table,
+)
+
+app = App(name="players", help="Find players; see, export and erase what there is of one; sign one out; give turns.")
+
+Yes = Annotated[bool, Parameter(name=["--yes", "-y"], negative=())]
+
+
+@app.command(name="list")
+async def list_players(q: str = "", /, *, status: str = "", most: int = 100, connection: Connection = DEFAULTS) -> None:
+    """List players, the newest first.
+
+    Parameters
+    ----------
+    q
+        An id, a part of a name, or a whole e-mail address or phone number.
+    status
+        Only those of this status: active, suspended.
+    most
+        How many at most.
+    """
+    items: list[dict[str, Any]] = []
+    with refusals_told(connection):
+        async with connected(connection) as edge:
+            async for item in edge.each("/players", q=q, status=status):
+                items.append(item)
+                if len(items) >= most:
+                    break
+    if connection.json:
+        print_json(items)
+        return
+    shown = table("id", "name", "contacts", "status")
+    for item in items:
+        shown.add_row(item["id"], item["display_name"], _contacts(item), _standing(item))
+    people().print(shown)
+
+
+@app.command(name="show")
+async def show_player(player: str, /, *, connection: Connection = DEFAULTS) -> None:
+    """Show a player, and how much there is of it."""
+    with refusals_told(connection):
+        async with connected(connection) as edge:
+            found = await edge.get(f"/players/{player}")
+    if connection.json:
+        print_json(found)
+        return
+    who, counts = found["player"], found["counts"]
+    shown = table("id", who["id"])
+    rows = {"name": who["display_name"], "contacts": _contacts(who), "status": _standing(who), **counts}
+    for name, value in rows.items():
+        shown.add_row(name, str(value))
+    people().print(shown)
+
+
+@app.command(name="export")
+async def export_player(player: str, file: Path, /, *, connection: Connection = DEFAULTS) -> None:
+    """Write everything that is held of a player to a file, a JSON object a line.
+
+    Parameters
+    ----------
+    player
+        Its id.
+    file
+        Where to.
+    """
+    count = 0
+    with refusals_told(connection), file_told(connection, file):
+        async with connected(connection) as edge:
+            with file.open("w", encoding="utf-8") as written:
+                async for item in edge.each(f"/players/{player}/export"):
+                    written.write(json.dumps({"kind": item["kind"], "data": item["data"]}, ensure_ascii=False) + "\n")
+                    count += 1
+    if connection.json:
+        print_json({"player_id": player, "items": count})
+    else:
+        progress_console().print(f"{count:,} items", highlight=False)
+
+
+@app.command(name="erase")
+async def erase_player(player: str, /, *, reason: str, yes: Yes = False, connection: Connection = DEFAULTS) -> None:
+    """Erase a player's personal data for good. Plays, rewards and ledgers stay under the id.
+
+    Parameters
+    ----------
+    player
+        Its id.
+    reason
+        Why, for the audit log: name nobody in it.
+    yes
+        Erase without asking.
+    """
+    with refusals_told(connection):
+        async with connected(connection) as edge:
+            await edge.get(f"/players/{player}")
+            confirmed(connection, yes, f"Erase {player} for good?")
+            done = await edge.post(f"/players/{player}/erase", {"reason": reason})
+    _told(connection, done, f"{player} is erased")
+
+
+@app.command(name="sign-out")
+async def sign_out_player(player: str, /, *, reason: str = "", connection: Connection = DEFAULTS) -> None:
+    """Sign a player out everywhere."""
+    with refusals_told(connection):
+        async with connected(connection) as edge:
+            done = await edge.post(f"/players/{player}/logout", {"reason": reason})
+    _told(connection, done, f"{done['ended']} sessions ended")
+
+
+@app.command(name="grant")
+async def grant_turns(
+    player: str, campaign: str, amount: int, /, *, reason: str, key: str = "", connection: Connection = DEFAULTS
+) -> None:
+    """Give a player turns in a campaign.
+
+    Parameters
+    ----------
+    player
+        Its id.
+    campaign
+        The campaign's id.
+    amount
+        How many.
+    reason
+        Why, for the audit log.
+    key
+        An Idempotency-Key: under one the turns are given once, however often this is run.
+    """
+    body = {"campaign_id": campaign, "amount": amount, "reason": reason}
+    with refusals_told(connection):
+        async with connected(connection) as edge:
+            done = await edge.post(f"/players/{player}/turns", body, key=key)
+    _told(connection, done, f"{done['balance_after']} turns left")
+
+
+def _contacts(player: dict[str, Any]) -> str:
+    return ", ".join(contact["value"] for contact in player["contacts"])
+
+
+def _standing(player: dict[str, Any]) -> str:
+    if player["merged_into"]:
+        return f"is {player['merged_into']}"
+    return "erased" if player["erased_at"] else player["status"].removeprefix("PLAYER_STATUS_").lower()
+
+
+def _told(connection: Connection, done: dict[str, Any], text: str) -> None:
+    if connection.json:
+        print_json(done)
+    else:
+        people().print(text)

@@ -1,0 +1,114 @@
+"""`tombola rewards`: find rewards; fulfill, revoke or retry several, each by itself."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any, Final
+
+from cyclopts import App, Parameter
+
+from runtime.commands.confirm import confirmed
+from runtime.commands.connection import (
+    DEFAULTS,
+    EXIT_REFUSED,
+    Connection,
+    connected,
+    people,
+    print_json,
+    refusals_told,
+    table,
+)
+
+app = App(name="rewards", help="Find rewards; fulfill, revoke or retry several.")
+
+AT_ONCE: Final = 100
+"""Rewards of one request."""
+
+Id = Annotated[str, Parameter(help="The rewards' ids.")]
+Yes = Annotated[bool, Parameter(name=["--yes", "-y"], negative=(), help="Do it without asking.")]
+
+
+@app.command(name="list")
+async def list_rewards(
+    *,
+    status: str = "",
+    campaign: str = "",
+    prize: str = "",
+    player: str = "",
+    contact: str = "",
+    code: str = "",
+    most: int = 100,
+    connection: Connection = DEFAULTS,
+) -> None:
+    """List rewards, the newest first.
+
+    Parameters
+    ----------
+    status
+        Only those of this status: won, claimed, fulfilling, fulfilled, expired, revoked, failed.
+    campaign
+        Only those of this campaign.
+    prize
+        Only those of this prize.
+    player
+        Only those of this player.
+    contact
+        Only those of whose e-mail address or phone number this is, whole.
+    code
+        Only the one that has this code, whole.
+    most
+        How many at most.
+    """
+    query = {"status": status, "campaign_id": campaign, "prize_id": prize, "player_id": player}
+    items: list[dict[str, Any]] = []
+    with refusals_told(connection):
+        async with connected(connection) as edge:
+            async for item in edge.each("/rewards", **query, contact=contact, code=code):
+                items.append(item)
+                if len(items) >= most:
+                    break
+    if connection.json:
+        print_json(items)
+        return
+    shown = table("id", "prize", "player", "status")
+    for item in items:
+        status_name = item["status"].removeprefix("REWARD_STATUS_").lower()
+        shown.add_row(item["id"], item["name"], item["player_id"], status_name)
+    people().print(shown)
+
+
+@app.command
+async def fulfill(*rewards: Id, reason: str = "", connection: Connection = DEFAULTS) -> None:
+    """Mark rewards as delivered. Ends with 1 where one was not."""
+    await _move(connection, "FULFILL", rewards, reason)
+
+
+@app.command
+async def revoke(*rewards: Id, reason: str, yes: Yes = False, connection: Connection = DEFAULTS) -> None:
+    """Take rewards back. Ends with 1 where one was not."""
+    confirmed(connection, yes, f"Revoke {len(rewards)} rewards?")
+    await _move(connection, "REVOKE", rewards, reason)
+
+
+@app.command
+async def retry(*rewards: Id, connection: Connection = DEFAULTS) -> None:
+    """Have the deliveries of rewards tried again. Ends with 1 where one was not."""
+    await _move(connection, "RETRY", rewards, "")
+
+
+async def _move(connection: Connection, act: str, rewards: tuple[str, ...], reason: str) -> None:
+    results: list[dict[str, Any]] = []
+    with refusals_told(connection):
+        async with connected(connection) as edge:
+            for first in range(0, max(1, len(rewards)), AT_ONCE):
+                body = {"act": f"BULK_ACT_{act}", "ids": list(rewards[first : first + AT_ONCE]), "reason": reason}
+                results += (await edge.post("/rewards/bulk", body))["results"]
+    refused = [one for one in results if not one["ok"]]
+    if connection.json:
+        print_json(results)
+    else:
+        people().print(f"{len(results) - len(refused)} done")
+        for one in refused:
+            print(f"tombola: {one['id']}: {one['reason']}: {one['message']}", file=sys.stderr)
+    if refused:
+        sys.exit(EXIT_REFUSED)

@@ -67,6 +67,12 @@ async def test_a_card_is_what_was_drawn_and_the_album_is_the_wallet(fair: World,
     await visit.page.reload()
     await visit.page.wait_for_selector(".slots li:not(.none)")
     assert await visit.page.evaluate(ALBUM) == {"Maple leaf": 4, "chestnut": 0}
+    guest_id = await fair.database.fetchval("SELECT player_id FROM plays WHERE play_id = $1", (await fair.plays())[0])
+    points = {"player_id": guest_id, "scope_key": wallet[0]["scope_key"], "currency": "points", "amount": 10}
+    assert (await fair.stack.admin("POST", "/admin/wallet/adjustments", {**points, "reference_id": "r"})).data
+    await visit.page.reload()
+    await visit.page.wait_for_selector(".slots li:not(.none)")
+    assert await visit.page.evaluate(ALBUM) == {"Maple leaf": 4, "chestnut": 0}, "points have no place in it"
     assert await rungs(visit) == ["✓ Reached", "4 / 8"]
     assert len(await fair.plays()) == 2
 

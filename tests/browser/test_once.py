@@ -72,7 +72,7 @@ async def test_a_reload_in_mid_play_asks_for_the_same_play(fair: World, visit: V
 
     await visit.page.route(PLAY, hang)
     await visit.press()
-    assert "This is your last play" in await visit.result()
+    assert "This is the result of your previous play" in await visit.result()
     assert len(bodies) == 2 and bodies[0] == bodies[1]
     assert len(await fair.plays()) == 1
     await visit.page.reload()
@@ -83,7 +83,7 @@ async def test_a_reload_in_mid_play_asks_for_the_same_play(fair: World, visit: V
 
 async def test_a_reload_while_the_wheel_turns_shows_the_same_result(fair: World, browser: Browser, shop: Stack) -> None:
     async with visiting(browser, shop) as visit:
-        await visit.open(await game(fair))
+        await visit.open(await game(fair, rules={"max_plays_per_day": 10}))
         async with visit.page.expect_response(PLAY) as first:
             await visit.press()
         play_id = (await (await first.value).json())["data"]["play_id"]
@@ -91,7 +91,10 @@ async def test_a_reload_while_the_wheel_turns_shows_the_same_result(fair: World,
             await visit.page.reload()
         assert (await (await again.value).json())["data"]["play_id"] == play_id
         assert await visit.kind() == "won"
-    assert len(await fair.plays()) == 1
+        await visit.page.wait_for_selector("text=9 plays left")
+        await visit.press()
+        await visit.page.wait_for_selector("text=8 plays left")
+    assert len(await fair.plays()) == 2
 
 
 async def test_a_play_that_is_asked_for_offline_goes_on_by_itself(fair: World, visit: Visit) -> None:

@@ -118,14 +118,16 @@ export class Round extends EventTarget {
    * @param {object} [payload] @returns {Promise<Result>}
    */
   async play(payload = {}) {
-    const { session } = this.record.now;
+    const { session, asked: before } = this.record.now;
     if (!session) throw new Refused(0, "SESSION_EXPIRED", "there is no session");
-    const asked = this.record.now.asked ?? { key: newKey(), payload, client_seed: this.clientSeed || newKey() };
+    const asked = before ?? { key: newKey(), payload, client_seed: this.clientSeed || newKey() };
     this.record.set({ session, asked });
     this.#become("playing");
     const body = { session_id: session.session_id, payload: asked.payload, client_seed: asked.client_seed, next: true };
     const reply = await this.api.post(`${this.path}/play`, body, asked.key);
-    this.#count(reply.next);
+    // One of before may be counted already in what was asked since.
+    if (before) void this.look();
+    else this.#count(reply.next);
     return { ...reply, session, client_seed: asked.client_seed };
   }
 

@@ -60,10 +60,10 @@ export function mount(stage) {
   /** @param {string} item */
   const nameOf = (item) => text(lookOfItem(item).label) || item;
 
-  /** Every item that the operator shows, that counts for a rung, or that the player has. */
+  /** Every item that the operator shows, that counts for a rung, or that the player has; points are none. */
   function items() {
     const shown = list(ui.items).map((item) => text(item?.item)).filter(Boolean);
-    return [...new Set([...shown, ...rungs.map((rung) => rung.currency), ...counts.keys()])].filter((item) => item !== "points" || counts.has(item));
+    return [...new Set([...shown, ...rungs.map((rung) => rung.currency), ...counts.keys()])].filter((item) => item !== "points" || shown.includes(item));
   }
 
   function paint() {

@@ -34,7 +34,7 @@ code, .panel dd { direction: ltr; unicode-bidi: isolate; }
   display: grid; grid-template-columns: auto minmax(0, 1fr) auto; align-items: center; column-gap: .9em; row-gap: .7em; padding: .8em 1em;
   border: 1px solid var(--t-line); border-radius: 1.1em; background: var(--t-surface);
 }
-.item > .picture { display: grid; place-items: center; width: 1.7em; height: 1.7em; border-radius: .5em; font-size: 1.6em; background: var(--t-accent-soft); }
+.item > .picture { display: grid; place-items: center; width: 1.7em; height: 1.7em; overflow: hidden; border-radius: .5em; font-size: 1.6em; background: var(--t-accent-soft); }
 .item > img.picture { padding: .2em; }
 .item > .facts:first-child { grid-column: 1 / 3; }
 .item strong { display: block; line-height: 1.25; }

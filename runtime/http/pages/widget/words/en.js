@@ -23,7 +23,7 @@ export default {
   code: "Your code",
   copy: "Copy",
   copied: "Copied",
-  earlier: "This is your last play.",
+  earlier: "This is the result of your previous play.",
 
   // the games
   wheel: "A wheel with {count} fields: {fields}",

@@ -13,7 +13,7 @@ Contents = dict[str, list[Any]]
 
 NO_CHANGE: Final = {
     "audit_entries": "action NOT IN ('staff.sign_in', 'staff.refuse')",
-    "login_rates": "rate_key !~ '^(signer|signin|refusals):'",
+    "login_rates": "rate_key !~ '^(signer|sign-in|refusals):'",
     "key_holders": "false",
     "processes": "false",
 }

@@ -19,7 +19,7 @@ export default function Audit() {
     { title: say("audit.when"), show: (/** @type {any} */ one) => html`<${When} at=${one.created_at} />` },
     { title: say("audit.actor"), show: (/** @type {any} */ one) => one.actor || say("none") },
     { title: say("audit.action"), show: (/** @type {any} */ one) => html`<button type="button" class="link" onClick=${() => setShown(one)}>${one.action}</button>` },
-    { title: say("audit.subject"), show: (/** @type {any} */ one) => one.subject_id },
+    { title: say("audit.subject"), show: (/** @type {any} */ one) => html`<span class="wrapped">${one.subject_id}</span>` },
     { title: say("audit.changed"), show: (/** @type {any} */ one) => changed(one).map(({ name }) => label(name)).slice(0, 4).join(", ") },
   ];
   const filters = [
@@ -42,12 +42,15 @@ function changed({ before, after }) {
   const names = [...new Set([...Object.keys(before ?? {}), ...Object.keys(after ?? {})])];
   return names
     .map((name) => ({ name, before: before?.[name], after: after?.[name] }))
-    .filter((row) => JSON.stringify(row.before) !== JSON.stringify(row.after));
+    .filter((row) => row.name !== "updated_at" && JSON.stringify(row.before) !== JSON.stringify(row.after));
 }
 
-/** @param {{value: any}} props */
-function Value({ value }) {
-  return value === undefined || value === null ? html`<span class="quiet">${say("audit.nothing")}</span>`
+/** Fields that are times, as the API names them. */
+const TIME = /_(at|date|until)$/;
+
+/** @param {{name: string, value: any}} props */
+function Value({ name, value }) {
+  return typeof value === "number" && TIME.test(name) ? whenNamed(value) : value === undefined || value === null ? html`<span class="quiet">${say("audit.nothing")}</span>`
     : typeof value === "object" ? html`<pre>${JSON.stringify(value, null, 2)}</pre>` : String(value);
 }
 
@@ -63,7 +66,7 @@ function Entry({ entry, close }) {
     </dl>
     ${rows.length > 0 && html`<div class="table" role="region" aria-label=${say("audit.changed")} tabindex="0"><table class="compared">
       <thead><tr><th scope="col">${say("audit.field")}</th><th scope="col">${say("audit.before")}</th><th scope="col">${say("audit.after")}</th></tr></thead>
-      <tbody>${rows.map((row) => html`<tr key=${row.name}><th scope="row">${label(row.name)}</th><td data-title=${say("audit.before")}><${Value} value=${row.before} /></td><td data-title=${say("audit.after")}><${Value} value=${row.after} /></td></tr>`)}</tbody>
+      <tbody>${rows.map((row) => html`<tr key=${row.name}><th scope="row">${label(row.name)}</th><td data-title=${say("audit.before")}><${Value} name=${row.name} value=${row.before} /></td><td data-title=${say("audit.after")}><${Value} name=${row.name} value=${row.after} /></td></tr>`)}</tbody>
     </table></div>`}
   <//>`;
 }

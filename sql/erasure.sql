@@ -19,14 +19,14 @@ FROM (SELECT clock_timestamp() AS at) AS c WHERE tenant_id = $1 AND player_id = 
 -- What is counted of guesses at their contacts, as far as a challenge says which these are.
 DELETE FROM login_guesses WHERE tenant_id = $1 AND contact_hash IN (
     SELECT l.contact_hash FROM login_challenges AS l
-    JOIN contacts AS c ON c.tenant_id = $1 AND c.value = l.contact AND c.player_id = ANY($2::text[])
+    JOIN contacts AS c ON c.tenant_id = $1 AND c.type || ':' || c.value = l.contact AND c.player_id = ANY($2::text[])
     WHERE l.tenant_id = $1
 )
 
 -- name: challenges
 -- Codes that were sent to their contacts.
 DELETE FROM login_challenges WHERE tenant_id = $1 AND contact IN (
-    SELECT c.value FROM contacts AS c WHERE c.tenant_id = $1 AND c.player_id = ANY($2::text[])
+    SELECT c.type || ':' || c.value FROM contacts AS c WHERE c.tenant_id = $1 AND c.player_id = ANY($2::text[])
 )
 
 -- name: contacts

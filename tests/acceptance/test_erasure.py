@@ -10,7 +10,7 @@ from runtime.operations.desk import erasure
 from tests.support import invariants
 from tests.support.guests import guest_who_played
 from tests.support.guests import log_in as resolve
-from tests.support.login import Phone, bearer, refresh
+from tests.support.login import Phone, bearer, refresh, start
 from tests.support.login import log_in as log_in_by_code
 from tests.support.resources import make_campaign
 from tests.support.stack import Stack, fields_of, refused
@@ -63,7 +63,9 @@ async def test_nothing_says_who_it_was_and_everything_still_adds_up(stack: Stack
     world = World(stack, (await make_campaign(stack))["id"])
     login = await lived(world, phone)
     player = login["player"]["id"]
+    assert (await start(stack, EMAIL, "email")).code == "OK"
     before = await dump(stack)
+    assert EMAIL in str(await stack.database.fetch("SELECT contact FROM login_challenges"))
     for text in (PHONE, EMAIL, *SAID):
         assert text in before, f"{text} is nowhere: the test sees less than it thinks"
     counts = {table: await world.count(table) for table in ("plays", "rewards", "ledger_entries", "turn_entries")}
@@ -156,7 +158,7 @@ async def test_who_is_idle_for_longer_than_is_kept_is_erased_and_nobody_else(sta
         return player
 
     gone = {await known(366), await known(31, guest=True)}
-    kept = {await known(364), await known(366, plays=5), await known(29, guest=True)}
+    kept = {await known(364), await known(366, plays=5), await known(5, plays=366), await known(29, guest=True)}
     for _ in range(2):
         await erasure.retain(stack.engine)
     for player in gone | kept:

@@ -19,7 +19,7 @@ AT_LEAST_NONE: Final = (
     *("turn_balances.balance", "turn_entries.balance_after", "tasks.attempts", "quests.turns"),
     *("campaign_marks.players", "integration_deliveries.attempts"),
 )
-AT_LEAST_ONE: Final = ("games.revision", "rewards.quantity")
+AT_LEAST_ONE: Final = ("games.revision", "rewards.quantity", "test_runs.times")
 SOME: Final = ("ledger_entries.amount", "turn_entries.amount")
 TOKENS: Final = {
     "tenants.status": "active suspended",

@@ -76,7 +76,8 @@ async def surround(
 ) -> Neighbours:
     """Gives each of the tenant's rows a copy by each of these columns: with another value there, and else alike.
 
-    Where such a copy could not be, by a unique index, what else is unique differs too. spare: tables that get none.
+    Where such a copy could not be, by a unique index, what else is unique differs too, but for a word of a few. spare:
+    tables that get none.
     """
 
     async def work(connection: asyncpg.Connection) -> dict[str, Counter[str]]:
@@ -88,7 +89,8 @@ async def surround(
                     continue
                 own = {column} if column in table["key"] else {column, table["key"][-1]}
                 rows = await _copy(connection, table, tenant_id, own, before)
-                rows = rows or await _copy(connection, table, tenant_id, own | {*table["once"]} - {TENANT}, before)
+                unique = own | {*table["once"]} - {TENANT, "type"}
+                rows = rows or await _copy(connection, table, tenant_id, unique, before)
                 made.setdefault(table["table"], Counter()).update(rows)
         return made
 

@@ -39,6 +39,7 @@ class Scene:
     rewards: list[str] = field(default_factory=list)
     quest_id: str = ""
     board_id: str = ""
+    logins: int = 0
 
     @property
     def tenant_id(self) -> str:
@@ -106,6 +107,12 @@ class Scene:
     async def adjust(self, player_id: str) -> Any:
         body = {"player_id": player_id, "scope_key": self.campaign_id, "currency": "coin", "amount": 5}
         return (await self.stack.admin("POST", "/admin/wallet/adjustments", {**body, "reference_id": "r"})).data
+
+    async def log_in(self, player_id: str) -> None:
+        """Begins a login, whose id is the same in every scene that is alike."""
+        self.logins += 1
+        login = {"player_id": player_id, "login_id": f"login_{self.logins:026d}"}
+        assert (await self.stack.core("POST", "/logins", login)).http == 200
 
     async def admin(self, verb: str, path: str, body: Any = None) -> Any:
         return (await self.stack.admin(verb, f"/admin/{path}", body)).data
@@ -243,8 +250,7 @@ async def grant_turns(scene: Scene) -> Any:
 
 @transaction("players", "logins")
 async def sign_out_player(scene: Scene) -> Any:
-    login = {"player_id": PLAYERS[0], "login_id": ids.make("login")}
-    assert (await scene.stack.core("POST", "/logins", login)).http == 200
+    await scene.log_in(PLAYERS[0])
     return scene.admin("POST", f"players/{PLAYERS[0]}/logout", {})
 
 
@@ -253,7 +259,7 @@ async def erase_player(scene: Scene) -> Any:
     player, database = PLAYERS[0], scene.stack.database
     contact = {"type": "CONTACT_TYPE_EMAIL", "value": f"{player}@example.com"}
     assert (await scene.stack.core("POST", "/players/me/contacts", {"player_id": player, "contact": contact})).data
-    assert (await scene.stack.core("POST", "/logins", {"player_id": player, "login_id": ids.make("login")})).http == 200
+    await scene.log_in(player)
     await write_plays(scene.stack.engine, scene.tenant_id, [Played(player, scene.game_id)])
     for statement in (
         "UPDATE plays SET client_seed = 'mine' WHERE tenant_id = $1",

@@ -139,6 +139,15 @@ def _staffs(dice: Random, kind: str) -> dict[str, Any]:
             return {"zone": dice.choice(ZONES)}
 
 
+def _changed(dice: Random, world: Mapping[str, Any]) -> Iterator[Told]:
+    """A game is changed again and again while everybody plays it: what was decided by its old terms is refused."""
+    game = dice.choice(("capped", "paid"))
+    for _ in range(dice.randint(8, 16)):
+        yield dice.choice(PLAYERS), "play", _play(dice, game)
+    for _ in range(dice.randint(2, 6)):
+        yield STAFF, "chance", {"game": game, "chance": dice.choice((0.0, 0.3, 1.0))}
+
+
 def _parcels(dice: Random, world: Mapping[str, Any]) -> Iterator[Told]:
     """Operators, owners and receivers are at the same deliveries."""
     for _ in range(dice.randint(0, 8)):
@@ -185,6 +194,7 @@ SCENES: Final[tuple[tuple[Draw, int], ...]] = (
     (_zone, 3),
     (_parcels, 3),
     (_finals, 2),
+    (_changed, 3),
 )
 
 

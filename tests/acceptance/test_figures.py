@@ -143,13 +143,16 @@ async def test_odds_are_of_what_was_drawn_by_the_revision_in_force(module_stack:
     [mug, lost] = before["odds"]
     assert (mug["drawn"], mug["declared"], mug["draws"], mug["by_chance"]) == (played["prize"], 1.0, 12, True)
     assert (lost["drawn"], lost["draws"], lost["by_chance"]) == ("", 0, True)
-    half = {"handler_config": {"prizes": [{"prize_id": played["prize"], "probability": 0.0}]}}
+    cup = await make_prize(module_stack, name="Cup", stock={"total": 1})
+    never = [{"prize_id": prize_id, "probability": 0.0} for prize_id in (played["prize"], cup)]
+    half = {"handler_config": {"prizes": never}}
     await module_stack.admin("PUT", f"/admin/games/{played['game']}", half)
     await play(module_stack, played["game"], "player_9")
     await settle(module_stack)
     newer, older = (await figures(module_stack, played["campaign"], game_id=played["game"]))["odds"]
     assert older == before and (newer["revision"], newer["draws"]) == (2, 1)
     assert newer["odds"][-1]["draws"] == 1
+    assert {one["name"] for one in newer["odds"] if one["drawn"] == cup} == {"Cup"}, "though it was never drawn"
 
 
 async def test_what_chance_does_not_explain_is_said() -> None:

@@ -59,8 +59,9 @@ async def get_campaign_figures(engine: Engine, request: m.GetCampaignFiguresRequ
             players: Any = await connection.fetchrow(_SQL["game_players"], tenant_id, request.game_id)
         else:
             players = await connection.fetchrow(_SQL["players"], tenant_id, campaign_id, *days)
-        drawn = sorted({row["drawn"] for row in draws})
-        named = await connection.fetch(_SQL["names"], tenant_id, drawn)
+        # What is declared and was never drawn is told by its name, too.
+        told = {name for row in draws for name in (row["drawn"], *(declared(row["declared"] or {}) or ()))}
+        named = await connection.fetch(_SQL["names"], tenant_id, sorted(told))
     day_players = {row["day"]: row["players"] for row in of_days}
     return m.CampaignFiguresReply(
         figures=m.CampaignFigures(

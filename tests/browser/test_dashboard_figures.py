@@ -75,8 +75,7 @@ async def test_analytics_shows_the_campaign_in_figures(desk: Desk, played: World
     assert "what chance makes of the declared odds" in await desk.page.inner_text("main")
     # What was asked for is in the address, and can be sent on.
     await desk.page.select_option("select[aria-label=Game]", index=1)
-    await desk.settled()
-    assert "game=game_" in desk.page.url
+    await desk.until("location.search.includes('game=game_')")
     await desk.page.fill("label:has-text('From') input", "2040-01-01")
     await desk.page.wait_for_selector("text=Nobody played in this time")
     assert "from=2040-01-01" in desk.page.url

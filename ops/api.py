@@ -37,6 +37,10 @@ class Api:
         """The envelope's `data`."""
         return self._call("POST", path, json.dumps(body).encode())
 
+    def put(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """The envelope's `data`."""
+        return self._call("PUT", path, json.dumps(body).encode())
+
     def _call(self, method: str, path: str, body: bytes | None) -> dict[str, Any]:
         request = urllib.request.Request(f"{self.base_url}/api/v1{path}", body, self._headers, method=method)
         try:

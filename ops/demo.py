@@ -21,11 +21,10 @@ def seed(admin_url: str, admin_token: str) -> dict[str, Any]:
     `{campaign_id, quest_id, leaderboard_id, games: {shape: id}, prizes: {name: id}}`. Raises ops.api.ApiError.
     """
     api = Api(admin_url, admin_token)
-    campaign_id = _find_or_make(
-        api,
-        "/admin/campaigns",
-        {"name": CAMPAIGN, "status": "CAMPAIGN_STATUS_ACTIVE", "timezone": "UTC", "settings": {"theme": THEME}},
-    )["id"]
+    campaign = _find_or_make(
+        api, "/admin/campaigns", {"name": CAMPAIGN, "timezone": "UTC", "settings": {"theme": THEME}}
+    )
+    campaign_id = campaign["id"]
     prizes = {spec["name"]: _prize(api, campaign_id, spec) for spec in prize_specs()}
     games = {
         shape: _find_or_make(api, "/admin/games", spec)["id"] for shape, spec in game_specs(campaign_id, prizes).items()
@@ -54,6 +53,9 @@ def seed(admin_url: str, admin_token: str) -> dict[str, Any]:
             "prizes": [{"from_rank": 1, "to_rank": 3, "prize_id": prizes["Fair mug"]}],
         },
     )
+    if campaign["status"] == "CAMPAIGN_STATUS_DRAFT":
+        # Last: with DUAL_ODDS a game that comes into a live campaign waits for a second person.
+        api.put(f"/admin/campaigns/{campaign_id}", {"status": "CAMPAIGN_STATUS_ACTIVE"})
     return {
         "campaign_id": campaign_id,
         "quest_id": quest["id"],

@@ -27,6 +27,7 @@ from ops.ready import READY_NAME, command_line, core_url, describe, ready_file, 
 
 if TYPE_CHECKING:
     from ops.api import Api
+    from ops.servers.embedded import EmbeddedServers
     from runtime.settings import Settings
 
 ROOT: Final = Path(__file__).parents[1]
@@ -34,6 +35,9 @@ PORTS: Final = {"CORE_PORT": 0, "CONSUMER_PORT": 1, "ADMIN_PORT": 2, "RPC_PORT":
 """Setting -> its distance from --port-base."""
 PORT_BASE_MAX: Final = 65535 - max(PORTS.values())
 SERVER_START_SECONDS: Final = 60.0
+WATCH_SECONDS: Final = 1.0
+"""How often the embedded servers are looked at."""
+
 TENANT_NAME: Final = "Tombola demo"
 MERCHANT_NAME: Final = "Fair stall"
 
@@ -186,8 +190,19 @@ def run(options: argparse.Namespace) -> NoReturn:
                     ready["play_url"] = f"{ready['consumer_url']}/c/{ready['demo']['campaign_id']}"
                 with ready_file(options.data / READY_NAME, ready), ready_file(options.ready_file, ready):
                     say(welcome(ready, time.monotonic() - started, command_line(options.data)))
-                    code = process.wait()
-                    raise UpError(f"the server ended by itself with status {code}: see the lines above")
+                    raise _what_ends(process, servers)
+
+
+def _what_ends(process: subprocess.Popen[bytes], servers: EmbeddedServers) -> Exception:
+    """Waits until something ends that nobody stopped; what that was. Without a store the server would only refuse."""
+    while True:
+        try:
+            code = process.wait(WATCH_SECONDS)
+        except subprocess.TimeoutExpired:
+            if (failure := servers.failure()) is not None:
+                return failure
+        else:
+            return UpError(f"the server ended by itself with status {code}: see the lines above")
 
 
 def environment(options: argparse.Namespace, database_url: str | None, redis_url: str | None) -> dict[str, str]:
@@ -201,6 +216,7 @@ def environment(options: argparse.Namespace, database_url: str | None, redis_url
         "OUTBOUND_ALLOW_CIDRS": "127.0.0.0/8,::1/128",
         "CORS_ORIGINS": "http://localhost:*,http://127.0.0.1:*,http://[::1]:*",
         "CALLBACK_BASE_URL": f"http://{host}:{options.port_base + PORTS['ADMIN_PORT']}",
+        "CONSUMER_BASE_URL": f"http://{host}:{options.port_base + PORTS['CONSUMER_PORT']}",
         "CORE_WORKERS": "on",
         "LOG_FORMAT": "console" if sys.stdout.isatty() else "json",
         "DATABASE_URL": database_url or "",

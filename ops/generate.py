@@ -63,6 +63,9 @@ MODULES = {
 }
 """What the dashboard's files import, by the names that these use for each other, and where it is in the packages."""
 
+PICO = "pico.scss"
+"""Which parts of Pico are taken."""
+
 LICENSES = ("preact", "@preact/signals", "@preact/signals-core", "htm", "openapi-fetch", "uplot", "@picocss/pico")
 BARE_IMPORT = re.compile(r"""(?<=from)\s*["']([^."'][^"']*)["']""")
 
@@ -175,10 +178,11 @@ def write_asyncapi(document: Path) -> None:
 def vendor(widget: Path, dashboard: Path) -> None:
     """Copies what the widget and the dashboard take of the packages that ops/web/package-lock.json names."""
     with tempfile.TemporaryDirectory() as scratch:
-        for name in ("package.json", "package-lock.json", ".npmrc"):
+        for name in ("package.json", "package-lock.json", ".npmrc", PICO):
             shutil.copy(WEB / name, scratch)
-        # By the lock's hashes; nothing of a package is run.
-        command = ["npm", "ci", "--omit=dev", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
+        # By the lock's hashes; nothing of a package is run but Sass and Terser.
+        unneeded = ["--omit=dev", "--omit=optional"]
+        command = ["npm", "ci", *unneeded, "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
         subprocess.run(command, cwd=scratch, check=True, stdout=subprocess.DEVNULL)
         packages = Path(scratch) / "node_modules"
         for package, (own, names) in VENDORED.items():
@@ -193,20 +197,33 @@ def _vendor_dashboard(packages: Path, folder: Path) -> None:
     policy without anything inline has no place for one. Types are those of the packages, where they are installed.
     """
     for name, path in MODULES.items():
-        source = BARE_IMPORT.sub(lambda found: f' "./{_vendored(found[1])}.js"', (packages / path).read_text())
+        # Their makers have made all small but one.
+        text = _made_small(packages, path) if name == "openapi-fetch" else (packages / path).read_text()
+        source = BARE_IMPORT.sub(lambda found: f' "./{_vendored(found[1])}.js"', text)
         source = re.sub(r"\n?//# sourceMappingURL=.*", "", source)
         if ".iife." in path:  # Its module is three times as large: nobody has made it small.
             source = f"{source.rstrip()}\nexport default uPlot;"
         (folder / f"{_vendored(name)}.js").write_text(source.rstrip() + "\n")
         default = f'export {{ default }} from "{name}";\n' if name in ("htm", "openapi-fetch", "uplot") else ""
         (folder / f"{_vendored(name)}.d.ts").write_text(f'{default}export * from "{name}";\n')
-    shutil.copy(packages / "@picocss/pico/css/pico.min.css", folder / "pico.css")
+    style = _run(packages, "sass", "--style=compressed", "--quiet-deps", f"--load-path={packages}", f"../{PICO}")
+    (folder / "pico.css").write_text(style)
     shutil.copy(packages / "uplot/dist/uPlot.min.css", folder / "uplot.css")
     texts = []
     for name in LICENSES:
         file = next(path for path in sorted((packages / name).iterdir()) if path.name.upper().startswith("LICEN"))
         texts.append(f"{name}\n\n{file.read_text().strip()}\n")
     (folder / "LICENSES").write_text("\n---\n\n".join(texts))
+
+
+def _made_small(packages: Path, path: str) -> str:
+    return _run(packages, "terser", path, "--module", "--compress", "--mangle")
+
+
+def _run(packages: Path, tool: str, *arguments: str) -> str:
+    """What one of the packages' tools writes."""
+    command = [str(packages / ".bin" / tool), *arguments]
+    return subprocess.run(command, cwd=packages, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 def _vendored(name: str) -> str:

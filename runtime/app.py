@@ -47,6 +47,7 @@ from runtime.operations.campaigns import analytics
 from runtime.operations.desk import erasure
 from runtime.operations.figures import counting
 from runtime.operations.leaderboards import ending
+from runtime.operations.limits import looking
 from runtime.registry import load_plugins
 from runtime.rpc.client import RpcCaller
 from runtime.rpc.server import RpcServer
@@ -204,6 +205,7 @@ class _Parts:
             await self._background.repeat(
                 ending.JOB, partial(ending.finalize_all, process.engine), ending.EVERY_SECONDS
             )
+            await self._background.repeat(looking.JOB, partial(looking.look_all, process.engine), looking.EVERY_SECONDS)
             keep = partial(erasure.retain, process.engine)
             await self._background.repeat(erasure.JOB, keep, erasure.EVERY_SECONDS)
             await self._background.repeat("login purge", partial(logins.purge, process.engine), logins.PURGE_SECONDS)
@@ -289,7 +291,7 @@ class _Parts:
 
     async def _edge(self, process: Running, name: str) -> Edge:
         assert process.caller is not None and self._ephemeral is not None
-        edge = Edge.build(self._settings, process.caller, self._ephemeral)
+        edge = Edge.build(self._settings, process.caller, self._ephemeral, staff=name == "admin")
         self._last.append(edge.close)
         await self._edges_jobs.repeat(f"revocations of {name}", edge.revocations.read, revocations.EVERY_SECONDS)
         return edge

@@ -23,6 +23,7 @@ from runtime.groups import GROUPS
 from runtime.settings import Settings, markdown, misspelt, table
 
 OPERATOR_COMMANDS: Final[dict[str, str]] = {
+    "runtime.commands.desk.approvals": "See what waits for a second person; approve or reject it.",
     "runtime.commands.audit_log": "Read who changed what.",
     "runtime.commands.audit": "Look at everything there is, whether it adds up.",
     "runtime.commands.campaigns": "List campaigns; write a whole one to a file, and apply such a file.",
@@ -34,10 +35,15 @@ OPERATOR_COMMANDS: Final[dict[str, str]] = {
     "runtime.commands.games": "List and show games; check and apply a game's file.",
     "runtime.commands.desk.integrations": "List integrations; try one, pause it, rotate its secret, read its log.",
     "runtime.commands.keys": "Look after the keys of what is stored encrypted.",
-    "runtime.commands.leaderboards": "Look after the live rankings.",
+    "runtime.commands.leaderboards": "List and show leaderboards; finalize them; look after the live rankings.",
+    "runtime.commands.desk.merchants": "List and show merchants; create, rename and suspend them.",
     "runtime.commands.desk.players": "Find players; see, export and erase what there is of one.",
-    "runtime.commands.desk.rewards": "Find rewards; fulfill, revoke or retry several.",
+    "runtime.commands.desk.prizes": "List, show, make and change prizes; move their stock.",
+    "runtime.commands.desk.quests": "List, show, make and change quests; rotate the secret of their events.",
+    "runtime.commands.desk.rewards": "Find rewards, show one; fulfill, revoke or retry several.",
+    "runtime.commands.desk.tenants": "List and show tenants; create, rename and suspend them (role platform).",
     "runtime.commands.token": "Make tokens of this service, and end those of staff.",
+    "runtime.commands.desk.tokens": "List API tokens of machines; create and revoke them.",
     "runtime.commands.desk.wallets": "See a player's balances and what moved them; adjust one.",
 }
 """Modules with an `app` to add, under the module's own name, and what they are for. Imported when asked for."""

@@ -122,7 +122,40 @@ class DeliveryFailed(msgspec.Struct, frozen=True, kw_only=True):
     error: Annotated[str, Meta(description="Why the last one failed.")]
 
 
-EventData: TypeAlias = PlayCompleted | PrizeWon | PrizeClaimed | QuestCompleted | LeaderboardFinalized | DeliveryFailed
+class BudgetReached(msgspec.Struct, frozen=True, kw_only=True):
+    """A campaign has used 80 %, or all, of its budget: once each, and again where the budget was raised meanwhile."""
+
+    TYPE: ClassVar[str] = "campaign.budget_reached"
+
+    campaign_id: str
+    name: Annotated[str, Meta(description="The campaign's.")]
+    percent: Annotated[int, Meta(description="80 or 100: the share that is reached.")]
+    amount: Annotated[float, Meta(description="The budget.")]
+    currency: Annotated[str, Meta(description="As ISO 4217 has it.")]
+    used: Annotated[float, Meta(description="The value of what was given and not given back.")]
+
+
+class LowStock(msgspec.Struct, frozen=True, kw_only=True):
+    """No more is left of a prize than its `low_stock_at`: once, and again when it has risen above that meanwhile."""
+
+    TYPE: ClassVar[str] = "prizes.low_stock"
+
+    prize_id: str
+    name: Annotated[str, Meta(description="The prize's.")]
+    remaining: Annotated[int, Meta(description="Of its stock, or of its free codes where these are fewer.")]
+    low_stock_at: int
+
+
+EventData: TypeAlias = (
+    PlayCompleted
+    | PrizeWon
+    | PrizeClaimed
+    | QuestCompleted
+    | LeaderboardFinalized
+    | DeliveryFailed
+    | BudgetReached
+    | LowStock
+)
 
 DATA: Final[tuple[type[EventData], ...]] = (
     PlayCompleted,
@@ -131,6 +164,8 @@ DATA: Final[tuple[type[EventData], ...]] = (
     QuestCompleted,
     LeaderboardFinalized,
     DeliveryFailed,
+    BudgetReached,
+    LowStock,
 )
 TYPES: Final = tuple(data.TYPE for data in DATA)
 """The canonical types, in the specification's order, then ours."""
@@ -153,6 +188,9 @@ class Event(msgspec.Struct, frozen=True):
     campaign_id: str
     data: EventData | dict[str, Any]
     trace_id: Annotated[str, Meta(description="W3C trace id, 32 hex digits, or empty.")] = ""
+    emitted: Annotated[bool, Meta(description="True of what staff emitted to try receivers: it did not happen.")] | (
+        msgspec.UnsetType
+    ) = msgspec.UNSET
 
 
 class ReceivedEvent(Event, frozen=True):
@@ -174,8 +212,8 @@ def event_of(
 ) -> Event:
     """The event of what happened; in the current trace, where a batch does not say whose it is.
 
-    nth: of a play's prizes, counted from 0. id: of a completed quest, whose row keeps it, and of a delivery that
-    failed, which may fail again after a retry; others' follow from `data`.
+    nth: of a play's prizes, counted from 0. id: of a completed quest, and of what was noticed of budgets and stock,
+    whose rows keep it, and of a delivery that failed, which may fail again after a retry; others' follow from `data`.
     """
     trace_id = trace.current.get() if trace_id is None else trace_id
     id = id or _id_of(data, nth)
@@ -196,7 +234,7 @@ def _id_of(data: EventData, nth: int) -> str:
     if isinstance(data, LeaderboardFinalized):
         return "evt_" + data.leaderboard_id.rpartition("_")[2]
     # Quest, player and period would not do: the player is another after a login.
-    raise ValueError("the event of a completed quest, or of a delivery that failed, is given its id")
+    raise ValueError(f"an event {data.TYPE} is given its id")
 
 
 def new_event(
@@ -211,4 +249,6 @@ def new_event(
 ) -> Event:
     """An event that somebody made up, of any type and any data; in the current trace."""
     id = id or ids.make("evt")
-    return Event(id, type, int(occurred_at), tenant_id, merchant_id, campaign_id, data, trace.current.get())
+    return Event(
+        id, type, int(occurred_at), tenant_id, merchant_id, campaign_id, data, trace.current.get(), emitted=True
+    )

@@ -112,12 +112,23 @@ GROUP BY status, prize_id
 
 -- name: prizes
 -- Stock of the campaign's own prizes and of those among $3, that it awarded.
-SELECT p.prize_id, p.name, s.total, s.remaining, s.awarded,
-       (SELECT count(*) FROM codes AS c
-        WHERE c.tenant_id = $1 AND c.prize_id = p.prize_id AND c.reward_id IS NULL) AS codes_available
-FROM prizes AS p
-JOIN stock AS s USING (tenant_id, prize_id)
-WHERE p.tenant_id = $1 AND (p.campaign_id = $2 OR p.prize_id = ANY ($3::text[]))
+WITH own AS MATERIALIZED (
+    SELECT p.prize_id, p.name, p.type, p.channel, p.status, s.total, s.remaining, s.awarded
+    FROM prizes AS p
+    JOIN stock AS s USING (tenant_id, prize_id)
+    WHERE p.tenant_id = $1 AND (p.campaign_id = $2 OR p.prize_id = ANY ($3::text[]))
+),
+-- Once for all of them: prize by prize, each could read all of the tenant's codes.
+free AS (
+    SELECT prize_id, count(*) AS codes
+    FROM codes
+    WHERE tenant_id = $1 AND prize_id = ANY (ARRAY(SELECT prize_id FROM own)) AND reward_id IS NULL
+      AND withdrawn_at IS NULL AND expires_at > now()
+    GROUP BY prize_id
+)
+SELECT p.*, coalesce(f.codes, 0) AS codes_available
+FROM own AS p
+LEFT JOIN free AS f USING (prize_id)
 ORDER BY p.prize_id
 
 -- name: forget

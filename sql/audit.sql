@@ -7,15 +7,63 @@ INSERT INTO audit_entries
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 
 -- name: list
--- Entries newest first, after entry $6 (null: from the newest). Empty filters match all.
--- $5 the merchant whose staff asks ('' the tenant's own): it sees what was done in the merchant's name.
+-- Entries newest first, after entry $12 (null: from the newest). Empty filters match all: $2 the subject's type, $3 its
+-- id, $4 the actor, $6 how the action begins, $7 and $8 since when and until (unix seconds, 0: ever), $9 a LIKE pattern
+-- of what it says, $10 and $11 between which ids entries of those times are. $5 the merchant whose staff asks ('' the tenant's own): it sees what was done in the merchant's name.
 SELECT entry_id AS id, actor, action, subject_type, subject_id, before, after, trace_id, unix(created_at) AS created_at
-FROM audit_entries
-WHERE tenant_id = $1
-  AND ($2 = '' OR subject_type = $2)
+FROM (
+    -- Said by itself, so that the entries are walked by their ids: the planner knows nothing of the filters.
+    SELECT * FROM audit_entries
+    WHERE tenant_id = $1 AND entry_id >= $10 AND entry_id < $11 AND entry_id < coalesce($12::text, '~')
+    ORDER BY entry_id DESC OFFSET 0
+) AS e
+WHERE ($2 = '' OR subject_type = $2)
   AND ($3 = '' OR subject_id = $3)
   AND ($4 = '' OR actor = $4)
   AND ($5 = '' OR merchant_id = $5)
-  AND ($6::text IS NULL OR entry_id < $6)
+  AND ($6 = '' OR starts_with(action, $6))
+  AND ($7::bigint = 0 OR created_at >= at_unix($7))
+  AND ($8::bigint = 0 OR created_at < at_unix($8))
+  AND ($9 = '%' OR audit_words(actor, action, subject_id, before, after) ILIKE $9)
 ORDER BY entry_id DESC
-LIMIT $7
+LIMIT $13
+
+-- name: list_of_subject
+-- As `list`, of one subject.
+SELECT entry_id AS id, actor, action, subject_type, subject_id, before, after, trace_id, unix(created_at) AS created_at
+FROM (
+    -- Said by itself, so that the entries are walked by their ids: the planner knows nothing of the filters.
+    SELECT * FROM audit_entries
+    WHERE tenant_id = $1 AND subject_id = $3 AND entry_id >= $10 AND entry_id < $11 AND entry_id < coalesce($12::text, '~')
+    ORDER BY entry_id DESC OFFSET 0
+) AS e
+WHERE ($2 = '' OR subject_type = $2)
+  AND ($3 = '' OR subject_id = $3)
+  AND ($4 = '' OR actor = $4)
+  AND ($5 = '' OR merchant_id = $5)
+  AND ($6 = '' OR starts_with(action, $6))
+  AND ($7::bigint = 0 OR created_at >= at_unix($7))
+  AND ($8::bigint = 0 OR created_at < at_unix($8))
+  AND ($9 = '%' OR audit_words(actor, action, subject_id, before, after) ILIKE $9)
+ORDER BY entry_id DESC
+LIMIT $13
+
+-- name: list_of_actor
+-- As `list`, of one actor.
+SELECT entry_id AS id, actor, action, subject_type, subject_id, before, after, trace_id, unix(created_at) AS created_at
+FROM (
+    -- Said by itself, so that the entries are walked by their ids: the planner knows nothing of the filters.
+    SELECT * FROM audit_entries
+    WHERE tenant_id = $1 AND actor = $4 AND entry_id >= $10 AND entry_id < $11 AND entry_id < coalesce($12::text, '~')
+    ORDER BY entry_id DESC OFFSET 0
+) AS e
+WHERE ($2 = '' OR subject_type = $2)
+  AND ($3 = '' OR subject_id = $3)
+  AND ($4 = '' OR actor = $4)
+  AND ($5 = '' OR merchant_id = $5)
+  AND ($6 = '' OR starts_with(action, $6))
+  AND ($7::bigint = 0 OR created_at >= at_unix($7))
+  AND ($8::bigint = 0 OR created_at < at_unix($8))
+  AND ($9 = '%' OR audit_words(actor, action, subject_id, before, after) ILIKE $9)
+ORDER BY entry_id DESC
+LIMIT $13

@@ -3,18 +3,21 @@
 -- name: insert
 -- Makes a campaign.
 INSERT INTO campaigns
-    (tenant_id, campaign_id, name, merchant_id, status, start_date, end_date, redeem_until, timezone, settings, origins)
-VALUES ($1, $2, $3, $4, $5, at_unix($6), at_unix($7), at_unix($8), $9, $10, $11)
+    (tenant_id, campaign_id, name, merchant_id, status, start_date, end_date, redeem_until, timezone, settings, origins,
+     budget, budget_currency)
+VALUES ($1, $2, $3, $4, $5, at_unix($6), at_unix($7), at_unix($8), $9, $10, $11, $12, $13)
 RETURNING campaign_id AS id, name, merchant_id, campaign_status(status, end_date) AS status,
           unix(start_date) AS start_date, unix(end_date) AS end_date, unix(redeem_until) AS redeem_until,
-          timezone, settings, origins, unix(created_at) AS created_at, unix(updated_at) AS updated_at
+          timezone, settings, origins, budget, budget_currency, revision,
+          unix(created_at) AS created_at, unix(updated_at) AS updated_at
 
 -- name: get
 -- One campaign. $3 the merchant whose staff asks ('' the tenant's own), $4 whether to write.
 -- No row: there is none that may be.
 SELECT campaign_id AS id, name, merchant_id, campaign_status(status, end_date) AS status,
        unix(start_date) AS start_date, unix(end_date) AS end_date, unix(redeem_until) AS redeem_until,
-       timezone, settings, origins, unix(created_at) AS created_at, unix(updated_at) AS updated_at
+       timezone, settings, origins, budget, budget_currency, revision,
+       unix(created_at) AS created_at, unix(updated_at) AS updated_at
 FROM campaigns
 WHERE tenant_id = $1 AND campaign_id = $2
   AND ($3 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $3, $4) AS o))
@@ -24,7 +27,8 @@ WHERE tenant_id = $1 AND campaign_id = $2
 -- $4 the merchant whose staff asks ('' the tenant's own).
 SELECT campaign_id AS id, name, merchant_id, campaign_status(status, end_date) AS status,
        unix(start_date) AS start_date, unix(end_date) AS end_date, unix(redeem_until) AS redeem_until,
-       timezone, settings, origins, unix(created_at) AS created_at, unix(updated_at) AS updated_at
+       timezone, settings, origins, budget, budget_currency, revision,
+       unix(created_at) AS created_at, unix(updated_at) AS updated_at
 FROM campaigns
 WHERE tenant_id = $1 AND ($2 = '' OR campaign_status(status, end_date) = $2) AND name ILIKE $3 AND ($5::text IS NULL OR campaign_id < $5)
   AND ($4 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $4, false) AS o))
@@ -32,14 +36,17 @@ ORDER BY campaign_id DESC
 LIMIT $6
 
 -- name: update
--- Writes every field of a campaign; the caller holds the tenant's lock. No row: there is no such campaign.
+-- Writes every field of a campaign, as its next revision; the caller holds the tenant's lock. $14 the revision that
+-- it is written over, 0 any. No row: there is no such campaign, or it is at another revision.
 UPDATE campaigns SET
     name = $3, merchant_id = $4, status = $5, start_date = at_unix($6), end_date = at_unix($7),
-    redeem_until = at_unix($8), timezone = $9, settings = $10, origins = $11, updated_at = now()
-WHERE tenant_id = $1 AND campaign_id = $2
+    redeem_until = at_unix($8), timezone = $9, settings = $10, origins = $11, budget = $12,
+    budget_currency = $13, revision = revision + 1, updated_at = now()
+WHERE tenant_id = $1 AND campaign_id = $2 AND $14::integer IN (0, revision)
 RETURNING campaign_id AS id, name, merchant_id, campaign_status(status, end_date) AS status,
           unix(start_date) AS start_date, unix(end_date) AS end_date, unix(redeem_until) AS redeem_until,
-          timezone, settings, origins, unix(created_at) AS created_at, unix(updated_at) AS updated_at
+          timezone, settings, origins, budget, budget_currency, revision,
+          unix(created_at) AS created_at, unix(updated_at) AS updated_at
 
 -- name: live_boards
 -- The campaign's boards that have a live ranking.
@@ -57,7 +64,7 @@ WHERE g.tenant_id = $1 AND g.campaign_id = $2 AND r.definition ->> 'wallet_scope
 -- name: active_quests
 -- The campaign's active quests, newest first.
 SELECT quest_id AS id, campaign_id, name, description, type, turns, status, unix(start_date) AS start_date,
-       unix(end_date) AS end_date, unix(created_at) AS created_at, unix(updated_at) AS updated_at
+       unix(end_date) AS end_date, condition, unix(created_at) AS created_at, unix(updated_at) AS updated_at
 FROM quests
 WHERE tenant_id = $1 AND campaign_id = $2 AND status = 'active'
 ORDER BY quest_id DESC
@@ -89,15 +96,15 @@ WHERE tenant_id = $1 AND status <> 'archived'
 ORDER BY board_id
 
 -- name: quests_to_copy
--- Ids of the campaign's quests that are not archived.
-SELECT quest_id FROM quests WHERE tenant_id = $1 AND campaign_id = $2 AND status <> 'archived' ORDER BY quest_id
+-- The campaign's quests that are not archived.
+SELECT quest_id, condition FROM quests WHERE tenant_id = $1 AND campaign_id = $2 AND status <> 'archived' ORDER BY quest_id
 
 -- name: copy_campaign
 -- A copy of campaign $2, with the fields of $3 in place of its own, $4 days later in the time zone $5.
 INSERT INTO campaigns
 SELECT (jsonb_populate_record(c, $3 || jsonb_build_object(
     'start_date', days_later(c.start_date, $4, $5), 'end_date', days_later(c.end_date, $4, $5),
-    'redeem_until', days_later(c.redeem_until, $4, $5), 'created_at', now(), 'updated_at', now()))).*
+    'redeem_until', days_later(c.redeem_until, $4, $5), 'revision', 1, 'created_at', now(), 'updated_at', now()))).*
 FROM campaigns AS c
 WHERE c.tenant_id = $1 AND c.campaign_id = $2
 

@@ -2,23 +2,25 @@
 
 -- name: claim
 -- Claims rewards; each place of the arrays is one claim, and one that may not be done hinders no other.
--- Each reward comes once at most. A key is of its reward alone, and says all that the request does.
--- $1 tenant; $2 reward, $3 player, $4 idempotency key (NULL: none), $5 id for a task; $6 names of the instant channels.
+-- Each reward comes once at most. A key is of its reward alone; the request's answers are kept beside the reward.
+-- $1 tenant; $2 reward, $3 player, $4 idempotency key (NULL: none), $5 id for a task; $6 names of the instant channels;
+-- $7 answers to what the prize asks now, an object of texts, none empty, for each place.
 -- One row a claim, in the order given, with its outcome:
 --   claimed       the reward as it is now, and the task's id where a worker is to deliver it
---   replayed      done before, under this key
+--   replayed      done before, under this key; rewards.as_claimed has with which answers
 --   unknown       no such reward, or another player's
 --   suspended     the tenant, the campaign's merchant or the player is
 --   illegal       not won (any more): status and claimed_at say what it is
+--   unanswered    problems says what is wrong with the answers; nothing was changed
 --   out_of_stock  no code is left; nothing was changed
 WITH
 asked AS (
-    SELECT * FROM unnest($2::text[], $3::text[], $4::text[], $5::text[])
-        WITH ORDINALITY AS a (reward_id, player_id, claim_key, task_id, nth)
+    SELECT * FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $7::jsonb[])
+        WITH ORDINALITY AS a (reward_id, player_id, claim_key, task_id, answers, nth)
 ),
 held AS (
     -- Locked, so that what a rival has just done to the reward is seen here.
-    SELECT a.nth, a.task_id, r.*,
+    SELECT a.nth, a.task_id, a.answers, r.*,
            EXISTS (SELECT FROM tasks AS t WHERE t.tenant_id = $1 AND t.reward_id = r.reward_id) AS tasked
     FROM asked AS a
     JOIN rewards AS r ON r.tenant_id = $1 AND r.reward_id = a.reward_id AND r.player_id = a.player_id
@@ -34,8 +36,10 @@ standing AS (
                    THEN 'merchant'
                WHEN EXISTS (SELECT FROM players
                             WHERE tenant_id = $1 AND player_id = h.player_id AND status = 'suspended') THEN 'player'
-           END AS suspended
+           END AS suspended,
+           p.claim_fields, claim_problems(p.claim_fields, h.answers) AS problems
     FROM held AS h
+    LEFT JOIN prizes AS p ON p.tenant_id = $1 AND p.prize_id = h.prize_id
 ),
 due AS (
     -- What may be claimed. Its delivery falls due now, unless it did before or waits for an admin.
@@ -57,7 +61,7 @@ due AS (
     ) AS p
     -- The win took a code, unless the prize had another channel then. Not locked: it is the reward's, which is.
     LEFT JOIN codes AS k ON k.tenant_id = $1 AND k.reward_id = h.reward_id
-    WHERE h.stands = 'won' AND h.suspended IS NULL
+    WHERE h.stands = 'won' AND h.suspended IS NULL AND h.problems IS NULL
 ),
 code_picks AS (
     -- SKIP LOCKED: a rival's pick is not waited for.
@@ -65,8 +69,9 @@ code_picks AS (
     FROM (SELECT d.prize_id, count(*) AS wanted FROM due AS d WHERE d.uncoded GROUP BY d.prize_id) AS w
     CROSS JOIN LATERAL (
         SELECT c.code_id FROM codes AS c
-        WHERE c.tenant_id = $1 AND c.prize_id = w.prize_id AND c.reward_id IS NULL
-        ORDER BY c.code_id LIMIT w.wanted FOR UPDATE SKIP LOCKED
+        WHERE c.tenant_id = $1 AND c.prize_id = w.prize_id AND c.reward_id IS NULL AND c.withdrawn_at IS NULL
+          AND c.expires_at > now()
+        ORDER BY c.expires_at, c.code_id LIMIT w.wanted FOR UPDATE SKIP LOCKED
     ) AS f
 ),
 ready AS (
@@ -83,6 +88,12 @@ moved AS (
     FROM ready AS d JOIN asked AS a ON a.nth = d.nth
     WHERE r.tenant_id = $1 AND r.reward_id = d.reward_id AND r.status = 'won'
     RETURNING d.nth, r.reward_id, r.status, r.claimed_at, r.fulfilled_at, d.prize_id, d.picked_code_id
+),
+answered AS (
+    INSERT INTO claim_answers (tenant_id, reward_id, answers)
+    SELECT $1, d.reward_id, claim_answered(d.claim_fields, d.answers)
+    FROM ready AS d JOIN moved AS n ON n.nth = d.nth
+    WHERE d.answers <> '{}'
 ),
 codes_taken AS (
     UPDATE codes AS c SET reward_id = n.reward_id, assigned_at = now()
@@ -106,6 +117,7 @@ SELECT
         WHEN h.nth IS NULL THEN 'unknown'
         WHEN h.suspended IS NOT NULL THEN 'suspended'
         WHEN h.stands <> 'won' THEN 'illegal'
+        WHEN h.problems IS NOT NULL THEN 'unanswered'
         ELSE 'out_of_stock'
     END AS outcome,
     a.reward_id, h.player_id, h.prize_id, h.name, h.type, h.value, h.quantity, coalesce(n.status, h.stands) AS status,
@@ -113,6 +125,7 @@ SELECT
     unix(coalesce(n.claimed_at, h.claimed_at)) AS claimed_at,
     unix(coalesce(n.fulfilled_at, h.fulfilled_at)) AS fulfilled_at,
     unix(h.expires_at) AS expires_at,
+    h.problems,
     coalesce(k.key_id, CASE WHEN d.coded THEN d.held_key_id END) AS key_id,
     coalesce(k.ciphertext, CASE WHEN d.coded THEN d.held_ciphertext END) AS ciphertext,
     h.suspended,

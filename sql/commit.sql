@@ -66,6 +66,14 @@ turns_moved AS (
     WHERE t.tenant_id = $1 AND t.player_id = n.player_id AND t.campaign_id = n.campaign_id AND t.balance = n.before
     RETURNING 1
 ),
+turns_made AS (
+    -- Who never had any has no row. Where there is one, of none or of a rival's, this adds nothing.
+    INSERT INTO turn_balances (tenant_id, player_id, campaign_id, balance)
+    SELECT $1, n.player_id, n.campaign_id, n.after FROM unnest($5::turn_move[]) AS n
+    WHERE n.before = 0
+    ON CONFLICT DO NOTHING
+    RETURNING 1
+),
 turns_noted AS (
     INSERT INTO turn_entries (tenant_id, entry_id, player_id, campaign_id, amount, balance_after, reason, reference_id)
     SELECT $1, n.* FROM unnest($6::new_turn_entry[]) AS n
@@ -149,8 +157,9 @@ code_picks AS (
     FROM (SELECT n.prize_id, count(*) AS wanted FROM unnest($13::code_take[]) AS n GROUP BY n.prize_id) AS w
     CROSS JOIN LATERAL (
         SELECT c.code_id FROM codes AS c
-        WHERE c.tenant_id = $1 AND c.prize_id = w.prize_id AND c.reward_id IS NULL
-        ORDER BY c.code_id LIMIT w.wanted FOR UPDATE SKIP LOCKED
+        WHERE c.tenant_id = $1 AND c.prize_id = w.prize_id AND c.reward_id IS NULL AND c.withdrawn_at IS NULL
+          AND c.expires_at > now()
+        ORDER BY c.expires_at, c.code_id LIMIT w.wanted FOR UPDATE SKIP LOCKED
     ) AS f
 ),
 codes_taken AS (
@@ -224,7 +233,8 @@ WHERE CASE
     ) THEN refuse('plays')
     --]
     --[ turns
-    WHEN (SELECT count(*) FROM turns_moved) <> cardinality($5::turn_move[]) THEN refuse('turns')
+    WHEN (SELECT count(*) FROM turns_moved) + (SELECT count(*) FROM turns_made)
+        <> cardinality($5::turn_move[]) THEN refuse('turns')
     --]
     --[ balances
     WHEN (SELECT count(*) FROM balances_moved) + (SELECT count(*) FROM balances_made)

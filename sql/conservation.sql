@@ -248,6 +248,46 @@ FROM (
 LEFT JOIN plays AS p ON p.tenant_id = $1 AND p.play_id = e.play_id
 WHERE p.play_id IS NULL OR e.turns <> -1
 
+-- name: player_turn_given
+-- The turns that a reward gives came with it, and are taken back where it is revoked, and only there.
+-- A guest's stay in the guest's name where the reward is the player's that it became, and the other way round.
+WITH whose AS (
+    SELECT a.player_id, o.player_id AS mover
+    FROM unnest($2::text[]) AS a (player_id)
+    CROSS JOIN LATERAL (
+        SELECT a.player_id
+        UNION
+        SELECT p.merged_into FROM players AS p
+        WHERE p.tenant_id = $1 AND p.player_id = a.player_id AND p.merged_into IS NOT NULL
+        UNION
+        SELECT p.player_id FROM players AS p WHERE p.tenant_id = $1 AND p.merged_into = a.player_id
+    ) AS o
+),
+moved AS (
+    SELECT w.player_id, e.campaign_id, e.reference_id,
+           coalesce(sum(e.amount) FILTER (WHERE e.reason = 'prize'), 0) AS given,
+           coalesce(-sum(e.amount) FILTER (WHERE e.reason = 'reversal'), 0) AS taken
+    FROM whose AS w
+    JOIN turn_entries AS e ON e.tenant_id = $1 AND e.player_id = w.mover AND e.reason IN ('prize', 'reversal')
+    GROUP BY w.player_id, e.campaign_id, e.reference_id
+)
+SELECT r.player_id AS id, r.reward_id AS row_id, r.campaign_id AS scope_key,
+       r.turns || ' given, ' || r.back || ' taken back' AS expected,
+       coalesce(m.given, 0) || ' given, ' || coalesce(m.taken, 0) || ' taken back' AS found
+FROM (
+    SELECT o.player_id, o.reward_id, o.campaign_id, trunc(o.value)::bigint * o.quantity AS turns,
+           CASE WHEN o.status = 'revoked' THEN trunc(o.value)::bigint * o.quantity ELSE 0 END AS back
+    FROM rewards AS o
+    WHERE o.tenant_id = $1 AND o.player_id = ANY($2::text[]) AND o.type = 'turns'
+) AS r
+LEFT JOIN moved AS m ON m.player_id = r.player_id AND m.campaign_id = r.campaign_id AND m.reference_id = r.reward_id
+WHERE coalesce(m.given, 0) <> r.turns OR coalesce(m.taken, 0) <> r.back
+UNION ALL
+SELECT e.player_id, e.entry_id, e.campaign_id, 'of a reward of turns', 'of none'
+FROM turn_entries AS e
+LEFT JOIN rewards AS r ON r.tenant_id = $1 AND r.reward_id = e.reference_id AND r.type = 'turns'
+WHERE e.tenant_id = $1 AND e.player_id = ANY($2::text[]) AND e.reason IN ('prize', 'reversal') AND r.reward_id IS NULL
+
 -- ---------------------------------------------------------------- a player's rewards
 
 -- name: player_due_task
@@ -275,9 +315,8 @@ FROM rewards AS r
 LEFT JOIN plays AS p ON p.tenant_id = $1 AND p.play_id = r.play_id
 LEFT JOIN players AS o ON o.tenant_id = $1 AND o.player_id = r.player_id
 WHERE r.tenant_id = $1 AND r.player_id = ANY($2::text[]) AND r.play_id <> '' AND (
-    p.play_id IS NULL
-    OR p.player_id NOT IN (r.player_id, coalesce(o.merged_into, r.player_id))
-    OR NOT EXISTS (
+    p.player_id NOT IN (r.player_id, coalesce(o.merged_into, r.player_id))
+    OR NOT EXISTS (  -- Also where there is no such play.
         SELECT FROM json_array_elements(
             p.outcome -> CASE WHEN r.milestone_id = '' THEN 'rewards' ELSE 'milestones_granted' END
         ) AS told
@@ -432,6 +471,8 @@ CROSS JOIN LATERAL (
       AND k.quest_id = ANY(ARRAY(SELECT q.quest_id FROM quests AS q WHERE q.tenant_id = $1)) AND NOT EXISTS (
         SELECT FROM quest_completions AS h
         WHERE h.tenant_id = $1 AND h.quest_id = k.quest_id AND h.player_id = g.merged_into AND h.period = k.period)
+    UNION ALL
+    SELECT 'quest_events', count(*) FROM quest_events AS e WHERE e.tenant_id = $1 AND e.player_id = g.player_id
     UNION ALL
     SELECT 'turn_balances', count(*) FROM turn_balances AS t
     WHERE t.tenant_id = $1 AND t.player_id = g.player_id AND t.balance > 0 AND NOT EXISTS (
@@ -651,6 +692,20 @@ FROM stock AS s
 LEFT JOIN prizes AS p ON p.tenant_id = $1 AND p.prize_id = s.prize_id
 WHERE s.tenant_id = $1 AND s.prize_id = ANY($2::text[])
   AND (s.remaining < 0 OR s.awarded < 0 OR s.remaining <> CASE WHEN s.total = 0 THEN 0 ELSE s.total - s.awarded END)
+
+-- name: prize_moves
+-- A prize's total is what the newest of its moves left, and each begins with what the one before it left.
+SELECT n.prize_id AS id, n.seq::text AS row_id, coalesce(p.campaign_id, '') AS scope_key,
+       n.total_after || ' in all' AS expected, n.came || ' in all' AS found
+FROM (
+    SELECT o.prize_id, o.seq, o.total_after,
+           lead(o.total_before, 1, s.total) OVER (PARTITION BY o.prize_id ORDER BY o.seq) AS came
+    FROM stock_moves AS o
+    JOIN stock AS s ON s.tenant_id = $1 AND s.prize_id = o.prize_id
+    WHERE o.tenant_id = $1 AND o.prize_id = ANY($2::text[])
+) AS n
+LEFT JOIN prizes AS p ON p.tenant_id = $1 AND p.prize_id = n.prize_id
+WHERE n.came <> n.total_after
 
 -- name: prize_held
 -- What is awarded of a prize is what its rewards hold.

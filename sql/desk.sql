@@ -181,7 +181,8 @@ LIMIT $6
 -- say, each with its prize (NULL: any), from the time $11 until $12 (unix seconds, 0: any), after $13.
 SELECT r.reward_id, r.player_id, r.prize_id, r.name, r.type, r.value, r.quantity, s.status, r.game_id,
        r.play_id, r.campaign_id, r.milestone_id, unix(r.won_at) AS won_at, unix(r.claimed_at) AS claimed_at,
-       unix(r.fulfilled_at) AS fulfilled_at, unix(r.expires_at) AS expires_at
+       unix(r.fulfilled_at) AS fulfilled_at, unix(r.expires_at) AS expires_at,
+       EXISTS (SELECT FROM claim_answers AS a WHERE a.tenant_id = $1 AND a.reward_id = r.reward_id) AS answered
 FROM rewards AS r
 CROSS JOIN LATERAL (
     SELECT standing(

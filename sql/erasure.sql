@@ -37,6 +37,10 @@ DELETE FROM contacts WHERE tenant_id = $1 AND player_id = ANY($2::text[]) RETURN
 -- Their logins, which have ended.
 DELETE FROM logins WHERE tenant_id = $1 AND player_id = ANY($2::text[])
 
+-- name: login_quarters
+-- When they signed in.
+DELETE FROM login_quarters WHERE tenant_id = $1 AND player_id = ANY($2::text[])
+
 -- name: plays
 -- What they sent with at most $3 of their plays: seeds and keys of their own words, and what a payload held.
 WITH batch AS (
@@ -59,6 +63,10 @@ UPDATE quest_completions SET idempotency_key = NULL, request_hash = NULL
 WHERE tenant_id = $1 AND player_id = ANY($2::text[]) AND idempotency_key IS NOT NULL
   AND quest_id = ANY(ARRAY(SELECT quest_id FROM quests WHERE tenant_id = $1))
 
+-- name: quest_events
+-- What was told of them from outside.
+DELETE FROM quest_events WHERE tenant_id = $1 AND player_id = ANY($2::text[])
+
 -- name: standings
 -- Their names on boards that are finalized.
 UPDATE leaderboard_standings SET display_name = ''
@@ -69,6 +77,11 @@ WHERE tenant_id = $1 AND player_id = ANY($2::text[]) AND display_name <> ''
 -- Keys of their claims.
 UPDATE rewards SET claim_key = NULL WHERE tenant_id = $1 AND player_id = ANY($2::text[]) AND claim_key IS NOT NULL
 
+-- name: answers
+-- What they answered when they claimed.
+DELETE FROM claim_answers AS a USING rewards AS r
+WHERE r.tenant_id = $1 AND r.player_id = ANY($2::text[]) AND a.tenant_id = $1 AND a.reward_id = r.reward_id
+
 -- name: tasks
 -- What receivers said of deliveries to them.
 UPDATE tasks AS t SET last_error = '', external_id = ''
@@ -77,15 +90,15 @@ WHERE r.tenant_id = $1 AND r.player_id = ANY($2::text[]) AND t.tenant_id = $1 AN
   AND (t.last_error <> '' OR t.external_id <> '')
 
 -- name: events
--- Events that integrations have not been told yet, and that tell of them.
+-- Events of integrations' logs, told or to be told, that tell of them.
 SELECT integration_id, delivery_id, event FROM integration_deliveries
 WHERE tenant_id = $1 AND event IS NOT NULL
   AND EXISTS (SELECT FROM unnest($2::text[]) AS p (player_id) WHERE position(p.player_id IN event::text) > 0)
 ORDER BY integration_id, delivery_id FOR UPDATE
 
 -- name: set_event
--- Event $4 in place of what delivery $3 of integration $2 would tell.
-UPDATE integration_deliveries SET event = $4 WHERE tenant_id = $1 AND integration_id = $2 AND delivery_id = $3
+-- Event $4 in place of what delivery $3 of integration $2 told, or would tell; what was answered is gone.
+UPDATE integration_deliveries SET event = $4, answer = '' WHERE tenant_id = $1 AND integration_id = $2 AND delivery_id = $3
 
 -- name: is_erased
 -- Whether player $2 was erased since the time $3 (unix seconds).

@@ -22,6 +22,15 @@ FROM logins AS x
 WHERE x.tenant_id = $1 AND x.player_id = $2 AND ($3::text IS NULL OR x.login_id > $3)
 ORDER BY x.login_id LIMIT $4
 
+-- name: signed_in
+-- When the player signed in or renewed a login, to a quarter of an hour.
+SELECT to_char(x.quarter AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI') AS key,
+       to_jsonb(x) - '{tenant_id,player_id}'::text[] AS data
+FROM login_quarters AS x
+WHERE x.tenant_id = $1 AND x.player_id = $2
+  AND ($3::text IS NULL OR to_char(x.quarter AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI') > $3)
+ORDER BY x.quarter LIMIT $4
+
 -- name: play
 -- Plays.
 SELECT x.play_id AS key, to_jsonb(x) - '{tenant_id,player_id,request_hash}'::text[] AS data
@@ -34,6 +43,13 @@ ORDER BY x.play_id LIMIT $4
 SELECT x.reward_id AS key, to_jsonb(x) - '{tenant_id,player_id}'::text[] AS data
 FROM rewards AS x
 WHERE x.tenant_id = $1 AND x.player_id = $2 AND ($3::text IS NULL OR x.reward_id > $3)
+ORDER BY x.reward_id LIMIT $4
+
+-- name: answer
+-- What claims of rewards were answered.
+SELECT x.reward_id AS key, to_jsonb(x) - '{tenant_id}'::text[] AS data
+FROM rewards AS r JOIN claim_answers AS x ON x.tenant_id = $1 AND x.reward_id = r.reward_id
+WHERE r.tenant_id = $1 AND r.player_id = $2 AND ($3::text IS NULL OR x.reward_id > $3)
 ORDER BY x.reward_id LIMIT $4
 
 -- name: delivery
@@ -88,6 +104,14 @@ FROM quest_completions AS x
 WHERE x.tenant_id = $1 AND x.player_id = $2 AND ($3::text IS NULL OR x.event_id > $3)
   AND x.quest_id = ANY(ARRAY(SELECT q.quest_id FROM quests AS q WHERE q.tenant_id = $1))
 ORDER BY x.event_id LIMIT $4
+
+-- name: quest_event
+-- Events of quests that were told of the player.
+SELECT x.quest_id || ' ' || x.event_id AS key, to_jsonb(x) - '{tenant_id,player_id}'::text[] AS data
+FROM quest_events AS x
+WHERE x.tenant_id = $1 AND x.player_id = $2
+  AND ($3::text IS NULL OR (x.quest_id, x.event_id) > (split_part($3, ' ', 1), substr($3, strpos($3, ' ') + 1)))
+ORDER BY x.quest_id, x.event_id LIMIT $4
 
 -- name: standing
 -- Places on boards that are finalized.

@@ -112,12 +112,15 @@ SELECT l.task_id, l.reward_id, l.prize_id, l.campaign_id, l.player_id, l.channel
        unix(l.created_at) AS created_at, d.name, d.type, d.value, d.quantity, d.game_id, d.play_id, d.milestone_id,
        unix(d.won_at) AS won_at, unix(d.claimed_at) AS claimed_at, coalesce(p.channel_config, '{}') AS channel_config,
        coalesce(p.name, d.name) AS prize_name, coalesce(p.type, d.type) AS prize_type,
-       coalesce(p.value, d.value) AS prize_value
+       coalesce(p.value, d.value) AS prize_value, coalesce(a.answers, '[]') AS answers
 FROM leased AS l
 JOIN due AS d USING (task_id)
 LEFT JOIN LATERAL (
     SELECT p.* FROM prizes AS p WHERE p.tenant_id = $1 AND p.prize_id = l.prize_id OFFSET 0
 ) AS p ON true
+LEFT JOIN LATERAL (
+    SELECT a.answers FROM claim_answers AS a WHERE a.tenant_id = $1 AND a.reward_id = l.reward_id OFFSET 0
+) AS a ON true
 
 -- name: record
 -- How attempts ended, on their tasks and rewards. $2.. are arrays of a place per attempt: task, the lease's owner,

@@ -56,6 +56,10 @@ SELECT EXISTS (SELECT FROM game_players WHERE tenant_id = $1 AND game_id = $2)
     OR EXISTS (SELECT FROM milestone_grants WHERE tenant_id = $1 AND game_id = $2)
     OR EXISTS (SELECT FROM leaderboards WHERE tenant_id = $1 AND game_id = $2)
 
+-- name: was_played
+-- True where anybody ever played the game.
+SELECT EXISTS (SELECT FROM game_players WHERE tenant_id = $1 AND game_id = $2)
+
 -- name: has_moved
 -- True where the game was ever played or granted a rung, and may have moved wallets.
 SELECT EXISTS (SELECT FROM game_players WHERE tenant_id = $1 AND game_id = $2)
@@ -103,10 +107,12 @@ LIMIT $3
 -- name: prizes_on_show
 -- What a player may know of the prizes $2. available: there is stock, and a code where it takes one.
 -- A missing row: an unknown or archived prize, which nobody wins.
-SELECT p.prize_id, p.name, p.type, p.value,
+SELECT p.prize_id, p.name, p.type, p.value, p.description, p.image_url, p.terms, p.currency, p.claim_fields,
        (p.type = 'points' OR s.total = 0 OR s.remaining > 0)
        AND (p.channel <> 'voucher_code' OR p.type = 'points' OR EXISTS (
-           SELECT FROM codes AS c WHERE c.tenant_id = $1 AND c.prize_id = p.prize_id AND c.reward_id IS NULL
+           SELECT FROM codes AS c
+           WHERE c.tenant_id = $1 AND c.prize_id = p.prize_id AND c.reward_id IS NULL AND c.withdrawn_at IS NULL
+             AND c.expires_at > now()
        )) AS available
 FROM prizes AS p
 JOIN stock AS s USING (tenant_id, prize_id)

@@ -98,3 +98,12 @@ LEFT JOIN campaigns AS c ON c.tenant_id = $1 AND c.campaign_id = t.campaign_id
 WHERE t.tenant_id = $1 AND t.status = 'dead' AND t.updated_at BETWEEN $2 AND $3
   AND (t.updated_at, t.task_id) > ($4::timestamptz, $5::text)
 ORDER BY t.updated_at, t.task_id LIMIT $6
+
+-- name: notices
+-- What was noticed of budgets and stock: each an event as it is.
+SELECT n.noticed_at AS at, n.event_id AS id, n.type, n.data, n.campaign_id, coalesce(c.merchant_id, '') AS merchant_id
+FROM notices AS n
+LEFT JOIN campaigns AS c ON c.tenant_id = $1 AND c.campaign_id = n.campaign_id
+WHERE n.tenant_id = $1 AND n.noticed_at BETWEEN $2 AND $3
+  AND (n.noticed_at, n.event_id) > ($4::timestamptz, $5::text)
+ORDER BY n.noticed_at, n.event_id LIMIT $6

@@ -87,24 +87,24 @@ WITH there AS (
     ORDER BY integration_id FOR KEY SHARE
 )
 INSERT INTO integration_deliveries AS d (tenant_id, integration_id, delivery_id, event_id, event_type, status, attempts,
-                                         event, http_status, error, duration_ms, next_attempt_at)
+                                         event, http_status, error, duration_ms, answer, next_attempt_at)
 SELECT $1::text, n.integration_id, n.delivery_id, n.event_id, n.event_type, n.status, n.attempts, n.event,
-       n.http_status, n.error, n.duration_ms, CASE WHEN n.status = 'retry'
-           THEN now() + make_interval(secs => greatest(($13::float8[])[greatest(n.attempts, 1)], n.pause_seconds)) END
+       n.http_status, n.error, n.duration_ms, n.answer, CASE WHEN n.status = 'retry'
+           THEN now() + make_interval(secs => greatest(($14::float8[])[greatest(n.attempts, 1)], n.pause_seconds)) END
 FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::integer[], $8::json[], $9::integer[],
-            $10::text[], $11::integer[], $12::float8[])
+            $10::text[], $11::integer[], $12::float8[], $13::text[])
     AS n (integration_id, delivery_id, event_id, event_type, status, attempts, event, http_status, error, duration_ms,
-          pause_seconds)
+          pause_seconds, answer)
 JOIN there USING (integration_id)
 ON CONFLICT (tenant_id, integration_id, event_id) DO UPDATE SET
     (status, event, next_attempt_at) = (
         SELECT CASE WHEN o.is_over THEN 'dead' ELSE excluded.status END,
-               CASE WHEN NOT o.is_over THEN excluded.event END,
+               coalesce(excluded.event, d.event),
                CASE WHEN NOT o.is_over THEN excluded.next_attempt_at END
-        FROM (SELECT excluded.status = 'retry' AND d.created_at < now() - make_interval(secs => $14) AS is_over) AS o
+        FROM (SELECT excluded.status = 'retry' AND d.created_at < now() - make_interval(secs => $15) AS is_over) AS o
     ),
     attempts = excluded.attempts, http_status = excluded.http_status, error = excluded.error,
-    duration_ms = excluded.duration_ms
+    duration_ms = excluded.duration_ms, answer = excluded.answer
     WHERE d.status <> 'delivered'
 
 -- name: told
@@ -122,15 +122,20 @@ SELECT DISTINCT i.tenant_id FROM integrations AS i WHERE i.status = 'active' AND
 
 -- name: lease_retries
 -- Takes the tries that are due, of each integration ($2) at most as many as it has room for ($3), those that wait
--- longest; for $4 seconds they are nobody else's.
+-- longest; for $4 seconds they are nobody else's. Found once and by themselves: joined to what is written, they could
+-- be looked for again for each row of it, and those that are taken already would be passed over for the next ones.
+WITH due AS MATERIALIZED (
+    SELECT o.integration_id, o.delivery_id
+    FROM unnest($2::text[], $3::bigint[]) AS r (integration_id, room)
+    CROSS JOIN LATERAL (
+        SELECT o.integration_id, o.delivery_id FROM integration_deliveries AS o
+        WHERE o.tenant_id = $1 AND o.integration_id = r.integration_id AND o.status = 'retry' AND o.next_attempt_at <= now()
+        ORDER BY o.next_attempt_at LIMIT r.room FOR UPDATE SKIP LOCKED
+    ) AS o
+)
 UPDATE integration_deliveries AS d SET next_attempt_at = now() + make_interval(secs => $4)
-FROM unnest($2::text[], $3::bigint[]) AS r (integration_id, room)
-CROSS JOIN LATERAL (
-    SELECT o.delivery_id FROM integration_deliveries AS o
-    WHERE o.tenant_id = $1 AND o.integration_id = r.integration_id AND o.status = 'retry' AND o.next_attempt_at <= now()
-    ORDER BY o.next_attempt_at LIMIT r.room FOR UPDATE SKIP LOCKED
-) AS due
-WHERE d.tenant_id = $1 AND d.integration_id = r.integration_id AND d.delivery_id = due.delivery_id
+FROM due
+WHERE d.tenant_id = $1 AND d.integration_id = due.integration_id AND d.delivery_id = due.delivery_id
 RETURNING d.integration_id, d.event_id, d.event_type, d.attempts, d.event
 
 -- name: prune_deliveries
@@ -145,9 +150,17 @@ WHERE tenant_id = $1 AND integration_id = $2 AND status <> 'retry'
 )
 
 -- name: list_deliveries
--- An integration's deliveries, the newest first. $3 after this id (NULL: from the first).
-SELECT delivery_id, integration_id, event_id, event_type, status, attempts, http_status, error, duration_ms,
-       unix(next_attempt_at) AS next_attempt_at, unix(created_at) AS created_at
+-- An integration's deliveries, the newest first, after $4. $3 the merchant whose staff asks ('' the tenant's own): it
+-- reads of its own campaigns' events alone, since the tenant's integrations are told of every merchant's.
+SELECT delivery_id, integration_id, event_id, event_type, status, attempts, http_status, error, duration_ms, event,
+       answer, unix(next_attempt_at) AS next_attempt_at, unix(created_at) AS created_at
 FROM integration_deliveries
-WHERE tenant_id = $1 AND integration_id = $2 AND ($3::text IS NULL OR delivery_id < $3)
-ORDER BY delivery_id DESC LIMIT $4
+WHERE tenant_id = $1 AND integration_id = $2 AND ($3 = '' OR event ->> 'merchant_id' = $3)
+  AND ($4::text IS NULL OR delivery_id < $4)
+ORDER BY delivery_id DESC LIMIT $5
+
+-- name: delivery
+-- One of an integration's deliveries, with the event that it told. $4 the merchant whose staff asks ('' the tenant's
+-- own). No row: it has no such delivery, or of another's event.
+SELECT status, attempts, event, unix(created_at) AS created_at FROM integration_deliveries
+WHERE tenant_id = $1 AND integration_id = $2 AND delivery_id = $3 AND ($4 = '' OR event ->> 'merchant_id' = $4)

@@ -316,6 +316,10 @@ LEFT JOIN players AS p ON p.tenant_id = $1 AND p.player_id = s.player_id
 WHERE s.tenant_id = $1 AND s.board_id = $2 AND s.reason = 'PENDING'
 ORDER BY s.rank LIMIT $3;
 
+-- name: turns_of
+-- The turns of player $2 in campaign $3. No row: there were none ever.
+SELECT balance FROM turn_balances WHERE tenant_id = $1 AND player_id = $2 AND campaign_id = $3;
+
 -- name: withhold
 -- A standing goes without its prize, for the reason $4. No row: it was settled before.
 -- $1 tenant, $2 board, $3 rank.

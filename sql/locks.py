@@ -37,6 +37,9 @@ LOCK_ORDER: Final[tuple[str, ...]] = (
     "login_guesses",
     "login_rates",
     "logins",
+    # An API token, then that it is revoked.
+    "api_tokens",
+    "login_quarters",
     "revocations",
     # What is played, and what is counted of it.
     "campaigns",
@@ -60,20 +63,30 @@ LOCK_ORDER: Final[tuple[str, ...]] = (
     # What is won: the prize, then its stock, which every winner takes from.
     "prizes",
     "stock",
+    # Only ever inserted, but for the prize's going.
+    "stock_moves",
     "prize_days",
     "prize_players",
     "codes",
     "milestone_grants",
     "quest_completions",
+    "quest_events",
     "leaderboard_adjustments",
     "leaderboard_standings",
     # The reward, then what delivers it.
     "rewards",
+    "claim_answers",
     "tasks",
     "callbacks",
     # A log that its integration's going takes along.
     "integration_deliveries",
     "event_marks",
+    # Budgets and stock: that they are looked at, then what has been told of them.
+    "limit_marks",
+    "budget_marks",
+    "low_prizes",
+    # What waits for a second person moves with what is done, last of all.
+    "approvals",
     # What the auditor found, and where it is.
     "audit_marks",
     "violations",

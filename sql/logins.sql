@@ -17,12 +17,19 @@ ON CONFLICT (tenant_id, kind, subject) DO UPDATE SET
 -- name: begin
 -- A new login of the player: $2 its id, $3 player, $4 merchant, $5 seconds until it must be used, $6 until it
 -- ends. No row: there is no such player, or a login of this id already.
-INSERT INTO logins (tenant_id, login_id, player_id, merchant_id, expires_at, ends_at)
-SELECT tenant_id, $2, player_id, $4, now() + make_interval(secs => least($5::float8, $6::float8)),
-       now() + make_interval(secs => $6::float8)
-FROM players WHERE tenant_id = $1 AND player_id = $3
-ON CONFLICT DO NOTHING
-RETURNING player_id, merchant_id, unix(ends_at) AS ends_at;
+WITH begun AS (
+    INSERT INTO logins (tenant_id, login_id, player_id, merchant_id, expires_at, ends_at)
+    SELECT tenant_id, $2, player_id, $4, now() + make_interval(secs => least($5::float8, $6::float8)),
+           now() + make_interval(secs => $6::float8)
+    FROM players WHERE tenant_id = $1 AND player_id = $3
+    ON CONFLICT DO NOTHING
+    RETURNING player_id, merchant_id, ends_at
+),
+noted AS (
+    INSERT INTO login_quarters (tenant_id, player_id, quarter)
+    SELECT $1, player_id, date_bin('15 minutes', now(), 'epoch') FROM begun ON CONFLICT DO NOTHING
+)
+SELECT player_id, merchant_id, unix(ends_at) AS ends_at FROM begun;
 
 -- name: begun
 -- The same of a login that this very request began before. No row: it began none, or that one went on or is over.
@@ -32,14 +39,21 @@ WHERE tenant_id = $1 AND login_id = $2 AND player_id = $3 AND generation = 0 AND
 -- name: turn
 -- Ends the refresh token of generation $3, used by $4, and makes the next one count, for $5 seconds. No row: another
 -- one counts, or the login is over.
-UPDATE logins SET
-    generation = generation + 1,
-    expires_at = least(now() + make_interval(secs => $5::float8), ends_at),
-    repeats = CASE WHEN turned_by = '' THEN repeats ELSE 0 END,
-    turned_by = $4,
-    turned_at = now()
-WHERE tenant_id = $1 AND login_id = $2 AND generation = $3 AND ended_at IS NULL AND expires_at > now()
-RETURNING player_id, merchant_id, unix(ends_at) AS ends_at;
+WITH turned AS (
+    UPDATE logins SET
+        generation = generation + 1,
+        expires_at = least(now() + make_interval(secs => $5::float8), ends_at),
+        repeats = CASE WHEN turned_by = '' THEN repeats ELSE 0 END,
+        turned_by = $4,
+        turned_at = now()
+    WHERE tenant_id = $1 AND login_id = $2 AND generation = $3 AND ended_at IS NULL AND expires_at > now()
+    RETURNING player_id, merchant_id, ends_at
+),
+noted AS (
+    INSERT INTO login_quarters (tenant_id, player_id, quarter)
+    SELECT $1, player_id, date_bin('15 minutes', now(), 'epoch') FROM turned ON CONFLICT DO NOTHING
+)
+SELECT player_id, merchant_id, unix(ends_at) AS ends_at FROM turned;
 
 -- name: turn_again
 -- Lets $4, who used the token of generation $3 at most $5 seconds ago, use it once more, as long as the next one was

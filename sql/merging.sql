@@ -368,6 +368,10 @@ WHERE q.tenant_id = $1 AND q.player_id = $2
     WHERE o.tenant_id = $1 AND o.quest_id = q.quest_id AND o.player_id = $3 AND o.period = q.period
 );
 
+-- name: move_quest_events
+-- What was told of the guest counts for the player.
+UPDATE quest_events SET player_id = $3::text WHERE tenant_id = $1 AND player_id = $2;
+
 -- name: move_adjustments
 -- Of scores on leaderboards.
 UPDATE leaderboard_adjustments SET player_id = $3::text

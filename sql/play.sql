@@ -88,7 +88,8 @@ SELECT
             coalesce((SELECT d.awarded FROM prize_days AS d
                       WHERE d.tenant_id = $1 AND d.prize_id = n.prize_id AND d.day = $8), 0),
             (SELECT count(*) FROM (SELECT FROM codes AS k
-             WHERE k.tenant_id = $1 AND k.prize_id = n.prize_id AND k.reward_id IS NULL LIMIT 1000) AS free)
+             WHERE k.tenant_id = $1 AND k.prize_id = n.prize_id AND k.reward_id IS NULL AND k.withdrawn_at IS NULL
+               AND k.expires_at > now() LIMIT 1000) AS free)
         ))
         FROM unnest($4::text[]) AS n (prize_id)
         LEFT JOIN stock AS s ON s.tenant_id = $1 AND s.prize_id = n.prize_id

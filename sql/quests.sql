@@ -1,21 +1,24 @@
 -- Quests, their completions, and the turns that they grant. See runtime/operations/quests.py.
 
 -- name: insert
--- No row: the campaign is none to write in. $1 tenant, $2 quest, $3 campaign, $4 name, $5 description, $6 type,
--- $7 turns, $8 status, $9 start_date and $10 end_date in unix seconds,
--- $11 the merchant whose staff asks ('' the tenant's own).
-INSERT INTO quests (tenant_id, quest_id, campaign_id, name, description, type, turns, status, start_date, end_date)
-SELECT tenant_id, $2, campaign_id, $4, $5, $6, $7, $8, at_unix($9), at_unix($10)
-FROM campaigns WHERE tenant_id = $1 AND campaign_id = $3
-  AND ($11 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $11, true) AS o))
+-- No row: the campaign is none to write in, or has not the condition's game. $1 tenant, $2 quest, $3 campaign, $4 name,
+-- $5 description, $6 type, $7 turns, $8 status, $9 start_date and $10 end_date in unix seconds, $11 condition or null,
+-- $12 the merchant whose staff asks ('' the tenant's own), $13 the sealed secret of who may tell its events.
+INSERT INTO quests (tenant_id, quest_id, campaign_id, name, description, type, turns, status, start_date, end_date,
+                    condition, signing)
+SELECT tenant_id, $2, campaign_id, $4, $5, $6, $7, $8, at_unix($9), at_unix($10), $11, coalesce($13::jsonb, '{}')
+FROM campaigns WHERE tenant_id = $1 AND campaign_id = $3 AND has_condition_s_game(tenant_id, campaign_id, $11)
+  AND ($12 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $12, true) AS o))
 RETURNING quest_id AS id, campaign_id, name, description, type, turns, status, unix(start_date) AS start_date,
-          unix(end_date) AS end_date, unix(created_at) AS created_at, unix(updated_at) AS updated_at;
+          unix(end_date) AS end_date, condition, signing ? 'secret' AS secret_set, unix(created_at) AS created_at,
+       unix(updated_at) AS updated_at;
 
 -- name: get
 -- $1 tenant, $2 quest, $3 the merchant whose staff asks ('' the tenant's own), $4 whether to write.
 -- No row: there is none that may be.
 SELECT quest_id AS id, campaign_id, name, description, type, turns, status, unix(start_date) AS start_date,
-       unix(end_date) AS end_date, unix(created_at) AS created_at, unix(updated_at) AS updated_at
+       unix(end_date) AS end_date, condition, signing ? 'secret' AS secret_set, unix(created_at) AS created_at,
+       unix(updated_at) AS updated_at
 FROM quests WHERE tenant_id = $1 AND quest_id = $2
   AND ($3 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $3, $4) AS o));
 
@@ -24,7 +27,8 @@ FROM quests WHERE tenant_id = $1 AND quest_id = $2
 -- $5 LIKE pattern of the name, $6 the merchant whose staff asks ('' the tenant's own),
 -- $7 the id of the last one shown (null at first), $8 how many.
 SELECT quest_id AS id, campaign_id, name, description, type, turns, status, unix(start_date) AS start_date,
-       unix(end_date) AS end_date, unix(created_at) AS created_at, unix(updated_at) AS updated_at
+       unix(end_date) AS end_date, condition, signing ? 'secret' AS secret_set, unix(created_at) AS created_at,
+       unix(updated_at) AS updated_at
 FROM quests
 WHERE tenant_id = $1 AND ($2::text = '' OR campaign_id = $2) AND ($3::text = '' OR type = $3)
   AND CASE WHEN $4::text = '' THEN status <> 'archived' ELSE status = $4 END
@@ -34,17 +38,20 @@ ORDER BY quest_id DESC
 LIMIT $8;
 
 -- name: update
--- No row: the campaign is none to write in. The change holds the tenant's lock, so the quest is there still.
--- $1 tenant, $2 quest, then as `insert` has them.
+-- No row: the campaign is none to write in, or has not the condition's game. The change holds the tenant's lock, so the quest is there still.
+-- $1 tenant, $2 quest, then as `insert` has them; the secret stays where none is given, for as long as it is of use.
 UPDATE quests AS q SET
     campaign_id = c.campaign_id, name = $4, description = $5, type = $6, turns = $7, status = $8,
-    start_date = at_unix($9), end_date = at_unix($10), updated_at = now()
+    start_date = at_unix($9), end_date = at_unix($10), condition = $11,
+    signing = CASE WHEN $11::jsonb ->> 'kind' = 'event' THEN coalesce($13::jsonb, q.signing) ELSE '{}' END,
+    updated_at = now()
 FROM campaigns AS c
 WHERE q.tenant_id = $1 AND q.quest_id = $2 AND c.tenant_id = $1 AND c.campaign_id = $3
-  AND ($11 = '' OR c.campaign_id IN (SELECT o FROM campaigns_of($1, $11, true) AS o))
+  AND has_condition_s_game(c.tenant_id, c.campaign_id, $11)
+  AND ($12 = '' OR c.campaign_id IN (SELECT o FROM campaigns_of($1, $12, true) AS o))
 RETURNING q.quest_id AS id, q.campaign_id, q.name, q.description, q.type, q.turns, q.status,
-          unix(q.start_date) AS start_date, unix(q.end_date) AS end_date, unix(q.created_at) AS created_at,
-          unix(q.updated_at) AS updated_at;
+          unix(q.start_date) AS start_date, unix(q.end_date) AS end_date, q.condition, q.signing ? 'secret' AS secret_set,
+          unix(q.created_at) AS created_at, unix(q.updated_at) AS updated_at;
 
 -- name: lock
 -- Keeps completions out until the transaction ends: each locks the quest's row to share.
@@ -52,10 +59,16 @@ RETURNING q.quest_id AS id, q.campaign_id, q.name, q.description, q.type, q.turn
 SELECT quest_id FROM quests WHERE tenant_id = $1 AND quest_id = $2 FOR UPDATE;
 
 -- name: remove
--- Removes a quest that nobody ever completed. No row: it has history.
-DELETE FROM quests AS q WHERE q.tenant_id = $1 AND q.quest_id = $2
-  AND NOT EXISTS (SELECT FROM quest_completions AS c WHERE c.tenant_id = $1 AND c.quest_id = $2)
-RETURNING quest_id;
+-- Removes a quest that nobody ever completed, and the events that were told of it. No row: it has history.
+WITH gone AS (
+    DELETE FROM quests AS q WHERE q.tenant_id = $1 AND q.quest_id = $2
+      AND NOT EXISTS (SELECT FROM quest_completions AS c WHERE c.tenant_id = $1 AND c.quest_id = $2)
+    RETURNING quest_id
+),
+events_gone AS (
+    DELETE FROM quest_events WHERE tenant_id = $1 AND quest_id IN (SELECT quest_id FROM gone)
+)
+SELECT quest_id FROM gone;
 
 -- name: archive
 -- Closes a quest for good; its completions stay. No row: there is no such quest.
@@ -66,7 +79,7 @@ RETURNING quest_id;
 -- A quest as a player meets it, the player's completion of the latest period, and what the
 -- idempotency key was used for. $1 tenant, $2 quest, $3 player, $4 key (null = none). No row: unknown quest.
 SELECT q.campaign_id, q.type, q.status, q.turns, unix(q.start_date) AS start_date, unix(q.end_date) AS end_date,
-       c.status AS campaign_status, c.merchant_id, c.timezone,
+       q.condition, c.status AS campaign_status, c.merchant_id, c.timezone,
        EXISTS (SELECT FROM merchants AS o
                WHERE o.tenant_id = $1 AND o.merchant_id = c.merchant_id AND o.status = 'suspended') AS merchant_suspended,
        unix(c.start_date) AS campaign_start, unix(c.end_date) AS campaign_end,
@@ -84,9 +97,10 @@ WHERE q.tenant_id = $1 AND q.quest_id = $2;
 -- name: complete
 -- Grants the quest's turns, and notes the completion that allows it. The whole statement is undone by a
 -- unique violation where the player has completed it in this period, or the key was used.
--- No row: the quest, its campaign or the player is not what it was when it was looked at.
+-- No row: the quest, its campaign or the player is not what it was when it was looked at, or the quest's condition is
+-- not met. What it asks for is only ever more, so that it is met still when this commits.
 -- $1 tenant, $2 quest, $3 player, $4 period, $5 type, $6 turns, $7 campaign, $8 entry id, $9 key, $10 request hash,
--- $11 event id.
+-- $11 event id, $12 condition or null, $13 since when what is done counts for it, in unix seconds (0: ever).
 WITH guest AS MATERIALIZED (
     -- Held, so that it does not become a player in this very moment.
     SELECT merged_into FROM players WHERE tenant_id = $1 AND player_id = $3 AND auth_method = 'guest' FOR SHARE
@@ -96,7 +110,9 @@ quest AS (
     SELECT q.campaign_id, q.turns FROM quests AS q
     JOIN campaigns AS c ON c.tenant_id = q.tenant_id AND c.campaign_id = q.campaign_id
     WHERE q.tenant_id = $1 AND q.quest_id = $2 AND q.status = 'active' AND q.type = $5 AND q.turns = $6
-      AND q.campaign_id = $7 AND c.status = 'active'
+      AND q.campaign_id = $7 AND c.status = 'active' AND q.condition IS NOT DISTINCT FROM $12::jsonb
+      AND (q.condition IS NULL OR quest_progress($1, $3, $2, q.campaign_id, q.condition, at_unix($13))
+           >= (q.condition ->> 'count')::bigint)
       AND NOT EXISTS (SELECT FROM guest WHERE merged_into IS NOT NULL)
     FOR KEY SHARE OF q
 ),
@@ -141,3 +157,28 @@ JOIN quest_completions AS d ON d.tenant_id = q.tenant_id AND d.quest_id = q.ques
 WHERE q.tenant_id = $1 AND q.campaign_id = ANY($3) AND q.status = 'active'
   AND d.completed_at > now() - CASE WHEN q.type = 'one_time' THEN interval '100 years' ELSE interval '9 days' END
 ORDER BY q.quest_id, d.period;
+
+-- name: progress
+-- How far a player is with conditions of quests. $1 tenant, $2 player, $3 quests, $4 since when what is done counts for
+-- each, in unix seconds (0: ever). Quests without a condition have no row.
+SELECT q.quest_id, quest_progress($1, $2, q.quest_id, q.campaign_id, q.condition, at_unix(n.since)) AS have,
+       (q.condition ->> 'count')::bigint AS need
+FROM unnest($3::text[], $4::bigint[]) AS n (quest_id, since)
+JOIN quests AS q ON q.tenant_id = $1 AND q.quest_id = n.quest_id
+WHERE q.condition IS NOT NULL;
+
+-- name: own
+-- Active quests of campaigns that the public may see, newest first, each with the player's completions that may be of the
+-- period that is now. $1 tenant, $2 campaign ('' = all), $3 player, $4 the id of the last one shown (null at first),
+-- $5 how many.
+SELECT q.quest_id AS id, q.campaign_id, q.type, c.timezone, unix(q.start_date) AS start_date,
+       (SELECT array_agg(d.period) FROM quest_completions AS d
+        WHERE d.tenant_id = $1 AND d.quest_id = q.quest_id AND d.player_id = $3
+          AND d.completed_at > now() - CASE WHEN q.type = 'one_time' THEN interval '100 years' ELSE interval '9 days' END
+       ) AS periods
+FROM quests AS q
+JOIN campaigns AS c ON c.tenant_id = q.tenant_id AND c.campaign_id = q.campaign_id
+WHERE q.tenant_id = $1 AND ($2::text = '' OR q.campaign_id = $2) AND q.status = 'active' AND c.status <> 'draft'
+  AND ($4::text IS NULL OR q.quest_id < $4)
+ORDER BY q.quest_id DESC
+LIMIT $5;

@@ -6,7 +6,9 @@
 -- The sealed code only of what was delivered and not taken back.
 SELECT r.reward_id, r.player_id, r.prize_id, r.name, r.type, r.value, r.quantity, s.status, r.game_id,
        r.play_id, r.campaign_id, r.milestone_id, unix(r.won_at) AS won_at, unix(r.claimed_at) AS claimed_at,
-       unix(r.fulfilled_at) AS fulfilled_at, unix(r.expires_at) AS expires_at, c.key_id, c.ciphertext
+       unix(r.fulfilled_at) AS fulfilled_at, unix(r.expires_at) AS expires_at, c.key_id, c.ciphertext,
+       coalesce(p.description, '') AS description, coalesce(p.image_url, '') AS image_url, coalesce(p.terms, '') AS terms,
+       coalesce(p.currency, '') AS currency, coalesce(p.claim_fields, '[]') AS claim_fields
 FROM rewards AS r
 CROSS JOIN LATERAL (
     SELECT standing(
@@ -14,6 +16,7 @@ CROSS JOIN LATERAL (
     ) AS status
 ) AS s
 LEFT JOIN codes AS c ON c.tenant_id = $1 AND c.reward_id = r.reward_id AND r.status = 'fulfilled'
+LEFT JOIN prizes AS p ON p.tenant_id = $1 AND p.prize_id = r.prize_id
 WHERE r.tenant_id = $1
   AND r.player_id = $2
   AND ($3 = '' OR s.status = $3)
@@ -27,43 +30,84 @@ LIMIT $8
 -- name: search
 -- Every player's rewards, newest first, after reward $8 (NULL: from the newest). Empty filters match all.
 -- $7 the merchant whose staff asks ('' the tenant's own).
--- The stored status is compared too, so that an index on it can be used: expired may be stored as won.
 SELECT r.reward_id, r.player_id, r.prize_id, r.name, r.type, r.value, r.quantity, s.status, r.game_id,
        r.play_id, r.campaign_id, r.milestone_id, unix(r.won_at) AS won_at, unix(r.claimed_at) AS claimed_at,
-       unix(r.fulfilled_at) AS fulfilled_at, unix(r.expires_at) AS expires_at
-FROM rewards AS r
+       unix(r.fulfilled_at) AS fulfilled_at, unix(r.expires_at) AS expires_at,
+       EXISTS (SELECT FROM claim_answers AS a WHERE a.tenant_id = $1 AND a.reward_id = r.reward_id) AS answered
+FROM (
+    -- In the order of a key each, so that it ends with the page: sorted after all filters it would read everything
+    -- that was ever won, since the plan is one for any of them.
+    (SELECT * FROM rewards WHERE tenant_id = $1 AND $6 <> '' AND player_id = $6 AND ($8::text IS NULL OR reward_id < $8)
+     ORDER BY reward_id DESC OFFSET 0)
+    UNION ALL
+    (SELECT * FROM rewards WHERE tenant_id = $1 AND $6 = '' AND ($8::text IS NULL OR reward_id < $8)
+     ORDER BY reward_id DESC OFFSET 0)
+) AS r
 CROSS JOIN LATERAL (
     SELECT standing(
         r.status, r.expires_at, EXISTS (SELECT FROM tasks AS t WHERE t.tenant_id = $1 AND t.reward_id = r.reward_id)
     ) AS status
 ) AS s
-WHERE r.tenant_id = $1
-  AND ($2 = '' OR s.status = $2)
-  AND ($2 = '' OR r.status = $2 OR ($2 = 'expired' AND r.status = 'won'))
+WHERE ($2 = '' OR s.status = $2)
   AND ($3 = '' OR r.campaign_id = $3)
   AND ($4 = '' OR r.prize_id = $4)
   AND ($5 = '' OR r.game_id = $5)
-  AND ($6 = '' OR r.player_id = $6)
   AND ($7 = '' OR r.campaign_id IN (SELECT o FROM campaigns_of($1, $7, false) AS o))
-  AND ($8::text IS NULL OR r.reward_id < $8)
 ORDER BY r.reward_id DESC
 LIMIT $9
 
+-- name: get
+-- Reward $2 as `search` has it, and what its winner answered. $3 the merchant whose staff asks ('' the tenant's own),
+-- $4 whether to write. No row: there is none that may be.
+SELECT r.reward_id, r.player_id, r.prize_id, r.name, r.type, r.value, r.quantity,
+       standing(
+           r.status, r.expires_at, EXISTS (SELECT FROM tasks AS t WHERE t.tenant_id = $1 AND t.reward_id = $2)
+       ) AS status,
+       r.game_id, r.play_id, r.campaign_id, r.milestone_id, unix(r.won_at) AS won_at,
+       unix(r.claimed_at) AS claimed_at, unix(r.fulfilled_at) AS fulfilled_at, unix(r.expires_at) AS expires_at,
+       a.answers IS NOT NULL AS answered, coalesce(a.answers, '[]') AS answers
+FROM rewards AS r
+LEFT JOIN claim_answers AS a ON a.tenant_id = $1 AND a.reward_id = r.reward_id
+WHERE r.tenant_id = $1 AND r.reward_id = $2
+  AND ($3 = '' OR r.campaign_id IN (SELECT o FROM campaigns_of($1, $3, $4) AS o))
+
 -- name: as_claimed
 -- Rewards ($2) as their claims answered, whatever became of them later: claimed, or fulfilled where the
--- claim itself delivered (both times are the claiming statement's own). A claim's replay answers this.
+-- claim itself delivered (both times are the claiming statement's own). A claim's replay answers this, where it was
+-- given the same: `given`, which the claim itself could not look up, for it may have waited for the one that did it.
 SELECT r.reward_id, r.player_id, r.prize_id, r.name, r.type, r.value, r.quantity, r.game_id, r.play_id, r.campaign_id,
        r.milestone_id, unix(r.won_at) AS won_at, unix(r.claimed_at) AS claimed_at, unix(r.expires_at) AS expires_at,
        CASE WHEN r.fulfilled_at = r.claimed_at THEN 'fulfilled' ELSE 'claimed' END AS status,
        CASE WHEN r.fulfilled_at = r.claimed_at THEN unix(r.fulfilled_at) ELSE 0 END AS fulfilled_at,
-       c.key_id, c.ciphertext
+       c.key_id, c.ciphertext, coalesce(claim_given(a.answers), '{}') AS given
 FROM rewards AS r
 LEFT JOIN codes AS c ON c.tenant_id = $1 AND c.reward_id = r.reward_id AND r.fulfilled_at = r.claimed_at
+LEFT JOIN claim_answers AS a ON a.tenant_id = $1 AND a.reward_id = r.reward_id
 WHERE r.tenant_id = $1 AND r.reward_id = ANY($2::text[]) AND r.claimed_at IS NOT NULL
 
 -- name: about
--- Whose a reward is, and of which prize. No row: there is no such reward.
-SELECT player_id, prize_id FROM rewards WHERE tenant_id = $1 AND reward_id = $2
+-- Whose a reward is, of which prize, and of what type. No row: there is no such reward.
+SELECT player_id, prize_id, type, campaign_id FROM rewards WHERE tenant_id = $1 AND reward_id = $2
+
+-- name: hold_turns
+-- The turns of player $2 in campaign $3, which a reward's may be taken from. No row: there were none ever.
+SELECT balance FROM turn_balances WHERE tenant_id = $1 AND player_id = $2 AND campaign_id = $3 FOR NO KEY UPDATE
+
+-- name: take_turns
+-- Takes from player $2 the turns that reward $3 gave, and notes it as entry $4. No row: not all of them are left.
+WITH given AS (
+    SELECT r.campaign_id, trunc(r.value)::bigint * r.quantity AS amount FROM rewards AS r
+    WHERE r.tenant_id = $1 AND r.reward_id = $3 AND r.type = 'turns'
+),
+taken AS (
+    UPDATE turn_balances AS t SET balance = t.balance - g.amount, updated_at = now()
+    FROM given AS g
+    WHERE t.tenant_id = $1 AND t.player_id = $2 AND t.campaign_id = g.campaign_id AND t.balance >= g.amount
+    RETURNING t.campaign_id, g.amount, t.balance
+)
+INSERT INTO turn_entries (tenant_id, entry_id, campaign_id, player_id, amount, balance_after, reason, reference_id)
+SELECT $1, $4, campaign_id, $2, -amount, balance, 'reversal', $3 FROM taken
+RETURNING balance_after
 
 -- name: hold_movements
 -- What reward $3 moved in the balances of its player ($2), or of whom that guest has become: they are locked.
@@ -148,8 +192,9 @@ kept AS (
 ),
 picked AS (
     SELECT c.code_id FROM codes AS c
-    WHERE c.tenant_id = $1 AND c.prize_id = $2 AND c.reward_id IS NULL AND NOT EXISTS (SELECT FROM kept)
-    ORDER BY c.code_id LIMIT 1 FOR UPDATE SKIP LOCKED
+    WHERE c.tenant_id = $1 AND c.prize_id = $2 AND c.reward_id IS NULL AND c.withdrawn_at IS NULL AND c.expires_at > now()
+      AND NOT EXISTS (SELECT FROM kept)
+    ORDER BY c.expires_at, c.code_id LIMIT 1 FOR UPDATE SKIP LOCKED
 ),
 taken AS (
     UPDATE codes AS c SET reward_id = $3, assigned_at = now()

@@ -56,3 +56,13 @@ ORDER BY integration_id LIMIT $3
 -- name: reseal_integration
 -- Another config of the integration, $4 for $3. No row: it was changed meanwhile.
 UPDATE integrations SET config = $4 WHERE tenant_id = $1 AND integration_id = $2 AND config = $3
+
+-- name: quests
+-- The next $3 quests of a tenant that have secrets, after quest $2 ('': from the first).
+SELECT quest_id AS id, signing AS config FROM quests
+WHERE tenant_id = $1 AND quest_id > $2 AND signing ?| ARRAY['secret', 'previous_secret']
+ORDER BY quest_id LIMIT $3
+
+-- name: reseal_quest
+-- Other secrets of the quest, $4 for $3. No row: they were changed meanwhile.
+UPDATE quests SET signing = $4 WHERE tenant_id = $1 AND quest_id = $2 AND signing = $3

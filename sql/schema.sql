@@ -61,6 +61,12 @@ CREATE TABLE merchants (
     PRIMARY KEY (tenant_id, merchant_id)
 );
 
+-- What an entry of the audit log says in words: who did what to what, as it is called, and why.
+CREATE FUNCTION audit_words(actor text, action text, subject_id text, before jsonb, after jsonb) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN actor || ' ' || action || ' ' || subject_id || ' ' || coalesce(before ->> 'name', '') || ' '
+    || coalesce(after ->> 'name', '') || ' ' || coalesce(after ->> 'reason', '');
+
 CREATE TABLE audit_entries (
     tenant_id    ident       NOT NULL,
     entry_id     ident       NOT NULL,
@@ -77,6 +83,7 @@ CREATE TABLE audit_entries (
     PRIMARY KEY (tenant_id, entry_id)
 );
 CREATE INDEX audit_entries_subject ON audit_entries (tenant_id, subject_type, subject_id, entry_id);
+CREATE INDEX audit_entries_actor ON audit_entries (tenant_id, actor, entry_id);
 -- What happened of late, for the auditor (sql/conservation.sql); likewise of ledgers, turns and tasks. Rows lie in the
 -- order of time, so this costs next to nothing.
 CREATE INDEX audit_entries_time ON audit_entries USING brin (created_at) WITH (autosummarize = on, pages_per_range = 32);
@@ -106,6 +113,7 @@ END $$;
 -- ---------------------------------------------------------------- catalogue
 
 -- redeem_until: what was earned is redeemed until then, though the campaign has ended; NULL: not beyond its end.
+-- budget: what its prizes may cost in all, which informs and stops nothing; 0: none is said.
 CREATE TABLE campaigns (
     tenant_id    ident       NOT NULL,
     campaign_id  ident       NOT NULL,
@@ -118,11 +126,15 @@ CREATE TABLE campaigns (
     timezone     text        NOT NULL DEFAULT 'UTC',
     settings     jsonb       NOT NULL DEFAULT '{}',
     origins      text[]      NOT NULL DEFAULT '{}',
+    revision     integer     NOT NULL DEFAULT 1,
     created_at   timestamptz NOT NULL DEFAULT now(),
     updated_at   timestamptz NOT NULL DEFAULT now(),
+    budget          double precision NOT NULL DEFAULT 0 CHECK (budget >= 0),
+    budget_currency text             NOT NULL DEFAULT '',
     PRIMARY KEY (tenant_id, campaign_id)
 );
 CREATE INDEX campaigns_origins ON campaigns USING gin (origins) WHERE origins <> '{}';
+CREATE INDEX campaigns_with_budget ON campaigns (tenant_id, campaign_id) WHERE budget > 0;
 CREATE INDEX campaigns_with_origins ON campaigns (tenant_id) WHERE origins <> '{}';
 
 -- What a campaign is now: one that ran and is past its end has ended, whatever is stored; a draft's end is a plan.
@@ -205,6 +217,7 @@ CREATE TRIGGER promised_terms_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON
 CREATE FUNCTION promised_by(session_id text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN substring(split_part(session_id, '.', 3) FROM '^[0-9a-f]{32}');
 
+-- low_stock_at: it runs low where no more than this is left of it; 0: it is not watched.
 CREATE TABLE prizes (
     tenant_id          ident            NOT NULL,
     prize_id           ident            NOT NULL,
@@ -222,8 +235,16 @@ CREATE TABLE prizes (
     status             text             NOT NULL DEFAULT 'active' CHECK (status IN ('active', 'archived')),
     created_at         timestamptz      NOT NULL DEFAULT now(),
     updated_at         timestamptz      NOT NULL DEFAULT now(),
+    description        text             NOT NULL DEFAULT '',
+    image_url          text             NOT NULL DEFAULT '',
+    terms              text             NOT NULL DEFAULT '',
+    currency           text             NOT NULL DEFAULT '',
+    low_stock_at       bigint           NOT NULL DEFAULT 0 CHECK (low_stock_at >= 0),
+    claim_fields       jsonb            NOT NULL DEFAULT '[]',
     PRIMARY KEY (tenant_id, prize_id)
 );
+-- What is watched of a thousand prizes is read without the others.
+CREATE INDEX prizes_watched ON prizes (tenant_id, prize_id) WHERE low_stock_at > 0;
 
 -- total 0 = unlimited. Apart from prizes, so that the hottest row of the service is a narrow one.
 CREATE TABLE stock (
@@ -235,6 +256,21 @@ CREATE TABLE stock (
     PRIMARY KEY (tenant_id, prize_id),
     CHECK (CASE WHEN total = 0 THEN remaining = 0 ELSE total = remaining + awarded END)
 ) WITH (fillfactor = 40);
+
+-- How a prize's total came to be what it is: in the order of seq each begins with the total that the last one left.
+CREATE TABLE stock_moves (
+    tenant_id        ident       NOT NULL,
+    prize_id         ident       NOT NULL,
+    seq              bigint      NOT NULL,
+    actor            text        NOT NULL,
+    reason           text        NOT NULL,
+    total_before     bigint      NOT NULL,
+    remaining_before bigint      NOT NULL,
+    total_after      bigint      NOT NULL,
+    remaining_after  bigint      NOT NULL,
+    created_at       timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (tenant_id, prize_id, seq)
+);
 
 -- How many of a prize went out on a local day (max_per_day).
 CREATE TABLE prize_days (
@@ -255,6 +291,7 @@ CREATE TABLE prize_players (
 ) WITH (fillfactor = 80);
 
 -- A voucher code at rest: encrypted with the key that key_id names; code_hash finds duplicates.
+-- It is free, and may be given out, while it is nobody's, was not withdrawn and is not expired.
 CREATE TABLE codes (
     tenant_id   ident       NOT NULL,
     prize_id    ident       NOT NULL,
@@ -265,11 +302,24 @@ CREATE TABLE codes (
     reward_id   ident,
     assigned_at timestamptz,
     created_at  timestamptz NOT NULL DEFAULT now(),
-    PRIMARY KEY (tenant_id, prize_id, code_id)
+    expires_at  timestamptz NOT NULL DEFAULT 'infinity',
+    withdrawn_at timestamptz,
+    PRIMARY KEY (tenant_id, prize_id, code_id),
+    CHECK (reward_id IS NULL OR withdrawn_at IS NULL)
 );
 CREATE UNIQUE INDEX codes_once ON codes (tenant_id, prize_id, code_hash);
 CREATE UNIQUE INDEX codes_reward ON codes (tenant_id, reward_id) WHERE reward_id IS NOT NULL;
-CREATE INDEX codes_free ON codes (tenant_id, prize_id, code_id) WHERE reward_id IS NULL;
+-- By their end: who takes one takes what ends first, and passes by no expired one on the way to it.
+CREATE INDEX codes_free ON codes (tenant_id, prize_id, expires_at, code_id)
+    WHERE reward_id IS NULL AND withdrawn_at IS NULL;
+
+-- What a code is now.
+CREATE FUNCTION code_state(reward_id text, withdrawn_at timestamptz, expires_at timestamptz) RETURNS text
+    LANGUAGE sql STABLE RETURN
+    CASE WHEN reward_id IS NOT NULL THEN 'assigned'
+         WHEN withdrawn_at IS NOT NULL THEN 'withdrawn'
+         WHEN expires_at <= now() THEN 'expired'
+         ELSE 'free' END;
 
 -- ---------------------------------------------------------------- processes and keys
 
@@ -453,11 +503,20 @@ CREATE TABLE logins (
 CREATE INDEX logins_player ON logins (tenant_id, player_id) WHERE ended_at IS NULL;
 CREATE INDEX logins_expiry ON logins (tenant_id, expires_at);
 
+-- When players signed in, or renewed a login, by quarters of an hour: every zone's days are made of them. Quests count
+-- these days; the logins themselves are forgotten once they have expired.
+CREATE TABLE login_quarters (
+    tenant_id ident       NOT NULL,
+    player_id ident       NOT NULL,
+    quarter   timestamptz NOT NULL,
+    PRIMARY KEY (tenant_id, player_id, quarter)
+);
+
 -- Tokens that end before their time: those of a login (kind 'login'), or those of a player that belong to none; of
--- staff those of a sign-in, or of a subject ('staff'). issued_until: those issued until then; NULL: all. Nobody needs the row after kept_until: they have expired.
+-- staff those of a sign-in, or of a subject ('staff'), and an API token ('token'). issued_until: those issued until then; NULL: all. Nobody needs the row after kept_until: they have expired.
 CREATE TABLE revocations (
     tenant_id    ident       NOT NULL,
-    kind         text        NOT NULL CHECK (kind IN ('login', 'player', 'sign_in', 'staff')),
+    kind         text        NOT NULL CHECK (kind IN ('login', 'player', 'sign_in', 'staff', 'token')),
     subject      ident       NOT NULL,
     issued_until timestamptz,
     kept_until   timestamptz NOT NULL,
@@ -467,6 +526,24 @@ CREATE TABLE revocations (
 -- The edges read on from where they were, over all tenants.
 CREATE INDEX revocations_time ON revocations (revoked_at, tenant_id, kind, subject);
 CREATE INDEX revocations_expiry ON revocations (tenant_id, kept_until);
+
+-- API tokens, as SHA-256: of 256 random bits a plain hash cannot be turned back, and is looked up by an index; who reads
+-- this table has no token. used_at: the hour of its last use.
+CREATE TABLE api_tokens (
+    tenant_id   ident       NOT NULL,
+    token_id    ident       NOT NULL,
+    token_hash  bytea       NOT NULL,
+    name        text        NOT NULL,
+    roles       text[]      NOT NULL,
+    merchant_id ident       NOT NULL DEFAULT '',
+    made_by     text        NOT NULL,
+    created_at  timestamptz NOT NULL DEFAULT now(),
+    expires_at  timestamptz NOT NULL,
+    used_at     timestamptz,
+    revoked_at  timestamptz,
+    PRIMARY KEY (tenant_id, token_id)
+);
+CREATE UNIQUE INDEX api_tokens_hash ON api_tokens (tenant_id, token_hash);
 
 -- ---------------------------------------------------------------- plays
 
@@ -563,6 +640,46 @@ CREATE TABLE keyed_requests (
     PRIMARY KEY (tenant_id, merchant_id, subject, route, idempotency_key)
 );
 
+-- What staff asked for that waits for a second person. request: protobuf's bytes of the request's message. route: the
+-- operation, and its path's id. asked_by: the subject of the token; nobody approves what is their own. One key of one
+-- who asks is one approval. waiting -> done | rejected | withdrawn | failed; what is done in several transactions is
+-- approved before it is done, or rejected half done. rests_on: SHA-256 of what must still be so then; empty: nothing.
+CREATE TABLE approvals (
+    tenant_id       ident       NOT NULL,
+    approval_id     ident       NOT NULL,
+    merchant_id     ident       NOT NULL DEFAULT '',
+    operation       text        NOT NULL,
+    route           ident       NOT NULL,
+    request         bytea       NOT NULL,
+    request_hash    bytea       NOT NULL,
+    idempotency_key ident,
+    subject_id      ident       NOT NULL,
+    before          jsonb       NOT NULL,
+    after           jsonb       NOT NULL,
+    asked_by        text        NOT NULL,
+    asked_at        timestamptz NOT NULL DEFAULT now(),
+    expires_at      timestamptz NOT NULL DEFAULT now() + interval '7 days',
+    status          text        NOT NULL DEFAULT 'waiting'
+                    CHECK (status IN ('waiting', 'approved', 'done', 'rejected', 'withdrawn', 'failed')),
+    decided_by      text        NOT NULL DEFAULT '',
+    decided_at      timestamptz,
+    reason          text        NOT NULL DEFAULT '',
+    outcome         jsonb       NOT NULL DEFAULT '{}',
+    rests_on        bytea       NOT NULL,
+    PRIMARY KEY (tenant_id, approval_id)
+);
+CREATE UNIQUE INDEX approvals_key ON approvals (tenant_id, merchant_id, asked_by, route, idempotency_key)
+    WHERE idempotency_key IS NOT NULL;
+CREATE INDEX approvals_waiting ON approvals (tenant_id, approval_id) WHERE status = 'waiting';
+
+-- What an approval is now: what nobody decided in time has expired, and what nobody has gone on with for 7 days since
+-- it was approved. One expression, so that it is inlined.
+CREATE FUNCTION approval_status(status text, expires_at timestamptz, decided_at timestamptz) RETURNS text
+    LANGUAGE sql STABLE RETURN
+    CASE WHEN status = 'waiting' AND expires_at <= now() THEN 'expired'
+         WHEN status = 'approved' AND decided_at <= now() - interval '7 days' THEN 'expired'
+         ELSE status END;
+
 CREATE TABLE turn_balances (
     tenant_id   ident       NOT NULL,
     campaign_id ident       NOT NULL,
@@ -579,7 +696,7 @@ CREATE TABLE turn_entries (
     player_id     ident       NOT NULL,
     amount        bigint      NOT NULL CHECK (amount <> 0),
     balance_after bigint      NOT NULL CHECK (balance_after >= 0),
-    reason        text        NOT NULL CHECK (reason IN ('quest', 'play', 'adjustment', 'merge')),
+    reason        text        NOT NULL CHECK (reason IN ('quest', 'play', 'adjustment', 'merge', 'prize', 'reversal')),
     reference_id  text        NOT NULL,
     created_at    timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (tenant_id, player_id, entry_id)
@@ -620,6 +737,52 @@ CREATE INDEX rewards_campaign ON rewards (tenant_id, campaign_id, status);
 CREATE INDEX rewards_unplayed ON rewards (tenant_id, won_at) WHERE play_id = '';
 CREATE INDEX rewards_claimed ON rewards (tenant_id, claimed_at) WHERE claimed_at IS NOT NULL;
 CREATE INDEX rewards_expiry ON rewards (tenant_id, expires_at) WHERE status = 'won' AND expires_at IS NOT NULL;
+
+-- What winners answered when they claimed, each with the label that was read then: a list of key, label and value.
+-- Personal: it goes with whoever is erased.
+CREATE TABLE claim_answers (
+    tenant_id  ident       NOT NULL,
+    reward_id  ident       NOT NULL,
+    answers    jsonb       NOT NULL,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (tenant_id, reward_id)
+);
+
+-- What is wrong with answers (an object of texts, none of them empty) to a prize's claim_fields: a list of a key and
+-- required, unknown, option, long or lines each. NULL: nothing.
+CREATE FUNCTION claim_problems(fields jsonb, answers jsonb) RETURNS jsonb LANGUAGE sql IMMUTABLE RETURN
+    CASE WHEN fields <> '[]' OR answers <> '{}' THEN (
+        SELECT jsonb_agg(jsonb_build_array(p.key, p.problem) ORDER BY p.nth, p.key COLLATE "C")
+        FROM (
+            SELECT f.nth, f.field ->> 'key' AS key, CASE
+                WHEN a.answer IS NULL THEN CASE WHEN (f.field -> 'required')::boolean THEN 'required' END
+                WHEN f.field ->> 'kind' = 'choice' THEN CASE WHEN NOT f.field -> 'options' ? a.answer THEN 'option' END
+                WHEN f.field ->> 'kind' <> 'text' THEN NULL
+                WHEN length(a.answer) > 200 THEN 'long'
+                WHEN a.answer ~ '[\n\r\t]' THEN 'lines'
+            END AS problem
+            FROM jsonb_array_elements(fields) WITH ORDINALITY AS f (field, nth)
+            CROSS JOIN LATERAL (SELECT answers ->> (f.field ->> 'key') AS answer) AS a
+            UNION ALL
+            SELECT 1000, k.key, 'unknown'
+            FROM jsonb_object_keys(answers) AS k (key)
+            WHERE NOT fields @> jsonb_build_array(jsonb_build_object('key', k.key))
+        ) AS p
+        WHERE p.problem IS NOT NULL
+    ) END;
+
+-- Answers as they are kept: a list of key, label and value, in the order of the fields.
+CREATE FUNCTION claim_answered(fields jsonb, answers jsonb) RETURNS jsonb LANGUAGE sql IMMUTABLE RETURN (
+    SELECT coalesce(jsonb_agg(jsonb_build_object('key', f.field ->> 'key', 'label', f.field ->> 'label',
+                                                 'value', answers ->> (f.field ->> 'key')) ORDER BY f.nth), '[]')
+    FROM jsonb_array_elements(fields) WITH ORDINALITY AS f (field, nth)
+    WHERE answers ? (f.field ->> 'key')
+);
+
+-- And back: an object of texts.
+CREATE FUNCTION claim_given(answers jsonb) RETURNS jsonb LANGUAGE sql IMMUTABLE RETURN (
+    SELECT coalesce(jsonb_object_agg(a ->> 'key', a ->> 'value'), '{}') FROM jsonb_array_elements(answers) AS a
+);
 
 -- The outbox: one row for each delivery that is due, written with what made it due.
 -- pending -> delivering (leased) -> delivered | awaiting | retry | dead; cancelled. The legal moves
@@ -691,6 +854,8 @@ CREATE UNIQUE INDEX milestone_grants_idempotency ON milestone_grants (tenant_id,
 
 -- ---------------------------------------------------------------- quests
 
+-- condition: {kind, count, game_id} of what a player must have done; null: the player says so. signing: the secrets,
+-- sealed, of who may tell its events (condition of kind 'event'); {}: nobody may.
 CREATE TABLE quests (
     tenant_id   ident       NOT NULL,
     quest_id    ident       NOT NULL,
@@ -702,11 +867,58 @@ CREATE TABLE quests (
     status      text        NOT NULL DEFAULT 'draft' CHECK (status IN ('draft', 'active', 'archived')),
     start_date  timestamptz,
     end_date    timestamptz,
+    condition   jsonb,
+    signing     jsonb       NOT NULL DEFAULT '{}',
     created_at  timestamptz NOT NULL DEFAULT now(),
     updated_at  timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (tenant_id, quest_id)
 );
 CREATE INDEX quests_campaign ON quests (tenant_id, campaign_id, quest_id);
+
+CREATE TRIGGER quests_sealed BEFORE INSERT OR UPDATE OF signing ON quests
+    FOR EACH ROW EXECUTE FUNCTION hold_keys_of_config('signing');
+
+-- What happened elsewhere, as the tenant's own systems told it of a player: each event of a quest once.
+CREATE TABLE quest_events (
+    tenant_id ident       NOT NULL,
+    quest_id  ident       NOT NULL,
+    event_id  ident       NOT NULL,
+    player_id ident       NOT NULL,
+    told_at   timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (tenant_id, quest_id, event_id)
+);
+CREATE INDEX quest_events_player ON quest_events (tenant_id, player_id, quest_id, told_at);
+
+-- Whether the campaign has the game that a quest's condition names, or it names none.
+CREATE FUNCTION has_condition_s_game(tenant text, campaign text, condition jsonb) RETURNS boolean LANGUAGE sql STABLE
+RETURN coalesce(condition ->> 'game_id', '') = '' OR EXISTS (
+    SELECT FROM games AS g
+    WHERE g.tenant_id = tenant AND g.game_id = condition ->> 'game_id' AND g.campaign_id = campaign);
+
+-- How much of what a quest's condition counts a player has done since then (null: ever): plays of the campaign's games, or
+-- of the one game; the prizes won by them; the points credited for them; the local days with a login; or the quest's
+-- events that were told of the player.
+CREATE FUNCTION quest_progress(
+    tenant text, player text, quest text, campaign text, condition jsonb, since timestamptz)
+RETURNS bigint LANGUAGE sql STABLE RETURN CASE WHEN condition ->> 'kind' = 'event' THEN (
+    SELECT count(*) FROM quest_events AS e
+    WHERE e.tenant_id = tenant AND e.player_id = player AND e.quest_id = quest AND (since IS NULL OR e.told_at >= since)
+) WHEN condition ->> 'kind' = 'logins' THEN (
+    SELECT count(DISTINCT (q.quarter AT TIME ZONE c.timezone)::date)
+    FROM campaigns AS c
+    JOIN login_quarters AS q ON q.tenant_id = tenant AND q.player_id = player
+    WHERE c.tenant_id = tenant AND c.campaign_id = campaign AND (since IS NULL OR q.quarter >= since)
+) ELSE (
+    SELECT least(CASE condition ->> 'kind'
+        WHEN 'plays' THEN count(*) WHEN 'wins' THEN coalesce(sum(p.wins), 0) ELSE coalesce(sum(p.points), 0)
+    END, 9223372036854775807)::bigint
+    FROM plays AS p
+    WHERE p.tenant_id = tenant AND p.player_id = player AND (since IS NULL OR p.played_at >= since)
+      AND p.game_id = ANY(ARRAY(
+        SELECT g.game_id FROM games AS g
+        WHERE g.tenant_id = tenant AND g.campaign_id = campaign
+          AND coalesce(condition ->> 'game_id', '') IN ('', g.game_id)))
+) END;
 
 -- period: 'once', a local day '2026-11-21', or an ISO week '2026-W47'. event_id: of the event that tells of it, also
 -- where the player it was completed by is another since.
@@ -868,7 +1080,8 @@ CREATE TRIGGER integrations_sealed BEFORE INSERT OR UPDATE OF config ON integrat
     FOR EACH ROW EXECUTE FUNCTION hold_keys_of_config('config');
 
 -- What became of each event at each integration: for the operator to read, and for the next try.
--- One that is to be tried again is so from next_attempt_at on, and keeps the event until then.
+-- One that is to be tried again is so from next_attempt_at on. The event is kept, to be told again and to be read;
+-- answer is how the receiver's began, without what it was sent in confidence.
 CREATE TABLE integration_deliveries (
     tenant_id      ident       NOT NULL,
     delivery_id    ident       NOT NULL,
@@ -881,10 +1094,11 @@ CREATE TABLE integration_deliveries (
     next_attempt_at timestamptz,
     http_status    integer     NOT NULL DEFAULT 0,
     error          text        NOT NULL DEFAULT '',
+    answer         text        NOT NULL DEFAULT '',
     duration_ms    integer     NOT NULL DEFAULT 0,
     created_at     timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (tenant_id, integration_id, delivery_id),
-    CHECK (CASE WHEN status = 'retry' THEN event IS NOT NULL AND next_attempt_at IS NOT NULL ELSE event IS NULL END)
+    CHECK (status <> 'retry' OR (event IS NOT NULL AND next_attempt_at IS NOT NULL))
 );
 CREATE UNIQUE INDEX integration_deliveries_event ON integration_deliveries (tenant_id, integration_id, event_id);
 CREATE INDEX integration_deliveries_due ON integration_deliveries (tenant_id, integration_id, next_attempt_at)
@@ -896,6 +1110,61 @@ CREATE TABLE event_marks (
     told_until   timestamptz NOT NULL,
     leased_until timestamptz NOT NULL
 );
+
+-- ---------------------------------------------------------------- limits
+
+-- How much is left of a prize, counted up to one more than `most` of its codes; NULL: it cannot run out.
+-- One expression over one index, whatever the pool holds.
+CREATE FUNCTION left_of_prize(tenant text, prize text, channel text, total bigint, remaining bigint, most bigint)
+RETURNS bigint LANGUAGE sql STABLE RETURN least(
+    CASE WHEN total > 0 THEN remaining END,
+    CASE WHEN channel = 'voucher_code' THEN (
+        SELECT count(*) FROM (
+            SELECT FROM codes AS c
+            WHERE c.tenant_id = tenant AND c.prize_id = prize AND c.reward_id IS NULL AND c.withdrawn_at IS NULL
+              AND c.expires_at > now()
+            LIMIT most + 1) AS c
+    ) END
+);
+
+-- When a tenant's budgets and stock are looked at next (runtime/operations/limits/looking.py). Who looks holds the row.
+CREATE TABLE limit_marks (
+    tenant_id ident       NOT NULL PRIMARY KEY,
+    next_at   timestamptz NOT NULL
+);
+
+-- What of a campaign's budget was used when it was counted last, and which share of that budget has been told of: 0, 80
+-- or 100 percent.
+CREATE TABLE budget_marks (
+    tenant_id   ident            NOT NULL,
+    campaign_id ident            NOT NULL,
+    amount      double precision NOT NULL,
+    currency    text             NOT NULL,
+    used        double precision NOT NULL,
+    told        integer          NOT NULL CHECK (told IN (0, 80, 100)),
+    counted_at  timestamptz      NOT NULL DEFAULT now(),
+    PRIMARY KEY (tenant_id, campaign_id)
+);
+
+-- Prizes that run low, since when, as has been told. What is here is told of no more until it has risen again.
+CREATE TABLE low_prizes (
+    tenant_id ident       NOT NULL,
+    prize_id  ident       NOT NULL,
+    since     timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (tenant_id, prize_id)
+);
+
+-- What integrations are told of that no other row says (runtime/streams/gaps.py): the events themselves.
+CREATE TABLE notices (
+    tenant_id   ident       NOT NULL,
+    event_id    ident       NOT NULL,
+    type        text        NOT NULL CHECK (type IN ('campaign.budget_reached', 'prizes.low_stock')),
+    campaign_id ident       NOT NULL,
+    data        jsonb       NOT NULL,
+    noticed_at  timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (tenant_id, event_id)
+);
+CREATE INDEX notices_time ON notices (tenant_id, noticed_at);
 
 -- ---------------------------------------------------------------- conservation
 
@@ -949,8 +1218,9 @@ CREATE TYPE play_count AS (
     game_id text, player_id text, day date, plays bigint, cap bigint, day_cap bigint, day_ends bigint, exact boolean,
     busy_until bigint
 );
--- A balance that must be `before` (NULL: not there yet) and becomes `after`.
+-- Turns that must be `before` and become `after`; 0 before: the row may be there or not.
 CREATE TYPE turn_move AS (player_id text, campaign_id text, before bigint, after bigint);
+-- A balance that must be `before` (NULL: not there yet) and becomes `after`.
 CREATE TYPE balance_move AS (player_id text, scope_key text, currency text, before bigint, after bigint);
 CREATE TYPE new_turn_entry AS (
     entry_id text, player_id text, campaign_id text, amount bigint, balance_after bigint, reason text, reference_id text

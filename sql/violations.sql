@@ -21,15 +21,15 @@ known AS (
         last_seen_at = greatest(v.last_seen_at, $4), gone_at = NULL, expected = s.expected, found = s.found,
         deviation = s.deviation
     FROM seen AS s
-    WHERE v.tenant_id = $1 AND v.check_name = $2 AND v.subject_id = s.subject_id AND v.row_id = s.row_id
+    WHERE v.tenant_id = $1 AND v.subject_id = s.subject_id AND v.row_id = s.row_id
       AND (v.closed_at IS NULL OR (v.gone_at IS NULL AND v.deviation = s.deviation))
       AND v.violation_id IN (SELECT h.violation_id FROM held AS h)
     RETURNING v.subject_id, v.row_id
 ),
 gone AS (
     UPDATE violations AS v SET gone_at = $4
-    WHERE v.tenant_id = $1 AND v.check_name = $2 AND v.subject_id = ANY($3::text[]) AND v.gone_at IS NULL
-      AND $13 AND v.last_seen_at < $4 AND v.violation_id IN (SELECT h.violation_id FROM held AS h)
+    WHERE v.tenant_id = $1 AND v.gone_at IS NULL AND $13 AND v.last_seen_at < $4
+      AND v.violation_id IN (SELECT h.violation_id FROM held AS h)
       AND NOT EXISTS (SELECT FROM seen AS s WHERE s.subject_id = v.subject_id AND s.row_id = v.row_id)
 )
 INSERT INTO violations (tenant_id, violation_id, check_name, subject_id, row_id, scope_key, expected, found, deviation,

@@ -73,7 +73,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    reports = [report for found in terminalreporter.stats.values() for report in found if hasattr(report, "when")]
+    reports = [
+        report for found in terminalreporter.stats.values() for report in found if isinstance(report, pytest.TestReport)
+    ]
     for line in order.to_name(reports):
         terminalreporter.write_line(line)
 

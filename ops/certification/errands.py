@@ -23,14 +23,15 @@ READER, LONER = "reader", "loner"
 
 TOURS: Final = (
     (
-        *("CreateCampaign", "UpdateCampaign", "DuplicateCampaign", "CreatePrize", "UpdatePrize", "ImportCodes"),
+        *("CreateCampaign", "UpdateCampaign", "DuplicateCampaign", "ImportCampaign", "CreatePrize", "UpdatePrize"),
+        *("MoveStock", "ImportCodes", "WithdrawCodes"),
         *("CreateGame", "UpdateGame", "MakeTestPlays", "CreateLeaderboard", "UpdateLeaderboard", "AdjustScore"),
         *("DisqualifyPlayer", "FinalizeLeaderboard", "DeleteLeaderboard", "DeleteGame", "DeletePrize"),
     ),
     (
         *("UpdatePlayer", "SetPlayerStatus", "CreateIntegration", "EmitEvent", "TestIntegration", "UpdateIntegration"),
         *("DeleteIntegration", "CreateQuest", "UpdateQuest", "DeleteQuest", "ReplayPlay", "RetryTask"),
-        *("CreateMerchant", "UpdateMerchant", "UpdateTenant", "RevokeStaff"),
+        *("CreateMerchant", "UpdateMerchant", "UpdateTenant", "RevokeStaff", "CreateToken", "DeleteToken"),
     ),
     (
         *("ResolvePlayer", "LinkContact", "IssueChallenge", "AnswerChallenge", "WithdrawChallenge", "BeginLogin"),
@@ -46,13 +47,21 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     "CreateTenant": "each row has a tenant of its own",
     "CompleteTask": "the receiver of workflows calls back",
     "VerifyCallback": "by the edge that is called back",
+    "TellQuestEvent": "the judge knows quests by what is played alone",
+    "VerifyQuestEvent": "by the edge that is told",
+    "RotateQuestSecret": "no quest of the load takes events",
     "ReadExport": "by the edge, for who downloads it",
     "GetLive": "by the edge, for who watches",
+    "OpenToken": "by the edge, which is shown one",
     "CloseViolation": "there is none to close, unless the row fails",
     "GrantTurns": "the judge knows turns of quests alone",
     "MergePlayer": "logins merge guests, by the same code",
     "BulkRewards": "it fulfills and revokes, one by one, as staff does",
+    "ResendDelivery": "the judge counts how often each event was told",
     "RotateSecret": "the receiver would no more know who sends",
+    **dict.fromkeys(
+        ("ApproveApproval", "RejectApproval", "WithdrawApproval"), "there is none, unless a setting says so"
+    ),
     **dict.fromkeys(("UnlinkContact", "SignOutPlayer", "ErasePlayer"), "the reader would be signed out"),
 }
 """Operations that neither the load nor an errand asks, and who does."""
@@ -141,6 +150,8 @@ class Errands:
         match row.name:
             case "ImportCodes":
                 body |= {"codes": [f"{self.prefix}-{self._number}-{nth}" for nth in range(3)]}
+            case "WithdrawCodes":
+                body = {"all_free": True}
             case "TurnLogin":
                 body |= {"generation": 0}
         return {row.resource: body} if surface == "core" and row.resource else body

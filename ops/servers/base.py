@@ -109,7 +109,7 @@ class Server(ABC):
             stdin.close()
         except BrokenPipeError:
             pass  # it ended already: the wait below says why
-        wait_for(self._answers, START_SECONDS, self._failure)
+        wait_for(self._answers, START_SECONDS, self.failure)
 
     def stop(self) -> None:
         """A clean stop: what was committed is on disk, and no process is left."""
@@ -180,8 +180,8 @@ class Server(ABC):
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             return
 
-    def _failure(self) -> ServerError | None:
-        """Why waiting on is pointless: the process ended (None: it runs)."""
+    def failure(self) -> ServerError | None:
+        """That the process ended by itself, with the end of its log; None where it runs, or was never started."""
         if self._process is None or self._process.poll() is None:
             return None
         code, self._process = self._process.returncode, None

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from ops.servers.base import Server, hold
+from ops.servers.base import Server, ServerError, hold
 from ops.servers.postgres import Postgres
 from ops.servers.valkey import Valkey
 
@@ -69,6 +69,10 @@ class EmbeddedServers:
     def pids(self) -> dict[str, int]:
         """The process ids of those that run here, by name."""
         return {server.name: server.pid for server in self._servers()}
+
+    def failure(self) -> ServerError | None:
+        """What has ended though nobody stopped it, with the end of its log; None while all run."""
+        return next((error for server in self._servers() if (error := server.failure()) is not None), None)
 
     def _servers(self) -> list[Server]:
         return [server for server in (self.postgres, self.valkey) if server is not None]

@@ -71,7 +71,7 @@ class PlayCount(NamedTuple):
 
 
 class TurnMove(NamedTuple):
-    """A player's turns in a campaign, which must be `before` and become `after`."""
+    """A player's turns in a campaign, which must be `before` and become `after`. Who has none may have no row yet."""
 
     player_id: str
     campaign_id: str
@@ -277,7 +277,7 @@ class Changes:
     def move_turns(
         self, entry_id: str, player_id: str, campaign_id: str, before: int, amount: int, reason: str, reference_id: str
     ) -> None:
-        """Moves the player's turns from `before` by `amount`; the row must exist."""
+        """Moves the player's turns from `before` by `amount`, and notes it."""
         key = (player_id, campaign_id)
         moved = self.turns.get(key)
         assert moved is None or before == moved.after, "else what moved before would be lost"

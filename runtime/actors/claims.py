@@ -17,8 +17,9 @@ import asyncpg
 import sql
 from runtime import events, ids
 from runtime import messages as m
+from runtime.actors import answers
 from runtime.actors.engine import Engine
-from runtime.actors.idempotency import KEY_CHARACTERS_MAX
+from runtime.actors.idempotency import KEY_CHARACTERS_MAX, mismatch
 from runtime.actors.mailbox import Work
 from runtime.actors.rewards import CodeUnavailable, for_owner, illegal, open_code, out_of_stock
 from runtime.errors import Fault, Status, invalid, suspended, unknown
@@ -59,7 +60,7 @@ Told = tuple[Group, Any]
 
 
 def _groups(works: Sequence[Work[m.ClaimRewardRequest]]) -> list[Group]:
-    groups: dict[tuple[str, str, str], Group] = {}
+    groups: dict[tuple[str, str, str, frozenset[tuple[str, str]]], Group] = {}
     for work in works:
         request = work.request
         if not request.player_id:
@@ -67,7 +68,13 @@ def _groups(works: Sequence[Work[m.ClaimRewardRequest]]) -> list[Group]:
         elif len(request.idempotency_key) > KEY_CHARACTERS_MAX:
             work.refuse(invalid("idempotency_key", f"must be at most {KEY_CHARACTERS_MAX} characters"))
         else:
-            groups.setdefault((request.id, request.player_id, request.idempotency_key), []).append(work)
+            try:
+                request.answers = answers.read(request.answers)
+            except Fault as fault:
+                work.refuse(fault)
+                continue
+            said = frozenset(request.answers.items())
+            groups.setdefault((request.id, request.player_id, request.idempotency_key, said), []).append(work)
     return list(groups.values())
 
 
@@ -114,16 +121,23 @@ async def _claim_together(claimer: Claimer, groups: list[Group]) -> None:
 
 
 async def _answer_replayed(claimer: Claimer, replayed: list[Told]) -> None:
-    """Answers claims that were done before as they were answered then. Only these suffer where that cannot be read."""
+    """Answers claims that were done before as they were answered then. Only these suffer where that cannot be read.
+
+    IDEMPOTENCY_MISMATCH for one that gives other answers than that.
+    """
     try:
         rewards = [row["reward_id"] for _, row in replayed]
         rows = await claimer.engine.database.fetch(AS_CLAIMED, claimer.tenant_id, rewards)
     except (Fault, asyncpg.PostgresError) as error:
         _refuse(replayed, error)
         return
-    answers = {row["reward_id"]: row for row in rows}
+    first = {row["reward_id"]: row for row in rows}
     for group, row in replayed:
-        _answer(claimer, group, row, answers.get(row["reward_id"]))
+        then = first.get(row["reward_id"])
+        if then is not None and then["given"] != group[0].request.answers:
+            _refuse([(group, row)], mismatch())
+        else:
+            _answer(claimer, group, row, then)
 
 
 async def _follow_merged(claimer: Claimer, missed: list[Told]) -> None:
@@ -162,6 +176,7 @@ async def _write(claimer: Claimer, requests: Sequence[m.ClaimRewardRequest]) -> 
         [request.idempotency_key or None for request in requests],
         [ids.make("task") for _ in requests],
         instant_channels(),
+        [request.answers or {} for request in requests],
     )
 
     async def work(connection: asyncpg.Connection) -> list[asyncpg.Record]:
@@ -204,6 +219,8 @@ def _refusal(request: m.ClaimRewardRequest, row: Any) -> Fault:
             return out_of_stock(request.id)
         case "suspended":
             return suspended(row["suspended"])
+        case "unanswered":
+            return answers.unanswered(row["problems"])
         case "illegal":
             return _already_claimed(row) if row["claimed_at"] else illegal(row, "claim")
         case _:

@@ -27,6 +27,7 @@ from runtime.outgoing.bulkhead import Bulkhead, Entry
 from runtime.outgoing.connector import Connector
 from runtime.outgoing.providers import (
     ERROR_CHARACTERS_MAX,
+    Delivered,
     DeliveryRequest,
     Failed,
     Outcome,
@@ -89,7 +90,9 @@ DELIVERIES: Final = Counter(
 log = structlog.get_logger(__name__)
 
 
-class _Note(NamedTuple):
+class Note(NamedTuple):
+    """What became of an event at an integration, as the log has it."""
+
     integration_id: str
     delivery_id: str
     event_id: str
@@ -101,6 +104,7 @@ class _Note(NamedTuple):
     error: str
     duration_ms: int
     pause_seconds: float
+    answer: str
 
 
 class Happened(NamedTuple):
@@ -137,26 +141,32 @@ class Dispatcher:
         self._isolations: dict[tuple[str, str], _Isolation] = {}
         self._known: dict[str, tuple[float, list[Any]]] = {}  # when the reading began, and what it found
         self._reading: dict[str, asyncio.Lock] = {}
-        self._notes: dict[str, list[_Note]] = {}
+        self._notes: dict[str, list[Note]] = {}
         self._noting: asyncio.Task[None] | None = None
         self._telling: set[asyncio.Task[Any]] = set()
         self._under_way: set[tuple[str, str, str]] = set()  # tenant, integration, event
         self.notes_lost = 0
         """Notes that could not be written: what became of those events is not known."""
 
-    async def dispatch(self, event: Event, *, since: float | None = None) -> list[asyncio.Task[bool]]:
+    async def dispatch(
+        self, event: Event, *, since: float | None = None, of_merchant: str = ""
+    ) -> list[asyncio.Task[bool]]:
         """Begins to tell everyone who is to know; each task says whether an attempt was made.
 
-        since: when the event was received (monotonic seconds), where that is not now. UNAVAILABLE where it is
-        not known who is to know.
+        since: when the event was received (monotonic seconds), where that is not now. of_merchant: whose integrations
+        alone are told ("": everybody's). UNAVAILABLE where it is not known who is to know.
         """
         rows = await self._integrations(event.tenant_id, time.monotonic() if since is None else since)
-        return [self._begin(row, event) for row in rows if _matches(row, event) and _listened(row, event)]
+        told = (row for row in rows if not of_merchant or row["merchant_id"] == of_merchant)
+        return [self._begin(row, event) for row in told if _matches(row, event) and _listened(row, event)]
 
-    def try_once(self, event: Event, row: Any) -> asyncio.Task[_Note]:
-        """Begins to tell one integration of an event made for it, whatever its status. The task says what was noted."""
+    def try_once(self, event: Event, row: Any, attempts: int = 0, *, again: bool = False) -> asyncio.Task[Note]:
+        """Begins to tell one integration of an event, whatever its status. The task says what was noted.
+
+        attempts: how many were made before. again: whether a failure is tried again on the schedule.
+        """
         breaker = CircuitBreaker(failures_to_open=FAILURES_TO_OPEN, open_seconds=OPEN_SECONDS)
-        task = asyncio.create_task(self._attempt(breaker, row, event, again=False))
+        task = asyncio.create_task(self._attempt(breaker, row, event, attempts, again=again))
         self._telling.add(task)
         task.add_done_callback(self._telling.discard)
         return task
@@ -294,7 +304,7 @@ class Dispatcher:
 
     async def _attempt(
         self, breaker: CircuitBreaker, row: Any, event: Event, attempts: int = 0, *, again: bool = True
-    ) -> _Note:
+    ) -> Note:
         began = time.monotonic()
         outcome = await self._deliver(row, event)
         ended = time.monotonic()
@@ -304,10 +314,11 @@ class Dispatcher:
         if not isinstance(outcome, Failed):
             status = "stubbed" if isinstance(outcome, Stubbed) else "delivered"
             DELIVERIES.labels(status).inc()
-            return self._note(row, event, status, attempts + 1, duration_ms=took_ms)
+            answer = outcome.answer if isinstance(outcome, Delivered) else ""
+            return self._note(row, event, status, attempts + 1, duration_ms=took_ms, answer=answer)
         DELIVERIES.labels("failed").inc()
         status = "retry" if again and not outcome.final and attempts < len(SCHEDULE_SECONDS) else "dead"
-        return self._note(row, event, status, attempts + 1, outcome, took_ms)
+        return self._note(row, event, status, attempts + 1, outcome, took_ms, outcome.answer)
 
     async def _deliver(self, row: Any, event: Event) -> Outcome:
         provider = integration_provider(row["type"])
@@ -334,11 +345,18 @@ class Dispatcher:
         return False
 
     def _note(
-        self, row: Any, event: Event, status: str, attempts: int, failed: Failed = NOT_FAILED, duration_ms: int = 0
-    ) -> _Note:
+        self,
+        row: Any,
+        event: Event,
+        status: str,
+        attempts: int,
+        failed: Failed = NOT_FAILED,
+        duration_ms: int = 0,
+        answer: str = "",
+    ) -> Note:
         error = str(failed.error).replace("\0", "").encode("utf-8", "replace").decode()[:ERROR_CHARACTERS_MAX]
-        kept = msgspec.to_builtins(event) if status == "retry" else None
-        note = _Note(
+        kept = msgspec.to_builtins(event) if event.occurred_at else None  # Else it is one that could not be read.
+        note = Note(
             row["integration_id"],
             ids.make("delivery"),
             event.id,
@@ -350,6 +368,7 @@ class Dispatcher:
             error,
             duration_ms,
             failed.retry_after_seconds,
+            answer,
         )
         notes = self._notes.setdefault(event.tenant_id, [])
         if len(notes) >= NOTES_MAX * 10:
@@ -378,7 +397,7 @@ class Dispatcher:
                     self.notes_lost += len(part)
                     log.warning("delivery_log_lost", notes=len(part), error=str(error))
 
-    async def _prune(self, tenant_id: str, part: list[_Note]) -> None:
+    async def _prune(self, tenant_id: str, part: list[Note]) -> None:
         for integration_id in {note.integration_id for note in part}:
             if (isolation := self._isolations.get((tenant_id, integration_id))) is not None:
                 before = isolation.notes
@@ -387,7 +406,7 @@ class Dispatcher:
                     await self._database.execute(_SQL["prune_deliveries"], tenant_id, integration_id, LOG_KEPT)
 
 
-def _row(note: _Note) -> tuple[str, str]:
+def _row(note: Note) -> tuple[str, str]:
     """The order in which rows of the log are locked."""
     return note.integration_id, note.event_id
 

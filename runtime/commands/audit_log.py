@@ -22,7 +22,16 @@ app = App(name="audit-log", help="Read who changed what.")
 
 @app.default
 async def audit_log(
-    *, subject_type: str = "", subject_id: str = "", actor: str = "", limit: int = 50, connection: Connection = DEFAULTS
+    *,
+    subject_type: str = "",
+    subject_id: str = "",
+    actor: str = "",
+    action: str = "",
+    since: datetime | None = None,
+    until: datetime | None = None,
+    q: str = "",
+    limit: int = 50,
+    connection: Connection = DEFAULTS,
 ) -> None:
     """Show entries of the audit log, the newest first. All of them, oldest first: `tombola export audit`.
 
@@ -34,10 +43,19 @@ async def audit_log(
         Only what was done to this one.
     actor
         Only what this one did.
+    action
+        Only actions that begin so: prize, prize.import ...
+    since
+        Only from this time on, such as 2026-03-01 or 2026-03-01T09:00:00+01:00 (UTC where it says no offset).
+    until
+        Only before this time.
+    q
+        Only what holds this: who did what to what, the name of that, or the reason.
     limit
         How many at most.
     """
-    query = {"subject_type": subject_type, "subject_id": subject_id, "actor": actor}
+    query = {"subject_type": subject_type, "subject_id": subject_id, "actor": actor, "action": action, "q": q}
+    query |= {name: str(_seconds(at)) for name, at in (("since", since), ("until", until)) if at is not None}
     found: list[dict[str, Any]] = []
     with refusals_told(connection):
         async with connected(connection) as edge:
@@ -55,6 +73,10 @@ async def audit_log(
             entry["id"], when, entry["actor"], entry["action"], entry["subject_id"], ", ".join(_changed(entry))
         )
     people().print(shown)
+
+
+def _seconds(at: datetime) -> int:
+    return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp())
 
 
 def _changed(entry: dict[str, Any]) -> list[str]:

@@ -1,14 +1,15 @@
-"""`tombola campaigns`: list them; a whole one as one YAML file, out and in again."""
+"""`tombola campaigns`: list and check them; a whole one as one YAML file, out and in again."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
+from uuid import uuid4
 
 from cyclopts import App, Parameter
 
 from runtime.commands import campaign_files, documents
-from runtime.commands.campaign_files import Names
 from runtime.commands.confirm import confirmed, fail_of_file, file_told, show
 from runtime.commands.connection import (
     DEFAULTS,
@@ -27,10 +28,10 @@ from runtime.commands.connection import (
 )
 from runtime.commands.documents import Document
 from runtime.commands.environment import EXIT_USE
-from runtime.commands.resources import Change
+from runtime.commands.resources import for_machines
 from runtime.http import gallery
 
-app = App(name="campaigns", help="List campaigns; write a whole one to a file, and apply such a file.")
+app = App(name="campaigns", help="List and check campaigns; write a whole one to a file, and apply such a file.")
 
 
 @app.command(name="list")
@@ -50,12 +51,46 @@ async def list_campaigns(*, q: str = "", status: str = "", connection: Connectio
     if connection.json:
         print_json(items)
         return
-    shown = table("id", "name", "status", "timezone")
+    shown = table("id", "name", "status", "timezone", "budget", "used")
     for item in items:
-        shown.add_row(
-            item["id"], item["name"], item["status"].removeprefix("CAMPAIGN_STATUS_").lower(), item["timezone"]
-        )
+        status = item["status"].removeprefix("CAMPAIGN_STATUS_").lower()
+        shown.add_row(item["id"], item["name"], status, item["timezone"], *_budget(item["budget"]))
     people().print(shown)
+
+
+def _budget(budget: dict[str, Any] | None) -> tuple[str, str]:
+    """A budget, and what of it is used; both empty where there is none."""
+    if not budget:
+        return "", ""
+    used = f"{budget['used'] / budget['amount']:.0%}" if budget["used_at"] else "not counted yet"
+    return f"{budget['amount']:,.2f} {budget['currency']}", used
+
+
+@app.command(name="check")
+async def check_campaign(campaign: str, /, *, connection: Connection = DEFAULTS) -> None:
+    """Look whether a campaign could go in front of players: what stands in the way, and what is perhaps not meant.
+
+    Ends with 1 where something stands in the way.
+
+    Parameters
+    ----------
+    campaign
+        Its id or its name.
+    """
+    with refusals_told(connection):
+        async with connected(connection) as edge:
+            one = await _one(connection, edge, campaign)
+            items = (await edge.get(f"/campaigns/{one['id']}/launch-check"))["items"]
+    if connection.json:
+        print_json(items)
+    else:
+        shown = table("", "what", "where")
+        for item in items:
+            level = item["level"].removeprefix("LAUNCH_LEVEL_").lower()
+            shown.add_row(level, item["message"], item["field"])
+        people().print(shown)
+    if any(item["level"] == "LAUNCH_LEVEL_PROBLEM" for item in items):
+        sys.exit(EXIT_REFUSED)
 
 
 @app.command(name="export")
@@ -102,7 +137,7 @@ async def import_campaign(
     """Apply a campaign's file: make what is not there, change what differs, leave the rest alone.
 
     What would change is shown first. A file with anything wrong in it changes nothing. Applying the same
-    file again changes nothing either.
+    file again changes nothing either. All of it is done, or nothing is.
 
     Parameters
     ----------
@@ -119,14 +154,14 @@ async def import_campaign(
         document = documents.read(file)
         changes = campaign_files.read(document)
         async with connected(connection) as edge:
-            await campaign_files.plan(edge, document, changes, into)
+            state = await campaign_files.plan(edge, document, changes, into)
             show(connection, changes)
             wanted = [change for change in changes if change.action != "keep"]
             if wanted and not dry_run:
                 confirmed(connection, yes)
-                await _apply(connection, edge, document, changes)
+                await _apply(connection, edge, document, state.campaign["id"] if state else "")
     if connection.json:
-        print_json({"applied": bool(wanted) and not dry_run, "changes": [change.for_machines() for change in wanted]})
+        print_json({"applied": bool(wanted) and not dry_run, "changes": [for_machines(change) for change in wanted]})
     elif wanted and not dry_run:
         people().print("done")
 
@@ -158,23 +193,15 @@ def show_gallery(name: str = "", file: Path | None = None, /, *, connection: Con
         people().print(shown)
 
 
-async def _apply(connection: Connection, edge: Edge, document: Document, changes: list[Change]) -> None:
-    """Makes every change, in order. What is refused ends it there, with its line; the next import goes on."""
-    ids: Names = {"prizes": {}, "games": {}}
-    campaign_id = ""
-    for change in changes:
-        try:
-            made: dict[str, Any] = await campaign_files.apply(edge, change, campaign_id, ids)
-        except Refused as refused:
-            fields = [(f"{change.path}.{row['field']}", row["description"]) for row in refused.violations]
-            problems = fields or [(change.path, f"{refused.data.get('reason', refused.code)}: {refused.message}")]
-            if refused.http < 500 and refused.http not in (401, 403):
-                fail_of_file(connection, document.wrong(problems))
-            tell_refused(connection, refused, f"{document.name}: {change.path}: ")
-        if change.path == "campaign":
-            campaign_id = made["id"]
-        if change.kind.section in ids:
-            ids[change.kind.section][change.name] = made["id"]
+async def _apply(connection: Connection, edge: Edge, document: Document, into: str) -> None:
+    """Has the service make it so, all or nothing. What it finds wrong is told with its line."""
+    try:
+        await edge.post("/campaigns/import", {"file": document.value, "into": into}, key=uuid4().hex)
+    except Refused as refused:
+        problems = [(row["field"], row["description"]) for row in refused.violations]
+        if problems and refused.http < 500:
+            fail_of_file(connection, document.wrong(problems))
+        tell_refused(connection, refused, f"{document.name}: ")
 
 
 async def _one(connection: Connection, edge: Edge, name: str) -> dict[str, Any]:

@@ -1,16 +1,16 @@
-"""`tombola codes import`: a pool of voucher codes from a file, read as it is sent."""
+"""`tombola codes`: a pool of voucher codes filled from a file, read as it is sent; listed, and withdrawn from."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Annotated, BinaryIO, Final, Literal
+from typing import Annotated, Any, BinaryIO, Final, Literal
 
 from cyclopts import App, Parameter
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
 
-from runtime.commands.confirm import file_told
+from runtime.commands.confirm import confirmed, file_told
 from runtime.commands.connection import (
     DEFAULTS,
     EXIT_REFUSED,
@@ -20,11 +20,14 @@ from runtime.commands.connection import (
     print_json,
     progress_console,
     refusals_told,
+    table,
 )
 
 app = App(name="codes", help="Look after pools of voucher codes.")
 
 PIECE_BYTES: Final = 64 * 1024
+
+Yes = Annotated[bool, Parameter(name=["--yes", "-y"], negative=(), help="Do it without asking.")]
 
 _TYPES: Final = {"csv": "text/csv", "json": "application/json", "text": "text/plain"}
 
@@ -47,7 +50,9 @@ async def import_codes(
     prize
         The prize's id.
     file
-        One code a line, or CSV with the code in the first column, or JSON `{"codes": [...]}`; `-` is standard input.
+        One code a line, or CSV (after a heading also with ; or tabs) with the code in the first column and, where the
+        heading names it `expires_at`, when it expires (unix seconds, ISO 8601, a last day), or JSON
+        `{"codes": [...]}`; `-` is standard input.
     format
         What the file is; otherwise its ending says so (.csv, .json, else text).
     """
@@ -91,3 +96,72 @@ def _progress(connection: Connection) -> Progress:
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
     console = progress_console()
     return Progress(*columns, console=console, disable=connection.json or not console.is_terminal, transient=True)
+
+
+@app.command(name="list")
+async def list_codes(prize: str, /, *, state: str = "", most: int = 100, connection: Connection = DEFAULTS) -> None:
+    """List a prize's codes by their ids, the newest first; those that were won by their last characters, too.
+
+    Parameters
+    ----------
+    prize
+        The prize's id.
+    state
+        Only those of this state: free, assigned, withdrawn, expired.
+    most
+        How many at most.
+    """
+    items: list[dict[str, Any]] = []
+    with refusals_told(connection):
+        async with connected(connection) as edge:
+            async for item in edge.each(f"/prizes/{prize}/codes", state=state):
+                items.append(item)
+                if len(items) >= most:
+                    break
+    if connection.json:
+        print_json(items)
+        return
+    shown = table("id", "code", "state", "reward")
+    for item in items:
+        name = item["state"].removeprefix("CODE_STATE_").lower()
+        shown.add_row(item["id"], item["masked"], name, item["reward_id"])
+    people().print(shown)
+
+
+@app.command
+async def withdraw(
+    prize: str,
+    /,
+    *codes: str,
+    all_free: bool = False,
+    reason: str = "",
+    yes: Yes = False,
+    connection: Connection = DEFAULTS,
+) -> None:
+    """Take codes out of a prize's pool for good. Ends with 1 where one was won, or withdrawn, before.
+
+    Parameters
+    ----------
+    prize
+        The prize's id.
+    codes
+        The codes' ids, as `tombola codes list` shows them.
+    all_free
+        Withdraw every free one instead.
+    reason
+        Why, for the audit log.
+    """
+    confirmed(connection, yes, f"Withdraw {'every free code' if all_free else f'{len(codes)} codes'}?")
+    body = {"ids": list(codes), "all_free": all_free, "reason": reason}
+    with refusals_told(connection):
+        async with connected(connection) as edge:
+            report = await edge.post(f"/prizes/{prize}/codes/withdraw", body)
+    if connection.json:
+        print_json(report)
+    else:
+        people().print(f"{report['withdrawn']:,} withdrawn, {report['available']:,} free still")
+        for one in report["kept"]:
+            state = one["state"].removeprefix("CODE_STATE_").lower()
+            print(f"tombola: {one['id']}: {'unknown' if state == 'unspecified' else state}", file=sys.stderr)
+    if report["kept"]:
+        sys.exit(EXIT_REFUSED)

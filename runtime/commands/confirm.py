@@ -11,7 +11,8 @@ from typing import NoReturn
 
 from runtime.commands.connection import EXIT_FILE, EXIT_REFUSED, EXIT_UNCONFIRMED, Connection, fail, people
 from runtime.commands.documents import FileWrong
-from runtime.commands.resources import Change
+from runtime.commands.resources import told
+from runtime.operations.files.kinds import Change
 
 
 def show(connection: Connection, changes: Sequence[Change]) -> None:
@@ -21,7 +22,7 @@ def show(connection: Connection, changes: Sequence[Change]) -> None:
     console = people()
     for change in changes:
         if change.action != "keep":
-            console.print(change.told(), end="")
+            console.print(told(change), end="")
     console.print(counted(changes))
 
 

@@ -1,7 +1,8 @@
 """How operator commands reach the admin edge, and how they end when it refuses.
 
 Exit codes: 0 done, 1 refused by the service, 2 wrong use, 3 the file is wrong, 4 the service cannot be
-reached, 5 not confirmed. What is wrong goes to standard error: as lines, or with --json as one object
+reached, 5 not confirmed, 6 not done yet, since it waits for a second person. What is wrong goes to standard error: as
+lines, or with --json as one object
 `{"error": {code, reason, message, violations}}`.
 """
 
@@ -25,8 +26,11 @@ EXIT_REFUSED: Final = 1
 EXIT_FILE: Final = 3
 EXIT_UNREACHABLE: Final = 4
 EXIT_UNCONFIRMED: Final = 5
+EXIT_WAITING: Final = 6
 
 PAGE: Final = 100
+ACCEPTED: Final = 202
+"""Not done yet: what was asked waits for a second person (`tombola approvals`)."""
 _TIMEOUT: Final = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=120)
 
 
@@ -40,7 +44,7 @@ class Connection:
     admin_url
         Where the admin edge is.
     token
-        A bearer token of a management role; better in the environment than in a shell's history.
+        A token of a management role, an API token (`tmb_...`) too; better in the environment than in a shell's history.
     json
         Print JSON for machines instead of text for people.
     """
@@ -90,6 +94,10 @@ class Edge:
         """The answer to a PUT. Raises Refused."""
         return await self._ask("PUT", path, json=body)
 
+    async def delete(self, path: str) -> dict[str, Any]:
+        """The answer to a DELETE. Raises Refused."""
+        return await self._ask("DELETE", path)
+
     async def send(self, path: str, body: AsyncIterator[bytes], content_type: str) -> dict[str, Any]:
         """POSTs a body as it is read, never holding it whole. Raises Refused."""
         return await self._ask("POST", path, data=body, headers={"Content-Type": content_type})
@@ -114,10 +122,19 @@ class Edge:
                 return
             cursor = page["pagination"]["next_cursor"]
 
+    async def first(self, path: str, most: int, **query: Any) -> list[dict[str, Any]]:
+        """The first items of a list, `most` at most."""
+        items: list[dict[str, Any]] = []
+        async for item in self.each(path, **query):
+            items.append(item)
+            if len(items) >= most:
+                break
+        return items
+
     async def _ask(self, verb: str, path: str, **more: Any) -> dict[str, Any]:
         async with self._http.request(verb, self._url + path, **more) as answer:
             envelope = await _envelope(answer, self._url)
-            if answer.status >= 400:
+            if answer.status >= 400 or answer.status == ACCEPTED:
                 raise Refused(answer.status, envelope)
             return dict(envelope["data"])
 
@@ -175,7 +192,11 @@ def tell_refused(connection: Connection, refused: Refused, where: str = "") -> N
         "message": refused.message,
         "violations": refused.violations,
     }
-    fail(connection, EXIT_REFUSED, *(where + line for line in lines), error=problem)
+    waits = refused.data.get("approval")
+    if waits:
+        problem["approval"] = waits
+        lines.append(f"tombola approvals show {waits['id']}")
+    fail(connection, EXIT_WAITING if waits else EXIT_REFUSED, *(where + line for line in lines), error=problem)
 
 
 def fail(connection: Connection, exit_code: int, *lines: str, error: Mapping[str, Any] | None = None) -> NoReturn:

@@ -26,7 +26,8 @@ from runtime.commands.connection import (
 )
 from runtime.commands.documents import Document
 from runtime.commands.environment import EXIT_USE
-from runtime.commands.resources import GAMES, Change, Found, filed, settled
+from runtime.commands.resources import filed, for_machines
+from runtime.operations.files.kinds import GAMES, Change, Found, settled
 from runtime.operations.games.definitions import definition_of, prizes_named
 from runtime.wire import codec
 
@@ -213,7 +214,7 @@ async def apply_game(
                 game = await _apply(edge, document, change)
     if connection.json:
         applied = change.action != "keep" and not dry_run
-        print_json({"applied": applied, "changes": [change.for_machines()], "game": game})
+        print_json({"applied": applied, "changes": [for_machines(change)], "game": game})
     elif change.action != "keep" and not dry_run:
         people().print(f"{game['id']} is at revision {game['revision']}")
 

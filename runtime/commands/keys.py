@@ -24,7 +24,15 @@ from rich.progress import Progress, TextColumn, TimeElapsedColumn
 import sql
 from runtime.commands.environment import settings_for
 from runtime.errors import Fault
-from runtime.outgoing.vault import Vault, VaultError, code_context, integration_context, prize_context, vault_of
+from runtime.outgoing.vault import (
+    Vault,
+    VaultError,
+    code_context,
+    integration_context,
+    prize_context,
+    quest_context,
+    vault_of,
+)
 from runtime.settings import Key, Settings
 from runtime.stores.database import Database
 from runtime.stores.keyring import EVERY_SECONDS, LIVE_SECONDS, NOBODYS
@@ -126,6 +134,7 @@ async def rotate_all(
                 await rotation.codes(row["tenant_id"])
                 await rotation.configs(row["tenant_id"], "prizes", "reseal_prize", prize_context)
                 await rotation.configs(row["tenant_id"], "integrations", "reseal_integration", integration_context)
+                await rotation.configs(row["tenant_id"], "quests", "reseal_quest", quest_context)
             if not rotation.done.missed:
                 return rotation.done
         raise NotDone("others change things as fast as they are sealed anew; run it again")

@@ -1,6 +1,6 @@
-"""`tombola leaderboards rebuild`: builds live rankings anew from Postgres.
+"""`tombola leaderboards`: lists and shows boards, shows their standings, finalizes them; and builds live rankings anew.
 
-They are built by themselves wherever they are gone; this is for an operator who wants it now, or who put
+These are built by themselves wherever they are gone; this is for an operator who wants it now, or who put
 the database back to an earlier time.
 """
 
@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from typing import Final
+from typing import Annotated, Final
 
 import asyncpg
-from cyclopts import App
+from cyclopts import App, Parameter
 from redis.exceptions import RedisError
 
 import sql
+from runtime.commands import documents
+from runtime.commands.confirm import confirmed
+from runtime.commands.connection import DEFAULTS, Connection, connected, people, print_json, refusals_told, table
 from runtime.commands.environment import settings_for
 from runtime.errors import Fault
 from runtime.settings import Settings
@@ -24,7 +27,92 @@ from runtime.stores.rankings import Rankings
 
 _SQL: Final = sql.load("leaderboards")
 
-app = App(name="leaderboards", help="Look after the live rankings.")
+app = App(name="leaderboards", help="List and show leaderboards and their standings; finalize them; rebuild rankings.")
+
+Yes = Annotated[bool, Parameter(name=["--yes", "-y"], negative=(), help="Do it without asking.")]
+
+
+@app.command(name="list")
+async def list_boards(*, status: str = "", campaign: str = "", q: str = "", connection: Connection = DEFAULTS) -> None:
+    """List leaderboards, the newest first.
+
+    Parameters
+    ----------
+    status
+        Only those of this status: active, finalized, archived. All but archived where it is left out.
+    campaign
+        Only those of this campaign.
+    q
+        Only those whose name holds this.
+    """
+    with refusals_told(connection):
+        async with connected(connection) as edge:
+            items = [item async for item in edge.each("/leaderboards", status=status, campaign_id=campaign, q=q)]
+    if connection.json:
+        print_json(items)
+        return
+    shown = table("id", "leaderboard", "status", "counts", "how")
+    for item in items:
+        names = [
+            item[name].removeprefix(f"LEADERBOARD_{name.upper()}_").lower() for name in ("status", "metric", "mode")
+        ]
+        shown.add_row(item["id"], item["name"], *names)
+    people().print(shown)
+
+
+@app.command(name="show")
+async def show_board(board: str, /, *, connection: Connection = DEFAULTS) -> None:
+    """Show a leaderboard."""
+    with refusals_told(connection):
+        async with connected(connection) as edge:
+            found = await edge.get(f"/leaderboards/{board}")
+    if connection.json:
+        print_json(found)
+    else:
+        print(documents.write({name: value for name, value in found.items() if value not in ("", None)}), end="")
+
+
+@app.command
+async def standings(board: str, /, *, most: int = 50, connection: Connection = DEFAULTS) -> None:
+    """Show who stands where, each with the prize of that rank.
+
+    Parameters
+    ----------
+    board
+        Its id.
+    most
+        How many places.
+    """
+    with refusals_told(connection):
+        async with connected(connection) as edge:
+            items = await edge.first(f"/leaderboards/{board}/standings", most)
+    if connection.json:
+        print_json(items)
+        return
+    shown = table("rank", "player", "name", "score", "prize", "reward")
+    for item in items:
+        player = (item["player_id"], item["display_name"])
+        shown.add_row(str(item["rank"]), *player, str(item["score"]), item["prize_id"], item["reward_id"])
+    people().print(shown)
+
+
+@app.command
+async def finalize(board: str, /, *, yes: Yes = False, connection: Connection = DEFAULTS) -> None:
+    """End a leaderboard, and give its prizes to who stands there. It cannot be undone.
+
+    Parameters
+    ----------
+    board
+        Its id.
+    """
+    confirmed(connection, yes, f"Finalize {board}? Its prizes are given to who stands there now.")
+    with refusals_told(connection):
+        async with connected(connection) as edge:
+            done = await edge.post(f"/leaderboards/{board}/finalize", {})
+    if connection.json:
+        print_json(done)
+    else:
+        people().print(f"{board} is finalized")
 
 
 @app.command

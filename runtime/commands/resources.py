@@ -1,112 +1,18 @@
-"""Resources between their three forms: the service's JSON, a file's YAML, and what differs between two.
-
-Settled form is the service's own JSON (enums as value names, times as numbers), as far as a file gives it,
-with every default in its place, so that a file and the service can be compared. File form is for people:
-enums as tokens, times as ISO 8601, nothing that is empty.
-"""
+"""Resources in the form that a file has for people: enums as tokens, times as ISO 8601, nothing that is empty."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any
 
 from rich.text import Text
 
-from runtime import messages as m
 from runtime.commands import documents
-from runtime.errors import Fault
-from runtime.operations import quests
-from runtime.operations.campaigns import records as campaigns
-from runtime.operations.games import records as games
-from runtime.operations.leaderboards import records as leaderboards
-from runtime.operations.prizes import records as prizes
-from runtime.wire import codec
+from runtime.operations.files.kinds import SECRETS, TIMES, Change, Kind
 from runtime.wire.schema import Kind as FieldKind
 from runtime.wire.schema import fields_of
-
-Found = list[tuple[str, str]]
-"""(path, what is wrong)"""
-
-TIMES: Final = ("start_date", "end_date", "redeem_until")
-SECRETS: Final = ("secret", "previous_secret", "secret_set")
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """A kind of resource: its section of a file and its path, its message, the fields that a file may set."""
-
-    section: str
-    message: Any
-    settable: frozenset[str]
-    problems: Callable[[Any], Found]
-
-    @property
-    def path(self) -> str:
-        return f"/{self.section}"
-
-    @property
-    def one(self) -> str:
-        """The word for one of them."""
-        return self.section.removesuffix("s")
-
-
-CAMPAIGN: Final = Kind("campaigns", m.Campaign, campaigns.SETTABLE, campaigns.problems)
-PRIZES: Final = Kind("prizes", m.Prize, prizes.SETTABLE - {"campaign_id"}, prizes.problems)
-GAMES: Final = Kind("games", m.Game, games.SETTABLE - {"campaign_id"}, games.problems)
-QUESTS: Final = Kind("quests", m.Quest, quests.SETTABLE - {"campaign_id"}, quests.problems)
-BOARDS: Final = Kind("leaderboards", m.Leaderboard, leaderboards.SETTABLE - {"campaign_id"}, leaderboards.problems)
-
-
-# -- from a file -----------------------------------------------------------------------------
-
-
-def settled(kind: Kind, given: Mapping[str, Any], path: str, found: Found, **placed: Any) -> dict[str, Any]:
-    """The settled form of a resource in a file, restricted to what the file gives.
-
-    Everything that is wrong with it in itself goes to `found`, by path. `placed` are fields that the file
-    does not give and that the check needs (a campaign_id).
-    """
-    before = len(found)
-    plain: dict[str, Any] = {}
-    for name, value in given.items():
-        if name not in kind.settable:
-            known = name in fields_of(kind.message)
-            found.append((join(path, name), "is the service's to set" if known else "is not a field here"))
-        else:
-            plain[name] = _seconds(value, join(path, name), found) if name in TIMES else value
-    try:
-        made, _ = codec.read(kind.message, {**plain, **placed})
-        found += [(join(path, name), problem) for name, problem in kind.problems(made)]
-    except Fault as fault:
-        found += [(join(path, row["field"]), row["description"]) for row in fault.facts["violations"]]
-    if len(found) > before:
-        return {}
-    shown = codec.view(kind.message, "number")(made)
-    return {name: shown[name] for name, value in plain.items() if value is not None}
-
-
-def _seconds(value: Any, path: str, found: Found) -> Any:
-    """Unix seconds of an ISO 8601 time with an offset; numbers are seconds already."""
-    if not isinstance(value, str):
-        return value
-    try:
-        moment = datetime.fromisoformat(value)
-    except ValueError:
-        found.append((path, "must be a time such as 2026-03-01T09:00:00+01:00"))
-        return None
-    if moment.tzinfo is None:
-        found.append((path, "needs an offset, such as 2026-03-01T09:00:00+01:00"))
-        return None
-    return int(moment.timestamp())
-
-
-def join(path: str, name: str) -> str:
-    """The path of a field below another."""
-    return f"{path}.{name}" if path and name else path or name
-
 
 # -- to a file -------------------------------------------------------------------------------
 
@@ -139,6 +45,8 @@ def _filed(message: Any, shown: Mapping[str, Any]) -> dict[str, Any]:
             made[name] = int(value) if isinstance(value, float) and value.is_integer() else value
     if made.get("stock"):
         made["stock"] = {name: value for name, value in made["stock"].items() if name == "total"}
+    if made.get("budget"):
+        made["budget"] = {name: value for name, value in made["budget"].items() if name in ("amount", "currency")}
     return made
 
 
@@ -157,89 +65,34 @@ def _token(enum: Any, name: str) -> str:
 # -- what differs ----------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class Change:
-    """What a file would have of one resource. `current` is the service's, None: there is none."""
+def before_and_after(change: Change) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What differs, in file form."""
+    before = {} if change.current is None else filed(change.kind, change.current, names=change.differs)
+    return before, filed(change.kind, change.wanted, names=change.differs)
 
-    kind: Kind
-    name: str
-    path: str
-    wanted: dict[str, Any]
-    current: dict[str, Any] | None = None
-    shared: bool = False
-    differs: list[str] = field(default_factory=list)
 
-    def compare(self) -> None:
-        """Finds the fields that differ, and gives what the service makes its own value."""
-        if self.current is None:
-            self.differs = list(self.wanted)
-            return
-        for name, value in self.wanted.items():
-            self.wanted[name] = value = _completed(value, self.current[name])
-            if _seen(value) != _seen(self.current[name]) or _new_secret(value, self.current[name]):
-                self.differs.append(name)
+def told(change: Change) -> Text:
+    """The change as a diff for people."""
+    before, after = before_and_after(change)
+    made = Text(f"{change.action} {change.kind.one} {change.name!r}\n", style="bold")
+    lines = difflib.unified_diff(_lines(before), _lines(after), lineterm="", n=2)
+    for line in list(lines)[2:]:
+        if not line.startswith("@@"):
+            made.append(f"    {line}\n", style={"+": "green", "-": "red"}.get(line[0], ""))
+    return made
 
-    @property
-    def action(self) -> str:
-        return "create" if self.current is None else "change" if self.differs else "keep"
 
-    def sent(self) -> dict[str, Any]:
-        """The body that makes it so: an empty object takes a block away, since null is what is left out."""
-        return {name: {} if self.wanted[name] is None else self.wanted[name] for name in self.differs}
-
-    def before_and_after(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What differs, in file form."""
-        before = {} if self.current is None else filed(self.kind, self.current, names=self.differs)
-        return before, filed(self.kind, self.wanted, names=self.differs)
-
-    def told(self) -> Text:
-        """The change as a diff for people."""
-        before, after = self.before_and_after()
-        made = Text(f"{self.action} {self.kind.one} {self.name!r}\n", style="bold")
-        lines = difflib.unified_diff(_lines(before), _lines(after), lineterm="", n=2)
-        for line in list(lines)[2:]:
-            if not line.startswith("@@"):
-                made.append(f"    {line}\n", style={"+": "green", "-": "red"}.get(line[0], ""))
-        return made
-
-    def for_machines(self) -> dict[str, Any]:
-        """The change as JSON."""
-        before, after = self.before_and_after()
-        return {"action": self.action, "kind": self.kind.one, "name": self.name, "before": before, "after": after}
+def for_machines(change: Change) -> dict[str, Any]:
+    """The change as JSON."""
+    before, after = before_and_after(change)
+    return {
+        "action": change.action,
+        "kind": change.kind.one,
+        "name": change.name,
+        "before": before,
+        "after": after,
+    }
 
 
 def _lines(value: Mapping[str, Any]) -> list[str]:
     return documents.write(dict(value)).splitlines() if value else []
-
-
-def _completed(wanted: Any, current: Any) -> Any:
-    """`wanted` with what a file leaves to the service: unset enums, ids of rungs, counts of stock."""
-    if isinstance(wanted, dict) and isinstance(current, dict):
-        if {"total", "remaining", "awarded"} == wanted.keys():
-            return {**current, "total": wanted["total"]}
-        return {name: _completed(value, current.get(name)) for name, value in wanted.items()}
-    if isinstance(wanted, list) and isinstance(current, list):
-        ids = {_rung(item): item["id"] for item in current if _rung(item)}
-        return [{**item, "id": item["id"] or ids.get(_rung(item), "")} if _rung(item) else item for item in wanted]
-    return current if isinstance(wanted, str) and wanted.endswith("_UNSPECIFIED") else wanted
-
-
-def _rung(value: Any) -> tuple[Any, ...] | None:
-    """What tells a rung from another (as the service has it): its currency and threshold."""
-    if isinstance(value, dict) and {"id", "currency", "threshold"} <= value.keys():
-        return (value["currency"], value["threshold"])
-    return None
-
-
-def _seen(value: Any) -> Any:
-    """A value without what the service does not show."""
-    if isinstance(value, dict):
-        return {name: _seen(item) for name, item in value.items() if name not in SECRETS}
-    return value
-
-
-def _new_secret(wanted: Any, current: Any) -> bool:
-    """Whether a receiver gets its first secret: a later one cannot be compared, for it is not shown."""
-    if not isinstance(wanted, dict) or not isinstance(wanted.get("config"), dict):
-        return False
-    return bool(wanted["config"].get("secret")) and not ((current or {}).get("config") or {}).get("secret_set")

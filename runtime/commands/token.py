@@ -153,6 +153,10 @@ async def revoke(subject: str = "", /, *, sign_in: str = "", connection: Connect
         print_json(done)
     else:
         print("revoked")
+        if done["withdrawn"]:
+            print(f"what they asked for and waited for a second person is withdrawn: {done['withdrawn']}")
+        if done["tokens"]:
+            print(f"API tokens that they made go on: {done['tokens']} (tombola tokens list --made-by {subject})")
 
 
 def _able(subject: str, tenant: str, role: Sequence[str]) -> tuple[Settings, str]:

@@ -7,8 +7,8 @@ tasks, balances, standings), an admin does all; what only reads is open to all t
 What is changed is logged under the subject of the token (`trace.actor`), and so are sign-ins, and refusals for want
 of a role (runtime/http/login/staff.py).
 
-A game's answers carry its revision as their ETag, and `If-Match` on its update is the body's `revision`
-by another name (RFC 9110, 13.1.1): a stale one is ABORTED STALE_REVISION.
+A game's and a campaign's answers carry its revision as their ETag, and `If-Match` on its update is the body's
+`revision` by another name (RFC 9110, 13.1.1): a stale one is ABORTED STALE_REVISION.
 """
 
 from __future__ import annotations
@@ -28,15 +28,17 @@ from runtime.errors import Fault, invalid
 from runtime.http import codes
 from runtime.http.admission.control import Allowed
 from runtime.http.admission.idempotency import Asked, Replay, idempotency_key
-from runtime.http.auth import require_roles, token_missing
+from runtime.http.auth import Identity, require_roles, token_missing
 from runtime.http.edge import Edge, body_of, reader
 from runtime.http.envelope import Handler, ok
 from runtime.http.feeds import exports, live
+from runtime.http.login.api_tokens import check_made
 from runtime.http.login.staff import IDENTITY, OF_ROLES, Desk
 from runtime.http.views import edge_view
 from runtime.operations import API, OPERATIONS, Operation
+from runtime.operations.approvals import deciding as approvals
 from runtime.operations.figures.exports import EXPORTS
-from runtime.operations.row import MANAGEMENT, PLATFORM, STAFF, STAFF_OR_PLATFORM, Admin
+from runtime.operations.row import MANAGEMENT, PLATFORM, REWARD_MANAGERS, STAFF, STAFF_OR_PLATFORM, Admin
 from runtime.wire.codec import View
 from runtime.wire.schema import Kind, fields_of
 
@@ -106,15 +108,25 @@ def _handler(edge: Edge, operation: Operation) -> Handler:
     matched = revised(operation.request) if operation.verb == "PUT" else ""
     tagged = revised(operation.reply)
     keyed = operation.keyed
+    decides = "may_decide" in fields_of(operation.request)
+    reveals = "reveal" in fields_of(operation.request)
+    whole = REWARD_MANAGERS.roles(edge.settings.role_matrix)
+    makes_token = operation.request is m.CreateTokenRequest
 
     async def answer(request: web.Request) -> web.Response:
         identity = request[IDENTITY]
         message = read(request, await body_of(request, operation))
         if matched:
             hold_to_match(getattr(message, matched), request.headers.getall("If-Match", ()))
+        if makes_token:
+            check_made(identity, message)
         # The platform sees every tenant: without a scope a list of tenants is not narrowed to one.
         everywhere = operation.verb == "GET" and not operation.scoped and PLATFORM in identity.roles
         message.scope = None if everywhere else _scope(edge, request)
+        if decides:
+            message.may_decide = [name for name in _may(identity, edge.settings.role_matrix) if name in approvals.KINDS]
+        if reveals:
+            message.reveal = bool(identity.roles & whole)
         if keyed and (key := idempotency_key(request)):
             message.idempotency_key = key
             return await _once(edge, operation, show, message, request)
@@ -130,19 +142,25 @@ def _me_handler(edge: Edge) -> Handler:
 
     async def answer(request: web.Request) -> web.Response:
         identity = request[IDENTITY]
-        known = [*((operation.name, admin) for operation, admin in served()), *OWN.items()]
-        may = [name for name, admin in known if identity.roles & admin.roles(matrix)]
         data = {
             "subject": identity.subject,
             "tenant_id": identity.tenant_id,
             "merchant_id": identity.merchant_id,
             "roles": sorted(identity.roles),
             "expires_at": identity.expires_at,
-            "operations": may,
+            "operations": _may(identity, matrix),
+            "consumer_url": edge.settings.consumer_base_url.rstrip("/"),
+            "default_tenant": edge.settings.default_tenant,
         }
         return ok(data, headers={"Cache-Control": "no-store"})
 
     return answer
+
+
+def _may(identity: Identity, role_matrix: str) -> list[str]:
+    """What somebody's roles open, by the operations' names."""
+    known = [*((operation.name, admin) for operation, admin in served()), *OWN.items()]
+    return [name for name, admin in known if identity.roles & admin.roles(role_matrix)]
 
 
 async def _once(edge: Edge, operation: Operation, show: View, message: Any, request: web.Request) -> web.Response:
@@ -178,21 +196,21 @@ def revised(message: Any) -> str:
     return rows[0].name if wraps and "revision" in fields_of(rows[0].type) else ""
 
 
-def hold_to_match(game: m.Game, sent: Sequence[str]) -> None:
+def hold_to_match(resource: m.Game | m.Campaign, sent: Sequence[str]) -> None:
     """Sets the revision that the update must find from If-Match; `*` is any. `sent`: the header's values.
 
-    INVALID_ARGUMENT for what is no ETag of a game (a list, or a weak one, which never matches), and
+    INVALID_ARGUMENT for what is no ETag of ours (a list, or a weak one, which never matches), and
     where the body's `revision` is another: passing either by would overwrite what its sender has not seen.
     """
     if not sent or sent == ["*"]:
         return
     tag = _ETAG.fullmatch(sent[0].strip()) if len(sent) == 1 else None
     if tag is None:
-        raise invalid("If-Match", 'must be the one ETag that the game was read with, such as "3"')
+        raise invalid("If-Match", 'must be the one ETag that it was read with, such as "3"')
     revision = int(tag[1])
-    if game.revision and game.revision != revision:
+    if resource.revision and resource.revision != revision:
         raise invalid("revision", f"differs from {revision}, which If-Match names")
-    game.revision = revision
+    resource.revision = revision
 
 
 ETAG_CHARACTERS_MAX: Final = 11

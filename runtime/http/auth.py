@@ -53,7 +53,7 @@ _TIMES_ARE_OURS: Final[Any] = {
 """The library would judge them by this process's clock."""
 
 IDENTIFIER_CHARACTERS_MAX: Final = 128
-_IDENTIFIER: Final = re.compile(rf"[A-Za-z0-9_.:-]{{1,{IDENTIFIER_CHARACTERS_MAX}}}")
+IDENTIFIER: Final = re.compile(rf"[A-Za-z0-9_.:-]{{1,{IDENTIFIER_CHARACTERS_MAX}}}")
 _PLAYER: Final = re.compile(r"[A-Za-z0-9_.:@|+-]{1,128}")
 """A player's id: other issuers' subjects have `|` and `@` in them too."""
 
@@ -80,6 +80,7 @@ class Identity:
     sign_in_id: str = ""
     revocable: tuple[str, ...] = ()
     issued_at: int = 0
+    api_token_id: str = ""
 
 
 class _Secret(NamedTuple):
@@ -297,7 +298,7 @@ class Tokens:
         """The identity, once all of it is what it must be."""
         # Only "" is no merchant: whatever else is empty would make a merchant's staff the tenant's own.
         for identifier in (tenant_id, *([merchant_id] if merchant_id != "" else [])):
-            if not isinstance(identifier, str) or not _IDENTIFIER.fullmatch(identifier):
+            if not isinstance(identifier, str) or not IDENTIFIER.fullmatch(identifier):
                 raise jwt.InvalidTokenError("tenant and merchant must be identifiers")
         if not isinstance(subject, str) or not (_is_staff_subject(subject) if staff else _PLAYER.fullmatch(subject)):
             raise jwt.InvalidTokenError("a player must be an identifier, and staff's subject a text that can be shown")
@@ -401,7 +402,7 @@ class Auth:
         """
         if identity is None:
             named = _header_identifier(request, "X-Tenant-Id") or request.query.get("tenant_id", "")
-            if named and not _IDENTIFIER.fullmatch(named):
+            if named and not IDENTIFIER.fullmatch(named):
                 raise invalid("tenant_id", "is not an identifier")
             if not named and not self._default_tenant:
                 raise invalid("tenant_id", "is needed: send X-Tenant-Id")
@@ -444,6 +445,6 @@ def token_missing() -> Fault:
 
 def _header_identifier(request: web.Request, name: str) -> str:
     value = request.headers.get(name, "")
-    if value and not _IDENTIFIER.fullmatch(value):
+    if value and not IDENTIFIER.fullmatch(value):
         raise invalid(name, "is not an identifier")
     return value

@@ -13,7 +13,8 @@ import itertools
 import json
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from typing import Any, Final, Protocol
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, Final, NamedTuple, Protocol
 
 from aiohttp import web
 
@@ -38,12 +39,31 @@ _SLICE: Final = 4_096
 _PLAIN_ITEM: Final = re.compile(r'[ \t\r\n]*"([^"\\\x00-\x1f]*)"[ \t\r\n]*,')
 _HEADINGS: Final = frozenset({"code", "codes", "voucher", "voucher_code", "coupon", "coupon_code"})
 
+_EXPIRIES: Final = frozenset({"expires_at", "expires", "expiry", "valid_until"})
+
 Scope = Callable[[web.Request], m.Scope | None]
-Line = tuple[int, str]
+
+
+_DELIMITERS: Final = ",;\t"
+"""Of a CSV: where a comma is what parts digits, spreadsheets put a semicolon between cells."""
+
+_UNSPLIT: Final = "has ; or a tab in it: where that is what parts the columns, name the first one `code`"
+
+
+class Line(NamedTuple):
+    """A code, where it stands, and when it expires: unix seconds, 0 where that is not said, -1 where it is no time.
+
+    wrong: why it cannot be a code, where its form says so.
+    """
+
+    number: int
+    code: str
+    expires_at: int = 0
+    wrong: str = ""
 
 
 class Reader(Protocol):
-    """Cuts text, as it arrives, into (line, code). `scope` is what the body itself says, if it does."""
+    """Cuts text, as it arrives, into lines. `scope` is what the body itself says, if it does."""
 
     scope: dict[str, Any] | None
 
@@ -71,21 +91,69 @@ class TextLines:
 
     def _one(self, line: str) -> Iterator[Line]:
         self._line += 1
-        if code := self.code(line).strip():
-            yield self._line, code
+        code, expires_at = self.cells(line)
+        if code := code.strip():
+            yield Line(self._line, code, expires_at, self.wrong(code))
 
-    def code(self, line: str) -> str:
-        """The code of a line."""
-        return line
+    def wrong(self, code: str) -> str:
+        """Why it cannot be a code; "" where nothing speaks against it."""
+        return ""
+
+    def cells(self, line: str) -> tuple[str, int]:
+        """The code of a line, and when it expires."""
+        return line, 0
 
 
 class CsvLines(TextLines):
-    """The first column of each line; a heading is passed by."""
+    """The first column of each line; a heading is passed by, and names the column of when each code expires.
 
-    def code(self, line: str) -> str:
-        cells = next(csv.reader([line.rstrip("\r")]), [""])
-        code = cells[0] if cells else ""
-        return "" if self._line == 1 and code.strip().lower() in _HEADINGS else code
+    The heading says what parts the columns; without one it is a comma.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._delimiter = _DELIMITERS[0]
+        self._expiry = 0
+
+    def cells(self, line: str) -> tuple[str, int]:
+        if self._line == 1 and self._is_heading(line):
+            return "", 0
+        cells = _split(line, self._delimiter)
+        return cells[0], expiry(cells[self._expiry]) if 0 < self._expiry < len(cells) else 0
+
+    def _is_heading(self, line: str) -> bool:
+        for delimiter in _DELIMITERS:
+            names = [cell.strip().lower() for cell in _split(line, delimiter)]
+            if names[0] in _HEADINGS:
+                self._delimiter = delimiter
+                self._expiry = next((place for place, name in enumerate(names) if name in _EXPIRIES), 0)
+                return True
+        return False
+
+    def wrong(self, code: str) -> str:
+        """A line that was not cut would be one code, its date and all, which a winner is then told."""
+        return _UNSPLIT if ";" in code or "\t" in code else ""
+
+
+def _split(line: str, delimiter: str) -> list[str]:
+    return next(csv.reader([line.rstrip("\r")], delimiter=delimiter), None) or [""]
+
+
+def expiry(text: str) -> int:
+    """Unix seconds of a time: such seconds, or ISO 8601. A day is over with its end, in UTC. 0: none. -1: no time."""
+    text = text.strip()
+    if not text:
+        return 0
+    if text.isascii() and text.isdigit():
+        return int(text[:18])
+    try:
+        if len(text) == len("2026-12-31"):
+            moment = datetime.combine(date.fromisoformat(text), datetime.min.time()) + timedelta(days=1)
+        else:
+            moment = datetime.fromisoformat(text)
+        return max(-1, int(moment.replace(tzinfo=moment.tzinfo or UTC).timestamp()))
+    except (ValueError, OverflowError):
+        return -1
 
 
 class JsonCodes:
@@ -127,7 +195,7 @@ class JsonCodes:
         while (match := _PLAIN_ITEM.match(self._rest, end)) is not None:
             self._line += 1
             end, self._state = match.end(), "item"
-            yield self._line, match[1]
+            yield Line(self._line, match[1])
         self._rest = self._rest[end:]
 
     def _step(self) -> list[Line] | None:
@@ -191,7 +259,7 @@ class JsonCodes:
             raise invalid(f"codes[{self._line}]", "must be a string")
         self._line += 1
         self._rest, self._state = self._rest[value[1] :], "after item"
-        return [(self._line, value[0])]
+        return [Line(self._line, value[0])]
 
     def _value(self, start: int) -> tuple[Any, int] | None:
         """The JSON value at `start` of the rest, and where it ends; None where more text is needed."""
@@ -216,20 +284,23 @@ def import_handler(operation: Operation, caller: Caller, scope: Scope) -> Handle
 
     async def answer(request: web.Request) -> web.StreamResponse:
         total = m.ImportCodesReply()
-        key, parts = idempotency_key(request), itertools.count()
+        key, parts, ends = idempotency_key(request), itertools.count(), _expires_at(request)
 
         async def send(batch: list[Line], more: bool) -> None:
             where = scope(request) or _scope_of(reader.scope)
+            wrong = {line.number: line.wrong for line in batch if line.wrong}
             message = m.ImportCodesRequest(
                 scope=where,
                 id=codec.path_text("id", request.match_info["id"]),
-                codes=[_sendable(code) for _, code in batch],
-                lines=[line for line, _ in batch],
+                codes=[_UNPRINTABLE if line.wrong else _sendable(line.code) for line in batch],
+                lines=[line.number for line in batch],
                 more=more,
+                expires_at=ends,
+                expiries=[line.expires_at for line in batch] if any(line.expires_at for line in batch) else [],
                 idempotency_key=key,
                 part=next(parts),
             )
-            _add_up(total, await caller.call(operation, message))
+            _add_up(total, await caller.call(operation, message), wrong)
 
         make = READERS.get(request.content_type)
         if make is None:
@@ -264,6 +335,14 @@ def _sendable(code: str) -> str:
     return code[: CODE_CHARACTERS_MAX + 1] if is_storable(code) else _UNPRINTABLE
 
 
+def _expires_at(request: web.Request) -> int:
+    """When all codes of the import expire: unix seconds of the query, 0: never."""
+    text = request.query.get("expires_at", "0")
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise invalid("expires_at", "must be unix seconds")
+    return int(text)
+
+
 def core_scope(request: web.Request) -> m.Scope | None:
     """Core's scope: of the query, else of the body."""
     tenant_id = request.query.get("scope.tenant_id", "")
@@ -295,7 +374,10 @@ async def _in_parts(lines: AsyncIterator[Line], send: Callable[[list[Line], bool
     await send(part, False)
 
 
-def _add_up(total: m.ImportCodesReply, part: m.ImportCodesReply) -> None:
+def _add_up(total: m.ImportCodesReply, part: m.ImportCodesReply, wrong: dict[int, str]) -> None:
+    """Adds a part. wrong: of its lines, those that were wrong before Core saw them, and why."""
+    for error in part.errors:
+        error.reason = wrong.get(error.line, error.reason)
     total.added += part.added
     total.duplicates += part.duplicates
     total.invalid += part.invalid

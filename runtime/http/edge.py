@@ -22,6 +22,7 @@ from runtime.http.auth import Auth, Identity, Tokens
 from runtime.http.bodies import read_body
 from runtime.http.cache import Cache
 from runtime.http.cors import TENANT
+from runtime.http.login.api_tokens import StaffAuth
 from runtime.http.revocations import Revocations
 from runtime.http.views import ALIASES
 from runtime.operations import API, Operation
@@ -32,6 +33,7 @@ from runtime.wire.schema import fields_of
 
 INTERNAL: Final = frozenset(
     {"scope", "id", "idempotency_key", "update_mask", "guest_player_id", "callback_id", "issued_at"}
+    | {"may_decide", "reveal"}
 )
 """Fields of a request that an edge fills in itself; a body that has one is refused."""
 
@@ -54,11 +56,13 @@ class Edge:
     revocations: Revocations
 
     @classmethod
-    def build(cls, settings: Settings, caller: Caller, store: Ephemeral) -> Edge:
-        """An edge as the settings have it. `close` when done."""
+    def build(cls, settings: Settings, caller: Caller, store: Ephemeral, *, staff: bool = False) -> Edge:
+        """An edge as the settings have it. `close` when done. staff: it takes their API tokens."""
         revocations = Revocations(caller)
         tokens = Tokens.of(settings, revocations)
         auth = Auth(tokens, header_fallback=settings.header_fallback, default_tenant=settings.default_tenant)
+        if staff:
+            auth = StaffAuth(tokens, settings, caller, revocations)
         player = Policy("player", settings.rate_player_per_second, settings.rate_player_burst)
         return cls(
             settings,

@@ -6,7 +6,8 @@ edge that revoked it no longer than its own answer takes. With Core away nothing
 
 Each takes about 100 bytes, for as long as the token might live: a month for a guest's. Guests of one address that log
 out are bounded (GUESTS_ENDED in runtime/operations/logins.py), to 43,500 in that month: 4 MiB in each edge, and 70 MiB
-for a network.
+for a network. An API token's is kept two hours, since an edge asks for each token once an hour, and a tenant ends so
+many in that time (TOKENS_MAX in runtime/operations/staff/tokens.py).
 
 Core forgets a revocation once its tokens have expired, by its own settings of how long they live, and says which
 these are: an edge that is told otherwise makes and takes none that live longer. And it says what time it is by the
@@ -37,7 +38,7 @@ FOR_EVER: Final = 2**UNTIL_BITS - 1
 
 
 class Revocations:
-    """What was revoked, by the keys of an identity: `login_key`, `player_key`, `sign_in_key`, `staff_key`."""
+    """What was revoked, by the keys of an identity: `login_key`, `player_key`, `sign_in_key` and so on."""
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
@@ -144,9 +145,15 @@ def staff_key(tenant_id: str, subject: str) -> str:
     return f"s{tenant_id}\0{subject}"
 
 
+def token_key(tenant_id: str, token_id: str) -> str:
+    """The key of an API token."""
+    return f"t{tenant_id}\0{token_id}"
+
+
 _KEYS: Final[Mapping[m.RevocationKind, Callable[[str, str], str]]] = {
     m.RevocationKind.LOGIN: login_key,
     m.RevocationKind.PLAYER: player_key,
     m.RevocationKind.SIGN_IN: sign_in_key,
     m.RevocationKind.STAFF: staff_key,
+    m.RevocationKind.TOKEN: token_key,
 }

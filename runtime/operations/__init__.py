@@ -19,6 +19,7 @@ from runtime.operations import (
     conservation,
     desk,
     figures,
+    files,
     fulfillment,
     games,
     integrations,
@@ -27,18 +28,22 @@ from runtime.operations import (
     players,
     plays,
     prizes,
+    quest_events,
     quests,
     rewards,
+    staff,
     storefront,
     tenancy,
     wallet,
 )
+from runtime.operations.approvals.deciding import ROWS as APPROVALS
 from runtime.operations.row import Operation as Operation
 
 API: Final = "/api/v1"
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
     *campaigns.ROWS,
+    *files.ROWS,
     *games.ROWS,
     *storefront.ROWS,
     *plays.ROWS,
@@ -46,15 +51,18 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *wallet.ROWS,
     *rewards.ROWS,
     *quests.ROWS,
+    *quest_events.ROWS,
     *players.ROWS,
     *desk.ROWS,
     *challenges.ROWS,
     *logins.ROWS,
+    *staff.ROWS,
     *leaderboards.ROWS,
     *integrations.ROWS,
     *fulfillment.ROWS,
     *tenancy.ROWS,
     *audit.ROWS,
+    *APPROVALS,
     *conservation.ROWS,
     *figures.ROWS,
 )

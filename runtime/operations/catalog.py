@@ -63,6 +63,13 @@ def in_use(kind: str, identifier: str, used_by: list[dict[str, str]]) -> Fault:
     )
 
 
+def stale(kind: str, current: int) -> Fault:
+    """ABORTED: an update was sent for another revision than the current one, which its sender has not seen."""
+    return Fault(
+        Status.ABORTED, "STALE_REVISION", f"the {kind} is at revision {current}; read it again", revision=current
+    )
+
+
 def has_history(kind: str, identifier: str, what: str) -> Fault:
     """FAILED_PRECONDITION: `what` says whose wallets were moved, which would be others from now on."""
     return Fault(Status.FAILED_PRECONDITION, "HAS_HISTORY", f"{what} of {kind} {identifier} stays: it was played")

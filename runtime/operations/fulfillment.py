@@ -18,9 +18,10 @@ from runtime.errors import Fault, Status, invalid, unknown
 from runtime.metrics import FULFILLMENT_TASKS
 from runtime.operations import audit, reading
 from runtime.operations.row import REWARD_MANAGERS, SIGNED, STAFF, Operation
+from runtime.operations.signed import not_signed, signers
 from runtime.outgoing.schedule import delays_seconds
-from runtime.outgoing.signing import SignatureRefused, verify, verify_callback_token
-from runtime.outgoing.vault import VaultError, prize_context, vault_of
+from runtime.outgoing.signing import SignatureRefused, verify_callback_token
+from runtime.outgoing.vault import prize_context
 from runtime.wire.enums import token
 from runtime.wire.scope import merchant_of, tenant_of
 
@@ -111,24 +112,12 @@ async def verify_callback(engine: Engine, request: m.VerifyCallbackRequest) -> m
     row = await engine.database.fetchrow(_SQL["receiver"], tenant_id, request.id)
     if row is None:
         return m.VerifyCallbackReply(verified=False)
-    headers = {
-        "webhook-id": request.webhook_id,
-        "webhook-timestamp": request.webhook_timestamp,
-        "webhook-signature": request.webhook_signature,
-    }
     try:
-        vault = vault_of(engine.keyring.code)
-        secrets = vault.secrets_of(row["channel_config"], prize_context(tenant_id, row["prize_id"]))
+        secrets = signers(engine, request, row["channel_config"], prize_context(tenant_id, row["prize_id"]))
         verify_callback_token(secrets, tenant_id, request.id, request.token)
-        verify(secrets, headers, request.body.encode(), engine.clock.now())
-    except (SignatureRefused, VaultError, ValueError):
+    except SignatureRefused:
         return m.VerifyCallbackReply(verified=False)
     return m.VerifyCallbackReply(verified=True)
-
-
-def not_signed() -> Fault:
-    """UNAUTHENTICATED SIGNATURE_INVALID: whatever is wrong with a callback, it is told no more than this."""
-    return Fault(Status.UNAUTHENTICATED, "SIGNATURE_INVALID", "no signature of this callback verifies")
 
 
 def _illegal(row: Any, move: str) -> Fault:

@@ -6,21 +6,23 @@ import asyncio
 from typing import Any, Final
 
 import asyncpg
+import msgspec
 
 import sql
 from runtime import ids
 from runtime import messages as m
+from runtime.actors.dispatcher import Note
 from runtime.actors.engine import Engine
 from runtime.actors.idempotency import in_progress
-from runtime.errors import forbidden
-from runtime.events import new_event
+from runtime.errors import Fault, Status, forbidden, unknown
+from runtime.events import Event, ReceivedEvent, new_event
 from runtime.operations import audit, reading, samples
 from runtime.operations.campaigns.records import check_merchant, not_to_write
 from runtime.operations.checks import Checks, given, set_fields
 from runtime.operations.once import begin_again, keep, once
 from runtime.operations.row import ADMINS, STAFF, Operation
 from runtime.outgoing.channels import moved_secrets, receiver_config
-from runtime.outgoing.providers import posts
+from runtime.outgoing.providers import ANSWER_CHARACTERS_MAX, posts
 from runtime.outgoing.vault import SECRET_FIELDS, integration_context, noted_config, shown_config, vault_of
 from runtime.wire.enums import token
 from runtime.wire.scope import merchant_of, tenant_of
@@ -79,7 +81,7 @@ async def list_integrations(engine: Engine, request: m.ListIntegrationsRequest) 
     filters = (token(request.type), request.campaign_id, token(request.status), merchant_of(request))
     asked = (tenant_of(request), *filters)
     rows, pagination = await reading.page(engine, _SQL["list"], request, *asked, key="integration_id")
-    return m.ListIntegrationsReply(items=[_message(row) for row in rows], pagination=pagination)
+    return m.ListIntegrationsReply(items=[_message(row, merchant_of(request)) for row in rows], pagination=pagination)
 
 
 async def update_integration(engine: Engine, request: m.UpdateIntegrationRequest) -> m.IntegrationReply:
@@ -126,10 +128,7 @@ async def rotate_secret(engine: Engine, request: m.RotateSecretRequest) -> m.Int
     async def work(connection: asyncpg.Connection) -> asyncpg.Record:
         await connection.fetchrow(_SQL["lock"], tenant_id, request.id)
         before = await reading.to_write(connection, _SQL["get"], request, "integration", request.id)
-        config = {name: value for name, value in before["config"].items() if name != "previous_secret"}
-        if request.secret:
-            config |= {"previous_secret": config["secret"]} if config.get("secret") else {}
-            config["secret"] = vault_of(engine.keyring.code).seal_secret(request.secret, context)
+        config = vault_of(engine.keyring.code).rotated(before["config"], request.secret, context)
         checks = Checks()
         shown = {name: value for name, value in config.items() if name not in SECRET_FIELDS}
         _check(checks, _message(before), shown | ({"secret": request.secret} if request.secret else {}))
@@ -164,10 +163,47 @@ async def try_integration(engine: Engine, request: m.TestIntegrationRequest) -> 
         await audit.record(connection, tenant_id, "integration.test", request.id, after={"event_id": event.id})
 
     await engine.database.transaction(note_try)
-    attempt = engine.dispatcher.try_once(event, row)
+    delivery = await _became(event, request.id, engine.dispatcher.try_once(event, row))
+    return m.IntegrationDeliveryReply(delivery=delivery)
+
+
+async def resend_delivery(engine: Engine, request: m.ResendDeliveryRequest) -> m.IntegrationDeliveryReply:
+    """Tells an integration an event of its log once more, paused or not, under the event's own id, by which its
+    receiver knows it; what became of it. One that waits for its next try waits on where it fails.
+
+    UNSPECIFIED where it takes long: the delivery log has it later. NOT_FOUND UNKNOWN_DELIVERY.
+    """
+    tenant_id = tenant_of(request)
+    checks = Checks()
+    checks.required("delivery_id", request.delivery_id)
+    checks.raise_found()
+    row = await reading.to_write(engine.database, _SQL["get"], request, "integration", request.id)
+    of = (tenant_id, request.id, request.delivery_id, merchant_of(request))
+    told = await engine.database.fetchrow(_SQL["delivery"], *of)
+    if told is None:
+        raise unknown("delivery", request.delivery_id)
+    try:
+        event: Event = msgspec.convert(told["event"], ReceivedEvent)
+    except msgspec.ValidationError:
+        what = "the event of this delivery cannot be read any more"
+        raise Fault(Status.FAILED_PRECONDITION, "ILLEGAL_TRANSITION", what) from None
+
+    async def note_try(connection: asyncpg.Connection) -> None:
+        after = {"event_id": event.id, "delivery_id": request.delivery_id}
+        await audit.record(connection, tenant_id, "integration.resend", request.id, after=after)
+
+    await engine.database.transaction(note_try)
+    attempt = engine.dispatcher.try_once(event, row, told["attempts"], again=told["status"] == "retry")
+    delivery = await _became(event, request.id, attempt)
+    delivery.id, delivery.created_at = request.delivery_id, told["created_at"]
+    return m.IntegrationDeliveryReply(delivery=delivery)
+
+
+async def _became(event: Event, integration_id: str, attempt: asyncio.Task[Note]) -> m.IntegrationDelivery:
+    """What became of an attempt that was begun just now; UNSPECIFIED where it takes long."""
     await asyncio.wait([attempt], timeout=EMIT_WAIT_SECONDS)
     delivery = m.IntegrationDelivery(
-        integration_id=request.id, event_id=event.id, event_type=event.type, created_at=event.occurred_at
+        integration_id=integration_id, event_id=event.id, event_type=event.type, created_at=event.occurred_at
     )
     if attempt.done():
         note = attempt.result()
@@ -175,7 +211,13 @@ async def try_integration(engine: Engine, request: m.TestIntegrationRequest) -> 
         delivery.status = m.IntegrationDeliveryStatus[note.status.upper()]
         delivery.delivered = note.status == "delivered"
         delivery.http_status, delivery.error, delivery.duration_ms = note.http_status, note.error, note.duration_ms
-    return m.IntegrationDeliveryReply(delivery=delivery)
+        delivery.request, delivery.answer = _body_of(note.event), note.answer
+    return delivery
+
+
+def _body_of(event: Any) -> str:
+    """How the body of the request that tells an event begins."""
+    return "" if event is None else msgspec.json.encode(event).decode()[:ANSWER_CHARACTERS_MAX]
 
 
 async def delete_integration(engine: Engine, request: m.DeleteRequest) -> m.DeleteReply:
@@ -197,8 +239,9 @@ async def delete_integration(engine: Engine, request: m.DeleteRequest) -> m.Dele
 async def emit_event(engine: Engine, request: m.EmitEventRequest) -> m.EmitEventReply:
     """Tells integrations of an event that did not happen, to try them out.
 
-    `dispatched` counts those that matched and were attempted. Readers of the stream outside the service
-    get the event too; rankings and the hub's workers pass it by.
+    `dispatched` counts those that matched and were attempted; a merchant's staff tells its merchant's own alone. The
+    event says that it was emitted. Readers of the stream outside the service get it too; rankings and the hub's
+    workers pass it by.
     """
     scope = request.scope
     assert scope is not None
@@ -237,7 +280,7 @@ async def emit_event(engine: Engine, request: m.EmitEventRequest) -> m.EmitEvent
 
     await engine.database.transaction(note)
     engine.publisher.outside(event)
-    tasks = await engine.dispatcher.dispatch(event)
+    tasks = await engine.dispatcher.dispatch(event, of_merchant=scope.merchant_id)
     if tasks:
         await asyncio.wait(tasks, timeout=EMIT_WAIT_SECONDS)
     attempted = [task for task in tasks if not task.done() or task.result()]
@@ -254,9 +297,8 @@ async def _event_begun(_: asyncpg.Connection) -> m.EmitEventReply:
 async def list_deliveries(
     engine: Engine, request: m.ListIntegrationDeliveriesRequest
 ) -> m.ListIntegrationDeliveriesReply:
-    """What became of the newest events at an integration."""
-    tenant_id = tenant_of(request)
-    filters = (tenant_id, request.id)
+    """What became of the newest events at an integration; a merchant's staff reads of its own campaigns' alone."""
+    filters = (tenant_of(request), request.id, merchant_of(request))
     await reading.one(engine, _SQL["exists"], request, "integration")
     rows, pagination = await reading.page(engine, _SQL["list_deliveries"], request, *filters, key="delivery_id")
     items = [
@@ -264,6 +306,7 @@ async def list_deliveries(
             id=row["delivery_id"],
             delivered=row["status"] == "delivered",
             status=m.IntegrationDeliveryStatus[row["status"].upper()],
+            request=_body_of(row["event"]),
             **{name: row[name] for name in _DELIVERY_FIELDS},
         )
         for row in rows
@@ -288,6 +331,7 @@ _DELIVERY_FIELDS: Final = (
     "http_status",
     "error",
     "duration_ms",
+    "answer",
     "next_attempt_at",
     "created_at",
 )
@@ -298,12 +342,14 @@ def _noted(row: Any) -> dict[str, Any]:
     return {**dict(row), "config": noted_config(row["config"])}
 
 
-def _message(row: Any) -> m.Integration:
+def _message(row: Any, merchant_id: str = "") -> m.Integration:
+    """merchant_id: whose staff reads it; of the tenant's own it reads what headers there are, not what they carry."""
+    shows = noted_config if merchant_id and not row["merchant_id"] else shown_config
     return m.Integration(
         id=row["integration_id"],
         type=m.IntegrationType[row["type"].upper()],
         events=list(row["events"]),
-        config=shown_config(row["config"]),
+        config=shows(row["config"]),
         campaign_id=row["campaign_id"],
         status=m.IntegrationStatus[row["status"].upper()],
         created_at=row["created_at"],
@@ -346,6 +392,15 @@ ROWS: Final = (
         admin=ADMINS,
         lengthy=True,
         example={},
+    ),
+    Operation(
+        "ResendDelivery",
+        "POST /integrations/{id}/resend",
+        run=resend_delivery,
+        admin=ADMINS,
+        lengthy=True,
+        refusals=("UNKNOWN_DELIVERY", "ILLEGAL_TRANSITION"),
+        example={"delivery_id": "delivery_01k0"},
     ),
     Operation(
         "RotateSecret",

@@ -8,6 +8,7 @@ second into its memory (runtime/http/revocations.py), so that no request asks fo
 from __future__ import annotations
 
 import math
+import re
 from typing import Final, Literal
 
 import asyncpg
@@ -15,11 +16,12 @@ import msgspec
 import structlog
 
 import sql
-from runtime import ids
+from runtime import ids, trace
 from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, invalid, suspended, unknown
 from runtime.operations import audit, challenges
+from runtime.operations.approvals.keeping import withdraw_of
 from runtime.operations.checks import TIME_MAX, Checks
 from runtime.operations.games import trials
 from runtime.operations.players import FIND, player_from_row
@@ -29,6 +31,7 @@ from runtime.wire.enums import enum
 from runtime.wire.scope import merchant_of, player_id_of, tenant_of
 
 _SQL: Final = sql.load("logins")
+_TOKENS_OF: Final = sql.load("tokens")["live_of"]
 REVOKE: Final = _SQL["revoke"]
 
 PAGE: Final = 5_000
@@ -58,6 +61,9 @@ PURGE_SECONDS: Final = 600.0
 
 PURGE_BATCH: Final = 1_000
 """Rows that one statement forgets: a few milliseconds of them."""
+
+API_TOKEN: Final = re.compile(r"(?:^|\()(token_[0-9a-z]{26})\)?$")
+"""The id of one, or who it is in the audit log. What is remembered here would be forgotten before the token ends."""
 
 LEEWAY_SECONDS: Final = 5
 """By how much the clock of who makes tokens may be ahead of the database's, or behind it."""
@@ -191,32 +197,40 @@ async def revoke_player(
     await connection.execute(REVOKE, tenant_id, "player", player_id, not for_ever, seconds, issued_at)
 
 
-async def revoke_staff(engine: Engine, request: m.RevokeStaffRequest) -> m.Empty:
+async def revoke_staff(engine: Engine, request: m.RevokeStaffRequest) -> m.RevokeStaffReply:
     """Ends staff's tokens before their time: those of a sign-in, those that a subject was given until now, or both.
 
     Every admin edge refuses them within about a second. What is made later counts: whoever makes tokens, here or at
     another issuer, must be told too. But what somebody else ends is ended for who made it by a clock that is ahead,
-    and so for the next LEEWAY_SECONDS; who logs out may well be back within these.
+    and so for the next LEEWAY_SECONDS; who logs out may well be back within these. What a subject asked for that waits
+    for a second person is withdrawn, where somebody else ends them; API tokens that they made go on, and are counted.
     """
     tenant_id = tenant_of(request)
     checks = Checks()
     if not (request.subject or request.sign_in_id):
         checks.problem("subject", "is required, or sign_in_id")
+    for name in ("subject", "sign_in_id"):
+        if API_TOKEN.search(getattr(request, name)):
+            checks.problem(name, "is an API token, which ends otherwise: DELETE /admin/tokens/{id}")
     checks.between("issued_at", request.issued_at, 0, TIME_MAX)
     checks.raise_found()
     seconds = engine.settings.token_seconds_max + SLACK_SECONDS
     until = request.issued_at or math.ceil(engine.clock.now()) + LEEWAY_SECONDS
     named = {"subject": request.subject, "sign_in_id": request.sign_in_id}
 
-    async def work(connection: asyncpg.Connection) -> None:
+    async def work(connection: asyncpg.Connection) -> m.RevokeStaffReply:
+        reply = m.RevokeStaffReply()
         if request.sign_in_id:
             await connection.execute(REVOKE, tenant_id, "sign_in", request.sign_in_id, False, seconds, 0)
         if request.subject:
             await connection.execute(REVOKE, tenant_id, "staff", request.subject, True, seconds, until)
+            reply.tokens = await connection.fetchval(_TOKENS_OF, tenant_id, request.subject)
+            if request.subject != trace.actor.get():
+                reply.withdrawn = await withdraw_of(connection, tenant_id, request.subject)
         await audit.record(connection, tenant_id, "staff.revoke", request.subject or request.sign_in_id, after=named)
+        return reply
 
-    await engine.database.transaction(work)
-    return m.Empty()
+    return await engine.database.transaction(work)
 
 
 async def list_revocations(engine: Engine, request: m.ListRevocationsRequest) -> m.ListRevocationsReply:
@@ -264,7 +278,7 @@ class _Mark(msgspec.Struct, array_like=True):
     settled_us: int = 0
     from_us: int = 0
     tenant_id: str = ""
-    kind: Literal["", "login", "player", "sign_in", "staff"] = ""
+    kind: Literal["", "login", "player", "sign_in", "staff", "token"] = ""
     subject: str = ""
 
     @classmethod
@@ -282,12 +296,14 @@ class _Mark(msgspec.Struct, array_like=True):
 _PURGES: Final = {
     **challenges.PURGES,
     **{name: _SQL[name] for name in ("purge_logins", "purge_revocations")},
+    "purge_tokens": sql.load("tokens")["purge_tokens"],
     **trials.PURGES,
 }
 
 
 async def purge(engine: Engine) -> None:
-    """Forgets, tenant by tenant, what is over: challenges, rates, guesses, logins, revocations, test plays.
+    """Forgets, tenant by tenant, what is over: challenges, rates, guesses, logins, revocations, API tokens, test
+    plays.
 
     What cannot be forgotten now is logged and keeps nothing else from it; the last such failure is raised at the end.
     """

@@ -16,8 +16,9 @@ Of a prize with max_per_user the player keeps all, and of the guest's as much as
 first: delivered, on its way, oldest. A rung is one player's once, and so are a quest's turns in a period.
 The rest stays with the guest's record, where nobody can claim it: what was delivered as it is; what was not
 is revoked, its stock and code return, and its points, or what the guest had paid for it, are moved back
-(REVERSAL). Points that are spent cannot be; what was paid for those stays paid. So several guests win no more of
-these than one player, and who was both by accident loses nothing that one player could have.
+(REVERSAL), and so are the turns that it gave. Points and turns that are spent cannot be; what was paid for those stays
+paid. So several guests win no more of these than one player, and who was both by accident loses nothing that one
+player could have.
 
 What points bought that are surplus and spent stays too, and where a rung gave them for nothing, so did it. It is the
 guest's without any login, and the same rung of a shop is one player's once: guests gain by merging only what each of
@@ -42,6 +43,7 @@ import asyncpg
 import sql
 from runtime import ids
 from runtime.actors.engine import Engine
+from runtime.actors.game.snapshot import POINTS, TURNS
 from runtime.actors.rewards import HOLDING, MOVES, give_back
 from runtime.errors import Fault, Status
 from runtime.operations import audit, logins
@@ -97,6 +99,13 @@ async def hold_player(connection: asyncpg.Connection, tenant_id: str, player_id:
     return str(await connection.fetchval(_SQL["hold_guest"], tenant_id, player_id) or player_id)
 
 
+_MOVES: Final = (
+    *("move_grants", "move_completions", "move_quest_events", "move_adjustments", "move_standings"),
+    "copy_disqualifications",
+)
+"""In the order of sql/locks.py."""
+
+
 class _Who(NamedTuple):
     """The first arguments of nearly every statement."""
 
@@ -111,9 +120,9 @@ async def _merge(connection: asyncpg.Connection, engine: Engine, who: _Who) -> b
         return False
     surplus = await _read_surplus(connection, who)
     await _move_plays(connection, who)
-    await _move_turns(connection, who, surplus.quests)
+    returned = await _move_turns(connection, who, surplus)
     await _move_wallets(connection, who)
-    ending = await _pay_back(connection, who, surplus)
+    ending = await _pay_back(connection, who, surplus, returned)
     await _move_prizes(connection, who, surplus, ending)
     if surplus.units:
         after = {"guest_id": who.guest_id, "rewards": surplus.reward_ids, "prizes": dict(surplus.units)}
@@ -143,10 +152,18 @@ async def _move_plays(connection: asyncpg.Connection, who: _Who) -> None:
     await connection.execute(_SQL["move_play_counts"], *who, games)
 
 
-async def _move_turns(connection: asyncpg.Connection, who: _Who, both: Sequence[Any]) -> None:
-    """Moves the guest's turns but for those of quests that both have completed."""
+async def _move_turns(connection: asyncpg.Connection, who: _Who, surplus: _Surplus) -> frozenset[str]:
+    """Moves the guest's turns but for those of quests that both have completed, and of surplus rewards.
+
+    Those of rewards are taken back from the guest, whole or not at all: of which they were.
+    """
     await connection.execute(_SQL["hold_turns"], *who)
-    quests = ([row["quest_id"] for row in both], [row["period"] for row in both])
+    returned = set()
+    for row in surplus.rewards:
+        asked = (who.tenant_id, who.guest_id, row["reward_id"], ids.make("turn"))
+        if _gave_turns(row) and await connection.fetchval(_REWARDS["take_turns"], *asked) is not None:
+            returned.add(row["reward_id"])
+    quests = ([row["quest_id"] for row in surplus.quests], [row["period"] for row in surplus.quests])
     left = await connection.fetch(_SQL["turns"], who.tenant_id, who.guest_id, *quests)
     moved = [row for row in left if row["balance"] > row["kept"]]
     if moved:
@@ -159,6 +176,7 @@ async def _move_turns(connection: asyncpg.Connection, who: _Who, both: Sequence[
             [ids.make("entry") for _ in moved],
             [row["kept"] for row in moved],
         )
+    return frozenset(returned)
 
 
 async def _move_wallets(connection: asyncpg.Connection, who: _Who) -> None:
@@ -177,7 +195,7 @@ async def _move_prizes(connection: asyncpg.Connection, who: _Who, surplus: _Surp
     _same(surplus.counts, await connection.fetch(_SQL["prize_counts"], *who))
     await connection.execute(_SQL["move_prize_counts"], *who, list(surplus.units), list(surplus.units.values()))
     await connection.execute(_REWARDS["hold_codes"], tenant_id, list(ending))
-    for name in ("move_grants", "move_completions", "move_adjustments", "move_standings", "copy_disqualifications"):
+    for name in _MOVES:
         await connection.execute(_SQL[name], *who)
     _same(surplus.rungs, await connection.fetch(_SQL["grants"], tenant_id, guest_id))
     _same(surplus.quests, await connection.fetch(_SQL["completions"], tenant_id, guest_id))
@@ -235,14 +253,23 @@ def _same(before: Sequence[Any], after: Sequence[Any]) -> None:
         raise _Changed
 
 
-def _ends(reward: Any) -> bool:
-    """Whether a surplus reward is revoked: one that was not delivered, and points, which can be taken back."""
-    return reward["status"] in MOVES["revoke"].before and (
-        reward["status"] != "fulfilled" or reward["type"] == "points"
-    )
+def _gave_turns(reward: Any) -> bool:
+    return (reward["type"], reward["status"]) == (TURNS, "fulfilled")
 
 
-async def _pay_back(connection: asyncpg.Connection, who: _Who, surplus: _Surplus) -> dict[str, str]:
+def _ends(reward: Any, returned: frozenset[str]) -> bool:
+    """Whether a surplus reward is revoked: one that was not delivered, and points, which can be taken back.
+
+    One of turns, where these were `returned`.
+    """
+    if _gave_turns(reward):
+        return reward["reward_id"] in returned
+    return reward["status"] in MOVES["revoke"].before and (reward["status"] != "fulfilled" or reward["type"] == POINTS)
+
+
+async def _pay_back(
+    connection: asyncpg.Connection, who: _Who, surplus: _Surplus, returned: frozenset[str]
+) -> dict[str, str]:
     """Moves back what the surplus moved in the guest's wallet, which is the player's now.
 
     Prices first: what was paid in points is there to be taken then. Of points as many are taken as there are, and
@@ -250,7 +277,7 @@ async def _pay_back(connection: asyncpg.Connection, who: _Who, surplus: _Surplus
     {reward: its status} of those that are revoked; one whose points were not all there stays what it is.
     """
     tenant_id, guest_id, player_id = who
-    ending = {row["reward_id"]: row["status"] for row in surplus.rewards if _ends(row)}
+    ending = {row["reward_id"]: row["status"] for row in surplus.rewards if _ends(row, returned)}
 
     async def give(row: Any, amount: int) -> None:
         entry = (ids.make("entry"), "reversal", row["reward_id"], row["reward_id"])

@@ -96,5 +96,10 @@ def _key_of(request: Any, part: int = 0) -> _Key | None:
         return None
     if len(key) > KEY_CHARACTERS_MAX:
         raise invalid("idempotency_key", f"must be at most {KEY_CHARACTERS_MAX} characters")
+    return _Key(tenant_of(request), merchant_of(request), trace.actor.get(), route_of(request, part), key)
+
+
+def route_of(request: Any, part: int = 0) -> str:
+    """What a key is of: the operation, and its path's id."""
     route = [type(request).__name__.removesuffix("Request"), getattr(request, "id", ""), str(part or "")]
-    return _Key(tenant_of(request), merchant_of(request), trace.actor.get(), " ".join(filter(None, route)), key)
+    return " ".join(filter(None, route))

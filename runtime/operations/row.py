@@ -125,6 +125,7 @@ class Operation:
     session: what it does with a session of play.
     tenant_wide: not for the staff of one merchant; to be said of what no merchant's things are part of.
     unsuspended: done for who is suspended too.
+    withheld: refused to who is suspended, though it only reads: it hands out much at once, or for long.
     confides: its answer may hold what its owner alone may see (a code), so no store keeps it for replays.
     bounded: strangers may ask for it as often as they like, so Core does few at once and plays find a connection.
     lengthy: it counts or copies much, moves all that a player has, or calls others, so only each of its steps is
@@ -150,6 +151,7 @@ class Operation:
     session: SessionUse = SessionUse.NONE
     tenant_wide: bool = False
     unsuspended: bool = False
+    withheld: bool = False
     confides: bool = False
     bounded: bool = False
     lengthy: bool = False
@@ -206,8 +208,8 @@ class Operation:
 
     @property
     def suspends(self) -> bool:
-        """Whether it is refused to who is suspended: whatever does something in a tenant."""
-        return self.scoped and self.has_effect and not self.unsuspended
+        """Whether it is refused to who is suspended: whatever does something in a tenant, and what is withheld."""
+        return self.withheld or (self.scoped and self.has_effect and not self.unsuspended)
 
     @property
     def has_effect(self) -> bool:

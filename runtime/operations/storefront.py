@@ -16,9 +16,10 @@ from runtime.errors import unknown
 from runtime.operations.campaigns.records import from_row as campaign_from_row
 from runtime.operations.games.definitions import game_from_row, prizes_named
 from runtime.operations.leaderboards.records import board_from_row
+from runtime.operations.prizes import claim_fields
+from runtime.operations.quests import quest_from_row
 from runtime.operations.row import Access, Consumer, Operation, RoutePolicy
 from runtime.rules.ui import filled
-from runtime.wire.enums import enum
 from runtime.wire.scope import tenant_of
 from runtime.wire.shape import Shape
 
@@ -57,7 +58,7 @@ async def get_public_campaign(engine: Engine, request: m.GetCampaignRequest) -> 
     return m.PublicCampaignReply(
         campaign=campaign_from_row(campaign),
         games=games,
-        quests=[_quest(row) for row in quests],
+        quests=[quest_from_row(row) for row in quests],
         leaderboards=[board_from_row(row) for row in boards],
     )
 
@@ -66,11 +67,15 @@ async def _render(engine: Engine, tenant_id: str, rows: list[Any]) -> list[m.Ren
     named = [list(dict.fromkeys(prize_id for _, prize_id in prizes_named(row["definition"]))) for row in rows]
     wanted = sorted({prize_id for prize_ids in named for prize_id in prize_ids})
     found = await engine.database.fetch(_GAMES["prizes_on_show"], tenant_id, wanted) if wanted else []
-    prizes = {row["prize_id"]: m.RenderPrize(**row) for row in found}
+    prizes = {row["prize_id"]: _prize(row) for row in found}
     return [
         _rendered(game_from_row(row), [prizes[prize_id] for prize_id in prize_ids if prize_id in prizes])
         for row, prize_ids in zip(rows, named, strict=True)
     ]
+
+
+def _prize(row: Any) -> m.RenderPrize:
+    return m.RenderPrize(**{**row, "claim_fields": claim_fields.shown(row["claim_fields"])})
 
 
 def _rendered(game: m.Game, prizes: list[m.RenderPrize]) -> m.Render:
@@ -91,10 +96,6 @@ def _rendered(game: m.Game, prizes: list[m.RenderPrize]) -> m.Render:
     )
 
 
-def _quest(row: Any) -> m.Quest:
-    return m.Quest(**{**row, "type": enum(m.QuestType, row["type"]), "status": enum(m.QuestStatus, row["status"])})
-
-
 # -- rows ------------------------------------------------------------------------------------
 
 
@@ -107,7 +108,7 @@ ROWS: Final = (
         shape=Shape(
             opened="campaign",
             inner={
-                "campaign": Shape(without=frozenset({"origins"})),
+                "campaign": Shape(without=frozenset({"origins", "revision"})),
                 "games": Shape(without=frozenset({"ui", "offers"}), name="PublicGame"),
             },
             name="PublicCampaign",

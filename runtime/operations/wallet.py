@@ -16,6 +16,8 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, forbidden, invalid, unknown, violations
 from runtime.operations import audit, merging, samples
+from runtime.operations.approvals import watching
+from runtime.operations.approvals.keeping import Held, may_wait, settle
 from runtime.operations.once import once
 from runtime.operations.row import REWARD_MANAGERS, Access, Consumer, Operation
 from runtime.wire.scope import merchant_of, player_id_of, tenant_of
@@ -57,11 +59,13 @@ async def list_ledger(engine: Engine, request: m.ListLedgerRequest) -> m.ListLed
     return m.ListLedgerReply(items=[ledger_entry(row) for row in rows], pagination=pagination)
 
 
+@may_wait
 async def adjust_balance(engine: Engine, request: m.AdjustBalanceRequest) -> m.LedgerEntryReply:
     """Moves a balance by `amount`, which may be negative; `scope_key` is a campaign, a merchant or the tenant.
 
     With an Idempotency-Key a retry answers the entry of the first time, however much later.
-    FAILED_PRECONDITION INSUFFICIENT_BALANCE where the balance would be negative.
+    FAILED_PRECONDITION INSUFFICIENT_BALANCE where the balance would be negative. Above DUAL_ADJUSTMENT_ABOVE it waits
+    for a second person: 202 APPROVAL_NEEDED.
     """
     player_id = player_id_of(request)
     _check_adjustment(request)
@@ -83,10 +87,18 @@ async def adjust_balance(engine: Engine, request: m.AdjustBalanceRequest) -> m.L
             raise insufficient(await connection.fetchval(BALANCE, tenant_id, owner_id, *wallet))
         after = {"player_id": owner_id, **dict(row)}
         await audit.record(connection, tenant_id, "player.adjust_balance", owner_id, after=after)
+        await settle(connection, watching.adjustment(engine.settings, request.amount), lambda: _held(owner_id, row))
         return m.LedgerEntryReply(entry=ledger_entry(row))
 
     reply: m.LedgerEntryReply = (await once(engine, request, m.LedgerEntryReply, adjust)).reply
     return reply
+
+
+def _held(player_id: str, row: Any) -> Held:
+    wallet = {name: row[name] for name in ("scope_key", "currency")}
+    before = {**wallet, "balance": row["balance_after"] - row["amount"]}
+    after = {**wallet, "balance": row["balance_after"], "amount": row["amount"], "reference_id": row["reference_id"]}
+    return Held(player_id, before, after)
 
 
 def insufficient(balance: int | None) -> Fault:
@@ -128,7 +140,7 @@ ROWS: Final = (
         "POST /wallet/adjustments",
         run=adjust_balance,
         admin=REWARD_MANAGERS,
-        refusals=("INSUFFICIENT_BALANCE", "UNKNOWN_PLAYER"),
+        refusals=("INSUFFICIENT_BALANCE", "UNKNOWN_PLAYER", "APPROVAL_NEEDED"),
         example={
             "player_id": samples.PLAYER,
             "scope_key": samples.CAMPAIGN,

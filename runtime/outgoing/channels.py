@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from yarl import URL
 
 from runtime.outgoing.signing import secret_problem
-from runtime.outgoing.vault import SECRET_FIELDS
+from runtime.outgoing.vault import MASKED, SECRET_FIELDS
 from runtime.registry import Registry
 
 URL_LENGTH_MAX: Final = 2048
@@ -100,6 +100,8 @@ def _header_problems(headers: Any) -> Iterable[tuple[str, str]]:
         token = name.isascii() and name.replace("-", "").replace("_", "").isalnum()
         if not token or not isinstance(value, str) or not value.isascii() or not value.isprintable():
             yield f"headers.{name}", "must be a header's name with a text of printable ASCII"
+        elif value == MASKED:
+            yield f"headers.{name}", "is masked: give what it carries"
 
 
 @dataclass(frozen=True, slots=True)

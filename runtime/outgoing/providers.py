@@ -6,7 +6,8 @@ A plugin (setting PLUGINS) adds one by registering it here; a channel is registe
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import re
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from secrets import token_hex
 from typing import Any, Final, TypeAlias
@@ -21,18 +22,25 @@ from runtime.outgoing.signing import sign
 from runtime.registry import Registry
 
 ERROR_CHARACTERS_MAX: Final = 500
+ANSWER_CHARACTERS_MAX: Final = 2_048
+"""What is kept of an answer."""
 
 _OURS: Final = frozenset({"host", "content-length", "transfer-encoding", "connection", "expect", "upgrade"})
 """Headers that say how the message is sent: a receiver's config cannot set them, nor the signature's."""
+
+HIDDEN: Final = "****"
+_SIGNATURE: Final = re.compile(r"v1a?,[A-Za-z0-9+/\\]{20,}={0,2}")
+"""A signature of Standard Webhooks, whichever it is of."""
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """It is there. Final."""
+    """It is there. Final. answer: how the receiver's began, fit to be kept (`words_of`)."""
 
     external_id: str = ""
+    answer: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +56,16 @@ class Awaiting:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """It is not there. retry_after_seconds: what the receiver asked for, 0 = nothing. final: never try again."""
+    """It is not there. retry_after_seconds: what the receiver asked for, 0 = nothing. final: never try again.
+
+    answer: as of Delivered.
+    """
 
     error: str
     http_status: int = 0
     retry_after_seconds: float = 0.0
     final: bool = False
+    answer: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +118,36 @@ async def webhook(connector: Connector, request: DeliveryRequest) -> Outcome:
         answer = await post_signed(connector, request)
     except (Unreachable, ValueError) as error:
         return Failed(str(error)[:ERROR_CHARACTERS_MAX])
+    words = words_of(answer, request)
     if 200 <= answer.status < 300:
-        return Delivered()
-    # The receiver's words are not kept: they may repeat what was sent to it.
-    return Failed(f"HTTP {answer.status}", answer.status, answer.retry_after_seconds, final=answer.status == 410)
+        return Delivered(answer=words)
+    final = answer.status == 410
+    return Failed(f"HTTP {answer.status}", answer.status, answer.retry_after_seconds, final=final, answer=words)
+
+
+ANSWER_WORD_MIN: Final = 3
+
+
+def words_of(answer: Answer, request: DeliveryRequest) -> str:
+    """How an answer began, as text. It may repeat what was sent in confidence: the secrets, the signatures, the
+    values of the receiver's own headers and what a winner answered are left out.
+    """
+    text = answer.body.decode("utf-8", "replace").replace("\0", "")
+    confided = {str(value) for value in (request.config.get("headers") or {}).values()}
+    for secret in request.secrets:
+        confided |= {secret, secret.removeprefix("whsec_")}
+    confided |= set(_answered(request.body.get("data")))
+    for value in sorted(confided, key=len, reverse=True):
+        if value:
+            text = text.replace(value, HIDDEN)
+    return _SIGNATURE.sub(HIDDEN, text)[:ANSWER_CHARACTERS_MAX]
+
+
+def _answered(data: Any) -> Iterator[str]:
+    """What a winner answered, line by line; what is shorter than a word says nothing of anybody."""
+    answers = data.get("answers") if isinstance(data, Mapping) else None
+    for answer in answers.values() if isinstance(answers, Mapping) else ():
+        yield from (line for line in str(answer).splitlines() if len(line) >= ANSWER_WORD_MIN)
 
 
 async def workflow(connector: Connector, request: DeliveryRequest) -> Outcome:

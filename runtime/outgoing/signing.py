@@ -16,6 +16,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -35,6 +36,8 @@ SECRET_LENGTH_MIN: Final = 16
 SECRET_LENGTH_MAX: Final = 512
 
 TOKEN_BYTES: Final = 16
+
+SECRET_BYTES: Final = 32
 
 _PREFIX: Final = "whsec_"
 
@@ -67,6 +70,11 @@ def secret_problem(secret: Any) -> str | None:
     except ValueError:
         return f"must be base64 after {_PREFIX}"
     return f"must be a key of at least {SECRET_LENGTH_MIN} bytes" if len(key) < SECRET_LENGTH_MIN else None
+
+
+def make_secret() -> str:
+    """A secret that nobody guesses, as Standard Webhooks writes one."""
+    return _PREFIX + base64.b64encode(os.urandom(SECRET_BYTES)).decode()
 
 
 def sign(secrets: Sequence[str], message_id: str, unix_seconds: int, body: bytes) -> dict[str, str]:

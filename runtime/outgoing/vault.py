@@ -27,6 +27,9 @@ from runtime.settings import Key
 SECRET_FIELDS: Final = ("secret", "previous_secret")
 """Fields of a receiver's config that are write-only. Both sign while a secret is rotated."""
 
+MASKED: Final = "***"
+"""What stands for a header's value where it is not shown."""
+
 _NONCE_BYTES: Final = 12  # what GCM is made for (NIST SP 800-38D, 8.2.2: random nonces, far below 2^32 a key)
 _PREFIX: Final = "sealed:"
 
@@ -113,6 +116,14 @@ class Vault:
             for name, value in config.items()
         }
 
+    def rotated(self, config: Mapping[str, Any], secret: str, context: str) -> dict[str, Any]:
+        """`config` with a new secret, the one before as the previous; without a secret the previous one ends."""
+        after = {name: value for name, value in config.items() if name != SECRET_FIELDS[1]}
+        if secret:
+            after |= {SECRET_FIELDS[1]: after[SECRET_FIELDS[0]]} if after.get(SECRET_FIELDS[0]) else {}
+            after[SECRET_FIELDS[0]] = self.seal_secret(secret, context)
+        return after
+
     def secrets_of(self, config: Mapping[str, Any], context: str) -> list[str]:
         """The opened secrets of a stored config, the current one first. Raises VaultError."""
         return [self.open_secret(config[name], context) for name in SECRET_FIELDS if config.get(name)]
@@ -133,10 +144,11 @@ def vault_of(keys: tuple[Key, ...]) -> Vault:
 
 
 def noted_config(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A stored config as the audit log keeps it: headers by name alone, since what they carry is often a credential."""
+    """A stored config as the audit log keeps it, and as a merchant's staff reads the tenant's: headers by name alone,
+    since what they carry is often a credential."""
     shown = shown_config(config)
     if isinstance(headers := shown.get("headers"), Mapping):
-        shown["headers"] = dict.fromkeys(headers, "***")
+        shown["headers"] = dict.fromkeys(headers, MASKED)
     return shown
 
 
@@ -153,6 +165,11 @@ def prize_context(tenant_id: str, prize_id: str) -> str:
 def integration_context(tenant_id: str, integration_id: str) -> str:
     """What the secrets of an integration's config are sealed in."""
     return f"integration/{tenant_id}/{integration_id}"
+
+
+def quest_context(tenant_id: str, quest_id: str) -> str:
+    """What the secrets of who tells a quest's events are sealed in."""
+    return f"quest/{tenant_id}/{quest_id}"
 
 
 def _derived(key: Key, use: bytes) -> bytes:

@@ -198,6 +198,9 @@ class Settings:
     staff_session_seconds: int = _setting(
         integer(60, 86400, "seconds"), "28800", "How long staff who sign in to the dashboard stay so."
     )
+    api_token_seconds_max: int = _setting(
+        integer(60, 3660 * 86400, "seconds"), "31622400", "The longest life of an API token that is made from now on."
+    )
     development: bool = _setting(
         flag(), "off", "Nobody else reaches this: HEADER_FALLBACK and LOGIN_SENDER=log are refused without it."
     )
@@ -210,6 +213,26 @@ class Settings:
     )
     role_matrix: str = _setting(
         choice("any", "strict"), "any", "`any`: each management role opens every route; `strict`: writes by role."
+    )
+
+    # What waits for a second person
+    dual_adjustment_above: int = _setting(
+        integer(0, 2**63 - 1),
+        "0",
+        "A balance is moved by more than this, or a prize made of more points, by two people alone. 0: by one.",
+    )
+    dual_turns_above: int = _setting(
+        integer(0, 2**31 - 1),
+        "0",
+        "More turns than this are given by staff, or by a quest, by two people alone. 0: by one.",
+    )
+    dual_odds: bool = _setting(
+        flag(),
+        "off",
+        "What decides draws, rungs and what prizes are worth, of what is live or was played, is changed by two people.",
+    )
+    dual_revocations_above: int = _setting(
+        integer(0, 100), "0", "More rewards than this are revoked in one request by two people alone. 0: by one."
     )
 
     # Limits
@@ -270,6 +293,11 @@ class Settings:
     )
     callback_base_url: str = _setting(
         url("https", "http"), "", "The admin edge as workflows reach it. Empty: http://HOST:ADMIN_PORT."
+    )
+    consumer_base_url: str = _setting(
+        url("https", "http"),
+        "",
+        "The consumer edge as players reach it: the dashboard's links begin with it; Core's launch check asks for it.",
     )
     callback_seconds: int = _setting(
         integer(60, 366 * 86400, "seconds"),

@@ -223,6 +223,8 @@ class Deliveries:
                 },
                 "player_id": row["player_id"],
                 "callback_url": f"{self._callback_base}{path}",
+                # Only of a prize that asked: what every other receiver gets is as it was.
+                **({"answers": {one["key"]: one["value"] for one in row["answers"]}} if row["answers"] else {}),
             },
         }
 

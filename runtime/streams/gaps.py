@@ -28,6 +28,7 @@ from runtime.actors.dispatcher import WAIT_SECONDS, Happened
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status
 from runtime.operations.leaderboards.finalize import finalized_event
+from runtime.operations.limits.looking import noticed_event
 from runtime.outgoing.connector import ATTEMPT_SECONDS
 from runtime.stores.database import Database
 from runtime.streams.backoff import stopped_within
@@ -281,6 +282,10 @@ async def _failures(engine: Engine, tenant_id: str, rows: Sequence[Any]) -> list
     return [Happened(failed_event(tenant_id, row, trace_id=""), row["at"].timestamp()) for row in rows]
 
 
+async def _notices(engine: Engine, tenant_id: str, rows: Sequence[Any]) -> list[Happened]:
+    return [Happened(noticed_event(tenant_id, row), row["at"].timestamp()) for row in rows]
+
+
 _SOURCES: Final[dict[str, Make]] = {
     "plays": _plays,
     "rewards": _rewards,
@@ -288,5 +293,6 @@ _SOURCES: Final[dict[str, Make]] = {
     "quests": _quests,
     "boards": _boards,
     "failures": _failures,
+    "notices": _notices,
 }
 """Each source's statement, and what its rows tell of."""

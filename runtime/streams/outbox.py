@@ -216,7 +216,8 @@ def _recorded(ended: Ended, callback_seconds: float) -> Recorded:
         return Recorded(task.task_id, task.owner, "put_back", delay_seconds=outcome.seconds)
     if isinstance(outcome, Stubbed):
         outcome = Failed("a stub stands in for this channel's provider")
-    error, delay = storable(outcome.error), None
+    # With how the answer began: who looks into it has nothing else of what the receiver said.
+    error, delay = storable(f"{outcome.error}: {outcome.answer}" if outcome.answer else outcome.error), None
     if not outcome.final:
         delay = delay_seconds(task.row["attempts"], outcome.retry_after_seconds)
     if delay is None:

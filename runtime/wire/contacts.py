@@ -53,6 +53,12 @@ def spellings(text: str) -> list[str]:
     return found
 
 
+def masked(contact: str) -> str:
+    """A contact as who knows it recognizes it, and nobody else can use it: a***@example.com, +49***78."""
+    name, at, domain = contact.rpartition("@")
+    return f"{name[:1]}***@{domain}" if at else f"{contact[:3]}***{contact[-2:]}"
+
+
 def _phone(value: str, field: str) -> str:
     wrong = invalid(field, "must be an international phone number such as +12025550123")
     if not value.startswith("+") or len(value) > _PHONE_CHARACTERS_MAX:

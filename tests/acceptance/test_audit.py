@@ -113,11 +113,15 @@ async def test_every_operation_of_staff_s_that_does_something_is_noted(stack: St
             "SELECT action FROM audit_entries WHERE trace_id = $1 AND action <> 'staff.sign_in'",
             answer.envelope["trace_id"],
         )
-        # What is done in bulk is noted for each that it is done to.
+        # What is done in bulk is noted for each that it is done to; what is approved, beside what it does.
         done_to = sum(one["ok"] for one in answer.data["results"]) if operation.name == "BulkRewards" else 1
+        done_to += operation.name == "ApproveApproval"
+        # An import is noted beside each thing that it makes.
+        done_to += answer.data["created"] if operation.name == "ImportCampaign" else 0
         assert len(found) == done_to, (operation.name, found)
         done.add(operation.name)
     assert {"ImportCodes", "EmitEvent", "TestIntegration", "AdjustBalance", "RevokeStaff"} <= done, refusals
+    assert "ApproveApproval" in done, refusals
     assert len(done) > len(refusals), refusals
 
 
@@ -216,3 +220,49 @@ async def test_the_database_itself_refuses_to_rewrite_an_entry(stack: Any, state
     with pytest.raises(asyncpg.InsufficientPrivilegeError):
         await stack.database.execute(statement)
     assert before and (await entries(stack))[-len(before) :] == before
+
+
+async def test_the_log_is_narrowed_by_action_time_and_words(stack: Stack) -> None:
+    campaign = await make_campaign(stack, name="Spring fair")
+    prize_id = await make_prize(stack, name="100% Cider", stock={"total": 1})
+    await stack.admin("POST", f"/admin/prizes/{prize_id}/stock", {"change": 2, "reason": "the Potter came"})
+
+    async def actions(**query: Any) -> list[str]:
+        return [entry["action"] for entry in await entries(stack, **{name: str(said) for name, said in query.items()})]
+
+    assert await actions(action="prize") == ["prize.move_stock", "prize.create"]
+    assert await actions(action="prize.m") == ["prize.move_stock"] and await actions(action="rize") == []
+    assert await actions(q="potter CAME") == ["prize.move_stock"]
+    assert await actions(q="100% c") == ["prize.create"] and await actions(q="100_ c") == []
+    assert await actions(q=campaign["id"][5:]) == ["campaign.create"]
+    assert await actions(q="spring", actor="staff_test") == ["campaign.create"]
+    assert await actions(q="spring", subject_id=prize_id) == await actions(q="spring", actor="nobody") == []
+    [made] = await entries(stack, action="campaign.create")
+    at = made["created_at"]
+    assert "campaign.create" in await actions(since=at, until=at + 1)
+    assert "campaign.create" not in await actions(until=at)
+    assert await actions(since=at + 3_600) == await actions(until=1) == []
+    assert (await stack.admin("GET", "/admin/audit", since=str(at), until=str(at))).code == "INVALID_ARGUMENT"
+    assert (await stack.admin("GET", "/admin/audit", since="-1")).code == "INVALID_ARGUMENT"
+
+
+@pytest.mark.parametrize("narrowed", [{}, {"actor": "staff_test"}, {"subject_id": "prize"}])
+async def test_pages_of_a_narrowed_log_go_on_where_they_ended_and_are_of_no_other(
+    stack: Stack, narrowed: dict[str, str]
+) -> None:
+    prize_id = await make_prize(stack)
+    narrowed = {name: prize_id if name == "subject_id" else said for name, said in narrowed.items()}
+    for nth in range(5):
+        await stack.admin("PUT", f"/admin/prizes/{prize_id}", {"name": f"Mug {nth}"})
+    seen: list[str] = []
+    cursor = ""
+    while True:
+        query = {"action": "prize.update", "limit": "2", "cursor": cursor, **narrowed}
+        page = (await stack.admin("GET", "/admin/audit", **query)).data
+        seen += [entry["after"]["name"] for entry in page["items"]]
+        cursor = page["pagination"]["next_cursor"]
+        if not page["pagination"]["has_more"]:
+            break
+        other = await stack.admin("GET", "/admin/audit", **(query | {"cursor": cursor, "action": "prize.u"}))
+        assert other.code == "INVALID_ARGUMENT"
+    assert seen == [f"Mug {nth}" for nth in (4, 3, 2, 1, 0)]

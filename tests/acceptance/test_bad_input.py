@@ -149,7 +149,10 @@ async def test_each_wrong_field_is_refused_by_its_path(furnished: Furnished, sur
     assert await furnished.contents() == before
 
 
-SIGNED: Final = {"amount", "delta", "value", "id", "revision", "created_at", "updated_at", "remaining", "awarded"}
+SIGNED: Final = {
+    *("amount", "delta", "value", "id", "revision", "created_at", "updated_at", "remaining", "awarded"),
+    *("last_used_at", "revoked_at", "used_at"),
+}
 """Numbers that may be negative, and those that are read, and passed over where they are sent back."""
 
 

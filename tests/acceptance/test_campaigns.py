@@ -55,8 +55,40 @@ async def test_update_keeps_what_is_left_out_and_can_unset_a_date(stack: Any) ->
     )
     assert made["merchant_id"] == merchant["id"]
     changed = (await stack.admin("PUT", f"/admin/campaigns/{made['id']}", {"end_date": 0, "settings": {"c": 2}})).data
-    assert changed == made | {"end_date": 0, "settings": {"c": 2}, "updated_at": changed["updated_at"]}
+    assert changed == made | {
+        "end_date": 0,
+        "settings": {"c": 2},
+        "revision": 2,
+        "updated_at": changed["updated_at"],
+    }
     assert (await stack.admin("PUT", "/admin/campaigns/camp_none", {"name": "x"})).reason == "UNKNOWN_CAMPAIGN"
+
+
+async def test_of_rivals_over_one_revision_one_wins(stack: Any) -> None:
+    path = f"/admin/campaigns/{(await make_campaign(stack))['id']}"
+    read = await stack.admin("GET", path)
+    assert (read.data["revision"], read.headers["ETag"]) == (1, '"1"')
+    sent = [({"revision": 1}, {}) if n % 2 else ({}, {"If-Match": '"1"'}) for n in range(10)]
+    answers = await asyncio.gather(
+        *(
+            stack.admin("PUT", path, {"name": f"Editor {n}", **body}, headers=headers)
+            for n, (body, headers) in enumerate(sent)
+        )
+    )
+    [won] = [answer.data for answer in answers if answer.code == "OK"]
+    late = [answer for answer in answers if answer.code != "OK"]
+    assert {(a.http, a.reason, a.envelope["data"]["revision"]) for a in late} == {(409, "STALE_REVISION", 2)}
+    assert (await stack.admin("GET", path)).data == won and won["revision"] == 2
+
+
+async def test_an_update_that_sends_no_revision_is_over_whatever_there_is(stack: Any) -> None:
+    made = await make_campaign(stack, status="active")
+    path = f"/admin/campaigns/{made['id']}"
+    for nth in (2, 3):
+        assert (await stack.admin("PUT", path, {"name": f"At {nth}"})).data["revision"] == nth
+    assert "revision" not in (await stack.consumer("GET", f"/public/campaigns/{made['id']}")).data
+    copy = (await stack.admin("POST", f"/admin/campaigns/{made['id']}/duplicate", {})).data
+    assert copy["revision"] == 1
 
 
 async def test_list_filters_by_status_and_name(stack: Any) -> None:

@@ -88,6 +88,27 @@ async def test_a_heading_of_a_csv_is_no_code(stack: Any, prize_id: str) -> None:
     assert (data["added"], data["invalid"]) == (1, 0)
 
 
+@pytest.mark.parametrize("delimiter", [";", "\t"])
+async def test_a_csv_of_a_spreadsheet_that_parts_its_cells_by_something_else_is_read(
+    stack: Any, prize_id: str, delimiter: str
+) -> None:
+    text = '\ufeff"Code",expires_at\r\nA1,2029-12-31\r\nB2,2020-01-01\r\n'.replace(",", delimiter)
+    data = (await send(stack, prize_id, text, "text/csv"))["data"]
+    assert (data["added"], data["errors"]) == (1, [{"line": 3, "reason": "is expired already"}])
+    (item,) = (await stack.admin("GET", f"/admin/prizes/{prize_id}/codes")).data["items"]
+    assert item["expires_at"] == 1_893_456_000
+
+
+async def test_a_line_of_a_csv_that_was_not_cut_is_no_code(stack: Any, prize_id: str) -> None:
+    """Else a winner is told the line, and its date is not heeded."""
+    data = (await send(stack, prize_id, "A1;2020-01-01\nB2\nC3\t2020-01-01\n", "text/csv"))["data"]
+    assert (data["added"], data["invalid"], [error["line"] for error in data["errors"]]) == (1, 2, [1, 3])
+    assert {error["reason"] for error in data["errors"]} == {
+        "has ; or a tab in it: where that is what parts the columns, name the first one `code`"
+    }
+    assert (await send(stack, prize_id, '{"codes": ["A;1"]}', "application/json"))["data"]["added"] == 1
+
+
 async def test_codes_are_not_readable_in_the_database(stack: Any, prize_id: str) -> None:
     await send(stack, prize_id, "MARKER-1\n", "text/plain")
     row = await stack.database.fetchrow("SELECT row_to_json(c)::text AS row, ciphertext FROM codes AS c")
@@ -180,8 +201,8 @@ def test_endless_values_are_not_kept() -> None:
     reader = TextLines()
     for _ in range(100):
         assert list(reader.feed("x" * 65_536)) == []
-    [(line, code)] = reader.end()
-    assert line == 1 and CODE_CHARACTERS_MAX < len(code) < 100_000
+    [line] = reader.end()
+    assert line.number == 1 and CODE_CHARACTERS_MAX < len(line.code) < 100_000
     with pytest.raises(Fault):
         list(JsonCodes().feed('{"codes": ["' + "x" * 200_000))
     with pytest.raises(Fault):

@@ -1,15 +1,18 @@
-"""`tombola players|rewards|wallets|integrations`, run as an operator runs them, against the admin edge."""
+"""`tombola players|rewards|wallets|integrations|tokens|...`, run as an operator runs them, against the admin edge."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from runtime.commands.connection import EXIT_REFUSED, EXIT_UNCONFIRMED
+from runtime.commands.connection import EXIT_REFUSED, EXIT_UNCONFIRMED, EXIT_WAITING
 from tests.acceptance.test_operator_cli import Operator
 from tests.support.guests import log_in
+from tests.support.leaderboards import make_board
+from tests.support.operations import make_approval
 from tests.support.stack import Stack
 from tests.support.world import COINS, COLLECTION, World
 
@@ -62,6 +65,26 @@ async def test_rewards_are_moved_and_those_that_are_not_end_it_with_1(tombola: O
     assert {row["id"] for row in listed} == {one, two}
 
 
+async def test_a_prize_of_a_file_asks_and_its_reward_shows_what_was_answered(
+    tombola: Operator, own_world: World
+) -> None:
+    size = {"key": "size", "label": "Size", "kind": "choice", "options": ["S", "M"], "required": True}
+    mug = {"name": "Mug", "type": "goods", "fulfillment": MANUAL, "claim_fields": [size]}
+    (tombola.directory / "mug.yaml").write_text(json.dumps(mug))
+    prize_id = (await tombola("prizes", "create", "mug.yaml", "--json")).json["prize_id"]
+    assert "label: Size" in (await tombola("prizes", "show", prize_id)).out
+    reward = (await own_world.round(await own_world.wheel(prize_id))).data["rewards"][0]["reward_id"]
+    assert (await tombola("rewards", "show", reward, "--json")).json["answers"] == []
+    body = {"answers": {"size": "M"}}
+    claimed = await own_world.stack.consumer("POST", f"/rewards/{reward}/claim", body, player="ann")
+    assert claimed.code == "OK"
+    assert "answers:\n  Size: M" in (await tombola("rewards", "show", reward)).out
+    (tombola.directory / "none.yaml").write_text("claim_fields: []")
+    assert (await tombola("prizes", "update", prize_id, "none.yaml", "--json")).json["claim_fields"] == []
+    unknown = await tombola("rewards", "show", "reward_none")
+    assert unknown.code == EXIT_REFUSED and "UNKNOWN_REWARD" in unknown.err
+
+
 async def test_an_integration_is_tried_and_given_a_secret(tombola: Operator, stack: Stack) -> None:
     hook = {"type": "sms", "events": ["prize_won"], "config": {}}
     made = (await stack.admin("POST", "/admin/integrations", hook)).data["id"]
@@ -70,3 +93,116 @@ async def test_an_integration_is_tried_and_given_a_secret(tombola: Operator, sta
     assert "stubbed" in tried.out and tried.code == EXIT_REFUSED
     assert (await tombola("integrations", "rotate", made, "--secret", "s" * 24)).out.strip() == "signs with both"
     assert (await tombola("integrations", "log", made, "--json")).json[0]["event_type"] == "integration_test"
+
+
+async def test_what_waits_for_a_second_person_is_listed_shown_and_decided(tombola: Operator, stack: Stack) -> None:
+    kept = [await make_approval(stack, "player_ann", stack.tenant_id, "") for _ in range(2)]
+    assert (await stack.consumer("GET", "/players/me", player="player_ann")).http == 200
+    waiting = (await tombola("approvals", "list", "--status", "waiting", "--json")).json
+    assert [(one["id"], one["operation"]) for one in waiting] == [(id, "AdjustBalance") for id in reversed(kept)]
+    assert json.loads((await tombola("approvals", "show", kept[0])).out)["asked_by"] == "somebody"
+    assert (await tombola("approvals", "approve", kept[0])).code == EXIT_UNCONFIRMED
+    done = await tombola("approvals", "approve", kept[0], "--yes", "--reason", "seen")
+    assert (done.code, done.out.strip()) == (0, f"{kept[0]} is done")
+    assert (await tombola("approvals", "reject", kept[1], "--reason", "no", "--json")).json["reason"] == "no"
+    own = await tombola("approvals", "withdraw", kept[1])
+    assert own.code == EXIT_REFUSED and "FORBIDDEN" in own.err
+
+
+async def test_what_waits_ends_a_command_with_an_exit_code_of_its_own(
+    tombola: Operator, stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (await stack.consumer("GET", "/players/me", player="ann")).http == 200
+    monkeypatch.setattr(stack.engine, "settings", replace(stack.engine.settings, dual_adjustment_above=4))
+    adjust = ("wallets", "adjust", "ann", stack.tenant_id, "coin", "5", "--reference", "ticket-1")
+    told = await tombola(*adjust)
+    assert (
+        told.code == EXIT_WAITING and "APPROVAL_NEEDED" in told.err and "tombola approvals show approval_" in told.err
+    )
+    error = json.loads((await tombola(*adjust, "--json")).err)["error"]
+    assert (error["reason"], error["approval"]["operation"]) == ("APPROVAL_NEEDED", "AdjustBalance")
+
+
+async def test_a_token_is_made_used_as_the_connection_s_and_revoked(tombola: Operator) -> None:
+    made = await tombola("tokens", "create", "ci", "--role", "designer", "--days", "3")
+    secret = made.out.strip()
+    assert secret.startswith("tmb_"), made.err
+    mine = await tombola("token", "me", "--json", TOMBOLA_TOKEN=secret)
+    listing = await tombola("tokens", "list", "--made-by", "operator_ines", "--json")
+    assert secret not in listing.out
+    [listed] = listing.json
+    assert (mine.json["subject"], mine.json["roles"]) == (f"ci ({listed['id']})", ["designer"])
+    revoke = ("tokens", "revoke", listed["id"])
+    assert (await tombola(*revoke)).code == EXIT_UNCONFIRMED
+    assert (await tombola(*revoke, "--yes")).out.strip() == f"{listed['id']} is revoked"
+    refused = await tombola("campaigns", "list", TOMBOLA_TOKEN=secret)
+    assert refused.code == EXIT_REFUSED and "TOKEN_INVALID" in refused.err
+
+
+async def test_merchants_and_tenants_are_made_shown_and_changed(tombola: Operator) -> None:
+    shop = (await tombola("merchants", "create", "Main street")).out.strip()
+    done = await tombola("merchants", "update", shop, "--name", "High street", "--status", "suspended", "--json")
+    assert (done.json["name"], done.json["status"]) == ("High street", "MERCHANT_STATUS_SUSPENDED")
+    assert "suspended" in (await tombola("merchants", "show", shop)).out
+    assert (await tombola("merchants", "show", "nobody")).code == EXIT_REFUSED
+    tombola.roles = ("platform",)
+    fair = (await tombola("tenants", "create", "Fair", "--origin", "https://fair.example")).out.strip()
+    renamed = (await tombola("tenants", "update", fair, "--name", "Fairer", "--json")).json
+    assert (renamed["name"], renamed["origins"]) == ("Fairer", ["https://fair.example"])
+    assert (await tombola("tenants", "update", fair, "--no-origins", "--json")).json["origins"] == []
+
+
+async def test_a_prize_is_made_of_a_file_changed_and_its_stock_moved(tombola: Operator, own_world: World) -> None:
+    (tombola.directory / "mug.yaml").write_text("name: Fair mug\ntype: goods\nvalue: 8\nstock: {total: 5}\n")
+    made = (await tombola("prizes", "create", "mug.yaml", "--json")).json["prize_id"]
+    (tombola.directory / "more.json").write_text('{"currency": "EUR", "terms": "At the stall."}')
+    assert (await tombola("prizes", "update", made, "more.json")).out.strip() == f"{made} Fair mug"
+    move = ("prizes", "stock", made, "--change", "7", "--reason", "delivered", "--key", "k")
+    assert [(await tombola(*move)).out.strip() for _ in range(2)] == ["5 -> 12"] * 2
+    below = await tombola("prizes", "stock", made, "--change", "-12", "--reason", "gone")
+    assert below.code == EXIT_REFUSED and "change: would leave none" in below.err
+    shown = (await tombola("prizes", "show", made, "--json")).json
+    assert (shown["currency"], shown["stock"]["total"], [one["reason"] for one in shown["moves"]]) == (
+        *("EUR", 12),
+        ["delivered"],
+    )
+    assert "delivered" in (await tombola("prizes", "show", made)).out
+    [listed] = (await tombola("prizes", "list", "--q", "Fair mug", "--json")).json
+    assert (listed["prize_id"], listed["remaining"]) == (made, 12)
+    assert "12 of 12" in (await tombola("prizes", "list")).out
+
+
+async def test_quests_are_made_of_files_given_secrets_listed_and_removed(tombola: Operator, own_world: World) -> None:
+    fields = {"campaign_id": own_world.campaign_id, "name": "Newsletter", "turns": 2, "status": "active"}
+    (tombola.directory / "quest.json").write_text(json.dumps(fields))
+    (tombola.directory / "events.json").write_text(json.dumps({"condition": {"kind": "event", "count": 1}}))
+    quest, _, name = (await tombola("quests", "create", "quest.json")).out.strip().partition(" ")
+    assert name == "Newsletter"
+    taking = (await tombola("quests", "update", quest, "events.json", "--json")).json
+    again = (await tombola("quests", "update", quest, "events.json")).out
+    assert taking["secret"].startswith("whsec_") and "whsec_" not in again
+    listed = (await tombola("quests", "list", "--campaign", own_world.campaign_id)).out
+    assert "1 event" in listed and "one_time" in listed
+    assert (await tombola("quests", "show", quest, "--json")).json["secret_set"] is True
+    secret = (await tombola("quests", "rotate-secret", quest)).out.strip()
+    assert secret.startswith("whsec_") and secret != taking["secret"]
+    ended = await tombola("quests", "rotate-secret", quest, "--end-previous")
+    assert ended.out.strip() == "the newest alone is believed"
+    assert (await tombola("quests", "remove", quest)).code == EXIT_UNCONFIRMED
+    assert (await tombola("quests", "remove", quest, "--yes")).out.strip() == f"{quest} is removed"
+    gone = await tombola("quests", "rotate-secret", quest)
+    assert gone.code == EXIT_REFUSED and "UNKNOWN_QUEST" in gone.err
+
+
+async def test_a_leaderboard_is_listed_shown_and_finalized(tombola: Operator, own_world: World) -> None:
+    game = await own_world.wheel()
+    board = (await make_board(own_world.stack, own_world.campaign_id, name="Busiest", metric="plays"))["id"]
+    assert (await own_world.round(game, "ann")).code == "OK"
+    assert "Busiest" in (await tombola("leaderboards", "list", "--campaign", own_world.campaign_id)).out
+    assert (await tombola("leaderboards", "show", board, "--json")).json["name"] == "Busiest"
+    assert (await tombola("leaderboards", "finalize", board)).code == EXIT_UNCONFIRMED
+    assert (await tombola("leaderboards", "finalize", board, "--yes")).out.strip() == f"{board} is finalized"
+    [place] = (await tombola("leaderboards", "standings", board, "--json")).json
+    assert (place["rank"], place["player_id"], place["score"]) == (1, "ann", 1)
+    refused = await tombola("leaderboards", "finalize", "board_none", "--yes")
+    assert refused.code == EXIT_REFUSED

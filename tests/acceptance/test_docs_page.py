@@ -38,7 +38,8 @@ async def test_a_browser_shows_every_operation(stack: Stack, surface: str, tmp_p
     url = f"{getattr(stack.process, f'{surface}_url')}{API}/docs"
     process = await asyncio.create_subprocess_exec(
         *(CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--dump-dom"),
-        *(f"--user-data-dir={tmp_path}", "--virtual-time-budget=20000"),
+        # So tall that every operation is in sight: of many, the page draws those that are.
+        *(f"--user-data-dir={tmp_path}", "--virtual-time-budget=20000", "--window-size=1400,60000"),
         *("--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1", url),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,

@@ -166,3 +166,12 @@ async def test_who_is_idle_for_longer_than_is_kept_is_erased_and_nobody_else(sta
         assert (shown["display_name"] == "") == (player in gone), player
         noted = (await stack.admin("GET", "/admin/audit", subject_id=player)).data["items"]
         assert [entry["actor"] for entry in noted] == (["retention"] if player in gone else []), player
+
+
+async def test_who_came_back_before_its_turn_keeps_every_play_as_it_was(stack: Stack) -> None:
+    own_world = World(stack, (await make_campaign(stack))["id"])
+    game = await own_world.wheel(await own_world.prize(), access="public")
+    player = await resolve(stack, contact="back@example.com")
+    assert (await own_world.round(game, player, client_seed="lucky-clover")).code == "OK"
+    assert not await erasure.erase(stack.engine, stack.tenant_id, player, "idle", idle=(30, 365))
+    assert await stack.database.fetchval("SELECT client_seed FROM plays WHERE player_id = $1", player) == "lucky-clover"

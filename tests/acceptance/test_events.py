@@ -14,6 +14,7 @@ import redis.asyncio
 from runtime.events import TYPES, PrizeWon
 from runtime.groups import event_stream
 from runtime.operations import API
+from runtime.operations.limits import looking
 from runtime.stores.publisher import shard_of
 from tests.support.leaderboards import make_board
 from tests.support.milestones import block, rung
@@ -80,8 +81,11 @@ async def events(stack: Any, valkey_url: str) -> Any:
 async def test_each_type_is_on_the_stream_as_the_document_says(stack: Any, events: Any) -> None:
     campaign_id = await one_of_every_event(stack)
     hook = {"channel": "webhook", "config": {"url": "http://203.0.113.7/"}}
-    sent = await make_prize(stack, campaign_id=campaign_id, fulfillment=hook)
+    dear = {"value": 5, "currency": "EUR", "stock": {"total": 9}, "low_stock_at": 9}
+    sent = await make_prize(stack, campaign_id=campaign_id, fulfillment=hook, **dear)
+    await stack.admin("PUT", f"/admin/campaigns/{campaign_id}", {"budget": {"amount": 1, "currency": "EUR"}})
     await play_once(stack, (await make_game(stack, campaign_id, sent))["id"])
+    await looking.look(stack.engine, stack.tenant_id, every_seconds=0)
     await stack.database.execute("UPDATE tasks SET status = 'awaiting', attempts = 99 WHERE prize_id = $1", sent)
     task_id = await stack.database.fetchval("SELECT task_id FROM tasks WHERE prize_id = $1", sent)
     told = {"status": "failed", "error": "no such SKU"}

@@ -203,3 +203,14 @@ async def test_commands_show_figures_and_the_audit_log(module_stack: Stack, play
     log = json.loads(await told("audit-log", "--subject-id", played["game"], "--json"))
     assert log[-1]["action"] == "game.create" and {one["subject_id"] for one in log} == {played["game"]}
     assert "game.create" in await told("audit-log", "--subject-id", played["game"], "--limit", "5")
+    narrowed = (
+        "--action",
+        "game.c",
+        "--since",
+        "2020-01-01",
+        "--until",
+        "2999-01-01T00:00:00+01:00",
+        "--q",
+        played["game"],
+    )
+    assert [entry["action"] for entry in json.loads(await told("audit-log", *narrowed, "--json"))] == ["game.create"]

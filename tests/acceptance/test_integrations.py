@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from aiohttp import web
 from standardwebhooks import Webhook
 
 from runtime.actors import dispatcher as dispatch
@@ -15,7 +17,7 @@ from runtime.streams import gaps
 from tests.support.deliveries import SECRET, working
 from tests.support.receiver import Receiver, hang, receiving, status
 from tests.support.resources import make_campaign, make_game, make_prize, play_once
-from tests.support.stack import TO_LOOPBACK
+from tests.support.stack import OTHER_TENANT, TO_LOOPBACK
 from tests.support.waiting import HANG_SECONDS, until
 
 pytestmark = pytest.mark.settings(**TO_LOOPBACK)
@@ -231,6 +233,81 @@ async def test_an_integration_is_tested_alone_and_says_what_became_of_it(stack: 
     assert len(await deliveries(stack, first, 2)) == 2
 
 
+def said(code: int, text: str) -> Any:
+    async def answer(request: Any) -> web.Response:
+        return web.Response(status=code, text=text)
+
+    return answer
+
+
+async def test_what_was_told_is_told_again_under_the_same_id(stack: Any, receiver: Receiver) -> None:
+    integration_id = await register(stack, receiver, "integration_test")
+    path = f"/admin/integrations/{integration_id}"
+    receiver.replies = [status(204), said(500, "down"), said(200, "thanks")]
+    for _ in range(2):
+        await stack.admin("POST", f"{path}/test", {})
+    newest, oldest = await deliveries(stack, integration_id, 2)
+    assert (newest["status"], newest["answer"]) == ("INTEGRATION_DELIVERY_STATUS_DEAD", "down")
+    again = [(await stack.admin("POST", f"{path}/resend", {"delivery_id": one["id"]})).data for one in (newest, oldest)]
+    assert [(one["id"], one["event_id"]) for one in again] == [
+        (newest["id"], newest["event_id"]),
+        (oldest["id"], oldest["event_id"]),
+    ]
+    assert (again[0]["delivered"], again[0]["answer"], again[0]["attempts"]) == (True, "thanks", 2)
+    assert [one.json["id"] for one in receiver.all[2:]] == [newest["event_id"], oldest["event_id"]]
+    assert receiver.all[2].json == receiver.all[1].json and receiver.all[2].headers["webhook-id"] == newest["event_id"]
+    await stack.engine.dispatcher.noted()
+    now = await deliveries(stack, integration_id, 2)
+    assert [(one["id"], one["delivered"], one["answer"]) for one in now] == [
+        (newest["id"], True, "thanks"),
+        (oldest["id"], True, ""),
+    ]
+    assert now[0]["request"] == receiver.all[1].body.decode()
+    assert (await stack.admin("POST", f"{path}/resend", {"delivery_id": "delivery_x"})).reason == "UNKNOWN_DELIVERY"
+    noted = (await stack.admin("GET", "/admin/audit", subject_id=integration_id)).data["items"]
+    assert [one["action"] for one in noted][:2] == ["integration.resend", "integration.resend"]
+
+
+async def test_who_waits_for_a_try_waits_on_where_a_resent_one_fails(stack: Any, receiver: Receiver) -> None:
+    integration_id = await register(stack, receiver, PrizeWon.TYPE)
+    receiver.replies = [status(500), status(500)]
+    async with working(stack.engine, "integrations"):
+        await stack.engine.dispatcher.dispatch(event(stack))
+        (waiting,) = await deliveries(stack, integration_id, 1)
+        body = {"delivery_id": waiting["id"]}
+        again = (await stack.admin("POST", f"/admin/integrations/{integration_id}/resend", body)).data
+    assert (again["status"], again["attempts"]) == ("INTEGRATION_DELIVERY_STATUS_RETRY", 2)
+
+
+async def test_another_s_deliveries_are_unknown(stack: Any, receiver: Receiver) -> None:
+    first, second = await register(stack, receiver, "x"), await register(stack, receiver, "x")
+    await stack.admin("POST", f"/admin/integrations/{first}/test", {})
+    ((one),) = await deliveries(stack, first, 1)
+    body = {"delivery_id": one["id"]}
+    assert (await stack.admin("POST", f"/admin/integrations/{second}/resend", body)).reason == "UNKNOWN_DELIVERY"
+    other = replace(stack, tenant_id=OTHER_TENANT)
+    assert (await other.admin("POST", f"/admin/integrations/{first}/resend", body)).reason == "UNKNOWN_INTEGRATION"
+    assert len(receiver.all) == 1
+
+
+async def test_what_is_kept_of_an_answer_is_short_and_repeats_nothing_confided(stack: Any, receiver: Receiver) -> None:
+    headers = {"X-Api-Key": "key-of-the-receiver"}
+    integration_id = await register(stack, receiver, "x", config={"headers": headers})
+
+    async def echo(request: Any) -> web.Response:
+        return web.Response(text=f"{dict(request.headers)} {SECRET} {'x' * 5_000}")
+
+    receiver.replies = [echo]
+    told = (await stack.admin("POST", f"/admin/integrations/{integration_id}/test", {})).data
+    await stack.engine.dispatcher.noted()
+    (logged,) = await deliveries(stack, integration_id, 1)
+    sent = receiver.all[0].headers
+    for kept in (told["answer"], logged["answer"]):
+        assert len(kept) == 2_048 and "****" in kept and sent["webhook-id"] in kept
+        for confided in ("key-of-the-receiver", SECRET.removeprefix("whsec_"), sent["webhook-signature"]):
+            assert confided not in kept
+
+
 async def test_a_stub_says_that_it_is_one(stack: Any) -> None:
     body = {"type": "INTEGRATION_TYPE_SMS", "events": ["x"]}
     integration_id = (await stack.admin("POST", "/admin/integrations", body)).data["id"]
@@ -279,7 +356,7 @@ async def test_an_unknown_campaign_is_unknown(stack: Any) -> None:
     assert (answer.http, answer.reason) == (404, "UNKNOWN_CAMPAIGN")
 
 
-def test_the_canonical_types_are_the_specs_and_one_is_ours() -> None:
-    *specs, ours = TYPES
-    assert specs == ["play_completed", "prize_won", "prize_claimed", "quest_completed", "leaderboard_finalized"]
-    assert ours == "delivery_failed"
+def test_the_canonical_types_are_the_specs_and_the_others_ours() -> None:
+    specs, ours = TYPES[:5], TYPES[5:]
+    assert specs == ("play_completed", "prize_won", "prize_claimed", "quest_completed", "leaderboard_finalized")
+    assert ours == ("delivery_failed", "campaign.budget_reached", "prizes.low_stock")

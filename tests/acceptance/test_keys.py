@@ -103,6 +103,14 @@ class TestStaff:
         assert (await stack.admin("POST", "/admin/wallet/adjustments", body, headers=headers)).http == 200
         assert await stack.database.fetchval("SELECT sum(balance) FROM balances") == 10
 
+    async def test_turns_are_given_once(self, own_world: World) -> None:
+        stack = own_world.stack
+        await stack.core("GET", "/players/me", player_id="ann")
+        body = {"campaign_id": own_world.campaign_id, "amount": 2, "reason": "sorry"}
+        first, again = await twice(stack, "players/ann/turns", body, {**body, "amount": 3})
+        assert again.data == first.data
+        assert await stack.database.fetchval("SELECT sum(balance) FROM turn_balances") == 2
+
     async def test_fifty_at_once_are_one_adjustment(self, own_world: World) -> None:
         stack = own_world.stack
         await stack.core("GET", "/players/me", player_id="ann")

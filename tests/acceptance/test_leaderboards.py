@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.support.leaderboards import NOON, Played, make_board, open_games, order, record
 from tests.support.resources import make_campaign, make_game, make_prize
 from tests.support.stack import OTHER_TENANT, TENANT, Stack, fields_of
@@ -177,3 +179,36 @@ async def test_a_disqualified_player_leaves(stack: Stack) -> None:
     assert await order(stack, board["id"]) == [("bob", 3)]
     answer = await stack.admin("POST", f"{path}/adjust", {"player_id": "ann", "delta": 1, "reason": "r"})
     assert answer.reason == "DISQUALIFIED"
+
+
+async def test_staff_see_who_gets_what_before_a_board_is_finalized_and_after(stack: Stack) -> None:
+    campaign_id, game_id, _ = await open_games(stack)
+    prize_id = await make_prize(stack, stock={"total": 1})
+    ranks = [{"from_rank": 1, "to_rank": 2, "prize_id": prize_id}]
+    board_id = (await make_board(stack, campaign_id, prizes=ranks))["id"]
+    scores = (("ann", 9), ("bob", 7), ("cat", 5))
+    await record(stack, [Played(player, game_id, score=score) for player, score in scores])
+
+    async def standings(**query: Any) -> Any:
+        return (await stack.admin("GET", f"/admin/leaderboards/{board_id}/standings", **query)).data
+
+    def told(page: Any) -> list[tuple[Any, ...]]:
+        return [(one["rank"], one["player_id"], one["prize_id"], one["reason"]) for one in page["items"]]
+
+    live = [(1, "ann", prize_id, ""), (2, "bob", prize_id, ""), (3, "cat", "", "")]
+    assert told(await standings()) == live
+    first = await standings(limit=2)
+    following = {"limit": 2, "cursor": first["pagination"]["next_cursor"]}
+    assert (told(first), told(await standings(**following))) == (live[:2], live[2:])
+    # One of a campaign that is a draft again, which has no live ranking and the public sees nothing of.
+    await stack.admin("PUT", f"/admin/campaigns/{campaign_id}", {"status": "draft"})
+    await stack.engine.rankings.forget(stack.tenant_id, board_id)
+    assert told(await standings()) == live
+    await stack.admin("PUT", f"/admin/campaigns/{campaign_id}", {"status": "active"})
+    assert (await stack.admin("POST", f"/admin/leaderboards/{board_id}/finalize", {})).http == 200
+    assert told(await standings()) == [live[0], (2, "bob", prize_id, "OUT_OF_STOCK"), live[2]]
+    assert [bool(one["reward_id"]) for one in (await standings())["items"]] == [True, False, False]
+    stale = await stack.admin("GET", f"/admin/leaderboards/{board_id}/standings", **following)
+    assert stale.http == 400 and "cursor" in str(stale.envelope["data"])
+    first = await standings(limit=1)
+    assert told(await standings(limit=2, cursor=first["pagination"]["next_cursor"]))[0][:2] == (2, "bob")

@@ -17,6 +17,7 @@ from runtime.http.feeds import live
 from runtime.operations import API
 from runtime.settings import Settings
 from tests.support.login import bearer
+from tests.support.operations import make_merchant
 from tests.support.resources import make_campaign
 from tests.support.stack import TENANT, Stack, new_stack, refused
 from tests.support.waiting import until
@@ -204,3 +205,15 @@ async def test_a_process_that_shuts_down_ends_its_streams(settings: Settings) ->
         async with asyncio.timeout(5):
             while await answer.content.readline():
                 pass
+
+
+async def test_the_stream_of_a_suspended_merchant_ends(module_stack: Stack) -> None:
+    merchant_id = await make_merchant(module_stack)
+    token = replace(module_stack, merchant_id=merchant_id).token("mia", ("admin",))
+    async with watching(module_stack, token) as events:
+        await first(events, lambda data: True)
+        suspended = {"status": "MERCHANT_STATUS_SUSPENDED"}
+        assert (await module_stack.admin("PUT", f"/admin/merchants/{merchant_id}", suspended)).data
+        async with asyncio.timeout(20):
+            told = [name async for name, _ in events]
+    assert told[-1] == "end" and "away" not in told

@@ -226,6 +226,10 @@ async def test_summary_counts_stock_claims_deliveries_and_codes(stack: Any) -> N
             "claimed": 0,
             "fulfilled": 0,
             "codes_available": 2,
+            "type": "goods",
+            "channel": "voucher_code",
+            "status": "PRIZE_STATUS_ACTIVE",
+            "low": False,
         },
         {
             "prize_id": prize_id,
@@ -236,5 +240,19 @@ async def test_summary_counts_stock_claims_deliveries_and_codes(stack: Any) -> N
             "claimed": 1,
             "fulfilled": 1,
             "codes_available": 0,
+            "type": "goods",
+            "channel": "none",
+            "status": "PRIZE_STATUS_ACTIVE",
+            "low": False,
         },
     ]
+
+
+async def test_a_currency_is_one_of_iso_4217(stack: Any) -> None:
+    for currency in ("eur", "EURO", "ABC", "€"):
+        wrong = await stack.admin("POST", "/admin/prizes", {"name": "Mug", "type": "goods", "currency": currency})
+        assert [row["field"] for row in wrong.envelope["data"]["violations"]] == ["currency"]
+    prize_id = await make_prize(stack, currency="CHF")
+    assert (await stack.admin("PUT", f"/admin/prizes/{prize_id}", {"currency": "XYZ"})).code == "INVALID_ARGUMENT"
+    changed = await stack.admin("PUT", f"/admin/prizes/{prize_id}", {"currency": ""})
+    assert changed.data["currency"] == ""

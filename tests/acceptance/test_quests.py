@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from runtime.operations.quests import period_at
+from runtime.operations.quest_times import period_at
 from tests.support.invariants import check_sums
 from tests.support.quests import open_campaign, open_quest
 from tests.support.stack import Stack
@@ -18,19 +18,22 @@ def at(text: str) -> float:
 
 
 @pytest.mark.parametrize(
-    ("type", "timezone", "now", "name", "resets_at"),
+    ("type", "timezone", "now", "name", "begins", "resets_at"),
     [
-        ("one_time", "UTC", "2026-11-21T12:00", "once", None),
-        ("daily", "UTC", "2026-11-21T23:59:59", "2026-11-21", "2026-11-22T00:00"),
-        ("daily", "Asia/Tokyo", "2026-11-21T15:00", "2026-11-22", "2026-11-22T15:00"),
-        ("weekly", "UTC", "2026-11-21T12:00", "2026-W47", "2026-11-23T00:00"),
-        ("weekly", "UTC", "2027-01-01T12:00", "2026-W53", "2027-01-04T00:00"),
+        ("one_time", "UTC", "2026-11-21T12:00", "once", None, None),
+        ("daily", "UTC", "2026-11-21T23:59:59", "2026-11-21", "2026-11-21T00:00", "2026-11-22T00:00"),
+        ("daily", "Asia/Tokyo", "2026-11-21T15:00", "2026-11-22", "2026-11-21T15:00", "2026-11-22T15:00"),
+        ("weekly", "UTC", "2026-11-21T12:00", "2026-W47", "2026-11-16T00:00", "2026-11-23T00:00"),
+        ("weekly", "UTC", "2027-01-01T12:00", "2026-W53", "2026-12-28T00:00", "2027-01-04T00:00"),
         # The week in which New York's clocks go back has an hour more.
-        ("weekly", "America/New_York", "2026-10-28T12:00", "2026-W44", "2026-11-02T05:00"),
+        ("weekly", "America/New_York", "2026-10-28T12:00", "2026-W44", "2026-10-26T04:00", "2026-11-02T05:00"),
     ],
 )
-def test_a_period_is_local(type: str, timezone: str, now: str, name: str, resets_at: str | None) -> None:
-    assert period_at(type, timezone, at(now)) == (name, int(at(resets_at)) if resets_at else 0)
+def test_a_period_is_local(
+    type: str, timezone: str, now: str, name: str, begins: str | None, resets_at: str | None
+) -> None:
+    ends = [int(at(end)) if end else 0 for end in (begins, resets_at)]
+    assert period_at(type, timezone, at(now)) == (name, *ends)
 
 
 async def test_a_quest_is_made_changed_listed_and_removed(stack: Stack) -> None:

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from runtime.commands import resources
+from runtime.operations.files import kinds
 from tests.support.milestones import block, rung
 from tests.support.resources import make_campaign
 from tests.support.stack import Stack, fields_of, refused
@@ -182,4 +182,4 @@ async def test_a_duplicate_shifts_it_with_the_other_dates(stack: Stack) -> None:
 
 
 def test_a_campaigns_file_has_it_as_a_date() -> None:
-    assert "redeem_until" in resources.CAMPAIGN.settable and "redeem_until" in resources.TIMES
+    assert "redeem_until" in kinds.CAMPAIGN.settable and "redeem_until" in kinds.TIMES

@@ -25,7 +25,9 @@ async def test_a_render_has_the_ui_and_the_prizes_and_never_the_config(own_world
     assert (render["id"], render["type"], render["campaign_id"]) == (game_id, "egg_catcher", own_world.campaign_id)
     assert (render["status"], render["access"]) == ("GAME_STATUS_ACTIVE", "GAME_ACCESS_PLAYER")
     assert render["rules"]["max_plays_per_day"] == 3
-    assert render["prizes"] == [{"prize_id": prize_id, "name": "Mug", "type": "goods", "value": 5, "available": True}]
+    content = {**dict.fromkeys(("description", "image_url", "terms", "currency"), ""), "claim_fields": []}
+    mug = {"prize_id": prize_id, "name": "Mug", "type": "goods", "value": 5, "available": True}
+    assert render["prizes"] == [mug | content]
     told = str(render)
     for identifier in (game_id, prize_id, own_world.campaign_id):  # an id may hold any two digits
         told = told.replace(identifier, "")

@@ -39,6 +39,7 @@ async def test_a_reward_is_told_whole(stack: Stack, shelf: Shelf) -> None:
         "code_error": "",
         "claimed_at": 0,
         "fulfilled_at": 0,
+        "prize": {**dict.fromkeys(("description", "image_url", "terms", "currency"), ""), "claim_fields": []},
     }
 
 

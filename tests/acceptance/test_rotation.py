@@ -19,7 +19,8 @@ from runtime.errors import Fault, Status
 from runtime.operations.integrations import create_integration
 from runtime.operations.prizes.codes import import_codes
 from runtime.operations.prizes.records import update_prize
-from runtime.outgoing.vault import integration_context, prize_context, vault_of
+from runtime.operations.quest_events import rotate_quest_secret
+from runtime.outgoing.vault import integration_context, prize_context, quest_context, vault_of
 from runtime.settings import Key, Settings
 from runtime.stores.keyring import KeyMissing
 from tests.support.deliveries import SECRET, make_receiver_prize
@@ -42,7 +43,7 @@ def new(old: Settings) -> Settings:
 
 
 async def fill(engine: Engine, codes: int = 3) -> tuple[str, str]:
-    """A pool of codes, and a prize and an integration with secrets; (the pool's prize, the other)."""
+    """A pool of codes, and a prize, an integration and a quest with secrets; (the pool's prize, the other)."""
     shelf = await Shelf(engine, TENANT).open()
     pool = await shelf.prize("on_win", "voucher_code")
     await shelf.codes(pool, *[f"CODE-{number}" for number in range(codes)])
@@ -56,13 +57,20 @@ async def fill(engine: Engine, codes: int = 3) -> tuple[str, str]:
         TENANT,
         sealed,
     )
+    await engine.database.execute(
+        "INSERT INTO quests (tenant_id, quest_id, campaign_id, name, type, turns, condition, signing)"
+        " VALUES ($1, 'q', 'c', 'Q', 'daily', 1, '{\"kind\": \"event\", \"count\": 1}', $2)",
+        TENANT,
+        vault_of(engine.settings.code_keys).seal_config({"secret": SECRET}, quest_context(TENANT, "q")),
+    )
     return pool, prize_id
 
 
 async def keys_in_use(engine: Engine) -> set[str]:
     rows = await engine.database.fetch(
         "SELECT key_id FROM codes UNION SELECT split_part(config ->> name, ':', 2)"
-        " FROM (SELECT config FROM integrations UNION ALL SELECT channel_config FROM prizes) AS c,"
+        " FROM (SELECT config FROM integrations UNION ALL SELECT channel_config FROM prizes"
+        " UNION ALL SELECT signing FROM quests) AS c,"
         " unnest(ARRAY['secret', 'previous_secret']) AS name WHERE config ? name"
     )
     return {row["key_id"] for row in rows}
@@ -73,12 +81,14 @@ async def test_everything_opens_with_the_new_key_alone(old: Settings, new: Setti
         engine = before.engine
         pool, prize_id = await fill(engine)
         done = await rotate_all(new)
-        assert (done.codes, done.secrets, done.unopened) == (3, 2, 0)
+        assert (done.codes, done.secrets, done.unopened) == (3, 3, 0)
         assert await keys_in_use(engine) == {"2"}
         vault = vault_of((NEW,))
         row = await engine.database.fetchrow("SELECT channel_config FROM prizes WHERE prize_id = $1", prize_id)
         assert row is not None
         assert vault.secrets_of(row["channel_config"], prize_context(TENANT, prize_id)) == [SECRET, "old-one"]
+        signing = await engine.database.fetchval("SELECT signing FROM quests")
+        assert vault.secrets_of(signing, quest_context(TENANT, "q")) == [SECRET]
         again = await rotate_all(new)
         assert (again.codes, again.secrets) == (0, 0), "what is there already is passed by"
     async with core(replace(old, code_keys=(NEW,))) as after:
@@ -101,7 +111,7 @@ async def test_a_rotation_that_was_broken_off_goes_on(
             await rotate_all(new, "", break_off)
         assert await keys_in_use(process.engine) == {"1", "2"}
         done = await rotate_all(new)
-        assert (done.codes, done.secrets) == (3, 2), "the first two are done"
+        assert (done.codes, done.secrets) == (3, 3), "the first two are done"
         assert await keys_in_use(process.engine) == {"2"}
 
 
@@ -109,7 +119,7 @@ async def test_what_no_key_opens_is_counted_and_kept(old: Settings, new: Setting
     async with core(old) as process:
         await fill(process.engine)
         done = await rotate_all(replace(new, code_keys=(NEW,)))
-        assert (done.codes, done.secrets, done.unopened) == (0, 0, 5)
+        assert (done.codes, done.secrets, done.unopened) == (0, 0, 6)
         assert await keys_in_use(process.engine) == {"1"}
 
 
@@ -132,6 +142,7 @@ async def test_after_a_rotation_nothing_is_sealed_with_the_old_key_by_whoever_ha
         for sealing in (
             importing(engine, pool, "CODE-9"),
             create_integration(engine, m.CreateIntegrationRequest(scope=scope, integration=integration)),
+            rotate_quest_secret(engine, m.RotateQuestSecretRequest(scope=scope, id="q")),
             update_prize(
                 engine,
                 m.UpdatePrizeRequest(scope=scope, id=prize_id, prize=m.Prize(fulfillment=config)),
@@ -207,4 +218,4 @@ async def test_the_command_says_what_it_did(old: Settings, new: Settings) -> Non
     )
     said, errors = await command.communicate()
     assert command.returncode == 0, errors.decode()
-    assert said.decode() == "under key '2' now: 3 codes and 2 configs with secrets\n"
+    assert said.decode() == "under key '2' now: 3 codes and 3 configs with secrets\n"

@@ -210,6 +210,25 @@ async def _live(told: Told) -> None:
     assert (await stack.admin("POST", "/admin/prizes", bad)).http == 400
     headers = {"Authorization": f"Bearer {marks.channel}"}
     assert (await stack.admin("GET", "/admin/games", roles=(), headers=headers)).http == 401
+    await _use_api_token(told)
+
+
+async def _use_api_token(told: Told) -> None:
+    """Made, shown, refused something, revoked, and shown again."""
+    stack = told.stack
+    made = (await stack.admin("POST", "/admin/tokens", {"name": "ci", "roles": ["designer"]})).data
+    told.tokens.append(made["secret"])
+    headers = {"Authorization": f"Bearer {made['secret']}"}
+    for body in ({"name": "Fair"}, {"name": "Fair", "surprise": 1}):
+        await stack.admin("POST", "/admin/campaigns", body, roles=(), headers=headers)
+    assert (await stack.admin("POST", "/admin/tenants", {"name": "x"}, roles=(), headers=headers)).http == 403
+    assert (await stack.admin("DELETE", f"/admin/tokens/{made['id']}")).http == 200
+    assert (await stack.admin("GET", "/admin/games", token=made["secret"])).http == 401
+
+    async def is_refused() -> bool:
+        return (await stack.admin("GET", "/admin/games", roles=(), headers=headers)).http == 401
+
+    await until(is_refused)
 
 
 async def _log_in(told: Told) -> None:

@@ -165,6 +165,8 @@ async def test_staff_of_a_suspended_tenant_or_merchant_changes_nothing(stall: St
     assert refused(await staff.admin("PUT", *quest)) == SUSPENDED
     assert (await staff.admin("GET", quest[0])).data
     assert (await stall.stack.admin("PUT", *quest)).data
+    for name in ("winners", "rewards", "plays", "ledger", "tasks", "audit"):
+        assert refused(await staff.admin("GET", f"/admin/exports/{name}")) == SUSPENDED, "nor takes much along"
     await stall.set("tenant", "SUSPENDED")
     assert refused(await stall.stack.admin("PUT", *quest)) == SUSPENDED
 

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from playwright.async_api import Browser
 
 
+PLAY = "https://play.example"
+"""Where the office says that players are."""
+
+
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser() -> AsyncIterator[Browser]:
     async with browsing() as browser:
@@ -62,7 +66,8 @@ async def office(
     browser: Browser, issuer: Issuer, make_database: Callable[[], str], valkey_url: str
 ) -> AsyncIterator[Stack]:
     """A process as operators have it: the strict matrix, and an issuer where staff sign in."""
-    settings = settings_of(make_database(), valkey_url, default_tenant=TENANT, role_matrix="strict", **issuer.settings)
+    own = {"default_tenant": TENANT, "role_matrix": "strict", "consumer_base_url": PLAY, **issuer.settings}
+    settings = settings_of(make_database(), valkey_url, **own)
     async with new_stack(settings) as stack:
         yield stack
 

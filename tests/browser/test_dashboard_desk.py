@@ -203,6 +203,13 @@ async def test_an_integration_is_made_tried_paused_given_a_secret_and_removed(de
         await desk.page.wait_for_selector(".toast:has-text('It took the event')")
         await desk.press("Log", within=row)
         await desk.page.wait_for_selector("dialog tbody tr:has-text('integration_test')")
+        await desk.page.click("dialog summary")
+        assert '"type":"integration_test"' in await desk.page.locator("dialog pre").first.inner_text()
+        assert await violations(desk.page) == []
+        await desk.shot("dashboard-integrations-log")
+        await desk.press("Resend", within="dialog tbody")
+        again, first = await receiver.next(), receiver.all[0]
+        assert again.headers["webhook-id"] == first.headers["webhook-id"] and again.json == first.json
         await desk.press("Close", within="dialog footer")
         await desk.press("Pause", within=row)
         await desk.page.wait_for_selector(f"{row} .status:has-text('Paused')")

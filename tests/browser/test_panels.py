@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runtime.rules.draw import seed_hash
+from tests.support.axe import violations
 from tests.support.browsing import STILL, Visit, visiting
 from tests.support.leaderboards import make_board
 from tests.support.milestones import block, rung
@@ -81,6 +82,36 @@ async def test_who_is_nobody_yet_is_told_what_to_do(fair: World, visit: Visit, n
 
 
 # -- rewards ---------------------------------------------------------------------------------
+
+
+async def test_what_a_prize_says_of_itself_is_read_beside_it(visit: Visit, fair: World) -> None:
+    evil = "Stoneware.\n<img src=x onerror=window.evil=1>"
+    content = {
+        "description": evil,
+        "terms": "At the stall, until Sunday.",
+        "image_url": "https://pictures.example/mug.svg",
+    }
+    svg = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>'
+    await visit.page.route(
+        "https://pictures.example/*", lambda route: route.fulfill(body=svg, content_type="image/svg+xml")
+    )
+    game = await claimable(fair, **content)
+    await fair.round(game, "ann")
+    await open_as(visit, game, "ann")
+    for name in ("prizes", "rewards"):
+        assert "<img src=x" in await panel(visit, name)
+        image = visit.page.locator("dialog .panel img.picture").first
+        assert await image.get_attribute("src") == content["image_url"]
+        assert not await visit.page.get_by_text(content["terms"]).first.is_visible()
+        await visit.page.locator("dialog summary").first.press("Enter")
+        await visit.page.get_by_text(content["terms"]).first.wait_for()
+        await visit.shot(f"content-{name}")
+        assert await violations(visit.page) == []
+        if name == "prizes":
+            await visit.page.keyboard.press("Escape")
+    await visit.page.click("dialog [data-act=claim]")
+    await visit.page.wait_for_selector("dialog [data-status=FULFILLED] details")
+    assert await visit.page.evaluate("window.evil") is None
 
 
 async def test_a_double_click_claims_once_and_it_shows(fair: World, visit: Visit) -> None:
@@ -221,6 +252,28 @@ async def test_a_rung_that_cannot_be_had_says_which_cap_and_when(
 # -- quests ----------------------------------------------------------------------------------
 
 
+async def test_turns_that_are_won_are_told_and_can_be_played(fair: World, visit: Visit) -> None:
+    turns = await fair.prize(name="Golden ticket", type="turns", value=3, total=1)
+    game_id = await fair.wheel(turns, access="public", rules={"max_plays_per_day": 1})
+    await open_as(visit, game_id, "turner")
+    await visit.press()
+    assert "Golden ticket: 3 more turns" in await visit.result()
+    await visit.page.wait_for_selector(".left >> text=3 turns left")
+    assert await violations(visit.page) == []
+    await visit.shot("turns")
+    await visit.press()
+    await visit.page.wait_for_selector(".left >> text=2 turns left")
+    assert "No prize" in await visit.result()
+    assert (await fair.eligibility(game_id, "turner"))["remaining_turns"] == 2
+    # What a rung gives is not in the answer: it is asked for.
+    rungs = block(rung("start", 2, await fair.prize(name="Two more", type="turns", value=2)))
+    game_id = await fair.game(COLLECTION, COINS, access="public", rules={"max_plays_per_day": 1}, milestones=rungs)
+    await visit.page.goto("about:blank")
+    await open_as(visit, game_id, "turner")
+    await visit.press()
+    await visit.page.wait_for_selector(".left >> text=4 turns left")
+
+
 async def test_a_quest_earns_its_turns_once_and_the_game_can_be_played_with_them(fair: World, visit: Visit) -> None:
     quest_id = await open_quest(fair.stack, fair.campaign_id, name="Visit the stall", type="daily", turns=3)
     game_id = await fair.wheel(await fair.prize(), access="public", rules={"requires_turn": True})
@@ -273,10 +326,29 @@ async def test_quests_are_offered_where_nobody_knows_what_is_done(fair: World, v
     await open_quest(fair.stack, fair.campaign_id)
     await open_as(visit, await fair.wheel(await fair.prize(), access="public"), "ann")
     refusal = {"code": "PERMISSION_DENIED", "message": "", "data": {"reason": "FORBIDDEN"}}
-    await visit.page.route("**/players/me/turns*", lambda route: route.fulfill(status=403, json=refusal))
+    await visit.page.route("**/players/me/quests*", lambda route: route.fulfill(status=403, json=refusal))
     await panel(visit, "quests")
     assert await visit.page.locator("dialog [data-act=quest]").count() == 1
     visit.forgive("403")
+
+
+async def test_a_quest_that_takes_plays_says_how_many_and_is_offered_when_there_are(fair: World, visit: Visit) -> None:
+    quest = await open_quest(fair.stack, fair.campaign_id, condition={"kind": "plays", "count": 2})
+    game_id = await fair.wheel(await fair.prize(), access="public")
+    await fair.round(game_id, "ann")
+    card, offered = f"dialog [data-quest={quest}]", "dialog [data-act=quest]"
+    await visit.open(game_id)
+    await panel(visit, "quests")
+    assert "0 of 2 plays" in await visit.page.inner_text(card) and await visit.page.locator(offered).count() == 0
+    await open_as(visit, game_id, "ann")
+    await panel(visit, "quests")
+    assert "1 of 2 plays" in await visit.page.inner_text(card) and await visit.page.locator(offered).count() == 0
+    await visit.page.keyboard.press("Escape")
+    await fair.round(game_id, "ann")
+    await panel(visit, "quests")
+    assert "2 of 2 plays" in await visit.page.inner_text(card)
+    await visit.page.click(offered)
+    await visit.page.wait_for_selector("dialog >> text=3 turns earned")
 
 
 async def test_who_is_nobody_yet_earns_as_the_guest_that_they_become(fair: World, visit: Visit) -> None:

@@ -38,6 +38,7 @@ LOAN_WORDS: Final = {
     *((language, "login_code") for language in ("de", "fr", "nl")),
     *((language, "login_email") for language in ("fr", "it", "pt", "nl", "pl")),
     *((language, "pause") for language in ("de", "fr")),
+    ("fr", "needs_POINTS"),
 }
 """(language, key) of words that the language has taken from English, or shares with it."""
 

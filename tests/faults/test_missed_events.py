@@ -14,6 +14,7 @@ import pytest
 import sql
 from ops.servers.valkey import Valkey
 from runtime.events import TYPES
+from runtime.operations.limits import looking
 from runtime.outgoing.schedule import delays_seconds
 from runtime.streams import expiry, gaps
 from tests.acceptance.test_integrations import deliveries, event, register
@@ -233,6 +234,41 @@ async def test_a_delivery_that_was_given_up_is_told_of_once_each_time_by_stream_
     assert got[0]["id"] == told[0].id and len({one["id"] for one in got}) == 2
 
 
+async def test_what_was_noticed_of_budgets_and_stock_is_told_of_once_by_stream_or_rows(
+    own_world: World, stack: Stack, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(looking, "REST", 0.0)
+    integration_id = await register(stack, receiver, "campaign.budget_reached", "prizes.low_stock")
+    told: list[Any] = []
+    publish = stack.engine.publisher.events
+    prize_id = await own_world.prize(value=90, currency="EUR", total=3, low_stock_at=2)
+    budget = {"budget": {"amount": 100, "currency": "EUR"}}
+    assert (await stack.admin("PUT", f"/admin/campaigns/{own_world.campaign_id}", budget)).code == "OK"
+    game = await own_world.wheel(prize_id)
+    # Lost by the stream, and found in the rows.
+    await own_world.round(game)
+    monkeypatch.setattr(stack.engine.publisher, "events", told.extend)
+    await looking.look_all(stack.engine)
+    async with working(stack.engine, "integrations"):
+        await deliveries(stack, integration_id, 2)
+    want = {one.id: msgspec.to_builtins(one) for one in told}
+    assert {one.json["id"]: one.json for one in receiver.all} == want
+    assert {one["type"] for one in want.values()} == {"campaign.budget_reached", "prizes.low_stock"}
+    # Brought by the stream, and not repeated from the rows.
+    monkeypatch.setattr(stack.engine.publisher, "events", publish)
+    monkeypatch.setattr(gaps, "GRACE_SECONDS", 3600.0)
+    await own_world.round(game)
+    await stack.database.execute("UPDATE limit_marks SET next_at = now()")
+    async with working(stack.engine, "integrations"):
+        await looking.look(stack.engine, stack.tenant_id, every_seconds=0)
+        await deliveries(stack, integration_id, 3)
+    happened = await now(stack)
+    monkeypatch.setattr(gaps, "GRACE_SECONDS", 0.0)
+    async with working(stack.engine, "integrations"):
+        await until(lambda: passed(stack, happened))
+    assert [one.json["data"].get("percent") for one in receiver.all[2:]] == [100]
+
+
 async def test_what_happened_before_an_integration_was_made_is_not_told(stack: Any, receiver: Receiver) -> None:
     first = await register(stack, receiver, "play_completed")
     campaign = await make_campaign(stack)
@@ -349,8 +385,8 @@ async def test_an_event_is_not_tried_for_longer_than_the_schedule(stack: Stack, 
             "UPDATE integration_deliveries SET created_at = now() - interval '2 days', next_attempt_at = now()"
         )
         await until(lambda: ended(stack, "dead"))
-    row = await stack.database.fetchrow("SELECT attempts, event, next_attempt_at FROM integration_deliveries")
-    assert row is not None and tuple(row) == (2, None, None)
+    row = await stack.database.fetchrow("SELECT attempts, next_attempt_at FROM integration_deliveries")
+    assert row is not None and tuple(row) == (2, None)
 
 
 async def test_a_receiver_that_asks_for_a_pause_gets_it(stack: Stack, receiver: Receiver) -> None:
@@ -410,7 +446,8 @@ async def test_nothing_is_noted_of_an_integration_that_goes_meanwhile(
     stack: Stack, receiver: Receiver, pool: asyncpg.Pool
 ) -> None:
     integration_id = await register(stack, receiver, "prize_won")
-    row = ([integration_id], ["delivery_1"], ["evt_1"], ["prize_won"], ["dead"], [1], [None], [0], ["gone"], [1], [0.0])
+    noted = (["dead"], [1], [None], [0], ["gone"], [1], [0.0], [""])
+    row = ([integration_id], ["delivery_1"], ["evt_1"], ["prize_won"], *noted)
     async with pool.acquire() as connection:
         async with connection.transaction():
             await connection.execute(

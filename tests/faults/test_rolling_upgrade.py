@@ -18,10 +18,10 @@ from tests.support.load import load
 from tests.support.processes import ROOT, CoreProcess, make_wheel
 from tests.support.stack import TENANT
 
-EXPAND = "".join(f"ALTER TABLE {table} ADD COLUMN since text NOT NULL DEFAULT '';\n" for table in LOCK_ORDER)
+EXPAND = "".join(f"ALTER TABLE {table} ADD COLUMN added_later text NOT NULL DEFAULT '';\n" for table in LOCK_ORDER)
 """A column more of whatever is written, in the order in which everybody takes locks."""
 
-CONTRACT = "-- needs: 0002_expand.sql\nALTER TABLE plays DROP COLUMN since;\n"
+CONTRACT = "-- needs: 0002_expand.sql\nALTER TABLE plays DROP COLUMN added_later;\n"
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ POINTS: Final = 10
 THRESHOLD: Final = 4
 TURNS: Final = 2
 
-WHEEL: Final = ("scarce", "coded", "dear", "rare", "points", "parcel", "errand")
+WHEEL: Final = ("scarce", "coded", "dear", "rare", "points", "turns", "parcel", "errand")
 REPLAYED: Final = ("Play", "Redeem", "AdjustBalance", "CompleteQuest")
 """Whose answer is the same, to the byte, however often it is asked for under its key."""
 
@@ -115,6 +115,7 @@ class Tenant:
             "dear": {"constraints": {"max_per_user": self.world["dear"]}, "fulfillment": on_claim},
             "rare": {"constraints": {"max_per_day": self.world["rare"]}},
             "points": {"type": "points", "value": POINTS},
+            "turns": {"type": "turns", "value": TURNS},
             "rung": {"fulfillment": {"redemption_mode": "manual"}},
             "fruit": {},
             "parcel": {"fulfillment": {"channel": "webhook", "config": to_receiver}},
@@ -140,12 +141,13 @@ class Tenant:
     async def make_board(self, act: Act) -> None:
         prizes = [{"from_rank": 1, "to_rank": 2, "prize_id": self.ids["scarce"]}]
         prizes += [{"from_rank": 3, "to_rank": 3, "prize_id": self.ids["points"]}]
+        prizes += [{"from_rank": 4, "to_rank": 4, "prize_id": self.ids["turns"]}]
         board = {"campaign_id": self.ids["campaign"], "metric": "plays", "mode": "sum", "prizes": prizes}
         if board_id := await self.make(act, "leaderboard", name=f"board {act.number}", **board):
             self.boards.append(board_id)
 
     def _games(self) -> dict[str, dict[str, Any]]:
-        wheel = [{"prize_id": self.ids[name], "probability": 0.14} for name in WHEEL]
+        wheel = [{"prize_id": self.ids[name], "probability": 0.12} for name in WHEEL]
         plain = {"prizes": [{"prize_id": self.ids["points"], "probability": 0.5}]}
         rungs = {
             game: [

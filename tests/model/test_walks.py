@@ -40,6 +40,10 @@ FREE_A_DAY = 3
 COINS_A_PLAY = 2
 THRESHOLD = 4
 POINTS = 10
+TURNS_OF_PRIZE = 2
+DRAWN = ("scarce", "points", "coded", "dear", "turns")
+"""The wheel's prizes."""
+CHANCE = 1 / len(DRAWN)
 
 
 STAGE: list[tuple[asyncio.Runner, Stage]] = []
@@ -58,14 +62,14 @@ class Won:
 
 
 class Walk(RuleBasedStateMachine):
-    """A tenant of its own; `self.wins` names prizes by their role: scarce, points, coded, dear."""
+    """A tenant of its own; `self.prizes` names prizes by their role: those of DRAWN, and rung."""
 
     @initialize(scarce=st.integers(1, 4), coded=st.integers(1, 3), dice=st.integers(0, 2**32))
     def open(self, scarce: int, coded: int, dice: int) -> None:
         ((self.runner, self.stage),) = STAGE
         self.stage.dice.seed(dice)
         self.tenant = ids.make("tenant")
-        self.stock = {"scarce": scarce, "rung": 2}
+        self.stock = {"scarce": scarce, "rung": 2, "turns": 4}
         self.codes = coded
         self.wallet: Counter[tuple[str, str]] = Counter()
         self.turns: Counter[str] = Counter()
@@ -108,6 +112,9 @@ class Walk(RuleBasedStateMachine):
                 "prize", name="P", type="goods", stock={"total": self.stock["scarce"]}, fulfillment=on_claim
             ),
             "points": await make("prize", name="P", type="points", value=POINTS),
+            "turns": await make(
+                "prize", name="P", type="turns", value=TURNS_OF_PRIZE, stock={"total": self.stock["turns"]}
+            ),
             "coded": await make("prize", name="P", type="voucher", fulfillment={"channel": "voucher_code"}),
             "dear": await make("prize", name="P", type="goods", constraints={"max_per_user": 2}, fulfillment=on_claim),
             "rung": await make("prize", name="P", type="goods", stock={"total": self.stock["rung"]}),
@@ -115,7 +122,6 @@ class Walk(RuleBasedStateMachine):
         self.roles = {prize_id: role for role, prize_id in self.prizes.items()}
         codes = [f"CODE-{tenant}-{nth}" for nth in range(coded)]
         await stage.ask(0, "ImportCodes", tenant, id=self.prizes["coded"], codes=codes)
-        order = ("scarce", "points", "coded", "dear")
         shared = {"name": "G", "campaign_id": self.campaign, "status": "active"}
         self.wheel = await make(
             "game",
@@ -123,7 +129,7 @@ class Walk(RuleBasedStateMachine):
             type="spin_wheel",
             reward_handler="probability",
             rules={"max_plays_per_day": FREE_A_DAY},
-            handler_config={"prizes": [{"prize_id": self.prizes[role], "probability": 0.25} for role in order]},
+            handler_config={"prizes": [{"prize_id": self.prizes[role], "probability": CHANCE} for role in DRAWN]},
         )
         coins = {"items": [{"item": "coin", "weight": 1, "quantity": COINS_A_PLAY, "slot_index": 0}]}
         rung = {"currency": "coin", "threshold": THRESHOLD, "prize_id": self.prizes["rung"]}
@@ -148,9 +154,9 @@ class Walk(RuleBasedStateMachine):
             return
         reply = self._play(self.wheel, player, nth, luck, twins)
         self.turns[player] -= spends
-        index = hand_pick([0.25] * 4, word(reply.seed, luck, 0))
+        index = hand_pick([CHANCE] * len(DRAWN), word(reply.seed, luck, 0))
         assert index is not None
-        role = ("scarce", "points", "coded", "dear")[index]
+        role = DRAWN[index]
         won = self._available(role, player)
         assert [reward.prize_id for reward in reply.rewards] == ([self.prizes[role]] if won else [])
         if not won:
@@ -158,7 +164,9 @@ class Walk(RuleBasedStateMachine):
         if role == "points":
             self.wallet[player, "points"] += POINTS
             return
-        self._won(player, role, reply.rewards[0].reward_id, "fulfilled" if role == "coded" else "won")
+        self._won(player, role, reply.rewards[0].reward_id, "fulfilled" if role in ("coded", "turns") else "won")
+        if role == "turns":
+            self.turns[player] += TURNS_OF_PRIZE
 
     @rule(player=st.sampled_from(PLAYERS), nth=st.integers(0, 1), exchange=st.booleans(), twins=st.booleans())
     def collect(self, player: str, nth: int, exchange: bool, twins: bool) -> None:
@@ -244,6 +252,11 @@ class Walk(RuleBasedStateMachine):
         if won.status == "revoked":
             assert self.refusal(nth, "RevokeReward", id=reward_id) == "ILLEGAL_TRANSITION"
             return
+        gave = TURNS_OF_PRIZE if won.prize == "turns" else 0
+        if self.turns[won.player] < gave:
+            assert self.refusal(nth, "RevokeReward", id=reward_id) == "INSUFFICIENT_BALANCE"
+            return
+        self.turns[won.player] -= gave
         self.ask(nth, "RevokeReward", id=reward_id, reason="a cheat")
         if won.status != "fulfilled" and won.prize in self.stock:
             self.stock[won.prize] += 1

@@ -53,6 +53,7 @@ VALUES = {
     "SMTP_FROM": "games@shop.example",
     "LOGIN_SENDER": "smtp",
     "CALLBACK_BASE_URL": "https://admin.example",
+    "CONSUMER_BASE_URL": "https://play.example",
     "CORS_ORIGINS": "https://shop.example",
     "TRUSTED_PROXIES": "10.0.0.0/8",
     "DATABASE_URL": "postgresql://tombola:pw@db.example/tombola",
@@ -135,6 +136,8 @@ class TestProcesses:
             assert settings.login_sender != "log" and settings.cors_origins
         if role == "deliveries":
             assert settings.callback_base_url
+        if role == "admin":
+            assert settings.consumer_base_url
 
 
 def test_what_rotates_secrets_and_names_another_issuer_reaches_the_edges() -> None:

@@ -26,6 +26,8 @@ EXAMPLES = README + "".join((ROOT / "docs" / name).read_text() for name in ("eve
 PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
 NAMED = re.compile(r"(?:`|\]\(|\s)(?:\.{1,2}/)?((?:runtime|sql|ops|tests|docs)/[\w./-]*\w/?)")
 STARTS = ("./ops/up", "./ops/test", "./ops/bench")
+SIGNS = "BODY="
+"""How the signed call of a quest's event begins, which is run with its quest (acceptance/test_quest_events)."""
 
 
 def blocks(language: str) -> list[str]:
@@ -43,7 +45,7 @@ def at(text: str, ready: dict[str, Any]) -> str:
 @pytest.mark.timeout(400)
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the README's commands use curl")
 def test_the_examples_do_what_they_say_and_do_it_again(data_dir: Path) -> None:
-    commands = [block for block in blocks("sh") if not block.startswith(STARTS)]
+    commands = [block for block in blocks("sh") if not block.startswith((*STARTS, SIGNS))]
     programs = [block for block in blocks("python") if "def register" not in block]
     assert commands and len(programs) >= 3
     with up(data_dir) as (_, ready):

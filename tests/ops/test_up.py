@@ -58,6 +58,16 @@ def test_a_signal_stops_everything_cleanly(data_dir: Path, number: signal.Signal
     assert not (data_dir.parent / "ready.json").exists()
 
 
+def test_a_store_that_dies_ends_it_with_an_error_that_says_so(data_dir: Path) -> None:
+    with up(data_dir, "--no-demo") as (process, ready):
+        members = family(process)
+        psutil.Process(ready["pids"]["postgres"]).kill()
+        assert process.wait(STOP_SECONDS) == 1
+        assert "ops/up: postgres ended with -9" in (data_dir.parent / "up.log").read_text()
+    assert not any(member.is_running() for member in members)
+    assert not (data_dir.parent / "ready.json").exists()
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child that its parent died")
 def test_a_killed_up_leaves_nothing_running(data_dir: Path) -> None:
     with up(data_dir, "--no-demo") as (process, _):

@@ -42,13 +42,18 @@ OFTEN += ["leaderboards.owed", "leaderboards.remove", "quests.remove"]
 MAKING = [name for name in sorted(MODELS) if name.endswith(".insert")]
 """Those of things that others end for good."""
 
+UNMATCHED = frozenset({"gaps.notices"})
+"""What no statement of the simulation makes: budgets and low stock are watched outside of it."""
+
 MEETING = sorted(name for name in MODELS if name not in ALONE)
 
 
 PARTLY_SIMULATED = frozenset({"analytics", "logins"})
 """Files of which the simulation uses what merges and changes of a campaign do."""
 
-NOT_SIMULATED = frozenset({"games.revisions", "integrations.rotate", "quests.completed"})
+NOT_SIMULATED = frozenset(
+    {"games.revisions", "games.was_played", "integrations.rotate", "quests.completed", "quests.own", "quests.progress"}
+)
 """What no step of the simulation asks: looks of staff's and of a page, and a receiver's secret."""
 
 
@@ -111,7 +116,7 @@ async def test_statements_alone_do_what_postgres_does(twins: Twins) -> None:
     """Each of them matches a row at least once: one that never does is not compared at all."""
     draw = Draw(twins.server, Random("alone"))
     for nth in range(ROUNDS_MAX):
-        unmatched = [name for name in sorted(MODELS) if not twins.matched[name]]
+        unmatched = [name for name in sorted(MODELS.keys() - UNMATCHED) if not twins.matched[name]]
         if nth >= ROUNDS and not unmatched:
             break
         names = sorted(MODELS) + ["commit.commit"] * 40 + OFTEN * 5
@@ -125,7 +130,7 @@ async def test_statements_alone_do_what_postgres_does(twins: Twins) -> None:
         if nth % 2:
             await twins.let_time_pass()
     assert [name for name in sorted(MODELS) if not twins.ran[name]] == [], "never ran"
-    assert [name for name in sorted(MODELS) if not twins.matched[name]] == [], "never matched a row"
+    assert [name for name in sorted(MODELS.keys() - UNMATCHED) if not twins.matched[name]] == [], "never matched a row"
     assert set(twins.refused) >= {"commit.commit"}
 
 
@@ -181,7 +186,7 @@ SUBJECTS: list[list[str]] = [
     named("merging."),
     named("leaderboards."),
     ["once.take", "once.keep", "once.find", "once.begin_again"],
-    ["codes.add", "rewards.take_code", "claims.claim", "commit.commit"],
+    ["codes.add", "codes.hold", "codes.withdraw", "rewards.take_code", "claims.claim", "commit.commit"],
     ["players.meet", "players.update", "players.link", "players.sign_up", "players.set_status"],
     named("integrations.", "gaps."),
     named("prizes.", "games.", "campaigns.", "tenancy."),

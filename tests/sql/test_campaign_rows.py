@@ -42,6 +42,8 @@ INSERT INTO audit_entries (tenant_id, entry_id, actor, action, subject_type, sub
 """What goes with campaign c3, out of its order, and beside each of it what differs in one thing."""
 
 FIRST: Final = None
+UNFILTERED: Final = ("", 0, 0, "%", "", "~")
+"""An action, times, words and ids of the audit log."""
 
 GOES_WITH: Final[list[tuple[str, tuple[Any, ...], str]]] = [
     ("campaigns.list", ("", "%", "", FIRST, 9), "c3 c2 c1"),
@@ -64,11 +66,11 @@ GOES_WITH: Final[list[tuple[str, tuple[Any, ...], str]]] = [
     ("campaigns.boards_to_copy", ("c3", ["g1"]), "b1 b2 b5 b6"),
     ("campaigns.quests_to_copy", ("c3",), "q0 q1 q2 q3"),
     ("campaigns.integrations_to_copy", ("c3",), "i1 i2"),
-    ("audit.list", ("", "", "", "", FIRST, 9), "a5 a4 a3 a2 a1"),
-    ("audit.list", ("", "", "", "", "a4", 9), "a3 a2 a1"),
-    ("audit.list", ("", "", "", "", FIRST, 2), "a5 a4"),
-    ("audit.list", ("game", "g1", "ann", "", FIRST, 9), "a4 a2"),
-    ("audit.list", ("", "", "", "shop", FIRST, 9), "a5"),
+    ("audit.list", ("", "", "", "", *UNFILTERED, FIRST, 9), "a5 a4 a3 a2 a1"),
+    ("audit.list", ("", "", "", "", *UNFILTERED, "a4", 9), "a3 a2 a1"),
+    ("audit.list", ("", "", "", "", *UNFILTERED, FIRST, 2), "a5 a4"),
+    ("audit.list", ("game", "g1", "ann", "", *UNFILTERED, FIRST, 9), "a4 a2"),
+    ("audit.list", ("", "", "", "shop", *UNFILTERED, FIRST, 9), "a5"),
 ]
 
 
@@ -80,11 +82,15 @@ async def test_what_is_named_is_what_goes_with_it(
 
 
 async def test_one_campaign_is_written(connection: asyncpg.Connection) -> None:
-    written = ("New", "shop", "ended", 0, 0, 0, "Asia/Tokyo", "{}", ["https://x.example"])
+    written = ("New", "shop", "ended", 0, 0, 0, "Asia/Tokyo", "{}", ["https://x.example"], 9.5, "EUR", 0)
     assert [row[:3] for row in await ask(connection, "campaigns.update", "c3", *written)] == [("c3", "New", "shop")]
     rows = await connection.fetch("SELECT campaign_id, name, timezone FROM campaigns ORDER BY 1")
     assert [tuple(row) for row in rows] == [("c1", "Fair", "UTC"), ("c2", "Autumn", "UTC"), ("c3", "New", "Asia/Tokyo")]
     assert await ask(connection, "campaigns.update", "c9", *written) == []
+    for over, rows in ((1, []), (3, []), (2, ["c3"])):
+        assert [row[0] for row in await ask(connection, "campaigns.update", "c3", *written[:-1], over)] == rows, over
+    revisions = await connection.fetch("SELECT revision FROM campaigns ORDER BY campaign_id")
+    assert [row["revision"] for row in revisions] == [1, 1, 3]
 
 
 async def test_one_integration_is_copied_and_told_nothing_yet(connection: asyncpg.Connection) -> None:

@@ -113,7 +113,9 @@ async def test_a_prize_is_available_by_its_own_free_codes(connection: asyncpg.Co
 async def test_a_total_is_set_that_is_not_below_what_is_awarded(
     connection: asyncpg.Connection, total: int, after: tuple[int, int, int] | None
 ) -> None:
-    assert await first(connection, "prizes.set_total_stock", "mug", total) == ([] if after is None else [total])
+    moved = await ask(connection, "prizes.set_total_stock", "mug", total, None, "ann", "counted")
+    expected = None if after is None else ("1", "mug", "ann", "counted", 10, after[0], 6, after[1])
+    assert [row[:-1] for row in moved] == ([] if expected is None else [expected])
     stock = {
         row[0]: tuple(row[1:])
         for row in await connection.fetch("SELECT prize_id, total, remaining, awarded FROM stock")
@@ -190,7 +192,7 @@ async def everything(connection: asyncpg.Connection) -> dict[str, set[str]]:
     return found
 
 
-PRIZE: Final = ("New", "goods", 1.0, "camp", 0, 0, "on_win", "none", "{}", 0, "active")
+PRIZE: Final = ("New", "goods", 1.0, "camp", 0, 0, "on_win", "none", "{}", 0, "active", "", "", "", "", 0, "[]")
 
 CHANGES: Final[list[tuple[str, tuple[Any, ...], str, int]]] = [
     # Which rows are others afterwards, or gone: only those of what is named.
@@ -201,10 +203,20 @@ CHANGES: Final[list[tuple[str, tuple[Any, ...], str, int]]] = [
     ("games.revise", ("g1", 2, "New", "spin", "active", "{}"), "nothing", 0),
     ("games.remove", ("g1",), '"game_id": "g1"', 2),
     ("games.archive", ("g1",), '"game_id": "g1"', 1),
-    ("quests.update", ("visit", "theirs", "New", "", "daily", 1, "active", 0, 0, ""), '"quest_id": "visit"', 1),
-    ("quests.update", ("visit", "theirs", "New", "", "daily", 1, "active", 0, 0, "shop"), "nothing", 0),
-    ("quests.update", ("visit", "camp", "New", "", "daily", 1, "active", 0, 0, "shop"), '"quest_id": "visit"', 1),
-    ("quests.update", ("visit", "none", "New", "", "daily", 1, "active", 0, 0, ""), "nothing", 0),
+    (
+        "quests.update",
+        ("visit", "theirs", "New", "", "daily", 1, "active", 0, 0, None, "", None),
+        '"quest_id": "visit"',
+        1,
+    ),
+    ("quests.update", ("visit", "theirs", "New", "", "daily", 1, "active", 0, 0, None, "shop", None), "nothing", 0),
+    (
+        "quests.update",
+        ("visit", "camp", "New", "", "daily", 1, "active", 0, 0, None, "shop", None),
+        '"quest_id": "visit"',
+        1,
+    ),
+    ("quests.update", ("visit", "none", "New", "", "daily", 1, "active", 0, 0, None, "", None), "nothing", 0),
     ("quests.remove", ("share",), '"quest_id": "share"', 1),
     ("quests.remove", ("visit",), "nothing", 0),
     ("quests.archive", ("visit",), '"quest_id": "visit"', 1),
@@ -226,7 +238,8 @@ async def test_what_is_changed_is_what_is_named(
 
 async def test_a_quest_is_made_in_a_campaign_that_who_asks_may_write(connection: asyncpg.Connection) -> None:
     async def make(quest: str, campaign: str, merchant: str) -> list[Any]:
-        return await first(connection, "quests.insert", quest, campaign, "Q", "", "daily", 1, "draft", 0, 0, merchant)
+        own = ("Q", "", "daily", 1, "draft", 0, 0, None)
+        return await first(connection, "quests.insert", quest, campaign, *own, merchant, None)
 
     assert await make("n1", "camp", "shop") == ["n1"]
     assert await make("n2", "theirs", "") == ["n2"]
@@ -298,3 +311,45 @@ async def test_a_contact_is_linked_to_who_is_still_somebody_and_makes_a_guest_a_
         assert await held(rival, "players", "player_id") == {"bob"}
     methods = await connection.fetch("SELECT player_id, auth_method FROM players")
     assert dict(methods) == {"ann": "external", "bob": "external", "gil": "guest", "gus": "email_otp"}
+
+
+async def test_a_games_revisions_are_told_newest_first_with_who_made_them(connection: asyncpg.Connection) -> None:
+    await connection.execute("""
+        INSERT INTO game_revisions (tenant_id, game_id, revision, definition)
+            SELECT 't', game, n, '{}' FROM (VALUES ('g1', 3), ('g1', 2), ('g1', 4), ('g2', 7)) AS r (game, n);
+        INSERT INTO audit_entries (tenant_id, entry_id, actor, action, subject_type, subject_id, after) VALUES
+            ('t', 'a4', 'earlier', 'game.update', 'game', 'g1', '{"revision": 2}'),
+            ('t', 'a5', 'ann', 'game.update', 'game', 'g1', '{"revision": 2}'),
+            ('t', 'a9', 'a prize of that id', 'game.update', 'prize', 'g1', '{"revision": 2}'),
+            ('t', 'a8', 'another game', 'game.update', 'game', 'g2', '{"revision": 2}'),
+            ('t', 'a7', 'what leaves it as it is', 'game.show', 'game', 'g1', '{"revision": 2}'),
+            ('t', 'a6', 'bea', 'game.create', 'game', 'g1', '{"revision": 1}')""")
+    made = [(row[1], row[-1]) for row in await ask(connection, "games.revisions", "g1", 0, None, 9)]
+    assert made == [(4, ""), (3, ""), (2, "ann"), (1, "bea")]
+    for one, after, most, told in ((3, None, 9, [3]), (0, "3", 9, [2, 1]), (0, None, 2, [4, 3]), (5, None, 9, [])):
+        assert [row[1] for row in await ask(connection, "games.revisions", "g1", one, after, most)] == told
+
+
+async def test_a_game_on_show_says_whether_there_are_quests_and_boards_for_who_plays_it(
+    connection: asyncpg.Connection,
+) -> None:
+    await connection.execute("""
+        DELETE FROM quest_completions; DELETE FROM quests; DELETE FROM leaderboards;
+        INSERT INTO quests (tenant_id, quest_id, campaign_id, name, type, turns, status) VALUES
+            ('t', 'q1', 'theirs', 'Q', 'daily', 1, 'active'), ('t', 'q2', 'camp', 'Q', 'daily', 1, 'draft');
+        INSERT INTO leaderboards (tenant_id, board_id, campaign_id, game_id, name, metric, mode, status) VALUES
+            ('t', 'b1', 'theirs', '', 'B', 'score', 'sum', 'active'),
+            ('t', 'b2', 'camp', 'g3', 'B', 'score', 'sum', 'active'),
+            ('t', 'b3', 'camp', 'g1', 'B', 'score', 'sum', 'archived')""")
+
+    async def has() -> list[tuple[Any, ...]]:
+        return [row[-2:] for row in await ask(connection, "games.on_show", "g1")]
+
+    assert await has() == [(False, False)]
+    for game in ("", "g1"):
+        async with connection.transaction():
+            await connection.execute("UPDATE quests SET status = 'active' WHERE quest_id = 'q2'")
+            await connection.execute(
+                "UPDATE leaderboards SET status = 'active', game_id = $1 WHERE board_id = 'b3'", game
+            )
+        assert await has() == [(True, True)], game

@@ -17,12 +17,13 @@ AT_LEAST_NONE: Final = (
     *("login_challenges.tries", "login_guesses.wrong", "logins.generation", "logins.repeats"),
     *("game_players.plays", "game_players.day_plays", "balances.balance", "ledger_entries.balance_after"),
     *("turn_balances.balance", "turn_entries.balance_after", "tasks.attempts", "quests.turns"),
-    *("campaign_marks.players", "integration_deliveries.attempts"),
+    *("campaign_marks.players", "integration_deliveries.attempts", "prizes.low_stock_at", "campaigns.budget"),
 )
 AT_LEAST_ONE: Final = ("games.revision", "rewards.quantity", "test_runs.times")
 SOME: Final = ("ledger_entries.amount", "turn_entries.amount")
 TOKENS: Final = {
     "tenants.status": "active suspended",
+    "approvals.status": "waiting approved done rejected withdrawn failed",
     "merchants.status": "active suspended",
     "campaigns.status": "draft active paused ended",
     "games.status": "draft active paused archived",
@@ -32,9 +33,9 @@ TOKENS: Final = {
     "players.auth_method": "phone_otp email_otp guest external",
     "players.status": "active suspended",
     "contacts.type": "phone email",
-    "revocations.kind": "login player sign_in staff",
+    "revocations.kind": "login player sign_in staff token",
     "ledger_entries.reason": "play_reward milestone_spend quest_reward adjustment reversal",
-    "turn_entries.reason": "quest play adjustment merge",
+    "turn_entries.reason": "quest play adjustment merge prize",
     "rewards.status": "won claimed fulfilling fulfilled expired revoked failed",
     "tasks.status": "pending delivering awaiting retry delivered dead cancelled",
     "quests.type": "one_time daily weekly",
@@ -44,6 +45,7 @@ TOKENS: Final = {
     "leaderboards.status": "active finalized archived",
     "integrations.status": "active paused",
     "integration_deliveries.status": "delivered stubbed retry dead",
+    "notices.type": "campaign.budget_reached prizes.low_stock",
 }
 
 TAKEN: Final[dict[str, tuple[str, ...]]] = {
@@ -51,11 +53,17 @@ TAKEN: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(AT_LEAST_ONE, ("1", "2")),
     **dict.fromkeys(SOME, ("-1", "1")),
     **{name: tuple(f"'{token}'" for token in tokens.split()) for name, tokens in TOKENS.items()},
+    "budget_marks.told": ("0", "80", "100"),
+    "codes": (
+        "NULL::text AS reward_id, now() AS withdrawn_at",
+        "'reward' AS reward_id, NULL::timestamptz AS withdrawn_at",
+    ),
     "stock": ("10 AS total, 4 AS remaining, 6 AS awarded", "0 AS total, 0 AS remaining, 6 AS awarded"),
     "promised_terms": (r"'\x01'::bytea AS terms, encode(sha256('\x01'), 'hex') AS revision_hash",),
     "integration_deliveries": (
         "'retry' AS status, '{}'::json AS event, now() AS next_attempt_at",
         "'dead' AS status, NULL::json AS event, NULL::timestamptz AS next_attempt_at",
+        "'delivered' AS status, '{}'::json AS event, NULL::timestamptz AS next_attempt_at",
     ),
 }
 """By column, or by table where a constraint is about several."""
@@ -65,6 +73,8 @@ REFUSED: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(AT_LEAST_ONE, ("0", "-1")),
     **dict.fromkeys(SOME, ("0",)),
     **dict.fromkeys(TOKENS, ("'other'", "''")),
+    "budget_marks.told": ("-1", "79", "101"),
+    "codes": ("'reward' AS reward_id, now() AS withdrawn_at",),
     "stock": (
         "10 AS total, 4 AS remaining, 7 AS awarded",
         "10 AS total, 4 AS remaining, 5 AS awarded",
@@ -74,7 +84,6 @@ REFUSED: Final[dict[str, tuple[str, ...]]] = {
     "integration_deliveries": (
         "'retry' AS status, NULL::json AS event, now() AS next_attempt_at",
         "'retry' AS status, '{}'::json AS event, NULL::timestamptz AS next_attempt_at",
-        "'delivered' AS status, '{}'::json AS event, NULL::timestamptz AS next_attempt_at",
     ),
 }
 

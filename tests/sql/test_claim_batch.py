@@ -95,6 +95,7 @@ async def claim(database: Database, names: list[str], tenant_id: str = "t") -> l
         [key for _, key in asked],
         [f"task_of_{name}" for name in names],
         ["none", "voucher_code"],
+        [{} for _ in names],
     )
 
 
@@ -187,9 +188,19 @@ async def test_no_more_codes_are_held_than_are_given(database: Database, pool: a
     async with pool.acquire() as rival, pool.acquire() as connection, connection.transaction():
         names = ["instant", "has_a_code", "with_code_1"]
         asked = [["ann"] * 3, [None] * 3, ["task_1", "task_2", "task_3"]]
-        await connection.fetch(CLAIM, "t", names, *asked, ["none", "voucher_code"])
+        await connection.fetch(CLAIM, "t", names, *asked, ["none", "voucher_code"], ["{}"] * 3)
         free = await rival.fetch("SELECT code_id FROM codes WHERE reward_id IS NULL FOR UPDATE SKIP LOCKED")
     assert sorted(row["code_id"] for row in free) == ["code_2", "code_4", "code_5"]
+
+
+async def test_a_code_that_expires_at_this_very_moment_is_given_to_nobody(
+    database: Database, pool: asyncpg.Pool
+) -> None:
+    async with pool.acquire() as connection, connection.transaction():
+        await connection.execute("UPDATE codes SET expires_at = now() WHERE code_id = 'code_1'")
+        asked = [["with_code_1"], ["ann"], [None], ["task_1"], ["none", "voucher_code"], ["{}"]]
+        (row,) = await connection.fetch(CLAIM, "t", *asked)
+    assert row["ciphertext"] == b"two"
 
 
 async def test_a_code_that_a_rival_is_about_to_take_is_passed_by(database: Database, pool: asyncpg.Pool) -> None:

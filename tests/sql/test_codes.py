@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 from typing import Final
 
 import asyncpg
@@ -12,6 +14,9 @@ import sql
 from tests.support.waiting import until
 
 ADD: Final = sql.load("codes")["add"]
+HOLD: Final = sql.load("codes")["hold"]
+WITHDRAW: Final = sql.load("codes")["withdraw"]
+PAST, LATER = 1_000_000_000, 1_900_000_000
 
 MADE: Final = """
     INSERT INTO tenants (tenant_id, name) VALUES ('t', 'T');
@@ -39,11 +44,12 @@ async def add(
     *,
     prize_id: str = "coupon",
     merchant_id: str = "",
+    ends: int = 0,
 ) -> list[str | None]:
     """Adds codes by their ids' fingerprints; what it tells: the ids of those that were there, or [None]."""
     count, old = len(hashes), older or {}
     codes = [list(hashes), ["key"] * count, [b""] * count, list(hashes.values())]
-    rows = await on.fetch(ADD, "t", prize_id, *codes, list(old.values()), list(old), merchant_id)
+    rows = await on.fetch(ADD, "t", prize_id, *codes, list(old.values()), list(old), merchant_id, [ends] * count)
     return [row["code_id"] for row in rows]
 
 
@@ -111,6 +117,96 @@ async def _somebody_waits(connection: asyncpg.Connection) -> bool:
 
 async def test_free_codes_of_a_prize_are_counted(made: asyncpg.Pool) -> None:
     await made.execute("UPDATE codes SET reward_id = 'reward' WHERE code_id = 'there'")
-    await add(made, {"a": b"n1", "b": b"n2"})
+    await add(made, {"a": b"n1", "b": b"n2", "w": b"n3"})
+    await add(made, {"past": b"n4"}, ends=PAST)
+    await made.execute("UPDATE codes SET withdrawn_at = now() WHERE code_id = 'w'")
     for prize_id, count in (("coupon", 2), ("ticket", 1), ("loose", 0)):
         assert await made.fetchval(sql.load("codes")["available"], "t", prize_id) == count
+
+
+async def withdraw(on: asyncpg.Pool, *code_ids: str) -> set[str]:
+    """As runtime/operations/prizes/pool.py does."""
+    async with on.acquire() as connection, connection.transaction():
+        await connection.execute(HOLD, "t", "coupon", list(code_ids))
+        return {row["code_id"] for row in await connection.fetch(WITHDRAW, "t", "coupon", list(code_ids))}
+
+
+async def test_a_withdrawal_takes_what_is_nobodys_and_of_its_pool_alone(made: asyncpg.Pool) -> None:
+    await add(made, {"a": b"n1", "won": b"n2", "again": b"n3"})
+    await add(made, {"past": b"n4"}, ends=PAST)
+    await made.execute("UPDATE codes SET reward_id = 'reward' WHERE code_id = 'won'")
+    assert await withdraw(made, "again") == {"again"}
+    assert await withdraw(made, "a", "won", "again", "past", "elsewhere", "none") == {"a", "past"}
+    rows = await made.fetch("SELECT code_id FROM codes WHERE withdrawn_at IS NULL")
+    assert {row["code_id"] for row in rows} == {"there", "won", "elsewhere"}
+
+
+@pytest.mark.parametrize("committed", [True, False])
+async def test_a_withdrawal_waits_for_who_is_winning_a_code(made: asyncpg.Pool, committed: bool) -> None:
+    await add(made, {"a": b"n1"})
+    async with made.acquire() as rival, made.acquire() as other:
+        winning = rival.transaction()
+        await winning.start()
+        await rival.execute("UPDATE codes SET reward_id = 'reward' WHERE code_id = 'a'")
+        waiting = asyncio.ensure_future(withdraw(made, "a", "there"))
+        await until(lambda: _somebody_waits(other))
+        await (winning.commit() if committed else winning.rollback())
+        assert await waiting == ({"there"} if committed else {"a", "there"})
+
+
+async def test_codes_are_withdrawn_in_the_order_of_their_ids(made: asyncpg.Pool) -> None:
+    """Whatever order they are named in: who gives codes back holds them in that one, too."""
+    await add(made, {"b": b"n1"})
+    await add(made, {"c": b"n2"}, ends=LATER)
+    async with made.acquire() as rival, made.acquire() as other:
+        async with rival.transaction():
+            await rival.execute("SELECT FROM codes WHERE code_id = 'b' FOR UPDATE")
+            waiting = asyncio.ensure_future(withdraw(made, "c", "there", "b"))
+            await until(lambda: _somebody_waits(other))
+            free = "SELECT code_id FROM codes WHERE prize_id = 'coupon' ORDER BY code_id FOR UPDATE SKIP LOCKED"
+            assert [row["code_id"] for row in await other.fetch(free)] == ["c", "there"]
+        assert await waiting == {"b", "c", "there"}
+
+
+async def test_a_code_is_never_withdrawn_and_won(made: asyncpg.Pool) -> None:
+    """Whatever a statement forgets, the table keeps."""
+    await withdraw(made, "there")
+    with pytest.raises(asyncpg.CheckViolationError):
+        await made.execute("UPDATE codes SET reward_id = 'reward' WHERE code_id = 'there'")
+
+
+@pytest.mark.parametrize(("file", "name"), [("commit", "commit"), ("claims", "claim"), ("rewards", "take_code")])
+async def test_a_pick_looks_at_no_code_that_is_over(made: asyncpg.Pool, file: str, name: str) -> None:
+    """Else a play would have to read through all of a pool's expired codes, or withdrawn ones, to a free one."""
+    picks = re.search(r"SELECT c\.code_id FROM codes AS c\n.*?SKIP LOCKED", sql.load(file)[name], re.DOTALL)
+    assert picks is not None
+    pick = re.sub(r" AND NOT EXISTS \(SELECT FROM kept\)|\n *AND NOT EXISTS \(SELECT FROM kept\)", "", picks[0])
+    for word, value in (("w.prize_id", "'coupon'"), ("$2", "'coupon'"), ("$1", "'t'"), ("w.wanted", "1")):
+        pick = pick.replace(word, value)
+    await add(made, {f"past{nth:04}": f"p{nth}".encode() for nth in range(2_000)}, ends=PAST)
+    await add(made, {f"gone{nth:04}": f"g{nth}".encode() for nth in range(2_000)})
+    await made.execute("UPDATE codes SET withdrawn_at = now() WHERE code_id LIKE 'gone%'")
+    await add(made, {f"z{nth:04}": f"f{nth}".encode() for nth in range(2_000)})
+    await made.execute("VACUUM ANALYZE codes")
+    assert await made.fetchval(pick) == "there", "free, and the first of those that never end"
+    plan = json.loads(await made.fetchval(f"EXPLAIN (ANALYZE, FORMAT JSON) {pick}"))[0]["Plan"]
+    while "Plans" in plan:
+        plan = plan["Plans"][0]
+    assert plan["Index Name"] == "codes_free"
+    assert (plan["Actual Rows"], plan.get("Rows Removed by Filter", 0)) == (1, 0)
+
+
+@pytest.mark.parametrize("name", ["hold", "withdraw"])
+async def test_a_pool_that_was_just_filled_is_not_read_through_for_each_code(made: asyncpg.Pool, name: str) -> None:
+    """The planner knows nothing of it yet, and takes it for a row or two."""
+    await made.execute("ALTER TABLE codes SET (autovacuum_enabled = false)")
+    for part in range(4):
+        await add(made, {f"{part}{nth:04}": f"{part} {nth}".encode() for nth in range(2_500)})
+    ids = [f"1{nth:04}" for nth in range(2_500)]
+    explained = f"EXPLAIN (ANALYZE, FORMAT JSON) {sql.load('codes')[name]}"
+    plans, looked = [json.loads(await made.fetchval(explained, "t", "coupon", ids))[0]["Plan"]], 0
+    while plans:
+        plan = plans.pop()
+        plans += plan.get("Plans", [])
+        looked += plan.get("Rows Removed by Filter", 0) + plan.get("Rows Removed by Join Filter", 0)
+    assert looked <= 10_000, "each at most once"

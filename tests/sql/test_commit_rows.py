@@ -72,6 +72,18 @@ async def test_no_more_codes_are_held_than_are_given(database: Database, pool: a
     assert [row["code_id"] for row in free] == ["code_2", "code_3"]
 
 
+async def test_what_is_withdrawn_or_expires_at_this_very_moment_is_given_to_nobody(
+    database: Database, pool: asyncpg.Pool
+) -> None:
+    async with pool.acquire() as connection, connection.transaction():
+        await connection.execute("UPDATE codes SET expires_at = now() WHERE code_id = 'code_1'")
+        await connection.execute("UPDATE codes SET withdrawn_at = now() WHERE code_id = 'code_2'")
+        text, arguments = statement_of(coded("reward_1"))
+        await connection.fetchrow(text, TENANT, 0, *arguments)
+        given = await connection.fetch("SELECT code_id FROM codes WHERE reward_id = 'reward_1'")
+    assert [row["code_id"] for row in given] == ["code_3"]
+
+
 async def test_a_code_that_a_rival_is_about_to_take_is_passed_by(database: Database, pool: asyncpg.Pool) -> None:
     async with pool.acquire() as rival, rival.transaction():
         await rival.execute("SELECT FROM codes WHERE code_id = 'code_1' FOR UPDATE")

@@ -83,7 +83,10 @@ async def scene(module_stack: Stack) -> AsyncIterator[Scene]:
 
 async def _prizes(world: World, named: dict[str, str]) -> None:
     """A mug, won twice by ann and once by bob, who has nothing else."""
-    named["mug"] = await world.prize(total=20)
+    named["mug"] = await world.prize(total=18)
+    for _ in range(2):
+        more = {"change": 1, "reason": "one more"}
+        assert (await world.stack.admin("POST", f"/admin/prizes/{named['mug']}/stock", more)).code == "OK"
     named["wheel"] = await world.wheel(named["mug"])
     for word in ("first", "second"):
         named[word] = await won(world, named["wheel"])
@@ -119,9 +122,10 @@ async def _wallets(world: World, named: dict[str, str]) -> None:
 
 
 async def _turns(world: World, named: dict[str, str]) -> None:
-    """Turns of a quest, one of them spent; and a guest's, who has become a player."""
+    """Turns of a quest, one of them spent; a prize's; and a guest's, who has become a player."""
     await world.turns(ANN, 3)
     await world.round(await world.wheel(named["mug"], rules={"requires_turn": True}))
+    await world.round(await world.wheel(await world.prize(type="turns", value=2)))
     guest = await guest_who_played(world, await world.wheel(named["mug"], access="public"))
     quest = await open_quest(world.stack, world.campaign_id, type="one_time")
     assert (await world.stack.core("POST", f"/quests/{quest}/complete", {"player_id": guest.player_id})).data
@@ -146,6 +150,7 @@ BREAKS: Final[dict[str, tuple[str, ...]]] = {
     "player_turn_sum": ("UPDATE turn_balances SET balance = balance + 1 WHERE player_id = 'ann'",),
     "player_turn_chain": ("UPDATE turn_entries SET balance_after = 7 WHERE player_id = 'ann' AND reason = 'quest'",),
     "player_turn_spent": ("UPDATE turn_entries SET reference_id = 'play_none' WHERE reason = 'play'",),
+    "player_turn_given": ("UPDATE turn_entries SET reason = 'adjustment' WHERE reason = 'prize'",),
     "player_due_task": ("DELETE FROM tasks WHERE reward_id = '{first}'",),
     "player_told": (
         "UPDATE plays SET outcome = jsonb_set(outcome::jsonb, '{{rewards}}', '[]')::json, wins = 0 WHERE play_id ="
@@ -198,6 +203,7 @@ BREAKS: Final[dict[str, tuple[str, ...]]] = {
         "ALTER TABLE stock DROP CONSTRAINT stock_check",
         "UPDATE stock SET remaining = remaining + 1 WHERE prize_id = '{mug}'",
     ),
+    "prize_moves": ("UPDATE stock_moves SET total_after = 21 WHERE prize_id = '{mug}' AND seq = 1",),
     "prize_held": ("UPDATE stock SET awarded = awarded + 1, remaining = remaining - 1 WHERE prize_id = '{mug}'",),
     "prize_counters": ("UPDATE prize_days SET awarded = awarded + 1 WHERE prize_id = '{mug}'",),
     "prize_day_cap": ("UPDATE prizes SET max_per_day = 1 WHERE prize_id = '{mug}'",),

@@ -43,6 +43,8 @@ INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_
     SELECT 't', id, id, 'mug', 'camp', 'ann', 'webhook', 'dead', to_timestamp(at) FROM moments;
 INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_id, channel, status, updated_at)
     VALUES ('t', 'again', 'again', 'mug', 'camp', 'ann', 'webhook', 'retry', to_timestamp(21));
+INSERT INTO notices (tenant_id, event_id, type, campaign_id, data, noticed_at)
+    SELECT 't', id, 'prizes.low_stock', 'camp', '{}', to_timestamp(at) FROM moments;
 INSERT INTO integrations (tenant_id, integration_id, type, events, status, heard_from) VALUES
     ('t', 'i3', 'webhook', '{}', 'active', to_timestamp(7)), ('t', 'i1', 'webhook', '{}', 'paused', to_timestamp(3)),
     ('t', 'i2', 'webhook', '{}', 'active', to_timestamp(8)), ('u', 'i1', 'webhook', '{}', 'paused', to_timestamp(3));
@@ -53,7 +55,7 @@ def at(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
 
-@pytest.mark.parametrize("name", ["plays", "rewards", "claims", "quests", "boards", "failures"])
+@pytest.mark.parametrize("name", ["plays", "rewards", "claims", "quests", "boards", "failures", "notices"])
 async def test_what_happened_is_told_from_where_it_was_left_to_the_end(
     connection: asyncpg.Connection, name: str
 ) -> None:
@@ -118,6 +120,9 @@ UPDATE prizes SET channel_config = '{"url": "u"}' WHERE prize_id = 'cup';
 INSERT INTO prizes (tenant_id, prize_id, name, type, channel_config) VALUES
     ('t', 's2', 'S', 'goods', '{"secret": "x"}'), ('t', 's1', 'S', 'goods', '{"previous_secret": "x"}');
 UPDATE integrations SET config = '{"secret": "x"}' WHERE integration_id <> 'i2';
+INSERT INTO quests (tenant_id, quest_id, campaign_id, name, type, turns, signing) VALUES
+    ('t', 's2', 'camp', 'S', 'daily', 1, '{"secret": "x"}'),
+    ('t', 's1', 'camp', 'S', 'daily', 1, '{"previous_secret": "x"}');
 INSERT INTO retired_keys (tenant_id, key_id) VALUES ('', 'k1'), ('', 'k2');
 """
 
@@ -141,11 +146,15 @@ async def test_what_is_under_another_key_is_found_in_order_and_sealed_anew_as_it
         *(("p1", "c1", b"n1"), ("p1", "c2", b"x2"), ("p1", "c3", b"x4"), ("p1", "c9", b"x3")),
         *(("p2", "c1", b"n3"), ("p3", "c1", b"x3")),
     ]
-    for name, table, ids in (("prizes", "prizes", ["s1", "s2"]), ("integrations", "integrations", ["i1", "i3"])):
+    for name, column, ids in (
+        ("prizes", "channel_config", ["s1", "s2"]),
+        ("integrations", "config", ["i1", "i3"]),
+        ("quests", "signing", ["s1", "s2"]),
+    ):
+        table = name
         assert [row[0] for row in await ask(connection, f"rotation.{name}", "t", "", 9)] == ids
         assert [row[0] for row in await ask(connection, f"rotation.{name}", "t", "", 1)] == ids[:1]
         assert [row[0] for row in await ask(connection, f"rotation.{name}", "t", ids[0], 9)] == ids[1:]
-        column = "channel_config" if name == "prizes" else "config"
         one = f"rotation.reseal_{name.removesuffix('s')}"
         await ask(connection, one, "t", ids[1], '{"secret": "changed"}', '{"secret": "n"}')
         assert await connection.fetchval(f"SELECT count(*) FROM {table} WHERE {column} ->> 'secret' = 'n'") == 0

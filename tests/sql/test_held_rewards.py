@@ -36,6 +36,8 @@ INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash, 
 INSERT INTO balances (tenant_id, player_id, scope_key, currency, balance) VALUES
     ('t', 'bob', 'camp', 'coin', 9), ('t', 'gus', 'camp', 'coin', 9), ('t', 'ann', 'camp', 'leaf', 9),
     ('t', 'ann', 'camp_2', 'coin', 9), ('t', 'ann', 'camp', 'coin', 9), ('t', 'ann', 'camp_2', 'leaf', 9);
+INSERT INTO turn_balances (tenant_id, player_id, campaign_id, balance) VALUES
+    ('t', 'ann', 'c2', 7), ('t', 'ann', 'c1', 8), ('t', 'bob', 'c2', 9);
 INSERT INTO ledger_entries (tenant_id, player_id, scope_key, currency, amount, reward_id, entry_id, seq, balance_after,
                             reason, reference_id)
     SELECT 't', player, scope, currency, amount, reward, 'e' || n, n, 9, 'play_reward', ''
@@ -58,6 +60,7 @@ HOLDS: Final[list[tuple[str, tuple[Any, ...], list[tuple[Any, ...]], str, str, s
         *("hold_movements", ("gus", "tasked"), [*MOVED_BY_ANN, ("gus", "camp", "coin", 1)]),
         *("balances", BALANCE, "ann/camp/coin ann/camp_2/coin gus/camp/coin"),
     ),
+    ("hold_turns", ("ann", "c2"), [(7,)], "turn_balances", "player_id || '/' || campaign_id", "ann/c2"),
     ("hold_stock", (["mug", "can"],), [("can",), ("mug",)], "stock", "prize_id", "can mug"),
     ("hold_codes", (["tasked", "late", "another"],), [("c3",), ("c1",), ("c2",)], "codes", "code_id", "c1 c2 c3"),
     ("hold", ("late",), [("won",)], "rewards", "reward_id", "late"),
@@ -110,7 +113,7 @@ async def test_a_held_reward_is_told_to_staff_whose_it_is(
 
 async def test_whose_a_reward_is_is_told_of_that_one(connection: asyncpg.Connection) -> None:
     rows = await connection.fetch(SQL["about"], "t", "orphan")
-    assert [tuple(row) for row in rows] == [("bob", "gone")]
+    assert [tuple(row) for row in rows] == [("bob", "gone", "goods", "camp_3")]
 
 
 async def test_a_claims_replay_tells_what_the_claim_itself_did(connection: asyncpg.Connection) -> None:

@@ -313,6 +313,10 @@ PURGES: Final[dict[str, tuple[str, str, str, str]]] = {
         *("logins", "login_id", "player_id, ends_at, expires_at", "'ann', now(), now() - interval '1 day'"),
     ),
     "logins.purge_revocations": ("revocations", "subject", "kind, kept_until", "'player', now()"),
+    "tokens.purge_tokens": (
+        *("api_tokens", "token_id", "token_hash, name, roles, made_by, expires_at"),
+        "gen_random_uuid()::text::bytea, '', '{}', 'ann', now() - interval '90 days'",
+    ),
     "test_runs.purge": (
         *("test_runs", "run_id", "game_id, revision, times, frequencies, plays, made_by, created_at"),
         "'g', 1, 1, '[]', '[]', 'ann', now() - interval '1 day'",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Final
 
 import asyncpg
@@ -12,7 +13,11 @@ from tests.support.tables import contents
 
 COMPLETE: Final = sql.load("quests")["complete"]
 TENANT: Final = "tenant_q"
-LOOKED: Final = {"quest": "quest", "player": "ann", "type": "daily", "turns": 3, "campaign": "camp"}
+TWICE: Final = {"kind": "plays", "count": 2, "game_id": ""}
+LOOKED: Final = {"quest": "quest", "player": "ann", "type": "daily", "turns": 3, "campaign": "camp"} | {
+    "condition": None,
+    "since": 0,
+}
 
 
 @pytest.fixture
@@ -39,6 +44,7 @@ async def complete(connection: asyncpg.Connection, period: str = "day 1", key: s
         COMPLETE,
         *(TENANT, look["quest"], look["player"], period, look["type"], look["turns"], look["campaign"]),
         *(f"entry-{named}", key, b"hash" if key else None, f"event-{named}"),
+        *(None if look["condition"] is None else json.dumps(look["condition"]), look["since"]),
     )
 
 
@@ -81,6 +87,8 @@ async def test_a_second_of_the_period_and_a_second_under_its_key_are_undone_whol
         ("", {"quest": "quest_none"}),
         ("UPDATE quests SET status = 'archived'", {}),
         ("UPDATE quests SET campaign_id = 'camp_2'", {}),
+        ("", {"condition": TWICE}),
+        ('UPDATE quests SET condition = \'{"kind": "plays", "count": 2, "game_id": ""}\'', {}),
         ("UPDATE campaigns SET status = 'paused' WHERE campaign_id = 'camp'", {}),
         ("UPDATE players SET merged_into = 'ann' WHERE player_id = 'gus'", {"player": "gus"}),
     ],
@@ -92,6 +100,50 @@ async def test_what_changed_since_the_look_grants_nothing(
     before = await contents(connection)
     assert await complete(connection, **looked) is None
     assert await contents(connection) == before
+
+
+async def play(connection: asyncpg.Connection, game: str, player: str, at: int, wins: int = 0, points: int = 0) -> None:
+    """A play of a game of any campaign, at unix second `at`."""
+    await connection.execute(
+        "INSERT INTO plays (tenant_id, play_id, game_id, player_id, session_id, revision, seed, client_seed, payload,"
+        " outcome, score, wins, points, played_at)"
+        " VALUES ('tenant_q', $1, $2, $3, '', 1, '', '', '{}', '{}', 900, $5, $6, to_timestamp($4::bigint))",
+        *(f"play-{game}-{player}-{at}", game, player, at, wins, points),
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "count", "game", "since", "met"),
+    [
+        ("plays", 3, "", 0, True),
+        ("plays", 4, "", 0, False),
+        ("plays", 2, "", 200, True),
+        ("plays", 3, "", 101, False),
+        ("plays", 2, "game", 0, True),
+        ("plays", 3, "game", 0, False),
+        ("plays", 1, "game_2", 0, False),
+        ("wins", 5, "", 0, True),
+        ("wins", 6, "", 0, False),
+        ("wins", 4, "", 200, True),
+        ("points", 30, "", 0, True),
+        ("points", 31, "", 0, False),
+    ],
+)
+async def test_a_condition_is_judged_by_the_statement_that_grants(
+    connection: asyncpg.Connection, kind: str, count: int, game: str, since: int, met: bool
+) -> None:
+    await connection.execute(
+        "INSERT INTO games (tenant_id, game_id, campaign_id, name, type) VALUES ('tenant_q', 'game', 'camp', 'G', 't'),"
+        " ('tenant_q', 'game_b', 'camp', 'G', 't'), ('tenant_q', 'game_2', 'camp_2', 'G', 't')"
+    )
+    for of, player, at in (("game", "ann", 100), ("game", "ann", 200), ("game_b", "ann", 300), ("game", "gus", 300)):
+        await play(connection, of, player, at, wins=at // 100 - (at == 300), points=10)
+    await play(connection, "game_2", "ann", 300, wins=90, points=900)
+    condition = {"kind": kind, "count": count, "game_id": game}
+    await connection.execute("UPDATE quests SET condition = $1 WHERE quest_id = 'quest'", json.dumps(condition))
+    row = await complete(connection, condition=condition, since=since)
+    assert (row is not None) == met
+    assert await connection.fetchval("SELECT count(*) FROM turn_entries") == (1 if met else 0)
 
 
 async def test_whom_others_became_and_what_others_made_is_nothing_to_it(connection: asyncpg.Connection) -> None:

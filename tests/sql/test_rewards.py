@@ -127,6 +127,15 @@ async def test_a_failed_reward_takes_its_stock_again_where_there_is_some(
     assert await beside.changed(database) == {}
 
 
+async def test_a_code_that_expires_at_this_very_moment_is_given_to_nobody(
+    database: Database, pool: asyncpg.Pool
+) -> None:
+    async with pool.acquire() as connection, connection.transaction():
+        await connection.execute("UPDATE codes SET expires_at = now() WHERE code_id = 'code_1'")
+        row = await connection.fetchrow(SQL["take_code"], "t", "mug", "a")
+    assert row is not None and row["ciphertext"] == b"two"
+
+
 async def test_a_reward_gets_one_code_of_its_prize_and_keeps_it(database: Database, pool: asyncpg.Pool) -> None:
     async def take(name: str, prize: str = "mug") -> bytes | None:
         row = await database.fetchrow(SQL["take_code"], "t", prize, name)

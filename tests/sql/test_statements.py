@@ -24,6 +24,7 @@ UNSCOPED = {
     "logins.tenants": "the same",
     "rotation.tenants": "the same",
     "gaps.tenants": "the same",
+    "limits.tenants": "the same",
     "integrations.tenants_with_retries": "the same",
     "violations.tenants": "the same",
     "violations.open_counts": "numbers for the operator's metrics, of every tenant together",

@@ -242,6 +242,14 @@ class Draw:
     def turn_count(self) -> int:
         return self.random.choice([0, 1, 2])
 
+    def condition(self) -> dict[str, Any] | None:
+        kind = self.random.choice(["plays", "wins", "points", "logins", "event"])
+        named = self.random.choice(["", self.game(), "nothing"])
+        return self.random.choice([None, {"kind": kind, "count": self.random.choice([1, 2]), "game_id": named}])
+
+    def signing(self) -> dict[str, str] | None:
+        return self.random.choice([None, {"secret": "sealed:1:zzz"}])
+
     def new_or_quest(self) -> str:
         return self.quest() if self.random.random() < 0.2 else "no_quest"
 
@@ -265,6 +273,9 @@ class Draw:
 
     def coded_prize(self) -> str:
         return self.random.choice(["prize_c", "prize_d"])
+
+    def code_state(self) -> str:
+        return self.mostly("", "free", "assigned", "withdrawn", "expired")
 
     def one_reward(self) -> list[str]:
         return [self.reward()]

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from ops.simulation.postgres.values import datetime_of
+from ops.simulation.postgres.values import datetime_of, loads
 from runtime.actors import changes as c
 from tests.support.batches import SCHEDULE, TENANT, TODAY, Draw
 
@@ -79,6 +79,9 @@ def _balance_of(draw: Draw, player_id: str, scope_key: str, currency: str) -> in
 
 
 def _turns(draw: Draw, made: c.Changes, player_id: str, game_id: str) -> None:
+    if draw.random.random() < 0.3:  # Won by who has none, or by who is thought to have none.
+        made.move_turns(draw.new("entry"), player_id, draw.campaign(), 0, 3, "prize", draw.reward())
+        return
     for row in draw.rows("turn_balances"):
         if row.player_id == player_id and row.balance > 0:
             before = row.balance + (draw.random.random() < 0.1)
@@ -185,7 +188,8 @@ def claim(draw: Draw) -> tuple[Any, ...]:
     players = [row.player_id if draw.random.random() < 0.9 else "nobody" for row in rows]
     keys = [draw.random.choice([None, f"key {row.reward_id}"]) for row in rows]
     tasks = [draw.new("task") for _ in rows]
-    return TENANT, [row.reward_id for row in rows], players, keys, tasks, ["none", "voucher_code"]
+    answers = [draw.random.choice([{}, {"size": draw.random.choice(["M", "XL"])}, {"note": "x" * 201}]) for _ in rows]
+    return TENANT, [row.reward_id for row in rows], players, keys, tasks, ["none", "voucher_code"], answers
 
 
 @composed("quests.complete")
@@ -196,7 +200,9 @@ def complete(draw: Draw) -> tuple[Any, ...]:
     player_id = draw.somebody() if draw.random.random() < 0.9 else draw.new("player")
     own = (period, quest.type, quest.turns + (draw.random.random() < 0.1), quest.campaign_id)
     kept = (draw.new("entry"), key, draw.hash() if key else None, draw.new("event"))
-    return TENANT, quest.quest_id, player_id, *own, *kept
+    looked = None if quest.condition is None else loads(quest.condition)
+    since = draw.random.choice([0, 0, 1_900_000_000])
+    return TENANT, quest.quest_id, player_id, *own, *kept, looked, since
 
 
 @composed("codes.add")
@@ -206,7 +212,26 @@ def add(draw: Draw) -> tuple[Any, ...]:
     key_ids = [draw.random.choice(["1", "1", "2", "old" if draw.random.random() < 0.1 else "1"]) for _ in ids]
     hashes = [draw.random.randbytes(1) + b"!" for _ in ids]
     arrays = (ids, key_ids, [b"sealed" for _ in ids], hashes, [hashes[0]], [ids[0]])
-    return TENANT, draw.coded_prize(), *arrays, draw.asking()
+    ends = [draw.random.choice([0, 1_700_000_000, 1_900_000_000]) for _ in ids]
+    return TENANT, draw.coded_prize(), *arrays, draw.asking(), ends
+
+
+@composed("codes.hold")
+def hold_codes(draw: Draw) -> tuple[Any, ...]:
+    return some_codes(draw)
+
+
+@composed("codes.withdraw")
+def withdraw(draw: Draw) -> tuple[Any, ...]:
+    return some_codes(draw)
+
+
+@composed("codes.states")
+def some_codes(draw: Draw) -> tuple[Any, ...]:
+    """A pool, and a few of its codes; one of them is another's, now and then."""
+    prize_id, codes = draw.coded_prize(), draw.rows("codes")
+    own = [row.code_id for row in codes if row.prize_id == prize_id or draw.random.random() < 0.1]
+    return TENANT, prize_id, draw.random.sample(own, min(len(own), 2))
 
 
 @composed("rewards.hold_movements")
@@ -214,6 +239,13 @@ def hold_movements(draw: Draw) -> tuple[Any, ...]:
     entries = [row for row in draw.rows("ledger_entries") if row.reward_id]
     row = draw.random.choice(entries) if entries else None
     return TENANT, row.player_id if row else "nobody", row.reward_id if row else "none"
+
+
+@composed("rewards.take_turns")
+def take_turns(draw: Draw) -> tuple[Any, ...]:
+    given = [row for row in draw.rows("rewards") if row.type == "turns"]
+    row = draw.random.choice(given) if given and draw.random.random() < 0.9 else None
+    return TENANT, row.player_id if row else draw.somebody(), row.reward_id if row else draw.reward(), draw.new("turn")
 
 
 @composed("merging.turns")
@@ -341,15 +373,24 @@ def keep(draw: Draw) -> tuple[Any, ...]:
 def note_deliveries(draw: Draw) -> tuple[Any, ...]:
     found = [row.integration_id for row in draw.rows("integrations")]
     pairs = sorted({(draw.random.choice([*found, "gone"]), draw.event()) for _ in range(4)})
-    columns: list[list[Any]] = [[] for _ in range(11)]
+    columns: list[list[Any]] = [[] for _ in range(12)]
     for integration_id, event_id in pairs:
         status = draw.random.choice(["delivered", "stubbed", "retry", "retry", "dead"])
-        event = {"id": event_id} if status == "retry" else None
+        event = {"id": event_id} if status == "retry" or draw.random.random() < 0.5 else None
         attempts, pause = draw.random.choice([0, 1, 9]), draw.random.choice([-60.0, 0.0, 600.0])
         own = (integration_id, draw.new("delivery"), event_id, "play.completed", status, attempts, event)
-        for column, value in zip(columns, (*own, 200, "", 3, pause), strict=True):
+        answer = draw.random.choice(["", "ok"])
+        for column, value in zip(columns, (*own, 200, "", 3, pause, answer), strict=True):
             column.append(value)
     return TENANT, *columns, [-60.0, *SCHEDULE], draw.random.choice([0.0, 86_400.0])
+
+
+@composed("integrations.delivery")
+def delivery(draw: Draw) -> tuple[Any, ...]:
+    rows = draw.rows("integration_deliveries")
+    one = draw.random.choice(rows) if rows else None
+    ids = (one.integration_id, one.delivery_id) if one else ("gone", "gone")
+    return TENANT, *ids, draw.random.choice(["", "merchant_a"])
 
 
 @composed("integrations.lease_retries")
@@ -370,12 +411,29 @@ def _prize_fields(draw: Draw) -> tuple[Any, ...]:
     mode = draw.random.choice(["on_win", "on_claim", "manual"])
     channel = draw.random.choice(["none", "webhook", "voucher_code", "manual"])
     campaign_id, cap = draw.random.choice(["", "campaign_a"]), draw.random.choice([0, 0, 2])
-    return draw.name(), kind, 2.5, campaign_id, cap, 0, mode, channel, draw.config(), 0, "active"
+    content = (draw.name(), "https://example.com/mug.png", draw.name(), draw.random.choice(["", "EUR"]))
+    low = draw.random.choice([0, 3])
+    told = (*content, low, _claim_fields(draw))
+    return draw.name(), kind, 2.5, campaign_id, cap, 0, mode, channel, draw.config(), 0, "active", *told
+
+
+def _claim_fields(draw: Draw) -> list[dict[str, Any]]:
+    """Of one prize in two a choice, with a text beside it or without."""
+    size = {"key": "size", "label": draw.name(), "kind": "choice", "options": ["M", "L"]}
+    note = {"key": "note", "label": draw.name(), "kind": "text", "options": []}
+    asked = draw.random.choice([[], [], [size], [note, size]])
+    return [{**field, "required": draw.random.random() < 0.3} for field in asked]
 
 
 @composed("prizes.insert")
 def insert_prize(draw: Draw) -> tuple[Any, ...]:
     return TENANT, draw.new("prize"), *_prize_fields(draw), draw.total()
+
+
+@composed("prizes.set_total_stock")
+def set_total_stock(draw: Draw) -> tuple[Any, ...]:
+    total, change = draw.random.choice([(draw.total(), None), (None, draw.random.choice([-50, -2, -1, 1, 2, 2**31]))])
+    return TENANT, draw.prize(), total, change, draw.name(), draw.name()
 
 
 @composed("prizes.update")
@@ -387,7 +445,9 @@ def _campaign_fields(draw: Draw) -> tuple[Any, ...]:
     end = draw.random.choice([0, 0, 1_700_000_000])
     owner = draw.random.choice(["", "merchant_a", "merchant_b"])
     status = draw.random.choice(["active", "active", "paused"])
-    return draw.name(), owner, status, 0, end, draw.unix_time(), draw.zone(), {"a": draw.name()}, draw.origins()
+    budget = draw.random.choice([(0.0, ""), (12.5, "EUR")])
+    settings = {"a": draw.name()}
+    return draw.name(), owner, status, 0, end, draw.unix_time(), draw.zone(), settings, draw.origins(), *budget
 
 
 @composed("campaigns.insert")
@@ -397,7 +457,7 @@ def insert_campaign(draw: Draw) -> tuple[Any, ...]:
 
 @composed("campaigns.update")
 def update_campaign(draw: Draw) -> tuple[Any, ...]:
-    return TENANT, draw.campaign(), *_campaign_fields(draw)
+    return TENANT, draw.campaign(), *_campaign_fields(draw), draw.random.choice([0, 0, 1, 2])
 
 
 _COPIES: dict[str, tuple[str, bool]] = {

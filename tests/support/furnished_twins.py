@@ -24,7 +24,7 @@ async def furnish(twins: Asked) -> None:
         await twins.ask(tenancy["insert_merchant"], TENANT, merchant_id, "A name 1", "active")
     for nth, campaign_id in enumerate(("campaign_a", "campaign_b", "campaign_c")):
         merchant_id = ("", "merchant_a", "merchant_b")[nth]
-        fields = ("A name 1", merchant_id, "active", 0, 0, 0, "Europe/Berlin", {"a": 1}, [])
+        fields = ("A name 1", merchant_id, "active", 0, 0, 0, "Europe/Berlin", {"a": 1}, [], 0.0, "")
         await twins.ask(campaigns["insert"], TENANT, campaign_id, *fields)
         await twins.put("campaign_marks", tenant_id=TENANT, campaign_id=campaign_id, players=50)
     for game_id in ("game_a", "game_b", "game_c"):
@@ -38,8 +38,10 @@ async def furnish(twins: Asked) -> None:
         ("prize_e", "manual", 100, 1),
     ):
         kind = "points" if prize_id == "prize_e" else "coupon"
-        fields = ("A name 1", kind, 2.5, "campaign_a", cap, 0, "on_claim", channel, {}, 0, "active", total)
-        await twins.ask(prizes["insert"], TENANT, prize_id, *fields)
+        fields = ("A name 1", kind, 2.5, "campaign_a", cap, 0, "on_claim", channel, {}, 0, "active")
+        size = {"key": "size", "label": "Size", "kind": "choice", "required": True, "options": ["M", "L"]}
+        asked = [size] if prize_id == "prize_b" else []
+        await twins.ask(prizes["insert"], TENANT, prize_id, *fields, "A mug 1", "", "", "EUR", 0, asked, total)
     await _pools(twins)
     for player_id in (*PLAYERS, *GUESTS):
         await twins.ask(sql.load("players")["meet"], TENANT, player_id)
@@ -52,7 +54,8 @@ async def furnish(twins: Asked) -> None:
         await twins.ask(sql.load("integrations")["insert"], TENANT, *given)
     quests = sql.load("quests")
     for nth in (1, 2):
-        fields = ("A name 1", "", "daily", nth, "active", 0, 0, "")
+        condition = {"kind": "plays", "count": 1, "game_id": ""} if nth == 2 else None
+        fields = ("A name 1", "", "daily", nth, "active", 0, 0, condition, "", None)
         await twins.ask(quests["insert"], TENANT, f"quest_{nth}", "campaign_a", *fields)
     boards = sql.load("leaderboards")
     for nth, mode in enumerate(("sum", "best", "latest")):
@@ -75,7 +78,7 @@ async def _pools(twins: Asked) -> None:
         ids = [f"code_{prize_id}_{nth}" for nth in range(12)]
         hashes = [f"{prize_id} {nth}".encode() for nth in range(12)]
         arrays = (ids, ["1"] * 12, [b"sealed"] * 12, hashes, [], [])
-        await twins.ask(sql.load("codes")["add"], TENANT, prize_id, *arrays, "")
+        await twins.ask(sql.load("codes")["add"], TENANT, prize_id, *arrays, "", [0, 0, 1_900_000_000] * 4)
 
 
 async def _what_players_have(twins: Asked) -> None:
@@ -94,6 +97,7 @@ async def _what_players_have(twins: Asked) -> None:
         await twins.put("leaderboard_adjustments", **own, board_id="board_0", entry_id=f"e_{nth}", delta=3, reason="")
         await twins.put("campaign_player_days", **own, campaign_id="campaign_a", day=TODAY)
         await twins.put("logins", **own, login_id=f"login_{nth}", expires_at=later, ends_at=later)
+        await twins.put("login_quarters", **own, quarter=later)
         await twins.put(
             "milestone_grants",
             **own,
@@ -113,8 +117,11 @@ async def _what_players_have(twins: Asked) -> None:
             balance_after=5,
             event_id=f"quest_event_{nth}",
         )
+        await twins.put("quest_events", **own, quest_id="quest_1", event_id=f"told_{nth}")
         reward = {"campaign_id": "campaign_a", "prize_id": "prize_a", "name": "A name 1", "type": "coupon"}
         await twins.put("rewards", **own, **reward, reward_id=f"reward_{nth}", value=2.5, quantity=1)
+        turns = {**reward, "type": "turns", "value": 2.0, "status": "fulfilled"}
+        await twins.put("rewards", **own, **turns, reward_id=f"reward_of_turns_{nth}", quantity=1 + nth % 2)
         task = {"campaign_id": "campaign_a", "prize_id": "prize_b", "channel": "webhook", "status": "pending"}
         await twins.put("tasks", **own, **task, reward_id=f"reward_{nth}", task_id=f"task_{nth}")
         points = [{"prize_id": "prize_e", "type": "points", "quantity": 3, "value": 4.0}]

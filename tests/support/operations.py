@@ -10,7 +10,9 @@ import uuid
 from collections.abc import Mapping
 from typing import Any, Final
 
+import sql
 from runtime import ids
+from runtime import messages as m
 from runtime.operations import OPERATIONS, Operation, samples
 from runtime.wire.schema import fields_of
 from tests.support.resources import make_campaign, make_prize, wheel
@@ -33,6 +35,9 @@ async def furnish(stack: Stack, player: str = "player_ann", **campaign: Any) -> 
     campaign_id = (await make_campaign(stack, **campaign))["id"]
     channel = {"channel": "webhook", "redemption_mode": "on_claim", "config": {"url": RECEIVER}}
     prize_id = await make_prize(stack, campaign_id=campaign_id, fulfillment=channel)
+    assert (await stack.admin("POST", f"/admin/prizes/{prize_id}/codes", {"codes": ["PERRY-0001"]})).data["added"]
+    counted = {"unlimited": True, "reason": "counted"}
+    assert (await stack.admin("POST", f"/admin/prizes/{prize_id}/stock", counted)).data
     rung = {"name": "Ten", "currency": "points", "threshold": 1, "prize_id": prize_id}
     milestones = {"mode": "cumulative_unlock", "rungs": [rung]}
     made = await stack.admin("POST", "/admin/games", wheel(campaign_id, prize_id, milestones=milestones))
@@ -60,7 +65,10 @@ async def furnish(stack: Stack, player: str = "player_ann", **campaign: Any) -> 
     integration_id = (await stack.admin("POST", "/admin/integrations", hook)).data["id"]
     task = (await stack.admin("GET", "/admin/fulfillment/tasks", campaign_id=campaign_id)).data["items"][0]
     violation_id = await make_violation(stack, campaign_id, prize_id)
+    approval_id = await make_approval(stack, player, campaign_id, campaign.get("merchant_id", ""))
+    token = {"name": "ci", "roles": ["designer"], "merchant_id": campaign.get("merchant_id", "")}
     known = {
+        "token": (await stack.admin("POST", "/admin/tokens", token)).data["id"],
         "campaign": campaign_id,
         "game": game_id,
         "prize": prize_id,
@@ -72,6 +80,7 @@ async def furnish(stack: Stack, player: str = "player_ann", **campaign: Any) -> 
         "reward": reward_id,
         "task": task["id"],
         "violation": violation_id,
+        "approval": approval_id,
         "entry": entry["id"],
         "session": session,
         "revision": started["revision_hash"],
@@ -102,6 +111,18 @@ async def make_violation(stack: Stack, campaign_id: str, prize_id: str) -> str:
         *(stack.tenant_id, violation_id, prize_id, campaign_id),
     )
     return violation_id
+
+
+async def make_approval(stack: Stack, player: str, scope_key: str, merchant_id: str) -> str:
+    """The id of an adjustment that waits for a second person, as one is kept where a setting holds it back."""
+    approval_id = ids.make("approval")
+    scope = m.Scope(tenant_id=stack.tenant_id, merchant_id=merchant_id)
+    request = m.AdjustBalanceRequest(scope=scope, player_id=player, scope_key=scope_key, currency="points", amount=5)
+    shown = {"scope_key": scope_key, "currency": "points"}
+    asked = (merchant_id, "AdjustBalance", "AdjustBalance", bytes(request), b"", None)
+    about = (player, {}, shown, "somebody", b"")
+    await stack.database.execute(sql.load("approvals")["keep"], stack.tenant_id, approval_id, *asked, *about)
+    return approval_id
 
 
 def unknown_like(known: Ids) -> Ids:

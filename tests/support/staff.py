@@ -40,8 +40,14 @@ class Desk(Visit):
         """Signs in by a link, and waits for the page. Who was signed in is no more."""
         if self.page.url.startswith("http"):
             await self.page.evaluate("sessionStorage.clear()")
-        await self.page.goto(self.link(*roles, path=path))
+            await self.page.goto("about:blank")  # Else a link of the same page would change who it is while it works.
+        await self.follow(self.link(*roles, path=path))
         await self.settled()
+
+    async def follow(self, link: str) -> None:
+        """Opens a link, and says that it is to sign in."""
+        await self.page.goto(link)
+        await self.press("Sign in", within="dialog")
 
     async def settled(self) -> None:
         """Until the page shows what it has fetched."""

@@ -14,12 +14,15 @@ from runtime.actors.committer import Committer
 from runtime.commands.keys import Rotation
 from runtime.operations import challenges, logins, merging, players
 from runtime.operations.campaigns import analytics
+from runtime.operations.limits import looking
+from runtime.operations.staff import tokens
 from runtime.outgoing.providers import Delivered, Failed
 from runtime.outgoing.vault import vault_of
 from runtime.settings import Key
 from runtime.streams import expiry
 from runtime.streams.outbox import Leased, Outbox
 from tests.support.leaderboards import Played, write_plays
+from tests.support.operations import make_approval
 from tests.support.resources import make_campaign, make_game, make_prize
 from tests.support.rewards import Shelf
 from tests.support.stack import Stack, make_tenant
@@ -196,6 +199,16 @@ async def revoke(scene: Scene) -> Any:
     return scene.admin("POST", f"rewards/{scene.rewards[0]}/revoke", {})
 
 
+@transaction("turn_balances", "stock", "codes", "rewards", "tasks")
+async def revoke_turns(scene: Scene) -> Any:
+    reward_id = scene.rewards[0]
+    await scene.stack.database.execute(
+        "UPDATE rewards SET type = 'turns', value = 1, status = 'fulfilled' WHERE tenant_id = $1 AND reward_id = $2",
+        *(scene.tenant_id, reward_id),
+    )
+    return scene.admin("POST", f"rewards/{reward_id}/revoke", {})
+
+
 @transaction("leaderboards", "stock", "prize_days", "prize_players")
 async def finalize(scene: Scene) -> Any:
     plays = [Played(player_id, scene.game_id) for player_id in PLAYERS]
@@ -242,10 +255,33 @@ async def complete_quest(scene: Scene) -> Any:
     return scene.stack.consumer("POST", f"/quests/{scene.quest_id}/complete", {}, player=PLAYERS[0])
 
 
+@transaction("players", "quests")
+async def tell_quest_event(scene: Scene) -> Any:
+    takes = {"condition": {"kind": "event", "count": 1}}
+    await scene.admin("PUT", f"quests/{scene.quest_id}", takes)
+    about = {"event_id": "e", "player_id": PLAYERS[0]}
+    return scene.stack.core("POST", f"/quests/{scene.quest_id}/events", about)
+
+
+@transaction("quests")
+async def rotate_quest_secret(scene: Scene) -> Any:
+    takes = {"condition": {"kind": "event", "count": 1}}
+    await scene.admin("PUT", f"quests/{scene.quest_id}", takes)
+    return scene.admin("POST", f"quests/{scene.quest_id}/rotate-secret", {})
+
+
 @transaction("turn_balances")
 async def grant_turns(scene: Scene) -> Any:
     body = {"campaign_id": scene.campaign_id, "amount": 1, "reason": "r"}
     return scene.admin("POST", f"players/{PLAYERS[0]}/turns", body)
+
+
+@transaction("balances", "approvals")
+async def approve_adjustment(scene: Scene) -> Any:
+    # The second, of two: it finds the balance that the first has made.
+    first, second = [await make_approval(scene.stack, PLAYERS[0], scene.campaign_id, "") for _ in range(2)]
+    await scene.admin("POST", f"approvals/{first}/approve", {})
+    return scene.admin("POST", f"approvals/{second}/approve", {})
 
 
 @transaction("players", "logins")
@@ -254,7 +290,7 @@ async def sign_out_player(scene: Scene) -> Any:
     return scene.admin("POST", f"players/{PLAYERS[0]}/logout", {})
 
 
-@transaction("players", "contacts", "logins", "plays", "quest_completions", "rewards", "tasks")
+@transaction("players", "contacts", "logins", "plays", "quest_completions", "quest_events", "rewards", "tasks")
 async def erase_player(scene: Scene) -> Any:
     player, database = PLAYERS[0], scene.stack.database
     contact = {"type": "CONTACT_TYPE_EMAIL", "value": f"{player}@example.com"}
@@ -266,6 +302,7 @@ async def erase_player(scene: Scene) -> Any:
         "UPDATE quest_completions SET idempotency_key = 'mine' WHERE tenant_id = $1",
         "UPDATE rewards SET claim_key = 'mine' WHERE tenant_id = $1",
         "UPDATE tasks SET last_error = 'Ann is not at home' WHERE tenant_id = $1",
+        f"INSERT INTO quest_events VALUES ($1, 'quest', 'e', '{player}')",
     ):
         await database.execute(statement, scene.tenant_id)
     return scene.admin("POST", f"players/{player}/erase", {"reason": "asked for"})
@@ -330,6 +367,19 @@ async def give_up_awaited(scene: Scene) -> Any:
     await scene.set("fulfilling", "awaiting")
     await scene.stack.database.execute("UPDATE tasks SET lease_until = now() WHERE tenant_id = $1", scene.tenant_id)
     return expiry.give_up_awaited(scene.stack.engine)
+
+
+@transaction("limit_marks", "budget_marks", "low_prizes")
+async def look_at_limits(scene: Scene) -> Any:
+    budget, low = {"budget": {"amount": 1, "currency": "EUR"}}, {"low_stock_at": 100}
+    await scene.admin("PUT", f"campaigns/{scene.campaign_id}", budget)
+    for prize_id in scene.prizes:
+        await scene.admin("PUT", f"prizes/{prize_id}", low)
+    await looking.look(scene.stack.engine, scene.tenant_id, every_seconds=0)
+    # It has a mark to move, and a prize that has risen above its own.
+    await scene.stack.database.execute("UPDATE limit_marks SET next_at = now() WHERE tenant_id = $1", scene.tenant_id)
+    await scene.admin("PUT", f"prizes/{scene.prizes[0]}", {"low_stock_at": 1})
+    return looking.look(scene.stack.engine, scene.tenant_id, every_seconds=0)
 
 
 @transaction("stock", "codes", "rewards", "tasks", "callbacks")
@@ -415,6 +465,21 @@ async def log_out_everywhere(scene: Scene) -> Any:
     )
     scope = m.Scope(tenant_id=scene.tenant_id)
     return logins.end_logins(scene.stack.engine, m.EndLoginsRequest(scope=scope, player_id=PLAYERS[0], everywhere=True))
+
+
+@transaction("api_tokens", "revocations")
+async def revoke_token(scene: Scene) -> Any:
+    await scene.stack.database.execute(
+        """WITH known AS (
+               INSERT INTO api_tokens (tenant_id, token_id, token_hash, name, roles, made_by, expires_at)
+               VALUES ($1, 'token_a', '', 'Till', '{designer}', 'ann', now() + interval '1 hour')
+           )
+           INSERT INTO revocations (tenant_id, kind, subject, kept_until)
+           VALUES ($1, 'token', 'token_a', now() + interval '1 hour')""",
+        scene.tenant_id,
+    )
+    scope = m.Scope(tenant_id=scene.tenant_id)
+    return tokens.delete_token(scene.stack.engine, m.DeleteRequest(scope=scope, id="token_a"))
 
 
 @transaction("codes")

@@ -18,14 +18,14 @@ import msgspec
 from ops.simulation.network import Calm
 from ops.simulation.postgres import ModelServer
 from ops.simulation.postgres.client import ModelConnection
-from ops.simulation.postgres.schema import INFINITE_PAST, SHAPES
+from ops.simulation.postgres.schema import INFINITE_FUTURE, INFINITE_PAST, SHAPES
 from ops.simulation.postgres.server import wall_clock
 from ops.simulation.postgres.values import micros_of
 from ops.simulation.postgres.vocabulary import Statement
 from runtime.stores.database import _prepare_connection
 
 STATEMENT_SECONDS = 20.0
-CLOCKS = frozenset({"now", "extract", "asked_at", "horizon"})
+CLOCKS = frozenset({"now", "extract", "asked_at", "horizon", "as_of"})
 """Columns that come from the clock as it is at that very moment."""
 
 TIED = frozenset({"fulfillment.overdue", "rewards.late", "wallet.ledger"})
@@ -142,6 +142,7 @@ class Twins:
         """BEGIN, in both at one time."""
         await side.real.execute("BEGIN")
         self._begins = await side.real.fetchval("SELECT (extract(epoch FROM now()) * 1000000)::bigint")
+        await _let_go(side.real)
         await side.model._ask("BEGIN")
         self._begins = 0
 
@@ -258,10 +259,16 @@ def text_of(what: str) -> str:
     return what[3:].split(" ")[0] if what.startswith("-- ") else what.partition(" (")[0]
 
 
+async def _let_go(connection: asyncpg.Connection) -> None:
+    """Ends the snapshot of its last statement: one that wrote in a CTE, or has rows left, holds it until the next."""
+    await connection.execute("SELECT")
+
+
 async def _outcome_of_real(connection: asyncpg.Connection, text: str, args: tuple[Any, ...]) -> Any:
     try:
         prepared = await connection.prepare(text)
         rows = await prepared.fetch(*args)
+        await _let_go(connection)
     except asyncpg.PostgresError as error:
         return error
     count = prepared.get_statusmsg().rpartition(" ")[2]
@@ -337,7 +344,8 @@ def _stored(row: asyncpg.Record) -> dict[str, Any]:
     stored = {}
     for name, value in row.items():
         if isinstance(value, datetime):
-            value = INFINITE_PAST if value.year < 2 else micros_of(value)
+            ends = {1: INFINITE_PAST, 9999: INFINITE_FUTURE}
+            value = ends.get(value.year) or micros_of(value)
         stored[name] = tuple(value) if isinstance(value, list) and name in ("events", "known", "origins") else value
     return stored
 

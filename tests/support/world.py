@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from runtime import messages as m
@@ -153,6 +153,18 @@ class World:
         for play_id in await self.plays():
             reply = await self.replay(play_id)
             assert reply.matches, (play_id, reply.replayed)
+
+
+class Launched(World):
+    """A world whose games are there before anybody watches them: else DUAL_ODDS would have each of them wait."""
+
+    async def game(self, shape: dict[str, Any], handler_config: dict[str, Any], **fields: Any) -> str:
+        engine = self.stack.engine
+        watched, engine.settings = engine.settings, replace(engine.settings, dual_odds=False)
+        try:
+            return await super().game(shape, handler_config, **fields)
+        finally:
+            engine.settings = watched
 
 
 @asynccontextmanager

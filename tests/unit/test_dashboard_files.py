@@ -13,7 +13,7 @@ from runtime.http.dashboard import serving
 from runtime.http.serving import make_app
 
 SENT_BYTES_MAX = 150 * 1024
-"""All of it, compressed: the pages that are loaded later too."""
+"""All of it, compressed: what is loaded later too."""
 
 
 @pytest.fixture
@@ -44,8 +44,8 @@ async def test_every_address_below_it_is_the_page_under_its_policy(client: Any, 
 async def test_what_the_page_names_and_what_that_imports_is_there_and_stays(client: Any) -> None:
     async with client.get("/dashboard") as answer:
         named = re.findall(r'(?:href|src)="(/[^"]+)"', await answer.text())
-    assert {address("main.js"), address("style.css"), address("vendor/preact.js"), address("words/en.js")} <= {*named}
-    assert not [path for path in named if "/pages/" in path and "sign_in" not in path]  # Loaded when they are needed.
+    assert {address("main.js"), address("style.css"), address("vendor/preact.js")} <= {*named}
+    assert not [path for path in named if "uplot" in path]  # Loaded when it is needed.
     for path in named:
         async with client.get(path) as answer:
             assert answer.status == 200 and "immutable" in answer.headers["Cache-Control"], path
@@ -62,7 +62,7 @@ def test_every_page_that_is_named_is_there_and_needs_an_operation_that_there_is(
     from runtime.http.admin import served
 
     names = {operation.name for operation, _ in served()}
-    bodies = {path: document.plain.body.decode() for path, document in serving.files().documents.items()}
+    bodies = {path: body.decode() for path, body in serving.sources().items()}
     rows = re.findall(r'path: "([^"]+)", needs: "(\w*)", load: \(\) => import\("\./([^"]+)"\)', bodies["pages.js"])
     assert len(rows) == bodies["pages.js"].count("path: ") and len(rows) >= 3
     for path, needs, file in rows:
@@ -70,8 +70,9 @@ def test_every_page_that_is_named_is_there_and_needs_an_operation_that_there_is(
 
 
 def test_every_word_that_a_page_says_is_written_down() -> None:
-    bodies = {path: document.plain.body.decode() for path, document in serving.files().documents.items()}
-    words = {*re.findall(r'^"?([a-z_.]+)"?: ', bodies["words/en.js"] + bodies["words/desk.js"], re.MULTILINE)}
+    bodies = {path: body.decode() for path, body in serving.sources().items()}
+    said_of = "".join(body for path, body in bodies.items() if path.startswith("words/"))
+    words = {*re.findall(r'^"?([a-z_.]+)"?: ', said_of, re.MULTILINE)}
     own = [body for path, body in bodies.items() if path.endswith(".js") and not path.startswith("vendor/")]
     said = {key for body in own for key in re.findall(r'\bsay\("([a-z_.]+)"', body)}
     assert len(said) > 50 and said - words == set()

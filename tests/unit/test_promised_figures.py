@@ -12,8 +12,11 @@ import pytest
 
 from runtime.http import auth, bodies, connections
 from runtime.http.admission import idempotency
+from runtime.http.feeds import live
 from runtime.http.serving import BODY_BYTES_MAX
 from runtime.operations import challenges
+from runtime.operations.desk import bulk
+from runtime.operations.games import trials
 from runtime.outgoing import connector, schedule, signing
 from runtime.rpc import MESSAGE_BYTES_MAX, client
 from runtime.settings import Settings
@@ -48,6 +51,9 @@ SHIPPED = Settings()
         ("a body holds 256 KiB", BODY_BYTES_MAX, 256 * 1024),
         ("a message holds 4 MiB", MESSAGE_BYTES_MAX, 4 * 1024 * 1024),
         ("headers are not believed", (SHIPPED.header_fallback, SHIPPED.development), (False, False)),
+        ("a subject of staff has 6 streams of what happens", live.STREAMS_MAX, 6),
+        ("staff make 1,000 test plays at once", trials.TIMES_MAX, 1000),
+        ("rewards are moved 100 at once", bulk.MOST, 100),
         ("nothing private is called", SHIPPED.outbound_allow_cidrs, ()),
     ],
 )

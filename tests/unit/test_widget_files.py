@@ -15,7 +15,7 @@ import pytest
 from runtime.http.pages import files
 from runtime.http.serving import make_app
 
-BUDGET_BYTES = 20_000
+BUDGET_BYTES = 20 * 1024
 GAMES: dict[str, tuple[str, ...]] = {
     "wheel": (),
     "scratch": (),

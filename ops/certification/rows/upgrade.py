@@ -13,7 +13,7 @@ from ops.certification.run import Run
 from sql.locks import LOCK_ORDER
 from sql.migrate import migrate
 
-EXPAND = "".join(f"ALTER TABLE {table} ADD COLUMN since text NOT NULL DEFAULT '';\n" for table in LOCK_ORDER)
+EXPAND = "".join(f"ALTER TABLE {table} ADD COLUMN added_later text NOT NULL DEFAULT '';\n" for table in LOCK_ORDER)
 """A column more of whatever is written, in the order in which everybody takes locks."""
 
 MIGRATION = "0002_expand.sql"
@@ -67,7 +67,7 @@ async def _back(run: Run) -> None:
     connection = await asyncpg.connect(run.stack.database_url)
     try:
         for table in LOCK_ORDER:
-            await connection.execute(f"ALTER TABLE {table} DROP COLUMN IF EXISTS since")
+            await connection.execute(f"ALTER TABLE {table} DROP COLUMN IF EXISTS added_later")
         await connection.execute("DELETE FROM schema_migration WHERE name = $1", MIGRATION)
     finally:
         await connection.close()

@@ -182,11 +182,12 @@ def _default(type_name: str, text: str) -> Any:
         return ()
     if type_name in ("json", "jsonb", "bytea"):
         return value.encode()
-    return INFINITE_PAST if value == "-infinity" else value
+    return {"-infinity": INFINITE_PAST, "infinity": INFINITE_FUTURE}.get(value, value)
 
 
 INFINITE_PAST: Final = -(2**62)
-"""timestamptz '-infinity', in microseconds."""
+INFINITE_FUTURE: Final = 2**62
+"""timestamptz '-infinity' and 'infinity', in microseconds."""
 
 
 def _check(text: str) -> Check:
@@ -209,13 +210,12 @@ _CHECKS: Final[dict[str, Check]] = {
     "CASE WHEN total = 0 THEN remaining = 0 ELSE total = remaining + awarded END": lambda row: (
         row.remaining == 0 if row.total == 0 else row.total == row.remaining + row.awarded
     ),
+    "reward_id IS NULL OR withdrawn_at IS NULL": lambda row: row.reward_id is None or row.withdrawn_at is None,
     "revision_hash = encode(sha256(terms), 'hex')": lambda row: (
         row.revision_hash == hashlib.sha256(row.terms).hexdigest()
     ),
-    "CASE WHEN status = 'retry' THEN event IS NOT NULL AND next_attempt_at IS NOT NULL ELSE event IS NULL END": (
-        lambda row: (
-            (row.event is not None and row.next_attempt_at is not None) if row.status == "retry" else row.event is None
-        )
+    "status <> 'retry' OR (event IS NOT NULL AND next_attempt_at IS NOT NULL)": lambda row: (
+        row.status != "retry" or (row.event is not None and row.next_attempt_at is not None)
     ),
 }
 """Those that say more than of one column."""

@@ -18,7 +18,7 @@ from runtime import events, ids
 from runtime import messages as m
 from runtime.actors.changes import Changes
 from runtime.actors.engine import Engine
-from runtime.actors.game.awards import Winner, award, note_points, won_reward
+from runtime.actors.game.awards import Winner, award, give_turns, note_points, won_reward
 from runtime.actors.game.pending import READS, PendingRequest
 from runtime.actors.game.sessions import REVISION_CHARACTERS, Session
 from runtime.actors.game.snapshot import POINTS, GameSnapshot, PrizeTerms, load_game
@@ -379,13 +379,15 @@ class GameActor:
         winner: Winner,
         changes: Changes,
     ) -> list[m.WonReward]:
-        """Gives `quantity` of a prize: points to the wallet, anything else as rewards.
+        """Gives `quantity` of a prize: points to the wallet, anything else as rewards, with the turns that they give.
 
         The points of a rung leave a reward as well, since no play tells of them (contract.md, "Milestones").
         """
         self.take(prize, player, quantity)
         if not prize.is_points:
-            return award(changes, prize, quantity, winner)
+            rewards = award(changes, prize, quantity, winner)
+            player.turns += give_turns(changes, prize, rewards, winner, player.turns)
+            return rewards
         changes.take_prize(
             prize.prize_id,
             player.player_id,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 
@@ -41,6 +42,17 @@ def award(changes: Changes, prize: PrizeTerms, quantity: int, winner: Winner) ->
     )
     units = [1] * quantity if prize.takes_code else [quantity]
     return [_reward(changes, prize, unit, winner) for unit in units]
+
+
+def give_turns(changes: Changes, prize: PrizeTerms, rewards: Sequence[m.WonReward], winner: Winner, before: int) -> int:
+    """Moves the winner's turns, `before` in the campaign, by what these rewards of the prize give; how many."""
+    given = 0
+    for reward in rewards if prize.turns else ():
+        amount = prize.turns * reward.quantity
+        about = (winner.player_id, winner.campaign_id, before + given, amount, "prize", reward.reward_id)
+        changes.move_turns(ids.make("turn"), *about)
+        given += amount
+    return given
 
 
 def note_points(changes: Changes, prize: PrizeTerms, quantity: int, winner: Winner) -> str:

@@ -18,11 +18,13 @@ from runtime.stores.database import Database
 QUERIES: Final = sql.load("play")
 POINTS: Final = "points"
 """The prize type that credits this currency instead of being taken from stock (design.md, section 3)."""
+TURNS: Final = "turns"
+"""The prize type that gives turns of the campaign it is won in, as a reward that is delivered by the win's commit."""
 
 
 @dataclass(frozen=True, slots=True)
 class PrizeTerms:
-    """A prize as a decision sees it. points: what one unit credits, 0 for a prize that is delivered."""
+    """A prize as a decision sees it. points, turns: what one unit credits, 0 for a prize of another type."""
 
     prize_id: str
     name: str
@@ -39,6 +41,10 @@ class PrizeTerms:
     @property
     def points(self) -> int:
         return int(self.value) if self.type == POINTS else 0
+
+    @property
+    def turns(self) -> int:
+        return int(self.value) if self.type == TURNS else 0
 
     @property
     def is_points(self) -> bool:

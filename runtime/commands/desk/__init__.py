@@ -1,1 +1,1 @@
-"""Commands of the desk: players, their wallets and rewards, and integrations."""
+"""Commands of the desk: prizes, players, their wallets and rewards, and integrations."""

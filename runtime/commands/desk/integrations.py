@@ -1,4 +1,4 @@
-"""`tombola integrations`: list them; try one, pause it, give it a new secret, read its log."""
+"""`tombola integrations`: list them; try one, pause it, give it a new secret, read its log, resend."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from runtime.commands.connection import (
     table,
 )
 
-app = App(name="integrations", help="List integrations; try one, pause it, rotate its secret, read its log.")
+app = App(name="integrations", help="List integrations; try one, pause it, rotate its secret, read its log, resend.")
 
 
 @app.command(name="list")
@@ -40,14 +40,21 @@ async def list_integrations(*, connection: Connection = DEFAULTS) -> None:
 @app.command
 async def test(integration: str, /, *, connection: Connection = DEFAULTS) -> None:
     """Send an integration one event, now. Ends with 1 where it did not take it."""
-    done = await _post(connection, f"/integrations/{integration}/test", {})
-    if connection.json:
-        print_json(done)
-    else:
-        status = done["status"].removeprefix("INTEGRATION_DELIVERY_STATUS_").lower()
-        people().print(f"{status} {done['http_status'] or ''} {done['error']}".strip())
-    if not done["delivered"]:
-        sys.exit(EXIT_REFUSED)
+    await _sent(connection, f"/integrations/{integration}/test", {})
+
+
+@app.command
+async def resend(integration: str, delivery: str, /, *, connection: Connection = DEFAULTS) -> None:
+    """Tell an integration an event of its log once more, under the same event id. Ends with 1 where it did not take it.
+
+    Parameters
+    ----------
+    integration
+        Its id.
+    delivery
+        The delivery's id, as `integrations log` shows it.
+    """
+    await _sent(connection, f"/integrations/{integration}/resend", {"delivery_id": delivery})
 
 
 @app.command
@@ -83,22 +90,29 @@ async def rotate(integration: str, /, *, secret: str = "", connection: Connectio
 @app.command(name="log")
 async def show_log(integration: str, /, *, most: int = 50, connection: Connection = DEFAULTS) -> None:
     """Show what became of the newest events at an integration."""
-    items: list[dict[str, Any]] = []
     with refusals_told(connection):
         async with connected(connection) as edge:
-            async for item in edge.each(f"/integrations/{integration}/deliveries"):
-                items.append(item)
-                if len(items) >= most:
-                    break
+            items = await edge.first(f"/integrations/{integration}/deliveries", most)
     if connection.json:
         print_json(items)
         return
-    shown = table("event", "type", "status", "answer", "ms")
+    shown = table("id", "event", "type", "status", "answer", "ms")
     for item in items:
         status = item["status"].removeprefix("INTEGRATION_DELIVERY_STATUS_").lower()
         answer = f"{item['http_status'] or ''} {item['error']}".strip()
-        shown.add_row(item["event_id"], item["event_type"], status, answer, str(item["duration_ms"]))
+        shown.add_row(item["id"], item["event_id"], item["event_type"], status, answer, str(item["duration_ms"]))
     people().print(shown)
+
+
+async def _sent(connection: Connection, path: str, body: dict[str, Any]) -> None:
+    done = await _post(connection, path, body)
+    if connection.json:
+        print_json(done)
+    else:
+        status = done["status"].removeprefix("INTEGRATION_DELIVERY_STATUS_").lower()
+        people().print(f"{status} {done['http_status'] or ''} {done['error']}".strip())
+    if not done["delivered"]:
+        sys.exit(EXIT_REFUSED)
 
 
 async def _set(connection: Connection, integration: str, status: str) -> None:

@@ -38,13 +38,9 @@ async def list_players(q: str = "", /, *, status: str = "", most: int = 100, con
     most
         How many at most.
     """
-    items: list[dict[str, Any]] = []
     with refusals_told(connection):
         async with connected(connection) as edge:
-            async for item in edge.each("/players", q=q, status=status):
-                items.append(item)
-                if len(items) >= most:
-                    break
+            items = await edge.first("/players", most, q=q, status=status)
     if connection.json:
         print_json(items)
         return

@@ -1,4 +1,4 @@
-"""`tombola rewards`: find rewards; fulfill, revoke or retry several, each by itself."""
+"""`tombola rewards`: find rewards, show one; fulfill, revoke or retry several, each by itself."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final
 
 from cyclopts import App, Parameter
 
+from runtime.commands import documents
 from runtime.commands.confirm import confirmed
 from runtime.commands.connection import (
     DEFAULTS,
@@ -19,7 +20,7 @@ from runtime.commands.connection import (
     table,
 )
 
-app = App(name="rewards", help="Find rewards; fulfill, revoke or retry several.")
+app = App(name="rewards", help="Find rewards, show one; fulfill, revoke or retry several.")
 
 AT_ONCE: Final = 100
 """Rewards of one request."""
@@ -60,13 +61,9 @@ async def list_rewards(
         How many at most.
     """
     query = {"status": status, "campaign_id": campaign, "prize_id": prize, "player_id": player}
-    items: list[dict[str, Any]] = []
     with refusals_told(connection):
         async with connected(connection) as edge:
-            async for item in edge.each("/rewards", **query, contact=contact, code=code):
-                items.append(item)
-                if len(items) >= most:
-                    break
+            items = await edge.first("/rewards", most, **query, contact=contact, code=code)
     if connection.json:
         print_json(items)
         return
@@ -75,6 +72,25 @@ async def list_rewards(
         status_name = item["status"].removeprefix("REWARD_STATUS_").lower()
         shown.add_row(item["id"], item["name"], item["player_id"], status_name)
     people().print(shown)
+
+
+@app.command
+async def show(reward: str, /, *, connection: Connection = DEFAULTS) -> None:
+    """Show a reward, and what its winner answered when claiming it.
+
+    Parameters
+    ----------
+    reward
+        Its id.
+    """
+    with refusals_told(connection):
+        async with connected(connection) as edge:
+            found = await edge.get(f"/rewards/{reward}")
+    if connection.json:
+        print_json(found)
+        return
+    told = {**found["reward"], "answers": {one["label"]: one["value"] for one in found["answers"]}}
+    print(documents.write({name: value for name, value in told.items() if value or value is False}), end="")
 
 
 @app.command

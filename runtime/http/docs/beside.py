@@ -79,7 +79,8 @@ def add_me(document: Document) -> None:
     texts: Schema = {"type": "array", "items": text}
     moment: Schema = {"type": "integer", "format": "int64", "description": "Unix seconds."}
     fields = {"subject": text, "tenant_id": text, "merchant_id": text, "roles": texts, "expires_at": moment}
-    document.schemas.components["Me"] = object_of({**fields, "operations": texts}, [*fields, "operations"])
+    fields |= {"operations": texts, "consumer_url": text, "default_tenant": text}
+    document.schemas.components["Me"] = object_of(fields, [*fields])
     example = {
         "subject": "ann",
         "tenant_id": "tenant_01k0",
@@ -87,13 +88,15 @@ def add_me(document: Document) -> None:
         "roles": ["designer"],
         "expires_at": samples.LATER,
         "operations": ["CreateGame", "GetGame"],
+        "consumer_url": "https://play.example",
+        "default_tenant": "tenant_01k0",
     }
     every = (*refusals.ALWAYS, *refusals.TOKENS, *refusals.OF_EDGES, "TOKEN_MISSING", "ROLE_REQUIRED")
     described = {
         "operationId": "GetMe",
         "tags": [document.tag("Staff")],
         "summary": "Who asks",
-        "description": "Who the token is of, and which operations its roles open.",
+        "description": "Who the token is of, which operations its roles open, and where players are.",
         "security": document.tokens(),
         "responses": {"200": document.answered(ref("Me"), example), **document.refusals(every)},
     }
@@ -116,7 +119,7 @@ def add_exports(document: Document) -> None:
         "description": "Everything of a kind as CSV, the oldest first, sent as it is read. One that is cut off goes on "
         "with `cursor`, the first cell of its last whole line (the ledger's are `position`). A cell that a spreadsheet "
         "would take for a formula begins with an apostrophe; codes are `****`; contacts are masked but for who may "
-        "fulfil rewards. `from` and `to` are of when it happened, `to` excluded.",
+        "fulfil rewards. `from` and `to` are of when it happened, `to` excluded. A tenant has two under way at a time.",
         "parameters": [
             name,
             query_parameter("campaign_id", text),

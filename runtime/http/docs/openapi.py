@@ -130,6 +130,10 @@ class _Rows:
         found: list[dict[str, Any]] = [path_parameter(name) for name in re.findall(r"{(\w+)}", operation.path)]
         if not operation.has_body:
             found += self._query(operation)
+        if operation.streamed:
+            # Its lines have no room for it.
+            field = fields_of(operation.request)["expires_at"]
+            found.append(query_parameter("expires_at", self._document.schemas.parameter(field)))
         if operation.keyed:
             found.append(
                 header_parameter(
@@ -141,9 +145,7 @@ class _Rows:
                 header_parameter("X-Tenant-Id", "Whose data, where no token says it", 1, IDENTIFIER_CHARACTERS_MAX)
             )
         if self._surface == "admin" and operation.verb == "PUT" and admin.revised(operation.request):
-            found.append(
-                header_parameter("If-Match", "The ETag that the game was read with", 1, admin.ETAG_CHARACTERS_MAX)
-            )
+            found.append(header_parameter("If-Match", "The ETag that it was read with", 1, admin.ETAG_CHARACTERS_MAX))
         if self._surface == "admin" and _is_signed(operation):
             found.append({"name": "tenant_id", "in": "query", "required": True, "schema": {"type": "string"}})
             found += [

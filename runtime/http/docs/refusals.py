@@ -31,7 +31,7 @@ _BAD: Final = Status.INVALID_ARGUMENT
 _LATER: Final = Status.UNAVAILABLE
 _NOT_NOW: Final = Status.FAILED_PRECONDITION
 
-_NAMED_IN_BODIES: Final = frozenset({"challenge", "contact", "milestone", "player", "tenant"})
+_NAMED_IN_BODIES: Final = frozenset({"challenge", "contact", "delivery", "milestone", "player", "tenant"})
 """What no path names, and is looked for all the same."""
 
 REFUSALS: Final[Mapping[str, Refusal]] = {
@@ -75,6 +75,7 @@ REFUSALS: Final[Mapping[str, Refusal]] = {
         Status.PERMISSION_DENIED, "`suspended` is: the tenant, the merchant or the player", {"suspended": "player"}
     ),
     "SESSION_INVALID": Refusal(Status.PERMISSION_DENIED, "the session is forged, or another's"),
+    "TOO_MANY_TOKENS": Refusal(_NOT_NOW, "the tenant has as many API tokens as it may", {"limit": 1_000}),
     # repeats and rates
     "IDEMPOTENCY_MISMATCH": Refusal(_BAD, "the key was used with another request", http_status=422),
     "IDEMPOTENCY_IN_PROGRESS": Refusal(Status.ABORTED, "a request with this key is still running"),
@@ -103,12 +104,21 @@ REFUSALS: Final[Mapping[str, Refusal]] = {
     "ALREADY_GRANTED": Refusal(Status.ALREADY_EXISTS, "the rung was granted already"),
     "ALREADY_CLAIMED": Refusal(Status.ALREADY_EXISTS, "the reward was claimed already"),
     "ALREADY_COMPLETED": Refusal(Status.ALREADY_EXISTS, "the quest was completed in this period"),
+    "CONDITION_NOT_MET": Refusal(_NOT_NOW, "the player has not done as much as the quest takes"),
     "QUEST_CLOSED": Refusal(_NOT_NOW, "the quest is not open"),
     "OUT_OF_STOCK": Refusal(_NOT_NOW, "nothing is left of the prize"),
     "INSUFFICIENT_BALANCE": Refusal(_NOT_NOW, "the balance would be negative"),
     "CONTACT_TAKEN": Refusal(Status.ALREADY_EXISTS, "the contact is another player's"),
     # what is managed
-    "STALE_REVISION": Refusal(Status.ABORTED, "the game was changed meanwhile: read it again", {"revision": 7}),
+    "APPROVAL_NEEDED": Refusal(
+        _NOT_NOW,
+        "nothing is done yet: it waits for a second person (GET /admin/approvals/{id})",
+        {"approval": {"id": "approval_01kgk3w4d8fzgs0v6ha2tn9c5b", "status": "APPROVAL_STATUS_WAITING"}},
+        http_status=202,
+    ),
+    "ODDS_NEED_APPROVAL": Refusal(_NOT_NOW, "a part of it waits for a second person: ask for that by itself"),
+    "OWN_REQUEST": Refusal(Status.PERMISSION_DENIED, "another person than who asked for it decides it"),
+    "STALE_REVISION": Refusal(Status.ABORTED, "it was changed meanwhile: read it again", {"revision": 7}),
     "IN_USE": Refusal(_NOT_NOW, "something live names it", {"used_by": [{"type": "game", "id": "game_01k0"}]}),
     "HAS_HISTORY": Refusal(_NOT_NOW, "it was played: its wallets' scope, merchant and currency stay"),
     "STOCK_BELOW_AWARDED": Refusal(_NOT_NOW, "more than that is awarded already"),

@@ -35,6 +35,9 @@ STOCK_EVERY: Final = 20
 STREAMS_MAX: Final = 6
 """Of one subject at once: tabs that somebody has open."""
 
+END: Final = b"event: end\ndata: {}\n\n"
+"""The last that is told: who watches may not any more."""
+
 _Key = tuple[str, str]
 _show: Final = codec.view(m.GetLiveReply, "number")
 _encode: Final = msgspec.json.Encoder().encode
@@ -48,8 +51,7 @@ class _Feed:
     def __init__(self, edge: Edge, scope: m.Scope) -> None:
         self._edge = edge
         self._scope = scope
-        self._prizes: list[m.StockRunway] = []
-        self._cost_a_day = 0.0
+        self._stock = m.GetLiveReply()  # what is asked for with stock, as it was last
         self._turned = asyncio.Event()
         self.watchers = 0
         self.frame = b""
@@ -67,7 +69,8 @@ class _Feed:
                 await self._look(stock=looks % STOCK_EVERY == 0)
                 looks += 1
             except Exception as error:  # Whatever it is: those who watch would wait for the next look for ever.
-                self.frame = b"event: away\ndata: {}\n\n"
+                refused = isinstance(error, Fault) and error.status is Status.PERMISSION_DENIED  # Suspended.
+                self.frame = END if refused else b"event: away\ndata: {}\n\n"
                 log.warning("live_not_read", tenant_id=self._scope.tenant_id, why=str(error))
             turned, self._turned = self._turned, asyncio.Event()
             turned.set()
@@ -76,8 +79,9 @@ class _Feed:
     async def _look(self, *, stock: bool) -> None:
         reply: m.GetLiveReply = await self._edge.caller.call(GET_LIVE, m.GetLiveRequest(scope=self._scope, stock=stock))
         if stock:
-            self._prizes, self._cost_a_day = reply.prizes, reply.cost_a_day
-        reply.prizes, reply.cost_a_day = self._prizes, self._cost_a_day
+            self._stock = reply
+        reply.prizes, reply.cost_a_day = self._stock.prizes, self._stock.cost_a_day
+        reply.budgets, reply.low_prizes = self._stock.budgets, self._stock.low_prizes
         self.frame = b"event: live\ndata: %b\n\n" % _encode(_show(reply))
 
 
@@ -136,10 +140,11 @@ class Live:
             frame = feed.frame or await feed.next()
             while request.transport is not None and not request.transport.is_closing():
                 await response.write(frame)
+                if frame is END:
+                    return
                 frame = await feed.next()
                 if not await self._may_go_on(request):
-                    await response.write(b"event: end\ndata: {}\n\n")
-                    return
+                    frame = END
         finally:
             feed.watchers -= 1
             if not feed.watchers:

@@ -8,6 +8,7 @@ from runtime.operations import samples
 from runtime.operations.campaigns import origins
 from runtime.operations.campaigns.analytics import get_campaign_analytics
 from runtime.operations.campaigns.duplication import duplicate_campaign
+from runtime.operations.campaigns.launch import GET_LAUNCH_CHECK
 from runtime.operations.campaigns.records import create_campaign, get_campaign, list_campaigns, update_campaign
 from runtime.operations.row import DESIGNERS, STAFF, Operation
 
@@ -37,7 +38,7 @@ ROWS: Final = (
         resource="campaign",
         admin=DESIGNERS,
         stales=True,
-        refusals=("ILLEGAL_TRANSITION", "HAS_HISTORY"),
+        refusals=("STALE_REVISION", "ILLEGAL_TRANSITION", "HAS_HISTORY"),
         example={"status": "CAMPAIGN_STATUS_PAUSED"},
     ),
     Operation(
@@ -56,5 +57,6 @@ ROWS: Final = (
         admin=STAFF,
         lengthy=True,
     ),
+    GET_LAUNCH_CHECK,
     *origins.ROWS,
 )

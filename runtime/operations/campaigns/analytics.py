@@ -138,7 +138,7 @@ def _prize(prize: Any, rewards: Iterable[Any]) -> m.PrizeSummary:
     """Stock is the prize's own; claimed and fulfilled are units of this campaign's rewards, revoked ones left out."""
     mine = [row for row in rewards if row["prize_id"] == prize["prize_id"] and row["status"] != "revoked"]
     return m.PrizeSummary(
-        **prize,
+        **{**prize, "status": enum(m.PrizeStatus, prize["status"])},
         claimed=sum(row["claimed"] for row in mine),
         fulfilled=sum(row["units"] for row in mine if row["status"] == "fulfilled"),
     )

@@ -98,7 +98,7 @@ class _Copy:
         for board in boards:
             await self._board(board, game_ids, prize_ids)
         for quest in quests:
-            await self._copy_dated("copy_quest", quest["quest_id"], quest_id=ids.make("quest"), campaign_id=self.new_id)
+            await self._quest(quest, game_ids)
         integrations = await self._fetch("integrations_to_copy", self._old_id)
         for integration in integrations:
             await self._integration(integration, ids.make("integration"))
@@ -150,6 +150,14 @@ class _Copy:
             game_id=game_ids.get(board["game_id"], ""),
             prizes=prizes,
         )
+
+    async def _quest(self, quest: Any, game_ids: dict[str, str]) -> None:
+        # No secret goes along: who knows the one of the original is not to be believed of the copy.
+        fields: dict[str, Any] = {"quest_id": ids.make("quest"), "campaign_id": self.new_id, "signing": {}}
+        if (condition := quest["condition"]) is not None:
+            # A game that was archived has no copy: the whole campaign's count then.
+            fields["condition"] = {**condition, "game_id": game_ids.get(condition["game_id"], "")}
+        await self._copy_dated("copy_quest", quest["quest_id"], **fields)
 
     async def _integration(self, integration: Any, new_id: str) -> None:
         old_id = integration["integration_id"]

@@ -8,6 +8,7 @@ time, also of one that has ended: what players have earned is not to be stranded
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 import asyncpg
@@ -20,6 +21,8 @@ from runtime.errors import Fault, Status, forbidden
 from runtime.operations import audit, catalog, reading
 from runtime.operations.campaigns import analytics
 from runtime.operations.checks import TIME_MAX, Checks, given, search_pattern, set_fields
+from runtime.operations.currencies import CURRENCIES
+from runtime.operations.limits import marks
 from runtime.rules import ui
 from runtime.wire.enums import enum, token
 from runtime.wire.scope import Scoped, merchant_of, tenant_of
@@ -29,76 +32,98 @@ _HAS_MERCHANT: Final = sql.load("tenancy")["has_merchant"]
 
 SETTABLE: Final = frozenset(
     {"name", "merchant_id", "status", "start_date", "end_date", "redeem_until", "timezone", "settings", "origins"}
+    | {"budget"}
 )
+BUDGET_MAX: Final = 1e15
 
 
 async def create_campaign(engine: Engine, request: m.CreateCampaignRequest) -> m.CampaignReply:
     """A new campaign. INVALID_ARGUMENT names every field that is wrong."""
+
+    async def work(connection: asyncpg.Connection) -> asyncpg.Record:
+        return await make(connection, request)
+
+    return m.CampaignReply(campaign=from_row(await catalog.change(engine, tenant_of(request), work)))
+
+
+async def make(connection: asyncpg.Connection, request: m.CreateCampaignRequest) -> asyncpg.Record:
+    """`create_campaign` within a change of the catalogue; its row."""
     scope = request.scope
     assert scope is not None
     campaign = m.Campaign(timezone="UTC", status=m.CampaignStatus.DRAFT)
     set_fields(campaign, given(request.campaign, "campaign"), (), SETTABLE)
     campaign.merchant_id = campaign.merchant_id or scope.merchant_id
     checks = _checked(campaign)
-
-    async def work(connection: asyncpg.Connection) -> asyncpg.Record:
-        await check_merchant(connection, checks, request, campaign.merchant_id)
-        checks.raise_found()
-        campaign_id = ids.make("camp")
-        row = await connection.fetchrow(_SQL["insert"], scope.tenant_id, campaign_id, *_columns(campaign))
-        assert row is not None
-        await analytics.begin(connection, scope.tenant_id, campaign_id)
-        await audit.record(connection, scope.tenant_id, "campaign.create", campaign_id, after=dict(row))
-        return row
-
-    return m.CampaignReply(campaign=from_row(await catalog.change(engine, scope.tenant_id, work)))
+    await check_merchant(connection, checks, request, campaign.merchant_id)
+    checks.raise_found()
+    campaign_id = ids.make("camp")
+    row = await connection.fetchrow(_SQL["insert"], scope.tenant_id, campaign_id, *_columns(campaign))
+    assert row is not None
+    await analytics.begin(connection, scope.tenant_id, campaign_id)
+    await audit.record(connection, scope.tenant_id, "campaign.create", campaign_id, after=dict(row))
+    return row
 
 
 async def get_campaign(engine: Engine, request: m.GetCampaignRequest) -> m.CampaignReply:
     """One campaign. NOT_FOUND UNKNOWN_CAMPAIGN."""
-    return m.CampaignReply(campaign=from_row(await reading.one(engine, _SQL["get"], request, "campaign")))
+    campaign = from_row(await reading.one(engine, _SQL["get"], request, "campaign"))
+    await marks.fill_budgets(engine.database, tenant_of(request), [campaign])
+    return m.CampaignReply(campaign=campaign)
 
 
 async def list_campaigns(engine: Engine, request: m.ListCampaignsRequest) -> m.ListCampaignsReply:
     """The tenant's campaigns, newest first; of one status, or whose names hold `q`, where given."""
     filters = (token(request.status), search_pattern(request.q), merchant_of(request))
     rows, pagination = await reading.page(engine, _SQL["list"], request, tenant_of(request), *filters)
-    return m.ListCampaignsReply(items=[from_row(row) for row in rows], pagination=pagination)
+    items = [from_row(row) for row in rows]
+    await marks.fill_budgets(engine.database, tenant_of(request), items)
+    return m.ListCampaignsReply(items=items, pagination=pagination)
 
 
 async def update_campaign(engine: Engine, request: m.UpdateCampaignRequest) -> m.CampaignReply:
     """Sets the fields that are given. Another time zone has its days counted anew (analytics).
 
+    ABORTED STALE_REVISION where the body's `revision` is not the current one, which the update itself decides;
     FAILED_PRECONDITION ILLEGAL_TRANSITION where it would open a campaign that has ended; HAS_HISTORY where another
     merchant's wallets would be credited by games that were played.
     """
-    tenant_id = tenant_of(request)
-    update = given(request.campaign, "campaign")
 
     async def work(connection: asyncpg.Connection) -> tuple[asyncpg.Record, list[asyncpg.Record]]:
-        before = await reading.to_write(connection, _SQL["get"], request, "campaign", request.id)
-        campaign = from_row(before)
-        set_fields(campaign, update, request.update_mask, SETTABLE)
-        _refuse_revival(before, campaign)
-        checks = _checked(campaign)
-        if campaign.merchant_id != before["merchant_id"]:
-            await check_merchant(connection, checks, request, campaign.merchant_id)
-            if not campaign.merchant_id and merchant_of(request):
-                raise forbidden("campaign", request.id)
-            await _check_merchants_wallet(connection, checks, tenant_id, request.id, campaign.merchant_id)
-        checks.raise_found()
-        row = await connection.fetchrow(_SQL["update"], tenant_id, request.id, *_columns(campaign))
-        assert row is not None
-        if campaign.timezone != before["timezone"]:
-            await analytics.forget(connection, tenant_id, request.id)
-        await audit.record(connection, tenant_id, "campaign.update", request.id, before=dict(before), after=dict(row))
-        withdrawn = row["status"] == "draft" != before["status"]
-        return row, await connection.fetch(_SQL["live_boards"], tenant_id, request.id) if withdrawn else []
+        return await alter(connection, request)
 
-    row, withdrawn_boards = await catalog.change(engine, tenant_id, work)
+    row, withdrawn_boards = await catalog.change(engine, tenant_of(request), work)
     for board in withdrawn_boards:  # Nobody is shown them any more, nor asks Postgres where a set is found.
-        await engine.rankings.forget(tenant_id, board["board_id"])
-    return m.CampaignReply(campaign=from_row(row))
+        await engine.rankings.forget(tenant_of(request), board["board_id"])
+    written = from_row(row)
+    await marks.fill_budgets(engine.database, tenant_of(request), [written])
+    return m.CampaignReply(campaign=written)
+
+
+async def alter(
+    connection: asyncpg.Connection, request: m.UpdateCampaignRequest
+) -> tuple[asyncpg.Record, list[asyncpg.Record]]:
+    """`update_campaign` within a change of the catalogue: its row, and the boards that nobody is shown any more."""
+    tenant_id = tenant_of(request)
+    update = given(request.campaign, "campaign")
+    before = await reading.to_write(connection, _SQL["get"], request, "campaign", request.id)
+    campaign = from_row(before)
+    set_fields(campaign, update, request.update_mask, SETTABLE)
+    _refuse_revival(before, campaign)
+    checks = _checked(campaign)
+    if campaign.merchant_id != before["merchant_id"]:
+        await check_merchant(connection, checks, request, campaign.merchant_id)
+        if not campaign.merchant_id and merchant_of(request):
+            raise forbidden("campaign", request.id)
+        await _check_merchants_wallet(connection, checks, tenant_id, request.id, campaign.merchant_id)
+    checks.raise_found()
+    row = await connection.fetchrow(_SQL["update"], tenant_id, request.id, *_columns(campaign), update.revision)
+    if row is None:
+        raise catalog.stale("campaign", before["revision"])
+    if campaign.timezone != before["timezone"]:
+        await analytics.forget(connection, tenant_id, request.id)
+    await audit.record(connection, tenant_id, "campaign.update", request.id, before=dict(before), after=dict(row))
+    withdrawn = row["status"] == "draft" != before["status"]
+    return row, await connection.fetch(_SQL["live_boards"], tenant_id, request.id) if withdrawn else []
 
 
 def _refuse_revival(before: asyncpg.Record, campaign: m.Campaign) -> None:
@@ -149,7 +174,9 @@ async def not_to_write(source: reading.Source, request: Scoped, campaign_id: str
 
 def from_row(row: Any) -> m.Campaign:
     """The message of a row of `get` and its kin."""
-    return m.Campaign(**{**row, "status": enum(m.CampaignStatus, row["status"])})
+    fields = {**row, "status": enum(m.CampaignStatus, row["status"])}
+    amount, currency = fields.pop("budget"), fields.pop("budget_currency")
+    return m.Campaign(**fields, budget=m.Budget(amount=amount, currency=currency) if amount else None)
 
 
 def problems(campaign: m.Campaign) -> list[tuple[str, str]]:
@@ -169,7 +196,15 @@ def _checked(campaign: m.Campaign) -> Checks:
     if checks.small_object("settings", campaign.settings):
         checks.problems(ui.problems_of_settings(campaign.settings))
     checks.origins("origins", campaign.origins)
+    _check_budget(checks, campaign.budget or m.Budget())
     return checks
+
+
+def _check_budget(checks: Checks, budget: m.Budget) -> None:
+    if not math.isfinite(budget.amount) or not 0 <= budget.amount <= BUDGET_MAX:
+        checks.problem("budget.amount", f"must be from 0 to {BUDGET_MAX:.0f}")
+    if (budget.amount or budget.currency) and budget.currency not in CURRENCIES:
+        checks.problem("budget.currency", "must be a currency of ISO 4217, such as EUR")
 
 
 async def check_merchant(connection: asyncpg.Connection, checks: Checks, request: Scoped, merchant_id: str) -> None:
@@ -181,6 +216,7 @@ async def check_merchant(connection: asyncpg.Connection, checks: Checks, request
 
 def _columns(campaign: m.Campaign) -> tuple[Any, ...]:
     """$3.. of `insert` and `update`."""
+    budget = campaign.budget or m.Budget()
     return (
         campaign.name,
         campaign.merchant_id,
@@ -191,4 +227,6 @@ def _columns(campaign: m.Campaign) -> tuple[Any, ...]:
         campaign.timezone,
         campaign.settings or {},
         campaign.origins,
+        budget.amount,
+        budget.currency if budget.amount else "",
     )

@@ -55,6 +55,7 @@ ROWS: Final = (
         run=bulk_rewards,
         admin=REWARD_MANAGERS,
         lengthy=True,
+        refusals=("APPROVAL_NEEDED",),
         example={"act": "BULK_ACT_FULFILL", "ids": [samples.REWARD], "reason": "handed over at the fair"},
     ),
     Operation(
@@ -62,7 +63,7 @@ ROWS: Final = (
         "POST /players/{id}/turns",
         run=grant_turns,
         admin=REWARD_MANAGERS,
-        refusals=("UNKNOWN_CAMPAIGN",),
+        refusals=("UNKNOWN_CAMPAIGN", "APPROVAL_NEEDED"),
         example={"campaign_id": samples.CAMPAIGN, "amount": 1, "reason": "the app broke off a play"},
     ),
     Operation(

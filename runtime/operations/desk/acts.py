@@ -15,6 +15,8 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, unknown
 from runtime.operations import audit, logins, merging, reading
+from runtime.operations.approvals import watching
+from runtime.operations.approvals.keeping import Held, may_wait, settle
 from runtime.operations.checks import Checks
 from runtime.operations.desk.records import find, turn_entry
 from runtime.operations.once import once
@@ -25,11 +27,12 @@ _SQL: Final = sql.load("desk")
 _CAMPAIGN: Final = sql.load("campaigns")["get"]
 
 
+@may_wait
 async def grant_turns(engine: Engine, request: m.GrantTurnsRequest) -> m.TurnEntryReply:
     """Gives the player turns in a campaign, for a reason that the audit log keeps.
 
     With an Idempotency-Key a retry answers the entry of the first time. A guest that has logged in is the player
-    that it became.
+    that it became. Above DUAL_TURNS_ABOVE it waits for a second person: 202 APPROVAL_NEEDED.
     """
     tenant_id = tenant_of(request)
     checks = Checks()
@@ -48,6 +51,9 @@ async def grant_turns(engine: Engine, request: m.GrantTurnsRequest) -> m.TurnEnt
         assert row is not None, "it adds, or makes the row"
         after = {**dict(row), "player_id": owner_id, "why": request.reason}
         await audit.record(connection, tenant_id, "player.grant_turns", owner_id, after=after)
+        had = {"campaign_id": request.campaign_id, "balance": row["balance_after"] - request.amount}
+        given = {**had, "balance": row["balance_after"], "amount": request.amount, "reason": request.reason}
+        await settle(connection, watching.turns(engine.settings, request.amount), lambda: Held(owner_id, had, given))
         return m.TurnEntryReply(entry=turn_entry(row))
 
     reply: m.TurnEntryReply = (await once(engine, request, m.TurnEntryReply, work)).reply

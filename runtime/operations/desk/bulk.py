@@ -10,22 +10,26 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, unknown
 from runtime.operations import fulfillment
+from runtime.operations.approvals import watching
+from runtime.operations.approvals.keeping import Held, go_on, is_approved, may_wait
 from runtime.operations.checks import Checks
 from runtime.operations.rewards import reward_admin
-from runtime.wire.scope import tenant_of
+from runtime.wire.scope import merchant_of, tenant_of
 
 _TASK_OF: Final = sql.load("desk")["task_of"]
+_WAITING: Final = sql.load("approvals")["rewards"]
 
 MOST: Final = 100
 
 _OVERLOADED: Final = frozenset({Status.UNAVAILABLE, Status.INTERNAL})
 
 
+@may_wait
 async def bulk_rewards(engine: Engine, request: m.BulkRewardsRequest) -> m.BulkRewardsReply:
     """Fulfills or revokes up to 100 rewards, or has their deliveries tried again, and says of each what became of it.
 
     With an Idempotency-Key what was done is not done again by a retry, which answers as the first time; what was
-    refused is tried again.
+    refused is tried again. More revocations than DUAL_REVOCATIONS_ABOVE wait for a second person: 202 APPROVAL_NEEDED.
     """
     checks = Checks()
     if not request.act:
@@ -37,9 +41,11 @@ async def bulk_rewards(engine: Engine, request: m.BulkRewardsRequest) -> m.BulkR
         if reward_id in request.ids[:index]:
             checks.problem(f"ids[{index}]", "is there twice")
     checks.raise_found()
+    await _hold(engine, request)
     act = _ACTS[request.act]
     results: list[m.BulkResult] = []
     for reward_id in request.ids:
+        await go_on(engine)
         result = m.BulkResult(id=reward_id, ok=True)
         try:
             await act(engine, request, reward_id)
@@ -49,6 +55,18 @@ async def bulk_rewards(engine: Engine, request: m.BulkRewardsRequest) -> m.BulkR
             result.ok, result.reason, result.message = False, fault.reason, fault.message
         results.append(result)
     return m.BulkRewardsReply(results=results)
+
+
+async def _hold(engine: Engine, request: m.BulkRewardsRequest) -> None:
+    waits = request.act is m.BulkAct.REVOKE and watching.revocations(engine.settings, len(request.ids))
+    if is_approved() or not waits:
+        return
+    rows = await engine.database.fetch(_WAITING, tenant_of(request), list(request.ids), merchant_of(request))
+    known = [dict(row) for row in rows]
+    missing = sorted(set(request.ids) - {row["id"] for row in known})
+    revoked = [row | {"status": "revoked"} for row in known]
+    said = {"reason": request.reason, "unknown": missing}
+    raise Held("", {"rewards": known}, {"rewards": revoked} | {name: value for name, value in said.items() if value})
 
 
 async def _fulfill(engine: Engine, request: m.BulkRewardsRequest, reward_id: str) -> None:

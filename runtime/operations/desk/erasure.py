@@ -1,7 +1,8 @@
 """Erasure: what says who a player is goes, what was played, won and paid stays, under the id.
 
 Gone are name, picture, language, attributes, contacts and the codes that were sent to them, logins, what came with
-plays in the player's own words (client seeds, payloads, keys), what receivers said, and the name on finalized boards.
+plays in the player's own words (client seeds, payloads, keys), what was answered at claims, what receivers said, and
+the name on finalized boards.
 Plays, rewards, balances and their ledgers stay: they are the tenant's books, and say of an id that nothing leads back
 from. A play whose payload is gone is not decided again any more, where its rule reads it.
 
@@ -24,6 +25,7 @@ from runtime.errors import unknown
 from runtime.operations import audit, logins
 from runtime.operations.checks import Checks
 from runtime.operations.desk.records import find
+from runtime.stores.database import Database
 from runtime.wire.scope import tenant_of
 
 _SQL: Final = sql.load("erasure")
@@ -37,7 +39,7 @@ BATCH: Final = 500
 """Players that one statement looks at."""
 
 _STEPS: Final = ("profiles", "guesses", "challenges", "contacts")
-_OF_PLAYS: Final = ("grants", "completions", "standings", "rewards", "tasks")
+_OF_PLAYS: Final = ("grants", "completions", "quest_events", "standings", "rewards", "answers", "tasks")
 """In the order of sql/locks.py."""
 
 
@@ -63,6 +65,8 @@ async def erase(engine: Engine, tenant_id: str, player_id: str, reason: str, *, 
     who = [row["player_id"] for row in found]
     if player_id not in who:
         raise unknown("player", player_id)
+    if any(idle) and not await _is_idle(engine.database, tenant_id, player_id, idle):
+        return False
     erased = 0
     while (some := await engine.database.execute(_SQL["plays"], tenant_id, who, PLAYS)) == PLAYS:
         erased += some
@@ -78,6 +82,7 @@ async def erase(engine: Engine, tenant_id: str, player_id: str, reason: str, *, 
         for one in who:
             ended += await logins.end_all(connection, engine, tenant_id, one)
         await connection.execute(_SQL["logins"], tenant_id, who)
+        await connection.execute(_SQL["login_quarters"], tenant_id, who)
         await connection.execute(_SQL["plays"], tenant_id, who, 10 * PLAYS)
         for name in _OF_PLAYS:
             await connection.execute(_SQL[name], tenant_id, who)
@@ -108,13 +113,15 @@ async def _retain_of(engine: Engine, tenant_id: str, days: tuple[int, int]) -> N
         after = rows[-1]["player_id"]
 
 
-async def _is_idle(connection: asyncpg.Connection, tenant_id: str, player_id: str, days: tuple[int, int]) -> bool:
-    row = await connection.fetchrow(_SQL["idle"], tenant_id, "", *days, 1, player_id)
+async def _is_idle(
+    reader: asyncpg.Connection | Database, tenant_id: str, player_id: str, days: tuple[int, int]
+) -> bool:
+    row = await reader.fetchrow(_SQL["idle"], tenant_id, "", *days, 1, player_id)
     return row is not None and bool(row["idle"])
 
 
 async def _forget_in_events(connection: asyncpg.Connection, tenant_id: str, who: list[str]) -> None:
-    """Takes their names out of events that are to be told again."""
+    """Takes their names out of events that were told or are to be, and what was answered."""
     for row in await connection.fetch(_SQL["events"], tenant_id, who):
         event = _without_names(row["event"], frozenset(who))
         await connection.execute(_SQL["set_event"], tenant_id, row["integration_id"], row["delivery_id"], event)

@@ -15,13 +15,11 @@ from runtime.operations.checks import search_pattern
 from runtime.operations.fulfillment import task_message
 from runtime.operations.plays import play_record
 from runtime.operations.wallet import ledger_entry
-from runtime.wire.contacts import spellings
+from runtime.wire.contacts import masked, spellings
 from runtime.wire.enums import enum, token
 from runtime.wire.scope import merchant_of, tenant_of
 
 _SQL: Final = sql.load("desk")
-
-VEIL: Final = "***"
 
 
 async def search_players(engine: Engine, request: m.SearchPlayersRequest) -> m.SearchPlayersReply:
@@ -126,16 +124,8 @@ def turn_entry(row: Any) -> m.TurnEntry:
     return m.TurnEntry(**{**row, "reason": enum(m.TurnReason, row["reason"])})
 
 
-def veil(type: str, value: str) -> str:
-    """A contact as who knows it recognizes it, and nobody else can use it: a***@example.com, +49***78."""
-    if type == "email":
-        name, _, domain = value.rpartition("@")
-        return f"{name[:1]}{VEIL}@{domain}"
-    return f"{value[:3]}{VEIL}{value[-2:]}"
-
-
 def _veiled(contact: Any) -> m.Contact:
-    named = {"type": enum(m.ContactType, contact["type"]), "value": veil(contact["type"], contact["value"])}
+    named = {"type": enum(m.ContactType, contact["type"]), "value": masked(contact["value"])}
     return m.Contact(**{**contact, **named})
 
 

@@ -23,6 +23,7 @@ from runtime.actors.engine import Engine
 from runtime.errors import invalid, unknown
 from runtime.operations.checks import TIME_MAX, Checks
 from runtime.operations.row import Operation
+from runtime.wire.contacts import masked
 from runtime.wire.scope import merchant_of, tenant_of
 
 _SQL: Final = sql.load("exports")
@@ -35,8 +36,8 @@ CONTACTS: Final = frozenset({"email", "phone"})
 SLACK_SECONDS: Final = 3600.0
 """By how much the time in a row's key may be off the row's own: keys are made by the clock of whoever makes them."""
 
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
-"""What a cell begins with that a spreadsheet would take for a formula."""
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""What a cell begins with that a spreadsheet would take for a formula; some take the full-width forms, too."""
 
 
 class _Kind(NamedTuple):
@@ -110,20 +111,12 @@ def _is_past(kind: _Kind, key: str, until: int) -> bool:
 
 
 def _cells(row: asyncpg.Record, names: Sequence[str], hidden: frozenset[str]) -> list[Any]:
-    return [harmless(masked(row[name]) if name in hidden else row[name]) for name in names]
+    return [harmless(masked(row[name]) if row[name] and name in hidden else row[name]) for name in names]
 
 
 def harmless(cell: Any) -> Any:
     """The cell such that no spreadsheet takes it for a formula (OWASP, "CSV injection")."""
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
-
-
-def masked(contact: str | None) -> str | None:
-    """Enough of a contact to recognise it by, and too little to use."""
-    if not contact:
-        return contact
-    name, at, domain = contact.partition("@")
-    return f"{name[:1]}***@{domain}" if at else f"***{contact[-2:]}"
 
 
 def _written(rows: Iterable[Sequence[Any]]) -> str:
@@ -133,4 +126,6 @@ def _written(rows: Iterable[Sequence[Any]]) -> str:
     return text.getvalue()
 
 
-READ_EXPORT: Final = Operation("ReadExport", "GET /exports", run=read_export, refusals=("UNKNOWN_CAMPAIGN",))
+READ_EXPORT: Final = Operation(
+    "ReadExport", "GET /exports", run=read_export, withheld=True, refusals=("UNKNOWN_CAMPAIGN",)
+)

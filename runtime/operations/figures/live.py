@@ -13,6 +13,7 @@ from runtime.operations.row import Operation
 from runtime.wire.scope import merchant_of, tenant_of
 
 _SQL: Final = sql.load("live")
+_LIMITS: Final = sql.load("limits")
 
 DAY_SECONDS: Final = 86_400
 COUNTED_MAX: Final = 10_000
@@ -20,18 +21,20 @@ SHOWN_MAX: Final = 10
 
 
 async def get_live(engine: Engine, request: m.GetLiveRequest) -> m.GetLiveReply:
-    """Plays and wins of the last minute, deliveries, integrations; with `stock`, what runs out and when."""
+    """Plays and wins of the last minute, deliveries, integrations; with `stock`, what runs out or is used up."""
     tenant_id, merchant_id = tenant_of(request), merchant_of(request)
     about = (tenant_id, merchant_id)
     async with engine.database.connection() as connection:
         plays: Any = await connection.fetchrow(_SQL["plays"], *about)
         tasks: Any = await connection.fetchrow(_SQL["deliveries"], *about, COUNTED_MAX)
         integrations = await connection.fetch(_SQL["integrations"], *about)
-        won, stock = [], []
+        won, stock, budgets, low = [], [], [], []
         if request.stock:
             since = ids.earliest("reward", plays["at"] - DAY_SECONDS - SLACK_SECONDS)
             won = await connection.fetch(_SQL["won"], *about, since)
             stock = await connection.fetch(_SQL["stock"], tenant_id, [row["prize_id"] for row in won])
+            budgets = await connection.fetch(_LIMITS["budgets"], *about)
+            low = await connection.fetch(_LIMITS["low_prizes"], *about)
     a_day = {row["prize_id"]: row["units"] for row in won}
     runways = [_runway(row, a_day[row["prize_id"]], plays["at"]) for row in stock]
     return m.GetLiveReply(
@@ -43,6 +46,8 @@ async def get_live(engine: Engine, request: m.GetLiveRequest) -> m.GetLiveReply:
         integrations=[m.FailingIntegration(**dict(row)) for row in integrations],
         prizes=sorted(runways, key=lambda one: (one.empty_at, one.prize_id))[:SHOWN_MAX],
         cost_a_day=sum(row["cost"] for row in won),
+        budgets=[m.UsedBudget(**dict(row)) for row in budgets],
+        low_prizes=[m.LowPrize(**dict(row)) for row in low],
     )
 
 
@@ -56,4 +61,4 @@ def _runway(row: Any, a_day: int, now: int) -> m.StockRunway:
     )
 
 
-GET_LIVE: Final = Operation("GetLive", "GET /live", run=get_live)
+GET_LIVE: Final = Operation("GetLive", "GET /live", run=get_live, withheld=True)

@@ -18,6 +18,7 @@ ROWS: Final = (
         resource="game",
         admin=DESIGNERS,
         stales=True,
+        refusals=("APPROVAL_NEEDED",),
         example={
             "name": "Spring wheel",
             "type": "spin_wheel",
@@ -48,7 +49,7 @@ ROWS: Final = (
         resource="game",
         admin=DESIGNERS,
         stales=True,
-        refusals=("STALE_REVISION", "IN_USE", "HAS_HISTORY"),
+        refusals=("STALE_REVISION", "IN_USE", "HAS_HISTORY", "APPROVAL_NEEDED"),
         example={"name": "Summer wheel", "rules": {"max_plays_per_day": 5}},
     ),
     Operation("DeleteGame", "DELETE /games/{id}", run=delete_game, admin=DESIGNERS, stales=True, refusals=("IN_USE",)),

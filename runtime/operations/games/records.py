@@ -16,8 +16,10 @@ import sql
 from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
-from runtime.errors import Fault, Status, forbidden
+from runtime.errors import Fault, forbidden
 from runtime.operations import audit, catalog, reading
+from runtime.operations.approvals import watching
+from runtime.operations.approvals.keeping import Held, id_of_new, is_approved, may_wait, settle
 from runtime.operations.campaigns import records as campaigns
 from runtime.operations.checks import Checks, given, search_pattern, set_fields
 from runtime.operations.games.definitions import (
@@ -33,6 +35,7 @@ from runtime.wire.scope import Scoped, merchant_of, tenant_of
 
 _SQL: Final = sql.load("games")
 _USABLE_PRIZES: Final = sql.load("prizes")["usable"]
+_WORTH: Final = sql.load("approvals")["prizes"]
 
 SETTABLE: Final = frozenset(
     {
@@ -56,8 +59,24 @@ COUNT_MAX: Final = 2**31 - 1
 THRESHOLD_MAX: Final = 2**53
 
 
+@may_wait
 async def create_game(engine: Engine, request: m.CreateGameRequest) -> m.GameReply:
-    """A new game, at revision 1. INVALID_ARGUMENT names every field that is wrong."""
+    """A new game, at revision 1. INVALID_ARGUMENT names every field that is wrong.
+
+    With DUAL_ODDS one that comes live into a campaign that is live, or was played, waits for a second person: 202
+    APPROVAL_NEEDED.
+    """
+
+    async def work(connection: asyncpg.Connection) -> m.Game:
+        return await make(engine, connection, request)
+
+    return m.GameReply(game=await catalog.change(engine, tenant_of(request), work))
+
+
+async def make(
+    engine: Engine, connection: asyncpg.Connection, request: m.CreateGameRequest, *, launches: bool = False
+) -> m.Game:
+    """`create_game` within a change of the catalogue. Raises Held; not where it `launches` with its campaign."""
     tenant_id = tenant_of(request)
     wanted = given(request.game, "game")
     game = m.Game(campaign_id=wanted.campaign_id)
@@ -66,22 +85,23 @@ async def create_game(engine: Engine, request: m.CreateGameRequest) -> m.GameRep
     _name_rungs(game.milestones, None)
     definition = definition_of(game)
     checks = _checked(game, definition)
-    game_id = ids.make("game")
-
-    async def work(connection: asyncpg.Connection) -> m.Game:
-        if not game.campaign_id:
-            checks.problem("campaign_id", "is required")
-        elif campaign := await campaigns.check_campaign(connection, checks, request, game.campaign_id):
-            _check_scope(checks, request, game, campaign)
-        await _check_prizes(connection, checks, request, prizes_named(definition))
-        checks.raise_found()
-        row = (tenant_id, game_id, game.campaign_id, game.name, game.type, token(game.status), definition)
-        await connection.execute(_SQL["insert"], *row)
-        made = await _load(connection, tenant_id, game_id)
-        await audit.record(connection, tenant_id, "game.create", game_id, after=_shown(made))
-        return game_from_row(made)
-
-    return m.GameReply(game=await catalog.change(engine, tenant_id, work))
+    game_id = id_of_new("game", wanted.id)
+    if not game.campaign_id:
+        checks.problem("campaign_id", "is required")
+    elif campaign := await campaigns.check_campaign(connection, checks, request, game.campaign_id):
+        _check_scope(checks, request, game, campaign)
+    await _check_prizes(connection, checks, request, prizes_named(definition))
+    checks.raise_found()
+    row = (tenant_id, game_id, game.campaign_id, game.name, game.type, token(game.status), definition)
+    await connection.execute(_SQL["insert"], *row)
+    made = await _load(connection, tenant_id, game_id)
+    await audit.record(connection, tenant_id, "game.create", game_id, after=_shown(made))
+    pinned = m.CreateGameRequest.parse(bytes(request))
+    assert pinned.game is not None
+    pinned.game.id = game_id
+    if not launches:
+        await _settle(engine, connection, tenant_id, None, made, pinned)
+    return game_from_row(made)
 
 
 async def get_game(engine: Engine, request: m.GetGameRequest) -> m.GameReply:
@@ -102,48 +122,81 @@ async def list_games(engine: Engine, request: m.ListGamesRequest) -> m.ListGames
     return m.ListGamesReply(items=[game_from_row(row) for row in rows], pagination=pagination)
 
 
+@may_wait
 async def update_game(engine: Engine, request: m.UpdateGameRequest) -> m.GameReply:
     """Sets the fields that are given, and makes the next revision.
 
     ABORTED STALE_REVISION where the body's `revision` is not the current one; FAILED_PRECONDITION HAS_HISTORY where
     a game that was played would credit other wallets, no longer credit a currency (an item's weight of 0 takes it
     out of the draw), or count a rung in another one. Prizes are looked up again where they are named anew, or the
-    game is active: a paused game whose prize was archived can still be renamed.
+    game is active: a paused game whose prize was archived can still be renamed. With DUAL_ODDS what decides the draws
+    and rungs of a game that is live, or was played, waits for a second person, and so does its coming live in a
+    campaign that is: 202 APPROVAL_NEEDED.
     """
-    tenant_id = tenant_of(request)
-    update = given(request.game, "game")
 
     async def work(connection: asyncpg.Connection) -> m.Game:
-        before = await reading.to_write(connection, _SQL["get"], request, "game", request.id)
-        _refuse_stale(update.revision, before["revision"])
-        game = game_from_row(before)
-        old_rungs = game_from_row(before).milestones
-        given_names = set_fields(game, update, request.update_mask, SETTABLE)
-        _fill_defaults(game)
-        _name_rungs(game.milestones, old_rungs)
-        definition = definition_of(game)
-        checks = _checked(game, definition, look="ui" in given_names)
-        campaign = await campaigns.check_campaign(connection, checks, request, before["campaign_id"])
-        assert campaign is not None, "a campaign is never removed"
-        _check_scope(checks, request, game, campaign)
-        if update.campaign_id and update.campaign_id != before["campaign_id"]:
-            checks.problem("campaign_id", "a game stays in the campaign that it was made in")
-        named = set(prizes_named(definition)) - set(prizes_named(before["definition"]))
-        if game.status is m.GameStatus.ACTIVE:
-            named = set(prizes_named(definition))
-        await _check_prizes(connection, checks, request, sorted(named))
-        checks.raise_found()
-        await _refuse_rekeyed(connection, tenant_id, before, game, definition)
-        if game.status is m.GameStatus.ARCHIVED and before["status"] != "archived":
-            await _refuse_in_use(connection, tenant_id, request.id)
-        row = (tenant_id, request.id, before["revision"], game.name, game.type, token(game.status), definition)
-        if await connection.fetchval(_SQL["revise"], *row) is None:
-            raise _stale(before["revision"])
-        after = await _load(connection, tenant_id, request.id)
-        await audit.record(connection, tenant_id, "game.update", request.id, before=_shown(before), after=_shown(after))
-        return game_from_row(after)
+        return await alter(engine, connection, request)
 
-    return m.GameReply(game=await catalog.change(engine, tenant_id, work))
+    return m.GameReply(game=await catalog.change(engine, tenant_of(request), work))
+
+
+async def alter(engine: Engine, connection: asyncpg.Connection, request: m.UpdateGameRequest) -> m.Game:
+    """`update_game` within a change of the catalogue. Raises Held."""
+    tenant_id = tenant_of(request)
+    update = given(request.game, "game")
+    before = await reading.to_write(connection, _SQL["get"], request, "game", request.id)
+    _refuse_stale(update.revision, before["revision"])
+    game = game_from_row(before)
+    old_rungs = game_from_row(before).milestones
+    given_names = set_fields(game, update, request.update_mask, SETTABLE)
+    _fill_defaults(game)
+    _name_rungs(game.milestones, old_rungs)
+    definition = definition_of(game)
+    checks = _checked(game, definition, look="ui" in given_names)
+    campaign = await campaigns.check_campaign(connection, checks, request, before["campaign_id"])
+    assert campaign is not None, "a campaign is never removed"
+    _check_scope(checks, request, game, campaign)
+    if update.campaign_id and update.campaign_id != before["campaign_id"]:
+        checks.problem("campaign_id", "a game stays in the campaign that it was made in")
+    named = set(prizes_named(definition)) - set(prizes_named(before["definition"]))
+    if game.status is m.GameStatus.ACTIVE:
+        named = set(prizes_named(definition))
+    await _check_prizes(connection, checks, request, sorted(named))
+    checks.raise_found()
+    await _refuse_rekeyed(connection, tenant_id, before, game, definition)
+    if game.status is m.GameStatus.ARCHIVED and before["status"] != "archived":
+        await _refuse_in_use(connection, tenant_id, request.id)
+    row = (tenant_id, request.id, before["revision"], game.name, game.type, token(game.status), definition)
+    if await connection.fetchval(_SQL["revise"], *row) is None:
+        raise catalog.stale("game", before["revision"])
+    after = await _load(connection, tenant_id, request.id)
+    await audit.record(connection, tenant_id, "game.update", request.id, before=_shown(before), after=_shown(after))
+    pinned = m.UpdateGameRequest.parse(bytes(request))
+    assert pinned.game is not None
+    # What waits is what its asker has seen: without its revision it would overwrite what comes between.
+    pinned.game.revision = before["revision"]
+    await _settle(engine, connection, tenant_id, before, after, pinned)
+    return game_from_row(after)
+
+
+async def _settle(
+    engine: Engine, connection: asyncpg.Connection, tenant_id: str, before: Any, after: Any, pinned: Any
+) -> None:
+    """The last step, which waits or not. Who decides sees what the prizes are worth, and it rests on that."""
+    waits = await watching.game(connection, engine.settings, tenant_id, before, after)
+    if not waits and not is_approved():
+        return
+    rows = (before, after) if before is not None else (after,)
+    named = sorted({prize_id for row in rows for _, prize_id in prizes_named(row["definition"]) if prize_id})
+    prizes = {row["id"]: dict(row) for row in await connection.fetch(_WORTH, tenant_id, named)}
+    shown = [{**_shown(row), "prizes": _worth(prizes, row["definition"])} for row in rows]
+    held = Held(after["id"], shown[0] if before is not None else {}, shown[-1], pinned, prizes)
+    await settle(connection, waits, lambda: held)
+
+
+def _worth(prizes: dict[str, dict[str, Any]], definition: Definition) -> list[dict[str, Any]]:
+    named = {prize_id for _, prize_id in prizes_named(definition)}
+    return [prize for prize_id, prize in prizes.items() if prize_id in named]
 
 
 async def delete_game(engine: Engine, request: m.DeleteRequest) -> m.DeleteReply:
@@ -298,13 +351,7 @@ async def _refuse_in_use(connection: asyncpg.Connection, tenant_id: str, game_id
 
 def _refuse_stale(sent: int, current: int) -> None:
     if sent and sent != current:
-        raise _stale(current)
-
-
-def _stale(current: int) -> Fault:
-    return Fault(
-        Status.ABORTED, "STALE_REVISION", f"the game is at revision {current}; read it again", revision=current
-    )
+        raise catalog.stale("game", current)
 
 
 def _shown(row: Any) -> dict[str, Any]:

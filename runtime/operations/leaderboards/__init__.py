@@ -16,6 +16,7 @@ from runtime.operations.leaderboards.records import (
     list_rankings,
     update_leaderboard,
 )
+from runtime.operations.leaderboards.standings import list_standings
 from runtime.operations.row import DESIGNERS, REWARD_MANAGERS, STAFF, Access, Consumer, Operation, RoutePolicy
 from runtime.wire.shape import Shape
 
@@ -58,6 +59,7 @@ ROWS: Final = (
         lengthy=True,
         shape=Shape(optional=frozenset({"me"})),
     ),
+    Operation("ListStandings", "GET /leaderboards/{id}/standings", run=list_standings, admin=STAFF, lengthy=True),
     Operation(
         "FinalizeLeaderboard",
         "POST /leaderboards/{id}/finalize",

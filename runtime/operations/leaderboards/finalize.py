@@ -21,7 +21,7 @@ from runtime import events, ids
 from runtime import messages as m
 from runtime.actors.changes import Changes, StandingAward
 from runtime.actors.engine import Engine
-from runtime.actors.game.awards import Winner, award, note_points, pending_tasks, prize_won
+from runtime.actors.game.awards import Winner, award, give_turns, note_points, pending_tasks, prize_won
 from runtime.actors.game.snapshot import POINTS, PrizeTerms, load_prizes
 from runtime.errors import Fault, Status
 from runtime.operations import audit
@@ -192,7 +192,10 @@ class _Prizes:
             if prize.points:
                 await self._credit(changes, player_id, prize.points, reward_id)
         else:
-            reward_id = award(changes, prize, 1, winner)[0].reward_id
+            rewards = award(changes, prize, 1, winner)
+            reward_id = rewards[0].reward_id
+            if prize.turns:
+                give_turns(changes, prize, rewards, winner, await self._turns(changes, player_id))
         changes.awards.append(StandingAward(self._board_id, rank, reward_id))
         return events.event_of(
             prize_won(winner, prize, 1, reward_id, leaderboard_id=self._board_id, rank=rank),
@@ -201,6 +204,14 @@ class _Prizes:
             merchant_id=self._board["merchant_id"],
             campaign_id=self._board["campaign_id"],
         )
+
+    async def _turns(self, changes: Changes, player_id: str) -> int:
+        """The player's turns in the board's campaign, with what a better rank of the player's gave."""
+        campaign_id = self._board["campaign_id"]
+        if moved := changes.turns.get((player_id, campaign_id)):
+            return moved.after
+        asked = (self._tenant_id, player_id, campaign_id)
+        return await self._engine.database.fetchval(_SQL["turns_of"], *asked) or 0
 
     async def _credit(self, changes: Changes, player_id: str, points: int, reward_id: str) -> None:
         """Points go to the campaign's wallet: a board has no wallet scope of its own."""

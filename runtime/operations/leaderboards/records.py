@@ -48,22 +48,27 @@ log = structlog.get_logger(__name__)
 
 async def create_leaderboard(engine: Engine, request: m.CreateLeaderboardRequest) -> m.LeaderboardReply:
     """A new board, live from the start. Of a game where game_id is given, else of a whole campaign."""
-    tenant_id, board = tenant_of(request), given(request.leaderboard, "leaderboard")
-    _check(board)
 
     async def work(connection: asyncpg.Connection) -> asyncpg.Record:
-        await _settle_scope(connection, request, board)
-        await _check_prizes(connection, request, board)
-        stored = (*_stored(board), merchant_of(request))
-        row = await connection.fetchrow(_SQL["insert"], tenant_id, ids.make("board"), *stored)
-        if row is None:
-            raise await _out_of_scope(connection, request, board)
-        await audit.record(connection, tenant_id, "leaderboard.create", row["id"], after=dict(row))
-        return row
+        return await make(connection, request)
 
-    row = await catalog.change_beside(engine, tenant_id, work)
-    engine.rankings.rebuild_soon(tenant_id, row["id"])
+    row = await catalog.change_beside(engine, tenant_of(request), work)
+    engine.rankings.rebuild_soon(tenant_of(request), row["id"])
     return m.LeaderboardReply(leaderboard=board_from_row(row))
+
+
+async def make(connection: asyncpg.Connection, request: m.CreateLeaderboardRequest) -> asyncpg.Record:
+    """`create_leaderboard` within a hold of the catalogue; its row, whose ranking is to be built."""
+    tenant_id, board = tenant_of(request), given(request.leaderboard, "leaderboard")
+    _check(board)
+    await _settle_scope(connection, request, board)
+    await _check_prizes(connection, request, board)
+    stored = (*_stored(board), merchant_of(request))
+    row = await connection.fetchrow(_SQL["insert"], tenant_id, ids.make("board"), *stored)
+    if row is None:
+        raise await _out_of_scope(connection, request, board)
+    await audit.record(connection, tenant_id, "leaderboard.create", row["id"], after=dict(row))
+    return row
 
 
 async def get_leaderboard(engine: Engine, request: m.GetLeaderboardRequest) -> m.LeaderboardReply:
@@ -86,32 +91,35 @@ async def update_leaderboard(engine: Engine, request: m.UpdateLeaderboardRequest
 
     A change of what scores depend on counts the whole board anew; until that is done, Postgres answers.
     """
-    tenant_id, update = tenant_of(request), given(request.leaderboard, "leaderboard")
 
     async def work(connection: asyncpg.Connection) -> tuple[asyncpg.Record, bool]:
-        before = await _lock_live(connection, request)
-        board = board_from_row(before)
-        _refuse_status(board, update)
-        names = set_fields(board, update, request.update_mask, SETTABLE)
-        if "game_id" in names and "campaign_id" not in names and board.game_id:
-            board.campaign_id = ""  # The new game's: settled below.
-        _check(board)
-        await _settle_scope(connection, request, board)
-        if "prizes" in names:
-            await _check_prizes(connection, request, board)
-        row = await connection.fetchrow(_SQL["update"], tenant_id, request.id, *_stored(board), merchant_of(request))
-        if row is None:
-            raise await _out_of_scope(connection, request, board)
-        await audit.record(
-            connection, tenant_id, "leaderboard.update", request.id, before=dict(before), after=dict(row)
-        )
-        return row, any(row[name] != before[name] for name in COUNTED_BY)
+        return await alter(connection, request)
 
-    row, recount = await catalog.change_beside(engine, tenant_id, work)
+    row, recount = await catalog.change_beside(engine, tenant_of(request), work)
     if recount:
-        await engine.rankings.forget(tenant_id, request.id)
-        engine.rankings.rebuild_soon(tenant_id, request.id)
+        await engine.rankings.forget(tenant_of(request), request.id)
+        engine.rankings.rebuild_soon(tenant_of(request), request.id)
     return m.LeaderboardReply(leaderboard=board_from_row(row))
+
+
+async def alter(connection: asyncpg.Connection, request: m.UpdateLeaderboardRequest) -> tuple[asyncpg.Record, bool]:
+    """`update_leaderboard` within a hold of the catalogue; its row, and whether the board is counted anew."""
+    tenant_id, update = tenant_of(request), given(request.leaderboard, "leaderboard")
+    before = await _lock_live(connection, request)
+    board = board_from_row(before)
+    _refuse_status(board, update)
+    names = set_fields(board, update, request.update_mask, SETTABLE)
+    if "game_id" in names and "campaign_id" not in names and board.game_id:
+        board.campaign_id = ""  # The new game's: settled below.
+    _check(board)
+    await _settle_scope(connection, request, board)
+    if "prizes" in names:
+        await _check_prizes(connection, request, board)
+    row = await connection.fetchrow(_SQL["update"], tenant_id, request.id, *_stored(board), merchant_of(request))
+    if row is None:
+        raise await _out_of_scope(connection, request, board)
+    await audit.record(connection, tenant_id, "leaderboard.update", request.id, before=dict(before), after=dict(row))
+    return row, any(row[name] != before[name] for name in COUNTED_BY)
 
 
 async def delete_leaderboard(engine: Engine, request: m.DeleteRequest) -> m.DeleteReply:
@@ -146,7 +154,7 @@ async def list_rankings(engine: Engine, request: m.ListRankingsRequest) -> m.Lis
     page = engine.cursors.read(request.cursor, request.limit, query=query)
     top = None
     if len(page.after) != 1:  # A cursor of standings: the board is finalized.
-        after = _place(page.after)
+        after = place_of(page.after)
         top = await engine.rankings.top(tenant_id, request.id, after, page.fetch, request.player_id)
     if top is None:
         board = await engine.database.fetchrow(_SQL["on_show"], tenant_id, request.id)
@@ -155,7 +163,7 @@ async def list_rankings(engine: Engine, request: m.ListRankingsRequest) -> m.Lis
         if board["finalized"]:
             return await _standings(engine, request, page, query)
         if len(page.after) == 1:
-            raise _foreign_cursor()
+            raise foreign_cursor()
         top = await _by_rows(engine, request, page)
     shown, pagination = engine.cursors.write(top.scores, page.limit, key=lambda one: one.position, query=query)
     items = [ranking(top.first_rank + i, one) for i, one in enumerate(shown)]
@@ -168,14 +176,14 @@ async def _by_rows(engine: Engine, request: m.ListRankingsRequest, page: paging.
     if counted is None:
         raise unknown("leaderboard", request.id)
     engine.rankings.rebuild_soon(tenant_id, request.id)
-    return counted.top(_place(page.after), page.fetch, request.player_id)
+    return counted.top(place_of(page.after), page.fetch, request.player_id)
 
 
 async def _standings(
     engine: Engine, request: m.ListRankingsRequest, page: paging.Page, query: tuple[str, ...]
 ) -> m.ListRankingsReply:
     if len(page.after) == 3:
-        raise _foreign_cursor()
+        raise foreign_cursor()
     tenant_id = tenant_of(request)
     last_rank = int(page.after[0]) if page.after else 0
     rows = await engine.database.fetch(_SQL["standings"], tenant_id, request.id, last_rank, page.fetch)
@@ -374,14 +382,16 @@ async def _lock_for_player(connection: asyncpg.Connection, request: Correction) 
 # -- messages --------------------------------------------------------------------------------
 
 
-def _place(after: paging.Position) -> Place | None:
+def place_of(after: paging.Position) -> Place | None:
+    """Where a cursor of a live ranking goes on; None: from the first place."""
     if not after:
         return None
     score, achieved_us, player_id = after
     return Place(int(score), int(achieved_us), str(player_id))
 
 
-def _foreign_cursor() -> Fault:
+def foreign_cursor() -> Fault:
+    """INVALID_ARGUMENT: a cursor from before the board was finalized."""
     return invalid("cursor", "is of the ranking before it was finalized; begin again without one")
 
 

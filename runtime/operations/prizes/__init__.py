@@ -6,6 +6,7 @@ from typing import Final
 
 from runtime.operations import samples
 from runtime.operations.prizes.codes import import_codes
+from runtime.operations.prizes.pool import list_codes, withdraw_codes
 from runtime.operations.prizes.records import (
     create_prize,
     delete_prize,
@@ -14,6 +15,7 @@ from runtime.operations.prizes.records import (
     list_prizes,
     update_prize,
 )
+from runtime.operations.prizes.stock import list_stock_moves, move_stock
 from runtime.operations.row import DESIGNERS, REWARD_MANAGERS, STAFF, Operation
 
 ROWS: Final = (
@@ -24,6 +26,7 @@ ROWS: Final = (
         resource="prize",
         admin=DESIGNERS,
         stales=True,
+        refusals=("APPROVAL_NEEDED",),
         example={
             "name": "Fair mug",
             "type": "goods",
@@ -33,6 +36,10 @@ ROWS: Final = (
             "constraints": {"max_per_user": 1, "max_per_day": 20},
             "fulfillment": {"redemption_mode": "REDEMPTION_MODE_ON_CLAIM", "channel": "none"},
             "expires_after_days": 30,
+            "description": "Stoneware, holds a pint.",
+            "image_url": "https://example.com/mug.png",
+            "terms": "To be fetched at the stall.",
+            "currency": "EUR",
         },
     ),
     Operation("GetPrize", "GET /prizes/{id}", run=get_prize, admin=STAFF),
@@ -44,13 +51,23 @@ ROWS: Final = (
         resource="prize",
         admin=DESIGNERS,
         stales=True,
-        refusals=("STOCK_BELOW_AWARDED", "IN_USE"),
+        refusals=("STOCK_BELOW_AWARDED", "IN_USE", "APPROVAL_NEEDED"),
         example={"stock": {"total": 150}},
     ),
     Operation(
         "DeletePrize", "DELETE /prizes/{id}", run=delete_prize, admin=DESIGNERS, stales=True, refusals=("IN_USE",)
     ),
     Operation("ListPrizeSummary", "GET /prizes/summary", run=list_prize_summary, admin=STAFF),
+    Operation(
+        "MoveStock",
+        "POST /prizes/{id}/stock",
+        run=move_stock,
+        admin=DESIGNERS,
+        stales=True,
+        refusals=("STOCK_BELOW_AWARDED",),
+        example={"change": 50, "reason": "the potter delivered"},
+    ),
+    Operation("ListStockMoves", "GET /prizes/{id}/stock/moves", run=list_stock_moves, admin=STAFF),
     Operation(
         "ImportCodes",
         "POST /prizes/{id}/codes",
@@ -60,5 +77,15 @@ ROWS: Final = (
         streamed=True,
         stales=True,
         example={"codes": ["CIDER-0007", "CIDER-0008"]},
+    ),
+    Operation("ListCodes", "GET /prizes/{id}/codes", run=list_codes, admin=STAFF),
+    Operation(
+        "WithdrawCodes",
+        "POST /prizes/{id}/codes/withdraw",
+        run=withdraw_codes,
+        admin=REWARD_MANAGERS,
+        lengthy=True,
+        stales=True,
+        example={"ids": ["code_01kgk3v9d3w7q1x8m2z6b5t4ch"], "reason": "printed twice"},
     ),
 )

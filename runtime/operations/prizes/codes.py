@@ -17,6 +17,7 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import invalid
 from runtime.operations import audit, reading
+from runtime.operations.checks import TIME_MAX
 from runtime.operations.once import once
 from runtime.outgoing.vault import code_context, vault_of
 from runtime.wire.scope import merchant_of, tenant_of
@@ -43,6 +44,13 @@ def problem(code: str) -> str | None:
     return None
 
 
+def _expiry_problem(end: int, now: float) -> str | None:
+    """What is wrong with when a code expires (unix seconds, 0: never), or None."""
+    if end < 0 or end > TIME_MAX:
+        return "has no time that it expires at"
+    return "is expired already" if 0 < end <= now else None
+
+
 async def import_codes(engine: Engine, request: m.ImportCodesRequest) -> m.ImportCodesReply:
     """Adds codes to a prize's pool; counts and names the lines of those that are wrong or there already.
 
@@ -55,13 +63,20 @@ async def import_codes(engine: Engine, request: m.ImportCodesRequest) -> m.Impor
         raise invalid("codes", f"must be at most {PART_MAX} in one part")
     if request.lines and len(request.lines) != len(request.codes):
         raise invalid("lines", "must be one for each code")
+    if request.expiries and len(request.expiries) != len(request.codes):
+        raise invalid("expiries", "must be one for each code")
+    now = engine.clock.now()
+    if request.expires_at and not now < request.expires_at <= TIME_MAX:
+        raise invalid("expires_at", "must be a time to come, in unix seconds")
     reply = m.ImportCodesReply()
     found: list[tuple[int, str]] = []
     lines_of: dict[str, int] = {}
+    ends: list[int] = []
     for index, text in enumerate(request.codes):
         line = request.lines[index] if request.lines else index + 1
+        end = (request.expiries[index] if request.expiries else 0) or request.expires_at
         code = text.strip()
-        if (wrong := problem(code)) is not None:
+        if (wrong := problem(code) or _expiry_problem(end, now)) is not None:
             reply.invalid += 1
             found.append((line, wrong))
         elif code in lines_of:
@@ -69,7 +84,8 @@ async def import_codes(engine: Engine, request: m.ImportCodesRequest) -> m.Impor
             found.append((line, "duplicate"))
         else:
             lines_of[code] = line
-    add = _adding(engine, request, list(lines_of))
+            ends.append(end)
+    add = _adding(engine, request, list(lines_of), ends)
 
     async def work(connection: asyncpg.Connection) -> m.ImportCodesReply:
         present = await add(connection)
@@ -98,11 +114,13 @@ def _hashes(engine: Engine, request: m.ImportCodesRequest) -> list[bytes]:
     """What the part is known by, under each key that seals codes: a plain hash of few codes could be guessed from."""
     vault = vault_of(engine.keyring.code)
     said = "\n".join([*request.codes, str(request.lines), str(request.more)])
+    if request.expires_at or request.expiries:
+        said += f"\n{request.expires_at} {request.expiries}"
     return vault.fingerprints(said.encode(errors="backslashreplace").decode(), "import")
 
 
 def _adding(
-    engine: Engine, request: m.ImportCodesRequest, codes: list[str]
+    engine: Engine, request: m.ImportCodesRequest, codes: list[str], ends: list[int]
 ) -> Callable[[asyncpg.Connection], Awaitable[list[str]]]:
     """What puts codes into the pool; it returns those that are there already.
 
@@ -127,6 +145,7 @@ def _adding(
             [fingerprint for fingerprint, _ in older],
             [code_id for _, code_id in older],
             merchant_of(request),
+            ends,
         )
         if not rows:
             raise await reading.not_to_write(connection, _GET_PRIZE, request, "prize", prize_id)

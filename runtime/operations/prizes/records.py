@@ -1,7 +1,8 @@
 """Prizes: what can be won, how much of it there is, and how it is delivered.
 
 `stock.total` 0 is unlimited; a points prize takes no stock whatever it says, and its value is the
-whole number of points that one unit credits. `fulfillment.config.secret` is write-only: it is stored
+whole number of points that one unit credits. A turns prize gives as many turns of the campaign that it is won in
+as its value says, and is delivered by its win. `fulfillment.config.secret` is write-only: it is stored
 sealed, reads back as `secret_set: true`, stays when an update leaves it out, and goes when it is ""; an update
 that names another receiver must give it anew.
 Lists leave archived prizes out unless asked for them by status.
@@ -10,107 +11,158 @@ Lists leave archived prizes out unless asked for them by status.
 from __future__ import annotations
 
 import math
+import re
 from typing import Any, Final
 
 import asyncpg
 
 import sql
-from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
-from runtime.errors import Fault, Status
+from runtime.actors.game.snapshot import POINTS, TURNS
+from runtime.errors import invalid
 from runtime.operations import audit, catalog, reading
+from runtime.operations.approvals import watching
+from runtime.operations.approvals.keeping import Held, id_of_new, is_approved, may_wait, settle
 from runtime.operations.campaigns import records as campaigns
 from runtime.operations.checks import TYPE_LENGTH_MAX, Checks, given, search_pattern, set_fields
+from runtime.operations.currencies import CURRENCIES
 from runtime.operations.games import records as games
+from runtime.operations.limits import marks
+from runtime.operations.prizes import claim_fields
+from runtime.operations.prizes.stock import COUNT_MAX, set_stock
 from runtime.outgoing.channels import CHANNELS, moved_secrets
 from runtime.outgoing.vault import SECRET_FIELDS, noted_config, prize_context, shown_config, vault_of
 from runtime.wire.enums import enum, token
-from runtime.wire.scope import merchant_of, tenant_of
+from runtime.wire.scope import Scoped, merchant_of, tenant_of
 
 _SQL: Final = sql.load("prizes")
 
 SETTABLE: Final = frozenset(
     {"name", "type", "value", "campaign_id", "stock", "constraints", "fulfillment", "expires_after_days", "status"}
+    | {"description", "image_url", "terms", "currency", "low_stock_at", "claim_fields"}
 )
-POINTS: Final = "points"
+TURNS_MAX: Final = 1000
+"""Of one unit."""
 VALUE_MAX: Final = 1e12
-COUNT_MAX: Final = 2**31 - 1
 EXPIRES_AFTER_DAYS_MAX: Final = 36_500
+_IMAGE: Final = re.compile(r"https://[A-Za-z0-9_.\-]+(:[0-9]{1,5})?([/?#][^\s\"'<>\\^`{|}]*)?")
+"""As of a game's ui (runtime/rules/ui/schema.json)."""
 
 
+@may_wait
 async def create_prize(engine: Engine, request: m.CreatePrizeRequest) -> m.PrizeReply:
-    """A new prize. Without a channel it is `none`, without a redemption mode `on_win`."""
-    tenant_id = tenant_of(request)
-    prize = m.Prize(status=m.PrizeStatus.ACTIVE)
-    set_fields(prize, given(request.prize, "prize"), (), SETTABLE - {"status"})
-    _fill_defaults(prize)
-    checks = _checked(prize)
-    prize_id = ids.make("prize")
+    """A new prize. Without a channel it is `none`, without a redemption mode `on_win`.
+
+    One of more points than DUAL_ADJUSTMENT_ABOVE waits for a second person: 202 APPROVAL_NEEDED.
+    """
 
     async def work(connection: asyncpg.Connection) -> m.Prize:
-        await campaigns.check_campaign(connection, checks, request, prize.campaign_id)
-        checks.raise_found()
-        config = _stored_config(engine, tenant_id, prize_id, prize, {})
-        total = prize.stock.total if prize.stock else 0
-        await connection.execute(_SQL["insert"], tenant_id, prize_id, *_columns(prize, config), total)
-        made = await _load(connection, tenant_id, prize_id)
-        await audit.record(connection, tenant_id, "prize.create", prize_id, after=_shown(made))
-        return from_row(made)
+        return await make(engine, connection, request)
 
-    return m.PrizeReply(prize=await catalog.change(engine, tenant_id, work))
+    return m.PrizeReply(prize=await catalog.change(engine, tenant_of(request), work))
+
+
+async def make(engine: Engine, connection: asyncpg.Connection, request: m.CreatePrizeRequest) -> m.Prize:
+    """`create_prize` within a change of the catalogue. Raises Held."""
+    tenant_id, wanted = tenant_of(request), given(request.prize, "prize")
+    prize = m.Prize(status=m.PrizeStatus.ACTIVE)
+    set_fields(prize, wanted, (), SETTABLE - {"status"})
+    _fill_defaults(prize)
+    checks = _checked(prize)
+    prize_id = id_of_new("prize", wanted.id)
+    await campaigns.check_campaign(connection, checks, request, prize.campaign_id)
+    checks.raise_found()
+    config = _stored_config(engine, tenant_id, prize_id, prize, {})
+    total = prize.stock.total if prize.stock else 0
+    await connection.execute(_SQL["insert"], tenant_id, prize_id, *_columns(prize, config), total)
+    made = await _load(connection, tenant_id, prize_id)
+    await audit.record(connection, tenant_id, "prize.create", prize_id, after=_shown(made))
+    pinned = m.CreatePrizeRequest.parse(bytes(request))
+    assert pinned.prize is not None
+    pinned.prize.id = prize_id
+    await settle(connection, watching.points(engine.settings, None, made), lambda: _held(None, made, pinned))
+    return await _marked(connection, tenant_id, made)
 
 
 async def get_prize(engine: Engine, request: m.GetPrizeRequest) -> m.PrizeReply:
     """One prize, archived or not. NOT_FOUND UNKNOWN_PRIZE."""
-    return m.PrizeReply(prize=from_row(await reading.one(engine, _SQL["get"], request, "prize")))
+    row = await reading.one(engine, _SQL["get"], request, "prize")
+    return m.PrizeReply(prize=(await _to_read(engine, request, [row]))[0])
 
 
 async def list_prizes(engine: Engine, request: m.ListPrizesRequest) -> m.ListPrizesReply:
     """The tenant's prizes, newest first."""
     rows, pagination = await reading.page(engine, _SQL["list"], request, *_filters(request))
-    return m.ListPrizesReply(items=[from_row(row) for row in rows], pagination=pagination)
+    return m.ListPrizesReply(items=await _to_read(engine, request, rows), pagination=pagination)
+
+
+async def _to_read(engine: Engine, request: Scoped, rows: list[asyncpg.Record]) -> list[m.Prize]:
+    """The messages of rows. A merchant's staff reads of the tenant's own which headers there are, not their values."""
+    prizes = [from_row(row) for row in rows]
+    if merchant_id := merchant_of(request):
+        ids = [prize.id for prize in prizes]
+        own = {row[0] for row in await engine.database.fetch(_SQL["own"], tenant_of(request), ids, merchant_id)}
+        for prize, row in zip(prizes, rows, strict=True):
+            if prize.fulfillment and prize.id not in own:
+                prize.fulfillment.config = noted_config(row["channel_config"])
+    await marks.fill_low(engine.database, tenant_of(request), prizes)
+    return prizes
 
 
 async def list_prize_summary(engine: Engine, request: m.ListPrizesRequest) -> m.ListPrizeSummaryReply:
     """Stock, and how many units were claimed and delivered, of each prize; revoked rewards count in neither."""
     rows, pagination = await reading.page(engine, _SQL["summary"], request, *_filters(request), key="prize_id")
-    return m.ListPrizeSummaryReply(items=[m.PrizeSummary(**row) for row in rows], pagination=pagination)
+    low = await marks.low_of(engine.database, tenant_of(request), [row["prize_id"] for row in rows])
+    items = [
+        m.PrizeSummary(**{**row, "status": enum(m.PrizeStatus, row["status"])}, low=row["prize_id"] in low)
+        for row in rows
+    ]
+    return m.ListPrizeSummaryReply(items=items, pagination=pagination)
 
 
+@may_wait
 async def update_prize(engine: Engine, request: m.UpdatePrizeRequest) -> m.PrizeReply:
     """Sets the fields that are given.
 
-    FAILED_PRECONDITION: STOCK_BELOW_AWARDED (`awarded`), or IN_USE where it archives what is named.
+    FAILED_PRECONDITION: STOCK_BELOW_AWARDED (`awarded`), or IN_USE where it archives what is named. More points than
+    DUAL_ADJUSTMENT_ABOVE wait for a second person, and so does, with DUAL_ODDS, what it is worth where it can be won:
+    202 APPROVAL_NEEDED.
     """
-    tenant_id = tenant_of(request)
-    update = given(request.prize, "prize")
 
     async def work(connection: asyncpg.Connection) -> m.Prize:
-        before = await reading.to_write(connection, _SQL["get"], request, "prize", request.id)
-        prize = from_row(before)
-        named = set_fields(prize, update, request.update_mask, SETTABLE)
-        _fill_defaults(prize)
-        checks = _checked(prize)
-        if config := (prize.fulfillment.config if prize.fulfillment else None):
-            moved = moved_secrets(before["channel_config"], config)
-            checks.problems((f"fulfillment.config.{name}", wrong) for name, wrong in moved)
-        if prize.campaign_id != before["campaign_id"]:
-            await campaigns.check_campaign(connection, checks, request, prize.campaign_id)
-        checks.raise_found()
-        if prize.status is m.PrizeStatus.ARCHIVED and before["status"] != "archived":
-            await _refuse_in_use(connection, tenant_id, request.id)
-        stored = _stored_config(engine, tenant_id, request.id, prize, before["channel_config"])
-        await connection.execute(_SQL["update"], tenant_id, request.id, *_columns(prize, stored))
-        if "stock" in named:
-            await _set_total_stock(connection, tenant_id, request.id, prize.stock.total if prize.stock else 0)
-        after = await _load(connection, tenant_id, request.id)
-        await audit.record(
-            connection, tenant_id, "prize.update", request.id, before=_shown(before), after=_shown(after)
-        )
-        return from_row(after)
+        return await alter(engine, connection, request)
 
-    return m.PrizeReply(prize=await catalog.change(engine, tenant_id, work))
+    return m.PrizeReply(prize=await catalog.change(engine, tenant_of(request), work))
+
+
+async def alter(engine: Engine, connection: asyncpg.Connection, request: m.UpdatePrizeRequest) -> m.Prize:
+    """`update_prize` within a change of the catalogue. Raises Held."""
+    tenant_id = tenant_of(request)
+    update = given(request.prize, "prize")
+    before = await reading.to_write(connection, _SQL["get"], request, "prize", request.id)
+    prize = from_row(before)
+    named = set_fields(prize, update, request.update_mask, SETTABLE)
+    _fill_defaults(prize)
+    checks = _checked(prize)
+    if config := (prize.fulfillment.config if prize.fulfillment else None):
+        moved = moved_secrets(before["channel_config"], config)
+        checks.problems((f"fulfillment.config.{name}", wrong) for name, wrong in moved)
+    if prize.campaign_id != before["campaign_id"]:
+        await campaigns.check_campaign(connection, checks, request, prize.campaign_id)
+    checks.raise_found()
+    if prize.status is m.PrizeStatus.ARCHIVED and before["status"] != "archived":
+        await _refuse_in_use(connection, tenant_id, request.id)
+    stored = _stored_config(engine, tenant_id, request.id, prize, before["channel_config"])
+    await connection.execute(_SQL["update"], tenant_id, request.id, *_columns(prize, stored))
+    total = prize.stock.total if prize.stock else 0
+    if "stock" in named and total != before["total"]:
+        await set_stock(connection, tenant_id, request.id, total)
+    after = await _load(connection, tenant_id, request.id)
+    await audit.record(connection, tenant_id, "prize.update", request.id, before=_shown(before), after=_shown(after))
+    waits = await watching.prize(connection, engine.settings, tenant_id, before, after)
+    await settle(connection, waits, lambda: _held(before, after, request))
+    return await _marked(connection, tenant_id, after)
 
 
 async def delete_prize(engine: Engine, request: m.DeleteRequest) -> m.DeleteReply:
@@ -132,6 +184,17 @@ async def delete_prize(engine: Engine, request: m.DeleteRequest) -> m.DeleteRepl
     return m.DeleteReply(id=request.id, archived=await catalog.change(engine, tenant_id, work))
 
 
+def _held(before: Any, after: Any, asked: m.CreatePrizeRequest | m.UpdatePrizeRequest) -> Held:
+    """What waits. INVALID_ARGUMENT for a secret in it: what waits is kept as it came."""
+    config = (asked.prize.fulfillment.config if asked.prize and asked.prize.fulfillment else None) or {}
+    if any(config.get(name) for name in SECRET_FIELDS) and not is_approved():
+        raise invalid("fulfillment.config.secret", "waits for nobody: give it by itself, when the rest is approved")
+    shown = {} if before is None else _shown(before)
+    # What players win meanwhile is no change of the prize.
+    rests_on = {name: value for name, value in shown.items() if name not in ("remaining", "awarded")}
+    return Held(after["id"], shown, _shown(after), asked, rests_on)
+
+
 def from_row(row: Any) -> m.Prize:
     """The message of a row of `get` and its kin, without secrets."""
     return m.Prize(
@@ -149,9 +212,22 @@ def from_row(row: Any) -> m.Prize:
         ),
         expires_after_days=row["expires_after_days"],
         status=enum(m.PrizeStatus, row["status"]),
+        description=row["description"],
+        image_url=row["image_url"],
+        terms=row["terms"],
+        currency=row["currency"],
+        low_stock_at=row["low_stock_at"],
+        claim_fields=claim_fields.shown(row["claim_fields"]),
         created_at=row["created_at"],
         updated_at=row["updated_at"],
     )
+
+
+async def _marked(source: marks.Source, tenant_id: str, row: Any) -> m.Prize:
+    """The message of a row, which says whether the prize runs low."""
+    prize = from_row(row)
+    await marks.fill_low(source, tenant_id, [prize])
+    return prize
 
 
 def _filters(request: m.ListPrizesRequest) -> tuple[str, ...]:
@@ -171,6 +247,7 @@ def _fill_defaults(prize: m.Prize) -> None:
     prize.fulfillment = fulfillment
     fulfillment.channel = fulfillment.channel or "none"
     fulfillment.redemption_mode = fulfillment.redemption_mode or m.RedemptionMode.ON_WIN
+    claim_fields.fill_kinds(prize.claim_fields)
 
 
 def problems(prize: m.Prize) -> list[tuple[str, str]]:
@@ -188,8 +265,17 @@ def _checked(prize: m.Prize) -> Checks:
     if prize.constraints is not None:
         checks.between("constraints.max_per_user", prize.constraints.max_per_user, 0, COUNT_MAX)
         checks.between("constraints.max_per_day", prize.constraints.max_per_day, 0, COUNT_MAX)
+    checks.between("low_stock_at", prize.low_stock_at, 0, COUNT_MAX)
     checks.between("expires_after_days", prize.expires_after_days, 0, EXPIRES_AFTER_DAYS_MAX)
-    _check_fulfillment(checks, prize.fulfillment or m.PrizeFulfillment())
+    if prize.image_url and not _IMAGE.fullmatch(prize.image_url):
+        checks.problem("image_url", "must be an https address")
+    if prize.currency and prize.currency not in CURRENCIES:
+        checks.problem("currency", "must be a currency of ISO 4217, such as EUR")
+    fulfillment = prize.fulfillment or m.PrizeFulfillment()
+    _check_fulfillment(checks, fulfillment)
+    if prize.type == TURNS:
+        _check_given_at_once(checks, fulfillment)
+    claim_fields.check(checks, prize.claim_fields, fulfillment.redemption_mode)
     return checks
 
 
@@ -198,6 +284,8 @@ def _check_value(checks: Checks, prize: m.Prize) -> None:
         checks.problem("value", f"must be from 0 to {VALUE_MAX:.0f}")
     elif prize.type == POINTS and (prize.value < 1 or not prize.value.is_integer()):
         checks.problem("value", "must be a whole number of points, at least 1")
+    elif prize.type == TURNS and not (prize.value.is_integer() and 1 <= prize.value <= TURNS_MAX):
+        checks.problem("value", f"must be a whole number of turns, from 1 to {TURNS_MAX}")
 
 
 def _check_fulfillment(checks: Checks, fulfillment: m.PrizeFulfillment) -> None:
@@ -210,6 +298,14 @@ def _check_fulfillment(checks: Checks, fulfillment: m.PrizeFulfillment) -> None:
     checks.small_object("fulfillment.config", config)
     for path, description in channel.config_problems(config):
         checks.problem(f"fulfillment.config.{path}", description)
+
+
+def _check_given_at_once(checks: Checks, fulfillment: m.PrizeFulfillment) -> None:
+    """Turns are the player's with the win: there is nothing to send, to claim or to wait for."""
+    if fulfillment.channel != "none":
+        checks.problem("fulfillment.channel", "must be none: a prize of turns is given by its win")
+    if fulfillment.redemption_mode is not m.RedemptionMode.ON_WIN:
+        checks.problem("fulfillment.redemption_mode", "must be REDEMPTION_MODE_ON_WIN: turns are given by their win")
 
 
 def _stored_config(
@@ -244,18 +340,13 @@ def _columns(prize: m.Prize, config: dict[str, Any]) -> tuple[Any, ...]:
         config,
         prize.expires_after_days,
         token(prize.status),
+        prize.description,
+        prize.image_url,
+        prize.terms,
+        prize.currency,
+        prize.low_stock_at,
+        claim_fields.stored(prize.claim_fields),
     )
-
-
-async def _set_total_stock(connection: asyncpg.Connection, tenant_id: str, prize_id: str, total: int) -> None:
-    if await connection.fetchval(_SQL["set_total_stock"], tenant_id, prize_id, total) is None:
-        awarded = await connection.fetchval(_SQL["awarded"], tenant_id, prize_id)
-        raise Fault(
-            Status.FAILED_PRECONDITION,
-            "STOCK_BELOW_AWARDED",
-            f"{awarded} are awarded already; the total cannot be {total}",
-            awarded=awarded,
-        )
 
 
 async def _refuse_in_use(connection: asyncpg.Connection, tenant_id: str, prize_id: str) -> None:

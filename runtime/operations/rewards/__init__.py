@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from runtime.actors import claims
-from runtime.operations.rewards.records import list_rewards, search_rewards
+from runtime.operations.rewards.records import get_reward, list_rewards, search_rewards
 from runtime.operations.rewards.reward_admin import fulfill, revoke
 from runtime.operations.row import REWARD_MANAGERS, STAFF, Access, ActorKind, Consumer, Operation, RoutePolicy
 from runtime.wire.scope import tenant_of
@@ -17,15 +17,17 @@ CLAIMS: Final = ActorKind("claims", key=tenant_of, new=claims.Claimer, process_b
 ROWS: Final = (
     Operation("ListRewards", "GET /rewards/me", run=list_rewards, consumer=Consumer(Access.PLAYER)),
     Operation("SearchRewards", "GET /rewards", run=search_rewards, admin=STAFF),
+    Operation("GetReward", "GET /rewards/{id}", run=get_reward, admin=STAFF),
     Operation(
         "ClaimReward",
         "POST /rewards/{id}/claim",
         actor=CLAIMS,
-        about="Claims a reward of one's own. `code` is there where the claim delivered it.",
+        about="Claims a reward of one's own. `code` is there where the claim delivered it. `answers` hold what its "
+        "prize asks (`claim_fields`), by key; what is wrong with one is told at `answers.KEY`.",
         consumer=Consumer(Access.PLAYER, RoutePolicy.ACT),
         confides=True,
         refusals=("ALREADY_CLAIMED", "ILLEGAL_TRANSITION", "OUT_OF_STOCK", "CODE_UNAVAILABLE"),
-        example={},
+        example={"answers": {"size": "M"}},
     ),
     Operation(
         "FulfillReward",

@@ -14,10 +14,17 @@ from runtime.actors.rewards import FIELDS, listed_for_owner
 from runtime.errors import invalid
 from runtime.operations import reading
 from runtime.operations.checks import TIME_MAX, Checks
+from runtime.operations.prizes import claim_fields
 from runtime.outgoing.vault import code_context, vault_of
 from runtime.wire.contacts import spellings
 from runtime.wire.enums import enum, token
 from runtime.wire.scope import merchant_of, tenant_of
+
+CONTENT: Final = ("description", "image_url", "terms", "currency")
+"""What players read of a prize: the fields of PrizeContent, beside what its claim asks."""
+
+HIDDEN: Final = "****"
+"""What stands for an answer before those who may not read it."""
 
 _SQL: Final = sql.load("rewards")
 _NARROWED: Final = sql.load("desk")["rewards"]
@@ -35,8 +42,24 @@ async def list_rewards(engine: Engine, request: m.ListRewardsRequest) -> m.ListR
     tenant_id = tenant_of(request)
     filters = (request.player_id, token(request.status), request.campaign_id, request.prize_id, request.game_id)
     rows, pagination = await reading.page(engine, _SQL["list"], request, tenant_id, *filters, key="reward_id")
-    items = [listed_for_owner(engine, tenant_id, row) for row in rows]
+    items = [_with_content(listed_for_owner(engine, tenant_id, row), row) for row in rows]
     return m.ListRewardsReply(items=items, pagination=pagination)
+
+
+def _with_content(reward: m.Reward, row: Any) -> m.Reward:
+    content = {name: row[name] for name in CONTENT}
+    reward.prize = m.PrizeContent(**content, claim_fields=claim_fields.shown(row["claim_fields"]))
+    return reward
+
+
+async def get_reward(engine: Engine, request: m.GetRewardRequest) -> m.GetRewardReply:
+    """One reward, and what its winner answered when claiming it: whole for who may move it, hidden from the others."""
+    row = await reading.one(engine, _SQL["get"], request, "reward")
+    answers = [m.ClaimAnswer(**answer) for answer in row["answers"]]
+    if not request.reveal:
+        for answer in answers:
+            answer.value = HIDDEN
+    return m.GetRewardReply(reward=_record(row), answers=answers)
 
 
 async def search_rewards(engine: Engine, request: m.SearchRewardsRequest) -> m.SearchRewardsReply:
@@ -80,5 +103,6 @@ def _record(row: Any) -> m.RewardRecord:
         id=row["reward_id"],
         player_id=row["player_id"],
         status=enum(m.RewardStatus, row["status"]),
+        answered=row["answered"],
         **{name: row[name] for name in FIELDS},
     )

@@ -6,7 +6,7 @@ Neither answer has the reward's code: that is its owner's alone.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import asyncpg
 
@@ -14,6 +14,7 @@ import sql
 from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
+from runtime.actors.game.snapshot import TURNS
 from runtime.actors.rewards import (
     HOLDING,
     MOVES,
@@ -38,8 +39,17 @@ from runtime.wire.scope import tenant_of
 
 _SQL: Final = sql.load("rewards")
 
-Apply = Callable[[asyncpg.Connection, Any, Sequence[Any]], Awaitable[None]]
-"""Does the move to a reward that is locked and may make it: (its row, what it moved in balances)."""
+
+class Held(NamedTuple):
+    """A reward that is locked, and all that its move may touch. owner_id: whose it counts as now, by a login maybe."""
+
+    row: Any
+    owner_id: str
+    movements: Sequence[Any]
+
+
+Apply = Callable[[asyncpg.Connection, Held], Awaitable[None]]
+"""Does the move to a reward that is locked and may make it."""
 
 
 async def fulfill(engine: Engine, request: m.FulfillRewardRequest) -> m.RewardReply:
@@ -51,7 +61,8 @@ async def fulfill(engine: Engine, request: m.FulfillRewardRequest) -> m.RewardRe
     """
     tenant_id = tenant_of(request)
 
-    async def apply(connection: asyncpg.Connection, row: Any, movements: Sequence[Any]) -> None:
+    async def apply(connection: asyncpg.Connection, held: Held) -> None:
+        row = held.row
         if row["status"] not in HOLDING:
             await take_again(connection, tenant_id, request.id)
         if row["channel"] == "voucher_code":
@@ -78,13 +89,16 @@ async def revoke(engine: Engine, request: m.RevokeRewardRequest) -> m.RewardRepl
     What was delivered stays used: a code that its player has seen goes to nobody else. Of what was not
     delivered, the stock and the code return and the task is cancelled. The caps' counters stay: a player
     who won a prize has won it; a rung stays granted. What the reward moved in the wallet is moved back, as
-    REVERSAL: the player has the price of a bought rung again, and loses the points of one that gave points
-    (FAILED_PRECONDITION INSUFFICIENT_BALANCE where they are spent).
+    REVERSAL: the player has the price of a bought rung again, and loses the points of one that gave points,
+    and the turns of one that gave turns (FAILED_PRECONDITION INSUFFICIENT_BALANCE where they are spent).
     """
     tenant_id = tenant_of(request)
 
-    async def apply(connection: asyncpg.Connection, row: Any, movements: Sequence[Any]) -> None:
-        for moved in movements:
+    async def apply(connection: asyncpg.Connection, held: Held) -> None:
+        row = held.row
+        if row["type"] == TURNS:
+            await _take_turns(connection, tenant_id, held)
+        for moved in held.movements:
             await _reverse(connection, tenant_id, row, moved)
         states = sorted(MOVES["revoke"].before)
         revoked = await connection.fetchval(_SQL["revoke"], tenant_id, request.id, states)
@@ -94,6 +108,14 @@ async def revoke(engine: Engine, request: m.RevokeRewardRequest) -> m.RewardRepl
 
     reply: m.RewardReply = (await _move(engine, request, "revoke", apply, {"reason": request.reason})).reply
     return reply
+
+
+async def _take_turns(connection: asyncpg.Connection, tenant_id: str, held: Held) -> None:
+    """Takes back the turns that a reward gave, which are locked. INSUFFICIENT_BALANCE."""
+    reward_id = held.row["reward_id"]
+    if await connection.fetchval(_SQL["take_turns"], tenant_id, held.owner_id, reward_id, ids.make("turn")) is None:
+        left = await connection.fetchval(_SQL["hold_turns"], tenant_id, held.owner_id, held.row["campaign_id"])
+        raise insufficient(left)
 
 
 async def _reverse(connection: asyncpg.Connection, tenant_id: str, reward: Any, moved: Any) -> None:
@@ -113,14 +135,16 @@ async def _move(engine: Engine, request: reading.Asked, move: str, apply: Apply,
         if about is None:
             raise unknown("reward", reward_id)
         # A merge under way would take the guest's balances away while they are waited for: what it paid would be lost.
-        await hold_player(connection, tenant_id, about["player_id"])
+        owner_id = await hold_player(connection, tenant_id, about["player_id"])
+        if about["type"] == TURNS:
+            await connection.execute(_SQL["hold_turns"], tenant_id, owner_id, about["campaign_id"])
         movements = await connection.fetch(_SQL["hold_movements"], tenant_id, about["player_id"], reward_id)
         await hold(connection, tenant_id, reward_id, about["prize_id"])
         await connection.execute(_SQL["hold_task"], tenant_id, reward_id)
         before = await reading.to_write(connection, _SQL["held"], request, "reward", reward_id)
         if before["status"] not in MOVES[move].before:
             raise illegal(before, move)
-        await apply(connection, before, movements)
+        await apply(connection, Held(before, owner_id, movements))
         after = await connection.fetchrow(_SQL["held"], tenant_id, reward_id, "", True)
         assert after is not None
         await record(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ops.simulation.postgres.values import dumps, loads, newest, of, unix
+from ops.simulation.postgres.values import dumps, like, loads, newest, of, unix
 from ops.simulation.postgres.vocabulary import Result, Statement, statement
 
 
@@ -29,6 +29,8 @@ async def note(st: Statement, *args: Any) -> Result:
 
 
 @statement("audit.list")
+@statement("audit.list_of_subject")
+@statement("audit.list_of_actor")
 def list_(
     st: Statement,
     tenant_id: str,
@@ -36,6 +38,12 @@ def list_(
     subject_id: str,
     actor: str,
     merchant_id: str,
+    action: str,
+    since: int,
+    until: int,
+    pattern: str,
+    first: str,
+    end: str,
     after: str | None,
     limit: int,
 ) -> Result:
@@ -46,6 +54,11 @@ def list_(
         and subject_id in ("", row.subject_id)
         and actor in ("", row.actor)
         and merchant_id in ("", row.merchant_id)
+        and first <= row.entry_id < end
+        and row.action.startswith(action)
+        and (since or 0) <= unix(row.created_at)
+        and (not until or unix(row.created_at) < until)
+        and like(_words(row), pattern)
     ]
     return [
         {"id": row.entry_id}
@@ -54,3 +67,9 @@ def list_(
         | {"created_at": unix(row.created_at)}
         for row in newest(rows, "entry_id", after, limit)
     ]
+
+
+def _words(row: Any) -> str:
+    before, after = loads(row.before) or {}, loads(row.after) or {}
+    said = (before.get("name"), after.get("name"), after.get("reason"))
+    return " ".join([row.actor, row.action, row.subject_id, *(one or "" for one in said)])

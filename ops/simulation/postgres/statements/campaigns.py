@@ -7,11 +7,15 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from ops.simulation.postgres.statements.games import definition_of, moved
+from ops.simulation.postgres.statements.quests import condition_of
 from ops.simulation.postgres.statements.quests import shown as quest_shown
 from ops.simulation.postgres.values import at_unix, datetime_of, dumps, like, loads, micros_of, newest, of, unix
 from ops.simulation.postgres.vocabulary import Result, Statement, statement
 
-_GIVEN = ("name", "merchant_id", "status", "start_date", "end_date", "redeem_until", "timezone", "settings", "origins")
+_GIVEN = (
+    *("name", "merchant_id", "status", "start_date", "end_date", "redeem_until", "timezone", "settings", "origins"),
+    *("budget", "budget_currency"),
+)
 _DATES = ("start_date", "end_date", "redeem_until")
 
 
@@ -32,7 +36,14 @@ def _shown(st: Statement, row: Any) -> dict[str, Any]:
         {"id": row.campaign_id}
         | of(row, "name merchant_id", status=_status(st, row))
         | {name: unix(getattr(row, name)) for name in _DATES}
-        | {"timezone": row.timezone, "settings": loads(row.settings), "origins": list(row.origins)}
+        | {
+            "timezone": row.timezone,
+            "settings": loads(row.settings),
+            "origins": list(row.origins),
+            "budget": row.budget,
+            "budget_currency": row.budget_currency,
+            "revision": row.revision,
+        }
         | {"created_at": unix(row.created_at), "updated_at": unix(row.updated_at)}
     )
 
@@ -64,8 +75,11 @@ def list_(
 @statement("campaigns.update")
 async def update(st: Statement, tenant_id: str, campaign_id: str, *args: Any) -> Result:
     row = st.get("campaigns", tenant_id, campaign_id)
-    change = _values(args) | {"updated_at": st.now}
-    return [_shown(st, row) for row in await st.update([row] if row else [], change)]
+    *given, over = args
+    if row is None or over not in (0, row.revision):
+        return []
+    change = _values(tuple(given)) | {"revision": row.revision + 1, "updated_at": st.now}
+    return [_shown(st, row) for row in await st.update([row], change)]
 
 
 def _games(st: Statement, tenant_id: str, campaign_id: str) -> list[tuple[Any, Any]]:
@@ -131,7 +145,8 @@ def boards_to_copy(st: Statement, tenant_id: str, campaign_id: str, game_ids: li
 @statement("campaigns.quests_to_copy")
 def quests_to_copy(st: Statement, tenant_id: str, campaign_id: str) -> Result:
     rows = st.find("quests", tenant_id=tenant_id, campaign_id=campaign_id)
-    return [{"quest_id": one} for one in sorted(row.quest_id for row in rows if row.status != "archived")]
+    rows = sorted((row for row in rows if row.status != "archived"), key=lambda row: str(row.quest_id))
+    return [{"quest_id": row.quest_id, "condition": condition_of(row)} for row in rows]
 
 
 @statement("campaigns.integrations_to_copy")
@@ -177,7 +192,7 @@ async def copy_campaign(
     st: Statement, tenant_id: str, campaign_id: str, fields: dict[str, Any], days: int, zone: str
 ) -> Result:
     row = st.get("campaigns", tenant_id, campaign_id)
-    return await _copy(st, "campaigns", row, fields, **_dates(row, days, zone, *_DATES))
+    return await _copy(st, "campaigns", row, fields, revision=1, **_dates(row, days, zone, *_DATES))
 
 
 @statement("campaigns.copy_prize")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ops.simulation.postgres.values import of, standing, unix
+from ops.simulation.postgres.statements.codes import pick_codes
+from ops.simulation.postgres.values import dumps, loads, of, standing, unix
 from ops.simulation.postgres.vocabulary import UPDATE, Result, Statement, statement
 
 
@@ -17,16 +18,20 @@ async def claim(
     claim_keys: list[str | None],
     task_ids: list[str],
     instant: list[str],
+    answers: list[dict[str, str]],
 ) -> Result:
     asked = list(enumerate(zip(reward_ids, player_ids, claim_keys, task_ids, strict=True)))
     held = await _hold(st, tenant_id, asked)
     suspended = {nth: _suspended(st, tenant_id, row) for nth, row in held.items()}
     stands = {nth: standing(row.status, row.expires_at, _tasked(st, row), st.now) for nth, row in held.items()}
 
+    fields = {nth: _fields(st, tenant_id, row) for nth, row in held.items()}
+    wrong = {nth: problems(fields[nth], answers[nth]) for nth in held}
+
     due: dict[int, dict[str, Any]] = {}
     for nth, row in sorted(held.items()):
         prize = st.get("prizes", tenant_id, row.prize_id)
-        if stands[nth] != "won" or suspended[nth] is not None or prize is None:
+        if stands[nth] != "won" or suspended[nth] is not None or wrong[nth] is not None or prize is None:
             continue
         falls_due = prize.redemption_mode != "manual" and prize.channel != "manual" and not _tasked(st, row)
         coded = falls_due and prize.channel == "voucher_code"
@@ -62,6 +67,10 @@ async def claim(
             change = {"reward_id": changed.reward_id, "assigned_at": st.now}
             [ready[nth]["picked"]] = await st.update([ready[nth]["picked"]], change)
     for nth in moved:
+        if answers[nth]:
+            own = {"tenant_id": tenant_id, "reward_id": reward_ids[nth]}
+            await st.insert("claim_answers", **own, answers=dumps(answered(fields[nth] or [], answers[nth])))
+    for nth in moved:
         one = ready[nth]
         if one["instant"] or one["sent"]:
             await st.insert(
@@ -74,7 +83,8 @@ async def claim(
                 **of(one["row"], "reward_id prize_id campaign_id player_id"),
             )
     return [
-        _answer(st, tenant_id, reward_id, key, held.get(nth), stands.get(nth), suspended.get(nth), moved.get(nth))
+        _answer(reward_id, key, held.get(nth), stands.get(nth), suspended.get(nth), wrong.get(nth), moved.get(nth))
+        | {"problems": wrong.get(nth)}
         | _delivery(ready.get(nth), nth in moved, task_id, suspended.get(nth))
         | {"merchant_id": _merchant(st, tenant_id, held.get(nth))}
         for nth, (reward_id, _, key, task_id) in asked
@@ -116,22 +126,52 @@ async def _pick_codes(st: Statement, tenant_id: str, due: dict[int, dict[str, An
         if one["uncoded"]:
             wanting.setdefault(one["row"].prize_id, []).append(one)
     for prize_id in st.unordered(list(wanting)):
-        free = st.find("codes", tenant_id=tenant_id, prize_id=prize_id, reward_id=None)
-        free.sort(key=lambda row: row.code_id)
         wanted = wanting[prize_id]
-        rows = await st.lock(free, UPDATE, lambda row: row.reward_id is None, skip=True, limit=len(wanted))
+        rows = await pick_codes(st, tenant_id, prize_id, len(wanted))
         for one, row in zip(wanted, rows, strict=False):
             one["picked"] = row
 
 
+def _fields(st: Statement, tenant_id: str, row: Any) -> list[dict[str, Any]] | None:
+    prize = st.get("prizes", tenant_id, row.prize_id)
+    return loads(prize.claim_fields) if prize is not None else None
+
+
+def problems(fields: list[dict[str, Any]] | None, answers: dict[str, str]) -> list[list[str]] | None:
+    """claim_problems of sql/schema.sql. Of fields that are NULL nothing is known."""
+    if fields is None:
+        return None
+    found = [[field["key"], wrong] for field in fields if (wrong := _problem(field, answers.get(field["key"])))]
+    known = {field["key"] for field in fields}
+    return found + [[key, "unknown"] for key in sorted(answers) if key not in known] or None
+
+
+def _problem(field: dict[str, Any], answer: str | None) -> str:
+    if answer is None:
+        return "required" if field["required"] else ""
+    if field["kind"] == "choice":
+        return "" if answer in field["options"] else "option"
+    if field["kind"] != "text":
+        return ""
+    return "long" if len(answer) > 200 else "lines" if set(answer) & set("\n\r\t") else ""
+
+
+def answered(fields: list[dict[str, Any]], answers: dict[str, str]) -> list[dict[str, str]]:
+    """claim_answered of sql/schema.sql."""
+    return [
+        {"key": field["key"], "label": field["label"], "value": answers[field["key"]]}
+        for field in fields
+        if field["key"] in answers
+    ]
+
+
 def _answer(
-    st: Statement,
-    tenant_id: str,
     reward_id: str,
     key: str | None,
     row: Any,
     stands: str | None,
     suspended: str | None,
+    wrong: Any,
     moved: Any,
 ) -> dict[str, Any]:
     if moved is not None:
@@ -142,8 +182,10 @@ def _answer(
         outcome = "replayed"
     elif suspended is not None:
         outcome = "suspended"
+    elif stands != "won":
+        outcome = "illegal"
     else:
-        outcome = "illegal" if stands != "won" else "out_of_stock"
+        outcome = "unanswered" if wrong is not None else "out_of_stock"
     names = "player_id prize_id name type value quantity"
     whence = "game_id play_id campaign_id milestone_id"
     now = moved or row

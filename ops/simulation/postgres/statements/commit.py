@@ -6,8 +6,9 @@ import re
 from functools import cache
 from typing import Any, Final
 
+from ops.simulation.postgres.statements.codes import pick_codes
 from ops.simulation.postgres.values import dumps
-from ops.simulation.postgres.vocabulary import SHARE, UPDATE, Result, Statement, statement
+from ops.simulation.postgres.vocabulary import SHARE, Result, Statement, statement
 from runtime.actors.changes import PARAMETERS, Changes
 
 _TYPED: Final = re.compile(r"\$(\d+)::(\w+)\[\]")
@@ -99,6 +100,10 @@ async def _moved(st: Statement, tenant_id: str, given: Any) -> dict[tuple[str, s
         if row is not None and row.balance == n.before:
             change = {"balance": n.after, "updated_at": st.now}
             turns += len(await st.update([row], change, lambda row, n=n: row.balance == n.before))  # type: ignore[misc]
+    for n in given.turns:
+        if n.before == 0:
+            own = {"player_id": n.player_id, "campaign_id": n.campaign_id, "balance": n.after}
+            turns += await st.insert_unless("turn_balances", tenant_id=tenant_id, **own) is not None
     if turns != len(given.turns):
         st.refuse("turns")
 
@@ -171,10 +176,7 @@ async def _taken(st: Statement, tenant_id: str, given: Any) -> list[Any]:
 async def _take_codes(st: Statement, tenant_id: str, takes: list[Any]) -> int:
     picked = {}
     for prize_id in st.unordered(sorted({n.prize_id for n in takes})):
-        free = st.find("codes", tenant_id=tenant_id, prize_id=prize_id, reward_id=None)
-        free.sort(key=lambda row: row.code_id)
-        wanted = sum(n.prize_id == prize_id for n in takes)
-        rows = await st.lock(free, UPDATE, lambda row: row.reward_id is None, skip=True, limit=wanted)
+        rows = await pick_codes(st, tenant_id, prize_id, sum(n.prize_id == prize_id for n in takes))
         picked.update({(prize_id, nth): row for nth, row in enumerate(rows, 1)})
     taken = 0
     for n in takes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ops.simulation.postgres.listing import listed
+from ops.simulation.postgres.statements.rewards import answers_of
 from ops.simulation.postgres.values import datetime_of, loads, newest, of, unix
 from ops.simulation.postgres.vocabulary import UPDATE, Result, Statement, statement
 
@@ -93,6 +94,7 @@ def _leased(st: Statement, task: Any, reward: Any) -> dict[str, Any]:
         | {"won_at": unix(reward.won_at), "claimed_at": unix(reward.claimed_at)}
         | {"channel_config": loads(prize.channel_config) if prize else {}}
         | {"prize_name": named.name, "prize_type": named.type, "prize_value": named.value}
+        | {"answers": answers_of(st, task.tenant_id, task.reward_id)}
     )
 
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from ops.simulation.postgres.listing import listed
+from ops.simulation.postgres.statements.codes import free_codes
 from ops.simulation.postgres.values import dumps, loads, newest, of, unix
 from ops.simulation.postgres.vocabulary import Result, Statement, statement
+
+CONTENT = "description image_url terms currency"
+"""What players read of a prize."""
 
 
 def definition_of(st: Statement, game: Any) -> Any | None:
@@ -169,8 +173,10 @@ def prizes_on_show(st: Statement, tenant_id: str, prize_ids: list[str]) -> Resul
         points = prize.type == "points"
         stocked = points or stock.total == 0 or stock.remaining > 0
         coded = prize.channel != "voucher_code" or points
-        coded = coded or st.exists("codes", tenant_id=tenant_id, prize_id=prize_id, reward_id=None)
-        shown.append(of(prize, "prize_id name type value", available=stocked and coded))
+        coded = coded or bool(free_codes(st, tenant_id, prize_id))
+        asked = loads(prize.claim_fields)
+        names = f"prize_id name type value {CONTENT}"
+        shown.append(of(prize, names, claim_fields=asked, available=stocked and coded))
     return st.unordered(shown)
 
 

@@ -155,6 +155,14 @@ def boards(st: Statement, tenant_id: str, *asked: Any) -> Result:
     return _page(st, rows, "finalized_at", "board_id", asked, lambda st, row: {})
 
 
+@statement("gaps.notices")
+def notices(st: Statement, tenant_id: str, *asked: Any) -> Result:
+    def told(st: Statement, row: Any) -> dict[str, Any]:
+        return {"type": row.type, "data": loads(row.data)} | _merchant(st, tenant_id, row.campaign_id)
+
+    return _page(st, st.find("notices", tenant_id=tenant_id), "noticed_at", "event_id", asked, told)
+
+
 @statement("gaps.failures")
 def failures(st: Statement, tenant_id: str, *asked: Any) -> Result:
     rows = st.find("tasks", tenant_id=tenant_id, status="dead")

@@ -178,6 +178,7 @@ _NOTED = (
     "error",
     "duration_ms",
     "pause",
+    "answer",
 )
 
 
@@ -194,9 +195,9 @@ async def note_deliveries(st: Statement, tenant_id: str, *args: Any) -> Result:
         over = excluded.status == "retry" and d.created_at < oldest
         return {
             "status": "dead" if over else excluded.status,
-            "event": None if over else excluded.event,
+            "event": d.event if excluded.event is None else excluded.event,
             "next_attempt_at": None if over else excluded.next_attempt_at,
-        } | of(excluded, "attempts http_status error duration_ms")
+        } | of(excluded, "attempts http_status error duration_ms answer")
 
     noted = 0
     for n in places:
@@ -275,10 +276,27 @@ async def prune_deliveries(st: Statement, tenant_id: str, integration_id: str, k
 
 
 @statement("integrations.list_deliveries")
-def list_deliveries(st: Statement, tenant_id: str, integration_id: str, after: str | None, limit: int) -> Result:
+def list_deliveries(
+    st: Statement, tenant_id: str, integration_id: str, merchant_id: str, after: str | None, limit: int
+) -> Result:
     rows = st.find("integration_deliveries", tenant_id=tenant_id, integration_id=integration_id)
+    rows = [row for row in rows if _may_read(row, merchant_id)]
     names = "delivery_id integration_id event_id event_type status attempts http_status error duration_ms"
     return [
-        of(row, names, next_attempt_at=unix(row.next_attempt_at), created_at=unix(row.created_at))
+        of(row, names, event=loads(row.event), answer=row.answer)
+        | {"next_attempt_at": unix(row.next_attempt_at), "created_at": unix(row.created_at)}
         for row in newest(rows, "delivery_id", after, limit)
     ]
+
+
+@statement("integrations.delivery")
+def delivery(st: Statement, tenant_id: str, integration_id: str, delivery_id: str, merchant_id: str) -> Result:
+    row = st.get("integration_deliveries", tenant_id, integration_id, delivery_id)
+    if row is None or not _may_read(row, merchant_id):
+        return []
+    return [of(row, "status attempts", event=loads(row.event), created_at=unix(row.created_at))]
+
+
+def _may_read(row: Any, merchant_id: str) -> bool:
+    """Whether a merchant's staff ("": the tenant's own) reads of the event."""
+    return not merchant_id or (row.event is not None and loads(row.event).get("merchant_id") == merchant_id)

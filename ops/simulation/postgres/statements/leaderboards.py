@@ -282,6 +282,12 @@ def owed(st: Statement, tenant_id: str, board_id: str, limit: int) -> Result:
     return found
 
 
+@statement("leaderboards.turns_of")
+def turns_of(st: Statement, tenant_id: str, player_id: str, campaign_id: str) -> Result:
+    row = st.get("turn_balances", tenant_id, player_id, campaign_id)
+    return [of(row, "balance")] if row else []
+
+
 @statement("leaderboards.withhold")
 async def withhold(st: Statement, tenant_id: str, board_id: str, rank: int, reason: str) -> Result:
     row = st.get("leaderboard_standings", tenant_id, board_id, rank)

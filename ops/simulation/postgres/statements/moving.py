@@ -188,6 +188,12 @@ async def move_completions(st: Statement, tenant_id: str, guest_id: str, player_
     return len(await _move(st, rows, guest_id, player_id, "quest_id"))
 
 
+@statement("merging.move_quest_events")
+async def move_quest_events(st: Statement, tenant_id: str, guest_id: str, player_id: str) -> Result:
+    rows = st.find("quest_events", tenant_id=tenant_id, player_id=guest_id)
+    return len(await st.update(rows, {"player_id": player_id}, lambda row: row.player_id == guest_id))
+
+
 def _on_boards(st: Statement, table: str, tenant_id: str, player_id: str) -> list[Any]:
     """A player's rows of a table of boards that are there still."""
     rows = st.find(table, tenant_id=tenant_id, player_id=player_id)

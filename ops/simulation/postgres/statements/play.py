@@ -6,6 +6,7 @@ import re
 from datetime import date
 from typing import Any
 
+from ops.simulation.postgres.statements.codes import free_codes
 from ops.simulation.postgres.statements.games import is_shown
 from ops.simulation.postgres.values import loads, newest, of, unix
 from ops.simulation.postgres.vocabulary import Result, Statement, statement
@@ -162,7 +163,7 @@ def _player(
 def _prize(st: Statement, tenant_id: str, prize_id: str, day: date) -> list[Any]:
     stock = st.get("stock", tenant_id, prize_id)
     counted = st.get("prize_days", tenant_id, prize_id, day)
-    free = len(st.find("codes", tenant_id=tenant_id, prize_id=prize_id, reward_id=None))
+    free = len(free_codes(st, tenant_id, prize_id))
     return [
         prize_id,
         stock.remaining if stock and stock.total > 0 else None,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ops.simulation.postgres.listing import listed
-from ops.simulation.postgres.statements.games import definition_of
+from ops.simulation.postgres.statements.codes import free_codes
+from ops.simulation.postgres.statements.games import CONTENT, definition_of
 from ops.simulation.postgres.values import dumps, loads, newest, of, unix
 from ops.simulation.postgres.vocabulary import NO_KEY_UPDATE, Result, Statement, statement
 
@@ -21,12 +22,18 @@ _GIVEN = (
     "channel_config",
     "expires_after_days",
     "status",
+    "description",
+    "image_url",
+    "terms",
+    "currency",
+    "low_stock_at",
+    "claim_fields",
 )
 
 
 def _values(args: tuple[Any, ...]) -> dict[str, Any]:
     values = dict(zip(_GIVEN, args, strict=True))
-    return values | {"channel_config": dumps(values["channel_config"])}
+    return values | {name: dumps(values[name]) for name in ("channel_config", "claim_fields")}
 
 
 @statement("prizes.insert")
@@ -44,7 +51,7 @@ def _shown(prize: Any, stock: Any) -> dict[str, Any]:
         {"id": prize.prize_id}
         | of(prize, "name type value campaign_id max_per_user max_per_day redemption_mode channel")
         | {"channel_config": loads(prize.channel_config)}
-        | of(prize, "expires_after_days status")
+        | of(prize, f"expires_after_days status {CONTENT} low_stock_at", claim_fields=loads(prize.claim_fields))
         | of(stock, "total remaining awarded")
         | {"created_at": unix(prize.created_at), "updated_at": unix(prize.updated_at)}
     )
@@ -89,24 +96,46 @@ async def update(st: Statement, tenant_id: str, prize_id: str, *args: Any) -> Re
     return len(await st.update([row] if row else [], values | {"updated_at": st.now}))
 
 
-@statement("prizes.set_total_stock")
-async def set_total_stock(st: Statement, tenant_id: str, prize_id: str, total: int) -> Result:
-    def fits(s: Any) -> bool:
-        return bool(total == 0 or s.awarded <= total)
+def _move(row: Any) -> dict[str, Any]:
+    names = "prize_id actor reason total_before total_after remaining_before remaining_after"
+    return {"id": str(row.seq)} | of(row, names) | {"created_at": unix(row.created_at)}
 
+
+@statement("prizes.set_total_stock")
+async def set_total_stock(
+    st: Statement, tenant_id: str, prize_id: str, total: int | None, change: int | None, actor: str, reason: str
+) -> Result:
     row = st.get("stock", tenant_id, prize_id)
-    rows = await st.update(
-        [row] if row is not None and fits(row) else [],
-        lambda s: {"total": total, "remaining": 0 if total == 0 else total - s.awarded},
-        fits,
-    )
-    return [of(row, "total") for row in rows]
+    for held in await st.lock([row] if row else [], NO_KEY_UPDATE):
+        wanted = held.total + change if total is None and change is not None else total
+        if wanted is None or not (wanted == 0 or held.awarded <= wanted) or wanted > 2**31 - 1:
+            return []
+        if total is None and not (held.total > 0 and wanted > 0):
+            return []
+        await st.update([held], {"total": wanted, "remaining": 0 if wanted == 0 else wanted - held.awarded})
+        known = [move.seq for move in st.find("stock_moves", tenant_id=tenant_id, prize_id=prize_id)]
+        own = {"tenant_id": tenant_id, "prize_id": prize_id, "seq": 1 + max(known, default=0)}
+        before = {"total_before": held.total, "remaining_before": held.remaining}
+        after = {"total_after": wanted, "remaining_after": 0 if wanted == 0 else wanted - held.awarded}
+        await st.insert("stock_moves", **own, actor=actor, reason=reason, **before, **after)
+        made = {"prize_id": prize_id, "actor": actor, "reason": reason}
+        order = ("total_before", "total_after", "remaining_before", "remaining_after")
+        moved = {name: (before | after)[name] for name in order}
+        return [{"id": str(own["seq"])} | made | moved | {"created_at": unix(st.now)}]
+    return []
+
+
+@statement("prizes.stock_moves")
+def stock_moves(st: Statement, tenant_id: str, prize_id: str, after: str | None, limit: int) -> Result:
+    rows = st.find("stock_moves", tenant_id=tenant_id, prize_id=prize_id)
+    rows = sorted((row for row in rows if after is None or row.seq < int(after)), key=lambda row: -row.seq)
+    return [_move(row) for row in rows[:limit]]
 
 
 @statement("prizes.awarded")
 def awarded(st: Statement, tenant_id: str, prize_id: str) -> Result:
     row = st.get("stock", tenant_id, prize_id)
-    return [of(row, "awarded")] if row else []
+    return [of(row, "awarded total")] if row else []
 
 
 @statement("prizes.usable")
@@ -116,6 +145,13 @@ def usable(st: Statement, tenant_id: str, prize_ids: list[str], merchant_id: str
     return st.unordered(
         [of(row, "prize_id") for row in rows if row and row.status == "active" and may(row.campaign_id)]
     )
+
+
+@statement("prizes.own")
+def own(st: Statement, tenant_id: str, prize_ids: list[str], merchant_id: str) -> Result:
+    may = st.theirs(tenant_id, merchant_id, True)
+    rows = [st.get("prizes", tenant_id, prize_id) for prize_id in dict.fromkeys(prize_ids)]
+    return st.unordered([of(row, "prize_id") for row in rows if row and may(row.campaign_id)])
 
 
 @statement("prizes.games_that_may_name")
@@ -157,6 +193,7 @@ async def remove(st: Statement, tenant_id: str, prize_id: str) -> Result:
     prize, stock = st.get("prizes", tenant_id, prize_id), st.get("stock", tenant_id, prize_id)
     gone = await st.delete([prize] if prize else [])
     await st.delete([stock] if stock else [])
+    await st.delete(st.find("stock_moves", tenant_id=tenant_id, prize_id=prize_id))
     await st.delete(st.find("codes", tenant_id=tenant_id, prize_id=prize_id))
     return len(gone)
 
@@ -174,12 +211,12 @@ def summary(st: Statement, tenant_id: str, *args: Any) -> Result:
         own = {"tenant_id": tenant_id, "prize_id": prize.prize_id}
         rewards = [row for row in st.find("rewards", **own) if row.status != "revoked"]
         found.append(
-            of(prize, "prize_id name")
+            of(prize, "prize_id name type channel status")
             | of(stock, "total remaining awarded")
             | {
                 "claimed": sum(row.quantity for row in rewards if row.claimed_at is not None),
                 "fulfilled": sum(row.quantity for row in rewards if row.status == "fulfilled"),
-                "codes_available": len(st.find("codes", **own, reward_id=None)),
+                "codes_available": len(free_codes(st, tenant_id, prize.prize_id)),
             }
         )
     return found

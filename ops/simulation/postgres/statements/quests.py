@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from ops.simulation.postgres.listing import listed
 from ops.simulation.postgres.statements.play import first_known_as
-from ops.simulation.postgres.values import at_unix, epoch, newest, of, unix
+from ops.simulation.postgres.values import at_unix, datetime_of, dumps, epoch, loads, newest, of, unix
 from ops.simulation.postgres.vocabulary import KEY_SHARE, SHARE, UPDATE, Result, Statement, statement
 
 _DAY = 86_400 * 1_000_000
 
 
-def shown(row: Any) -> dict[str, Any]:
+def shown(row: Any, **kept: bool) -> dict[str, Any]:
+    """As everybody is shown it, with what is `kept` from the public beside."""
     return {
         "id": row.quest_id,
         **of(row, "campaign_id name description type turns status"),
         "start_date": unix(row.start_date),
         "end_date": unix(row.end_date),
+        "condition": condition_of(row),
+        **kept,
         "created_at": unix(row.created_at),
         "updated_at": unix(row.updated_at),
     }
 
 
+def _kept(row: Any) -> dict[str, Any]:
+    """As staff is shown it."""
+    return shown(row, secret_set="secret" in loads(row.signing))
+
+
 def _values(st: Statement, args: tuple[Any, ...]) -> dict[str, Any]:
-    name, description, type_name, turns, status, start_date, end_date = args
+    name, description, type_name, turns, status, start_date, end_date, condition = args
     return {
         "name": name,
         "description": description,
@@ -33,23 +43,73 @@ def _values(st: Statement, args: tuple[Any, ...]) -> dict[str, Any]:
         "status": status,
         "start_date": at_unix(start_date),
         "end_date": at_unix(end_date),
+        "condition": None if condition is None else dumps(condition),
     }
+
+
+def condition_of(row: Any) -> Any:
+    """A quest's condition, or None."""
+    return None if row.condition is None else loads(row.condition)
+
+
+def _has_game(st: Statement, tenant_id: str, campaign_id: str, condition: Any) -> bool:
+    """has_condition_s_game()"""
+    game_id = (condition or {}).get("game_id", "")
+    game = st.get("games", tenant_id, game_id) if game_id else None
+    return not game_id or (game is not None and game.campaign_id == campaign_id)
+
+
+def _progress(
+    st: Statement,
+    tenant_id: str,
+    player_id: str,
+    quest_id: str,
+    campaign_id: str,
+    condition: dict[str, Any],
+    since: int | None,
+) -> int:
+    """quest_progress()"""
+    if condition["kind"] == "event":
+        told = st.find("quest_events", tenant_id=tenant_id, quest_id=quest_id, player_id=player_id)
+        return sum(since is None or row.told_at >= since for row in told)
+    if condition["kind"] == "logins":
+        campaign = st.get("campaigns", tenant_id, campaign_id)
+        assert campaign is not None, "a quest is of one"
+        quarters = [row.quarter for row in st.find("login_quarters", tenant_id=tenant_id, player_id=player_id)]
+        return len({_local_day(at, campaign.timezone) for at in quarters if since is None or at >= since})
+    named = condition.get("game_id", "")
+    games = {row.game_id for row in st.find("games", tenant_id=tenant_id, campaign_id=campaign_id)}
+    plays = [
+        row
+        for row in st.find("plays", tenant_id=tenant_id, player_id=player_id)
+        if row.game_id in games and named in ("", row.game_id) and (since is None or row.played_at >= since)
+    ]
+    kind = condition["kind"]
+    return len(plays) if kind == "plays" else sum(row.wins if kind == "wins" else row.points for row in plays)
+
+
+def _local_day(at: int, zone: str) -> date:
+    moment = datetime_of(at)
+    assert moment is not None
+    return moment.astimezone(ZoneInfo(zone)).date()
 
 
 @statement("quests.insert")
 async def insert(st: Statement, tenant_id: str, quest_id: str, campaign_id: str, *args: Any) -> Result:
-    *fields, merchant_id = args
+    *fields, merchant_id, signing = args
     campaign = st.get("campaigns", tenant_id, campaign_id)
     if campaign is None or not st.theirs(tenant_id, merchant_id, True)(campaign_id):
         return []
-    values = _values(st, tuple(fields))
-    return [shown(await st.insert("quests", tenant_id=tenant_id, quest_id=quest_id, campaign_id=campaign_id, **values))]
+    if not _has_game(st, tenant_id, campaign_id, fields[-1]):
+        return []
+    values = _values(st, tuple(fields)) | {"signing": dumps(signing or {})}
+    return [_kept(await st.insert("quests", tenant_id=tenant_id, quest_id=quest_id, campaign_id=campaign_id, **values))]
 
 
 @statement("quests.get")
 def get(st: Statement, tenant_id: str, quest_id: str, merchant_id: str, writing: bool) -> Result:
     row = st.get("quests", tenant_id, quest_id)
-    return [shown(row)] if row and st.theirs(tenant_id, merchant_id, writing)(row.campaign_id) else []
+    return [_kept(row)] if row and st.theirs(tenant_id, merchant_id, writing)(row.campaign_id) else []
 
 
 @statement("quests.list")
@@ -67,18 +127,24 @@ def list_(
     rows = listed(
         st, "quests", tenant_id, merchant_id, standing=status, pattern=pattern, campaign_id=campaign_id, type=type_name
     )
-    return [shown(row) for row in newest(rows, "quest_id", after, limit)]
+    return [_kept(row) for row in newest(rows, "quest_id", after, limit)]
 
 
 @statement("quests.update")
 async def update(st: Statement, tenant_id: str, quest_id: str, campaign_id: str, *args: Any) -> Result:
-    *fields, merchant_id = args
+    *fields, merchant_id, signing = args
     row = st.get("quests", tenant_id, quest_id)
     campaign = st.get("campaigns", tenant_id, campaign_id)
     if row is None or campaign is None or not st.theirs(tenant_id, merchant_id, True)(campaign_id):
         return []
+    if not _has_game(st, tenant_id, campaign_id, fields[-1]):
+        return []
     change = _values(st, tuple(fields)) | {"campaign_id": campaign_id, "updated_at": st.now}
-    return [shown(row) for row in await st.update([row], change)]
+    if (fields[-1] or {}).get("kind") != "event":
+        change["signing"] = dumps({})
+    elif signing is not None:
+        change["signing"] = dumps(signing)
+    return [_kept(row) for row in await st.update([row], change)]
 
 
 @statement("quests.lock")
@@ -92,7 +158,9 @@ async def remove(st: Statement, tenant_id: str, quest_id: str) -> Result:
     row = st.get("quests", tenant_id, quest_id)
     if row is None or st.exists("quest_completions", tenant_id=tenant_id, quest_id=quest_id):
         return []
-    return [{"quest_id": row.quest_id} for row in await st.delete([row])]
+    gone = await st.delete([row])
+    await st.delete(st.find("quest_events", tenant_id=tenant_id, quest_id=quest_id))
+    return [{"quest_id": row.quest_id} for row in gone]
 
 
 @statement("quests.archive")
@@ -120,6 +188,7 @@ def for_completion(st: Statement, tenant_id: str, quest_id: str, player_id: str,
             "campaign_id type status turns",
             start_date=unix(quest.start_date),
             end_date=unix(quest.end_date),
+            condition=condition_of(quest),
             campaign_status=campaign.status,
             merchant_id=campaign.merchant_id,
             timezone=campaign.timezone,
@@ -150,6 +219,8 @@ async def complete(
     key: str | None,
     request_hash: bytes | None,
     event_id: str,
+    condition: dict[str, Any] | None,
+    since: int,
 ) -> Result:
     player = st.get("players", tenant_id, player_id)
     guests = [player] if player is not None and player.auth_method == "guest" else []
@@ -158,7 +229,13 @@ async def complete(
     campaign = st.get("campaigns", tenant_id, campaign_id)
 
     def open_(row: Any) -> bool:
-        return (row.status, row.type, row.turns, row.campaign_id) == ("active", type_name, turns, campaign_id)
+        looked = ("active", type_name, turns, campaign_id, condition)
+        if (row.status, row.type, row.turns, row.campaign_id, condition_of(row)) != looked:
+            return False
+        if condition is None:
+            return True
+        have = _progress(st, tenant_id, player_id, quest_id, campaign_id, condition, at_unix(since))
+        return have >= int(condition["count"])
 
     if quest is None or not open_(quest) or campaign is None or campaign.status != "active":
         return []

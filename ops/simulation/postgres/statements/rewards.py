@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ops.simulation.postgres.values import newest, of, standing, unix
+from ops.simulation.postgres.statements.codes import pick_codes
+from ops.simulation.postgres.values import loads, newest, of, standing, unix
 from ops.simulation.postgres.vocabulary import NO_KEY_UPDATE, UPDATE, Result, Statement, statement
 
 CANCELLED = {"status": "cancelled", "next_attempt_at": None, "lease_until": None, "lease_owner": ""}
@@ -55,7 +56,21 @@ def list_(
         and game_id in ("", row.game_id)
     ]
     found = newest(rows, "reward_id", after, limit)
-    return [_shown(st, row) | _code(st, row, row.status == "fulfilled") for row in found]
+    return [_shown(st, row) | _code(st, row, row.status == "fulfilled") | _content(st, row) for row in found]
+
+
+def _content(st: Statement, row: Any) -> dict[str, Any]:
+    prize = st.get("prizes", row.tenant_id, row.prize_id)
+    names = "description image_url terms currency"
+    if prize is None:
+        return dict.fromkeys(names.split(), "") | {"claim_fields": []}
+    return of(prize, names, claim_fields=loads(prize.claim_fields))
+
+
+def answers_of(st: Statement, tenant_id: str, reward_id: str) -> list[dict[str, str]]:
+    """What the reward's winner answered."""
+    row = st.get("claim_answers", tenant_id, reward_id)
+    return loads(row.answers) if row is not None else []
 
 
 @statement("rewards.search")
@@ -82,7 +97,17 @@ def search(
         and player_id in ("", row.player_id)
         and may(row.campaign_id)
     ]
-    return [_shown(st, row) for row in newest(rows, "reward_id", after, limit)]
+    found = newest(rows, "reward_id", after, limit)
+    return [_shown(st, row) | {"answered": bool(answers_of(st, tenant_id, row.reward_id))} for row in found]
+
+
+@statement("rewards.get")
+def get(st: Statement, tenant_id: str, reward_id: str, merchant_id: str, writing: bool) -> Result:
+    row = st.get("rewards", tenant_id, reward_id)
+    if row is None or not st.theirs(tenant_id, merchant_id, writing)(row.campaign_id):
+        return []
+    answers = answers_of(st, tenant_id, reward_id)
+    return [_shown(st, row) | {"answered": bool(answers), "answers": answers}]
 
 
 @statement("rewards.as_claimed")
@@ -102,6 +127,7 @@ def as_claimed(st: Statement, tenant_id: str, reward_ids: list[str]) -> Result:
                 "fulfilled_at": unix(row.fulfilled_at) if at_once else 0,
             }
             | _code(st, row, at_once)
+            | {"given": {one["key"]: one["value"] for one in answers_of(st, tenant_id, row.reward_id)}}
         )
     return st.unordered(found)
 
@@ -109,7 +135,40 @@ def as_claimed(st: Statement, tenant_id: str, reward_ids: list[str]) -> Result:
 @statement("rewards.about")
 def about(st: Statement, tenant_id: str, reward_id: str) -> Result:
     row = st.get("rewards", tenant_id, reward_id)
-    return [of(row, "player_id prize_id")] if row else []
+    return [of(row, "player_id prize_id type campaign_id")] if row else []
+
+
+@statement("rewards.hold_turns")
+async def hold_turns(st: Statement, tenant_id: str, player_id: str, campaign_id: str) -> Result:
+    row = st.get("turn_balances", tenant_id, player_id, campaign_id)
+    return [of(row, "balance") for row in await st.lock([row] if row else [], NO_KEY_UPDATE)]
+
+
+@statement("rewards.take_turns")
+async def take_turns(st: Statement, tenant_id: str, player_id: str, reward_id: str, entry_id: str) -> Result:
+    reward = st.get("rewards", tenant_id, reward_id)
+    if reward is None or reward.type != "turns":
+        return []
+    amount = int(reward.value) * reward.quantity
+    row = st.get("turn_balances", tenant_id, player_id, reward.campaign_id)
+    taken = await st.update(
+        [row] if row is not None and row.balance >= amount else [],
+        lambda row: {"balance": row.balance - amount, "updated_at": st.now},
+        lambda row: row.balance >= amount,
+    )
+    for row in taken:
+        await st.insert(
+            "turn_entries",
+            tenant_id=tenant_id,
+            entry_id=entry_id,
+            campaign_id=reward.campaign_id,
+            player_id=player_id,
+            amount=-amount,
+            balance_after=row.balance,
+            reason="reversal",
+            reference_id=reward_id,
+        )
+    return [{"balance_after": row.balance} for row in taken]
 
 
 @statement("rewards.hold_movements")
@@ -215,9 +274,7 @@ async def take_code(st: Statement, tenant_id: str, prize_id: str, reward_id: str
     kept = st.find("codes", tenant_id=tenant_id, reward_id=reward_id)
     if kept:
         return [of(row, "key_id ciphertext") for row in kept]
-    free = st.find("codes", tenant_id=tenant_id, prize_id=prize_id, reward_id=None)
-    free.sort(key=lambda row: row.code_id)
-    picked = await st.lock(free, UPDATE, lambda row: row.reward_id is None, skip=True, limit=1)
+    picked = await pick_codes(st, tenant_id, prize_id, 1)
     taken = await st.update(picked, {"reward_id": reward_id, "assigned_at": st.now})
     return [of(row, "key_id ciphertext") for row in taken]
 

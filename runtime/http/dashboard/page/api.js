@@ -30,7 +30,7 @@ export class Refused extends Error {
 }
 
 /** @type {any} */
-const client = createClient({ baseUrl: API });
+const client = createClient({ baseUrl: API, bodySerializer: (/** @type {any} */ body) => (typeof body === "string" ? body : JSON.stringify(body)) });
 client.use({
   onRequest(/** @type {{request: Request}} */ { request }) {
     if (token.value) {
@@ -44,7 +44,7 @@ client.use({
  * @typedef {object} Asked
  * @property {Record<string, string>} [path] what stands in the path's braces
  * @property {Record<string, any>} [query] what is "" or undefined is left out
- * @property {any} [body]
+ * @property {any} [body] a text is sent as it is, under the Content-Type among the headers
  * @property {string} [key] an Idempotency-Key: asked again with it, it is done once
  * @property {Record<string, string>} [headers]
  * @property {AbortSignal} [signal]
@@ -72,10 +72,11 @@ async function ask(verb, path, { path: named, query = {}, body, key, headers = {
     }
     throw new Refused(0, null);
   }
-  if (answered.response.ok) {
+  // 202: nothing is done yet, it waits for a second person.
+  if (answered.response.ok && answered.response.status !== 202) {
     return answered.data?.data ?? answered.data;
   }
-  const refused = new Refused(answered.response.status, answered.error);
+  const refused = new Refused(answered.response.status, answered.error ?? answered.data);
   if (refused.status === 401 && AGAIN.has(refused.reason) && token.value) {
     ended();
   }

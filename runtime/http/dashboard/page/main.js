@@ -21,12 +21,13 @@ dress();
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", dress);
 follow();
 render(html`<${App} />`, /** @type {Element} */ (document.getElementById("app")));
-/** @param {string} who @param {string} other */
-const replaces = (who, other) => {
-  begun.value = true; // The question stands before the page of who is signed in.
-  return confirm({ title: say("sign_in.replace_title"), text: say("sign_in.replace_text", { who, other }), word: say("sign_in.replace") });
+/** @param {{who: string, tenant: string}} link @param {string} before */
+const wanted = (link, before) => {
+  begun.value = true; // The question stands before the page of who is signed in, or of how to.
+  const text = say("sign_in.link_text", link) + (before ? ` ${say("sign_in.link_before", { before })}` : "");
+  return confirm({ title: say("sign_in.link_title", link), text, word: say("sign_in.link") });
 };
-const start = () => begin(replaces).finally(() => {
+const start = () => begin(wanted).finally(() => {
   begun.value = true;
 });
 // A link that is opened where the page is open already loads nothing anew.

@@ -1,4 +1,4 @@
-// The pages there are: each a module of `pages/`, loaded when somebody goes there.
+// The pages there are: each a module, mounted when somebody goes there.
 
 /**
  * @typedef {object} Route
@@ -18,11 +18,22 @@ export const ROUTES = [
   { path: "/campaigns/:id/games/new", needs: "CreateGame", load: () => import("./pages/game_new.js") },
   { path: "/games", needs: "ListGames", load: () => import("./pages/games.js"), nav: "nav.games", icon: "wheel" },
   { path: "/games/:id", needs: "GetGame", load: () => import("./pages/game.js") },
+  { path: "/prizes", needs: "ListPrizeSummary", load: () => import("./prizes/list.js"), nav: "nav.prizes", icon: "cup" },
+  { path: "/prizes/new", needs: "CreatePrize", load: () => import("./prizes/new.js") },
+  { path: "/prizes/:id", needs: "GetPrize", load: () => import("./prizes/one.js") },
+  { path: "/leaderboards", needs: "ListLeaderboards", load: () => import("./contests/boards.js"), nav: "nav.boards", icon: "trophy" },
+  { path: "/leaderboards/:id", needs: "GetLeaderboard", load: () => import("./contests/board.js") },
+  { path: "/quests", needs: "ListQuests", load: () => import("./contests/quests.js"), nav: "nav.quests", icon: "star" },
   { path: "/players", needs: "SearchPlayers", load: () => import("./pages/players.js"), nav: "nav.players", icon: "people" },
   { path: "/players/:id", needs: "InspectPlayer", load: () => import("./pages/player.js") },
   { path: "/rewards", needs: "SearchRewards", load: () => import("./pages/rewards.js"), nav: "nav.rewards", icon: "gift" },
   { path: "/deliveries", needs: "ListTasks", load: () => import("./pages/deliveries.js"), nav: "nav.deliveries", icon: "truck" },
   { path: "/integrations", needs: "ListIntegrations", load: () => import("./pages/integrations.js"), nav: "nav.integrations", icon: "plug" },
   { path: "/analytics", needs: "GetCampaignFigures", load: () => import("./pages/analytics.js"), nav: "nav.analytics", icon: "chart" },
+  { path: "/approvals", needs: "ListApprovals", load: () => import("./pages/approvals.js"), nav: "nav.approvals", icon: "check" },
+  { path: "/approvals/:id", needs: "GetApproval", load: () => import("./pages/approval.js") },
   { path: "/audit", needs: "ListAuditEntries", load: () => import("./pages/audit.js"), nav: "nav.audit", icon: "list" },
+  { path: "/people", needs: "ListTokens", load: () => import("./office/people.js"), nav: "nav.people", icon: "key" },
+  { path: "/merchants", needs: "ListMerchants", load: () => import("./office/owners.js"), nav: "nav.merchants", icon: "people" },
+  { path: "/tenants", needs: "CreateTenant", load: () => import("./office/owners.js"), nav: "nav.tenants", icon: "people" },
 ];

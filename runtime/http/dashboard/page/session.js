@@ -13,6 +13,8 @@ const BEGUN = "tombola.sign-in";
  * @property {string[]} roles
  * @property {number} expires_at
  * @property {string[]} operations
+ * @property {string} consumer_url where players are; "" where nobody has said it
+ * @property {string} default_tenant whose players need not be named there
  */
 
 /** The token; "" where nobody is signed in. */
@@ -34,7 +36,8 @@ export const can = (operation) => may.value.has(operation);
 
 /**
  * Begins with what the address or the tab has: a link, an issuer's answer, a token. Then who it is.
- * @param {(who: string, other: string) => Promise<boolean>} asked whether a link's owner is to stand in another's place
+ * @param {(link: {who: string, tenant: string}, before: string) => Promise<boolean>} asked whether it is wanted that a
+ *   link signs in, in the place of `before` ("" nobody)
  */
 export async function begin(asked) {
   token.value = sessionStorage.getItem(KEPT) ?? "";
@@ -44,9 +47,10 @@ export async function begin(asked) {
     history.replaceState(null, "", location.pathname + location.search); // Before anything else: nobody is to read it.
     if (token.value) {
       await enter(async () => ({ token: token.value }), "");
-      // Links come from anybody: nobody is to work on as somebody else without having said so.
-      if (token.value && !(me.value && (await asked(me.value.subject, subjectOf(link))))) return;
+      if (token.value && !me.value) return;
     }
+    // Links come from anybody: nobody is to work as somebody else, or for somebody else's tenant, without having said so.
+    if (!(await asked(namedBy(link), me.value?.subject ?? ""))) return;
     await enter(() => post("/admin/auth/link", { link }), "sign_in.link_used");
   } else if (query.has("state") && (query.has("code") || query.has("error"))) {
     await fromIssuer(query);
@@ -55,13 +59,14 @@ export async function begin(asked) {
   }
 }
 
-/** Whom a link names; "" where it says nothing that could be read. @param {string} link */
-function subjectOf(link) {
+/** Whom a link names, and of which tenant; "" where it says nothing that could be read. @param {string} link */
+function namedBy(link) {
   try {
     const bytes = atob(link.split(".")[1].replaceAll("-", "+").replaceAll("_", "/"));
-    return String(JSON.parse(new TextDecoder().decode(Uint8Array.from(bytes, (one) => one.charCodeAt(0)))).sub);
+    const said = JSON.parse(new TextDecoder().decode(Uint8Array.from(bytes, (one) => one.charCodeAt(0))));
+    return { who: String(said.sub), tenant: String(said.tenant_id ?? "") };
   } catch {
-    return "";
+    return { who: "", tenant: "" };
   }
 }
 

@@ -13,6 +13,7 @@ const ICONS = /** @type {Record<string, string>} */ ({
   home: "M3 11l9-8 9 8M5 9.5V21h5v-6h4v6h5V9.5",
   flag: "M5 21V4m0 1h13l-3 4 3 4H5",
   wheel: "M12 3a9 9 0 100 18 9 9 0 000-18zM12 3v18M4.2 7.5l15.6 9M4.2 16.5l15.6-9",
+  cup: "M4 8h12v7a5 5 0 01-5 5H9a5 5 0 01-5-5zM16 10h2a3 3 0 010 6h-2M8 3v2M12 3v2",
   gift: "M4 11h16v10H4zM3 7h18v4H3zM12 7v14M12 7S7 7 7.5 4.5 12 4 12 7s0-5 4-2.5S12 7 12 7",
   people: "M9 11a4 4 0 100-8 4 4 0 000 8zM2 21c0-4 3-7 7-7s7 3 7 7M16 3a4 4 0 010 8M18 14c3 1 4 4 4 7",
   truck: "M2 6h12v11H2zM14 10h4l4 4v3h-8M7 20a2 2 0 100-4 2 2 0 000 4zM18 20a2 2 0 100-4 2 2 0 000 4z",
@@ -20,6 +21,8 @@ const ICONS = /** @type {Record<string, string>} */ ({
   chart: "M4 20V4M4 20h17M8 16v-5M13 16V7M18 16v-8",
   list: "M8 6h13M8 12h13M8 18h13M3 6h.01M3 12h.01M3 18h.01",
   key: "M14 10a5 5 0 10-4 4l2 2h2v2h2v2h4v-4l-6-6",
+  star: "M12 3l2.8 5.7 6.2.9-4.5 4.4 1.1 6.2-5.6-2.9-5.6 2.9 1.1-6.2L3 9.6l6.2-.9z",
+  check: "M4 4h16v16H4zM8 12l3 3 5-6",
   trophy: "M7 4h10v6a5 5 0 01-10 0zM7 6H3c0 4 2 5 4 5M17 6h4c0 4-2 5-4 5M12 15v4M8 21h8",
 });
 

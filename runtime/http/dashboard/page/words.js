@@ -50,6 +50,6 @@ export function label(name) {
  * @param {string} value
  */
 export function state(value) {
-  const word = value.replace(/^.*_(STATUS|MODE|TYPE|REASON|METRIC|ACCESS|SCOPE)_/, "").toLowerCase();
+  const word = value.replace(/^.*_(STATUS|STATE|MODE|TYPE|REASON|METRIC|ACCESS|SCOPE)_/, "").toLowerCase();
   return has(`state.${word}`) ? say(`state.${word}`) : label(word);
 }

@@ -149,9 +149,12 @@ export function lookOf(ui, reward) {
   const parts = [...list(ui.prizes), ...list(ui.wheel?.segments), ...list(ui.items)];
   const own = parts.find((part) => part && part.prize_id === reward.prize_id && reward.prize_id);
   const item = parts.find((part) => part && part.item && part.item === reward.name);
-  const usual = { goods: "🎁", voucher: "🎟️", points: "⭐", item: "🍀" };
+  const usual = { goods: "🎁", voucher: "🎟️", points: "⭐", turns: "🎟️", item: "🍀" };
   return { emoji: /** @type {Record<string, string>} */ (usual)[reward.type] ?? "🎁", ...(own ?? item) };
 }
+
+/** How a prize looks: as the game has it, else by its own picture. @param {any} look @param {any} prize */
+export const pictured = (look, prize) => (look?.image || !prize?.image_url ? look : { ...look, image: prize.image_url });
 
 /** A list out of a list, or of an object's values; [] of anything else. @param {unknown} value @returns {any[]} */
 export const list = (value) => (Array.isArray(value) ? value : value && typeof value === "object" ? Object.values(value) : []);

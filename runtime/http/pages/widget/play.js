@@ -127,7 +127,7 @@ export class Round extends EventTarget {
     const reply = await this.api.post(`${this.path}/play`, body, asked.key);
     // One of before may be counted already in what was asked since.
     if (before) void this.look();
-    else this.#count(reply.next);
+    else this.#count(reply);
     return { ...reply, session, client_seed: asked.client_seed };
   }
 
@@ -158,8 +158,9 @@ export class Round extends EventTarget {
     this.#become("ready");
   }
 
-  /** Counts what was played, so that nobody has to be asked. @param {Session | undefined} next */
-  #count(next) {
+  /** Counts what was played, so that nobody has to be asked, but for the turns that prizes are. @param {Result} reply */
+  #count({ rewards, milestones_granted, next }) {
+    if (milestones_granted.length || rewards.some(({ type }) => type === "turns")) void this.look();
     const standing = this.standing;
     if (!standing) return;
     if (standing.free_plays_remaining > 0) standing.free_plays_remaining -= 1;

@@ -1,7 +1,7 @@
 // What stands around a game: its name, the button, what is left, what came of it, refusals, panels.
 
 import { h, picture, still, text } from "./dom.js";
-import { css, lookOf } from "./look.js";
+import { css, lookOf, pictured } from "./look.js";
 import { openPanel, panelsOf } from "./panels.js";
 import { fanfare } from "./sound.js";
 
@@ -170,8 +170,12 @@ export class View {
   tell(result, resumed = false) {
     const { words } = this;
     const won = result.rewards.length > 0;
-    const names = result.rewards.map((reward) => (reward.quantity > 1 ? words.t("credited", { count: reward.quantity, name: reward.name }) : reward.name));
-    const list = result.rewards.map((reward, i) => h("li", { class: "prize" }, picture(lookOf(this.round.render?.ui ?? {}, reward)), h("span", {}, names[i])));
+    const names = result.rewards.map(({ name, type, value, quantity }) =>
+      type === "turns" ? `${name}: ${words.t("turns_won", { count: value * quantity })}` : quantity > 1 ? words.t("credited", { count: quantity, name }) : name);
+    const { ui = {}, prizes = [] } = this.round.render ?? {};
+    /** @param {any} reward */
+    const look = (reward) => pictured(lookOf(ui, reward), prizes.find((one) => one.prize_id === reward.prize_id));
+    const list = result.rewards.map((reward, i) => h("li", { class: "prize" }, picture(look(reward)), h("span", {}, names[i])));
     this.#show(
       words.t(won ? "won" : "lost"),
       won ? h("ul", {}, ...list) : h("p", { class: "quiet" }, words.t("lost_more")),

@@ -9,9 +9,14 @@ __all__ = (
     "AdjustScoreRequest",
     "AnswerChallengeReply",
     "AnswerChallengeRequest",
+    "ApiToken",
+    "Approval",
+    "ApprovalReply",
+    "ApprovalStatus",
     "AuditEntry",
     "AuthMethod",
     "BeginLoginRequest",
+    "Budget",
     "BulkAct",
     "BulkResult",
     "BulkRewardsReply",
@@ -23,9 +28,14 @@ __all__ = (
     "CampaignFiguresReply",
     "CampaignReply",
     "CampaignStatus",
+    "ClaimAnswer",
+    "ClaimField",
+    "ClaimFieldKind",
     "ClaimRewardRequest",
     "CloseViolationRequest",
     "CodeError",
+    "CodeState",
+    "CodeTotals",
     "CompleteQuestReply",
     "CompleteQuestRequest",
     "CompleteTaskRequest",
@@ -41,9 +51,11 @@ __all__ = (
     "CreatePrizeRequest",
     "CreateQuestRequest",
     "CreateTenantRequest",
+    "CreateTokenRequest",
     "CurrencyBalance",
     "DayAnalytics",
     "DayFigures",
+    "DecideApprovalRequest",
     "DeleteReply",
     "DeleteRequest",
     "DisqualifyPlayerReply",
@@ -72,6 +84,7 @@ __all__ = (
     "GameRevision",
     "GameRules",
     "GameStatus",
+    "GetApprovalRequest",
     "GetCampaignFiguresRequest",
     "GetCampaignRequest",
     "GetGameRequest",
@@ -82,9 +95,13 @@ __all__ = (
     "GetPrizeRequest",
     "GetQuestRequest",
     "GetRevisionRequest",
+    "GetRewardReply",
+    "GetRewardRequest",
     "GrantTurnsRequest",
     "GrantedMilestone",
     "HourFigures",
+    "ImportCampaignReply",
+    "ImportCampaignRequest",
     "ImportCodesReply",
     "ImportCodesRequest",
     "InspectPlayerReply",
@@ -97,6 +114,10 @@ __all__ = (
     "IntegrationType",
     "IssueChallengeReply",
     "IssueChallengeRequest",
+    "KeptCode",
+    "LaunchCheckReply",
+    "LaunchItem",
+    "LaunchLevel",
     "Leaderboard",
     "LeaderboardMetric",
     "LeaderboardMode",
@@ -106,12 +127,16 @@ __all__ = (
     "LedgerEntryReply",
     "LedgerReason",
     "LinkContactRequest",
+    "ListApprovalsReply",
+    "ListApprovalsRequest",
     "ListAuditEntriesReply",
     "ListAuditEntriesRequest",
     "ListBalancesReply",
     "ListBalancesRequest",
     "ListCampaignsReply",
     "ListCampaignsRequest",
+    "ListCodesReply",
+    "ListCodesRequest",
     "ListCompletionsReply",
     "ListGameRevisionsReply",
     "ListGameRevisionsRequest",
@@ -137,6 +162,8 @@ __all__ = (
     "ListPrizeSummaryReply",
     "ListPrizesReply",
     "ListPrizesRequest",
+    "ListQuestProgressReply",
+    "ListQuestProgressRequest",
     "ListQuestsReply",
     "ListQuestsRequest",
     "ListRankingsReply",
@@ -146,18 +173,25 @@ __all__ = (
     "ListRewardsReply",
     "ListRewardsRequest",
     "ListSessionsReply",
+    "ListStandingsReply",
+    "ListStandingsRequest",
+    "ListStockMovesReply",
+    "ListStockMovesRequest",
     "ListTasksReply",
     "ListTasksRequest",
     "ListTenantsReply",
     "ListTenantsRequest",
     "ListTestPlaysReply",
     "ListTestPlaysRequest",
+    "ListTokensReply",
+    "ListTokensRequest",
     "ListTurnEntriesReply",
     "ListTurnsReply",
     "ListTurnsRequest",
     "ListViolationsReply",
     "ListViolationsRequest",
     "LoginReply",
+    "LowPrize",
     "MakeTestPlaysRequest",
     "Merchant",
     "MerchantReply",
@@ -168,12 +202,14 @@ __all__ = (
     "MilestoneProgress",
     "MilestoneStatus",
     "Milestones",
+    "MoveStockRequest",
     "NextSession",
     "NoteRefusalRequest",
     "NoteSignInRequest",
     "NotedReply",
     "OddsFigures",
     "OnUnavailable",
+    "OpenTokenRequest",
     "Pagination",
     "PlannedDrop",
     "PlayRecord",
@@ -188,6 +224,7 @@ __all__ = (
     "PlayerStatus",
     "Prize",
     "PrizeConstraints",
+    "PrizeContent",
     "PrizeCost",
     "PrizeFulfillment",
     "PrizeReply",
@@ -196,6 +233,10 @@ __all__ = (
     "PublicCampaignReply",
     "Quest",
     "QuestCompletion",
+    "QuestCondition",
+    "QuestConditionKind",
+    "QuestEventReply",
+    "QuestProgress",
     "QuestReply",
     "QuestStatus",
     "QuestType",
@@ -212,6 +253,7 @@ __all__ = (
     "RenderReply",
     "ReplayPlayReply",
     "ReplayPlayRequest",
+    "ResendDeliveryRequest",
     "ResolvePlayerReply",
     "ResolvePlayerRequest",
     "RetryTaskRequest",
@@ -221,11 +263,13 @@ __all__ = (
     "Revocation",
     "RevocationKind",
     "RevokeRewardRequest",
+    "RevokeStaffReply",
     "RevokeStaffRequest",
     "Reward",
     "RewardRecord",
     "RewardReply",
     "RewardStatus",
+    "RotateQuestSecretRequest",
     "RotateSecretRequest",
     "Rung",
     "Scope",
@@ -240,10 +284,13 @@ __all__ = (
     "StartReply",
     "StartRequest",
     "Stock",
+    "StockMove",
+    "StockMoveReply",
     "StockRunway",
     "Task",
     "TaskReply",
     "TaskStatus",
+    "TellQuestEventRequest",
     "Tenant",
     "TenantReply",
     "TenantStatus",
@@ -252,6 +299,7 @@ __all__ = (
     "TestPlay",
     "TestRun",
     "TestRunReply",
+    "TokenReply",
     "TurnBalance",
     "TurnEntry",
     "TurnEntryReply",
@@ -267,14 +315,19 @@ __all__ = (
     "UpdatePrizeRequest",
     "UpdateQuestRequest",
     "UpdateTenantRequest",
+    "UsedBudget",
     "VerifyCallbackReply",
     "VerifyCallbackRequest",
     "Violation",
     "ViolationReply",
     "ViolationStatus",
+    "VoucherCode",
     "WalletBalance",
     "WalletScope",
+    "WithdrawApprovalRequest",
     "WithdrawChallengeRequest",
+    "WithdrawCodesReply",
+    "WithdrawCodesRequest",
     "WonReward",
 )
 
@@ -288,6 +341,60 @@ from ...message_pool import default_message_pool
 
 _COMPILER_VERSION = "0.10.1"
 betterproto2.check_compiler_version(_COMPILER_VERSION)
+
+
+class ApprovalStatus(betterproto2.Enum):
+    """
+    ---------------------------------------------------------------- approvals
+    """
+
+    UNSPECIFIED = 0
+
+    WAITING = 1
+
+    APPROVED = 2
+    """
+    By a second person, and being done: whoever approves it again goes on with what is left.
+    """
+
+    DONE = 3
+
+    REJECTED = 4
+
+    WITHDRAWN = 5
+
+    EXPIRED = 6
+
+    FAILED = 7
+    """
+    Approved, and not possible any more.
+    """
+
+    @classmethod
+    def betterproto_value_to_renamed_proto_names(cls) -> dict[int, str]:
+        return {
+            0: "APPROVAL_STATUS_UNSPECIFIED",
+            1: "APPROVAL_STATUS_WAITING",
+            2: "APPROVAL_STATUS_APPROVED",
+            3: "APPROVAL_STATUS_DONE",
+            4: "APPROVAL_STATUS_REJECTED",
+            5: "APPROVAL_STATUS_WITHDRAWN",
+            6: "APPROVAL_STATUS_EXPIRED",
+            7: "APPROVAL_STATUS_FAILED",
+        }
+
+    @classmethod
+    def betterproto_renamed_proto_names_to_value(cls) -> dict[str, int]:
+        return {
+            "APPROVAL_STATUS_UNSPECIFIED": 0,
+            "APPROVAL_STATUS_WAITING": 1,
+            "APPROVAL_STATUS_APPROVED": 2,
+            "APPROVAL_STATUS_DONE": 3,
+            "APPROVAL_STATUS_REJECTED": 4,
+            "APPROVAL_STATUS_WITHDRAWN": 5,
+            "APPROVAL_STATUS_EXPIRED": 6,
+            "APPROVAL_STATUS_FAILED": 7,
+        }
 
 
 class AuthMethod(betterproto2.Enum):
@@ -390,6 +497,84 @@ class CampaignStatus(betterproto2.Enum):
             "CAMPAIGN_STATUS_ACTIVE": 2,
             "CAMPAIGN_STATUS_PAUSED": 3,
             "CAMPAIGN_STATUS_ENDED": 4,
+        }
+
+
+class ClaimFieldKind(betterproto2.Enum):
+    UNSPECIFIED = 0
+
+    TEXT = 1
+    """
+    One line, of up to 200 characters.
+    """
+
+    LONG_TEXT = 2
+    """
+    Several, such as an address; up to 2000 characters.
+    """
+
+    CHOICE = 3
+    """
+    One of the options.
+    """
+
+    @classmethod
+    def betterproto_value_to_renamed_proto_names(cls) -> dict[int, str]:
+        return {
+            0: "CLAIM_FIELD_KIND_UNSPECIFIED",
+            1: "CLAIM_FIELD_KIND_TEXT",
+            2: "CLAIM_FIELD_KIND_LONG_TEXT",
+            3: "CLAIM_FIELD_KIND_CHOICE",
+        }
+
+    @classmethod
+    def betterproto_renamed_proto_names_to_value(cls) -> dict[str, int]:
+        return {
+            "CLAIM_FIELD_KIND_UNSPECIFIED": 0,
+            "CLAIM_FIELD_KIND_TEXT": 1,
+            "CLAIM_FIELD_KIND_LONG_TEXT": 2,
+            "CLAIM_FIELD_KIND_CHOICE": 3,
+        }
+
+
+class CodeState(betterproto2.Enum):
+    UNSPECIFIED = 0
+
+    FREE = 1
+    """
+    To be given out.
+    """
+
+    ASSIGNED = 2
+    """
+    A reward's.
+    """
+
+    WITHDRAWN = 3
+
+    EXPIRED = 4
+    """
+    It was nobody's when its time was over.
+    """
+
+    @classmethod
+    def betterproto_value_to_renamed_proto_names(cls) -> dict[int, str]:
+        return {
+            0: "CODE_STATE_UNSPECIFIED",
+            1: "CODE_STATE_FREE",
+            2: "CODE_STATE_ASSIGNED",
+            3: "CODE_STATE_WITHDRAWN",
+            4: "CODE_STATE_EXPIRED",
+        }
+
+    @classmethod
+    def betterproto_renamed_proto_names_to_value(cls) -> dict[str, int]:
+        return {
+            "CODE_STATE_UNSPECIFIED": 0,
+            "CODE_STATE_FREE": 1,
+            "CODE_STATE_ASSIGNED": 2,
+            "CODE_STATE_WITHDRAWN": 3,
+            "CODE_STATE_EXPIRED": 4,
         }
 
 
@@ -581,6 +766,34 @@ class IntegrationType(betterproto2.Enum):
             "INTEGRATION_TYPE_SMS": 4,
             "INTEGRATION_TYPE_MESSAGING": 5,
             "INTEGRATION_TYPE_CRM": 6,
+        }
+
+
+class LaunchLevel(betterproto2.Enum):
+    UNSPECIFIED = 0
+
+    OK = 1
+
+    WARNING = 2
+
+    PROBLEM = 3
+
+    @classmethod
+    def betterproto_value_to_renamed_proto_names(cls) -> dict[int, str]:
+        return {
+            0: "LAUNCH_LEVEL_UNSPECIFIED",
+            1: "LAUNCH_LEVEL_OK",
+            2: "LAUNCH_LEVEL_WARNING",
+            3: "LAUNCH_LEVEL_PROBLEM",
+        }
+
+    @classmethod
+    def betterproto_renamed_proto_names_to_value(cls) -> dict[str, int]:
+        return {
+            "LAUNCH_LEVEL_UNSPECIFIED": 0,
+            "LAUNCH_LEVEL_OK": 1,
+            "LAUNCH_LEVEL_WARNING": 2,
+            "LAUNCH_LEVEL_PROBLEM": 3,
         }
 
 
@@ -876,6 +1089,45 @@ class PrizeStatus(betterproto2.Enum):
         }
 
 
+class QuestConditionKind(betterproto2.Enum):
+    UNSPECIFIED = 0
+
+    PLAYS = 1
+
+    WINS = 2
+
+    POINTS = 3
+
+    LOGINS = 4
+
+    EVENT = 5
+    """
+    What the tenant's own systems tell, signed with the quest's secret.
+    """
+
+    @classmethod
+    def betterproto_value_to_renamed_proto_names(cls) -> dict[int, str]:
+        return {
+            0: "QUEST_CONDITION_KIND_UNSPECIFIED",
+            1: "QUEST_CONDITION_KIND_PLAYS",
+            2: "QUEST_CONDITION_KIND_WINS",
+            3: "QUEST_CONDITION_KIND_POINTS",
+            4: "QUEST_CONDITION_KIND_LOGINS",
+            5: "QUEST_CONDITION_KIND_EVENT",
+        }
+
+    @classmethod
+    def betterproto_renamed_proto_names_to_value(cls) -> dict[str, int]:
+        return {
+            "QUEST_CONDITION_KIND_UNSPECIFIED": 0,
+            "QUEST_CONDITION_KIND_PLAYS": 1,
+            "QUEST_CONDITION_KIND_WINS": 2,
+            "QUEST_CONDITION_KIND_POINTS": 3,
+            "QUEST_CONDITION_KIND_LOGINS": 4,
+            "QUEST_CONDITION_KIND_EVENT": 5,
+        }
+
+
 class QuestStatus(betterproto2.Enum):
     UNSPECIFIED = 0
 
@@ -975,6 +1227,11 @@ class RevocationKind(betterproto2.Enum):
 
     STAFF = 4
 
+    TOKEN = 5
+    """
+    An API token.
+    """
+
     @classmethod
     def betterproto_value_to_renamed_proto_names(cls) -> dict[int, str]:
         return {
@@ -983,6 +1240,7 @@ class RevocationKind(betterproto2.Enum):
             2: "REVOCATION_KIND_PLAYER",
             3: "REVOCATION_KIND_SIGN_IN",
             4: "REVOCATION_KIND_STAFF",
+            5: "REVOCATION_KIND_TOKEN",
         }
 
     @classmethod
@@ -993,6 +1251,7 @@ class RevocationKind(betterproto2.Enum):
             "REVOCATION_KIND_PLAYER": 2,
             "REVOCATION_KIND_SIGN_IN": 3,
             "REVOCATION_KIND_STAFF": 4,
+            "REVOCATION_KIND_TOKEN": 5,
         }
 
 
@@ -1131,6 +1390,16 @@ class TurnReason(betterproto2.Enum):
 
     MERGE = 4
 
+    PRIZE = 5
+    """
+    Of a reward, which reference_id names: a prize of type turns.
+    """
+
+    REVERSAL = 6
+    """
+    Such a reward was revoked.
+    """
+
     @classmethod
     def betterproto_value_to_renamed_proto_names(cls) -> dict[int, str]:
         return {
@@ -1139,6 +1408,8 @@ class TurnReason(betterproto2.Enum):
             2: "TURN_REASON_PLAY",
             3: "TURN_REASON_ADJUSTMENT",
             4: "TURN_REASON_MERGE",
+            5: "TURN_REASON_PRIZE",
+            6: "TURN_REASON_REVERSAL",
         }
 
     @classmethod
@@ -1149,6 +1420,8 @@ class TurnReason(betterproto2.Enum):
             "TURN_REASON_PLAY": 2,
             "TURN_REASON_ADJUSTMENT": 3,
             "TURN_REASON_MERGE": 4,
+            "TURN_REASON_PRIZE": 5,
+            "TURN_REASON_REVERSAL": 6,
         }
 
 
@@ -1291,6 +1564,129 @@ default_message_pool.register_message("game.v1", "AnswerChallengeRequest", Answe
 
 
 @dataclass(eq=False, repr=False)
+class ApiToken(betterproto2.Message):
+    """
+    ---------------------------------------------------------------- API tokens
+
+    What a machine shows at the admin edge, until it expires or is revoked.
+    """
+
+    id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    name: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+    """
+    Who it is, with its id, in the audit log.
+    """
+
+    roles: "list[str]" = betterproto2.field(3, betterproto2.TYPE_STRING, repeated=True)
+    """
+    Of admin, designer and reward_manager.
+    """
+
+    merchant_id: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+    """
+    The merchant that it acts for; empty: the tenant.
+    """
+
+    expires_at: "int" = betterproto2.field(5, betterproto2.TYPE_INT64)
+    """
+    Left out: in 90 days.
+    """
+
+    made_by: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
+
+    created_at: "int" = betterproto2.field(7, betterproto2.TYPE_INT64)
+
+    last_used_at: "int" = betterproto2.field(8, betterproto2.TYPE_INT64)
+    """
+    The hour of it; 0: not yet.
+    """
+
+    revoked_at: "int" = betterproto2.field(9, betterproto2.TYPE_INT64)
+    """
+    0: it was not.
+    """
+
+    secret: "str" = betterproto2.field(10, betterproto2.TYPE_STRING)
+    """
+    The token itself: in the answer that makes it, and never again.
+    """
+
+
+default_message_pool.register_message("game.v1", "ApiToken", ApiToken)
+
+
+@dataclass(eq=False, repr=False)
+class Approval(betterproto2.Message):
+    """
+    A request that waits for a second person, or did.
+    """
+
+    id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    operation: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+    """
+    AdjustBalance, GrantTurns, UpdateGame or BulkRewards.
+    """
+
+    subject_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    """
+    The player or game that it is about; empty where it is about several things.
+    """
+
+    before: "dict[str, Any] | None" = betterproto2.field(
+        4, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
+    )
+    """
+    What it is about as it was when it was asked for, and as it would be.
+    """
+
+    after: "dict[str, Any] | None" = betterproto2.field(
+        5, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
+    )
+
+    merchant_id: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
+    """
+    In whose name; empty: the tenant's own.
+    """
+
+    asked_by: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
+
+    asked_at: "int" = betterproto2.field(8, betterproto2.TYPE_INT64)
+
+    expires_at: "int" = betterproto2.field(9, betterproto2.TYPE_INT64)
+
+    status: "ApprovalStatus" = betterproto2.field(10, betterproto2.TYPE_ENUM, default_factory=lambda: ApprovalStatus(0))
+
+    decided_by: "str" = betterproto2.field(11, betterproto2.TYPE_STRING)
+    """
+    Who approved, rejected or withdrew it, and why.
+    """
+
+    decided_at: "int" = betterproto2.field(12, betterproto2.TYPE_INT64)
+
+    reason: "str" = betterproto2.field(13, betterproto2.TYPE_STRING)
+
+    outcome: "dict[str, Any] | None" = betterproto2.field(
+        14, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
+    )
+    """
+    What an approval came to, where it is not plain: of what was done in bulk each result, and why it failed.
+    """
+
+
+default_message_pool.register_message("game.v1", "Approval", Approval)
+
+
+@dataclass(eq=False, repr=False)
+class ApprovalReply(betterproto2.Message):
+    approval: "Approval | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+
+default_message_pool.register_message("game.v1", "ApprovalReply", ApprovalReply)
+
+
+@dataclass(eq=False, repr=False)
 class AuditEntry(betterproto2.Message):
     id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
 
@@ -1337,6 +1733,33 @@ class BeginLoginRequest(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "BeginLoginRequest", BeginLoginRequest)
+
+
+@dataclass(eq=False, repr=False)
+class Budget(betterproto2.Message):
+    """
+    What a campaign's prizes may cost in all. It informs, and stops no play: caps and stock do that.
+    """
+
+    amount: "float" = betterproto2.field(1, betterproto2.TYPE_DOUBLE)
+    """
+    In units of the currency; 0: no budget.
+    """
+
+    currency: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+    """
+    As ISO 4217 has it, such as EUR. Prizes of another currency, or of none, are not counted.
+    """
+
+    used: "float" = betterproto2.field(3, betterproto2.TYPE_DOUBLE)
+    """
+    The value of what was given and not given back, as it was counted at used_at; 0: not yet.
+    """
+
+    used_at: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
+
+
+default_message_pool.register_message("game.v1", "Budget", Budget)
 
 
 @dataclass(eq=False, repr=False)
@@ -1419,6 +1842,13 @@ class Campaign(betterproto2.Message):
     """
     Pages of these origins may show and play the campaign's games, beside those of the tenant's.
     """
+
+    revision: "int" = betterproto2.field(13, betterproto2.TYPE_INT32)
+    """
+    Counts its updates. An update that sends it changes that revision or none.
+    """
+
+    budget: "Budget | None" = betterproto2.field(14, betterproto2.TYPE_MESSAGE, optional=True)
 
 
 default_message_pool.register_message("game.v1", "Campaign", Campaign)
@@ -1504,6 +1934,51 @@ default_message_pool.register_message("game.v1", "CampaignReply", CampaignReply)
 
 
 @dataclass(eq=False, repr=False)
+class ClaimAnswer(betterproto2.Message):
+    """
+    What a winner answered, under the label that was read then.
+    """
+
+    key: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    label: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    value: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+
+default_message_pool.register_message("game.v1", "ClaimAnswer", ClaimAnswer)
+
+
+@dataclass(eq=False, repr=False)
+class ClaimField(betterproto2.Message):
+    """
+    What a claim asks of the winner. kind: CLAIM_FIELD_KIND_TEXT where it is not said.
+    """
+
+    key: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+    """
+    What its answer goes by: a letter, then letters, digits and _; each once.
+    """
+
+    label: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+    """
+    What the player reads.
+    """
+
+    kind: "ClaimFieldKind" = betterproto2.field(3, betterproto2.TYPE_ENUM, default_factory=lambda: ClaimFieldKind(0))
+
+    required: "bool" = betterproto2.field(4, betterproto2.TYPE_BOOL)
+
+    options: "list[str]" = betterproto2.field(5, betterproto2.TYPE_STRING, repeated=True)
+    """
+    Of a choice: 2 to 50.
+    """
+
+
+default_message_pool.register_message("game.v1", "ClaimField", ClaimField)
+
+
+@dataclass(eq=False, repr=False)
 class ClaimRewardRequest(betterproto2.Message):
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
@@ -1512,6 +1987,13 @@ class ClaimRewardRequest(betterproto2.Message):
     player_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
 
     idempotency_key: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+
+    answers: "dict[str, Any] | None" = betterproto2.field(
+        5, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
+    )
+    """
+    To the prize's claim_fields, by their keys: each a text.
+    """
 
 
 default_message_pool.register_message("game.v1", "ClaimRewardRequest", ClaimRewardRequest)
@@ -1537,6 +2019,20 @@ class CodeError(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "CodeError", CodeError)
+
+
+@dataclass(eq=False, repr=False)
+class CodeTotals(betterproto2.Message):
+    free: "int" = betterproto2.field(1, betterproto2.TYPE_INT32)
+
+    assigned: "int" = betterproto2.field(2, betterproto2.TYPE_INT32)
+
+    withdrawn: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
+
+    expired: "int" = betterproto2.field(4, betterproto2.TYPE_INT32)
+
+
+default_message_pool.register_message("game.v1", "CodeTotals", CodeTotals)
 
 
 @dataclass(eq=False, repr=False)
@@ -1711,6 +2207,16 @@ default_message_pool.register_message("game.v1", "CreateTenantRequest", CreateTe
 
 
 @dataclass(eq=False, repr=False)
+class CreateTokenRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    token: "ApiToken | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
+
+
+default_message_pool.register_message("game.v1", "CreateTokenRequest", CreateTokenRequest)
+
+
+@dataclass(eq=False, repr=False)
 class CurrencyBalance(betterproto2.Message):
     currency: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
 
@@ -1749,6 +2255,23 @@ class DayFigures(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "DayFigures", DayFigures)
+
+
+@dataclass(eq=False, repr=False)
+class DecideApprovalRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    reason: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+    may_decide: "list[str]" = betterproto2.field(4, betterproto2.TYPE_STRING, repeated=True)
+    """
+    Operations that who asks has the roles for, of those that may wait: the edge says so.
+    """
+
+
+default_message_pool.register_message("game.v1", "DecideApprovalRequest", DecideApprovalRequest)
 
 
 @dataclass(eq=False, repr=False)
@@ -1943,8 +2466,8 @@ class ExportedItem(betterproto2.Message):
 
     kind: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
     """
-    profile, contact, session, play, reward, delivery, balance, movement, turns, turn_movement, rung, quest, standing,
-    score or disqualification.
+    profile, contact, session, play, reward, delivery, balance, movement, turns, turn_movement, rung, quest,
+    quest_event, standing, score or disqualification.
     """
 
     data: "dict[str, Any] | None" = betterproto2.field(
@@ -2177,6 +2700,16 @@ default_message_pool.register_message("game.v1", "GameRules", GameRules)
 
 
 @dataclass(eq=False, repr=False)
+class GetApprovalRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+
+default_message_pool.register_message("game.v1", "GetApprovalRequest", GetApprovalRequest)
+
+
+@dataclass(eq=False, repr=False)
 class GetCampaignFiguresRequest(betterproto2.Message):
     """
     A campaign, or one of its games, between two of its local days, both included: "2026-03-01"; "": not bounded.
@@ -2230,7 +2763,8 @@ default_message_pool.register_message("game.v1", "GetLeaderboardRequest", GetLea
 class GetLiveReply(betterproto2.Message):
     """
     plays, wins: of the last minute. deliveries: those that wait, and those that were given up; 10,000 is that or more.
-    cost_a_day: what was won in the last 24 hours, at its value. The three last are there where stock was asked for.
+    cost_a_day: what was won in the last 24 hours, at its value. It, prizes, budgets and low_prizes are there where stock
+    was asked for; of budgets and low_prizes the first ten.
     """
 
     at: "int" = betterproto2.field(1, betterproto2.TYPE_INT64)
@@ -2248,6 +2782,10 @@ class GetLiveReply(betterproto2.Message):
     prizes: "list[StockRunway]" = betterproto2.field(7, betterproto2.TYPE_MESSAGE, repeated=True)
 
     cost_a_day: "float" = betterproto2.field(8, betterproto2.TYPE_DOUBLE)
+
+    budgets: "list[UsedBudget]" = betterproto2.field(9, betterproto2.TYPE_MESSAGE, repeated=True)
+
+    low_prizes: "list[LowPrize]" = betterproto2.field(10, betterproto2.TYPE_MESSAGE, repeated=True)
 
 
 default_message_pool.register_message("game.v1", "GetLiveReply", GetLiveReply)
@@ -2311,6 +2849,34 @@ default_message_pool.register_message("game.v1", "GetRevisionRequest", GetRevisi
 
 
 @dataclass(eq=False, repr=False)
+class GetRewardReply(betterproto2.Message):
+    reward: "RewardRecord | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    answers: "list[ClaimAnswer]" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, repeated=True)
+    """
+    What its winner answered when claiming it, in the order of the fields then.
+    """
+
+
+default_message_pool.register_message("game.v1", "GetRewardReply", GetRewardReply)
+
+
+@dataclass(eq=False, repr=False)
+class GetRewardRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    reveal: "bool" = betterproto2.field(3, betterproto2.TYPE_BOOL)
+    """
+    Whether answers are shown whole.
+    """
+
+
+default_message_pool.register_message("game.v1", "GetRewardRequest", GetRewardRequest)
+
+
+@dataclass(eq=False, repr=False)
 class GrantedMilestone(betterproto2.Message):
     id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
 
@@ -2362,6 +2928,49 @@ default_message_pool.register_message("game.v1", "HourFigures", HourFigures)
 
 
 @dataclass(eq=False, repr=False)
+class ImportCampaignReply(betterproto2.Message):
+    """
+    How many of the file's resources were made, changed, and as they are.
+    """
+
+    campaign_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    name: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    created: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
+
+    changed: "int" = betterproto2.field(4, betterproto2.TYPE_INT32)
+
+    kept: "int" = betterproto2.field(5, betterproto2.TYPE_INT32)
+
+
+default_message_pool.register_message("game.v1", "ImportCampaignReply", ImportCampaignReply)
+
+
+@dataclass(eq=False, repr=False)
+class ImportCampaignRequest(betterproto2.Message):
+    """
+    A campaign with its prizes, games, quests and leaderboards, as one file (`tombola campaigns export`).
+    """
+
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    file: "dict[str, Any] | None" = betterproto2.field(
+        2, betterproto2.TYPE_MESSAGE, optional=True, unwrap=lambda: JsonObject
+    )
+
+    into: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    """
+    The id of the campaign to make so; empty: a new one.
+    """
+
+    idempotency_key: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+
+
+default_message_pool.register_message("game.v1", "ImportCampaignRequest", ImportCampaignRequest)
+
+
+@dataclass(eq=False, repr=False)
 class ImportCodesReply(betterproto2.Message):
     added: "int" = betterproto2.field(1, betterproto2.TYPE_INT32)
 
@@ -2404,6 +3013,16 @@ class ImportCodesRequest(betterproto2.Message):
     part: "int" = betterproto2.field(7, betterproto2.TYPE_INT32)
     """
     Which part of an import this is, from 0: under one key each part is added once.
+    """
+
+    expires_at: "int" = betterproto2.field(8, betterproto2.TYPE_INT64)
+    """
+    When the codes expire, in unix seconds; 0: never. One that is expired is not given out any more.
+    """
+
+    expiries: "list[int]" = betterproto2.field(9, betterproto2.TYPE_INT64, repeated=True)
+    """
+    The same of each code, 0: as the others; left out: all alike.
     """
 
 
@@ -2478,6 +3097,13 @@ class IntegrationDelivery(betterproto2.Message):
 
     next_attempt_at: "int" = betterproto2.field(12, betterproto2.TYPE_INT64)
 
+    request: "str" = betterproto2.field(13, betterproto2.TYPE_STRING)
+    """
+    How the body of the request began, and that of the answer, without secrets and signatures.
+    """
+
+    answer: "str" = betterproto2.field(14, betterproto2.TYPE_STRING)
+
 
 default_message_pool.register_message("game.v1", "IntegrationDelivery", IntegrationDelivery)
 
@@ -2544,6 +3170,47 @@ class IssueChallengeRequest(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "IssueChallengeRequest", IssueChallengeRequest)
+
+
+@dataclass(eq=False, repr=False)
+class KeptCode(betterproto2.Message):
+    """
+    A code that was not withdrawn, and what it is instead; unspecified: the pool has none such.
+    """
+
+    id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    state: "CodeState" = betterproto2.field(2, betterproto2.TYPE_ENUM, default_factory=lambda: CodeState(0))
+
+
+default_message_pool.register_message("game.v1", "KeptCode", KeptCode)
+
+
+@dataclass(eq=False, repr=False)
+class LaunchCheckReply(betterproto2.Message):
+    items: "list[LaunchItem]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
+
+
+default_message_pool.register_message("game.v1", "LaunchCheckReply", LaunchCheckReply)
+
+
+@dataclass(eq=False, repr=False)
+class LaunchItem(betterproto2.Message):
+    """
+    What was looked at. ok: in order; warning: it works, perhaps not as meant; problem: it would not work.
+    """
+
+    level: "LaunchLevel" = betterproto2.field(1, betterproto2.TYPE_ENUM, default_factory=lambda: LaunchLevel(0))
+
+    field: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+    """
+    Where it is put right: a field of the campaign (end_date), of what it names (prizes/prize_1/stock), or a setting.
+    """
+
+    message: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+
+default_message_pool.register_message("game.v1", "LaunchItem", LaunchItem)
 
 
 @dataclass(eq=False, repr=False)
@@ -2640,6 +3307,30 @@ default_message_pool.register_message("game.v1", "LinkContactRequest", LinkConta
 
 
 @dataclass(eq=False, repr=False)
+class ListApprovalsReply(betterproto2.Message):
+    items: "list[Approval]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
+
+    pagination: "Pagination | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
+
+
+default_message_pool.register_message("game.v1", "ListApprovalsReply", ListApprovalsReply)
+
+
+@dataclass(eq=False, repr=False)
+class ListApprovalsRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    cursor: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    limit: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
+
+    status: "ApprovalStatus" = betterproto2.field(4, betterproto2.TYPE_ENUM, default_factory=lambda: ApprovalStatus(0))
+
+
+default_message_pool.register_message("game.v1", "ListApprovalsRequest", ListApprovalsRequest)
+
+
+@dataclass(eq=False, repr=False)
 class ListAuditEntriesReply(betterproto2.Message):
     items: "list[AuditEntry]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
 
@@ -2662,6 +3353,23 @@ class ListAuditEntriesRequest(betterproto2.Message):
     cursor: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
 
     limit: "int" = betterproto2.field(6, betterproto2.TYPE_INT32)
+
+    action: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
+    """
+    How the action begins: "prize", "prize.import".
+    """
+
+    since: "int" = betterproto2.field(8, betterproto2.TYPE_INT64)
+    """
+    Unix seconds; 0: ever. Before `until`, and not at it.
+    """
+
+    until: "int" = betterproto2.field(9, betterproto2.TYPE_INT64)
+
+    q: "str" = betterproto2.field(10, betterproto2.TYPE_STRING)
+    """
+    In who did what to what, the name of that, and the reason.
+    """
 
 
 default_message_pool.register_message("game.v1", "ListAuditEntriesRequest", ListAuditEntriesRequest)
@@ -2717,6 +3425,37 @@ class ListCampaignsRequest(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "ListCampaignsRequest", ListCampaignsRequest)
+
+
+@dataclass(eq=False, repr=False)
+class ListCodesReply(betterproto2.Message):
+    items: "list[VoucherCode]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
+
+    pagination: "Pagination | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
+
+    totals: "CodeTotals | None" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    Of the whole pool, whatever is listed of it.
+    """
+
+
+default_message_pool.register_message("game.v1", "ListCodesReply", ListCodesReply)
+
+
+@dataclass(eq=False, repr=False)
+class ListCodesRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    cursor: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+    limit: "int" = betterproto2.field(4, betterproto2.TYPE_INT32)
+
+    state: "CodeState" = betterproto2.field(5, betterproto2.TYPE_ENUM, default_factory=lambda: CodeState(0))
+
+
+default_message_pool.register_message("game.v1", "ListCodesRequest", ListCodesRequest)
 
 
 @dataclass(eq=False, repr=False)
@@ -3067,6 +3806,32 @@ default_message_pool.register_message("game.v1", "ListPrizeSummaryReply", ListPr
 
 
 @dataclass(eq=False, repr=False)
+class ListQuestProgressReply(betterproto2.Message):
+    items: "list[QuestProgress]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
+
+    pagination: "Pagination | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
+
+
+default_message_pool.register_message("game.v1", "ListQuestProgressReply", ListQuestProgressReply)
+
+
+@dataclass(eq=False, repr=False)
+class ListQuestProgressRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    player_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    campaign_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+    cursor: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+
+    limit: "int" = betterproto2.field(5, betterproto2.TYPE_INT32)
+
+
+default_message_pool.register_message("game.v1", "ListQuestProgressRequest", ListQuestProgressRequest)
+
+
+@dataclass(eq=False, repr=False)
 class ListQuestsReply(betterproto2.Message):
     items: "list[Quest]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
 
@@ -3213,6 +3978,54 @@ default_message_pool.register_message("game.v1", "ListSessionsReply", ListSessio
 
 
 @dataclass(eq=False, repr=False)
+class ListStandingsReply(betterproto2.Message):
+    items: "list[Standing]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
+
+    pagination: "Pagination | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
+
+
+default_message_pool.register_message("game.v1", "ListStandingsReply", ListStandingsReply)
+
+
+@dataclass(eq=False, repr=False)
+class ListStandingsRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    cursor: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+    limit: "int" = betterproto2.field(4, betterproto2.TYPE_INT32)
+
+
+default_message_pool.register_message("game.v1", "ListStandingsRequest", ListStandingsRequest)
+
+
+@dataclass(eq=False, repr=False)
+class ListStockMovesReply(betterproto2.Message):
+    items: "list[StockMove]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
+
+    pagination: "Pagination | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
+
+
+default_message_pool.register_message("game.v1", "ListStockMovesReply", ListStockMovesReply)
+
+
+@dataclass(eq=False, repr=False)
+class ListStockMovesRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    cursor: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+    limit: "int" = betterproto2.field(4, betterproto2.TYPE_INT32)
+
+
+default_message_pool.register_message("game.v1", "ListStockMovesRequest", ListStockMovesRequest)
+
+
+@dataclass(eq=False, repr=False)
 class ListTasksReply(betterproto2.Message):
     items: "list[Task]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
 
@@ -3290,6 +4103,38 @@ class ListTestPlaysRequest(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "ListTestPlaysRequest", ListTestPlaysRequest)
+
+
+@dataclass(eq=False, repr=False)
+class ListTokensReply(betterproto2.Message):
+    items: "list[ApiToken]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
+
+    pagination: "Pagination | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
+
+
+default_message_pool.register_message("game.v1", "ListTokensReply", ListTokensReply)
+
+
+@dataclass(eq=False, repr=False)
+class ListTokensRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    cursor: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    limit: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
+
+    q: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+    """
+    Part of a name.
+    """
+
+    made_by: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
+    """
+    Only those that this subject made.
+    """
+
+
+default_message_pool.register_message("game.v1", "ListTokensRequest", ListTokensRequest)
 
 
 @dataclass(eq=False, repr=False)
@@ -3371,6 +4216,24 @@ class LoginReply(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "LoginReply", LoginReply)
+
+
+@dataclass(eq=False, repr=False)
+class LowPrize(betterproto2.Message):
+    """
+    A prize of which no more is left than its low_stock_at.
+    """
+
+    prize_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    name: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    remaining: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
+
+    low_stock_at: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
+
+
+default_message_pool.register_message("game.v1", "LowPrize", LowPrize)
 
 
 @dataclass(eq=False, repr=False)
@@ -3517,6 +4380,33 @@ default_message_pool.register_message("game.v1", "Milestones", Milestones)
 
 
 @dataclass(eq=False, repr=False)
+class MoveStockRequest(betterproto2.Message):
+    """
+    Sets a prize's total, by one of three.
+    """
+
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    change: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
+    """
+    How many more, or fewer, there are; of a prize whose stock is counted, and stays so.
+    """
+
+    total: "int" = betterproto2.field(4, betterproto2.TYPE_INT32)
+
+    unlimited: "bool" = betterproto2.field(5, betterproto2.TYPE_BOOL)
+
+    reason: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
+
+    idempotency_key: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
+
+
+default_message_pool.register_message("game.v1", "MoveStockRequest", MoveStockRequest)
+
+
+@dataclass(eq=False, repr=False)
 class NextSession(betterproto2.Message):
     """
     What a start would answer.
@@ -3621,6 +4511,20 @@ class OddsFigures(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "OddsFigures", OddsFigures)
+
+
+@dataclass(eq=False, repr=False)
+class OpenTokenRequest(betterproto2.Message):
+    """
+    What an admin edge was shown: SHA-256 of it, in hexadecimal.
+    """
+
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    token_hash: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+
+default_message_pool.register_message("game.v1", "OpenTokenRequest", OpenTokenRequest)
 
 
 @dataclass(eq=False, repr=False)
@@ -3889,6 +4793,38 @@ class Prize(betterproto2.Message):
 
     updated_at: "int" = betterproto2.field(12, betterproto2.TYPE_INT64)
 
+    description: "str" = betterproto2.field(13, betterproto2.TYPE_STRING)
+    """
+    What players read of it, beside its name.
+    """
+
+    image_url: "str" = betterproto2.field(14, betterproto2.TYPE_STRING)
+    """
+    An https address; empty: none.
+    """
+
+    terms: "str" = betterproto2.field(15, betterproto2.TYPE_STRING)
+
+    currency: "str" = betterproto2.field(16, betterproto2.TYPE_STRING)
+    """
+    Of the value, as ISO 4217 has it, such as EUR; empty: not said.
+    """
+
+    low_stock_at: "int" = betterproto2.field(17, betterproto2.TYPE_INT64)
+    """
+    It runs low where no more than this is left: of its stock, or of its free codes. 0: it is not watched.
+    """
+
+    low: "bool" = betterproto2.field(18, betterproto2.TYPE_BOOL)
+    """
+    Whether it runs low.
+    """
+
+    claim_fields: "list[ClaimField]" = betterproto2.field(19, betterproto2.TYPE_MESSAGE, repeated=True)
+    """
+    What its winner is asked when it is claimed; only where redemption_mode has it claimed.
+    """
+
 
 default_message_pool.register_message("game.v1", "Prize", Prize)
 
@@ -3905,6 +4841,26 @@ class PrizeConstraints(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "PrizeConstraints", PrizeConstraints)
+
+
+@dataclass(eq=False, repr=False)
+class PrizeContent(betterproto2.Message):
+    """
+    What players read of a prize, as of Prize.
+    """
+
+    description: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    image_url: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    terms: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+    currency: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+
+    claim_fields: "list[ClaimField]" = betterproto2.field(5, betterproto2.TYPE_MESSAGE, repeated=True)
+
+
+default_message_pool.register_message("game.v1", "PrizeContent", PrizeContent)
 
 
 @dataclass(eq=False, repr=False)
@@ -3967,6 +4923,17 @@ class PrizeSummary(betterproto2.Message):
 
     codes_available: "int" = betterproto2.field(8, betterproto2.TYPE_INT32)
 
+    type: "str" = betterproto2.field(9, betterproto2.TYPE_STRING)
+
+    channel: "str" = betterproto2.field(10, betterproto2.TYPE_STRING)
+
+    status: "PrizeStatus" = betterproto2.field(11, betterproto2.TYPE_ENUM, default_factory=lambda: PrizeStatus(0))
+
+    low: "bool" = betterproto2.field(12, betterproto2.TYPE_BOOL)
+    """
+    Whether no more is left of it than its low_stock_at.
+    """
+
 
 default_message_pool.register_message("game.v1", "PrizeSummary", PrizeSummary)
 
@@ -4012,6 +4979,18 @@ class Quest(betterproto2.Message):
 
     updated_at: "int" = betterproto2.field(11, betterproto2.TYPE_INT64)
 
+    condition: "QuestCondition | None" = betterproto2.field(12, betterproto2.TYPE_MESSAGE, optional=True)
+
+    secret: "str" = betterproto2.field(13, betterproto2.TYPE_STRING)
+    """
+    By which the quest's events are signed: in the answer that makes it, and never again.
+    """
+
+    secret_set: "bool" = betterproto2.field(14, betterproto2.TYPE_BOOL)
+    """
+    Whether there is one.
+    """
+
 
 default_message_pool.register_message("game.v1", "Quest", Quest)
 
@@ -4037,6 +5016,66 @@ class QuestCompletion(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "QuestCompletion", QuestCompletion)
+
+
+@dataclass(eq=False, repr=False)
+class QuestCondition(betterproto2.Message):
+    """
+    What a player must have done in the quest's period, and since its start_date: so many plays, prizes won by plays, or
+    points credited for plays, in the campaign's games or in one of them; or have signed in, or gone on being signed in, on
+    so many local days; or so many events that were told of the player from outside. Without a kind, the player's word is
+    enough.
+    """
+
+    kind: "QuestConditionKind" = betterproto2.field(
+        1, betterproto2.TYPE_ENUM, default_factory=lambda: QuestConditionKind(0)
+    )
+
+    count: "int" = betterproto2.field(2, betterproto2.TYPE_INT64)
+
+    game_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+
+default_message_pool.register_message("game.v1", "QuestCondition", QuestCondition)
+
+
+@dataclass(eq=False, repr=False)
+class QuestEventReply(betterproto2.Message):
+    """
+    told_at: when it was first told, and counts.
+    """
+
+    quest_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    event_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    told_at: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
+
+
+default_message_pool.register_message("game.v1", "QuestEventReply", QuestEventReply)
+
+
+@dataclass(eq=False, repr=False)
+class QuestProgress(betterproto2.Message):
+    """
+    How far a player is with a quest: `have` of `need` (0: the player's word is enough). completed: for now, until
+    `available_at`; 0: for good.
+    """
+
+    quest_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    campaign_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    have: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
+
+    need: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
+
+    completed: "bool" = betterproto2.field(5, betterproto2.TYPE_BOOL)
+
+    available_at: "int" = betterproto2.field(6, betterproto2.TYPE_INT64)
+
+
+default_message_pool.register_message("game.v1", "QuestProgress", QuestProgress)
 
 
 @dataclass(eq=False, repr=False)
@@ -4225,6 +5264,16 @@ class RenderPrize(betterproto2.Message):
 
     available: "bool" = betterproto2.field(5, betterproto2.TYPE_BOOL)
 
+    description: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
+
+    image_url: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
+
+    terms: "str" = betterproto2.field(8, betterproto2.TYPE_STRING)
+
+    currency: "str" = betterproto2.field(9, betterproto2.TYPE_STRING)
+
+    claim_fields: "list[ClaimField]" = betterproto2.field(10, betterproto2.TYPE_MESSAGE, repeated=True)
+
 
 default_message_pool.register_message("game.v1", "RenderPrize", RenderPrize)
 
@@ -4280,6 +5329,18 @@ class ReplayPlayRequest(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "ReplayPlayRequest", ReplayPlayRequest)
+
+
+@dataclass(eq=False, repr=False)
+class ResendDeliveryRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    delivery_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+
+default_message_pool.register_message("game.v1", "ResendDeliveryRequest", ResendDeliveryRequest)
 
 
 @dataclass(eq=False, repr=False)
@@ -4389,7 +5450,7 @@ class Revocation(betterproto2.Message):
 
     subject: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
     """
-    The login's id, the player's, the sign-in's, or staff's subject.
+    The login's id, the player's, the sign-in's, staff's subject, or the API token's id.
     """
 
     issued_until: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
@@ -4418,6 +5479,21 @@ class RevokeRewardRequest(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "RevokeRewardRequest", RevokeRewardRequest)
+
+
+@dataclass(eq=False, repr=False)
+class RevokeStaffReply(betterproto2.Message):
+    """
+    What ended with somebody's tokens: how many of their requests waited for a second person and are withdrawn. And what
+    did not: how many API tokens of theirs go on.
+    """
+
+    withdrawn: "int" = betterproto2.field(1, betterproto2.TYPE_INT32)
+
+    tokens: "int" = betterproto2.field(2, betterproto2.TYPE_INT32)
+
+
+default_message_pool.register_message("game.v1", "RevokeStaffReply", RevokeStaffReply)
 
 
 @dataclass(eq=False, repr=False)
@@ -4483,6 +5559,11 @@ class Reward(betterproto2.Message):
     Why `code` is not shown though there is one: CODE_UNAVAILABLE. Empty else.
     """
 
+    prize: "PrizeContent | None" = betterproto2.field(18, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    What its prize says of itself now; only where players list their rewards.
+    """
+
 
 default_message_pool.register_message("game.v1", "Reward", Reward)
 
@@ -4525,6 +5606,11 @@ class RewardRecord(betterproto2.Message):
 
     expires_at: "int" = betterproto2.field(16, betterproto2.TYPE_INT64)
 
+    answered: "bool" = betterproto2.field(17, betterproto2.TYPE_BOOL)
+    """
+    Whether its winner answered what the claim asked; GetReward has the answers.
+    """
+
 
 default_message_pool.register_message("game.v1", "RewardRecord", RewardRecord)
 
@@ -4535,6 +5621,22 @@ class RewardReply(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "RewardReply", RewardReply)
+
+
+@dataclass(eq=False, repr=False)
+class RotateQuestSecretRequest(betterproto2.Message):
+    """
+    Its events are believed by a new secret, and by the one before, too; or, with end_previous, by the newest alone.
+    """
+
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    end_previous: "bool" = betterproto2.field(3, betterproto2.TYPE_BOOL)
+
+
+default_message_pool.register_message("game.v1", "RotateQuestSecretRequest", RotateQuestSecretRequest)
 
 
 @dataclass(eq=False, repr=False)
@@ -4792,6 +5894,48 @@ default_message_pool.register_message("game.v1", "Stock", Stock)
 
 
 @dataclass(eq=False, repr=False)
+class StockMove(betterproto2.Message):
+    """
+    Who changed a prize's total, why, and what it was before and after; 0 is unlimited.
+    """
+
+    id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+    """
+    The how manieth of its prize's.
+    """
+
+    prize_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    actor: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+    reason: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+    """
+    Empty: the prize was edited.
+    """
+
+    total_before: "int" = betterproto2.field(5, betterproto2.TYPE_INT32)
+
+    total_after: "int" = betterproto2.field(6, betterproto2.TYPE_INT32)
+
+    remaining_before: "int" = betterproto2.field(7, betterproto2.TYPE_INT32)
+
+    remaining_after: "int" = betterproto2.field(8, betterproto2.TYPE_INT32)
+
+    created_at: "int" = betterproto2.field(9, betterproto2.TYPE_INT64)
+
+
+default_message_pool.register_message("game.v1", "StockMove", StockMove)
+
+
+@dataclass(eq=False, repr=False)
+class StockMoveReply(betterproto2.Message):
+    move: "StockMove | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+
+default_message_pool.register_message("game.v1", "StockMoveReply", StockMoveReply)
+
+
+@dataclass(eq=False, repr=False)
 class StockRunway(betterproto2.Message):
     """
     A prize that runs out. a_day: how many were won in the last 24 hours; empty_at: when it will be empty at this rate.
@@ -4847,6 +5991,31 @@ class TaskReply(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "TaskReply", TaskReply)
+
+
+@dataclass(eq=False, repr=False)
+class TellQuestEventRequest(betterproto2.Message):
+    """
+    What a player did elsewhere, who is named by one of the last three. The admin edge has checked the signature.
+    """
+
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    event_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    """
+    Of the teller's choosing: told again under the same one, it is the same event.
+    """
+
+    player_id: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+
+    email: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
+
+    phone: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
+
+
+default_message_pool.register_message("game.v1", "TellQuestEventRequest", TellQuestEventRequest)
 
 
 @dataclass(eq=False, repr=False)
@@ -5004,6 +6173,14 @@ class TestRunReply(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "TestRunReply", TestRunReply)
+
+
+@dataclass(eq=False, repr=False)
+class TokenReply(betterproto2.Message):
+    token: "ApiToken | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+
+default_message_pool.register_message("game.v1", "TokenReply", TokenReply)
 
 
 @dataclass(eq=False, repr=False)
@@ -5216,6 +6393,26 @@ default_message_pool.register_message("game.v1", "UpdateTenantRequest", UpdateTe
 
 
 @dataclass(eq=False, repr=False)
+class UsedBudget(betterproto2.Message):
+    """
+    A campaign that has used 80 % of its budget or more.
+    """
+
+    campaign_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    name: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    amount: "float" = betterproto2.field(3, betterproto2.TYPE_DOUBLE)
+
+    currency: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+
+    used: "float" = betterproto2.field(5, betterproto2.TYPE_DOUBLE)
+
+
+default_message_pool.register_message("game.v1", "UsedBudget", UsedBudget)
+
+
+@dataclass(eq=False, repr=False)
 class VerifyCallbackReply(betterproto2.Message):
     verified: "bool" = betterproto2.field(1, betterproto2.TYPE_BOOL)
 
@@ -5226,8 +6423,8 @@ default_message_pool.register_message("game.v1", "VerifyCallbackReply", VerifyCa
 @dataclass(eq=False, repr=False)
 class VerifyCallbackRequest(betterproto2.Message):
     """
-    Whether the secret of the task's prize signed a callback, and made the token of its URL for this task: the secret
-    itself never leaves Core.
+    Whether the secret of the task's prize signed a callback, and made the token of its URL for this task; or the secret of
+    the quest an event, whose URL has no token. The secret itself never leaves Core.
     """
 
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
@@ -5311,6 +6508,38 @@ default_message_pool.register_message("game.v1", "ViolationReply", ViolationRepl
 
 
 @dataclass(eq=False, repr=False)
+class VoucherCode(betterproto2.Message):
+    """
+    A code of a pool, as staff sees it.
+    """
+
+    id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    masked: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+    """
+    Of one that was won its last characters, as far as they give nothing away; else only dots.
+    """
+
+    state: "CodeState" = betterproto2.field(3, betterproto2.TYPE_ENUM, default_factory=lambda: CodeState(0))
+
+    reward_id: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+
+    created_at: "int" = betterproto2.field(5, betterproto2.TYPE_INT64)
+
+    assigned_at: "int" = betterproto2.field(6, betterproto2.TYPE_INT64)
+
+    withdrawn_at: "int" = betterproto2.field(7, betterproto2.TYPE_INT64)
+
+    expires_at: "int" = betterproto2.field(8, betterproto2.TYPE_INT64)
+    """
+    0: never.
+    """
+
+
+default_message_pool.register_message("game.v1", "VoucherCode", VoucherCode)
+
+
+@dataclass(eq=False, repr=False)
 class WalletBalance(betterproto2.Message):
     currency: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
 
@@ -5322,6 +6551,18 @@ class WalletBalance(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "WalletBalance", WalletBalance)
+
+
+@dataclass(eq=False, repr=False)
+class WithdrawApprovalRequest(betterproto2.Message):
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    reason: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+
+default_message_pool.register_message("game.v1", "WithdrawApprovalRequest", WithdrawApprovalRequest)
 
 
 @dataclass(eq=False, repr=False)
@@ -5342,6 +6583,46 @@ class WithdrawChallengeRequest(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "WithdrawChallengeRequest", WithdrawChallengeRequest)
+
+
+@dataclass(eq=False, repr=False)
+class WithdrawCodesReply(betterproto2.Message):
+    withdrawn: "int" = betterproto2.field(1, betterproto2.TYPE_INT32)
+
+    kept: "list[KeptCode]" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, repeated=True)
+
+    available: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
+    """
+    Codes that are free still.
+    """
+
+
+default_message_pool.register_message("game.v1", "WithdrawCodesReply", WithdrawCodesReply)
+
+
+@dataclass(eq=False, repr=False)
+class WithdrawCodesRequest(betterproto2.Message):
+    """
+    Either the codes of these ids, or every free one.
+    """
+
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    ids: "list[str]" = betterproto2.field(3, betterproto2.TYPE_STRING, repeated=True)
+
+    all_free: "bool" = betterproto2.field(4, betterproto2.TYPE_BOOL)
+
+    reason: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
+    """
+    Why, for the audit log.
+    """
+
+    idempotency_key: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
+
+
+default_message_pool.register_message("game.v1", "WithdrawCodesRequest", WithdrawCodesRequest)
 
 
 @dataclass(eq=False, repr=False)

@@ -5,6 +5,8 @@ import { when } from "../times.js";
 import { number, say } from "../words.js";
 
 const ALMOST = 1e-9;
+/** Shares are typed in percent, and thirds do not come to a hundred. */
+const SLACK = 5e-3;
 const DAY = 86_400;
 
 /** @typedef {{id: string, prize_id: string, name: string, chance: number, units: number}} Row */
@@ -59,29 +61,60 @@ function verdict(sum) {
 /** @param {{handler: string, config: any, prizes: any[], zone: string}} props */
 export function Odds({ handler, config, prizes, zone }) {
   const [rate, setRate] = useState(1000);
+  // What share of plays reaches each group of scores: nobody knows before it is played, so it is assumed.
+  const [typed, setTyped] = useState(/** @type {Record<string, number>} */ ({}));
   const groups = groupsOf(handler, config);
   if (!groups) {
     return null;
   }
   const known = new Map(prizes.map((one) => [one.prize_id, one]));
+  const tiers = handler === "score_to_tier";
+  const share = (/** @type {Group} */ { title }) => (tiers ? typed[title] ?? Math.round(1000 / groups.length) / 10 : 100) / 100;
+  const daily = /** @type {Map<string, number>} */ (new Map());
+  const whole = /** @type {Costs} */ (new Map());
+  for (const group of groups) {
+    for (const { prize_id, chance, units } of group.rows) {
+      daily.set(prize_id, (daily.get(prize_id) ?? 0) + share(group) * chance * units * rate);
+    }
+    costsOf(group, known).forEach((cost, currency) => whole.set(currency, (whole.get(currency) ?? 0) + share(group) * cost));
+  }
+  const shared = groups.reduce((sum, one) => sum + share(one), 0);
   return html`<${Section} title=${say("odds.title")} note=${handler === "collect_items" ? say("odds.all_caught") : ""}>
     <label class="rate">${say("odds.rate")}<input type="number" min="1" value=${rate} onInput=${(/** @type {any} */ event) => setRate(Number(event.target.value) || 0)} /></label>
-    ${groups.map((one) => html`<${Group} key=${one.title} group=${one} known=${known} rate=${rate} zone=${zone} />`)}
+    ${groups.map((one) => html`<${Group} key=${one.title} group=${one} known=${known} rate=${rate * share(one)} daily=${daily} zone=${zone}>
+      ${tiers && html`<label class="rate">${say("odds.share", { name: one.title })}<input type="number" min="0" max="100" step="any" value=${Math.round(share(one) * 1e4) / 100}
+        onInput=${(/** @type {any} */ event) => setTyped({ ...typed, [one.title]: Number(event.target.value) || 0 })} /></label>`}
+    <//>`)}
+    ${tiers && html`<h3>${say("odds.together")}</h3><ul class="checks">
+      <li data-tone=${shared > 1 + SLACK ? "bad" : "good"} class="sum"><span class="mark" aria-hidden="true"></span>${shared > 1 + SLACK
+        ? say("odds.shares_over", { sum: percent(shared) }) : say("odds.shares", { sum: percent(shared), left: percent(Math.max(0, 1 - shared)) })}</li>
+      <li class="quiet together">${say("odds.expected", { cost: money(whole), day: money(times(whole, rate)) })}</li></ul>`}
   <//>`;
 }
 
-/** @param {{group: Group, known: Map<string, any>, rate: number, zone: string}} props */
-function Group({ group, known, rate, zone }) {
+/** @typedef {Map<string, number>} Costs by currency; "" where a prize has none */
+
+/** What a play that reaches the group costs. @param {Group} group @param {Map<string, any>} known @returns {Costs} */
+function costsOf(group, known) {
+  const found = /** @type {Costs} */ (new Map());
+  for (const { prize_id, chance, units } of group.rows) {
+    const { value = 0, currency = "" } = known.get(prize_id) ?? {};
+    found.set(currency, (found.get(currency) ?? 0) + chance * units * value);
+  }
+  return found;
+}
+
+/** @param {{group: Group, known: Map<string, any>, rate: number, daily: Map<string, number>, zone: string, children?: any}} props */
+function Group({ group, known, rate, daily, zone, children }) {
   let sum = 0;
-  let cost = 0;
+  const cost = costsOf(group, known);
   const rows = group.rows.map((row) => {
     const prize = known.get(row.prize_id);
-    const each = row.chance * row.units * (prize?.value ?? 0);
-    cost += each;
-    return { ...row, sum: (sum += row.chance), each, prize, out: runsOut(prize, row.chance * row.units * rate, zone) };
+    const each = new Map([[prize?.currency ?? "", row.chance * row.units * (prize?.value ?? 0)]]);
+    return { ...row, sum: (sum += row.chance), each, prize, out: runsOut(prize, daily.get(row.prize_id) ?? 0, zone) };
   });
   const [tone, said] = verdict(group.sum);
-  return html`${group.title && html`<h3>${say("odds.group", { name: group.title })}</h3>`}
+  return html`${group.title && html`<h3>${say("odds.group", { name: group.title })}</h3>`}${children}
     <div class="table" role="region" aria-label=${group.title || say("odds.title")} tabindex="0"><table class="odds">
       <thead><tr><th scope="col">${say("field.prize_id")}</th>${["chance", "sum", "cost", "out"].map((name) => html`<th scope="col" class="number">${say(`odds.${name}`)}</th>`)}</tr></thead>
       <tbody>${rows.map((row) => html`<tr key=${row.id}>
@@ -92,12 +125,18 @@ function Group({ group, known, rate, zone }) {
     </table></div>
     <ul class="checks">
       ${group.adds && html`<li data-tone=${tone} class="sum"><span class="mark" aria-hidden="true"></span>${say("odds.adds", { sum: percent(group.sum) })} ${said}</li>`}
-      <li class="quiet">${say("odds.expected", { cost: money(cost), day: money(cost * rate) })}</li>
+      <li class="quiet">${say("odds.expected", { cost: money(cost), day: money(times(cost, rate)) })}</li>
     </ul>`;
 }
 
-/** @param {number} value */
-const money = (value) => number(Math.round(value * 1e4) / 1e4);
+/** @param {Costs} costs @param {number} count @returns {Costs} */
+const times = (costs, count) => new Map([...costs].map(([currency, cost]) => [currency, cost * count]));
+
+/** Amounts, each with its currency: what is of several is not added up. @param {Costs} costs */
+function money(costs) {
+  const shown = [...costs].filter(([, cost]) => cost).sort().map(([currency, cost]) => `${number(Math.round(cost * 1e4) / 1e4)} ${currency}`.trim());
+  return shown.join(" + ") || number(0);
+}
 
 /** When the last one goes at so many a day. @param {any} prize @param {number} daily @param {string} zone */
 function runsOut(prize, daily, zone) {

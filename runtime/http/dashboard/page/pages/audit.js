@@ -2,13 +2,14 @@
 import { api } from "../api.js";
 import { html, useState } from "../lib.js";
 import { Head, Id, When } from "../parts/bits.js";
+import { changed, Compared } from "../parts/compared.js";
 import { Dialog } from "../parts/dialog.js";
 import { List } from "../parts/list.js";
 import { useTitle } from "../shell.js";
 import { whenNamed } from "../times.js";
 import { has, label, say } from "../words.js";
 
-const KINDS = ["campaign", "game", "prize", "reward", "wallet", "player", "quest", "leaderboard", "integration", "merchant", "tenant", "staff", "task", "violation"];
+const KINDS = ["campaign", "game", "prize", "reward", "wallet", "player", "quest", "leaderboard", "integration", "merchant", "tenant", "staff", "token", "task", "violation", "approval"];
 
 const kindOf = (/** @type {string} */ kind) => (has(`audit.kind_${kind}`) ? say(`audit.kind_${kind}`) : label(kind));
 
@@ -26,32 +27,22 @@ export default function Audit() {
     { name: "subject_type", label: say("audit.kind"), options: KINDS.map((value) => ({ value, text: kindOf(value) })) },
     { name: "subject_id", label: say("audit.subject_id") },
     { name: "actor", label: say("audit.actor") },
+    { name: "action", label: say("audit.action_begins") },
+    { name: "since", label: say("audit.since"), day: true },
+    { name: "until", label: say("audit.until"), day: true },
+    { name: "q", label: say("audit.words") },
   ];
   return html`<${Head} title=${say("audit.title")} />
     <${List} caption=${say("audit.title")} columns=${columns} filters=${filters} empty=${{ title: say("audit.none"), text: say("audit.none_text") }}
-      load=${(/** @type {any} */ query, /** @type {AbortSignal} */ signal) => api.get("/admin/audit", { query, signal })} />
+      load=${(/** @type {any} */ query, /** @type {AbortSignal} */ signal) => api.get("/admin/audit", { query: { ...query, since: begins(query.since), until: begins(query.until, 1) }, signal })} />
     ${shown && html`<${Entry} entry=${shown} close=${() => setShown(null)} />`}`;
 }
 
-/**
- * What is another after it, by name.
- * @param {{before: any, after: any}} entry
- * @returns {{name: string, before: any, after: any}[]}
- */
-function changed({ before, after }) {
-  const names = [...new Set([...Object.keys(before ?? {}), ...Object.keys(after ?? {})])];
-  return names
-    .map((name) => ({ name, before: before?.[name], after: after?.[name] }))
-    .filter((row) => row.name !== "updated_at" && JSON.stringify(row.before) !== JSON.stringify(row.after));
-}
-
-/** Fields that are times, as the API names them. */
-const TIME = /_(at|date|until)$/;
-
-/** @param {{name: string, value: any}} props */
-function Value({ name, value }) {
-  return typeof value === "number" && TIME.test(name) ? whenNamed(value) : value === undefined || value === null ? html`<span class="quiet">${say("audit.nothing")}</span>`
-    : typeof value === "object" ? html`<pre>${JSON.stringify(value, null, 2)}</pre>` : String(value);
+/** When a day of the address begins here, in unix seconds, or the day after it. @param {string} day @param {number} [later] */
+function begins(day, later = 0) {
+  const [year, month, date] = day.split("-").map(Number);
+  const at = new Date(year, month - 1, date + later).getTime() / 1000;
+  return at > 0 ? at : "";
 }
 
 /** @param {{entry: any, close: () => void}} props */
@@ -64,9 +55,6 @@ function Entry({ entry, close }) {
       <dt>${say("audit.subject")}</dt><dd><${Id} value=${entry.subject_id} /></dd>
       <dt>${say("audit.trace")}</dt><dd><${Id} value=${entry.trace_id} /></dd>
     </dl>
-    ${rows.length > 0 && html`<div class="table" role="region" aria-label=${say("audit.changed")} tabindex="0"><table class="compared">
-      <thead><tr><th scope="col">${say("audit.field")}</th><th scope="col">${say("audit.before")}</th><th scope="col">${say("audit.after")}</th></tr></thead>
-      <tbody>${rows.map((row) => html`<tr key=${row.name}><th scope="row">${label(row.name)}</th><td data-title=${say("audit.before")}><${Value} name=${row.name} value=${row.before} /></td><td data-title=${say("audit.after")}><${Value} name=${row.name} value=${row.after} /></td></tr>`)}</tbody>
-    </table></div>`}
+    <${Compared} rows=${rows} />
   <//>`;
 }

@@ -4,6 +4,7 @@ import { html, useRef, useState } from "../lib.js";
 import { Act, Empty, Head, Id, Loading, Problem, Section, Status } from "../parts/bits.js";
 import { useData } from "../parts/data.js";
 import { confirm, Dialog } from "../parts/dialog.js";
+import { Embed } from "../parts/embed.js";
 import { Form } from "../parts/form.js";
 import { Table } from "../parts/list.js";
 import { complain, tell } from "../parts/toast.js";
@@ -13,9 +14,10 @@ import { useTitle } from "../shell.js";
 import { period, whenNamed } from "../times.js";
 import { label, number, say, state } from "../words.js";
 import { addressOf, CAMPAIGN } from "./campaigns.js";
-import { check } from "./launch.js";
+import { moveGame, verbOf } from "./game_moves.js";
+import { Budget } from "./budget.js";
+import { Launch } from "./launch.js";
 
-const ORDER = ["bad", "warn", "good"];
 const MOVES = /** @type {Record<string, string[]>} */ ({
   CAMPAIGN_STATUS_DRAFT: ["activate"],
   CAMPAIGN_STATUS_ACTIVE: ["pause", "end"],
@@ -28,6 +30,7 @@ const EDITED = {
   properties: {
     ...CAMPAIGN.properties,
     redeem_until: { type: "integer", format: "unix-time" },
+    budget: { type: "object", description: say("budget.help"), properties: { amount: { type: "number", minimum: 0 }, currency: { type: "string", maxLength: 3 } } },
     origins: { type: "array", items: { type: "string", minLength: 1, maxLength: 128 } },
   },
 };
@@ -53,25 +56,32 @@ export default function Campaign({ id }) {
     });
     if (yes) {
       try {
-        const moved = await api.put("/admin/campaigns/{id}", { path: { id }, body: { status: `CAMPAIGN_STATUS_${TO[verb]}` } });
+        // With the revision that was read: nobody activates what they have not seen.
+        const body = { status: `CAMPAIGN_STATUS_${TO[verb]}`, revision: campaign.revision };
+        const moved = await api.put("/admin/campaigns/{id}", { path: { id }, body });
         set(moved);
         tell(say("campaign.moved", { name: moved.name, state: state(moved.status) }));
       } catch (refused) {
         complain(refused);
+        again();
       }
     }
   };
   const moves = can("UpdateCampaign") ? MOVES[campaign.status] ?? [] : [];
   return html`<${Head} title=${campaign.name} status=${campaign.status} back=${{ href: address("/campaigns"), text: say("campaigns.title") }}>
+      ${can("ListPrizeSummary") && html`<a role="button" class="secondary outline" href=${address("/prizes", { campaign_id: id })}>${say("campaign.prizes")}</a>`}
       ${can("UpdateCampaign") && campaign.status !== "CAMPAIGN_STATUS_ENDED" && html`<button type="button" class="secondary outline" onClick=${() => setShown("edit")}>${say("campaign.edit")}</button>`}
       ${can("DuplicateCampaign") && html`<button type="button" class="secondary outline" onClick=${() => setShown("duplicate")}>${say("campaign.duplicate")}</button>`}
       ${moves.map((verb) => html`<${Act} class=${verb === "activate" ? "" : verb === "end" ? "danger outline" : "secondary outline"} act=${() => move(verb)}>${say(`campaign.${verb}`)}<//>`)}
     <//>
     <p class="under">${period(campaign.start_date, campaign.end_date, zone)}</p>
     ${can("GetCampaignAnalytics") && html`<${Numbers} id=${id} />`}
-    ${["CAMPAIGN_STATUS_DRAFT", "CAMPAIGN_STATUS_PAUSED"].includes(campaign.status) && games.data && can("GetPrize")
+    ${campaign.budget && html`<${Budget} budget=${campaign.budget} />`}
+    ${["CAMPAIGN_STATUS_DRAFT", "CAMPAIGN_STATUS_PAUSED"].includes(campaign.status) && games.data && can("GetLaunchCheck")
       && html`<${Launch} campaign=${campaign} games=${games.data} />`}
     <${Games} games=${games} campaign=${campaign} />
+    ${games.data && campaign.status !== "CAMPAIGN_STATUS_ENDED" && html`<${Embed} kind="c" of=${campaign} origins=${campaign.origins}
+      games=${active.map((one) => one.id)} note=${campaign.status === "CAMPAIGN_STATUS_DRAFT" ? say("embed.draft") : ""} />`}
     <${Section} title=${say("campaign.details")}>
       <dl class="details">
         <dt>${say("campaign.id")}</dt><dd><${Id} value=${campaign.id} /></dd>
@@ -109,42 +119,30 @@ function Numbers({ id }) {
     ${tile("plays", today ? say("numbers.today", { count: today.plays }) : say("numbers.none"))}
     ${tile("players")}
     ${tile("wins", data.plays ? say("numbers.rate", { rate: `${Math.round((data.wins / data.plays) * 1000) / 10} %` }) : "")}
+    ${can("GetCampaignFigures") && html`<${Given} id=${id} />`}
   </div>`;
 }
 
-/** @param {{campaign: any, games: any[]}} props */
-function Launch({ campaign, games }) {
-  const { data, error, again } = useData((signal) => check(campaign, games, signal), [JSON.stringify([campaign, games])]);
-  const count = (/** @type {string} */ tone) => (data ?? []).filter((one) => one.tone === tone).length;
-  const note = !data ? "" : count("bad") ? say("campaign.check_bad", { count: count("bad") }) : count("warn") ? say("campaign.check_warn", { count: count("warn") }) : say("campaign.check_good");
-  const sorted = data?.toSorted((one, other) => ORDER.indexOf(one.tone) - ORDER.indexOf(other.tone));
-  return html`<${Section} title=${say("campaign.check")} note=${note}>
-    ${error ? html`<${Problem} error=${error} again=${again} />` : !sorted ? html`<${Loading} />` : html`<ul class="checks">
-      ${sorted.map(({ tone, text }) => html`<li data-tone=${tone}><span class="mark" role="img" aria-label=${say(`check.${tone}`)}></span>${text}</li>`)}
-    </ul>`}
-  <//>`;
+/** What was won so far, by value: counted for itself, so that nothing else waits for it. @param {{id: string}} props */
+function Given({ id }) {
+  const { data, error } = useData((signal) => api.get("/admin/campaigns/{id}/figures", { path: { id }, signal }), [id]);
+  return html`<div class="tile given"><span><a href=${address("/analytics", { campaign: id })}>${say("numbers.given")}</a></span>
+    <b>${data ? number(Math.round(data.cost * 100) / 100) : "…"}</b><small>${error ? say("numbers.not_counted") : say("numbers.by_value")}</small></div>`;
 }
 
 /** @param {{games: any, campaign: any}} props */
 function Games({ games: { data, error, again, set }, campaign }) {
-  const move = async (/** @type {any} */ game, /** @type {"activate" | "pause"} */ verb) => {
-    const yes = await confirm({
-      title: say(`game.${verb}_title`, { name: game.name }), text: say(`game.${verb}_text`), word: say(`game.${verb}`),
-    });
-    if (yes) {
-      try {
-        // With the revision that was read: what somebody else has changed meanwhile is not undone.
-        const body = { status: `GAME_STATUS_${TO[verb]}`, revision: game.revision };
-        const moved = await api.put("/admin/games/{id}", { path: { id: game.id }, body });
+  const move = async (/** @type {any} */ game) => {
+    try {
+      const moved = await moveGame(game);
+      if (moved) {
         set(data.map((/** @type {any} */ one) => (one.id === moved.id ? moved : one)));
-        tell(say("game.moved", { name: moved.name, state: state(moved.status) }));
-      } catch (refused) {
-        complain(refused);
-        again();
       }
+    } catch (refused) {
+      complain(refused);
+      again();
     }
   };
-  const verbs = /** @type {Record<string, "activate" | "pause">} */ ({ GAME_STATUS_DRAFT: "activate", GAME_STATUS_PAUSED: "activate", GAME_STATUS_ACTIVE: "pause" });
   const movable = can("UpdateGame") && campaign.status !== "CAMPAIGN_STATUS_ENDED";
   const columns = [
     { title: say("game.name"), show: (/** @type {any} */ one) => html`<a class="name" href=${address(`/games/${encodeURIComponent(one.id)}`)}>${one.name}</a>` },
@@ -154,31 +152,37 @@ function Games({ games: { data, error, again, set }, campaign }) {
     { title: say("game.revision"), number: true, show: (/** @type {any} */ one) => number(one.revision) },
     ...(movable ? [{
       title: say("list.acts"), narrow: true, acts: true,
-      show: (/** @type {any} */ one) => verbs[one.status] && html`<${Act} class="secondary outline small" act=${() => move(one, verbs[one.status])}>${say(`game.${verbs[one.status]}`)}<//>`,
+      show: (/** @type {any} */ one) => verbOf(one) && html`<${Act} class="secondary outline small" act=${() => move(one)}>${say(`game.${verbOf(one)}`)}<//>`,
     }] : []),
   ];
   const make = can("CreateGame") && campaign.status !== "CAMPAIGN_STATUS_ENDED" && html`<a role="button" class="secondary outline small" href=${address(`/campaigns/${encodeURIComponent(campaign.id)}/games/new`)}>${say("game.new")}</a>`;
   return html`<${Section} title=${say("campaign.games")} acts=${make}>
     ${error ? html`<${Problem} error=${error} again=${again} />` : !data ? html`<${Loading} />` : data.length
       ? html`<${Table} caption=${say("campaign.games")} columns=${columns} items=${data} />`
-      : html`<${Empty} title=${say("campaign.no_games")} text=${say("campaign.no_games_text")} />`}
+      : html`<${Empty} title=${say("campaign.no_games")} text=${say("campaign.no_games_text")}>
+          ${can("CreatePrize") && html`<a role="button" class="secondary outline" href=${address("/prizes/new", { campaign_id: campaign.id })}>${say("prizes.new")}</a>`} ${make}<//>`}
   <//>`;
 }
 
 /** @param {{campaign: any, close: () => void, saved: (campaign: any) => void}} props */
 function Edit({ campaign, close, saved }) {
-  // What was read when the form was filled: a campaign has no revision that the service could hold an update to.
-  const begun = useRef(editable(campaign));
-  const filled = useRef(begun.current);
+  // What was read when the form was filled: what is sent is what differs from it, over the revision that was read last.
+  const begun = useRef(campaign);
+  const filled = useRef(editable(campaign));
+  const path = { id: campaign.id };
   const save = async (/** @type {any} */ value) => {
-    const now = editable(await api.get("/admin/campaigns/{id}", { path: { id: campaign.id } }));
-    const theirs = differing(begun.current, now);
-    begun.current = now;
-    if (theirs.length) {
-      throw new Refused(409, { message: say("campaign.stale", { what: theirs.map(label).join(", ") }) });
+    const own = Object.fromEntries(differing(filled.current, value).map((key) => [key, value[key]]));
+    try {
+      saved(await api.put("/admin/campaigns/{id}", { path, body: { ...own, revision: begun.current.revision } }));
+    } catch (refused) {
+      if (/** @type {any} */ (refused).reason !== "STALE_REVISION") {
+        throw refused;
+      }
+      const now = await api.get("/admin/campaigns/{id}", { path });
+      const theirs = differing(editable(begun.current), editable(now));
+      begun.current = now;
+      throw new Refused(409, { message: say("campaign.stale", { what: theirs.map(label).join(", ") || say("campaign.stale_other") }) });
     }
-    const own = differing(filled.current, value).map((key) => [key, value[key]]);
-    saved(await api.put("/admin/campaigns/{id}", { path: { id: campaign.id }, body: Object.fromEntries(own) }));
     tell(say("saved"));
     close();
   };
@@ -188,7 +192,9 @@ function Edit({ campaign, close, saved }) {
 }
 
 /** What of a campaign the form holds. @param {any} campaign @returns {Record<string, any>} */
-const editable = ({ name, timezone, start_date, end_date, redeem_until, origins }) => ({ name, timezone, start_date, end_date, redeem_until, origins });
+const editable = ({ name, timezone, start_date, end_date, redeem_until, origins, budget }) => ({
+  name, timezone, start_date, end_date, redeem_until, origins, budget: { amount: budget?.amount ?? 0, currency: budget?.currency ?? "" },
+});
 
 /** The fields that differ. @param {Record<string, any>} before @param {Record<string, any>} now */
 const differing = (before, now) => Object.keys(now).filter((key) => JSON.stringify(now[key]) !== JSON.stringify(before[key]));

@@ -5,12 +5,14 @@ import { Head, Status, When } from "../parts/bits.js";
 import { Dialog } from "../parts/dialog.js";
 import { Form } from "../parts/form.js";
 import { List } from "../parts/list.js";
+import { Timeline } from "../parts/timeline.js";
 import { tell } from "../parts/toast.js";
-import { address, go } from "../router.js";
+import { address, filter, go, place } from "../router.js";
 import { can } from "../session.js";
 import { useTitle } from "../shell.js";
 import { period } from "../times.js";
 import { say, state } from "../words.js";
+import { Used } from "./budget.js";
 
 const STATUSES = ["CAMPAIGN_STATUS_DRAFT", "CAMPAIGN_STATUS_ACTIVE", "CAMPAIGN_STATUS_PAUSED", "CAMPAIGN_STATUS_ENDED"];
 
@@ -31,23 +33,26 @@ export const addressOf = (id) => address(`/campaigns/${encodeURIComponent(id)}`)
 
 export default function Campaigns() {
   useTitle(say("campaigns.title"));
-  const [making, setMaking] = useState(false);
+  const [making, setMaking] = useState(place.value.query.make === "1" && can("CreateCampaign"));
   const make = can("CreateCampaign") && html`<a role="button" class="secondary outline" href=${address("/campaigns/gallery")}>${say("gallery.open")}</a> <button type="button" onClick=${() => setMaking(true)}>${say("campaigns.new")}</button>`;
   const columns = [
     { title: say("campaigns.name"), show: (/** @type {any} */ one) => html`<a class="name" href=${addressOf(one.id)}>${one.name}</a>` },
     { title: say("campaigns.status"), narrow: true, show: (/** @type {any} */ one) => html`<${Status} value=${one.status} />` },
     { title: say("campaigns.period"), show: (/** @type {any} */ one) => period(one.start_date, one.end_date, one.timezone) },
+    { title: say("budget.title"), narrow: true, show: (/** @type {any} */ one) => (one.budget ? html`<${Used} budget=${one.budget} />` : html`<span class="quiet">${say("none")}</span>`) },
     { title: say("campaigns.changed"), narrow: true, show: (/** @type {any} */ one) => html`<${When} at=${one.updated_at} zone=${one.timezone} />` },
   ];
   const filters = [
     { name: "q", label: say("campaigns.search") },
     { name: "status", label: say("campaigns.status"), options: STATUSES.map((value) => ({ value: value.replace("CAMPAIGN_STATUS_", "").toLowerCase(), text: state(value) })) },
   ];
-  return html`<${Head} title=${say("campaigns.title")}>${make}<//>
-    <${List} caption=${say("campaigns.title")} columns=${columns} filters=${filters}
+  const over = place.value.query.view === "timeline";
+  return html`<${Head} title=${say("campaigns.title")}>
+      <button type="button" class="secondary outline" aria-pressed=${over} onClick=${() => filter({ view: over ? "" : "timeline" })}>${say("timeline.show")}</button> ${make}<//>
+    <${List} above=${(/** @type {any[]} */ items) => over && html`<${Timeline} items=${items} addressOf=${addressOf} />`} caption=${say("campaigns.title")} columns=${columns} filters=${filters}
       load=${(/** @type {any} */ query, /** @type {AbortSignal} */ signal) => api.get("/admin/campaigns", { query, signal })}
       empty=${{ title: say("campaigns.empty"), text: say("campaigns.empty_text"), act: make }} />
-    ${making && html`<${Making} close=${() => setMaking(false)} />`}`;
+    ${making && html`<${Making} close=${() => { setMaking(false); filter({ make: "" }); }} />`}`;
 }
 
 /** @param {{close: () => void}} props */

@@ -1,5 +1,5 @@
 // Campaigns to begin with: eight ready ones, each made whole, as a draft.
-import { api } from "../api.js";
+import { api, newKey, Refused } from "../api.js";
 import { html, useState } from "../lib.js";
 import { Head, Loading, Problem } from "../parts/bits.js";
 import { useData } from "../parts/data.js";
@@ -12,7 +12,6 @@ import { say } from "../words.js";
 import { addressOf, CAMPAIGN } from "./campaigns.js";
 
 const SECTIONS = ["prizes", "games", "quests", "leaderboards"];
-const NAMED = /** @type {Record<string, "prizes" | "games">} */ ({ prize_id: "prizes", fallback_prize_id: "prizes", game_id: "games" });
 
 export default function Gallery() {
   useTitle(say("gallery.title"));
@@ -34,10 +33,12 @@ export default function Gallery() {
 
 /** @param {{file: any, close: () => void}} props */
 function Start({ file, close }) {
+  const [key] = useState(newKey);
   const save = async (/** @type {any} */ value) => {
-    const made = await begin(file, value);
+    const campaign = { ...file.campaign, ...value, status: "draft" };
+    const made = await api.post("/admin/campaigns/import", { body: { file: { ...file, campaign } }, key }).catch(shown);
     tell(say("campaigns.made", { name: made.name }));
-    go(addressOf(made.id));
+    go(addressOf(made.campaign_id));
   };
   const value = { name: file.campaign.name, timezone: Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC", start_date: 0, end_date: 0 };
   const items = SECTIONS.flatMap((section) => (file[section] ?? []).map((/** @type {any} */ one) => one.name));
@@ -47,31 +48,10 @@ function Start({ file, close }) {
   <//>`;
 }
 
-/**
- * Makes all that a file has, as `tombola campaigns import` does: each names only what stands before it.
- * @param {any} file @param {any} campaign its name, zone and dates
- */
-async function begin(file, campaign) {
-  const made = await api.post("/admin/campaigns", { body: { ...file.campaign, ...campaign, status: "CAMPAIGN_STATUS_DRAFT" } });
-  const ids = { prizes: /** @type {Record<string, string>} */ ({}), games: /** @type {Record<string, string>} */ ({}) };
-  for (const section of SECTIONS) {
-    for (const one of file[section] ?? []) {
-      const answer = await api.post(`/admin/${section}`, { body: { ...withIds(one, ids), campaign_id: made.id } });
-      if (section === "prizes" || section === "games") {
-        ids[section][one.name] = answer.prize_id ?? answer.id;
-      }
-    }
+/** What the file's campaign is refused for, at the form's fields. @param {unknown} error @returns {never} */
+function shown(error) {
+  if (error instanceof Refused) {
+    error.fields = Object.fromEntries(Object.entries(error.fields).map(([field, why]) => [field.replace(/^campaign\./, ""), why]));
   }
-  return made;
-}
-
-/** The same with ids where names stand. @param {any} value @param {Record<"prizes" | "games", Record<string, string>>} ids @returns {any} */
-function withIds(value, ids) {
-  if (Array.isArray(value)) {
-    return value.map((one) => withIds(one, ids));
-  }
-  if (!value || typeof value !== "object") {
-    return value;
-  }
-  return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, NAMED[name] && typeof one === "string" ? ids[NAMED[name]][one] ?? one : withIds(one, ids)]));
+  throw error;
 }

@@ -1,6 +1,6 @@
 // One game: designed, looked at as its players see it, tried out, and brought back to what it was.
 import { api } from "../api.js";
-import { html, useMemo, useRef, useState } from "../lib.js";
+import { html, useEffect, useMemo, useRef, useState } from "../lib.js";
 import { alike, Differences, differences } from "../designer/differences.js";
 import { changes, editable, schemaOf } from "../designer/definition.js";
 import { Colour, Contrasts, dressed, Preset } from "../designer/look.js";
@@ -8,14 +8,17 @@ import { Odds } from "../designer/odds.js";
 import { Preview } from "../designer/preview.js";
 import { Revisions } from "../designer/revisions.js";
 import { Trials } from "../designer/trials.js";
-import { Head, Id, Loading, Problem, Section } from "../parts/bits.js";
+import { Act, Head, Id, Loading, Problem, Section } from "../parts/bits.js";
 import { useData } from "../parts/data.js";
+import { Embed } from "../parts/embed.js";
 import { Form } from "../parts/form.js";
-import { tell } from "../parts/toast.js";
+import { complain, tell } from "../parts/toast.js";
+import { addressOf } from "../prizes/definition.js";
 import { address } from "../router.js";
 import { can } from "../session.js";
 import { useTitle } from "../shell.js";
 import { label, say, state } from "../words.js";
+import { moveGame, verbOf } from "./game_moves.js";
 
 const PRIZES_MAX = 500;
 const COLOURS = ["primary", "accent", "color"];
@@ -25,14 +28,31 @@ const ENUMS = ["on_unavailable", "access", "wallet_scope", "mode"];
 export default function Game({ id }) {
   const { data, error, again, set } = useData((signal) => everything(id, signal), [id]);
   useTitle(data?.game.name ?? "");
+  useEffect(() => {
+    // A prize that was made in another tab can be chosen once one comes back.
+    const back = () => data && usable(data.game.campaign_id).then((prizes) => prizes.length !== data.prizes.length && set({ ...data, prizes })).catch(() => {});
+    addEventListener("focus", back);
+    return () => removeEventListener("focus", back);
+  }, [data]);
   if (!data) {
     return error ? html`<${Problem} error=${error} again=${again} />` : html`<${Loading} />`;
   }
   const { game, campaign } = data;
   const changed = (/** @type {any} */ now) => set({ ...data, game: now });
-  return html`<${Head} title=${game.name} status=${game.status} back=${{ href: address(`/campaigns/${encodeURIComponent(campaign.id)}`), text: campaign.name }} />
+  const move = async () => {
+    try {
+      changed((await moveGame(game)) ?? game);
+    } catch (refused) {
+      complain(refused); // What was typed stays: only saving it says what somebody else has changed.
+    }
+  };
+  return html`<${Head} title=${game.name} status=${game.status} back=${{ href: address(`/campaigns/${encodeURIComponent(campaign.id)}`), text: campaign.name }}>
+      ${can("UpdateGame") && campaign.status !== "CAMPAIGN_STATUS_ENDED" && verbOf(game) && html`<${Act} class=${verbOf(game) === "pause" ? "secondary outline" : ""} act=${move}>${say(`game.${verbOf(game)}`)}<//>`}
+    <//>
     <p class="under">${label(game.type)} · <code>${game.reward_handler}</code> · ${say("game.at", { revision: game.revision })} · <${Id} value=${game.id} /></p>
     <${Designer} key=${`${id}:${data.begun}`} data=${data} saved=${changed} />
+    ${game.status !== "GAME_STATUS_ARCHIVED" && html`<${Embed} kind="p" of=${game} games=${[game.id]} origins=${campaign.origins}
+      note=${campaign.status === "CAMPAIGN_STATUS_DRAFT" || game.status === "GAME_STATUS_DRAFT" ? say("embed.draft") : ""} />`}
     ${can("ListTestPlays") && html`<${Trials} key=${id} game=${game} />`}
     ${can("ListGameRevisions") && html`<${Revisions} game=${game} zone=${campaign.timezone} restored=${(/** @type {any} */ now) => set({ ...data, game: now, begun: data.begun + 1 })} />`}`;
 }
@@ -49,7 +69,7 @@ async function everything(id, signal) {
   return { game, campaign, config, themes, prizes, begun: 0 };
 }
 
-/** The prizes that a game of the campaign may give: its own, and those of no campaign. @param {string} campaign @param {AbortSignal} signal */
+/** The prizes that a game of the campaign may give: its own, and those of no campaign. @param {string} campaign @param {AbortSignal} [signal] */
 async function usable(campaign, signal) {
   /** @type {any[]} */
   const found = [];
@@ -66,10 +86,13 @@ async function usable(campaign, signal) {
 function Designer({ data: { game, campaign, config, themes, prizes }, saved }) {
   // What was read when the form was filled: what is sent is what differs from it, with the revision that it was.
   const begun = useRef({ game, fields: editable(game) });
+  if (game.status !== begun.current.game.status && game.revision === begun.current.game.revision + 1) {
+    begun.current = { ...begun.current, game }; // Activated or paused here: what is typed is over that revision.
+  }
   const [value, setValue] = useState(begun.current.fields);
   const [theirs, setTheirs] = useState(/** @type {any} */ (null));
   const schema = useMemo(() => schemaOf(config, game.type === "spin_wheel" || game.type === "scratch_card"), [config, game.type]);
-  const widgets = useMemo(() => widgetsOf(prizes, themes), [prizes, themes]);
+  const widgets = useMemo(() => widgetsOf(prizes, themes, game.campaign_id), [prizes, themes, game.campaign_id]);
   const ui = dressed(value.ui, themes);
   const may = can("UpdateGame") && game.status !== "GAME_STATUS_ARCHIVED";
   const save = async (/** @type {any} */ typed) => {
@@ -121,14 +144,15 @@ function Conflict({ begun, theirs, typed, over }) {
   </div>`;
 }
 
-/** The controls that a game's fields have of their own. @param {any[]} prizes @param {any} themes */
-function widgetsOf(prizes, themes) {
+/** The controls that a game's fields have of their own. @param {any[]} prizes @param {any} themes @param {string} campaign */
+function widgetsOf(prizes, themes, campaign) {
   /** @param {any} props */
   const Prize = ({ value, change, named }) => html`<select ...${named} value=${value ?? ""} onChange=${(/** @type {any} */ event) => change(event.target.value)}>
     <option value="">${say("form.none")}</option>
     ${prizes.map((one) => html`<option key=${one.prize_id} value=${one.prize_id}>${one.name}</option>`)}
     ${value && !prizes.some(({ prize_id }) => prize_id === value) && html`<option value=${value}>${value}</option>`}
-  </select>`;
+  </select>${value && can("GetPrize") && html`<a class="small" href=${addressOf(value)} target="_blank" rel="opener">${say("prizes.open")}</a>`}
+  ${!value && can("CreatePrize") && html`<a class="small" href=${address("/prizes/new", { campaign_id: campaign })} target="_blank" rel="opener">${say("prizes.new")}</a>`}`;
   /** @param {any} props */
   const One = ({ schema, value, change, named }) => html`<select ...${named} value=${value ?? ""} onChange=${(/** @type {any} */ event) => change(event.target.value)}>
     ${schema.enum.map((/** @type {string} */ one) => html`<option value=${one}>${one ? state(one.replace(/^ON_UNAVAILABLE_/, "")) : say("look.of_theme")}</option>`)}

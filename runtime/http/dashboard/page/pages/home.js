@@ -4,11 +4,13 @@ import { html } from "../lib.js";
 import { Empty, Head, Loading, Problem, Section, Status, When } from "../parts/bits.js";
 import { useData } from "../parts/data.js";
 import { Table } from "../parts/list.js";
+import { Named } from "../prizes/definition.js";
 import { address } from "../router.js";
 import { can } from "../session.js";
 import { useTitle } from "../shell.js";
 import { period } from "../times.js";
 import { number, say } from "../words.js";
+import { approvalAddress, summary } from "./approvals.js";
 import Now from "./now.js";
 
 const RUNNING_MAX = 10;
@@ -29,6 +31,7 @@ export default function Home() {
     <div class="columns">
       ${can("ListPrizeSummary") && html`<${Stock} />`}
       ${can("ListTasks") && html`<${Dead} />`}
+      ${can("ListApprovals") && html`<${Waiting} />`}
       ${can("ListViolations") && html`<${Violations} />`}
     </div>`;
 }
@@ -52,7 +55,9 @@ function Running() {
   return html`<${Part} title=${say("home.running")} ask=${ask} acts=${to} show=${(/** @type {any[]} */ items) =>
     items.length
       ? html`<${Table} caption=${say("home.running")} columns=${columns} items=${items} />`
-      : html`<${Empty} title=${say("home.none_running")} text=${say("home.none_running_text")} />`} />`;
+      : html`<${Empty} title=${say("home.none_running")} text=${say("home.none_running_text")}>
+          ${can("CreateCampaign") && html`<a role="button" href=${address("/campaigns/gallery")}>${say("gallery.open")}</a> <a role="button" class="secondary outline" href=${address("/campaigns", { make: "1" })}>${say("campaigns.new")}</a>`}
+        <//>`} />`;
 }
 
 function Stock() {
@@ -63,7 +68,7 @@ function Stock() {
   };
   return html`<${Part} title=${say("home.stock")} ask=${ask} show=${(/** @type {any[]} */ items) =>
     items.length
-      ? html`<ul class="lines">${items.map((one) => html`<li key=${one.prize_id}><span>${one.name}</span>
+      ? html`<ul class="lines">${items.map((one) => html`<li key=${one.prize_id}><${Named} id=${one.prize_id} name=${one.name} />
           <span class="gauge"><progress value=${one.remaining} max=${one.total} aria-label=${one.name}></progress>${number(one.remaining)} / ${number(one.total)}</span></li>`)}</ul>`
       : html`<p class="quiet">${say("home.stock_fine")}</p>`} />`;
 }
@@ -75,6 +80,16 @@ function Dead() {
       ? html`<ul class="lines">${items.map((/** @type {any} */ one) => html`<li key=${one.id}><span>${one.last_error || one.channel}</span>
           <span class="quiet">${say("home.attempts", { count: one.attempts })}, <${When} at=${one.updated_at} /></span></li>`)}</ul>`
       : html`<p class="quiet">${say("home.dead_none")}</p>`} />`;
+}
+
+function Waiting() {
+  const ask = (/** @type {AbortSignal} */ signal) => api.get("/admin/approvals", { query: { status: "waiting", limit: 100 }, signal });
+  const to = html`<a role="button" class="secondary outline small" href=${address("/approvals", { status: "waiting" })}>${say("home.to_approvals")}</a>`;
+  return html`<${Part} title=${say("home.approvals")} ask=${ask} acts=${to} show=${(/** @type {any} */ { items, pagination }) =>
+    items.length
+      ? html`<p><b>${number(items.length)}${pagination.has_more ? "+" : ""}</b></p>
+        <ul class="lines">${items.slice(0, SHOWN_MAX).map((/** @type {any} */ one) => html`<li key=${one.id}><a href=${approvalAddress(one)}>${summary(one)}</a><span class="quiet">${one.asked_by}</span></li>`)}</ul>`
+      : html`<p class="quiet">${say("home.approvals_none")}</p>`} />`;
 }
 
 function Violations() {

@@ -64,7 +64,7 @@ export default function Integrations() {
       empty=${{ title: say("integrations.empty"), text: say("integrations.empty_text"), act: make }} />
     ${shown.what === "new" && html`<${Making} close=${close} done=${changed} />`}
     ${shown.what === "rotate" && html`<${Rotating} one=${shown.one} close=${close} />`}
-    ${shown.what === "log" && html`<${Log} one=${shown.one} close=${close} />`}`;
+    ${shown.what === "log" && html`<${Log} one=${shown.one} close=${close} tried=${tried} />`}`;
 }
 
 /** Where it sends to. @param {any} one */
@@ -108,20 +108,35 @@ function Rotating({ one, close }) {
   <//>`;
 }
 
-/** @param {{one: any, close: () => void}} props */
-function Log({ one, close }) {
+/** @param {{one: any, close: () => void, tried: (got: any) => string}} props */
+function Log({ one, close, tried }) {
+  const [times, setTimes] = useState(0);
+  const resend = async (/** @type {any} */ { id }) => {
+    try {
+      tell(tried(await api.post("/admin/integrations/{id}/resend", { path: { id: one.id }, body: { delivery_id: id } })));
+    } catch (refused) {
+      complain(refused);
+    }
+    setTimes(times + 1);
+  };
   const columns = [
     { title: say("player.when"), narrow: true, show: (/** @type {any} */ row) => html`<${When} at=${row.created_at} />` },
-    { title: say("integrations.event"), show: (/** @type {any} */ row) => html`${row.event_type} <code>${row.event_id}</code>` },
+    { title: say("integrations.event"), show: (/** @type {any} */ row) => html`${row.event_type} <code>${row.event_id}</code>
+      <details><summary>${say("integrations.bodies")}</summary><b>${say("integrations.request")}</b><pre class="body" tabindex="0">${row.request || say("none")}</pre>
+        <b>${say("integrations.answer")}</b><pre class="body" tabindex="0">${row.answer || say("none")}</pre></details>` },
     { title: say("campaigns.status"), narrow: true, show: (/** @type {any} */ row) => html`<${Status} value=${row.status} />` },
     { title: say("integrations.answer"), show: (/** @type {any} */ row) => [row.http_status || "", row.error].filter(Boolean).join(" ") || say("none") },
     { title: say("integrations.took"), number: true, show: (/** @type {any} */ row) => `${number(row.duration_ms)} ms` },
     { title: say("deliveries.attempts"), number: true, show: (/** @type {any} */ row) => number(row.attempts) },
     { title: say("integrations.next"), narrow: true, show: (/** @type {any} */ row) => (row.next_attempt_at ? html`<${When} at=${row.next_attempt_at} />` : say("none")) },
+    ...(can("ResendDelivery") ? [{
+      title: say("list.acts"), narrow: true, acts: true,
+      show: (/** @type {any} */ row) => html`<${Act} class="secondary outline small" act=${() => resend(row)}>${say("integrations.resend")}<//>`,
+    }] : []),
   ];
   return html`<${Dialog} title=${say("integrations.log_title", { name: nameOf(one) })} close=${close} wide>
     <${Section} title=${say("integrations.newest")}>
-      <${More} caption=${say("integrations.log")} columns=${columns} empty=${say("integrations.no_log")}
+      <${More} key=${times} caption=${say("integrations.log")} columns=${columns} empty=${say("integrations.no_log")}
         load=${(/** @type {any} */ query, /** @type {AbortSignal} */ signal) => api.get("/admin/integrations/{id}/deliveries", { path: { id: one.id }, query, signal })} />
     <//>
     <footer><button type="button" class="secondary outline" onClick=${close}>${say("close")}</button></footer>

@@ -6,6 +6,7 @@ import { ROUTES } from "../pages.js";
 import { address } from "../router.js";
 import { can } from "../session.js";
 import { label, number, say } from "../words.js";
+import { Budgets } from "./budget.js";
 
 const DAY = 86_400;
 const SOON = 7 * DAY;
@@ -49,6 +50,11 @@ export default function Now() {
       <ul class="lines">${data.prizes.map((/** @type {any} */ one) => html`<li key=${one.prize_id}>
         <span>${way("/prizes") ? html`<a href=${address(`/prizes/${encodeURIComponent(one.prize_id)}`)}>${one.name}</a>` : one.name}</span>
         <span class="quiet">${emptyOn(one, data.at)}, ${say("now.left", { count: one.remaining, rate: one.a_day })}</span></li>`)}</ul>`}
+    ${data.budgets.length > 0 && html`<${Budgets} budgets=${data.budgets} href=${(/** @type {string} */ id) => way("/campaigns") && address(`/campaigns/${encodeURIComponent(id)}`)} />`}
+    ${data.low_prizes.length > 0 && html`<h3>${say("now.low")}</h3>
+      <ul class="lines low">${data.low_prizes.map((/** @type {any} */ one) => html`<li key=${one.prize_id}>
+        <span>${way("/prizes") ? html`<a href=${address(`/prizes/${encodeURIComponent(one.prize_id)}`)}>${one.name}</a>` : one.name}</span>
+        <span class="quiet">${say("now.low_left", { count: one.remaining })}</span></li>`)}</ul>`}
     ${data.integrations.length > 0 && html`<h3>${say("now.failing")}</h3>
       <ul class="lines">${data.integrations.map((/** @type {any} */ one) => html`<li key=${one.integration_id}>
         <span>${way("/integrations") ? html`<a href=${address("/integrations")}>${label(one.type)}</a>` : label(one.type)}</span>

@@ -57,6 +57,7 @@ export default function Player({ id }) {
         ? html`<${Act} class="secondary outline" act=${() => ask("restore", setStatus("ACTIVE"))}>${say("player.restore")}<//>`
         : html`<${Act} class="danger outline" act=${() => ask("suspend", setStatus("SUSPENDED"))}>${say("player.suspend")}<//>`)}
       ${can("ExportPlayer") && html`<${Act} class="secondary outline" act=${() => exported(id).catch(complain)}>${say("player.export")}<//>`}
+      ${can("ListAuditEntries") && html`<a role="button" class="secondary outline" href=${address("/audit", { subject_id: id })}>${say("audit.title")}</a>`}
       ${can("ErasePlayer") && button("erase", "danger")}
     <//>
     <p class="under"><${Id} value=${player.id} /></p>

@@ -3,10 +3,12 @@ import { api } from "../api.js";
 import { html, useState } from "../lib.js";
 import { Act, Head, Status, When } from "../parts/bits.js";
 import { List } from "../parts/list.js";
+import { Named } from "../prizes/definition.js";
 import { can } from "../session.js";
 import { useTitle } from "../shell.js";
 import { say, state } from "../words.js";
 import { playerAddress } from "./players.js";
+import { Answers } from "./reward_answers.js";
 import { moveRewards } from "./reward_moves.js";
 
 const STATUSES = ["WON", "CLAIMED", "FULFILLING", "FULFILLED", "FAILED", "EXPIRED", "REVOKED"];
@@ -34,9 +36,10 @@ export default function Rewards() {
       title: say("rewards.choose"), narrow: true, acts: true,
       show: (/** @type {any} */ one) => html`<input type="checkbox" aria-label=${say("rewards.choose_one", { name: one.name })} checked=${Boolean(chosen[one.id])} disabled=${!chosen[one.id] && many.length >= 100} onChange=${() => choose(one)} />`,
     }] : []),
-    { title: say("rewards.prize"), show: (/** @type {any} */ one) => html`<span class="name">${one.name}</span>${refused[one.id] && html`<br /><small class="bad">${refused[one.id]}</small>`}` },
+    { title: say("rewards.prize"), show: (/** @type {any} */ one) => html`<${Named} id=${one.prize_id} name=${one.name} />${refused[one.id] && html`<br /><small class="bad">${refused[one.id]}</small>`}` },
     { title: say("rewards.player"), show: (/** @type {any} */ one) => (can("InspectPlayer") ? html`<a href=${playerAddress(one.player_id)}>${one.player_id}</a>` : html`<span class="long">${one.player_id}</span>`) },
     { title: say("campaigns.status"), narrow: true, show: (/** @type {any} */ one) => html`<${Status} value=${one.status} />` },
+    { title: say("list.acts"), narrow: true, acts: true, show: (/** @type {any} */ one) => html`<${Answers} reward=${one} />` },
     { title: say("rewards.won"), narrow: true, show: (/** @type {any} */ one) => html`<${When} at=${one.won_at} />` },
   ];
   const filters = [

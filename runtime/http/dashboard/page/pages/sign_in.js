@@ -1,6 +1,7 @@
 // Signing in. It stands where the page would: who signs in again goes on at the same address.
 import { html, useEffect, useState } from "../lib.js";
 import { Act } from "../parts/bits.js";
+import { Questions } from "../parts/dialog.js";
 import { complain, Toasts } from "../parts/toast.js";
 import { hasIssuer, notice, toIssuer, withToken } from "../session.js";
 import { say } from "../words.js";
@@ -32,5 +33,6 @@ export function SignIn() {
       </details>
     </article>
     <${Toasts} />
+    <${Questions} />
   </main>`;
 }

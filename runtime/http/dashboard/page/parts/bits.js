@@ -5,7 +5,7 @@ import { say, state } from "../words.js";
 
 const TONES = /** @type {Record<string, string>} */ ({
   ACTIVE: "good", CLAIMED: "good", FULFILLED: "good", DELIVERED: "good", GRANTED: "good",
-  PAUSED: "warn", AWAITING: "warn", RETRY: "warn", FULFILLING: "warn",
+  DONE: "good", WAITING: "warn", APPROVED: "warn", REJECTED: "bad", PAUSED: "warn", AWAITING: "warn", RETRY: "warn", FULFILLING: "warn",
   DEAD: "bad", FAILED: "bad", REVOKED: "bad", SUSPENDED: "bad", OPEN: "bad",
 });
 

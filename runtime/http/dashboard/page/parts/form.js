@@ -2,7 +2,7 @@
 //
 // Understood: string, number, integer, boolean, enum, array, object (with properties, or a map of names), $ref, anyOf
 // (its first), default, description, minimum and maximum, minLength and maxLength. What is neither is typed as JSON.
-// Beside them `format`: "unix-time" (seconds, in the form's zone), "time-zone", "lines".
+// Beside them `format`: "unix-time" (seconds, in the form's zone), "time-zone", "lines"; and `label`: what a field is called.
 import { html, useEffect, useId, useRef, useState } from "../lib.js";
 import { fromInput, toInput, ZONES } from "../times.js";
 import { has, label, say } from "../words.js";
@@ -52,6 +52,11 @@ export function Form({ schema, value: given, save, word, prefix = "", zone = "UT
       await save(value);
     } catch (error) {
       const { fields = {}, reason = "" } = /** @type {any} */ (error);
+      if (reason === "APPROVAL_NEEDED") {
+        complain(error);
+        cancel?.();
+        return;
+      }
       setErrors(Object.keys(fields).length ? fields : { "": reason === "STALE_REVISION" ? say("refused.stale") : /** @type {any} */ (error).message });
       if (!own.current) {
         complain(error);
@@ -208,11 +213,17 @@ function Labelled({ part, field }) {
     "aria-describedby": wrong || helps ? `${id}-more` : undefined,
   };
   return html`<div class="field" data-type=${schema.format ?? schema.type ?? "any"}>
-    <label for=${id}>${label(name)}</label>
+    <label for=${id}>${schema.label ?? called(name, path)}</label>
     ${field(named)}
     ${(wrong || helps) && html`<small id=${`${id}-more`} class=${wrong ? "wrong" : ""}>${wrong || helps}</small>`}
   </div>`;
 }
+
+/** A field's name: by the part that it is of, where that says another thing. @param {string} name @param {string} path */
+const called = (name, path) => {
+  const own = `field.${path.split(".").slice(-2).join(".")}`;
+  return has(own) ? say(own) : label(name);
+};
 
 /** What helps with a list, or what is wrong with it as a whole. @param {{name: string, path: string, schema: Schema, around: Around}} props */
 function Help({ name, path, schema, around }) {
@@ -238,6 +249,10 @@ function input({ schema, value, around, change }, named) {
   if (schema.format === "time-zone") {
     return html`<input ...${named} list=${`${named.id}-zones`} value=${value ?? ""} onInput=${text} autocomplete="off" />
       <datalist id=${`${named.id}-zones`}>${ZONES.map((zone) => html`<option value=${zone} />`)}</datalist>`;
+  }
+  if (schema.examples) {
+    return html`<input ...${named} list=${`${named.id}-some`} value=${value ?? ""} onInput=${text} autocomplete="off" />
+      <datalist id=${`${named.id}-some`}>${schema.examples.map((/** @type {string} */ one) => html`<option value=${one} />`)}</datalist>`;
   }
   if (schema.type === "boolean") {
     return html`<input type="checkbox" role="switch" ...${{ ...named, required: undefined }} checked=${Boolean(value)} onChange=${(/** @type {any} */ event) => change(event.target.checked)} />`;

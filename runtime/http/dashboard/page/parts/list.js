@@ -22,6 +22,7 @@ const PAUSE_MS = 300;
  * @property {string} name of the query parameter, in the address and of the API
  * @property {string} label
  * @property {{value: string, text: string}[]} [options] what there is to choose from; else it is typed
+ * @property {boolean} [day] it is a day
  */
 
 /**
@@ -32,8 +33,9 @@ const PAUSE_MS = 300;
  * @param {Filter[]} [props.filters]
  * @param {{title: string, text?: string, act?: any}} props.empty where there is nothing at all
  * @param {any} [props.about] what else it depends on: it is fetched anew when that changes
+ * @param {(items: any[]) => any} [props.above] what else shows the items, before the table
  */
-export function List({ load, caption, columns, filters = [], empty, about = null }) {
+export function List({ load, caption, columns, filters = [], empty, about = null, above = () => null }) {
   const { query } = place.value;
   const asked = Object.fromEntries(filters.map(({ name }) => [name, query[name] ?? ""]));
   const cursor = query.cursor ?? "";
@@ -46,7 +48,7 @@ export function List({ load, caption, columns, filters = [], empty, about = null
       ${filters.map((one) => html`<${Field} key=${one.name} filter=${one} value=${asked[one.name]} />`)}
     </form>`}
     ${error ? html`<${Problem} error=${error} again=${again} />` : !data ? html`<${Loading} />` : items.length
-      ? html`<${Table} caption=${caption} columns=${columns} items=${items} />
+      ? html`${above(items)}<${Table} caption=${caption} columns=${columns} items=${items} />
           <${Pages} cursor=${cursor} next=${data.pagination} count=${items.length} />`
       : filtered || cursor
         ? html`<${Empty} title=${say("list.nothing")}><button type="button" class="secondary outline" onClick=${() => go(address(place.value.path))}>${say("list.clear")}</button><//>`
@@ -55,7 +57,7 @@ export function List({ load, caption, columns, filters = [], empty, about = null
 }
 
 /** @param {{filter: Filter, value: string}} props */
-function Field({ filter: { name, label, options }, value }) {
+function Field({ filter: { name, label, options, day }, value }) {
   const [text, setText] = useState(value);
   useEffect(() => setText(value), [value]);
   useEffect(() => {
@@ -72,7 +74,9 @@ function Field({ filter: { name, label, options }, value }) {
         <option value="">${label}: ${say("list.all")}</option>
         ${options.map((one) => html`<option value=${one.value}>${one.text}</option>`)}
       </select>`
-    : html`<input type="search" aria-label=${label} placeholder=${label} value=${text} onInput=${typed} />`;
+    : day
+      ? html`<label class="day">${label} <input type="date" value=${text} onChange=${typed} /></label>`
+      : html`<input type="search" aria-label=${label} placeholder=${label} value=${text} onInput=${typed} />`;
 }
 
 /**

@@ -1,9 +1,10 @@
 // Words that come and go: that something was done, or was not.
 import { html, signal } from "../lib.js";
+import { address } from "../router.js";
 import { say } from "../words.js";
 
 const SECONDS = 6;
-/** @type {import("../vendor/signals.js").Signal<{id: number, text: string, bad: boolean}[]>} */
+/** @type {import("../vendor/signals.js").Signal<{id: number, text: string, bad: boolean, to?: string}[]>} */
 const shown = signal([]);
 let last = 0;
 
@@ -23,18 +24,23 @@ export function tell(text) {
 }
 
 /**
- * Says what went wrong; it stays until it is put away.
+ * Says what went wrong, or waits for a second person; it stays until it is put away.
  * @param {any} error
  */
 export function complain(error) {
+  const waits = error?.data?.approval;
+  if (waits) {
+    shown.value = [...shown.value.slice(-2), { id: ++last, text: say("approvals.kept"), bad: false, to: address(`/approvals/${encodeURIComponent(waits.id)}`) }];
+    return;
+  }
   shown.value = [...shown.value.slice(-2), { id: ++last, text: error?.message || say("refused.unknown"), bad: true }];
 }
 
 /** Where they are shown. */
 export function Toasts() {
   return html`<div class="toasts" role="status" aria-live="polite">
-    ${shown.value.map(({ id, text, bad }) => html`<div class="toast" key=${id} data-tone=${bad ? "bad" : "good"}>
-      <span>${text}</span><button type="button" class="plain" aria-label=${say("close")} onClick=${() => drop(id)}>×</button>
+    ${shown.value.map(({ id, text, bad, to }) => html`<div class="toast" key=${id} data-tone=${bad ? "bad" : "good"}>
+      <span>${text}${to && html` <a href=${to} onClick=${() => drop(id)}>${say("approvals.look")}</a>`}</span><button type="button" class="plain" aria-label=${say("close")} onClick=${() => drop(id)}>×</button>
     </div>`)}
   </div>`;
 }

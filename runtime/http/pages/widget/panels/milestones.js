@@ -42,6 +42,7 @@ function drawn(panel, rung, spend) {
         const name = reply.reward?.name || rung.name;
         panel.say(words.t("redeemed", { name }));
         panel.tell("claimed", { reward: reply.reward, milestone: reply.milestone });
+        if (reply.reward?.type === "turns") void round.look();
         panel.root.replaceChildren();
         void open(panel, name);
       },

@@ -20,6 +20,12 @@ export function card({ look, title, lines = [], side, attributes = {} }) {
   return h("li", { class: "item", ...attributes }, look && picture(look), facts, side && h("div", { class: "side" }, ...[side].flat()));
 }
 
+/** What a prize says of itself: what it is, and its terms to be opened. @param {Panel} panel @param {any} prize */
+export function content({ words }, prize) {
+  const terms = prize?.terms && h("details", { class: "terms" }, h("summary", {}, words.t("terms")), h("p", {}, prize.terms));
+  return [prize?.description && h("p", { class: "quiet about" }, prize.description), terms].filter(Boolean);
+}
+
 /** A word on its state. @param {string} said @param {string} [kind] good, bad or due */
 export const chip = (said, kind = "") => h("span", { class: "chip", "data-kind": kind }, said);
 
@@ -109,28 +115,29 @@ export async function pages(panel, path, draw, { blank: none, tag = "ul", into =
 
 /**
  * A button for what is done once: whoever presses twice, loses the answer or loads the page again asks with one key.
+ * ready: whether it may be asked for; body: what is asked, or what says it then; refused: whether the refusal is told by who asks.
  * @param {Panel} panel
- * @param {{label: string, act: string, path: string, body?: object, before?: () => Promise<void>, done: (reply: any) => void}} deed
+ * @param {{label: string, act: string, path: string, type?: string, body?: object | (() => object), before?: () => Promise<void>, ready?: () => boolean, refused?: (error: any) => boolean, done: (reply: any) => void}} deed
  */
-export function doer(panel, { label, act, path, body = {}, before, done }) {
-  const button = h("button", { class: "small strong", type: "button", "data-act": act, onclick: () => void press() }, label);
+export function doer(panel, { label, act, path, type = "button", body = {}, before, ready, refused, done }) {
+  const button = h("button", { class: "small strong", type, "data-act": act, onclick: () => void press() }, label);
   const place = h("div", { class: "doer" }, button);
   return place;
 
   async function press() {
-    if (button.getAttribute("aria-disabled") === "true") return;
+    if (button.getAttribute("aria-disabled") === "true" || ready?.() === false) return;
     // Not `disabled`: that would take the focus away.
     button.setAttribute("aria-disabled", "true");
     button.textContent = panel.words.t("playing");
     try {
       await before?.();
-      done(await once(panel, path, body));
+      done(await once(panel, path, typeof body === "function" ? body() : body));
       void panel.round.look();
       panel.round.dispatchEvent(new Event("had"));
     } catch (error) {
       const { reason, said, back } = inWords(panel, error, act);
       // What is done is not offered once more.
-      place.replaceChildren(...(reason.startsWith("ALREADY_") ? [] : [button]), refusal(panel, error, act));
+      place.replaceChildren(...(reason.startsWith("ALREADY_") ? [] : [button]), ...(refused?.(error) ? [] : [refusal(panel, error, act)]));
       button.textContent = label;
       button.removeAttribute("aria-disabled");
       panel.say(`${said} ${back}`);
@@ -144,7 +151,7 @@ const underWay = new Map();
 
 /** What an act answers: asked for with one key until it is known what became of it. @param {Panel} panel @param {string} path @param {object} body */
 function once({ api }, path, body) {
-  const name = `tombola.act:${api.base}:${api.tenant}:${path}:${JSON.stringify(body)}`;
+  const name = `tombola.act:${api.base}:${api.tenant}:${path}:${digest(JSON.stringify(body))}`;
   const running = underWay.get(name) ?? ask();
   underWay.set(name, running);
   return running;
@@ -162,6 +169,13 @@ function once({ api }, path, body) {
       underWay.delete(name);
     }
   }
+}
+
+/** What tells one text from another: what is asked may be personal, and is not to be kept (FNV-1a). @param {string} text */
+function digest(text) {
+  let sum = 0x811c9dc5;
+  for (const character of text) sum = Math.imul(sum ^ /** @type {number} */ (character.codePointAt(0)), 0x01000193);
+  return (sum >>> 0).toString(36);
 }
 
 /** The key of an act: written down before it is asked for. @param {string} name */

@@ -1,17 +1,19 @@
 // The prizes on offer.
 
 import { h, picture } from "../dom.js";
-import { lookOf } from "../look.js";
-import { chip } from "./parts.js";
+import { lookOf, pictured } from "../look.js";
+import { chip, content } from "./parts.js";
 
 /** @param {import("../types.js").Panel} panel */
-export function open({ root, render, words }) {
+export function open(panel) {
+  const { root, render, words } = panel;
   const items = render.prizes.map((prize) =>
     h(
       "li",
       { class: "prize-card", "data-gone": !prize.available },
-      picture(lookOf(render.ui, prize)),
+      picture(pictured(lookOf(render.ui, prize), prize)),
       h("strong", {}, prize.name),
+      ...content(panel, prize),
       !prize.available && chip(words.t("prize_gone"), "bad"),
     ),
   );

@@ -1,7 +1,7 @@
 // What earns turns, and how much is left to play.
 
 import { h } from "../dom.js";
-import { blank, card, chip, doer, known, refusal, skeleton } from "./parts.js";
+import { bar, blank, card, chip, doer, known, refusal, skeleton } from "./parts.js";
 
 /** @typedef {import("../types.js").Panel} Panel */
 
@@ -15,11 +15,11 @@ export async function open(panel) {
   const waiting = skeleton(panel);
   root.append(left, waiting);
   try {
-    const [{ quests }, done] = await Promise.all([api.get(`/public/campaigns/${encodeURIComponent(render.campaign_id)}`), completed(panel)]);
+    const [{ quests }, far] = await Promise.all([api.get(`/public/campaigns/${encodeURIComponent(render.campaign_id)}`), progress(panel)]);
     const now = Date.now() / 1000;
     const open_now = quests.filter((/** @type {any} */ quest) => !(quest.end_date > 0 && quest.end_date <= now));
     waiting.replaceWith(
-      open_now.length ? h("ul", { class: "items" }, ...open_now.map((/** @type {any} */ quest) => drawn(panel, quest, done.get(quest.id)))) : blank(panel, "⚡", words.t("quests_none")),
+      open_now.length ? h("ul", { class: "items" }, ...open_now.map((/** @type {any} */ quest) => drawn(panel, quest, far.get(quest.id)))) : blank(panel, "⚡", words.t("quests_none")),
     );
   } catch (error) {
     waiting.replaceWith(refusal(panel, error));
@@ -41,24 +41,27 @@ function standing({ words, round }) {
   return said.join(" · ");
 }
 
-/** When each quest that is done may be done again, in unix seconds; 0: never. @param {Panel} panel @returns {Promise<Map<string, number>>} */
-async function completed(panel) {
+/** How far somebody is with each quest. @param {Panel} panel @returns {Promise<Map<string, any>>} */
+async function progress(panel) {
   const { api, render } = panel;
   if (!known(panel)) return new Map();
   // Without an answer all of them are offered: who presses is told then.
-  const reply = await api.get(`/players/me/turns?campaign_id=${encodeURIComponent(render.campaign_id)}`).catch(() => ({ items: [] }));
-  const done = reply.items.flatMap((/** @type {any} */ item) => item.completed_quests ?? []);
-  return new Map(done.map((/** @type {any} */ one) => [one.quest_id, Number(one.available_at)]));
+  const reply = await api.get(`/players/me/quests?limit=100&campaign_id=${encodeURIComponent(render.campaign_id)}`).catch(() => ({ items: [] }));
+  return new Map(reply.items.map((/** @type {any} */ one) => [one.quest_id, one]));
 }
 
-/** @param {Panel} panel @param {any} quest @param {number} [again] when it may be done again, of one that is done */
-function drawn(panel, quest, again) {
+/** @param {Panel} panel @param {any} quest @param {any} [far] how far somebody is with it */
+function drawn(panel, quest, far) {
   const { words } = panel;
   const type = String(quest.type).replace("QUEST_TYPE_", "");
   const begins = Number(quest.start_date) * 1000 > Date.now();
   const label = words.t("complete");
+  const again = far?.completed ? Number(far.available_at) : undefined;
+  // Of who is nobody yet there is nothing that could count.
+  const need = Number(quest.condition?.count ?? 0);
+  const have = far ? Number(far.have) : known(panel) ? need : 0;
   const side =
-    again !== undefined ? chip(words.t("quest_completed"), "good") : begins ? chip(words.t("starts", { when: words.when(Number(quest.start_date)) })) : doer(panel, { label, act: "quest", path: `/quests/${encodeURIComponent(quest.id)}/complete`, before: () => somebody(panel), done });
+    again !== undefined ? chip(words.t("quest_completed"), "good") : have < need ? undefined : begins ? chip(words.t("starts", { when: words.when(Number(quest.start_date)) })) : doer(panel, { label, act: "quest", path: `/quests/${encodeURIComponent(quest.id)}/complete`, before: () => somebody(panel), done });
   const earns = chip(words.t("turns_earned", { count: Number(quest.turns) }), "due");
   const element = card({
     look: { emoji: "⚡" },
@@ -67,13 +70,17 @@ function drawn(panel, quest, again) {
     side,
     attributes: { "data-quest": quest.id },
   });
+  if (need > 0 && again === undefined) {
+    const name = words.t(`needs_${String(quest.condition.kind).replace("QUEST_CONDITION_KIND_", "")}`);
+    element.append(h("div", { class: "progress" }, bar(have / need, quest.name), h("span", { class: "quiet" }, words.t("of", { have, need, name }))));
+  }
   return element;
 
   /** @param {any} reply */
   function done(reply) {
     const said = words.t("quest_done", { count: Number(reply.turns_granted) });
     const place = h("div", { class: "doer", tabindex: "-1" }, chip(said, "good"));
-    side.replaceWith(place);
+    side?.replaceWith(place);
     place.focus();
     panel.say(said);
     if (panel.round.state === "refused") panel.round.rest(); // It may be played again.

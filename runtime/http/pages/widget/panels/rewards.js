@@ -1,9 +1,9 @@
 // What the player has won: claimed here, with the code to show, to copy and to scan.
 
 import { h } from "../dom.js";
-import { lookOf } from "../look.js";
+import { lookOf, pictured } from "../look.js";
 import { code } from "./code.js";
-import { blank, card, chip, doer, known, pages } from "./parts.js";
+import { blank, card, chip, content, doer, known, pages } from "./parts.js";
 
 /** @typedef {import("../types.js").Panel} Panel */
 
@@ -28,22 +28,37 @@ function drawn(panel, reward) {
   const state = String(reward.status).replace("REWARD_STATUS_", "");
   const claimable = state === "WON" && !reward.claimed_at;
   const element = card({
-    look: lookOf(render.ui, reward),
+    look: pictured(lookOf(render.ui, reward), reward.prize),
     title: reward.quantity > 1 ? words.t("credited", { count: reward.quantity, name: reward.name }) : reward.name,
     lines: [
       reward.won_at && words.t("reward_won", { when: words.when(Number(reward.won_at)) }),
       claimable && reward.expires_at > 0 && words.t("reward_until", { when: words.when(Number(reward.expires_at)) }),
       reward.code_error && words.t("panel_CODE_UNAVAILABLE"),
     ],
-    side: claimable ? doer(panel, { label: words.t("claim"), act: "claim", path: `/rewards/${encodeURIComponent(reward.id)}/claim`, done: claimed }) : chip(words.t(`reward_${state}`), KINDS[state]),
+    side: !claimable ? chip(words.t(`reward_${state}`), KINDS[state]) : reward.prize?.claim_fields?.length ? asking() : doer(panel, { label: words.t("claim"), act: "claim", path: `/rewards/${encodeURIComponent(reward.id)}/claim`, done: claimed }),
     attributes: { "data-reward": reward.id, "data-status": state },
   });
+  element.append(...content(panel, reward.prize));
   if (reward.code) element.append(code(panel, String(reward.code)));
   return element;
 
+  /** The way to what the prize asks before it is claimed. */
+  function asking() {
+    const button = h("button", { class: "small strong", type: "button", "data-act": "ask", onclick: () => void ask() }, words.t("claim"));
+    return button;
+
+    async function ask() {
+      const { form } = await import("./claim.js");
+      if (!button.isConnected) return;
+      element.append(form(panel, reward, claimed));
+      button.parentElement?.remove();
+      element.querySelector(".claim .field")?.focus();
+    }
+  }
+
   /** @param {any} now */
   function claimed(now) {
-    const next = drawn(panel, now);
+    const next = drawn(panel, { ...now, prize: reward.prize });
     next.setAttribute("tabindex", "-1");
     element.replaceWith(next);
     next.focus();

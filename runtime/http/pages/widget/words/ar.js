@@ -15,6 +15,7 @@ export default {
   lost: "لا جائزة هذه المرة",
   lost_more: "حظًا أوفر في المرة القادمة.",
   credited: "{count} × {name}",
+  turns_won: { zero: "لا أدوار إضافية", one: "دور إضافي واحد", two: "دوران إضافيان", few: "{count} أدوار إضافية", many: "{count} دورًا إضافيًا", other: "{count} دور إضافي" },
   code: "رمزك",
   copy: "نسخ",
   copied: "تم النسخ",

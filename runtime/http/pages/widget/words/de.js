@@ -15,6 +15,7 @@ export default {
   lost: "Diesmal kein Gewinn",
   lost_more: "Beim nächsten Mal klappt es vielleicht.",
   credited: "{count} × {name}",
+  turns_won: { one: "{count} Versuch mehr", other: "{count} Versuche mehr" },
   code: "Dein Code",
   copy: "Kopieren",
   copied: "Kopiert",

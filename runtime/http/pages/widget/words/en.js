@@ -20,6 +20,7 @@ export default {
   lost: "No prize this time",
   lost_more: "Better luck next time.",
   credited: "{count} × {name}",
+  turns_won: { one: "{count} more turn", other: "{count} more turns" },
   code: "Your code",
   copy: "Copy",
   copied: "Copied",

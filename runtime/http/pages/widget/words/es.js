@@ -15,6 +15,7 @@ export default {
   lost: "Esta vez no hay premio",
   lost_more: "¡Más suerte la próxima vez!",
   credited: "{count} × {name}",
+  turns_won: { one: "{count} turno más", many: "{count} turnos más", other: "{count} turnos más" },
   code: "Tu código",
   copy: "Copiar",
   copied: "Copiado",

@@ -15,6 +15,7 @@ export default {
   lost: "Pas de lot cette fois",
   lost_more: "Plus de chance la prochaine fois.",
   credited: "{count} × {name}",
+  turns_won: { one: "{count} tour de plus", many: "{count} tours de plus", other: "{count} tours de plus" },
   code: "Votre code",
   copy: "Copier",
   copied: "Copié",

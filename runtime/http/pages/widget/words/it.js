@@ -15,6 +15,7 @@ export default {
   lost: "Nessun premio questa volta",
   lost_more: "Andrà meglio la prossima volta.",
   credited: "{count} × {name}",
+  turns_won: { one: "{count} turno in più", many: "{count} turni in più", other: "{count} turni in più" },
   code: "Il tuo codice",
   copy: "Copia",
   copied: "Copiato",

@@ -15,6 +15,7 @@ export default {
   lost: "今回はハズレです",
   lost_more: "次回のご幸運をお祈りします。",
   credited: "{name} × {count}",
+  turns_won: { other: "{count}ターン追加" },
   code: "あなたのコード",
   copy: "コピー",
   copied: "コピーしました",

@@ -15,6 +15,7 @@ export default {
   lost: "Deze keer geen prijs",
   lost_more: "Volgende keer meer geluk.",
   credited: "{count} × {name}",
+  turns_won: { one: "{count} beurt erbij", other: "{count} beurten erbij" },
   code: "Je code",
   copy: "Kopiëren",
   copied: "Gekopieerd",

@@ -15,6 +15,7 @@ export default {
   lost: "Tym razem bez nagrody",
   lost_more: "Następnym razem się uda.",
   credited: "{count} × {name}",
+  turns_won: { one: "{count} dodatkowa próba", few: "{count} dodatkowe próby", many: "{count} dodatkowych prób", other: "{count} dodatkowej próby" },
   code: "Twój kod",
   copy: "Kopiuj",
   copied: "Skopiowano",

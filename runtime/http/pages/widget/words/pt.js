@@ -15,6 +15,7 @@ export default {
   lost: "Desta vez não houve prêmio",
   lost_more: "Mais sorte na próxima vez!",
   credited: "{count} × {name}",
+  turns_won: { one: "Mais {count} rodada", many: "Mais {count} rodadas", other: "Mais {count} rodadas" },
   code: "Seu código",
   copy: "Copiar",
   copied: "Copiado",

@@ -15,6 +15,7 @@ export default {
   lost: "Bu kez ödül çıkmadı",
   lost_more: "Bir dahaki sefere bol şans.",
   credited: "{count} × {name}",
+  turns_won: { one: "{count} tur daha", other: "{count} tur daha" },
   code: "Kodun",
   copy: "Kopyala",
   copied: "Kopyalandı",

@@ -15,6 +15,7 @@ export default {
   lost: "这次没有中奖",
   lost_more: "下次好运！",
   credited: "{name} × {count}",
+  turns_won: { other: "再得 {count} 次机会" },
   code: "你的兑换码",
   copy: "复制",
   copied: "已复制",

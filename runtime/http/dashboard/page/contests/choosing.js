@@ -1,0 +1,94 @@
+// What the forms of boards and quests share: controls that choose by name, and an edit that undoes nobody's.
+import { api, Refused } from "../api.js";
+import { html, useRef, useState } from "../lib.js";
+import { useData } from "../parts/data.js";
+import { Dialog } from "../parts/dialog.js";
+import { Form } from "../parts/form.js";
+import { tell } from "../parts/toast.js";
+import { label, say } from "../words.js";
+
+const PAGES = 10;
+
+/** The first thousand of a list, by their ids. @param {string} path @param {AbortSignal} [signal] */
+export async function named(path, signal) {
+  /** @type {Map<string, any>} */
+  const found = new Map();
+  for (let cursor = "", page = 0, more = true; more && page < PAGES; page++) {
+    const { items, pagination } = await api.get(path, { query: { limit: 100, cursor }, signal });
+    items.forEach((/** @type {any} */ one) => found.set(one.prize_id ?? one.id, one));
+    cursor = pagination.next_cursor;
+    more = pagination.has_more;
+  }
+  return found;
+}
+
+/** @param {string} path */
+const choosing = (path) =>
+  /** @param {{value: string, change: (value: string) => void, named: any}} props */
+  function Choose({ value, change, named: control }) {
+    const { data } = useData((signal) => named(path, signal), []);
+    const known = [...(data ?? [])];
+    return html`<select ...${control} value=${value ?? ""} onChange=${(/** @type {any} */ event) => change(event.target.value)}>
+      <option value="">${say(control.required ? "form.choose" : "form.none")}</option>
+      ${known.map(([id, one]) => html`<option key=${id} value=${id}>${one.name}</option>`)}
+      ${value && !data?.has(value) && html`<option value=${value}>${value}</option>`}
+    </select>`;
+  };
+
+const CHOSEN = /** @type {Record<string, any>} */ ({
+  campaign_id: choosing("/admin/campaigns"), game_id: choosing("/admin/games"), prize_id: choosing("/admin/prizes"),
+});
+
+/** What chooses in a form. @param {string} name */
+export const widget = (name) => CHOSEN[name];
+
+/** The campaigns' names and zones, and a list's filter by campaign. */
+export function useCampaigns() {
+  const { data } = useData((signal) => named("/admin/campaigns", signal), []);
+  const options = [...(data ?? [])].map(([value, { name }]) => ({ value, text: name }));
+  return {
+    name: (/** @type {string} */ id) => data?.get(id)?.name ?? id,
+    zone: (/** @type {string} */ id) => data?.get(id)?.timezone ?? "UTC",
+    filter: { name: "campaign_id", label: say("field.campaign_id"), options },
+  };
+}
+
+/**
+ * A form that makes something in a campaign, with times in that campaign's zone.
+ * @param {{title: string, schema: any, value: any, word: string, save: (value: any) => Promise<any>, zone: (campaign: string) => string, close: () => void}} props
+ */
+export function Make({ title, schema, value, word, save, zone, close }) {
+  const [campaign, setCampaign] = useState("");
+  return html`<${Dialog} title=${title} close=${close}>
+    <${Form} schema=${schema} value=${value} widget=${widget} zone=${zone(campaign)} typed=${(/** @type {any} */ now) => setCampaign(now.campaign_id)} save=${save} word=${word} cancel=${close} />
+  <//>`;
+}
+
+/** The fields that differ. @param {Record<string, any>} before @param {Record<string, any>} now */
+const differing = (before, now) => Object.keys(now).filter((key) => JSON.stringify(now[key]) !== JSON.stringify(before[key]));
+
+/**
+ * Changes what was changed in the form. Where somebody else has changed the thing meanwhile, it says what first: it has
+ * no revision that the service could hold an update to.
+ * @param {{title: string, path: string, one: any, schema: any, fields: (one: any) => Record<string, any>, sent?: (value: any) => any, zone: string, close: () => void, saved: (one: any) => void}} props
+ */
+export function Edit({ title, path, one, schema, fields, sent = (value) => value, zone, close, saved }) {
+  const begun = useRef(fields(one));
+  const filled = useRef(begun.current);
+  const about = { path: { id: one.id } };
+  const save = async (/** @type {any} */ value) => {
+    const now = fields(await api.get(path, about));
+    const theirs = differing(begun.current, now);
+    begun.current = now;
+    if (theirs.length) {
+      throw new Refused(409, { message: say("campaign.stale", { what: theirs.map(label).join(", ") }) });
+    }
+    const own = differing(filled.current, value).map((key) => [key, value[key]]);
+    saved(await api.put(path, { ...about, body: sent(Object.fromEntries(own)) }));
+    tell(say("saved"));
+    close();
+  };
+  return html`<${Dialog} title=${title} close=${close}>
+    <${Form} schema=${schema} value=${filled.current} widget=${widget} zone=${zone} save=${save} word=${say("save")} cancel=${close} />
+  <//>`;
+}

@@ -1,0 +1,135 @@
+// Quests: all there are; made, changed and archived here.
+import { api } from "../api.js";
+import { html, useState } from "../lib.js";
+import { Act, Head, Status } from "../parts/bits.js";
+import { confirm } from "../parts/dialog.js";
+import { List } from "../parts/list.js";
+import { complain, tell } from "../parts/toast.js";
+import { can } from "../session.js";
+import { useTitle } from "../shell.js";
+import { period } from "../times.js";
+import { number, say, state } from "../words.js";
+import { Secret } from "./secret.js";
+import { Edit, Make, useCampaigns } from "./choosing.js";
+
+const TYPES = ["one_time", "daily", "weekly"];
+
+const KINDS = ["self_declared", "plays", "wins", "points", "logins", "event"];
+const OWN_WORD = { kind: KINDS[0], count: 0, game_id: "" };
+
+/** What the form of a quest asks for. */
+const QUEST = {
+  type: "object",
+  required: ["name", "campaign_id", "type", "turns", "status"],
+  properties: {
+    name: { type: "string", minLength: 1, maxLength: 200 },
+    description: { type: "string", format: "lines", maxLength: 2000 },
+    campaign_id: { type: "string" },
+    type: { type: "string", enum: TYPES },
+    turns: { type: "integer", minimum: 0, maximum: 1000000 },
+    status: { type: "string", enum: ["draft", "active"] },
+    start_date: { type: "integer", format: "unix-time" },
+    end_date: { type: "integer", format: "unix-time" },
+    condition: {
+      type: "object",
+      required: ["kind", "count"],
+      properties: {
+        kind: { type: "string", enum: KINDS },
+        count: { type: "integer", minimum: 0, maximum: 1000000000 },
+        game_id: { type: "string" },
+      },
+    },
+  },
+};
+
+const NEW = { description: "", type: "one_time", turns: 1, status: "draft", start_date: 0, end_date: 0, condition: OWN_WORD };
+
+/** @param {any} quest what the form holds of it */
+const fields = ({ name, description, campaign_id, type, turns, status, start_date, end_date, condition }) => ({
+  name, description, campaign_id, type: type.replace("QUEST_TYPE_", "").toLowerCase(), turns,
+  status: status.replace("QUEST_STATUS_", "").toLowerCase(), start_date, end_date,
+  condition: condition ? { ...condition, kind: kindOf(condition), count: Number(condition.count) } : OWN_WORD,
+});
+
+/** @param {any} condition */
+const kindOf = ({ kind }) => kind.replace("QUEST_CONDITION_KIND_", "").toLowerCase();
+
+/** What the service takes: a condition without a kind is the player's word. @param {any} value what the form holds */
+const sent = ({ condition, ...rest }) => ({ ...rest, ...(condition ? { condition: condition.kind === KINDS[0] ? {} : condition } : {}) });
+
+/** What a quest takes, in words. @param {any} quest */
+const taken = ({ condition }) => (condition ? say("quests.takes", { count: Number(condition.count), kind: state(kindOf(condition)).toLowerCase() }) : state(KINDS[0]));
+
+/** @param {any} quest */
+const takesEvents = ({ condition }) => !!condition && kindOf(condition) === "event";
+
+export default function Quests() {
+  useTitle(say("quests.title"));
+  const campaigns = useCampaigns();
+  const [shown, setShown] = useState(/** @type {any} */ (null));
+  const [changes, setChanges] = useState(0);
+  const changed = () => setChanges((count) => count + 1);
+  const [told, setTold] = useState(/** @type {any} */ (null));
+  const close = () => setShown(null);
+  const saved = (/** @type {any} */ one) => {
+    if (one.secret) {
+      setTold(one);
+    }
+    changed();
+  };
+  const rotate = async (/** @type {any} */ one) => {
+    if (await confirm({ title: say("quests.rotate_title", one), text: say("quests.rotate_text"), word: say("quests.new_secret") })) {
+      saved(await api.post("/admin/quests/{id}/rotate-secret", { path: { id: one.id }, body: {} }));
+    }
+  };
+  const end = async (/** @type {any} */ one) => {
+    if (await confirm({ title: say("quests.end_title", one), text: say("quests.end_text"), word: say("quests.end_old"), danger: true })) {
+      await api.post("/admin/quests/{id}/rotate-secret", { path: { id: one.id }, body: { end_previous: true } });
+      tell(say("quests.ended"));
+    }
+  };
+  const save = async (/** @type {any} */ value) => {
+    const made = await api.post("/admin/quests", { body: sent(value) });
+    tell(say("quests.made", { name: made.name, state: state(made.status) }));
+    close();
+    saved(made);
+  };
+  const archive = async (/** @type {any} */ one) => {
+    if (await confirm({ title: say("quests.archive_title", { name: one.name }), text: say("quests.archive_text"), word: say("board.archive"), danger: true })) {
+      const { archived } = await api.remove("/admin/quests/{id}", { path: { id: one.id } });
+      tell(say(archived ? "quests.archived" : "quests.removed", { name: one.name }));
+      changed();
+    }
+  };
+  const make = can("CreateQuest") && html`<button type="button" onClick=${() => setShown({})}>${say("quests.new")}</button>`;
+  const open = (/** @type {any} */ one) => one.status !== "QUEST_STATUS_ARCHIVED";
+  const columns = [
+    { title: say("game.name"), show: (/** @type {any} */ one) => html`<span class="name">${one.name}</span>` },
+    { title: say("field.campaign_id"), show: (/** @type {any} */ one) => campaigns.name(one.campaign_id) },
+    { title: say("quests.often"), show: (/** @type {any} */ one) => state(one.type) },
+    { title: say("quests.condition"), show: taken },
+    { title: say("quests.turns"), number: true, show: (/** @type {any} */ one) => number(one.turns) },
+    { title: say("campaigns.status"), narrow: true, show: (/** @type {any} */ one) => html`<${Status} value=${one.status} />` },
+    { title: say("campaigns.period"), show: (/** @type {any} */ one) => period(one.start_date, one.end_date, campaigns.zone(one.campaign_id)) },
+    { title: say("list.acts"), acts: true, show: (/** @type {any} */ one) => open(one) && html`<div class="acts">
+      ${can("UpdateQuest") && html`<button type="button" class="secondary outline small" onClick=${() => setShown(one)}>${say("campaign.edit")}</button>`}
+      ${takesEvents(one) && can("RotateQuestSecret") && html`<${Act} class="secondary outline small" act=${() => rotate(one).catch(complain)}>${say("quests.new_secret")}<//>
+      ${one.secret_set && html`<${Act} class="secondary outline small" act=${() => end(one).catch(complain)}>${say("quests.end_old")}<//>`}`}
+      ${can("DeleteQuest") && html`<${Act} class="danger outline small" act=${() => archive(one).catch(complain)}>${say("board.archive")}<//>`}</div>` },
+  ];
+  const options = (/** @type {string[]} */ values) => values.map((value) => ({ value, text: state(value) }));
+  const filters = [
+    { name: "q", label: say("campaigns.search") },
+    { name: "status", label: say("campaigns.status"), options: options(["draft", "active", "archived"]) },
+    { name: "type", label: say("quests.often"), options: options(TYPES) },
+    campaigns.filter,
+  ];
+  return html`<${Head} title=${say("quests.title")}>${make}<//>
+    <${List} caption=${say("quests.title")} columns=${columns} filters=${filters} about=${changes}
+      load=${(/** @type {any} */ query, /** @type {AbortSignal} */ signal) => api.get("/admin/quests", { query, signal })}
+      empty=${{ title: say("quests.empty"), text: say("quests.empty_text"), act: make }} />
+    ${shown && (shown.id
+      ? html`<${Edit} title=${say("quests.edit_title")} path="/admin/quests/{id}" one=${shown} schema=${QUEST} fields=${fields} sent=${sent} zone=${campaigns.zone(shown.campaign_id)} close=${close} saved=${saved} />`
+      : html`<${Make} title=${say("quests.new")} schema=${QUEST} value=${NEW} zone=${campaigns.zone} save=${save} word=${say("quests.make")} close=${close} />`)}
+    ${told && html`<${Secret} quest=${told} close=${() => setTold(null)} />`}`;
+}

@@ -1,0 +1,32 @@
+// The secret by which a quest's events are signed, shown this once, with a call that tells one.
+import { html } from "../lib.js";
+import { Act } from "../parts/bits.js";
+import { Dialog } from "../parts/dialog.js";
+import { complain, tell } from "../parts/toast.js";
+import { me } from "../session.js";
+import { say } from "../words.js";
+
+/** As docs/events.md has it, with what it is about. @param {any} quest */
+const call = (quest) => `ADMIN_URL=${location.origin}
+TENANT=${me.value?.tenant_id}
+QUEST=${quest.id}
+SECRET=${quest.secret}
+BODY='{"event_id": "newsletter-4711", "player_id": "customer-81"}'
+ID="msg_$(openssl rand -hex 12)"
+NOW=$(date +%s)
+KEY=$(printf %s "\${SECRET#whsec_}" | openssl base64 -d -A | od -An -v -tx1 | tr -d ' \\n')
+SIGNATURE=$(printf %s "$ID.$NOW.$BODY" | openssl dgst -sha256 -mac HMAC -macopt "hexkey:$KEY" -binary | openssl base64 -A)
+curl -sS "$ADMIN_URL/api/v1/quests/$QUEST/events?tenant_id=$TENANT" -H "webhook-id: $ID" -H "webhook-timestamp: $NOW" \\
+  -H "webhook-signature: v1,$SIGNATURE" --data-binary "$BODY"`;
+
+/** @param {{quest: any, close: () => void}} props */
+export function Secret({ quest, close }) {
+  const copy = () => navigator.clipboard.writeText(quest.secret).then(() => tell(say("copied")), complain);
+  return html`<${Dialog} title=${say("quests.secret_title", quest)} close=${close}>
+    <p>${say("quests.secret_text")}</p>
+    <input class="code" readonly aria-label=${say("quests.secret")} value=${quest.secret} onFocus=${(/** @type {any} */ event) => event.target.select()} />
+    <h3>${say("quests.call")}</h3>
+    <pre tabindex="0" role="region" aria-label=${say("quests.call")}><code>${call(quest)}</code></pre>
+    <footer><${Act} act=${copy}>${say("copy")}<//><button type="button" class="secondary outline" onClick=${close}>${say("close")}</button></footer>
+  <//>`;
+}

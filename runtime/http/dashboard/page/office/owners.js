@@ -1,0 +1,80 @@
+// Tenants, and the merchants of one: listed, made, changed, suspended and restored alike.
+import { api } from "../api.js";
+import { html, useState } from "../lib.js";
+import { Act, Head, Id, Status, When } from "../parts/bits.js";
+import { confirm, Dialog } from "../parts/dialog.js";
+import { Form } from "../parts/form.js";
+import { List } from "../parts/list.js";
+import { complain, tell } from "../parts/toast.js";
+import { place } from "../router.js";
+import { can, me } from "../session.js";
+import { useTitle } from "../shell.js";
+import { say } from "../words.js";
+
+/**
+ * Does what a question says, where somebody wants it, and says that it was done.
+ * @param {import("../parts/dialog.js").Question} question
+ * @param {() => Promise<any>} act
+ * @param {string} said
+ */
+export async function ask(question, act, said) {
+  if (await confirm(question)) {
+    await act().then(() => tell(said), complain);
+  }
+}
+
+export default function Owners() {
+  const kinds = place.value.path.slice(1);
+  const kind = kinds === "tenants" ? "Tenant" : "Merchant";
+  const status = `${kind.toUpperCase()}_STATUS_`;
+  const title = say(`owners.${kinds}`);
+  useTitle(title);
+  const [shown, setShown] = useState(/** @type {any} */ (null));
+  const [changes, setChanges] = useState(0);
+  const changed = () => setChanges((count) => count + 1);
+  // A merchant's staff sees it, and changes nothing of it.
+  const may = (/** @type {string} */ act) => can(`${act}${kind}`) && (kind === "Tenant" || !me.value?.merchant_id);
+  const move = async (/** @type {any} */ { id, name }, /** @type {boolean} */ suspends) => {
+    const word = say(suspends ? "owners.suspend" : "owners.restore");
+    await ask({ title: `${word}: ${name}`, text: say(suspends ? "owners.suspend_text" : "owners.restore_text"), word, danger: suspends }, () => api.put(`/admin/${kinds}/{id}`, { path: { id }, body: { status: status + (suspends ? "SUSPENDED" : "ACTIVE") } }), say("owners.saved"));
+    changed();
+  };
+  const make = may("Create") && html`<button type="button" onClick=${() => setShown({})}>${say(`owners.new_${kinds}`)}</button>`;
+  const columns = [
+    { title: say("people.name"), show: (/** @type {any} */ one) => html`<span class="name">${one.name}</span> <${Id} value=${one.id} />` },
+    ...(kind === "Tenant" ? [{ title: say("field.origins"), show: (/** @type {any} */ one) => one.origins.join(", ") || say("none") }] : []),
+    { title: say("campaigns.status"), narrow: true, show: (/** @type {any} */ one) => html`<${Status} value=${one.status} />` },
+    { title: say("players.since"), narrow: true, show: (/** @type {any} */ one) => html`<${When} at=${one.created_at} />` },
+    { title: say("list.acts"), acts: true, show: (/** @type {any} */ one) => {
+      const active = one.status === `${status}ACTIVE`;
+      return may("Update") && html`<div class="acts"><button type="button" class="secondary outline small" onClick=${() => setShown(one)}>${say("owners.change")}</button>
+        <${Act} class=${active ? "danger outline small" : "secondary outline small"} act=${() => move(one, active)}>${say(active ? "owners.suspend" : "owners.restore")}<//></div>`;
+    } },
+  ];
+  return html`<${Head} title=${title}>${make}<//>
+    <${List} caption=${title} columns=${columns} about=${changes} filters=${[{ name: "q", label: say("people.name") }]}
+      load=${(/** @type {any} */ query, /** @type {AbortSignal} */ signal) => api.get(`/admin/${kinds}`, { query, signal })}
+      empty=${{ title: say(`owners.no_${kinds}`), text: say("owners.about"), act: make }} />
+    ${shown && html`<${Change} kinds=${kinds} one=${shown} close=${() => setShown(null)} done=${changed} />`}`;
+}
+
+/** @param {{kinds: string, one: any, close: () => void, done: () => void}} props */
+function Change({ kinds, one, close, done }) {
+  const origins = { type: "array", items: { type: "string", maxLength: 128 } };
+  const schema = {
+    type: "object",
+    required: ["name"],
+    properties: { name: { type: "string", minLength: 1, maxLength: 200 }, ...(kinds === "tenants" ? { origins } : {}) },
+  };
+  const { id, name = "" } = one;
+  const save = async (/** @type {any} */ body) => {
+    await (id ? api.put(`/admin/${kinds}/{id}`, { path: { id }, body }) : api.post(`/admin/${kinds}`, { body }));
+    tell(say("owners.saved"));
+    close();
+    done();
+  };
+  const word = say(id ? "owners.change" : `owners.new_${kinds}`);
+  return html`<${Dialog} title=${word} close=${close}>
+    <${Form} schema=${schema} value=${{ name, ...(kinds === "tenants" ? { origins: one.origins ?? [] } : {}) }} save=${save} word=${word} cancel=${close} />
+  <//>`;
+}

@@ -1,0 +1,34 @@
+// What waits for a second person, and what became of what did.
+import { api } from "../api.js";
+import { html } from "../lib.js";
+import { Head, Status, When } from "../parts/bits.js";
+import { List } from "../parts/list.js";
+import { address } from "../router.js";
+import { useTitle } from "../shell.js";
+import { say, state } from "../words.js";
+
+const STATUSES = ["WAITING", "APPROVED", "DONE", "REJECTED", "WITHDRAWN", "EXPIRED", "FAILED"];
+
+/** What it would do, in a line. @param {any} one */
+export function summary({ operation, subject_id, after }) {
+  return say(`approvals.${operation}`, {
+    subject: subject_id, amount: after?.amount > 0 ? `+${after.amount}` : after?.amount, currency: after?.currency, name: after?.definition?.name ?? after?.name, count: after?.rewards?.length,
+  });
+}
+
+/** @param {any} one */
+export const approvalAddress = (one) => address(`/approvals/${encodeURIComponent(one.id)}`);
+
+export default function Approvals() {
+  useTitle(say("approvals.title"));
+  const columns = [
+    { title: say("approvals.what"), show: (/** @type {any} */ one) => html`<a class="name" href=${approvalAddress(one)}>${summary(one)}</a>` },
+    { title: say("approvals.asked_by"), show: (/** @type {any} */ one) => one.asked_by },
+    { title: say("approvals.asked_at"), narrow: true, show: (/** @type {any} */ one) => html`<${When} at=${one.asked_at} />` },
+    { title: say("campaigns.status"), narrow: true, show: (/** @type {any} */ one) => html`<${Status} value=${one.status} />` },
+  ];
+  const filters = [{ name: "status", label: say("campaigns.status"), options: STATUSES.map((value) => ({ value: value.toLowerCase(), text: state(value) })) }];
+  return html`<${Head} title=${say("approvals.title")} />
+    <${List} caption=${say("approvals.title")} columns=${columns} filters=${filters} empty=${{ title: say("approvals.none"), text: say("approvals.none_text") }}
+      load=${(/** @type {any} */ query, /** @type {AbortSignal} */ signal) => api.get("/admin/approvals", { query, signal })} />`;
+}

@@ -1,0 +1,30 @@
+// A campaign's budget: what of it is used, which informs and stops nothing.
+import { html } from "../lib.js";
+import { Section, When } from "../parts/bits.js";
+import { number, say } from "../words.js";
+
+const NEAR = 0.8;
+
+/** @param {number} amount @param {string} currency */
+const money = (amount, currency) => `${number(Math.round(amount * 100) / 100)} ${currency}`;
+
+/** The share that is used, as a mark. @param {{budget: any}} props */
+export function Used({ budget: { amount, used } }) {
+  const tone = used >= amount ? "bad" : used >= NEAR * amount ? "warn" : "quiet";
+  return html`<span class="status" data-tone=${tone}>${say("budget.share", { share: `${Math.floor((used / amount) * 100)} %` })}</span>`;
+}
+
+/** @param {{budget: any}} props */
+export function Budget({ budget }) {
+  const { amount, currency, used, used_at: at } = budget;
+  return html`<${Section} title=${say("budget.title")}>
+    <p class="budget">${say("budget.used", { used: money(used, currency), amount: money(amount, currency) })} <${Used} budget=${budget} /></p>
+    <p class="quiet">${say("budget.help")} ${at ? html`${say("budget.counted")} <${When} at=${at} />` : say("budget.not_counted")}</p>
+  <//>`;
+}
+
+/** Home's: campaigns that have used most of their budgets, and prizes that run low. @param {{budgets: any[], href: (id: string) => string | undefined}} props */
+export const Budgets = ({ budgets, href }) => html`<h3>${say("budget.near")}</h3>
+  <ul class="lines">${budgets.map((one) => html`<li key=${one.campaign_id}>
+    <span>${href(one.campaign_id) ? html`<a href=${href(one.campaign_id)}>${one.name}</a>` : one.name}</span>
+    <span class="quiet">${say("budget.used", { used: money(one.used, one.currency), amount: money(one.amount, one.currency) })} <${Used} budget=${one} /></span></li>`)}</ul>`;

@@ -1,0 +1,61 @@
+"""Standings as staff see them: who leads and who gets what, before a board is finalized and after."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import sql
+from runtime import messages as m
+from runtime.actors.engine import Engine
+from runtime.operations import reading
+from runtime.operations.leaderboards.records import foreign_cursor, place_of
+from runtime.stores import paging
+from runtime.stores.scores import Score
+from runtime.wire.scope import tenant_of
+
+_SQL: Final = sql.load("leaderboards")
+
+
+async def list_standings(engine: Engine, request: m.ListStandingsRequest) -> m.ListStandingsReply:
+    """A board's places, each with the prize of its rank: kept ones where it was finalized, else as it stands now.
+
+    A board of a draft campaign, which the public sees nothing of, is counted by Postgres.
+    """
+    tenant_id = tenant_of(request)
+    board = await reading.one(engine, _SQL["get"], request, "leaderboard")
+    query = ("board_standings", tenant_id, request.id)
+    page = engine.cursors.read(request.cursor, request.limit, query=query)
+    last_rank = int(page.after[0]) if len(page.after) == 1 else 0
+    kept = await engine.database.fetch(_SQL["standings"], tenant_id, request.id, last_rank, page.fetch)
+    if not kept and board["status"] != "finalized":
+        return await _live(engine, request, board, page, query)
+    if len(page.after) == 3:
+        raise foreign_cursor()
+    shown, pagination = engine.cursors.write(kept, page.limit, key=lambda row: (row["rank"],), query=query)
+    return m.ListStandingsReply(items=[m.Standing(**row) for row in shown], pagination=pagination)
+
+
+async def _live(
+    engine: Engine, request: m.ListStandingsRequest, board: Any, page: paging.Page, query: tuple[str, ...]
+) -> m.ListStandingsReply:
+    tenant_id, after = tenant_of(request), place_of(page.after) if len(page.after) == 3 else None
+    top = await engine.rankings.top(tenant_id, request.id, after, page.fetch, "")
+    if top is None and (counted := await engine.rankings.counted(tenant_id, request.id)) is not None:
+        top = counted.top(after, page.fetch, "")
+    if top is None:
+        return m.ListStandingsReply(pagination=m.Pagination())
+    shown, pagination = engine.cursors.write(top.scores, page.limit, key=lambda one: one.position, query=query)
+    items = [_standing(top.first_rank + i, one, board["prizes"]) for i, one in enumerate(shown)]
+    return m.ListStandingsReply(items=items, pagination=pagination)
+
+
+def _standing(rank: int, score: Score, prizes: list[dict[str, Any]]) -> m.Standing:
+    prize_id = next((one["prize_id"] for one in prizes if one["from_rank"] <= rank <= one["to_rank"]), "")
+    return m.Standing(
+        rank=rank,
+        player_id=score.player_id,
+        display_name=score.display_name,
+        score=score.score,
+        achieved_at=score.achieved_us // 1_000_000,
+        prize_id=prize_id,
+    )

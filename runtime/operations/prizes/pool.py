@@ -1,0 +1,118 @@
+"""A pool of voucher codes as staff sees it: listed by ids, what was won by its end too; withdrawn for good."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any, Final
+
+import asyncpg
+
+import sql
+from runtime import messages as m
+from runtime.actors.engine import Engine
+from runtime.errors import invalid
+from runtime.operations import audit, reading
+from runtime.operations.checks import Checks
+from runtime.operations.once import Done, once
+from runtime.outgoing.vault import VaultError, code_context, vault_of
+from runtime.wire.enums import enum, token
+from runtime.wire.scope import tenant_of
+
+_SQL: Final = sql.load("codes")
+_GET_PRIZE: Final = sql.load("prizes")["get"]
+_RAISE_VERSION: Final = sql.load("tenancy")["raise_catalog_version"]
+
+HIDDEN: Final = "\u2022\u2022\u2022\u2022"
+PART: Final = 5_000
+"""Codes of one statement: what it withdraws well within its time."""
+IDS_MAX: Final = 1_000
+
+
+def masked(code: str) -> str:
+    """The end of a code that is long enough to keep its secret: four characters of 12, two of 8, else none."""
+    return HIDDEN + (code[-4:] if len(code) >= 12 else code[-2:] if len(code) >= 8 else "")
+
+
+async def list_codes(engine: Engine, request: m.ListCodesRequest) -> m.ListCodesReply:
+    """The codes of a prize's pool, the newest first, and how many of each state; for who may write the prize.
+
+    A code that was won is shown by its last characters. Of the others nothing is: what begins all of them is known to
+    whoever won one, and what is free could be used by who reads the rest. NOT_FOUND UNKNOWN_PRIZE; FORBIDDEN.
+    """
+    tenant_id, state = tenant_of(request), token(request.state).removeprefix("code_state_")
+    await reading.to_write(engine.database, _GET_PRIZE, request, "prize", request.id)
+    rows, pagination = await reading.page(engine, _SQL["list"], request, tenant_id, request.id, state)
+    totals = {row["state"]: row["count"] for row in await engine.database.fetch(_SQL["totals"], tenant_id, request.id)}
+    items = [_shown(engine, tenant_id, request.id, row) for row in rows]
+    return m.ListCodesReply(items=items, pagination=pagination, totals=m.CodeTotals(**totals))
+
+
+def _shown(engine: Engine, tenant_id: str, prize_id: str, row: Any) -> m.VoucherCode:
+    fields = dict(row)
+    sealed, text = (fields.pop("key_id"), fields.pop("ciphertext")), HIDDEN
+    if row["state"] == "assigned":
+        # What no key of ours opens stays hidden: who wins it is told, and the log.
+        with suppress(VaultError, ValueError):
+            text = masked(vault_of(engine.keyring.code).open(*sealed, code_context(tenant_id, prize_id)))
+    return m.VoucherCode(**{**fields, "state": _state(row["state"])}, masked=text)
+
+
+def _state(stored: str) -> m.CodeState:
+    return enum(m.CodeState, stored)
+
+
+async def withdraw_codes(engine: Engine, request: m.WithdrawCodesRequest) -> m.WithdrawCodesReply:
+    """Takes codes out of a prize's pool for good: up to 1,000 by their ids, or every free one.
+
+    One that somebody won stays: it is told with what it is. Every free one goes in parts, each kept by itself.
+    """
+    checks = Checks()
+    if bool(request.ids) == request.all_free:
+        checks.problem("ids", "or all_free must be given, and not both")
+    for index, code_id in enumerate(request.ids):
+        checks.required(f"ids[{index}]", code_id)
+    checks.raise_found()
+    if len(request.ids) > IDS_MAX:
+        raise invalid("ids", f"must be at most {IDS_MAX}")
+    reply = m.WithdrawCodesReply()
+    changed, part = False, 0
+    while True:
+        done = await _part(engine, request, part)
+        reply.withdrawn += done.reply.withdrawn
+        reply.kept, reply.available = done.reply.kept, done.reply.available
+        changed = changed or (done.reply.withdrawn > 0 and not done.repeated)
+        part += 1
+        if not request.all_free or not reply.available:
+            break
+    if changed:
+        # Games count an empty pool as sold out: they look at it afresh.
+        tenant_id = tenant_of(request)
+        version = await engine.database.fetchval(_RAISE_VERSION, tenant_id)
+        if version is not None:
+            engine.catalog_changed(tenant_id, version)
+    return reply
+
+
+async def _part(engine: Engine, request: m.WithdrawCodesRequest, part: int) -> Done:
+    tenant_id, prize_id = tenant_of(request), request.id
+
+    async def work(connection: asyncpg.Connection) -> m.WithdrawCodesReply:
+        await reading.to_write(connection, _GET_PRIZE, request, "prize", prize_id)
+        ids = list(dict.fromkeys(request.ids))
+        if request.all_free:
+            ids = [row["code_id"] for row in await connection.fetch(_SQL["free"], tenant_id, prize_id, PART)]
+        await connection.execute(_SQL["hold"], tenant_id, prize_id, ids)
+        gone = {row["code_id"] for row in await connection.fetch(_SQL["withdraw"], tenant_id, prize_id, ids)}
+        reply = m.WithdrawCodesReply(withdrawn=len(gone))
+        if kept := [code_id for code_id in request.ids if code_id not in gone]:
+            rows = await connection.fetch(_SQL["states"], tenant_id, prize_id, kept)
+            states = {row["code_id"]: _state(row["state"]) for row in rows}
+            reply.kept = [m.KeptCode(id=one, state=states.get(one, m.CodeState.UNSPECIFIED)) for one in kept]
+        reply.available = await connection.fetchval(_SQL["available"], tenant_id, prize_id)
+        if gone or not part:
+            after = {"withdrawn": len(gone), "left": reply.available, "why": request.reason}
+            after |= {"ids": sorted(gone)} if request.ids else {}
+            await audit.record(connection, tenant_id, "prize.withdraw_codes", prize_id, after=after)
+        return reply
+
+    return await once(engine, request, m.WithdrawCodesReply, work, part=part)

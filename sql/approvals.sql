@@ -1,0 +1,115 @@
+-- What waits for a second person. See runtime/operations/approvals.
+
+-- name: keep
+-- Keeps a request until it is decided, for 7 days. No row: it was kept before, under its key.
+-- $1 tenant, $2 id, $3 merchant, $4 operation, $5 route, $6 the request, $7 its hash, $8 its key (null: none),
+-- $9 what it is about, $10 that before, $11 after, $12 who asks, $13 the digest of what it rests on (empty: nothing).
+INSERT INTO approvals (tenant_id, approval_id, merchant_id, operation, route, request, request_hash, idempotency_key,
+                       subject_id, before, after, asked_by, rests_on)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+ON CONFLICT DO NOTHING
+RETURNING approval_id
+
+-- name: find
+-- What was kept under a key.
+SELECT approval_id, request_hash FROM approvals
+WHERE tenant_id = $1 AND merchant_id = $2 AND asked_by = $3 AND route = $4 AND idempotency_key = $5
+
+-- name: get
+-- One approval, to who may read it. $3 the merchant whose staff asks ('' the tenant's own).
+SELECT approval_id AS id, operation, subject_id, before, after, merchant_id, asked_by, unix(asked_at) AS asked_at,
+       unix(expires_at) AS expires_at, approval_status(status, expires_at, decided_at) AS status, decided_by,
+       unix(decided_at) AS decided_at, reason, outcome
+FROM approvals WHERE tenant_id = $1 AND approval_id = $2 AND ($3 = '' OR merchant_id = $3)
+
+-- name: list
+-- Approvals newest first, after $4. $2 status ('': all), $3 the merchant whose staff asks ('' the tenant's own).
+SELECT approval_id AS id, operation, subject_id, before, after, merchant_id, asked_by, unix(asked_at) AS asked_at,
+       unix(expires_at) AS expires_at, approval_status(status, expires_at, decided_at) AS status, decided_by,
+       unix(decided_at) AS decided_at, reason, outcome
+FROM approvals
+WHERE tenant_id = $1
+  AND ($2 = '' OR (approval_status(status, expires_at, decided_at) = $2 AND ($2 <> 'waiting' OR status = 'waiting')))
+  AND ($3 = '' OR merchant_id = $3)
+  AND ($4::text IS NULL OR approval_id < $4)
+ORDER BY approval_id DESC
+LIMIT $5
+
+-- name: request
+-- What was asked, as it came.
+SELECT request, idempotency_key, rests_on FROM approvals WHERE tenant_id = $1 AND approval_id = $2
+
+-- name: decide
+-- Moves what waits to $3, once: by $4, because of $5; $6 says what it came to. What was approved and is not all done can
+-- be rejected still: what was done stays. No row: it waits no more.
+UPDATE approvals SET status = $3, decided_by = $4, decided_at = now(), reason = $5, outcome = $6
+WHERE tenant_id = $1 AND approval_id = $2
+  AND (status = 'waiting' AND expires_at > now()
+       OR $3 = 'rejected' AND approval_status(status, expires_at, decided_at) = 'approved')
+RETURNING operation, asked_by, subject_id
+
+-- name: goes_on
+-- True while what was approved and is done in parts is to be gone on with.
+SELECT approval_status(status, expires_at, decided_at) = 'approved'
+FROM approvals WHERE tenant_id = $1 AND approval_id = $2
+
+-- name: withdraw_of
+-- Withdraws all that waits of $2, who is dismissed, by $3. Each row is one.
+WITH theirs AS (
+    SELECT approval_id FROM approvals
+    WHERE tenant_id = $1 AND asked_by = $2 AND status = 'waiting' AND expires_at > now()
+    ORDER BY approval_id
+    FOR UPDATE
+)
+UPDATE approvals AS a SET status = 'withdrawn', decided_by = $3, decided_at = now(), reason = 'signed out by an admin'
+FROM theirs WHERE a.tenant_id = $1 AND a.approval_id = theirs.approval_id
+RETURNING a.approval_id, a.operation, a.asked_by, a.subject_id, a.merchant_id, a.reason
+
+-- name: finish
+-- Moves what was approved and done in parts to done, once; $3 says what it came to. No row: it is done.
+UPDATE approvals SET status = 'done', outcome = $3
+WHERE tenant_id = $1 AND approval_id = $2 AND status = 'approved'
+RETURNING operation, asked_by, subject_id
+
+-- name: rewards
+-- What a bulk request is about, as far as who asks may write it. $2 rewards, $3 the merchant whose staff asks.
+SELECT reward_id AS id, name, player_id, standing(status, expires_at, EXISTS (
+           SELECT FROM tasks WHERE tasks.tenant_id = rewards.tenant_id AND tasks.reward_id = rewards.reward_id)) AS status
+FROM rewards
+WHERE tenant_id = $1 AND reward_id = ANY ($2::text[])
+  AND ($3 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $3, true) AS o))
+ORDER BY reward_id
+
+-- name: prize_is_live
+-- True where a game names prize $2, anywhere in its definition, and can be played or was; or a board of a campaign that
+-- can be played or was is to award it.
+SELECT EXISTS (
+    SELECT FROM games AS g
+    JOIN game_revisions AS r USING (tenant_id, game_id, revision)
+    JOIN campaigns AS c USING (tenant_id, campaign_id)
+    WHERE g.tenant_id = $1 AND position($2 IN r.definition::text) > 0
+      AND (g.status = 'active' AND c.status = 'active'
+           OR EXISTS (SELECT FROM game_players AS p WHERE p.tenant_id = $1 AND p.game_id = g.game_id))
+) OR EXISTS (
+    SELECT FROM leaderboards AS l
+    JOIN campaigns AS c USING (tenant_id, campaign_id)
+    WHERE l.tenant_id = $1 AND l.status = 'active'
+      AND l.prizes @> jsonb_build_array(jsonb_build_object('prize_id', $2::text))
+      AND (c.status = 'active' OR EXISTS (
+          SELECT FROM games AS g JOIN game_players AS p USING (tenant_id, game_id)
+          WHERE g.tenant_id = $1 AND g.campaign_id = c.campaign_id))
+)
+
+-- name: game_is_live
+-- Whether game $2 was ever played; whether its campaign $3 is active, and whether any of its games was played.
+SELECT c.status = 'active' AS campaign_active,
+       EXISTS (SELECT FROM game_players AS p WHERE p.tenant_id = $1 AND p.game_id = $2) AS was_played,
+       EXISTS (SELECT FROM games AS g JOIN game_players AS p USING (tenant_id, game_id)
+               WHERE g.tenant_id = $1 AND g.campaign_id = $3) AS campaign_was_played
+FROM campaigns AS c WHERE c.tenant_id = $1 AND c.campaign_id = $3
+
+-- name: prizes
+-- What a game's prizes $2 are worth, for who decides on its odds.
+SELECT prize_id AS id, name, type, value, currency FROM prizes
+WHERE tenant_id = $1 AND prize_id = ANY ($2::text[])
+ORDER BY prize_id

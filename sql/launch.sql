@@ -1,0 +1,47 @@
+-- What a campaign's launch check looks at. See runtime/operations/campaigns/launch.py. $3 of the first: the merchant whose
+-- staff asks ('' the tenant's own); the others are asked of what that one found.
+
+-- name: campaign
+-- The campaign, with how many origins its tenant has. No row: there is none that may be read.
+SELECT c.campaign_id, c.status, unix(c.start_date) AS start_date, unix(c.end_date) AS end_date, c.origins, c.budget,
+       c.budget_currency, coalesce(b.used, 0) AS used,
+       (SELECT cardinality(t.origins) FROM tenants AS t WHERE t.tenant_id = $1) AS origins_of_tenant
+FROM campaigns AS c
+LEFT JOIN budget_marks AS b
+    ON b.tenant_id = $1 AND b.campaign_id = c.campaign_id AND b.currency = c.budget_currency
+WHERE c.tenant_id = $1 AND c.campaign_id = $2
+  AND ($3 = '' OR c.campaign_id IN (SELECT o FROM campaigns_of($1, $3, false) AS o))
+
+-- name: games
+-- Its active games, the oldest first.
+SELECT g.game_id, g.name, r.definition
+FROM games AS g
+JOIN game_revisions AS r USING (tenant_id, game_id, revision)
+WHERE g.tenant_id = $1 AND g.campaign_id = $2 AND g.status = 'active'
+ORDER BY g.game_id
+
+-- name: boards
+-- What ranks of its active boards win.
+SELECT prizes FROM leaderboards WHERE tenant_id = $1 AND campaign_id = $2 AND status = 'active'
+
+-- name: prizes
+-- The prizes $2, with their free codes.
+SELECT p.prize_id, p.name, p.type, p.value, p.currency, p.channel, p.channel_config, p.image_url, p.low_stock_at,
+       s.total, s.remaining,
+       CASE WHEN p.channel = 'voucher_code' THEN (
+           SELECT count(*) FROM codes AS c
+           WHERE c.tenant_id = $1 AND c.prize_id = p.prize_id AND c.reward_id IS NULL AND c.withdrawn_at IS NULL
+             AND c.expires_at > now()
+       ) END AS codes
+FROM prizes AS p
+JOIN stock AS s ON s.tenant_id = $1 AND s.prize_id = p.prize_id
+WHERE p.tenant_id = $1 AND p.prize_id = ANY ($2::text[])
+ORDER BY p.prize_id
+
+-- name: integrations
+-- Types of the active integrations that hear of it.
+SELECT DISTINCT i.type
+FROM integrations AS i
+JOIN campaigns AS c ON c.tenant_id = $1 AND c.campaign_id = $2
+WHERE i.tenant_id = $1 AND i.status = 'active' AND i.campaign_id IN ('', $2) AND i.merchant_id IN ('', c.merchant_id)
+ORDER BY i.type

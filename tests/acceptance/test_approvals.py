@@ -1,0 +1,439 @@
+"""Dual control: what a setting holds back waits for a second person, and is done once, as it was asked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from runtime import messages as m
+from runtime.errors import Fault, Status
+from runtime.operations.approvals import deciding
+from runtime.operations.desk import bulk
+from tests.support.approvals import HELD, LIMIT, as_, ask, balance, decide, noted, player_of, waiting
+from tests.support.login import bearer
+from tests.support.operations import make_merchant
+from tests.support.resources import make_campaign
+from tests.support.stack import OTHER_TENANT, Answer, Stack, make_tenant, new_stack, refused, settings_of
+from tests.support.world import Launched, World
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def office(module_database_url: str, valkey_url: str) -> AsyncIterator[Stack]:
+    """A stack that lets nobody alone do much, nor beyond their role."""
+    async with new_stack(settings_of(module_database_url, valkey_url, role_matrix="strict", **HELD)) as stack:
+        yield stack
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def fair(office: Stack) -> World:
+    return Launched(office, (await make_campaign(office))["id"])
+
+
+class TestBalances:
+    async def test_an_adjustment_above_the_limit_is_not_done_until_another_person_approves_it(
+        self, office: Stack
+    ) -> None:
+        player = await player_of(office, "above")
+        assert (await ask(office, player, LIMIT)).http == 200
+        kept = waiting(await ask(office, player, reference_id="ticket-9"))
+        assert (kept["operation"], kept["subject_id"], kept["asked_by"]) == ("AdjustBalance", player, "ann")
+        assert (kept["before"]["balance"], kept["after"]["balance"], kept["after"]["amount"]) == (100, 1100, 1000)
+        assert kept["expires_at"] - kept["asked_at"] == 7 * 86400
+        assert await balance(office, player) == LIMIT
+        listed = (await as_(office, "bob", "GET", "approvals?status=waiting")).data["items"]
+        assert kept in listed
+        done = (await decide(office, "bob", "approve", kept)).data
+        assert (done["status"], done["decided_by"], done["reason"]) == ("APPROVAL_STATUS_DONE", "bob", "seen")
+        assert await balance(office, player) == 1100
+        assert await noted(office, kept) == [("approval.ask", "ann"), ("approval.approve", "bob")]
+        [moved, *_] = (await office.admin("GET", "/admin/audit", subject_id=player)).data["items"]
+        assert (moved["action"], moved["actor"]) == ("player.adjust_balance", "ann")
+        again = await decide(office, "bob", "approve", kept)
+        assert again.data == done and await balance(office, player) == 1100
+        assert refused(await decide(office, "eve", "approve", kept))[2] == "ILLEGAL_TRANSITION"
+
+    async def test_taking_counts_as_giving_does(self, office: Stack) -> None:
+        player = await player_of(office, "taking")
+        for _ in range(2):
+            assert (await ask(office, player, LIMIT)).http == 200
+        assert waiting(await ask(office, player, -LIMIT - 1))["after"]["balance"] == 99
+        assert (await ask(office, player, -LIMIT)).http == 200
+
+    async def test_what_would_be_refused_is_refused_at_once(self, office: Stack) -> None:
+        player = await player_of(office, "poor")
+        assert refused(await ask(office, player, -1000))[2] == "INSUFFICIENT_BALANCE"
+        assert refused(await ask(office, "player_none"))[2] == "UNKNOWN_PLAYER"
+
+    async def test_nobody_approves_or_rejects_what_is_their_own_by_another_token_either(self, office: Stack) -> None:
+        player = await player_of(office, "own")
+        kept = waiting(await ask(office, player))
+        for what in ("approve", "reject"):
+            answer = await decide(office, "ann", what, kept, role="admin")
+            assert refused(answer) == (403, "PERMISSION_DENIED", "OWN_REQUEST"), what
+        # Nor does a caller of Core who has no name.
+        asked = {"id": kept["id"], "may_decide": ["AdjustBalance"]}
+        assert refused(await office.core("POST", f"/approvals/{kept['id']}/approve", asked))[2] == "OWN_REQUEST"
+        assert await balance(office, player) == 0
+
+    async def test_an_api_token_is_no_second_person_and_its_maker_none_beside_it(self, office: Stack) -> None:
+        player = await player_of(office, "by_token")
+        body = {"name": "ci", "roles": ["reward_manager"]}
+        made = (await as_(office, "ann", "POST", "tokens", body, role="admin")).data
+        shown = bearer(made["secret"])
+        own = waiting(await ask(office, player))
+        path = f"/admin/approvals/{own['id']}/approve"
+        answer = await office.admin("POST", path, {"reason": "r"}, roles=(), headers=shown)
+        assert refused(answer) == (403, "PERMISSION_DENIED", "FORBIDDEN")
+        asked = {"player_id": player, "scope_key": office.tenant_id, "currency": "points", "amount": 1000}
+        sent = await office.admin(
+            "POST", "/admin/wallet/adjustments", {**asked, "reference_id": "r"}, roles=(), headers=shown
+        )
+        answer = await decide(office, "ann", "approve", waiting(sent))
+        assert refused(answer) == (403, "PERMISSION_DENIED", "OWN_REQUEST")
+        assert await balance(office, player) == 0
+        assert (await decide(office, "bea", "approve", waiting(sent))).code == "OK"
+
+    async def test_who_could_not_have_asked_for_it_does_not_decide_it(self, office: Stack) -> None:
+        player = await player_of(office, "roles")
+        kept = waiting(await ask(office, player))
+        for what in ("approve", "reject"):
+            answer = await decide(office, "dora", what, kept, role="designer")
+            assert refused(answer) == (403, "PERMISSION_DENIED", "ROLE_REQUIRED"), what
+            assert answer.envelope["data"]["roles"] == ["admin", "reward_manager"]
+        body = {"reason": "", "may_decide": ["AdjustBalance"]}
+        assert (await as_(office, "dora", "POST", f"approvals/{kept['id']}/approve", body, role="designer")).http == 400
+        assert await balance(office, player) == 0
+        assert (await decide(office, "root", "approve", kept, role="admin")).http == 200
+
+    async def test_another_tenant_or_merchant_knows_nothing_of_it(self, office: Stack) -> None:
+        player = await player_of(office, "scope")
+        kept = waiting(await ask(office, player))
+        shop = replace(office, merchant_id=await make_merchant(office))
+        for other in (await make_tenant(office, OTHER_TENANT), shop):
+            assert kept["id"] not in str((await as_(other, "bob", "GET", "approvals")).envelope)
+            for verb, path in (("GET", ""), ("POST", "/approve"), ("POST", "/reject"), ("POST", "/withdraw")):
+                answer = await as_(other, "bob", verb, f"approvals/{kept['id']}{path}", {} if verb == "POST" else None)
+                assert refused(answer) == (404, "NOT_FOUND", "UNKNOWN_APPROVAL"), path
+        # What a merchant's staff asks is the tenant's to approve, and is done within the merchant.
+        body = {"player_id": player, "scope_key": shop.merchant_id, "currency": "points", "amount": 500}
+        theirs = waiting(await as_(shop, "mia", "POST", "wallet/adjustments", body))
+        assert theirs["merchant_id"] == shop.merchant_id
+        assert (await decide(office, "bob", "approve", theirs)).data["status"] == "APPROVAL_STATUS_DONE"
+        [moved] = (await shop.admin("GET", "/admin/audit", actor="mia", subject_id=player)).data["items"]
+        assert moved["action"] == "player.adjust_balance"
+
+    async def test_one_key_is_one_approval_and_one_movement_whoever_asks_again_and_when(self, office: Stack) -> None:
+        player = await player_of(office, "keyed")
+        kept = waiting(await ask(office, player, key="k-1"))
+        asked = await asyncio.gather(*(ask(office, player, key="k-1") for _ in range(4)))
+        assert {waiting(answer)["id"] for answer in asked if answer.http == 202} == {kept["id"]}
+        assert refused(await ask(office, player, 2000, key="k-1"))[:1] == (422,)
+        assert waiting(await ask(office, player, who="zoe", key="k-1"))["id"] != kept["id"]
+        assert (await decide(office, "bob", "approve", kept)).http == 200
+        entry = (await ask(office, player, key="k-1")).data
+        assert (entry["amount"], entry["balance_after"]) == (1000, 1000)
+        assert await balance(office, player) == 1000
+
+    async def test_what_was_done_meanwhile_under_its_key_is_not_done_again(
+        self, office: Stack, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        player = await player_of(office, "meanwhile")
+        kept = waiting(await ask(office, player, key="k-3"))
+        with monkeypatch.context() as patch:
+            patch.setattr(office.engine, "settings", replace(office.engine.settings, dual_adjustment_above=0))
+            assert (await ask(office, player, key="k-3")).data["balance_after"] == 1000
+        assert (await decide(office, "bob", "approve", kept)).data["status"] == "APPROVAL_STATUS_DONE"
+        assert await balance(office, player) == 1000
+
+    async def test_a_rejected_request_stays_so_under_its_key(self, office: Stack) -> None:
+        player = await player_of(office, "rejected")
+        kept = waiting(await ask(office, player, key="k-2"))
+        assert (await decide(office, "bob", "reject", kept)).data["status"] == "APPROVAL_STATUS_REJECTED"
+        assert waiting(await ask(office, player, key="k-2"))["status"] == "APPROVAL_STATUS_REJECTED"
+        assert refused(await decide(office, "eve", "approve", kept))[2] == "ILLEGAL_TRANSITION"
+        assert await balance(office, player) == 0
+
+    async def test_who_asked_withdraws_it_and_nobody_else(self, office: Stack) -> None:
+        kept = waiting(await ask(office, await player_of(office, "withdrawn")))
+        assert refused(await decide(office, "bob", "withdraw", kept))[2] == "FORBIDDEN"
+        assert (await decide(office, "ann", "withdraw", kept)).data["status"] == "APPROVAL_STATUS_WITHDRAWN"
+        assert refused(await decide(office, "bob", "approve", kept))[2] == "ILLEGAL_TRANSITION"
+        assert await noted(office, kept) == [("approval.ask", "ann"), ("approval.withdraw", "ann")]
+
+    async def test_what_nobody_decides_in_7_days_expires(self, office: Stack) -> None:
+        player = await player_of(office, "late")
+        kept = waiting(await ask(office, player))
+        past = "UPDATE approvals SET expires_at = now() WHERE approval_id = $1"
+        await office.database.execute(past, kept["id"])
+        for what in ("approve", "reject"):
+            assert refused(await decide(office, "bob", what, kept))[2] == "ILLEGAL_TRANSITION"
+        assert await balance(office, player) == 0
+        for status, there in (("waiting", False), ("expired", True)):
+            listed = (await as_(office, "bob", "GET", f"approvals?status={status}")).data["items"]
+            assert (kept["id"] in [one["id"] for one in listed]) is there
+
+    async def test_it_is_judged_anew_and_waits_on_where_it_cannot_be_done_now(self, office: Stack) -> None:
+        player = await player_of(office, "spent")
+        for _ in range(2):
+            await ask(office, player, LIMIT)
+        kept = waiting(await ask(office, player, -150))
+        await ask(office, player, -LIMIT)
+        assert refused(await decide(office, "bob", "approve", kept))[2] == "INSUFFICIENT_BALANCE"
+        assert (await as_(office, "bob", "GET", f"approvals/{kept['id']}")).data["status"] == "APPROVAL_STATUS_WAITING"
+        await ask(office, player, LIMIT)
+        assert (await decide(office, "bob", "approve", kept)).http == 200
+        assert await balance(office, player) == 50
+
+    async def test_of_rivals_who_decide_at_once_one_does_and_it_is_done_once(self, office: Stack) -> None:
+        for n in range(3):
+            player = await player_of(office, f"rivals{n}")
+            kept = waiting(await ask(office, player))
+            sides = [("bob", "approve"), ("eve", "approve"), ("zoe", "reject"), ("ann", "withdraw"), ("kim", "approve")]
+            answers = await asyncio.gather(*(decide(office, *side, kept) for side in sides))
+            won = [answer.data for answer in answers if answer.http == 200]
+            assert len(won) == 1, [answer.envelope for answer in answers]
+            assert await balance(office, player) == (1000 if won[0]["status"] == "APPROVAL_STATUS_DONE" else 0)
+            assert len(await noted(office, kept)) == 2
+
+    async def test_what_breaks_before_the_commit_is_undone_with_the_approval(
+        self, office: Stack, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        player = await player_of(office, "broken")
+        kept = waiting(await ask(office, player))
+
+        async def breaks(*_: Any, **__: Any) -> None:
+            raise Fault(Status.UNAVAILABLE, "STORE_UNAVAILABLE", "the process ended here", retry_after_seconds=1)
+
+        with monkeypatch.context() as patch:
+            patch.setattr("runtime.operations.approvals.keeping.note", breaks)
+            assert (await decide(office, "bob", "approve", kept)).http == 503
+        assert await balance(office, player) == 0
+        assert (await decide(office, "bob", "approve", kept)).http == 200
+        assert await balance(office, player) == 1000
+
+    async def test_who_is_suspended_since_does_nothing_by_another(self, office: Stack) -> None:
+        player, merchant_id = await player_of(office, "halted"), await make_merchant(office)
+        shop = replace(office, merchant_id=merchant_id)
+        body = {"player_id": player, "scope_key": merchant_id, "currency": "points", "amount": 500}
+        kept = waiting(await as_(shop, "mia", "POST", "wallet/adjustments", body))
+        await office.admin("PUT", f"/admin/merchants/{merchant_id}", {"status": "MERCHANT_STATUS_SUSPENDED"})
+        assert refused(await decide(office, "bob", "approve", kept))[2] == "SUSPENDED"
+        assert await balance(office, player) == 0
+
+
+async def test_turns_above_the_limit_wait_and_are_given_once(fair: World) -> None:
+    stack, player = fair.stack, await player_of(fair.stack, "turns")
+    body = {"campaign_id": fair.campaign_id, "amount": 6, "reason": "the app broke off"}
+    assert (await as_(stack, "ann", "POST", f"players/{player}/turns", body | {"amount": 5})).http == 200
+    kept = waiting(await as_(stack, "ann", "POST", f"players/{player}/turns", body))
+    assert (kept["before"]["balance"], kept["after"]["balance"], kept["after"]["reason"]) == (5, 11, body["reason"])
+    answers = await asyncio.gather(*(decide(stack, who, "approve", kept) for who in ("bob", "eve")))
+    assert sorted(answer.http for answer in answers) == [200, 400]
+    [turns] = (await stack.admin("GET", f"/admin/players/{player}/turns")).data["items"]
+    assert turns["balance"] == 11
+
+
+class TestOdds:
+    async def odds(self, fair: World, game: str, probability: float, who: str = "dan", **more: Any) -> Answer:
+        config = (await fair.stack.admin("GET", f"/admin/games/{game}")).data["handler_config"]
+        config["prizes"][0]["probability"] = probability
+        return await as_(fair.stack, who, "PUT", f"games/{game}", {"handler_config": config, **more}, role="designer")
+
+    async def game(self, fair: World, **game: Any) -> str:
+        return await fair.wheel(await fair.prize(), **game)
+
+    async def now(self, fair: World, game: str) -> float:
+        shown = (await fair.stack.admin("GET", f"/admin/games/{game}")).data
+        return float(shown["handler_config"]["prizes"][0]["probability"])
+
+    async def test_the_odds_of_a_live_game_change_when_another_designer_approves(self, fair: World) -> None:
+        game = await self.game(fair)
+        named = await as_(fair.stack, "dan", "PUT", f"games/{game}", {"name": "Another"}, role="designer")
+        assert named.data["name"] == "Another"
+        kept = waiting(await self.odds(fair, game, 0.25))
+        assert await self.now(fair, game) == 1
+        shown = [kept[at]["definition"]["handler_config"]["prizes"][0]["probability"] for at in ("before", "after")]
+        assert shown == [1, 0.25]
+        assert refused(await decide(fair.stack, "bob", "approve", kept))[2] == "ROLE_REQUIRED"
+        assert (await decide(fair.stack, "eve", "approve", kept, role="designer")).data["status"].endswith("DONE")
+        assert await self.now(fair, game) == 0.25
+
+    async def test_a_game_that_was_changed_since_is_not_overwritten(self, fair: World) -> None:
+        game = await self.game(fair)
+        kept = waiting(await self.odds(fair, game, 0.25))
+        await as_(fair.stack, "dan", "PUT", f"games/{game}", {"name": "Newer"}, role="designer")
+        answer = await decide(fair.stack, "eve", "approve", kept, role="designer")
+        assert refused(answer) == (409, "ABORTED", "STALE_REVISION")
+        after = (await fair.stack.admin("GET", f"/admin/approvals/{kept['id']}")).data
+        assert (after["status"], after["outcome"]["reason"]) == ("APPROVAL_STATUS_FAILED", "STALE_REVISION")
+        assert await self.now(fair, game) == 1
+        assert (await noted(fair.stack, kept))[-1] == ("approval.fail", "eve")
+
+    async def test_pausing_what_was_played_is_no_way_around_and_a_draft_is_its_designer_s(self, fair: World) -> None:
+        draft = await self.game(fair, status="GAME_STATUS_DRAFT")
+        assert (await self.odds(fair, draft, 0.5)).http == 200
+        game = await self.game(fair)
+        await fair.round(game, "ann")
+        paused = {"status": "GAME_STATUS_PAUSED"}
+        assert (await as_(fair.stack, "dan", "PUT", f"games/{game}", paused, role="designer")).http == 200
+        waiting(await self.odds(fair, game, 0.5))
+        waiting(await self.odds(fair, game, 0.5, status="GAME_STATUS_ACTIVE"))
+        assert await self.now(fair, game) == 1
+
+
+class TestBulk:
+    async def won(self, fair: World, count: int) -> list[str]:
+        by_hand = {"redemption_mode": "REDEMPTION_MODE_MANUAL", "channel": "none"}
+        game = await fair.wheel(await fair.prize(total=count, fulfillment=by_hand))
+        return [(await fair.round(game, "ann")).data["rewards"][0]["reward_id"] for _ in range(count)]
+
+    async def revoke(self, fair: World, ids: list[str], key: str = "") -> Answer:
+        body = {"act": "BULK_ACT_REVOKE", "ids": ids, "reason": "a script"}
+        return await as_(fair.stack, "ann", "POST", "rewards/bulk", body, key=key)
+
+    async def statuses(self, fair: World, ids: list[str]) -> list[str]:
+        found = "SELECT status FROM rewards WHERE reward_id = ANY ($1::text[]) ORDER BY reward_id"
+        return [row["status"] for row in await fair.database.fetch(found, ids)]
+
+    async def test_more_revocations_than_the_limit_wait_and_each_result_is_told(self, fair: World) -> None:
+        one, two, three = ids = await self.won(fair, 3)
+        assert (await self.revoke(fair, [one, two])).http == 200
+        kept = waiting(await self.revoke(fair, [*ids, "reward_none"], key="b-1"))
+        assert [row["status"] for row in kept["before"]["rewards"]] == ["revoked", "revoked", "won"]
+        assert kept["after"]["unknown"] == ["reward_none"]
+        assert await self.statuses(fair, [three]) == ["won"]
+        body = {"act": "BULK_ACT_FULFILL", "ids": [*ids, "reward_none"]}
+        assert (await as_(fair.stack, "ann", "POST", "rewards/bulk", body)).http == 200, "only revocations wait"
+
+    async def test_what_a_crash_left_of_it_is_gone_on_with_and_each_is_revoked_once(
+        self, fair: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        ids = await self.won(fair, 4)
+        kept = waiting(await self.revoke(fair, ids))
+        revoke, left = bulk._ACTS[m.BulkAct.REVOKE], [None] * 2
+
+        async def breaks(*args: Any) -> None:
+            if not left:
+                raise RuntimeError("the process ended here")
+            left.pop()
+            await revoke(*args)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(bulk, "_ACTS", {m.BulkAct.REVOKE: breaks})
+            assert (await decide(fair.stack, "bob", "approve", kept)).http == 500
+        assert sorted(await self.statuses(fair, ids)) == ["revoked"] * 2 + ["won"] * 2
+        halfway = (await fair.stack.admin("GET", f"/admin/approvals/{kept['id']}")).data
+        assert (halfway["status"], halfway["decided_by"]) == ("APPROVAL_STATUS_APPROVED", "bob")
+        answers = await asyncio.gather(*(decide(fair.stack, who, "approve", kept) for who in ("bob", "eve")))
+        # Whoever comes when the other is ready is told so.
+        done = [answer.data for answer in answers if answer.http == 200]
+        late = [refused(answer)[2] for answer in answers if answer.http != 200]
+        assert done and late in ([], ["ILLEGAL_TRANSITION"])
+        for data in done:
+            assert data["status"] == "APPROVAL_STATUS_DONE"
+            assert {one["ok"] for one in data["outcome"]["results"]} == {True}
+        assert await self.statuses(fair, ids) == ["revoked"] * 4
+        for reward_id in ids:
+            entries = (await fair.stack.admin("GET", "/admin/audit", subject_id=reward_id)).data["items"]
+            assert [(entry["action"], entry["actor"]) for entry in entries] == [("reward.revoke", "ann")]
+        actions = [action for action, _ in await noted(fair.stack, kept)]
+        assert actions == ["approval.ask", "approval.approve", "approval.finish"]
+
+    async def halfway(self, fair: World, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], dict[str, Any]]:
+        """(two rewards of which one is revoked, the approval that broke off between them)"""
+        ids = await self.won(fair, 3)
+        kept, revoke, left = waiting(await self.revoke(fair, ids)), bulk._ACTS[m.BulkAct.REVOKE], [None]
+
+        async def breaks(*args: Any) -> None:
+            if not left:
+                raise RuntimeError("the process ended here")
+            left.pop()
+            await revoke(*args)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(bulk, "_ACTS", {m.BulkAct.REVOKE: breaks})
+            assert (await decide(fair.stack, "bob", "approve", kept)).http == 500
+        return ids, kept
+
+    async def test_what_broke_off_is_rejected_and_what_is_done_of_it_stays(
+        self, fair: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        ids, kept = await self.halfway(fair, monkeypatch)
+        assert refused(await decide(fair.stack, "ann", "reject", kept, role="admin"))[2] == "OWN_REQUEST"
+        assert (await decide(fair.stack, "eve", "reject", kept)).data["status"] == "APPROVAL_STATUS_REJECTED"
+        for who, what in (("bob", "approve"), ("eve", "approve"), ("eve", "reject")):
+            assert refused(await decide(fair.stack, who, what, kept))[2] == "ILLEGAL_TRANSITION"
+        assert sorted(await self.statuses(fair, ids)) == ["revoked", "won", "won"]
+        assert [action for action, _ in await noted(fair.stack, kept)][-1] == "approval.reject"
+
+    async def test_a_part_that_comes_after_a_rejection_is_not_done(
+        self, fair: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        ids = await self.won(fair, 3)
+        kept, revoke, rejected = waiting(await self.revoke(fair, ids)), bulk._ACTS[m.BulkAct.REVOKE], []
+
+        async def and_is_rejected(*args: Any) -> None:
+            await revoke(*args)
+            if not rejected:
+                rejected.append((await decide(fair.stack, "eve", "reject", kept)).http)
+
+        monkeypatch.setattr(bulk, "_ACTS", {m.BulkAct.REVOKE: and_is_rejected})
+        assert refused(await decide(fair.stack, "bob", "approve", kept))[2] == "ILLEGAL_TRANSITION"
+        assert rejected == [200]
+        assert sorted(await self.statuses(fair, ids)) == ["revoked", "won", "won"]
+
+    async def test_what_broke_off_is_gone_on_with_for_7_days_and_then_has_expired(
+        self, fair: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        ids, kept = await self.halfway(fair, monkeypatch)
+        past = "UPDATE approvals SET decided_at = now() - interval '8 days' WHERE approval_id = $1"
+        await fair.database.execute(past, kept["id"])
+        for what in ("approve", "reject"):
+            assert refused(await decide(fair.stack, "eve", what, kept))[2] == "ILLEGAL_TRANSITION"
+        assert sorted(await self.statuses(fair, ids)) == ["revoked", "won", "won"]
+        for status, there in (("approved", False), ("expired", True)):
+            listed = (await as_(fair.stack, "bob", "GET", f"approvals?status={status}")).data["items"]
+            assert (kept["id"] in [one["id"] for one in listed]) is there
+
+
+async def test_what_a_dismissed_person_asked_for_is_withdrawn_with_their_sessions(office: Stack) -> None:
+    player = await player_of(office, "dismissed")
+    token = {"name": "nightly", "roles": ["reward_manager"]}
+    assert (await as_(office, "fay", "POST", "tokens", token, role="admin")).http == 200
+    theirs = [waiting(await ask(office, player, who="fay")) for _ in range(2)]
+    other = waiting(await ask(office, player, who="gus"))
+    ended = await as_(office, "boss", "POST", "staff/revoke", {"subject": "fay"}, role="admin")
+    assert ended.data == {"withdrawn": 2, "tokens": 1}
+    for kept in theirs:
+        assert refused(await decide(office, "bob", "approve", kept))[2] == "ILLEGAL_TRANSITION"
+        assert await noted(office, kept) == [("approval.ask", "fay"), ("approval.withdraw", "boss")]
+        shown = (await office.admin("GET", f"/admin/approvals/{kept['id']}")).data
+        assert (shown["status"], shown["decided_by"]) == ("APPROVAL_STATUS_WITHDRAWN", "boss")
+    assert await balance(office, player) == 0
+    assert (await decide(office, "bob", "approve", other)).data["status"] == "APPROVAL_STATUS_DONE"
+
+
+async def test_without_the_settings_nothing_waits(module_stack: Stack) -> None:
+    player = await player_of(module_stack, "free")
+    assert (await ask(module_stack, player, 10**12)).http == 200
+    listed = (await as_(module_stack, "ann", "GET", "approvals")).data["items"]
+    assert player not in [one["subject_id"] for one in listed]
+
+
+async def test_every_operation_that_may_wait_says_so_and_can_be_approved() -> None:
+    from runtime.operations import OPERATIONS
+
+    says = {row.name for row in OPERATIONS if "APPROVAL_NEEDED" in row.refusals}
+    assert says == set(deciding.KINDS)
+    for row in OPERATIONS:
+        if row.name in deciding.KINDS:
+            kind = deciding.KINDS[row.name]
+            assert (kind.run, kind.request) == (row.run, row.request)
+            assert row.admin is not None and row.admin.writers == kind.roles

@@ -1,0 +1,245 @@
+"""A campaign's file imported: campaign, prizes, games, quests and boards in one, or nothing of it."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.support.resources import make_campaign
+from tests.support.rivals import held, waits
+from tests.support.stack import Stack, fields_of, new_stack, settings_of
+from tests.support.waiting import until
+from tests.support.world import World
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+PATH = "/admin/campaigns/import"
+FILE: dict[str, Any] = {
+    "tombola": 1,
+    "campaign": {"name": "Harvest", "timezone": "Europe/Berlin", "end_date": "2031-03-01T00:00:00+01:00"},
+    "prizes": [
+        {"name": "Cider", "type": "goods", "value": 4, "stock": {"total": 5}, "currency": "EUR"},
+        {"name": "Bread", "type": "goods"},
+    ],
+    "games": [
+        {
+            "name": "Wheel",
+            "type": "spin_wheel",
+            "status": "active",
+            "reward_handler": "probability",
+            "handler_config": {"prizes": [{"prize_id": "Cider", "probability": 0.1}]},
+            "on_unavailable": "fallback",
+            "fallback_prize_id": "Bread",
+        }
+    ],
+    "quests": [{"name": "Visit", "turns": 2, "condition": {"kind": "plays", "count": 1, "game_id": "Wheel"}}],
+    "leaderboards": [
+        {
+            "name": "Best",
+            "game_id": "Wheel",
+            "metric": "plays",
+            "mode": "sum",
+            "prizes": [{"from_rank": 1, "to_rank": 1, "prize_id": "Bread"}],
+        }
+    ],
+}
+SECTIONS = ("campaigns", "prizes", "games", "quests", "leaderboards")
+
+
+def file_with(path: str, value: Any) -> dict[str, Any]:
+    """The file with another value at a path such as games/0/name."""
+    file = copy.deepcopy(FILE)
+    *way, last = [int(step) if step.isdigit() else step for step in path.split("/")]
+    place: Any = file
+    for step in way:
+        place = place[step]
+    place[last] = value
+    return file
+
+
+async def imported(stack: Stack, file: Any = FILE, key: str = "", **more: Any) -> Any:
+    headers = {"Idempotency-Key": key} if key else {}
+    return await stack.admin("POST", PATH, {"file": file, **more}, headers=headers)
+
+
+async def all_there(stack: Stack) -> dict[str, list[dict[str, Any]]]:
+    """All that the tenant has, and what its audit log says."""
+    lists = {name: (await stack.admin("GET", f"/admin/{name}", limit=100)).data["items"] for name in SECTIONS}
+    entries = (await stack.admin("GET", "/admin/audit", limit=100)).data["items"]
+    return lists | {"audit": [entry for entry in entries if entry["action"] != "staff.sign_in"]}
+
+
+async def of_campaign(stack: Stack, campaign_id: str) -> dict[str, Any]:
+    """What a campaign has: one of each kind but for prizes, by name."""
+    lists = [(await stack.admin("GET", f"/admin/{name}", campaign_id=campaign_id)).data["items"] for name in SECTIONS]
+    return {item["name"]: item for items in lists[1:] for item in items}
+
+
+async def test_all_that_a_file_has_is_made_and_names_stand_for_what_was_made(world: World) -> None:
+    stack = world.stack
+    made = (await imported(stack)).data
+    assert (made["name"], made["created"], made["changed"], made["kept"]) == ("Harvest", 6, 0, 0)
+    there = await of_campaign(stack, made["campaign_id"])
+    wheel, bread = there["Wheel"], there["Bread"]
+    assert wheel["handler_config"]["prizes"][0]["prize_id"] == there["Cider"]["id"]
+    assert wheel["fallback_prize_id"] == bread["id"]
+    assert there["Visit"]["condition"]["game_id"] == wheel["id"] == there["Best"]["game_id"]
+    assert there["Best"]["prizes"][0]["prize_id"] == bread["id"]
+    campaign = (await stack.admin("GET", f"/admin/campaigns/{made['campaign_id']}")).data
+    assert (campaign["status"], campaign["end_date"]) == ("CAMPAIGN_STATUS_DRAFT", 1_930_086_000)
+    noted = (await all_there(stack))["audit"][:7]
+    creations = ["leaderboard.create", "quest.create", "game.create", "prize.create", "prize.create", "campaign.create"]
+    assert [entry["action"] for entry in noted] == ["campaign.import", *creations]
+
+
+async def test_importing_into_what_was_made_changes_what_differs_alone(world: World) -> None:
+    stack = world.stack
+    into = (await imported(stack)).data["campaign_id"]
+    before = await of_campaign(stack, into)
+    again = (await imported(stack, into=into)).data
+    assert (again["created"], again["changed"], again["kept"]) == (0, 0, 6)
+    assert await of_campaign(stack, into) == before
+    file = file_with("prizes/0/stock/total", 9)
+    file["games"][0]["handler_config"]["prizes"][0]["probability"] = 0.2
+    file["quests"].append({"name": "Second", "turns": 1})
+    changed = (await imported(stack, file, into=into)).data
+    assert (changed["created"], changed["changed"], changed["kept"]) == (1, 2, 4)
+    after = await of_campaign(stack, into)
+    assert (after["Cider"]["stock"]["total"], after["Wheel"]["revision"]) == (9, 2)
+    assert after["Bread"] == before["Bread"] and after["Best"] == before["Best"]
+
+
+async def test_a_fault_in_the_last_part_leaves_nothing(world: World) -> None:
+    stack = world.stack
+    before = await all_there(stack)
+    # Known by no look at the file itself: all that stands before the board is written by then.
+    refused = await imported(stack, file_with("leaderboards/0/prizes/0/prize_id", "prize_none"))
+    assert fields_of(refused) == ["leaderboards[0].prizes[0].prize_id"]
+    assert await all_there(stack) == before
+
+
+async def test_a_fault_in_the_last_part_changes_nothing_of_what_is_there(world: World) -> None:
+    stack = world.stack
+    into = (await imported(stack)).data["campaign_id"]
+    before = await all_there(stack)
+    file = file_with("leaderboards/0/prizes/0/prize_id", "prize_none")
+    file["prizes"][0]["value"], file["campaign"]["name"] = 7, "Harvest home"
+    assert fields_of(await imported(stack, file, into=into)) == ["leaderboards[0].prizes[0].prize_id"]
+    assert await all_there(stack) == before
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "fields"),
+    [
+        ("campaign/timezone", "Mars/Olympus", ["campaign.timezone"]),
+        ("campaign/end_date", "2031-03-01", ["campaign.end_date"]),
+        ("campaign/merchant_id", "merchant_none", ["campaign.merchant_id"]),
+        ("prizes/1", {"name": "Cider"}, ["prizes[1].name", "games[0].fallback_prize_id"]),
+        ("prizes/0/id", "prize_mine", ["prizes[0].id"]),
+        ("prizes/0/value", "much", ["prizes[0].value"]),
+        ("games/0/handler_config/prizes/0/probability", 2, ["games[0].handler_config.prizes[0].probability"]),
+        ("games/0/handler_config/prizes/0/prize_id", "Perry", ["games[0].handler_config.prizes[0].prize_id"]),
+        ("games/0/fallback_prize_id", "prize_none", ["games[0].fallback_prize_id"]),
+        ("quests/0/turns", -1, ["quests[0].turns"]),
+        ("leaderboards", {"name": "Best"}, ["leaderboards"]),
+        ("tombola", 2, ["tombola"]),
+        ("raffles", [], ["raffles"]),
+    ],
+)
+async def test_what_is_wrong_is_named_by_its_path_in_the_file(
+    world: World, path: str, value: Any, fields: list[str]
+) -> None:
+    before = await all_there(world.stack)
+    found = fields_of(await imported(world.stack, file_with(path, value)))
+    assert set(fields) <= set(found) and all(name in path.replace("/", ".") or name for name in found), found
+    assert await all_there(world.stack) == before
+
+
+async def test_everything_wrong_is_told_at_once(world: World) -> None:
+    file = file_with("prizes/0/value", -8) | {"quests": [{"name": "Visit", "turns": -3}]}
+    assert fields_of(await imported(world.stack, file)) == ["prizes[0].value", "quests[0].turns"]
+    assert fields_of(await world.stack.admin("POST", PATH, {})) == ["file"]
+
+
+async def test_another_refusal_says_which_part_it_is_of(world: World) -> None:
+    refused = await imported(world.stack, into="camp_none")
+    assert (refused.http, refused.reason) == (404, "UNKNOWN_CAMPAIGN")
+    made = await make_campaign(world.stack, end_date=1_000_000_000)
+    late = await imported(world.stack, into=made["id"])
+    assert late.reason == "ILLEGAL_TRANSITION" and late.envelope["message"].startswith("campaign: "), late.envelope
+
+
+async def test_a_shared_prize_is_the_tenants_and_found_by_its_name(world: World) -> None:
+    stack = world.stack
+    file = file_with("prizes/1", {"name": "Bread", "type": "goods", "shared": True})
+    first, second = [(await imported(stack, file)).data for _ in range(2)]
+    assert (first["created"], second["created"], second["kept"]) == (6, 5, 1)
+    wheels = [(await of_campaign(stack, one["campaign_id"]))["Wheel"] for one in (first, second)]
+    assert wheels[0]["fallback_prize_id"] == wheels[1]["fallback_prize_id"]
+    again = (await imported(stack, file, into=second["campaign_id"])).data
+    assert (again["created"], again["changed"], again["kept"]) == (0, 0, 6)
+
+
+async def test_one_key_makes_one_campaign_also_of_rivals(world: World) -> None:
+    stack = world.stack
+    before = len((await all_there(stack))["campaigns"])
+    async with held(stack, "SELECT FROM tenants WHERE tenant_id = $1 FOR UPDATE", stack.tenant_id):
+        # Of Core, which no edge stands before.
+        asked = {"file": FILE, "idempotency_key": "harvest-1"}
+        rivals = [asyncio.create_task(stack.core("POST", "/campaigns/import", asked)) for _ in range(3)]
+        await until(lambda: waits(stack, "tenancy.raise_catalog_version", "once.take"))
+    answers = [await rival for rival in rivals]
+    assert len({answer.data["campaign_id"] for answer in answers}) == 1
+    assert len((await all_there(stack))["campaigns"]) == before + 1
+    first = await imported(stack, key="harvest-2")
+    assert (await imported(stack, key="harvest-2")).data == first.data
+    other = await imported(stack, file_with("campaign/name", "Other"), key="harvest-2")
+    assert other.reason == "IDEMPOTENCY_MISMATCH"
+    assert len((await all_there(stack))["campaigns"]) == before + 2
+
+
+async def test_of_rivals_into_one_campaign_one_makes_and_the_others_find_it_made(world: World) -> None:
+    stack = world.stack
+    into = (await make_campaign(stack, name="Harvest"))["id"]
+    async with held(stack, "SELECT FROM tenants WHERE tenant_id = $1 FOR UPDATE", stack.tenant_id):
+        rivals = [asyncio.create_task(imported(stack, into=into)) for _ in range(3)]
+        await until(lambda: waits(stack, "tenancy.raise_catalog_version", "once.take"))
+    told = [(await rival).data for rival in rivals]
+    assert sorted((one["created"], one["changed"], one["kept"]) for one in told) == [(0, 0, 6), (0, 0, 6), (5, 1, 0)]
+    assert len((await all_there(stack))["prizes"]) >= 2 and len(await of_campaign(stack, into)) == 5
+
+
+async def test_a_merchants_staff_imports_its_own_and_nothing_of_the_tenants(world: World) -> None:
+    stack = world.stack
+    merchant_id = (await stack.admin("POST", "/admin/merchants", {"name": "Orchard"})).data["id"]
+    staff = replace(stack, merchant_id=merchant_id)
+    made = (await imported(staff)).data
+    campaign = (await stack.admin("GET", f"/admin/campaigns/{made['campaign_id']}")).data
+    assert campaign["merchant_id"] == merchant_id
+    file = file_with("games", []) | {"quests": [], "leaderboards": []}
+    file["prizes"].append({"name": "The tenant's", "shared": True})
+    refused = await imported(staff, file)
+    assert (refused.http, refused.reason) == (403, "FORBIDDEN")
+    others = (await imported(stack)).data["campaign_id"]
+    assert (await imported(staff, into=others)).reason == "FORBIDDEN"
+
+
+async def test_odds_that_wait_for_a_second_person_are_not_changed_with_the_rest(
+    module_database_url: str, valkey_url: str
+) -> None:
+    async with new_stack(settings_of(module_database_url, valkey_url, dual_odds=True)) as stack:
+        active = file_with("campaign/status", "active")
+        into = (await imported(stack, active)).data["campaign_id"]
+        before = await all_there(stack)
+        file = copy.deepcopy(active)
+        file["games"][0]["handler_config"]["prizes"][0]["probability"] = 0.3
+        for part in ("games[0]: ", "prizes[0]: "):
+            refused = await imported(stack, file, into=into)
+            assert (refused.http, refused.reason) == (400, "ODDS_NEED_APPROVAL")
+            assert refused.envelope["message"].startswith(part)
+            file["prizes"][0]["value"] = 9
+        assert await all_there(stack) == before

@@ -1,0 +1,356 @@
+"""What a claim asks of its winner: defined on the prize, answered once, kept for who ships it, gone with the player."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+import pytest
+from aiohttp import web
+
+from runtime.actors.claims import CLAIM
+from runtime.operations.desk import erasure
+from runtime.operations.rewards.records import HIDDEN
+from tests.support.deliveries import working
+from tests.support.guests import guest_who_played, log_in
+from tests.support.receiver import receiving
+from tests.support.rivals import held, waits
+from tests.support.stack import TO_LOOPBACK, Answer, fields_of, refused
+from tests.support.tables import contents
+from tests.support.waiting import until
+from tests.support.world import World
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+NAME: Final = {"key": "name", "label": "Your name <b>here</b>", "required": True}
+ADDRESS: Final = {"key": "address", "label": "Address", "kind": "CLAIM_FIELD_KIND_LONG_TEXT", "required": True}
+SIZE: Final = {"key": "size", "label": "Size", "kind": "CLAIM_FIELD_KIND_CHOICE", "options": ["S", "M", "</script>"]}
+ON_CLAIM: Final = {"redemption_mode": "on_claim", "channel": "none"}
+ANSWERS: Final = {"name": "  Ophelia Quince ", "address": "1 Mill Lane\nBath", "size": "</script>"}
+KEPT: Final = [
+    {"key": "name", "label": "Your name <b>here</b>", "value": "Ophelia Quince"},
+    {"key": "address", "label": "Address", "value": "1 Mill Lane\nBath"},
+    {"key": "size", "label": "Size", "value": "</script>"},
+]
+PERSONAL: Final = ("Ophelia Quince", "Mill Lane")
+
+
+@pytest.fixture(scope="module")
+def module_extra_settings() -> dict[str, Any]:
+    return {"role_matrix": "strict", **TO_LOOPBACK}
+
+
+async def prize(world: World, *asked: dict[str, Any], **fields: Any) -> str:
+    return await world.prize(claim_fields=list(asked or (NAME, ADDRESS, SIZE)), **{"fulfillment": ON_CLAIM, **fields})
+
+
+async def won(world: World, prize_id: str, player: str = "ann") -> str:
+    """A reward of the prize, won and not claimed."""
+    assert (await world.round(await world.wheel(prize_id), player)).code == "OK"
+    found = (await world.stack.consumer("GET", "/rewards/me", player=player, prize_id=prize_id)).data["items"]
+    return str(found[0]["id"])
+
+
+async def claim(world: World, reward_id: str, answers: Any, player: str = "ann", key: str = "") -> Answer:
+    headers = {"Idempotency-Key": key} if key else {}
+    path, body = f"/rewards/{reward_id}/claim", {"answers": answers}
+    return await world.stack.consumer("POST", path, body, player=player, headers=headers)
+
+
+async def shown(world: World, reward_id: str, *roles: str) -> dict[str, Any]:
+    """The reward as staff reads it."""
+    answer = await world.stack.admin("GET", f"/admin/rewards/{reward_id}", roles=roles or ("admin",))
+    assert answer.code == "OK", answer.envelope
+    return dict(answer.data)
+
+
+# -- on the prize ----------------------------------------------------------------------------
+
+
+async def test_what_is_asked_reads_back_and_players_read_it_beside_the_prize(world: World) -> None:
+    prize_id = await prize(world)
+    path = f"/admin/prizes/{prize_id}"
+    asked = (await world.stack.admin("GET", path)).data["claim_fields"]
+    assert asked == [
+        {**NAME, "kind": "CLAIM_FIELD_KIND_TEXT", "options": []},
+        {**ADDRESS, "options": []},
+        {**SIZE, "required": False},
+    ]
+    game = await world.wheel(prize_id)
+    render = (await world.stack.consumer("GET", f"/games/{game}/render", player="ann")).data
+    assert render["prizes"][0]["claim_fields"] == asked
+    reward_id = await won(world, prize_id)
+    listed = (await world.stack.consumer("GET", "/rewards/me", player="ann", prize_id=prize_id)).data["items"]
+    assert [item["prize"]["claim_fields"] for item in listed if item["id"] == reward_id] == [asked]
+    kept = await world.stack.admin("PUT", path, {"name": "Jug"})
+    assert kept.data["claim_fields"] == asked
+    assert (await world.stack.admin("PUT", path, {"claim_fields": []})).data["claim_fields"] == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "field"),
+    [
+        ([{**NAME, "key": ""}], "claim_fields[0].key"),
+        ([{**NAME, "key": "a b"}], "claim_fields[0].key"),
+        ([NAME, {**SIZE, "key": "name"}], "claim_fields[1].key"),
+        ([{**NAME, "key": "k" * 65}], "claim_fields[0].key"),
+        ([{**NAME, "label": " "}], "claim_fields[0].label"),
+        ([{**NAME, "label": "two\nlines"}], "claim_fields[0].label"),
+        ([{**NAME, "options": ["S", "M"]}], "claim_fields[0].options"),
+        ([{**SIZE, "options": ["S"]}], "claim_fields[0].options"),
+        ([{**SIZE, "options": ["S", "S"]}], "claim_fields[0].options"),
+        ([{**SIZE, "options": ["S", " M"]}], "claim_fields[0].options"),
+        ([{**SIZE, "options": [f"{n}" for n in range(51)]}], "claim_fields[0].options"),
+        ([{**NAME, "kind": "CLAIM_FIELD_KIND_PHOTO"}], "claim_fields[0].kind"),
+        ([{**NAME, "key": f"k{n}"} for n in range(11)], "claim_fields"),
+    ],
+)
+async def test_what_cannot_be_asked_is_named(world: World, asked: list[Any], field: str) -> None:
+    body = {"name": "Mug", "type": "goods", "fulfillment": ON_CLAIM, "claim_fields": asked}
+    assert fields_of(await world.stack.admin("POST", "/admin/prizes", body)) == [field]
+
+
+async def test_only_what_is_claimed_asks_anything(world: World) -> None:
+    on_win = {"name": "Mug", "type": "goods", "claim_fields": [NAME]}
+    assert fields_of(await world.stack.admin("POST", "/admin/prizes", on_win)) == ["claim_fields"]
+    by_hand = {**on_win, "fulfillment": {"redemption_mode": "manual", "channel": "manual"}}
+    made = (await world.stack.admin("POST", "/admin/prizes", by_hand)).data
+    path = f"/admin/prizes/{made['prize_id']}"
+    to_win = {"fulfillment": {"redemption_mode": "on_win", "channel": "none"}}
+    assert fields_of(await world.stack.admin("PUT", path, to_win)) == ["claim_fields"]
+    assert (await world.stack.admin("PUT", path, {**to_win, "claim_fields": []})).code == "OK"
+
+
+async def test_a_copied_campaign_asks_the_same(world: World) -> None:
+    prize_id = await prize(world, NAME, campaign_id=world.campaign_id)
+    await world.wheel(prize_id)
+    copy = await world.stack.admin("POST", f"/admin/campaigns/{world.campaign_id}/duplicate", {"name": "Copy"})
+    [copied] = (await world.stack.admin("GET", "/admin/prizes", campaign_id=copy.data["id"])).data["items"]
+    assert [field["label"] for field in copied["claim_fields"]] == [NAME["label"]]
+
+
+# -- the claim -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answers", "fields"),
+    [
+        (None, ["answers.name", "answers.address"]),
+        ({"name": "Ann"}, ["answers.address"]),
+        ({**ANSWERS, "name": " \t "}, ["answers.name"]),
+        ({**ANSWERS, "shoe": "44"}, ["answers.shoe"]),
+        ({**ANSWERS, "size": "XXL"}, ["answers.size"]),
+        ({**ANSWERS, "size": "s"}, ["answers.size"]),
+        ({**ANSWERS, "name": "x" * 201}, ["answers.name"]),
+        ({**ANSWERS, "name": "Ann\nlee"}, ["answers.name"]),
+        ({**ANSWERS, "address": "x" * 2001}, ["answers.address"]),
+        ({**ANSWERS, "address": "nul\0"}, ["answers.address"]),
+        ({**ANSWERS, "name": "\u202eeman"}, ["answers.name"]),
+        ({**ANSWERS, "name": 7}, ["answers.name"]),
+        ({**ANSWERS, "name": ["Ann"]}, ["answers.name"]),
+        ({f"k{n}": "x" for n in range(11)}, ["answers"]),
+        ("Ann", ["answers"]),
+    ],
+)
+async def test_what_is_wrong_with_an_answer_is_told_and_changes_nothing(
+    world: World, answers: Any, fields: list[str]
+) -> None:
+    reward_id = await won(world, await prize(world))
+    answer = await claim(world, reward_id, answers)
+    assert fields_of(answer) == fields
+    assert not any(said in str(answer.envelope) for said in PERSONAL), "no answer is said again"
+    assert (await shown(world, reward_id)) | {"reward": None} == {"reward": None, "answers": []}
+    assert (await claim(world, reward_id, ANSWERS)).data["status"] == "REWARD_STATUS_FULFILLED"
+    assert (await shown(world, reward_id))["answers"] == KEPT
+
+
+async def test_a_prize_that_asks_nothing_is_claimed_as_ever_and_takes_no_answer(world: World) -> None:
+    prize_id = await world.prize(fulfillment=ON_CLAIM)
+    reward_id = await won(world, prize_id)
+    assert fields_of(await claim(world, reward_id, {"name": "Ann"})) == ["answers.name"]
+    bare = await world.stack.consumer("POST", f"/rewards/{reward_id}/claim", {}, player="ann")
+    assert bare.data["status"] == "REWARD_STATUS_FULFILLED"
+    assert (await shown(world, reward_id))["reward"]["answered"] is False
+
+
+async def test_what_is_asked_is_what_the_prize_asks_at_that_moment_and_the_label_stays(world: World) -> None:
+    prize_id = await prize(world)
+    first, second = await won(world, prize_id), await won(world, prize_id, "bob")
+    assert (await claim(world, first, ANSWERS)).code == "OK"
+    asked = {"claim_fields": [{**NAME, "label": "Full name"}]}
+    assert (await world.stack.admin("PUT", f"/admin/prizes/{prize_id}", asked)).code == "OK"
+    assert fields_of(await claim(world, second, ANSWERS, "bob")) == ["answers.address", "answers.size"]
+    assert (await claim(world, second, {"name": "Bob"}, "bob")).code == "OK"
+    assert (await shown(world, second))["answers"] == [{"key": "name", "label": "Full name", "value": "Bob"}]
+    assert (await shown(world, first))["answers"] == KEPT
+
+
+async def test_no_code_is_taken_by_a_claim_that_answers_wrongly(world: World) -> None:
+    coded = {"redemption_mode": "on_claim", "channel": "voucher_code"}
+    prize_id = await prize(world, SIZE | {"required": True}, codes=["MUG-0001"], fulfillment=coded)
+    reward_id = await won(world, prize_id)
+    await world.database.execute("UPDATE codes SET reward_id = NULL WHERE prize_id = $1", prize_id)
+    assert fields_of(await claim(world, reward_id, {})) == ["answers.size"]
+    assert await world.database.fetchval("SELECT count(*) FROM codes WHERE reward_id = $1", reward_id) == 0
+    assert (await claim(world, reward_id, {"size": "S"})).data["code"] == "MUG-0001"
+
+
+async def test_of_rivals_with_other_answers_one_wins_whole(world: World) -> None:
+    reward_id = await won(world, await prize(world))
+    said = [{"name": f"Rival {n}", "address": f"{n} Mill Lane", "size": "SM"[n % 2]} for n in range(20)]
+    told = await asyncio.gather(*(claim(world, reward_id, one) for one in said))
+    [winner] = [one for one, answer in zip(said, told, strict=True) if answer.code == "OK"]
+    assert {answer.reason for answer in told if answer.code != "OK"} == {"ALREADY_CLAIMED"}
+    assert {one["key"]: one["value"] for one in (await shown(world, reward_id))["answers"]} == winner
+
+
+async def test_who_answers_wrongly_spoils_it_for_nobody_beside(world: World) -> None:
+    """Claims that wait in one mailbox are one statement, and answers of the same reward are not each other's."""
+    reward_id = await won(world, await prize(world))
+    mine = await won(world, await prize(world), "bob")
+    wrong, right, other = await asyncio.gather(
+        claim(world, reward_id, {"name": "Ann"}),
+        claim(world, reward_id, ANSWERS),
+        claim(world, mine, ANSWERS, "bob"),
+    )
+    assert (right.code, other.code) == ("OK", "OK")
+    assert wrong.code == "INVALID_ARGUMENT" or wrong.reason == "ALREADY_CLAIMED"
+
+
+async def test_a_repeated_claim_is_answered_as_then_and_other_answers_are_another_request(world: World) -> None:
+    reward_id = await won(world, await prize(world))
+    first = await claim(world, reward_id, ANSWERS, key="k1")
+    again = await claim(world, reward_id, ANSWERS, key="k1")
+    assert first.code == "OK" and again.data == first.data
+    other = await claim(world, reward_id, {**ANSWERS, "name": "Eve"}, key="k1")
+    assert refused(other) == (422, "INVALID_ARGUMENT", "IDEMPOTENCY_MISMATCH")
+    straight = {"id": reward_id, "player_id": "ann", "idempotency_key": "k1"}
+    path = f"/rewards/{reward_id}/claim"
+    same = await world.stack.core("POST", path, straight | {"answers": ANSWERS})
+    assert same.data["reward"]["id"] == reward_id, "the database knows it too, whatever the edge remembers"
+    differs = await world.stack.core("POST", path, straight | {"answers": {**ANSWERS, "name": "Eve"}})
+    assert differs.reason == "IDEMPOTENCY_MISMATCH"
+    assert (await shown(world, reward_id))["answers"] == KEPT
+
+
+async def test_the_same_claim_that_waited_for_its_twin_is_answered_like_it(world: World) -> None:
+    """What it waited for put the answers beside the reward after the statement had begun."""
+    reward_id = await won(world, await prize(world, NAME))
+    places = ([reward_id], ["ann"], ["k"], ["task_of_the_twin"], ["none"], ['{"name": "Ann"}'])
+    asked = {"id": reward_id, "player_id": "ann", "idempotency_key": "k", "answers": {"name": "Ann"}}
+    async with held(world.stack, CLAIM, world.stack.tenant_id, *places):
+        waiting = asyncio.ensure_future(world.stack.core("POST", f"/rewards/{reward_id}/claim", asked))
+        await until(lambda: waits(world.stack, "claim"))
+    assert (await waiting).data["reward"]["status"] == "REWARD_STATUS_FULFILLED"
+
+
+# -- who reads the answers -------------------------------------------------------------------
+
+
+async def test_who_may_move_the_reward_reads_the_answers_and_others_that_there_are_some(world: World) -> None:
+    reward_id = await won(world, await prize(world))
+    assert (await claim(world, reward_id, ANSWERS)).code == "OK"
+    for role in ("admin", "reward_manager"):
+        assert (await shown(world, reward_id, role))["answers"] == KEPT
+    hidden = await shown(world, reward_id, "designer")
+    assert [(one["label"], one["value"]) for one in hidden["answers"]] == [(one["label"], HIDDEN) for one in KEPT]
+    asking = await world.stack.admin("GET", f"/admin/rewards/{reward_id}", roles=("designer",), reveal="true")
+    assert asking.data == hidden, "it is the edge that says who may"
+    listed = (await world.stack.admin("GET", "/admin/rewards", player_id="ann", limit=1)).data["items"][0]
+    assert listed["id"] == reward_id and listed["answered"] is True and "answers" not in listed
+    assert (await world.stack.admin("GET", "/admin/rewards/reward_none")).reason == "UNKNOWN_REWARD"
+    assert (await world.stack.admin("GET", f"/admin/rewards/{reward_id}", roles=("viewer",))).reason == "ROLE_REQUIRED"
+
+
+async def test_nothing_but_the_answers_own_table_holds_them(world: World) -> None:
+    reward_id = await won(world, await prize(world))
+    assert (await claim(world, reward_id, ANSWERS, key="k2")).code == "OK"
+    assert (await world.stack.admin("POST", f"/admin/rewards/{reward_id}/revoke", {"reason": "x"})).code == "OK"
+    await shown(world, reward_id)
+    holding = {
+        name for name, rows in (await contents(world.database)).items() if any(text in str(rows) for text in PERSONAL)
+    }
+    assert holding == {"claim_answers"}
+
+
+async def test_who_delivers_it_gets_the_answers_and_nobody_else_a_new_field(world: World) -> None:
+    async with receiving() as receiver, working(world.stack.engine, "deliveries"):
+        config = {"url": receiver.url, "secret": "s" * 24}
+        sent = {"redemption_mode": "on_claim", "channel": "webhook", "config": config}
+        one = await won(world, await prize(world, fulfillment=sent))
+        other = await won(world, await world.prize(fulfillment=sent))
+        assert (await claim(world, one, ANSWERS)).code == "OK"
+        assert (await claim(world, other, None)).code == "OK"
+        got = {body["data"]["reward"]["id"]: body["data"] for body in [(await receiver.next()).json for _ in range(2)]}
+    assert got[one]["answers"] == {answer["key"]: answer["value"] for answer in KEPT}
+    assert got[one].keys() - {"answers"} == got[other].keys()
+
+
+async def test_a_receiver_that_repeats_them_tells_staff_nothing(world: World) -> None:
+    async def repeats(got: Any) -> web.StreamResponse:
+        return web.Response(status=500, text=f"cannot ship to {got.json['data']['answers']}")
+
+    async with receiving() as receiver, working(world.stack.engine, "deliveries"):
+        receiver.replies = [repeats]
+        config = {"url": receiver.url, "secret": "s" * 24}
+        sent = {"redemption_mode": "on_claim", "channel": "webhook", "config": config}
+        reward_id = await won(world, await prize(world, fulfillment=sent))
+        assert (await claim(world, reward_id, {**ANSWERS, "address": "1 Mill Lane"})).code == "OK"
+        told = "SELECT last_error FROM tasks WHERE reward_id = $1 AND last_error <> ''"
+
+        async def failed() -> str | None:
+            return await world.database.fetchval(told, reward_id)
+
+        await until(failed)
+        said = str(await failed())
+    assert "cannot ship" in said and not any(text in said for text in PERSONAL)
+
+
+# -- what becomes of them --------------------------------------------------------------------
+
+
+async def test_the_export_has_them_and_erasure_takes_them(world: World) -> None:
+    prize_id = await prize(world)
+    reward_id, kept = await won(world, prize_id, "ophelia"), await won(world, prize_id, "bob")
+    assert (await claim(world, reward_id, ANSWERS, "ophelia", key="k3")).code == "OK"
+    assert (await claim(world, kept, ANSWERS, "bob")).code == "OK"
+    items = (await world.stack.admin("GET", "/admin/players/ophelia/export", limit=100)).data["items"]
+    [told] = [item["data"] for item in items if item["kind"] == "answer"]
+    assert (told["reward_id"], told["answers"]) == (reward_id, KEPT)
+    gone = await world.stack.admin("POST", "/admin/players/ophelia/erase", {"reason": "asked for"})
+    assert gone.code == "OK"
+    assert (await shown(world, reward_id))["answers"] == []
+    assert (await shown(world, kept))["answers"] == KEPT
+
+
+async def test_retention_takes_those_of_who_is_idle(world: World) -> None:
+    prize_id = await prize(world)
+    reward, other = await won(world, prize_id, "idle"), await won(world, prize_id, "busy")
+    for reward_id, player in ((reward, "idle"), (other, "busy")):
+        assert (await claim(world, reward_id, ANSWERS, player)).code == "OK"
+    engine = world.stack.engine
+    for table, at in (("players", "updated_at"), ("plays", "played_at"), ("rewards", "won_at")):
+        await world.database.execute(
+            f"UPDATE {table} SET {at} = now() - interval '400 days' WHERE player_id IN ('idle', 'busy')"
+        )
+    await world.database.execute("UPDATE rewards SET claimed_at = won_at WHERE player_id = 'idle'")
+    days = (30, 365)
+    assert await erasure.erase(engine, world.stack.tenant_id, "idle", "idle", idle=days)
+    assert not await erasure.erase(engine, world.stack.tenant_id, "busy", "idle", idle=days)
+    assert (await shown(world, reward))["answers"] == []
+    assert (await shown(world, other))["answers"] == KEPT
+    await world.database.execute("UPDATE plays SET played_at = now() WHERE player_id IN ('idle', 'busy')")
+
+
+async def test_a_guest_who_logs_in_keeps_them(world: World) -> None:
+    prize_id = await prize(world)
+    guest = await guest_who_played(world, await world.wheel(prize_id, access="public"))
+    found = await world.stack.consumer("GET", "/rewards/me", headers=guest.bearer, prize_id=prize_id)
+    reward_id = found.data["items"][0]["id"]
+    path = f"/rewards/{reward_id}/claim"
+    assert (await world.stack.consumer("POST", path, {"answers": ANSWERS}, headers=guest.bearer)).code == "OK"
+    player = await log_in(world.stack, guest, "keeps.them@example.com")
+    seen = await shown(world, reward_id)
+    assert (seen["reward"]["player_id"], seen["answers"]) == (player, KEPT)
+    assert (await world.stack.admin("POST", f"/admin/players/{player}/erase", {"reason": "x"})).code == "OK"
+    assert (await shown(world, reward_id))["answers"] == []

@@ -1,0 +1,303 @@
+"""Pools of voucher codes as staff looks after them: seen by their ends once won, withdrawn, expired in time."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any, Final
+
+import pytest
+
+from runtime.http.codes import CsvLines, expiry
+from runtime.operations import API
+from runtime.operations.prizes import pool
+from tests.support.operations import make_merchant
+from tests.support.resources import make_campaign, make_prize
+from tests.support.stack import Stack, refused
+from tests.support.world import World
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+LATER = 1_900_000_000
+VOUCHER: Final = {"fulfillment": {"channel": "voucher_code"}}
+CODES = ("SPRING-2026-AAAA", "SHORT-78", "TINY7")
+
+
+async def listed(stack: Stack, prize_id: str, **query: Any) -> dict[str, Any]:
+    """The pool as the admin edge lists it."""
+    answer = await stack.admin("GET", f"/admin/prizes/{prize_id}/codes", **query)
+    assert answer.http == 200, answer
+    return dict(answer.data)
+
+
+async def withdraw(stack: Stack, prize_id: str, body: dict[str, Any], key: str = "") -> Any:
+    headers = {"Idempotency-Key": key} if key else {}
+    return await stack.admin("POST", f"/admin/prizes/{prize_id}/codes/withdraw", body, headers=headers)
+
+
+async def import_text(stack: Stack, prize_id: str, text: str, kind: str = "text/plain", query: str = "") -> Any:
+    url = f"{stack.process.admin_url}{API}/admin/prizes/{prize_id}/codes{query}"
+    sent = {"Authorization": f"Bearer {stack.token('staff', ('admin',))}", "Content-Type": kind}
+    async with stack.http.post(url, data=text, headers=sent) as answer:
+        return {"http": answer.status, **(await answer.json())}
+
+
+def won(answer: Any) -> bool:
+    return bool(answer.data["rewards"])
+
+
+async def code_of(stack: Stack, player: str) -> str:
+    """The code of the one reward that a player has."""
+    (mine,) = (await stack.consumer("GET", "/rewards/me", player=player)).data["items"]
+    return str(mine["code"])
+
+
+async def end(world: World, prize_id: str, how: str) -> None:
+    """Has every code of the pool withdrawn, or past its time."""
+    if how == "withdrawn":
+        assert (await withdraw(world.stack, prize_id, {"all_free": True})).data["available"] == 0
+    else:
+        await world.database.execute("UPDATE codes SET expires_at = now() WHERE prize_id = $1", prize_id)
+
+
+async def test_a_code_is_listed_by_its_end_once_won_and_never_whole(world: World, module_stack: Stack) -> None:
+    prize_id = await world.prize(codes=CODES)
+    page = await listed(module_stack, prize_id)
+    assert {item["masked"] for item in page["items"]} == {pool.HIDDEN}, "what is free could be used by who reads it"
+    assert page["totals"] == {"free": 3, "assigned": 0, "withdrawn": 0, "expired": 0}
+    assert {item["state"] for item in page["items"]} == {"CODE_STATE_FREE"}
+    game_id = await world.wheel(prize_id)
+    won = {(await world.round(game_id, f"ends{nth}")).data["rewards"][0]["prize_id"] for nth in range(3)}
+    page = await listed(module_stack, prize_id)
+    assert won == {prize_id} and page["totals"]["assigned"] == 3
+    assert {item["masked"] for item in page["items"]} == {"••••AAAA", "••••78", "••••"}
+    assert not [code for code in CODES if code in str(page)]
+
+
+@pytest.mark.parametrize("how", ["withdrawn", "expired"])
+async def test_of_a_code_that_nobody_won_no_character_is_listed(world: World, module_stack: Stack, how: str) -> None:
+    prize_id = await world.prize(codes=CODES)
+    await end(world, prize_id, how)
+    page = await listed(module_stack, prize_id)
+    assert page["totals"][how] == 3 and {item["masked"] for item in page["items"]} == {pool.HIDDEN}
+
+
+async def test_codes_are_listed_for_who_may_write_the_prize(world: World, module_stack: Stack) -> None:
+    """Prizes of the tenant are read by each merchant's staff; not the codes."""
+    own = replace(module_stack, merchant_id=await make_merchant(module_stack))
+    mine = (await make_campaign(own))["id"]
+    ours, theirs = await make_prize(module_stack, **VOUCHER), await make_prize(own, campaign_id=mine, **VOUCHER)
+    answer = await own.admin("GET", f"/admin/prizes/{ours}/codes")
+    assert refused(answer) == (403, "PERMISSION_DENIED", "FORBIDDEN")
+    assert (await own.admin("GET", f"/admin/prizes/{ours}")).http == 200
+    for stack in (own, module_stack):
+        assert (await listed(stack, theirs))["items"] == []
+    other = replace(module_stack, merchant_id=await make_merchant(module_stack))
+    assert (await other.admin("GET", f"/admin/prizes/{theirs}/codes")).reason == "UNKNOWN_PRIZE"
+
+
+async def test_the_list_has_a_state_alone_page_by_page_and_counts_all(world: World, module_stack: Stack) -> None:
+    prize_id = await world.prize(codes=[f"STATE-{nth:04}" for nth in range(9)])
+    game_id = await world.wheel(prize_id)
+    await asyncio.gather(*(world.round(game_id, f"owner{nth}") for nth in range(2)))
+    free = (await listed(module_stack, prize_id, state="CODE_STATE_FREE"))["items"]
+    gone, old = free[:3], free[3:4]
+    await withdraw(module_stack, prize_id, {"ids": [item["id"] for item in gone]})
+    await world.database.execute("UPDATE codes SET expires_at = now() WHERE code_id = $1", old[0]["id"])
+    found = {}
+    for state in ("FREE", "ASSIGNED", "WITHDRAWN", "EXPIRED"):
+        cursor, ids = "", list[str]()
+        while True:
+            page = await listed(module_stack, prize_id, state=f"CODE_STATE_{state}", limit=2, cursor=cursor)
+            assert page["totals"] == {"free": 3, "assigned": 2, "withdrawn": 3, "expired": 1}
+            ids += [item["id"] for item in page["items"]]
+            if not (cursor := page["pagination"]["next_cursor"]):
+                break
+        found[state] = ids
+    assert [len(ids) for ids in found.values()] == [3, 2, 3, 1]
+    assert found["WITHDRAWN"] == [item["id"] for item in gone]
+    rewards = await world.database.fetch("SELECT reward_id FROM rewards WHERE prize_id = $1", prize_id)
+    page = await listed(module_stack, prize_id, state="CODE_STATE_ASSIGNED")
+    assert {item["reward_id"] for item in page["items"]} == {row["reward_id"] for row in rewards}
+
+
+async def test_a_code_that_no_key_opens_is_listed_without_its_end(world: World, module_stack: Stack) -> None:
+    prize_id = await world.prize(codes=CODES)
+    await world.round(await world.wheel(prize_id), "sealed")
+    await world.database.execute("UPDATE codes SET ciphertext = 'not sealed by us' WHERE prize_id = $1", prize_id)
+    assert {item["masked"] for item in (await listed(module_stack, prize_id))["items"]} == {pool.HIDDEN}
+
+
+async def test_a_withdrawn_code_never_comes_back(world: World, module_stack: Stack) -> None:
+    prize_id = await world.prize(codes=CODES)
+    answer = await withdraw(module_stack, prize_id, {"all_free": True, "reason": "leaked"})
+    assert answer.data == {"withdrawn": 3, "kept": [], "available": 0}
+    again = await module_stack.admin("POST", f"/admin/prizes/{prize_id}/codes", {"codes": list(CODES)})
+    assert (again.data["added"], again.data["duplicates"], again.data["available"]) == (0, 3, 0)
+    game_id = await world.wheel(prize_id)
+    assert (await world.round(game_id)).data["rewards"] == []
+    summary = (await module_stack.admin("GET", "/admin/prizes/summary")).data["items"]
+    assert {row["prize_id"]: row["codes_available"] for row in summary}[prize_id] == 0
+    log = await module_stack.admin("GET", "/admin/audit", subject_id=prize_id)
+    entry = next(entry for entry in log.data["items"] if entry["action"] == "prize.withdraw_codes")
+    assert entry["after"] == {"withdrawn": 3, "left": 0, "why": "leaked"}
+
+
+async def test_what_was_won_is_not_withdrawn_and_said_so(world: World, module_stack: Stack) -> None:
+    prize_id = await world.prize(codes=["ONE-1", "TWO-2"])
+    await world.round(await world.wheel(prize_id), "holder")
+    items = (await listed(module_stack, prize_id))["items"]
+    held = next(item["id"] for item in items if item["state"] == "CODE_STATE_ASSIGNED")
+    ids = [*(item["id"] for item in items), "code_unknown"]
+    other = await world.prize(codes=["ONE-1"])
+    (foreign,) = (await listed(module_stack, other))["items"]
+    answer = await withdraw(module_stack, prize_id, {"ids": [*ids, foreign["id"]]})
+    assert (answer.data["withdrawn"], answer.data["available"]) == (1, 0)
+    assert answer.data["kept"] == [
+        {"id": held, "state": "CODE_STATE_ASSIGNED"} if one == held else {"id": one, "state": "CODE_STATE_UNSPECIFIED"}
+        for one in [*ids, foreign["id"]]
+        if one in (held, "code_unknown", foreign["id"])
+    ]
+    assert (await listed(module_stack, other))["totals"]["free"] == 1
+    assert await code_of(module_stack, "holder") in ("ONE-1", "TWO-2")
+
+
+async def test_a_retry_of_a_withdrawal_answers_as_the_first_time(world: World, module_stack: Stack) -> None:
+    prize_id = await world.prize(codes=[f"KEY-{nth}" for nth in range(3)])
+    first = await withdraw(module_stack, prize_id, {"all_free": True}, key="once")
+    await module_stack.admin("POST", f"/admin/prizes/{prize_id}/codes", {"codes": ["KEY-9"]})
+    again = await withdraw(module_stack, prize_id, {"all_free": True}, key="once")
+    assert first.data == again.data and first.data["withdrawn"] == 3
+    assert (await listed(module_stack, prize_id))["totals"]["free"] == 1, "what came later was not asked for"
+
+
+async def test_every_free_code_goes_in_several_parts(
+    world: World, module_stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "PART", 4)
+    prize_id = await world.prize(codes=[f"PART-{nth:03}" for nth in range(10)])
+    for _ in range(2):
+        answer = await withdraw(module_stack, prize_id, {"all_free": True}, key="parts")
+        assert (answer.data["withdrawn"], answer.data["available"]) == (10, 0)
+
+
+@pytest.mark.parametrize("body", [{}, {"ids": ["a"], "all_free": True}, {"ids": []}, {"ids": [" "]}])
+async def test_a_withdrawal_says_which_codes(world: World, module_stack: Stack, body: dict[str, Any]) -> None:
+    prize_id = await world.prize(codes=["A-1"])
+    assert (await withdraw(module_stack, prize_id, body)).http == 400
+    assert (await listed(module_stack, prize_id))["totals"]["free"] == 1
+
+
+async def test_a_crowd_of_winners_and_a_withdrawal_share_no_code(world: World, module_stack: Stack) -> None:
+    """Whoever won has a code, and each code is a winner's or withdrawn."""
+    prize_id = await world.prize(codes=[f"CROWD-{nth:04}" for nth in range(60)])
+    game_id = await world.wheel(prize_id)
+    sessions = {name: await world.session(game_id, name) for name in (f"crowd{nth}" for nth in range(60))}
+    ids = [item["id"] for item in (await listed(module_stack, prize_id, limit=100))["items"]][::-1]
+
+    async def empty() -> int:
+        """By their ids, where winners are just then; and at the end what is left."""
+        gone = 0
+        for first in range(0, 60, 6):
+            answer = await withdraw(module_stack, prize_id, {"ids": ids[first : first + 6]})
+            gone += answer.data["withdrawn"]
+        return int(gone + (await withdraw(module_stack, prize_id, {"all_free": True})).data["withdrawn"])
+
+    withdrawn, *answers = await asyncio.gather(
+        empty(), *(world.play(game_id, session, name) for name, session in sessions.items())
+    )
+    assert {answer.http for answer in answers} == {200}
+    codes = [await code_of(module_stack, name) for name, answer in zip(sessions, answers, strict=True) if won(answer)]
+    totals = (await listed(module_stack, prize_id))["totals"]
+    assert totals == {"free": 0, "assigned": len(codes), "withdrawn": withdrawn, "expired": 0}
+    assert len(set(codes)) == len(codes) and len(codes) + withdrawn == 60
+
+
+# -- expiry ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["expired", "withdrawn"])
+async def test_what_is_over_is_given_out_in_no_way(world: World, module_stack: Stack, how: str) -> None:
+    """By a play, by a claim of what was won without one, by staff."""
+    manual = {"channel": "none", "redemption_mode": "REDEMPTION_MODE_ON_CLAIM"}
+    prize_id = await world.prize(fulfillment=manual)
+    game_id = await world.wheel(prize_id)
+    early = [(await world.round(game_id, f"{how}{nth}")).data["rewards"][0]["reward_id"] for nth in range(2)]
+    voucher = {"channel": "voucher_code", "redemption_mode": "REDEMPTION_MODE_ON_CLAIM"}
+    await module_stack.admin("PUT", f"/admin/prizes/{prize_id}", {"fulfillment": voucher})
+    await module_stack.admin("POST", f"/admin/prizes/{prize_id}/codes", {"codes": ["A-1", "A-2", "A-3"]})
+    await end(world, prize_id, how)
+    claim = await module_stack.consumer("POST", f"/rewards/{early[0]}/claim", {}, player=f"{how}0")
+    assert claim.reason == "OUT_OF_STOCK"
+    given = await module_stack.admin("POST", f"/admin/rewards/{early[1]}/fulfill", {})
+    assert given.reason == "OUT_OF_STOCK"
+    assert (await world.round(game_id, f"{how}3")).data["rewards"] == []
+    render = (await module_stack.consumer("GET", f"/games/{game_id}/render")).data
+    assert [prize["available"] for prize in render["prizes"]] == [False]
+    stats = (await module_stack.admin("GET", f"/admin/campaigns/{world.campaign_id}/analytics")).data
+    assert [row["codes_available"] for row in stats["prizes"] if row["prize_id"] == prize_id] == [0]
+    text = f"code,expires_at\nA-4,\nA-5,{LATER}\nA-6,{LATER - 1}\n"
+    assert (await import_text(module_stack, prize_id, text, "text/csv"))["data"]["available"] == 3
+    claimed = await module_stack.consumer("POST", f"/rewards/{early[0]}/claim", {}, player=f"{how}0")
+    assert claimed.data["code"] == "A-6", "what ends sooner goes first"
+    assert (await module_stack.admin("POST", f"/admin/rewards/{early[1]}/fulfill", {})).http == 200
+    assert await code_of(module_stack, f"{how}1") == "A-5"
+
+
+async def test_codes_that_end_sooner_are_given_out_first(world: World, module_stack: Stack) -> None:
+    prize_id = await world.prize(fulfillment={"channel": "voucher_code"})
+    text = f"code,expires_at\nNEVER-1,\nLATE-1,{LATER}\nSOON-1,2029-12-31T23:59:59+01:00\n"
+    assert (await import_text(module_stack, prize_id, text, "text/csv"))["data"]["added"] == 3
+    game_id = await world.wheel(prize_id)
+    names = [f"first{nth}" for nth in range(3)]
+    assert [won(await world.round(game_id, name)) for name in names] == [True] * 3
+    assert [await code_of(module_stack, name) for name in names] == ["SOON-1", "LATE-1", "NEVER-1"]
+
+
+async def test_an_import_says_when_codes_expire_for_all_or_for_each(world: World, module_stack: Stack) -> None:
+    prize_id = await world.prize(fulfillment={"channel": "voucher_code"})
+    text = "Code,Note,Valid_until\n"
+    text += "A-1,x,2029-12-31\nB-2,x,\nC-3,x,tomorrow\nD-4,x,2001-01-01\nE-5\n"
+    answer = (await import_text(module_stack, prize_id, text, "text/csv", f"?expires_at={LATER}"))["data"]
+    assert (answer["added"], answer["invalid"], answer["available"]) == (3, 2, 3)
+    assert answer["errors"] == [
+        {"line": 4, "reason": "has no time that it expires at"},
+        {"line": 5, "reason": "is expired already"},
+    ]
+    ends = sorted(item["expires_at"] for item in (await listed(module_stack, prize_id))["items"])
+    assert ends == [1_893_456_000, LATER, LATER], "a day is over with its end"
+
+
+@pytest.mark.parametrize("query", ["?expires_at=soon", "?expires_at=1", "?expires_at=999999999999999"])
+async def test_an_import_that_expires_at_no_time_to_come_is_refused(
+    world: World, module_stack: Stack, query: str
+) -> None:
+    prize_id = await world.prize(fulfillment={"channel": "voucher_code"})
+    answer = await import_text(module_stack, prize_id, "A-1", query=query)
+    assert answer["http"] == 400
+    assert [row["field"] for row in answer["data"]["violations"]] == ["expires_at"]
+    assert (await listed(module_stack, prize_id))["totals"]["free"] == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("", 0),
+        ("1900000000", LATER),
+        ("2030-01-01", 1_893_542_400),
+        ("2030-01-01T00:00:00Z", 1_893_456_000),
+        ("2030-01-01T01:00:00+01:00", 1_893_456_000),
+        ("2030-01-01 00:00", 1_893_456_000),
+        ("01.02.2030", -1),
+        ("9999-12-31", -1),
+        ("-5", -1),
+    ],
+)
+async def test_a_time_is_read_in_either_form(text: str, seconds: int) -> None:
+    assert expiry(text) == seconds
+
+
+async def test_a_column_that_no_heading_names_says_nothing_of_an_expiry() -> None:
+    reader = CsvLines()
+    lines = [*reader.feed("A-1,2029-12-31\nB-2,\n"), *reader.end()]
+    assert [(line.code, line.expires_at) for line in lines] == [("A-1", 0), ("B-2", 0)]

@@ -1,0 +1,179 @@
+"""The launch check: what would go wrong, or perhaps not as meant, if a campaign were activated as it is."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from runtime.commands.connection import EXIT_REFUSED
+from runtime.operations.limits import looking
+from tests.acceptance.test_operator_cli import Operator
+from tests.support.stack import Stack
+from tests.support.world import WHEEL, World, new_world
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+LOOKS = {"picture": "https://brand.example/wheel.png"}
+PICTURE = "https://brand.example/mug.png"
+EUR = {"currency": "EUR"}
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def fair(module_stack: Stack) -> AsyncIterator[World]:
+    later = {"end_date": int(time.time()) + 86_400, "origins": ["https://brand.example"]}
+    async with new_world(module_stack, name="Autumn Fair", **later) as world:
+        yield world
+
+
+async def checked(world: World) -> list[tuple[str, str, str]]:
+    """(level, field, message) of each item, ids left out of the fields."""
+    answer = await world.stack.admin("GET", f"/admin/campaigns/{world.campaign_id}/launch-check")
+    items = answer.data["items"]
+    return [(one["level"].removeprefix("LAUNCH_LEVEL_").lower(), one["field"], one["message"]) for one in items]
+
+
+async def found(world: World, level: str) -> dict[str, str]:
+    """The messages of a level, by their fields, of these the last part."""
+    items = [one for one in await checked(world) if one[0] == level]
+    return {field.rpartition("/")[2].partition(".")[2] or field: message for _, field, message in items}
+
+
+async def set_campaign(world: World, **fields: Any) -> None:
+    answer = await world.stack.admin("PUT", f"/admin/campaigns/{world.campaign_id}", fields)
+    assert answer.code == "OK", answer.envelope
+
+
+async def test_of_a_campaign_that_is_ready_everything_is_in_order(fair: World) -> None:
+    prize = await fair.prize(name="Mug", total=20, value=5, image_url=PICTURE, **EUR)
+    await fair.wheel(prize, name="Wheel", ui=LOOKS, access="public")
+    await set_campaign(fair, budget={"amount": 100, **EUR})
+    items = await checked(fair)
+    assert {message for level, _, message in items if level == "ok"} >= {
+        "Its dates are right",
+        "One game is active",
+        "The odds of Wheel add up to 100 %",
+        "Mug has stock: 20 left",
+        "Wheel has a look of its own",
+        "Pages of other origins may show it",
+        "All that may be won costs 100 EUR, within the budget of 100 EUR",
+    }
+    assert {field for level, field, _ in items if level != "ok"} <= {"CONSUMER_BASE_URL"}
+    assert f"prizes/{prize}.stock.total" in {field for _, field, _ in items}
+
+
+async def test_dates_games_and_odds_are_looked_at(fair: World) -> None:
+    assert (await found(fair, "problem")) == {"games": "No game is active"}
+    await set_campaign(fair, end_date=0, origins=[])
+    await fair.game(WHEEL, {"prizes": []}, name="Empty", ui={"theme": {"mode": "dark"}})
+    warned = await found(fair, "warning")
+    assert warned["end_date"] == "It has no end"
+    assert warned["handler_config"] == "Empty has no prizes: every play loses"
+    assert warned["ui"] == "Empty has no picture: it is offered by its name alone"
+    assert warned["origins"] == "No origins are named: only our own pages may show it"
+    await fair.database.execute("UPDATE campaigns SET end_date = now() WHERE campaign_id = $1", fair.campaign_id)
+    assert (await found(fair, "problem"))["end_date"] == "It ends in the past"
+
+
+async def test_stock_codes_and_pictures_of_what_is_named_are_looked_at(fair: World) -> None:
+    cup = await fair.prize(name="Cup", total=1)
+    low = await fair.prize(name="Low", total=2, low_stock_at=2, image_url=PICTURE)
+    none = await fair.prize(name="None", fulfillment={"channel": "voucher_code"}, image_url=PICTURE)
+    few = await fair.prize(name="Few", codes=["code-0001", "code-0002"], total=9, image_url=PICTURE)
+    await fair.round(await fair.wheel(cup, status="active"))
+    await fair.wheel(low, none, few, ui={**LOOKS, "prizes": {cup: {"emoji": "X"}}})
+    await fair.prize(name="Unnamed", total=0, fulfillment={"channel": "voucher_code"})
+    items = await checked(fair)
+    assert {message for level, _, message in items if level == "problem"} == {
+        "Cup has no stock left",
+        "None has no codes to give",
+    }
+    warned = {message for level, _, message in items if level == "warning"}
+    assert {"Low runs low: 2 left", "Few has 2 codes for a stock of 9"} <= warned
+    assert "Cup has no picture" not in warned and not any("Unnamed" in message for _, _, message in items)
+    assert [level for level, _, _ in items] == sorted((level for level, _, _ in items), key=ORDER.index)
+
+
+ORDER = ["problem", "warning", "ok"]
+
+
+async def test_what_may_be_won_is_held_to_the_budget(fair: World) -> None:
+    mug = await fair.prize(name="Mug", total=20, value=5, image_url=PICTURE, **EUR)
+    other = await fair.prize(name="Dollars", total=5, value=1, currency="USD", image_url=PICTURE)
+    plain = await fair.prize(name="Plain", total=5, value=1, image_url=PICTURE)
+    open_ended = await fair.prize(name="Open", value=1, image_url=PICTURE, **EUR)
+    codes = await fair.prize(name="Codes", codes=["code-1000", "code-2000"], value=10, image_url=PICTURE, **EUR)
+    first = await fair.wheel(mug)
+    for prize in (other, plain, open_ended, codes):
+        await fair.wheel(prize)
+    await set_campaign(fair, budget={"amount": 119, **EUR})
+    warned = {message for level, _, message in await checked(fair) if level == "warning"}
+    assert warned >= {
+        "All that may be won costs 120 EUR more than the budget of 119 EUR",
+        "The value of Dollars is of USD: it does not count against the budget",
+        "The value of Plain names no currency: it does not count against the budget",
+        "Open is unlimited: nothing holds what it costs to the budget",
+    }
+    await fair.round(first)
+    await looking.look(fair.stack.engine, fair.stack.tenant_id, every_seconds=0)
+    assert (await found(fair, "warning"))["budget"] == (
+        "All that may be won costs 115 EUR, with the 5 EUR given, more than the budget of 119 EUR"
+    )
+    await set_campaign(fair, budget={"amount": 5, **EUR})
+    assert (await found(fair, "problem"))["budget"] == "5 EUR of the budget of 5 EUR are used"
+
+
+async def test_deliveries_and_logins_need_somebody_who_sends(fair: World) -> None:
+    hook = await fair.prize(name="Hook", fulfillment={"channel": "workflow", "config": {"url": "https://x.example"}})
+    await fair.wheel(hook, name="Wheel", access="player")
+    warned = await found(fair, "warning")
+    assert warned["fulfillment"] == "Hook is sent without a secret: its receiver cannot know that it comes from here"
+    assert "set CALLBACK_BASE_URL" in warned["CALLBACK_BASE_URL"]
+    assert warned["LOGIN_SENDER"].startswith("Wheel asks players to log in")
+    sms = {"type": "sms", "events": ["prize_won"], "campaign_id": fair.campaign_id, "config": {}}
+    assert (await fair.stack.admin("POST", "/admin/integrations", sms)).code == "OK"
+    assert (await found(fair, "warning"))["integrations"].startswith("Nobody sends for the integration sms")
+    await fair.database.execute("UPDATE prizes SET channel = 'pigeon' WHERE prize_id = $1", hook)
+    problems = await found(fair, "problem")
+    assert problems["fulfillment"] == "Nobody delivers Hook: no plugin has the channel pigeon"
+
+
+async def test_where_nobody_has_said_where_players_are_the_setting_is_named(
+    fair: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = fair.stack.engine
+    for url, level in (("", "warning"), ("https://play.example", "ok")):
+        monkeypatch.setattr(engine, "settings", replace(engine.settings, consumer_base_url=url))
+        assert [one[0] for one in await checked(fair) if one[1] == "CONSUMER_BASE_URL"] == [level]
+
+
+async def test_of_a_campaign_that_is_not_there_nothing_is_told(fair: World) -> None:
+    unknown = await fair.stack.admin("GET", "/admin/campaigns/camp_none/launch-check")
+    assert (unknown.http, unknown.envelope["data"]["reason"]) == (404, "UNKNOWN_CAMPAIGN")
+
+
+async def test_the_command_tells_the_same_and_ends_with_1_where_something_stands_in_the_way(
+    fair: World, tmp_path: Path
+) -> None:
+    tombola = Operator(fair.stack, tmp_path)
+    await set_campaign(fair, budget={"amount": 50, **EUR})
+    told = await tombola("campaigns", "check", fair.campaign_id)
+    assert told.code == EXIT_REFUSED and "No game is active" in told.out
+    told = await tombola("campaigns", "check", fair.campaign_id, "--json")
+    items = [(one["level"].rpartition("_")[2].lower(), *list(one.values())[1:]) for one in json.loads(told.out)]
+    assert told.code == EXIT_REFUSED and items == await checked(fair)
+    await fair.wheel(await fair.prize(total=1, name="Only", campaign_id=fair.campaign_id))
+    assert (await tombola("campaigns", "check", fair.campaign_id)).code == 0
+    # Its file holds the budget, and what is used of it changes nothing.
+    assert (await tombola("campaigns", "export", fair.campaign_id, "fair.yaml")).code == 0
+    assert "amount: 50" in (tmp_path / "fair.yaml").read_text()
+    again = await tombola("campaigns", "import", "fair.yaml", "--into", fair.campaign_id)
+    assert again.out.strip().endswith("as they are"), again
+    listed = (await tombola("campaigns", "list")).out
+    assert "50.00 EUR" in listed and "not counted yet" in listed

@@ -1,0 +1,286 @@
+"""Budgets and low stock: counted beside the plays, shown where they are read, told to integrations once each."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from runtime import ids
+from runtime import messages as m
+from runtime.events import Event
+from runtime.operations import BY_NAME
+from runtime.operations.limits import looking
+from tests.support.rivals import held, waits
+from tests.support.stack import Stack, make_tenant
+from tests.support.waiting import until
+from tests.support.world import World, new_world
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+EUR = {"currency": "EUR"}
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def shop(module_stack: Stack) -> Any:
+    """A world in a tenant of its own: what is looked at is all of a tenant's."""
+    async with new_world(await make_tenant(module_stack, ids.make("tenant"))) as world:
+        yield world
+
+
+@pytest.fixture(autouse=True)
+def restless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look may follow at once."""
+    monkeypatch.setattr(looking, "REST", 0.0)
+
+
+async def look(world: World) -> list[tuple[str, Any]]:
+    """What is told of after a look now: the type, and the share reached or what is left."""
+    told = await looking.look(world.stack.engine, world.stack.tenant_id, every_seconds=0)
+    return [(one.type, part(one)) for one in told]
+
+
+def part(event: Event) -> Any:
+    data: Any = event.data
+    return data.percent if event.type == "campaign.budget_reached" else data.remaining
+
+
+async def budget(world: World, amount: float, currency: str = "EUR") -> dict[str, Any]:
+    body = {"budget": {"amount": amount, "currency": currency}}
+    answer = await world.stack.admin("PUT", f"/admin/campaigns/{world.campaign_id}", body)
+    assert answer.code == "OK", answer.envelope
+    return dict(answer.data["budget"])
+
+
+async def campaign(world: World) -> dict[str, Any]:
+    return dict((await world.stack.admin("GET", f"/admin/campaigns/{world.campaign_id}")).data)
+
+
+async def low(world: World, prize_id: str) -> bool:
+    one = (await world.stack.admin("GET", f"/admin/prizes/{prize_id}")).data
+    [listed] = [row for row in (await world.stack.admin("GET", "/admin/prizes")).data["items"] if row["id"] == prize_id]
+    assert one["low"] == listed["low"]
+    return bool(one["low"])
+
+
+# -- budgets ---------------------------------------------------------------------------------
+
+
+async def test_what_is_used_is_what_was_given_in_the_budgets_currency_and_not_given_back(shop: World) -> None:
+    game = await shop.wheel(await shop.prize(value=10, **EUR))
+    for other in (await shop.prize(value=50, currency="USD"), await shop.prize(value=70)):
+        await shop.round(await shop.wheel(other))
+    await shop.round(await shop.wheel(await shop.prize(value=90, type="points", **EUR)))
+    assert (await campaign(shop))["budget"] is None
+    await budget(shop, 1000)
+    assert (await campaign(shop))["budget"] == {"amount": 1000.0, "currency": "EUR", "used": 0.0, "used_at": 0}
+    for _ in range(3):
+        await shop.round(game)
+    assert await look(shop) == []
+    found = (await campaign(shop))["budget"]
+    assert found["used"] == 30 and found["used_at"] > 0
+    [listed] = (await shop.stack.admin("GET", "/admin/campaigns")).data["items"]
+    assert listed["budget"] == found
+    reward = await shop.database.fetchval(
+        "SELECT max(reward_id) FROM rewards WHERE tenant_id = $1 AND value = 10", shop.stack.tenant_id
+    )
+    assert (await shop.stack.admin("POST", f"/admin/rewards/{reward}/revoke", {})).code == "OK"
+    await look(shop)
+    assert (await campaign(shop))["budget"]["used"] == 20
+    # Another currency is another budget, of which nothing is known yet.
+    assert (await budget(shop, 1000, "USD"))["used"] == 0
+    await look(shop)
+    assert (await campaign(shop))["budget"]["used"] == 50
+    assert (await shop.stack.admin("PUT", f"/admin/campaigns/{shop.campaign_id}", {"budget": {}})).data[
+        "budget"
+    ] is None
+    await look(shop)
+    assert (
+        await shop.database.fetchval("SELECT count(*) FROM budget_marks WHERE tenant_id = $1", shop.stack.tenant_id)
+        == 0
+    )
+
+
+async def test_a_budget_is_told_of_at_80_and_at_100_percent_once_each_and_again_when_it_was_raised(shop: World) -> None:
+    game = await shop.wheel(await shop.prize(value=10, **EUR))
+    await budget(shop, 100)
+    for _ in range(7):
+        await shop.round(game)
+    assert await look(shop) == []
+    await shop.round(game)
+    assert await look(shop) == [("campaign.budget_reached", 80)]
+    assert await look(shop) == []
+    for _ in range(2):
+        await shop.round(game)
+    assert await look(shop) == [("campaign.budget_reached", 100)]
+    # It informs: the next play wins as the others did.
+    assert len((await shop.round(game)).data["rewards"]) == 1
+    assert await look(shop) == []
+    # What is given back and given anew is not told of again.
+    reward = await shop.database.fetchval(
+        "SELECT max(reward_id) FROM rewards WHERE tenant_id = $1", shop.stack.tenant_id
+    )
+    for _ in range(2):
+        await shop.stack.admin("POST", f"/admin/rewards/{reward}/revoke", {})
+        assert await look(shop) == []
+    await budget(shop, 1000)
+    assert await look(shop) == []
+    # Lowered to less than is used already: both shares at one look.
+    await budget(shop, 50)
+    assert await look(shop) == [("campaign.budget_reached", 80), ("campaign.budget_reached", 100)]
+    told = [row["data"]["used"] for row in await notices(shop)]
+    assert told == [80, 100, 100, 100]
+
+
+async def notices(world: World) -> list[Any]:
+    query = "SELECT type, data FROM notices WHERE tenant_id = $1 ORDER BY noticed_at, (data ->> 'percent')::int"
+    return await world.database.fetch(query, world.stack.tenant_id)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        ({"amount": -1, "currency": "EUR"}, "budget.amount"),
+        ({"amount": 1e16, "currency": "EUR"}, "budget.amount"),
+        ({"amount": 5}, "budget.currency"),
+        ({"amount": 5, "currency": "euro"}, "budget.currency"),
+    ],
+)
+async def test_a_budget_that_is_none_is_refused(shop: World, wrong: dict[str, Any], field: str) -> None:
+    answer = await shop.stack.admin("PUT", f"/admin/campaigns/{shop.campaign_id}", {"budget": wrong})
+    assert answer.http == 400 and [one["field"] for one in answer.envelope["data"]["violations"]] == [field]
+
+
+async def test_a_copy_has_the_same_budget_and_marks_of_which_nothing_is_used(shop: World) -> None:
+    prize_id = await shop.prize(value=10, campaign_id=shop.campaign_id, total=5, low_stock_at=4, **EUR)
+    game = await shop.wheel(prize_id)
+    await budget(shop, 10)
+    await shop.round(game)
+    await look(shop)
+    made = await shop.stack.admin("POST", f"/admin/campaigns/{shop.campaign_id}/duplicate", {})
+    assert made.data["budget"] == {"amount": 10.0, "currency": "EUR", "used": 0.0, "used_at": 0}
+    [copy] = (await shop.stack.admin("GET", "/admin/prizes", campaign_id=made.data["id"])).data["items"]
+    assert (copy["low_stock_at"], copy["low"]) == (4, False)
+
+
+# -- stock -----------------------------------------------------------------------------------
+
+
+async def test_low_stock_is_told_of_once_for_each_fall(shop: World) -> None:
+    prize_id = await shop.prize(total=4, low_stock_at=2)
+    game = await shop.wheel(prize_id)
+    await shop.round(game)
+    assert await look(shop) == [] and not await low(shop, prize_id)
+    await shop.round(game)
+    assert await low(shop, prize_id)
+    assert await look(shop) == [("prizes.low_stock", 2)]
+    await shop.round(game)
+    assert await look(shop) == []
+    moved = await shop.stack.admin("POST", f"/admin/prizes/{prize_id}/stock", {"change": 10, "reason": "more"})
+    assert moved.code == "OK" and not await low(shop, prize_id)
+    assert await look(shop) == []
+    assert (
+        await shop.stack.admin("POST", f"/admin/prizes/{prize_id}/stock", {"change": -10, "reason": "no"})
+    ).code == "OK"
+    assert await look(shop) == [("prizes.low_stock", 1)]
+    # Of what is not watched, unlimited, or archived nothing is told.
+    await shop.stack.admin("PUT", f"/admin/prizes/{prize_id}", {"low_stock_at": 0})
+    await shop.prize(total=0, low_stock_at=5)
+    gone = await shop.prize(total=1, low_stock_at=5)
+    await shop.stack.admin("DELETE", f"/admin/prizes/{gone}")
+    assert await look(shop) == [] and not await low(shop, prize_id)
+
+
+async def test_of_a_code_prize_the_free_codes_count_that_are_not_expired(shop: World) -> None:
+    prize_id = await shop.prize(codes=[f"code-{n:08d}" for n in range(6)], low_stock_at=3)
+    assert await look(shop) == [] and not await low(shop, prize_id)
+    game = await shop.wheel(prize_id)
+    await shop.round(game)
+    end = (
+        "UPDATE codes SET expires_at = now() WHERE tenant_id = $1 AND prize_id = $2 AND code_id = (SELECT max(code_id)"
+    )
+    await shop.database.execute(
+        f"{end} FROM codes WHERE prize_id = $2 AND reward_id IS NULL)", shop.stack.tenant_id, prize_id
+    )
+    assert await look(shop) == [] and not await low(shop, prize_id)
+    await shop.round(game)
+    assert await low(shop, prize_id)
+    assert await look(shop) == [("prizes.low_stock", 3)]
+
+
+# -- rivals ----------------------------------------------------------------------------------
+
+
+async def test_of_processes_that_look_at_once_one_tells(shop: World) -> None:
+    game = await shop.wheel(await shop.prize(value=10, total=5, low_stock_at=4, **EUR))
+    await budget(shop, 10)
+    await shop.round(game)
+    looks = await asyncio.gather(*(look(shop) for _ in range(6)))
+    told = sorted(one for found in looks for one in found)
+    assert told == [("campaign.budget_reached", 80), ("campaign.budget_reached", 100), ("prizes.low_stock", 4)]
+
+
+async def test_who_waited_for_a_look_sees_what_it_has_told_of(shop: World) -> None:
+    """Not what was there when it began to wait: a fall that was told of, and is over, would be told of again."""
+    prize_id = await shop.prize(total=4, low_stock_at=2)
+    game = await shop.wheel(prize_id)
+    for _ in range(2):
+        await shop.round(game)
+    assert await look(shop) == [("prizes.low_stock", 2)]
+    stack, tenant_id = shop.stack, shop.stack.tenant_id
+    hold = "INSERT INTO limit_marks VALUES ($1, now()) ON CONFLICT (tenant_id) DO UPDATE SET next_at = now()"
+    async with held(stack, hold, tenant_id) as rival:
+        late = asyncio.create_task(look(shop))
+        await until(lambda: waits(stack, "limits.take"))
+        raised = await stack.admin("POST", f"/admin/prizes/{prize_id}/stock", {"change": 10, "reason": "more"})
+        assert raised.code == "OK"
+        await rival.execute("DELETE FROM low_prizes WHERE tenant_id = $1", tenant_id)
+    assert await late == []
+
+
+async def test_who_comes_soon_after_a_look_leaves_it(shop: World) -> None:
+    await shop.prize(total=1, low_stock_at=1)
+    engine = shop.stack.engine
+    assert await looking.look(engine, shop.stack.tenant_id, every_seconds=3600) != []
+    await shop.prize(total=1, low_stock_at=1)
+    assert await look(shop) == []
+    await shop.database.execute("UPDATE limit_marks SET next_at = now() WHERE tenant_id = $1", shop.stack.tenant_id)
+    assert await look(shop) == [("prizes.low_stock", 1)]
+
+
+async def test_a_look_that_failed_has_told_of_nothing_and_the_next_one_does(
+    shop: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await shop.prize(total=1, low_stock_at=1)
+    statements = {**looking._SQL, "rest": "SELECT 1 / 0 FROM limit_marks WHERE tenant_id = $1 AND $2::float8 > 0"}
+    with monkeypatch.context() as broken:
+        broken.setattr(looking, "_SQL", statements)
+        with pytest.raises(Exception, match="division by zero"):
+            await look(shop)
+    assert await notices(shop) == []
+    assert await look(shop) == [("prizes.low_stock", 1)]
+
+
+async def test_each_tenant_is_looked_at_for_itself(shop: World) -> None:
+    other = replace(shop, stack=await make_tenant(shop.stack, ids.make("tenant")))
+    for world in (shop, other):
+        await world.prize(total=1, low_stock_at=1)
+    await looking.look_all(shop.stack.engine)
+    for world in (shop, other):
+        assert [row["type"] for row in await notices(world)] == ["prizes.low_stock"]
+
+
+async def test_home_is_told_of_what_is_used_up_and_of_what_runs_low(shop: World) -> None:
+    prize_id = await shop.prize(value=9, total=3, low_stock_at=2, name="Mug", **EUR)
+    await budget(shop, 10)
+    await shop.round(await shop.wheel(prize_id))
+    await look(shop)
+    assert shop.stack.process.core is not None
+    request = m.GetLiveRequest(scope=m.Scope(tenant_id=shop.stack.tenant_id), stock=True)
+    reply: Any = await shop.stack.process.core.call(BY_NAME["GetLive"], request)
+    [used], [mug] = reply.budgets, reply.low_prizes
+    assert (used.campaign_id, used.amount, used.currency, used.used) == (shop.campaign_id, 10, "EUR", 9)
+    assert (mug.prize_id, mug.name, mug.remaining, mug.low_stock_at) == (prize_id, "Mug", 2, 2)

@@ -1,0 +1,400 @@
+"""Quests that take events from outside: told in signed calls, counted once, of one quest and one player alone."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from standardwebhooks import Webhook
+
+from runtime.operations import API
+from tests.support.guests import guest_who_played, log_in, new_guest
+from tests.support.rivals import held, waits
+from tests.support.stack import OTHER_TENANT, Answer, fields_of
+from tests.support.waiting import until
+from tests.support.world import World
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+REFUSED = (401, "SIGNATURE_INVALID")
+
+
+@dataclass(frozen=True)
+class Taking:
+    """A quest that takes events, and the secret that was told with it."""
+
+    world: World
+    id: str
+    secret: str
+
+    async def tell(self, event: str = "e1", *, secret: str = "", **options: Any) -> Answer:
+        """Tells an event of ann, unless told otherwise, as the tenant's own system would."""
+        body = options.pop("body", None)
+        who = {name: options.pop(name) for name in ("player_id", "email", "phone") if name in options}
+        text = json.dumps({"event_id": event, **(who or {"player_id": "ann"})}) if body is None else body
+        return await call(self.world, self.id, text, secret or self.secret, **options)
+
+    async def put(self, **fields: Any) -> Answer:
+        return await self.world.stack.admin("PUT", f"/admin/quests/{self.id}", fields)
+
+    async def rotate(self, **fields: Any) -> Answer:
+        return await self.world.stack.admin("POST", f"/admin/quests/{self.id}/rotate-secret", fields)
+
+    async def complete(self, player: str = "ann") -> Answer:
+        return await self.world.stack.consumer("POST", f"/quests/{self.id}/complete", {}, player=player)
+
+    async def have(self, player: str = "ann") -> int:
+        """How far the player is."""
+        asked = {"campaign_id": self.world.campaign_id}
+        items = (await self.world.stack.consumer("GET", "/players/me/quests", player=player, **asked)).data["items"]
+        return next(int(one["have"]) for one in items if one["quest_id"] == self.id)
+
+    async def told(self) -> int:
+        """How many events are kept of it."""
+        return int(await self.world.database.fetchval("SELECT count(*) FROM quest_events WHERE quest_id = $1", self.id))
+
+
+async def call(
+    world: World,
+    quest_id: str,
+    body: str,
+    secret: str,
+    *,
+    at: float = 0,
+    id: str = "msg_1",
+    tenant_id: str = "",
+    sent: bytes | None = None,
+    signed: bool = True,
+) -> Answer:
+    """The answer to a call that is signed as the libraries of Standard Webhooks do, but for what is said otherwise."""
+    when = datetime.fromtimestamp(int(at or time.time()), UTC)
+    headers = {"webhook-id": id, "webhook-timestamp": str(int(when.timestamp()))}
+    if signed:
+        headers["webhook-signature"] = Webhook(secret).sign(id, when, body)
+    stack = world.stack
+    url = f"{stack.process.admin_url}{API}/quests/{quest_id}/events"
+    query = {"tenant_id": tenant_id or stack.tenant_id}
+    async with stack.http.post(url, params=query, data=sent or body.encode(), headers=headers) as answer:
+        return Answer(answer.status, answer.headers, await answer.json())
+
+
+async def taking(world: World, count: int = 1, **fields: Any) -> Taking:
+    """A new active quest of the world's campaign that takes so many events."""
+    body = {"campaign_id": world.campaign_id, "name": "Q", "turns": 3, "status": "active", **fields}
+    made = await world.stack.admin("POST", "/admin/quests", {**body, "condition": {"kind": "event", "count": count}})
+    return Taking(world, str(made.data["id"]), str(made.data["secret"]))
+
+
+def refused(answer: Answer) -> bool:
+    return (answer.http, answer.reason) == REFUSED
+
+
+async def test_events_are_counted_and_the_player_completes_the_quest(world: World) -> None:
+    quest = await taking(world, count=2)
+    early = await quest.complete()
+    assert (early.reason, early.envelope["data"]["have"], early.envelope["data"]["need"]) == ("CONDITION_NOT_MET", 0, 2)
+    first = await quest.tell("e1")
+    assert first.data == {"quest_id": quest.id, "event_id": "e1", "told_at": pytest.approx(time.time(), abs=60)}
+    assert (await quest.tell("e1", id="msg_2")).data == first.data, "told again, it is the same event"
+    assert (await quest.have(), await quest.have("bob")) == (1, 0)
+    await quest.tell("e2")
+    assert await quest.have() == 2
+    assert (await quest.complete()).data["turns_granted"] == 3
+    assert (await quest.complete()).reason == "ALREADY_COMPLETED"
+    assert (await quest.complete("bob")).reason == "CONDITION_NOT_MET"
+
+
+async def test_rivals_that_tell_one_event_count_it_once(world: World) -> None:
+    quest = await taking(world, count=5)
+    answers = await asyncio.gather(*(quest.tell("e1", id=f"msg_{nth % 3}") for nth in range(12)))
+    assert {answer.http for answer in answers} == {200}
+    assert len({answer.data["told_at"] for answer in answers}) == 1
+    assert (await quest.have(), await quest.told()) == (1, 1)
+
+
+async def both_wait(world: World) -> bool:
+    """Whether two events that were both found untold wait to be counted."""
+    waiting = "wait_event_type = 'Lock' AND datname = current_database() AND query LIKE '%-- quest_events.note%'"
+    return bool(await world.database.fetchval(f"SELECT count(*) = 2 FROM pg_stat_activity WHERE {waiting}"))
+
+
+async def test_an_event_is_one_players(world: World) -> None:
+    quest = await taking(world, count=5)
+    async with held(world.stack, "SELECT FROM quests WHERE quest_id = $1 FOR UPDATE", quest.id):
+        telling = [asyncio.ensure_future(quest.tell("e1", player_id=who)) for who in ("ann", "bob")]
+        await until(lambda: both_wait(world))
+    answers = await asyncio.gather(*telling)
+    assert sorted(answer.http for answer in answers) == [200, 422]
+    assert [answer.reason for answer in answers if answer.http == 422] == ["IDEMPOTENCY_MISMATCH"]
+    assert await quest.told() == 1
+
+
+async def test_an_event_s_id_is_of_its_quest_and_so_is_the_secret(world: World) -> None:
+    one, other = await taking(world), await taking(world)
+    assert one.secret != other.secret
+    assert refused(await one.tell(secret=other.secret)) and refused(await other.tell(secret=one.secret))
+    assert ((await one.tell("same")).http, (await other.tell("same", player_id="bob")).http) == (200, 200)
+    assert (await one.have(), await other.have(), await other.have("bob")) == (1, 0, 1)
+
+
+async def test_what_does_not_verify_changes_nothing_and_is_one_answer(world: World) -> None:
+    quest = await taking(world)
+    by_word = await world.stack.admin("POST", "/admin/quests", {"campaign_id": world.campaign_id, "name": "W"})
+    body = json.dumps({"event_id": "e", "player_id": "ann"})
+    answers = [
+        await quest.tell(signed=False),
+        await quest.tell(secret="whsec_" + "QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFB"),
+        await quest.tell(at=time.time() - 301),
+        await quest.tell(at=time.time() + 302),
+        await quest.tell(sent=body.replace("ann", "bob").encode()),
+        await quest.tell(sent=b"\xff\xfe"),
+        await quest.tell(id="x" * 300),
+        await quest.tell(body=" " * 20_000 + body),
+        await quest.tell(tenant_id=OTHER_TENANT),
+        await quest.tell(tenant_id="tenant_invented"),
+        await call(world, "quest_none", body, quest.secret),
+        await call(world, by_word.data["id"], body, quest.secret),
+    ]
+    assert [answer.http for answer in answers if not refused(answer)] == []
+    assert len({json.dumps({**answer.envelope, "trace_id": ""}) for answer in answers}) == 1, "nothing tells them apart"
+    assert (await quest.told(), await quest.have()) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *("not json", "[]", "{}", '{"event_id": ""}', '{"event_id": "e"}', '{"event_id": "e", "player_id": ""}'),
+        '{"event_id": "e", "player_id": "ann", "more": 1}',
+        '{"event_id": "e", "player_id": "ann", "email": "ann@example.com"}',
+        '{"event_id": "e", "email": "no address"}',
+        '{"event_id": "e", "phone": "0171"}',
+        json.dumps({"event_id": "e" * 201, "player_id": "ann"}),
+        json.dumps({"event_id": "e\n", "player_id": "ann"}),
+        json.dumps({"event_id": "e", "player_id": "a" * 129}),
+    ],
+)
+async def test_a_signed_body_that_names_no_event_of_a_player_is_refused(world: World, body: str) -> None:
+    quest = await taking(world)
+    answer = await quest.tell(body=body)
+    assert (answer.http, await quest.told()) == (400, 0), answer.envelope
+
+
+async def test_a_player_is_named_by_the_contact_that_it_signs_in_with(world: World) -> None:
+    player = await log_in(world.stack, contact="events@example.com")
+    quest = await taking(world, count=5)
+    assert (await quest.tell("e1", email="Events@Example.com")).http == 200
+    assert (await quest.tell("e1", player_id=player)).http == 200, "it is the same event of the same player"
+    assert await quest.have(player) == 1
+    for who in (
+        {"email": "nobody@example.com"},
+        {"phone": "+15550199"},
+        {"player_id": "player_01k00000000000000000000000"},
+    ):
+        answer = await quest.tell("e2", **who)
+        assert (answer.http, answer.reason) == (404, "UNKNOWN_PLAYER")
+        assert "nobody@example.com" not in json.dumps(answer.envelope)
+    assert (await quest.tell("e3", player_id="customer-81")).http == 200, "an outside identity comes here with it"
+    assert await quest.have("customer-81") == 1
+
+
+async def test_what_a_guest_did_is_the_players_that_it_becomes(world: World) -> None:
+    game = await world.wheel(access="public")
+    quest = await taking(world, count=2)
+    guest = await guest_who_played(world, game)
+    assert (await quest.tell("e1", player_id=guest.player_id)).http == 200
+    player = await log_in(world.stack, guest, contact="became@example.com")
+    assert (await quest.tell("e1", player_id=guest.player_id)).http == 200, "it is the same event still"
+    assert (await quest.tell("e2", player_id=guest.player_id)).http == 200, "who tells may not know yet"
+    assert await quest.have(player) == 2
+    assert (await quest.complete(player)).data["turns_granted"] == 3
+
+
+async def test_an_event_that_meets_the_guests_login_is_the_players(world: World) -> None:
+    """The guest's row is held by the one of the two that comes first."""
+    game = await world.wheel(access="public")
+    quest = await taking(world)
+    guest = await new_guest(world, game)
+    assert (await quest.tell("before", player_id=guest.player_id)).http == 200
+    async with held(world.stack, "SELECT FROM quests WHERE quest_id = $1 FOR UPDATE", quest.id):
+        telling = asyncio.ensure_future(quest.tell("e1", player_id=guest.player_id))
+        await until(lambda: waits(world.stack, "quest_events.note"))
+        login = asyncio.ensure_future(log_in(world.stack, guest, contact="meets@example.com"))
+        await until(lambda: waits(world.stack, "merging.hold_players"))
+    player = await login
+    assert (await telling).http == 200
+    kept = await world.database.fetch("SELECT player_id FROM quest_events WHERE quest_id = $1", quest.id)
+    assert [row["player_id"] for row in kept] == [player, player]
+
+
+@pytest.mark.parametrize(("type", "days"), [("daily", 1), ("weekly", 7)])
+async def test_what_was_told_before_the_local_period_counts_no_more(world: World, type: str, days: int) -> None:
+    quest = await taking(world, type=type)
+    await quest.tell("e1")
+    earlier = "UPDATE quest_events SET told_at = told_at - make_interval(days => $2) WHERE quest_id = $1"
+    await world.database.execute(earlier, quest.id, days)
+    assert (await quest.complete()).reason == "CONDITION_NOT_MET"
+    assert (await quest.tell("e1")).http == 200, "an event is not told anew in the next period"
+    assert await quest.have() == 0
+    await quest.tell("e2")
+    assert (await quest.complete()).data["turns_granted"] == 3
+
+
+async def test_a_quest_that_is_not_open_takes_no_events_and_answers_those_it_has(world: World) -> None:
+    quest = await taking(world)
+    first = await quest.tell("e1")
+    for fields in (
+        {"status": "draft"},
+        {"status": "active", "start_date": int(time.time()) + 3600},
+        {"start_date": 0, "end_date": int(time.time()) - 3600},
+    ):
+        assert (await quest.put(**fields)).http == 200
+        answer = await quest.tell("e2")
+        assert (answer.http, answer.reason) == (400, "QUEST_CLOSED")
+        assert (await quest.tell("e1")).data == first.data
+    assert await quest.told() == 1
+
+
+async def test_a_suspended_player_is_told_nothing_of(world: World) -> None:
+    quest = await taking(world)
+    await quest.tell("e1", player_id="sue")
+    suspends = {"status": "suspended", "reason": "cheats"}
+    assert (await world.stack.admin("PUT", "/admin/players/sue", suspends)).http == 200
+    answer = await quest.tell("e2", player_id="sue")
+    assert (answer.http, answer.reason, await quest.told()) == (403, "SUSPENDED", 1)
+
+
+# -- secrets ---------------------------------------------------------------------------------
+
+
+async def test_a_secret_is_told_once_and_goes_with_the_condition(world: World) -> None:
+    quest = await taking(world)
+    assert re.fullmatch(r"whsec_[A-Za-z0-9+/]{43}=", quest.secret)
+    shown = (await world.stack.admin("GET", f"/admin/quests/{quest.id}")).data
+    assert (shown["secret"], shown["secret_set"]) == ("", True)
+    again = (await quest.put(condition={"kind": "event", "count": 2})).data
+    assert (again["secret"], again["secret_set"]) == ("", True)
+    assert (await quest.tell()).http == 200, "it takes events still, by the same secret"
+    other = (await quest.put(condition={"kind": "plays", "count": 2})).data
+    assert (other["secret"], other["secret_set"]) == ("", False)
+    assert refused(await quest.tell("e2"))
+    anew = (await quest.put(condition={"kind": "event", "count": 2})).data
+    assert anew["secret"] not in ("", quest.secret)
+    assert refused(await quest.tell("e2")) and (await quest.tell("e2", secret=anew["secret"])).http == 200
+    audited = await world.database.fetch("SELECT before, after FROM audit_entries WHERE subject_id = $1", quest.id)
+    assert len(audited) == 4 and "whsec_" not in str(audited) and "sealed:" not in str(audited)
+
+
+async def test_a_new_secret_is_believed_beside_the_one_before_until_that_ends(world: World) -> None:
+    first = await taking(world, count=9)
+    second = replace(first, secret=(await first.rotate()).data["secret"])
+    assert [(await one.tell(f"a{nth}")).http for nth, one in enumerate((first, second))] == [200, 200]
+    ended = (await first.rotate(end_previous=True)).data
+    assert (ended["secret"], ended["secret_set"]) == ("", True)
+    assert refused(await first.tell("b")) and (await second.tell("b")).http == 200
+    third = replace(first, secret=(await first.rotate()).data["secret"])
+    fourth = replace(first, secret=(await first.rotate()).data["secret"])
+    assert refused(await second.tell("c")), "of three, the first ends"
+    assert [(await one.tell(f"c{nth}")).http for nth, one in enumerate((third, fourth))] == [200, 200]
+    rotations = "SELECT after ->> 'overlap' FROM audit_entries WHERE subject_id = $1 AND action = 'quest.rotate'"
+    overlaps = [row[0] for row in await world.database.fetch(f"{rotations} ORDER BY entry_id", first.id)]
+    assert overlaps == ["true", "false", "true", "true"]
+
+
+async def test_only_a_quest_that_takes_events_has_a_secret_to_rotate(world: World) -> None:
+    body = {"campaign_id": world.campaign_id, "name": "Q"}
+    made = (await world.stack.admin("POST", "/admin/quests", body)).data
+    assert (made["secret"], made["secret_set"]) == ("", False)
+    answer = await world.stack.admin("POST", f"/admin/quests/{made['id']}/rotate-secret", {})
+    assert (answer.http, answer.reason) == (400, "ILLEGAL_TRANSITION")
+    answer = await world.stack.admin("POST", "/admin/quests/quest_none/rotate-secret", {})
+    assert (answer.http, answer.reason) == (404, "UNKNOWN_QUEST")
+    game = {"kind": "event", "count": 1, "game_id": await world.wheel()}
+    answer = await world.stack.admin("POST", "/admin/quests", {**body, "condition": game})
+    assert fields_of(answer) == ["condition.game_id"]
+
+
+async def test_a_copy_takes_events_by_no_secret_until_it_gets_its_own(world: World) -> None:
+    quest = await taking(world)
+    copy = (await world.stack.admin("POST", f"/admin/campaigns/{world.campaign_id}/duplicate", {})).data["id"]
+    [copied] = (await world.stack.admin("GET", "/admin/quests", campaign_id=copy)).data["items"]
+    assert (copied["condition"]["kind"], copied["secret_set"]) == ("QUEST_CONDITION_KIND_EVENT", False)
+    assert (await world.stack.admin("PUT", f"/admin/campaigns/{copy}", {"status": "active"})).http == 200
+    own = replace(quest, id=copied["id"])
+    assert refused(await own.tell())
+    own = replace(own, secret=(await own.rotate()).data["secret"])
+    assert (await own.tell()).http == 200
+
+
+async def test_a_campaigns_file_has_the_condition_and_no_secret(world: World) -> None:
+    condition = {"kind": "event", "count": 2}
+    file = {"tombola": 1, "campaign": {"name": "Files"}, "quests": [{"name": "Q", "turns": 1, "condition": condition}]}
+    made = (await world.stack.admin("POST", "/admin/campaigns/import", {"file": file})).data
+    [quest] = (await world.stack.admin("GET", "/admin/quests", campaign_id=made["campaign_id"])).data["items"]
+    assert (quest["condition"]["kind"], quest["secret_set"]) == ("QUEST_CONDITION_KIND_EVENT", False)
+    with_secret = {**file, "quests": [{**file["quests"][0], "secret": "whsec_c2VjcmV0IG9mIHRoZSBmaWxl"}]}
+    answer = await world.stack.admin("POST", "/admin/campaigns/import", {"file": with_secret})
+    assert (answer.http, fields_of(answer)) == (400, ["quests[0].secret"])
+
+
+async def test_the_public_sees_the_condition_and_nothing_of_the_secret(world: World) -> None:
+    quest = await taking(world)
+    shown = await world.stack.consumer("GET", f"/public/campaigns/{world.campaign_id}")
+    [listed] = [one for one in shown.data["quests"] if one["id"] == quest.id]
+    assert listed["condition"]["kind"] == "QUEST_CONDITION_KIND_EVENT"
+    assert (listed.get("secret", ""), listed.get("secret_set", False)) == ("", False)
+
+
+# -- what is kept ----------------------------------------------------------------------------
+
+
+async def test_what_was_told_of_a_player_is_exported_and_erased(world: World) -> None:
+    player = await log_in(world.stack, contact="told.of@example.com")
+    quest = await taking(world)
+    await quest.tell("newsletter-1", player_id=player)
+    await quest.tell("newsletter-2")
+    export = (await world.stack.admin("GET", f"/admin/players/{player}/export", limit=100)).data["items"]
+    assert [one["data"]["event_id"] for one in export if one["kind"] == "quest_event"] == ["newsletter-1"]
+    assert (await world.stack.admin("POST", f"/admin/players/{player}/erase", {"reason": "asked"})).http == 200
+    kept = await world.database.fetch("SELECT event_id FROM quest_events WHERE quest_id = $1", quest.id)
+    assert [row["event_id"] for row in kept] == ["newsletter-2"]
+
+
+async def test_an_event_that_meets_the_erasure_does_not_outlive_it(world: World) -> None:
+    quest = await taking(world)
+    await quest.tell("before", player_id="eve")
+    async with held(world.stack, "SELECT FROM quests WHERE quest_id = $1 FOR UPDATE", quest.id):
+        telling = asyncio.ensure_future(quest.tell("e1", player_id="eve"))
+        await until(lambda: waits(world.stack, "quest_events.note"))
+        erasing = asyncio.ensure_future(world.stack.admin("POST", "/admin/players/eve/erase", {"reason": "asked"}))
+        await until(lambda: waits(world.stack, "erasure.hold"))
+    assert ((await telling).http, (await erasing).http) == (200, 200)
+    assert await quest.told() == 0
+
+
+async def test_a_quest_that_nobody_completed_takes_its_events_along(world: World) -> None:
+    quest = await taking(world)
+    await quest.tell()
+    assert (await world.stack.admin("DELETE", f"/admin/quests/{quest.id}")).data["archived"] is False
+    assert await quest.told() == 0
+    assert refused(await quest.tell("e2"))
+
+
+async def test_the_example_of_the_docs_tells_an_event(world: World) -> None:
+    quest = await taking(world)
+    page = (Path(__file__).parents[2] / "docs" / "events.md").read_text()
+    script = page.partition("## Tell events of quests")[2].partition("```sh\n")[2].partition("```")[0]
+    given = {"ADMIN_URL": world.stack.process.admin_url, "TENANT": world.stack.tenant_id}
+    given |= {"QUEST": quest.id, "SECRET": quest.secret}
+    shell = await asyncio.create_subprocess_exec(
+        *("sh", "-euc", script), env={"PATH": "/usr/local/bin:/usr/bin:/bin", **given}, stdout=asyncio.subprocess.PIPE
+    )
+    said, _ = await shell.communicate()
+    assert json.loads(said)["data"]["event_id"] == "newsletter-4711"
+    assert await quest.have("customer-81") == 1

@@ -1,0 +1,223 @@
+"""Prizes of turns: won by plays, rungs and ranks, given by the win's commit, taken back where they are left."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.support.guests import guest_who_played, log_in, rewards_of
+from tests.support.leaderboards import make_board
+from tests.support.milestones import block, rung
+from tests.support.stack import Answer, Stack
+from tests.support.world import COINS, COLLECTION, World
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+FULFILLED = "REWARD_STATUS_FULFILLED"
+
+
+async def three_turns(world: World, **fields: Any) -> str:
+    return await world.prize(name="Three turns", type="turns", value=3, **fields)
+
+
+async def turns_of(world: World, player: str) -> int:
+    """As the player reads them."""
+    items = (await world.stack.consumer("GET", "/players/me/turns", player=player)).data["items"]
+    return sum(row["balance"] for row in items if row["campaign_id"] == world.campaign_id)
+
+
+async def entries_of(world: World, player: str) -> list[tuple[int, int, str, str]]:
+    """(amount, balance after, reason, reference) of each, the oldest first."""
+    items = (await world.stack.admin("GET", f"/admin/players/{player}/turns/ledger")).data["items"]
+    named = [(row["amount"], row["balance_after"], row["reason"], row["reference_id"]) for row in items]
+    return [(amount, after, reason.removeprefix("TURN_REASON_"), about) for amount, after, reason, about in named][::-1]
+
+
+async def revoke(world: World, reward_id: str) -> Answer:
+    return await world.stack.admin("POST", f"/admin/rewards/{reward_id}/revoke", {"reason": "a cheat"})
+
+
+async def test_a_play_that_costs_a_turn_and_wins_turns_adds_up(world: World) -> None:
+    prize_id = await three_turns(world, total=5)
+    game_id = await world.wheel(prize_id, rules={"requires_turn": True})
+    await world.turns("ann", 1)
+    played = (await world.round(game_id)).data
+    (won,) = played["rewards"]
+    assert {name: won[name] for name in ("prize_id", "name", "type", "quantity", "value")} == {
+        "prize_id": prize_id,
+        "name": "Three turns",
+        "type": "turns",
+        "quantity": 1,
+        "value": 3,
+    }
+    assert await turns_of(world, "ann") == (await world.eligibility(game_id))["remaining_turns"] == 3
+    spent, given = (await entries_of(world, "ann"))[-2:]
+    assert {spent, given} == {(-1, 0, "PLAY", played["play_id"]), (3, 3, "PRIZE", won["reward_id"])}
+    (reward,) = await rewards_of(world.stack, "ann")
+    assert (reward["id"], reward["status"], reward["play_id"]) == (won["reward_id"], FULFILLED, played["play_id"])
+    assert await world.stock(prize_id) == (4, 1)
+    for left in (5, 7, 9):  # It pays for itself, as long as there are any.
+        assert (await world.round(game_id)).code == "OK"
+        assert await turns_of(world, "ann") == left
+    replayed = await world.replay(played["play_id"])
+    assert replayed.matches
+    await world.check()
+
+
+async def test_who_never_had_turns_wins_them_and_plays_on(world: World) -> None:
+    game_id = await world.wheel(await three_turns(world, total=1), rules={"max_plays_per_day": 1})
+    assert (await world.round(game_id, "new")).data["rewards"]
+    for left in (2, 1, 0):
+        assert (await world.round(game_id, "new")).data["rewards"] == []
+        assert await turns_of(world, "new") == left
+    assert (await world.start(game_id, "new")).reason == "CAP_DAY"
+    await world.check()
+
+
+async def test_turns_cost_a_play_no_further_round_trip(world: World) -> None:
+    games = [await world.wheel(prize) for prize in (await world.prize(total=99), await three_turns(world, total=99))]
+    trips = []
+    for game_id in games:
+        await world.round(game_id)
+        session = await world.session(game_id)
+        before = world.database.round_trips
+        assert (await world.play(game_id, session)).data["rewards"]
+        trips.append(world.database.round_trips - before)
+    assert trips[0] == trips[1]
+
+
+async def test_a_rung_that_is_crossed_bought_or_claimed_gives_turns(world: World) -> None:
+    prize_id = await three_turns(world)
+    crossed = await world.game(COLLECTION, COINS, milestones=block(rung("up", 2, prize_id)))
+    played = (await world.round(crossed)).data
+    (granted,) = played["milestones_granted"]
+    assert (await entries_of(world, "ann"))[-1] == (3, 3, "PRIZE", granted["reward_id"])
+    shop = await world.game(
+        COLLECTION, COINS, milestones=block(rung("buy", 2, prize_id), auto_grant=False, mode="SPEND_EXCHANGE")
+    )
+    await world.round(shop)
+    bought = (await world.redeem(shop, "buy")).data["reward"]
+    assert (bought["type"], bought["value"], bought["status"]) == ("turns", 3, FULFILLED)
+    assert await turns_of(world, "ann") == 6
+    # What is taken back gives its price back.
+    assert (await revoke(world, bought["id"])).data["status"] == "REWARD_STATUS_REVOKED"
+    held = (await world.stack.consumer("GET", "/wallet", player="ann", scope_key=world.campaign_id)).data["items"]
+    assert (await turns_of(world, "ann"), held[0]["balance"]) == (3, 4)
+    await world.check()
+
+
+async def test_a_board_gives_turns_by_rank(world: World) -> None:
+    prize_id = await three_turns(world)
+    ranks = [{"from_rank": 1, "to_rank": 2, "prize_id": prize_id}]
+    board = await make_board(world.stack, world.campaign_id, metric="plays", prizes=ranks)
+    game_id = await world.wheel()
+    await world.turns("first", 2)
+    for player in ("first", "first", "second", "third", "second", "first"):
+        await world.round(game_id, player)
+    done = await world.stack.admin("POST", f"/admin/leaderboards/{board['id']}/finalize", {})
+    rewards = [row["reward_id"] for row in done.data["standings"]]
+    assert (await entries_of(world, "first"))[-1] == (3, 5, "PRIZE", rewards[0])
+    assert (await entries_of(world, "second")) == [(3, 3, "PRIZE", rewards[1])]
+    assert await turns_of(world, "third") == 0
+    again = await world.stack.admin("POST", f"/admin/leaderboards/{board['id']}/finalize", {})
+    assert again.data["standings"] == done.data["standings"]
+    assert await turns_of(world, "first") == 5
+    await world.check()
+
+
+async def test_the_last_of_a_stock_of_turns_is_one_players(world: World) -> None:
+    prize_id = await three_turns(world, total=1, constraints={"max_per_user": 1})
+    game_id = await world.wheel(prize_id)
+    players = [f"player_{nth}" for nth in range(20)]
+    answers = await asyncio.gather(*(world.round(game_id, player) for player in players))
+    winners = [who for who, answer in zip(players, answers, strict=True) if answer.data["rewards"]]
+    assert len(winners) == 1
+    assert [await turns_of(world, who) for who in winners] == [3]
+    assert await world.stock(prize_id) == (0, 1)
+    await world.check()
+
+
+async def test_revoked_turns_are_taken_back_and_spent_ones_refused(world: World) -> None:
+    game_id = await world.wheel(await three_turns(world, total=2), rules={"max_plays_per_day": 2})
+    first, second = [(await world.round(game_id, "cheat")).data["rewards"][0]["reward_id"] for _ in range(2)]
+    assert (await revoke(world, first)).data["status"] == "REWARD_STATUS_REVOKED"
+    assert (await entries_of(world, "cheat"))[-1] == (-3, 3, "REVERSAL", first)
+    assert (await world.round(game_id, "cheat")).code == "OK"
+    refused = await revoke(world, second)
+    assert (refused.code, refused.reason, refused.envelope["data"]["balance"]) == (
+        "FAILED_PRECONDITION",
+        "INSUFFICIENT_BALANCE",
+        2,
+    )
+    assert (await revoke(world, first)).reason == "ILLEGAL_TRANSITION"
+    assert await turns_of(world, "cheat") == 2
+    assert [row["status"] for row in await rewards_of(world.stack, "cheat")] == [FULFILLED, "REWARD_STATUS_REVOKED"]
+    await world.check()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        ({"value": 0}, "value"),
+        ({"value": 1001}, "value"),
+        ({"value": 2.5}, "value"),
+        ({"fulfillment": {"channel": "manual"}}, "fulfillment.channel"),
+        ({"fulfillment": {"redemption_mode": "on_claim"}}, "fulfillment.redemption_mode"),
+    ],
+)
+async def test_a_prize_that_could_give_no_turns_is_refused_at_its_field(
+    module_stack: Stack, wrong: dict[str, Any], field: str
+) -> None:
+    body = {"name": "Turns", "type": "turns", "value": 3, **wrong}
+    answer = await module_stack.admin("POST", "/admin/prizes", body)
+    assert [row["field"] for row in answer.envelope["data"]["violations"]] == [field]
+    # Nor does one of another type become it.
+    made = {"name": "A mug", "type": "goods", "value": 3, **wrong}
+    prize_id = (await module_stack.admin("POST", "/admin/prizes", made)).data["id"]
+    answer = await module_stack.admin("PUT", f"/admin/prizes/{prize_id}", {"type": "turns"})
+    assert [row["field"] for row in answer.envelope["data"]["violations"]] == [field]
+
+
+async def test_a_guests_turns_are_the_players_and_those_beyond_the_cap_are_not(world: World) -> None:
+    capped = await three_turns(world, constraints={"max_per_user": 1})
+    game_id = await world.wheel(capped, access="public")
+    shop = await world.wheel(access="public", rules={"requires_turn": True})
+    thrifty, spender = [await guest_who_played(world, game_id) for _ in range(2)]
+    assert (await world.round(shop, spender.player_id)).code == "OK"
+    first = await guest_who_played(world, game_id)
+    player = await log_in(world.stack, first, "turns@example.com")
+    assert await turns_of(world, player) == 3
+    (own,) = await rewards_of(world.stack, player)
+    assert await log_in(world.stack, thrifty, "turns@example.com") == player
+    assert await turns_of(world, player) == 3, "a player wins one of them, and so do two guests"
+    assert await log_in(world.stack, spender, "turns@example.com") == player
+    assert await turns_of(world, player) == 5, "of those that are spent the rest is the player's, like any turns"
+    statuses = "SELECT status FROM rewards WHERE player_id = $1"
+    told = [await world.database.fetchval(statuses, who.player_id) for who in (thrifty, spender)]
+    assert told == ["revoked", "fulfilled"]
+    await world.check()
+    # What the guest won is the player's, and is taken back from the player.
+    assert (await revoke(world, own["id"])).data["status"] == "REWARD_STATUS_REVOKED"
+    assert await turns_of(world, player) == 2
+    await world.check()
+
+
+async def test_a_copy_of_a_campaign_gives_turns_of_its_own(world: World) -> None:
+    prize_id = await three_turns(world, campaign_id=world.campaign_id)
+    await world.wheel(prize_id)
+    copied = (
+        await world.stack.admin("POST", f"/admin/campaigns/{world.campaign_id}/duplicate", {"name": "Again"})
+    ).data
+    rows = await world.database.fetch("SELECT type, value FROM prizes WHERE campaign_id = $1", copied["id"])
+    assert [tuple(row) for row in rows] == [("turns", 3)]
+
+
+async def test_a_play_in_test_mode_gives_no_turns(world: World) -> None:
+    game_id = await world.wheel(await three_turns(world))
+    before = await world.count("turn_entries")
+    body = {"times": 5}
+    tried = await world.stack.admin("POST", f"/admin/games/{game_id}/test-plays", body)
+    assert tried.code == "OK", tried.envelope
+    assert await world.count("turn_entries") == before

@@ -1,0 +1,197 @@
+"""Dual control beside odds: prizes, rungs, quests and new games wait too where they change what is live."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from tests.support.approvals import HELD, LIMIT, as_, decide, waiting
+from tests.support.resources import make_campaign
+from tests.support.stack import Answer, Stack, new_stack, refused, settings_of
+from tests.support.world import COINS, COLLECTION, Launched, World
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def office(module_database_url: str, valkey_url: str) -> AsyncIterator[Stack]:
+    """A stack that lets nobody alone do much, nor beyond their role."""
+    async with new_stack(settings_of(module_database_url, valkey_url, role_matrix="strict", **HELD)) as stack:
+        yield stack
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def fair(office: Stack) -> World:
+    return Launched(office, (await make_campaign(office))["id"])
+
+
+class TestWorth:
+    """The doors beside a game's odds: prizes, rungs, and games that come into what is live."""
+
+    async def put(self, fair: World, path: str, body: dict[str, Any], who: str = "dan") -> Answer:
+        return await as_(fair.stack, who, "PUT", path, body, role="designer")
+
+    async def post(self, fair: World, path: str, body: dict[str, Any]) -> Answer:
+        return await as_(fair.stack, "dan", "POST", path, body, role="designer")
+
+    async def approve(self, fair: World, kept: dict[str, Any]) -> Answer:
+        return await decide(fair.stack, "eve", "approve", kept, role="designer")
+
+    async def value(self, fair: World, prize: str) -> float:
+        return float((await fair.stack.admin("GET", f"/admin/prizes/{prize}")).data["value"])
+
+    def wheel(self, fair: World, prize: str, **more: Any) -> dict[str, Any]:
+        config = {"prizes": [{"prize_id": prize, "probability": 1}]}
+        named = {"name": "New", "campaign_id": fair.campaign_id, "type": "spin_wheel"}
+        return {**named, "reward_handler": "probability", "handler_config": config, "status": "active", **more}
+
+    async def test_what_a_prize_of_a_live_game_is_worth_changes_when_another_approves(self, fair: World) -> None:
+        prize = await fair.prize()
+        assert (await self.put(fair, f"prizes/{prize}", {"value": 6})).http == 200, "nothing names it"
+        await fair.wheel(prize)
+        assert (await self.put(fair, f"prizes/{prize}", {"name": "Cup"})).http == 200, "it is worth the same"
+        kept = waiting(await self.put(fair, f"prizes/{prize}", {"value": 60}))
+        assert (kept["before"]["value"], kept["after"]["value"], kept["after"]["name"]) == (6, 60, "Cup")
+        for body in ({"type": "voucher"}, {"currency": "EUR"}, {"campaign_id": fair.campaign_id}):
+            waiting(await self.put(fair, f"prizes/{prize}", body))
+        assert await self.value(fair, prize) == 6
+        assert (await self.approve(fair, kept)).data["status"] == "APPROVAL_STATUS_DONE"
+        assert await self.value(fair, prize) == 60
+
+    async def test_pausing_the_game_is_no_way_around_once_it_was_played(self, fair: World) -> None:
+        prize = await fair.prize()
+        game = await fair.wheel(prize)
+        await fair.round(game, "ann")
+        await self.put(fair, f"games/{game}", {"status": "paused"})
+        waiting(await self.put(fair, f"prizes/{prize}", {"value": 60}))
+        assert await self.value(fair, prize) == 5
+
+    async def test_a_board_s_prize_waits_while_its_campaign_is_live(self, fair: World) -> None:
+        prize = await fair.prize()
+        board = {"campaign_id": fair.campaign_id, "name": "Best", "metric": "plays", "mode": "sum"}
+        board |= {"prizes": [{"from_rank": 1, "to_rank": 1, "prize_id": prize}]}
+        assert (await fair.stack.admin("POST", "/admin/leaderboards", board)).http < 300
+        waiting(await self.put(fair, f"prizes/{prize}", {"value": 60}))
+        assert await self.value(fair, prize) == 5
+
+    async def test_a_prize_that_was_changed_since_is_not_overwritten_but_winning_it_is_no_change(
+        self, fair: World
+    ) -> None:
+        prize = await fair.prize(total=9)
+        game = await fair.wheel(prize)
+        stale, fresh = [waiting(await self.put(fair, f"prizes/{prize}", {"value": value})) for value in (60, 70)]
+        await fair.round(game, "ann")
+        assert (await self.approve(fair, fresh)).data["status"] == "APPROVAL_STATUS_DONE"
+        assert refused(await self.approve(fair, stale)) == (409, "ABORTED", "STALE_REVISION")
+        assert await self.value(fair, prize) == 70
+
+    async def test_odds_rest_on_what_the_prizes_are_worth_and_show_it(
+        self, fair: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        prize = await fair.prize(name="Mug")
+        game = await fair.wheel(prize)
+        config = {"prizes": [{"prize_id": prize, "probability": 0.9}]}
+        kept = waiting(await self.put(fair, f"games/{game}", {"handler_config": config}))
+        [shown] = kept["after"]["prizes"]
+        assert (shown["id"], shown["name"], shown["value"], shown["type"]) == (prize, "Mug", 5, "goods")
+        assert kept["before"]["prizes"] == [shown]
+        with monkeypatch.context() as patch:
+            patch.setattr(fair.stack.engine, "settings", replace(fair.stack.engine.settings, dual_odds=False))
+            assert (await self.put(fair, f"prizes/{prize}", {"value": 5000})).http == 200
+        assert refused(await self.approve(fair, kept)) == (409, "ABORTED", "STALE_REVISION")
+        after = (await fair.stack.admin("GET", f"/admin/approvals/{kept['id']}")).data
+        assert (after["status"], after["outcome"]["reason"]) == ("APPROVAL_STATUS_FAILED", "STALE_REVISION")
+        now = (await fair.stack.admin("GET", f"/admin/games/{game}")).data["handler_config"]
+        assert now["prizes"][0]["probability"] == 1
+
+    async def test_rungs_of_a_live_game_wait_as_odds_do(self, fair: World) -> None:
+        prize = await fair.prize()
+        rung = {"name": "Five", "currency": "coin", "threshold": 5, "prize_id": prize}
+        game = await fair.game(COLLECTION, COINS, milestones={"rungs": [rung]})
+        milestones = (await fair.stack.admin("GET", f"/admin/games/{game}")).data["milestones"]
+        milestones["rungs"][0]["threshold"] = 1
+        kept = waiting(await self.put(fair, f"games/{game}", {"milestones": milestones}))
+        assert kept["after"]["prizes"][0]["id"] == prize
+        assert (await self.approve(fair, kept)).data["status"] == "APPROVAL_STATUS_DONE"
+        now = (await fair.stack.admin("GET", f"/admin/games/{game}")).data["milestones"]
+        assert now["rungs"][0]["threshold"] == 1
+
+    async def test_a_game_that_comes_live_into_a_live_campaign_waits_and_is_made_once(self, fair: World) -> None:
+        prize = await fair.prize()
+        kept = waiting(await self.post(fair, "games", self.wheel(fair, prize)))
+        assert (kept["operation"], kept["before"], kept["after"]["status"]) == ("CreateGame", {}, "active")
+        assert (await fair.stack.admin("GET", f"/admin/games/{kept['subject_id']}")).http == 404
+        answers = await asyncio.gather(
+            *(decide(fair.stack, who, "approve", kept, role="designer") for who in ("eve", "bea", "kim"))
+        )
+        assert sorted(answer.http for answer in answers) == [200, 400, 400], [one.envelope for one in answers]
+        assert (await fair.stack.admin("GET", f"/admin/games/{kept['subject_id']}")).data["name"] == "New"
+        assert len((await fair.stack.admin("GET", "/admin/games", campaign_id=fair.campaign_id)).data["items"]) == 1
+
+    async def test_a_draft_that_is_made_live_waits_and_one_that_was_played_may_pause(self, fair: World) -> None:
+        prize = await fair.prize()
+        draft = (await self.post(fair, "games", self.wheel(fair, prize, status="draft"))).data["id"]
+        kept = waiting(await self.put(fair, f"games/{draft}", {"status": "active"}))
+        assert kept["after"]["prizes"][0]["id"] == prize
+        assert (await self.approve(fair, kept)).data["status"] == "APPROVAL_STATUS_DONE"
+        await fair.round(draft, "ann")
+        for status in ("paused", "active"):
+            assert (await self.put(fair, f"games/{draft}", {"status": status})).http == 200
+        # Nor is pausing the campaign a way around.
+        campaign = f"/admin/campaigns/{fair.campaign_id}"
+        assert (await fair.stack.admin("PUT", campaign, {"status": "paused"})).http == 200
+        waiting(await self.post(fair, "games", self.wheel(fair, prize)))
+
+    async def test_launching_is_not_watched(self, fair: World) -> None:
+        campaign = (await make_campaign(fair.stack, status="CAMPAIGN_STATUS_DRAFT"))["id"]
+        body = self.wheel(fair, await fair.prize()) | {"campaign_id": campaign}
+        assert (await self.post(fair, "games", body)).data["status"] == "GAME_STATUS_ACTIVE"
+        live = await fair.stack.admin("PUT", f"/admin/campaigns/{campaign}", {"status": "active"})
+        assert live.http == 200
+
+    async def test_points_above_the_limit_wait_whether_they_can_be_won_or_not(self, fair: World) -> None:
+        points = {"name": "Points", "type": "points", "value": LIMIT}
+        prize = (await self.post(fair, "prizes", points)).data["prize_id"]
+        assert (await self.put(fair, f"prizes/{prize}", {"value": LIMIT - 1})).http == 200
+        waiting(await self.put(fair, f"prizes/{prize}", {"value": LIMIT + 1}))
+        assert await self.value(fair, prize) == LIMIT - 1
+        kept = waiting(await self.post(fair, "prizes", points | {"value": 10**6}))
+        assert (await self.approve(fair, kept)).data["status"] == "APPROVAL_STATUS_DONE"
+        assert await self.value(fair, kept["subject_id"]) == 10**6
+        assert (await self.put(fair, f"prizes/{kept['subject_id']}", {"name": "Many"})).http == 200
+
+    async def test_prizes_of_turns_above_the_limit_wait(self, fair: World) -> None:
+        turns = {"name": "Turns", "type": "turns", "value": 5}
+        prize = (await self.post(fair, "prizes", turns)).data["prize_id"]
+        waiting(await self.put(fair, f"prizes/{prize}", {"value": 6}))
+        waiting(await self.post(fair, "prizes", turns | {"value": 6}))
+        assert await self.value(fair, prize) == 5
+
+    async def test_a_secret_is_not_kept_in_what_waits(self, fair: World) -> None:
+        secret = {"channel": "webhook", "config": {"url": "https://example.com/h", "secret": "whsec_0123456789abcdef"}}
+        body = {"name": "Points", "type": "points", "value": 10**6, "fulfillment": secret}
+        answer = await self.post(fair, "prizes", body)
+        assert "fulfillment.config.secret" in str(answer.envelope) and answer.http == 400
+        kept = await fair.database.fetchval(
+            "SELECT count(*) FROM approvals WHERE position('whsec_' IN request::text) > 0"
+        )
+        assert kept == 0
+
+    async def test_turns_of_quests_above_the_limit_wait(self, fair: World) -> None:
+        quest = {"campaign_id": fair.campaign_id, "name": "Visit", "turns": 5, "status": "active"}
+        made = (await self.post(fair, "quests", quest)).data["id"]
+        kept = waiting(await self.put(fair, f"quests/{made}", {"turns": 6}))
+        assert (kept["before"]["turns"], kept["after"]["turns"]) == (5, 6)
+        stale = waiting(await self.put(fair, f"quests/{made}", {"turns": 7}))
+        assert (await self.approve(fair, kept)).data["status"] == "APPROVAL_STATUS_DONE"
+        assert refused(await self.approve(fair, stale))[2] == "STALE_REVISION"
+        assert (await self.put(fair, f"quests/{made}", {"name": "Come"})).http == 200
+        waiting(await self.put(fair, f"quests/{made}", {"type": "daily"}))
+        new = waiting(await self.post(fair, "quests", quest | {"turns": 1000}))
+        assert (await self.approve(fair, new)).data["status"] == "APPROVAL_STATUS_DONE"
+        assert (await fair.stack.admin("GET", f"/admin/quests/{new['subject_id']}")).data["turns"] == 1000

@@ -1,0 +1,179 @@
+"""A player's turns from every side at once: won, spent, earned, given and taken by staff, through two Cores."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import asyncpg
+import pytest
+import pytest_asyncio
+
+import sql
+from runtime import messages as m
+from runtime.actors.changes import Changes
+from runtime.core import Core
+from runtime.errors import Fault
+from runtime.operations import BY_NAME
+from runtime.stores.database import Guarded
+from tests.support.rewards import core as running_core
+from tests.support.rivals import held, waits
+from tests.support.stack import Stack
+from tests.support.waiting import until
+from tests.support.world import World
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+GIVEN = 3
+"""Turns of one prize."""
+STOCK = 12
+QUESTS = 6
+PLAYS = 30
+TAKE = sql.load("rewards")["take_turns"]
+NEW_ROW = "INSERT INTO turn_balances (tenant_id, campaign_id, player_id, balance) VALUES ($1, $2, $3, $4)"
+
+
+@dataclass(frozen=True)
+class Cores:
+    """Two Cores on one database, and the tenant that is asked for."""
+
+    cores: tuple[Core, Core]
+    tenant_id: str
+
+    async def ask(self, nth: int, name: str, **fields: Any) -> Any:
+        """The reply of one of them; what is UNAVAILABLE is asked again. Raises Fault."""
+        operation = BY_NAME[name]
+        request = operation.request(scope=m.Scope(tenant_id=self.tenant_id), **fields)
+        while True:
+            try:
+                return await self.cores[nth % 2].call(operation, request)
+            except Fault as fault:
+                if fault.status.name != "UNAVAILABLE":
+                    raise
+            await asyncio.sleep(0.01)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def cores(module_stack: Stack) -> AsyncIterator[Cores]:
+    async with AsyncExitStack() as stack:
+        settings = module_stack.process.settings
+        two = [await stack.enter_async_context(running_core(settings)) for _ in range(2)]
+        yield Cores((two[0], two[1]), module_stack.tenant_id)
+
+
+async def turns_of(world: World, player: str) -> int:
+    query = "SELECT balance FROM turn_balances WHERE tenant_id = $1 AND campaign_id = $2 AND player_id = $3"
+    return int(await world.database.fetchval(query, world.stack.tenant_id, world.campaign_id, player) or 0)
+
+
+async def count(answers: list[Awaitable[Any]]) -> list[Any]:
+    """The replies of those that were not refused."""
+    told = await asyncio.gather(*answers, return_exceptions=True)
+    assert all(isinstance(one, Fault) for one in told if isinstance(one, BaseException)), told
+    return [one for one in told if not isinstance(one, Fault)]
+
+
+async def test_no_turn_is_lost_or_made_whoever_moves_them(world: World, cores: Cores) -> None:
+    prize_id = await world.prize(type="turns", value=GIVEN, total=STOCK)
+    games = [await world.wheel(prize_id, rules={"requires_turn": True}) for _ in range(2)]
+    quest = {"campaign_id": world.campaign_id, "name": "Q", "turns": 2, "type": "one_time", "status": "active"}
+    quests = [(await world.stack.admin("POST", "/admin/quests", quest)).data["id"] for _ in range(QUESTS)]
+    await cores.ask(0, "CompleteQuest", id=quests[0], player_id="ann")
+    taken: list[str] = []
+
+    async def play(nth: int) -> m.PlayReply:
+        own = {"id": games[nth % 2], "player_id": "ann"}
+        session = (await cores.ask(nth, "Start", **own)).session_id
+        reply: m.PlayReply = await cores.ask(nth // 2, "Play", session_id=session, payload={}, **own)
+        for won in reply.rewards[: nth % 3 == 0]:
+            try:
+                await cores.ask(nth, "RevokeReward", id=won.reward_id, reason="a cheat")
+                taken.append(won.reward_id)
+            except Fault as fault:
+                assert fault.reason == "INSUFFICIENT_BALANCE"
+        return reply
+
+    def gift(nth: int) -> Awaitable[Any]:
+        return cores.ask(nth, "GrantTurns", id="ann", campaign_id=world.campaign_id, amount=1, reason="sorry")
+
+    played, completed, gifts = await asyncio.gather(
+        count([play(nth) for nth in range(PLAYS)]),
+        count([cores.ask(nth, "CompleteQuest", id=one, player_id="ann") for nth, one in enumerate(quests * 2)]),
+        count([gift(nth) for nth in range(6)]),
+    )
+    won = sum(len(one.rewards) for one in played)
+    assert (len(completed), len(gifts)) == (QUESTS - 1, 6)
+    assert await world.stock(prize_id) == (STOCK - won, won)
+    left = 2 * QUESTS + len(gifts) - len(played) + GIVEN * (won - len(taken))
+    assert await turns_of(world, "ann") == left
+    await world.check()
+
+
+async def test_a_win_beside_a_rivals_first_turns_is_decided_again(world: World, cores: Cores) -> None:
+    """The look sees no row, and the commit finds one that a rival has just made."""
+    game_id = await world.wheel(await world.prize(type="turns", value=GIVEN))
+    own = {"id": game_id, "player_id": "rivalled"}
+    session = (await cores.ask(0, "Start", **own)).session_id
+    row = (world.stack.tenant_id, world.campaign_id, "rivalled", 5)
+    async with held(world.stack, NEW_ROW, *row) as rival:
+        note = (
+            "INSERT INTO turn_entries (tenant_id, campaign_id, player_id, entry_id, amount, balance_after, reason,"
+            " reference_id) VALUES ($1, $2, $3, 'rival', $4, $4, 'adjustment', '')"
+        )
+        await rival.execute(note, *row)
+        play = asyncio.ensure_future(cores.ask(0, "Play", session_id=session, payload={}, **own))
+        await until(lambda: waits(world.stack, "commit"))
+    assert (await play).rewards
+    assert await turns_of(world, "rivalled") == 5 + GIVEN
+    await world.check()
+
+
+async def test_two_revocations_take_no_turn_that_is_not_there(world: World, cores: Cores) -> None:
+    """Both find the turns of one; the second is refused, whatever it had looked at."""
+    game_id = await world.wheel(await world.prize(type="turns", value=GIVEN), rules={"max_plays_per_day": 2})
+    won = []
+    for nth in range(3):  # The third costs a turn, and gives three: five left of nine.
+        session = (await cores.ask(nth, "Start", id=game_id, player_id="bob")).session_id
+        reply = await cores.ask(nth, "Play", id=game_id, player_id="bob", session_id=session, payload={})
+        won += [one.reward_id for one in reply.rewards]
+    statement = "SELECT FROM turn_balances WHERE tenant_id = $1 AND player_id = 'bob' FOR UPDATE"
+    async with held(world.stack, statement, world.stack.tenant_id):
+        asked = [cores.ask(nth, "RevokeReward", id=one, reason="a cheat") for nth, one in enumerate(won)]
+        three = asyncio.ensure_future(asyncio.gather(*asked, return_exceptions=True))
+        await until(lambda: waits(world.stack, "rewards.hold_turns"))
+    told = await three
+    assert sorted(getattr(one, "reason", "OK") for one in told) == ["INSUFFICIENT_BALANCE", "OK", "OK"]
+    assert await turns_of(world, "bob") == 2
+    await world.check()
+
+
+async def test_a_commit_that_thought_a_player_had_none_is_refused_where_there_are_some(world: World) -> None:
+    await world.turns("cyn", 2)
+    changes = Changes()
+    changes.move_turns("turn_x", "cyn", world.campaign_id, 0, GIVEN, "prize", "reward_x")
+    with pytest.raises(Guarded, match="turns"):
+        await world.stack.engine.committer.commit(world.stack.tenant_id, changes)
+    assert await turns_of(world, "cyn") == 2
+
+
+async def test_turns_are_taken_from_what_a_rival_has_left(world: World) -> None:
+    """The row that is waited for, not the one that the statement saw: else the rival's turns would be lost."""
+    game_id = await world.wheel(await world.prize(type="turns", value=GIVEN))
+    reward_id = (await world.round(game_id, "dan")).data["rewards"][0]["reward_id"]
+    tenant_id = world.stack.tenant_id
+    add = "UPDATE turn_balances SET balance = balance + 5 WHERE tenant_id = $1 AND player_id = 'dan'"
+    back = "UPDATE turn_balances SET balance = balance - 5 WHERE tenant_id = $1 AND player_id = 'dan'"
+    taker = await asyncpg.connect(world.stack.process.settings.database_url)
+    undone = taker.transaction()
+    await undone.start()
+    async with held(world.stack, add, tenant_id):
+        taking = asyncio.ensure_future(taker.fetchval(TAKE, tenant_id, "dan", reward_id, "turn_taken"))
+        await until(lambda: waits(world.stack, "rewards.take_turns"))
+    assert await taking == 5
+    await undone.rollback()
+    await taker.close()
+    await world.database.execute(back, tenant_id)
+    await world.check()

@@ -1,0 +1,53 @@
+"""What a claim is asked: nothing moves where an answer is missing, and each reward keeps its own."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import asyncpg
+
+from tests.support.statements import ask_of_t as ask
+
+SCENE: Final = """
+INSERT INTO tenants (tenant_id, name) VALUES ('t', 'T');
+INSERT INTO players (tenant_id, player_id, auth_method) VALUES ('t', 'ann', 'external');
+INSERT INTO prizes (tenant_id, prize_id, name, type, redemption_mode, channel, claim_fields) VALUES
+    ('t', 'shirt', 'Shirt', 'goods', 'on_claim', 'webhook',
+     '[{"key": "size", "label": "Size", "kind": "text", "required": true}]'),
+    ('t', 'mug', 'Mug', 'goods', 'on_claim', 'webhook', '[]');
+INSERT INTO rewards (tenant_id, reward_id, player_id, prize_id, campaign_id, name, type, value, quantity, status)
+    SELECT 't', id, 'ann', prize, 'camp', 'X', 'goods', 5, 1, 'won'
+    FROM (VALUES ('r1', 'shirt'), ('r2', 'shirt'), ('r3', 'mug')) AS v (id, prize);
+"""
+
+
+async def claimed(connection: asyncpg.Connection, **answers: str) -> list[tuple[Any, ...]]:
+    """The outcome of a claim of each of these rewards, with these answers."""
+    many = [list(answers), ["ann"] * len(answers), [None] * len(answers), [f"task_{one}" for one in answers]]
+    rows = await ask(connection, "claims.claim", *many, ["none"], list(answers.values()))
+    return [row[:2] for row in rows]
+
+
+async def kept(connection: asyncpg.Connection) -> dict[str, str]:
+    rows = await connection.fetch("SELECT reward_id, answers -> 0 ->> 'value' AS size FROM claim_answers")
+    return {row["reward_id"]: row["size"] for row in rows}
+
+
+async def test_what_is_not_answered_is_not_claimed(connection: asyncpg.Connection) -> None:
+    assert await claimed(connection, r1="{}", r3="{}") == [("unanswered", "r1"), ("claimed", "r3")]
+    assert await connection.fetchval("SELECT status FROM rewards WHERE reward_id = 'r1'") == "won"
+    assert await kept(connection) == {}
+
+
+async def test_each_reward_keeps_its_own_answers(connection: asyncpg.Connection) -> None:
+    both = await claimed(connection, r1='{"size": "S"}', r2='{"size": "L"}', r3="{}")
+    assert both == [("claimed", "r1"), ("claimed", "r2"), ("claimed", "r3")]
+    assert await kept(connection) == {"r1": "S", "r2": "L"}
+
+
+async def test_a_delivery_has_the_answers_of_its_own_reward(connection: asyncpg.Connection) -> None:
+    await claimed(connection, r1='{"size": "S"}', r2='{"size": "L"}', r3="{}")
+    leased = await ask(connection, "fulfillment.lease", 60.0, ["task_r1", "task_r2", "task_r3"], "me", [], [])
+    told = {row[1]: row[-1] for row in leased}
+    assert set(told) == {"r1", "r2", "r3"} and told["r3"] == "[]"
+    assert '"S"' in told["r1"] and '"L"' not in told["r1"] and '"L"' in told["r2"]

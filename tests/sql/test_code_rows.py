@@ -1,0 +1,62 @@
+"""A pool's statements: each finds the codes that it is about, and leaves those that differ in one thing."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import asyncpg
+import pytest
+
+from tests.support.statements import ask_of_t as ask
+
+SCENE: Final = """
+INSERT INTO tenants (tenant_id, name) VALUES ('t', 'T');
+INSERT INTO prizes (tenant_id, prize_id, name, type) VALUES ('t', 'p', 'P', 'voucher'), ('t', 'q', 'Q', 'voucher');
+INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash, expires_at, reward_id,
+                   withdrawn_at) VALUES
+    ('t', 'p', 'c1', 'k', '', '1', 'infinity', NULL, NULL), ('t', 'p', 'c6', 'k', '', '6', 'infinity', NULL, NULL),
+    ('t', 'p', 'c2', 'k', '', '2', now() + interval '1 day', NULL, NULL),
+    ('t', 'p', 'c3', 'k', '', '3', 'infinity', 'won', NULL), ('t', 'p', 'c4', 'k', '', '4', 'infinity', NULL, now()),
+    ('t', 'p', 'c5', 'k', '', '5', now() - interval '1 day', NULL, NULL),
+    ('t', 'q', 'c7', 'k', '', '7', 'infinity', NULL, NULL);
+"""
+"""Of pool p: free are c1, c6 and, until tomorrow, c2; c3 is won, c4 withdrawn, c5 expired. c7 is another's."""
+
+EVERY: Final = [f"c{nth}" for nth in (7, 6, 5, 4, 3, 2, 1)]
+
+FOUND: Final[list[tuple[str, tuple[Any, ...], str]]] = [
+    ("codes.free", ("p", 9), "c6 c1 c2"),
+    ("codes.free", ("p", 2), "c6 c1"),
+    ("codes.hold", ("p", EVERY), "c1 c2 c5 c6"),
+    ("codes.hold", ("p", ["c2"]), "c2"),
+    ("codes.withdraw", ("p", ["c3", "c4", "c7", "c2"]), "c2"),
+    ("codes.states", ("p", ["c7", "c3"]), "c3"),
+    ("codes.totals", ("q",), "free"),
+    ("codes.list", ("p", "", None, 9), "c6 c5 c4 c3 c2 c1"),
+    ("codes.list", ("p", "", "c4", 2), "c3 c2"),
+    ("codes.list", ("p", "free", None, 9), "c6 c2 c1"),
+]
+
+
+@pytest.mark.parametrize(("name", "asked", "found"), FOUND)
+async def test_it_finds_these_in_this_order(
+    connection: asyncpg.Connection, name: str, asked: tuple[Any, ...], found: str
+) -> None:
+    assert [row[0] for row in await ask(connection, name, *asked)] == found.split()
+
+
+async def test_a_code_is_none_to_give_in_the_very_moment_in_which_it_expires(connection: asyncpg.Connection) -> None:
+    async with connection.transaction():
+        await connection.execute("UPDATE codes SET expires_at = now() WHERE code_id = 'c2'")
+        assert await ask(connection, "codes.free", "p", 9) == [("c6",), ("c1",)]
+        assert await ask(connection, "codes.available", "p") == [(2,)]
+
+
+async def test_what_expires_soonest_is_given_first(connection: asyncpg.Connection) -> None:
+    await ask(connection, "rewards.take_code", "p", "reward")
+    assert await connection.fetchval("SELECT code_id FROM codes WHERE reward_id = 'reward'") == "c2"
+
+
+async def test_a_code_without_an_end_has_none_in_the_list(connection: asyncpg.Connection) -> None:
+    ends = {row[0]: bool(row[-1]) for row in await ask(connection, "codes.list", "p", "free", None, 9)}
+    assert ends == {"c1": False, "c2": True, "c6": False}

@@ -1,0 +1,385 @@
+"""Each check of a player finds the row that breaks it, and none of those that differ from it in one thing."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import asyncpg
+
+from tests.support.bare_rows import BARE, Case, hold_to
+
+SCENE: Final = (
+    BARE
+    + """
+INSERT INTO players (player_id, merged_into) VALUES ('ann', NULL), ('bob', NULL), ('gus', 'ann'), ('gea', 'ann'),
+    ('gil', 'gus'), ('gal', 'nobody'), ('gor', 'ann');
+INSERT INTO games (game_id) VALUES ('g1'), ('g2');
+"""
+)
+
+LEDGERS: Final = """
+INSERT INTO {balances} (player_id, {wallet}, balance) VALUES
+    ('ann', {even}, 5), ('ann', {less}, 3), ('ann', {none}, 4), ('bob', {even}, 9);
+INSERT INTO {entries} (player_id, {wallet}, entry_id, amount, reason) VALUES
+    ('ann', {even}, 'e1', 5, 'adjustment'), ('ann', {less}, 'e2', 2, 'adjustment'),
+    ('ann', {owed}, 'e3', 7, 'adjustment'), ('cas', {even}, 'e4', 7, 'adjustment');
+"""
+
+WALLETS: Final[dict[str, Case]] = {
+    "player_ledger_sum": (
+        LEDGERS.format(
+            balances="balances",
+            entries="ledger_entries",
+            wallet="scope_key, currency",
+            even="'w', 'coin'",
+            less="'w', 'gem'",
+            none="'w', 'dust'",
+            owed="'w', 'ore'",
+        ),
+        "ann",
+        """ann|w gem|2|3
+           ann|w dust|0|4
+           ann|w ore|7|0""",
+    ),
+    "player_ledger_chain": (
+        """INSERT INTO ledger_entries (player_id, seq, entry_id, amount, balance_after, reason) VALUES
+            ('ann', 3, 'e3', 1, 9, 'adjustment'), ('ann', 1, 'e1', 5, 5, 'adjustment'),
+            ('ann', 2, 'e2', 2, 7, 'adjustment'), ('bob', 1, 'e4', 2, 1, 'adjustment')""",
+        "ann",
+        "ann|e3|8|9",
+    ),
+    "player_ledger_seq": (
+        """INSERT INTO balances (player_id, scope_key, currency, seq) VALUES
+            ('ann', 'w', 'coin', 5), ('ann', 'w', 'gem', 5), ('ann', 'v', 'coin', 5), ('bob', 'w', 'coin', 0);
+        INSERT INTO ledger_entries (player_id, entry_id, scope_key, currency, seq, reason) VALUES
+            ('ann', 'e1', 'w', 'coin', 5, 'adjustment'), ('ann', 'e2', 'w', 'gem', 6, 'adjustment'),
+            ('bob', 'e3', 'w', 'coin', 7, 'adjustment'), ('ann', 'e4', 'x', 'coin', 9, 'adjustment'),
+            ('ann', 'e5', 'v', 'gold', 9, 'adjustment')""",
+        "ann",
+        "ann|w gem|at most 5|6",
+    ),
+    "player_negative": (
+        """ALTER TABLE balances DROP CONSTRAINT balances_balance_check;
+        ALTER TABLE ledger_entries DROP CONSTRAINT ledger_entries_balance_after_check;
+        ALTER TABLE turn_balances DROP CONSTRAINT turn_balances_balance_check;
+        ALTER TABLE turn_entries DROP CONSTRAINT turn_entries_balance_after_check;
+        INSERT INTO balances (player_id, scope_key, currency, balance) VALUES
+            ('ann', 'w', 'coin', -1), ('ann', 'w', 'gem', 0), ('bob', 'w', 'coin', -1);
+        INSERT INTO ledger_entries (player_id, entry_id, balance_after, reason) VALUES
+            ('ann', 'e1', -2, 'adjustment'), ('ann', 'e2', 0, 'adjustment'), ('bob', 'e3', -2, 'adjustment');
+        INSERT INTO turn_balances (player_id, campaign_id, balance) VALUES
+            ('ann', 'c1', -3), ('ann', 'c2', 0), ('bob', 'c1', -3);
+        INSERT INTO turn_entries (player_id, entry_id, balance_after, reason) VALUES
+            ('ann', 't1', -4, 'quest'), ('ann', 't2', 0, 'quest'), ('bob', 't3', -4, 'quest')""",
+        "ann",
+        """ann|w coin|at least 0|-1
+           ann|e1|at least 0|-2
+           ann|c1|at least 0|-3
+           ann|t1|at least 0|-4""",
+    ),
+    "player_points": (
+        """INSERT INTO plays (player_id, play_id, points) VALUES
+            ('ann', 'p1', 5), ('ann', 'p2', 5), ('ann', 'p3', 0), ('bob', 'p5', 5);
+        INSERT INTO ledger_entries (player_id, entry_id, reference_id, amount, reason, currency, reward_id) VALUES
+            ('ann', 'e1', 'p1', 5, 'play_reward', 'points', ''), ('ann', 'e2', 'p2', 4, 'play_reward', 'points', ''),
+            ('ann', 'e3', 'p4', 3, 'play_reward', 'points', ''), ('cas', 'e4', 'p6', 3, 'play_reward', 'points', ''),
+            ('ann', 'e5', 'p1', 5, 'adjustment', 'points', ''), ('ann', 'e6', 'p1', 5, 'play_reward', 'coin', ''),
+            ('ann', 'e7', 'p1', 5, 'play_reward', 'points', 'rung')""",
+        "ann",
+        """ann|p2|5|4
+           ann|p4|0|3""",
+    ),
+    "player_reversed": (
+        """INSERT INTO rewards (player_id, reward_id, status) VALUES
+            ('ann', 'r1', 'revoked'), ('ann', 'r2', 'won'), ('ann', 'r3', 'revoked'), ('ann', 'r4', 'won');
+        INSERT INTO ledger_entries (player_id, entry_id, amount, currency, reward_id, reason) VALUES
+            ('ann', 'e1', -3, 'coin', 'r1', 'milestone_spend'), ('ann', 'e2', 3, 'coin', 'r1', 'reversal'),
+            ('ann', 'e3', -3, 'coin', 'r2', 'milestone_spend'), ('ann', 'e4', -3, 'coin', 'r3', 'milestone_spend'),
+            ('ann', 'e5', -3, 'coin', 'r4', 'milestone_spend'), ('ann', 'e6', 3, 'coin', 'r4', 'reversal'),
+            ('ann', 'e7', -2, 'coin', 'r9', 'milestone_spend'), ('ann', 'e8', 5, 'coin', '', 'adjustment'),
+            ('bob', 'e9', -2, 'coin', 'r8', 'milestone_spend')""",
+        "ann",
+        """ann|r3|0|-3 coin
+           ann|r4|not 0|0 coin
+           ann|r9|its reward|-2 coin""",
+    ),
+    "player_turn_sum": (
+        LEDGERS.format(
+            balances="turn_balances",
+            entries="turn_entries",
+            wallet="campaign_id",
+            even="'c1'",
+            less="'c2'",
+            none="'c3'",
+            owed="'c4'",
+        ),
+        "ann",
+        """ann|c2|2|3
+           ann|c3|0|4
+           ann|c4|7|0""",
+    ),
+    "player_turn_chain": (
+        """INSERT INTO turn_entries (player_id, campaign_id, entry_id, amount, balance_after, reason) VALUES
+            ('ann', 'c1', 'e1', 3, 3, 'quest'), ('ann', 'c1', 'e2', -1, 2, 'play'),
+            ('ann', 'c2', 'e3', 2, 2, 'quest'), ('ann', 'c2', 'e4', 3, 3, 'quest'), ('ann', 'c2', 'e5', -1, 2, 'play'),
+            ('ann', 'c3', 'e6', 1, 5, 'quest'), ('bob', 'c1', 'e7', 1, 5, 'quest')""",
+        "ann",
+        """ann|c2|ended at as often as begun from|0 (2), 2 (-2)
+           ann|c3|ended at as often as begun from|4 (1), 5 (-1)""",
+    ),
+    "player_turn_spent": (
+        """INSERT INTO plays (play_id) VALUES ('p1'), ('p2');
+        INSERT INTO turn_entries (player_id, campaign_id, entry_id, amount, reason, reference_id) VALUES
+            ('ann', 'c1', 'e1', -1, 'play', 'p1'), ('ann', 'c1', 'e2', -2, 'play', 'p2'),
+            ('ann', 'c1', 'e3', -1, 'play', 'p9'), ('ann', 'c1', 'e4', -1, 'adjustment', 'p8'),
+            ('bob', 'c1', 'e5', -1, 'play', 'p7')""",
+        "ann",
+        """ann|p2|one turn of one play|2 turns
+           ann|p9|one turn of one play|no such play""",
+    ),
+    "player_turn_given": (
+        # Of gus and gea ann has become; a reward stayed with gus, whose turns staff took from ann.
+        """INSERT INTO rewards (player_id, reward_id, campaign_id, type, value, quantity, status)
+            SELECT player, id, 'c1', type, value, 2, status FROM (VALUES
+                ('ann', 'r1', 'turns', 3.0, 'fulfilled'), ('ann', 'r2', 'turns', 3.0, 'revoked'),
+                ('ann', 'r3', 'turns', 3.0, 'fulfilled'), ('ann', 'r4', 'turns', 3.0, 'revoked'),
+                ('ann', 'r5', 'turns', 3.0, 'fulfilled'), ('ann', 'r6', 'turns', 3.0, 'fulfilled'),
+                ('ann', 'r7', 'goods', 3.0, 'fulfilled'), ('gus', 'r8', 'turns', 3.0, 'revoked'),
+                ('bob', 'r9', 'turns', 3.0, 'fulfilled'), ('ann', 'rx', 'turns', 3.0, 'fulfilled')
+            ) AS r (player, id, type, value, status);
+        INSERT INTO turn_entries (player_id, campaign_id, entry_id, amount, reason, reference_id) VALUES
+            ('ann', 'c1', 'e1', 6, 'prize', 'r1'), ('ann', 'c1', 'e2', 6, 'prize', 'r2'),
+            ('ann', 'c1', 'e3', -6, 'reversal', 'r2'), ('ann', 'c1', 'e4', 5, 'prize', 'r3'),
+            ('ann', 'c1', 'e5', 6, 'prize', 'r4'), ('gea', 'c1', 'e6', 6, 'prize', 'r5'),
+            ('ann', 'c1', 'e7', 6, 'prize', 'r7'), ('gus', 'c1', 'e8', 6, 'prize', 'r8'),
+            ('ann', 'c1', 'e9', -6, 'reversal', 'r8'), ('ann', 'c1', 'f1', 6, 'prize', 'r6'),
+            ('ann', 'c1', 'f2', -6, 'reversal', 'r6'), ('ann', 'c2', 'f3', 6, 'prize', 'rx'),
+            ('bob', 'c1', 'f4', 6, 'prize', 'none'), ('ann', 'c1', 'f5', 6, 'quest', 'none')""",
+        "ann,gus",
+        """ann|r3|6 given, 0 taken back|5 given, 0 taken back
+           ann|r4|6 given, 6 taken back|6 given, 0 taken back
+           ann|r6|6 given, 0 taken back|6 given, 6 taken back
+           ann|rx|6 given, 0 taken back|0 given, 0 taken back
+           ann|e7|of a reward of turns|of none""",
+    ),
+}
+
+
+async def test_a_wallet_and_turns_are_what_their_entries_say(connection: asyncpg.Connection) -> None:
+    await hold_to(connection, "conservation", WALLETS, 0, 1, 3, 4)
+
+
+REWARDS: Final[dict[str, Case]] = {
+    "player_due_task": (
+        """INSERT INTO prizes (prize_id, redemption_mode, channel, updated_at) VALUES
+            ('win', 'on_win', 'webhook', DEFAULT), ('claim', 'on_claim', 'webhook', DEFAULT),
+            ('hand', 'on_win', 'manual', DEFAULT), ('handed', 'on_claim', 'manual', DEFAULT),
+            ('new', 'on_win', 'webhook', '2026-02-01'), ('newer', 'on_claim', 'webhook', '2026-02-01');
+        INSERT INTO rewards (player_id, reward_id, prize_id, status, type, won_at, claimed_at)
+            SELECT player, id, prize, status, type, '2026-01-01', '2026-01-01' FROM (VALUES
+                ('ann', 'due', 'hand', 'fulfilling', 'goods'), ('ann', 'won', 'win', 'won', 'goods'),
+                ('ann', 'tasked', 'win', 'won', 'goods'), ('ann', 'points', 'win', 'won', 'points'),
+                ('ann', 'later', 'claim', 'won', 'goods'), ('ann', 'handed', 'hand', 'won', 'goods'),
+                ('ann', 'gone', 'win', 'expired', 'goods'), ('ann', 'claimed', 'claim', 'claimed', 'goods'),
+                ('ann', 'had', 'win', 'claimed', 'goods'), ('ann', 'taken', 'handed', 'claimed', 'goods'),
+                ('ann', 'back', 'claim', 'revoked', 'goods'), ('bob', 'theirs', 'win', 'won', 'goods')
+            ) AS r (player, id, prize, status, type);
+        INSERT INTO rewards (player_id, reward_id, prize_id, status, won_at, claimed_at) VALUES
+            ('ann', 'n0', 'new', 'won', '2026-02-01 00:10', NULL),
+            ('ann', 'n1', 'new', 'won', '2026-02-01 00:11', NULL),
+            ('ann', 'n2', 'newer', 'claimed', '2026-01-01', '2026-02-01 00:10'),
+            ('ann', 'n3', 'newer', 'claimed', '2026-01-01', '2026-02-01 00:11');
+        INSERT INTO tasks (task_id, reward_id) VALUES ('t1', 'tasked')""",
+        "ann",
+        """ann|due|a task|none, and fulfilling
+           ann|won|a task|none, and won
+           ann|claimed|a task|none, and claimed
+           ann|n1|a task|none, and won
+           ann|n3|a task|none, and claimed""",
+    ),
+    "player_told": (
+        """INSERT INTO plays (play_id, player_id, outcome) VALUES
+            ('p1', 'ann', '{"rewards": [{"reward_id": "r1"}], "milestones_granted": [{"reward_id": "m1"}]}'),
+            ('p2', 'bob', '{"rewards": [{"reward_id": "r4"}]}'), ('p3', 'ann', '{"rewards": [{"reward_id": "g1"}]}');
+        INSERT INTO rewards (player_id, reward_id, play_id, milestone_id) VALUES
+            ('ann', 'r1', 'p1', ''), ('ann', 'm1', 'p1', 'cup'), ('ann', 'r2', 'p1', ''), ('ann', 'r3', 'p9', ''),
+            ('ann', 'r4', 'p2', ''), ('ann', 'r5', '', ''), ('gus', 'g1', 'p3', ''), ('bob', 'r6', 'p9', '')""",
+        "ann,gus",
+        """ann|r2|told of by p1|not told of
+           ann|r3|told of by p9|no such play
+           ann|r4|told of by p2|a play of bob""",
+    ),
+    "player_prize_counter": (
+        """INSERT INTO prizes (prize_id, type) VALUES
+            ('mug', 'goods'), ('cup', 'goods'), ('tee', 'goods'), ('hat', 'goods'), ('pts', 'points'), ('was', 'goods');
+        INSERT INTO rewards (player_id, reward_id, prize_id, quantity) VALUES ('ann', 'r1', 'mug', 1),
+            ('ann', 'r2', 'mug', 1), ('ann', 'r3', 'cup', 2), ('ann', 'r4', 'tee', 1), ('ann', 'r5', 'hat', 1),
+            ('ann', 'r6', 'pts', 1), ('ann', 'r7', 'was', 1), ('bob', 'r8', 'cup', 1);
+        INSERT INTO prize_players (player_id, prize_id, awarded) VALUES ('ann', 'mug', 2), ('ann', 'cup', 1),
+            ('ann', 'hat', 2), ('ann', 'pts', 3), ('ann', 'was', 2), ('bob', 'mug', 5);
+        INSERT INTO audit_entries (entry_id, subject_type, subject_id, before) VALUES
+            ('a1', 'prize', 'was', '{"type": "points"}'), ('a2', 'game', 'hat', '{"type": "points"}'),
+            ('a3', 'prize', 'hat', '{"type": "goods"}')""",
+        "ann",
+        """ann|cup|2|1
+           ann|tee|1|0
+           ann|hat|1|2""",
+    ),
+    "player_prize_cap": (
+        """INSERT INTO prizes (prize_id, max_per_user, updated_at) VALUES ('two', 2, DEFAULT), ('three', 2, DEFAULT),
+            ('free', 0, DEFAULT), ('late', 1, '2026-02-01'), ('later', 1, '2026-02-01');
+        INSERT INTO rewards (player_id, reward_id, prize_id, quantity, won_at) VALUES
+            ('ann', 'r1', 'two', 2, '2026-01-01'), ('ann', 'r2', 'three', 2, '2026-01-01'),
+            ('ann', 'r3', 'three', 1, '2026-01-01'), ('ann', 'r4', 'free', 1, '2026-01-01'),
+            ('ann', 'r5', 'late', 2, '2026-02-01 00:10'), ('ann', 'r6', 'later', 2, '2026-02-01 00:11'),
+            ('bob', 'r7', 'three', 3, '2026-01-01')""",
+        "ann",
+        """ann|three|at most 2|3
+           ann|later|at most 1|2""",
+    ),
+    "player_code_taken": (
+        """INSERT INTO prizes (prize_id, channel, updated_at) VALUES
+            ('v', 'voucher_code', DEFAULT), ('w', 'none', DEFAULT), ('n', 'voucher_code', '2026-02-01');
+        INSERT INTO rewards (player_id, reward_id, prize_id, status, play_id, milestone_id, type, won_at) VALUES
+            ('ann', 'k1', 'v', 'won', 'p', '', 'goods', '2026-01-01'),
+            ('ann', 'k2', 'v', 'claimed', '', 'm', 'goods', '2026-01-01'),
+            ('ann', 'k3', 'v', 'won', '', '', 'goods', '2026-01-01'),
+            ('ann', 'k4', 'v', 'won', 'p', '', 'points', '2026-01-01'),
+            ('ann', 'k5', 'v', 'fulfilled', 'p', '', 'goods', '2026-01-01'),
+            ('ann', 'k6', 'v', 'won', 'p', '', 'goods', '2026-01-01'),
+            ('ann', 'k7', 'w', 'won', 'p', '', 'goods', '2026-01-01'),
+            ('ann', 'k8', 'n', 'won', 'p', '', 'goods', '2026-02-01 00:10'),
+            ('ann', 'k9', 'n', 'won', 'p', '', 'goods', '2026-02-01 00:11'),
+            ('bob', 'k0', 'v', 'won', 'p', '', 'goods', '2026-01-01');
+        INSERT INTO codes (code_id, reward_id) VALUES ('c1', 'k6')""",
+        "ann",
+        """ann|k1|a code|none, and won
+           ann|k2|a code|none, and claimed
+           ann|k9|a code|none, and won""",
+    ),
+    "player_code_returned": (
+        """INSERT INTO rewards (player_id, reward_id, status, fulfilled_at) VALUES ('ann', 'k1', 'revoked', NULL),
+            ('ann', 'k2', 'won', NULL), ('ann', 'k3', 'expired', now()), ('bob', 'k4', 'revoked', NULL);
+        INSERT INTO codes (code_id, code_hash, reward_id) SELECT 'c' || n, n::text::bytea, 'k' || n
+            FROM generate_series(1, 4) AS n""",
+        "ann",
+        "ann|k1|no code|c1, and revoked",
+    ),
+    "player_code_delivered": (
+        """INSERT INTO rewards (player_id, reward_id, status, fulfilled_at) VALUES ('ann', 'k1', 'fulfilled', now()),
+            ('ann', 'k2', 'won', NULL), ('ann', 'k3', 'fulfilled', now()), ('ann', 'k4', 'fulfilled', now()),
+            ('bob', 'k5', 'fulfilled', now());
+        INSERT INTO tasks (task_id, reward_id, channel) SELECT 't' || n, 'k' || n,
+            CASE n WHEN 4 THEN 'webhook' ELSE 'voucher_code' END FROM generate_series(1, 5) AS n;
+        INSERT INTO codes (code_id, reward_id) VALUES ('c3', 'k3')""",
+        "ann",
+        "ann|k1|a code|none, and fulfilled",
+    ),
+    "player_revoked": (
+        """INSERT INTO rewards (player_id, reward_id, status) VALUES ('ann', 'r1', 'revoked'), ('ann', 'r2', 'revoked'),
+            ('ann', 'r3', 'won'), ('gus', 'r4', 'revoked'), ('gus', 'r5', 'revoked'), ('bob', 'r6', 'revoked');
+        INSERT INTO audit_entries (entry_id, subject_type, subject_id, action, after) VALUES
+            ('a1', 'reward', 'r2', 'reward.revoke', '{}'), ('a2', 'prize', 'r1', 'reward.revoke', '{}'),
+            ('a3', 'reward', 'r1', 'reward.claim', '{}'),
+            ('a4', 'player', 'ann', 'player.merge_surplus', '{"rewards": ["r4"]}'),
+            ('a5', 'reward', 'ann', 'player.merge_surplus', '{"rewards": ["r5"]}'),
+            ('a6', 'player', 'bob', 'player.merge_surplus', '{"rewards": ["r5"]}'),
+            ('a7', 'player', 'ann', 'player.merge', '{"rewards": ["r5"]}')""",
+        "ann,gus",
+        """ann|r1|an entry of the audit log|none
+           gus|r5|an entry of the audit log|none""",
+    ),
+    "player_rung_reward": (
+        """INSERT INTO rewards (player_id, reward_id, game_id, milestone_id) VALUES ('ann', 'r1', 'g1', 'cup'),
+            ('ann', 'r2', 'g1', 'cup2'), ('ann', 'r3', 'g1', 'cup3'), ('ann', 'r4', 'g1', 'x'), ('ann', 'r5', 'g1', ''),
+            ('gus', 'r6', 'g1', 'six'), ('ann', 'r7', 'g1', 'sev'), ('bob', 'r8', 'g1', 'x');
+        INSERT INTO milestone_grants (player_id, game_id, milestone_id, reward_id) VALUES
+            ('ann', 'g1', 'cup', 'r1'), ('ann', 'g1', 'pot', 'r9'), ('ann', 'g1', 'jar', 'r2'),
+            ('ann', 'g1', 'cup2', 'r2'), ('ann', 'g2', 'cup3', 'r3'), ('ann', 'g1', 'cup3', 'r3'),
+            ('ann', 'g1', 'none', ''), ('bob', 'g1', 'pot', 'r9'), ('ann', 'g1', 'six', 'r6'),
+            ('bob', 'g1', 'sev', 'r7'), ('ann', 'g2', 'sev', 'r7'), ('ann', 'g1', 'sevv', 'r7'),
+            ('ann', 'g1', 'sev', 'r1')""",
+        "ann,gus",
+        """ann|g1 pot|reward r9|no such reward
+           ann|g1 jar|reward r2|of rung cup2
+           ann|g2 cup3|reward r3|of rung cup3
+           ann|g2 sev|reward r7|of rung sev
+           ann|g1 sevv|reward r7|of rung sev
+           ann|g1 sev|reward r1|of rung cup
+           ann|r4|a grant of rung x|none
+           ann|r7|a grant of rung sev|none""",
+    ),
+    "player_rung_paid": (
+        """INSERT INTO rewards (player_id, reward_id) VALUES ('gus', 'r1'), ('ann', 'r2'), ('ann', 'r3');
+        INSERT INTO ledger_entries (player_id, entry_id, scope_key, currency, reason, reference_id, reward_id) VALUES
+            ('ann', 'e1', 'w', 'coin', 'milestone_spend', 'cup', ''),
+            ('ann', 'e2', 'w', 'coin', 'adjustment', 'cup', ''),
+            ('ann', 'e3', 'w', 'coin', 'milestone_spend', 'cup', 'r1'),
+            ('ann', 'e4', 'w', 'coin', 'milestone_spend', 'pot', ''),
+            ('ann', 'e5', 'w', 'coin', 'milestone_spend', 'pot', ''),
+            ('ann', 'e6', 'w', 'coin', 'milestone_spend', 'jar', 'r2'),
+            ('ann', 'e7', 'w', 'coin', 'milestone_spend', 'jar', 'r3'),
+            ('bob', 'e8', 'w', 'coin', 'milestone_spend', 'jar', ''),
+            ('bob', 'e9', 'w', 'coin', 'milestone_spend', 'jar', '');
+        INSERT INTO milestone_grants (player_id, game_id, milestone_id) VALUES
+            ('ann', 'g1', 'cup'), ('ann', 'g1', 'pot'), ('bob', 'g2', 'pot'), ('ann', 'g2', 'other')""",
+        "ann",
+        """ann|w coin jar|0|2
+           ann|w coin pot|1|2""",
+    ),
+}
+
+
+async def test_a_reward_has_what_it_brings_with_it(connection: asyncpg.Connection) -> None:
+    await hold_to(connection, "conservation", REWARDS, 0, 1, 3, 4)
+
+
+MERGED: Final[dict[str, Case]] = {
+    "player_merged": (
+        """INSERT INTO plays (play_id, player_id) VALUES ('p1', 'ann'), ('p2', 'gus'), ('p3', 'gor');
+        INSERT INTO balances (player_id) VALUES ('ann'), ('gus');
+        INSERT INTO ledger_entries (player_id, reason) VALUES ('ann', 'adjustment'), ('gus', 'adjustment');
+        INSERT INTO contacts (contact_id, player_id, value) VALUES ('x1', 'ann', '1'), ('x2', 'gus', '2');
+        INSERT INTO rewards (reward_id, player_id, status) VALUES ('r1', 'ann', 'won'), ('r2', 'gus', 'won'),
+            ('r3', 'gus', 'fulfilled'), ('r4', 'gus', 'revoked'), ('r5', 'gus', 'expired');
+        INSERT INTO milestone_grants (player_id, game_id, milestone_id) VALUES ('gus', 'g1', 'cup'),
+            ('ann', 'g1', 'cup'), ('gus', 'g1', 'pot'), ('bob', 'g1', 'pot'), ('ann', 'g2', 'pot'),
+            ('ann', 'g1', 'jar');
+        INSERT INTO quests (quest_id, type) VALUES ('q1', 'daily'), ('q2', 'daily');
+        INSERT INTO quest_completions (quest_id, player_id, period) VALUES ('q1', 'gus', 'd1'), ('q1', 'ann', 'd1'),
+            ('q1', 'gus', 'd2'), ('q1', 'bob', 'd2'), ('q1', 'ann', 'd3'), ('q2', 'ann', 'd2'), ('q9', 'gus', 'd1'),
+            ('q9', 'gea', 'd1');
+        INSERT INTO turn_balances (player_id, campaign_id, balance) VALUES
+            ('gus', 'c1', 2), ('gea', 'c1', 2), ('gea', 'c2', 0), ('ann', 'c1', 2)""",
+        "ann,gus,gea,gil,gal",
+        """gus|plays|0|1
+           gus|balances|0|1
+           gus|ledger_entries|0|1
+           gus|contacts|0|1
+           gus|rewards|0|1
+           gus|milestone_grants|0|1
+           gus|quest_completions|0|1
+           gea|turn_balances|0|1
+           gil|merged_into|0|1
+           gal|merged_into|0|1""",
+    ),
+    "player_turns_merged": (
+        """INSERT INTO turn_entries (player_id, campaign_id, amount, reason, reference_id, entry_id)
+            SELECT player, campaign, amount, reason, other, 'e' || row_number() OVER () FROM (VALUES
+                ('gus', 'c1', -3, 'merge', 'ann'), ('ann', 'c1', 3, 'merge', 'gus'), ('bob', 'c1', 9, 'merge', 'gus'),
+                ('ann', 'c2', 9, 'merge', 'gus'), ('ann', 'c1', 9, 'quest', 'gus'), ('ann', 'c1', 9, 'merge', 'other'),
+                ('ann', 'c1', -1, 'merge', 'gus'), ('gus', 'c3', -1, 'play', 'ann'), ('gea', 'c1', -3, 'merge', 'ann'),
+                ('ann', 'c1', 2, 'merge', 'gea'), ('hal', 'c1', 2, 'merge', 'gio'), ('gio', 'c1', -2, 'merge', 'hal'),
+                ('hal', 'c1', 5, 'merge', 'ned'), ('xim', 'c1', -5, 'merge', 'hal'), ('ned', 'c2', -5, 'merge', 'hal'),
+                ('ned', 'c1', -5, 'adjustment', 'hal'), ('ned', 'c1', -5, 'merge', 'zed'),
+                ('ned', 'c1', 5, 'merge', 'hal'), ('hal', 'c1', 1, 'quest', 'q')
+            ) AS e (player, campaign, amount, reason, other)""",
+        "gus,gea,hal",
+        """gea|c1|3|2
+           hal|e13|given by ned|not""",
+    ),
+}
+
+
+async def test_who_became_another_has_nothing_left(connection: asyncpg.Connection) -> None:
+    await hold_to(connection, "conservation", MERGED, 0, 1, 3, 4)

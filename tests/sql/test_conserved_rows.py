@@ -1,0 +1,403 @@
+"""Each check of plays, counters, prizes, boards and counts finds the row that breaks it, and none that is like it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+import asyncpg
+
+from tests.support.bare_rows import BARE, Case, hold_to
+from tests.support.statements import ask_of_t as ask
+from tests.support.waiting import HANG_SECONDS
+
+SCENE: Final = (
+    BARE
+    + """
+INSERT INTO players (player_id) VALUES ('ann'), ('bob'), ('cas');
+INSERT INTO campaigns (campaign_id, timezone) VALUES
+    ('camp', 'Asia/Tokyo'), ('oth', 'UTC'), ('moved', 'UTC'), ('two', 'Asia/Tokyo');
+INSERT INTO games (game_id, campaign_id) VALUES ('g1', 'camp'), ('g2', 'oth'), ('g3', 'moved'), ('g4', 'two');
+INSERT INTO prizes (prize_id) VALUES ('mug'), ('cup');
+INSERT INTO audit_entries (entry_id, subject_type, subject_id, action, before, after, created_at)
+    SELECT 'a' || n, type, subject, action, jsonb_build_object('timezone', zone), '{"timezone": "New"}', at
+    FROM (VALUES
+        (1, 'campaign', 'moved', 'campaign.update', 'Old', timestamptz '2026-03-02'),
+        (2, 'game', 'camp', 'campaign.update', 'Old', '2026-03-02'),
+        (3, 'campaign', 'none', 'campaign.update', 'Old', '2026-03-02'),
+        (4, 'campaign', 'camp', 'campaign.create', 'Old', '2026-03-02'),
+        (5, 'campaign', 'camp', 'campaign.update', 'New', '2026-03-02'),
+        (6, 'campaign', 'camp', 'campaign.update', 'Old', date '2026-03-02'::timestamptz - interval '2 days')
+    ) AS e (n, type, subject, action, zone, at);
+"""
+)
+"""Campaign `moved` has changed its zone; of `camp` there is what is only like it."""
+
+DAY: Final = """
+CREATE FUNCTION pg_temp.play(play text, player text, local text, game text, revision integer, who text, zone text)
+RETURNS void LANGUAGE sql AS $$
+    INSERT INTO plays (play_id, player_id, game_id, revision, session_id, played_at, score, wins, points)
+    VALUES (play, player, game, revision, 's.1.h.' || who, local::timestamp AT TIME ZONE zone, 0, 0, 0)
+$$;
+"""
+"""A play at a local time of a zone, in the session of `who`."""
+
+
+def play(name: str, player: str, local: str, game: str = "g1", revision: int = 1, who: str = "") -> str:
+    zone = {"g1": "Asia/Tokyo", "g4": "Asia/Tokyo"}.get(game, "UTC")
+    return f"SELECT pg_temp.play('{name}', '{player}', '{local}', '{game}', {revision}, '{who or player}', '{zone}');\n"
+
+
+def plays(many: int, player: str, *of: Any, **named: Any) -> str:
+    """Plays at noon of 2 March, and a minute later each; named after the player."""
+    return "".join(play(f"{player}{n}", player, f"2026-03-02 12:0{n}", *of, **named) for n in range(1, many + 1))
+
+
+A, B, C, D = ("ABCD"[n] * 26 for n in range(4))
+
+PLAYS: Final[dict[str, Case]] = {
+    "play_session": (
+        f"""INSERT INTO plays (play_id, session_id) VALUES ('play_{A}', 'sess_{A}.1'), ('play_{B}', 'sess_{A}.1'),
+            ('play_{C}', 'sass_{C}.1'), ('play_{D}', 'sess_{A}.1')""",
+        f"play_{A},play_{B},play_{C}",
+        f"""play_{B}||sess_{B}|sess_{A}
+            play_{C}||sess_{C}|sass_{C}""",
+    ),
+    "play_terms": (
+        f"""ALTER TABLE promised_terms DROP CONSTRAINT promised_terms_check;
+        INSERT INTO promised_terms (game_id, revision_hash) VALUES ('g1', '{"a" * 64}'), ('g2', '{"b" * 64}');
+        INSERT INTO plays (play_id, game_id, session_id) VALUES ('p1', 'g1', 's.1.{"a" * 32}.ann'),
+            ('p2', 'g1', 's.1.{"b" * 32}.ann'), ('p3', 'g1', 's'), ('p4', 'g1', 's')""",
+        "p1,p2,p3",
+        f"""p2||terms {"b" * 32}|none
+            p3||terms in its session|none""",
+    ),
+    "play_rewards": (
+        """INSERT INTO plays (play_id, game_id, wins, outcome)
+            SELECT play, 'g1', wins, json_build_object('rewards', coalesce((
+                SELECT json_agg(json_build_object('reward_id', reward, 'prize_id', 'mug', 'quantity', 2))
+                FROM unnest(told) AS reward), '[]'))
+            FROM (VALUES ('p1', 2, ARRAY['r1', '']), ('p2', 1, '{}'), ('p3', 4, '{r2,r3,r4,r9}'), ('p4', 9, '{}')
+            ) AS p (play, wins, told);
+        INSERT INTO rewards (reward_id, play_id, prize_id, quantity) VALUES ('r1', 'p1', 'mug', 2),
+            ('r2', 'p9', 'mug', 2), ('r3', 'p3', 'cup', 2), ('r4', 'p3', 'mug', 1)""",
+        "p1,p2,p3",
+        """p2||0 wins|1 wins
+           p3|r2|2 of mug|2 of mug by p9
+           p3|r3|2 of mug|2 of cup by p3
+           p3|r4|2 of mug|1 of mug by p3
+           p3|r9|2 of mug|no such reward""",
+    ),
+    "play_counted": (
+        """INSERT INTO plays (play_id, game_id, player_id) VALUES ('p1', 'g1', 'ann'), ('p2', 'g1', 'nobody'),
+            ('p3', 'g1', 'bob'), ('p4', 'g1', 'cas'), ('p5', 'g1', 'bob');
+        INSERT INTO game_players (game_id, player_id, plays) VALUES ('g1', 'ann', 1), ('g1', 'nobody', 1),
+            ('g2', 'bob', 1), ('g1', 'cas', 0)""",
+        "p1,p2,p3,p4",
+        """p2||player and counter|no player nobody
+           p3||player and counter|no counter of bob
+           p4||player and counter|no counter of cas""",
+    ),
+    "task_reward": (
+        """INSERT INTO rewards (reward_id, prize_id, player_id, fulfilled_at) SELECT 'r' || n, 'mug', 'ann',
+            CASE n WHEN 4 THEN now() END FROM unnest(ARRAY[1, 3, 4, 5, 6]) AS n;
+        INSERT INTO tasks (task_id, reward_id, prize_id, player_id, status) SELECT 't' || n, 'r' || n,
+            CASE n WHEN 5 THEN 'cup' ELSE 'mug' END, CASE n WHEN 6 THEN 'bob' ELSE 'ann' END,
+            CASE n WHEN 3 THEN 'delivered' ELSE 'pending' END FROM generate_series(1, 7) AS n""",
+        "t1,t2,t3,t4,t5,t6",
+        """t2||pending, mug of ann|no such reward
+           t3||delivered, mug of ann|won, mug of ann
+           t4||pending, mug of ann|won, mug of ann
+           t5||pending, cup of ann|won, mug of ann
+           t6||pending, mug of bob|won, mug of ann""",
+    ),
+    "counter_plays": (
+        plays(1, "ann")
+        + plays(1, "bob")
+        + play("other", "ann", "2026-03-02 12:00", "g2")
+        + "INSERT INTO game_players (game_id, player_id, plays) VALUES ('g1', 'ann', 1), ('g1', 'bob', 2)",
+        "g1 ann,g1 bob,g2 ann",
+        """g1 bob||1|2
+           g2 ann||1|0""",
+    ),
+    "counter_day": (
+        "".join(plays(1, player) for player in ("ann", "bob", "cas", "dan", "eve"))
+        + play("soon", "cas", "2026-03-02 00:00:02")
+        + play("long before", "dan", "2026-02-27 00:00:01")
+        + play("next day", "eve", "2026-03-03 00:00:05")
+        + play("elsewhere", "ann", "2026-03-02 12:00", "g2")
+        + plays(1, "fay", "g3")
+        + """INSERT INTO game_players (game_id, player_id, day, day_plays) VALUES ('g1', 'ann', '2026-03-02', 1),
+            ('g2', 'ann', '2026-03-02', 5), ('g1', 'bob', '2026-03-02', 2), ('g1', 'cas', '2026-03-02', 1),
+            ('g1', 'dan', '2026-03-02', 2),
+            ('g1', 'eve', '2026-03-02', 1), ('g3', 'fay', '2026-03-02', 2)""",
+        "g1 ann,g1 bob,g1 cas,g1 dan,g1 eve,g3 fay",
+        """g1 bob|2026-03-02|1|2
+           g1 dan|2026-03-02|1|2""",
+    ),
+    "counter_cap": (
+        plays(2, "ann")
+        + "".join(play(f"more{n}", "ann", "2026-03-02 12:00", "g1", 2) for n in range(3))
+        + play("elsewhere", "ann", "2026-03-02 12:00", "g2")
+        + plays(3, "bob")
+        + """INSERT INTO game_revisions (game_id, revision, definition)
+            SELECT game, revision, jsonb_build_object('rules', jsonb_build_object('max_plays_per_user', cap))
+            FROM (VALUES ('g1', 1, 2), ('g1', 2, 0), ('g2', 1, 1)) AS r (game, revision, cap)""",
+        "g1 ann,g1 bob",
+        "g1 bob|1 bob|at most 2|3",
+    ),
+    "counter_day_cap": (
+        plays(2, "ann")
+        + play("elsewhere", "ann", "2026-03-02 12:00", "g2")
+        + plays(3, "bob")
+        + plays(3, "cas")
+        + plays(1, "dan", "g1", 3)
+        + plays(2, "eve", "g1", 2)
+        + plays(2, "fay")
+        + play("soon", "fay", "2026-03-02 00:00:02")
+        + plays(3, "hal", who="gus")
+        + plays(3, "ivy", "g3")
+        + """INSERT INTO turn_entries (player_id, entry_id, reason, reference_id) VALUES ('bob', 'e1', 'play', 'bob1'),
+            ('dora', 'e2', 'play', 'cas1'), ('cas', 'e3', 'quest', 'cas1'), ('cas', 'e4', 'play', 'another'),
+            ('eve', 'e5', 'play', 'eve1'), ('eve', 'e6', 'play', 'eve2'), ('gus', 'e7', 'play', 'hal1');
+        INSERT INTO game_revisions (game_id, revision, definition)
+            SELECT game, revision, jsonb_build_object('rules',
+                jsonb_build_object('max_plays_per_day', cap, 'requires_turn', turn))
+            FROM (VALUES ('g1', 1, 2, false), ('g1', 2, 1, true), ('g1', 3, 0, false), ('g2', 1, 2, false),
+                ('g3', 1, 2, false)) AS r (game, revision, cap, turn)""",
+        "g1 ann,g1 bob,g1 cas,g1 dan,g1 eve,g1 fay,g1 hal,g3 ivy",
+        """g1 cas|2026-03-02 1 cas|at most 2|3
+           g1 eve|2026-03-02 2 eve|at most 1|2""",
+    ),
+}
+
+
+async def test_a_play_is_counted_and_has_what_it_tells_of(connection: asyncpg.Connection) -> None:
+    await connection.execute(DAY)
+    await hold_to(connection, "conservation", PLAYS, 0, 1, 3, 4)
+
+
+PRIZES: Final[dict[str, Case]] = {
+    "prize_stock": (
+        """ALTER TABLE stock DROP CONSTRAINT stock_check, DROP CONSTRAINT stock_remaining_check,
+            DROP CONSTRAINT stock_awarded_check;
+        INSERT INTO stock (prize_id, total, remaining, awarded) VALUES ('mug', 5, 3, 2), ('free', 0, 0, 7),
+            ('cup', 5, 4, 2), ('less', 1, -1, 2), ('more', 5, 6, -1), ('none', 0, 1, 2), ('new', 5, 5, 0),
+            ('x', 5, 1, 1)""",
+        "mug,free,cup,less,more,none,new",
+        """cup||3 left|4 left, 2 awarded
+           less||-1 left|-1 left, 2 awarded
+           more||6 left|6 left, -1 awarded
+           none||0 left|1 left, 2 awarded""",
+    ),
+    "prize_held": (
+        """INSERT INTO stock (prize_id, total, remaining, awarded) VALUES ('mug', 0, 0, 5), ('cup', 0, 0, 2),
+            ('hat', 0, 0, 9);
+        INSERT INTO rewards (reward_id, prize_id, quantity, status, fulfilled_at, type) VALUES
+            ('r1', 'mug', 2, 'won', NULL, 'goods'), ('r2', 'mug', 1, 'claimed', NULL, 'goods'),
+            ('r3', 'mug', 2, 'revoked', now(), 'goods'), ('r4', 'mug', 4, 'revoked', NULL, 'goods'),
+            ('r5', 'mug', 3, 'won', NULL, 'points'), ('r6', 'cup', 1, 'won', NULL, 'goods')""",
+        "mug,cup",
+        "cup||1|2",
+    ),
+    "prize_counters": (
+        """INSERT INTO prize_days (prize_id, awarded) VALUES ('mug', 3), ('cup', 2);
+        INSERT INTO prize_players (prize_id, player_id, awarded) VALUES ('mug', 'ann', 2), ('mug', 'bob', 1),
+            ('cup', 'ann', 1)""",
+        "mug,cup,tee",
+        "cup||1 by player|2 by day",
+    ),
+    "prize_day_cap": (
+        """INSERT INTO prizes (prize_id, max_per_day, created_at, updated_at) VALUES
+            ('two', 2, '2026-06-01', '2026-06-01'), ('free', 0, '2026-06-01', '2026-06-01'),
+            ('late', 1, '2026-01-01', '2026-03-02 10:00Z'), ('hat', 2, '2026-06-01', '2026-06-01');
+        INSERT INTO prize_days (prize_id, day, awarded) VALUES ('two', '2026-03-01', 2), ('two', '2026-03-02', 3),
+            ('free', '2026-03-02', 1), ('late', '2026-03-03', 2), ('late', '2026-03-04', 2),
+            ('hat', '2026-03-02', 3)""",
+        "two,free,late",
+        """two|2026-03-02|at most 2|3
+           late|2026-03-04|at most 1|2""",
+    ),
+    "prize_codes": (
+        """INSERT INTO rewards (reward_id, prize_id) VALUES ('r1', 'mug'), ('r2', 'cup'), ('r3', 'hat');
+        INSERT INTO codes (prize_id, code_id, code_hash, reward_id) VALUES ('mug', 'c1', '1', 'r1'),
+            ('mug', 'c2', '2', 'r9'), ('mug', 'c3', '3', 'r2'), ('mug', 'c4', '4', NULL), ('cup', 'c5', '5', 'r3')""",
+        "mug",
+        """mug|c2|reward r9 of mug|no such reward
+           mug|c3|reward r2 of mug|of cup""",
+    ),
+}
+
+
+async def test_a_prizes_counts_are_what_went_out(connection: asyncpg.Connection) -> None:
+    await hold_to(connection, "conservation", PRIZES, 0, 1, 3, 4)
+
+
+BOARDS: Final[dict[str, Case]] = {
+    "board_ranks": (
+        """INSERT INTO leaderboards (board_id) VALUES ('b1'), ('b2');
+        INSERT INTO leaderboard_standings (board_id, rank, score, achieved_at, player_id)
+            SELECT board, rank, score, to_timestamp(at), rank FROM (VALUES
+                ('b1', 1, 10, 5), ('b1', 2, 8, 1), ('b1', 3, 8, 1), ('b2', 1, 5, 1), ('b2', 3, 4, 2),
+                ('b3', 1, 5, 1), ('b3', 2, 6, 2), ('b4', 1, 5, 2), ('b4', 2, 5, 1), ('b9', 1, 5, 1), ('b9', 2, 6, 2)
+            ) AS s (board, rank, score, at)""",
+        "b1,b2,b3,b4",
+        """b2|3|rank 2, at most 5|rank 3, 4
+           b3|2|rank 2, at most 5|rank 2, 6
+           b4|2|rank 2, at most 5|rank 2, 5""",
+    ),
+    "board_scores": (
+        """INSERT INTO players (player_id, merged_into) VALUES ('gus', 'hal'), ('gil', 'bob');
+        INSERT INTO games (game_id, campaign_id) VALUES ('g5', 'camp');
+        INSERT INTO leaderboards (board_id, campaign_id, game_id, metric, mode, start_date, end_date, finalized_at)
+            SELECT board, CASE game WHEN '' THEN 'camp' ELSE '' END, game, metric, mode, to_timestamp(begun),
+                   to_timestamp(20), to_timestamp(ended)
+            FROM (VALUES ('sum', '', 'score', 'sum', 10, 26), ('best', '', 'score', 'best', 10, 26),
+                ('latest', '', 'score', 'latest', 10, 26), ('wins', '', 'wins', 'sum', 10, 26),
+                ('points', '', 'points', 'sum', 10, 26), ('plays', '', 'plays', 'sum', 10, 26),
+                ('open', '', 'score', 'sum', NULL, 26), ('game', 'g1', 'score', 'sum', 10, 26),
+                ('bad', '', 'score', 'sum', 10, 26), ('fresh', '', 'score', 'sum', 10, 25),
+                ('aside', '', 'score', 'sum', 10, 26)) AS b (board, game, metric, mode, begun, ended);
+        INSERT INTO leaderboard_standings (board_id, rank, player_id, score) VALUES ('sum', 1, 'ann', 21),
+            ('best', 1, 'ann', 10), ('latest', 1, 'ann', 2), ('wins', 1, 'ann', 5), ('points', 1, 'ann', 13),
+            ('plays', 1, 'ann', 4), ('open', 1, 'ann', 119), ('game', 1, 'ann', 9), ('bad', 1, 'ann', 18),
+            ('fresh', 1, 'ann', 18), ('aside', 1, 'ann', 18), ('sum', 2, 'gus', 99), ('sum', 3, 'bob', 99);
+        INSERT INTO leaderboard_adjustments (board_id, player_id, entry_id, delta) VALUES ('sum', 'ann', 'e1', 2),
+            ('sum', 'bob', 'e2', 50), ('none', 'ann', 'e3', 70);
+        INSERT INTO plays (play_id, player_id, game_id, played_at, score, wins, points)
+            SELECT id, player, game, to_timestamp(at), score, wins, points FROM (VALUES
+                ('p1', 'ann', 'g1', 10, 3, 1, 5), ('p2', 'ann', 'g1', 11, 4, 2, 1), ('p3', 'ann', 'g1', 9, 100, 1, 1),
+                ('p4', 'ann', 'g1', 20, 200, 1, 1), ('p5', 'ann', 'g2', 11, 400, 1, 1),
+                ('p6', 'ann', 'g1', 13, 2, 1, 7),
+                ('p7', 'ann', 'g5', 12, 10, 1, 0), ('p8', 'zed', 'g1', 11, 5000, 1, 1)
+            ) AS p (id, player, game, at, score, wins, points)""",
+        "sum,best,latest,wins,points,plays,open,game,bad,fresh",
+        "bad|1|19|18",
+    ),
+    "board_awards": (
+        """INSERT INTO leaderboards (board_id) VALUES ('b1'), ('b2');
+        INSERT INTO rewards (reward_id, prize_id) VALUES ('r1', 'mug'), ('r2', 'mug'), ('r3', 'cup'), ('r4', 'mug');
+        INSERT INTO leaderboard_standings (board_id, rank, player_id, prize_id, reward_id, reason) VALUES
+            ('b1', 1, 'p1', 'mug', 'r1', ''), ('b1', 2, 'p2', 'mug', '', ''), ('b1', 3, 'p3', '', 'r4', ''),
+            ('b1', 4, 'p4', 'mug', '', 'GONE'), ('b1', 5, 'p5', 'mug', 'r2', 'GONE'), ('b1', 6, 'p6', '', '', ''),
+            ('b1', 7, 'p7', 'mug', 'r9', ''), ('b1', 8, 'p8', 'mug', 'r3', ''), ('b2', 1, 'p1', 'mug', '', '')""",
+        "b1",
+        """b1|2|a reward of mug|none
+           b1|3|no reward|one of mug
+           b1|5|no reward|one of mug
+           b1|7|a reward of mug|no such reward
+           b1|8|a reward of mug|one of cup""",
+    ),
+    "day_counts": (
+        plays(2, "ann")
+        + play("last", "ann", "2026-03-02 14:00")
+        + plays(1, "bob", "g4")
+        + play("day before", "bob", "2026-03-01 23:00", "g4")
+        + play("day after", "bob", "2026-03-03 02:00", "g4")
+        + plays(1, "cas", "g2")
+        + """UPDATE plays SET wins = 1 WHERE play_id = 'ann1';
+        INSERT INTO campaign_marks (campaign_id, counted_until) VALUES ('camp', '2026-03-02 14:00+09'),
+            ('two', '2026-06-01'), ('oth', '2026-06-01');
+        INSERT INTO campaign_days (campaign_id, day, plays, players, wins) VALUES ('camp', '2026-03-02', 2, 1, 1),
+            ('camp', '2026-03-07', 77, 1, 1), ('two', '2026-03-02', 1, 1, 0), ('oth', '2026-03-02', 5, 1, 0)""",
+        "camp 2026-03-02,two 2026-03-02,oth 2026-03-02",
+        "oth 2026-03-02||1 plays, 1 players, 0 wins|5 plays, 1 players, 0 wins",
+    ),
+    "campaign_players": (
+        """INSERT INTO campaign_marks (campaign_id, players) VALUES ('camp', 2), ('oth', 3), ('two', 0), ('cut', 5);
+        INSERT INTO campaign_player_days (campaign_id, player_id, day) VALUES ('camp', 'ann', '2026-03-01'),
+            ('camp', 'ann', '2026-03-02'), ('camp', 'bob', '2026-03-01'), ('oth', 'ann', '2026-03-01')""",
+        "camp,oth,two",
+        "oth||1|3",
+    ),
+}
+
+
+async def test_a_board_and_a_campaign_count_what_was_played(connection: asyncpg.Connection) -> None:
+    await connection.execute(DAY)
+    await hold_to(connection, "conservation", BOARDS, 0, 1, 3, 4)
+
+
+async def walked(connection: asyncpg.Connection, kind: str, after: str, most: int) -> list[str]:
+    return [row[0] for row in await ask(connection, f"conservation.walk_{kind}", after, most)]
+
+
+async def test_all_is_gone_around_in_the_order_of_its_keys(connection: asyncpg.Connection) -> None:
+    await connection.execute("DELETE FROM campaigns; DELETE FROM prizes; DELETE FROM players")
+    tables = {"play": "plays", "task": "tasks", "prize": "prizes", "board": "leaderboards", "campaign": "campaigns"}
+    for kind, table in tables.items():
+        reward = ", reward_id" if kind == "task" else ""
+        for key in "cadb":
+            values = f"'{key}', '{key}'" if reward else f"'{key}'"
+            await connection.execute(f"INSERT INTO {table} ({kind}_id{reward}) VALUES ({values})")
+        assert await walked(connection, kind, "a", 2) == ["b", "c"], kind
+        assert await walked(connection, kind, "", 9) == ["a", "b", "c", "d"], kind
+    await connection.execute("""INSERT INTO game_players (game_id, player_id) VALUES
+        ('g2', 'ann'), ('g1', 'cas'), ('g1', 'ann'), ('g1', 'bob');
+        INSERT INTO campaign_days (campaign_id, day) VALUES ('c2', '2026-03-01'), ('c1', '2026-03-03'),
+            ('c1', '2026-03-01'), ('c1', '2026-03-02')""")
+    assert await walked(connection, "counter", "g1 ann", 2) == ["g1 bob", "g1 cas"]
+    assert await walked(connection, "counter", "", 9) == ["g1 ann", "g1 bob", "g1 cas", "g2 ann"]
+    assert await walked(connection, "day", "c1 2026-03-01", 2) == ["c1 2026-03-02", "c1 2026-03-03"]
+    assert await walked(connection, "day", "", 9) == [
+        "c1 2026-03-01",
+        "c1 2026-03-02",
+        "c1 2026-03-03",
+        "c2 2026-03-01",
+    ]
+
+
+OF_PLAYERS: Final = (
+    *("players (player_id", "plays (player_id, play_id", "balances (player_id", "ledger_entries (player_id, reason"),
+    *("turn_balances (player_id", "turn_entries (player_id, reason", "rewards (player_id, reward_id"),
+    "milestone_grants (player_id",
+)
+
+
+async def test_a_player_is_whoever_has_anything(connection: asyncpg.Connection) -> None:
+    await connection.execute("DELETE FROM players")
+    for nth, columns in enumerate(OF_PLAYERS):
+        for of in "21":
+            more = ", 'adjustment'" if "reason" in columns else f", '{of}'" if "," in columns else ""
+            await connection.execute(f"INSERT INTO {columns}) VALUES ('p{nth}{of}'{more})")
+    every = [f"p{nth}{of}" for nth in range(8) for of in "12"]
+    async with asyncio.timeout(HANG_SECONDS):
+        assert await walked(connection, "player", "", 99) == every
+        assert await walked(connection, "player", "p12", 5) == every[4:9]
+
+
+HAPPENED: Final = {
+    "played": "plays (player_id, game_id, play_id, played_at) VALUES ('{0}', 'g', '{0}', {1})",
+    "tasked": "tasks (player_id, task_id, reward_id, updated_at) VALUES ('{0}', '{0}', '{0}', {1})",
+    "moved": "ledger_entries (player_id, reason, created_at) VALUES ('{0}', 'adjustment', {1})",
+    "turned": "turn_entries (player_id, reason, created_at) VALUES ('{0}', 'quest', {1})",
+    "won": "rewards (player_id, reward_id, won_at) VALUES ('{0}', '{0}', {1})",
+    "claimed": "rewards (player_id, reward_id, claimed_at) VALUES ('{0}', '{0}', {1})",
+    "judged": "audit_entries (entry_id, subject_type, subject_id, created_at) VALUES ('{0}', 'reward', '{0}', {1})",
+    "renamed": "players (player_id, updated_at) VALUES ('{0}', {1})",
+    "merged": "players (player_id, merged_into, updated_at) VALUES ('{0}', 'of{0}', {1})",
+    # What is of no player that something happened to.
+    "judged prize": "audit_entries (entry_id, subject_type, subject_id, created_at)"
+    " VALUES ('x{0}', 'prize', 'old', {1})",
+    "won in a play": "rewards (player_id, reward_id, play_id, won_at) VALUES ('{0}', '{0}', 'p', {1})",
+}
+
+
+async def test_what_changed_is_what_happened_from_one_moment_to_before_another(connection: asyncpg.Connection) -> None:
+    await connection.execute("INSERT INTO rewards (player_id, reward_id) VALUES ('old', 'old')")
+    for what, values in HAPPENED.items():
+        for at in (9, 10, 19, 20):
+            if what == "judged":
+                await connection.execute(
+                    f"INSERT INTO rewards (player_id, reward_id) VALUES ('judged{at}', 'judged{at}')"
+                )
+            await connection.execute(f"INSERT INTO {values.format(f'{what}{at}', f'to_timestamp({at})')}")
+    moments = await connection.fetchrow("SELECT to_timestamp(10), to_timestamp(20)")
+    changed = {tuple(row) for row in await ask(connection, "conservation.changed", *moments)}
+    players = {f"{what}{at}" for what in list(HAPPENED)[:9] for at in (10, 19)} | {"ofmerged10", "ofmerged19"}
+    assert changed == {
+        *(("player", player) for player in players),
+        *(("play", f"played{at}") for at in (10, 19)),
+        *(("counter", f"g played{at}") for at in (10, 19)),
+        *(("task", f"tasked{at}") for at in (10, 19)),
+    }

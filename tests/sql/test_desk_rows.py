@@ -1,0 +1,217 @@
+"""What staff's desk shows of a player: that player's alone, of what who asks may see, in the order of its keys."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import asyncpg
+
+from tests.support.bare_rows import BARE
+from tests.support.locks import held
+from tests.support.statements import ask_of_t as ask
+
+SCENE: Final = (
+    BARE
+    + """
+INSERT INTO campaigns (campaign_id, merchant_id) VALUES ('camp', 'shop'), ('theirs', 'other'), ('mine', 'shop');
+INSERT INTO games (game_id, campaign_id) VALUES ('camp', 'camp'), ('theirs', 'theirs'), ('lost', 'lost');
+INSERT INTO quests (quest_id, campaign_id, type) VALUES
+    ('camp', 'camp', 'daily'), ('theirs', 'theirs', 'daily'), ('lost', 'lost', 'daily');
+CREATE TEMPORARY TABLE parts AS SELECT * FROM (VALUES
+    ('i5', 'camp', 'ann'), ('i3', 'theirs', 'ann'), ('i1', 'camp', 'ann'), ('i2', 'lost', 'ann'), ('i4', 'camp', 'ann'),
+    ('i6', 'camp', 'bob')
+) AS p (id, of, player);
+INSERT INTO plays (play_id, game_id, player_id) SELECT id, of, player FROM parts;
+INSERT INTO ledger_entries (entry_id, scope_key, player_id, reason) SELECT id, of, player, 'adjustment' FROM parts;
+INSERT INTO turn_entries (entry_id, campaign_id, player_id, reason) SELECT id, of, player, 'quest' FROM parts;
+INSERT INTO quest_completions (event_id, quest_id, player_id, period) SELECT id, of, player, id FROM parts;
+INSERT INTO rewards (reward_id, player_id) SELECT 'r' || id, player FROM parts;
+INSERT INTO tasks (task_id, campaign_id, reward_id) SELECT id, of, 'r' || id FROM parts;
+INSERT INTO balances (scope_key, currency, player_id, balance) VALUES
+    ('theirs', 'b', 'ann', 1), ('lost', 'a', 'ann', 1), ('camp', 'b', 'ann', 0), ('camp', 'a', 'ann', 1),
+    ('camp', 'c', 'bob', 1);
+INSERT INTO turn_balances (campaign_id, player_id, balance) VALUES
+    ('theirs', 'ann', 2), ('lost', 'ann', 2), ('camp', 'ann', 3), ('mine', 'bob', 9);
+"""
+)
+"""What is of three campaigns, of which one is not there any more; keys in no order."""
+
+FIRST: Final = None
+
+LISTS: Final = ("plays", "turn_entries", "completions", "tasks", "ledger")
+
+ASKED: Final[list[tuple[tuple[str, str], str | None, int, str]]] = [
+    # campaign, merchant; after and how many: which are listed.
+    (("", ""), FIRST, 9, "i5 i4 i3 i2 i1"),
+    (("", ""), FIRST, 2, "i5 i4"),
+    (("", ""), "i3", 9, "i2 i1"),
+    (("theirs", ""), FIRST, 9, "i3"),
+    (("", "shop"), FIRST, 9, "i5 i4 i1"),
+    (("theirs", "shop"), FIRST, 9, ""),
+]
+
+
+async def first(connection: asyncpg.Connection, name: str, *arguments: Any) -> list[Any]:
+    """Only the first value of each row."""
+    return [row[0] for row in await ask(connection, name, *arguments)]
+
+
+async def test_what_happened_to_a_player_is_listed_newest_first(connection: asyncpg.Connection) -> None:
+    # A play whose game is gone is listed where nothing is asked for.
+    await connection.execute("DELETE FROM games WHERE game_id = 'lost'")
+    for name in LISTS:
+        for asked, after, most, listed in ASKED:
+            key = (after and 1, after) if name == "ledger" else (after,)
+            found = await first(connection, f"desk.{name}", "ann", *asked, *key, most)
+            assert found == listed.split(), (name, asked)
+
+
+async def test_a_play_is_shown_with_the_terms_that_it_was_promised_by(connection: asyncpg.Connection) -> None:
+    a, b = "a" * 32, "b" * 32
+    await connection.execute(f"""ALTER TABLE promised_terms DROP CONSTRAINT promised_terms_check;
+        DELETE FROM plays;
+        INSERT INTO plays (play_id, game_id, player_id, session_id) VALUES ('i1', 'camp', 'ann', 's.1.{a}.ann');
+        INSERT INTO promised_terms (game_id, revision_hash) VALUES
+            ('camp', '{a}{a}'), ('camp', '{b}{b}'), ('theirs', '{a}{b}')""")
+    assert [row[-1] for row in await ask(connection, "desk.plays", "ann", "", "", FIRST, 9)] == [a + a]
+
+
+async def test_what_a_player_has_is_listed_by_its_scopes(connection: asyncpg.Connection) -> None:
+    balances: list[tuple[tuple[Any, ...], str]] = [
+        (("", "", FIRST, FIRST, 9), "camp/a camp/b lost/a theirs/b"),
+        (("", "", FIRST, FIRST, 2), "camp/a camp/b"),
+        (("", "", "camp", "a", 9), "camp/b lost/a theirs/b"),
+        (("theirs", "", FIRST, FIRST, 9), "theirs/b"),
+        (("", "shop", FIRST, FIRST, 9), "camp/a camp/b"),
+    ]
+    for asked, listed in balances:
+        assert ["/".join(row[:2]) for row in await ask(connection, "desk.balances", "ann", *asked)] == listed.split()
+    turns: list[tuple[tuple[Any, ...], str]] = [
+        (("", "", FIRST, 9), "camp lost theirs"),
+        (("", "", FIRST, 2), "camp lost"),
+        (("", "", "camp", 9), "lost theirs"),
+        (("theirs", "", FIRST, 9), "theirs"),
+        (("", "shop", FIRST, 9), "camp"),
+    ]
+    for asked, listed in turns:
+        assert await first(connection, "desk.turns", "ann", *asked) == listed.split()
+
+
+async def test_the_tenants_and_the_merchants_own_wallets_are_shown_to_its_staff(connection: asyncpg.Connection) -> None:
+    await connection.execute("""DELETE FROM balances;
+        INSERT INTO balances (scope_key, currency, player_id)
+            SELECT s, 'a', 'ann' FROM unnest('{t,shop,other}'::text[]) AS s;
+        DELETE FROM ledger_entries;
+        INSERT INTO ledger_entries (entry_id, scope_key, player_id, reason)
+            SELECT s, s, 'ann', 'adjustment' FROM unnest('{t,shop,other}'::text[]) AS s""")
+    assert await first(connection, "desk.balances", "ann", "", "shop", FIRST, FIRST, 9) == ["shop", "t"]
+    assert await first(connection, "desk.ledger", "ann", "", "shop", FIRST, FIRST, 9) == ["t", "shop"]
+
+
+async def test_players_are_found_by_what_is_known_of_them(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
+    await connection.execute("""
+        INSERT INTO players (player_id, display_name, status, merged_into) VALUES
+            ('p3', 'Bea', 'active', NULL), ('p1', 'Ann', 'suspended', NULL), ('p2', 'Ann', 'active', NULL);
+        ALTER TABLE contacts DROP CONSTRAINT contacts_type_check;
+        INSERT INTO contacts (contact_id, player_id, type, value) VALUES ('x3', 'p3', 'email', 'b'),
+            ('x2', 'p3', 'phone', 'a'), ('x1', 'p1', 'email', 'c'), ('x4', 'p2', 'pigeon', 'b')""")
+    for asked, found in (
+        *((("", "", [], "", FIRST, 9), "p3 p2 p1"), (("", "", [], "", FIRST, 2), "p3 p2")),
+        *((("", "", [], "", "p2", 9), "p1"), (("p1", "-", [], "", FIRST, 9), "p1")),
+        *((("x", "ann", [], "", FIRST, 9), "p2 p1"), (("x", "-", ["b", "z"], "", FIRST, 9), "p3")),
+        (("", "", [], "active", FIRST, 9), "p3 p2"),
+    ):
+        rows = await ask(connection, "desk.search", *asked)
+        assert [row[0] for row in rows] == found.split(), asked
+        shown = {row[0]: [part[:2] for part in row[-1].split('"id": "')[1:]] for row in rows}
+        assert all(contacts == {"p1": ["x1"], "p2": ["x4"], "p3": ["x2", "x3"]}[who] for who, contacts in shown.items())
+    ((who, *_, contacts),) = await ask(connection, "desk.record", "p3")
+    assert who == "p3" and contacts.index("x2") < contacts.index("x3") and "x1" not in contacts
+    for player, known in (("p1", True), ("p9", False)):
+        assert await ask(connection, "desk.is_known", player) == [(known,)]
+    async with pool.acquire() as rival, connection.transaction():
+        assert await ask(connection, "desk.hold", "p1") == [("p1",)]
+        assert await held(rival, "players", "player_id") == {"p1"}
+    for player, contact, gone in (("p1", "x3", []), ("p3", "x9", []), ("p3", "x3", [("email",)])):
+        assert await ask(connection, "desk.unlink", player, contact) == gone
+    left = await connection.fetch("SELECT contact_id FROM contacts ORDER BY 1")
+    assert [row[0] for row in left] == ["x1", "x2", "x4"]
+
+
+async def test_a_player_is_counted_by_what_is_its_own(connection: asyncpg.Connection) -> None:
+    async with connection.transaction():  # In which now() is one moment.
+        await connection.execute("""
+            INSERT INTO players (player_id) VALUES ('ann'), ('bob');
+            INSERT INTO logins (login_id, player_id, created_at, expires_at, ended_at) VALUES
+                ('l2', 'ann', to_timestamp(5), now() + interval '1 second', NULL), ('l3', 'ann', now(), now(), NULL),
+                ('l1', 'ann', to_timestamp(5), now() + interval '1 second', NULL),
+                ('l4', 'ann', to_timestamp(9), now() + interval '1 second', NULL),
+                ('l5', 'ann', now(), now() + interval '1 second', now()),
+                ('l6', 'bob', now(), now() + interval '1 second', NULL)""")
+        ((plays, _, rewards, sessions),) = await ask(connection, "desk.counts", "ann")
+        assert (plays, rewards, sessions) == (5, 5, 3)
+        assert await first(connection, "desk.sessions", "ann", FIRST, FIRST, 9) == ["l4", "l2", "l1"]
+        assert await first(connection, "desk.sessions", "ann", FIRST, FIRST, 2) == ["l4", "l2"]
+        assert await first(connection, "desk.sessions", "ann", 5_000_000, "l2", 9) == ["l1"]
+    await connection.execute("INSERT INTO contacts (contact_id, player_id) VALUES ('x', 'bob')")
+    for player, has in (("ann", (False, 5, 5, 3, 7)), ("bob", (True, 1, 1, 1, 9))):
+        assert [row[3:] for row in await ask(connection, "desk.has", player)] == [has], player
+
+
+async def test_turns_are_given_on_top_of_those_that_are_there(connection: asyncpg.Connection) -> None:
+    for entry, after in (("n1", 5), ("n2", 7)):
+        given = await ask(connection, "desk.grant_turns", "ann", "camp", 2, entry, "why")
+        assert [(row[0], row[2], row[3]) for row in given] == [(entry, 2, after)]
+
+
+REWARDS: Final = """
+DELETE FROM rewards; DELETE FROM tasks;
+INSERT INTO rewards (reward_id, player_id, prize_id, campaign_id, game_id, status, won_at, expires_at) VALUES
+    ('r5', 'ann', 'mug', 'camp', 'g1', 'won', to_timestamp(10), NULL),
+    ('r3', 'ann', 'mug', 'theirs', 'g1', 'claimed', to_timestamp(20), NULL),
+    ('r1', 'bob', 'mug', 'camp', 'g2', 'won', to_timestamp(30), NULL),
+    ('r2', 'cas', 'cup', 'lost', 'g1', 'won', to_timestamp(30), to_timestamp(40)),
+    ('r4', 'ann', 'mug', 'camp', 'g1', 'won', to_timestamp(30), to_timestamp(40));
+INSERT INTO tasks (task_id, reward_id) VALUES ('t4', 'r4');
+ALTER TABLE contacts DROP CONSTRAINT contacts_type_check;
+INSERT INTO contacts (contact_id, player_id, type, value) VALUES
+    ('x1', 'bob', 'email', 'b'), ('x2', 'cas', 'pigeon', 'b'), ('x3', 'ann', 'email', 'a');
+INSERT INTO codes (code_id, prize_id, code_hash, reward_id) VALUES
+    ('c1', 'mug', '1', 'r1'), ('c2', 'cup', '1', 'r2'), ('c3', 'mug', '2', 'r3');
+INSERT INTO prizes (prize_id) VALUES ('mug'), ('cup'), ('tee');
+"""
+
+
+async def test_rewards_are_found_by_what_is_known_of_them(connection: asyncpg.Connection) -> None:
+    await connection.execute(REWARDS)
+    nothing = dict.fromkeys(("status", "campaign", "prize", "game", "player", "merchant"), "")
+    every = nothing | {
+        "contacts": None,
+        "prizes": None,
+        "hashes": None,
+        "since": 0,
+        "until": 0,
+        "after": None,
+        "most": 9,
+    }
+    asked: dict[str, Any]
+    for asked, found in (
+        ({}, "r5 r4 r3 r2 r1"),
+        ({"most": 2}, "r5 r4"),
+        ({"after": "r3"}, "r2 r1"),
+        ({"status": "won"}, "r5 r4 r1"),
+        ({"status": "expired"}, "r2"),
+        ({"campaign": "theirs"}, "r3"),
+        ({"prize": "cup"}, "r2"),
+        ({"game": "g2"}, "r1"),
+        ({"player": "ann"}, "r5 r4 r3"),
+        ({"merchant": "shop"}, "r5 r4 r1"),
+        ({"contacts": ["b", "z"]}, "r1"),
+        ({"prizes": ["mug"], "hashes": [b"1"]}, "r1"),
+        ({"since": 20}, "r4 r3 r2 r1"),
+        ({"until": 20}, "r5"),
+    ):
+        assert await first(connection, "desk.rewards", *(every | asked).values()) == found.split(), asked
+    assert sorted(await first(connection, "desk.coded_prizes")) == ["cup", "mug"]
+    assert await first(connection, "desk.task_of", "r4") == ["t4"]
+    assert await first(connection, "desk.task_of", "r5") == []

@@ -1,0 +1,168 @@
+"""What says who a player is goes, of that player and the guests that became it, and of nobody else."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import asyncpg
+
+from tests.support.bare_rows import BARE
+from tests.support.locks import held
+from tests.support.statements import ask
+from tests.support.statements import ask_of_t as ask_t
+
+SCENE: Final = (
+    BARE
+    + """
+INSERT INTO tenants (tenant_id) VALUES ('u'), ('t');
+INSERT INTO players (player_id, display_name, merged_into) VALUES
+    ('gus', 'G', 'ann'), ('bob', 'B', NULL), ('ann', 'A', NULL), ('gil', 'G', 'bob');
+INSERT INTO contacts (contact_id, player_id, type, value) VALUES
+    ('x1', 'ann', 'email', 'a'), ('x2', 'bob', 'email', 'b'), ('x3', 'gus', 'phone', 'g');
+INSERT INTO login_challenges (challenge_id, contact, contact_hash) VALUES
+    ('h1', 'email:a', '1'), ('h2', 'email:b', '2'), ('h3', 'phone:a', '3');
+INSERT INTO login_guesses (contact_hash) VALUES ('1'), ('2'), ('3'), ('4');
+INSERT INTO logins (login_id, player_id) VALUES ('l1', 'ann'), ('l2', 'bob'), ('l3', 'gus');
+INSERT INTO plays (play_id, player_id, client_seed, payload, idempotency_key) VALUES
+    ('p5', 'ann', 's', '{}', NULL), ('p3', 'ann', '', '{"a": 1}', NULL), ('p2', 'ann', '', '{}', 'k2'),
+    ('p4', 'ann', '', '{}', NULL), ('p1', 'bob', 's', '{"a": 1}', 'k1'), ('p6', 'gus', 's', '{}', NULL);
+INSERT INTO milestone_grants (player_id, milestone_id, idempotency_key, request_hash) VALUES
+    ('ann', 'm1', 'k1', '1'), ('bob', 'm2', 'k2', '2'), ('ann', 'm3', NULL, '3');
+INSERT INTO quests (quest_id, type) VALUES ('q', 'daily');
+INSERT INTO quest_completions (quest_id, player_id, period, idempotency_key, request_hash) VALUES
+    ('q', 'ann', 'd1', 'k1', '1'), ('q', 'bob', 'd2', 'k2', '2'), ('q', 'ann', 'd3', NULL, '3'),
+    ('gone', 'ann', 'd4', 'k4', '4');
+INSERT INTO quest_events (quest_id, event_id, player_id) VALUES
+    ('q', 'e1', 'ann'), ('q', 'e2', 'bob'), ('q', 'e3', 'gus'), ('gone', 'e1', 'ann');
+INSERT INTO leaderboards (board_id) VALUES ('b');
+INSERT INTO leaderboard_standings (board_id, rank, player_id, display_name) VALUES
+    ('b', 1, 'ann', 'A'), ('b', 2, 'bob', 'B'), ('gone', 1, 'ann', 'A');
+INSERT INTO rewards (reward_id, player_id, claim_key) VALUES ('r1', 'ann', 'k1'), ('r2', 'bob', 'k2'),
+    ('r3', 'gus', NULL);
+INSERT INTO tasks (task_id, reward_id, last_error, external_id) VALUES ('t1', 'r1', 'no', ''), ('t2', 'r2', 'no', 'x');
+INSERT INTO integration_deliveries (integration_id, delivery_id, event_id, status, event, next_attempt_at) VALUES
+    ('i2', 'd1', 'e1', 'retry', '{"p": "ann"}', now()), ('i1', 'd2', 'e2', 'retry', '{"p": "ann"}', now()),
+    ('i1', 'd1', 'e1', 'retry', '{"p": "gus"}', now()), ('i1', 'd3', 'e3', 'retry', '{"p": "bob"}', now()),
+    ('i1', 'd4', 'e4', 'dead', NULL, NULL);
+"""
+)
+"""Of ann and gus, who is ann now, what is erased; of bob, who became nobody, what is like it."""
+
+WHO: Final = ["ann", "gus"]
+
+ERASED: Final[dict[str, tuple[str, str, str]]] = {
+    # The rows that say something, before and after.
+    "profiles": ("player_id FROM players WHERE display_name <> ''", "ann bob gil gus", "bob gil"),
+    "guesses": ("contact_hash FROM login_guesses", "1 2 3 4", "2 3 4"),
+    "challenges": ("challenge_id FROM login_challenges", "h1 h2 h3", "h2 h3"),
+    "contacts": ("contact_id FROM contacts", "x1 x2 x3", "x2"),
+    "logins": ("login_id FROM logins", "l1 l2 l3", "l2"),
+    "grants": ("milestone_id FROM milestone_grants WHERE idempotency_key <> ''", "m1 m2", "m2"),
+    "completions": ("period FROM quest_completions WHERE idempotency_key <> ''", "d1 d2 d4", "d2 d4"),
+    "quest_events": ("quest_id || event_id FROM quest_events", "gonee1 qe1 qe2 qe3", "qe2"),
+    "standings": ("board_id || rank FROM leaderboard_standings WHERE display_name <> ''", "b1 b2 gone1", "b2 gone1"),
+    "rewards": ("reward_id FROM rewards WHERE claim_key <> ''", "r1 r2", "r2"),
+    "tasks": ("task_id FROM tasks WHERE last_error <> ''", "t1 t2", "t2"),
+}
+
+
+async def rows(connection: asyncpg.Connection, query: str) -> list[Any]:
+    return [row[0] for row in await connection.fetch(f"SELECT {query} ORDER BY 1")]
+
+
+async def test_what_is_erased_is_theirs(connection: asyncpg.Connection) -> None:
+    for name, (query, before, after) in ERASED.items():
+        outer = connection.transaction()
+        await outer.start()
+        assert await rows(connection, query) == before.split(), name
+        await ask_t(connection, f"erasure.{name}", WHO)
+        assert await rows(connection, query) == after.split(), name
+        await outer.rollback()
+
+
+async def test_what_has_nothing_to_erase_is_left_as_it_is(connection: asyncpg.Connection) -> None:
+    """No second sweep writes anything."""
+    for name in ("grants", "completions", "standings", "rewards", "tasks"):
+        table = ERASED[name][0].partition("FROM ")[2].partition(" ")[0]
+        await ask_t(connection, f"erasure.{name}", WHO)
+        places = await rows(connection, f"ctid::text FROM {table}")
+        await ask_t(connection, f"erasure.{name}", WHO)
+        assert await rows(connection, f"ctid::text FROM {table}") == places, name
+    await connection.execute("UPDATE tasks SET external_id = 'x' WHERE task_id = 't1'")
+    await ask_t(connection, "erasure.tasks", WHO)
+    assert await rows(connection, "task_id FROM tasks WHERE external_id <> ''") == ["t2"]
+
+
+async def test_plays_are_erased_a_batch_at_a_time(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
+    telling = "play_id FROM plays WHERE client_seed <> '' OR payload::text <> '{}' OR idempotency_key <> ''"
+    for left in ("p1 p5 p6", "p1"):
+        async with pool.acquire() as rival, connection.transaction():
+            before = set(await rows(connection, telling))
+            await ask_t(connection, "erasure.plays", WHO, 2)
+            assert await rows(connection, telling) == left.split()
+            assert await held(rival, "plays", "play_id") == before - set(left.split())
+
+
+async def test_who_is_erased_is_held_with_the_guests_that_became_it(
+    connection: asyncpg.Connection, pool: asyncpg.Pool
+) -> None:
+    assert await ask_t(connection, "erasure.all_of", "ann") == [("ann",), ("gus",)]
+    assert await ask_t(connection, "erasure.all_of", "gus") == [("gus",)]
+    async with pool.acquire() as rival, connection.transaction():
+        assert await ask_t(connection, "erasure.hold", WHO) == [("ann",), ("gus",)]
+        assert await held(rival, "players", "player_id") == {"ann", "gus"}
+    assert await ask(connection, "erasure.tenants") == [("t",), ("u",)]
+
+
+async def test_events_that_tell_of_them_are_told_otherwise(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
+    async with pool.acquire() as rival, connection.transaction():
+        found = [row[:2] for row in await ask_t(connection, "erasure.events", WHO)]
+        assert found == [("i1", "d1"), ("i1", "d2"), ("i2", "d1")]
+        assert await held(rival, "integration_deliveries", "integration_id || delivery_id") == {"i1d1", "i1d2", "i2d1"}
+    await ask_t(connection, "erasure.set_event", "i1", "d1", '{"p": ""}')
+    assert await rows(
+        connection,
+        """integration_id || delivery_id FROM integration_deliveries
+                                     WHERE event::text = '{"p": ""}'""",
+    ) == ["i1d1"]
+
+
+async def test_who_was_erased_since_is_said_of_that_player(connection: asyncpg.Connection) -> None:
+    await connection.execute(
+        "UPDATE players SET erased_at = to_timestamp(CASE player_id WHEN 'ann' THEN 50 ELSE 70 END)"
+    )
+    assert await ask_t(connection, "erasure.is_erased", "ann", 50) == [(True,)]
+    assert await ask_t(connection, "erasure.is_erased", "ann", 51) == [(False,)]
+
+
+async def test_who_is_idle_has_done_nothing_for_so_long(connection: asyncpg.Connection) -> None:
+    """Guests after 10 days, players after 20."""
+    await connection.execute("""DELETE FROM players; DELETE FROM plays; DELETE FROM rewards; DELETE FROM logins;
+        INSERT INTO players (player_id, auth_method, updated_at)
+            SELECT id, method, now() - make_interval(days => days) FROM (VALUES
+                ('g2', 'guest', 11), ('g1', 'guest', 9), ('p2', 'external', 21), ('p1', 'external', 19),
+                ('played', 'guest', 11), ('won', 'guest', 11), ('claimed', 'guest', 11), ('logged', 'guest', 11),
+                ('over', 'guest', 11), ('out', 'guest', 11)) AS p (id, method, days)""")
+    async with connection.transaction():  # In which now() is one moment.
+        await connection.execute("""
+            INSERT INTO plays (play_id, player_id, played_at) VALUES
+                ('a', 'played', now() - interval '10 days'), ('b', 'g2', now() - interval '10 days 1 second');
+            INSERT INTO rewards (reward_id, player_id, won_at, claimed_at) VALUES
+                ('a', 'won', now() - interval '10 days', NULL), ('b', 'g2', now() - interval '10 days 1 second', NULL),
+                ('c', 'claimed', now() - interval '12 days', now() - interval '10 days');
+            INSERT INTO logins (login_id, player_id, expires_at, ended_at) VALUES
+                ('a', 'logged', now() + interval '1 second', NULL), ('b', 'over', now(), NULL),
+                ('c', 'out', now() + interval '1 second', now())""")
+
+        async def idle(after: str, most: int, alone: str = "") -> list[tuple[Any, ...]]:
+            return await ask_t(connection, "erasure.idle", after, 10, 20, most, alone)
+
+        assert await idle("", 99) == [
+            *(("claimed", False), ("g1", False), ("g2", True), ("logged", False), ("out", True), ("over", True)),
+            *(("p1", False), ("p2", True), ("played", False), ("won", False)),
+        ]
+        assert await idle("g1", 2) == [("g2", True), ("logged", False)]
+        assert await idle("", 9, "p2") == [("p2", True)]
+        guests_are_kept = await ask_t(connection, "erasure.idle", "g1", 0, 20, 1, "")
+        players_are_kept = await ask_t(connection, "erasure.idle", "p1", 10, 0, 1, "")
+        assert (guests_are_kept, players_are_kept) == ([("g2", False)], [("p2", False)])

@@ -1,0 +1,110 @@
+"""What happens now, and what was played in test mode: of the last while, and of what who asks may see."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import asyncpg
+
+from tests.support.bare_rows import BARE
+from tests.support.locks import held
+from tests.support.statements import ask_of_t as ask
+
+SCENE: Final = (
+    BARE
+    + """
+INSERT INTO campaigns (campaign_id, merchant_id) VALUES ('camp', 'shop'), ('theirs', 'other');
+INSERT INTO games (game_id, campaign_id) VALUES ('camp', 'camp'), ('theirs', 'theirs');
+"""
+)
+
+
+async def test_what_is_played_and_won_is_that_of_the_last_minute_and_day(connection: asyncpg.Connection) -> None:
+    async with connection.transaction():  # In which now() is one moment.
+        await connection.execute("""
+            INSERT INTO plays (play_id, game_id, wins, played_at) VALUES
+                ('p1', 'camp', 1, now() - interval '59 seconds'), ('p2', 'camp', 0, now()), ('p3', 'theirs', 1, now()),
+                ('p4', 'camp', 1, now() - interval '60 seconds'), ('p5', 'lost', 0, now());
+            INSERT INTO rewards (reward_id, prize_id, campaign_id, quantity, value, status, won_at) VALUES
+                ('r2', 'mug', 'camp', 2, 3, 'won', now() - interval '23 hours'),
+                ('r3', 'mug', 'theirs', 1, 5, 'won', now()), ('r6', 'cup', 'lost', 1, 4, 'won', now()),
+                ('r1', 'mug', 'camp', 7, 3, 'won', now()), ('r4', 'mug', 'camp', 7, 3, 'revoked', now()),
+                ('r5', 'mug', 'camp', 7, 3, 'won', now() - interval '24 hours')""")
+        for merchant, plays, won in (
+            ("", (4, 2), [("cup", 1, 4.0), ("mug", 3, 11.0)]),
+            ("shop", (2, 1), [("mug", 2, 6.0)]),
+        ):
+            assert [row[:2] for row in await ask(connection, "live.plays", merchant)] == [plays]
+            assert sorted(await ask(connection, "live.won", merchant, "r1")) == won
+
+
+async def test_what_waits_and_what_was_given_up_is_counted_so_far(connection: asyncpg.Connection) -> None:
+    await connection.execute("""INSERT INTO tasks (task_id, reward_id, campaign_id, status)
+        SELECT status || n || of, status || n || of, of, status
+        FROM unnest('{pending,retry,dead,dead,delivered}'::text[]) WITH ORDINALITY AS s (status, n),
+             unnest('{camp,theirs,lost}'::text[]) AS of""")
+    for merchant, most, counted in (("", 99, (6, 6)), ("", 5, (5, 5)), ("shop", 99, (2, 2))):
+        assert await ask(connection, "live.deliveries", merchant, most) == [counted], (merchant, most)
+
+
+async def test_integrations_that_have_most_to_send_again_come_first(connection: asyncpg.Connection) -> None:
+    await connection.execute("""
+        INSERT INTO integrations (integration_id, merchant_id, campaign_id, status) VALUES
+            ('i3', 'shop', '', 'active'), ('i1', '', 'camp', 'active'), ('i2', '', 'theirs', 'active'),
+            ('i4', 'other', 'camp', 'active'), ('i5', 'shop', '', 'paused'), ('i6', 'shop', '', 'active'),
+            ('i7', '', 'lost', 'active');
+        INSERT INTO integration_deliveries (integration_id, delivery_id, event_id, status, event, next_attempt_at)
+            SELECT of, n, n, 'retry', '{}', now()
+            FROM (VALUES ('i3', 1), ('i1', 2), ('i2', 1), ('i4', 1001), ('i5', 1), ('i7', 1)) AS o (of, many),
+                 generate_series(1, many) AS n;
+        INSERT INTO integration_deliveries (integration_id, delivery_id, event_id, status, event)
+            VALUES ('i6', 'x', 'x', 'dead', NULL)""")
+    shown = [(row[0], row[2]) for row in await ask(connection, "live.integrations", "")]
+    assert shown == [("i4", 1000), ("i1", 2), ("i2", 1), ("i3", 1), ("i7", 1)]
+    assert [row[0] for row in await ask(connection, "live.integrations", "shop")] == ["i1", "i3"]
+    await connection.execute("""
+        INSERT INTO integrations (integration_id) SELECT 'j' || n FROM generate_series(1, 9) AS n;
+        INSERT INTO integration_deliveries (integration_id, delivery_id, event_id, status, event, next_attempt_at)
+            SELECT 'j' || n, n, n, 'retry', '{}', now() FROM generate_series(1, 9) AS n""")
+    assert len(await ask(connection, "live.integrations", "")) == 10
+
+
+async def test_what_is_left_is_shown_of_prizes_that_can_run_out(connection: asyncpg.Connection) -> None:
+    await connection.execute("""INSERT INTO prizes (prize_id) VALUES ('mug'), ('cup'), ('free');
+        INSERT INTO stock (prize_id, total, remaining, awarded) VALUES
+            ('mug', 5, 3, 2), ('cup', 5, 4, 1), ('free', 0, 0, 1)""")
+    assert await ask(connection, "live.stock", ["mug", "free"]) == [("mug", "", 3)]
+
+
+async def test_test_runs_are_kept_for_a_day(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
+    for game, kept in (("camp", 1), ("none", 0)):
+        assert len(await ask(connection, "test_runs.keep", f"of {game}", game, 1, 1, "{}", "[]", "ann")) == kept
+    async with connection.transaction():  # In which now() is one moment.
+        await connection.execute("""DELETE FROM test_runs;
+            INSERT INTO test_runs (run_id, game_id, created_at)
+                SELECT id, game, now() - make_interval(hours => hours) FROM (VALUES
+                    ('r4', 'camp', 1), ('r2', 'camp', 23), ('r3', 'camp', 2), ('r1', 'camp', 24),
+                    ('x1', 'theirs', 25), ('x3', 'theirs', 27),
+                    ('x2', 'theirs', 26), ('x4', 'theirs', 1)) AS r (id, game, hours)""")
+        for after, most, found in ((None, 9, "r4 r3 r2"), (None, 2, "r4 r3"), ("r4", 9, "r3 r2")):
+            listed = [row[0] for row in await ask(connection, "test_runs.list", "camp", after, most)]
+            assert listed == found.split()
+        await ask(connection, "test_runs.purge", 2)
+        left = await connection.fetch("SELECT run_id FROM test_runs ORDER BY 1")
+        assert [row[0] for row in left] == ["r1", "r2", "r3", "r4", "x1", "x4"], "the oldest first"
+        await ask(connection, "test_runs.purge", 9)
+        left = await connection.fetch("SELECT run_id FROM test_runs ORDER BY 1")
+        assert [row[0] for row in left] == ["r1", "r2", "r3", "r4", "x4"]
+
+
+async def test_who_purges_passes_by_what_a_rival_purges(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
+    await connection.execute(
+        "INSERT INTO test_runs (run_id, created_at) VALUES ('r1', '2026-01-01'), ('r2', '2026-01-02')"
+    )
+    async with pool.acquire() as rival, rival.transaction():
+        await rival.execute("SELECT FROM test_runs WHERE run_id = 'r1' FOR UPDATE")
+        await connection.execute("SET lock_timeout = '5s'")
+        await ask(connection, "test_runs.purge", 9)
+        left = await connection.fetch("SELECT run_id FROM test_runs")
+        assert [row[0] for row in left] == ["r1"]
+        assert await held(connection, "test_runs", "run_id") == {"r1"}

@@ -1,0 +1,71 @@
+"""Turns that prizes give: who never had any gets a row, and what a reward gave is taken back where it is left."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import asyncpg
+import pytest
+
+from runtime import ids
+from runtime.actors.changes import Changes
+from runtime.stores.database import Database, Guarded
+from tests.support.commits import TENANT, commit
+from tests.support.statements import ask_of_t as ask
+
+SCENE: Final = """
+INSERT INTO tenants (tenant_id, name) VALUES ('t', 'T');
+INSERT INTO rewards (tenant_id, reward_id, player_id, prize_id, campaign_id, name, type, value, quantity, status) VALUES
+    ('t', 'ticket', 'ann', 'p', 'camp', 'Ticket', 'turns', 3, 2, 'fulfilled'),
+    ('t', 'mug', 'ann', 'q', 'camp', 'Mug', 'goods', 3, 1, 'fulfilled');
+INSERT INTO turn_balances (tenant_id, player_id, campaign_id, balance) VALUES
+    ('t', 'ann', 'camp', 7), ('t', 'ann', 'other', 9), ('t', 'bob', 'camp', 9);
+"""
+
+HAD: Final = {("ann", "camp"): 7, ("ann", "other"): 9, ("bob", "camp"): 9}
+
+
+async def left(connection: asyncpg.Connection) -> dict[tuple[str, str], int]:
+    rows = await connection.fetch("SELECT player_id, campaign_id, balance FROM turn_balances")
+    return {(row["player_id"], row["campaign_id"]): row["balance"] for row in rows}
+
+
+async def test_what_a_reward_gave_is_taken_from_its_campaign_and_noted(connection: asyncpg.Connection) -> None:
+    assert await ask(connection, "rewards.take_turns", "ann", "ticket", "e1") == [(1,)]
+    assert await left(connection) == HAD | {("ann", "camp"): 1}
+    noted = await connection.fetchrow("SELECT player_id, campaign_id, amount, reason, reference_id FROM turn_entries")
+    assert tuple(noted) == ("ann", "camp", -6, "reversal", "ticket")
+    assert await ask(connection, "rewards.take_turns", "ann", "ticket", "e2") == []
+
+
+@pytest.mark.parametrize(("balance", "taken"), [(6, [(0,)]), (5, [])])
+async def test_all_of_it_is_taken_or_none(
+    connection: asyncpg.Connection, balance: int, taken: list[tuple[int]]
+) -> None:
+    await connection.execute("UPDATE turn_balances SET balance = $1 WHERE player_id = 'ann'", balance)
+    assert await ask(connection, "rewards.take_turns", "ann", "ticket", "e1") == taken
+
+
+async def test_a_reward_of_something_else_gave_no_turns(connection: asyncpg.Connection) -> None:
+    assert await ask(connection, "rewards.take_turns", "ann", "mug", "e1") == []
+    assert await left(connection) == HAD
+
+
+def moved(player_id: str, before: int) -> Changes:
+    changes = Changes()
+    changes.move_turns(ids.make("turn"), player_id, "camp", before, 3, "prize", "reward")
+    return changes
+
+
+async def test_who_never_had_any_gets_a_row_and_who_spent_all_keeps_the_one(database: Database) -> None:
+    await database.execute("UPDATE turn_balances SET balance = 0 WHERE tenant_id = $1", TENANT)
+    await commit(database, moved("ann", 0))
+    await commit(database, moved("bob", 0))
+    rows = await database.fetch("SELECT player_id, balance FROM turn_balances ORDER BY player_id")
+    assert [tuple(row) for row in rows] == [("ann", 3), ("bob", 3)]
+
+
+async def test_nobody_without_a_row_has_had_turns(database: Database) -> None:
+    with pytest.raises(Guarded) as refusal:
+        await commit(database, moved("bob", 2))
+    assert refusal.value.guard == "turns"

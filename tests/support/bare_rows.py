@@ -1,0 +1,58 @@
+"""Rows of which a test says what it is about, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import asyncpg
+
+from tests.support.statements import ask_of_t
+
+BARE: Final = """
+DO $$
+DECLARE
+    alteration text;
+BEGIN
+    FOR alteration IN
+        SELECT format('ALTER TABLE %s %s', c.oid::regclass, string_agg(
+            format('ALTER %I SET DEFAULT %L', a.attname, CASE
+                WHEN a.attname = 'tenant_id' THEN 't'
+                WHEN b.typname IN ('int4', 'int8', 'float8') THEN '1'
+                WHEN b.typcategory = 'A' OR b.typname IN ('json', 'jsonb') THEN '{}'
+                WHEN b.typname = 'bool' THEN 'false'
+                WHEN b.typname IN ('date', 'timestamptz') THEN '2026-01-01'
+                ELSE '' END), ', '))
+        FROM pg_class AS c
+        JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND a.attnotnull AND NOT a.atthasdef
+        JOIN pg_type AS y ON y.oid = a.atttypid
+        JOIN pg_type AS b ON b.oid = coalesce(nullif(y.typbasetype, 0), y.oid)
+        WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'r'
+        GROUP BY c.oid
+    LOOP
+        EXECUTE alteration;
+    END LOOP;
+END $$;
+ALTER TABLE rewards ALTER type SET DEFAULT 'goods';
+ALTER TABLE tasks ALTER status SET DEFAULT 'pending';
+ALTER TABLE contacts ALTER type SET DEFAULT 'email';
+ALTER TABLE leaderboards ALTER metric SET DEFAULT 'score', ALTER mode SET DEFAULT 'sum';
+ALTER TABLE prizes ALTER created_at SET DEFAULT '2026-01-01', ALTER updated_at SET DEFAULT '2026-01-01';
+"""
+"""A scene: a row of the tenant t may be made of its keys alone; numbers are 1, times the beginning of 2026."""
+
+
+Case = tuple[str, str, str]
+"""Rows, the keys that are asked about (with commas), and what is found of them (lines)."""
+
+
+async def hold_to(connection: asyncpg.Connection, file: str, cases: Mapping[str, Case], *columns: int) -> None:
+    """Each statement of the file, asked about the keys of its own rows, names what it should: those columns."""
+    for name, (rows, keys, found) in cases.items():
+        outer = connection.transaction()
+        await outer.start()
+        await connection.execute(rows)
+        answer = await ask_of_t(connection, f"{file}.{name}", keys.split(","))
+        shown = ["|".join(str(row[column]) for column in columns) for row in answer]
+        assert sorted(shown) == sorted(line.strip() for line in found.strip().splitlines()), (name, shown)
+        await outer.rollback()

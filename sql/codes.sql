@@ -1,4 +1,4 @@
--- Voucher codes: how pools are filled, shown and emptied. Codes are assigned in commit.sql, claims.sql and rewards.sql.
+-- Voucher codes: how pools are filled, shown, changed and emptied. Codes are assigned in commit.sql, claims.sql and rewards.sql.
 
 -- name: add
 -- Adds codes to a prize's pool. $1 tenant, $2 prize; $3.. arrays of a place per code: id, key id,
@@ -64,7 +64,7 @@ WHERE tenant_id = $1 AND prize_id = $2 AND reward_id IS NULL AND withdrawn_at IS
 ORDER BY expires_at DESC, code_id DESC LIMIT $3
 
 -- name: hold
--- Those of codes $3 that may be withdrawn, locked in their order. A rival's pick is waited for: it may be undone.
+-- Those of codes $3 that nobody won and that are not withdrawn, locked in their order. A rival's pick is waited for: it may be undone.
 SELECT code_id FROM codes
 WHERE tenant_id = $1 AND prize_id = $2 AND code_id = ANY($3::text[]) AND reward_id IS NULL AND withdrawn_at IS NULL
 ORDER BY code_id FOR NO KEY UPDATE
@@ -75,6 +75,24 @@ ORDER BY code_id FOR NO KEY UPDATE
 -- compare each code of it with each that is held.
 UPDATE codes SET withdrawn_at = now()
 WHERE tenant_id = $1 AND prize_id = $2 AND code_id = ANY($3::text[]) AND reward_id IS NULL AND withdrawn_at IS NULL
+RETURNING code_id
+
+-- name: ending_otherwise
+-- At most $6 codes of the pool in state $3 (free, expired) that end at $4 (unix seconds, 0: whenever) and not at $5 (0:
+-- never): those that winners come to last, so that these seldom meet who changes them.
+SELECT code_id FROM codes
+WHERE tenant_id = $1 AND prize_id = $2 AND reward_id IS NULL AND withdrawn_at IS NULL
+  AND code_state(reward_id, withdrawn_at, expires_at) = $3 AND ($4::bigint = 0 OR expires_at = at_unix($4))
+  AND expires_at <> coalesce(at_unix($5), 'infinity')
+ORDER BY expires_at DESC, code_id DESC LIMIT $6
+
+-- name: set_expiry
+-- Has codes $3 of the pool end at $6 (unix seconds, 0: never), but for those that do, and that somebody won or that were
+-- withdrawn. Of state $4 ('': free or expired) alone, and of those that end at $5 (0: whenever). The caller holds them.
+UPDATE codes SET expires_at = coalesce(at_unix($6), 'infinity')
+WHERE tenant_id = $1 AND prize_id = $2 AND code_id = ANY($3::text[]) AND reward_id IS NULL AND withdrawn_at IS NULL
+  AND ($4 = '' OR code_state(reward_id, withdrawn_at, expires_at) = $4)
+  AND ($5::bigint = 0 OR expires_at = at_unix($5)) AND expires_at <> coalesce(at_unix($6), 'infinity')
 RETURNING code_id
 
 -- name: states

@@ -24,7 +24,7 @@ READER, LONER = "reader", "loner"
 TOURS: Final = (
     (
         *("CreateCampaign", "UpdateCampaign", "DuplicateCampaign", "ImportCampaign", "CreatePrize", "UpdatePrize"),
-        *("MoveStock", "ImportCodes", "WithdrawCodes"),
+        *("MoveStock", "ImportCodes", "ExpireCodes", "WithdrawCodes"),
         *("CreateGame", "UpdateGame", "MakeTestPlays", "CreateLeaderboard", "UpdateLeaderboard", "AdjustScore"),
         *("DisqualifyPlayer", "FinalizeLeaderboard", "DeleteLeaderboard", "DeleteGame", "DeletePrize"),
     ),

@@ -14,6 +14,7 @@ from runtime.operations.prizes import pool
 from tests.support.operations import make_merchant
 from tests.support.resources import make_campaign, make_prize
 from tests.support.stack import Stack, refused
+from tests.support.waiting import until
 from tests.support.world import World
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -277,6 +278,147 @@ async def test_an_import_that_expires_at_no_time_to_come_is_refused(
     assert answer["http"] == 400
     assert [row["field"] for row in answer["data"]["violations"]] == ["expires_at"]
     assert (await listed(module_stack, prize_id))["totals"]["free"] == 0
+
+
+async def expire(stack: Stack, prize_id: str, body: dict[str, Any], key: str = "") -> Any:
+    headers = {"Idempotency-Key": key} if key else {}
+    return await stack.admin("POST", f"/admin/prizes/{prize_id}/codes/expiry", body, headers=headers)
+
+
+async def ends_of(stack: Stack, prize_id: str) -> dict[str, int]:
+    """When each code of the pool ends, by its id."""
+    return {item["id"]: item["expires_at"] for item in (await listed(stack, prize_id, limit=100))["items"]}
+
+
+async def test_free_codes_get_another_end_and_none_and_what_was_won_keeps_its_own(
+    world: World, module_stack: Stack
+) -> None:
+    prize_id = await world.prize(fulfillment={"channel": "voucher_code"})
+    await import_text(module_stack, prize_id, "A-1\nA-2\nA-3", query=f"?expires_at={LATER}")
+    await world.round(await world.wheel(prize_id), "keeper")
+    won_id = next(item["id"] for item in (await listed(module_stack, prize_id, state="CODE_STATE_ASSIGNED"))["items"])
+    answer = await expire(module_stack, prize_id, {"all_free": True, "expires_at": LATER + 1, "reason": "longer"})
+    assert answer.data == {"changed": 2, "kept": [], "available": 2}
+    again = await expire(module_stack, prize_id, {"all_free": True, "expires_at": LATER + 1})
+    assert again.data == {"changed": 0, "kept": [], "available": 2}, "done twice it changes nothing"
+    ends = await ends_of(module_stack, prize_id)
+    assert ends.pop(won_id) == LATER and set(ends.values()) == {LATER + 1}
+    answer = await expire(module_stack, prize_id, {"ids": [*ends, won_id, "code_unknown"], "never": True})
+    assert (answer.data["changed"], answer.data["available"]) == (2, 2)
+    assert answer.data["kept"] == [
+        {"id": won_id, "state": "CODE_STATE_ASSIGNED"},
+        {"id": "code_unknown", "state": "CODE_STATE_UNSPECIFIED"},
+    ]
+    assert set((await ends_of(module_stack, prize_id)).values()) == {0, LATER}
+    log = (await module_stack.admin("GET", "/admin/audit", subject_id=prize_id)).data["items"]
+    named, repeated, first = [entry["after"] for entry in log if entry["action"] == "prize.expire_codes"]
+    assert first == {"changed": 2, "expires_at": LATER + 1, "left": 2, "why": "longer", "state": "free"}
+    assert (repeated["changed"], named["ids"], named["expires_at"]) == (0, sorted(ends), 0)
+
+
+async def test_expired_codes_can_be_won_again_and_those_of_one_import_alone(world: World, module_stack: Stack) -> None:
+    prize_id = await world.prize(codes=["A-1", "A-2", "A-3"])
+    game_id = await world.wheel(prize_id)
+    ids = sorted(await ends_of(module_stack, prize_id))
+    for code_id, end in zip(ids, (1_700_000_000, 1_700_000_000, 1_600_000_000), strict=True):
+        query = "UPDATE codes SET expires_at = to_timestamp($2) WHERE code_id = $1"
+        await world.database.execute(query, code_id, end)
+    assert not won(await world.round(game_id, "tooearly"))
+    assert (await expire(module_stack, prize_id, {"all_free": True, "never": True})).data["changed"] == 0
+    wanted = {"all_expired": True, "ending_at": 1_600_000_000, "expires_at": LATER}
+    answer = await expire(module_stack, prize_id, wanted)
+    assert answer.data == {"changed": 1, "kept": [], "available": 1}
+    assert (await ends_of(module_stack, prize_id))[ids[2]] == LATER
+    assert won(await world.round(game_id, "revived")), "games look at the pool afresh"
+    assert not won(await world.round(game_id, "toolate"))
+    answer = await expire(module_stack, prize_id, {"all_expired": True, "never": True})
+    assert answer.data == {"changed": 2, "kept": [], "available": 2}
+    assert won(await world.round(game_id, "revivedtoo"))
+
+
+async def test_every_expiry_changes_in_several_parts_and_a_retry_answers_as_the_first_time(
+    world: World, module_stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "PART", 4)
+    prize_id = await world.prize(codes=[f"LONG-{nth:03}" for nth in range(10)])
+    wanted = {"all_free": True, "expires_at": LATER}
+    first = await expire(module_stack, prize_id, wanted, key="longer")
+    await module_stack.admin("POST", f"/admin/prizes/{prize_id}/codes", {"codes": ["LATE-1"]})
+    again = await expire(module_stack, prize_id, wanted, key="longer")
+    assert first.data == again.data == {"changed": 10, "kept": [], "available": 10}
+    ends = list((await ends_of(module_stack, prize_id)).values())
+    assert sorted(ends) == [0] + [LATER] * 10, "what came later was not asked for"
+
+
+async def test_a_part_that_a_rival_has_withdrawn_is_not_the_last(
+    world: World, module_stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "PART", 4)
+    prize_id = await world.prize(codes=[f"PAIR-{nth:03}" for nth in range(6)])
+    last = sorted(await ends_of(module_stack, prize_id))[-4:]
+    async with world.database.connection() as rival, rival.transaction():
+        await rival.execute("UPDATE codes SET withdrawn_at = now() WHERE code_id = ANY($1::text[])", last)
+        waiting = asyncio.ensure_future(expire(module_stack, prize_id, {"all_free": True, "expires_at": LATER}))
+        await until(lambda: world.database.fetchval("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)"))
+    answer = await waiting
+    assert answer.data == {"changed": 2, "kept": [], "available": 2}
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"never": True}, "ids"),
+        ({"ids": ["a"], "all_free": True, "never": True}, "ids"),
+        ({"all_free": True, "all_expired": True, "never": True}, "ids"),
+        ({"ids": [" "], "never": True}, "ids[0]"),
+        ({"all_free": True}, "expires_at"),
+        ({"all_free": True, "expires_at": LATER, "never": True}, "expires_at"),
+        ({"all_free": True, "expires_at": 1}, "expires_at"),
+        ({"all_free": True, "expires_at": -1}, "expires_at"),
+        ({"all_free": True, "expires_at": 999_999_999_999_999}, "expires_at"),
+        ({"ids": ["a"], "ending_at": LATER, "never": True}, "ending_at"),
+        ({"all_free": True, "ending_at": -1, "never": True}, "ending_at"),
+    ],
+)
+async def test_a_changed_expiry_says_of_which_codes_and_when(
+    world: World, module_stack: Stack, body: dict[str, Any], field: str
+) -> None:
+    prize_id = await world.prize(codes=["A-1"])
+    answer = await expire(module_stack, prize_id, body)
+    violations = answer.envelope["data"]["violations"]
+    assert answer.http == 400 and [row["field"] for row in violations] == [field]
+    assert set((await ends_of(module_stack, prize_id)).values()) == {0}
+
+
+async def test_only_who_may_write_the_prize_changes_when_its_codes_end(world: World, module_stack: Stack) -> None:
+    own = replace(module_stack, merchant_id=await make_merchant(module_stack))
+    prize_id = await make_prize(module_stack, **VOUCHER)
+    await module_stack.admin("POST", f"/admin/prizes/{prize_id}/codes", {"codes": ["A-1"]})
+    answer = await expire(own, prize_id, {"all_free": True, "expires_at": LATER})
+    assert refused(answer) == (403, "PERMISSION_DENIED", "FORBIDDEN")
+    assert set((await ends_of(module_stack, prize_id)).values()) == {0}
+
+
+async def test_a_crowd_of_winners_and_a_changed_expiry_share_no_code(world: World, module_stack: Stack) -> None:
+    """Everybody wins, whoever holds the pool just then; and a code that was won first keeps its end."""
+    prize_id = await world.prize(fulfillment={"channel": "voucher_code"})
+    text = "\n".join(f"CROWD-{nth:04}" for nth in range(60))
+    await import_text(module_stack, prize_id, text, query=f"?expires_at={LATER}")
+    game_id = await world.wheel(prize_id)
+    sessions = {name: await world.session(game_id, name) for name in (f"many{nth}" for nth in range(40))}
+
+    async def move() -> None:
+        for nth in range(1, 11):
+            assert (await expire(module_stack, prize_id, {"all_free": True, "expires_at": LATER + nth})).http == 200
+
+    _, *answers = await asyncio.gather(
+        move(), *(world.play(game_id, session, name) for name, session in sessions.items())
+    )
+    assert [won(answer) for answer in answers] == [True] * 40
+    codes = {await code_of(module_stack, name) for name in sessions}
+    assert len(codes) == 40
+    free = (await listed(module_stack, prize_id, state="CODE_STATE_FREE", limit=100))["items"]
+    assert [item["expires_at"] for item in free] == [LATER + 10] * 20
 
 
 @pytest.mark.parametrize(

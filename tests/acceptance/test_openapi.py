@@ -176,6 +176,7 @@ async def manage(ask: Conforming, world: World) -> None:
         await ask("admin", "GET", path)
     voucher = await world.prize(codes=["A-1"])
     await ask("admin", "POST", f"/admin/prizes/{voucher}/codes", {"codes": ["A-1", "A-2", ""]})
+    await ask("admin", "POST", f"/admin/prizes/{voucher}/codes/expiry", {"all_free": True, "expires_at": 1_900_000_000})
     await ask("admin", "POST", f"/admin/prizes/{voucher}/codes/withdraw", {"all_free": True})
     await ask("admin", "POST", f"/admin/prizes/{prize}/stock", {"change": 1, "reason": "found one"})
     game_body = {"name": "Wheel", "campaign_id": campaign, "status": "active", **WHEEL}

@@ -187,6 +187,7 @@ SUBJECTS: list[list[str]] = [
     named("leaderboards."),
     ["once.take", "once.keep", "once.find", "once.begin_again"],
     ["codes.add", "codes.hold", "codes.withdraw", "rewards.take_code", "claims.claim", "commit.commit"],
+    ["codes.add", "codes.hold", "codes.set_expiry", "rewards.take_code", "claims.claim", "commit.commit"],
     ["players.meet", "players.update", "players.link", "players.sign_up", "players.set_status"],
     named("integrations.", "gaps."),
     named("prizes.", "games.", "campaigns.", "tenancy."),

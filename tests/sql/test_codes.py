@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from typing import Final
+from typing import Any, Final
 
 import asyncpg
 import pytest
@@ -16,6 +16,7 @@ from tests.support.waiting import until
 ADD: Final = sql.load("codes")["add"]
 HOLD: Final = sql.load("codes")["hold"]
 WITHDRAW: Final = sql.load("codes")["withdraw"]
+EXPIRE: Final = sql.load("codes")["set_expiry"]
 PAST, LATER = 1_000_000_000, 1_900_000_000
 
 MADE: Final = """
@@ -175,6 +176,59 @@ async def test_a_code_is_never_withdrawn_and_won(made: asyncpg.Pool) -> None:
         await made.execute("UPDATE codes SET reward_id = 'reward' WHERE code_id = 'there'")
 
 
+async def expire(on: asyncpg.Pool, *code_ids: str, state: str = "", ending_at: int = 0) -> set[str]:
+    """Has codes end LATER, as runtime/operations/prizes/pool.py does."""
+    wanted = ("t", "coupon", list(code_ids), state, ending_at, LATER)
+    async with on.acquire() as connection, connection.transaction():
+        await connection.execute(HOLD, *wanted[:3])
+        return {row["code_id"] for row in await connection.fetch(EXPIRE, *wanted)}
+
+
+RIVALS: Final[list[tuple[str, str, dict[str, Any]]]] = [
+    ("won", "reward_id = 'reward'", {}),
+    ("withdrawn", "withdrawn_at = now()", {}),
+    ("expired", "expires_at = now()", {"state": "free"}),
+    ("moved", "expires_at = now() + interval '1 day'", {"ending_at": 1_800_000_000}),
+    ("moved there", "expires_at = to_timestamp(1900000000)", {}),
+]
+
+
+@pytest.mark.parametrize("committed", [True, False])
+@pytest.mark.parametrize(("change", "asked"), [row[1:] for row in RIVALS], ids=[row[0] for row in RIVALS])
+async def test_an_expiry_waits_for_a_rival_and_goes_by_what_it_left(
+    made: asyncpg.Pool, change: str, asked: dict[str, Any], committed: bool
+) -> None:
+    await add(made, {"a": b"n1", "b": b"n2"}, ends=1_800_000_000)
+    async with made.acquire() as rival, made.acquire() as other:
+        changing = rival.transaction()
+        await changing.start()
+        await rival.execute(f"UPDATE codes SET {change} WHERE code_id = 'a'")
+        waiting = asyncio.ensure_future(expire(made, "a", "b", **asked))
+        await until(lambda: _somebody_waits(other))
+        await (changing.commit() if committed else changing.rollback())
+        assert await waiting == ({"b"} if committed else {"a", "b"})
+    rows = await made.fetch("SELECT code_id, unix(expires_at) AS end FROM codes WHERE code_id IN ('a', 'b')")
+    ends = {row["code_id"]: row["end"] for row in rows}
+    assert ends["b"] == LATER and (committed or ends["a"] == LATER)
+    if committed and ("reward_id" in change or "withdrawn_at" in change):
+        assert ends["a"] == 1_800_000_000
+
+
+async def test_a_code_whose_expiry_changes_is_picked_by_no_winner_meanwhile(made: asyncpg.Pool) -> None:
+    """Nor is the play behind it: who wins takes another, and that one's end stays."""
+    take = sql.load("rewards")["take_code"]
+    await add(made, {"a": b"n1", "b": b"n2"}, ends=1_800_000_000)
+    async with made.acquire() as other, other.transaction():
+        await other.execute(HOLD, "t", "coupon", ["a"])
+        await other.execute(EXPIRE, "t", "coupon", ["a"], "", 0, LATER)
+        assert await made.fetch(take, "t", "coupon", "reward")
+    rows = await made.fetch("SELECT code_id, reward_id, unix(expires_at) AS end FROM codes WHERE code_id IN ('a', 'b')")
+    assert {row["code_id"]: (row["reward_id"], row["end"]) for row in rows} == {
+        "a": (None, LATER),
+        "b": ("reward", 1_800_000_000),
+    }
+
+
 @pytest.mark.parametrize(("file", "name"), [("commit", "commit"), ("claims", "claim"), ("rewards", "take_code")])
 async def test_a_pick_looks_at_no_code_that_is_over(made: asyncpg.Pool, file: str, name: str) -> None:
     """Else a play would have to read through all of a pool's expired codes, or withdrawn ones, to a free one."""
@@ -196,7 +250,7 @@ async def test_a_pick_looks_at_no_code_that_is_over(made: asyncpg.Pool, file: st
     assert (plan["Actual Rows"], plan.get("Rows Removed by Filter", 0)) == (1, 0)
 
 
-@pytest.mark.parametrize("name", ["hold", "withdraw"])
+@pytest.mark.parametrize("name", ["hold", "withdraw", "set_expiry"])
 async def test_a_pool_that_was_just_filled_is_not_read_through_for_each_code(made: asyncpg.Pool, name: str) -> None:
     """The planner knows nothing of it yet, and takes it for a row or two."""
     await made.execute("ALTER TABLE codes SET (autovacuum_enabled = false)")
@@ -204,7 +258,8 @@ async def test_a_pool_that_was_just_filled_is_not_read_through_for_each_code(mad
         await add(made, {f"{part}{nth:04}": f"{part} {nth}".encode() for nth in range(2_500)})
     ids = [f"1{nth:04}" for nth in range(2_500)]
     explained = f"EXPLAIN (ANALYZE, FORMAT JSON) {sql.load('codes')[name]}"
-    plans, looked = [json.loads(await made.fetchval(explained, "t", "coupon", ids))[0]["Plan"]], 0
+    more = ("", 0, LATER) if name == "set_expiry" else ()
+    plans, looked = [json.loads(await made.fetchval(explained, "t", "coupon", ids, *more))[0]["Plan"]], 0
     while plans:
         plan = plans.pop()
         plans += plan.get("Plans", [])

@@ -226,6 +226,21 @@ def withdraw(draw: Draw) -> tuple[Any, ...]:
     return some_codes(draw)
 
 
+@composed("codes.ending_otherwise")
+def ending_otherwise(draw: Draw) -> tuple[Any, ...]:
+    return TENANT, draw.coded_prize(), draw.random.choice(["free", "expired"]), *_ends(draw), 2
+
+
+@composed("codes.set_expiry")
+def set_expiry(draw: Draw) -> tuple[Any, ...]:
+    return *some_codes(draw), draw.random.choice(["", "", "free", "expired"]), *_ends(draw)
+
+
+def _ends(draw: Draw) -> tuple[int, int]:
+    """When codes end now, mostly whenever, and when they shall."""
+    return draw.random.choice([0, 0, 1_700_000_000, 1_900_000_000]), draw.random.choice([0, 1_900_000_000])
+
+
 @composed("codes.states")
 def some_codes(draw: Draw) -> tuple[Any, ...]:
     """A pool, and a few of its codes; one of them is another's, now and then."""

@@ -6,7 +6,7 @@ from typing import Final
 
 from runtime.operations import samples
 from runtime.operations.prizes.codes import import_codes
-from runtime.operations.prizes.pool import list_codes, withdraw_codes
+from runtime.operations.prizes.pool import expire_codes, list_codes, withdraw_codes
 from runtime.operations.prizes.records import (
     create_prize,
     delete_prize,
@@ -87,5 +87,14 @@ ROWS: Final = (
         lengthy=True,
         stales=True,
         example={"ids": ["code_01kgk3v9d3w7q1x8m2z6b5t4ch"], "reason": "printed twice"},
+    ),
+    Operation(
+        "ExpireCodes",
+        "POST /prizes/{id}/codes/expiry",
+        run=expire_codes,
+        admin=REWARD_MANAGERS,
+        lengthy=True,
+        stales=True,
+        example={"all_free": True, "expires_at": 1_924_992_000, "reason": "the shop takes them for another season"},
     ),
 )

@@ -1,7 +1,8 @@
-"""A pool of voucher codes as staff sees it: listed by ids, what was won by its end too; withdrawn for good."""
+"""A pool of voucher codes as staff sees it: listed by ids, what was won by its end too; ended, withdrawn."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -12,7 +13,7 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import invalid
 from runtime.operations import audit, reading
-from runtime.operations.checks import Checks
+from runtime.operations.checks import TIME_MAX, Checks
 from runtime.operations.once import Done, once
 from runtime.outgoing.vault import VaultError, code_context, vault_of
 from runtime.wire.enums import enum, token
@@ -24,7 +25,7 @@ _RAISE_VERSION: Final = sql.load("tenancy")["raise_catalog_version"]
 
 HIDDEN: Final = "\u2022\u2022\u2022\u2022"
 PART: Final = 5_000
-"""Codes of one statement: what it withdraws well within its time."""
+"""Codes of one statement: what it changes well within its time."""
 IDS_MAX: Final = 1_000
 
 
@@ -69,15 +70,11 @@ async def withdraw_codes(engine: Engine, request: m.WithdrawCodesRequest) -> m.W
     checks = Checks()
     if bool(request.ids) == request.all_free:
         checks.problem("ids", "or all_free must be given, and not both")
-    for index, code_id in enumerate(request.ids):
-        checks.required(f"ids[{index}]", code_id)
-    checks.raise_found()
-    if len(request.ids) > IDS_MAX:
-        raise invalid("ids", f"must be at most {IDS_MAX}")
+    _check_ids(checks, request.ids)
     reply = m.WithdrawCodesReply()
     changed, part = False, 0
     while True:
-        done = await _part(engine, request, part)
+        done = await _withdraw_part(engine, request, part)
         reply.withdrawn += done.reply.withdrawn
         reply.kept, reply.available = done.reply.kept, done.reply.available
         changed = changed or (done.reply.withdrawn > 0 and not done.repeated)
@@ -85,15 +82,11 @@ async def withdraw_codes(engine: Engine, request: m.WithdrawCodesRequest) -> m.W
         if not request.all_free or not reply.available:
             break
     if changed:
-        # Games count an empty pool as sold out: they look at it afresh.
-        tenant_id = tenant_of(request)
-        version = await engine.database.fetchval(_RAISE_VERSION, tenant_id)
-        if version is not None:
-            engine.catalog_changed(tenant_id, version)
+        await _looked_at_afresh(engine, tenant_of(request))
     return reply
 
 
-async def _part(engine: Engine, request: m.WithdrawCodesRequest, part: int) -> Done:
+async def _withdraw_part(engine: Engine, request: m.WithdrawCodesRequest, part: int) -> Done:
     tenant_id, prize_id = tenant_of(request), request.id
 
     async def work(connection: asyncpg.Connection) -> m.WithdrawCodesReply:
@@ -104,10 +97,7 @@ async def _part(engine: Engine, request: m.WithdrawCodesRequest, part: int) -> D
         await connection.execute(_SQL["hold"], tenant_id, prize_id, ids)
         gone = {row["code_id"] for row in await connection.fetch(_SQL["withdraw"], tenant_id, prize_id, ids)}
         reply = m.WithdrawCodesReply(withdrawn=len(gone))
-        if kept := [code_id for code_id in request.ids if code_id not in gone]:
-            rows = await connection.fetch(_SQL["states"], tenant_id, prize_id, kept)
-            states = {row["code_id"]: _state(row["state"]) for row in rows}
-            reply.kept = [m.KeptCode(id=one, state=states.get(one, m.CodeState.UNSPECIFIED)) for one in kept]
+        reply.kept = await _kept(connection, tenant_id, prize_id, [one for one in request.ids if one not in gone])
         reply.available = await connection.fetchval(_SQL["available"], tenant_id, prize_id)
         if gone or not part:
             after = {"withdrawn": len(gone), "left": reply.available, "why": request.reason}
@@ -116,3 +106,94 @@ async def _part(engine: Engine, request: m.WithdrawCodesRequest, part: int) -> D
         return reply
 
     return await once(engine, request, m.WithdrawCodesReply, work, part=part)
+
+
+async def expire_codes(engine: Engine, request: m.ExpireCodesRequest) -> m.ExpireCodesReply:
+    """Sets when codes of a prize's pool end: up to 1,000 by their ids, every free or every expired one.
+
+    `ending_at` narrows all of them to those that end at that time, as those of one import do. One that somebody won,
+    or that was withdrawn, stays as it is: it is told with what it is. All are changed in parts, each kept by itself.
+    """
+    checks = Checks()
+    if [bool(request.ids), request.all_free, request.all_expired].count(True) != 1:
+        checks.problem("ids", "or all_free or all_expired must be given, and one of them alone")
+    if bool(request.expires_at) == request.never:
+        checks.problem("expires_at", "or never must be given, and not both")
+    if request.ending_at and request.ids:
+        checks.problem("ending_at", "narrows all_free and all_expired alone")
+    for name in ("expires_at", "ending_at"):
+        if not 0 <= getattr(request, name) <= TIME_MAX:
+            checks.problem(name, "must be a time in unix seconds")
+    _check_ids(checks, request.ids)
+    reply = m.ExpireCodesReply()
+    changed, part = False, 0
+    while True:
+        done = await _expire_part(engine, request, part)
+        reply.changed += done.reply.changed
+        reply.kept, reply.available = done.reply.kept, done.reply.available
+        changed = changed or (done.reply.changed > 0 and not done.repeated)
+        part += 1
+        if request.ids or not done.reply.changed:
+            break
+    if changed:
+        await _looked_at_afresh(engine, tenant_of(request))
+    return reply
+
+
+async def _expire_part(engine: Engine, request: m.ExpireCodesRequest, part: int) -> Done:
+    tenant_id, prize_id = tenant_of(request), request.id
+    state = "free" if request.all_free else "expired" if request.all_expired else ""
+    ending_at, expires_at = request.ending_at, request.expires_at
+
+    async def work(connection: asyncpg.Connection) -> m.ExpireCodesReply:
+        await reading.to_write(connection, _GET_PRIZE, request, "prize", prize_id)
+        if expires_at and expires_at <= engine.clock.now():
+            raise invalid("expires_at", "must be a time to come, in unix seconds")
+        while True:
+            ids = list(dict.fromkeys(request.ids))
+            if state:
+                wanted = (state, ending_at, expires_at, PART)
+                rows = await connection.fetch(_SQL["ending_otherwise"], tenant_id, prize_id, *wanted)
+                ids = [row["code_id"] for row in rows]
+            await connection.execute(_SQL["hold"], tenant_id, prize_id, ids)
+            rows = await connection.fetch(_SQL["set_expiry"], tenant_id, prize_id, ids, state, ending_at, expires_at)
+            # A rival may have had all of these: then others may be left.
+            if rows or not state or not ids:
+                break
+        reply = m.ExpireCodesReply(changed=len(rows))
+        kept = await _kept(connection, tenant_id, prize_id, request.ids)
+        reply.kept = [one for one in kept if one.state not in (m.CodeState.FREE, m.CodeState.EXPIRED)]
+        reply.available = await connection.fetchval(_SQL["available"], tenant_id, prize_id)
+        if rows or not part:
+            after = {"changed": len(rows), "expires_at": expires_at, "left": reply.available, "why": request.reason}
+            after |= {"ids": sorted(row["code_id"] for row in rows)} if request.ids else {"state": state}
+            after |= {"ending_at": ending_at} if ending_at else {}
+            await audit.record(connection, tenant_id, "prize.expire_codes", prize_id, after=after)
+        return reply
+
+    return await once(engine, request, m.ExpireCodesReply, work, part=part)
+
+
+def _check_ids(checks: Checks, ids: Sequence[str]) -> None:
+    """Refuses what was found wrong so far, and with the ids."""
+    for index, code_id in enumerate(ids):
+        checks.required(f"ids[{index}]", code_id)
+    checks.raise_found()
+    if len(ids) > IDS_MAX:
+        raise invalid("ids", f"must be at most {IDS_MAX}")
+
+
+async def _kept(connection: asyncpg.Connection, tenant_id: str, prize_id: str, ids: Sequence[str]) -> list[m.KeptCode]:
+    """Codes with what they are."""
+    if not ids:
+        return []
+    rows = await connection.fetch(_SQL["states"], tenant_id, prize_id, list(ids))
+    states = {row["code_id"]: _state(row["state"]) for row in rows}
+    return [m.KeptCode(id=one, state=states.get(one, m.CodeState.UNSPECIFIED)) for one in ids]
+
+
+async def _looked_at_afresh(engine: Engine, tenant_id: str) -> None:
+    """Has games look at the pool again: they count an empty one as sold out."""
+    version = await engine.database.fetchval(_RAISE_VERSION, tenant_id)
+    if version is not None:
+        engine.catalog_changed(tenant_id, version)

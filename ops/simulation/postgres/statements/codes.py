@@ -1,4 +1,4 @@
-"""sql/codes.sql: how pools of voucher codes are filled, shown and emptied."""
+"""sql/codes.sql: how pools of voucher codes are filled, shown, changed and emptied."""
 
 from __future__ import annotations
 
@@ -136,6 +136,38 @@ async def withdraw(st: Statement, tenant_id: str, prize_id: str, code_ids: list[
     rows = st.unordered(_withdrawable(st, tenant_id, prize_id, code_ids))
     gone = await st.update(rows, {"withdrawn_at": st.now}, _may_go)
     return st.unordered([of(row, "code_id") for row in gone])
+
+
+@statement("codes.ending_otherwise")
+def ending_otherwise(
+    st: Statement, tenant_id: str, prize_id: str, state: str, ending_at: int, expires_at: int, limit: int
+) -> Result:
+    rows = st.find("codes", tenant_id=tenant_id, prize_id=prize_id, reward_id=None)
+    found = [row for row in rows if _ends_otherwise(st, row, state, ending_at, expires_at)]
+    found.sort(key=lambda row: (row.expires_at, row.code_id), reverse=True)
+    return [of(row, "code_id") for row in found[:limit]]
+
+
+@statement("codes.set_expiry")
+async def set_expiry(
+    st: Statement, tenant_id: str, prize_id: str, code_ids: list[str], state: str, ending_at: int, expires_at: int
+) -> Result:
+    def may(row: Row) -> bool:
+        return _ends_otherwise(st, row, state, ending_at, expires_at)
+
+    rows = [row for row in st.unordered(_withdrawable(st, tenant_id, prize_id, code_ids)) if may(row)]
+    changed = await st.update(rows, {"expires_at": at_unix(expires_at) or INFINITE_FUTURE}, may)
+    return st.unordered([of(row, "code_id") for row in changed])
+
+
+def _ends_otherwise(st: Statement, row: Row, state: str, ending_at: int, expires_at: int) -> bool:
+    """Whether a code that nobody has is in the state, ends when it is to, and not yet when it shall."""
+    return (
+        _may_go(row)
+        and state in ("", _state(st, row))
+        and (not ending_at or row.expires_at == at_unix(ending_at))
+        and row.expires_at != (at_unix(expires_at) or INFINITE_FUTURE)
+    )
 
 
 @statement("codes.states")

@@ -68,6 +68,8 @@ __all__ = (
     "Empty",
     "EndLoginsRequest",
     "ErasePlayerRequest",
+    "ExpireCodesReply",
+    "ExpireCodesRequest",
     "ExportPlayerReply",
     "ExportPlayerRequest",
     "ExportedItem",
@@ -2452,6 +2454,69 @@ default_message_pool.register_message("game.v1", "ErasePlayerRequest", ErasePlay
 
 
 @dataclass(eq=False, repr=False)
+class ExpireCodesReply(betterproto2.Message):
+    changed: "int" = betterproto2.field(1, betterproto2.TYPE_INT32)
+    """
+    How many end at another time than before.
+    """
+
+    kept: "list[KeptCode]" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, repeated=True)
+    """
+    Those that were won or withdrawn, and stay as they are.
+    """
+
+    available: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
+    """
+    Codes that are free now.
+    """
+
+
+default_message_pool.register_message("game.v1", "ExpireCodesReply", ExpireCodesReply)
+
+
+@dataclass(eq=False, repr=False)
+class ExpireCodesRequest(betterproto2.Message):
+    """
+    Either the codes of these ids, or all of one state; and a time to come, or never.
+    """
+
+    scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    ids: "list[str]" = betterproto2.field(3, betterproto2.TYPE_STRING, repeated=True)
+
+    all_free: "bool" = betterproto2.field(4, betterproto2.TYPE_BOOL)
+
+    all_expired: "bool" = betterproto2.field(5, betterproto2.TYPE_BOOL)
+    """
+    They can be won again.
+    """
+
+    ending_at: "int" = betterproto2.field(6, betterproto2.TYPE_INT64)
+    """
+    Of all those, the ones that end at this time alone (unix seconds; 0: whenever they do).
+    """
+
+    expires_at: "int" = betterproto2.field(7, betterproto2.TYPE_INT64)
+    """
+    When they end from now on, in unix seconds.
+    """
+
+    never: "bool" = betterproto2.field(8, betterproto2.TYPE_BOOL)
+
+    reason: "str" = betterproto2.field(9, betterproto2.TYPE_STRING)
+    """
+    Why, for the audit log.
+    """
+
+    idempotency_key: "str" = betterproto2.field(10, betterproto2.TYPE_STRING)
+
+
+default_message_pool.register_message("game.v1", "ExpireCodesRequest", ExpireCodesRequest)
+
+
+@dataclass(eq=False, repr=False)
 class ExportedItem(betterproto2.Message):
     """
     ---------------------------------------------------------------- personal data
@@ -3175,7 +3240,7 @@ default_message_pool.register_message("game.v1", "IssueChallengeRequest", IssueC
 @dataclass(eq=False, repr=False)
 class KeptCode(betterproto2.Message):
     """
-    A code that was not withdrawn, and what it is instead; unspecified: the pool has none such.
+    A code that was asked for and stays as it was, and what it is; unspecified: the pool has none such.
     """
 
     id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)

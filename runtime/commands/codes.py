@@ -1,4 +1,4 @@
-"""`tombola codes`: a pool of voucher codes filled from a file, read as it is sent; listed, and withdrawn from."""
+"""`tombola codes`: a pool of voucher codes filled from a file, read as it is sent; listed, ended, withdrawn from."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ from runtime.commands.connection import (
     EXIT_REFUSED,
     Connection,
     connected,
+    fail,
     people,
     print_json,
     progress_console,
     refusals_told,
     table,
 )
+from runtime.commands.environment import EXIT_USE
+from runtime.http.codes import expiry
 
 app = App(name="codes", help="Look after pools of voucher codes.")
 
@@ -133,7 +136,7 @@ async def withdraw(
     prize: str,
     /,
     *codes: str,
-    all_free: bool = False,
+    all_free: Annotated[bool, Parameter(negative=())] = False,
     reason: str = "",
     yes: Yes = False,
     connection: Connection = DEFAULTS,
@@ -156,10 +159,67 @@ async def withdraw(
     with refusals_told(connection):
         async with connected(connection) as edge:
             report = await edge.post(f"/prizes/{prize}/codes/withdraw", body)
+    _told(connection, report, f"{report['withdrawn']:,} withdrawn, {report['available']:,} free still")
+
+
+@app.command
+async def expire(
+    prize: str,
+    /,
+    *codes: str,
+    until: str = "",
+    never: Annotated[bool, Parameter(negative=())] = False,
+    all_free: Annotated[bool, Parameter(negative=())] = False,
+    all_expired: Annotated[bool, Parameter(negative=())] = False,
+    ending: str = "",
+    reason: str = "",
+    yes: Yes = False,
+    connection: Connection = DEFAULTS,
+) -> None:
+    """Set when codes of a prize's pool end. Ends with 1 where one was won, or withdrawn, before.
+
+    Parameters
+    ----------
+    prize
+        The prize's id.
+    codes
+        The codes' ids, as `tombola codes list` shows them.
+    until
+        Until when they are given out: unix seconds, ISO 8601, or a last day such as 2026-12-31 (UTC).
+    never
+        They are given out for ever.
+    all_free
+        Every free one instead.
+    all_expired
+        Every expired one instead: they can be won again.
+    ending
+        Of every free or expired one, those alone that end then.
+    reason
+        Why, for the audit log.
+    """
+    body: dict[str, Any] = {"ids": list(codes), "all_free": all_free, "all_expired": all_expired, "never": never}
+    body |= {"expires_at": _seconds(connection, "until", until), "ending_at": _seconds(connection, "ending", ending)}
+    which = "every free code" if all_free else "every expired code" if all_expired else f"{len(codes)} codes"
+    confirmed(connection, yes, f"Have {which} end {'never' if never else until}?")
+    with refusals_told(connection):
+        async with connected(connection) as edge:
+            report = await edge.post(f"/prizes/{prize}/codes/expiry", {**body, "reason": reason})
+    _told(connection, report, f"{report['changed']:,} changed, {report['available']:,} free now")
+
+
+def _seconds(connection: Connection, name: str, text: str) -> int:
+    """A time as the import reads it; 0: none is given."""
+    if (seconds := expiry(text)) < 0:
+        fail(connection, EXIT_USE, f"--{name}: {text!r} is no time: unix seconds, ISO 8601, or a day")
+    return seconds
+
+
+def _told(connection: Connection, report: dict[str, Any], said: str) -> None:
+    """Says what became of codes; ends with 1 where some stay as they were."""
     if connection.json:
         print_json(report)
     else:
-        people().print(f"{report['withdrawn']:,} withdrawn, {report['available']:,} free still")
+        people().print(said)
         for one in report["kept"]:
             state = one["state"].removeprefix("CODE_STATE_").lower()
             print(f"tombola: {one['id']}: {'unknown' if state == 'unspecified' else state}", file=sys.stderr)

@@ -336,6 +336,62 @@ class TestCodes:
             "tombola: NOT_FOUND UNKNOWN_PRIZE: there is no prize 'prize_none'",
         )
 
+    async def test_codes_are_listed_withdrawn_and_get_another_end(self, tombola: Operator, stack: Stack) -> None:
+        prize = await make_prize(stack, fulfillment={"channel": "voucher_code"})
+        await stack.admin("POST", f"/admin/prizes/{prize}/codes", {"codes": [f"LONG-{nth}" for nth in range(5)]})
+        items = (await tombola("codes", "list", prize, "--json")).json
+        ids = [item["id"] for item in items]
+        assert ids == [one["id"] for one in (await stack.admin("GET", f"/admin/prizes/{prize}/codes")).data["items"]]
+        shown = await tombola("codes", "list", prize, "--most", "2")
+        assert [one in shown.out for one in ids] == [True, True, False, False, False]
+        assert "LONG-" not in shown.out and shown.out.count("free") == 2
+
+        unsure = await tombola("codes", "withdraw", prize, ids[0])
+        assert (unsure.code, "add --yes" in unsure.err) == (5, True)
+        told = await tombola("codes", "withdraw", prize, ids[0], "--reason", "torn", "--yes")
+        assert (told.code, told.out.strip()) == (0, "1 withdrawn, 4 free still")
+        told = await tombola("codes", "withdraw", prize, ids[0], ids[1], "code_none", "--yes")
+        assert (told.code, told.out.strip()) == (1, "1 withdrawn, 3 free still")
+        assert told.err.splitlines() == [f"tombola: {ids[0]}: withdrawn", "tombola: code_none: unknown"]
+        gone = (await tombola("codes", "list", prize, "--state", "withdrawn", "--json")).json
+        assert [item["id"] for item in gone] == ids[:2]
+
+        assert (await tombola("codes", "expire", prize, "--all-free", "--never")).code == 5
+        told = await tombola("codes", "expire", prize, "--all-free", "--until", "2029-12-31", "--yes")
+        assert (told.code, told.out.strip()) == (0, "3 changed, 3 free now")
+        told = await tombola("codes", "expire", prize, ids[1], ids[2], "--never", "--reason", "kept", "-y")
+        assert (told.code, told.out.strip()) == (1, "1 changed, 3 free now")
+        assert told.err.strip() == f"tombola: {ids[1]}: withdrawn"
+        which = ("--all-free", "--ending", "2029-12-31", "--until", "1900000000")
+        assert (await tombola("codes", "expire", prize, *which, "--yes", "--json")).json["changed"] == 2
+        ends = {item["id"]: item["expires_at"] for item in (await tombola("codes", "list", prize, "--json")).json}
+        assert [ends[one] for one in ids] == [0, 0, 0, 1_900_000_000, 1_900_000_000]
+        assert (await tombola("codes", "expire", prize, "--all-expired", "--never", "--yes", "--json")).json == {
+            "changed": 0,
+            "kept": [],
+            "available": 3,
+        }
+        assert (await tombola("codes", "withdraw", prize, "--all-free", "--yes", "--json")).json["withdrawn"] == 3
+
+    @pytest.mark.parametrize(
+        ("words", "code", "said"),
+        [
+            (("expire", "--all-free", "--until", "soon"), 2, "--until: 'soon' is no time"),
+            (("expire", "--all-free", "--until", "2001-01-01"), 1, "expires_at: must be a time to come"),
+            (("expire", "--all-free"), 1, "expires_at: or never must be given"),
+            (("expire", "--never"), 1, "ids: or all_free or all_expired must be given"),
+            (("withdraw",), 1, "ids: or all_free must be given"),
+        ],
+    )
+    async def test_what_is_asked_of_codes_must_make_sense(
+        self, tombola: Operator, stack: Stack, words: tuple[str, ...], code: int, said: str
+    ) -> None:
+        prize = await make_prize(stack, fulfillment={"channel": "voucher_code"})
+        await stack.admin("POST", f"/admin/prizes/{prize}/codes", {"codes": ["A-1"]})
+        told = await tombola("codes", words[0], prize, *words[1:], "--yes")
+        assert told.code == code and said in told.err
+        assert (await tombola("codes", "list", prize, "--state", "free", "--json")).json[0]["expires_at"] == 0
+
 
 class TestToken:
     async def test_a_minted_token_opens_what_its_role_does(self, tombola: Operator, stack: Stack) -> None:

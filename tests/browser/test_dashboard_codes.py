@@ -133,6 +133,48 @@ async def test_codes_are_dropped_expire_and_are_withdrawn_some_and_all(desk: Des
     assert await violations(page) == []
 
 
+async def test_the_end_of_codes_is_changed_for_those_chosen_and_for_all(desk: Desk, prize_id: str) -> None:
+    page, stack = desk.page, desk.stack
+    await stack.admin("POST", f"/admin/prizes/{prize_id}/codes", {"codes": ["A-000001", "A-000002", "A-000003"]})
+    await desk.enter("reward_manager", path=f"/prizes/{prize_id}")
+    await page.get_by_label("Choose code_").first.check()
+    await desk.press("Change the end", within="main")
+    await page.wait_for_selector("dialog:has-text('What somebody won stays as it is')")
+    shown = await page.locator("dialog select option").all_text_contents()
+    assert shown == ["The one chosen", "All 3 that are free"]
+    assert await violations(page) == []
+    await desk.shot("dashboard-codes-end")
+    await page.fill("dialog input[type=datetime-local]", "2001-01-01T00:00")
+    await desk.press("Change a code", within="dialog")
+    await page.wait_for_selector("dialog .wrong:has-text('must be a time to come')")
+    desk.forgive("400")
+    await page.fill("dialog input[type=datetime-local]", "2039-12-31T12:00")
+    await desk.press("Change a code", within="dialog")
+    assert await desk.told() == "One code ends at another time."
+    await page.wait_for_selector("main tbody time[datetime^='2039-12-31T12:00']")
+    assert sorted(await ends(desk, prize_id)) == [0, 0, 2_208_945_600]
+
+    await desk.press("Change the end", within="main")
+    await page.wait_for_selector("dialog button:has-text('Change 3 codes')")
+    await page.fill("dialog input[type=datetime-local]", "2038-01-01T00:00")
+    await desk.press("Change 3 codes", within="dialog")
+    await page.wait_for_selector("text=3 codes end at another time.")
+    assert await ends(desk, prize_id) == [2_145_916_800] * 3
+    await stack.database.execute("UPDATE codes SET expires_at = now() WHERE prize_id = $1", prize_id)
+    await desk.to(f"/prizes/{prize_id}?state=expired")
+    await page.wait_for_selector("text=3 expired")
+    await desk.press("Change the end", within="main")
+    await page.wait_for_selector("dialog option:has-text('All 3 that are expired')", state="attached")
+    await desk.press("Change 3 codes", within="dialog")
+    await page.wait_for_selector("text=3 free")
+    assert await ends(desk, prize_id) == [0] * 3
+
+
+async def ends(desk: Desk, prize_id: str) -> list[int]:
+    items = (await desk.stack.admin("GET", f"/admin/prizes/{prize_id}/codes")).data["items"]
+    return [item["expires_at"] for item in items]
+
+
 @pytest.mark.parametrize(("role", "may"), [("designer", False), ("reward_manager", True), ("admin", True)])
 async def test_only_who_may_move_codes_is_shown_how(desk: Desk, prize_id: str, role: str, may: bool) -> None:
     await desk.stack.admin("POST", f"/admin/prizes/{prize_id}/codes", {"codes": ["<img/src=x>"]})
@@ -140,3 +182,4 @@ async def test_only_who_may_move_codes_is_shown_how(desk: Desk, prize_id: str, r
     await desk.page.wait_for_selector("main table")
     assert await desk.page.locator(".upload").count() == may
     assert await desk.page.get_by_role("button", name="Withdraw all 1 free").count() == may
+    assert await desk.page.get_by_role("button", name="Change the end").count() == may

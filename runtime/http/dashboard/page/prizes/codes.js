@@ -1,4 +1,4 @@
-// A prize's pool of codes: filled from a file, listed (what was won by its end, the others by their ids), withdrawn.
+// A prize's pool of codes: filled from a file, listed (what was won by its end, the others by their ids), ended, withdrawn.
 import { api, newKey, Refused } from "../api.js";
 import { html, useEffect, useRef, useState } from "../lib.js";
 import { Act, Section, Status, When } from "../parts/bits.js";
@@ -7,6 +7,7 @@ import { List } from "../parts/list.js";
 import { complain, tell } from "../parts/toast.js";
 import { can } from "../session.js";
 import { number, say, state } from "../words.js";
+import { Ending } from "./codes_end.js";
 import { partsOf } from "./codes_file.js";
 
 const PATH = "/admin/prizes/{id}/codes";
@@ -20,6 +21,7 @@ export function Codes({ id }) {
   const [chosen, setChosen] = useState(/** @type {string[]} */ ([]));
   const [changes, setChanges] = useState(0);
   const [barred, setBarred] = useState(false);
+  const [ending, setEnding] = useState(false);
   const again = () => setChanges((count) => count + 1);
   const load = async (/** @type {any} */ query, /** @type {AbortSignal} */ signal) => {
     try {
@@ -46,6 +48,7 @@ export function Codes({ id }) {
     }
   };
   const may = can("WithdrawCodes");
+  const mayEnd = can("ExpireCodes") && (totals.free > 0 || totals.expired > 0);
   const choose = (/** @type {string} */ one) => setChosen((was) => (was.includes(one) ? was.filter((other) => other !== one) : [...was, one]));
   const columns = [
     ...(may ? [{
@@ -62,12 +65,14 @@ export function Codes({ id }) {
   }
   const counts = STATES.filter((name) => totals[name]).map((name) => `${number(totals[name])} ${state(name).toLowerCase()}`).join(" · ");
   return html`<${Section} title=${say("codes.title")} note=${counts} acts=${may && html`
+      ${mayEnd && html`<button type="button" class="secondary outline" onClick=${() => setEnding(true)}>${say("codes.end")}</button>`}
       ${chosen.length > 0 && html`<${Act} class="danger outline" act=${() => withdraw({ ids: chosen }, chosen.length)}>${say("codes.withdraw_some", { count: chosen.length })}<//>`}
       ${totals.free > 0 && html`<${Act} class="danger outline" act=${() => withdraw({ all_free: true }, totals.free)}>${say("codes.withdraw_all", { count: totals.free })}<//>`}`}>
     ${can("ImportCodes") && html`<${Upload} id=${id} done=${again} />`}
     <${List} caption=${say("codes.title")} columns=${columns} load=${load} about=${changes}
       filters=${[{ name: "state", label: say("campaigns.status"), options: STATES.map((value) => ({ value, text: state(value) })) }]}
       empty=${{ title: say("codes.empty"), text: say("codes.empty_text") }} />
+    ${ending && html`<${Ending} id=${id} chosen=${chosen} totals=${totals} close=${() => setEnding(false)} done=${() => { setChosen([]); again(); }} />`}
   <//>`;
 }
 

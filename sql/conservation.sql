@@ -535,7 +535,7 @@ WHERE p.tenant_id = $1 AND p.play_id = ANY($2::text[]) AND NOT EXISTS (
 )
 
 -- name: play_rewards
--- What a play's row tells of is there, as it tells it.
+-- What a play's row tells of is there, as it tells it, and what of it is not its player's is noted.
 SELECT p.play_id AS id, w.reward_id AS row_id, coalesce(g.campaign_id, '') AS scope_key, w.expected, w.found
 FROM plays AS p
 LEFT JOIN games AS g ON g.tenant_id = $1 AND g.game_id = p.game_id
@@ -551,6 +551,12 @@ CROSS JOIN LATERAL (
     WHERE coalesce(o.told ->> 'reward_id', '') <> ''
       AND (r.play_id IS DISTINCT FROM p.play_id OR r.prize_id <> o.told ->> 'prize_id'
            OR r.quantity <> (o.told ->> 'quantity')::integer)
+    UNION ALL
+    SELECT '', count(*) || ' of another', coalesce(p.surplus_wins, 0) || ' noted'
+    FROM json_array_elements(p.outcome -> 'rewards') AS o (told)
+    JOIN rewards AS r ON r.tenant_id = $1 AND r.reward_id = o.told ->> 'reward_id'
+    WHERE r.player_id <> p.player_id
+    HAVING count(*) > coalesce(p.surplus_wins, 0)
 ) AS w
 WHERE p.tenant_id = $1 AND p.play_id = ANY($2::text[])
 

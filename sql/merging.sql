@@ -41,9 +41,11 @@ ORDER BY player_id, scope_key, currency FOR UPDATE;
 -- name: surplus_rewards
 -- What of the guest's is beyond what one player may have: rewards of a prize with max_per_user that the two of them
 -- have won more of, and those of rungs that both were granted. The guest's best are within: what is delivered, then
--- what is on its way, then the oldest. What the player has is never touched.
+-- what is on its way, then the oldest. What the player has is never touched. play_id: of the play that won it ('':
+-- a rung's, or a board's).
 WITH ranked AS (
     SELECT r.reward_id, r.prize_id, r.quantity, r.type, r.status,
+           CASE WHEN r.milestone_id = '' THEN r.play_id ELSE '' END AS play_id,
            p.max_per_user - coalesce(mine.awarded, 0) AS room,
            p.max_per_user > 0 AS capped,
            sum(r.quantity) OVER (
@@ -56,9 +58,9 @@ WITH ranked AS (
     LEFT JOIN prize_players AS mine ON mine.tenant_id = $1 AND mine.prize_id = r.prize_id AND mine.player_id = $3
     WHERE r.tenant_id = $1 AND r.player_id = $2
 )
-SELECT reward_id, prize_id, quantity, type, status FROM ranked WHERE capped AND upto > room
+SELECT reward_id, prize_id, quantity, type, status, play_id FROM ranked WHERE capped AND upto > room
 UNION
-SELECT r.reward_id, r.prize_id, r.quantity, r.type, r.status
+SELECT r.reward_id, r.prize_id, r.quantity, r.type, r.status, ''
 FROM milestone_grants AS g
 JOIN milestone_grants AS o ON o.tenant_id = $1 AND o.player_id = $3
     AND o.game_id = g.game_id AND o.milestone_id = g.milestone_id
@@ -66,8 +68,8 @@ JOIN rewards AS r ON r.tenant_id = $1 AND r.reward_id = g.reward_id
 WHERE g.tenant_id = $1 AND g.player_id = $2;
 
 -- name: surplus_points
--- The same of the points that plays won, which left no rewards: the units beyond, and what they were won for, whatever
--- the prize is now. Units of rewards count first.
+-- The same of the points that plays won, which left no rewards: of each play and prize the units beyond, what they were
+-- won for, whatever the prize is now, and how many wins they are whole. Units of rewards count first.
 WITH capped AS (
     SELECT g.prize_id, p.max_per_user - coalesce(mine.awarded, 0) - (
         SELECT coalesce(sum(r.quantity), 0) FROM rewards AS r
@@ -86,13 +88,14 @@ credited AS (
     ORDER BY reference_id
 ),
 won AS (
-    SELECT w.prize_id, w.quantity, w.points, c.scope_key, c.currency,
-           sum(w.quantity) OVER (PARTITION BY w.prize_id ORDER BY p.play_id) AS upto
+    SELECT p.play_id, w.prize_id, w.quantity, w.points, c.scope_key, c.currency,
+           sum(w.quantity) OVER (PARTITION BY w.prize_id ORDER BY p.play_id, w.nth) AS upto
     FROM plays AS p
     CROSS JOIN LATERAL (
-        SELECT o ->> 'prize_id' AS prize_id, sum((o ->> 'quantity')::bigint) AS quantity,
-               trunc(max((o ->> 'value')::numeric)) AS points
-        FROM json_array_elements(p.outcome -> 'rewards') AS o WHERE o ->> 'type' = 'points' GROUP BY o ->> 'prize_id'
+        SELECT o.won ->> 'prize_id' AS prize_id, (o.won ->> 'quantity')::bigint AS quantity,
+               trunc((o.won ->> 'value')::numeric) AS points, o.nth
+        FROM json_array_elements(p.outcome -> 'rewards') WITH ORDINALITY AS o (won, nth)
+        WHERE o.won ->> 'type' = 'points'
     ) AS w
     JOIN credited AS c ON c.reference_id = p.play_id
     WHERE p.tenant_id = $1 AND p.player_id = $2
@@ -101,8 +104,9 @@ beyond AS (
     SELECT w.*, least(w.quantity, w.upto - greatest(0, c.room)) AS units
     FROM won AS w JOIN capped AS c ON c.prize_id = w.prize_id WHERE w.upto > greatest(0, c.room)
 )
-SELECT prize_id, scope_key, currency, sum(units)::bigint AS units, sum(units * points)::bigint AS points
-FROM beyond GROUP BY prize_id, scope_key, currency ORDER BY prize_id, scope_key;
+SELECT play_id, prize_id, scope_key, currency, sum(units)::bigint AS units, sum(units * points)::bigint AS points,
+       count(*) FILTER (WHERE units = quantity) AS wins
+FROM beyond GROUP BY play_id, prize_id, scope_key, currency ORDER BY prize_id, play_id;
 
 -- name: granted_to_both
 -- The rungs that guest and player were both granted.
@@ -329,6 +333,15 @@ WITH moved AS (
     RETURNING p.game_id
 )
 SELECT DISTINCT game_id FROM moved;
+
+-- name: note_surplus
+-- Notes of plays $2 how many of their wins, $3, and of their points, $4, stay with the guest: so that nothing counts them
+-- as the player's.
+UPDATE plays AS p SET
+    surplus_wins = least(p.wins, coalesce(p.surplus_wins, 0) + n.wins),
+    surplus_points = least(p.points, coalesce(p.surplus_points, 0) + n.points)
+FROM unnest($2::text[], $3::integer[], $4::bigint[]) AS n (play_id, wins, points)
+WHERE p.tenant_id = $1 AND p.play_id = n.play_id;
 
 -- name: move_rewards
 -- With their deliveries; but for the surplus, $4.

@@ -549,6 +549,8 @@ CREATE UNIQUE INDEX api_tokens_hash ON api_tokens (tenant_id, token_hash);
 
 -- play_id is the session's nonce, so the primary key is what makes a session single-use.
 -- idempotency_key and request_hash make a retry find this row even with the ephemeral store gone.
+-- surplus_wins, surplus_points: how much of wins and points a merge left with the guest, as beyond what one player may
+-- have (sql/merging.sql). Null: none.
 CREATE TABLE plays (
     tenant_id       ident       NOT NULL,
     play_id         ident       NOT NULL,
@@ -566,6 +568,8 @@ CREATE TABLE plays (
     idempotency_key text,
     request_hash    bytea,
     played_at       timestamptz NOT NULL DEFAULT now(),
+    surplus_wins    integer,
+    surplus_points  bigint,
     PRIMARY KEY (tenant_id, play_id)
 );
 CREATE INDEX plays_player ON plays (tenant_id, player_id, game_id, play_id);
@@ -897,7 +901,7 @@ RETURN coalesce(condition ->> 'game_id', '') = '' OR EXISTS (
 
 -- How much of what a quest's condition counts a player has done since then (null: ever): plays of the campaign's games, or
 -- of the one game; the prizes won by them; the points credited for them; the local days with a login; or the quest's
--- events that were told of the player.
+-- events that were told of the player. Of what a guest won, what became the player's.
 CREATE FUNCTION quest_progress(
     tenant text, player text, quest text, campaign text, condition jsonb, since timestamptz)
 RETURNS bigint LANGUAGE sql STABLE RETURN CASE WHEN condition ->> 'kind' = 'event' THEN (
@@ -910,7 +914,9 @@ RETURNS bigint LANGUAGE sql STABLE RETURN CASE WHEN condition ->> 'kind' = 'even
     WHERE c.tenant_id = tenant AND c.campaign_id = campaign AND (since IS NULL OR q.quarter >= since)
 ) ELSE (
     SELECT least(CASE condition ->> 'kind'
-        WHEN 'plays' THEN count(*) WHEN 'wins' THEN coalesce(sum(p.wins), 0) ELSE coalesce(sum(p.points), 0)
+        WHEN 'plays' THEN count(*)
+        WHEN 'wins' THEN coalesce(sum(p.wins - coalesce(p.surplus_wins, 0)), 0)
+        ELSE coalesce(sum(p.points - coalesce(p.surplus_points, 0)), 0)
     END, 9223372036854775807)::bigint
     FROM plays AS p
     WHERE p.tenant_id = tenant AND p.player_id = player AND (since IS NULL OR p.played_at >= since)

@@ -29,6 +29,10 @@ is the player's: items and points that were earned may be spent by now, and the 
 came of, so that what was bought would have to come back with it. So a game's cap on plays bounds guests less than a
 prize's max_per_user does: by how many guests an address is given, RATE_GUEST_BURST and then RATE_GUEST_PER_SECOND
 (docs/deploy.md).
+
+The plays that won the surplus note it, so that no quest counts it as the player's, whether it could be taken back or
+not (`quest_progress`). A quest that either of them has completed stays completed, whatever it counted: that was within
+the caps of who completed it, and is one player's once in its period, like a rung.
 """
 
 from __future__ import annotations
@@ -119,7 +123,7 @@ async def _merge(connection: asyncpg.Connection, engine: Engine, who: _Who) -> b
     if not await _end_guest(connection, engine, who):
         return False
     surplus = await _read_surplus(connection, who)
-    await _move_plays(connection, who)
+    await _move_plays(connection, who, surplus)
     returned = await _move_turns(connection, who, surplus)
     await _move_wallets(connection, who)
     ending = await _pay_back(connection, who, surplus, returned)
@@ -146,8 +150,11 @@ async def _end_guest(connection: asyncpg.Connection, engine: Engine, who: _Who) 
     return True
 
 
-async def _move_plays(connection: asyncpg.Connection, who: _Who) -> None:
+async def _move_plays(connection: asyncpg.Connection, who: _Who, surplus: _Surplus) -> None:
     games = [row["game_id"] for row in await connection.fetch(_SQL["move_plays"], *who)]
+    if of_plays := surplus.of_plays:
+        wins, points = zip(*of_plays.values(), strict=True)
+        await connection.execute(_SQL["note_surplus"], who.tenant_id, list(of_plays), wins, points)
     await connection.execute(_SQL["hold_counts"], *who, games)
     await connection.execute(_SQL["move_play_counts"], *who, games)
 
@@ -231,6 +238,24 @@ class _Surplus:
         return [row["reward_id"] for row in self.rewards]
 
     @property
+    def points_of_wallets(self) -> Counter[tuple[str, str]]:
+        """The points that plays won, by scope and currency."""
+        points: Counter[tuple[str, str]] = Counter()
+        for row in self.points:
+            points[row["scope_key"], row["currency"]] += row["points"]
+        return points
+
+    @property
+    def of_plays(self) -> dict[str, tuple[int, int]]:
+        """How many wins of a play it is, and how many points."""
+        wins = Counter(row["play_id"] for row in self.rewards if row["play_id"])
+        points: Counter[str] = Counter()
+        for row in self.points:
+            wins[row["play_id"]] += row["wins"]
+            points[row["play_id"]] += row["points"]
+        return {play_id: (wins[play_id], points[play_id]) for play_id in sorted(wins)}
+
+    @property
     def units(self) -> Counter[str]:
         """How many of each prize."""
         units: Counter[str] = Counter()
@@ -284,10 +309,9 @@ async def _pay_back(
         if amount > 0:
             await connection.execute(_MOVE, tenant_id, player_id, row["scope_key"], row["currency"], amount, *entry)
 
-    async def take(row: Any, amount: int, reward_id: str) -> int:
-        wallet = (tenant_id, player_id, row["scope_key"], row["currency"])
+    async def take(wallet: tuple[str, str], amount: int, reward_id: str) -> int:
         entry = (ids.make("entry"), reward_id or guest_id, reward_id)
-        return await connection.fetchval(_SQL["move_back"], *wallet, amount, *entry) or 0
+        return await connection.fetchval(_SQL["move_back"], tenant_id, player_id, *wallet, amount, *entry) or 0
 
     moved = await connection.fetch(_SQL["movements"], tenant_id, player_id, list(ending))
     given = {row["reward_id"]: row for row in moved if row["amount"] > 0}
@@ -295,10 +319,10 @@ async def _pay_back(
     for price in prices:
         if price["reward_id"] not in given:
             await give(price, -price["amount"])
-    for row in surplus.points:
-        await take(row, row["points"], "")
+    for wallet, points in surplus.points_of_wallets.items():
+        await take(wallet, points, "")
     for reward_id, row in given.items():
-        taken = await take(row, row["amount"], reward_id)
+        taken = await take((row["scope_key"], row["currency"]), row["amount"], reward_id)
         for price in prices:
             if price["reward_id"] == reward_id:
                 await give(price, -price["amount"] * taken // row["amount"])

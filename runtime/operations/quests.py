@@ -3,9 +3,9 @@
 A quest with a condition is completed by who has done so much since the period began (and the quest's start_date):
 plays, prizes won by plays, or points credited for plays (not scores), in the campaign's games or one of them. The
 statement that grants counts them from the plays' own rows, so that plays write nothing for it; a merged guest's are
-the player's. Days with a login are of players whom the service signs in, which notes them. Events are told from
-outside (quest_events.py), signed with a secret that the quest gets when it begins to take them. Without a condition,
-the player's word is enough.
+the player's, but for what it won beyond the caps of one player (merging.py). Days with a login are of players whom the
+service signs in, which notes them. Events are told from outside (quest_events.py), signed with a secret that the quest
+gets when it begins to take them. Without a condition, the player's word is enough.
 
 A quest is completed once per period: ever (one_time), once a local day, or once an ISO week, of the
 campaign's time zone. The unique row of the completion is what makes it once; the turns are granted by

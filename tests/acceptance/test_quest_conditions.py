@@ -145,6 +145,60 @@ async def test_what_a_guest_played_is_the_players_that_it_became(world: World) -
     assert answer.reason == "ALREADY_COMPLETED", "the guest is that player"
 
 
+async def test_what_a_guest_won_beyond_the_caps_of_one_player_counts_for_no_quest(world: World) -> None:
+    capped = {"constraints": {"max_per_user": 1}}
+    mug, points = await world.prize(total=9, **capped), await world.prize(type="points", value=10, **capped)
+    games = [await world.wheel(prize, access="public") for prize in (mug, points)]
+    wins, credited = await quest_of(world, "wins", 3, type="daily"), await quest_of(world, "points", 20)
+    contact = "capped@example.com"
+    player = await log_in(world.stack, contact=contact)
+    for game in games:
+        await world.round(game, player)
+    for _ in range(2):
+        guest = await guest_who_played(world, games[0])
+        await world.round(games[1], guest.player_id)
+        assert await progress(world, guest.player_id) == [(credited, 10, 20, False), (wins, 2, 3, False)]
+        assert await log_in(world.stack, guest, contact) == player
+        assert await progress(world, player) == [(credited, 10, 20, False), (wins, 2, 3, False)]
+    assert missing(await complete(world, wins, player)) == (2, 3)
+    assert missing(await complete(world, credited, player)) == (10, 20)
+    # What comes after counts on, and plays are the player's whatever they won.
+    await world.round(await world.wheel(await world.prize()), player)
+    assert (await complete(world, wins, player)).data["turns_granted"] == 3
+    assert (await complete(world, await quest_of(world, count=7), player)).data["turns_granted"] == 3
+
+
+async def test_points_that_were_spent_before_the_merge_count_for_no_quest_either(world: World) -> None:
+    points = await world.prize(type="points", value=10, constraints={"max_per_user": 1})
+    game = await world.wheel(points, access="public")
+    credited = await quest_of(world, "points", 20)
+    contact = "spent@example.com"
+    player = await log_in(world.stack, contact=contact)
+    await world.round(game, player)
+    guest = await guest_who_played(world, game)
+    for who in (player, guest.player_id):
+        spent = {"player_id": who, "currency": "points", "scope_key": world.campaign_id, "amount": -10}
+        assert (await world.stack.admin("POST", "/admin/wallet/adjustments", spent)).http == 200
+    await log_in(world.stack, guest, contact)
+    assert missing(await complete(world, credited, player)) == (10, 20)
+
+
+async def test_a_quest_that_a_guest_completed_stays_completed_when_its_win_is_taken_back(world: World) -> None:
+    mug = await world.prize(total=9, constraints={"max_per_user": 1})
+    game = await world.wheel(mug, access="public")
+    quest = await quest_of(world, "wins", 1)
+    contact = "stays@example.com"
+    player = await log_in(world.stack, contact=contact)
+    await world.round(game, player)
+    guest = await guest_who_played(world, game)
+    body = {"player_id": guest.player_id}
+    assert (await world.stack.core("POST", f"/quests/{quest}/complete", body)).data["turns_granted"] == 3
+    await log_in(world.stack, guest, contact)
+    assert await progress(world, player) == [(quest, 1, 1, True)]
+    assert (await complete(world, quest, player)).reason == "ALREADY_COMPLETED"
+    assert await turns(world, player) == 3
+
+
 async def test_a_condition_is_changed_and_taken_away(world: World) -> None:
     quest = await quest_of(world, count=5)
     shown = (await world.stack.admin("GET", f"/admin/quests/{quest}")).data["condition"]

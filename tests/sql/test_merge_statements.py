@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any, Final
 
 import asyncpg
@@ -209,8 +210,11 @@ INSERT INTO plays (tenant_id, play_id, player_id, game_id, session_id, revision,
 async def test_what_is_beyond_what_one_player_may_have_is_the_guests_last(connection: asyncpg.Connection) -> None:
     """The delivered one is within; a rung counts where both were granted it in the same game."""
     await connection.execute(SURPLUS)
+    await connection.execute("UPDATE rewards SET play_id = 'y1' WHERE reward_id IN ('m1', 'm2', 'g1')")
+    await connection.execute("UPDATE rewards SET play_id = 'y1', milestone_id = 'rung9' WHERE reward_id = 'm3'")
     surplus = await ask(connection, "surplus_rewards", "gus", "ann")
-    assert sorted(row[0] for row in surplus) == ["g1", "m1", "m3"]
+    plays = [(row[0], row[-1]) for row in surplus]
+    assert sorted(plays) == [("g1", ""), ("m1", "y1"), ("m3", "")], "a rung's is no win of a play's"
     assert await ask(connection, "granted_to_both", "gus", "ann") == [("game", "rung1")]
     granted = await ask(connection, "grants", "gus")
     assert sorted(granted) == [("game", "rung1"), ("game", "rung2"), ("game", "rung3"), ("game_2", "rung1")]
@@ -223,7 +227,36 @@ async def test_points_beyond_are_those_that_its_last_plays_were_credited(connect
     """
     await connection.execute(SURPLUS)
     points = await ask(connection, "surplus_points", "gus", "ann")
-    assert points == [("all", "c0", "points", 1, 8), ("all", "c1", "points", 1, 7), ("pts", "c1", "points", 2, 50)]
+    assert points == [
+        *(("y3", "all", "c1", "points", 1, 7, 1), ("y9", "all", "c0", "points", 1, 8, 1)),
+        *(("y2", "pts", "c1", "points", 1, 20, 0), ("y3", "pts", "c1", "points", 1, 30, 1)),
+    ]
+
+
+async def test_a_prize_that_a_play_won_twice_is_beyond_win_by_win(connection: asyncpg.Connection) -> None:
+    await connection.execute(SURPLUS)
+    rewards = [{"prize_id": "pts", "type": "points", "quantity": 1, "value": value} for value in (3, 5, 7)]
+    outcome = json.dumps({"rewards": rewards})
+    await connection.execute("UPDATE plays SET outcome = $1 WHERE play_id = 'y2'", outcome)
+    points = [row for row in await ask(connection, "surplus_points", "gus", "ann") if row[1] == "pts"]
+    assert points == [("y2", "pts", "c1", "points", 2, 12, 2), ("y3", "pts", "c1", "points", 1, 30, 1)]
+
+
+async def test_a_play_notes_what_of_it_is_beyond_and_never_more_than_it_won(connection: asyncpg.Connection) -> None:
+    await connection.execute(SURPLUS)
+    await connection.execute("UPDATE plays SET wins = 2, points = 9")
+    await connection.execute(
+        "INSERT INTO tenants (tenant_id, name) VALUES ('u', 'U');"
+        "INSERT INTO plays (tenant_id, play_id, player_id, game_id, session_id, revision, seed, client_seed, payload,"
+        " score, wins, points, outcome) VALUES ('u', 'y1', 'gus', 'game', 's', 1, '', '', '{}', 0, 2, 9, '{}')"
+    )
+    await ask(connection, "note_surplus", ["y1", "y2"], [1, 0], [0, 4])
+    noted = (
+        "SELECT tenant_id, play_id, surplus_wins, surplus_points FROM plays WHERE surplus_wins IS NOT NULL ORDER BY 2"
+    )
+    assert [tuple(row) for row in await connection.fetch(noted)] == [("t", "y1", 1, 0), ("t", "y2", 0, 4)]
+    await ask(connection, "note_surplus", ["y1", "y2"], [1, 3], [3, 9])
+    assert [tuple(row) for row in await connection.fetch(noted)] == [("t", "y1", 2, 3), ("t", "y2", 2, 9)]
 
 
 async def test_counts_of_capped_prizes_are_told_and_held(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:

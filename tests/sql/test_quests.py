@@ -146,6 +146,24 @@ async def test_a_condition_is_judged_by_the_statement_that_grants(
     assert await connection.fetchval("SELECT count(*) FROM turn_entries") == (1 if met else 0)
 
 
+@pytest.mark.parametrize(("kind", "count"), [("plays", 2), ("wins", 4), ("points", 13)])
+async def test_what_a_merge_left_with_the_guest_is_not_counted(
+    connection: asyncpg.Connection, kind: str, count: int
+) -> None:
+    await connection.execute(
+        "INSERT INTO games (tenant_id, game_id, campaign_id, name, type) VALUES ('tenant_q', 'game', 'camp', 'G', 't')"
+    )
+    for at in (100, 200):
+        await play(connection, "game", "ann", at, wins=3, points=10)
+    await connection.execute(
+        "UPDATE plays SET surplus_wins = 2, surplus_points = 7 WHERE play_id = 'play-game-ann-100'"
+    )
+    for need, met in ((count + 1, False), (count, True)):
+        condition = {"kind": kind, "count": need, "game_id": ""}
+        await connection.execute("UPDATE quests SET condition = $1 WHERE quest_id = 'quest'", json.dumps(condition))
+        assert (await complete(connection, condition=condition) is not None) == met
+
+
 async def test_whom_others_became_and_what_others_made_is_nothing_to_it(connection: asyncpg.Connection) -> None:
     """Another guest that has logged in, another quest that is over, another campaign that is paused, another tenant."""
     await connection.execute(

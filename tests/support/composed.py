@@ -280,6 +280,12 @@ def give_turns(draw: Draw) -> tuple[Any, ...]:
     return TENANT, guest, draw.registered(), [row.campaign_id for row in rows], amounts, left, right, kept
 
 
+@composed("merging.note_surplus")
+def note_surplus(draw: Draw) -> tuple[Any, ...]:
+    plays = sorted({draw.play(), draw.play()})
+    return TENANT, plays, [draw.random.choice([0, 1, 9]) for _ in plays], [draw.random.choice([0, 3, 9]) for _ in plays]
+
+
 @composed("merging.move_ledger")
 def move_ledger(draw: Draw) -> tuple[Any, ...]:
     return TENANT, draw.guest(), draw.registered()

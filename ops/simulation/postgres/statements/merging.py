@@ -94,12 +94,12 @@ def surplus_rewards(st: Statement, tenant_id: str, guest_id: str, player_id: str
         upto[prize.prize_id] = upto.get(prize.prize_id, 0) + reward.quantity
         mine = st.get("prize_players", tenant_id, prize.prize_id, player_id)
         if prize.max_per_user > 0 and upto[prize.prize_id] > prize.max_per_user - (mine.awarded if mine else 0):
-            one = of(reward, _SURPLUS)
+            one = of(reward, _SURPLUS, play_id="" if reward.milestone_id else reward.play_id)
             surplus[tuple(one.values())] = one
     for grant in st.find("milestone_grants", tenant_id=tenant_id, player_id=guest_id):
         if st.get("milestone_grants", tenant_id, player_id, grant.game_id, grant.milestone_id) is not None:
             found = st.get("rewards", tenant_id, grant.reward_id)
-            one = of(found, _SURPLUS) if found else {}
+            one = of(found, _SURPLUS, play_id="") if found else {}
             surplus |= {tuple(one.values()): one} if found else {}
     return st.unordered(list(surplus.values()))
 
@@ -120,31 +120,38 @@ def surplus_points(st: Statement, tenant_id: str, guest_id: str, player_id: str)
         if entry.reason == "play_reward"
     }
     upto: dict[str, int] = {}
-    beyond: dict[tuple[str, str, str], list[int]] = {}
+    beyond: dict[tuple[str, str, str, str], list[int]] = {}
     plays = st.find("plays", tenant_id=tenant_id, player_id=guest_id)
     for play in sorted(plays, key=lambda row: row.play_id):
         entry = credited.get(play.play_id)
-        for prize_id, (quantity, points) in _points(play).items() if entry else ():
+        for prize_id, quantity, points in _points(play) if entry else ():
             upto[prize_id] = upto.get(prize_id, 0) + quantity
             if prize_id in room and upto[prize_id] > room[prize_id]:
                 units = min(quantity, upto[prize_id] - room[prize_id])
-                total = beyond.setdefault((prize_id, entry.scope_key, entry.currency), [0, 0])  # type: ignore[union-attr]
+                key = (prize_id, play.play_id, entry.scope_key, entry.currency)  # type: ignore[union-attr]
+                total = beyond.setdefault(key, [0, 0, 0])
                 total[0] += units
                 total[1] += units * points
+                total[2] += units == quantity
     return [
-        {"prize_id": key[0], "scope_key": key[1], "currency": key[2], "units": units, "points": points}
-        for key, (units, points) in sorted(beyond.items())
+        {
+            "play_id": play_id,
+            "prize_id": prize_id,
+            "scope_key": scope_key,
+            "currency": currency,
+            "units": units,
+            "points": points,
+            "wins": wins,
+        }
+        for (prize_id, play_id, scope_key, currency), (units, points, wins) in sorted(beyond.items())
     ]
 
 
-def _points(play: Any) -> dict[str, tuple[int, int]]:
-    """(quantity, points of one) of each points prize that a play won."""
-    won: dict[str, tuple[int, int]] = {}
-    for one in loads(play.outcome).get("rewards") or ():
-        if one.get("type") == "points":
-            quantity, points = won.get(one["prize_id"], (0, 0))
-            won[one["prize_id"]] = (quantity + int(one["quantity"]), max(points, int(one["value"])))
-    return won
+def _points(play: Any) -> list[tuple[str, int, int]]:
+    """(prize, quantity, points of one) of each points prize that a play won."""
+    rewards = loads(play.outcome).get("rewards") or ()
+    points = [one for one in rewards if one.get("type") == "points"]
+    return [(one["prize_id"], int(one["quantity"]), int(one["value"])) for one in points]
 
 
 @statement("merging.granted_to_both")

@@ -159,6 +159,24 @@ async def move_plays(st: Statement, tenant_id: str, guest_id: str, player_id: st
     return st.unordered([{"game_id": game_id} for game_id in sorted({row.game_id for row in moved})])
 
 
+@statement("merging.note_surplus")
+async def note_surplus(
+    st: Statement, tenant_id: str, play_ids: list[str], wins: list[int], points: list[int]
+) -> Result:
+    noted = 0
+    for play_id, of_wins, of_points in zip(play_ids, wins, points, strict=True):
+        row = st.get("plays", tenant_id, play_id)
+
+        def change(p: Any, of_wins: int = of_wins, of_points: int = of_points) -> dict[str, Any]:
+            return {
+                "surplus_wins": min(p.wins, (p.surplus_wins or 0) + of_wins),
+                "surplus_points": min(p.points, (p.surplus_points or 0) + of_points),
+            }
+
+        noted += len(await st.update([row] if row else [], change))
+    return noted
+
+
 @statement("merging.move_rewards")
 async def move_rewards(st: Statement, tenant_id: str, guest_id: str, player_id: str, surplus: list[str]) -> Result:
     rows = [row for row in st.find("rewards", tenant_id=tenant_id, player_id=guest_id) if row.reward_id not in surplus]

@@ -85,7 +85,11 @@ def _progress(
         if row.game_id in games and named in ("", row.game_id) and (since is None or row.played_at >= since)
     ]
     kind = condition["kind"]
-    return len(plays) if kind == "plays" else sum(row.wins if kind == "wins" else row.points for row in plays)
+    if kind == "plays":
+        return len(plays)
+    if kind == "wins":
+        return sum(row.wins - (row.surplus_wins or 0) for row in plays)
+    return sum(row.points - (row.surplus_points or 0) for row in plays)
 
 
 def _local_day(at: int, zone: str) -> date:

@@ -1,0 +1,100 @@
+"""Quests are completed while a guest logs in: by what is whose at that moment, and never by what is taken back."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.support import invariants
+from tests.support.guests import guest_who_played, log_in
+from tests.support.rivals import held, waits
+from tests.support.stack import Answer, Stack
+from tests.support.waiting import until
+from tests.support.world import World
+
+ON_CLAIM = {"redemption_mode": "on_claim", "channel": "none"}
+
+
+@pytest.fixture
+async def capped(own_world: World) -> tuple[str, str]:
+    """Two public wheels of a prize that one player may have once."""
+    prize = await own_world.prize(total=9, constraints={"max_per_user": 1}, fulfillment=ON_CLAIM)
+    one, other = [await own_world.wheel(prize, access="public") for _ in range(2)]
+    return one, other
+
+
+async def quest_of_wins(world: World, count: int, game_id: str = "") -> str:
+    fields = {"name": "Q", "turns": 3, "type": "daily", "status": "active"}
+    condition = {"kind": "wins", "count": count, "game_id": game_id}
+    body = {"campaign_id": world.campaign_id, "condition": condition, **fields}
+    return str((await world.stack.admin("POST", "/admin/quests", body)).data["id"])
+
+
+async def complete(stack: Stack, quest_id: str, player_id: str) -> Answer:
+    return await stack.core("POST", f"/quests/{quest_id}/complete", {"player_id": player_id})
+
+
+async def turns_of(stack: Stack, player_id: str) -> int:
+    """The turns that were ever granted to the player."""
+    entries = "SELECT coalesce(sum(amount), 0) FROM turn_entries WHERE player_id = $1 AND reason = 'quest'"
+    return int(await stack.database.fetchval(entries, player_id))
+
+
+async def test_a_guest_that_completes_beside_its_login_is_judged_as_the_player(
+    own_world: World, stack: Stack, capped: tuple[str, str]
+) -> None:
+    """The player has won it at another wheel: so what the guest has of it is taken back, and nobody won at this one."""
+    one, other = capped
+    quest = await quest_of_wins(own_world, 1, one)
+    guest, player = await guest_who_played(own_world, one), await log_in(stack)
+    await own_world.round(other, player)
+    async with held(stack, "SELECT FROM rewards WHERE player_id = $1 FOR UPDATE", guest.player_id):
+        merge = asyncio.ensure_future(log_in(stack, guest))
+        await until(lambda: waits(stack, "merging.hold_rewards"))
+        rival = asyncio.ensure_future(complete(stack, quest, guest.player_id))
+        await until(lambda: waits(stack, "players.meet", "quests.complete"))
+    assert await merge == player
+    refused = await rival
+    assert refused.reason == "CONDITION_NOT_MET", refused.envelope
+    assert [int(refused.envelope["data"][name]) for name in ("have", "need")] == [0, 1]
+    assert await turns_of(stack, player) + await turns_of(stack, guest.player_id) == 0
+    await invariants.check(stack.database)
+
+
+async def test_a_guest_that_has_completed_before_its_login_has_completed_for_the_player(
+    own_world: World, stack: Stack, capped: tuple[str, str]
+) -> None:
+    one, other = capped
+    quest = await quest_of_wins(own_world, 1, one)
+    guest, player = await guest_who_played(own_world, one), await log_in(stack)
+    await own_world.round(other, player)
+    async with held(stack, "SELECT FROM quests WHERE quest_id = $1 FOR UPDATE", quest):
+        rival = asyncio.ensure_future(complete(stack, quest, guest.player_id))
+        await until(lambda: waits(stack, "quests.complete"))
+        merge = asyncio.ensure_future(log_in(stack, guest))
+        await until(lambda: waits(stack, "merging.hold_players"))
+    assert (await rival).data["turns_granted"] == 3
+    assert await merge == player
+    assert (await complete(stack, quest, player)).reason == "ALREADY_COMPLETED"
+    assert (await own_world.eligibility(one, player))["remaining_turns"] == 3
+    await invariants.check(stack.database)
+
+
+async def test_a_player_that_completes_beside_the_login_has_what_is_the_players_before_and_after(
+    own_world: World, stack: Stack, capped: tuple[str, str]
+) -> None:
+    """One win of the player's own, and of the guest's two the one that no cap holds."""
+    two, three = await quest_of_wins(own_world, 2), await quest_of_wins(own_world, 3)
+    free = await own_world.wheel(await own_world.prize(fulfillment=ON_CLAIM), access="public")
+    guest, player = await guest_who_played(own_world, capped[0]), await log_in(stack)
+    await own_world.round(free, guest.player_id)
+    await own_world.round(capped[0], player)
+    async with held(stack, "SELECT FROM rewards WHERE player_id = $1 FOR UPDATE", guest.player_id):
+        merge = asyncio.ensure_future(log_in(stack, guest))
+        await until(lambda: waits(stack, "merging.hold_rewards"))
+        assert (await complete(stack, two, player)).envelope["data"]["have"] == 1
+    assert await merge == player
+    assert (await complete(stack, two, player)).data["turns_granted"] == 3
+    assert (await complete(stack, three, player)).envelope["data"]["have"] == 2
+    await invariants.check(stack.database)

@@ -28,9 +28,11 @@ from runtime.errors import Fault, invalid
 from runtime.http import codes
 from runtime.http.admission.control import Allowed
 from runtime.http.admission.idempotency import Asked, Replay, idempotency_key
+from runtime.http.admission.local_rates import LocalRate
+from runtime.http.admission.rates import Policy
 from runtime.http.auth import Identity, require_roles, token_missing
 from runtime.http.edge import Edge, body_of, reader
-from runtime.http.envelope import Handler, ok
+from runtime.http.envelope import Handler, extra_headers, ok
 from runtime.http.feeds import exports, live
 from runtime.http.login.api_tokens import check_made
 from runtime.http.login.staff import IDENTITY, OF_ROLES, Desk
@@ -51,6 +53,9 @@ LIVE: Final = f"{PREFIX}/live"
 
 OWN: Final = {"ExportRows": STAFF, "WatchLive": STAFF}
 """What the edge serves beside the table that GET /admin/me names too, and to whom."""
+
+CODE_SEARCHES: Final = Policy("code-search", per_second=0.2, burst=20)
+"""Of one of staff, at an edge process: each tells whether a code that somebody won was guessed."""
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -112,6 +117,7 @@ def _handler(edge: Edge, operation: Operation) -> Handler:
     reveals = "reveal" in fields_of(operation.request)
     whole = REWARD_MANAGERS.roles(edge.settings.role_matrix)
     makes_token = operation.request is m.CreateTokenRequest
+    searches = LocalRate(CODE_SEARCHES) if operation.request is m.SearchRewardsRequest else None
 
     async def answer(request: web.Request) -> web.Response:
         identity = request[IDENTITY]
@@ -127,6 +133,11 @@ def _handler(edge: Edge, operation: Operation) -> Handler:
             message.may_decide = [name for name in _may(identity, edge.settings.role_matrix) if name in approvals.KINDS]
         if reveals:
             message.reveal = bool(identity.roles & whole)
+        if searches is not None and message.code and edge.settings.rate_limits:
+            limited = searches.take(f"{identity.tenant_id} {identity.subject}")
+            if limited is not None:
+                extra_headers(request).update(limited.headers)
+                raise limited.fault()
         if keyed and (key := idempotency_key(request)):
             message.idempotency_key = key
             return await _once(edge, operation, show, message, request)

@@ -17,6 +17,12 @@ from tests.support.world import World
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
+
+@pytest.fixture(scope="module")
+def module_extra_settings() -> dict[str, Any]:
+    return {"role_matrix": "strict"}
+
+
 BY_HAND = {"redemption_mode": "REDEMPTION_MODE_MANUAL", "channel": "none"}
 
 
@@ -58,6 +64,23 @@ class TestSearch:
         other = await make_tenant(world.stack, OTHER_TENANT)
         assert await self.found(other, code="FAIR-1") == []
         assert "FAIR-1" not in str((await world.stack.admin("GET", "/admin/rewards", code="FAIR-1")).envelope)
+
+    async def test_who_may_not_move_rewards_is_not_told_whether_a_code_is_one(self, world: World) -> None:
+        await won(world, codes=["GUESS-1"])
+        told = [
+            await world.stack.admin("GET", "/admin/rewards", roles=("designer",), reveal="true", code=code)
+            for code in ("GUESS-1", "GUESS-2")
+        ]
+        assert [refused(answer) for answer in told] == [(403, "PERMISSION_DENIED", "ROLE_REQUIRED")] * 2
+        assert told[0].envelope["data"] == told[1].envelope["data"]
+        assert told[0].envelope["data"]["roles"] == ["admin", "reward_manager"]
+        for role in ("admin", "reward_manager"):
+            found = await world.stack.admin("GET", "/admin/rewards", roles=(role,), code="GUESS-1")
+            assert len(found.data["items"]) == 1
+        everything = await world.stack.admin(
+            "GET", "/admin/rewards", roles=("designer",), campaign_id=world.campaign_id
+        )
+        assert len(everything.data["items"]) == 1
 
     async def test_rewards_are_found_by_when_they_were_won_together_with_the_rest(self, world: World) -> None:
         [early, late] = await won(world, count=2)

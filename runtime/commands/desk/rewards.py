@@ -56,7 +56,7 @@ async def list_rewards(
     contact
         Only those of whose e-mail address or phone number this is, whole.
     code
-        Only the one that has this code, whole.
+        Only the one that has this code, whole; for who may move rewards.
     most
         How many at most.
     """

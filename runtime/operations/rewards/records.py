@@ -11,10 +11,11 @@ import sql
 from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.actors.rewards import FIELDS, listed_for_owner
-from runtime.errors import invalid
+from runtime.errors import Fault, Status, invalid
 from runtime.operations import reading
 from runtime.operations.checks import TIME_MAX, Checks
 from runtime.operations.prizes import claim_fields
+from runtime.operations.row import REWARD_MANAGERS
 from runtime.outgoing.vault import code_context, vault_of
 from runtime.wire.contacts import spellings
 from runtime.wire.enums import enum, token
@@ -68,7 +69,13 @@ async def search_rewards(engine: Engine, request: m.SearchRewardsRequest) -> m.S
 
     What waits for an operator's hand is `status` CLAIMED of a prize whose redemption_mode is MANUAL. A
     reward that was not claimed in time counts as expired from that moment on.
+    A code is looked for by who may move rewards alone, else it is PERMISSION_DENIED ROLE_REQUIRED: what is found tells
+    that a guess was right, and lists show the ends of codes.
     """
+    if request.code and not request.reveal:
+        roles = sorted(REWARD_MANAGERS.writers)
+        message = f"a whole code may be looked for by a role of {', '.join(roles)}"
+        raise Fault(Status.PERMISSION_DENIED, "ROLE_REQUIRED", message, roles=roles)
     filters = (token(request.status), request.campaign_id, request.prize_id, request.game_id, request.player_id)
     asked = (tenant_of(request), *filters, merchant_of(request))
     statement = _SQL["search"]

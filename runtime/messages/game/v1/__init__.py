@@ -5816,7 +5816,7 @@ class SearchRewardsRequest(betterproto2.Message):
 
     code: "str" = betterproto2.field(10, betterproto2.TYPE_STRING)
     """
-    The code that it has, whole.
+    The code that it has, whole; for who may move rewards.
     """
 
     won_from: "int" = betterproto2.field(11, betterproto2.TYPE_INT64)
@@ -5825,6 +5825,11 @@ class SearchRewardsRequest(betterproto2.Message):
     """
 
     won_until: "int" = betterproto2.field(12, betterproto2.TYPE_INT64)
+
+    reveal: "bool" = betterproto2.field(13, betterproto2.TYPE_BOOL)
+    """
+    Whether it may be looked for by a code.
+    """
 
 
 default_message_pool.register_message("game.v1", "SearchRewardsRequest", SearchRewardsRequest)

@@ -44,7 +44,7 @@ export default function Rewards() {
   ];
   const filters = [
     { name: "contact", label: say("rewards.contact") },
-    { name: "code", label: say("rewards.code") },
+    ...(can("FulfillReward") ? [{ name: "code", label: say("rewards.code") }] : []),
     { name: "prize_id", label: say("rewards.prize_id") },
     { name: "status", label: say("campaigns.status"), options: STATUSES.map((value) => ({ value: value.toLowerCase(), text: state(`REWARD_STATUS_${value}`) })) },
     { name: "won_from", label: say("rewards.won_from"), options: [0, 7, 30].map((days) => ({ value: String(today - days * DAY_SECONDS), text: say("rewards.days", { count: days }) })) },

@@ -105,6 +105,16 @@ LEFT JOIN campaigns AS c ON c.tenant_id = $1 AND c.campaign_id = n.campaign_id
 WHERE n.tenant_id = $1 AND n.event_id = ANY ($2::text[])
 ORDER BY n.type, (n.data ->> 'percent')::int, n.event_id
 
+-- name: purge
+-- Forgets what was noticed more than 30 days ago, at most $2, but for what somebody is still to be told of.
+DELETE FROM notices WHERE tenant_id = $1 AND ctid = ANY (ARRAY(
+    SELECT ctid FROM notices
+    WHERE tenant_id = $1 AND noticed_at < now() - interval '30 days'
+      AND (noticed_at < (SELECT told_until FROM event_marks WHERE tenant_id = $1)
+           OR NOT EXISTS (SELECT FROM integrations WHERE tenant_id = $1 AND status = 'active'))
+    ORDER BY noticed_at LIMIT $2::integer FOR UPDATE SKIP LOCKED
+))
+
 -- name: used
 -- What campaigns $2 have used of their budgets, as it was counted last. No row: not counted yet, or of another budget.
 SELECT b.campaign_id, b.used, unix(b.counted_at) AS used_at

@@ -81,10 +81,11 @@ LOCK_ORDER: Final[tuple[str, ...]] = (
     # A log that its integration's going takes along.
     "integration_deliveries",
     "event_marks",
-    # Budgets and stock: that they are looked at, then what has been told of them.
+    # Budgets and stock: that they are looked at, then what has been told of them, and is to be.
     "limit_marks",
     "budget_marks",
     "low_prizes",
+    "notices",
     # What waits for a second person moves with what is done, last of all.
     "approvals",
     # What the auditor found, and where it is.

@@ -24,6 +24,7 @@ from runtime.operations import audit, challenges
 from runtime.operations.approvals.keeping import withdraw_of
 from runtime.operations.checks import TIME_MAX, Checks
 from runtime.operations.games import trials
+from runtime.operations.limits import looking
 from runtime.operations.players import FIND, player_from_row
 from runtime.operations.row import ADMINS, Operation
 from runtime.stores.database import StoreUnavailable
@@ -298,12 +299,13 @@ _PURGES: Final = {
     **{name: _SQL[name] for name in ("purge_logins", "purge_revocations")},
     "purge_tokens": sql.load("tokens")["purge_tokens"],
     **trials.PURGES,
+    **looking.PURGES,
 }
 
 
 async def purge(engine: Engine) -> None:
     """Forgets, tenant by tenant, what is over: challenges, rates, guesses, logins, revocations, API tokens, test
-    plays.
+    plays, notices.
 
     What cannot be forgotten now is logged and keeps nothing else from it; the last such failure is raised at the end.
     """

@@ -78,6 +78,27 @@ async def test_a_reward_is_told_with_the_rank_that_it_was_for(connection: asyncp
     assert [row[0] for row in await ask(connection, "gaps.prizes", "t", ["mug"])] == ["mug"]
 
 
+async def test_a_notice_is_forgotten_once_everybody_has_been_told_of_it(connection: asyncpg.Connection) -> None:
+    """However long ago it was: an integration that was out of reach for months hears of it yet."""
+
+    async def left() -> str:
+        await ask(connection, "limits.purge", "t", 20)
+        rows = await connection.fetch("SELECT event_id FROM notices ORDER BY noticed_at, event_id")
+        return " ".join(row["event_id"] for row in rows)
+
+    everything = "before first a b c d e after"
+    assert await left() == everything, "nobody has been told of anything"
+    told = "INSERT INTO event_marks (tenant_id, told_until, leased_until) VALUES ($1, $2, now())"
+    await connection.execute(told, "u", at(60))
+    assert await left() == everything
+    await connection.execute(told, "t", at(20))
+    assert await left() == "a b c d e after", "what happened at that very moment may not be told yet"
+    await connection.execute("UPDATE integrations SET status = 'paused' WHERE integration_id = 'i2'")
+    assert await left() == "a b c d e after"
+    await connection.execute("UPDATE integrations SET status = 'paused'")
+    assert await left() == "", "nobody is ever told of it"
+
+
 async def test_a_reward_that_a_merge_has_moved_is_told_with_the_rank_of_the_guest(
     connection: asyncpg.Connection,
 ) -> None:

@@ -25,6 +25,9 @@ from runtime.background import attempt
 
 _SQL: Final = sql.load("limits")
 
+PURGES: Final = {"purge_notices": _SQL["purge"]}
+"""What forgets, of one tenant ($1), what is over: at most $2 rows each."""
+
 EVERY_SECONDS: Final = 20.0
 """How often it is looked: who is told hears of it within half a minute."""
 

@@ -176,7 +176,7 @@ async def _write(claimer: Claimer, requests: Sequence[m.ClaimRewardRequest]) -> 
         [request.idempotency_key or None for request in requests],
         [ids.make("task") for _ in requests],
         instant_channels(),
-        [request.answers or {} for request in requests],
+        [request.answers for request in requests],
     )
 
     async def work(connection: asyncpg.Connection) -> list[asyncpg.Record]:

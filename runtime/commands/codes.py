@@ -10,7 +10,7 @@ from typing import Annotated, Any, BinaryIO, Final, Literal
 from cyclopts import App, Parameter
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
 
-from runtime.commands.confirm import confirmed, file_told
+from runtime.commands.confirm import Yes, confirmed, file_told
 from runtime.commands.connection import (
     DEFAULTS,
     EXIT_REFUSED,
@@ -30,7 +30,6 @@ app = App(name="codes", help="Look after pools of voucher codes.")
 
 PIECE_BYTES: Final = 64 * 1024
 
-Yes = Annotated[bool, Parameter(name=["--yes", "-y"], negative=(), help="Do it without asking.")]
 
 _TYPES: Final = {"csv": "text/csv", "json": "application/json", "text": "text/plain"}
 

@@ -7,12 +7,17 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NoReturn
+from typing import Annotated, NoReturn
+
+from cyclopts import Parameter
 
 from runtime.commands.connection import EXIT_FILE, EXIT_REFUSED, EXIT_UNCONFIRMED, Connection, fail, people
 from runtime.commands.documents import FileWrong
 from runtime.commands.resources import told
 from runtime.operations.files.kinds import Change
+
+Yes = Annotated[bool, Parameter(name=["--yes", "-y"], negative=(), help="Do it without asking.")]
+"""Of a command that asks before it does something."""
 
 
 def show(connection: Connection, changes: Sequence[Change]) -> None:

@@ -20,6 +20,7 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.table import Table
 
+from runtime.commands import documents
 from runtime.commands.environment import EXIT_USE
 
 EXIT_REFUSED: Final = 1
@@ -212,6 +213,14 @@ def fail(connection: Connection, exit_code: int, *lines: str, error: Mapping[str
 def print_json(data: Any) -> None:
     """One JSON document on standard output."""
     print(codec.dumps(data, indent=2, ensure_ascii=False))
+
+
+def print_one(connection: Connection, thing: Mapping[str, Any]) -> None:
+    """A thing on standard output: for machines all of it as JSON, for people what is not empty as YAML."""
+    if connection.json:
+        print_json(thing)
+    else:
+        print(documents.write({name: value for name, value in thing.items() if value not in ("", None)}), end="")
 
 
 def people() -> Console:

@@ -8,16 +8,24 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from typing import Annotated, Final
+from typing import Final
 
 import asyncpg
-from cyclopts import App, Parameter
+from cyclopts import App
 from redis.exceptions import RedisError
 
 import sql
-from runtime.commands import documents
-from runtime.commands.confirm import confirmed
-from runtime.commands.connection import DEFAULTS, Connection, connected, people, print_json, refusals_told, table
+from runtime.commands.confirm import Yes, confirmed
+from runtime.commands.connection import (
+    DEFAULTS,
+    Connection,
+    connected,
+    people,
+    print_json,
+    print_one,
+    refusals_told,
+    table,
+)
 from runtime.commands.environment import settings_for
 from runtime.errors import Fault
 from runtime.settings import Settings
@@ -28,8 +36,6 @@ from runtime.stores.rankings import Rankings
 _SQL: Final = sql.load("leaderboards")
 
 app = App(name="leaderboards", help="List and show leaderboards and their standings; finalize them; rebuild rankings.")
-
-Yes = Annotated[bool, Parameter(name=["--yes", "-y"], negative=(), help="Do it without asking.")]
 
 
 @app.command(name="list")
@@ -66,10 +72,7 @@ async def show_board(board: str, /, *, connection: Connection = DEFAULTS) -> Non
     with refusals_told(connection):
         async with connected(connection) as edge:
             found = await edge.get(f"/leaderboards/{board}")
-    if connection.json:
-        print_json(found)
-    else:
-        print(documents.write({name: value for name, value in found.items() if value not in ("", None)}), end="")
+    print_one(connection, found)
 
 
 @app.command

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from runtime.commands.confirm import confirmed
+from runtime.commands.confirm import Yes, confirmed
 from runtime.commands.connection import (
     DEFAULTS,
     Connection,
@@ -20,7 +20,6 @@ from runtime.commands.connection import (
 app = App(name="approvals", help="See what waits for a second person; approve or reject it.")
 
 Id = Annotated[str, Parameter(help="The approval's id.")]
-Yes = Annotated[bool, Parameter(name=["--yes", "-y"], negative=(), help="Do it without asking.")]
 
 
 @app.command(name="list")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from cyclopts import App, Parameter
+from cyclopts import App
 
-from runtime.commands.confirm import confirmed, file_told
+from runtime.commands.confirm import Yes, confirmed, file_told
 from runtime.commands.connection import (
     DEFAULTS,
     Connection,
@@ -21,8 +21,6 @@ from runtime.commands.connection import (
 )
 
 app = App(name="players", help="Find players; see, export and erase what there is of one; sign one out; give turns.")
-
-Yes = Annotated[bool, Parameter(name=["--yes", "-y"], negative=())]
 
 
 @app.command(name="list")
@@ -101,8 +99,6 @@ async def erase_player(player: str, /, *, reason: str, yes: Yes = False, connect
         Its id.
     reason
         Why, for the audit log: name nobody in it.
-    yes
-        Erase without asking.
     """
     with refusals_told(connection):
         async with connected(connection) as edge:

@@ -7,13 +7,13 @@ from typing import Any
 
 from cyclopts import App
 
-from runtime.commands import documents
 from runtime.commands.connection import (
     DEFAULTS,
     Connection,
     connected,
     people,
     print_json,
+    print_one,
     refusals_told,
     table,
 )
@@ -78,7 +78,7 @@ async def show(prize: str, /, *, moves: int = 10, connection: Connection = DEFAU
     if connection.json:
         print_json({**found, "moves": moved})
         return
-    print(documents.write({name: value for name, value in found.items() if value not in ("", None)}), end="")
+    print_one(connection, found)
     for move in moved:
         print(f"# {move['total_before']} -> {move['total_after']} by {move['actor']}: {move['reason'] or 'edited'}")
 

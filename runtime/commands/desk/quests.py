@@ -7,14 +7,20 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from runtime.commands import documents
-from runtime.commands.confirm import confirmed
-from runtime.commands.connection import DEFAULTS, Connection, connected, people, print_json, refusals_told, table
+from runtime.commands.confirm import Yes, confirmed
+from runtime.commands.connection import (
+    DEFAULTS,
+    Connection,
+    connected,
+    people,
+    print_json,
+    print_one,
+    refusals_told,
+    table,
+)
 from runtime.commands.desk.filing import filed
 
 app = App(name="quests", help="List, show, make, change and remove quests; rotate the secret of their events.")
-
-Yes = Annotated[bool, Parameter(name=["--yes", "-y"], negative=(), help="Do it without asking.")]
 
 
 @app.command(name="list")
@@ -54,10 +60,7 @@ async def show_quest(quest: str, /, *, connection: Connection = DEFAULTS) -> Non
     with refusals_told(connection):
         async with connected(connection) as edge:
             found = await edge.get(f"/quests/{quest}")
-    if connection.json:
-        print_json(found)
-    else:
-        print(documents.write({name: value for name, value in found.items() if value not in ("", None)}), end="")
+    print_one(connection, found)
 
 
 @app.command(name="create")

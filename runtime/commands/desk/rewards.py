@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 from cyclopts import App, Parameter
 
 from runtime.commands import documents
-from runtime.commands.confirm import confirmed
+from runtime.commands.confirm import Yes, confirmed
 from runtime.commands.connection import (
     DEFAULTS,
     EXIT_REFUSED,
@@ -26,7 +26,6 @@ AT_ONCE: Final = 100
 """Rewards of one request."""
 
 Id = Annotated[str, Parameter(help="The rewards' ids.")]
-Yes = Annotated[bool, Parameter(name=["--yes", "-y"], negative=(), help="Do it without asking.")]
 
 
 @app.command(name="list")

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal
 
 from cyclopts import App, Parameter, validators
 
-from runtime.commands.confirm import confirmed
+from runtime.commands.confirm import Yes, confirmed
 from runtime.commands.connection import DEFAULTS, Connection, connected, people, print_json, refusals_told, table
 
 app = App(name="tokens", help="List API tokens of machines; create and revoke them.")
@@ -16,7 +16,6 @@ app = App(name="tokens", help="List API tokens of machines; create and revoke th
 DAY_SECONDS: Final = 86_400
 
 Role = Literal["admin", "designer", "reward_manager"]
-Yes = Annotated[bool, Parameter(name=["--yes", "-y"], negative=(), help="Do it without asking.")]
 
 
 @app.command(name="list")

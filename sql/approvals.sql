@@ -40,8 +40,8 @@ LIMIT $5
 SELECT request, idempotency_key, rests_on FROM approvals WHERE tenant_id = $1 AND approval_id = $2
 
 -- name: decide
--- Moves what waits to $3, once: by $4, because of $5; $6 says what it came to. What was approved and is not all done can
--- be rejected still: what was done stays. No row: it waits no more.
+-- Moves what waits to $3, once: by $4, because of $5; $6 says what it came to. What was approved and is not all done
+-- can be rejected still: what was done stays. No row: it waits no more.
 UPDATE approvals SET status = $3, decided_by = $4, decided_at = now(), reason = $5, outcome = $6
 WHERE tenant_id = $1 AND approval_id = $2
   AND (status = 'waiting' AND expires_at > now()
@@ -74,7 +74,7 @@ RETURNING operation, asked_by, subject_id
 -- name: rewards
 -- What a bulk request is about, as far as who asks may write it. $2 rewards, $3 the merchant whose staff asks.
 SELECT reward_id AS id, name, player_id, standing(status, expires_at, EXISTS (
-           SELECT FROM tasks WHERE tasks.tenant_id = rewards.tenant_id AND tasks.reward_id = rewards.reward_id)) AS status
+           SELECT FROM tasks AS t WHERE t.tenant_id = rewards.tenant_id AND t.reward_id = rewards.reward_id)) AS status
 FROM rewards
 WHERE tenant_id = $1 AND reward_id = ANY ($2::text[])
   AND ($3 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $3, true) AS o))

@@ -9,7 +9,8 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 -- name: list
 -- Entries newest first, after entry $12 (null: from the newest). Empty filters match all: $2 the subject's type, $3 its
 -- id, $4 the actor, $6 how the action begins, $7 and $8 since when and until (unix seconds, 0: ever), $9 a LIKE pattern
--- of what it says, $10 and $11 between which ids entries of those times are. $5 the merchant whose staff asks ('' the tenant's own): it sees what was done in the merchant's name.
+-- of what it says, $10 and $11 between which ids entries of those times are. $5 the merchant whose staff asks ('' the
+-- tenant's own): it sees what was done in the merchant's name.
 SELECT entry_id AS id, actor, action, subject_type, subject_id, before, after, trace_id, unix(created_at) AS created_at
 FROM (
     -- Said by itself, so that the entries are walked by their ids: the planner knows nothing of the filters.
@@ -34,7 +35,8 @@ SELECT entry_id AS id, actor, action, subject_type, subject_id, before, after, t
 FROM (
     -- Said by itself, so that the entries are walked by their ids: the planner knows nothing of the filters.
     SELECT * FROM audit_entries
-    WHERE tenant_id = $1 AND subject_id = $3 AND entry_id >= $10 AND entry_id < $11 AND entry_id < coalesce($12::text, '~')
+    WHERE tenant_id = $1 AND subject_id = $3
+      AND entry_id >= $10 AND entry_id < $11 AND entry_id < coalesce($12::text, '~')
     ORDER BY entry_id DESC OFFSET 0
 ) AS e
 WHERE ($2 = '' OR subject_type = $2)
@@ -54,7 +56,8 @@ SELECT entry_id AS id, actor, action, subject_type, subject_id, before, after, t
 FROM (
     -- Said by itself, so that the entries are walked by their ids: the planner knows nothing of the filters.
     SELECT * FROM audit_entries
-    WHERE tenant_id = $1 AND actor = $4 AND entry_id >= $10 AND entry_id < $11 AND entry_id < coalesce($12::text, '~')
+    WHERE tenant_id = $1 AND actor = $4
+      AND entry_id >= $10 AND entry_id < $11 AND entry_id < coalesce($12::text, '~')
     ORDER BY entry_id DESC OFFSET 0
 ) AS e
 WHERE ($2 = '' OR subject_type = $2)

@@ -1,4 +1,5 @@
--- Voucher codes: how pools are filled, shown, changed and emptied. Codes are assigned in commit.sql, claims.sql and rewards.sql.
+-- Voucher codes: how pools are filled, shown, changed and emptied. Codes are assigned in commit.sql, claims.sql and
+-- rewards.sql.
 
 -- name: add
 -- Adds codes to a prize's pool. $1 tenant, $2 prize; $3.. arrays of a place per code: id, key id,
@@ -64,7 +65,8 @@ WHERE tenant_id = $1 AND prize_id = $2 AND reward_id IS NULL AND withdrawn_at IS
 ORDER BY expires_at DESC, code_id DESC LIMIT $3
 
 -- name: hold
--- Those of codes $3 that nobody won and that are not withdrawn, locked in their order. A rival's pick is waited for: it may be undone.
+-- Those of codes $3 that nobody won and that are not withdrawn, locked in their order. A rival's pick is waited for: it
+-- may be undone.
 SELECT code_id FROM codes
 WHERE tenant_id = $1 AND prize_id = $2 AND code_id = ANY($3::text[]) AND reward_id IS NULL AND withdrawn_at IS NULL
 ORDER BY code_id FOR NO KEY UPDATE
@@ -87,7 +89,7 @@ WHERE tenant_id = $1 AND prize_id = $2 AND reward_id IS NULL AND withdrawn_at IS
 ORDER BY expires_at DESC, code_id DESC LIMIT $6
 
 -- name: set_expiry
--- Has codes $3 of the pool end at $6 (unix seconds, 0: never), but for those that do, and that somebody won or that were
+-- Has codes $3 of the pool end at $6 (unix seconds, 0: never), but for those that do, that somebody won or that were
 -- withdrawn. Of state $4 ('': free or expired) alone, and of those that end at $5 (0: whenever). The caller holds them.
 UPDATE codes SET expires_at = coalesce(at_unix($6), 'infinity')
 WHERE tenant_id = $1 AND prize_id = $2 AND code_id = ANY($3::text[]) AND reward_id IS NULL AND withdrawn_at IS NULL

@@ -70,8 +70,8 @@ WITH picked AS MATERIALIZED (
     WHERE r.places IS NULL OR s.place <= r.places
 ),
 due AS (
-    SELECT t.task_id, t.channel, t.reward_id, r.status AS reward_status, r.name, r.type, r.value, r.quantity, r.game_id, r.play_id,
-           r.milestone_id, r.won_at, r.claimed_at
+    SELECT t.task_id, t.channel, t.reward_id, r.status AS reward_status, r.name, r.type, r.value, r.quantity,
+           r.game_id, r.play_id, r.milestone_id, r.won_at, r.claimed_at
     FROM picked AS n
     -- SKIP LOCKED: another worker has it, or an admin; nothing is waited for, so nothing can deadlock.
     CROSS JOIN LATERAL (
@@ -161,7 +161,8 @@ recorded AS (
         attempts = t.attempts - CASE h.status WHEN 'put_back' THEN 1 ELSE 0 END,
         last_error = CASE h.status WHEN 'put_back' THEN t.last_error ELSE h.last_error END,
         external_id = CASE WHEN h.external_id = '' THEN t.external_id ELSE h.external_id END,
-        next_attempt_at = CASE WHEN h.status IN ('retry', 'put_back') THEN now() + make_interval(secs => h.delay_seconds) END,
+        next_attempt_at = CASE WHEN h.status IN ('retry', 'put_back')
+            THEN now() + make_interval(secs => h.delay_seconds) END,
         lease_until = CASE WHEN h.status = 'awaiting' AND h.delay_seconds > 0
             THEN now() + make_interval(secs => h.delay_seconds) END,
         lease_owner = '',

@@ -58,7 +58,8 @@ kept AS (
 ),
 unkept AS (
     DELETE FROM budget_marks AS b WHERE b.tenant_id = $1
-      AND NOT EXISTS (SELECT FROM campaigns AS c WHERE c.tenant_id = $1 AND c.campaign_id = b.campaign_id AND c.budget > 0)
+      AND NOT EXISTS (
+          SELECT FROM campaigns AS c WHERE c.tenant_id = $1 AND c.campaign_id = b.campaign_id AND c.budget > 0)
 )
 INSERT INTO notices (tenant_id, event_id, type, campaign_id, data)
 SELECT $1, 'evt_' || replace(gen_random_uuid()::text, '-', ''), 'campaign.budget_reached', f.campaign_id,

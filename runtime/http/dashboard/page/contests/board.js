@@ -67,7 +67,7 @@ export default function Board({ id }) {
   const archive = async () => {
     if (await confirm({ title: say("board.archive_title", { name: board.name }), text: say(active ? "board.archive_live" : "board.archive_text"), word: say("board.archive"), danger: true })) {
       const { archived } = await api.remove("/admin/leaderboards/{id}", { path });
-      tell(say(archived ? "board.archived" : "board.removed"));
+      tell(say(archived ? "archived" : "board.removed", { name: board.name }));
       if (archived) {
         set({ ...board, status: "LEADERBOARD_STATUS_ARCHIVED" });
       } else {

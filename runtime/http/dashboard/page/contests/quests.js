@@ -97,7 +97,7 @@ export default function Quests() {
   const archive = async (/** @type {any} */ one) => {
     if (await confirm({ title: say("quests.archive_title", { name: one.name }), text: say("quests.archive_text"), word: say("board.archive"), danger: true })) {
       const { archived } = await api.remove("/admin/quests/{id}", { path: { id: one.id } });
-      tell(say(archived ? "quests.archived" : "quests.removed", { name: one.name }));
+      tell(say(archived ? "archived" : "quests.removed", { name: one.name }));
       changed();
     }
   };

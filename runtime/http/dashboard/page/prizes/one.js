@@ -29,7 +29,7 @@ export default function Prize({ id }) {
     });
     await (yes && doing(async () => {
       const { archived: kept } = await api.remove("/admin/prizes/{id}", { path: { id } });
-      tell(say(kept ? "prizes.archived" : "prizes.removed", { name: prize.name }));
+      tell(say(kept ? "archived" : "prizes.removed", { name: prize.name }));
       await (kept ? again() : go(address("/prizes")));
     }));
   };

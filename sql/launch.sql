@@ -1,5 +1,5 @@
--- What a campaign's launch check looks at. See runtime/operations/campaigns/launch.py. $3 of the first: the merchant whose
--- staff asks ('' the tenant's own); the others are asked of what that one found.
+-- What a campaign's launch check looks at. See runtime/operations/campaigns/launch.py. $3 of the first: the merchant
+-- whose staff asks ('' the tenant's own); the others are asked of what that one found.
 
 -- name: campaign
 -- The campaign, with how many origins its tenant has. No row: there is none that may be read.
@@ -37,6 +37,12 @@ FROM prizes AS p
 JOIN stock AS s ON s.tenant_id = $1 AND s.prize_id = p.prize_id
 WHERE p.tenant_id = $1 AND p.prize_id = ANY ($2::text[])
 ORDER BY p.prize_id
+
+-- name: quests
+-- Its active quests that give turns and have not ended, the oldest first.
+SELECT quest_id, name FROM quests
+WHERE tenant_id = $1 AND campaign_id = $2 AND status = 'active' AND turns > 0 AND coalesce(end_date, 'infinity') > now()
+ORDER BY quest_id
 
 -- name: integrations
 -- Types of the active integrations that hear of it.

@@ -15,6 +15,7 @@ import pytest_asyncio
 from runtime.commands.connection import EXIT_REFUSED
 from runtime.operations.limits import looking
 from tests.acceptance.test_operator_cli import Operator
+from tests.support.quests import open_quest
 from tests.support.stack import Stack
 from tests.support.world import WHEEL, World, new_world
 
@@ -101,6 +102,47 @@ async def test_stock_codes_and_pictures_of_what_is_named_are_looked_at(fair: Wor
 
 
 ORDER = ["problem", "warning", "ok"]
+
+
+@pytest.mark.parametrize("rules", [{"requires_turn": True}, {"max_plays_per_day": 2}, {}])
+async def test_turns_that_are_given_are_to_be_spent_and_those_that_are_spent_given(
+    fair: World, rules: dict[str, Any]
+) -> None:
+    await fair.wheel(name="Wheel", rules=rules)
+
+    async def said() -> list[tuple[str, str]]:
+        return [(level, message) for level, _, message in await checked(fair) if "turn" in message]
+
+    needed = bool(rules.get("requires_turn"))
+    missing = ("warning", "Every play of Wheel takes a turn, and no quest or prize gives any")
+    assert await said() == ([missing] if needed else [])
+    await open_quest(fair.stack, fair.campaign_id, name="Draft", status="draft")
+    await open_quest(fair.stack, fair.campaign_id, name="Nothing", turns=0)
+    over = await open_quest(fair.stack, fair.campaign_id, name="Over")
+    await fair.database.execute("UPDATE quests SET end_date = now() WHERE quest_id = $1", over)
+    assert await said() == ([missing] if needed else []), "these give none"
+    visit = await open_quest(fair.stack, fair.campaign_id, name="Visit")
+    more = await fair.prize(name="More", type="turns", value=1, campaign_id=fair.campaign_id)
+    other = await fair.wheel(more, name="Other")
+    if needed:
+        assert await said() == [("ok", "The turns that Wheel takes are given")]
+    elif rules:
+        assert await said() == []
+    else:
+        assert await said() == [
+            ("warning", "More gives turns, and no active game takes any"),
+            ("warning", "The quest Visit gives turns, and no active game takes any"),
+        ]
+        fields = {field for level, field, _ in await checked(fair) if level == "warning"}
+        assert {f"prizes/{more}.type", f"quests/{visit}.turns"} <= fields
+    for game in (other, *await wheels(fair)):
+        await fair.stack.admin("PUT", f"/admin/games/{game}", {"status": "paused"})
+    assert [one for one in await said() if one[0] == "warning"] == [], "no game is active: that is told alone"
+
+
+async def wheels(world: World) -> list[str]:
+    games = (await world.stack.admin("GET", "/admin/games", campaign_id=world.campaign_id)).data["items"]
+    return [game["id"] for game in games if game["name"] == "Wheel"]
 
 
 async def test_what_may_be_won_is_held_to_the_budget(fair: World) -> None:

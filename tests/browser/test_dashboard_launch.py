@@ -16,6 +16,7 @@ from tests.browser.test_dashboard import EVIL, look
 from tests.browser.test_qr import scanned
 from tests.support.axe import violations
 from tests.support.browsing import STILL
+from tests.support.quests import open_quest
 from tests.support.stack import TENANT, Stack
 from tests.support.staff import Desk, at_desk
 from tests.support.world import EGGS, World, new_world
@@ -240,7 +241,7 @@ async def test_home_and_the_lists_mark_what_is_used_up_or_runs_low_and_lead_to_i
     async with at_desk(browser, fair.stack, **STILL) as desk:
         await desk.enter("admin", path=f"/campaigns/{fair.campaign_id}")
         await desk.press("Edit")
-        await desk.page.fill("dialog [name='budget.amount']", "10")
+        await desk.page.get_by_label("Budget, in the currency").fill("10")
         await desk.page.fill("dialog [name='budget.currency']", "EUR")
         await desk.press("Save", within="dialog")
         await desk.page.wait_for_selector(".budget:has-text('0 EUR of 10 EUR')")
@@ -262,6 +263,7 @@ async def test_home_and_the_lists_mark_what_is_used_up_or_runs_low_and_lead_to_i
 async def test_the_launch_check_says_what_is_to_be_done_and_leads_there(browser: Browser, fair: World) -> None:
     prize_id = await fair.prize(name="Bare mug", value=30, currency="EUR", total=4)
     await fair.wheel(prize_id)
+    await open_quest(fair.stack, fair.campaign_id, name="Visit")
     body = {"status": "paused", "budget": {"amount": 100, "currency": "EUR"}}
     assert (await fair.stack.admin("PUT", f"/admin/campaigns/{fair.campaign_id}", body)).code == "OK"
     async with at_desk(browser, fair.stack, **STILL) as desk:
@@ -272,3 +274,7 @@ async def test_the_launch_check_says_what_is_to_be_done_and_leads_there(browser:
         assert await violations(desk.page) == []
         await desk.page.locator(".checks li", has_text="Bare mug has no picture").locator("a").click()
         await desk.page.wait_for_selector(".head h1:has-text('Bare mug')")
+        await desk.to(f"/campaigns/{fair.campaign_id}")
+        told = "The quest Visit gives turns, and no active game takes any"
+        await desk.page.locator(".checks li[data-tone=warn]", has_text=told).locator("a").click()
+        await desk.page.wait_for_selector("main tbody:has-text('Visit')")

@@ -1,7 +1,7 @@
 """The launch check: what would go wrong, or perhaps not as meant, if a campaign were put in front of players as it is.
 
 It reads, changes nothing and forbids nothing. What is looked at: the campaign's dates, its active games, the prizes
-that these and its boards name, its budget, and the settings of this Core that players would meet.
+that these and its boards name, its quests, its budget, and the settings of this Core that players would meet.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ class Looked:
     campaign: Any
     games: Sequence[Any]
     prizes: Sequence[Any]
+    quests: Sequence[Any]
     integrations: Sequence[str]
     settings: Settings
     now: float
@@ -56,8 +57,9 @@ async def get_launch_check(engine: Engine, request: m.GetCampaignRequest) -> m.L
         named = {prize_id for game in games for _, prize_id in prizes_named(game["definition"])}
         named |= {rank["prize_id"] for board in boards for rank in board["prizes"]}
         prizes = await connection.fetch(_SQL["prizes"], tenant_id, sorted(named))
+        quests = await connection.fetch(_SQL["quests"], tenant_id, campaign_id)
         types = [row["type"] for row in await connection.fetch(_SQL["integrations"], tenant_id, campaign_id)]
-    looked = Looked(campaign, games, prizes, types, engine.settings, engine.clock.now())
+    looked = Looked(campaign, games, prizes, quests, types, engine.settings, engine.clock.now())
     return m.LaunchCheckReply(items=sorted(items(looked), key=lambda one: -one.level))
 
 
@@ -68,6 +70,7 @@ def items(looked: Looked) -> Items:
     for prize in looked.prizes:
         yield from _stock(prize)
         yield from _delivery(prize, looked.settings)
+    yield from _turns(looked)
     yield from _budget(looked)
     yield from _pictures(looked)
     yield from _integrations(looked)
@@ -176,6 +179,26 @@ def _delivery(prize: Any, settings: Settings) -> Items:
     if channel == "workflow" and not settings.callback_base_url:
         told = f"Callbacks for {name} go to {settings.callback_url}: set CALLBACK_BASE_URL to where its workflow is"
         yield _warning("CALLBACK_BASE_URL", told)
+
+
+# -- turns -----------------------------------------------------------------------------------
+
+
+def _turns(looked: Looked) -> Items:
+    """That turns which are given can be spent, and those which plays need are given."""
+    given = [(_of("prizes", one["prize_id"], "type"), one["name"]) for one in looked.prizes if one["type"] == "turns"]
+    given += [(_of("quests", one["quest_id"], "turns"), f"The quest {one['name']}") for one in looked.quests]
+    rules = [(game, game["definition"]["rules"]) for game in looked.games]
+    # Beyond a day's free plays each takes a turn, where there is one.
+    if rules and not any(rule.get("requires_turn") or rule.get("max_plays_per_day") for _, rule in rules):
+        for field, giver in given:
+            yield _warning(field, f"{giver} gives turns, and no active game takes any")
+    for game in (game for game, rule in rules if rule.get("requires_turn")):
+        field = _of("games", game["game_id"], "rules.requires_turn")
+        if given:
+            yield _ok(field, f"The turns that {game['name']} takes are given")
+        else:
+            yield _warning(field, f"Every play of {game['name']} takes a turn, and no quest or prize gives any")
 
 
 # -- what it costs ---------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import { say } from "../words.js";
 const TONES = /** @type {Record<string, string>} */ ({ LAUNCH_LEVEL_OK: "good", LAUNCH_LEVEL_WARNING: "warn", LAUNCH_LEVEL_PROBLEM: "bad" });
 
 /** Where it is put right, where that is another page. @param {string} field such as prizes/prize_1.stock.total */
-const placeOf = (field) => /^(prizes|games)\/[^.]+/.exec(field)?.[0];
+const placeOf = (field) => /^(?:(?:prizes|games)\/[^.]+|quests)/.exec(field)?.[0];
 
 /** @param {{campaign: any, games: any[]}} props games: it is checked anew where they change */
 export function Launch({ campaign, games }) {

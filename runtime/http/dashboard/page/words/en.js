@@ -467,6 +467,7 @@ export const words = {
   "prizes.help_low": "Tell when no more than this is left, of its stock or its free codes. 0: never.",
   "field.low_stock_at": "Runs low at",
   "field.budget": "Budget",
+  "field.budget.amount": "Budget, in the currency",
   "prizes.help_currency": "Of the value, such as EUR.",
   "prizes.help_image": "An https address; players see it.",
   "prizes.help_claim_fields": "Of the winner, before it is claimed; only where it is delivered on a claim or by hand.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -11,10 +11,10 @@ import pytest_asyncio
 from tests.support.axe import violations
 from tests.support.browsing import STILL, Visit, visiting
 from tests.support.panels import FOCUSED, open_as, panel, said
-from tests.support.stack import TENANT, TO_LOOPBACK, Stack, new_stack, settings_of
-from tests.support.staff import Desk, at_desk
+from tests.support.stack import Stack
+from tests.support.staff import Desk
 from tests.support.waiting import until
-from tests.support.world import World, new_world
+from tests.support.world import World
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser
@@ -30,29 +30,15 @@ ASKED: Final[list[dict[str, Any]]] = [
 ON_CLAIM: Final = {"redemption_mode": "on_claim", "channel": "none"}
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def store(make_database: Callable[[], str], valkey_url: str) -> AsyncIterator[Stack]:
-    settings = settings_of(make_database(), valkey_url, default_tenant=TENANT, role_matrix="strict", **TO_LOOPBACK)
-    async with new_stack(settings) as stack:
-        yield stack
+@pytest.fixture(scope="module")
+def house(counter: Stack) -> Stack:
+    return counter
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def stall(store: Stack) -> AsyncIterator[World]:
-    async with new_world(store, name="Autumn Fair") as world:
-        yield world
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def shopper(browser: Browser, store: Stack) -> AsyncIterator[Visit]:
-    async with visiting(browser, store, **STILL) as visit:
+async def shopper(browser: Browser, house: Stack) -> AsyncIterator[Visit]:
+    async with visiting(browser, house, **STILL) as visit:
         yield visit
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def desk(browser: Browser, store: Stack) -> AsyncIterator[Desk]:
-    async with at_desk(browser, store, **STILL) as desk:
-        yield desk
 
 
 async def won(stall: World, visit: Visit, player: str) -> str:

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import pytest_asyncio
 
 from runtime.http.dashboard.serving import files
 from tests.browser.test_pictures import SCREENS
 from tests.support.axe import violations
 from tests.support.browsing import STILL
 from tests.support.issuer import Issuer
-from tests.support.stack import Stack
 from tests.support.staff import Desk, at_desk
-from tests.support.world import World, new_world
+from tests.support.world import World
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser
@@ -25,12 +22,6 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 EVIL = "\"'><img src=x onerror=window.evil=1><script>window.evil=1</script>{count}${evil}"
 KEPT = "JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie])"
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def fair(office: Stack) -> AsyncIterator[World]:
-    async with new_world(office, name="Autumn Fair") as world:
-        yield world
 
 
 # -- signing in ------------------------------------------------------------------------------
@@ -139,8 +130,8 @@ async def test_a_service_that_is_away_for_a_moment_signs_nobody_out(desk: Desk) 
     desk.forgive("503")
 
 
-async def test_a_session_that_ends_leads_to_a_sign_in_that_returns_to_the_same_place(desk: Desk, fair: World) -> None:
-    await desk.enter("admin", path=f"/campaigns/{fair.campaign_id}")
+async def test_a_session_that_ends_leads_to_a_sign_in_that_returns_to_the_same_place(desk: Desk, stall: World) -> None:
+    await desk.enter("admin", path=f"/campaigns/{stall.campaign_id}")
     token = await desk.page.evaluate("sessionStorage.getItem('tombola.token')")
     await desk.stack.admin("POST", "/admin/auth/logout", {}, roles=(), headers={"Authorization": f"Bearer {token}"})
     await desk.page.click("nav a:has-text('Home')")
@@ -205,8 +196,8 @@ async def test_a_campaign_goes_from_nothing_to_its_end_without_a_terminal(desk: 
     assert "Draft" in await desk.page.inner_text(".head .status")
 
 
-async def test_what_is_wrong_is_said_at_its_field_and_nothing_typed_is_lost(desk: Desk, fair: World) -> None:
-    await desk.enter("admin", path=f"/campaigns/{fair.campaign_id}")
+async def test_what_is_wrong_is_said_at_its_field_and_nothing_typed_is_lost(desk: Desk, stall: World) -> None:
+    await desk.enter("admin", path=f"/campaigns/{stall.campaign_id}")
     await desk.press("Edit")
     await desk.page.get_by_label("Time zone").fill("Mars/Olympus")
     await desk.page.get_by_label("Name", exact=True).fill("Autumn Fair on Mars")
@@ -222,9 +213,9 @@ async def test_what_is_wrong_is_said_at_its_field_and_nothing_typed_is_lost(desk
     assert await desk.told() == "Saved." and await desk.title() == "Autumn Fair on Mars"
 
 
-async def test_a_game_that_somebody_changed_meanwhile_is_not_overwritten(desk: Desk, fair: World) -> None:
-    game_id = await fair.wheel(await fair.prize())
-    await desk.enter("admin", path=f"/campaigns/{fair.campaign_id}")
+async def test_a_game_that_somebody_changed_meanwhile_is_not_overwritten(desk: Desk, stall: World) -> None:
+    game_id = await stall.wheel(await stall.prize())
+    await desk.enter("admin", path=f"/campaigns/{stall.campaign_id}")
     await desk.stack.admin("PUT", f"/admin/games/{game_id}", {"name": "Changed"})
     await desk.press("Pause", within=".table")
     await desk.press("Pause", within="dialog")
@@ -235,10 +226,10 @@ async def test_a_game_that_somebody_changed_meanwhile_is_not_overwritten(desk: D
 
 
 async def test_a_campaign_that_somebody_changed_meanwhile_is_overwritten_by_who_was_told_so(
-    desk: Desk, fair: World
+    desk: Desk, stall: World
 ) -> None:
-    path = f"/admin/campaigns/{fair.campaign_id}"
-    await desk.enter("admin", path=f"/campaigns/{fair.campaign_id}")
+    path = f"/admin/campaigns/{stall.campaign_id}"
+    await desk.enter("admin", path=f"/campaigns/{stall.campaign_id}")
     await desk.press("Edit")
     await desk.page.get_by_label("Name", exact=True).fill("Mine")
     theirs = {"name": "Theirs", "timezone": "Europe/Rome"}
@@ -286,9 +277,9 @@ async def test_a_list_s_filter_and_page_are_in_its_address(desk: Desk) -> None:
     [("admin", True), ("designer", True), ("reward_manager", False), ("platform", None)],
 )
 async def test_each_role_sees_what_the_strict_matrix_lets_it_do(
-    desk: Desk, fair: World, role: str, sees: bool | None
+    desk: Desk, stall: World, role: str, sees: bool | None
 ) -> None:
-    await fair.wheel(await fair.prize())
+    await stall.wheel(await stall.prize())
     await desk.enter(role, path="/campaigns")
     page = desk.page
     if sees is None:
@@ -296,18 +287,18 @@ async def test_each_role_sees_what_the_strict_matrix_lets_it_do(
         assert await page.locator("nav.side a").all_inner_texts() == ["Home", "Tenants"]
         return
     assert await page.get_by_role("button", name="New campaign").count() == int(sees)
-    await desk.to(f"/campaigns/{fair.campaign_id}")
+    await desk.to(f"/campaigns/{stall.campaign_id}")
     for name in ("Edit", "Duplicate", "Pause", "End"):
         assert await page.get_by_role("button", name=name, exact=True).count() >= int(sees), name
         assert sees or await page.get_by_role("button", name=name, exact=True).count() == 0, name
     assert not [one for one in desk.wrong if "403" in one]
 
 
-async def test_whatever_is_written_stays_text(desk: Desk, fair: World) -> None:
-    await fair.stack.admin("PUT", f"/admin/campaigns/{fair.campaign_id}", {"name": EVIL})
-    game_id = await fair.wheel(await fair.prize(name=EVIL, total=1), name=EVIL)
+async def test_whatever_is_written_stays_text(desk: Desk, stall: World) -> None:
+    await stall.stack.admin("PUT", f"/admin/campaigns/{stall.campaign_id}", {"name": EVIL})
+    game_id = await stall.wheel(await stall.prize(name=EVIL, total=1), name=EVIL)
     await desk.enter("admin")
-    for path in ("", "/campaigns", f"/campaigns/{fair.campaign_id}"):
+    for path in ("", "/campaigns", f"/campaigns/{stall.campaign_id}"):
         await desk.to(path)
         assert EVIL in await desk.page.inner_text("main"), path
     await desk.press("Pause", within=".table")
@@ -336,10 +327,10 @@ async def test_the_page_may_run_nothing_but_its_files(desk: Desk) -> None:
     desk.forgive("Content Security Policy", "inline script")
 
 
-async def test_a_campaign_is_paused_by_keyboard_alone(desk: Desk, fair: World) -> None:
+async def test_a_campaign_is_paused_by_keyboard_alone(desk: Desk, stall: World) -> None:
     from playwright.async_api import expect
 
-    await desk.enter("admin", path=f"/campaigns/{fair.campaign_id}")
+    await desk.enter("admin", path=f"/campaigns/{stall.campaign_id}")
     button = desk.page.locator("main .head").get_by_role("button", name="Pause")
     for _ in range(30):
         await desk.page.keyboard.press("Tab")
@@ -394,16 +385,16 @@ async def test_every_reward_handler_has_a_form_that_keeps_what_it_is_given(desk:
         await desk.shot(f"dashboard-form-{name}")
 
 
-async def test_axe_finds_nothing_on_any_page(browser: Browser, fair: World) -> None:
-    await fair.wheel(await fair.prize(name="Fair mug", total=20), name="Harvest wheel")
+async def test_axe_finds_nothing_on_any_page(browser: Browser, stall: World) -> None:
+    await stall.wheel(await stall.prize(name="Fair mug", total=20), name="Harvest wheel")
     found: dict[str, list[str]] = {}
     for scheme in ("light", "dark"):
-        async with at_desk(browser, fair.stack, **STILL, color_scheme=scheme) as desk:
+        async with at_desk(browser, stall.stack, **STILL, color_scheme=scheme) as desk:
             await desk.page.goto(desk.home)
             await desk.page.wait_for_selector(".sign-in")
             found[f"sign-in {scheme}"] = await violations(desk.page)
             await desk.enter("admin")
-            for path in ("", "/campaigns", "/campaigns?q=none+such", f"/campaigns/{fair.campaign_id}"):
+            for path in ("", "/campaigns", "/campaigns?q=none+such", f"/campaigns/{stall.campaign_id}"):
                 await desk.to(path)
                 found[f"{path} {scheme}"] = await violations(desk.page)
             for name in ("Edit", "Duplicate", "End"):
@@ -418,19 +409,19 @@ async def test_axe_finds_nothing_on_any_page(browser: Browser, fair: World) -> N
 
 
 @pytest.mark.parametrize(("width", "scheme"), SCREENS)
-async def test_every_page_fits_its_window(browser: Browser, fair: World, width: int, scheme: str) -> None:
-    prize = await fair.prize(name="Fair mug", total=20)
-    game_id = await fair.wheel(prize, name="Harvest wheel", ui={"theme": {"primary": "#c2410c"}})
-    await fair.game(
+async def test_every_page_fits_its_window(browser: Browser, stall: World, width: int, scheme: str) -> None:
+    prize = await stall.prize(name="Fair mug", total=20)
+    game_id = await stall.wheel(prize, name="Harvest wheel", ui={"theme": {"primary": "#c2410c"}})
+    await stall.game(
         {"type": "scratch_card", "reward_handler": "probability"}, {"prizes": []}, name="Lucky scratch", status="draft"
     )
     for i in range(19):
-        await fair.round(game_id, f"player_{i}")
+        await stall.round(game_id, f"player_{i}")
     now = int(time.time())
     dates = {"start_date": now - 86400, "end_date": now + 864000, "timezone": "Europe/Berlin"}
-    await fair.stack.admin("PUT", f"/admin/campaigns/{fair.campaign_id}", dates)
+    await stall.stack.admin("PUT", f"/admin/campaigns/{stall.campaign_id}", dates)
     options = {**STILL, "viewport": {"width": width, "height": 900}, "color_scheme": scheme}
-    async with at_desk(browser, fair.stack, **options) as desk:
+    async with at_desk(browser, stall.stack, **options) as desk:
         await desk.page.goto(desk.home)
         await desk.page.wait_for_selector(".sign-in")
         await look(desk, f"sign-in-{width}-{scheme}")
@@ -438,7 +429,7 @@ async def test_every_page_fits_its_window(browser: Browser, fair: World, width: 
         await look(desk, f"home-{width}-{scheme}")
         await desk.to("/campaigns")
         await look(desk, f"campaigns-{width}-{scheme}")
-        await desk.to(f"/campaigns/{fair.campaign_id}")
+        await desk.to(f"/campaigns/{stall.campaign_id}")
         await look(desk, f"campaign-{width}-{scheme}")
         await desk.press("Edit")
         await look(desk, f"campaign-edit-{width}-{scheme}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,7 +11,7 @@ import pytest_asyncio
 from tests.support.axe import violations
 from tests.support.browsing import STILL
 from tests.support.resources import make_campaign
-from tests.support.stack import TENANT, Stack, new_stack, settings_of
+from tests.support.stack import Stack
 from tests.support.staff import Desk, at_desk
 from tests.support.world import Launched, World
 
@@ -25,11 +25,14 @@ HELD = {"dual_adjustment_above": 100, "dual_turns_above": 5, "dual_odds": True, 
 SCREENS = ((375, "light"), (768, "dark"), (1440, "light"))
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def counter(make_database: Callable[[], str], valkey_url: str) -> AsyncIterator[Stack]:
-    settings = settings_of(make_database(), valkey_url, default_tenant=TENANT, role_matrix="strict", **HELD)
-    async with new_stack(settings) as stack:
-        yield stack
+@pytest.fixture(scope="module")
+def counter_settings() -> dict[str, Any]:
+    return HELD
+
+
+@pytest.fixture(scope="module")
+def house(counter: Stack) -> Stack:
+    return counter
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -37,12 +40,6 @@ async def stall(counter: Stack) -> AsyncIterator[World]:
     world = Launched(counter, (await make_campaign(counter, name="Autumn Fair"))["id"])
     yield world
     await world.check()
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def desk(browser: Browser, counter: Stack) -> AsyncIterator[Desk]:
-    async with at_desk(browser, counter, **STILL) as desk:
-        yield desk
 
 
 async def enter_as(desk: Desk, subject: str, role: str, path: str = "") -> None:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import pytest_asyncio
 
 from tests.support.axe import violations
 from tests.support.browsing import STILL
 from tests.support.guests import guest_who_played, log_in
 from tests.support.receiver import receiving
-from tests.support.stack import TENANT, TO_LOOPBACK, Stack, new_stack, settings_of
+from tests.support.stack import Stack
 from tests.support.staff import Desk, at_desk
-from tests.support.world import World, new_world
+from tests.support.world import World
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser
@@ -29,24 +27,9 @@ MANUAL = {"redemption_mode": "REDEMPTION_MODE_MANUAL", "channel": "none"}
 SCREENS = ((375, "light"), (768, "dark"), (1440, "light"))
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def counter(make_database: Callable[[], str], valkey_url: str) -> AsyncIterator[Stack]:
-    """A process as operators have it, with the strict matrix."""
-    settings = settings_of(make_database(), valkey_url, default_tenant=TENANT, role_matrix="strict", **TO_LOOPBACK)
-    async with new_stack(settings) as stack:
-        yield stack
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def stall(counter: Stack) -> AsyncIterator[World]:
-    async with new_world(counter, name="Autumn Fair") as world:
-        yield world
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def desk(browser: Browser, counter: Stack) -> AsyncIterator[Desk]:
-    async with at_desk(browser, counter, **STILL) as desk:
-        yield desk
+@pytest.fixture(scope="module")
+def house(counter: Stack) -> Stack:
+    return counter
 
 
 async def complainant(stall: World, contact: str = EMAIL, name: str = "Paula Plain") -> tuple[str, str]:

@@ -19,7 +19,7 @@ from runtime.operations.figures import counting
 from tests.browser.test_pictures import SCREENS, SIZES
 from tests.support.axe import violations
 from tests.support.browsing import STILL
-from tests.support.stack import ROLES, TENANT, Stack, make_tenant, new_stack, settings_of
+from tests.support.stack import ROLES, TENANT, Stack, make_tenant, settings_of
 from tests.support.staff import Desk, at_desk
 from tests.support.waiting import until
 from tests.support.world import World, new_world
@@ -33,36 +33,28 @@ EVIL = "\"'><img src=x onerror=window.evil=1><script>window.evil=1</script>"
 PLAYS = 6
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def bureau(browser: Browser, make_database: Callable[[], str], valkey_url: str) -> AsyncIterator[Stack]:
-    settings = settings_of(make_database(), valkey_url, default_tenant=TENANT, role_matrix="strict")
-    async with new_stack(settings) as stack:
-        yield stack
+@pytest.fixture(scope="module")
+def house(counter: Stack) -> Stack:
+    return counter
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def played(bureau: Stack) -> AsyncIterator[World]:
+async def played(counter: Stack) -> AsyncIterator[World]:
     """A campaign whose wheel was played, under names that would like to be more than text."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(counting, "FRESH_SECONDS", -1.0)
-        async with new_world(bureau, name=f"Fair {EVIL}", timezone="Europe/Berlin") as world:
+        async with new_world(counter, name=f"Fair {EVIL}", timezone="Europe/Berlin") as world:
             game = await world.wheel(await world.prize(total=100, name=f"Mug {EVIL}", value=4), name=f"Wheel {EVIL}")
             for n in range(PLAYS):
                 assert (await world.round(game, f"player_{n % 2}")).data
 
             async def settled() -> bool:
-                horizon = await bureau.database.fetchval(sql.load("analytics")["horizon"])
+                horizon = await counter.database.fetchval(sql.load("analytics")["horizon"])
                 newest = "SELECT max(played_at) FROM plays WHERE tenant_id = $1"
-                return bool(await bureau.database.fetchval(newest, TENANT) < horizon)
+                return bool(await counter.database.fetchval(newest, TENANT) < horizon)
 
             await until(settled)
             yield world
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def desk(browser: Browser, bureau: Stack) -> AsyncIterator[Desk]:
-    async with at_desk(browser, bureau, **STILL) as desk:
-        yield desk
 
 
 async def test_analytics_shows_the_campaign_in_figures(desk: Desk, played: World) -> None:
@@ -172,8 +164,8 @@ async def test_the_audit_log_shows_before_and_after_side_by_side(desk: Desk, pla
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_axe_finds_nothing(browser: Browser, bureau: Stack, played: World, scheme: str) -> None:
-    async with at_desk(browser, bureau, color_scheme=scheme, **STILL) as desk:
+async def test_axe_finds_nothing(browser: Browser, counter: Stack, played: World, scheme: str) -> None:
+    async with at_desk(browser, counter, color_scheme=scheme, **STILL) as desk:
         await desk.enter("admin", path=f"/analytics?campaign={played.campaign_id}")
         assert await violations(desk.page) == []
         await desk.to("/")
@@ -186,9 +178,9 @@ async def test_axe_finds_nothing(browser: Browser, bureau: Stack, played: World,
 
 
 @pytest.mark.parametrize(("width", "scheme"), SCREENS)
-async def test_pages_fit_their_window(browser: Browser, bureau: Stack, played: World, width: int, scheme: str) -> None:
+async def test_pages_fit_their_window(browser: Browser, counter: Stack, played: World, width: int, scheme: str) -> None:
     size = {"width": width, "height": SIZES[width]}
-    async with at_desk(browser, bureau, viewport=size, color_scheme=scheme, **STILL) as desk:
+    async with at_desk(browser, counter, viewport=size, color_scheme=scheme, **STILL) as desk:
         await desk.enter("admin", path=f"/analytics?campaign={played.campaign_id}")
         await desk.until("document.querySelectorAll('.chart canvas').length === 2")
         for name, path in (("analytics", ""), ("audit", "/audit"), ("home-now", "/")):

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-import pytest_asyncio
 
 from runtime.operations.limits import looking
 from tests.browser.conftest import PLAY
@@ -17,9 +15,9 @@ from tests.browser.test_qr import scanned
 from tests.support.axe import violations
 from tests.support.browsing import STILL
 from tests.support.quests import open_quest
-from tests.support.stack import TENANT, Stack
+from tests.support.stack import TENANT
 from tests.support.staff import Desk, at_desk
-from tests.support.world import EGGS, World, new_world
+from tests.support.world import EGGS, World
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser
@@ -30,26 +28,20 @@ SCREENS = ((375, "light"), (768, "dark"), (1440, "light"))
 PUT = "section:has(h2:text-is('Put it in front of players'))"
 
 
-@pytest_asyncio.fixture(loop_scope="session")
-async def fair(office: Stack) -> AsyncIterator[World]:
-    async with new_world(office, name="Autumn Fair") as world:
-        yield world
-
-
 # -- in front of players ---------------------------------------------------------------------
 
 
 async def test_the_link_the_snippet_and_the_qr_code_lead_to_what_is_on_the_page(
-    browser: Browser, fair: World, tmp_path: Path
+    browser: Browser, stall: World, tmp_path: Path
 ) -> None:
     pytest.importorskip("zxingcpp")
-    game_id = await fair.wheel(await fair.prize(), name="Harvest wheel")
-    await fair.game({"type": "scratch_card", "reward_handler": "probability"}, {"prizes": []}, status="draft")
+    game_id = await stall.wheel(await stall.prize(), name="Harvest wheel")
+    await stall.game({"type": "scratch_card", "reward_handler": "probability"}, {"prizes": []}, status="draft")
     shown = {
-        f"/campaigns/{fair.campaign_id}": f"{PLAY}/c/{fair.campaign_id}",
+        f"/campaigns/{stall.campaign_id}": f"{PLAY}/c/{stall.campaign_id}",
         f"/games/{game_id}": f"{PLAY}/p/{game_id}",
     }
-    async with at_desk(browser, fair.stack, **STILL, permissions=["clipboard-read", "clipboard-write"]) as desk:
+    async with at_desk(browser, stall.stack, **STILL, permissions=["clipboard-read", "clipboard-write"]) as desk:
         await desk.enter("designer")
         for path, link in shown.items():
             await desk.to(path)
@@ -71,18 +63,18 @@ async def test_the_link_the_snippet_and_the_qr_code_lead_to_what_is_on_the_page(
         assert await scanned(desk.page, file.read_bytes()) == [link]
 
 
-async def test_what_is_no_public_page_yet_or_has_no_origin_says_so(desk: Desk, fair: World) -> None:
-    await desk.enter("designer", path=f"/campaigns/{fair.campaign_id}")
+async def test_what_is_no_public_page_yet_or_has_no_origin_says_so(desk: Desk, stall: World) -> None:
+    await desk.enter("designer", path=f"/campaigns/{stall.campaign_id}")
     part = desk.page.locator(PUT)
     assert "Once a game is active" in await part.inner_text() and "No origins are named" in await part.inner_text()
     change = {"status": "draft", "origins": ["https://brand.example"]}
-    assert (await desk.stack.admin("PUT", f"/admin/campaigns/{fair.campaign_id}", change)).code == "OK"
-    await desk.to(f"/campaigns/{fair.campaign_id}")
+    assert (await desk.stack.admin("PUT", f"/admin/campaigns/{stall.campaign_id}", change)).code == "OK"
+    await desk.to(f"/campaigns/{stall.campaign_id}")
     text = await part.inner_text()
     assert "It is a draft: nobody sees it yet." in text and "Pages of https://brand.example" in text
 
 
-async def test_where_nobody_has_said_where_players_are_it_says_what_to_set(desk: Desk, fair: World) -> None:
+async def test_where_nobody_has_said_where_players_are_it_says_what_to_set(desk: Desk, stall: World) -> None:
     async def unsaid(route: object) -> None:
         answer = await route.fetch()  # type: ignore[attr-defined]
         told = await answer.json()
@@ -90,13 +82,13 @@ async def test_where_nobody_has_said_where_players_are_it_says_what_to_set(desk:
         await route.fulfill(response=answer, json=told)  # type: ignore[attr-defined]
 
     await desk.page.route("**/admin/me", unsaid)
-    await desk.enter("designer", path=f"/campaigns/{fair.campaign_id}")
+    await desk.enter("designer", path=f"/campaigns/{stall.campaign_id}")
     assert "CONSUMER_BASE_URL=" in await desk.page.locator(PUT).inner_text()
     assert await desk.page.locator(f"{PUT} a").count() == 0
 
 
 async def test_players_of_another_tenant_than_the_default_are_named_in_link_and_snippet(
-    desk: Desk, fair: World
+    desk: Desk, stall: World
 ) -> None:
     async def moved(route: object) -> None:
         answer = await route.fetch()  # type: ignore[attr-defined]
@@ -104,7 +96,7 @@ async def test_players_of_another_tenant_than_the_default_are_named_in_link_and_
         told["data"]["default_tenant"] = "tenant_else"
         await route.fulfill(response=answer, json=told)  # type: ignore[attr-defined]
 
-    game_id = await fair.wheel(await fair.prize())
+    game_id = await stall.wheel(await stall.prize())
     await desk.page.route("**/admin/me", moved)
     await desk.enter("designer", path=f"/games/{game_id}")
     part = desk.page.locator(PUT)
@@ -112,18 +104,18 @@ async def test_players_of_another_tenant_than_the_default_are_named_in_link_and_
     assert f'<tombola-game game="{game_id}" tenant="{TENANT}">' in await part.inner_text()
 
 
-async def test_on_plain_http_what_is_to_be_copied_is_selected_and_copied(desk: Desk, fair: World) -> None:
+async def test_on_plain_http_what_is_to_be_copied_is_selected_and_copied(desk: Desk, stall: World) -> None:
     await desk.page.add_init_script("delete Navigator.prototype.clipboard")
-    await desk.enter("designer", path=f"/campaigns/{fair.campaign_id}")
+    await desk.enter("designer", path=f"/campaigns/{stall.campaign_id}")
     await desk.page.locator(PUT).get_by_role("button", name="Copy The link").click()
     await desk.page.locator(PUT).get_by_text("Copied", exact=True).wait_for()
-    assert await desk.page.evaluate("getSelection().toString()") == f"{PLAY}/c/{fair.campaign_id}"
+    assert await desk.page.evaluate("getSelection().toString()") == f"{PLAY}/c/{stall.campaign_id}"
 
 
 # -- over time -------------------------------------------------------------------------------
 
 
-async def test_campaigns_are_seen_over_time_under_the_same_filter(desk: Desk, fair: World) -> None:
+async def test_campaigns_are_seen_over_time_under_the_same_filter(desk: Desk, stall: World) -> None:
     now, day = int(time.time()), 86_400
     made = {
         "Past": (now - 40 * day, now - 20 * day, "ended"),
@@ -167,15 +159,15 @@ async def box(desk: Desk, selector: str) -> dict[str, float]:
 
 @pytest.mark.parametrize(("width", "scheme"), SCREENS)
 async def test_what_is_written_stays_text_fits_its_window_and_axe_finds_nothing(
-    browser: Browser, fair: World, width: int, scheme: str
+    browser: Browser, stall: World, width: int, scheme: str
 ) -> None:
-    game_id = await fair.wheel(await fair.prize(), name=EVIL)
-    await fair.stack.admin("PUT", f"/admin/campaigns/{fair.campaign_id}", {"name": EVIL})
+    game_id = await stall.wheel(await stall.prize(), name=EVIL)
+    await stall.stack.admin("PUT", f"/admin/campaigns/{stall.campaign_id}", {"name": EVIL})
     options = {**STILL, "viewport": {"width": width, "height": 900}, "color_scheme": scheme}
-    async with at_desk(browser, fair.stack, **options) as desk:
+    async with at_desk(browser, stall.stack, **options) as desk:
         await desk.enter("admin")
         paths = {
-            "campaign": (f"/campaigns/{fair.campaign_id}", f"{PUT} img"),
+            "campaign": (f"/campaigns/{stall.campaign_id}", f"{PUT} img"),
             "game": (f"/games/{game_id}", f"{PUT} img"),
             "timeline": ("/campaigns?view=timeline", ".timeline li"),
         }
@@ -191,9 +183,9 @@ async def test_what_is_written_stays_text_fits_its_window_and_axe_finds_nothing(
 
 
 async def test_what_a_game_of_scores_costs_is_told_by_an_assumed_share_of_each_group(
-    browser: Browser, fair: World
+    browser: Browser, stall: World
 ) -> None:
-    mug, trip = await fair.prize(name="Mug", value=4, total=100), await fair.prize(name="Trip", value=900, total=0)
+    mug, trip = await stall.prize(name="Mug", value=4, total=100), await stall.prize(name="Trip", value=900, total=0)
     config = {
         "tiers": [{"min": 1, "max": 9, "prize_group": "low"}, {"min": 10, "max": 99, "prize_group": "high"}],
         "prize_groups": {
@@ -201,8 +193,8 @@ async def test_what_a_game_of_scores_costs_is_told_by_an_assumed_share_of_each_g
             "high": [{"prize_id": mug, "probability": 0.5}, {"prize_id": trip, "probability": 0.1}],
         },
     }
-    game_id = await fair.game(EGGS, config, status="draft")
-    async with at_desk(browser, fair.stack, **STILL) as desk:
+    game_id = await stall.game(EGGS, config, status="draft")
+    async with at_desk(browser, stall.stack, **STILL) as desk:
         await desk.enter("designer", path=f"/games/{game_id}")
         for name, share in (("low", "75"), ("high", "5")):
             await desk.page.get_by_label(f"Plays that reach {name}").fill(share)
@@ -219,36 +211,36 @@ async def test_what_a_game_of_scores_costs_is_told_by_an_assumed_share_of_each_g
         await desk.page.wait_for_selector("[data-tone=bad]:has-text('More plays reach a group than there are: 125 %')")
 
 
-async def test_what_was_given_is_told_by_its_value(browser: Browser, fair: World) -> None:
-    game_id = await fair.wheel(await fair.prize(value=12.5, total=9))
+async def test_what_was_given_is_told_by_its_value(browser: Browser, stall: World) -> None:
+    game_id = await stall.wheel(await stall.prize(value=12.5, total=9))
     for player in ("ann", "bea"):
-        await fair.round(game_id, player)
-    async with at_desk(browser, fair.stack, **STILL) as desk:
-        await desk.enter("reward_manager", path=f"/campaigns/{fair.campaign_id}")
+        await stall.round(game_id, player)
+    async with at_desk(browser, stall.stack, **STILL) as desk:
+        await desk.enter("reward_manager", path=f"/campaigns/{stall.campaign_id}")
         await desk.page.wait_for_selector(".given b:text-is('25')")
         await desk.page.click(".given a")
-        await desk.page.wait_for_url(f"**/analytics?campaign={fair.campaign_id}")
+        await desk.page.wait_for_url(f"**/analytics?campaign={stall.campaign_id}")
 
 
 # -- what it may cost, and what stands in its way --------------------------------------------
 
 
 async def test_home_and_the_lists_mark_what_is_used_up_or_runs_low_and_lead_to_it(
-    browser: Browser, fair: World
+    browser: Browser, stall: World
 ) -> None:
-    prize_id = await fair.prize(name="Harvest mug", value=9, currency="EUR", total=3, low_stock_at=2)
-    await fair.round(await fair.wheel(prize_id))
-    async with at_desk(browser, fair.stack, **STILL) as desk:
-        await desk.enter("admin", path=f"/campaigns/{fair.campaign_id}")
+    prize_id = await stall.prize(name="Harvest mug", value=9, currency="EUR", total=3, low_stock_at=2)
+    await stall.round(await stall.wheel(prize_id))
+    async with at_desk(browser, stall.stack, **STILL) as desk:
+        await desk.enter("admin", path=f"/campaigns/{stall.campaign_id}")
         await desk.press("Edit")
         await desk.page.get_by_label("Budget, in the currency").fill("10")
         await desk.page.fill("dialog [name='budget.currency']", "EUR")
         await desk.press("Save", within="dialog")
         await desk.page.wait_for_selector(".budget:has-text('0 EUR of 10 EUR')")
-        await looking.look(fair.stack.engine, fair.stack.tenant_id, every_seconds=0)
+        await looking.look(stall.stack.engine, stall.stack.tenant_id, every_seconds=0)
         await desk.to("/")
         await desk.page.wait_for_selector("li:has-text('Harvest mug'):has-text('2 left')")
-        row = desk.page.locator(f"li:has(a[href$='/campaigns/{fair.campaign_id}'])", has_text="90 % used")
+        row = desk.page.locator(f"li:has(a[href$='/campaigns/{stall.campaign_id}'])", has_text="90 % used")
         await row.locator("[data-tone=warn]").wait_for()
         assert await violations(desk.page) == []
         await row.locator("a").click()
@@ -260,21 +252,21 @@ async def test_home_and_the_lists_mark_what_is_used_up_or_runs_low_and_lead_to_i
         await desk.page.wait_for_selector("tr:has-text('Harvest mug') [data-tone=warn]:has-text('Runs low')")
 
 
-async def test_the_launch_check_says_what_is_to_be_done_and_leads_there(browser: Browser, fair: World) -> None:
-    prize_id = await fair.prize(name="Bare mug", value=30, currency="EUR", total=4)
-    await fair.wheel(prize_id)
-    await open_quest(fair.stack, fair.campaign_id, name="Visit")
+async def test_the_launch_check_says_what_is_to_be_done_and_leads_there(browser: Browser, stall: World) -> None:
+    prize_id = await stall.prize(name="Bare mug", value=30, currency="EUR", total=4)
+    await stall.wheel(prize_id)
+    await open_quest(stall.stack, stall.campaign_id, name="Visit")
     body = {"status": "paused", "budget": {"amount": 100, "currency": "EUR"}}
-    assert (await fair.stack.admin("PUT", f"/admin/campaigns/{fair.campaign_id}", body)).code == "OK"
-    async with at_desk(browser, fair.stack, **STILL) as desk:
-        await desk.enter("designer", path=f"/campaigns/{fair.campaign_id}")
+    assert (await stall.stack.admin("PUT", f"/admin/campaigns/{stall.campaign_id}", body)).code == "OK"
+    async with at_desk(browser, stall.stack, **STILL) as desk:
+        await desk.enter("designer", path=f"/campaigns/{stall.campaign_id}")
         await desk.page.wait_for_selector(
             ".checks [data-tone=warn]:has-text('costs 120 EUR more than the budget of 100')"
         )
         assert await violations(desk.page) == []
         await desk.page.locator(".checks li", has_text="Bare mug has no picture").locator("a").click()
         await desk.page.wait_for_selector(".head h1:has-text('Bare mug')")
-        await desk.to(f"/campaigns/{fair.campaign_id}")
+        await desk.to(f"/campaigns/{stall.campaign_id}")
         told = "The quest Visit gives turns, and no active game takes any"
         await desk.page.locator(".checks li[data-tone=warn]", has_text=told).locator("a").click()
         await desk.page.wait_for_selector("main tbody:has-text('Visit')")

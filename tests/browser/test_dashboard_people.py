@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -27,15 +26,9 @@ EVIL = "\"'><img src=x onerror=window.evil=1>{count}"
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def bureau(office: Stack) -> Stack:
+async def house(office: Stack) -> Stack:
     """A tenant whose people and tokens are nobody else's."""
     return await make_tenant(office, "tenant_people")
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def desk(browser: Browser, bureau: Stack) -> AsyncIterator[Desk]:
-    async with at_desk(browser, bureau, **STILL) as desk:
-        yield desk
 
 
 async def opens(stack: Stack, token: str) -> bool:
@@ -49,7 +42,7 @@ async def ends(stack: Stack, token: str) -> None:
     await until(refused)
 
 
-async def test_a_token_is_made_shown_once_and_revoked(desk: Desk, bureau: Stack) -> None:
+async def test_a_token_is_made_shown_once_and_revoked(desk: Desk, house: Stack) -> None:
     page = desk.page
     await desk.enter("admin", path="/people")
     await desk.press("New token")
@@ -61,7 +54,7 @@ async def test_a_token_is_made_shown_once_and_revoked(desk: Desk, bureau: Stack)
     await page.select_option("dialog [name='roles[0]']", "designer")
     await desk.press("Make the token", within="dialog")
     token = await page.input_value("dialog input[aria-label=Token]")
-    assert token.startswith("tmb_") and await opens(bureau, token)
+    assert token.startswith("tmb_") and await opens(house, token)
     await desk.press("Close", within="dialog footer")
     await desk.page.reload()
     await desk.settled()
@@ -75,27 +68,27 @@ async def test_a_token_is_made_shown_once_and_revoked(desk: Desk, bureau: Stack)
     assert await desk.told() == "The token is revoked"
     await page.wait_for_selector(".list tbody .status:text-is('Revoked')")
     assert not await page.locator(".list tbody").get_by_role("button", name="Revoke").count()
-    await ends(bureau, token)
+    await ends(house, token)
     assert await page.evaluate("window.evil") is None
 
 
-async def test_somebody_s_sessions_are_ended(desk: Desk, bureau: Stack) -> None:
-    session = bureau.token("bob", ("designer",))
-    assert await opens(bureau, session)
+async def test_somebody_s_sessions_are_ended(desk: Desk, house: Stack) -> None:
+    session = house.token("bob", ("designer",))
+    assert await opens(house, session)
     await desk.enter("admin", path="/people")
     row = desk.page.locator(".part tr:has(td:text-is('bob'))").first
     await row.get_by_role("button", name="End sessions").click()
     assert "signed out everywhere" in await desk.page.inner_text("dialog")
     await desk.press("End sessions", within="dialog")
     assert await desk.told() == "Their sessions are ended"
-    await ends(bureau, session)
+    await ends(house, session)
 
 
 NAV: Final = "document.querySelector('#nav').innerText"
 
 
-async def test_each_role_sees_what_it_may_do(desk: Desk, bureau: Stack) -> None:
-    await bureau.admin("POST", "/admin/tokens", {"name": "ci", "roles": ["designer"]})
+async def test_each_role_sees_what_it_may_do(desk: Desk, house: Stack) -> None:
+    await house.admin("POST", "/admin/tokens", {"name": "ci", "roles": ["designer"]})
     for role in ("designer", "platform"):
         await desk.enter(role, path="/people")
         await desk.until(f"!!document.querySelector('main tbody') === {str(role == 'designer').lower()}")
@@ -108,8 +101,8 @@ async def test_each_role_sees_what_it_may_do(desk: Desk, bureau: Stack) -> None:
     await desk.until(f"{NAV}.includes('Merchants')")
     assert "Tenants" not in await desk.page.inner_text("#nav")
     # A merchant's own staff changes no merchant, and ends nobody's sessions.
-    merchant_id = await make_merchant(bureau)
-    token = replace(bureau, merchant_id=merchant_id).token("mel", ("admin",))
+    merchant_id = await make_merchant(house)
+    token = replace(house, merchant_id=merchant_id).token("mel", ("admin",))
     await desk.page.evaluate("token => sessionStorage.setItem('tombola.token', token)", token)
     await desk.to("/merchants")
     await desk.until("document.querySelectorAll('main tbody tr').length === 1")
@@ -120,7 +113,7 @@ async def test_each_role_sees_what_it_may_do(desk: Desk, bureau: Stack) -> None:
     ("role", "path", "new"), [("admin", "/merchants", "merchant"), ("platform", "/tenants", "tenant")]
 )
 async def test_merchants_and_tenants_are_made_renamed_and_suspended(
-    desk: Desk, bureau: Stack, role: str, path: str, new: str
+    desk: Desk, house: Stack, role: str, path: str, new: str
 ) -> None:
     page = desk.page
     await desk.enter(role, path=path)
@@ -149,14 +142,14 @@ async def test_merchants_and_tenants_are_made_renamed_and_suspended(
 
 @pytest.mark.parametrize(("width", "scheme"), SCREENS)
 async def test_these_pages_fit_their_windows_and_axe_finds_nothing(
-    browser: Browser, bureau: Stack, width: int, scheme: str
+    browser: Browser, house: Stack, width: int, scheme: str
 ) -> None:
     for name in ("Nightly import", "Till"):
-        await bureau.admin("POST", "/admin/tokens", {"name": name, "roles": ["reward_manager", "designer"]})
-    await make_merchant(bureau)
+        await house.admin("POST", "/admin/tokens", {"name": name, "roles": ["reward_manager", "designer"]})
+    await make_merchant(house)
     found: dict[str, list[str]] = {}
     options = {**STILL, "viewport": {"width": width, "height": 900}, "color_scheme": scheme}
-    async with at_desk(browser, bureau, **options) as desk:
+    async with at_desk(browser, house, **options) as desk:
 
         async def look(name: str) -> None:
             found[name] = await violations(desk.page)

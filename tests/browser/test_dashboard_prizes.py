@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING
 
 import pytest
-import pytest_asyncio
 
 from tests.browser.test_dashboard_desk import SCREENS
 from tests.support.axe import violations
 from tests.support.browsing import STILL
-from tests.support.stack import TENANT, TO_LOOPBACK, Stack, new_stack, settings_of
+from tests.support.stack import Stack
 from tests.support.staff import Desk, at_desk
-from tests.support.world import World, new_world
+from tests.support.world import World
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser
@@ -23,24 +21,9 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 EVIL = "\"'><img src=x onerror=window.evil=1><script>window.evil=1</script>{count}${evil}"
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def store(make_database: Callable[[], str], valkey_url: str) -> AsyncIterator[Stack]:
-    """A process as operators have it, with the strict matrix."""
-    settings = settings_of(make_database(), valkey_url, default_tenant=TENANT, role_matrix="strict", **TO_LOOPBACK)
-    async with new_stack(settings) as stack:
-        yield stack
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def stall(store: Stack) -> AsyncIterator[World]:
-    async with new_world(store, name="Autumn Fair") as world:
-        yield world
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def desk(browser: Browser, store: Stack) -> AsyncIterator[Desk]:
-    async with at_desk(browser, store, **STILL) as desk:
-        yield desk
+@pytest.fixture(scope="module")
+def house(counter: Stack) -> Stack:
+    return counter
 
 
 def field(desk: Desk, name: str) -> str:

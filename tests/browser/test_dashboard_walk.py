@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-import pytest_asyncio
 
 from tests.browser.test_dashboard import EVIL
 from tests.support.axe import violations
@@ -39,13 +38,6 @@ LISTS: Final = tuple(
 """Pages that are a list. Of an empty tenant each says what to do next."""
 
 WIDER: Final = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def hall(make_database: Callable[[], str], valkey_url: str) -> AsyncIterator[Stack]:
-    settings = settings_of(make_database(), valkey_url, default_tenant=TENANT, role_matrix="strict")
-    async with new_stack(settings) as stack:
-        yield stack
 
 
 async def furnished(hall: World) -> dict[str, str]:
@@ -82,14 +74,14 @@ async def furnished(hall: World) -> dict[str, str]:
 
 
 @pytest.mark.timeout(900 if WHOLE else 120)
-async def test_every_page_fits_every_width_and_takes_names_for_text(browser: Browser, hall: Stack) -> None:
+async def test_every_page_fits_every_width_and_takes_names_for_text(browser: Browser, counter: Stack) -> None:
     found: dict[str, list[str]] = {}
-    async with new_world(hall, name=EVIL[:90]) as world:
+    async with new_world(counter, name=EVIL[:90]) as world:
         paths = await furnished(world)
         assert len(paths) > 20
         for scheme in SCHEMES:
             options = {**STILL, "color_scheme": scheme, "viewport": {"width": WIDTHS[-1], "height": 900}}
-            async with at_desk(browser, hall, **options) as desk:
+            async with at_desk(browser, counter, **options) as desk:
                 await desk.enter("admin", "platform")
                 for route, path in paths.items():
                     if route == "/approvals/:id":
@@ -106,8 +98,8 @@ async def test_every_page_fits_every_width_and_takes_names_for_text(browser: Bro
     assert {where: told for where, told in found.items() if told} == {}
 
 
-async def test_every_list_has_a_filter_in_its_address(browser: Browser, hall: Stack) -> None:
-    async with new_world(hall, name="Autumn Fair"), at_desk(browser, hall, **STILL) as desk:
+async def test_every_list_has_a_filter_in_its_address(browser: Browser, counter: Stack) -> None:
+    async with new_world(counter, name="Autumn Fair"), at_desk(browser, counter, **STILL) as desk:
         await desk.enter("admin")
         for path in LISTS:
             await desk.page.locator(f"nav.side a[href$='{path}']").click()

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import pytest_asyncio
 
 from runtime.http import gallery
 from tests.browser.test_dashboard import EVIL
@@ -14,10 +12,9 @@ from tests.browser.test_pictures import SCREENS
 from tests.support.axe import violations
 from tests.support.browsing import STILL
 from tests.support.gallery import applied, exported
-from tests.support.stack import Stack
 from tests.support.staff import Desk, at_desk
 from tests.support.tables import contents
-from tests.support.world import EGGS, GIFTS, World, new_world
+from tests.support.world import EGGS, GIFTS, World
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser
@@ -25,12 +22,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 DRAWN = "document.querySelector('.preview tombola-game')?.shadowRoot.querySelector('button')"
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def fair(office: Stack) -> AsyncIterator[World]:
-    async with new_world(office, name="Autumn Fair") as world:
-        yield world
 
 
 async def game_of(desk: Desk) -> dict[str, Any]:
@@ -43,9 +34,9 @@ async def save(desk: Desk) -> None:
     await desk.page.wait_for_selector(".toast:has-text('Saved.')")
 
 
-async def test_a_game_is_made_designed_and_tried_out_without_a_terminal(desk: Desk, fair: World) -> None:
-    sledge = await fair.prize(name="Sledge", value=20, total=100, campaign_id=fair.campaign_id)
-    await desk.enter("designer", path=f"/campaigns/{fair.campaign_id}")
+async def test_a_game_is_made_designed_and_tried_out_without_a_terminal(desk: Desk, stall: World) -> None:
+    sledge = await stall.prize(name="Sledge", value=20, total=100, campaign_id=stall.campaign_id)
+    await desk.enter("designer", path=f"/campaigns/{stall.campaign_id}")
     await desk.page.click("main a:text-is('New game')")
     await desk.page.get_by_label("Name", exact=True).fill("Snow wheel")
     await desk.press("Make game")
@@ -78,11 +69,11 @@ async def test_a_game_is_made_designed_and_tried_out_without_a_terminal(desk: De
     assert "Sledge" in told and "25 %" in told and "75 %" in told
 
 
-async def test_the_widget_is_drawn_as_it_is_typed_and_plays_test_plays_alone(desk: Desk, fair: World) -> None:
-    gift = await fair.prize(name="Gift", total=1)
+async def test_the_widget_is_drawn_as_it_is_typed_and_plays_test_plays_alone(desk: Desk, stall: World) -> None:
+    gift = await stall.prize(name="Gift", total=1)
     drops = {"drops": [{"type": "gift", "prize_id": gift, "frequency": 1, "max_catchable": 3}]}
-    gifts = await fair.game(GIFTS, {**drops, "total_items": 3, "interval_ms": 100}, status="draft")
-    wheel = await fair.wheel(gift, name="Sure wheel", status="draft")
+    gifts = await stall.game(GIFTS, {**drops, "total_items": 3, "interval_ms": 100}, status="draft")
+    wheel = await stall.wheel(gift, name="Sure wheel", status="draft")
     await desk.enter("designer", path=f"/games/{wheel}")
     await desk.until(f"!!{DRAWN}")
     colour = "getComputedStyle(document.querySelector('.preview tombola-game').shadowRoot.firstElementChild)"
@@ -107,8 +98,8 @@ async def test_the_widget_is_drawn_as_it_is_typed_and_plays_test_plays_alone(des
     await desk.until(f"!{kept}.includes('tombola.play')")
 
 
-async def test_a_stale_tab_gets_the_conflict_shown_and_loses_nothing_typed(desk: Desk, fair: World) -> None:
-    game_id = await fair.wheel(await fair.prize(), name="Wheel")
+async def test_a_stale_tab_gets_the_conflict_shown_and_loses_nothing_typed(desk: Desk, stall: World) -> None:
+    game_id = await stall.wheel(await stall.prize(), name="Wheel")
     await desk.enter("designer", path=f"/games/{game_id}")
     await desk.page.locator("[name='name']").fill("Mine")
     await desk.page.locator("[name='rules.max_plays_per_day']").fill("4")
@@ -130,8 +121,8 @@ async def test_a_stale_tab_gets_the_conflict_shown_and_loses_nothing_typed(desk:
     desk.forgive("409")
 
 
-async def test_a_revision_is_compared_and_restored(desk: Desk, fair: World) -> None:
-    game_id = await fair.wheel(await fair.prize(), name="First", ui={"theme": {"preset": "forest"}})
+async def test_a_revision_is_compared_and_restored(desk: Desk, stall: World) -> None:
+    game_id = await stall.wheel(await stall.prize(), name="First", ui={"theme": {"preset": "forest"}})
     await desk.stack.admin("PUT", f"/admin/games/{game_id}", {"name": "Second", "ui": {}})
     await desk.enter("designer", path=f"/games/{game_id}")
     await desk.press("Compare")
@@ -148,8 +139,8 @@ async def test_a_revision_is_compared_and_restored(desk: Desk, fair: World) -> N
 
 
 @pytest.mark.parametrize(("role", "may"), [("admin", True), ("designer", True), ("reward_manager", False)])
-async def test_each_role_sees_what_it_may_do_with_a_game(desk: Desk, fair: World, role: str, may: bool) -> None:
-    game_id = await fair.wheel(await fair.prize())
+async def test_each_role_sees_what_it_may_do_with_a_game(desk: Desk, stall: World, role: str, may: bool) -> None:
+    game_id = await stall.wheel(await stall.prize())
     await desk.enter(role, path=f"/games/{game_id}")
     await desk.page.locator("table:has-text('By')").wait_for()
     save, play = (desk.page.get_by_role("button", name=name, exact=True) for name in ("Save", "Play"))
@@ -160,9 +151,9 @@ async def test_each_role_sees_what_it_may_do_with_a_game(desk: Desk, fair: World
     assert not [one for one in desk.wrong if "403" in one]
 
 
-async def test_whatever_a_game_says_stays_text(desk: Desk, fair: World) -> None:
-    odds = {"tiers": [], "prize_groups": {EVIL: [{"prize_id": await fair.prize(name=EVIL), "probability": 1}]}}
-    game_id = await fair.game(EGGS, odds, name=EVIL, ui={"theme": {"font": EVIL}, "background": {"emoji": EVIL}})
+async def test_whatever_a_game_says_stays_text(desk: Desk, stall: World) -> None:
+    odds = {"tiers": [], "prize_groups": {EVIL: [{"prize_id": await stall.prize(name=EVIL), "probability": 1}]}}
+    game_id = await stall.game(EGGS, odds, name=EVIL, ui={"theme": {"font": EVIL}, "background": {"emoji": EVIL}})
     await desk.stack.admin("PUT", f"/admin/games/{game_id}", {"name": f"{EVIL}2", "ui": {}})
     await desk.enter("admin", path=f"/games/{game_id}")
     await desk.until(f"!!{DRAWN}")
@@ -174,19 +165,19 @@ async def test_whatever_a_game_says_stays_text(desk: Desk, fair: World) -> None:
 
 @pytest.mark.parametrize(("width", "scheme"), SCREENS)
 async def test_the_designer_fits_its_window_and_axe_finds_nothing(
-    browser: Browser, fair: World, width: int, scheme: str
+    browser: Browser, stall: World, width: int, scheme: str
 ) -> None:
-    game_id = await fair.wheel(await fair.prize(name="Tea", value=3, total=9), ui={"theme": {"preset": "ocean"}})
+    game_id = await stall.wheel(await stall.prize(name="Tea", value=3, total=9), ui={"theme": {"preset": "ocean"}})
     options = {**STILL, "viewport": {"width": width, "height": 900}, "color_scheme": scheme}
-    async with at_desk(browser, fair.stack, **options) as desk:
+    async with at_desk(browser, stall.stack, **options) as desk:
         await desk.enter("designer", path=f"/games/{game_id}")
         await desk.press("Play", within=".sheet:has([name=times])")
         await desk.page.wait_for_selector("table:has-text('Declared')")
         await desk.until(f"!!{DRAWN}")
-        for path in ("", "/games", f"/campaigns/{fair.campaign_id}/games/new", "/campaigns/gallery"):
+        for path in ("", "/games", f"/campaigns/{stall.campaign_id}/games/new", "/campaigns/gallery"):
             if path:
                 await desk.to(path)
-            await desk.shot(f"designer{path.replace(fair.campaign_id, '').replace('/', '_')}_{width}_{scheme}")
+            await desk.shot(f"designer{path.replace(stall.campaign_id, '').replace('/', '_')}_{width}_{scheme}")
             assert await desk.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
             assert await violations(desk.page) == [], path
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING
 
 import pytest
-import pytest_asyncio
 from aiohttp import web
 
 from tests.support.browsing import STILL
 from tests.support.deliveries import working
 from tests.support.guests import log_in
 from tests.support.receiver import Got, Receiver, receiving
-from tests.support.stack import TENANT, TO_LOOPBACK, Stack, new_stack, settings_of
+from tests.support.stack import TENANT, Stack
 from tests.support.staff import Desk, at_desk
 from tests.support.waiting import until
-from tests.support.world import World, new_world
+from tests.support.world import World
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser
@@ -27,17 +25,9 @@ EMAIL = "vera.vexed@example.com"
 SORRY = "sorry for the trouble"
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def counter(make_database: Callable[[], str], valkey_url: str) -> AsyncIterator[Stack]:
-    settings = settings_of(make_database(), valkey_url, default_tenant=TENANT, role_matrix="strict", **TO_LOOPBACK)
-    async with new_stack(settings) as stack:
-        yield stack
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def stall(counter: Stack) -> AsyncIterator[World]:
-    async with new_world(counter, name="Autumn Fair") as world:
-        yield world
+@pytest.fixture(scope="module")
+def house(counter: Stack) -> Stack:
+    return counter
 
 
 async def closed(got: Got) -> web.StreamResponse:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from runtime.operations.currencies import CURRENCIES
 from tests.browser.test_dashboard_desk import SCREENS
 from tests.support.axe import violations
 from tests.support.browsing import STILL
@@ -215,3 +216,26 @@ async def test_a_prize_of_turns_asks_for_turns_and_says_what_cannot_be(desk: Des
     prize_id = page.url.rsplit("/", 1)[1]
     made = (await desk.stack.admin("GET", f"/admin/prizes/{prize_id}")).data
     assert (made["type"], made["value"]) == ("turns", 3)
+
+
+async def test_currencies_are_offered_and_any_other_of_iso_4217_may_be_typed(desk: Desk, stall: World) -> None:
+    page = desk.page
+    await desk.enter("designer", path="/prizes/new")
+    currency = page.locator(field(desk, "currency"))
+    offered = await currency.evaluate("(it) => [...it.list.options].map((one) => one.value)")
+    assert len(offered) == len({*offered}) > 10 and {*offered} <= CURRENCIES
+    assert offered[:3] == ["EUR", "USD", "GBP"]
+    other = sorted(CURRENCIES - {*offered})[0]
+    await page.fill(field(desk, "name"), "Voucher")
+    await page.fill(field(desk, "value"), "8")
+    for typed, taken in (("XYZ", False), (other, True)):
+        await currency.fill(typed)
+        await desk.press("Make prize", within="main")
+        if not taken:
+            await page.wait_for_selector(f"{field(desk, 'currency')}[aria-invalid=true]")
+            assert "ISO 4217" in await page.inner_text(".field:has([name=currency]) .wrong")
+            desk.forgive("400")
+    await page.wait_for_selector(".head h1:has-text('Voucher')")
+    prize_id = page.url.rsplit("/", 1)[1]
+    assert (await desk.stack.admin("GET", f"/admin/prizes/{prize_id}")).data["currency"] == other
+    assert await currency.evaluate("(it) => it.list.options.length") == len(offered)

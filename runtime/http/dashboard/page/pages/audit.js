@@ -38,10 +38,11 @@ export default function Audit() {
     ${shown && html`<${Entry} entry=${shown} close=${() => setShown(null)} />`}`;
 }
 
-/** When a day of the address begins here, in unix seconds, or the day after it. @param {string} day @param {number} [later] */
+const DAY_SECONDS = 86_400;
+
+/** When a day of the address begins, or the one after it, in UTC as what is listed: whoever is sent it sees the same. @param {string} day @param {number} [later] */
 function begins(day, later = 0) {
-  const [year, month, date] = day.split("-").map(Number);
-  const at = new Date(year, month - 1, date + later).getTime() / 1000;
+  const at = Date.parse(day) / 1000 + later * DAY_SECONDS;
   return at > 0 ? at : "";
 }
 

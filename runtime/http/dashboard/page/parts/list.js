@@ -43,15 +43,17 @@ export function List({ load, caption, columns, filters = [], empty, about = null
   const { data, error, loading, again } = useData((signal) => load({ ...asked, cursor, limit: PAGE }, signal), [key, about]);
   const filtered = Object.values(asked).some(Boolean);
   const items = data?.items ?? [];
+  const clear = html`<button type="button" class="secondary outline" onClick=${() => go(address(place.value.path))}>${say("list.clear")}</button>`;
   return html`<div class="list" aria-busy=${loading}>
     ${filters.length > 0 && html`<form class="filters" aria-label=${say("list.filter")} onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
       ${filters.map((one) => html`<${Field} key=${one.name} filter=${one} value=${asked[one.name]} />`)}
+      ${filtered && items.length > 0 && clear}
     </form>`}
     ${error ? html`<${Problem} error=${error} again=${again} />` : !data ? html`<${Loading} />` : items.length
       ? html`${above(items)}<${Table} caption=${caption} columns=${columns} items=${items} />
           <${Pages} cursor=${cursor} next=${data.pagination} count=${items.length} />`
       : filtered || cursor
-        ? html`<${Empty} title=${say("list.nothing")}><button type="button" class="secondary outline" onClick=${() => go(address(place.value.path))}>${say("list.clear")}</button><//>`
+        ? html`<${Empty} title=${say("list.nothing")}>${clear}<//>`
         : html`<${Empty} title=${empty.title} text=${empty.text}>${empty.act}<//>`}
   </div>`;
 }

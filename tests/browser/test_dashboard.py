@@ -269,7 +269,7 @@ async def test_a_list_s_filter_and_page_are_in_its_address(desk: Desk) -> None:
     await desk.page.wait_for_url(f"{desk.home}/campaigns")
 
 
-# -- roles, safety, keyboard -----------------------------------------------------------------
+# -- roles, safety ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -325,30 +325,6 @@ async def test_the_page_may_run_nothing_but_its_files(desk: Desk) -> None:
     await desk.page.evaluate(INLINE)
     assert await desk.page.evaluate("window.evil") is None
     desk.forgive("Content Security Policy", "inline script")
-
-
-async def test_a_campaign_is_paused_by_keyboard_alone(desk: Desk, stall: World) -> None:
-    from playwright.async_api import expect
-
-    await desk.enter("admin", path=f"/campaigns/{stall.campaign_id}")
-    button = desk.page.locator("main .head").get_by_role("button", name="Pause")
-    for _ in range(30):
-        await desk.page.keyboard.press("Tab")
-        if await button.evaluate("it => it === document.activeElement"):
-            break
-    await desk.page.keyboard.press("Enter")
-    await desk.page.wait_for_selector("dialog[open]")
-    await desk.page.keyboard.press("Escape")
-    await desk.page.wait_for_selector("dialog", state="detached")
-    await expect(button).to_be_focused()
-    await desk.page.keyboard.press("Enter")
-    dialog = desk.page.locator("dialog")
-    for _ in range(5):
-        await desk.page.keyboard.press("Tab")
-        if await dialog.get_by_role("button", name="Pause").evaluate("it => it === document.activeElement"):
-            break
-    await desk.page.keyboard.press("Enter")
-    await desk.page.wait_for_selector(".head .status:has-text('Paused')")
 
 
 INLINE = """(() => {

@@ -34,7 +34,22 @@ export function address(path, query = {}) {
  */
 export function go(to, { replace = false } = {}) {
   history[replace ? "replaceState" : "pushState"](null, "", to);
-  here.value = read();
+  arrive();
+}
+
+let arrived = false;
+
+function arrive() {
+  const now = read();
+  arrived ||= now.path !== here.value.path;
+  here.value = now;
+}
+
+/** Whether somebody came to this page from another of ours, and it was not told yet: its name takes the focus then. */
+export function hasArrived() {
+  const was = arrived;
+  arrived = false;
+  return was;
 }
 
 /**
@@ -48,9 +63,7 @@ export function filter(changes) {
 
 /** Links of ours change the address without loading the page anew. */
 export function follow() {
-  addEventListener("popstate", () => {
-    here.value = read();
-  });
+  addEventListener("popstate", arrive);
   document.addEventListener("click", (event) => {
     const link = /** @type {Element} */ (event.target).closest?.("a[href]");
     const plain = event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey;

@@ -6,7 +6,8 @@ import { Toasts } from "./parts/toast.js";
 import { ROUTES } from "./pages.js";
 import { address, match, place } from "./router.js";
 import { can, me, signOut } from "./session.js";
-import { say } from "./words.js";
+import { exact, switchTimes } from "./times.js";
+import { label, say } from "./words.js";
 
 const THEME = "tombola.theme";
 const ICONS = /** @type {Record<string, string>} */ ({
@@ -43,6 +44,21 @@ function switchTheme() {
 /** @param {{name: string}} props */
 const Icon = ({ name }) => html`<svg class="icon" viewBox="0 0 24 24" aria-hidden="true"><path d=${ICONS[name] ?? ICONS.list} /></svg>`;
 
+/** The open menu lies over the page: it goes when the focus goes on to what is beneath. @param {FocusEvent} event */
+function left({ currentTarget, relatedTarget: next }) {
+  if (next instanceof Element && !next.matches(".menu") && !(/** @type {Element} */ (currentTarget).contains(next))) {
+    open.value = false;
+  }
+}
+
+/** @param {KeyboardEvent} event */
+function closed({ key }) {
+  if (key === "Escape" && open.value) {
+    open.value = false;
+    /** @type {HTMLElement | null} */ (document.querySelector(".menu"))?.focus();
+  }
+}
+
 /** The whole page, of who is signed in. */
 export function Shell() {
   const { path } = place.value;
@@ -57,7 +73,7 @@ export function Shell() {
       <a class="brand" href=${address("/")}>${say("product")}</a>
       <${Who} />
     </header>
-    <nav id="nav" class="side" aria-label=${say("main")}><ul>
+    <nav id="nav" class="side" aria-label=${say("main")} onFocusOut=${left} onKeyDown=${closed}><ul>
       ${shown.map(({ path: to, nav, icon }) => html`<li><a href=${address(to)} aria-current=${isIn(path, to) ? "page" : undefined}><${Icon} name=${icon ?? "list"} />${say(nav ?? "")}</a></li>`)}
     </ul></nav>
     <main id="content" tabindex="-1"><${Page} key=${path} /></main>
@@ -72,7 +88,8 @@ const isIn = (path, to) => path === to || (to !== "/" && path.startsWith(`${to}/
 function Who() {
   const who = me.value;
   return html`<div class="who">
-    <span class="who-name" title=${say("sign_in.roles", { roles: who?.roles.join(", ") ?? "" })}><b>${who?.subject}</b> <span class="quiet">${who?.merchant_id || who?.tenant_id}</span></span>
+    <span class="who-name"><b>${who?.subject}</b> <span class="quiet">${who?.merchant_id || who?.tenant_id} · ${who?.roles.map(label).join(", ")}</span></span>
+    <button type="button" class="plain" aria-pressed=${exact.value} aria-label=${say("time.exact")} title=${say("time.exact")} onClick=${switchTimes}><span aria-hidden="true">◷</span></button>
     <button type="button" class="plain" aria-label=${say("theme.switch")} title=${say("theme.switch")} onClick=${switchTheme}><span aria-hidden="true">◐</span></button>
     <button type="button" class="secondary outline small" onClick=${signOut}>${say("sign_in.sign_out")}</button>
   </div>`;

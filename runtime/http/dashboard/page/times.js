@@ -1,5 +1,16 @@
 // Times: unix seconds as the API has them, shown and asked for in a campaign's zone, which is always named.
+import { signal } from "./lib.js";
 import { say } from "./words.js";
+
+const KEPT = "tombola.times";
+
+/** Whether times are shown in full, rather than how long ago they are. */
+export const exact = signal(localStorage.getItem(KEPT) === "exact");
+
+export function switchTimes() {
+  exact.value = !exact.value;
+  localStorage.setItem(KEPT, exact.value ? "exact" : "ago");
+}
 
 /** The zones that the browser knows. */
 export const ZONES = ["UTC", ...Intl.supportedValuesOf("timeZone").filter((zone) => zone !== "UTC")];

@@ -1,6 +1,7 @@
 // Small parts that every page has.
-import { html, useState } from "../lib.js";
-import { ago, whenNamed } from "../times.js";
+import { html, useEffect, useRef, useState } from "../lib.js";
+import { hasArrived } from "../router.js";
+import { ago, exact, whenNamed } from "../times.js";
 import { say, state } from "../words.js";
 
 const TONES = /** @type {Record<string, string>} */ ({
@@ -19,12 +20,12 @@ export function Status({ value }) {
 }
 
 /**
- * How long ago or until then; the time itself, with its zone, for who points at it.
+ * How long ago or until then; the time itself, with its zone, for who points at it or wants it so everywhere.
  * @param {{at: number, zone?: string}} props
  */
 export function When({ at, zone = "UTC" }) {
   return at
-    ? html`<time dateTime=${new Date(at * 1000).toISOString()} title=${whenNamed(at, zone)}>${ago(at)}</time>`
+    ? html`<time dateTime=${new Date(at * 1000).toISOString()} title=${whenNamed(at, zone)}>${exact.value ? whenNamed(at, zone) : ago(at)}</time>`
     : html`<span class="quiet">${say("time.unset")}</span>`;
 }
 
@@ -87,10 +88,16 @@ export function Id({ value }) {
  * @param {{title: string, back?: {href: string, text: string}, status?: string, children?: any}} props
  */
 export function Head({ title, back, status, children }) {
+  const own = useRef(/** @type {HTMLElement | null} */ (null));
+  useEffect(() => {
+    if (hasArrived()) {
+      own.current?.focus({ preventScroll: true }); // Else whoever goes by keys, or hears the page, is still where they were.
+    }
+  }, []);
   return html`<header class="head">
     ${back && html`<nav class="crumbs" aria-label=${say("crumbs")}><a href=${back.href}>${back.text}</a></nav>`}
     <div class="head-line">
-      <h1 tabindex="-1">${title}</h1>
+      <h1 tabindex="-1" ref=${own}>${title}</h1>
       ${status && html`<${Status} value=${status} />`}
       <div class="acts">${children}</div>
     </div>

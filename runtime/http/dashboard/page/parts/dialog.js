@@ -1,5 +1,5 @@
 // Dialogs: one that asks before something is done, and one that holds a form.
-import { html, signal, useEffect, useRef } from "../lib.js";
+import { html, signal, useLayoutEffect, useRef } from "../lib.js";
 import { say } from "../words.js";
 import { Act } from "./bits.js";
 
@@ -52,14 +52,18 @@ export function Questions() {
 
 /**
  * A modal dialog: the page behind it is out of reach, Escape closes it, and the focus goes back to where it was.
+ * At first it is in the form's first field; of a question, on the button that does nothing.
  * @param {{title: string, close: () => void, wide?: boolean, children?: any}} props
  */
 export function Dialog({ title, close, wide = false, children }) {
   const own = useRef(/** @type {HTMLDialogElement | null} */ (null));
-  useEffect(() => {
-    const before = /** @type {HTMLElement | null} */ (document.activeElement);
-    own.current?.showModal();
-    return () => before?.focus?.();
+  // Not a plain effect: that would end a moment after the dialog is gone, and keys pressed in between went nowhere.
+  useLayoutEffect(() => {
+    const dialog = own.current;
+    dialog?.showModal();
+    const first = ["form :is(input, select, textarea)", "footer button", "header button"].map((one) => dialog?.querySelector(one));
+    /** @type {HTMLElement | undefined} */ (first.find(Boolean))?.focus();
+    return () => dialog?.close(); // Which gives the focus back, as removing an open one does not.
   }, []);
   /** @param {Event} event */
   const cancel = (event) => {

@@ -40,19 +40,22 @@ WITH fresh AS (
       AND p.game_id = ANY (SELECT game_id FROM games WHERE tenant_id = $1 AND campaign_id = $2)
     GROUP BY p.player_id, day
 ),
-newcomers AS (
-    SELECT count(DISTINCT f.player_id) AS players
-    FROM fresh AS f
-    WHERE NOT EXISTS (
-        SELECT FROM campaign_player_days AS d
-        WHERE d.tenant_id = $1 AND d.player_id = f.player_id AND d.campaign_id = $2
-    )
-),
 met AS (
     INSERT INTO campaign_player_days (tenant_id, player_id, campaign_id, day)
     SELECT $1, player_id, $2, day FROM fresh
     ON CONFLICT DO NOTHING
     RETURNING player_id, day
+),
+came AS (
+    -- Who was not there on any day before, and who is now there on a second one; those days are of before `met`.
+    SELECT count(*) FILTER (WHERE d.before = 0) AS players,
+           count(*) FILTER (WHERE d.before < 2 AND d.before + m.days > 1) AS returned
+    FROM (SELECT player_id, count(*) AS days FROM met GROUP BY player_id) AS m
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS before FROM (
+            SELECT FROM campaign_player_days AS d
+            WHERE d.tenant_id = $1 AND d.player_id = m.player_id AND d.campaign_id = $2 LIMIT 2) AS two
+    ) AS d
 ),
 days AS (
     INSERT INTO campaign_days AS c (tenant_id, campaign_id, day, plays, players, wins)
@@ -63,7 +66,9 @@ days AS (
     ON CONFLICT (tenant_id, campaign_id, day) DO UPDATE SET
         plays = c.plays + excluded.plays, players = c.players + excluded.players, wins = c.wins + excluded.wins
 )
-UPDATE campaign_marks SET counted_until = $3, players = players + (SELECT players FROM newcomers)
+UPDATE campaign_marks SET counted_until = $3, players = campaign_marks.players + came.players,
+    returned = campaign_marks.returned + came.returned
+FROM came
 WHERE tenant_id = $1 AND campaign_id = $2 AND counted_until < $3
 
 -- name: days
@@ -119,7 +124,7 @@ WITH own AS MATERIALIZED (
     WHERE p.tenant_id = $1 AND (p.campaign_id = $2 OR p.prize_id = ANY ($3::text[]))
 ),
 -- Once for all of them: prize by prize, each could read all of the tenant's codes.
-free AS (
+free AS MATERIALIZED (
     SELECT prize_id, count(*) AS codes
     FROM codes
     WHERE tenant_id = $1 AND prize_id = ANY (ARRAY(SELECT prize_id FROM own)) AND reward_id IS NULL
@@ -140,7 +145,7 @@ undone AS (
     -- After the players, as the order of locks has it (sql/locks.py); the mark comes first of all.
     DELETE FROM campaign_days WHERE tenant_id = $1 AND campaign_id = $2 AND (SELECT count(*) FROM unmet) >= 0
 )
-UPDATE campaign_marks SET counted_until = '-infinity', players = 0 WHERE tenant_id = $1 AND campaign_id = $2
+UPDATE campaign_marks SET counted_until = '-infinity', players = 0, returned = 0 WHERE tenant_id = $1 AND campaign_id = $2
 
 -- name: lock_marks_of_player
 -- Holds the marks of every campaign that the player played in, so that nobody counts its plays meanwhile.
@@ -169,12 +174,16 @@ days AS (
     FROM (SELECT campaign_id, day FROM guest EXCEPT SELECT campaign_id, day FROM moved) AS both_on
     WHERE c.tenant_id = $1 AND c.campaign_id = both_on.campaign_id AND c.day = both_on.day
 )
-UPDATE campaign_marks AS m SET players = m.players - 1
-WHERE m.tenant_id = $1
-  AND m.campaign_id IN (SELECT campaign_id FROM guest)
-  AND EXISTS (
-      SELECT FROM campaign_player_days AS d
-      WHERE d.tenant_id = $1 AND d.player_id = $3 AND d.campaign_id = m.campaign_id)
+-- One who was there less, and of two who may have come back each, one who has if they have two days together.
+UPDATE campaign_marks AS m SET players = m.players - 1,
+    returned = m.returned - (g.days > 1)::int - (p.days > 1)::int + (p.days + coalesce(o.days, 0) > 1)::int
+FROM (SELECT campaign_id, count(*) AS days FROM guest GROUP BY campaign_id) AS g
+CROSS JOIN LATERAL (
+    SELECT count(*) AS days FROM campaign_player_days AS d
+    WHERE d.tenant_id = $1 AND d.player_id = $3 AND d.campaign_id = g.campaign_id
+) AS p
+LEFT JOIN (SELECT campaign_id, count(*) AS days FROM moved GROUP BY campaign_id) AS o USING (campaign_id)
+WHERE m.tenant_id = $1 AND m.campaign_id = g.campaign_id AND p.days > 0
 
 -- name: tenants
 -- Every tenant.

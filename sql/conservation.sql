@@ -856,13 +856,19 @@ CROSS JOIN LATERAL (
 WHERE (n.plays, n.players, n.wins) IS DISTINCT FROM (d.plays, d.players, d.wins)
 
 -- name: campaign_players
--- A campaign counts as many players as were there on its days.
-SELECT m.campaign_id AS id, '' AS row_id, m.campaign_id AS scope_key, coalesce(n.players, 0)::text AS expected,
-       m.players::text AS found
+-- A campaign counts as many players as were there on its days, and as many of them as were there on several.
+SELECT m.campaign_id AS id, '' AS row_id, m.campaign_id AS scope_key,
+       coalesce(n.players, 0) || ' players, ' || coalesce(n.returned, 0) || ' returned' AS expected,
+       m.players || ' players, ' || m.returned || ' returned' AS found
 FROM campaign_marks AS m
 LEFT JOIN (
-    SELECT d.campaign_id, count(DISTINCT d.player_id) AS players FROM campaign_player_days AS d
-    WHERE d.tenant_id = $1 AND d.campaign_id = ANY($2::text[])
-    GROUP BY d.campaign_id
+    SELECT s.campaign_id, count(*) AS players, count(*) FILTER (WHERE s.days > 1) AS returned
+    FROM (
+        SELECT d.campaign_id, count(*) AS days FROM campaign_player_days AS d
+        WHERE d.tenant_id = $1 AND d.campaign_id = ANY($2::text[])
+        GROUP BY d.campaign_id, d.player_id
+    ) AS s
+    GROUP BY s.campaign_id
 ) AS n ON n.campaign_id = m.campaign_id
-WHERE m.tenant_id = $1 AND m.campaign_id = ANY($2::text[]) AND m.players <> coalesce(n.players, 0)
+WHERE m.tenant_id = $1 AND m.campaign_id = ANY($2::text[])
+  AND (m.players, m.returned) <> (coalesce(n.players, 0), coalesce(n.returned, 0))

@@ -36,15 +36,16 @@ FROM players AS p
 WHERE p.tenant_id = $1 AND p.player_id = $2
 
 -- name: counts
--- How much there is of player $2, and when it played last.
-SELECT p.plays, p.last_played_at,
+-- How much there is of player $2, and when it played last: by the hundred sessions that were begun last, since the times
+-- of ten thousand plays lie on as many pages.
+SELECT (SELECT count(*) FROM plays AS p WHERE p.tenant_id = $1 AND p.player_id = $2) AS plays,
+       (SELECT unix(max(p.played_at)) FROM plays AS p
+        WHERE p.tenant_id = $1 AND p.play_id = ANY (ARRAY(
+            SELECT o.play_id FROM plays AS o WHERE o.tenant_id = $1 AND o.player_id = $2
+            ORDER BY o.play_id DESC LIMIT 100))) AS last_played_at,
        (SELECT count(*) FROM rewards AS r WHERE r.tenant_id = $1 AND r.player_id = $2) AS rewards,
        (SELECT count(*) FROM logins AS l
         WHERE l.tenant_id = $1 AND l.player_id = $2 AND l.ended_at IS NULL AND l.expires_at > now()) AS sessions
-FROM (
-    SELECT count(*) AS plays, unix(max(played_at)) AS last_played_at FROM plays
-    WHERE tenant_id = $1 AND player_id = $2
-) AS p
 
 -- name: is_known
 -- Whether there is such a player.
@@ -52,20 +53,24 @@ SELECT EXISTS (SELECT FROM players WHERE tenant_id = $1 AND player_id = $2)
 
 -- name: plays
 -- Plays of player $2, the newest first, after $5, in campaign $3 ('' all). $4 the merchant whose staff asks ('' the
--- tenant's own).
+-- tenant's own). Which they are an index tells alone, and only theirs are read.
 SELECT p.play_id, p.game_id, p.session_id, p.revision, p.seed, p.client_seed, p.outcome,
        unix(p.played_at) AS played_at, coalesce(t.revision_hash, '') AS revision_hash
-FROM plays AS p
+FROM (
+    SELECT o.play_id FROM plays AS o
+    WHERE o.tenant_id = $1 AND o.player_id = $2 AND ($5::text IS NULL OR o.play_id < $5)
+      AND (($3 = '' AND $4 = '') OR o.game_id IN (
+          SELECT g.game_id FROM games AS g
+          WHERE g.tenant_id = $1 AND ($3 = '' OR g.campaign_id = $3)
+            AND ($4 = '' OR g.campaign_id IN (SELECT o FROM campaigns_of($1, $4, false) AS o))
+      ))
+    ORDER BY o.play_id DESC
+    LIMIT $6
+) AS n
+JOIN plays AS p ON p.tenant_id = $1 AND p.play_id = n.play_id
 LEFT JOIN promised_terms AS t ON t.tenant_id = $1 AND t.game_id = p.game_id
     AND t.revision_hash BETWEEN promised_by(p.session_id) AND promised_by(p.session_id) || 'g'
-WHERE p.tenant_id = $1 AND p.player_id = $2 AND ($5::text IS NULL OR p.play_id < $5)
-  AND (($3 = '' AND $4 = '') OR p.game_id IN (
-      SELECT g.game_id FROM games AS g
-      WHERE g.tenant_id = $1 AND ($3 = '' OR g.campaign_id = $3)
-        AND ($4 = '' OR g.campaign_id IN (SELECT o FROM campaigns_of($1, $4, false) AS o))
-  ))
 ORDER BY p.play_id DESC
-LIMIT $6
 
 -- name: balances
 -- Balances of player $2 by scope and currency, after $5 and $6 (NULL: from the first), of scope $3 ('' all). $4 the
@@ -179,33 +184,46 @@ LIMIT $6
 -- name: rewards
 -- As rewards.search, of what the players of contacts $8 won (NULL: whoever), or has one of the codes that $9 and $10
 -- say, each with its prize (NULL: any), from the time $11 until $12 (unix seconds, 0: any), after $13.
+WITH winners AS MATERIALIZED (
+    SELECT c.player_id FROM contacts AS c
+    WHERE c.tenant_id = $1 AND c.type IN ('phone', 'email') AND c.value = ANY($8::text[])
+),
+coded AS MATERIALIZED (
+    SELECT c.reward_id FROM codes AS c
+    JOIN unnest($9::text[], $10::bytea[]) AS n (prize_id, code_hash)
+      ON n.prize_id = c.prize_id AND n.code_hash = c.code_hash
+    WHERE c.tenant_id = $1
+)
 SELECT r.reward_id, r.player_id, r.prize_id, r.name, r.type, r.value, r.quantity, s.status, r.game_id,
        r.play_id, r.campaign_id, r.milestone_id, unix(r.won_at) AS won_at, unix(r.claimed_at) AS claimed_at,
        unix(r.fulfilled_at) AS fulfilled_at, unix(r.expires_at) AS expires_at,
        EXISTS (SELECT FROM claim_answers AS a WHERE a.tenant_id = $1 AND a.reward_id = r.reward_id) AS answered
-FROM rewards AS r
+FROM (
+    -- By the key that leaves least, in its order, as in rewards.search.
+    (SELECT * FROM rewards WHERE tenant_id = $1 AND $9::text[] IS NOT NULL
+       AND reward_id = ANY (ARRAY(SELECT o.reward_id FROM coded AS o)) ORDER BY reward_id DESC OFFSET 0)
+    UNION ALL
+    (SELECT * FROM rewards WHERE tenant_id = $1 AND $9::text[] IS NULL AND $8::text[] IS NOT NULL
+       AND player_id = ANY (ARRAY(SELECT w.player_id FROM winners AS w)) ORDER BY reward_id DESC OFFSET 0)
+    UNION ALL
+    (SELECT * FROM rewards WHERE tenant_id = $1 AND $9::text[] IS NULL AND $8::text[] IS NULL AND $6 <> ''
+       AND player_id = $6 AND ($13::text IS NULL OR reward_id < $13) ORDER BY reward_id DESC OFFSET 0)
+    UNION ALL
+    (SELECT * FROM rewards WHERE tenant_id = $1 AND $9::text[] IS NULL AND $8::text[] IS NULL AND $6 = ''
+       AND ($13::text IS NULL OR reward_id < $13) ORDER BY reward_id DESC OFFSET 0)
+) AS r
 CROSS JOIN LATERAL (
     SELECT standing(
         r.status, r.expires_at, EXISTS (SELECT FROM tasks AS t WHERE t.tenant_id = $1 AND t.reward_id = r.reward_id)
     ) AS status
 ) AS s
-WHERE r.tenant_id = $1
-  AND ($2 = '' OR s.status = $2)
+WHERE ($2 = '' OR s.status = $2)
   AND ($3 = '' OR r.campaign_id = $3)
   AND ($4 = '' OR r.prize_id = $4)
   AND ($5 = '' OR r.game_id = $5)
   AND ($6 = '' OR r.player_id = $6)
   AND ($7 = '' OR r.campaign_id IN (SELECT o FROM campaigns_of($1, $7, false) AS o))
-  AND ($8::text[] IS NULL OR r.player_id IN (
-      SELECT c.player_id FROM contacts AS c
-      WHERE c.tenant_id = $1 AND c.type IN ('phone', 'email') AND c.value = ANY($8::text[])
-  ))
-  AND ($9::text[] IS NULL OR r.reward_id IN (
-      SELECT c.reward_id FROM codes AS c
-      JOIN unnest($9::text[], $10::bytea[]) AS n (prize_id, code_hash)
-        ON n.prize_id = c.prize_id AND n.code_hash = c.code_hash
-      WHERE c.tenant_id = $1
-  ))
+  AND ($8::text[] IS NULL OR r.player_id IN (SELECT w.player_id FROM winners AS w))
   AND ($11::bigint = 0 OR r.won_at >= at_unix($11))
   AND ($12::bigint = 0 OR r.won_at < at_unix($12))
   AND ($13::text IS NULL OR r.reward_id < $13)

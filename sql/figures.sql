@@ -77,14 +77,26 @@ WHERE tenant_id = $1 AND campaign_id = $2
   AND ($3 = '' OR day >= nullif($3, '')::date) AND ($4 = '' OR day <= nullif($4, '')::date)
 
 -- name: players
--- Different players of these days, and how many of them were there on more than one.
-SELECT count(*) AS players, count(*) FILTER (WHERE days > 1) AS returning
+-- Different players of these days, and how many of them were there on more than one: kept for all of the campaign's days,
+-- and counted for some of them.
+WITH kept AS (
+    SELECT players, returned FROM campaign_marks AS m
+    WHERE m.tenant_id = $1 AND m.campaign_id = $2 AND NOT EXISTS (
+        SELECT FROM campaign_days AS d
+        WHERE d.tenant_id = $1 AND d.campaign_id = $2
+          AND (d.day < nullif($3, '')::date OR d.day > nullif($4, '')::date))
+)
+SELECT players, returned AS returning FROM kept
+UNION ALL
+SELECT count(*), count(*) FILTER (WHERE days > 1)
 FROM (
     SELECT count(*) AS days FROM campaign_player_days
     WHERE tenant_id = $1 AND campaign_id = $2
-      AND ($3 = '' OR day >= nullif($3, '')::date) AND ($4 = '' OR day <= nullif($4, '')::date)
+      AND day >= coalesce(nullif($3, '')::date, '-infinity') AND day <= coalesce(nullif($4, '')::date, 'infinity')
+      AND NOT EXISTS (SELECT FROM kept)
     GROUP BY player_id
 ) AS seen
+HAVING NOT EXISTS (SELECT FROM kept)
 
 -- name: game_players
 -- Players of a game, and how many of them played it more than once.
@@ -93,7 +105,8 @@ FROM game_players WHERE tenant_id = $1 AND game_id = $2
 
 -- name: prizes
 -- What was won from $3 on and before $4, by prize, of a game where $5 names it: rewards that plays won, how far they
--- came, and what they cost.
+-- came, and what they cost. The bounds stand in a CASE, or they would be taken to leave next to nothing, and all that the
+-- campaign ever gave would be sorted by prize.
 SELECT r.prize_id, max(r.name) AS name,
        count(*) FILTER (WHERE r.play_id <> '') AS rewards,
        count(*) FILTER (WHERE r.play_id <> '' AND (r.claimed_at IS NOT NULL OR r.status = 'fulfilled')) AS claimed,
@@ -102,7 +115,8 @@ SELECT r.prize_id, max(r.name) AS name,
        coalesce(sum(r.quantity * r.value) FILTER (WHERE r.status NOT IN ('revoked', 'expired', 'failed')), 0)::float8
            AS cost
 FROM rewards AS r
-WHERE r.tenant_id = $1 AND r.campaign_id = $2 AND r.won_at >= $3 AND r.won_at < $4 AND ($5 = '' OR r.game_id = $5)
+WHERE r.tenant_id = $1 AND r.campaign_id = $2
+  AND CASE WHEN r.won_at >= $3 AND r.won_at < $4 THEN $5 = '' OR r.game_id = $5 ELSE false END
 GROUP BY r.prize_id
 ORDER BY cost DESC, r.prize_id
 

@@ -160,14 +160,15 @@ WITH page AS MATERIALIZED (
     LIMIT $8
 ),
 -- Once for the whole page, and the codes too: prize by prize, each could read all that the tenant's players ever won.
-won AS (
+-- MATERIALIZED, or the plan, which takes a filtered page to be one prize, would count them all again for each.
+won AS MATERIALIZED (
     SELECT prize_id, coalesce(sum(quantity) FILTER (WHERE claimed_at IS NOT NULL), 0)::bigint AS claimed,
            coalesce(sum(quantity) FILTER (WHERE status = 'fulfilled'), 0)::bigint AS fulfilled
     FROM rewards
     WHERE tenant_id = $1 AND prize_id = ANY (ARRAY(SELECT prize_id FROM page)) AND status <> 'revoked'
     GROUP BY prize_id
 ),
-free AS (
+free AS MATERIALIZED (
     SELECT prize_id, count(*) AS codes
     FROM codes
     WHERE tenant_id = $1 AND prize_id = ANY (ARRAY(SELECT prize_id FROM page)) AND reward_id IS NULL

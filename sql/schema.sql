@@ -1007,12 +1007,13 @@ CREATE INDEX leaderboard_standings_owed ON leaderboard_standings (tenant_id, boa
 -- ---------------------------------------------------------------- analytics
 
 -- A campaign's plays, counted up to a moment: what came since is counted when asked for. players: all
--- different ones up to then.
+-- different ones up to then; returned: those of them who were there on more than one day.
 CREATE TABLE campaign_marks (
     tenant_id     ident       NOT NULL,
     campaign_id   ident       NOT NULL,
     counted_until timestamptz NOT NULL DEFAULT '-infinity',
     players       bigint      NOT NULL DEFAULT 0 CHECK (players >= 0),
+    returned      bigint      NOT NULL DEFAULT 0 CHECK (returned >= 0),
     PRIMARY KEY (tenant_id, campaign_id)
 );
 
@@ -1035,7 +1036,7 @@ CREATE TABLE campaign_player_days (
     day         date  NOT NULL,
     PRIMARY KEY (tenant_id, player_id, campaign_id, day)
 );
-CREATE INDEX campaign_player_days_campaign ON campaign_player_days (tenant_id, campaign_id, player_id, day);
+CREATE INDEX campaign_player_days_day ON campaign_player_days (tenant_id, campaign_id, day, player_id);
 
 -- A tenant's plays, counted up to a moment, by the quarters of an hour that they were played in: every zone's days and
 -- hours are made of them (runtime/operations/figures/counting.py). wins: plays that won something.

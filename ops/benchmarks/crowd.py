@@ -22,6 +22,12 @@ CODES: Final = 100_000
 ENTRIES: Final = 200_000
 """Of the audit log, and as many events that an integration was told."""
 
+ULID: Final = "||".join(
+    f"substr('0123456789abcdefghjkmnpqrstvwxyz', 1 + ((extract(epoch FROM at) * 1000)::bigint >> {bits} & 31)::int, 1)"
+    for bits in range(45, -1, -5)
+)
+"""SQL of the first part of an id that is made at that time (runtime/ids.py): what happened of late is found by it."""
+
 FEW: Final = 300
 """Further campaigns, prizes, quests and leaderboards each; few, beside players and plays."""
 
@@ -57,12 +63,12 @@ def fill(stack: BenchStack, fixture: Fixture, players: int, plays: int) -> Crowd
 _STATEMENTS: Final = (
     # player_00000001 plays a hundredth of all.
     f"""CREATE TEMPORARY TABLE past AS
-        SELECT n, lpad(n::text, 26, '0') AS ulid,
+        SELECT n, {ULID} || lpad(n::text, 16, '0') AS ulid,
                'player_' || lpad(CASE WHEN n % 100 = 0 THEN 1 ELSE abs(hashint8(n)::bigint) % <players> END::text, 8,
                                  '0') AS player_id,
-               ('<games>'::text[])[1 + n % {GAMES}] AS game_id, n % {SHARE_WON} = 0 AS won, n % 1000 AS kind,
-               now() - (<plays> - n) * (interval '{DAYS} days' / <plays>) AS at
-        FROM generate_series(1::bigint, <plays>) AS n;
+               ('<games>'::text[])[1 + n % {GAMES}] AS game_id, n % {SHARE_WON} = 0 AS won, n % 1000 AS kind, at
+        FROM generate_series(1::bigint, <plays>) AS n
+        CROSS JOIN LATERAL (SELECT now() - (<plays> - n) * (interval '{DAYS} days' / <plays>) AS at) AS o;
         INSERT INTO promised_terms (tenant_id, revision_hash, game_id, terms)
         SELECT '<tenant>', encode(sha256('{TERMS}'::bytea), 'hex'), ('<games>'::text[])[1], '{TERMS}';
         INSERT INTO players (tenant_id, player_id, display_name, auth_method, created_at, updated_at)

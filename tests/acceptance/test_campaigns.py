@@ -298,6 +298,12 @@ COUNTED_BY_HAND = """
     FROM plays WHERE tenant_id = $1 AND game_id = $2 GROUP BY 1 ORDER BY 1
 """
 
+RETURNED_BY_HAND = """
+    SELECT count(*) FROM (
+        SELECT FROM plays WHERE tenant_id = $1 AND game_id = $2 GROUP BY player_id
+        HAVING count(DISTINCT (played_at AT TIME ZONE 'Europe/Berlin')::date) > 1) AS p
+"""
+
 
 async def test_analytics_equal_counting_rows_while_rivals_count_and_plays_come(stack: Any) -> None:
     """Ten days around the end of summer time, then plays of now, while three processes' worth of counting goes on."""
@@ -329,6 +335,9 @@ async def test_analytics_equal_counting_rows_while_rivals_count_and_plays_come(s
     await check()
     await all_counted(stack, campaign["id"], 10_000)
     await check()
+    assert await database.fetchval(RETURNED_BY_HAND, stack.tenant_id, game["id"]) == await database.fetchval(
+        "SELECT returned FROM campaign_marks WHERE campaign_id = $1", campaign["id"]
+    )
 
 
 async def test_a_campaign_that_cannot_be_counted_hinders_no_other(stack: Any) -> None:

@@ -13,6 +13,7 @@ import pytest
 import pytest_asyncio
 
 import sql
+from runtime.operations.campaigns import analytics
 from runtime.operations.figures import counting
 from runtime.operations.figures.campaigns import odds
 from tests.support.resources import make_campaign, make_prize, wheel
@@ -120,19 +121,20 @@ async def test_only_the_days_that_are_asked_for_count(module_stack: Stack, playe
 
 async def test_who_played_on_two_days_has_returned(module_stack: Stack, played: dict[str, str]) -> None:
     await settle(module_stack)
-    await figures(module_stack, played["campaign"])
-    await module_stack.database.execute(
-        """INSERT INTO campaign_player_days (tenant_id, player_id, campaign_id, day)
-           VALUES ($1, 'player_1', $2, '2025-01-01')""",
-        module_stack.tenant_id,
-        played["campaign"],
-    )
-    try:
-        assert (await figures(module_stack, played["campaign"]))["returning_players"] == 1
-    finally:
-        await module_stack.database.execute(
-            "DELETE FROM campaign_player_days WHERE day = '2025-01-01' AND tenant_id <> ''"
-        )
+    day = (await figures(module_stack, played["campaign"]))["by_day"][-1]["day"]
+    move = "UPDATE plays SET played_at = played_at {} interval '400 days' WHERE player_id = 'player_1' AND game_id = $1"
+    for sign, back in (("-", 1), ("+", 0)):
+        await module_stack.database.execute(move.format(sign), played["other"])
+        async with module_stack.database.connection() as connection:
+            await analytics.forget(connection, module_stack.tenant_id, played["campaign"])
+        for asked, of_them in (
+            ({}, back),
+            ({"from": "2020-01-01"}, back),
+            ({"to": "2999-01-01"}, back),
+            ({"from": day}, 0),
+        ):
+            found = await figures(module_stack, played["campaign"], **asked)
+            assert (found["players"], found["returning_players"]) == (PLAYERS, of_them), (sign, asked)
 
 
 async def test_odds_are_of_what_was_drawn_by_the_revision_in_force(module_stack: Stack, played: dict[str, str]) -> None:

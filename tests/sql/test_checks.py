@@ -17,7 +17,8 @@ AT_LEAST_NONE: Final = (
     *("login_challenges.tries", "login_guesses.wrong", "logins.generation", "logins.repeats"),
     *("game_players.plays", "game_players.day_plays", "balances.balance", "ledger_entries.balance_after"),
     *("turn_balances.balance", "turn_entries.balance_after", "tasks.attempts", "quests.turns"),
-    *("campaign_marks.players", "integration_deliveries.attempts", "prizes.low_stock_at", "campaigns.budget"),
+    *("campaign_marks.players", "campaign_marks.returned", "integration_deliveries.attempts", "prizes.low_stock_at"),
+    *("campaigns.budget",),
 )
 AT_LEAST_ONE: Final = ("games.revision", "rewards.quantity", "test_runs.times")
 SOME: Final = ("ledger_entries.amount", "turn_entries.amount")

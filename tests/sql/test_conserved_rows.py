@@ -304,11 +304,14 @@ BOARDS: Final[dict[str, Case]] = {
         "oth 2026-03-02||1 plays, 1 players, 0 wins|5 plays, 1 players, 0 wins",
     ),
     "campaign_players": (
-        """INSERT INTO campaign_marks (campaign_id, players) VALUES ('camp', 2), ('oth', 3), ('two', 0), ('cut', 5);
+        """INSERT INTO campaign_marks (campaign_id, players, returned) VALUES
+            ('camp', 2, 1), ('oth', 3, 0), ('two', 0, 0), ('cut', 5, 0), ('wet', 1, 1);
         INSERT INTO campaign_player_days (campaign_id, player_id, day) VALUES ('camp', 'ann', '2026-03-01'),
-            ('camp', 'ann', '2026-03-02'), ('camp', 'bob', '2026-03-01'), ('oth', 'ann', '2026-03-01')""",
-        "camp,oth,two",
-        "oth||1|3",
+            ('camp', 'ann', '2026-03-02'), ('camp', 'bob', '2026-03-01'), ('oth', 'ann', '2026-03-01'),
+            ('wet', 'bob', '2026-03-02')""",
+        "camp,oth,two,wet",
+        """oth||1 players, 0 returned|3 players, 0 returned
+           wet||1 players, 0 returned|1 players, 1 returned""",
     ),
 }
 

@@ -148,8 +148,12 @@ async def test_a_player_is_counted_by_what_is_its_own(connection: asyncpg.Connec
                 ('l4', 'ann', to_timestamp(9), now() + interval '1 second', NULL),
                 ('l5', 'ann', now(), now() + interval '1 second', now()),
                 ('l6', 'bob', now(), now() + interval '1 second', NULL)""")
-        ((plays, _, rewards, sessions),) = await ask(connection, "desk.counts", "ann")
+        # The one that was begun last is not the one that was played last, and what others play is theirs.
+        await connection.execute("UPDATE plays SET played_at = to_timestamp(ascii(right(play_id, 1)) % 3)")
+        ((plays, last, rewards, sessions),) = await ask(connection, "desk.counts", "ann")
         assert (plays, rewards, sessions) == (5, 5, 3)
+        assert last == await connection.fetchval("SELECT unix(max(played_at)) FROM plays WHERE player_id = 'ann'") == 2
+        assert await ask(connection, "desk.counts", "nobody") == [(0, 0, 0, 0)]
         assert await first(connection, "desk.sessions", "ann", FIRST, FIRST, 9) == ["l4", "l2", "l1"]
         assert await first(connection, "desk.sessions", "ann", FIRST, FIRST, 2) == ["l4", "l2"]
         assert await first(connection, "desk.sessions", "ann", 5_000_000, "l2", 9) == ["l1"]

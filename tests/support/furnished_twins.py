@@ -26,7 +26,7 @@ async def furnish(twins: Asked) -> None:
         merchant_id = ("", "merchant_a", "merchant_b")[nth]
         fields = ("A name 1", merchant_id, "active", 0, 0, 0, "Europe/Berlin", {"a": 1}, [], 0.0, "")
         await twins.ask(campaigns["insert"], TENANT, campaign_id, *fields)
-        await twins.put("campaign_marks", tenant_id=TENANT, campaign_id=campaign_id, players=50)
+        await twins.put("campaign_marks", tenant_id=TENANT, campaign_id=campaign_id, players=50, returned=50)
     for game_id in ("game_a", "game_b", "game_c"):
         definition = {"ui": {}, "wallet_scope": "merchant", "prizes": [{"prize_id": "prize_a"}]}
         await twins.ask(games["insert"], TENANT, game_id, "campaign_a", "A name 1", "wheel", "active", definition)

@@ -168,7 +168,7 @@ def _fill(bench: Bench, fixture: Fixture, game_id: str, prize_id: str) -> None:
         f"""SELECT 1 FROM campaign_marks WHERE tenant_id = {tenant} AND campaign_id = {campaign} FOR UPDATE;
             DELETE FROM campaign_player_days WHERE tenant_id = {tenant} AND campaign_id = {campaign};
             DELETE FROM campaign_days WHERE tenant_id = {tenant} AND campaign_id = {campaign};
-            UPDATE campaign_marks SET counted_until = '-infinity', players = 0
+            UPDATE campaign_marks SET counted_until = '-infinity', players = 0, returned = 0
             WHERE tenant_id = {tenant} AND campaign_id = {campaign}""",
         "VACUUM ANALYZE",
         "CHECKPOINT",

@@ -51,11 +51,15 @@ async def count_plays(st: Statement, tenant_id: str, campaign_id: str, until: da
                 count[0] += 1
                 count[1] += play.wins > 0
     own: dict[str, Any] = {"tenant_id": tenant_id, "campaign_id": campaign_id}
-    players = {player_id for player_id, _ in fresh}
-    newcomers = sum(not st.exists("campaign_player_days", **own, player_id=player_id) for player_id in players)
+    newcomers = returned = 0
+    for player_id in {player_id for player_id, _ in fresh}:
+        before = {row.day for row in st.find("campaign_player_days", **own, player_id=player_id)}
+        now = before | {day for who, day in fresh if who == player_id}
+        newcomers += not before
+        returned += len(before) < 2 <= len(now)
     moved = await st.update(
         [mark] if mark is not None and since < end else [],
-        lambda row: {"counted_until": end, "players": row.players + newcomers},
+        lambda row: {"counted_until": end, "players": row.players + newcomers, "returned": row.returned + returned},
         lambda row: row.counted_until < end,
     )
     days: dict[date, list[int]] = {}
@@ -85,7 +89,7 @@ async def count_plays(st: Statement, tenant_id: str, campaign_id: str, until: da
 async def forget(st: Statement, tenant_id: str, campaign_id: str) -> Result:
     own: dict[str, Any] = {"tenant_id": tenant_id, "campaign_id": campaign_id}
     mark = st.get("campaign_marks", tenant_id, campaign_id)
-    moved = await st.update([mark] if mark else [], {"counted_until": INFINITE_PAST, "players": 0})
+    moved = await st.update([mark] if mark else [], {"counted_until": INFINITE_PAST, "players": 0, "returned": 0})
     await st.delete(st.find("campaign_player_days", **own))
     await st.delete(st.find("campaign_days", **own))
     return len(moved)
@@ -111,7 +115,15 @@ async def merge_players(st: Statement, tenant_id: str, guest_id: str, player_id:
         for row in marks
         if row and st.exists("campaign_player_days", **of(row, "tenant_id campaign_id"), player_id=player_id)
     ]
-    counted = await st.update(st.unordered(both), lambda row: {"players": row.players - 1})
+
+    def fewer(row: Any) -> dict[str, int]:
+        own = of(row, "tenant_id campaign_id")
+        theirs = {day.day for day in guest if day.campaign_id == row.campaign_id}
+        days = {day.day for day in st.find("campaign_player_days", **own, player_id=player_id)}
+        came_back = (len(theirs | days) > 1) - (len(theirs) > 1) - (len(days) > 1)
+        return {"players": row.players - 1, "returned": row.returned + came_back}
+
+    counted = await st.update(st.unordered(both), fewer)
     for row in guest:
         own: dict[str, Any] = of(row, "tenant_id campaign_id day")
         if await st.insert_unless("campaign_player_days", **own, player_id=player_id) is None:

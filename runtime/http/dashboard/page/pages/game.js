@@ -30,7 +30,7 @@ export default function Game({ id }) {
   useTitle(data?.game.name ?? "");
   useEffect(() => {
     // A prize that was made in another tab can be chosen once one comes back.
-    const back = () => data && usable(data.game.campaign_id).then((prizes) => prizes.length !== data.prizes.length && set({ ...data, prizes })).catch(() => {});
+    const back = () => data && usable(data.game).then((prizes) => prizes.length !== data.prizes.length && set({ ...data, prizes })).catch(() => {});
     addEventListener("focus", back);
     return () => removeEventListener("focus", back);
   }, [data]);
@@ -59,23 +59,25 @@ export default function Game({ id }) {
 
 /** @param {string} id @param {AbortSignal} signal */
 async function everything(id, signal) {
-  const game = await api.get("/admin/games/{id}", { path: { id }, signal });
-  const [campaign, config, themes, prizes] = await Promise.all([
-    api.get("/admin/campaigns/{id}", { path: { id: game.campaign_id }, signal }),
-    api.get("/schemas/games/{name}.json", { path: { name: game.reward_handler }, signal }),
+  const asked = api.get("/admin/games/{id}", { path: { id }, signal });
+  // Nothing waits for the game that can be asked for beside it: hundreds of prizes are several pages, one after another.
+  const [game, campaign, config, themes, prizes] = await Promise.all([
+    asked,
+    asked.then((game) => api.get("/admin/campaigns/{id}", { path: { id: game.campaign_id }, signal })),
+    asked.then((game) => api.get("/schemas/games/{name}.json", { path: { name: game.reward_handler }, signal })),
     api.get("/themes.json", { signal }),
-    usable(game.campaign_id, signal),
+    usable(asked, signal),
   ]);
   return { game, campaign, config, themes, prizes, begun: 0 };
 }
 
-/** The prizes that a game of the campaign may give: its own, and those of no campaign. @param {string} campaign @param {AbortSignal} [signal] */
-async function usable(campaign, signal) {
+/** The prizes that a game may give: its campaign's, and those of no campaign. @param {any} game or the promise of it @param {AbortSignal} [signal] */
+async function usable(game, signal) {
   /** @type {any[]} */
   const found = [];
   for (let cursor = "", more = can("ListPrizes"); more && found.length < PRIZES_MAX; ) {
-    const { items, pagination } = await api.get("/admin/prizes", { query: { limit: 100, cursor }, signal });
-    found.push(...items.filter((/** @type {any} */ one) => !one.campaign_id || one.campaign_id === campaign));
+    const [{ items, pagination }, { campaign_id: own }] = await Promise.all([api.get("/admin/prizes", { query: { limit: 100, cursor }, signal }), game]);
+    found.push(...items.filter((/** @type {any} */ one) => !one.campaign_id || one.campaign_id === own));
     cursor = pagination.next_cursor;
     more = pagination.has_more;
   }

@@ -1,0 +1,91 @@
+"""Who came back to a campaign is kept as it is counted, whatever days come together and whoever becomes whom."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Final
+
+import asyncpg
+import pytest
+
+from tests.support.bare_rows import BARE
+from tests.support.statements import ask_of_t as ask
+
+SCENE: Final = (
+    BARE
+    + """
+INSERT INTO campaigns (campaign_id) VALUES ('camp'), ('other');
+INSERT INTO campaign_marks (campaign_id) VALUES ('camp'), ('other');
+INSERT INTO games (game_id, campaign_id) VALUES ('g1', 'camp'), ('g2', 'camp'), ('g3', 'other');
+"""
+)
+
+KEPT: Final = "SELECT players, returned FROM campaign_marks WHERE campaign_id = $1"
+COUNTED: Final = """SELECT count(*), count(*) FILTER (WHERE days > 1) FROM (
+    SELECT count(*) AS days FROM campaign_player_days WHERE campaign_id = $1 GROUP BY player_id) AS p"""
+
+COUNTINGS: Final[list[tuple[str, int, tuple[int, int]]]] = [
+    # Plays (player, game, day of March) that come, up to which day they are counted; players, and who came back.
+    ("ann g1 1, ann g2 1, bob g1 1, eve g3 1", 2, (2, 0)),
+    ("ann g1 2, cas g1 2, cas g1 2", 3, (3, 1)),
+    ("ann g1 3, ann g1 4, dan g1 3, dan g2 4, cas g1 9", 5, (4, 2)),
+    ("bob g1 5, eve g1 5", 9, (5, 3)),
+    ("", 10, (5, 4)),
+]
+
+DAYS: Final[list[tuple[str, str, tuple[int, int]]]] = [
+    # Days of the guest, and of the player that it becomes; players, and who came back, when they are one.
+    ("1", "1", (1, 0)),
+    ("1", "2", (1, 1)),
+    ("1", "1 2", (1, 1)),
+    ("1 2", "2", (1, 1)),
+    ("1 2", "1 2", (1, 1)),
+    ("1 2", "", (1, 1)),
+    ("1", "", (1, 0)),
+    ("", "1 2", (1, 1)),
+]
+
+
+async def test_who_is_there_on_a_second_day_has_returned_once(connection: asyncpg.Connection) -> None:
+    nth = 0
+    for plays, until, kept in COUNTINGS:
+        for play in filter(None, plays.split(", ")):
+            nth += 1
+            player, game, day = play.split()
+            insert = "INSERT INTO plays (play_id, player_id, game_id, played_at) VALUES ($1, $2, $3, $4)"
+            await connection.execute(insert, f"p{nth}", player, game, datetime(2026, 3, int(day), 12, tzinfo=UTC))
+        await ask(connection, "analytics.count_plays", "camp", datetime(2026, 3, until, tzinfo=UTC))
+        found = await connection.fetchrow(KEPT, "camp")
+        assert tuple(found) == tuple(await connection.fetchrow(COUNTED, "camp")) == kept, until
+    assert tuple(await connection.fetchrow(KEPT, "other")) == (0, 0)
+    for days, came in ((("", ""), (5, 4)), (("2026-03-01", "2026-03-09"), (5, 4)), (("2026-03-02", ""), (5, 3))):
+        assert await ask(connection, "figures.players", "camp", *days) == [came], days
+    await connection.execute("UPDATE campaign_marks SET players = 50, returned = 40 WHERE campaign_id = 'camp'")
+    for days, came in ((("", ""), (50, 40)), (("", "2026-03-08"), (5, 3)), (("2026-03-02", "2026-03-03"), (3, 1))):
+        assert await ask(connection, "figures.players", "camp", *days) == [came], days
+    await ask(connection, "analytics.forget", "camp")
+    assert tuple(await connection.fetchrow(KEPT, "camp")) == (0, 0)
+
+
+@pytest.mark.parametrize(("guest", "player", "kept"), DAYS)
+async def test_a_guest_and_its_player_return_as_one(
+    connection: asyncpg.Connection, guest: str, player: str, kept: tuple[int, int]
+) -> None:
+    for who, days in (("guest", guest), ("player", player)):
+        for day in days.split():
+            await connection.execute(
+                f"""INSERT INTO campaign_player_days (player_id, campaign_id, day)
+                    VALUES ('{who}', 'camp', '2026-03-0{day}'), ('{who}', 'other', '2026-03-01')
+                    ON CONFLICT DO NOTHING;
+                    INSERT INTO campaign_days (campaign_id, day) VALUES ('camp', '2026-03-0{day}')
+                    ON CONFLICT DO NOTHING"""
+            )
+    for campaign in ("camp", "other"):
+        players, returned = await connection.fetchrow(COUNTED, campaign)
+        await connection.execute(
+            "UPDATE campaign_marks SET players = $2, returned = $3 WHERE campaign_id = $1", campaign, players, returned
+        )
+    await ask(connection, "analytics.merge_players", "guest", "player")
+    for campaign, expected in (("camp", kept), ("other", (1, 0))):
+        found = tuple(await connection.fetchrow(KEPT, campaign))
+        assert found == tuple(await connection.fetchrow(COUNTED, campaign)) == expected, campaign

@@ -26,10 +26,11 @@ export default function Analytics() {
   const items = campaigns.data?.items ?? [];
   const id = query.campaign || items[0]?.id || "";
   const campaign = items.find((/** @type {any} */ one) => one.id === id);
+  // The figures of a campaign that the address names wait for no list of campaigns.
   return html`<${Head} title=${say("analytics.title")} />
     ${campaigns.error ? html`<${Problem} error=${campaigns.error} again=${campaigns.again} />` : !campaigns.data ? html`<${Loading} />`
-      : !id ? html`<${Empty} title=${say("analytics.none")} text=${say("analytics.none_text")} />`
-        : html`<${Asked} items=${items} id=${id} /><${Figures} id=${id} campaign=${campaign} />`}`;
+      : !id ? html`<${Empty} title=${say("analytics.none")} text=${say("analytics.none_text")} />` : html`<${Asked} items=${items} id=${id} />`}
+    ${id && !campaigns.error && html`<${Figures} key="figures" id=${id} campaign=${campaign} />`}`;
 }
 
 /** @param {{items: any[], id: string}} props */

@@ -16,20 +16,29 @@ import { nameOf, playerAddress, standing } from "./players.js";
 
 /** @param {{id: string}} props */
 export default function Player({ id }) {
-  const path = { id };
-  const { data, error, again } = useData((signal) => api.get("/admin/players/{id}", { path, signal }), [id]);
-  const [shown, setShown] = useState("");
+  const { data, error, again } = useData((signal) => api.get("/admin/players/{id}", { path: { id }, signal }), [id]);
   const [changes, setChanges] = useState(0);
   useTitle(data ? nameOf(data.player) : "");
-  if (!data) {
-    return error ? html`<${Problem} error=${error} again=${again} />` : html`<${Loading} />`;
+  if (error && !data) {
+    return html`<${Problem} error=${error} again=${again} />`;
   }
-  const { player, counts } = data;
-  const name = nameOf(player);
   const changed = () => {
     setChanges((count) => count + 1);
     return again();
   };
+  // What the player has and did is asked for beside who it is.
+  return html`${data ? html`<${Who} id=${id} data=${data} changed=${changed} />` : html`<${Loading} />`}
+    <${Plays} id=${id} about=${changes} />
+    <${Rewards} id=${id} about=${changes} changed=${changed} />
+    <${Deliveries} id=${id} about=${changes} changed=${changed} />
+    <${Has} id=${id} about=${changes} />`;
+}
+
+/** Who it is, and what can be done for it. @param {{id: string, data: any, changed: () => Promise<void>}} props */
+function Who({ id, data: { player, counts }, changed }) {
+  const path = { id };
+  const [shown, setShown] = useState("");
+  const name = nameOf(player);
   /** Asks, does it, says so. @param {string} what @param {() => Promise<any>} act @param {Record<string, any>} [values] */
   const ask = async (what, act, values = {}) => {
     const said = { name, ...values };
@@ -78,10 +87,6 @@ export default function Player({ id }) {
           ${can("UnlinkContact") && html`<${Act} class="danger outline small" act=${() => unlink(one)}>${say("player.unlink")}<//>`}</li>`)}</ul>` : say("none")}</dd>
       </dl>
     <//>
-    <${Plays} id=${id} about=${changes} />
-    <${Rewards} id=${id} about=${changes} changed=${changed} />
-    <${Deliveries} id=${id} about=${changes} changed=${changed} />
-    <${Has} id=${id} about=${changes} />
     ${shown === "grant" && html`<${Grant} id=${id} close=${() => setShown("")} done=${changed} />`}
     ${shown === "adjust" && html`<${Adjust} id=${id} close=${() => setShown("")} done=${changed} />`}
     ${shown === "merge" && html`<${Merge} id=${id} close=${() => setShown("")} done=${changed} />`}

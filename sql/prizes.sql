@@ -92,11 +92,6 @@ LIMIT $4
 SELECT prize_id FROM prizes WHERE tenant_id = $1 AND prize_id = ANY ($2::text[]) AND status = 'active'
   AND ($3 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $3, false) AS o))
 
--- name: own
--- Which of the prizes $2 staff of merchant $3 may write.
-SELECT prize_id FROM prizes WHERE tenant_id = $1 AND prize_id = ANY ($2::text[])
-  AND campaign_id IN (SELECT o FROM campaigns_of($1, $3, true) AS o)
-
 -- name: games_that_may_name
 -- Active games in whose definition the prize's id stands anywhere; the caller looks closer.
 SELECT g.game_id, r.definition

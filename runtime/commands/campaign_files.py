@@ -98,10 +98,12 @@ def exported(state: State) -> tuple[dict[str, Any], list[str]]:
             shared = {"shared": True} if kind is PRIZES and not item["campaign_id"] else {}
             rows.append(_name_first({**filed(kind, renamed(item, names)), **shared}))
             config = (item.get("fulfillment") or {}).get("config") or {}
-            if config.get("secret_set"):
-                notes.append(
-                    f"the secret of prize {item['name']!r} is not in the file: give it anew after an import elsewhere"
-                )
+            unshown = (("the secret", config.get("secret_set")), ("what is in the headers", config.get("headers")))
+            notes += [
+                f"{what} of prize {item['name']!r} is not in the file: give it anew after an import elsewhere"
+                for what, there in unshown
+                if there
+            ]
         if rows:
             file[kind.section] = rows
     file["campaign"] = _name_first(file["campaign"])

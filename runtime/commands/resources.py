@@ -10,7 +10,7 @@ from typing import Any
 from rich.text import Text
 
 from runtime.commands import documents
-from runtime.operations.files.kinds import SECRETS, TIMES, Change, Kind
+from runtime.operations.files.kinds import SECRETS, TIMES, Change, Kind, without_headers
 from runtime.wire.schema import Kind as FieldKind
 from runtime.wire.schema import fields_of
 
@@ -40,7 +40,7 @@ def _filed(message: Any, shown: Mapping[str, Any]) -> dict[str, Any]:
         elif name in TIMES and value:
             made[name] = datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         elif name == "config":
-            made[name] = {key: item for key, item in value.items() if key not in SECRETS}
+            made[name] = {key: item for key, item in without_headers(value).items() if key not in SECRETS}
         else:
             made[name] = int(value) if isinstance(value, float) and value.is_integer() else value
     if made.get("stock"):

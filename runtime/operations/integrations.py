@@ -21,9 +21,9 @@ from runtime.operations.campaigns.records import check_merchant, not_to_write
 from runtime.operations.checks import Checks, given, set_fields
 from runtime.operations.once import begin_again, keep, once
 from runtime.operations.row import ADMINS, STAFF, Operation
-from runtime.outgoing.channels import moved_secrets, receiver_config
+from runtime.outgoing.channels import moved_secrets, receiver_config, with_headers
 from runtime.outgoing.providers import ANSWER_CHARACTERS_MAX, posts
-from runtime.outgoing.vault import SECRET_FIELDS, integration_context, noted_config, shown_config, vault_of
+from runtime.outgoing.vault import SECRET_FIELDS, integration_context, shown_config, vault_of
 from runtime.wire.enums import token
 from runtime.wire.scope import merchant_of, tenant_of
 
@@ -81,7 +81,7 @@ async def list_integrations(engine: Engine, request: m.ListIntegrationsRequest) 
     filters = (token(request.type), request.campaign_id, token(request.status), merchant_of(request))
     asked = (tenant_of(request), *filters)
     rows, pagination = await reading.page(engine, _SQL["list"], request, *asked, key="integration_id")
-    return m.ListIntegrationsReply(items=[_message(row, merchant_of(request)) for row in rows], pagination=pagination)
+    return m.ListIntegrationsReply(items=[_message(row) for row in rows], pagination=pagination)
 
 
 async def update_integration(engine: Engine, request: m.UpdateIntegrationRequest) -> m.IntegrationReply:
@@ -97,9 +97,10 @@ async def update_integration(engine: Engine, request: m.UpdateIntegrationRequest
         checks = Checks()
         if update.type and update.type != wanted.type:
             checks.problem("type", "cannot be changed")
-        config = {name: value for name, value in (wanted.config or {}).items() if name != "secret_set"}
+        given_config = {name: value for name, value in (wanted.config or {}).items() if name != "secret_set"}
+        config = with_headers(stored, given_config)
         _check(checks, wanted, config)
-        checks.problems((f"config.{name}", wrong) for name, wrong in moved_secrets(stored, config))
+        checks.problems((f"config.{name}", wrong) for name, wrong in moved_secrets(stored, given_config))
         checks.raise_found()
         if "config" in names:
             kept = {name: stored[name] for name in SECRET_FIELDS if stored.get(name) and name not in config}
@@ -339,17 +340,15 @@ _DELIVERY_FIELDS: Final = (
 
 
 def _noted(row: Any) -> dict[str, Any]:
-    return {**dict(row), "config": noted_config(row["config"])}
+    return {**dict(row), "config": shown_config(row["config"])}
 
 
-def _message(row: Any, merchant_id: str = "") -> m.Integration:
-    """merchant_id: whose staff reads it; of the tenant's own it reads what headers there are, not what they carry."""
-    shows = noted_config if merchant_id and not row["merchant_id"] else shown_config
+def _message(row: Any) -> m.Integration:
     return m.Integration(
         id=row["integration_id"],
         type=m.IntegrationType[row["type"].upper()],
         events=list(row["events"]),
-        config=shows(row["config"]),
+        config=shown_config(row["config"]),
         campaign_id=row["campaign_id"],
         status=m.IntegrationStatus[row["status"].upper()],
         created_at=row["created_at"],

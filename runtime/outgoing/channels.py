@@ -52,16 +52,36 @@ def workflow_config(config: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
 
 
 def moved_secrets(before: Mapping[str, Any], config: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
-    """(field, what is wrong) of each secret of the stored config `before` that `config` would keep for somebody else.
+    """(field, what is wrong) of each secret of the stored config `before` that `config` would keep for somebody else,
+    and of each header.
 
     Whoever may edit a config may not read its secrets: nor may they have another host sent what the secrets sign, or
-    a plugin's provider give them away there. A secret that is given, "" for none, is the editor's own.
+    what a header carries, or a plugin's provider give them away there. A secret that is given, "" for none, is the
+    editor's own.
     """
     if _receiver(before) == _receiver(config):
         return
-    for name in SECRET_FIELDS:
-        if before.get(name) and name not in config:
-            yield name, "must be given anew: it was given for another receiver"
+    kept = [name for name in SECRET_FIELDS if before.get(name) and name not in config]
+    had, given = before.get("headers"), config.get("headers")
+    if isinstance(had, Mapping) and had:
+        if "headers" not in config:
+            kept.append("headers")
+        elif isinstance(given, Mapping):
+            kept += [f"headers.{name}" for name, value in given.items() if value == MASKED and name in had]
+    for name in kept:
+        yield name, "must be given anew: it was given for another receiver"
+
+
+def with_headers(before: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+    """`config` with what headers of the stored config `before` carry: of those that it has masked, and of all where it
+    says nothing of headers. An empty object is none. One that is masked and was not there is left so, and refused.
+    """
+    had = before.get("headers")
+    given = config.get("headers", had)
+    if not config or not isinstance(had, Mapping) or not isinstance(given, Mapping):
+        return dict(config)
+    headers = {name: had.get(name, value) if value == MASKED else value for name, value in given.items()}
+    return {**config, "headers": headers}
 
 
 def _receiver(config: Mapping[str, Any]) -> Any:
@@ -101,7 +121,7 @@ def _header_problems(headers: Any) -> Iterable[tuple[str, str]]:
         if not token or not isinstance(value, str) or not value.isascii() or not value.isprintable():
             yield f"headers.{name}", "must be a header's name with a text of printable ASCII"
         elif value == MASKED:
-            yield f"headers.{name}", "is masked: give what it carries"
+            yield f"headers.{name}", "is masked, and nothing is kept under this name: give what it carries"
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ SECRET_FIELDS: Final = ("secret", "previous_secret")
 """Fields of a receiver's config that are write-only. Both sign while a secret is rotated."""
 
 MASKED: Final = "***"
-"""What stands for a header's value where it is not shown."""
+"""What stands for a header's value, which is write-only too; who sends it back keeps the value."""
 
 _NONCE_BYTES: Final = 12  # what GCM is made for (NIST SP 800-38D, 8.2.2: random nonces, far below 2^32 a key)
 _PREFIX: Final = "sealed:"
@@ -130,10 +130,14 @@ class Vault:
 
 
 def shown_config(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A stored config as it reads back: `secret_set` in place of the secrets (contract.md, "Channels")."""
+    """A stored config as it reads back, in answers and in the audit log: `secret_set` in place of the secrets
+    (contract.md, "Channels"), headers by name alone, since what they carry is often a credential.
+    """
     shown = {name: value for name, value in config.items() if name not in SECRET_FIELDS}
     if config.get(SECRET_FIELDS[0]):
         shown["secret_set"] = True
+    if isinstance(headers := shown.get("headers"), Mapping):
+        shown["headers"] = dict.fromkeys(headers, MASKED)
     return shown
 
 
@@ -141,15 +145,6 @@ def shown_config(config: Mapping[str, Any]) -> dict[str, Any]:
 def vault_of(keys: tuple[Key, ...]) -> Vault:
     """The vault of a process's keys, made once."""
     return Vault(keys)
-
-
-def noted_config(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A stored config as the audit log keeps it, and as a merchant's staff reads the tenant's: headers by name alone,
-    since what they carry is often a credential."""
-    shown = shown_config(config)
-    if isinstance(headers := shown.get("headers"), Mapping):
-        shown["headers"] = dict.fromkeys(headers, MASKED)
-    return shown
 
 
 def code_context(tenant_id: str, prize_id: str) -> str:

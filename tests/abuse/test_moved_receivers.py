@@ -73,6 +73,44 @@ async def test_a_secret_does_not_go_to_another_host_with_the_url(stack: Stack, k
 
 
 @KINDS
+async def test_what_headers_carry_does_not_go_to_another_host_with_the_url(stack: Stack, kind: Integration) -> None:
+    headers = {"Authorization": "Bearer shop", "X-Shop": "1"}
+    path = await kind.make(stack, {"url": HOME, "headers": headers})
+    before = await kind.stored(stack)
+    shown = {"Authorization": "***", "X-Shop": "2"}
+    for url in ELSEWHERE:
+        for given, named in (({}, "headers"), ({"headers": shown}, "headers.Authorization")):
+            answer = await stack.admin("PUT", path, kind.update({"url": url, **given}))
+            assert fields_of(answer) == [f"{kind.field}{named}"], url
+    assert await kind.stored(stack) == before
+    for url in SAME:
+        assert (await stack.admin("PUT", path, kind.update({"url": url}))).data
+        assert (await kind.stored(stack))["headers"] == headers
+    # What is given anew, or none, goes wherever its giver says.
+    for nth, own in enumerate(({"Authorization": "Bearer another"}, {})):
+        assert (await stack.admin("PUT", path, kind.update({"url": ELSEWHERE[nth], "headers": own}))).data
+        assert (await kind.stored(stack))["headers"] == own
+
+
+@KINDS
+async def test_headers_are_kept_masked_by_name_and_changed_one_by_one(stack: Stack, kind: Integration) -> None:
+    path = await kind.make(stack, {"url": HOME, "headers": {"A": "1", "B": "2"}})
+    for given, kept in (
+        ({"headers": {"A": "***", "B": "3", "C": "4"}}, {"A": "1", "B": "3", "C": "4"}),
+        ({"headers": {"C": "***"}}, {"C": "4"}),
+        ({}, {"C": "4"}),
+        ({"headers": {}}, {}),
+    ):
+        answer = await stack.admin("PUT", path, kind.update({"url": HOME, **given}))
+        shown = answer.data["config"] if kind.field == "config." else answer.data["fulfillment"]["config"]
+        assert shown == {"url": HOME, "headers": dict.fromkeys(kept, "***")}
+        assert (await kind.stored(stack))["headers"] == kept
+    for nothing in ({"A": "***"}, {"a": "***"}):
+        answer = await stack.admin("PUT", path, kind.update({"url": HOME, "headers": nothing}))
+        assert fields_of(answer) == [f"{kind.field}headers.{next(iter(nothing))}"], "nothing is kept of it"
+
+
+@KINDS
 async def test_a_secret_that_signs_beside_the_new_one_stays_at_home_too(stack: Stack, kind: Integration) -> None:
     path = await kind.make(stack, {"url": HOME, "secret": SECRET, "previous_secret": f"old-{SECRET}"})
     moved = {"url": ELSEWHERE[0], "secret": "a-secret-of-another"}
@@ -95,6 +133,10 @@ async def test_who_gives_the_secret_anew_or_away_moves_the_receiver(stack: Stack
 def test_what_a_plugin_s_config_says_is_all_taken_for_the_receiver() -> None:
     stored = {"endpoint": "https://sheets.example", "secret": "sealed:1:x", "headers": {"X-Shop": "1"}}
     assert list(moved_secrets(stored, {"endpoint": "https://sheets.example"})) == []
-    for config in ({"endpoint": "https://thief.example"}, {}, {**stored, "url": HOME, "secret": None}):
+    for config, kept in (
+        ({"endpoint": "https://thief.example"}, ["secret", "headers"]),
+        ({}, ["secret", "headers"]),
+        ({**stored, "url": HOME, "secret": None}, ["secret"]),
+    ):
         given = {name: value for name, value in config.items() if value is not None}
-        assert [name for name, _ in moved_secrets(stored, given)] == ["secret"]
+        assert [name for name, _ in moved_secrets(stored, given)] == kept

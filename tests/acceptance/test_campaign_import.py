@@ -243,3 +243,24 @@ async def test_odds_that_wait_for_a_second_person_are_not_changed_with_the_rest(
             assert refused.envelope["message"].startswith(part)
             file["prizes"][0]["value"] = 9
         assert await all_there(stack) == before
+
+
+async def test_what_headers_carry_is_set_by_a_file_that_gives_it_and_kept_by_one_that_does_not(world: World) -> None:
+    stack, url = world.stack, "https://shop.example/hooks"
+    stored = "SELECT channel_config -> 'headers' FROM prizes WHERE tenant_id = $1 AND name = 'Cider' AND prize_id = $2"
+
+    async def into(campaign_id: str, **config: Any) -> tuple[int, Any]:
+        """How many it changed, and what is stored then."""
+        fulfillment = {"channel": "webhook", "config": {"url": url, **config}}
+        place = next(nth for nth, prize in enumerate(FILE["prizes"]) if prize["name"] == "Cider")
+        answer = await imported(stack, file_with(f"prizes/{place}/fulfillment", fulfillment), into=campaign_id)
+        prize_id = (await of_campaign(stack, campaign_id))["Cider"]["id"]
+        return answer.data["changed"], await stack.database.fetchval(stored, stack.tenant_id, prize_id)
+
+    campaign_id = (await imported(stack)).data["campaign_id"]
+    given = {"X-Key": "hunter2"}
+    assert await into(campaign_id, headers=given) == (1, given)
+    assert await into(campaign_id) == (0, given), "a file as it is exported"
+    assert await into(campaign_id, headers={"X-Key": "hunter3"}) == (1, {"X-Key": "hunter3"})
+    assert await into(campaign_id, headers={}) == (1, {})
+    assert await into(campaign_id, headers={}) == (0, {})

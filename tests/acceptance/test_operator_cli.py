@@ -147,6 +147,22 @@ class TestCampaigns:
         exported = (await tombola("campaigns", "export", "Twin", "--json")).json
         assert yaml.safe_load(text)["games"] == exported["games"]
 
+    async def test_what_a_prize_s_headers_carry_is_in_no_file_and_stays_when_the_file_comes_back(
+        self, tombola: Operator, stack: Stack
+    ) -> None:
+        campaign = await make_campaign(stack)
+        config = {"url": "https://shop.example/hooks", "headers": {"X-Key": "hunter2"}}
+        sent = {"channel": "webhook", "config": config}
+        prize = await make_prize(stack, name="Cider", campaign_id=campaign["id"], fulfillment=sent)
+        exported = await tombola("campaigns", "export", campaign["id"], "out.yaml")
+        assert exported.code == 0 and "what is in the headers of prize 'Cider' is not in the file" in exported.err
+        text = (tombola.directory / "out.yaml").read_text()
+        assert "shop.example" in text and "hunter2" not in text and "***" not in text
+        again = await tombola("campaigns", "import", "out.yaml", "--into", campaign["id"], "--yes")
+        assert again.code == 0 and "as they are" in again.out, again.err
+        stored = await stack.database.fetchval("SELECT channel_config FROM prizes WHERE prize_id = $1", prize)
+        assert stored == config
+
     async def test_a_change_is_shown_before_it_is_made_and_needs_a_yes(self, tombola: Operator, stack: Stack) -> None:
         await tombola("campaigns", "import", tombola.file(FILE), "--yes")
         changed = tombola.file(FILE.replace("probability: 0.25", "probability: 0.3").replace("turns: 3", "turns: 4"))

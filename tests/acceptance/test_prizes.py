@@ -116,7 +116,7 @@ async def test_secret_is_write_only_sealed_kept_and_removable(stack: Any) -> Non
     config = {"url": "https://hooks.example/x", "secret": "marker-of-a-secret", "headers": {"X-Shop": "1"}}
     prize_id = await make_prize(stack, fulfillment={"channel": "webhook", "config": config})
     path = f"/admin/prizes/{prize_id}"
-    shown = {"url": config["url"], "headers": config["headers"], "secret_set": True}
+    shown = {"url": config["url"], "headers": {"X-Shop": "***"}, "secret_set": True}
     made = (await stack.admin("GET", path)).data
     assert made["fulfillment"]["config"] == shown
     assert (await stack.admin("PUT", path, {"fulfillment": made["fulfillment"]})).data["fulfillment"]["config"] == shown
@@ -127,9 +127,11 @@ async def test_secret_is_write_only_sealed_kept_and_removable(stack: Any) -> Non
     assert '"sealed:' in stored
     assert "marker-of-a-secret" not in stored + audited
     assert "sealed:" not in audited
-    without = {"channel": "webhook", "config": {"url": config["url"], "secret": ""}}
+    assert '"X-Shop": "1"' in stored and '"X-Shop": "1"' not in audited
+    without = {"channel": "webhook", "config": {"url": config["url"], "secret": "", "headers": {}}}
     assert (await stack.admin("PUT", path, {"fulfillment": without})).data["fulfillment"]["config"] == {
-        "url": config["url"]
+        "url": config["url"],
+        "headers": {},
     }
 
 

@@ -12,7 +12,7 @@ import pytest_asyncio
 
 from tests.support.approvals import HELD, LIMIT, as_, decide, waiting
 from tests.support.resources import make_campaign
-from tests.support.stack import Answer, Stack, new_stack, refused, settings_of
+from tests.support.stack import Answer, Stack, fields_of, new_stack, refused, settings_of
 from tests.support.world import COINS, COLLECTION, Launched, World
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -173,14 +173,24 @@ class TestWorth:
         assert await self.value(fair, prize) == 5
 
     async def test_a_secret_is_not_kept_in_what_waits(self, fair: World) -> None:
-        secret = {"channel": "webhook", "config": {"url": "https://example.com/h", "secret": "whsec_0123456789abcdef"}}
-        body = {"name": "Points", "type": "points", "value": 10**6, "fulfillment": secret}
-        answer = await self.post(fair, "prizes", body)
-        assert "fulfillment.config.secret" in str(answer.envelope) and answer.http == 400
-        kept = await fair.database.fetchval(
-            "SELECT count(*) FROM approvals WHERE position('whsec_' IN request::text) > 0"
-        )
-        assert kept == 0
+        body = {"name": "Points", "type": "points", "value": 10**6}
+        url = {"url": "https://example.com/h"}
+        for name, given in (("secret", "whsec_0123456789abcdef"), ("headers", {"X-Key": "whsec_of_a_header"})):
+            secret = {"channel": "webhook", "config": {**url, name: given}}
+            answer = await self.post(fair, "prizes", body | {"fulfillment": secret})
+            assert fields_of(answer) == [f"fulfillment.config.{name}"]
+        # What is masked is kept without being told: it waits, and is what it was when it is done.
+        config = {**url, "headers": {"X-Key": "whsec_of_a_header"}}
+        held = body | {"value": LIMIT, "fulfillment": {"channel": "webhook", "config": config}}
+        prize = (await self.post(fair, "prizes", held)).data
+        path = f"prizes/{prize['prize_id']}"
+        waits = waiting(await self.put(fair, path, {"value": LIMIT + 1, "fulfillment": prize["fulfillment"]}))
+        whole = "request::text || before::text || after::text"
+        kept = f"SELECT count(*) FROM approvals WHERE position('whsec_' IN {whole}) > 0"
+        assert await fair.database.fetchval(kept) == 0
+        assert (await self.approve(fair, waits)).data["status"] == "APPROVAL_STATUS_DONE"
+        stored = "SELECT channel_config FROM prizes WHERE prize_id = $1"
+        assert await fair.database.fetchval(stored, prize["prize_id"]) == config
 
     async def test_turns_of_quests_above_the_limit_wait(self, fair: World) -> None:
         quest = {"campaign_id": fair.campaign_id, "name": "Visit", "turns": 5, "status": "active"}

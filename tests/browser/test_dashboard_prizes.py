@@ -12,6 +12,7 @@ from tests.support.axe import violations
 from tests.support.browsing import STILL
 from tests.support.stack import Stack
 from tests.support.staff import Desk, at_desk
+from tests.support.waiting import until
 from tests.support.world import World
 
 if TYPE_CHECKING:
@@ -75,6 +76,35 @@ async def test_a_prize_is_made_changed_and_put_away_without_a_terminal(desk: Des
     await desk.press("Remove", within="dialog")
     await page.wait_for_selector(".toast:has-text('Big mug is removed.')")
     assert page.url.endswith("/prizes")
+
+
+async def test_what_a_header_carries_is_not_shown_and_stays_until_it_is_typed_over(desk: Desk, stall: World) -> None:
+    config = {"url": "https://shop.example/mugs", "headers": {"X-Key": "hunter2"}}
+    prize = await stall.prize(name="Fair mug", fulfillment={"channel": "webhook", "config": config})
+    await desk.enter("designer", path=f"/prizes/{prize}")
+    page, url, header = desk.page, "fulfillment.config.url", "fulfillment.config.headers.X-Key"
+    stored = "SELECT channel_config FROM prizes WHERE prize_id = $1"
+
+    async def becomes(change: dict[str, object]) -> None:
+        async def is_so() -> bool:
+            return bool(await stall.database.fetchval(stored, prize) == {**config, **change})
+
+        await desk.press("Save", within="main")
+        await until(is_so)
+
+    await page.wait_for_selector(field(desk, header))
+    assert await page.input_value(field(desk, header)) == "***" and "hunter2" not in await page.content()
+    await page.fill(field(desk, url), "https://shop.example/cups")
+    await becomes({"url": "https://shop.example/cups"})
+    await page.fill(field(desk, header), "hunter3")
+    await becomes({"url": "https://shop.example/cups", "headers": {"X-Key": "hunter3"}})
+    # Nor does it go to another host without being typed anew.
+    await page.reload()
+    await page.wait_for_selector(field(desk, header))
+    await page.fill(field(desk, url), "https://elsewhere.example/mugs")
+    await desk.press("Save", within="main")
+    await page.wait_for_selector(f"{field(desk, header)}[aria-invalid=true]")
+    desk.forgive("400")
 
 
 async def test_stock_is_moved_for_a_reason_and_each_move_is_listed(desk: Desk, stall: World) -> None:

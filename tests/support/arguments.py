@@ -191,7 +191,6 @@ ARGUMENTS: dict[str, str] = {
     "prizes.stock_moves": "tenant prize none few",
     "prizes.awarded": "tenant prize",
     "prizes.usable": "tenant prizes asking",
-    "prizes.own": "tenant prizes asking",
     "prizes.games_that_may_name": "tenant prize",
     "prizes.boards_that_name": "tenant prize",
     "prizes.has_history": "tenant prize",

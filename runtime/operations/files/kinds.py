@@ -129,7 +129,7 @@ class Change:
             return
         for name, value in self.wanted.items():
             self.wanted[name] = value = _completed(value, self.current[name])
-            if _seen(value) != _seen(self.current[name]) or _new_secret(value, self.current[name]):
+            if _seen(value) != _seen(self.current[name]) or _confides(value, self.current[name]):
                 self.differs.append(name)
 
     @property
@@ -165,12 +165,25 @@ def _rung(value: Any) -> tuple[Any, ...] | None:
 def _seen(value: Any) -> Any:
     """A value without what the service does not show."""
     if isinstance(value, dict):
-        return {name: _seen(item) for name, item in value.items() if name not in SECRETS}
+        seen = {name: _seen(item) for name, item in value.items() if name not in SECRETS}
+        return seen | ({"config": without_headers(seen["config"])} if isinstance(seen.get("config"), dict) else {})
     return value
 
 
-def _new_secret(wanted: Any, current: Any) -> bool:
-    """Whether a receiver gets its first secret: a later one cannot be compared, for it is not shown."""
+def without_headers(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A receiver's config without what its headers carry, which the service does not show either."""
+    return {name: value for name, value in config.items() if name != "headers"}
+
+
+def _confides(wanted: Any, current: Any) -> bool:
+    """Whether a receiver gets its first secret, or headers are given, or taken away with an empty object.
+
+    Neither is shown, so neither can be compared. A later secret is left alone; what headers carry is set each time.
+    """
     if not isinstance(wanted, dict) or not isinstance(wanted.get("config"), dict):
         return False
-    return bool(wanted["config"].get("secret")) and not ((current or {}).get("config") or {}).get("secret_set")
+    config, had = wanted["config"], (current or {}).get("config") or {}
+    headers = config.get("headers")
+    return bool(config.get("secret") and not had.get("secret_set")) or bool(
+        headers or (headers is not None and had.get("headers"))
+    )

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import asyncpg
@@ -31,8 +33,8 @@ from runtime.operations.games import records as games
 from runtime.operations.limits import marks
 from runtime.operations.prizes import claim_fields
 from runtime.operations.prizes.stock import COUNT_MAX, set_stock
-from runtime.outgoing.channels import CHANNELS, moved_secrets
-from runtime.outgoing.vault import SECRET_FIELDS, noted_config, prize_context, shown_config, vault_of
+from runtime.outgoing.channels import CHANNELS, moved_secrets, with_headers
+from runtime.outgoing.vault import MASKED, SECRET_FIELDS, prize_context, shown_config, vault_of
 from runtime.wire.enums import enum, token
 from runtime.wire.scope import Scoped, merchant_of, tenant_of
 
@@ -98,14 +100,7 @@ async def list_prizes(engine: Engine, request: m.ListPrizesRequest) -> m.ListPri
 
 
 async def _to_read(engine: Engine, request: Scoped, rows: list[asyncpg.Record]) -> list[m.Prize]:
-    """The messages of rows. A merchant's staff reads of the tenant's own which headers there are, not their values."""
     prizes = [from_row(row) for row in rows]
-    if merchant_id := merchant_of(request):
-        ids = [prize.id for prize in prizes]
-        own = {row[0] for row in await engine.database.fetch(_SQL["own"], tenant_of(request), ids, merchant_id)}
-        for prize, row in zip(prizes, rows, strict=True):
-            if prize.fulfillment and prize.id not in own:
-                prize.fulfillment.config = noted_config(row["channel_config"])
     await marks.fill_low(engine.database, tenant_of(request), prizes)
     return prizes
 
@@ -144,17 +139,21 @@ async def alter(engine: Engine, connection: asyncpg.Connection, request: m.Updat
     prize = from_row(before)
     named = set_fields(prize, update, request.update_mask, SETTABLE)
     _fill_defaults(prize)
+    stored, given_config = before["channel_config"], _config(prize)
+    assert prize.fulfillment is not None
+    # Another object than the request's, which is kept as it came where it waits.
+    prize.fulfillment = replace(prize.fulfillment, config=with_headers(stored, given_config))
     checks = _checked(prize)
-    if config := (prize.fulfillment.config if prize.fulfillment else None):
-        moved = moved_secrets(before["channel_config"], config)
+    if given_config:
+        moved = moved_secrets(stored, given_config)
         checks.problems((f"fulfillment.config.{name}", wrong) for name, wrong in moved)
     if prize.campaign_id != before["campaign_id"]:
         await campaigns.check_campaign(connection, checks, request, prize.campaign_id)
     checks.raise_found()
     if prize.status is m.PrizeStatus.ARCHIVED and before["status"] != "archived":
         await _refuse_in_use(connection, tenant_id, request.id)
-    stored = _stored_config(engine, tenant_id, request.id, prize, before["channel_config"])
-    await connection.execute(_SQL["update"], tenant_id, request.id, *_columns(prize, stored))
+    config = _stored_config(engine, tenant_id, request.id, prize, stored)
+    await connection.execute(_SQL["update"], tenant_id, request.id, *_columns(prize, config))
     total = prize.stock.total if prize.stock else 0
     if "stock" in named and total != before["total"]:
         await set_stock(connection, tenant_id, request.id, total)
@@ -184,11 +183,19 @@ async def delete_prize(engine: Engine, request: m.DeleteRequest) -> m.DeleteRepl
     return m.DeleteReply(id=request.id, archived=await catalog.change(engine, tenant_id, work))
 
 
+def _config(prize: m.Prize) -> dict[str, Any]:
+    return (prize.fulfillment.config if prize.fulfillment else None) or {}
+
+
 def _held(before: Any, after: Any, asked: m.CreatePrizeRequest | m.UpdatePrizeRequest) -> Held:
-    """What waits. INVALID_ARGUMENT for a secret in it: what waits is kept as it came."""
-    config = (asked.prize.fulfillment.config if asked.prize and asked.prize.fulfillment else None) or {}
-    if any(config.get(name) for name in SECRET_FIELDS) and not is_approved():
-        raise invalid("fulfillment.config.secret", "waits for nobody: give it by itself, when the rest is approved")
+    """What waits. INVALID_ARGUMENT for a secret in it, or what a header carries: what waits is kept as it came."""
+    config = _config(asked.prize) if asked.prize else {}
+    headers = config.get("headers")
+    carried = isinstance(headers, Mapping) and any(value != MASKED for value in headers.values())
+    for name, there in (("secret", any(config.get(name) for name in SECRET_FIELDS)), ("headers", carried)):
+        if there and not is_approved():
+            why = "waits for nobody: give it by itself, when the rest is approved"
+            raise invalid(f"fulfillment.config.{name}", why)
     shown = {} if before is None else _shown(before)
     # What players win meanwhile is no change of the prize.
     rests_on = {name: value for name, value in shown.items() if name not in ("remaining", "awarded")}
@@ -312,7 +319,7 @@ def _stored_config(
     engine: Engine, tenant_id: str, prize_id: str, prize: m.Prize, before: dict[str, Any]
 ) -> dict[str, Any]:
     """The config to store: given secrets sealed, those left out kept from `before` where the config has receivers."""
-    given_config = (prize.fulfillment.config if prize.fulfillment else None) or {}
+    given_config = _config(prize)
     config = {name: value for name, value in given_config.items() if name not in (*SECRET_FIELDS, "secret_set")}
     for name in SECRET_FIELDS:
         secret = given_config.get(name, before.get(name) if config else None)
@@ -361,4 +368,4 @@ async def _refuse_in_use(connection: asyncpg.Connection, tenant_id: str, prize_i
 
 def _shown(row: Any) -> dict[str, Any]:
     """The row as the audit log keeps it."""
-    return {**row, "channel_config": noted_config(row["channel_config"])}
+    return {**row, "channel_config": shown_config(row["channel_config"])}

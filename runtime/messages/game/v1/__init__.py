@@ -3107,7 +3107,7 @@ default_message_pool.register_message("game.v1", "InspectPlayerReply", InspectPl
 @dataclass(eq=False, repr=False)
 class Integration(betterproto2.Message):
     """
-    config.secret is write-only: it reads back as secret_set.
+    config.secret is write-only: it reads back as secret_set. So is what config.headers carry: each reads back as ***.
     """
 
     id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -6363,7 +6363,8 @@ default_message_pool.register_message("game.v1", "UpdateGameRequest", UpdateGame
 @dataclass(eq=False, repr=False)
 class UpdateIntegrationRequest(betterproto2.Message):
     """
-    Its type stays what it is. A config given without its secret keeps it.
+    Its type stays what it is. A config given without its secret keeps it, and without its headers, or with a header as
+    it reads back, what they carry.
     """
 
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)

@@ -40,7 +40,7 @@ function valueOf(type) {
 /** The form's schema. @param {any} value what is typed: type and channel say what else there is; stock: of a new prize alone */
 export function schemaOf({ type, stock, fulfillment: { channel } }) {
   const config = SENDING.includes(channel)
-    ? object({ url: { type: "string", maxLength: 2048 }, secret: { type: "string", maxLength: 500 }, headers: { type: "object", additionalProperties: { type: "string" } } }, ["url"])
+    ? object({ url: { type: "string", maxLength: 2048 }, secret: { type: "string", maxLength: 500 }, headers: { type: "object", additionalProperties: { type: "string", description: say("prizes.help_header") } } }, ["url"])
     : { type: "object" };
   return object({
     name: { type: "string", minLength: 1, maxLength: 200 },

@@ -464,6 +464,7 @@ export const words = {
   "now.low": "Prizes that run low",
   "now.low_left": { one: "{count} left", other: "{count} left" },
   "prizes.low": "Runs low",
+  "prizes.help_header": "Not shown again: as long as it says ***, it stays what it is.",
   "prizes.help_low": "Tell when no more than this is left, of its stock or its free codes. 0: never.",
   "field.low_stock_at": "Runs low at",
   "field.budget": "Budget",

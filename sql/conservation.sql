@@ -258,7 +258,7 @@ WITH whose AS (
         SELECT a.player_id
         UNION
         SELECT p.merged_into FROM players AS p
-        WHERE p.tenant_id = $1 AND p.player_id = a.player_id AND p.merged_into IS NOT NULL
+        WHERE p.tenant_id = $1 AND p.player_id = a.player_id
         UNION
         SELECT p.player_id FROM players AS p WHERE p.tenant_id = $1 AND p.merged_into = a.player_id
     ) AS o

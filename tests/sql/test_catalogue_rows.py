@@ -23,6 +23,10 @@ INSERT INTO prizes (tenant_id, prize_id, campaign_id, name, type, status, channe
 INSERT INTO stock (tenant_id, prize_id, total, remaining, awarded) VALUES
     ('t', 'mug', 10, 6, 4), ('t', 'cup', 10, 10, 0), ('t', 'old', 0, 0, 0), ('t', 'code', 0, 0, 0),
     ('t', 'coded', 0, 0, 0);
+INSERT INTO stock_moves (tenant_id, prize_id, seq, actor, reason, total_before, remaining_before, total_after,
+                         remaining_after)
+    SELECT 't', prize, seq, 'ann', '', 0, 0, 1, 1
+    FROM (VALUES ('coded', 2), ('cup', 3), ('coded', 12), ('coded', 1)) AS m (prize, seq);
 INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash, reward_id) VALUES
     ('t', 'code', 'c1', 'k', '1', '1', 'given'), ('t', 'coded', 'c2', 'k', '2', '2', NULL);
 INSERT INTO games (tenant_id, game_id, campaign_id, name, type, status) VALUES
@@ -41,6 +45,8 @@ INSERT INTO quest_completions (tenant_id, quest_id, player_id, period, turns, ba
     ('t', 'visit', 'ann', 'd0', 3, 3, 'e2', NULL, now() - interval '10 days'),
     ('t', 'visit', 'bob', 'd2', 4, 4, 'e3', 'key', now()), ('t', 'once', 'ann', 'once', 5, 5, 'e4', 'key',
      now() - interval '1 year');
+INSERT INTO quest_events (tenant_id, quest_id, event_id, player_id) VALUES
+    ('t', 'share', 'e1', 'ann'), ('t', 'visit', 'e1', 'ann');
 INSERT INTO merchants (tenant_id, merchant_id, name, status) VALUES
     ('t', 'shop', 'S', 'active'), ('t', 'other', 'O', 'suspended'), ('t', 'third', 'O', 'active');
 INSERT INTO players (tenant_id, player_id, auth_method, merged_into) VALUES
@@ -83,6 +89,9 @@ SEEN: Final[list[tuple[str, tuple[Any, ...], list[str]]]] = [
     ("quests.get", ("visit", "", True), ["visit"]),
     ("quests.get", ("visit", "shop", True), ["visit"]),
     ("quests.get", ("once", "shop", False), []),
+    ("prizes.stock_moves", ("coded", None, 9), ["12", "2", "1"]),
+    ("prizes.stock_moves", ("coded", "2", 9), ["1"]),
+    ("prizes.stock_moves", ("coded", None, 2), ["12", "2"]),
     ("players.find", ("ann",), ["ann"]),
     ("players.owner", ("email", "a"), ["ann"]),
     ("players.contact", ("email", "a"), ["x1"]),
@@ -105,6 +114,15 @@ async def test_a_player_is_shown_with_its_own_contacts(connection: asyncpg.Conne
 async def test_a_prize_is_available_by_its_own_free_codes(connection: asyncpg.Connection) -> None:
     shown = await ask(connection, "games.prizes_on_show", ["mug", "code", "coded", "old"])
     assert {row[0]: row[-1] for row in shown} == {"mug": True, "code": False, "coded": True}
+    async with connection.transaction():  # In which now() is one moment.
+        for code, available in (
+            ("withdrawn_at = now()", False),
+            ("withdrawn_at = NULL, expires_at = now()", False),
+            ("expires_at = now() + interval '1 microsecond'", True),
+        ):
+            await connection.execute(f"UPDATE codes SET {code} WHERE code_id = 'c2'")
+            (shown_of_it,) = await ask(connection, "games.prizes_on_show", ["coded"])
+            assert shown_of_it[-1] == available, code
 
 
 @pytest.mark.parametrize(
@@ -123,6 +141,37 @@ async def test_a_total_is_set_that_is_not_below_what_is_awarded(
     assert stock["mug"] == (after or (10, 6, 4))
     assert stock["cup"] == (10, 10, 0)
     assert await first(connection, "prizes.awarded", "mug") == [4]
+
+
+MOST: Final = 2**31 - 1
+MOVED: Final[list[tuple[str, int | None, int, tuple[int, ...] | None]]] = [
+    # The prize, its new total or a change of it: totals before and after, what remained and what remains.
+    ("cup", None, 2, (20, 22, 20, 22)),
+    ("cup", None, -19, (20, 1, 20, 1)),
+    ("cup", None, -20, None),  # Without a limit from now on: this is said by a total.
+    ("cup", None, -21, None),
+    ("cup", None, MOST - 20, (20, MOST, 20, MOST)),
+    ("cup", None, MOST - 19, None),
+    ("cup", MOST + 1, 0, None),
+    ("mug", None, -6, (10, 4, 6, 0)),
+    ("mug", None, -7, None),
+    ("old", None, 5, None),
+    ("old", 5, 0, (0, 5, 0, 2)),
+]
+
+
+async def test_a_stock_is_moved_as_far_as_what_is_awarded_and_never_to_no_limit_by_chance(
+    connection: asyncpg.Connection,
+) -> None:
+    await connection.execute("""UPDATE stock SET total = 20, remaining = 20 WHERE prize_id = 'cup';
+                                UPDATE stock SET awarded = 3 WHERE prize_id = 'old'""")
+    for prize, total, change, moved in MOVED:
+        outer = connection.transaction()
+        await outer.start()
+        rows = await ask(connection, "prizes.set_total_stock", prize, total, change, "ann", "counted")
+        seq = "4" if prize == "cup" else "1"
+        assert [(row[0], row[4:8]) for row in rows] == ([] if moved is None else [(seq, moved)]), (prize, total, change)
+        await outer.rollback()
 
 
 PLAYED: Final = "INSERT INTO game_players VALUES ('t', '{}', 'ann', 1, now(), 1)"
@@ -186,7 +235,17 @@ async def test_a_prize_that_a_revision_or_a_free_code_names_has_no_history(conne
 async def everything(connection: asyncpg.Connection) -> dict[str, set[str]]:
     """The rows of the catalogue, as text, by table; without the times."""
     found = {}
-    for table in ("prizes", "stock", "codes", "games", "game_revisions", "quests", "players"):
+    for table in (
+        "prizes",
+        "stock",
+        "stock_moves",
+        "codes",
+        "games",
+        "game_revisions",
+        "quests",
+        "quest_events",
+        "players",
+    ):
         listed = await connection.fetch(f"SELECT (to_jsonb(r) - 'updated_at')::text FROM {table} AS r")
         found[table] = {row[0] for row in listed}
     return found
@@ -197,7 +256,7 @@ PRIZE: Final = ("New", "goods", 1.0, "camp", 0, 0, "on_win", "none", "{}", 0, "a
 CHANGES: Final[list[tuple[str, tuple[Any, ...], str, int]]] = [
     # Which rows are others afterwards, or gone: only those of what is named.
     ("prizes.update", ("cup", *PRIZE), '"prize_id": "cup"', 1),
-    ("prizes.remove", ("coded",), '"prize_id": "coded"', 3),
+    ("prizes.remove", ("coded",), '"prize_id": "coded"', 6),
     ("prizes.archive", ("cup",), '"prize_id": "cup"', 1),
     ("games.revise", ("g1", 1, "New", "spin", "active", "{}"), '"game_id": "g1"', 1),
     ("games.revise", ("g1", 2, "New", "spin", "active", "{}"), "nothing", 0),
@@ -217,7 +276,7 @@ CHANGES: Final[list[tuple[str, tuple[Any, ...], str, int]]] = [
         1,
     ),
     ("quests.update", ("visit", "none", "New", "", "daily", 1, "active", 0, 0, None, "", None), "nothing", 0),
-    ("quests.remove", ("share",), '"quest_id": "share"', 1),
+    ("quests.remove", ("share",), '"quest_id": "share"', 2),
     ("quests.remove", ("visit",), "nothing", 0),
     ("quests.archive", ("visit",), '"quest_id": "visit"', 1),
     ("players.set_status", ("gus", "suspended"), '"player_id": "gus"', 1),
@@ -245,6 +304,21 @@ async def test_a_quest_is_made_in_a_campaign_that_who_asks_may_write(connection:
     assert await make("n2", "theirs", "") == ["n2"]
     assert await make("n3", "theirs", "shop") == []
     assert await make("n4", "none", "") == []
+
+
+async def test_a_quest_counts_plays_of_a_game_of_its_own_campaign_and_keeps_secrets_for_events(
+    connection: asyncpg.Connection,
+) -> None:
+    of = ("camp", "Q", "", "daily", 1, "active", 0, 0)
+    for game, many in (("g1", 1), ("g2", 0)):
+        counts = f'{{"kind": "plays", "game_id": "{game}"}}'
+        assert len(await ask(connection, "quests.insert", f"of {game}", *of, counts, "", None)) == many, game
+        assert len(await ask(connection, "quests.update", "visit", *of, counts, "", None)) == many, game
+    for kind, secret, kept in (("event", "x", "x"), ("event", None, "x"), ("plays", None, None), ("plays", "x", None)):
+        signing = None if secret is None else f'{{"secret": "{secret}"}}'
+        await ask(connection, "quests.update", "visit", *of, f'{{"kind": "{kind}"}}', "", signing)
+        query = "SELECT signing ->> 'secret' FROM quests WHERE quest_id = 'visit'"
+        assert await connection.fetchval(query) == kept, (kind, secret)
 
 
 async def test_a_completion_is_looked_at_with_what_the_player_itself_has_done(connection: asyncpg.Connection) -> None:

@@ -145,7 +145,9 @@ WALLETS: Final[dict[str, Case]] = {
                 ('ann', 'r3', 'turns', 3.0, 'fulfilled'), ('ann', 'r4', 'turns', 3.0, 'revoked'),
                 ('ann', 'r5', 'turns', 3.0, 'fulfilled'), ('ann', 'r6', 'turns', 3.0, 'fulfilled'),
                 ('ann', 'r7', 'goods', 3.0, 'fulfilled'), ('gus', 'r8', 'turns', 3.0, 'revoked'),
-                ('bob', 'r9', 'turns', 3.0, 'fulfilled'), ('ann', 'rx', 'turns', 3.0, 'fulfilled')
+                ('bob', 'r9', 'turns', 3.0, 'fulfilled'), ('ann', 'rx', 'turns', 3.0, 'fulfilled'),
+                ('ann', 'ry', 'turns', 3.0, 'fulfilled'), ('ann', 'rz', 'turns', 3.0, 'fulfilled'),
+                ('ann', 'r0', 'goods', 3.0, 'fulfilled')
             ) AS r (player, id, type, value, status);
         INSERT INTO turn_entries (player_id, campaign_id, entry_id, amount, reason, reference_id) VALUES
             ('ann', 'c1', 'e1', 6, 'prize', 'r1'), ('ann', 'c1', 'e2', 6, 'prize', 'r2'),
@@ -154,12 +156,15 @@ WALLETS: Final[dict[str, Case]] = {
             ('ann', 'c1', 'e7', 6, 'prize', 'r7'), ('gus', 'c1', 'e8', 6, 'prize', 'r8'),
             ('ann', 'c1', 'e9', -6, 'reversal', 'r8'), ('ann', 'c1', 'f1', 6, 'prize', 'r6'),
             ('ann', 'c1', 'f2', -6, 'reversal', 'r6'), ('ann', 'c2', 'f3', 6, 'prize', 'rx'),
-            ('bob', 'c1', 'f4', 6, 'prize', 'none'), ('ann', 'c1', 'f5', 6, 'quest', 'none')""",
+            ('bob', 'c1', 'f4', 6, 'prize', 'none'), ('ann', 'c1', 'f5', 6, 'quest', 'none'),
+            ('bob', 'c1', 'f6', 6, 'prize', 'ry'), ('nobody', 'c1', 'f7', 6, 'prize', 'rz')""",
         "ann,gus",
         """ann|r3|6 given, 0 taken back|5 given, 0 taken back
            ann|r4|6 given, 6 taken back|6 given, 0 taken back
            ann|r6|6 given, 0 taken back|6 given, 6 taken back
            ann|rx|6 given, 0 taken back|0 given, 0 taken back
+           ann|ry|6 given, 0 taken back|0 given, 0 taken back
+           ann|rz|6 given, 0 taken back|0 given, 0 taken back
            ann|e7|of a reward of turns|of none""",
     ),
 }
@@ -349,6 +354,7 @@ MERGED: Final[dict[str, Case]] = {
         INSERT INTO quest_completions (quest_id, player_id, period) VALUES ('q1', 'gus', 'd1'), ('q1', 'ann', 'd1'),
             ('q1', 'gus', 'd2'), ('q1', 'bob', 'd2'), ('q1', 'ann', 'd3'), ('q2', 'ann', 'd2'), ('q9', 'gus', 'd1'),
             ('q9', 'gea', 'd1');
+        INSERT INTO quest_events (quest_id, event_id, player_id) VALUES ('q1', 'e1', 'bob'), ('q1', 'e2', 'gus');
         INSERT INTO turn_balances (player_id, campaign_id, balance) VALUES
             ('gus', 'c1', 2), ('gea', 'c1', 2), ('gea', 'c2', 0), ('ann', 'c1', 2)""",
         "ann,gus,gea,gil,gal",
@@ -359,6 +365,7 @@ MERGED: Final[dict[str, Case]] = {
            gus|rewards|0|1
            gus|milestone_grants|0|1
            gus|quest_completions|0|1
+           gus|quest_events|0|1
            gea|turn_balances|0|1
            gil|merged_into|0|1
            gal|merged_into|0|1""",

@@ -216,6 +216,8 @@ async def test_rewards_are_found_by_what_is_known_of_them(connection: asyncpg.Co
         ({"until": 20}, "r5"),
     ):
         assert await first(connection, "desk.rewards", *(every | asked).values()) == found.split(), asked
+    await connection.execute("INSERT INTO claim_answers (reward_id) VALUES ('r4')")
+    assert [row[0] for row in await ask(connection, "desk.rewards", *every.values()) if row[-1]] == ["r4"]
     assert sorted(await first(connection, "desk.coded_prizes")) == ["cup", "mug"]
     assert await first(connection, "desk.task_of", "r4") == ["t4"]
     assert await first(connection, "desk.task_of", "r5") == []

@@ -124,6 +124,8 @@ HELD: Final = {
     "reward": "rewards (reward_id, player_id) SELECT key, player FROM keys",
     "delivery": "rewards (reward_id, player_id) SELECT 'of' || key, player FROM keys;"
     "INSERT INTO tasks (task_id, reward_id) SELECT key, 'of' || key FROM keys",
+    "answer": "rewards (reward_id, player_id) SELECT 'for' || key, player FROM keys;"
+    "INSERT INTO claim_answers (reward_id) SELECT 'for' || key FROM keys",
     "balance": "balances (scope_key, currency, player_id)"
     " SELECT CASE key WHEN 'c' THEN 'w' ELSE 'v' END, key, player FROM keys",
     "movement": "ledger_entries (seq, entry_id, player_id, reason)"

@@ -124,11 +124,14 @@ async def test_a_claims_replay_tells_what_the_claim_itself_did(connection: async
             WHERE reward_id = 'late';
         INSERT INTO rewards (tenant_id, reward_id, player_id, prize_id, campaign_id, name, type, value, quantity,
                              status, claimed_at) VALUES
-            ('t', 'aside', 'ann', 'mug', 'camp', 'Mug', 'goods', 5, 1, 'claimed', now())
+            ('t', 'aside', 'ann', 'mug', 'camp', 'Mug', 'goods', 5, 1, 'claimed', now());
+        INSERT INTO claim_answers (tenant_id, reward_id, answers) VALUES
+            ('t', 'late', '[{"key": "size", "value": "S"}]'), ('t', 'aside', '[]')
     """)
     rows = await connection.fetch(SQL["as_claimed"], "t", ["tasked", "late", "orphan"])
     told = {row["reward_id"]: (row["status"], row["fulfilled_at"] > 0, row["ciphertext"]) for row in rows}
     assert told == {"tasked": ("fulfilled", True, b"2"), "late": ("claimed", False, None)}
+    assert {row["reward_id"]: row["given"] for row in rows} == {"tasked": "{}", "late": '{"size": "S"}'}
     assert len(rows) == 2
 
 

@@ -100,6 +100,7 @@ LISTS: Final[dict[str, tuple[tuple[str, ...], list[tuple[tuple[Any, ...], str]]]
             (("", "", "", "game_2", "", "", FROM_THE_FIRST, 20), "r6"),
             (("", "", "", "", "", "other", FROM_THE_FIRST, 20), "r9 r1"),
             (("", "", "", "", "", "", "r6", 3), "r5 r4 r3"),
+            (("", "", "", "", "ann", "", "r6", 3), "r5 r4 r3"),
         ],
     ),
     "wallet.balances": (
@@ -224,6 +225,12 @@ async def test_a_code_is_shown_with_the_reward_that_has_it_once_that_is_delivere
     assert {row["reward_id"]: row["ciphertext"] for row in rows if row["ciphertext"]} == {"r9": b"nine"}
 
 
+async def test_an_operator_is_told_which_rewards_were_claimed_with_answers(connection: asyncpg.Connection) -> None:
+    await connection.execute("INSERT INTO claim_answers (tenant_id, reward_id, answers) VALUES ('t', 'r5', '[]')")
+    rows = await connection.fetch(statement("rewards.search"), "t", "", "", "", "", "", "", FROM_THE_FIRST, 20)
+    assert [row["reward_id"] for row in rows if row["answered"]] == ["r5"]
+
+
 async def test_a_summary_counts_the_prizes_own_units(connection: asyncpg.Connection) -> None:
     await connection.execute("""
         INSERT INTO rewards (tenant_id, player_id, prize_id, campaign_id, name, type, value, reward_id, quantity,
@@ -236,7 +243,12 @@ async def test_a_summary_counts_the_prizes_own_units(connection: asyncpg.Connect
         INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash, reward_id) VALUES
             ('t', 'p2', 'given', 'k', 'given', 'given', 's3')
     """)
-    rows = await connection.fetch(statement("prizes.summary"), "t", "", "", "", "%", "", FROM_THE_FIRST, 20)
+    async with connection.transaction():  # In which now() is one moment.
+        await connection.execute("""
+            INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash, withdrawn_at, expires_at)
+                VALUES ('t', 'p2', 'back', 'k', 'back', 'back', now(), 'infinity'),
+                       ('t', 'p2', 'late', 'k', 'late', 'late', NULL, now())""")
+        rows = await connection.fetch(statement("prizes.summary"), "t", "", "", "", "%", "", FROM_THE_FIRST, 20)
     counted = {row["prize_id"]: (row["claimed"], row["fulfilled"], row["codes_available"]) for row in rows}
     assert counted["p2"] == (5, 6, 1)
     assert counted["p1"] == (0, 0, 0)

@@ -119,7 +119,13 @@ async def test_terms_plays_and_looks_are_shown_to_whom_the_game_is_of(connection
 async def test_players_are_read_by_what_they_themselves_have_in_the_game(connection: asyncpg.Connection) -> None:
     players, prizes = ["ann", "cat", "eve", "new", "bob"], ["mug", "endless", "out", "none"]
     made = ["ann", "cat", "eve", "new"]
-    (row,) = await connection.fetch(SQL["refresh"], "t", "g1", players, prizes, made, "camp", "camp", DAY)
+    async with connection.transaction():  # In which now() is one moment.
+        await connection.execute("""
+            INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash, withdrawn_at, expires_at)
+                VALUES ('t', 'endless', 'back', 'k', '', 'back', now(), 'infinity'),
+                ('t', 'endless', 'late', 'k', '', 'late', NULL, now()),
+                ('t', 'endless', 'free', 'k', '', 'free', NULL, now() + interval '1 microsecond')""")
+        (row,) = await connection.fetch(SQL["refresh"], "t", "g1", players, prizes, made, "camp", "camp", DAY)
     read = {player: rest for player, *rest in json.loads(row["players"])}
     assert read == {
         "ann": [5, 2, False, 6, False, {"mug": 1}, {"coin": 4}, {"rung1": 1, "rung2": 2}, False, None, 3],
@@ -130,7 +136,7 @@ async def test_players_are_read_by_what_they_themselves_have_in_the_game(connect
     }
     assert row["catalog_version"] == 7
     stocked = {prize: rest for prize, *rest in json.loads(row["prizes"])}
-    assert stocked == {"mug": [3, 2, 2], "endless": [None, 0, 0], "out": [0, 0, 1000], "none": [None, 0, 0]}
+    assert stocked == {"mug": [3, 2, 2], "endless": [None, 0, 1], "out": [0, 0, 1000], "none": [None, 0, 0]}
     known = await connection.fetch("SELECT player_id FROM players ORDER BY 1")
     assert [row[0] for row in known] == ["ann", "bob", "cat", "eve", "new"]
 

@@ -1,0 +1,215 @@
+"""Budgets and low stock: what is counted, what is told of it and when, and what who looks is shown."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import asyncpg
+
+from tests.support.bare_rows import BARE
+from tests.support.statements import ask, ask_of_t
+
+SCENE: Final = (
+    BARE
+    + """
+INSERT INTO campaigns (campaign_id, merchant_id, name, status, budget, budget_currency) VALUES
+    ('spring', 'shop', 'Spring', 'active', 100, 'EUR'), ('autumn', 'other', 'Autumn', 'active', 100, 'EUR'),
+    ('free', 'shop', 'Free', 'active', 0, 'EUR');
+INSERT INTO prizes (prize_id, type, currency, campaign_id) VALUES
+    ('mug', 'goods', 'EUR', 'spring'), ('points', 'points', 'EUR', 'spring'), ('turns', 'turns', 'EUR', 'spring'),
+    ('import', 'goods', 'USD', 'spring');
+"""
+)
+
+USES: Final = """
+INSERT INTO rewards (reward_id, campaign_id, prize_id, quantity, value, status)
+    VALUES (gen_random_uuid(), $1, 'mug', 1, $2, 'won')
+"""
+BUDGET: Final = "UPDATE campaigns SET budget = $2 WHERE campaign_id = $1"
+"""The budget of campaign $1 is now $2."""
+
+
+async def told(connection: asyncpg.Connection) -> list[tuple[str, int]]:
+    """What is told of by a look at the budgets: campaigns and percent."""
+    return [(data["campaign_id"], data["percent"]) for data in await looked(connection, "count_budgets")]
+
+
+async def fallen(connection: asyncpg.Connection) -> list[tuple[str, int]]:
+    """What is told of by a look at the stock: prizes, and how many are left."""
+    return [(data["prize_id"], data["remaining"]) for data in await looked(connection, "watch_stock")]
+
+
+async def looked(connection: asyncpg.Connection, name: str) -> list[dict[str, Any]]:
+    query = "SELECT data FROM notices WHERE event_id = $1"
+    events = await ask_of_t(connection, f"limits.{name}")
+    return [json.loads(await connection.fetchval(query, event)) for (event,) in events]
+
+
+async def used(connection: asyncpg.Connection) -> list[tuple[Any, ...]]:
+    """What was counted, as it was written."""
+    return [tuple(row) for row in await connection.fetch("SELECT campaign_id, used, told FROM budget_marks")]
+
+
+async def test_tenants_that_have_or_had_something_to_look_at_are_looked_at(connection: asyncpg.Connection) -> None:
+    await connection.execute("""
+        INSERT INTO campaigns (tenant_id, campaign_id, budget, name) VALUES ('none', 'c', 0, ''), ('c', 'c', 0.1, '');
+        INSERT INTO prizes (tenant_id, prize_id, type, low_stock_at, name) VALUES
+            ('none', 'p', 'goods', 0, ''), ('p', 'p', 'goods', 1, '');
+        INSERT INTO budget_marks (tenant_id, told) VALUES ('b', 0);
+        INSERT INTO low_prizes (tenant_id) VALUES ('l')""")
+    assert {row[0] for row in await ask(connection, "limits.tenants")} == {"t", "c", "p", "b", "l"}
+
+
+async def test_who_comes_soon_after_a_look_leaves_it(connection: asyncpg.Connection) -> None:
+    looks = [bool(await ask_of_t(connection, "limits.take", seconds)) for seconds in (-1.0, 60.0, 60.0)]
+    assert looks == [True, True, False]
+
+
+async def test_what_counts_is_what_was_given_away_in_the_budgets_currency(connection: asyncpg.Connection) -> None:
+    await connection.execute("""
+        INSERT INTO rewards (reward_id, campaign_id, prize_id, quantity, value, status) VALUES
+            ('r1', 'spring', 'mug', 2, 10, 'won'), ('r2', 'spring', 'mug', 1, 3, 'fulfilled'),
+            ('r3', 'spring', 'mug', 1, 50, 'revoked'), ('r4', 'spring', 'mug', 1, 50, 'expired'),
+            ('r5', 'spring', 'mug', 1, 50, 'failed'), ('r6', 'spring', 'points', 1, 50, 'won'),
+            ('r7', 'spring', 'turns', 1, 50, 'won'), ('r8', 'spring', 'import', 1, 50, 'won'),
+            ('r9', 'autumn', 'mug', 1, 7, 'won'), ('r0', 'free', 'mug', 1, 7, 'won')""")
+    assert await told(connection) == []
+    assert await used(connection) == [("autumn", 7, 0), ("spring", 23, 0)], "one after the other"
+
+
+async def test_each_share_is_told_of_when_it_is_reached_and_once(connection: asyncpg.Connection) -> None:
+    for uses, of_spring in ((79, []), (1, [80]), (0, []), (19, []), (1, [100]), (5, [])):
+        await connection.execute(USES, "spring", uses)
+        assert await told(connection) == [("spring", share) for share in of_spring], uses
+    for budget, of_spring in ((1000, []), (105, [80, 100]), (106, []), (105, [100])):
+        await connection.execute(BUDGET, "spring", budget)
+        assert await told(connection) == [("spring", share) for share in of_spring], budget
+    await connection.execute(USES, "autumn", 200)
+    await connection.execute("UPDATE campaigns SET budget_currency = 'USD' WHERE campaign_id = 'spring'")
+    await connection.execute(USES.replace("mug", "import"), "spring", 105)
+    await connection.execute(BUDGET, "autumn", 101)  # So that it does not lie before the other.
+    assert await told(connection) == [
+        *(("autumn", 80), ("autumn", 100), ("spring", 80), ("spring", 100)),
+    ]
+
+
+COUNTED: Final[list[tuple[str, str, bool]]] = [
+    # What a campaign is that has ended, what its mark is, and whether it is counted again.
+    ("", "", False),
+    ("", "counted_at = now() - interval '1 hour'", True),
+    ("", "counted_at = now() - interval '1 hour' + interval '1 microsecond'", False),
+    ("", "amount = 99", True),
+    ("", "currency = 'USD'", True),
+    ("end_date = NULL", "", True),
+]
+
+
+async def test_what_has_ended_is_counted_once_an_hour(connection: asyncpg.Connection) -> None:
+    assert await told(connection) == []
+    await connection.execute(USES, "spring", 5)
+    for campaign, mark, counted in COUNTED:
+        outer = connection.transaction()  # In which now() is one moment.
+        await outer.start()
+        await connection.execute(f"""
+            UPDATE campaigns SET {campaign or "end_date = now()"} WHERE campaign_id = 'spring';
+            UPDATE budget_marks SET {mark or "counted_at = now()"} WHERE campaign_id = 'spring'""")
+        await told(connection)
+        assert sorted(await used(connection)) == [("autumn", 0, 0), ("spring", 5 if counted else 0, 0)], (
+            campaign,
+            mark,
+        )
+        await outer.rollback()
+
+
+async def test_a_budget_that_is_no_more_has_no_mark(connection: asyncpg.Connection) -> None:
+    await told(connection)
+    await connection.execute(BUDGET, "spring", 0)
+    await told(connection)
+    assert await used(connection) == [("autumn", 0, 0)]
+
+
+STOCK: Final = "UPDATE stock SET remaining = $2::bigint, awarded = total - $2::bigint WHERE prize_id = $1"
+"""Of prize $1 so many are left as $2 says."""
+
+WATCHED: Final = """
+INSERT INTO prizes (prize_id, type, low_stock_at, status, channel, campaign_id) VALUES
+    ('p3', 'goods', 2, 'active', 'none', 'spring'), ('p1', 'goods', 2, 'active', 'none', 'autumn'),
+    ('p2', 'goods', 3, 'active', 'none', ''), ('unwatched', 'goods', 0, 'active', 'none', ''),
+    ('gone', 'goods', 3, 'archived', 'none', ''), ('coins', 'points', 3, 'active', 'none', ''),
+    ('without end', 'goods', 3, 'active', 'none', '');
+INSERT INTO stock (prize_id, total, remaining, awarded) SELECT prize_id, 9, 9, 0 FROM prizes;
+UPDATE stock SET total = 0, remaining = 0 WHERE prize_id = 'without end';
+"""
+
+
+async def test_each_fall_of_a_stock_is_told_of_once(connection: asyncpg.Connection) -> None:
+    async def low() -> list[str]:
+        return [row[0] for row in await connection.fetch("SELECT prize_id FROM low_prizes")]
+
+    await connection.execute(WATCHED)
+    for prize in ("unwatched", "gone", "coins"):
+        await connection.execute(STOCK, prize, 0)
+    for prize, left, now_low in (
+        *(("p3", 3, []), ("p3", 2, [("p3", 2)]), ("p3", 2, []), ("p3", 1, []), ("p1", 1, [("p1", 1)])),
+        *(("p3", 3, []), ("p2", 3, [("p2", 3)]), ("p3", 0, [("p3", 0)])),
+    ):
+        await connection.execute(STOCK, prize, left)
+        assert await fallen(connection) == now_low, (prize, left)
+    assert sorted(await low()) == ["p1", "p2", "p3"]
+    for prize in ("p1", "p2", "p3"):
+        await connection.execute(STOCK, prize, 9)
+    assert await fallen(connection) == [] == await low()
+    for prize, left in (("p3", 2), ("p1", 1)):
+        await connection.execute(STOCK, prize, left)
+    assert await fallen(connection) == [("p1", 1), ("p3", 2)]
+    assert await low() == ["p1", "p3"], "one after the other"
+    every = ["p1", "p2", "unwatched", "gone", "coins", "without end"]
+    assert {row[0] for row in await ask_of_t(connection, "limits.low", every)} == {"p1", "gone"}
+
+
+SHOWN: Final = """
+UPDATE campaigns SET budget = 0;
+INSERT INTO campaigns (campaign_id, merchant_id, name, status, budget, budget_currency, end_date) VALUES
+    ('c4', 'other', '4', 'active', 10, 'EUR', NULL), ('c2', 'other', '2', 'active', 10, 'EUR', NULL),
+    ('c3', 'shop', '3', 'active', 10, 'EUR', NULL), ('c1', 'shop', '1', 'active', 20, 'EUR', NULL),
+    ('c5', 'shop', '5', 'active', 10, 'EUR', NULL), ('over', 'shop', '', 'active', 10, 'EUR', now()),
+    ('moved', 'shop', '', 'active', 10, 'USD', NULL);
+INSERT INTO budget_marks (campaign_id, currency, used, told) VALUES
+    ('c3', 'EUR', 9, 80), ('c2', 'EUR', 9, 80), ('c1', 'EUR', 24, 80), ('c4', 'EUR', 8, 80), ('c5', 'EUR', 7.9, 80),
+    ('over', 'EUR', 9, 80), ('moved', 'EUR', 9, 80), ('free', 'EUR', 0, 80);
+UPDATE stock SET remaining = n, awarded = total - n
+    FROM (VALUES ('p1', 1), ('p2', 1), ('p3', 2), ('gone', 0)) AS v (prize, n) WHERE prize_id = prize;
+INSERT INTO low_prizes (prize_id) VALUES ('p3'), ('p1'), ('gone'), ('without end'), ('p2');
+INSERT INTO notices (event_id, type, campaign_id, data) VALUES
+    ('e4', 'prizes.low_stock', 'c4', '{}'), ('e5', 'campaign.budget_reached', 'c3', '{"percent": 100}'),
+    ('e6', 'campaign.budget_reached', 'c3', '{"percent": 80}'), ('e3', 'prizes.low_stock', '', '{}'),
+    ('e2', 'prizes.low_stock', 'c3', '{}');
+"""
+
+FOUND: Final[list[tuple[str, tuple[Any, ...], str]]] = [
+    ("budgets", ("",), "c1 c2 c3 c4"),
+    ("budgets", ("shop",), "c1 c3"),
+    ("used", (["c1", "c2", "moved"],), "c2 c1"),
+    ("low_prizes", ("",), "p1 p2 p3"),
+    ("low_prizes", ("shop",), "p2 p3"),
+]
+
+
+async def test_what_is_shown_is_what_comes_first_of_what_who_asks_may_see(connection: asyncpg.Connection) -> None:
+    await connection.execute(WATCHED + SHOWN)
+    for name, asked, found in FOUND:
+        rows = await ask_of_t(connection, f"limits.{name}", *asked)
+        assert [row[0] for row in rows] == found.split(), (name, asked)
+    rows = await ask_of_t(connection, "limits.noticed", ["e2", "e3", "e5", "e6"])
+    assert [(row[1], row[5]) for row in rows] == [("e6", "shop"), ("e5", "shop"), ("e2", "shop"), ("e3", "")]
+    await connection.execute("""
+        INSERT INTO campaigns (campaign_id, name, status, budget, budget_currency)
+            SELECT n, '', 'active', 10, 'EUR' FROM generate_series(1, 9) AS n;
+        INSERT INTO budget_marks (campaign_id, currency, used, told)
+            SELECT n, 'EUR', 9, 80 FROM generate_series(1, 9) AS n;
+        INSERT INTO prizes (prize_id, type, low_stock_at) SELECT n, 'goods', 5 FROM generate_series(1, 9) AS n;
+        INSERT INTO stock (prize_id, total, remaining, awarded) SELECT n, 9, 1, 8 FROM generate_series(1, 9) AS n;
+        INSERT INTO low_prizes (prize_id) SELECT n FROM generate_series(1, 9) AS n""")
+    for name in ("budgets", "low_prizes"):
+        assert len(await ask_of_t(connection, f"limits.{name}", "")) == 10, name

@@ -185,3 +185,8 @@ def test_what_runs_found_is_kept_by_statement_and_told(tmp_path: Path, monkeypat
     # What was known of it stays where a later run tries it in part only.
     score.keep(every, {MUTANTS[0].name: Verdict("killed", "tests/a.py::test_a", 1.0)})
     assert score.read()["wallet.move"].alive == (alive,)
+    # And goes where the statement was written anew.
+    for changed in ([*MUTANTS, MUTANTS[2]._replace(name="another")], MUTANTS[:-1]):
+        score.keep([*MUTANTS, *mutants("wallet.target")], verdicts)
+        score.keep(changed, {})
+        assert score.read() == {"wallet.move": score.Stands(untried=len(changed))}

@@ -36,6 +36,7 @@ class Stands(msgspec.Struct, frozen=True, omit_defaults=True):
     """How it stands with the mutants of one statement or function.
 
     alive: the ends of the names of those that live. killers: by the test, the best first, what it killed (`digest`).
+    invalid: those that the database would not run.
     """
 
     killed: int = 0
@@ -43,6 +44,7 @@ class Stands(msgspec.Struct, frozen=True, omit_defaults=True):
     untried: int = 0
     alive: tuple[str, ...] = ()
     killers: dict[str, tuple[str, ...]] = {}
+    invalid: int = 0
 
 
 class Named(Protocol):
@@ -65,7 +67,10 @@ def read() -> dict[str, Stands]:
 
 
 def keep(every: Iterable[Named], verdicts: Mapping[str, Verdict]) -> None:
-    """Writes down how it stands with those of which each mutant has a verdict. every: all the mutants there are."""
+    """Writes down how it stands with those of which each mutant has a verdict. every: all the mutants there are.
+
+    What is known of a statement stays until its mutants are others.
+    """
     before = read()
     reasons = survivors.explained()
     names: dict[str, list[str]] = {}
@@ -76,8 +81,10 @@ def keep(every: Iterable[Named], verdicts: Mapping[str, Verdict]) -> None:
     for statement, its in names.items():
         if all(name in verdicts and verdicts[name].kind not in ("error", "untested") for name in its):
             found[statement] = _stands(statement, its, verdicts, reasons)
+        elif statement in before and _is_of(before[statement], its):
+            found[statement] = before[statement]
         else:
-            found[statement] = before.get(statement, Stands(untried=len(its)))
+            found[statement] = Stands(untried=len(its))
     lines = (f"{json.dumps(name)}: {msgspec.json.encode(found[name]).decode()}" for name in sorted(found))
     FILE.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
@@ -85,7 +92,7 @@ def keep(every: Iterable[Named], verdicts: Mapping[str, Verdict]) -> None:
 def _stands(
     statement: str, names: Iterable[str], verdicts: Mapping[str, Verdict], reasons: Mapping[str, str]
 ) -> Stands:
-    killed = explained = 0
+    killed = explained = invalid = 0
     alive = []
     killers: dict[str, list[str]] = {}
     for name in names:
@@ -96,10 +103,20 @@ def _stands(
                 killers.setdefault(verdict.by, []).append(digest(name))
         elif verdict.kind == "survived" and name in reasons:
             explained += 1
+        elif verdict.kind == "invalid":
+            invalid += 1
         elif verdict.kind == "survived":
             alive.append(name.removeprefix(statement).removeprefix(":").strip())
     best_first = {test: tuple(killers[test]) for test in sorted(killers, key=lambda test: (-len(killers[test]), test))}
-    return Stands(killed=killed, explained=explained, alive=tuple(alive), killers=best_first)
+    return Stands(killed=killed, explained=explained, invalid=invalid, alive=tuple(alive), killers=best_first)
+
+
+def _is_of(stands: Stands, names: Iterable[str]) -> bool:
+    """Whether it was found of these mutants, as far as it says of which."""
+    of = {digest(name) for name in names}
+    killed = {one for many in stands.killers.values() for one in many}
+    settled = stands.killed + stands.explained + stands.invalid + len(stands.alive)
+    return killed <= of and settled + stands.untried == len(of)
 
 
 def page() -> str:

@@ -36,6 +36,7 @@ does so puts the server back before it ends. Servers start with the first test t
 from __future__ import annotations
 
 import asyncio
+import gc
 import itertools
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -66,6 +67,13 @@ from tests.support.world import World, new_world
 _TEMPLATE = "tombola_template"
 
 seed_hypothesis()
+gc.disable()  # until the tests are collected, of which nothing is dropped
+
+
+def pytest_collection_finish() -> None:
+    """What thousands of tests are made of stays to the end: looked through each time, it took a second."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

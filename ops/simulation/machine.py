@@ -128,10 +128,12 @@ def unraised() -> Iterator[None]:
     """What dropped coroutines say when they are collected is nobody's business."""
     before = sys.unraisablehook
     sys.unraisablehook = lambda _: None
+    gc.freeze()  # What was there before is not looked through: it may be a thousand times what the block leaves.
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
             yield
             gc.collect()
     finally:
+        gc.unfreeze()
         sys.unraisablehook = before

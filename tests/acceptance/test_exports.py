@@ -282,17 +282,20 @@ async def test_who_reads_nothing_of_an_export_holds_no_place_for_ever(
     host, port = stack.process.admin_url.removeprefix("http://").split(":")
     bearer = stack.token("ann", ("admin",))
     asked = f"GET {API}/admin/exports/plays HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {bearer}"
-    silent = [await asyncio.open_connection(host, int(port), limit=1) for _ in range(2)]
-    for _, writer in silent:
-        writer.write(f"{asked}\r\n\r\n".encode())
+    silent: list[asyncio.StreamWriter] = []
 
     async def has_place() -> bool:
         return (await stack.admin("GET", "/admin/exports/ledger", cursor="!")).code == "INVALID_ARGUMENT"
 
     async def full() -> bool:
+        # Those before may be cut off by now: a busy machine looks seldom.
+        opened = [await asyncio.open_connection(host, int(port), limit=1) for _ in range(2)]
+        for _, writer in opened:
+            writer.write(f"{asked}\r\n\r\n".encode())
+            silent.append(writer)
         return not await has_place()
 
     await until(full)
     await until(has_place)
-    for _, writer in silent:
+    for writer in silent:
         writer.close()

@@ -26,6 +26,9 @@ SETTLE_MS: Final = 700
 """The button rests after a result (view.js)."""
 
 SCREENSHOTS: Final = Path(__file__).parents[2] / ".tombola" / "screenshots"
+PICTURED: Final = "TOMBOLA_PICTURES"
+"""Where this is set, tests leave pictures of what they open there."""
+
 FLAGS: Final = (
     "--headless",
     "--no-sandbox",
@@ -118,7 +121,9 @@ class Visit:
         self.wrong[:] = [line for line in self.wrong if not any(part in line for part in told)]
 
     async def shot(self, name: str, *, whole: bool = True) -> None:
-        """A picture of the page, to be looked at; of the window alone where it is not to be the whole."""
+        """A picture of the page, for who wants to look; of the window alone where it is not to be the whole."""
+        if not os.environ.get(PICTURED):
+            return
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
         await self.page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=whole)
 

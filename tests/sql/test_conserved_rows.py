@@ -77,16 +77,20 @@ PLAYS: Final[dict[str, Case]] = {
             SELECT play, 'g1', wins, json_build_object('rewards', coalesce((
                 SELECT json_agg(json_build_object('reward_id', reward, 'prize_id', 'mug', 'quantity', 2))
                 FROM unnest(told) AS reward), '[]'))
-            FROM (VALUES ('p1', 2, ARRAY['r1', '']), ('p2', 1, '{}'), ('p3', 4, '{r2,r3,r4,r9}'), ('p4', 9, '{}')
-            ) AS p (play, wins, told);
+            FROM (VALUES ('p1', 2, ARRAY['r1', '']), ('p2', 1, '{}'), ('p3', 4, '{r2,r3,r4,r9}'), ('p4', 9, '{}'),
+                ('p5', 1, '{r5}'), ('p6', 1, '{r6}')) AS p (play, wins, told);
+        UPDATE plays SET surplus_wins = 1 WHERE play_id = 'p6';
+        INSERT INTO rewards (reward_id, play_id, prize_id, quantity, player_id) VALUES
+            ('r5', 'p5', 'mug', 2, 'gus'), ('r6', 'p6', 'mug', 2, 'gus');
         INSERT INTO rewards (reward_id, play_id, prize_id, quantity) VALUES ('r1', 'p1', 'mug', 2),
             ('r2', 'p9', 'mug', 2), ('r3', 'p3', 'cup', 2), ('r4', 'p3', 'mug', 1)""",
-        "p1,p2,p3",
+        "p1,p2,p3,p5,p6",
         """p2||0 wins|1 wins
            p3|r2|2 of mug|2 of mug by p9
            p3|r3|2 of mug|2 of cup by p3
            p3|r4|2 of mug|1 of mug by p3
-           p3|r9|2 of mug|no such reward""",
+           p3|r9|2 of mug|no such reward
+           p5||1 of another|0 noted""",
     ),
     "play_counted": (
         """INSERT INTO plays (play_id, game_id, player_id) VALUES ('p1', 'g1', 'ann'), ('p2', 'g1', 'nobody'),

@@ -21,6 +21,10 @@ INSERT INTO games (game_id, campaign_id, type, status) VALUES
     ('g3', 'camp', 'spin', 'active'), ('g1', 'camp', 'spin', 'active'), ('g2', 'camp', 'spin', 'paused'),
     ('g4', 'theirs', 'spin', 'active');
 INSERT INTO game_revisions (game_id, revision, definition) SELECT game_id, 1, '{}' FROM games;
+INSERT INTO quests (quest_id, campaign_id, type, turns, status, end_date) VALUES
+    ('q3', 'camp', 'daily', 2, 'active', '2099-01-01'), ('q1', 'camp', 'daily', 1, 'active', NULL),
+    ('q2', 'camp', 'daily', 0, 'active', NULL), ('q4', 'camp', 'daily', 1, 'draft', NULL),
+    ('q5', 'camp', 'daily', 1, 'active', '2026-01-01'), ('q6', 'theirs', 'daily', 1, 'active', NULL);
 INSERT INTO leaderboards (board_id, campaign_id, status, prizes) VALUES
     ('b1', 'camp', 'active', '[1]'), ('b2', 'camp', 'finalized', '[2]'), ('b3', 'theirs', 'active', '[3]');
 INSERT INTO prizes (prize_id, channel) VALUES ('p3', 'voucher_code'), ('p1', 'none'), ('p2', 'voucher_code');
@@ -43,6 +47,7 @@ LOOKED_AT: Final[list[tuple[str, tuple[Any, ...], list[Any]]]] = [
     ("games", ("camp",), ["g1", "g3"]),
     ("boards", ("camp",), ["[1]"]),
     ("prizes", (["p3", "p2"],), ["p2", "p3"]),
+    ("quests", ("camp",), ["q1", "q3"]),
     ("integrations", ("camp",), ["analytics", "crm", "webhook"]),
 ]
 
@@ -50,6 +55,9 @@ LOOKED_AT: Final[list[tuple[str, tuple[Any, ...], list[Any]]]] = [
 async def test_what_is_looked_at_is_of_the_campaign(connection: asyncpg.Connection) -> None:
     for name, asked, found in LOOKED_AT:
         assert [row[0] for row in await ask(connection, f"launch.{name}", *asked)] == found, (name, asked)
+    async with connection.transaction():  # In which now() is one moment.
+        await connection.execute("UPDATE quests SET end_date = now() WHERE quest_id = 'q3'")
+        assert [row[0] for row in await ask(connection, "launch.quests", "camp")] == ["q1"]
     used = [(await ask(connection, "launch.campaign", name, ""))[0][7] for name in ("camp", "moved")]
     assert used == [4, 0], "what was used of another currency is nothing of this budget"
 

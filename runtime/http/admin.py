@@ -34,7 +34,7 @@ from runtime.http.auth import Identity, require_roles, token_missing
 from runtime.http.edge import Edge, body_of, reader
 from runtime.http.envelope import Handler, extra_headers, ok
 from runtime.http.feeds import exports, live
-from runtime.http.login.api_tokens import check_made
+from runtime.http.login.api_tokens import Marks, check_made
 from runtime.http.login.staff import IDENTITY, OF_ROLES, Desk
 from runtime.http.views import edge_view
 from runtime.operations import API, OPERATIONS, Operation
@@ -117,6 +117,7 @@ def _handler(edge: Edge, operation: Operation) -> Handler:
     reveals = "reveal" in fields_of(operation.request)
     whole = REWARD_MANAGERS.roles(edge.settings.role_matrix)
     makes_token = operation.request is m.CreateTokenRequest
+    marks = Marks(edge.settings.jwt_staff_secrets)
     searches = LocalRate(CODE_SEARCHES) if operation.request is m.SearchRewardsRequest else None
 
     async def answer(request: web.Request) -> web.Response:
@@ -142,6 +143,8 @@ def _handler(edge: Edge, operation: Operation) -> Handler:
             message.idempotency_key = key
             return await _once(edge, operation, show, message, request)
         reply = await edge.caller.call(operation, message)
+        if makes_token:
+            reply.token.secret = marks.marked(reply.token.secret)
         return ok(show(reply), headers={"ETag": f'"{getattr(reply, tagged).revision}"'} if tagged else None)
 
     return answer

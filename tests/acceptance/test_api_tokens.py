@@ -21,7 +21,7 @@ from runtime.core import Core
 from runtime.errors import Fault, Status
 from runtime.http.edge import Edge
 from runtime.http.login import api_tokens
-from runtime.http.login.api_tokens import GUESSES, GUESSES_IN_ALL
+from runtime.http.login.api_tokens import GUESSES, GUESSES_IN_ALL, Marks
 from runtime.operations import Operation
 from runtime.operations.row import MANAGEMENT
 from runtime.operations.staff import tokens
@@ -61,7 +61,7 @@ async def until_refused(stack: Stack, token: str, why: tuple[int, str, str] = IN
 
 async def test_a_token_is_told_once_and_opens_what_it_was_made_for(stack: Stack) -> None:
     made = await make(stack, ("designer",))
-    assert re.fullmatch(r"tmb_[A-Za-z0-9_-]{43,}", made["secret"])
+    assert re.fullmatch(r"tmb_[A-Za-z0-9_-]{43,}\.[A-Za-z0-9_-]{16}", made["secret"])
     told = (await ask(stack, made["secret"])).data
     named = f"ci ({made['id']})"
     assert (told["subject"], told["tenant_id"], told["roles"]) == (named, TENANT, ["designer"])
@@ -168,9 +168,11 @@ async def test_another_tenant_s_token_opens_nothing_here(stack: Stack) -> None:
     assert answer.reason == "UNKNOWN_CAMPAIGN"
     assert (await ask(stack, token)).data["tenant_id"] == OTHER_TENANT
     # Nor does it where it says that it is of here, or with anything else put to it.
-    raw = base64.urlsafe_b64decode(token.removeprefix(PREFIX) + "==")
+    bare = token.partition(".")[0]
+    raw = base64.urlsafe_b64decode(bare.removeprefix(PREFIX) + "==")
     here = PREFIX + base64.urlsafe_b64encode(raw[:32] + TENANT.encode()).rstrip(b"=").decode()
-    for wrong in (here, token[:-1], token + "A", token.upper(), PREFIX, PREFIX + "A" * 5_000, PREFIX + "é"):
+    near = (here, bare[:-1], bare + "A", f"{bare}.", f"{bare}.{'A' * 15}", f"{token}A", f"{token}.{'A' * 16}")
+    for wrong in (*near, token[:-1], token.upper(), PREFIX, PREFIX + "A" * 5_000, PREFIX + "é", "tmb_é.é"):
         assert refused(await ask(stack, wrong)) == INVALID
     assert (await stack.admin("GET", "/admin/tokens")).data["items"] == []
     made = (await other.admin("GET", "/admin/tokens")).data["items"][0]["id"]
@@ -295,7 +297,7 @@ async def test_who_reads_the_table_has_no_token(stack: Stack) -> None:
     made = await make(stack)
     row = await stack.database.fetchrow("SELECT api_tokens::text AS text, token_hash FROM api_tokens")
     assert row is not None
-    raw = base64.urlsafe_b64decode(made["secret"].removeprefix(PREFIX) + "==")[:32]
+    raw = base64.urlsafe_b64decode(made["secret"].partition(".")[0].removeprefix(PREFIX) + "==")[:32]
     for form in (made["secret"], raw.hex(), base64.b64encode(raw).decode()[:-2]):
         assert form not in row["text"]
     digest = row["token_hash"]
@@ -414,3 +416,62 @@ async def test_with_core_away_a_token_opens_nothing_that_is_not_known(stack: Sta
 
 def _at(stack: Stack, admin_url: str) -> Stack:
     return replace(stack, process=replace(stack.process, admin_url=admin_url))
+
+
+@pytest.mark.settings(rate_limits=True)
+async def test_no_junk_that_an_address_shows_keeps_out_a_good_token_that_the_edge_has_not_seen(stack: Stack) -> None:
+    """A stranger shares the address of a shop's machines, and names their tenant, and others, without end."""
+
+    def junk(tenant_id: str) -> str:
+        raw = base64.urlsafe_b64encode(secrets.token_bytes(32) + tenant_id.encode()).rstrip(b"=").decode()
+        mark = base64.urlsafe_b64encode(secrets.token_bytes(12)).decode()
+        return PREFIX + raw + secrets.choice(["", f".{mark}", f".{revoked.partition('.')[2]}"])
+
+    edge = Edge.build(stack.process.settings, Core(stack.engine), stack.engine.ephemeral, staff=True)
+
+    async def shown(token: str) -> str:
+        try:
+            return "" if await edge.auth.identify(make_mocked_request("GET", "/", bearer(token))) else "nobody"
+        except Fault as fault:
+            return fault.reason
+
+    made = [await make(stack) for _ in range(GUESSES.burst + 5)]
+    good, revoked = [one["secret"] for one in made], (await make(stack))["secret"]
+    for tenant_id in (TENANT, *(f"tenant_{nth}" for nth in range(8))):
+        assert "RATE_LIMITED" in [await shown(junk(tenant_id)) for _ in range(GUESSES_IN_ALL.burst)]
+    unmarked = good[0].partition(".")[0]
+    assert await shown(unmarked) == "RATE_LIMITED", "else nothing was kept out"
+    assert {await shown(token) for token in good} == {""}
+    # Without its mark it is as good, as long as the address has tries; with a mark of another secret, too.
+    elsewhere = Edge.build(stack.process.settings, Core(stack.engine), stack.engine.ephemeral, staff=True)
+    for one in (unmarked, f"{unmarked}.{'A' * 16}"):
+        assert await elsewhere.auth.identify(make_mocked_request("GET", "/", bearer(one)))
+    await elsewhere.close()
+    await edge.close()
+
+
+@pytest.mark.settings(rate_limits=True)
+async def test_who_has_tokens_that_ended_may_show_few_of_them_too(stack: Stack) -> None:
+    edge = Edge.build(stack.process.settings, Core(stack.engine), stack.engine.ephemeral, staff=True)
+    ended = [(await make(stack))["secret"] for _ in range(GUESSES.burst + 10)]
+    await stack.database.execute("UPDATE api_tokens SET revoked_at = now()")
+    seen = []
+    began = time.monotonic()
+    for token in ended:
+        try:
+            await edge.auth.identify(make_mocked_request("GET", "/", bearer(token)))
+        except Fault as fault:
+            seen.append(fault.reason)
+    refilled = (time.monotonic() - began) * GUESSES.per_second
+    assert set(seen) <= {"TOKEN_INVALID", "RATE_LIMITED"} and len(seen) == len(ended)
+    assert seen.count("TOKEN_INVALID") <= GUESSES.burst + 1 + refilled
+    await edge.close()
+
+
+def test_a_mark_is_of_one_token_and_one_secret_and_older_secrets_are_taken() -> None:
+    now, before, other = Marks(["new", "old"]), Marks(["old"]), Marks(["other"])
+    token = f"{PREFIX}abc"
+    assert now.read(now.marked(token)) == now.read(before.marked(token)) == (token, True)
+    assert now.read(other.marked(token)) == before.read(now.marked(token)) == (token, False)
+    assert now.read(f"{token}d.{now.marked(token).partition('.')[2]}") == (f"{token}d", False)
+    assert Marks([]).marked(token) == token and Marks([]).read(now.marked(token)) == (token, False)

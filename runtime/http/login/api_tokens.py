@@ -6,15 +6,23 @@ Core does not know is remembered for a while, too, and an address has few tries 
 Core no query each. A token that was refused before has tries apart, so that a machine that goes on showing one that
 ended keeps none out that share its address. No edge keeps a token itself, but its hash.
 
+A token is given out with a mark behind a dot, which an edge makes of it with a secret of its own (`Marks`): so it is
+told from what strangers make up before Core is asked, and tokens that bear one have tries that no stranger can use up,
+whatever else comes from their address. The mark opens nothing, and Core never sees it: without it, or where its secret
+is gone, a token is as good, and has its tries with everybody's.
+
 Nobody makes a token that may do more than they: not its roles, its merchant or its tenant, and `platform` no token
 has. A token makes none, since what it made would outlive its end; and it signs nobody in or out.
 """
 
 from __future__ import annotations
 
+import base64
+import hmac
+import re
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from aiohttp import web
@@ -42,6 +50,38 @@ GUESSES: Final = Policy("api-tokens", per_second=1, burst=30)
 
 GUESSES_IN_ALL: Final = Policy("api-tokens", per_second=4, burst=120)
 """Of one address, whatever tenants it names."""
+
+
+_MARK_BYTES: Final = 12
+_MARK: Final = re.compile(r"[A-Za-z0-9_-]{16}")
+
+
+class Marks:
+    """Tells tokens that an edge gave out from what strangers make up: by a MAC under the secrets of staff's tokens.
+
+    The first of `secrets` marks, each is taken. Without one there are no marks.
+    """
+
+    def __init__(self, secrets: Sequence[str]) -> None:
+        self._keys = [hmac.digest(secret.encode(), b"tombola API token", "sha256") for secret in secrets]
+
+    def marked(self, token: str) -> str:
+        """The token as it is given out."""
+        return f"{token}.{_mark(self._keys[0], token)}" if self._keys else token
+
+    def read(self, shown: str) -> tuple[str, bool]:
+        """The token that was shown, "" for none, and whether its mark is an edge's."""
+        token, dot, mark = shown.partition(".")
+        if not dot:
+            return token, False
+        if not _MARK.fullmatch(mark):
+            return "", False
+        return token, any(hmac.compare_digest(_mark(key, token), mark) for key in self._keys)
+
+
+def _mark(key: bytes, token: str) -> str:
+    made = hmac.digest(key, token.encode(errors="replace"), "sha256")[:_MARK_BYTES]
+    return base64.urlsafe_b64encode(made).decode()
 
 
 class _Known(NamedTuple):
@@ -89,7 +129,8 @@ class StaffAuth(Auth):
         self._caller = caller
         self._revocations = revocations
         self._proxies = settings.trusted_proxies
-        self._guesses = _Guesses() if settings.rate_limits else None
+        self._marks = Marks(settings.jwt_staff_secrets)
+        self._tries = {marked: _Guesses() if settings.rate_limits else None for marked in (False, True)}
         self._known: OrderedDict[str, _Known] = OrderedDict()
         self._refused: OrderedDict[str, tuple[float, str]] = OrderedDict()
         self._asking = SingleFlight()
@@ -103,16 +144,17 @@ class StaffAuth(Auth):
             return await self._of_token(token.strip(), request)
         return await super().identify(request)
 
-    async def _of_token(self, token: str, request: web.Request) -> Identity:
+    async def _of_token(self, shown: str, request: web.Request) -> Identity:
         """Whose an API token is. UNAUTHENTICATED TOKEN_INVALID, TOKEN_EXPIRED; RATE_LIMITED for who guesses."""
-        tenant_id = tenant_in(token) if len(token) <= CHARACTERS_MAX else ""
+        token, marked = self._marks.read(shown) if len(shown) <= CHARACTERS_MAX else ("", False)
+        tenant_id = tenant_in(token)
         if not IDENTIFIER.fullmatch(tenant_id):
             raise _refusal("TOKEN_INVALID")
         await self._revocations.read_first()
         digest, now = hash_of(token), self._revocations.now()
         known = self._known.get(digest)
         if known is None or known.hour != now // HELD_SECONDS:
-            known = await self._asked(tenant_id, digest, request)
+            known = await self._asked(tenant_id, digest, request, self._tries[marked])
         else:
             self._known.move_to_end(digest)
         identity = known.identity
@@ -122,14 +164,14 @@ class StaffAuth(Auth):
             raise _refusal("TOKEN_EXPIRED")
         return identity
 
-    async def _asked(self, tenant_id: str, digest: str, request: web.Request) -> _Known:
+    async def _asked(self, tenant_id: str, digest: str, request: web.Request, tries: _Guesses | None) -> _Known:
         until, reason = self._refused.get(digest, (0.0, ""))
         if until > time.monotonic():
             raise _refusal(reason)
         client = client_of(request, self._proxies)
         give_back = None
-        if self._guesses is not None and digest not in self._known and not self._asking.under_way(digest):
-            give_back = self._guesses.take(request, client, tenant_id, digest in self._refused)
+        if tries is not None and digest not in self._known and not self._asking.under_way(digest):
+            give_back = tries.take(request, client, tenant_id, digest in self._refused)
         known: _Known = await self._asking.share(digest, lambda: self._ask(tenant_id, digest))
         if give_back is not None:
             give_back()
@@ -185,7 +227,7 @@ def _bound(memory: OrderedDict[str, Any]) -> None:
 
 
 def _is_token(text: str) -> bool:
-    return text.startswith(PREFIX) and bool(tenant_in(text))
+    return text.startswith(PREFIX) and bool(tenant_in(text.partition(".")[0]))
 
 
 def _refusal(reason: str, why: str = "") -> Fault:

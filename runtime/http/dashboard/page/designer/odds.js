@@ -79,7 +79,7 @@ export function Odds({ handler, config, prizes, zone }) {
     costsOf(group, known).forEach((cost, currency) => whole.set(currency, (whole.get(currency) ?? 0) + share(group) * cost));
   }
   const shared = groups.reduce((sum, one) => sum + share(one), 0);
-  return html`<${Section} title=${say("odds.title")} note=${handler === "collect_items" ? say("odds.all_caught") : ""}>
+  return html`<${Section} title=${say("odds.title")} note=${[handler === "collect_items" && say("odds.all_caught"), say("time.in_zone", { zone })].filter(Boolean).join(" · ")}>
     <label class="rate">${say("odds.rate")}<input type="number" min="1" value=${rate} onInput=${(/** @type {any} */ event) => setRate(Number(event.target.value) || 0)} /></label>
     ${groups.map((one) => html`<${Group} key=${one.title} group=${one} known=${known} rate=${rate * share(one)} daily=${daily} zone=${zone}>
       ${tiers && html`<label class="rate">${say("odds.share", { name: one.title })}<input type="number" min="0" max="100" step="any" value=${Math.round(share(one) * 1e4) / 100}

@@ -46,7 +46,7 @@ export default function People() {
     { title: say("people.used"), narrow: true, show: (/** @type {any} */ one) => (one.last_used_at ? html`<${When} at=${one.last_used_at} />` : say("people.never")) },
     { title: say("people.ends"), narrow: true, show: (/** @type {any} */ one) => html`<${When} at=${one.expires_at} />` },
     { title: say("campaigns.status"), narrow: true, show: (/** @type {any} */ one) => html`<${Status} value=${stateOf(one)} />` },
-    { title: say("list.acts"), acts: true, show: (/** @type {any} */ one) => can("DeleteToken") && stateOf(one) === "TOKEN_STATUS_ACTIVE" && html`<${Act} class="danger outline small" act=${() => revoke(one)}>${say("people.revoke")}<//>` },
+    { title: say("list.acts"), narrow: true, acts: true, show: (/** @type {any} */ one) => can("DeleteToken") && stateOf(one) === "TOKEN_STATUS_ACTIVE" && html`<${Act} class="danger outline small" act=${() => revoke(one)}>${say("people.revoke")}<//>` },
   ];
   const staff = [
     { title: say("audit.when"), narrow: true, show: (/** @type {any} */ one) => html`<${When} at=${one.created_at} />` },
@@ -54,7 +54,7 @@ export default function People() {
     { title: say("audit.action"), narrow: true, show: (/** @type {any} */ one) => html`<code>${one.action}</code>` },
     { title: say("people.address"), show: (/** @type {any} */ one) => one.after?.address },
     // A merchant's staff ends nobody's: who it is may be the tenant's.
-    { title: say("list.acts"), acts: true, show: (/** @type {any} */ one) => can("RevokeStaff") && !me.value?.merchant_id && one.action === "staff.sign_in" && html`<${Act} class="danger outline small" act=${() => end(one.actor)}>${say("people.end")}<//>` },
+    { title: say("list.acts"), narrow: true, acts: true, show: (/** @type {any} */ one) => can("RevokeStaff") && !me.value?.merchant_id && one.action === "staff.sign_in" && html`<${Act} class="danger outline small" act=${() => end(one.actor)}>${say("people.end")}<//>` },
   ];
   return html`<${Head} title=${say("people.title")}>${make}<//>
     <${Section} title=${say("people.tokens")}>

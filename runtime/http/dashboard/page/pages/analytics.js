@@ -6,7 +6,7 @@ import { Chart, Numbers } from "../parts/chart.js";
 import { useData } from "../parts/data.js";
 import { exported } from "../parts/download.js";
 import { complain, tell } from "../parts/toast.js";
-import { filter, place } from "../router.js";
+import { address, filter, place } from "../router.js";
 import { can } from "../session.js";
 import { useTitle } from "../shell.js";
 import { fromInput, when } from "../times.js";
@@ -29,7 +29,7 @@ export default function Analytics() {
   // The figures of a campaign that the address names wait for no list of campaigns.
   return html`<${Head} title=${say("analytics.title")} />
     ${campaigns.error ? html`<${Problem} error=${campaigns.error} again=${campaigns.again} />` : !campaigns.data ? html`<${Loading} />`
-      : !id ? html`<${Empty} title=${say("analytics.none")} text=${say("analytics.none_text")} />` : html`<${Asked} items=${items} id=${id} />`}
+      : !id ? html`<${Empty} title=${say("analytics.none")} text=${say("analytics.none_text")}>${can("CreateCampaign") && html`<a role="button" href=${address("/campaigns/gallery")}>${say("gallery.open")}</a>`}<//>` : html`<${Asked} items=${items} id=${id} />`}
     ${id && !campaigns.error && html`<${Figures} key="figures" id=${id} campaign=${campaign} />`}`;
 }
 

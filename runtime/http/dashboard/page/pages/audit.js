@@ -17,7 +17,7 @@ export default function Audit() {
   const [shown, setShown] = useState(/** @type {any} */ (null));
   useTitle(say("audit.title"));
   const columns = [
-    { title: say("audit.when"), show: (/** @type {any} */ one) => html`<${When} at=${one.created_at} />` },
+    { title: say("audit.when"), narrow: true, show: (/** @type {any} */ one) => html`<${When} at=${one.created_at} />` },
     { title: say("audit.actor"), show: (/** @type {any} */ one) => one.actor || say("none") },
     { title: say("audit.action"), show: (/** @type {any} */ one) => html`<button type="button" class="link" onClick=${() => setShown(one)}>${one.action}</button>` },
     { title: say("audit.subject"), show: (/** @type {any} */ one) => html`<span class="wrapped">${one.subject_id}</span>` },

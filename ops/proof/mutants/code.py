@@ -99,7 +99,7 @@ class Mutant(NamedTuple):
         code = self._code()
         return [
             found
-            for found in gc.get_objects()
+            for found in _objects()
             if type(found) is FunctionType
             and found.__code__.co_qualname == self.function
             and found.__code__.co_filename == code.co_filename
@@ -108,6 +108,16 @@ class Mutant(NamedTuple):
 
     def _code(self) -> CodeType:
         return _broken(self.module, self.function, self.nth)
+
+
+def _objects() -> list[Any]:
+    """All there are, also those that nobody collects any more."""
+    frozen = gc.get_freeze_count()
+    gc.unfreeze()
+    found = gc.get_objects()
+    if frozen:
+        gc.freeze()
+    return found
 
 
 @cache

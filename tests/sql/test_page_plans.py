@@ -1,0 +1,116 @@
+"""What a page of staff's reads, under the one plan that a statement has for all that may be asked (force_generic_plan).
+
+Each of these once read, sorted or counted all of a crowd's rows to show a few of them (docs/bench.md, "The dashboard
+with a crowd").
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, Final
+
+import asyncpg
+import pytest
+
+import sql
+from tests.support.bare_rows import BARE
+
+PLAYERS, PLAYS, DAYS = 200, 3_000, 5
+
+CROWD: Final = (
+    BARE
+    + f"""
+INSERT INTO campaigns (campaign_id) VALUES ('camp');
+INSERT INTO games (game_id, campaign_id) VALUES ('g1', 'camp'), ('g2', 'camp');
+INSERT INTO prizes (prize_id, campaign_id) VALUES ('cup', 'camp'), ('mug', 'camp');
+INSERT INTO stock (prize_id, total, remaining, awarded) VALUES ('cup', 0, 0, 0), ('mug', 0, 0, 0);
+INSERT INTO players (player_id, display_name) SELECT 'p' || n, 'Name' FROM generate_series(1, {PLAYERS}) AS n;
+INSERT INTO contacts (contact_id, player_id, value) SELECT 'c' || n, 'p' || n, 'p' || n
+    FROM generate_series(1, {PLAYERS}) AS n;
+-- The first player plays a third of all.
+INSERT INTO plays (play_id, player_id, game_id)
+    SELECT 'y' || lpad(n::text, 6, '0'), 'p' || CASE WHEN n % 3 = 0 THEN 1 ELSE 1 + n % {PLAYERS} END, 'g' || 1 + n % 2
+    FROM generate_series(1, {PLAYS}) AS n;
+INSERT INTO rewards (reward_id, player_id, prize_id, campaign_id, game_id, play_id, status)
+    SELECT replace(play_id, 'y', 'r'), player_id, CASE game_id WHEN 'g1' THEN 'cup' ELSE 'mug' END, 'camp', game_id,
+           play_id, 'fulfilled' FROM plays;
+INSERT INTO codes (code_id, prize_id, code_hash) SELECT 'k' || n, 'cup', n::text::bytea
+    FROM generate_series(1, {PLAYS}) AS n;
+INSERT INTO campaign_marks (campaign_id, players, returned) VALUES ('camp', {PLAYERS}, {PLAYERS});
+INSERT INTO campaign_player_days (campaign_id, player_id, day)
+    SELECT 'camp', player_id, date '2026-01-01' + d FROM players, generate_series(1, {DAYS}) AS d;
+INSERT INTO campaign_days (campaign_id, day) SELECT 'camp', date '2026-01-01' + d FROM generate_series(1, {DAYS}) AS d;
+"""
+)
+
+PAGE: Final = 10
+EVER: Final = "'-infinity', 'infinity'"
+OF_FIRST: Final = "'p1', '', '', NULL, 10"
+NARROWED: Final = "'', '', '', '', '', ''"
+
+READ: Final[list[tuple[str, str, str, int]]] = [
+    # A statement and what it is asked; of which table, and how many rows it may read at most.
+    ("prizes.summary", "'', 'camp', '', '%', '', NULL, 10", "rewards", PLAYS),
+    ("prizes.summary", "'', 'camp', '', '%', '', NULL, 10", "codes", PLAYS),
+    ("desk.plays", OF_FIRST, "plays", PAGE),
+    ("desk.counts", "'p1'", "plays", 100),
+    ("desk.rewards", f"{NARROWED}, '{{p7}}', NULL, NULL, 0, 0, NULL, 10", "rewards", 2 * PLAYS // PLAYERS),
+    ("desk.rewards", f"{NARROWED}, '{{nobody}}', NULL, NULL, 0, 0, NULL, 10", "rewards", 0),
+    ("desk.rewards", f"{NARROWED}, NULL, '{{cup}}', '{{x}}', 0, 0, NULL, 10", "rewards", 0),
+    ("desk.rewards", f"{NARROWED}, NULL, NULL, NULL, 1, 0, NULL, 10", "rewards", PAGE),
+    ("figures.players", "'camp', '', ''", "campaign_player_days", 0),
+    ("figures.players", "'camp', '2026-01-02', '2026-01-06'", "campaign_player_days", 0),
+    ("figures.players", "'camp', '2026-01-05', ''", "campaign_player_days", 2 * PLAYERS),
+]
+
+
+@pytest.fixture
+async def crowd(pool: asyncpg.Pool) -> AsyncIterator[asyncpg.Connection]:
+    """The crowd, as the service's connections are set."""
+    async with pool.acquire() as connection:
+        await connection.execute(CROWD)
+        await connection.execute("VACUUM ANALYZE")
+        await connection.execute("SET plan_cache_mode = force_generic_plan; SET jit = off")
+        try:
+            yield connection
+        finally:
+            await connection.execute("RESET ALL; DEALLOCATE ALL")
+
+
+async def nodes(crowd: asyncpg.Connection, name: str, asked: str) -> list[dict[str, Any]]:
+    """Every node of the plan of `file.statement`, as it was carried out."""
+    file, _, statement = name.partition(".")
+    await crowd.execute(f"PREPARE looked_at AS {sql.load(file)[statement]}")
+    explained = await crowd.fetchval(f"EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE looked_at ('t', {asked})")
+    return list(_walk(json.loads(explained)[0]["Plan"]))
+
+
+def _walk(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield node
+    for below in node.get("Plans", ()):
+        yield from _walk(below)
+
+
+def rows_read(node: dict[str, Any]) -> int:
+    """Rows that a scan has looked at, all its loops together."""
+    removed = node.get("Rows Removed by Filter", 0) + node.get("Rows Removed by Index Recheck", 0)
+    return round((node["Actual Rows"] + removed) * node["Actual Loops"])
+
+
+@pytest.mark.parametrize(("name", "asked", "table", "most"), READ)
+async def test_a_page_reads_no_more_rows_than_it_is_about(
+    crowd: asyncpg.Connection, name: str, asked: str, table: str, most: int
+) -> None:
+    # What an index tells by itself lies together, a hundred to a page: only of the plays it is not counted.
+    alone = "Index Only Scan" if table == "plays" else ""
+    scans = [node for node in await nodes(crowd, name, asked) if node.get("Relation Name") == table]
+    read = sum(rows_read(node) for node in scans if node["Node Type"] != alone)
+    assert scans and read <= most
+
+
+async def test_what_a_campaign_gave_is_added_up_without_sorting_it(crowd: asyncpg.Connection) -> None:
+    sorts = [
+        node for node in await nodes(crowd, "figures.prizes", f"'camp', {EVER}, ''") if node["Node Type"] == "Sort"
+    ]
+    assert sum(rows_read(node) for node in sorts) == 2, "a row of each prize"

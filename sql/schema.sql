@@ -84,6 +84,7 @@ CREATE TABLE audit_entries (
 );
 CREATE INDEX audit_entries_subject ON audit_entries (tenant_id, subject_type, subject_id, entry_id);
 CREATE INDEX audit_entries_actor ON audit_entries (tenant_id, actor, entry_id);
+CREATE INDEX audit_entries_type ON audit_entries (tenant_id, subject_type, entry_id);
 -- What happened of late, for the auditor (sql/conservation.sql); likewise of ledgers, turns and tasks. Rows lie in the
 -- order of time, so this costs next to nothing.
 CREATE INDEX audit_entries_time ON audit_entries USING brin (created_at) WITH (autosummarize = on, pages_per_range = 32);

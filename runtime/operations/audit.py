@@ -90,8 +90,9 @@ async def list_audit_entries(engine: Engine, request: m.ListAuditEntriesRequest)
     of = (request.subject_type, request.subject_id, request.actor, merchant_of(request))
     said = (request.action, request.since, request.until, search_pattern(request.q))
     filters = (tenant_of(request), *of, *said, *_ids_between(request.since, request.until))
-    # A rare subject's or actor's entries are found by their index: the whole log may be walked for anything else.
-    statement = "list_of_subject" if request.subject_id else "list_of_actor" if request.actor else "list"
+    # The entries of what may be rare are found by an index of theirs: the whole log may be walked for anything else.
+    by = (("subject", request.subject_id), ("actor", request.actor), ("type", request.subject_type))
+    statement = next((f"list_of_{name}" for name, asked in by if asked), "list")
     rows, pagination = await reading.page(engine, _SQL[statement], request, *filters)
     return m.ListAuditEntriesReply(items=[m.AuditEntry(**dict(row)) for row in rows], pagination=pagination)
 

@@ -76,21 +76,21 @@ async def test_what_is_named_is_what_goes_with_it(
     assert [row[0] for row in await ask(connection, name, *asked)] == named.split()
 
 
-NOTED: Final[list[tuple[tuple[Any, ...], str, str, str]]] = [
-    # Asked for; what is noted of it, of game g1 and by ann.
-    ((), "a5 a4 a3 a2 a1", "a4 a3 a2 a1", "a5 a4 a3 a2"),
-    (("subject_type", "game"), "a5 a4 a2 a1", "a4 a2 a1", "a5 a4 a2"),
-    (("actor", "bea"), "a1", "a1", "a5 a4 a3 a2"),
-    (("subject_id", "g2"), "a5", "a4 a3 a2 a1", "a5"),
-    (("merchant", "shop"), "a5 a3", "a3", "a5 a3"),
-    (("action", "y"), "a4", "a4", "a4"),
-    (("since", 30), "a5 a4 a3", "a4 a3", "a5 a4 a3"),
-    (("until", 30), "a2 a1", "a2 a1", "a2"),
-    (("words", "%Y%"), "a4", "a4", "a4"),
-    (("least_id", "a3"), "a5 a4 a3", "a4 a3", "a5 a4 a3"),
-    (("too_great_id", "a3"), "a2 a1", "a2 a1", "a2"),
-    (("after", "a3"), "a2 a1", "a2 a1", "a2"),
-    (("most", 2), "a5 a4", "a4 a3", "a5 a4"),
+NOTED: Final[list[tuple[tuple[Any, ...], str, str, str, str]]] = [
+    # Asked for; what is noted of it, of game g1, by ann, and of games.
+    ((), "a5 a4 a3 a2 a1", "a4 a3 a2 a1", "a5 a4 a3 a2", "a5 a4 a2 a1"),
+    (("subject_type", "game"), "a5 a4 a2 a1", "a4 a2 a1", "a5 a4 a2", "a5 a4 a2 a1"),
+    (("actor", "bea"), "a1", "a1", "a5 a4 a3 a2", "a1"),
+    (("subject_id", "g2"), "a5", "a4 a3 a2 a1", "a5", "a5"),
+    (("merchant", "shop"), "a5 a3", "a3", "a5 a3", "a5"),
+    (("action", "y"), "a4", "a4", "a4", "a4"),
+    (("since", 30), "a5 a4 a3", "a4 a3", "a5 a4 a3", "a5 a4"),
+    (("until", 30), "a2 a1", "a2 a1", "a2", "a2 a1"),
+    (("words", "%Y%"), "a4", "a4", "a4", "a4"),
+    (("least_id", "a3"), "a5 a4 a3", "a4 a3", "a5 a4 a3", "a5 a4"),
+    (("too_great_id", "a3"), "a2 a1", "a2 a1", "a2", "a2 a1"),
+    (("after", "a3"), "a2 a1", "a2 a1", "a2", "a2 a1"),
+    (("most", 2), "a5 a4", "a4 a3", "a5 a4", "a5 a4"),
 ]
 
 
@@ -100,6 +100,7 @@ async def test_the_log_names_what_is_asked_for_newest_first(connection: asyncpg.
     for filtered, *named in NOTED:
         asked = every | dict([filtered] if filtered else [])
         ways = {"list": {}, "list_of_subject": {"subject_id": "g1"}, "list_of_actor": {"actor": "ann"}}
+        ways["list_of_type"] = {"subject_type": "game"}
         for (name, of), expected in zip(ways.items(), named, strict=True):
             rows = await ask(connection, f"audit.{name}", *(asked | of).values())
             assert " ".join(row[0] for row in rows) == expected, (name, filtered)

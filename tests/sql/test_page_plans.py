@@ -41,12 +41,15 @@ INSERT INTO campaign_marks (campaign_id, players, returned) VALUES ('camp', {PLA
 INSERT INTO campaign_player_days (campaign_id, player_id, day)
     SELECT 'camp', player_id, date '2026-01-01' + d FROM players, generate_series(1, {DAYS}) AS d;
 INSERT INTO campaign_days (campaign_id, day) SELECT 'camp', date '2026-01-01' + d FROM generate_series(1, {DAYS}) AS d;
+INSERT INTO audit_entries (entry_id, subject_type) SELECT 'a' || n, CASE WHEN n > 5 THEN 'player' ELSE 'staff' END
+    FROM generate_series(1, {PLAYS}) AS n;
 """
 )
 
 PAGE: Final = 10
 EVER: Final = "'-infinity', 'infinity'"
 OF_FIRST: Final = "'p1', '', '', NULL, 10"
+UNFILTERED: Final = "'', '', '', '', 0, 0, '%', '', '~', NULL"
 NARROWED: Final = "'', '', '', '', '', ''"
 
 READ: Final[list[tuple[str, str, str, int]]] = [
@@ -59,6 +62,7 @@ READ: Final[list[tuple[str, str, str, int]]] = [
     ("desk.rewards", f"{NARROWED}, '{{nobody}}', NULL, NULL, 0, 0, NULL, 10", "rewards", 0),
     ("desk.rewards", f"{NARROWED}, NULL, '{{cup}}', '{{x}}', 0, 0, NULL, 10", "rewards", 0),
     ("desk.rewards", f"{NARROWED}, NULL, NULL, NULL, 1, 0, NULL, 10", "rewards", PAGE),
+    ("audit.list_of_type", f"'staff', {UNFILTERED}, 10", "audit_entries", 5),
     ("figures.players", "'camp', '', ''", "campaign_player_days", 0),
     ("figures.players", "'camp', '2026-01-02', '2026-01-06'", "campaign_player_days", 0),
     ("figures.players", "'camp', '2026-01-05', ''", "campaign_player_days", 2 * PLAYERS),

@@ -47,6 +47,7 @@ ARGUMENTS: dict[str, str] = {
     "audit.list": "tenant empty empty empty asking empty zero zero pattern empty =~ none few",
     "audit.list_of_subject": "tenant empty name empty asking empty zero zero pattern empty =~ none few",
     "audit.list_of_actor": "tenant empty empty subject asking empty zero zero pattern empty =~ none few",
+    "audit.list_of_type": "tenant =type empty empty asking empty zero zero pattern empty =~ none few",
     "tenancy.raise_catalog_version": "tenant",
     "tenancy.hold_catalog": "tenant",
     "tenancy.insert_tenant": "new_tenant name active_or_suspended origins",

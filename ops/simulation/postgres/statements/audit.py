@@ -31,6 +31,7 @@ async def note(st: Statement, *args: Any) -> Result:
 @statement("audit.list")
 @statement("audit.list_of_subject")
 @statement("audit.list_of_actor")
+@statement("audit.list_of_type")
 def list_(
     st: Statement,
     tenant_id: str,

@@ -147,13 +147,6 @@ def usable(st: Statement, tenant_id: str, prize_ids: list[str], merchant_id: str
     )
 
 
-@statement("prizes.own")
-def own(st: Statement, tenant_id: str, prize_ids: list[str], merchant_id: str) -> Result:
-    may = st.theirs(tenant_id, merchant_id, True)
-    rows = [st.get("prizes", tenant_id, prize_id) for prize_id in dict.fromkeys(prize_ids)]
-    return st.unordered([of(row, "prize_id") for row in rows if row and may(row.campaign_id)])
-
-
 @statement("prizes.games_that_may_name")
 def games_that_may_name(st: Statement, tenant_id: str, prize_id: str) -> Result:
     found = []

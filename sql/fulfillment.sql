@@ -125,13 +125,13 @@ LEFT JOIN LATERAL (
 -- name: record
 -- How attempts ended, on their tasks and rewards. $2.. are arrays of a place per attempt: task, the lease's owner,
 -- status ('put_back': no attempt was made), error, external id, seconds until the next attempt, or for which a
--- callback is awaited (0: for ever).
+-- callback is awaited (0: for ever), how the receiver's answer began, milliseconds that it took.
 -- A task without a row: the lease was taken over, or a callback or a revoke came first. Nothing is changed.
 -- given_up: the reward, where its delivery was; the caller returns what it held.
 WITH given AS MATERIALIZED (
     SELECT g.*, t.reward_id
-    FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::float8[])
-        AS g (task_id, lease_owner, status, last_error, external_id, delay_seconds)
+    FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::float8[], $8::text[], $9::integer[])
+        AS g (task_id, lease_owner, status, last_error, external_id, delay_seconds, answer, duration_ms)
     CROSS JOIN LATERAL (
         SELECT t.reward_id FROM tasks AS t WHERE t.tenant_id = $1 AND t.task_id = g.task_id OFFSET 0
     ) AS t
@@ -166,7 +166,10 @@ recorded AS (
         lease_until = CASE WHEN h.status = 'awaiting' AND h.delay_seconds > 0
             THEN now() + make_interval(secs => h.delay_seconds) END,
         lease_owner = '',
-        updated_at = now()
+        updated_at = now(),
+        tried_at = CASE h.status WHEN 'put_back' THEN t.tried_at ELSE now() END,
+        duration_ms = CASE h.status WHEN 'put_back' THEN t.duration_ms ELSE h.duration_ms END,
+        answer = CASE h.status WHEN 'put_back' THEN t.answer ELSE h.answer END
     FROM held AS h
     WHERE t.tenant_id = $1 AND t.task_id = h.task_id
     RETURNING t.task_id, h.status, t.reward_id

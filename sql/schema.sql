@@ -811,6 +811,10 @@ CREATE TABLE tasks (
     lease_owner     text        NOT NULL DEFAULT '',
     created_at      timestamptz NOT NULL DEFAULT now(),
     updated_at      timestamptz NOT NULL DEFAULT now(),
+    -- The last attempt that ended: when (NULL: none has), how long it took, and how its receiver's answer began.
+    tried_at        timestamptz,
+    duration_ms     integer     NOT NULL DEFAULT 0,
+    answer          text        NOT NULL DEFAULT '',
     PRIMARY KEY (tenant_id, task_id)
 ) WITH (fillfactor = 80);
 CREATE UNIQUE INDEX tasks_reward ON tasks (tenant_id, reward_id);

@@ -48,10 +48,12 @@ class Awaiting:
     """It was handed over; a callback or a person says how it ends.
 
     seconds: for how long that is awaited before it is given up; None: CALLBACK_SECONDS; 0: for ever.
+    answer: as of Delivered.
     """
 
     external_id: str = ""
     seconds: float | None = None
+    answer: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,17 +132,23 @@ ANSWER_WORD_MIN: Final = 3
 
 def words_of(answer: Answer, request: DeliveryRequest) -> str:
     """How an answer began, as text. It may repeat what was sent in confidence: the secrets, the signatures, the
-    values of the receiver's own headers and what a winner answered are left out.
+    values of the receiver's own headers, the callback's token and what a winner answered are left out.
     """
     text = answer.body.decode("utf-8", "replace").replace("\0", "")
     confided = {str(value) for value in (request.config.get("headers") or {}).values()}
     for secret in request.secrets:
         confided |= {secret, secret.removeprefix("whsec_")}
-    confided |= set(_answered(request.body.get("data")))
+    data = request.body.get("data")
+    confided |= {*_answered(data), callback_token_of(data)}
     for value in sorted(confided, key=len, reverse=True):
         if value:
             text = text.replace(value, HIDDEN)
     return _SIGNATURE.sub(HIDDEN, text)[:ANSWER_CHARACTERS_MAX]
+
+
+def callback_token_of(data: Any) -> str:
+    """The token in the URL of a delivery's callback; '' where it has none."""
+    return str(data.get("callback_url", "")).partition("&token=")[2] if isinstance(data, Mapping) else ""
 
 
 def _answered(data: Any) -> Iterator[str]:
@@ -155,7 +163,7 @@ async def workflow(connector: Connector, request: DeliveryRequest) -> Outcome:
     outcome = await webhook(connector, request)
     if not isinstance(outcome, Delivered):
         return outcome
-    return Awaiting(seconds=request.config.get("callback_seconds"))
+    return Awaiting(seconds=request.config.get("callback_seconds"), answer=outcome.answer)
 
 
 async def by_hand(connector: Connector, request: DeliveryRequest) -> Outcome:

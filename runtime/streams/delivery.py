@@ -16,11 +16,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import lru_cache
 from typing import Any, Final
-from urllib.parse import quote_plus
 
 import asyncpg
 import structlog
@@ -29,6 +28,7 @@ from runtime.actors.engine import Engine
 from runtime.actors.rewards import open_code
 from runtime.errors import Fault
 from runtime.groups import DELIVERIES
+from runtime.outgoing.bodies import delivery_body
 from runtime.outgoing.connector import Connector
 from runtime.outgoing.providers import CHANNEL_PROVIDERS, Delivered, DeliveryRequest, Failed, Outcome
 from runtime.outgoing.schedule import SCHEDULE_SECONDS
@@ -153,8 +153,9 @@ class Deliveries:
                 log.error("provider_failed", channel=task.row["channel"], task_id=task.task_id, exc_info=error)
                 outcome = Failed(f"the provider failed: {type(error).__name__}")
             finally:
-                receiver.leave(time.monotonic() - began)
-            self._outbox.ended(task, outcome)
+                seconds = time.monotonic() - began
+                receiver.leave(seconds)
+            self._outbox.ended(task, outcome, round(seconds * 1000))
         finally:
             receiver.tasks -= 1
 
@@ -172,9 +173,11 @@ class Deliveries:
         except VaultError as error:
             return Failed(f"the secret cannot be opened: {error}")
         now = int(self._engine.clock.now())
+        token = callback_token(secrets[0], task.tenant_id, task.task_id) if secrets else ""
+        body = delivery_body(task.tenant_id, task.row, self._callback_base, token)
         return await provider(
             self._connector,
-            DeliveryRequest(task.task_id, config, secrets, now, self._body(task, secrets), task.tenant_id),
+            DeliveryRequest(task.task_id, config, secrets, now, body, task.tenant_id),
         )
 
     async def _give_code(self, task: Leased) -> Outcome:
@@ -188,45 +191,6 @@ class Deliveries:
     def _secrets(self, config: Mapping[str, Any], context: str) -> list[str]:
         """The opened secrets of a stored config, the current one first. Raises VaultError."""
         return [self._opened(config[name], context) for name in SECRET_FIELDS if config.get(name)]
-
-    def _body(self, task: Leased, secrets: Sequence[str]) -> dict[str, Any]:
-        """What the receiver gets (contract.md, "Channels")."""
-        row = task.row
-        path = f"/api/v1/fulfillment/tasks/{task.task_id}/callback?tenant_id={quote_plus(task.tenant_id)}"
-        if secrets:
-            path += f"&token={callback_token(secrets[0], task.tenant_id, task.task_id)}"
-        return {
-            "id": task.task_id,
-            "type": "fulfillment.requested",
-            "occurred_at": row["created_at"],
-            "tenant_id": task.tenant_id,
-            "data": {
-                "reward": {
-                    "id": row["reward_id"],
-                    "prize_id": row["prize_id"],
-                    "name": row["name"],
-                    "type": row["type"],
-                    "value": row["value"],
-                    "quantity": row["quantity"],
-                    "game_id": row["game_id"],
-                    "play_id": row["play_id"],
-                    "campaign_id": row["campaign_id"],
-                    "milestone_id": row["milestone_id"],
-                    "won_at": row["won_at"],
-                    "claimed_at": row["claimed_at"],
-                },
-                "prize": {
-                    "id": row["prize_id"],
-                    "name": row["prize_name"],
-                    "type": row["prize_type"],
-                    "value": row["prize_value"],
-                },
-                "player_id": row["player_id"],
-                "callback_url": f"{self._callback_base}{path}",
-                # Only of a prize that asked: what every other receiver gets is as it was.
-                **({"answers": {one["key"]: one["value"] for one in row["answers"]}} if row["answers"] else {}),
-            },
-        }
 
 
 async def run(engine: Engine, stop: asyncio.Event) -> None:

@@ -23,7 +23,15 @@ from runtime.actors.engine import Engine
 from runtime.actors.rewards import give_back, hold_returns
 from runtime.errors import Fault
 from runtime.metrics import FULFILLMENT_TASKS
-from runtime.outgoing.providers import ERROR_CHARACTERS_MAX, Awaiting, Delivered, Failed, Outcome, Stubbed
+from runtime.outgoing.providers import (
+    ANSWER_CHARACTERS_MAX,
+    ERROR_CHARACTERS_MAX,
+    Awaiting,
+    Delivered,
+    Failed,
+    Outcome,
+    Stubbed,
+)
 from runtime.outgoing.schedule import delay_seconds
 from runtime.streams.backoff import Backoff
 
@@ -67,6 +75,7 @@ class Ended(NamedTuple):
 
     task: Leased
     outcome: Outcome | PutBack
+    duration_ms: int = 0
 
 
 class Recorded(NamedTuple):
@@ -78,6 +87,8 @@ class Recorded(NamedTuple):
     error: str = ""
     external_id: str = ""
     delay_seconds: float = 0.0
+    answer: str = ""
+    duration_ms: int = 0
 
 
 class Outbox:
@@ -127,9 +138,9 @@ class Outbox:
 
     # -- outcomes ----------------------------------------------------------------------------
 
-    def ended(self, task: Leased, outcome: Outcome | PutBack) -> None:
-        """Records an outcome, together with those that end meanwhile."""
-        self._ended.append(Ended(task, outcome))
+    def ended(self, task: Leased, outcome: Outcome | PutBack, duration_ms: int = 0) -> None:
+        """Records an outcome, and how long the attempt took, together with those that end meanwhile."""
+        self._ended.append(Ended(task, outcome, duration_ms))
         if self._recording is None or self._recording.done():
             self._recording = asyncio.create_task(self._record())
 
@@ -169,10 +180,10 @@ class Outbox:
                 for one in batch:
                     await self._settle(tenant_id, [one])
                 return
-            [(task, outcome)] = batch
+            [(task, outcome, duration_ms)] = batch
             log.error("outcome_not_storable", task_id=task.task_id, channel=task.row["channel"], exc_info=error)
             if outcome != NOT_STORABLE:
-                await self._settle(tenant_id, [Ended(task, NOT_STORABLE)])
+                await self._settle(tenant_id, [Ended(task, NOT_STORABLE, duration_ms)])
 
     async def _write(self, tenant_id: str, batch: list[Ended]) -> None:
         places = [_recorded(one, self._engine.settings.callback_seconds) for one in batch]
@@ -200,31 +211,27 @@ async def _record_given_up(
 
 
 def _recorded(ended: Ended, callback_seconds: float) -> Recorded:
-    task, outcome = ended
-    if isinstance(outcome, Delivered):
-        return Recorded(task.task_id, task.owner, "delivered", external_id=storable(outcome.external_id))
-    if isinstance(outcome, Awaiting):
-        seconds = callback_seconds if outcome.seconds is None else outcome.seconds
-        return Recorded(
-            task.task_id,
-            task.owner,
-            "awaiting",
-            external_id=storable(outcome.external_id),
-            delay_seconds=seconds,
-        )
+    task, outcome, duration_ms = ended
     if isinstance(outcome, PutBack):
         return Recorded(task.task_id, task.owner, "put_back", delay_seconds=outcome.seconds)
     if isinstance(outcome, Stubbed):
         outcome = Failed("a stub stands in for this channel's provider")
-    # With how the answer began: who looks into it has nothing else of what the receiver said.
+    answer = storable(outcome.answer, ANSWER_CHARACTERS_MAX)
+    recorded = Recorded(task.task_id, task.owner, "delivered", answer=answer, duration_ms=duration_ms)
+    if isinstance(outcome, Delivered):
+        return recorded._replace(external_id=storable(outcome.external_id))
+    if isinstance(outcome, Awaiting):
+        seconds = callback_seconds if outcome.seconds is None else outcome.seconds
+        return recorded._replace(status="awaiting", external_id=storable(outcome.external_id), delay_seconds=seconds)
+    # With how the answer began: a list of deliveries, and who is told that one failed, have nothing else of it.
     error, delay = storable(f"{outcome.error}: {outcome.answer}" if outcome.answer else outcome.error), None
     if not outcome.final:
         delay = delay_seconds(task.row["attempts"], outcome.retry_after_seconds)
     if delay is None:
-        return Recorded(task.task_id, task.owner, "dead", error)
-    return Recorded(task.task_id, task.owner, "retry", error, delay_seconds=delay)
+        return recorded._replace(status="dead", error=error)
+    return recorded._replace(status="retry", error=error, delay_seconds=delay)
 
 
-def storable(text: object) -> str:
+def storable(text: object, most: int = ERROR_CHARACTERS_MAX) -> str:
     """A text that came from outside, as Postgres can store it; a plugin's may be anything."""
-    return str(text).replace("\0", "").encode("utf-8", "replace").decode()[:ERROR_CHARACTERS_MAX]
+    return str(text).replace("\0", "").encode("utf-8", "replace").decode()[:most]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any, Final
 
 import pytest
@@ -159,7 +160,7 @@ async def test_what_is_wrong_with_an_answer_is_told_and_changes_nothing(
     answer = await claim(world, reward_id, answers)
     assert fields_of(answer) == fields
     assert not any(said in str(answer.envelope) for said in PERSONAL), "no answer is said again"
-    assert (await shown(world, reward_id)) | {"reward": None} == {"reward": None, "answers": []}
+    assert (await shown(world, reward_id)) | {"reward": None} == {"reward": None, "answers": [], "delivery": None}
     assert (await claim(world, reward_id, ANSWERS)).data["status"] == "REWARD_STATUS_FULFILLED"
     assert (await shown(world, reward_id))["answers"] == KEPT
 
@@ -303,7 +304,12 @@ async def test_a_receiver_that_repeats_them_tells_staff_nothing(world: World) ->
 
         await until(failed)
         said = str(await failed())
+        whole, hidden = [await shown(world, reward_id, role) for role in ("reward_manager", "designer")]
     assert "cannot ship" in said and not any(text in said for text in PERSONAL)
+    delivery = hidden["delivery"]
+    assert delivery["answer"].startswith("cannot ship") and not any(text in str(delivery) for text in PERSONAL)
+    sent_then, masked = (json.loads(one["delivery"]["request"])["data"]["answers"] for one in (whole, hidden))
+    assert sent_then == receiver.all[0].json["data"]["answers"] and set(masked.values()) == {HIDDEN}
 
 
 # -- what becomes of them --------------------------------------------------------------------

@@ -79,6 +79,10 @@ async def test_a_prize_of_a_file_asks_and_its_reward_shows_what_was_answered(
     claimed = await own_world.stack.consumer("POST", f"/rewards/{reward}/claim", body, player="ann")
     assert claimed.code == "OK"
     assert "answers:\n  Size: M" in (await tombola("rewards", "show", reward)).out
+    assert "delivery" not in (await tombola("rewards", "show", reward)).out, "it waits for an operator's hand"
+    await tombola("rewards", "fulfill", reward)
+    told = (await tombola("rewards", "show", reward)).out
+    assert "delivery:" in told and "status: TASK_STATUS_DELIVERED" in told
     (tombola.directory / "none.yaml").write_text("claim_fields: []")
     assert (await tombola("prizes", "update", prize_id, "none.yaml", "--json")).json["claim_fields"] == []
     unknown = await tombola("rewards", "show", "reward_none")

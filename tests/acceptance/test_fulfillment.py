@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from aiohttp import web
 from prometheus_client import REGISTRY
 from standardwebhooks import Webhook
 
@@ -118,6 +122,75 @@ async def test_how_an_answer_ends_an_attempt(
     async with delivering(engine) as worker:
         await worker.sweep()
     assert (await state(engine, task_id))[0] == ended
+
+
+async def test_what_was_sent_and_answered_the_last_time_is_told_with_its_reward(
+    stack: Any, engine: Any, receiver: Receiver
+) -> None:
+    async def repeats(got: Any) -> web.StreamResponse:
+        return web.Response(
+            status=503, text=f"{SECRET} {got.headers['webhook-signature']} {got.json['data']}" + "x" * 3000
+        )
+
+    async def thanks(_: Any) -> web.StreamResponse:
+        return web.Response(text="thank you")
+
+    receiver.replies = [repeats, thanks]
+    prize_id = await make_receiver_prize(engine, stack.tenant_id, receiver.url)
+    task_id = await make_task(engine, stack.tenant_id, prize_id)
+    reward_id = await engine.database.fetchval("SELECT reward_id FROM tasks WHERE task_id = $1", task_id)
+
+    async def told() -> dict[str, Any]:
+        answer = await stack.admin("GET", f"/admin/rewards/{reward_id}")
+        return dict(answer.data["delivery"])
+
+    before = await told()
+    assert (before["task"]["id"], before["task"]["status"]) == (task_id, "TASK_STATUS_PENDING")
+    assert (before["request"], before["answer"], before["tried_at"]) == ("", "", 0), "nothing was sent"
+    async with delivering(engine) as worker:
+        await worker.sweep()
+    failed = await told()
+    sent = json.loads(failed["request"])
+    url = receiver.all[0].json["data"]["callback_url"]
+    token = url.partition("&token=")[2]
+    sent["data"]["callback_url"] = sent["data"]["callback_url"].replace("****", token)
+    assert sent == receiver.all[0].json and token and token not in failed["request"]
+    assert len(failed["answer"]) == 2048 and failed["answer"].startswith("**** **** {'reward'")
+    for text in (failed["answer"], failed["task"]["last_error"]):
+        assert token not in text and SECRET.removeprefix("whsec_") not in text
+    assert failed["tried_at"] >= failed["task"]["created_at"] and failed["duration_ms"] >= 0
+    await make_due(engine, task_id)
+    async with delivering(engine) as worker:
+        await worker.sweep()
+    done = await told()
+    assert (done["task"]["status"], done["answer"]) == ("TASK_STATUS_DELIVERED", "thank you")
+    assert (done["request"], done["task"]["attempts"]) == (failed["request"], 2)
+
+
+async def test_of_a_delivery_without_a_receiver_nothing_was_sent(stack: Any) -> None:
+    campaign = await make_campaign(stack)
+    game = await make_game(stack, campaign["id"], await make_prize(stack))
+    [reward] = (await play_once(stack, game["id"]))["rewards"]
+    found = (await stack.admin("GET", f"/admin/rewards/{reward['reward_id']}")).data["delivery"]
+    assert (found["task"]["status"], found["task"]["channel"]) == ("TASK_STATUS_DELIVERED", "none")
+    assert (found["request"], found["answer"], found["tried_at"]) == ("", "", 0)
+
+
+@pytest.mark.parametrize(("channel", "ended"), [("webhook", "delivered"), ("workflow", "awaiting")])
+async def test_how_long_an_attempt_took_and_what_it_was_told_is_kept(
+    stack: Any, engine: Any, receiver: Receiver, channel: str, ended: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def begins(_: Any) -> web.StreamResponse:
+        return web.Response(status=202, text="begun")
+
+    monkeypatch.setattr("runtime.streams.delivery.time", SimpleNamespace(monotonic=count(0, 2).__next__))
+    receiver.replies = [begins]
+    prize_id = await make_receiver_prize(engine, stack.tenant_id, receiver.url, channel)
+    task_id = await make_task(engine, stack.tenant_id, prize_id)
+    async with delivering(engine) as worker:
+        await worker.sweep()
+    row = await engine.database.fetchrow("SELECT status, duration_ms, answer FROM tasks WHERE task_id = $1", task_id)
+    assert (row["status"], row["answer"]) == (ended, "begun") and row["duration_ms"] == 2000
 
 
 async def test_a_private_address_is_never_asked(stack: Any, engine: Any) -> None:

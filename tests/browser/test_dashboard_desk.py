@@ -226,6 +226,22 @@ async def test_each_role_sees_what_it_may_do_for_a_player(desk: Desk, stall: Wor
     assert (await desk.page.get_by_role("button", name="New integration").count() > 0) == (role == "admin")
 
 
+async def test_a_delivery_shows_what_was_sent_and_how_it_was_answered(desk: Desk, stall: World) -> None:
+    player, reward = await complainant(stall, "sent@example.com")
+    told = "UPDATE tasks SET tried_at = now(), duration_ms = 1234, answer = $2 WHERE reward_id = $1"
+    await stall.database.execute(told, reward, "<b>closed</b>")
+    await desk.enter("designer", path=f"/players/{player}")
+    await desk.page.get_by_role("button", name="Request and answer of task_").click()
+    await desk.page.wait_for_selector("dialog dd:text-is('1,234 ms')")
+    bodies = await desk.page.locator("dialog pre").all_text_contents()
+    assert '"fulfillment.requested"' in bodies[0] and f'"{reward}"' in bodies[0] and bodies[1] == "<b>closed</b>"
+    assert await violations(desk.page) == []
+    await desk.shot("dashboard-delivery")
+    await desk.press("Close", within="dialog footer")
+    await desk.to("/deliveries")
+    await desk.page.get_by_role("button", name="Request and answer of task_").first.wait_for()
+
+
 PAGES: tuple[str, ...] = ("/players", "/rewards", "/deliveries", "/integrations")
 
 

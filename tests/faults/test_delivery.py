@@ -63,7 +63,7 @@ async def there():
     await asyncio.Event().wait()
 
 class Unrecorded(Outbox):
-    def ended(self, task, outcome):
+    def ended(self, task, outcome, duration_ms=0):
         say("there")
 
 async def work(point):

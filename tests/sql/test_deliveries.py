@@ -124,6 +124,8 @@ async def test_an_attempt_is_recorded_as_it_ended(
     told = (state["status"], state["reward"], state["attempts"], state["last_error"], state["lease_owner"])
     assert told == (task, reward, attempts, error, "")
     assert state["external_id"] == ("new ext" if status == "delivered" else "ext")
+    tried = (state["tried_at"], state["duration_ms"], state["answer"])
+    assert tried == ((None, 3, "before") if status == "put_back" else (state["updated_at"], 7, "no"))
     assert (state["fulfilled_at"] is not None) == (reward == "fulfilled")
     for found, wanted in ((state["due_in"], due), (state["leased_for"], leased)):
         assert found is None if wanted is None else wanted - 10 < found <= wanted

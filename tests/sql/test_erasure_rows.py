@@ -40,7 +40,8 @@ INSERT INTO leaderboard_standings (board_id, rank, player_id, display_name) VALU
 INSERT INTO rewards (reward_id, player_id, claim_key) VALUES ('r1', 'ann', 'k1'), ('r2', 'bob', 'k2'),
     ('r3', 'gus', NULL);
 INSERT INTO claim_answers (reward_id, answers) VALUES ('r2', '{}'), ('r1', '{}'), ('r3', '{}');
-INSERT INTO tasks (task_id, reward_id, last_error, external_id) VALUES ('t1', 'r1', 'no', ''), ('t2', 'r2', 'no', 'x');
+INSERT INTO tasks (task_id, reward_id, last_error, external_id, answer) VALUES
+    ('t1', 'r1', 'no', '', ''), ('t2', 'r2', 'no', 'x', 'y'), ('t3', 'r3', '', '', 'y');
 INSERT INTO integration_deliveries (integration_id, delivery_id, event_id, status, event, next_attempt_at) VALUES
     ('i2', 'd1', 'e1', 'retry', '{"p": "ann"}', now()), ('i1', 'd2', 'e2', 'retry', '{"p": "ann"}', now()),
     ('i1', 'd1', 'e1', 'retry', '{"p": "gus"}', now()), ('i1', 'd3', 'e3', 'retry', '{"p": "bob"}', now()),
@@ -64,7 +65,7 @@ ERASED: Final[dict[str, tuple[str, str, str]]] = {
     "standings": ("board_id || rank FROM leaderboard_standings WHERE display_name <> ''", "b1 b2 gone1", "b2 gone1"),
     "rewards": ("reward_id FROM rewards WHERE claim_key <> ''", "r1 r2", "r2"),
     "answers": ("reward_id FROM claim_answers", "r1 r2 r3", "r2"),
-    "tasks": ("task_id FROM tasks WHERE last_error <> ''", "t1 t2", "t2"),
+    "tasks": ("task_id FROM tasks WHERE last_error <> '' OR answer <> ''", "t1 t2 t3", "t2"),
 }
 
 

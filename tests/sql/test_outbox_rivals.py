@@ -103,6 +103,6 @@ async def test_a_reward_is_fulfilled_at_the_time_of_its_callback(outbox: Outbox)
 async def test_of_a_batch_what_was_given_up_is_told_by_its_own_task(outbox: Outbox) -> None:
     for name in ("a", "b"):
         await outbox.task(name, "delivering", owner="me", lease=60)
-    ends = (["a", "b"], ["me"] * 2, ["dead", "delivered"], [""] * 2, [""] * 2, [0.0] * 2)
+    ends = (["a", "b"], ["me"] * 2, ["dead", "delivered"], [""] * 2, [""] * 2, [0.0] * 2, [""] * 2, [0] * 2)
     rows = await outbox.database.fetch(SQL["record"], "t", *ends)
     assert {row["task_id"]: row["given_up"] for row in rows} == {"a": "a", "b": None}

@@ -380,7 +380,8 @@ def record(draw: Draw) -> tuple[Any, ...]:
     statuses = [draw.random.choice(words) for _ in rows]
     delays = [draw.random.choice([0.0, 0.00001, 0.00001, 60.0]) for _ in rows]
     texts = ([draw.random.choice(["", word]) for _ in rows] for word in ("oops", "ext"))
-    return TENANT, [row.task_id for row in rows], owners, statuses, *texts, delays
+    told = [draw.random.choice(["", "ok"]) for _ in rows], [draw.random.choice([0, 7]) for _ in rows]
+    return TENANT, [row.task_id for row in rows], owners, statuses, *texts, delays, *told
 
 
 @composed("gaps.keep")

@@ -43,9 +43,9 @@ class Outbox:
         )
         await self.database.execute(
             "INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_id, channel, status,"
-            " attempts, lease_owner, next_attempt_at, lease_until, last_error, external_id) VALUES ('t', $1, $1, $2,"
-            " 'camp', 'ann', $3, $4, $5, $6, now() + make_interval(secs => $7), now() + make_interval(secs => $8),"
-            " 'as before', 'ext')",
+            " attempts, lease_owner, next_attempt_at, lease_until, last_error, external_id, duration_ms,"
+            " answer) VALUES ('t', $1, $1, $2, 'camp', 'ann', $3, $4, $5, $6, now() + make_interval(secs => $7),"
+            " now() + make_interval(secs => $8), 'as before', 'ext', 3, 'before')",
             *(name, prize, channel, status, attempts, owner, due, lease),
         )
         return name
@@ -76,14 +76,15 @@ class Outbox:
 
     async def record(self, name: str, status: str, *, owner: str = "me", external: str = "", delay: float = 0) -> Any:
         rows = await self.database.fetch(
-            SQL["record"], "t", [name], [owner], [status], ["went wrong"], [external], [delay]
+            SQL["record"], "t", [name], [owner], [status], ["went wrong"], [external], [delay], ["no"], [7]
         )
         return rows[0] if rows else None
 
     async def record_all(self, *names: str) -> list[str]:
         """Records that they were delivered; the tasks that it says so of."""
         many = [[value] * len(names) for value in ("me", "delivered", "", "")]
-        rows = await self.database.fetch(SQL["record"], "t", list(names), *many, [0.0] * len(names))
+        unsaid = ([0.0] * len(names), [""] * len(names), [0] * len(names))
+        rows = await self.database.fetch(SQL["record"], "t", list(names), *many, *unsaid)
         return sorted(row["task_id"] for row in rows)
 
     async def complete(self, name: str, said: str, callback: str = "msg", *, external_id: str = "new ext") -> Any:

@@ -75,7 +75,7 @@ async def list_rewards(
 
 @app.command
 async def show(reward: str, /, *, connection: Connection = DEFAULTS) -> None:
-    """Show a reward, and what its winner answered when claiming it.
+    """Show a reward, what its winner answered when claiming it, and the last attempt to deliver it.
 
     Parameters
     ----------
@@ -89,7 +89,10 @@ async def show(reward: str, /, *, connection: Connection = DEFAULTS) -> None:
         print_json(found)
         return
     told = {**found["reward"], "answers": {one["label"]: one["value"] for one in found["answers"]}}
-    print(documents.write({name: value for name, value in told.items() if value or value is False}), end="")
+    if delivery := found["delivery"]:
+        task = {name: delivery["task"][name] for name in ("id", "channel", "status", "attempts", "last_error")}
+        told["delivery"] = _filled({**task, **{name: delivery[name] for name in delivery if name != "task"}})
+    print(documents.write(_filled(told)), end="")
 
 
 @app.command
@@ -109,6 +112,10 @@ async def revoke(*rewards: Id, reason: str, yes: Yes = False, connection: Connec
 async def retry(*rewards: Id, connection: Connection = DEFAULTS) -> None:
     """Have the deliveries of rewards tried again. Ends with 1 where one was not."""
     await _move(connection, "RETRY", rewards, "")
+
+
+def _filled(told: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in told.items() if value or value is False}
 
 
 async def _move(connection: Connection, act: str, rewards: tuple[str, ...], reason: str) -> None:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import msgspec
+
 import sql
 from runtime import messages as m
 from runtime.actors.engine import Engine
@@ -14,8 +16,11 @@ from runtime.actors.rewards import FIELDS, listed_for_owner
 from runtime.errors import Fault, Status, invalid
 from runtime.operations import reading
 from runtime.operations.checks import TIME_MAX, Checks
+from runtime.operations.fulfillment import task_message
 from runtime.operations.prizes import claim_fields
 from runtime.operations.row import REWARD_MANAGERS
+from runtime.outgoing.bodies import delivery_body
+from runtime.outgoing.providers import ANSWER_CHARACTERS_MAX
 from runtime.outgoing.vault import code_context, vault_of
 from runtime.wire.contacts import spellings
 from runtime.wire.enums import enum, token
@@ -28,8 +33,12 @@ HIDDEN: Final = "****"
 """What stands for an answer before those who may not read it."""
 
 _SQL: Final = sql.load("rewards")
+SENDS_NOTHING: Final = frozenset({"none", "voucher_code", "manual"})
+"""Channels through which nobody outside is told anything."""
+
 _NARROWED: Final = sql.load("desk")["rewards"]
 _CODED: Final = sql.load("desk")["coded_prizes"]
+_TOLD: Final = sql.load("desk")["told"]
 
 
 async def list_rewards(engine: Engine, request: m.ListRewardsRequest) -> m.ListRewardsReply:
@@ -60,7 +69,24 @@ async def get_reward(engine: Engine, request: m.GetRewardRequest) -> m.GetReward
     if not request.reveal:
         for answer in answers:
             answer.value = HIDDEN
-    return m.GetRewardReply(reward=_record(row), answers=answers)
+    told = await engine.database.fetchrow(_TOLD, tenant_of(request), request.id)
+    delivery = None if told is None else _delivery(engine, tenant_of(request), told, request.reveal)
+    return m.GetRewardReply(reward=_record(row), answers=answers, delivery=delivery)
+
+
+def _delivery(engine: Engine, tenant_id: str, row: Any, reveal: bool) -> m.RewardDelivery:
+    """A delivery with its last attempt. What was sent is made anew, not kept a second time beside the reward and the
+    winner's answers: so there is nothing more to be erased, and what is gone since is not shown.
+    """
+    delivery = m.RewardDelivery(
+        task=task_message(row), tried_at=row["tried_at"], duration_ms=row["duration_ms"], answer=row["answer"]
+    )
+    if row["tried_at"] and row["channel"] not in SENDS_NOTHING:
+        shown = row["answers"] if reveal else [{**answer, "value": HIDDEN} for answer in row["answers"]]
+        token = HIDDEN if row["secret_set"] else ""
+        body = delivery_body(tenant_id, {**row, "answers": shown}, engine.settings.callback_url, token)
+        delivery.request = msgspec.json.encode(body).decode()[:ANSWER_CHARACTERS_MAX]
+    return delivery
 
 
 async def search_rewards(engine: Engine, request: m.SearchRewardsRequest) -> m.SearchRewardsReply:

@@ -108,13 +108,16 @@ async def record(
     errors: list[str],
     external_ids: list[str],
     delays: list[float],
+    answers: list[str],
+    durations: list[int],
 ) -> Result:
-    places = zip(task_ids, owners, statuses, errors, external_ids, delays, strict=True)
+    places = zip(task_ids, owners, statuses, errors, external_ids, delays, answers, durations, strict=True)
     given = [(row, place) for place in places if (row := st.get("tasks", tenant_id, place[0])) is not None]
     rewards = {row.reward_id: st.get("rewards", tenant_id, row.reward_id) for row, _ in given}
     await st.lock([row for _, row in sorted(rewards.items()) if row is not None], UPDATE)
     recorded = []
-    for row, (_, owner, status, error, external_id, delay) in sorted(given, key=lambda one: str(one[1][0])):
+    for row, place in sorted(given, key=lambda one: str(one[1][0])):
+        _, owner, status, error, external_id, delay, answer, duration_ms = place
         again = status in ("retry", "put_back")
         change = {
             "status": "retry" if status == "put_back" else status,
@@ -124,7 +127,7 @@ async def record(
             "updated_at": st.now,
         }
         if status != "put_back":
-            change["last_error"] = error
+            change |= {"last_error": error, "tried_at": st.now, "duration_ms": duration_ms, "answer": answer}
         if external_id:
             change["external_id"] = external_id
         if row.lease_owner != owner:

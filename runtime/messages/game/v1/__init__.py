@@ -268,6 +268,7 @@ __all__ = (
     "RevokeStaffReply",
     "RevokeStaffRequest",
     "Reward",
+    "RewardDelivery",
     "RewardRecord",
     "RewardReply",
     "RewardStatus",
@@ -2920,6 +2921,11 @@ class GetRewardReply(betterproto2.Message):
     answers: "list[ClaimAnswer]" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, repeated=True)
     """
     What its winner answered when claiming it, in the order of the fields then.
+    """
+
+    delivery: "RewardDelivery | None" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    Left out where nothing has been due to be delivered.
     """
 
 
@@ -5631,6 +5637,36 @@ class Reward(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "Reward", Reward)
+
+
+@dataclass(eq=False, repr=False)
+class RewardDelivery(betterproto2.Message):
+    """
+    How a reward's delivery stands, and its last attempt.
+    """
+
+    task: "Task | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
+
+    tried_at: "int" = betterproto2.field(2, betterproto2.TYPE_INT64)
+    """
+    When that ended; 0: none has.
+    """
+
+    duration_ms: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
+
+    request: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+    """
+    How the body begins that the receiver is sent, made of what is kept now: without the callback's token, and with
+    answers where they are shown. Empty where nothing was sent.
+    """
+
+    answer: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
+    """
+    How the receiver's answer began, without secrets.
+    """
+
+
+default_message_pool.register_message("game.v1", "RewardDelivery", RewardDelivery)
 
 
 @dataclass(eq=False, repr=False)

@@ -8,6 +8,7 @@ import { More } from "../parts/more.js";
 import { address } from "../router.js";
 import { can } from "../session.js";
 import { number, say } from "../words.js";
+import { Told } from "./delivery_told.js";
 import { Answers } from "./reward_answers.js";
 import { MOVES, moveReward, retryTask } from "./reward_moves.js";
 
@@ -87,7 +88,7 @@ export function taskColumns(changed) {
     { title: say("campaigns.status"), narrow: true, show: (/** @type {any} */ one) => html`<${Status} value=${one.status} />` },
     { title: say("deliveries.attempts"), number: true, show: (/** @type {any} */ one) => number(one.attempts) },
     { title: say("deliveries.cause"), show: (/** @type {any} */ one) => html`<span class="long">${one.last_error || say("none")}</span>` },
-    { title: say("list.acts"), narrow: true, acts: true, show: (/** @type {any} */ one) => can("RetryTask") && ["TASK_STATUS_DEAD", "TASK_STATUS_RETRY", "TASK_STATUS_AWAITING"].includes(one.status)
-      && html`<${Act} class="secondary outline small" act=${() => retryTask(one, changed)}>${say("rewards.retry")}<//>` },
+    { title: say("list.acts"), narrow: true, acts: true, show: (/** @type {any} */ one) => html`<div class="acts"><${Told} task=${one} />${can("RetryTask") && ["TASK_STATUS_DEAD", "TASK_STATUS_RETRY", "TASK_STATUS_AWAITING"].includes(one.status)
+      && html`<${Act} class="secondary outline small" act=${() => retryTask(one, changed)}>${say("rewards.retry")}<//>`}</div>` },
   ];
 }

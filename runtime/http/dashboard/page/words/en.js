@@ -295,6 +295,9 @@ export const words = {
   "deliveries.channel": "Way",
   "deliveries.attempts": "Attempts",
   "deliveries.cause": "What went wrong last",
+  "deliveries.last": "The last attempt",
+  "deliveries.look_at": "Request and answer of {id}",
+  "deliveries.made_anew": "Made of what is kept now: without what a player's erasure took, and with today's name of the prize.",
   "deliveries.empty": "No deliveries yet",
   "deliveries.empty_text": "A reward has a delivery as soon as it is due: at the win, or at the claim.",
 

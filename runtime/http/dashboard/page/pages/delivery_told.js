@@ -1,0 +1,33 @@
+// What was sent of a delivery the last time, and how its receiver answered.
+import { api } from "../api.js";
+import { html, useState } from "../lib.js";
+import { Loading, Problem, When } from "../parts/bits.js";
+import { useData } from "../parts/data.js";
+import { Dialog } from "../parts/dialog.js";
+import { can } from "../session.js";
+import { number, say } from "../words.js";
+
+/** The way to a delivery's last attempt, once there was one. @param {{task: any}} props */
+export function Told({ task }) {
+  const [open, setOpen] = useState(false);
+  return task.attempts > 0 && can("GetReward") && html`<button type="button" class="secondary outline small" aria-label=${say("deliveries.look_at", { id: task.id })} onClick=${() => setOpen(true)}>${say("integrations.bodies")}</button>
+    ${open && html`<${Shown} task=${task} close=${() => setOpen(false)} />`}`;
+}
+
+/** @param {{task: any, close: () => void}} props */
+function Shown({ task, close }) {
+  const { data, error, again } = useData((signal) => api.get("/admin/rewards/{id}", { path: { id: task.reward_id }, signal }), [task.reward_id]);
+  const told = data?.delivery;
+  return html`<${Dialog} title=${say("deliveries.last")} close=${close} wide>
+    ${error ? html`<${Problem} error=${error} again=${again} />` : !told ? html`<${Loading} />` : html`
+      <dl class="details">
+        <dt>${say("player.when")}</dt><dd><${When} at=${told.tried_at} /></dd>
+        <dt>${say("integrations.took")}</dt><dd>${number(told.duration_ms)} ms</dd>
+        <dt>${say("deliveries.cause")}</dt><dd class="said">${told.task.last_error || say("none")}</dd>
+      </dl>
+      <b>${say("integrations.request")}</b><pre class="body" tabindex="0">${told.request || say("none")}</pre>
+      <p class="quiet">${say("deliveries.made_anew")}</p>
+      <b>${say("integrations.answer")}</b><pre class="body" tabindex="0">${told.answer || say("none")}</pre>`}
+    <footer><button type="button" class="secondary outline" onClick=${close}>${say("close")}</button></footer>
+  <//>`;
+}

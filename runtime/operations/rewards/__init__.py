@@ -16,7 +16,7 @@ CLAIMS: Final = ActorKind("claims", key=tenant_of, new=claims.Claimer, process_b
 
 ROWS: Final = (
     Operation("ListRewards", "GET /rewards/me", run=list_rewards, consumer=Consumer(Access.PLAYER)),
-    Operation("SearchRewards", "GET /rewards", run=search_rewards, admin=STAFF),
+    Operation("SearchRewards", "GET /rewards", run=search_rewards, admin=STAFF, refusals=("ROLE_REQUIRED",)),
     Operation("GetReward", "GET /rewards/{id}", run=get_reward, admin=STAFF),
     Operation(
         "ClaimReward",

@@ -277,14 +277,17 @@ ON CONFLICT (tenant_id, player_id, scope_key, currency) DO UPDATE SET
 -- name: move_ledger
 -- Moves the entries behind their balances, so that both ledgers go on summing to these. Entries since the guest's first
 -- say what both had together: told from what they have now, back over what came after, in one walk.
-WITH walked AS (
+WITH held AS (
+    SELECT player_id, seq, entry_id, scope_key, currency, amount FROM ledger_entries
+    WHERE tenant_id = $1 AND player_id IN ($2, $3)
+      AND seq >= (SELECT min(seq) FROM ledger_entries WHERE tenant_id = $1 AND player_id = $2)
+    ORDER BY player_id, seq, entry_id FOR UPDATE
+),
+walked AS (
     SELECT player_id, seq, entry_id, scope_key, currency,
            amount - sum(amount) OVER (PARTITION BY scope_key, currency ORDER BY seq DESC, entry_id DESC) AS behind,
            min(seq) FILTER (WHERE player_id = $2) OVER (PARTITION BY scope_key, currency) AS first_seq
-    FROM ledger_entries
-    WHERE tenant_id = $1 AND player_id IN ($2, $3)
-      AND seq >= (SELECT min(seq) FROM ledger_entries WHERE tenant_id = $1 AND player_id = $2)
-    ORDER BY player_id, seq, entry_id
+    FROM held
 )
 UPDATE ledger_entries AS e SET player_id = $3::text, balance_after = b.balance + w.behind
 FROM walked AS w

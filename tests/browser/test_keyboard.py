@@ -31,13 +31,13 @@ TOLD: Final = """() => {
 
 WAY: Final = """() => {
     const root = document.querySelector("tombola-game").shadowRoot;
-    const egg = root.querySelector(".field.on .falls");
+    const egg = [...root.querySelectorAll(".field.on .falls")].at(-1);
     if (!egg) return 0;
     const [at, basket] = [egg, root.querySelector(".basket")].map((node) => node.getBoundingClientRect());
     const off = at.left + at.width / 2 - basket.left - basket.width / 2;
     return Math.abs(off) < basket.width / 4 ? 0 : Math.sign(off);
 }"""
-"""Where the egg is from the basket: -1 left of it, 0 above it, 1 right of it."""
+"""Where the egg that came first is from the basket: -1 left of it, 0 above it, 1 right of it."""
 
 
 async def tab_to(visit: Visit, selector: str, key: str = "Tab") -> None:

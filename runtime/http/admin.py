@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
@@ -53,6 +54,9 @@ LIVE: Final = f"{PREFIX}/live"
 
 OWN: Final = {"ExportRows": STAFF, "WatchLive": STAFF}
 """What the edge serves beside the table that GET /admin/me names too, and to whom."""
+
+ENDS_TOKENS: Final = frozenset({"DeleteToken", "RevokeStaff"})
+"""The operations after which a token of staff's is refused."""
 
 CODE_SEARCHES: Final = Policy("code-search", per_second=0.2, burst=20)
 """Of one of staff, at an edge process: each tells whether a code that somebody won was guessed."""
@@ -117,6 +121,7 @@ def _handler(edge: Edge, operation: Operation) -> Handler:
     reveals = "reveal" in fields_of(operation.request)
     whole = REWARD_MANAGERS.roles(edge.settings.role_matrix)
     makes_token = operation.request is m.CreateTokenRequest
+    ends_tokens = operation.name in ENDS_TOKENS
     marks = Marks(edge.settings.jwt_staff_secrets)
     searches = LocalRate(CODE_SEARCHES) if operation.request is m.SearchRewardsRequest else None
 
@@ -145,6 +150,10 @@ def _handler(edge: Edge, operation: Operation) -> Handler:
         reply = await edge.caller.call(operation, message)
         if makes_token:
             reply.token.secret = marks.marked(reply.token.secret)
+        if ends_tokens:
+            # On this edge it holds at once; what was done is done, if Core cannot say so now.
+            with suppress(Fault):
+                await edge.revocations.read()
         return ok(show(reply), headers={"ETag": f'"{getattr(reply, tagged).revision}"'} if tagged else None)
 
     return answer

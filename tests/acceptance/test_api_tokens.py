@@ -230,6 +230,7 @@ async def test_a_revoked_token_is_refused_by_edges_in_other_processes(stack: Sta
                 assert (await ask(edge, token)).code == "OK"
         for _ in range(2):  # Again it does nothing more.
             assert (await stack.admin("DELETE", f"/admin/tokens/{made['id']}")).code == "OK"
+            assert refused(await ask(stack, made["secret"])) == INVALID, "at once, on the edge that was asked"
         for edge in (stack, *edges):
             await until_refused(edge, made["secret"])
             assert (await ask(edge, kept["secret"])).code == "OK"

@@ -104,7 +104,9 @@ async def list_tokens(engine: Engine, request: m.ListTokensRequest) -> m.ListTok
 
 
 async def delete_token(engine: Engine, request: m.DeleteRequest) -> m.DeleteReply:
-    """Revokes a token: every admin edge refuses it within about a second. Again it does nothing more.
+    """Revokes a token: the edge that was asked refuses it from then on, every other within about a second.
+
+    Again it does nothing more.
 
     NOT_FOUND UNKNOWN_TOKEN; PERMISSION_DENIED FORBIDDEN of the tenant's, for a merchant's staff.
     """

@@ -5,9 +5,10 @@
 -- Each part is conditional: a balance must be what it was, stock must suffice, a cap must hold, a
 -- session, an idempotency key and a rung are used once. Where a part matches fewer rows than it was
 -- given, refuse() names the part and undoes the whole statement (SQLSTATE TB001).
--- Arrays come sorted by their keys, and are joined from the array outwards, so that every commit
--- locks rows in the same order (sql/locks.py): that of the guards at the end, each of which first counts all
--- that its part wrote. A part that no guard read to its end would be done last, in any order.
+-- Arrays come sorted by their keys, and what an update changes is held in that order first (a small table is read
+-- from its beginning, wherever its rows lie), so that every commit locks rows in the same order (sql/locks.py): that of
+-- the guards at the end, each of which first counts all that its part wrote. A part that no guard read to its end
+-- would be done last, in any order.
 -- $1 tenant, $2 the catalogue version that it was decided by (0: any), $3.. the changes.
 -- What stands between `--[ part` and `--]` is left out where a batch has nothing of that part: a
 -- statement costs by the tables that it names, and most plays touch few of them.
@@ -60,9 +61,16 @@ played AS (
 ),
 --]
 --[ turns
+turns_held AS MATERIALIZED (
+    SELECT t.player_id, t.campaign_id
+    FROM unnest($5::turn_move[]) AS n
+    JOIN turn_balances AS t ON t.tenant_id = $1 AND t.player_id = n.player_id AND t.campaign_id = n.campaign_id
+    ORDER BY t.player_id, t.campaign_id
+    FOR NO KEY UPDATE OF t
+),
 turns_moved AS (
     UPDATE turn_balances AS t SET balance = n.after, updated_at = now()
-    FROM unnest($5::turn_move[]) AS n
+    FROM turns_held JOIN unnest($5::turn_move[]) AS n USING (player_id, campaign_id)
     WHERE t.tenant_id = $1 AND t.player_id = n.player_id AND t.campaign_id = n.campaign_id AND t.balance = n.before
     RETURNING 1
 ),
@@ -80,12 +88,20 @@ turns_noted AS (
 ),
 --]
 --[ balances
+balances_held AS MATERIALIZED (
+    SELECT b.player_id, b.scope_key, b.currency
+    FROM unnest($7::balance_move[]) AS n
+    JOIN balances AS b
+      ON b.tenant_id = $1 AND b.player_id = n.player_id AND b.scope_key = n.scope_key AND b.currency = n.currency
+    ORDER BY b.player_id, b.scope_key, b.currency
+    FOR NO KEY UPDATE OF b
+),
 balances_moved AS (
     UPDATE balances AS b SET
         balance = n.after,
         seq = greatest(b.seq, microseconds()) + cardinality($8::new_ledger_entry[]),
         updated_at = now()
-    FROM unnest($7::balance_move[]) AS n
+    FROM balances_held JOIN unnest($7::balance_move[]) AS n USING (player_id, scope_key, currency)
     WHERE b.tenant_id = $1 AND b.player_id = n.player_id AND b.scope_key = n.scope_key AND b.currency = n.currency
       AND b.balance = n.before
     RETURNING b.player_id, b.scope_key, b.currency, b.seq
@@ -113,12 +129,18 @@ ledger_noted AS (
 ),
 --]
 --[ stock
+stock_held AS MATERIALIZED (
+    SELECT s.prize_id
+    FROM unnest($9::stock_take[]) AS n JOIN stock AS s ON s.tenant_id = $1 AND s.prize_id = n.prize_id
+    ORDER BY s.prize_id
+    FOR NO KEY UPDATE OF s
+),
 taken AS (
     -- Fewer rows than given: sold out.
     UPDATE stock AS s SET
         remaining = CASE WHEN s.total = 0 THEN 0 ELSE s.remaining - n.quantity END,
         awarded = s.awarded + n.quantity
-    FROM unnest($9::stock_take[]) AS n
+    FROM stock_held JOIN unnest($9::stock_take[]) AS n USING (prize_id)
     WHERE s.tenant_id = $1 AND s.prize_id = n.prize_id AND (s.total = 0 OR s.remaining >= n.quantity)
     RETURNING s.prize_id, s.total, s.remaining
 ),
@@ -189,10 +211,17 @@ granted AS (
 ),
 --]
 --[ awards
+standings_held AS MATERIALIZED (
+    SELECT s.board_id, s.rank
+    FROM unnest($16::standing_award[]) AS n
+    JOIN leaderboard_standings AS s ON s.tenant_id = $1 AND s.board_id = n.board_id AND s.rank = n.rank
+    ORDER BY s.board_id, s.rank
+    FOR NO KEY UPDATE OF s
+),
 awarded AS (
     -- Fewer rows than given: the rank's prize was given, or withheld, before.
     UPDATE leaderboard_standings AS s SET reward_id = n.reward_id, reason = ''
-    FROM unnest($16::standing_award[]) AS n
+    FROM standings_held JOIN unnest($16::standing_award[]) AS n USING (board_id, rank)
     WHERE s.tenant_id = $1 AND s.board_id = n.board_id AND s.rank = n.rank AND s.reason = 'PENDING'
     RETURNING 1
 ),

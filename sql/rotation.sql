@@ -32,9 +32,18 @@ ORDER BY prize_id, code_id LIMIT $5
 
 -- name: reseal_codes
 -- Codes under another key. $1 tenant, $2 that key; $3.. arrays of a place per code: prize, code, the old
--- ciphertext, the new one, the new fingerprint. Rows: those that were as they were read.
+-- ciphertext, the new one, the new fingerprint. Rows: those that were as they were read. They are locked in their order,
+-- as whoever withdraws some or has them expire does.
+WITH given AS (
+    SELECT * FROM unnest($3::text[], $4::text[], $5::bytea[], $6::bytea[], $7::bytea[])
+        AS g (prize_id, code_id, old, new, code_hash)
+),
+held AS MATERIALIZED (
+    SELECT c.prize_id, c.code_id FROM codes AS c JOIN given AS g USING (prize_id, code_id)
+    WHERE c.tenant_id = $1 ORDER BY c.prize_id, c.code_id FOR UPDATE OF c
+)
 UPDATE codes AS c SET key_id = $2, ciphertext = g.new, code_hash = g.code_hash
-FROM unnest($3::text[], $4::text[], $5::bytea[], $6::bytea[], $7::bytea[]) AS g (prize_id, code_id, old, new, code_hash)
+FROM given AS g JOIN held USING (prize_id, code_id)
 WHERE c.tenant_id = $1 AND c.prize_id = g.prize_id AND c.code_id = g.code_id AND c.ciphertext = g.old
 
 -- name: prizes

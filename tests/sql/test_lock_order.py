@@ -9,6 +9,7 @@ import pytest
 import pytest_asyncio
 
 import sql
+from ops.servers.postgres import Postgres
 from sql.locks import LOCK_ORDER
 from tests.support.lock_ladder import watch, wrong_turns
 from tests.support.stack import Stack
@@ -21,6 +22,17 @@ _TOUCHES = (
     re.compile(r"\bINSERT INTO (\w+)(?:(?!\bINSERT INTO\b).)*?\bDO UPDATE\b", re.IGNORECASE | re.DOTALL),
     re.compile(r"\bFROM (\w+)\b(?:(?!\bFROM\b).)*?\bFOR (?:NO KEY )?(?:UPDATE|SHARE)\b", re.IGNORECASE | re.DOTALL),
 )
+
+
+PLANS = {"as planned": (), "from the beginning": ("enable_indexscan", "enable_indexonlyscan", "enable_bitmapscan")}
+"""What the planner does not do. Of a table of a few pages it reads all, so that an update finds rows where they lie."""
+
+
+@pytest.fixture(scope="module", params=PLANS)
+def module_database_url(request: pytest.FixtureRequest, postgres: Postgres, module_database_url: str) -> str:
+    for setting in PLANS[request.param]:
+        postgres.psql(f"ALTER DATABASE {module_database_url.rpartition('/')[2]} SET {setting} = off")
+    return module_database_url
 
 
 @pytest_asyncio.fixture(loop_scope="module")

@@ -7,6 +7,7 @@ from typing import Any
 
 import asyncpg
 
+from runtime import ids
 from runtime.actors.changes import Changes, NewTask
 from runtime.actors.committer import statement_of
 from runtime.stores.database import Database
@@ -90,3 +91,15 @@ async def test_a_code_that_a_rival_is_about_to_take_is_passed_by(database: Datab
         await commit(database, coded("reward_1"))
     rows: list[Any] = await database.fetch("SELECT code_id, reward_id FROM codes ORDER BY code_id")
     assert [tuple(row) for row in rows] == [("code_1", None), ("code_2", "reward_1"), ("code_3", None)]
+
+
+async def test_turns_are_added_to_none_whether_or_not_there_is_a_row(database: Database) -> None:
+    await database.execute(
+        "INSERT INTO turn_balances (tenant_id, player_id, campaign_id, balance) VALUES ($1, 'bob', 'camp', 0)", TENANT
+    )
+    changes = Changes()
+    for player in ("bob", "eve"):
+        changes.move_turns(ids.make("turn"), player, "camp", 0, 3, "play", "play")
+    await commit(database, changes)
+    rows = await database.fetch("SELECT player_id, balance FROM turn_balances WHERE player_id <> 'ann' ORDER BY 1")
+    assert [tuple(row) for row in rows] == [("bob", 3), ("eve", 3)]

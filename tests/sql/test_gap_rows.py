@@ -10,6 +10,7 @@ import asyncpg
 import pytest
 
 import sql
+from tests.support.locks import held
 from tests.support.outbox import somebody_waits
 from tests.support.statements import ask
 from tests.support.waiting import HANG_SECONDS, until
@@ -240,3 +241,29 @@ async def test_processes_live_that_were_heard_of_within_the_time(connection: asy
 async def test_a_database_that_writes_has_a_history(connection: asyncpg.Connection) -> None:
     ((name, written),) = await ask(connection, "history.history")
     assert name.count(".") == 2 and written > 0
+
+
+async def test_a_code_that_is_sealed_anew_is_waited_for_before_the_next_is_held(
+    connection: asyncpg.Connection, pool: asyncpg.Pool
+) -> None:
+    """Of a table of a few pages the planner reads all: what is updated would be held as it lies."""
+    codes = ["last", *(f"other_{nth}" for nth in range(200)), "first"]
+    await connection.execute(
+        "INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash)"
+        " SELECT 't', 'p', c, 'old', 'x', c::bytea FROM unnest($1::text[]) AS c",
+        codes,
+    )
+    await connection.execute("ANALYZE codes")
+    async with pool.acquire() as rival, pool.acquire() as onlooker, rival.transaction():
+        await rival.execute("SELECT FROM codes WHERE code_id = 'first' FOR UPDATE")
+        columns = (["p", "p"], ["last", "first"], [b"x", b"x"], [b"n1", b"n2"], [b"h1", b"h2"])
+        sealing = asyncio.ensure_future(ask(connection, "rotation.reseal_codes", "t", "new", *columns))
+
+        async def is_waiting() -> bool:
+            assert not sealing.done()
+            return bool(await onlooker.fetchval("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)"))
+
+        await until(is_waiting)
+        assert await held(onlooker, "codes", "code_id") == {"first"}
+    await sealing
+    assert await connection.fetchval("SELECT count(*) FROM codes WHERE key_id = 'new'") == 2

@@ -59,7 +59,7 @@ async def test_a_wrong_order_is_seen(scene: Scene) -> None:
         await scene.stack.database.transaction(work)
 
     _, taken = await watch(scene.stack.process.settings.database_url, scene.tenant_id, stock_before_tenant())
-    assert [wrong.split()[0] for wrong in wrong_turns(taken)] == ["tenants"]
+    assert "tenants" in {wrong.split()[0] for wrong in wrong_turns(taken)}
 
 
 async def test_every_table_that_is_locked_has_its_place() -> None:

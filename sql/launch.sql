@@ -25,14 +25,19 @@ ORDER BY g.game_id
 SELECT prizes FROM leaderboards WHERE tenant_id = $1 AND campaign_id = $2 AND status = 'active'
 
 -- name: prizes
--- The prizes $2, with their free codes.
+-- The prizes $2, with their free codes; idle_codes: whether there are such of one that is not delivered by code.
 SELECT p.prize_id, p.name, p.type, p.value, p.currency, p.channel, p.channel_config, p.image_url, p.low_stock_at,
        s.total, s.remaining,
        CASE WHEN p.channel = 'voucher_code' THEN (
            SELECT count(*) FROM codes AS c
            WHERE c.tenant_id = $1 AND c.prize_id = p.prize_id AND c.reward_id IS NULL AND c.withdrawn_at IS NULL
              AND c.expires_at > now()
-       ) END AS codes
+       ) END AS codes,
+       p.channel <> 'voucher_code' AND EXISTS (
+           SELECT FROM codes AS c
+           WHERE c.tenant_id = $1 AND c.prize_id = p.prize_id AND c.reward_id IS NULL AND c.withdrawn_at IS NULL
+             AND c.expires_at > now()
+       ) AS idle_codes
 FROM prizes AS p
 JOIN stock AS s ON s.tenant_id = $1 AND s.prize_id = p.prize_id
 WHERE p.tenant_id = $1 AND p.prize_id = ANY ($2::text[])

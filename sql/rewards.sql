@@ -58,14 +58,15 @@ LIMIT $9
 
 -- name: get
 -- Reward $2 as `search` has it, and what its winner answered. $3 the merchant whose staff asks ('' the tenant's own),
--- $4 whether to write. No row: there is none that may be.
+-- $4 whether to write. theirs: whether they may, though they only read. No row: there is none that may be.
 SELECT r.reward_id, r.player_id, r.prize_id, r.name, r.type, r.value, r.quantity,
        standing(
            r.status, r.expires_at, EXISTS (SELECT FROM tasks AS t WHERE t.tenant_id = $1 AND t.reward_id = $2)
        ) AS status,
        r.game_id, r.play_id, r.campaign_id, r.milestone_id, unix(r.won_at) AS won_at,
        unix(r.claimed_at) AS claimed_at, unix(r.fulfilled_at) AS fulfilled_at, unix(r.expires_at) AS expires_at,
-       a.answers IS NOT NULL AS answered, coalesce(a.answers, '[]') AS answers
+       a.answers IS NOT NULL AS answered, coalesce(a.answers, '[]') AS answers,
+       $3 = '' OR r.campaign_id IN (SELECT o FROM campaigns_of($1, $3, true) AS o) AS theirs
 FROM rewards AS r
 LEFT JOIN claim_answers AS a ON a.tenant_id = $1 AND a.reward_id = r.reward_id
 WHERE r.tenant_id = $1 AND r.reward_id = $2

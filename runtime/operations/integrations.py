@@ -234,7 +234,7 @@ async def delete_integration(engine: Engine, request: m.DeleteRequest) -> m.Dele
         await audit.record(connection, tenant_id, "integration.delete", request.id, before=_noted(row))
 
     await engine.database.transaction(work)
-    return m.DeleteReply()
+    return m.DeleteReply(id=request.id)
 
 
 async def emit_event(engine: Engine, request: m.EmitEventRequest) -> m.EmitEventReply:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
@@ -14,6 +15,7 @@ from runtime.operations.desk import erasure
 from runtime.operations.rewards.records import HIDDEN
 from tests.support.deliveries import working
 from tests.support.guests import guest_who_played, log_in
+from tests.support.operations import make_merchant
 from tests.support.receiver import receiving
 from tests.support.rivals import held, waits
 from tests.support.stack import TO_LOOPBACK, Answer, fields_of, refused
@@ -261,6 +263,19 @@ async def test_who_may_move_the_reward_reads_the_answers_and_others_that_there_a
     assert listed["id"] == reward_id and listed["answered"] is True and "answers" not in listed
     assert (await world.stack.admin("GET", "/admin/rewards/reward_none")).reason == "UNKNOWN_REWARD"
     assert (await world.stack.admin("GET", f"/admin/rewards/{reward_id}", roles=("viewer",))).reason == "ROLE_REQUIRED"
+
+
+async def test_a_merchants_staff_reads_the_answers_of_its_own_campaigns_winners_alone(world: World) -> None:
+    reward_id = await won(world, await prize(world))
+    assert (await claim(world, reward_id, ANSWERS)).code == "OK"
+    merchant_id = await make_merchant(world.stack)
+    shop = replace(world, stack=replace(world.stack, merchant_id=merchant_id))
+    hidden = await shown(shop, reward_id, "admin")
+    assert [(one["label"], one["value"]) for one in hidden["answers"]] == [(one["label"], HIDDEN) for one in KEPT]
+    await world.database.execute(
+        "UPDATE campaigns SET merchant_id = $2 WHERE campaign_id = $1", world.campaign_id, merchant_id
+    )
+    assert (await shown(shop, reward_id, "admin"))["answers"] == KEPT
 
 
 async def test_nothing_but_the_answers_own_table_holds_them(world: World) -> None:

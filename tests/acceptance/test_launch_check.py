@@ -186,6 +186,16 @@ async def test_deliveries_and_logins_need_somebody_who_sends(fair: World) -> Non
     assert problems["fulfillment"] == "Nobody delivers Hook: no plugin has the channel pigeon"
 
 
+async def test_codes_that_nobody_is_given_are_told(fair: World) -> None:
+    mug = await fair.prize(name="Mug", codes=["A", "B"])
+    await fair.wheel(mug, name="Wheel")
+    assert "fulfillment" not in await found(fair, "warning")
+    await fair.stack.admin("PUT", f"/admin/prizes/{mug}", {"fulfillment": {"channel": "none"}})
+    assert (await found(fair, "warning"))["fulfillment"] == (
+        "Mug has codes that nobody is given: its delivery is none, and voucher_code gives them"
+    )
+
+
 async def test_where_nobody_has_said_where_players_are_the_setting_is_named(
     fair: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -65,6 +65,12 @@ class TestSearch:
         assert await self.found(other, code="FAIR-1") == []
         assert "FAIR-1" not in str((await world.stack.admin("GET", "/admin/rewards", code="FAIR-1")).envelope)
 
+    async def test_a_merchants_staff_finds_no_code_of_the_tenants_winners(self, world: World) -> None:
+        await won(world, codes=["OURS-1"])
+        shop = replace(world.stack, merchant_id=await make_merchant(world.stack))
+        assert await self.found(shop, code="OURS-1") == []
+        assert len((await shop.admin("GET", "/admin/rewards", campaign_id=world.campaign_id)).data["items"]) == 1
+
     async def test_who_may_not_move_rewards_is_not_told_whether_a_code_is_one(self, world: World) -> None:
         await won(world, codes=["GUESS-1"])
         told = [

@@ -67,4 +67,12 @@ async def test_a_prize_is_looked_at_with_its_stock_and_its_free_codes(connection
         await connection.execute("""INSERT INTO codes (prize_id, code_id, code_hash, expires_at) VALUES
             ('p3', 'c4', '4', now()), ('p3', 'c7', '7', now() + interval '1 microsecond')""")
         rows = await ask(connection, "launch.prizes", ["p1", "p2", "p3"])
-        assert [(row[0], row[9], row[11]) for row in rows] == [("p1", 1, None), ("p2", 2, 0), ("p3", 3, 2)]
+        found = [(row[0], row[9], row[11], row[12]) for row in rows]
+        assert found == [("p1", 1, None, True), ("p2", 2, 0, False), ("p3", 3, 2, False)]
+        for change in ("expires_at = now()", "reward_id = 'r', expires_at = 'infinity'", "reward_id = NULL"):
+            await connection.execute(f"UPDATE codes SET {change} WHERE code_id = 'c5'")
+            [(*_, idle)] = await ask(connection, "launch.prizes", ["p1"])
+            assert idle is (change == "reward_id = NULL"), change
+        await connection.execute("UPDATE codes SET withdrawn_at = now() WHERE code_id = 'c5'")
+        [(*_, idle)] = await ask(connection, "launch.prizes", ["p1"])
+        assert idle is False

@@ -174,6 +174,9 @@ def _delivery(prize: Any, settings: Settings) -> Items:
     if known is None or not (known.instant or channel == BY_PEOPLE or CHANNEL_PROVIDERS.get(channel)):
         yield _problem(field, f"Nobody delivers {name}: no plugin has the channel {channel}")
         return
+    if prize["idle_codes"]:
+        told = f"{name} has codes that nobody is given: its delivery is {channel}, and voucher_code gives them"
+        yield _warning(field, told)
     if channel in ("webhook", "workflow") and not prize["channel_config"].get("secret"):
         yield _warning(field, f"{name} is sent without a secret: its receiver cannot know that it comes from here")
     if channel == "workflow" and not settings.callback_base_url:

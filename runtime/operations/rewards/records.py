@@ -63,14 +63,16 @@ def _with_content(reward: m.Reward, row: Any) -> m.Reward:
 
 
 async def get_reward(engine: Engine, request: m.GetRewardRequest) -> m.GetRewardReply:
-    """One reward, and what its winner answered when claiming it: whole for who may move it, hidden from the others."""
+    """One reward, and what its winner answered when claiming it: whole for who may move it, hidden from the others,
+    as from a merchant's staff where the reward is the tenant's own.
+    """
     row = await reading.one(engine, _SQL["get"], request, "reward")
-    answers = [m.ClaimAnswer(**answer) for answer in row["answers"]]
-    if not request.reveal:
+    answers, reveal = [m.ClaimAnswer(**answer) for answer in row["answers"]], request.reveal and row["theirs"]
+    if not reveal:
         for answer in answers:
             answer.value = HIDDEN
     told = await engine.database.fetchrow(_TOLD, tenant_of(request), request.id)
-    delivery = None if told is None else _delivery(engine, tenant_of(request), told, request.reveal)
+    delivery = None if told is None else _delivery(engine, tenant_of(request), told, reveal)
     return m.GetRewardReply(reward=_record(row), answers=answers, delivery=delivery)
 
 
@@ -96,7 +98,7 @@ async def search_rewards(engine: Engine, request: m.SearchRewardsRequest) -> m.S
     What waits for an operator's hand is `status` CLAIMED of a prize whose redemption_mode is MANUAL. A
     reward that was not claimed in time counts as expired from that moment on.
     A code is looked for by who may move rewards alone, else it is PERMISSION_DENIED ROLE_REQUIRED: what is found tells
-    that a guess was right, and lists show the ends of codes.
+    that a guess was right, and lists show the ends of codes. A merchant's staff finds what was won in its campaigns.
     """
     if request.code and not request.reveal:
         roles = sorted(REWARD_MANAGERS.writers)

@@ -127,7 +127,7 @@ async def delete_token(engine: Engine, request: m.DeleteRequest) -> m.DeleteRepl
         await audit.record(connection, named[0], "token.revoke", request.id, before=before)
 
     await engine.database.transaction(work)
-    return m.DeleteReply()
+    return m.DeleteReply(id=request.id)
 
 
 async def open_token(engine: Engine, request: m.OpenTokenRequest) -> m.TokenReply:

@@ -107,7 +107,8 @@ def get(st: Statement, tenant_id: str, reward_id: str, merchant_id: str, writing
     if row is None or not st.theirs(tenant_id, merchant_id, writing)(row.campaign_id):
         return []
     answers = answers_of(st, tenant_id, reward_id)
-    return [_shown(st, row) | {"answered": bool(answers), "answers": answers}]
+    theirs = st.theirs(tenant_id, merchant_id, True)(row.campaign_id)
+    return [_shown(st, row) | {"answered": bool(answers), "answers": answers, "theirs": theirs}]
 
 
 @statement("rewards.as_claimed")

@@ -135,7 +135,8 @@ def player(
 async def revoke(subject: str = "", /, *, sign_in: str = "", connection: Connection = DEFAULTS) -> None:
     """End tokens of staff: all that a subject was given until now, or those of one sign-in.
 
-    Every admin edge refuses them within about a second.
+    Every admin edge refuses them within about a second, as what a subject is given in the next five, by clocks that may
+    be ahead.
 
     Parameters
     ----------

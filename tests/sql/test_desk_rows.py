@@ -216,6 +216,10 @@ async def test_rewards_are_found_by_what_is_known_of_them(connection: asyncpg.Co
         ({"until": 20}, "r5"),
     ):
         assert await first(connection, "desk.rewards", *(every | asked).values()) == found.split(), asked
+    # Of a campaign that is gone, and expired but for what is being delivered.
+    for reward, status in (("r2", "expired"), ("r4", "won")):
+        [shown] = await ask(connection, "rewards.get", reward, "", False)
+        assert (shown[7], shown[-1]) == (status, True)
     # What is the tenant's own a merchant's staff reads, and moves not: a guess at its code finds nothing.
     await connection.execute("INSERT INTO campaigns (campaign_id, merchant_id) VALUES ('open', '')")
     for campaign, found, by_code in (("camp", "r5 r4 r1", "r1"), ("open", "r5 r4 r1", "")):

@@ -8,7 +8,8 @@
 -- Arrays come sorted by their keys, and what an update changes is held in that order first (a small table is read
 -- from its beginning, wherever its rows lie), so that every commit locks rows in the same order (sql/locks.py): that of
 -- the guards at the end, each of which first counts all that its part wrote. A part that no guard read to its end
--- would be done last, in any order.
+-- would be done last, in any order. A row that is not as it must be is not waited for: held is what meets the
+-- condition, and Postgres asks it again of a row that changed meanwhile.
 -- $1 tenant, $2 the catalogue version that it was decided by (0: any), $3.. the changes.
 -- What stands between `--[ part` and `--]` is left out where a batch has nothing of that part: a
 -- statement costs by the tables that it names, and most plays touch few of them.
@@ -65,13 +66,14 @@ turns_held AS MATERIALIZED (
     SELECT t.player_id, t.campaign_id
     FROM unnest($5::turn_move[]) AS n
     JOIN turn_balances AS t ON t.tenant_id = $1 AND t.player_id = n.player_id AND t.campaign_id = n.campaign_id
+    WHERE t.balance = n.before
     ORDER BY t.player_id, t.campaign_id
     FOR NO KEY UPDATE OF t
 ),
 turns_moved AS (
     UPDATE turn_balances AS t SET balance = n.after, updated_at = now()
     FROM turns_held JOIN unnest($5::turn_move[]) AS n USING (player_id, campaign_id)
-    WHERE t.tenant_id = $1 AND t.player_id = n.player_id AND t.campaign_id = n.campaign_id AND t.balance = n.before
+    WHERE t.tenant_id = $1 AND t.player_id = n.player_id AND t.campaign_id = n.campaign_id
     RETURNING 1
 ),
 turns_made AS (
@@ -93,6 +95,7 @@ balances_held AS MATERIALIZED (
     FROM unnest($7::balance_move[]) AS n
     JOIN balances AS b
       ON b.tenant_id = $1 AND b.player_id = n.player_id AND b.scope_key = n.scope_key AND b.currency = n.currency
+    WHERE b.balance = n.before
     ORDER BY b.player_id, b.scope_key, b.currency
     FOR NO KEY UPDATE OF b
 ),
@@ -103,7 +106,6 @@ balances_moved AS (
         updated_at = now()
     FROM balances_held JOIN unnest($7::balance_move[]) AS n USING (player_id, scope_key, currency)
     WHERE b.tenant_id = $1 AND b.player_id = n.player_id AND b.scope_key = n.scope_key AND b.currency = n.currency
-      AND b.balance = n.before
     RETURNING b.player_id, b.scope_key, b.currency, b.seq
 ),
 balances_made AS (
@@ -130,18 +132,19 @@ ledger_noted AS (
 --]
 --[ stock
 stock_held AS MATERIALIZED (
+    -- Fewer rows than given: sold out.
     SELECT s.prize_id
     FROM unnest($9::stock_take[]) AS n JOIN stock AS s ON s.tenant_id = $1 AND s.prize_id = n.prize_id
+    WHERE s.total = 0 OR s.remaining >= n.quantity
     ORDER BY s.prize_id
     FOR NO KEY UPDATE OF s
 ),
 taken AS (
-    -- Fewer rows than given: sold out.
     UPDATE stock AS s SET
         remaining = CASE WHEN s.total = 0 THEN 0 ELSE s.remaining - n.quantity END,
         awarded = s.awarded + n.quantity
     FROM stock_held JOIN unnest($9::stock_take[]) AS n USING (prize_id)
-    WHERE s.tenant_id = $1 AND s.prize_id = n.prize_id AND (s.total = 0 OR s.remaining >= n.quantity)
+    WHERE s.tenant_id = $1 AND s.prize_id = n.prize_id
     RETURNING s.prize_id, s.total, s.remaining
 ),
 --]
@@ -212,17 +215,18 @@ granted AS (
 --]
 --[ awards
 standings_held AS MATERIALIZED (
+    -- Fewer rows than given: the rank's prize was given, or withheld, before.
     SELECT s.board_id, s.rank
     FROM unnest($16::standing_award[]) AS n
     JOIN leaderboard_standings AS s ON s.tenant_id = $1 AND s.board_id = n.board_id AND s.rank = n.rank
+    WHERE s.reason = 'PENDING'
     ORDER BY s.board_id, s.rank
     FOR NO KEY UPDATE OF s
 ),
 awarded AS (
-    -- Fewer rows than given: the rank's prize was given, or withheld, before.
     UPDATE leaderboard_standings AS s SET reward_id = n.reward_id, reason = ''
     FROM standings_held JOIN unnest($16::standing_award[]) AS n USING (board_id, rank)
-    WHERE s.tenant_id = $1 AND s.board_id = n.board_id AND s.rank = n.rank AND s.reason = 'PENDING'
+    WHERE s.tenant_id = $1 AND s.board_id = n.board_id AND s.rank = n.rank
     RETURNING 1
 ),
 --]

@@ -108,8 +108,8 @@ async def test_a_bulk_revocation_that_was_approved_and_not_finished_is_finished_
         assert told == ["revoked", "fulfilled", "fulfilled"]
     shown = (await stack.admin("GET", f"/admin/approvals/{approval_id}", roles=(), headers=office.as_("bob"))).data
     assert shown["status"] == "APPROVAL_STATUS_APPROVED"
-    done = await asyncio.gather(office.approve(approval_id), office.approve(approval_id))
-    assert [answer.data["status"] for answer in done] == ["APPROVAL_STATUS_DONE"] * 2, done
+    done = await asyncio.gather(*(office.approve(approval_id) for _ in range(8)))
+    assert [answer.data["status"] for answer in done] == ["APPROVAL_STATUS_DONE"] * 8
     assert [row["status"] for row in await stack.database.fetch(statuses, won)] == ["revoked"] * 3
     entries = "SELECT reference_id FROM turn_entries WHERE reason = 'reversal' ORDER BY reference_id"
     assert [row["reference_id"] for row in await stack.database.fetch(entries)] == sorted(won)

@@ -161,6 +161,7 @@ async def test_a_dialog_takes_the_focus_keeps_it_and_gives_it_back(
         await page.evaluate(PRESS, text)
         await page.keyboard.press("Enter")
         await page.wait_for_selector("dialog[open]")
+        await desk.until("!document.querySelector('dialog :is(.loading, [aria-busy=true])')")
         assert await page.evaluate(FOCUS_IN), text
         await page.focus("dialog header button")
         stops, wrong = await walk(page, "dialog")

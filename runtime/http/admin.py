@@ -181,8 +181,11 @@ def _me_handler(edge: Edge) -> Handler:
 
 
 def _may(identity: Identity, role_matrix: str) -> list[str]:
-    """What somebody's roles open, by the operations' names."""
-    known = [*((operation.name, admin) for operation, admin in served()), *OWN.items()]
+    """What somebody's roles open, by the operations' names; to a merchant's staff not what is the tenant's alone."""
+    known = [
+        (operation.name, admin) for operation, admin in served() if not (identity.merchant_id and operation.tenant_wide)
+    ]
+    known += OWN.items()
     return [name for name, admin in known if identity.roles & admin.roles(role_matrix)]
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from runtime.http import admin
 from runtime.operations.row import PLATFORM
+from tests.support.operations import make_merchant
 from tests.support.stack import Stack, refused
 
 
@@ -31,6 +34,17 @@ async def test_what_it_says_that_a_role_opens_is_what_it_opens(stack: Stack, rol
         path = "/admin" + operation.path.replace("{id}", "x")
         answer = await stack.admin(operation.verb, path, roles=(role,))
         assert (answer.reason == "ROLE_REQUIRED") == (operation.name not in may), operation.name
+
+
+async def test_a_merchants_staff_is_not_told_that_it_may_what_is_the_tenants_alone(stack: Stack) -> None:
+    shop = replace(stack, merchant_id=await make_merchant(stack))
+    ours, theirs = [set((await one.admin("GET", "/admin/me")).data["operations"]) for one in (stack, shop)]
+    assert theirs < ours
+    for operation, _ in admin.served():
+        if operation.name in ours:
+            path = "/admin" + operation.path.replace("{id}", "x")
+            message = (await shop.admin(operation.verb, path)).envelope["message"]
+            assert (message == "this is for the tenant's own staff") == (operation.name not in theirs), operation.name
 
 
 async def test_nobody_else_is_told_anything(stack: Stack) -> None:

@@ -23,6 +23,8 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
+from redis import Redis
+
 from ops.benchmarks.crowd import Crowd, fill
 from ops.benchmarks.fixture import Fixture
 from ops.benchmarks.stack import BenchStack, StackError
@@ -42,10 +44,15 @@ QUIET_SECONDS: Final = 0.4
 """A page that was usable for so long is: nothing follows."""
 
 COUNT_SECONDS: Final = 180.0
+RANK_SECONDS: Final = 600.0
+"""A worker scores the boards one after the other, each once: pages are not to be asked for one before."""
+
 _COUNTED: Final = """SELECT (SELECT count(*) FROM campaign_marks AS m JOIN games AS g USING (tenant_id, campaign_id)
     WHERE g.status = 'active' AND m.counted_until > now() - interval '5 minutes') > 0
     AND (SELECT max(counted_until) FROM figure_marks) > now() - interval '5 minutes'"""
 """Plays are counted as they come, in the background: pages are not to be asked for a month of them at once."""
+
+_BOARDS: Final = "SELECT count(*) FROM leaderboards WHERE status = 'active'"
 
 WATCH: Final = """(() => {
     const look = () => {
@@ -189,6 +196,13 @@ def table(found: list[Visited], players: int, plays: int, load: float) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _ranked(stack: BenchStack) -> int:
+    """How many boards have their ranking."""
+    assert stack.servers.redis_url is not None
+    with Redis.from_url(stack.servers.redis_url) as client:
+        return sum(1 for _ in client.scan_iter("tombola:board:*:meta"))
+
+
 def parse() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m ops.benchmarks.pages", description=__doc__.splitlines()[0])
@@ -215,6 +229,8 @@ def main() -> None:
         began = time.perf_counter()
         crowd = fill(stack, Fixture(stack.core(server)), options.players, options.plays)
         wait_for(lambda: stack.sql(_COUNTED) == "t", COUNT_SECONDS, server.failure)
+        worker = stack.serve("worker leaderboards", "worker")
+        wait_for(lambda: _ranked(stack) == int(stack.sql(_BOARDS)), RANK_SECONDS, worker.failure)
         print(
             f"filled and counted in {time.perf_counter() - began:.0f} s: {stack.postgres.url('bench')}", file=sys.stderr
         )

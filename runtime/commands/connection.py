@@ -95,9 +95,16 @@ class Edge:
         """The answer to a PUT. Raises Refused."""
         return await self._ask("PUT", path, json=body)
 
-    async def delete(self, path: str) -> dict[str, Any]:
+    async def delete(self, path: str, **query: Any) -> dict[str, Any]:
         """The answer to a DELETE. Raises Refused."""
-        return await self._ask("DELETE", path)
+        return await self._ask("DELETE", path, params=query)
+
+    async def call(
+        self, verb: str, path: str, query: Mapping[str, str], body: Mapping[str, Any], key: str = ""
+    ) -> dict[str, Any]:
+        """The answer to any verb; what has no body is sent none. Raises Refused."""
+        sent = {"json": body} if verb in ("POST", "PUT") else {}
+        return await self._ask(verb, path, params=query, headers={"Idempotency-Key": key} if key else {}, **sent)
 
     async def send(self, path: str, body: AsyncIterator[bytes], content_type: str) -> dict[str, Any]:
         """POSTs a body as it is read, never holding it whole. Raises Refused."""

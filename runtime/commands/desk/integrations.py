@@ -1,12 +1,14 @@
-"""`tombola integrations`: list them; try one, pause it, give it a new secret, read its log, resend."""
+"""`tombola integrations`: list, make and remove them; try one, pause it, give it a new secret, read its log, resend."""
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 from cyclopts import App
 
+from runtime.commands.confirm import Yes, confirmed
 from runtime.commands.connection import (
     DEFAULTS,
     EXIT_REFUSED,
@@ -17,8 +19,11 @@ from runtime.commands.connection import (
     refusals_told,
     table,
 )
+from runtime.commands.desk.filing import filed
 
-app = App(name="integrations", help="List integrations; try one, pause it, rotate its secret, read its log, resend.")
+app = App(
+    name="integrations", help="List, make and remove integrations; try one, pause it, rotate its secret, read its log."
+)
 
 
 @app.command(name="list")
@@ -35,6 +40,35 @@ async def list_integrations(*, connection: Connection = DEFAULTS) -> None:
         names = [item[name].rpartition("_")[2].lower() for name in ("type", "status")]
         shown.add_row(item["id"], *names, ", ".join(item["events"]), str((item["config"] or {}).get("url", "")))
     people().print(shown)
+
+
+@app.command
+async def create(file: Path, /, *, connection: Connection = DEFAULTS) -> None:
+    """Make an integration of a file of its fields, as YAML or JSON: type, events, config, campaign_id.
+
+    Parameters
+    ----------
+    file
+        Where they are.
+    """
+    made = await filed(connection, file, "/integrations", "")
+    if connection.json:
+        print_json(made)
+    else:
+        people().print(made["id"])
+
+
+@app.command
+async def remove(integration: str, /, *, yes: Yes = False, connection: Connection = DEFAULTS) -> None:
+    """Remove an integration and its log: it is told nothing more of what happens, nor of what is still to be told."""
+    with refusals_told(connection):
+        async with connected(connection) as edge:
+            confirmed(connection, yes, f"Remove {integration} and its log?")
+            done = await edge.delete(f"/integrations/{integration}")
+    if connection.json:
+        print_json(done)
+    else:
+        people().print(f"{integration} is removed")
 
 
 @app.command

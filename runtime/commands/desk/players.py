@@ -1,12 +1,12 @@
-"""`tombola players`: find a player, see what there is of it, export it, sign it out, erase it."""
+"""`tombola players`: find a player, see what there is of it, export, suspend, merge, sign out or erase it."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from cyclopts import App
+from cyclopts import App, Parameter
 
 from runtime.commands.confirm import Yes, confirmed, file_told
 from runtime.commands.connection import (
@@ -20,7 +20,9 @@ from runtime.commands.connection import (
     table,
 )
 
-app = App(name="players", help="Find players; see, export and erase what there is of one; sign one out; give turns.")
+app = App(name="players", help="Find players; see, export, suspend, merge and erase one; sign it out; give it turns.")
+
+DryRun = Annotated[bool, Parameter(negative=())]
 
 
 @app.command(name="list")
@@ -117,6 +119,62 @@ async def sign_out_player(player: str, /, *, reason: str = "", connection: Conne
     _told(connection, done, f"{done['ended']} sessions ended")
 
 
+@app.command(name="suspend")
+async def suspend_player(player: str, /, *, reason: str = "", connection: Connection = DEFAULTS) -> None:
+    """Let a player neither play nor win nor log in until it is restored."""
+    await _set(connection, player, "SUSPENDED", reason)
+
+
+@app.command(name="restore")
+async def restore_player(player: str, /, *, reason: str = "", connection: Connection = DEFAULTS) -> None:
+    """Let a player that was suspended play again."""
+    await _set(connection, player, "ACTIVE", reason)
+
+
+@app.command(name="merge")
+async def merge_player(
+    player: str, guest: str, /, *, yes: Yes = False, dry_run: DryRun = False, connection: Connection = DEFAULTS
+) -> None:
+    """Give a player all that a guest has, for good: the guest is that player from then on.
+
+    Parameters
+    ----------
+    player
+        The id of the player who gets it.
+    guest
+        The guest's id.
+    dry_run
+        Say what would move, and move nothing.
+    """
+    path, body = f"/players/{player}/merge", {"guest_id": guest}
+    with refusals_told(connection):
+        async with connected(connection) as edge:
+            done = await edge.post(path, {**body, "preview": True})
+            had = ", ".join(f"{done[name]} {name}" for name in ("plays", "rewards", "balances", "turns"))
+            if not dry_run:
+                confirmed(connection, yes, f"Give {player} what {guest} has, for good: {had}?")
+                done = await edge.post(path, body)
+    _told(connection, done, f"{guest} {'would be' if dry_run else 'is'} {player}: {had}")
+
+
+@app.command(name="unlink")
+async def unlink_contact(player: str, contact: str, /, *, yes: Yes = False, connection: Connection = DEFAULTS) -> None:
+    """Take a contact from a player, who logs in by it no more.
+
+    Parameters
+    ----------
+    player
+        Its id.
+    contact
+        The contact's id, as `players show --json` has it.
+    """
+    with refusals_told(connection):
+        async with connected(connection) as edge:
+            confirmed(connection, yes, f"Take {contact} from {player}?")
+            done = await edge.delete(f"/players/{player}/contacts", contact_id=contact)
+    _told(connection, done, f"{contact} is no contact of {player}")
+
+
 @app.command(name="grant")
 async def grant_turns(
     player: str, campaign: str, amount: int, /, *, reason: str, key: str = "", connection: Connection = DEFAULTS
@@ -141,6 +199,13 @@ async def grant_turns(
         async with connected(connection) as edge:
             done = await edge.post(f"/players/{player}/turns", body, key=key)
     _told(connection, done, f"{done['balance_after']} turns left")
+
+
+async def _set(connection: Connection, player: str, status: str, reason: str) -> None:
+    with refusals_told(connection):
+        async with connected(connection) as edge:
+            done = await edge.put(f"/players/{player}", {"status": f"PLAYER_STATUS_{status}", "reason": reason})
+    _told(connection, done, f"{player} is {status.lower()}")
 
 
 def _contacts(player: dict[str, Any]) -> str:

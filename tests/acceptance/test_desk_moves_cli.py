@@ -1,0 +1,151 @@
+"""`tombola players|deliveries|integrations|call`: what staff does to one thing, run as an operator runs it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from runtime.commands.connection import EXIT_REFUSED, EXIT_UNCONFIRMED
+from runtime.commands.environment import EXIT_USE
+from tests.acceptance.test_operator_cli import Operator
+from tests.support.deliveries import working
+from tests.support.guests import guest_who_played, log_in
+from tests.support.operations import make_merchant
+from tests.support.receiver import receiving, status
+from tests.support.stack import TO_LOOPBACK, Stack
+from tests.support.waiting import until
+from tests.support.world import COINS, COLLECTION, World
+
+
+@pytest.fixture
+def tombola(stack: Stack, tmp_path: Path) -> Operator:
+    return Operator(stack, tmp_path)
+
+
+async def test_a_player_is_suspended_restored_and_signed_out(tombola: Operator, own_world: World) -> None:
+    wheel = await own_world.wheel(await own_world.prize())
+    assert (await own_world.round(wheel, "ann")).code == "OK"
+    assert (await tombola("players", "suspend", "ann", "--reason", "farms")).out.strip() == "ann is suspended"
+    assert [row["id"] for row in (await tombola("players", "list", "--status", "suspended", "--json")).json] == ["ann"]
+    assert (await own_world.start(wheel, "ann")).reason == "SUSPENDED"
+    assert (await tombola("players", "restore", "ann", "--json")).json["status"] == "PLAYER_STATUS_ACTIVE"
+    assert (await own_world.round(wheel, "ann")).code == "OK"
+    assert (await tombola("players", "sign-out", "ann")).out.strip() == "0 sessions ended"
+    nobody = await tombola("players", "suspend", "player_none")
+    assert nobody.code == EXIT_REFUSED and "UNKNOWN_PLAYER" in nobody.err
+
+
+async def test_a_guest_is_merged_and_a_contact_is_taken_away(tombola: Operator, own_world: World) -> None:
+    game = await own_world.game(COLLECTION, COINS, access="public")
+    guest = await guest_who_played(own_world, game)
+    player = await log_in(own_world.stack, contact="cli@example.com")
+    merge = ("players", "merge", player, guest.player_id)
+    asked = await tombola(*merge, "--dry-run")
+    assert asked.out.strip() == f"{guest.player_id} would be {player}: 1 plays, 0 rewards, 1 balances, 0 turns"
+    assert (await tombola(*merge)).code == EXIT_UNCONFIRMED
+    assert (await tombola("players", "show", player, "--json")).json["counts"]["plays"] == 0
+    assert (await tombola(*merge, "--yes", "--json")).json["merged"] is True
+    shown = (await tombola("players", "show", player, "--json")).json
+    assert shown["counts"]["plays"] == 1
+    assert "coin" in (await tombola("wallets", "show", player)).out
+    [contact] = shown["player"]["contacts"]
+    unlink = ("players", "unlink", player, contact["id"])
+    assert (await tombola(*unlink)).code == EXIT_UNCONFIRMED
+    assert (await tombola(*unlink, "--yes")).out.strip() == f"{contact['id']} is no contact of {player}"
+    assert (await tombola("players", "show", player, "--json")).json["player"]["contacts"] == []
+
+
+@pytest.mark.settings(**TO_LOOPBACK)
+async def test_a_delivery_that_failed_is_listed_with_its_cause_and_tried_again(
+    tombola: Operator, own_world: World
+) -> None:
+    async with receiving() as receiver:
+        receiver.replies = [status(410)]
+        hook = {"channel": "webhook", "config": {"url": receiver.url}}
+        won = await own_world.round(await own_world.wheel(await own_world.prize(fulfillment=hook)), "ann")
+        reward = won.data["rewards"][0]["reward_id"]
+        dead = ("deliveries", "list", "--status", "dead")
+
+        async def is_dead() -> bool:
+            return bool(await own_world.database.fetchval("SELECT EXISTS (SELECT FROM tasks WHERE status = 'dead')"))
+
+        async with working(own_world.stack.engine, "deliveries"):
+            await until(is_dead)
+        told = await tombola(*dead)
+        assert reward in told.out and "HTTP 410" in told.out
+        [task] = (await tombola(*dead, "--campaign", own_world.campaign_id, "--json")).json
+        assert (await tombola("deliveries", "retry", task["id"])).out.strip() == f"{task['id']} is tried again"
+        assert (await tombola(*dead, "--json")).json == []
+        async with working(own_world.stack.engine, "deliveries"):
+            await until(lambda: _is_delivered(own_world))
+    [done] = (await tombola("deliveries", "list", "--json")).json
+    assert (done["id"], done["status"], len(receiver.all)) == (task["id"], "TASK_STATUS_DELIVERED", 2)
+    unknown = await tombola("deliveries", "retry", "task_none")
+    assert unknown.code == EXIT_REFUSED and "UNKNOWN_TASK" in unknown.err
+
+
+async def _is_delivered(world: World) -> bool:
+    return bool(await world.database.fetchval("SELECT EXISTS (SELECT FROM tasks WHERE status = 'delivered')"))
+
+
+async def test_an_integration_is_made_of_a_file_paused_resumed_and_removed(tombola: Operator) -> None:
+    (tombola.directory / "sms.yaml").write_text("{type: sms, events: [prize_won], config: {}}\n")
+    made = (await tombola("integrations", "create", "sms.yaml")).out.strip()
+    for act, now in (("pause", "INTEGRATION_STATUS_PAUSED"), ("resume", "INTEGRATION_STATUS_ACTIVE")):
+        assert (await tombola("integrations", act, made)).out.strip() == now.rpartition("_")[2].lower()
+        assert [row["status"] for row in (await tombola("integrations", "list", "--json")).json] == [now]
+    assert (await tombola("integrations", "remove", made)).code == EXIT_UNCONFIRMED
+    assert (await tombola("integrations", "remove", made, "--yes")).out.strip() == f"{made} is removed"
+    assert (await tombola("integrations", "list", "--json")).json == []
+    (tombola.directory / "bad.yaml").write_text("{type: webhook, events: [prize_won], config: {url: ftp://x}}\n")
+    wrong = await tombola("integrations", "create", "bad.yaml")
+    assert wrong.code == EXIT_REFUSED and "config.url: must be an http or https URL" in wrong.err
+
+
+async def test_whatever_the_edge_has_can_be_asked_for(tombola: Operator, own_world: World) -> None:
+    wheel = await own_world.wheel(await own_world.prize())
+    for _ in range(3):
+        assert (await own_world.round(wheel, "ann")).code == "OK"
+    first = (await tombola("call", "GET", "/players/ann/plays", "-q", "limit=2")).json
+    assert len(first["items"]) == 2 and first["pagination"]["has_more"]
+    assert len((await tombola("call", "GET", "/players/ann/plays", "--every")).json) == 3
+    made = await tombola("call", "POST", "/campaigns", "-", stdin=b'{"name": "By call"}')
+    (tombola.directory / "named.yaml").write_text("name: Renamed\n")
+    path = f"/campaigns/{made.json['id']}"
+    assert (await tombola("call", "PUT", path, "named.yaml")).json["name"] == "Renamed"
+    turns = {"campaign_id": own_world.campaign_id, "amount": 2, "reason": "sorry"}
+    for _ in range(2):
+        sent = await tombola("call", "POST", "/players/ann/turns", "-", "--key", "k", stdin=json.dumps(turns).encode())
+        assert sent.json["balance_after"] == 2
+    mug = await own_world.prize()
+    assert (await tombola("call", "DELETE", f"/prizes/{mug}")).code == EXIT_UNCONFIRMED
+    assert (await tombola("call", "DELETE", f"/prizes/{mug}", "--yes")).json["id"] == mug
+    refused = await tombola("call", "POST", "/campaigns", "-", "--json", stdin=b'{"name": ""}')
+    assert refused.code == EXIT_REFUSED
+    assert [row["field"] for row in json.loads(refused.err)["error"]["violations"]] == ["name"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (("GET", "players"), "no path below /api/v1/admin"),
+        (("GET", "/players?q=x"), "has no query"),
+        (("GET", "/players", "-q", "limit"), "'limit' is not name=value"),
+        (("POST", "/players", "--every"), "--every is for lists"),
+        (("POST", "/campaigns", "-"), "must hold an object"),
+    ],
+)
+async def test_what_is_no_question_is_said_before_it_is_asked(
+    tombola: Operator, asked: tuple[str, ...], said: str
+) -> None:
+    told = await tombola("call", *asked, stdin=b"[1]")
+    assert told.code == EXIT_USE and said in told.err
+
+
+async def test_lists_of_who_there_is_are_for_who_may_see_them(tombola: Operator, stack: Stack) -> None:
+    shop = await make_merchant(stack)
+    assert shop in (await tombola("merchants", "list")).out
+    tombola.roles = ("platform",)
+    assert stack.tenant_id in [row["id"] for row in (await tombola("tenants", "list", "--json")).json]

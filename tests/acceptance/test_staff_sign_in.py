@@ -150,6 +150,21 @@ async def test_a_code_is_of_use_once_and_to_who_has_the_verifier(trusting: Stack
     assert issuer.refused == ["verifier", "code"]
 
 
+@pytest.mark.parametrize("ways", [("client_secret_post", "none"), ("client_secret_basic", "private_key_jwt"), None])
+async def test_a_client_with_a_secret_says_it_as_the_issuer_takes_it(
+    issuer: Issuer, make_database: Callable[[], str], valkey_url: str, ways: tuple[str, ...] | None
+) -> None:
+    issuer.secret, issuer.ways = "a secret: of +signs/", ways
+    for said, taken in (("another", False), (issuer.secret, True)):
+        settings = settings_of(make_database(), valkey_url, **issuer.settings, oidc_client_secret=said)
+        async with new_stack(settings) as stack:
+            begun = await begin(stack)
+            answer = await finish(stack, begun, issuer.code("ann", begun))
+            assert (answer.code == "OK") is taken, answer.envelope
+            assert taken or refused(answer) == INVALID
+    assert issuer.refused == ["client"]
+
+
 async def test_an_id_token_of_another_sign_in_or_client_or_issuer_signs_nobody_in(
     trusting: Stack, issuer: Issuer
 ) -> None:

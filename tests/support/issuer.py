@@ -11,14 +11,14 @@ import html
 import json
 import secrets
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
-from urllib.parse import urlencode
+from urllib.parse import unquote, urlencode
 
 import jwt
-from aiohttp import web
+from aiohttp import BasicAuth, web
 from cryptography.hazmat.primitives.asymmetric import ec
 from jwt.algorithms import ECAlgorithm
 
@@ -44,13 +44,18 @@ SETTINGS: Final[dict[str, Any]] = {
 
 @dataclass
 class Issuer:
-    """The provider. `claims`: what is said instead in the next ID tokens; `refused`: why it gave no token."""
+    """The provider. `claims`: what is said instead in the next ID tokens; `refused`: why it gave no token.
+
+    ways: how a client may say its `secret`; None: it does not say, which means in the header.
+    """
 
     url: str = ""
     claims: dict[str, Any] = field(default_factory=dict)
     refused: list[str] = field(default_factory=list)
     key: ec.EllipticCurvePrivateKey = field(default_factory=lambda: ec.generate_private_key(ec.SECP256R1()))
     codes: dict[str, dict[str, str]] = field(default_factory=dict)
+    secret: str = ""
+    ways: Sequence[str] | None = ("none",)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -64,13 +69,14 @@ class Issuer:
         return code
 
     async def discovery(self, _: web.Request) -> web.Response:
-        told = {
+        told: dict[str, Any] = {
             "issuer": self.url,
             "authorization_endpoint": f"{self.url}/authorize",
             "token_endpoint": f"{self.url}/token",
             "jwks_uri": f"{self.url}/jwks",
-            "token_endpoint_auth_methods_supported": ["none"],
         }
+        if self.ways is not None:
+            told["token_endpoint_auth_methods_supported"] = list(self.ways)
         return web.json_response(told)
 
     async def jwks(self, _: web.Request) -> web.Response:
@@ -102,7 +108,7 @@ class Issuer:
         why = "code" if asked is None else "verifier" if asked["code_challenge"] != challenge else ""
         if asked is not None and not why:
             why = "address" if asked["redirect_uri"] != form.get("redirect_uri") else ""
-        if asked is None or why or form.get("client_id") != CLIENT:
+        if asked is None or why or self._client(request, form) != (CLIENT, self.secret):
             self.refused.append(why or "client")
             return web.json_response({"error": "invalid_grant"}, status=400)
         now, user = int(time.time()), asked["user"]
@@ -118,6 +124,15 @@ class Issuer:
         }
         made = jwt.encode(claims, self.key, algorithm="ES256", headers={"kid": "one"})
         return web.json_response({"access_token": "opaque", "token_type": "Bearer", "id_token": made})
+
+    def _client(self, request: web.Request, form: Mapping[str, Any]) -> tuple[str, str]:
+        """Who asks for a token, and the secret that they said, where it is to be said."""
+        if not self.secret or "client_secret_post" in (self.ways or ()):
+            return str(form.get("client_id")), str(form.get("client_secret", ""))
+        if "client_secret" in form:
+            return "", ""
+        told = BasicAuth.decode(request.headers.get("Authorization", "Basic Og=="))
+        return unquote(told.login), unquote(told.password)
 
 
 @asynccontextmanager

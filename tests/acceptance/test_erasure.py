@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from runtime.operations.desk import erasure
+from runtime.settings import Settings
 from tests.support import invariants
 from tests.support.guests import guest_who_played
 from tests.support.guests import log_in as resolve
 from tests.support.login import Phone, bearer, refresh, start
 from tests.support.login import log_in as log_in_by_code
 from tests.support.resources import make_campaign
-from tests.support.stack import Stack, fields_of, refused
+from tests.support.stack import Stack, fields_of, new_stack, refused
 from tests.support.tables import contents
+from tests.support.waiting import until
 from tests.support.world import COINS, COLLECTION, World
 
 PHONE, EMAIL = "+12025550199", "ophelia.quince@example.com"
@@ -166,6 +169,20 @@ async def test_who_is_idle_for_longer_than_is_kept_is_erased_and_nobody_else(sta
         assert (shown["display_name"] == "") == (player in gone), player
         noted = (await stack.admin("GET", "/admin/audit", subject_id=player)).data["items"]
         assert [entry["actor"] for entry in noted] == (["retention"] if player in gone else []), player
+
+
+async def test_a_process_erases_who_is_idle_by_itself(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(erasure, "EVERY_SECONDS", 0.05)
+    async with new_stack(replace(settings, retention_player_idle_days=30)) as stack:
+        player = await resolve(stack, contact="idle@example.com")
+        named = {"player_id": player, "player": {"display_name": "Somebody"}}
+        assert (await stack.core("PUT", "/players/me", named)).code == "OK"
+        await stack.database.execute("UPDATE players SET updated_at = now() - interval '31 days'")
+
+        async def is_erased() -> bool:
+            return bool((await stack.admin("GET", f"/admin/players/{player}")).data["player"]["erased_at"])
+
+        await until(is_erased)
 
 
 async def test_who_came_back_before_its_turn_keeps_every_play_as_it_was(stack: Stack) -> None:

@@ -1,0 +1,28 @@
+"""What Node runs and pages are checked with: packages by the lock of ops/web."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.support.browsing import REQUIRED
+
+WEB: Final = Path(__file__).parents[2] / "ops" / "web"
+_INSTALL: Final = ("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
+
+
+@cache
+def package(name: str) -> Path:
+    """The folder of a package; the test is left out where there is no npm to get it."""
+    folder = WEB / "node_modules" / name
+    if not folder.is_dir():
+        if shutil.which("npm") is None and not os.environ.get(REQUIRED):
+            pytest.skip(f"{name} is not there (npm ci --prefix ops/web)")
+        subprocess.run(_INSTALL, cwd=WEB, check=True, timeout=300)
+    return folder

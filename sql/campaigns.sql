@@ -108,6 +108,31 @@ SELECT (jsonb_populate_record(c, $3 || jsonb_build_object(
 FROM campaigns AS c
 WHERE c.tenant_id = $1 AND c.campaign_id = $2
 
+-- name: date
+-- Gives copy $2 its start $3 and its end $4 (0: as it is); and what begins or ends with it, with it.
+WITH was AS (
+    SELECT start_date, end_date FROM campaigns WHERE tenant_id = $1 AND campaign_id = $2
+),
+boards AS (
+    UPDATE leaderboards AS b SET
+        start_date = CASE WHEN b.start_date = was.start_date THEN coalesce(at_unix($3), b.start_date)
+                          ELSE b.start_date END,
+        end_date = CASE WHEN b.end_date = was.end_date THEN coalesce(at_unix($4), b.end_date) ELSE b.end_date END
+    FROM was WHERE b.tenant_id = $1 AND b.campaign_id = $2
+),
+quests AS (
+    UPDATE quests AS q SET
+        start_date = CASE WHEN q.start_date = was.start_date THEN coalesce(at_unix($3), q.start_date)
+                          ELSE q.start_date END,
+        end_date = CASE WHEN q.end_date = was.end_date THEN coalesce(at_unix($4), q.end_date) ELSE q.end_date END
+    FROM was WHERE q.tenant_id = $1 AND q.campaign_id = $2
+)
+UPDATE campaigns SET
+    start_date = coalesce(at_unix($3), start_date),
+    end_date = coalesce(at_unix($4), end_date),
+    redeem_until = coalesce(redeem_until + (at_unix($4) - end_date), redeem_until)
+WHERE tenant_id = $1 AND campaign_id = $2
+
 -- name: copy_prize
 -- A copy of prize $2 with the fields of $3.
 INSERT INTO prizes

@@ -15,7 +15,7 @@ from runtime.outgoing.vault import integration_context, vault_of
 from runtime.settings import Settings
 from tests.support.leaderboards import make_board
 from tests.support.resources import make_campaign, make_game, make_prize, play_once
-from tests.support.stack import Stack, new_stack, refused
+from tests.support.stack import Stack, fields_of, new_stack, refused
 from tests.support.waiting import until
 
 DAY = 86_400
@@ -175,6 +175,52 @@ async def test_a_duplicate_of_what_is_to_come_keeps_its_dates(stack: Stack) -> N
     assert (copy["start_date"], copy["end_date"]) == tuple(dates.values())
     undated = await duplicate(stack, (await make_campaign(stack))["id"])
     assert (undated["start_date"], undated["end_date"]) == (0, 0)
+
+
+async def test_a_duplicate_is_given_its_dates_and_what_is_dated_in_it_goes_along(stack: Stack) -> None:
+    zone = ZoneInfo("Europe/Berlin")
+
+    def at(*moment: int) -> int:
+        return int(datetime(*moment, tzinfo=zone).timestamp())
+
+    dates = {"start_date": at(2026, 3, 1, 9), "end_date": at(2026, 3, 8, 18)}
+    redeemed = dates["end_date"] + 14 * DAY
+    campaign = await make_campaign(stack, timezone="Europe/Berlin", redeem_until=redeemed, **dates)
+    within = {"start_date": at(2026, 3, 2, 12), "end_date": at(2026, 3, 3, 12)}
+    for name, dated in (("whole", dates), ("part", within)):
+        quest = {"campaign_id": campaign["id"], "name": name, "type": "daily", "turns": 1, "status": "active", **dated}
+        assert (await stack.admin("POST", "/admin/quests", quest)).data
+        board = {"campaign_id": campaign["id"], "name": name, "metric": "plays", "mode": "sum", **dated}
+        assert (await stack.admin("POST", "/admin/leaderboards", board)).data
+    # Its clocks are changed between the original's day and the copy's.
+    asked = {"start_date": at(2027, 4, 1, 20), "end_date": at(2027, 4, 5, 23)}
+    path = f"/admin/campaigns/{campaign['id']}/duplicate"
+    copy = (await stack.admin("POST", path, asked)).data
+    assert {name: copy[name] for name in dates} == asked
+    assert copy["redeem_until"] == asked["end_date"] + 14 * DAY
+    moved = {"start_date": at(2027, 4, 2, 12), "end_date": at(2027, 4, 3, 12)}
+    for kind in ("quests", "leaderboards"):
+        items = (await stack.admin("GET", f"/admin/{kind}", campaign_id=copy["id"])).data["items"]
+        told = {item["name"]: {name: item[name] for name in dates} for item in items}
+        assert told == {"whole": asked, "part": moved}
+    for only in ("start_date", "end_date"):
+        copy = (await stack.admin("POST", path, {only: asked[only] + 20 * 365 * DAY})).data
+        assert copy[only] == asked[only] + 20 * 365 * DAY
+    still = (await stack.admin("GET", f"/admin/campaigns/{campaign['id']}")).data
+    assert {name: still[name] for name in dates} == dates, "the original stays as it is"
+
+
+async def test_a_duplicate_that_would_end_before_it_begins_is_refused(stack: Stack) -> None:
+    dates = {"start_date": int(time.time()) + DAY, "end_date": int(time.time()) + 9 * DAY}
+    path = f"/admin/campaigns/{(await make_campaign(stack, **dates))['id']}/duplicate"
+    before = (await stack.admin("GET", "/admin/campaigns")).data["pagination"]
+    for asked in (
+        {"start_date": dates["end_date"], "end_date": dates["start_date"]},
+        {"end_date": dates["start_date"]},  # It would begin as the original does.
+        {"end_date": -1},
+    ):
+        assert fields_of(await stack.admin("POST", path, asked)) == ["end_date"]
+    assert (await stack.admin("GET", "/admin/campaigns")).data["pagination"] == before
 
 
 async def test_a_duplicate_keeps_its_integrations_paused(stack: Stack) -> None:

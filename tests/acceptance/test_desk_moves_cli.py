@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -14,6 +16,7 @@ from tests.support.deliveries import working
 from tests.support.guests import guest_who_played, log_in
 from tests.support.operations import make_merchant
 from tests.support.receiver import receiving, status
+from tests.support.resources import make_campaign
 from tests.support.stack import TO_LOOPBACK, Stack
 from tests.support.waiting import until
 from tests.support.world import COINS, COLLECTION, World
@@ -55,6 +58,21 @@ async def test_a_guest_is_merged_and_a_contact_is_taken_away(tombola: Operator, 
     assert (await tombola(*unlink)).code == EXIT_UNCONFIRMED
     assert (await tombola(*unlink, "--yes")).out.strip() == f"{contact['id']} is no contact of {player}"
     assert (await tombola("players", "show", player, "--json")).json["player"]["contacts"] == []
+
+
+async def test_a_campaign_is_duplicated_with_its_dates_in_its_zone(tombola: Operator) -> None:
+    dates = {"start_date": 1790000000, "end_date": 1790600000}
+    campaign = await make_campaign(tombola.stack, name="Fair", timezone="Asia/Tokyo", **dates)
+    duplicate = ("campaigns", "duplicate", campaign["id"])
+    copy = (await tombola(*duplicate, "--start", "2030-05-01T09:00", "--name", "May", "--json")).json
+    assert (copy["name"], copy["status"]) == ("May", "CAMPAIGN_STATUS_DRAFT")
+    assert copy["start_date"] == int(datetime(2030, 5, 1, 9, tzinfo=ZoneInfo("Asia/Tokyo")).timestamp())
+    told = await tombola(*duplicate, "--start", "2030-05-01T09:00:00+00:00", "--end", "2030-05-02T09:00:00+00:00")
+    assert told.out.startswith("Fair (copy) is made, as a draft: camp_")
+    made = (await tombola("campaigns", "list", "--q", "Fair (copy)", "--json")).json
+    assert [(one["start_date"], one["end_date"]) for one in made] == [(1903856400, 1903942800)]
+    refused = await tombola(*duplicate, "--start", "2030-05-02", "--end", "2030-05-01")
+    assert refused.code == EXIT_REFUSED and "end_date" in refused.err
 
 
 @pytest.mark.settings(**TO_LOOPBACK)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -191,9 +193,21 @@ async def test_a_campaign_goes_from_nothing_to_its_end_without_a_terminal(desk: 
     assert (await desk.stack.admin("GET", f"/admin/campaigns/{campaign_id}")).data["status"] == "CAMPAIGN_STATUS_ENDED"
     await desk.press("Duplicate")
     await desk.page.get_by_label("Name", exact=True).fill("Winter Draw again")
+    ends = desk.page.locator("dialog [name=end_date]")
+    await desk.page.locator("dialog [name=start_date]").fill("2030-01-31T09:00")
+    await ends.fill("2030-01-30T09:00")
+    await desk.press("Duplicate", within="dialog")
+    await desk.page.wait_for_selector("dialog [aria-invalid=true]")
+    assert await ends.get_attribute("aria-invalid") == "true"
+    await ends.fill("2030-02-03T18:00")
     await desk.press("Duplicate", within="dialog")
     await desk.page.wait_for_selector("h1:has-text('Winter Draw again')")
     assert "Draft" in await desk.page.inner_text(".head .status")
+    again = (await desk.stack.admin("GET", f"/admin/campaigns/{desk.page.url.rpartition('/')[2]}")).data
+    zone = ZoneInfo(again["timezone"])
+    told = [datetime.fromtimestamp(again[name], zone).isoformat()[:16] for name in ("start_date", "end_date")]
+    assert told == ["2030-01-31T09:00", "2030-02-03T18:00"]
+    desk.forgive("400")
 
 
 async def test_what_is_wrong_is_said_at_its_field_and_nothing_typed_is_lost(desk: Desk, stall: World) -> None:

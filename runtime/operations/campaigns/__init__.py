@@ -48,7 +48,7 @@ ROWS: Final = (
         admin=DESIGNERS,
         lengthy=True,
         stales=True,
-        example={"name": "Summer sale"},
+        example={"name": "Summer sale", "start_date": 1798761600},
     ),
     Operation(
         "GetCampaignAnalytics",

@@ -7,13 +7,16 @@ staff asks, whose own it would become. What is archived is left behind; everythi
 finalized board is open again.
 
 Where the original has begun, the copy and all that is dated in it is moved by whole days of its time zone, so that it
-begins at the next such hour. Its own integrations come along, paused.
+begins at the next such hour; where a start is asked for, to the day of that. What began or ended with the campaign does
+so still, and what is redeemed after the end is for as long. Its own integrations come along, paused.
 """
 
 from __future__ import annotations
 
 import math
+from datetime import datetime
 from typing import Any, Final
+from zoneinfo import ZoneInfo
 
 import asyncpg
 
@@ -25,7 +28,7 @@ from runtime.errors import forbidden
 from runtime.operations import audit, catalog, reading
 from runtime.operations.campaigns import analytics
 from runtime.operations.campaigns.records import from_row
-from runtime.operations.checks import NAME_LENGTH_MAX
+from runtime.operations.checks import NAME_LENGTH_MAX, Checks
 from runtime.operations.games.definitions import prizes_named, with_prizes_replaced
 from runtime.outgoing.vault import SECRET_FIELDS, integration_context, prize_context, vault_of
 from runtime.wire.scope import merchant_of, tenant_of
@@ -36,16 +39,27 @@ _GET_PRIZE: Final = sql.load("prizes")["get"]
 
 
 async def duplicate_campaign(engine: Engine, request: m.DuplicateCampaignRequest) -> m.CampaignReply:
-    """The copy, named `name` or the original's name with " (copy)". NOT_FOUND UNKNOWN_CAMPAIGN."""
+    """The copy, named `name` or the original's name with " (copy)". NOT_FOUND UNKNOWN_CAMPAIGN.
+
+    INVALID_ARGUMENT where it would end before it begins, by the dates that are asked for or the original's moved ones.
+    """
     tenant_id = tenant_of(request)
+    checks = Checks()
+    checks.times(request.start_date, request.end_date)
+    checks.raise_found()
 
     async def work(connection: asyncpg.Connection) -> asyncpg.Record:
         original = await reading.to_write(connection, _SQL["get"], request, "campaign", request.id)
-        copy = _Copy(engine, connection, tenant_id, original, ids.make("camp"))
+        later = _days_later(original, request.start_date, engine.clock.now())
+        copy = _Copy(engine, connection, tenant_id, original, later, ids.make("camp"))
         await copy.campaign(_name(request.name, original["name"]))
         await copy.everything(merchant_of(request))
+        if request.start_date or request.end_date:
+            await connection.execute(_SQL["date"], tenant_id, copy.new_id, request.start_date, request.end_date)
         made = await connection.fetchrow(_SQL["get"], tenant_id, copy.new_id, "", False)
         assert made is not None
+        checks.times(made["start_date"], made["end_date"])
+        checks.raise_found()
         after = {**made, "copied_from": request.id, **copy.counts}
         await audit.record(connection, tenant_id, "campaign.duplicate", copy.new_id, after=after)
         return made
@@ -57,17 +71,29 @@ def _name(wanted: str, original: str) -> str:
     return wanted.strip() or f"{original[: NAME_LENGTH_MAX - 7]} (copy)"
 
 
-def _days_later(original: asyncpg.Record, now: float) -> int:
-    """By how many days the copy is moved: to the next hour that the original began at, or was made at if undated."""
+def _days_later(original: asyncpg.Record, wanted: int, now: float) -> int:
+    """By how many days the copy is moved: to the day that is wanted, in the original's zone; else (0) to the next hour
+    that the original began at, or was made at if undated.
+    """
     begun: int = original["start_date"] or original["created_at"]
-    return max(0, math.ceil((now - begun) / 86_400))
+    if not wanted:
+        return max(0, math.ceil((now - begun) / 86_400))
+    zone = ZoneInfo(original["timezone"])
+    there, here = (datetime.fromtimestamp(at, zone).date() for at in (begun, wanted))
+    return (here - there).days
 
 
 class _Copy:
     """One copying, within a transaction. `counts` says how much was copied."""
 
     def __init__(
-        self, engine: Engine, connection: asyncpg.Connection, tenant_id: str, original: asyncpg.Record, new_id: str
+        self,
+        engine: Engine,
+        connection: asyncpg.Connection,
+        tenant_id: str,
+        original: asyncpg.Record,
+        later: int,
+        new_id: str,
     ) -> None:
         self.new_id = new_id
         self.counts: dict[str, int] = {}
@@ -75,7 +101,7 @@ class _Copy:
         self._connection = connection
         self._tenant_id = tenant_id
         self._old_id = original["id"]
-        self._later = (_days_later(original, engine.clock.now()), original["timezone"])
+        self._later = (later, original["timezone"])
 
     async def campaign(self, name: str) -> None:
         """The campaign itself, a draft."""

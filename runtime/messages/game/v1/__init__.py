@@ -2331,11 +2331,19 @@ default_message_pool.register_message("game.v1", "DisqualifyPlayerRequest", Disq
 
 @dataclass(eq=False, repr=False)
 class DuplicateCampaignRequest(betterproto2.Message):
+    """
+    `start_date` and `end_date` of the copy, unix seconds; 0: by the original's (runtime.operations.campaigns.duplication).
+    """
+
     scope: "Scope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
 
     id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
     name: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
+    start_date: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
+
+    end_date: "int" = betterproto2.field(5, betterproto2.TYPE_INT64)
 
 
 default_message_pool.register_message("game.v1", "DuplicateCampaignRequest", DuplicateCampaignRequest)

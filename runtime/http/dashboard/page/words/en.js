@@ -681,7 +681,7 @@ export const words = {
     other: "{count} active games cannot be played any more. This cannot be taken back: an ended campaign can only be duplicated.",
   },
   "campaign.duplicate_title": "Duplicate {name}",
-  "campaign.duplicate_text": "The copy is a draft, with copies of its games, prizes at full stock, quests and leaderboards.",
+  "campaign.duplicate_text": "The copy is a draft, with copies of its games, prizes at full stock, quests and leaderboards. Without dates it begins at the next hour that this one began at, and lasts as long; all in it moves along.",
   "campaign.copied": "{name} is made, as a draft.",
   "campaign.moved": "{name} is now: {state}.",
   "campaign.games": "Games",

@@ -44,7 +44,7 @@ WHERE tenant_id = $1 AND reward_id > $3::text AND won_at > now() - interval '24 
 GROUP BY prize_id
 
 -- name: stock
--- What is left of prizes $2 that can run out.
-SELECT p.prize_id, p.name, s.remaining
+-- What is left of prizes $2 that can run out: of their stock, and of their free codes, 100,000 at most.
+SELECT p.prize_id, p.name, left_of_prize($1, p.prize_id, p.channel, s.total, s.remaining, 99999) AS remaining
 FROM prizes AS p JOIN stock AS s USING (tenant_id, prize_id)
-WHERE p.tenant_id = $1 AND p.prize_id = ANY ($2::text[]) AND s.total > 0
+WHERE p.tenant_id = $1 AND p.prize_id = ANY ($2::text[]) AND (s.total > 0 OR p.channel = 'voucher_code')

@@ -74,6 +74,19 @@ async def test_it_tells_what_happens(module_stack: Stack) -> None:
         assert mug["empty_at"] == pytest.approx(told["at"] + 9 * 86_400, abs=60)
 
 
+async def test_a_prize_of_codes_is_empty_when_they_are(module_stack: Stack) -> None:
+    async with new_world(module_stack) as world:
+        prize = await world.prize(name="Voucher", codes=(f"SAVE-{nth}" for nth in range(12)))
+        game = await world.wheel(prize)
+        for _ in range(4):
+            assert len((await world.round(game)).data["rewards"]) == 1
+        async with watching(module_stack) as events:
+            told = await first(events, lambda data: prize in [one["prize_id"] for one in data["prizes"]])
+        [voucher] = [one for one in told["prizes"] if one["prize_id"] == prize]
+        assert (voucher["remaining"], voucher["a_day"]) == (8, 4)
+        assert voucher["empty_at"] == pytest.approx(told["at"] + 2 * 86_400, abs=60)
+
+
 async def test_deliveries_and_integrations_that_fail_are_in_it(module_stack: Stack) -> None:
     campaign_id = (await make_campaign(module_stack))["id"]
     hook = {"type": "webhook", "events": ["prize_won"], "config": {"url": "https://x.example"}}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -14,7 +16,7 @@ from tests.support.browsing import STILL
 from tests.support.gallery import applied, exported
 from tests.support.staff import Desk, at_desk
 from tests.support.tables import contents
-from tests.support.world import EGGS, GIFTS, World
+from tests.support.world import EGGS, GIFTS, WHEEL, World
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser
@@ -32,6 +34,30 @@ async def game_of(desk: Desk) -> dict[str, Any]:
 async def save(desk: Desk) -> None:
     await desk.press("Save", within=".designer")
     await desk.page.wait_for_selector(".toast:has-text('Saved.')")
+
+
+async def test_the_odds_say_when_a_prize_of_stock_and_one_of_codes_run_out(desk: Desk, stall: World) -> None:
+    mug = await stall.prize(name="Mug", total=100, campaign_id=stall.campaign_id)
+    codes = [f"SAVE-{nth}" for nth in range(5)]
+    voucher = await stall.prize(name="Voucher", codes=codes, campaign_id=stall.campaign_id)
+    free = await stall.prize(name="Sticker", campaign_id=stall.campaign_id)
+    odds = [(mug, 0.25), (voucher, 0.125), (free, 0.5)]
+    prizes = [{"prize_id": prize, "probability": chance} for prize, chance in odds]
+    game = await stall.game(WHEEL, {"prizes": prizes})
+    await desk.enter("designer", path=f"/games/{game}")
+    rate = desk.page.get_by_label("Plays a day")
+    # 10 mugs of 100 go in a day, and all 5 codes.
+    now = datetime.now(ZoneInfo("UTC"))
+    await rate.fill("40")
+    rows = desk.page.locator(".odds tbody tr")
+    await desk.until("!document.querySelectorAll('.odds tbody tr')[1].textContent.includes('unlimited')")
+    told = [str(row).split("\t")[-1] for row in await rows.all_inner_texts()]
+    for text, days in zip(told, (10, 1), strict=False):
+        assert text.startswith((now + timedelta(days=days)).strftime("%-d %b %Y")), told
+    assert told[2] == "unlimited"
+    assert (await desk.stack.admin("POST", f"/admin/prizes/{voucher}/codes/withdraw", {"all_free": True})).data
+    await desk.page.reload()
+    await desk.page.wait_for_selector(".odds tr:has-text('Voucher'):has-text('out of stock')")
 
 
 async def test_a_game_is_made_designed_and_tried_out_without_a_terminal(desk: Desk, stall: World) -> None:

@@ -1,7 +1,7 @@
 """An OpenID Connect provider of the tests' own: authorization code with PKCE (S256), as strict as RFC 9700 asks.
 
-It is small since what is on PyPI does not look at the verifier, and so would not notice a page that lost it; its answers
-can be made wrong. One that is not ours, and certified: tests.support.provider.
+It is small since what is on PyPI does not look at the verifier, and so would not notice a page that lost it; its
+answers can be made wrong. One that is not ours, and certified: tests.support.provider.
 """
 
 from __future__ import annotations

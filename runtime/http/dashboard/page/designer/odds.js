@@ -1,6 +1,9 @@
 // The odds of a game as they are typed: whether they add up, what a play costs, and when a prize runs out.
+import { api } from "../api.js";
 import { html, useState } from "../lib.js";
 import { Section } from "../parts/bits.js";
+import { useData } from "../parts/data.js";
+import { can } from "../session.js";
 import { when } from "../times.js";
 import { number, say } from "../words.js";
 
@@ -64,10 +67,12 @@ export function Odds({ handler, config, prizes, zone }) {
   // What share of plays reaches each group of scores: nobody knows before it is played, so it is assumed.
   const [typed, setTyped] = useState(/** @type {Record<string, number>} */ ({}));
   const groups = groupsOf(handler, config);
+  const named = new Set(groups?.flatMap((one) => one.rows.map((row) => row.prize_id)));
+  const pools = usePools(prizes.filter((one) => named.has(one.prize_id) && one.fulfillment?.channel === "voucher_code").map((one) => one.prize_id));
   if (!groups) {
     return null;
   }
-  const known = new Map(prizes.map((one) => [one.prize_id, one]));
+  const known = new Map(prizes.map((one) => [one.prize_id, { ...one, codes: pools.get(one.prize_id) }]));
   const tiers = handler === "score_to_tier";
   const share = (/** @type {Group} */ { title }) => (tiers ? typed[title] ?? Math.round(1000 / groups.length) / 10 : 100) / 100;
   const daily = /** @type {Map<string, number>} */ (new Map());
@@ -90,6 +95,15 @@ export function Odds({ handler, config, prizes, zone }) {
         ? say("odds.shares_over", { sum: percent(shared) }) : say("odds.shares", { sum: percent(shared), left: percent(Math.max(0, 1 - shared)) })}</li>
       <li class="quiet together">${say("odds.expected", { cost: money(whole), day: money(times(whole, rate)) })}</li></ul>`}
   <//>`;
+}
+
+/** How many codes are free of each of these prizes, once that is known. @param {string[]} ids @returns {Map<string, number>} */
+function usePools(ids) {
+  const { data } = useData((signal) => Promise.all((can("ListCodes") ? ids : []).map(async (id) => {
+    const { totals } = await api.get("/admin/prizes/{id}/codes", { path: { id }, query: { limit: 1 }, signal });
+    return /** @type {[string, number]} */ ([id, totals.free]);
+  })), [ids.join()]);
+  return new Map(data ?? []);
 }
 
 /** @typedef {Map<string, number>} Costs by currency; "" where a prize has none */
@@ -140,11 +154,13 @@ function money(costs) {
 
 /** When the last one goes at so many a day. @param {any} prize @param {number} daily @param {string} zone */
 function runsOut(prize, daily, zone) {
-  if (!prize || prize.type === "points" || !prize.stock?.total) {
+  const counted = prize?.type !== "points" && prize?.stock?.total > 0;
+  if (!prize || (!counted && prize.codes === undefined)) {
     return prize ? say("unlimited") : "";
   }
-  if (!prize.stock.remaining) {
+  const left = Math.min(counted ? prize.stock.remaining : Infinity, prize.codes ?? Infinity);
+  if (!left) {
     return say("odds.gone");
   }
-  return daily > 0 ? when(Math.floor(Date.now() / 1000 + (prize.stock.remaining / daily) * DAY), zone) : say("odds.never");
+  return daily > 0 ? when(Math.floor(Date.now() / 1000 + (left / daily) * DAY), zone) : say("odds.never");
 }

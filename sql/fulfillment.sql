@@ -348,6 +348,30 @@ WHERE tenant_id = $1 AND ($2 = '' OR status = $2) AND ($3 = '' OR campaign_id = 
   AND ($6::text IS NULL OR task_id < $6)
 ORDER BY task_id DESC LIMIT $7
 
+-- name: search
+-- As `list`, of what the players of contacts $6 won (NULL: whoever), made from the time $7 until $8 (unix seconds, 0:
+-- any), whose ids are from $9 on and before $10, after $11.
+WITH winners AS MATERIALIZED (
+    SELECT c.player_id FROM contacts AS c
+    WHERE c.tenant_id = $1 AND c.value = ANY ($6::text[])
+)
+SELECT task_id, reward_id, prize_id, campaign_id, player_id, channel, status, attempts, last_error,
+       unix(next_attempt_at) AS next_attempt_at, unix(created_at) AS created_at, unix(updated_at) AS updated_at
+FROM (
+    -- By the key that leaves least.
+    (SELECT t.* FROM rewards AS r JOIN tasks AS t ON t.tenant_id = $1 AND t.reward_id = r.reward_id
+     WHERE r.tenant_id = $1 AND $6::text[] IS NOT NULL
+       AND r.player_id = ANY (ARRAY(SELECT w.player_id FROM winners AS w)) ORDER BY t.task_id DESC OFFSET 0)
+    UNION ALL
+    (SELECT * FROM tasks WHERE tenant_id = $1 AND $6::text[] IS NULL AND task_id >= $9 AND task_id < $10
+       AND ($11::text IS NULL OR task_id < $11) ORDER BY task_id DESC OFFSET 0)
+) AS t
+WHERE ($2 = '' OR status = $2) AND ($3 = '' OR campaign_id = $3) AND ($4 = '' OR prize_id = $4)
+  AND ($5 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $5, false) AS o))
+  AND ($7::bigint = 0 OR created_at >= at_unix($7)) AND ($8::bigint = 0 OR created_at < at_unix($8))
+  AND ($11::text IS NULL OR task_id < $11)
+ORDER BY task_id DESC LIMIT $12
+
 -- name: receiver
 -- Where a task's callback gets its secret from. No row: no such task.
 SELECT t.prize_id, p.channel_config

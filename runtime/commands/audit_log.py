@@ -16,6 +16,7 @@ from runtime.commands.connection import (
     refusals_told,
     table,
 )
+from runtime.commands.times import unix
 
 app = App(name="audit-log", help="Read who changed what.")
 
@@ -55,7 +56,7 @@ async def audit_log(
         How many at most.
     """
     query = {"subject_type": subject_type, "subject_id": subject_id, "actor": actor, "action": action, "q": q}
-    query |= {name: str(_seconds(at)) for name, at in (("since", since), ("until", until)) if at is not None}
+    query |= {"since": str(unix(since)), "until": str(unix(until))}
     found: list[dict[str, Any]] = []
     with refusals_told(connection):
         async with connected(connection) as edge:
@@ -73,10 +74,6 @@ async def audit_log(
             entry["id"], when, entry["actor"], entry["action"], entry["subject_id"], ", ".join(_changed(entry))
         )
     people().print(shown)
-
-
-def _seconds(at: datetime) -> int:
-    return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp())
 
 
 def _changed(entry: dict[str, Any]) -> list[str]:

@@ -31,6 +31,7 @@ from runtime.commands.connection import (
 from runtime.commands.documents import Document
 from runtime.commands.environment import EXIT_USE
 from runtime.commands.resources import for_machines
+from runtime.commands.times import unix
 from runtime.http import gallery
 
 app = App(name="campaigns", help="List and check campaigns; write a whole one to a file, and apply such a file.")
@@ -123,17 +124,12 @@ async def duplicate_campaign(
         async with connected(connection) as edge:
             one = await _one(connection, edge, campaign)
             zone = ZoneInfo(one["timezone"])
-            body = {"name": name, "start_date": _unix(start, zone), "end_date": _unix(end, zone)}
+            body = {"name": name, "start_date": unix(start, zone), "end_date": unix(end, zone)}
             made = await edge.post(f"/campaigns/{one['id']}/duplicate", body)
     if connection.json:
         print_json(made)
     else:
         people().print(f"{made['name']} is made, as a draft: {made['id']}", markup=False, highlight=False)
-
-
-def _unix(at: datetime | None, zone: ZoneInfo) -> int:
-    """A time in unix seconds, 0 where there is none."""
-    return 0 if at is None else int((at if at.tzinfo else at.replace(tzinfo=zone)).timestamp())
 
 
 @app.command(name="export")

@@ -26,6 +26,7 @@ from runtime.commands.connection import (
     progress_console,
     refusals_told,
 )
+from runtime.commands.times import unix
 
 app = App(name="export", help="Write plays, rewards, winners, ledger, tasks or audit entries to a file, as CSV.")
 
@@ -56,11 +57,11 @@ async def export(
     campaign
         Only what is of this campaign.
     since
-        Only what happened from then on: 2026-03-01, or 2026-03-01T09:00:00+01:00.
+        Only what happened from then on: 2026-03-01, or 2026-03-01T09:00:00+01:00 (UTC where it says no offset).
     until
         Only what happened before then.
     """
-    query = {"campaign_id": campaign, "from": _seconds(since), "to": _seconds(until)}
+    query = {"campaign_id": campaign, "from": unix(since), "to": unix(until)}
     written = _Written()
     with file_told(connection, out):
         file = nullcontext(sys.stdout.buffer) if str(out) == "-" else out.open("wb")
@@ -122,10 +123,6 @@ def _end_of_lines(held: bytes) -> int:
     while end >= 0 and held.count(b'"', 0, end) % 2:
         end = held.rfind(b"\r\n", 0, end)
     return end + 2 if end >= 0 else 0
-
-
-def _seconds(moment: datetime | None) -> int | str:
-    return "" if moment is None else int(moment.timestamp())
 
 
 def _progress(connection: Connection) -> Progress:

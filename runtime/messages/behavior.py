@@ -218,6 +218,7 @@ MOST: dict[str, dict[str, int]] = {
     "AdjustScoreRequest": {"player_id": 128, "reason": 500},
     "Integration": {"events": 100},
     "EmitEventRequest": {"type": 100},
+    "ListTasksRequest": {"contact": 320},
     "CompleteTaskRequest": {"external_id": 500, "error": 500, "callback_id": 500},
     "Tenant": {"name": 200, "origins": 128},
     "Merchant": {"name": 200},

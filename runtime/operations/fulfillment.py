@@ -10,6 +10,7 @@ from typing import Any, Final
 import asyncpg
 
 import sql
+from runtime import ids
 from runtime import messages as m
 from runtime.actors.deliveries import tell_failed
 from runtime.actors.engine import Engine
@@ -17,21 +18,37 @@ from runtime.actors.rewards import HOLDING, give_back, hold, take_again
 from runtime.errors import Fault, Status, invalid, unknown
 from runtime.metrics import FULFILLMENT_TASKS
 from runtime.operations import audit, reading
+from runtime.operations.checks import TIME_MAX, Checks
 from runtime.operations.row import REWARD_MANAGERS, SIGNED, STAFF, Operation
 from runtime.operations.signed import not_signed, signers
 from runtime.outgoing.schedule import delays_seconds
 from runtime.outgoing.signing import SignatureRefused, verify_callback_token
 from runtime.outgoing.vault import prize_context
+from runtime.wire.contacts import spellings
 from runtime.wire.enums import token
 from runtime.wire.scope import merchant_of, tenant_of
 
 _SQL: Final = sql.load("fulfillment")
 
+DAY_SECONDS: Final = 86_400
+
 
 async def list_tasks(engine: Engine, request: m.ListTasksRequest) -> m.ListTasksReply:
-    """Tasks, the newest first, by status, campaign and prize."""
-    filters = (tenant_of(request), token(request.status), request.campaign_id, request.prize_id, merchant_of(request))
-    rows, pagination = await reading.page(engine, _SQL["list"], request, *filters, key="task_id")
+    """Tasks, the newest first, by status, campaign, prize, a whole contact of the winner's and when they were made."""
+    checks = Checks()
+    checks.between("since", request.since, 0, TIME_MAX)
+    checks.between("until", request.until, 0, TIME_MAX)
+    checks.raise_found()
+    statement = "list"
+    asked: tuple[Any, ...] = (token(request.status), request.campaign_id, request.prize_id, merchant_of(request))
+    if request.contact or request.since or request.until:
+        statement = "search"
+        contacts = spellings(request.contact) if request.contact else None
+        # Ids say when they were made, within a day of it at any clock.
+        first = ids.earliest("task", request.since - DAY_SECONDS) if request.since else ""
+        end = ids.earliest("task", request.until + DAY_SECONDS) if request.until else "~"
+        asked = (*asked, contacts, request.since, request.until, first, end)
+    rows, pagination = await reading.page(engine, _SQL[statement], request, tenant_of(request), *asked, key="task_id")
     return m.ListTasksReply(items=[task_message(row) for row in rows], pagination=pagination)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -17,9 +17,11 @@ from tests.support.guests import guest_who_played, log_in
 from tests.support.operations import make_merchant
 from tests.support.receiver import receiving, status
 from tests.support.resources import make_campaign
-from tests.support.stack import TO_LOOPBACK, Stack
+from tests.support.stack import TO_LOOPBACK, Stack, fields_of
 from tests.support.waiting import until
 from tests.support.world import COINS, COLLECTION, World
+
+BY_HAND = {"channel": "manual", "redemption_mode": "REDEMPTION_MODE_ON_WIN"}
 
 
 @pytest.fixture
@@ -102,6 +104,28 @@ async def test_a_delivery_that_failed_is_listed_with_its_cause_and_tried_again(
     assert (done["id"], done["status"], len(receiver.all)) == (task["id"], "TASK_STATUS_DELIVERED", 2)
     unknown = await tombola("deliveries", "retry", "task_none")
     assert unknown.code == EXIT_REFUSED and "UNKNOWN_TASK" in unknown.err
+
+
+async def test_deliveries_and_rewards_are_found_by_contact_and_day(tombola: Operator, own_world: World) -> None:
+    ada = await log_in(own_world.stack, contact="ada.parcel@example.com")
+    wheel = await own_world.wheel(await own_world.prize(fulfillment=BY_HAND))
+    hers = (await own_world.round(wheel, ada)).data["rewards"][0]["reward_id"]
+    await own_world.round(wheel, "ann")
+    today = datetime.now(UTC)
+    tomorrow, yesterday = ((today + timedelta(days=days)).strftime("%Y-%m-%d") for days in (1, -1))
+
+    async def found(kind: str, *asked: str) -> list[str]:
+        reward = "reward_id" if kind == "deliveries" else "id"
+        return [one[reward] for one in (await tombola(kind, "list", *asked, "--json")).json]
+
+    for kind in ("deliveries", "rewards"):
+        assert await found(kind, "--contact", "Ada.Parcel@example.com") == [hers]
+        assert len(await found(kind, "--since", yesterday, "--until", tomorrow)) == 2
+        assert await found(kind, "--until", yesterday) == await found(kind, "--since", tomorrow) == []
+        assert await found(kind, "--contact", "ada.parcel@example.com", "--since", tomorrow) == []
+    for name in ("since", "until"):
+        refused = await own_world.stack.admin("GET", "/admin/fulfillment/tasks", **{name: -1})
+        assert fields_of(refused) == [name]
 
 
 async def _is_delivered(world: World) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -224,6 +225,33 @@ async def test_each_role_sees_what_it_may_do_for_a_player(desk: Desk, stall: Wor
         boxes = await desk.page.locator("tbody input[type=checkbox]").count()
         assert (boxes > 0) == (path == "/rewards" and role != "designer"), path
     assert (await desk.page.get_by_role("button", name="New integration").count() > 0) == (role == "admin")
+
+
+@pytest.mark.parametrize("path", ["/rewards", "/deliveries"])
+async def test_what_was_won_is_found_by_contact_and_day_and_the_address_says_so(
+    desk: Desk, stall: World, path: str
+) -> None:
+    player, _ = await complainant(stall, f"{path[1:]}@example.com")
+    await complainant(stall, f"another.{path[1:]}@example.com")
+    await desk.enter("designer", path=path)
+    rows = desk.page.locator("main tbody tr")
+    await desk.page.get_by_label("Whole e-mail or phone number").fill(f"{path[1:]}@example.com")
+    await desk.page.wait_for_url("**contact=*")
+    await desk.settled()
+    assert await rows.count() == 1 and player in await rows.first.inner_text()
+    today = datetime.now(UTC).strftime("%Y-%m-%d")
+    since, until = ("won_from", "won_until") if path == "/rewards" else ("since", "until")
+    for name, count in ((since, 1), (until, 1)):  # From and to the day that it is.
+        await desk.page.locator("label.day input").nth((since, until).index(name)).fill(today)
+        await desk.page.wait_for_url(f"**{name}={today}*")
+        await desk.settled()
+        assert await rows.count() == count
+    yesterday = (datetime.now(UTC) - timedelta(days=1)).strftime("%Y-%m-%d")
+    await desk.page.locator("label.day input").nth(1).fill(yesterday)
+    await desk.page.wait_for_selector("main .empty")
+    await desk.page.reload()
+    await desk.page.wait_for_selector("main .empty")
+    assert await desk.page.locator("label.day input").nth(1).input_value() == yesterday
 
 
 async def test_a_delivery_shows_what_was_sent_and_how_it_was_answered(desk: Desk, stall: World) -> None:

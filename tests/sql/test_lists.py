@@ -194,6 +194,18 @@ LISTS: Final[dict[str, tuple[tuple[str, ...], list[tuple[tuple[Any, ...], str]]]
             (("", "", "", "", "k4", 2), "k3 k2"),
         ],
     ),
+    "fulfillment.search": (
+        ("task_id",),
+        [
+            (("", "", "", "", None, 0, 0, "", "~", FROM_THE_FIRST, 20), "k4 k3 k2 k1"),
+            (("dead", "", "", "", None, 0, 0, "", "~", FROM_THE_FIRST, 20), "k4"),
+            (("", "camp_2", "", "", None, 0, 0, "", "~", FROM_THE_FIRST, 20), "k1"),
+            (("", "", "cup", "", None, 0, 0, "", "~", FROM_THE_FIRST, 20), "k3"),
+            (("", "", "", "shop", None, 0, 0, "", "~", FROM_THE_FIRST, 20), "k4 k3 k2"),
+            (("", "", "", "", None, 0, 0, "k2", "k4", FROM_THE_FIRST, 20), "k3 k2"),
+            (("", "", "", "", None, 0, 0, "", "~", "k4", 2), "k3 k2"),
+        ],
+    ),
     "play.history": (
         ("play_id",),
         [
@@ -252,3 +264,32 @@ async def test_a_summary_counts_the_prizes_own_units(connection: asyncpg.Connect
     counted = {row["prize_id"]: (row["claimed"], row["fulfilled"], row["codes_available"]) for row in rows}
     assert counted["p2"] == (5, 6, 1)
     assert counted["p1"] == (0, 0, 0)
+
+
+async def test_deliveries_are_found_by_whose_they_are_and_when_they_were_made(connection: asyncpg.Connection) -> None:
+    await connection.execute("""
+        INSERT INTO contacts (tenant_id, contact_id, player_id, type, value) VALUES
+            ('t', 'x1', 'bob', 'email', 'b'), ('t', 'x3', 'dan', 'phone', 'd'), ('u', 'x4', 'cyn', 'email', 'b');
+        INSERT INTO rewards (tenant_id, player_id, prize_id, campaign_id, name, type, value, reward_id, quantity,
+                             status)
+            SELECT tenant, player, 'mug', 'camp', 'Mug', 'goods', 5, 's' || task, 1, 'won'
+            FROM (VALUES ('t', 'bob', 'm1'), ('t', 'cyn', 'm2'), ('t', 'dan', 'm3'), ('u', 'bob', 'm4'),
+                         ('t', 'bob', 'm5')) AS v (tenant, player, task);
+        INSERT INTO tasks (tenant_id, task_id, reward_id, prize_id, campaign_id, player_id, channel, status, created_at)
+            SELECT tenant, task, 's' || task, 'mug', 'camp', player, 'webhook', 'pending', to_timestamp(at)
+            FROM (VALUES ('t', 'bob', 'm1', 100), ('t', 'cyn', 'm2', 200), ('t', 'dan', 'm3', 300),
+                         ('u', 'bob', 'm4', 200), ('t', 'bob', 'm5', 300)) AS v (tenant, player, task, at);""")
+
+    async def found(contacts: list[str] | None, since: int, until: int, after: str | None = None, most: int = 9) -> str:
+        asked = ("t", "", "", "", "", contacts, since, until, "m", "n", after, most)
+        return " ".join(row["task_id"] for row in await connection.fetch(statement("fulfillment.search"), *asked))
+
+    assert await found(["b"], 0, 0) == "m5 m1"
+    assert await found(["b", "d"], 0, 0) == "m5 m3 m1"
+    assert await found(["c"], 0, 0) == ""
+    assert await found(["b"], 0, 0, "m5") == "m1"
+    assert await found(["b", "d"], 0, 0, None, 2) == "m5 m3"
+    assert await found(None, 200, 300) == "m2"
+    assert await found(None, 200, 0) == "m5 m3 m2"
+    assert await found(None, 0, 300) == "m2 m1"
+    assert await found(["b"], 101, 0) == "m5"

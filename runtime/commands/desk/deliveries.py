@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from typing import Any
+
 from cyclopts import App
 
 from runtime.commands.connection import (
@@ -13,13 +16,22 @@ from runtime.commands.connection import (
     refusals_told,
     table,
 )
+from runtime.commands.times import unix
 
 app = App(name="deliveries", help="List deliveries of rewards, with the cause of what failed; try one again.")
 
 
 @app.command(name="list")
 async def list_deliveries(
-    *, status: str = "", campaign: str = "", prize: str = "", most: int = 100, connection: Connection = DEFAULTS
+    *,
+    status: str = "",
+    campaign: str = "",
+    prize: str = "",
+    contact: str = "",
+    since: datetime | None = None,
+    until: datetime | None = None,
+    most: int = 100,
+    connection: Connection = DEFAULTS,
 ) -> None:
     """List deliveries, the newest first; `tombola rewards show` has what was sent and how it was answered.
 
@@ -31,12 +43,19 @@ async def list_deliveries(
         Only those of this campaign.
     prize
         Only those of this prize.
+    contact
+        Only those to whom this e-mail address or phone number belongs, whole.
+    since
+        Only those made from this time on, such as 2026-03-01T09:00:00+01:00 (UTC where it says no offset).
+    until
+        Only those made before this time.
     most
         How many at most.
     """
     with refusals_told(connection):
         async with connected(connection) as edge:
-            query = {"status": status, "campaign_id": campaign, "prize_id": prize}
+            query: dict[str, Any] = {"status": status, "campaign_id": campaign, "prize_id": prize, "contact": contact}
+            query |= {"since": unix(since), "until": unix(until)}
             items = await edge.first("/fulfillment/tasks", most, **query)
     if connection.json:
         print_json(items)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from datetime import datetime
 from typing import Annotated, Any, Final
 
 from cyclopts import App, Parameter
@@ -19,6 +20,7 @@ from runtime.commands.connection import (
     refusals_told,
     table,
 )
+from runtime.commands.times import unix
 
 app = App(name="rewards", help="Find rewards, show one; fulfill, revoke or retry several.")
 
@@ -37,6 +39,8 @@ async def list_rewards(
     player: str = "",
     contact: str = "",
     code: str = "",
+    since: datetime | None = None,
+    until: datetime | None = None,
     most: int = 100,
     connection: Connection = DEFAULTS,
 ) -> None:
@@ -56,13 +60,18 @@ async def list_rewards(
         Only those of whose e-mail address or phone number this is, whole.
     code
         Only the one that has this code, whole; for who may move rewards.
+    since
+        Only those won from this time on, such as 2026-03-01T09:00:00+01:00 (UTC where it says no offset).
+    until
+        Only those won before this time.
     most
         How many at most.
     """
-    query = {"status": status, "campaign_id": campaign, "prize_id": prize, "player_id": player}
+    query: dict[str, Any] = {"status": status, "campaign_id": campaign, "prize_id": prize, "player_id": player}
+    query |= {"contact": contact, "code": code, "won_from": unix(since), "won_until": unix(until)}
     with refusals_told(connection):
         async with connected(connection) as edge:
-            items = await edge.first("/rewards", most, **query, contact=contact, code=code)
+            items = await edge.first("/rewards", most, **query)
     if connection.json:
         print_json(items)
         return

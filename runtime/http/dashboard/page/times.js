@@ -118,3 +118,9 @@ function offset(seconds, zone) {
   const local = Date.UTC(parts.year, parts.month - 1, parts.day, parts.hour, parts.minute, parts.second) / 1000;
   return local - Math.floor(seconds);
 }
+
+/** When a day of the address begins, or the one after it, in UTC: whoever is sent it sees the same. @param {string} day @param {number} [later] */
+export function dayBegins(day, later = 0) {
+  const at = Date.parse(day) / 1000 + later * 86_400;
+  return at > 0 ? at : "";
+}

@@ -4128,6 +4128,18 @@ class ListTasksRequest(betterproto2.Message):
 
     limit: "int" = betterproto2.field(6, betterproto2.TYPE_INT32)
 
+    contact: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
+    """
+    The winner's, whole.
+    """
+
+    since: "int" = betterproto2.field(8, betterproto2.TYPE_INT64)
+    """
+    Made from then, until before then.
+    """
+
+    until: "int" = betterproto2.field(9, betterproto2.TYPE_INT64)
+
 
 default_message_pool.register_message("game.v1", "ListTasksRequest", ListTasksRequest)
 

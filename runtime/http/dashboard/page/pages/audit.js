@@ -6,7 +6,7 @@ import { changed, Compared } from "../parts/compared.js";
 import { Dialog } from "../parts/dialog.js";
 import { List } from "../parts/list.js";
 import { useTitle } from "../shell.js";
-import { whenNamed } from "../times.js";
+import { dayBegins, whenNamed } from "../times.js";
 import { has, label, say } from "../words.js";
 
 const KINDS = ["campaign", "game", "prize", "reward", "wallet", "player", "quest", "leaderboard", "integration", "merchant", "tenant", "staff", "token", "task", "violation", "approval"];
@@ -34,16 +34,8 @@ export default function Audit() {
   ];
   return html`<${Head} title=${say("audit.title")} />
     <${List} caption=${say("audit.title")} columns=${columns} filters=${filters} empty=${{ title: say("audit.none"), text: say("audit.none_text") }}
-      load=${(/** @type {any} */ query, /** @type {AbortSignal} */ signal) => api.get("/admin/audit", { query: { ...query, since: begins(query.since), until: begins(query.until, 1) }, signal })} />
+      load=${(/** @type {any} */ query, /** @type {AbortSignal} */ signal) => api.get("/admin/audit", { query: { ...query, since: dayBegins(query.since), until: dayBegins(query.until, 1) }, signal })} />
     ${shown && html`<${Entry} entry=${shown} close=${() => setShown(null)} />`}`;
-}
-
-const DAY_SECONDS = 86_400;
-
-/** When a day of the address begins, or the one after it, in UTC as what is listed: whoever is sent it sees the same. @param {string} day @param {number} [later] */
-function begins(day, later = 0) {
-  const at = Date.parse(day) / 1000 + later * DAY_SECONDS;
-  return at > 0 ? at : "";
 }
 
 /** @param {{entry: any, close: () => void}} props */

@@ -5,6 +5,7 @@ import { Head } from "../parts/bits.js";
 import { List } from "../parts/list.js";
 import { can } from "../session.js";
 import { useTitle } from "../shell.js";
+import { dayBegins } from "../times.js";
 import { say, state } from "../words.js";
 import { taskColumns } from "./player_won.js";
 import { playerAddress } from "./players.js";
@@ -22,9 +23,12 @@ export default function Deliveries() {
     { name: "status", label: say("campaigns.status"), options: STATUSES.map((value) => ({ value: value.toLowerCase(), text: state(`TASK_STATUS_${value}`) })) },
     { name: "prize_id", label: say("rewards.prize_id") },
     { name: "campaign_id", label: say("player.campaign") },
+    { name: "contact", label: say("rewards.contact") },
+    { name: "since", label: say("deliveries.since"), day: true },
+    { name: "until", label: say("deliveries.until"), day: true },
   ];
   return html`<${Head} title=${say("deliveries.title")} />
     <${List} caption=${say("deliveries.title")} columns=${columns} filters=${filters} about=${changes}
-      load=${(/** @type {any} */ query, /** @type {AbortSignal} */ signal) => api.get("/admin/fulfillment/tasks", { query, signal })}
+      load=${(/** @type {any} */ query, /** @type {AbortSignal} */ signal) => api.get("/admin/fulfillment/tasks", { query: { ...query, since: dayBegins(query.since), until: dayBegins(query.until, 1) }, signal })}
       empty=${{ title: say("deliveries.empty"), text: say("deliveries.empty_text") }} />`;
 }

@@ -14,9 +14,9 @@ const SOON = 7 * DAY;
 /** @param {string} path @returns {string | undefined} where it leads, where there is such a page for who looks */
 const way = (path) => (ROUTES.some((route) => route.path === path && (!route.needs || can(route.needs))) ? address(path) : undefined);
 
-/** @param {{path: string, text: any, value: string, tone?: string}} props */
-function Tile({ path, text, value, tone = "" }) {
-  const href = way(path);
+/** @param {{path: string, text: any, value: string, query?: string, tone?: string}} props */
+function Tile({ path, text, value, query = "", tone = "" }) {
+  const href = way(path) && way(path) + query;
   return html`<div class="tile"><span>${href ? html`<a href=${href}>${text}</a>` : text}</span><b data-tone=${tone}>${value}</b></div>`;
 }
 
@@ -44,7 +44,7 @@ export default function Now() {
       <${Tile} path="/analytics" text=${say("now.wins")} value=${number(data.wins)} />
       <${Tile} path="/analytics" text=${say("now.cost")} value=${number(Math.round(data.cost_a_day))} />
       <${Tile} path="/deliveries" text=${say("now.waiting")} value=${number(data.deliveries_waiting)} />
-      <${Tile} path="/deliveries" text=${say("now.dead")} value=${number(data.deliveries_dead)} tone=${data.deliveries_dead ? "bad" : ""} />
+      <${Tile} path="/deliveries" query="?status=dead" text=${say("now.dead")} value=${number(data.deliveries_dead)} tone=${data.deliveries_dead ? "bad" : ""} />
     </div>
     ${data.prizes.length > 0 && html`<h3>${say("now.runway")}</h3>
       <ul class="lines">${data.prizes.map((/** @type {any} */ one) => html`<li key=${one.prize_id}>

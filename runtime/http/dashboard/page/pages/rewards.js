@@ -6,13 +6,13 @@ import { List } from "../parts/list.js";
 import { Named } from "../prizes/definition.js";
 import { can } from "../session.js";
 import { useTitle } from "../shell.js";
+import { dayBegins } from "../times.js";
 import { say, state } from "../words.js";
 import { playerAddress } from "./players.js";
 import { Answers } from "./reward_answers.js";
 import { moveRewards } from "./reward_moves.js";
 
 const STATUSES = ["WON", "CLAIMED", "FULFILLING", "FULFILLED", "FAILED", "EXPIRED", "REVOKED"];
-const DAY_SECONDS = 86400;
 
 export default function Rewards() {
   useTitle(say("rewards.title"));
@@ -30,7 +30,6 @@ export default function Rewards() {
       setChanges((count) => count + 1);
     }
   };
-  const today = Math.floor(Date.now() / 1000 / DAY_SECONDS) * DAY_SECONDS;
   const columns = [
     ...(moves.length ? [{
       title: say("rewards.choose"), narrow: true, acts: true,
@@ -47,12 +46,13 @@ export default function Rewards() {
     ...(can("FulfillReward") ? [{ name: "code", label: say("rewards.code") }] : []),
     { name: "prize_id", label: say("rewards.prize_id") },
     { name: "status", label: say("campaigns.status"), options: STATUSES.map((value) => ({ value: value.toLowerCase(), text: state(`REWARD_STATUS_${value}`) })) },
-    { name: "won_from", label: say("rewards.won_from"), options: [0, 7, 30].map((days) => ({ value: String(today - days * DAY_SECONDS), text: say("rewards.days", { count: days }) })) },
+    { name: "won_from", label: say("rewards.won_from"), day: true },
+    { name: "won_until", label: say("rewards.won_until"), day: true },
   ];
   return html`<${Head} title=${say("rewards.title")}>
       ${many.length > 0 && moves.map((what) => html`<${Act} class=${`${what === "revoke" ? "danger" : "secondary"} outline`} act=${() => move(what)}>${say(`rewards.${what}_many`, { count: many.length })}<//>`)}
     <//>
     <${List} caption=${say("rewards.title")} columns=${columns} filters=${filters} about=${changes}
-      load=${(/** @type {any} */ query, /** @type {AbortSignal} */ signal) => api.get("/admin/rewards", { query, signal })}
+      load=${(/** @type {any} */ query, /** @type {AbortSignal} */ signal) => api.get("/admin/rewards", { query: { ...query, won_from: dayBegins(query.won_from), won_until: dayBegins(query.won_until, 1) }, signal })}
       empty=${{ title: say("rewards.empty"), text: say("rewards.empty_text") }} />`;
 }

@@ -21,7 +21,7 @@ from tests.support.stack import TO_LOOPBACK, Stack, fields_of
 from tests.support.waiting import until
 from tests.support.world import COINS, COLLECTION, World
 
-BY_HAND = {"channel": "manual", "redemption_mode": "REDEMPTION_MODE_ON_WIN"}
+SENT = {"channel": "webhook", "config": {"url": "https://shop.example/won"}}
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ async def test_a_delivery_that_failed_is_listed_with_its_cause_and_tried_again(
 
 async def test_deliveries_and_rewards_are_found_by_contact_and_day(tombola: Operator, own_world: World) -> None:
     ada = await log_in(own_world.stack, contact="ada.parcel@example.com")
-    wheel = await own_world.wheel(await own_world.prize(fulfillment=BY_HAND))
+    wheel = await own_world.wheel(await own_world.prize(fulfillment=SENT))
     hers = (await own_world.round(wheel, ada)).data["rewards"][0]["reward_id"]
     await own_world.round(wheel, "ann")
     today = datetime.now(UTC)

@@ -359,12 +359,12 @@ SELECT task_id, reward_id, prize_id, campaign_id, player_id, channel, status, at
        unix(next_attempt_at) AS next_attempt_at, unix(created_at) AS created_at, unix(updated_at) AS updated_at
 FROM (
     -- By the key that leaves least.
-    (SELECT t.* FROM rewards AS r JOIN tasks AS t ON t.tenant_id = $1 AND t.reward_id = r.reward_id
-     WHERE r.tenant_id = $1 AND $6::text[] IS NOT NULL
-       AND r.player_id = ANY (ARRAY(SELECT w.player_id FROM winners AS w)) ORDER BY t.task_id DESC OFFSET 0)
+    (SELECT t.* FROM rewards AS r
+     CROSS JOIN LATERAL (SELECT * FROM tasks WHERE tenant_id = $1 AND reward_id = r.reward_id OFFSET 0) AS t
+     WHERE r.tenant_id = $1 AND r.player_id = ANY (ARRAY(SELECT w.player_id FROM winners AS w)))
     UNION ALL
-    (SELECT * FROM tasks WHERE tenant_id = $1 AND $6::text[] IS NULL AND task_id >= $9 AND task_id < $10
-       AND ($11::text IS NULL OR task_id < $11) ORDER BY task_id DESC OFFSET 0)
+    (SELECT * FROM tasks WHERE tenant_id = $1 AND $6::text[] IS NULL AND task_id >= $9
+       AND task_id < least($10, $11::text) ORDER BY task_id DESC OFFSET 0)
 ) AS t
 WHERE ($2 = '' OR status = $2) AND ($3 = '' OR campaign_id = $3) AND ($4 = '' OR prize_id = $4)
   AND ($5 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $5, false) AS o))

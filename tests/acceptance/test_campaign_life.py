@@ -203,9 +203,15 @@ async def test_a_duplicate_is_given_its_dates_and_what_is_dated_in_it_goes_along
         items = (await stack.admin("GET", f"/admin/{kind}", campaign_id=copy["id"])).data["items"]
         told = {item["name"]: {name: item[name] for name in dates} for item in items}
         assert told == {"whole": asked, "part": moved}
+    beside = (await stack.admin("POST", path, {})).data
     for only in ("start_date", "end_date"):
         copy = (await stack.admin("POST", path, {only: asked[only] + 20 * 365 * DAY})).data
         assert copy[only] == asked[only] + 20 * 365 * DAY
+    # What is dated alike, of another campaign, stays.
+    for kind in ("quests", "leaderboards"):
+        items = (await stack.admin("GET", f"/admin/{kind}", campaign_id=beside["id"])).data["items"]
+        [whole] = [item for item in items if item["name"] == "whole"]
+        assert {name: whole[name] for name in dates} == {name: beside[name] for name in dates}
     still = (await stack.admin("GET", f"/admin/campaigns/{campaign['id']}")).data
     assert {name: still[name] for name in dates} == dates, "the original stays as it is"
 

@@ -285,6 +285,8 @@ async def test_deliveries_are_found_by_whose_they_are_and_when_they_were_made(co
         return " ".join(row["task_id"] for row in await connection.fetch(statement("fulfillment.search"), *asked))
 
     assert await found(["b"], 0, 0) == "m5 m1"
+    # Its campaign is none that there is.
+    await connection.execute("UPDATE tasks SET campaign_id = 'lost' WHERE task_id = 'm5'")
     assert await found(["b", "d"], 0, 0) == "m5 m3 m1"
     assert await found(["c"], 0, 0) == ""
     assert await found(["b"], 0, 0, "m5") == "m1"

@@ -35,6 +35,8 @@ INSERT INTO plays (play_id, player_id, game_id)
 INSERT INTO rewards (reward_id, player_id, prize_id, campaign_id, game_id, play_id, status)
     SELECT replace(play_id, 'y', 'r'), player_id, CASE game_id WHEN 'g1' THEN 'cup' ELSE 'mug' END, 'camp', game_id,
            play_id, 'fulfilled' FROM plays;
+INSERT INTO tasks (task_id, reward_id, prize_id, campaign_id, player_id)
+    SELECT replace(reward_id, 'r', 't'), reward_id, prize_id, campaign_id, player_id FROM rewards;
 INSERT INTO codes (code_id, prize_id, code_hash) SELECT 'k' || n, 'cup', n::text::bytea
     FROM generate_series(1, {PLAYS}) AS n;
 INSERT INTO campaign_marks (campaign_id, players, returned) VALUES ('camp', {PLAYERS}, {PLAYERS});
@@ -50,6 +52,7 @@ PAGE: Final = 10
 EVER: Final = "'-infinity', 'infinity'"
 OF_FIRST: Final = "'p1', '', '', NULL, 10"
 UNFILTERED: Final = "'', '', '', '', 0, 0, '%', '', '~', NULL"
+OF_ANYBODY: Final = "'', '', '', ''"
 NARROWED: Final = "'', '', '', '', '', ''"
 
 READ: Final[list[tuple[str, str, str, int]]] = [
@@ -62,6 +65,11 @@ READ: Final[list[tuple[str, str, str, int]]] = [
     ("desk.rewards", f"{NARROWED}, '{{nobody}}', NULL, NULL, 0, 0, NULL, 10", "rewards", 0),
     ("desk.rewards", f"{NARROWED}, NULL, '{{cup}}', '{{x}}', 0, 0, NULL, 10", "rewards", 0),
     ("desk.rewards", f"{NARROWED}, NULL, NULL, NULL, 1, 0, NULL, 10", "rewards", PAGE),
+    ("fulfillment.search", f"{OF_ANYBODY}, '{{p7}}', 0, 0, '', '~', NULL, 10", "tasks", 2 * PLAYS // PLAYERS),
+    ("fulfillment.search", f"{OF_ANYBODY}, '{{nobody}}', 0, 0, '', '~', NULL, 10", "tasks", 0),
+    ("fulfillment.search", f"{OF_ANYBODY}, NULL, 1, 0, '', '~', NULL, 10", "tasks", PAGE),
+    ("fulfillment.search", f"{OF_ANYBODY}, NULL, 1, 0, '', 't000200', NULL, 10", "tasks", PAGE),
+    ("fulfillment.search", f"{OF_ANYBODY}, NULL, 1, 0, '', '~', 't000200', 10", "tasks", PAGE),
     ("audit.list_of_type", f"'staff', {UNFILTERED}, 10", "audit_entries", 5),
     ("figures.players", "'camp', '', ''", "campaign_player_days", 0),
     ("figures.players", "'camp', '2026-01-02', '2026-01-06'", "campaign_player_days", 0),

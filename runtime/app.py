@@ -21,6 +21,7 @@ import asyncpg
 import structlog
 from aiojobs import Job
 
+from runtime.actors import starts
 from runtime.actors.engine import Engine
 from runtime.background import Background, attempt
 from runtime.core import Caller, Core
@@ -208,6 +209,7 @@ class _Parts:
             await self._background.repeat(looking.JOB, partial(looking.look_all, process.engine), looking.EVERY_SECONDS)
             keep = partial(erasure.retain, process.engine)
             await self._background.repeat(erasure.JOB, keep, erasure.EVERY_SECONDS)
+            await self._background.repeat(starts.JOB, process.engine.starts.keep, starts.EVERY_SECONDS)
             await self._background.repeat("login purge", partial(logins.purge, process.engine), logins.PURGE_SECONDS)
         elif roles & {"consumer", "admin"}:
             process.caller = remote = RpcCaller(settings.core_rpc_addresses, token=settings.shown_token)
@@ -366,6 +368,7 @@ class _Parts:
         await self._edges_jobs.close()
         if self._core is not None:
             await _within(ends, "actors", self._core.drain())
+            await _within(ends, "starts", attempt(starts.JOB, self._core.engine.starts.keep()))
         if self._groups:
             await _within(ends, "consumer groups", asyncio.gather(*(group.wait() for group in self._groups)))
         await self._background.close()

@@ -38,6 +38,14 @@ draws AS (
 )
 UPDATE figure_marks SET counted_until = $2 WHERE tenant_id = $1 AND counted_until < $2
 
+-- name: count_starts
+-- Adds that games $2 were started $4 times in the quarters that begin at $3 (unix seconds).
+INSERT INTO game_quarters AS q (tenant_id, game_id, quarter, plays, wins, starts)
+SELECT $1, n.game_id, to_timestamp(n.quarter), 0, 0, n.starts
+FROM unnest($2::text[], $3::bigint[], $4::bigint[]) AS n (game_id, quarter, starts)
+ORDER BY n.game_id, n.quarter
+ON CONFLICT (tenant_id, game_id, quarter) DO UPDATE SET starts = q.starts + excluded.starts
+
 -- name: campaign
 -- The campaign's zone, the moments that days $4 and $5 of it begin and end ('' and null: not bounded), and up to when
 -- plays are counted. $3 the merchant whose staff asks ('' the tenant's own). No row: there is none that it may read.
@@ -51,8 +59,9 @@ WHERE c.tenant_id = $1 AND c.campaign_id = $2
   AND ($3 = '' OR c.campaign_id IN (SELECT o FROM campaigns_of($1, $3, false) AS o))
 
 -- name: games
--- Plays and wins of the campaign's games from $3 on and before $4, of one of them where $5 names it.
-SELECT g.game_id, g.name, coalesce(sum(q.plays), 0)::bigint AS plays, coalesce(sum(q.wins), 0)::bigint AS wins
+-- Starts, plays and wins of the campaign's games from $3 on and before $4, of one of them where $5 names it.
+SELECT g.game_id, g.name, coalesce(sum(q.plays), 0)::bigint AS plays, coalesce(sum(q.wins), 0)::bigint AS wins,
+       coalesce(sum(q.starts), 0)::bigint AS starts
 FROM games AS g
 LEFT JOIN game_quarters AS q
     ON q.tenant_id = $1 AND q.game_id = g.game_id AND q.quarter >= $3 AND q.quarter < $4

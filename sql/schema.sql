@@ -1056,6 +1056,7 @@ CREATE TABLE game_quarters (
     quarter   timestamptz NOT NULL,
     plays     bigint      NOT NULL,
     wins      bigint      NOT NULL,
+    starts    bigint      NOT NULL DEFAULT 0,
     PRIMARY KEY (tenant_id, game_id, quarter)
 );
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from runtime.actors.committer import Committer
 from runtime.actors.dispatcher import Dispatcher
+from runtime.actors.starts import Starts
 from runtime.settings import Settings
 from runtime.stores.clock import Clock
 from runtime.stores.database import Database
@@ -24,7 +25,7 @@ class Engine:
     catalog_versions: the newest version of each tenant's catalogue that this process has written or
     seen, so that a change made here is decided by at once (elsewhere the commit's guard finds out).
     keyring: the keys to sign and seal with. committer: writes what the actors decided. rankings: the live
-    order of every leaderboard. dispatcher: tells integrations of events.
+    order of every leaderboard. dispatcher: tells integrations of events. starts: counts the games that are started.
     """
 
     settings: Settings
@@ -36,6 +37,7 @@ class Engine:
     committer: Committer = field(init=False)
     rankings: Rankings = field(init=False)
     dispatcher: Dispatcher = field(init=False)
+    starts: Starts = field(init=False)
 
     def __post_init__(self) -> None:
         settings = self.settings
@@ -48,6 +50,7 @@ class Engine:
         )
         self.rankings = Rankings(self.database, self.ephemeral)
         self.dispatcher = Dispatcher(settings, self.database)
+        self.starts = Starts(self.database)
 
     @property
     def clock(self) -> Clock:

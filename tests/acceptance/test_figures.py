@@ -72,7 +72,8 @@ async def test_figures_are_those_of_the_rows(module_stack: Stack, played: dict[s
     found = await figures(module_stack, played["campaign"])
     plays = PLAYERS * (PLAYS + 1)
     # Ten mugs there were: what was drawn beyond them was lost.
-    assert found["funnel"] == {"plays": plays, "wins": 10, "rewards": 10, "claimed": 10, "fulfilled": 10}
+    won = {"wins": 10, "rewards": 10, "claimed": 10, "fulfilled": 10}
+    assert found["funnel"] == {"starts": plays, "plays": plays, **won}
     assert (found["cost"], found["prizes"][0]["units"]) == (80.0, 10)
     assert (found["players"], found["returning_players"]) == (PLAYERS, 0)
     assert found["timezone"] == "Pacific/Auckland"
@@ -89,6 +90,23 @@ async def test_figures_are_those_of_the_rows(module_stack: Stack, played: dict[s
         played["game"]: PLAYERS * PLAYS,
         played["other"]: PLAYERS,
     }
+
+
+async def test_a_game_that_was_only_started_is_told_and_one_that_could_not_be_is_not(module_stack: Stack) -> None:
+    campaign_id = (await make_campaign(module_stack))["id"]
+    games = [(await module_stack.admin("POST", "/admin/games", wheel(campaign_id))).data["id"] for _ in range(2)]
+    for game_id, count in zip(games, (3, 1), strict=True):
+        for n in range(count):
+            assert (await module_stack.consumer("POST", f"/games/{game_id}/start", {}, player=f"p{n}")).code == "OK"
+    pause = {"status": "GAME_STATUS_PAUSED"}
+    assert (await module_stack.admin("PUT", f"/admin/games/{games[1]}", pause)).code == "OK"
+    assert (await module_stack.consumer("POST", f"/games/{games[1]}/start", {}, player="p0")).code != "OK"
+    for _ in range(2):  # Asked again, it is the same.
+        found = await figures(module_stack, campaign_id)
+        assert found["funnel"] == {"starts": 4, "plays": 0, "wins": 0, "rewards": 0, "claimed": 0, "fulfilled": 0}
+        assert {row["game_id"]: row["starts"] for row in found["games"]} == dict(zip(games, (3, 1), strict=True))
+    assert (await figures(module_stack, campaign_id, game_id=games[0]))["funnel"]["starts"] == 3
+    assert (await figures(module_stack, campaign_id, **{"from": "2040-01-01"}))["funnel"]["starts"] == 0
 
 
 async def test_asked_again_nothing_is_counted_twice(module_stack: Stack, played: dict[str, str]) -> None:

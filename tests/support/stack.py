@@ -12,6 +12,7 @@ from typing import Any, Final
 import aiohttp
 import pytest
 
+from runtime.actors import starts
 from runtime.actors.engine import Engine
 from runtime.app import Running, running
 from runtime.operations import API
@@ -176,6 +177,7 @@ async def new_stack(settings: Settings, *, counting_seconds: float = 86400.0) ->
     async with AsyncExitStack() as parts:
         with pytest.MonkeyPatch.context() as pace:
             pace.setattr(analytics, "EVERY_SECONDS", counting_seconds)
+            pace.setattr(starts, "EVERY_SECONDS", counting_seconds)
             pace.setattr(looking, "EVERY_SECONDS", 3600.0)  # Tests look themselves, and hear what is told then.
             process = await parts.enter_async_context(running(settings, ROLES))
         stack = Stack(process, await parts.enter_async_context(aiohttp.ClientSession()))

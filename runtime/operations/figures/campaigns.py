@@ -1,7 +1,6 @@
 """A campaign in figures, between two days: how far plays came, days and hours, what it cost, and whether the odds held.
 
-How many games were only started nobody knows: a session carries itself and leaves no row until it is played, and a
-count of starts would be a write for each.
+A session carries itself and leaves no row until it is played: starts are counted beside it (runtime/actors/starts.py).
 """
 
 from __future__ import annotations
@@ -43,6 +42,7 @@ async def get_campaign_figures(engine: Engine, request: m.GetCampaignFiguresRequ
     asked = (tenant_id, campaign_id, merchant_of(request), *days)
     if await engine.database.fetchrow(_SQL["campaign"], *asked) is None:
         raise unknown("campaign", campaign_id)
+    await engine.starts.keep()
     await counting.count_lately(engine, tenant_id)
     await analytics.count_lately(engine, tenant_id, campaign_id)
     async with engine.database.connection() as connection:
@@ -70,6 +70,7 @@ async def get_campaign_figures(engine: Engine, request: m.GetCampaignFiguresRequ
             players=players["players"],
             returning_players=players["returning"],
             funnel=m.Funnel(
+                starts=sum(row["starts"] for row in games),
                 plays=sum(row["plays"] for row in games),
                 wins=sum(row["wins"] for row in games),
                 **{name: sum(row[name] for row in prizes) for name in ("rewards", "claimed", "fulfilled")},

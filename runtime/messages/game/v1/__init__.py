@@ -2641,9 +2641,12 @@ default_message_pool.register_message("game.v1", "FulfillRewardRequest", Fulfill
 @dataclass(eq=False, repr=False)
 class Funnel(betterproto2.Message):
     """
-    How far plays came, each step a part of the one before; how many were only started is not stored.
+    How far plays came, each step a part of the one before; but that a play's answer may bring the next one's session, which
+    is no start. What a process counted in the seconds before it was killed is not among the starts.
     rewards: one of points, or of a wallet's currency, leaves none. claimed: by their players, or delivered at once.
     """
+
+    starts: "int" = betterproto2.field(6, betterproto2.TYPE_INT64)
 
     plays: "int" = betterproto2.field(1, betterproto2.TYPE_INT64)
 
@@ -2718,6 +2721,8 @@ class GameFigures(betterproto2.Message):
     plays: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
 
     wins: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
+
+    starts: "int" = betterproto2.field(5, betterproto2.TYPE_INT64)
 
 
 default_message_pool.register_message("game.v1", "GameFigures", GameFigures)

@@ -13,7 +13,7 @@ import { fromInput, when } from "../times.js";
 import { number, say } from "../words.js";
 
 const SHOWN_MAX = 100;
-const STEPS = ["plays", "wins", "rewards", "claimed", "fulfilled"];
+const STEPS = ["starts", "plays", "wins", "rewards", "claimed", "fulfilled"];
 const EXPORTS = ["plays", "rewards", "winners", "ledger", "tasks", "audit"];
 
 const percent = (/** @type {number} */ part) => `${(part * 100).toLocaleString("en", { maximumFractionDigits: part < 0.01 ? 3 : 1 })}\u00a0%`;
@@ -60,8 +60,8 @@ function Figures({ id, campaign }) {
   }
   const name = campaign?.name ?? id;
   return html`<p class="under">${say("time.in_zone", { zone: data.timezone })} ${data.counted_until > 0 && say("analytics.counted", { when: when(data.counted_until, data.timezone) })}</p>
+    ${(data.funnel.starts > 0 || data.funnel.plays > 0) && html`<${Funnel} figures=${data} ofGame=${Boolean(asked.game_id)} />`}
     ${data.funnel.plays ? html`
-      <${Funnel} figures=${data} ofGame=${Boolean(asked.game_id)} />
       <${Days} figures=${data} />
       <${Hours} figures=${data} />
       ${!asked.game_id && data.games.length > 1 && html`<${Games} figures=${data} />`}
@@ -72,15 +72,15 @@ function Figures({ id, campaign }) {
 
 /** @param {{figures: any, ofGame: boolean}} props */
 function Funnel({ figures: { funnel, players, returning_players: returning, cost }, ofGame }) {
-  const most = Math.max(funnel.plays, 1);
-  return html`<${Section} title=${say("analytics.funnel")} note=${say("analytics.no_starts")}>
+  const most = Math.max(funnel.starts, funnel.plays, 1);
+  return html`<${Section} title=${say("analytics.funnel")} note=${say("analytics.starts_note")}>
     <ol class="funnel">${STEPS.map((step) => html`<li key=${step}>
       <span>${say(`analytics.${step}`)}</span><progress max=${most} value=${Math.min(funnel[step], most)} aria-label=${say(`analytics.${step}`)}></progress>
       <b>${number(funnel[step])}</b><small class="quiet">${percent(funnel[step] / most)}</small></li>`)}</ol>
     <div class="tiles">
       <div class="tile"><span>${say(ofGame ? "analytics.players_ever" : "analytics.players")}</span><b>${number(players)}</b></div>
       <div class="tile"><span>${say(ofGame ? "analytics.returning_game" : "analytics.returning")}</span><b>${number(returning)}</b><small class="quiet">${players ? percent(returning / players) : ""}</small></div>
-      <div class="tile"><span>${say("analytics.cost")}</span><b>${money(cost)}</b><small class="quiet">${say("analytics.cost_of_play", { cost: money(cost / most) })}</small></div>
+      <div class="tile"><span>${say("analytics.cost")}</span><b>${money(cost)}</b><small class="quiet">${say("analytics.cost_of_play", { cost: money(cost / Math.max(funnel.plays, 1)) })}</small></div>
     </div>
   <//>`;
 }
@@ -112,7 +112,7 @@ function Games({ figures: { games } }) {
   return html`<${Section} title=${say("analytics.games")}>
     <${Numbers} open caption=${say("analytics.games")} name="games" items=${games.map((/** @type {any} */ game) => ({ ...game, id: game.game_id }))} columns=${[
       { key: "name", title: say("analytics.game"), show: (/** @type {any} */ game) => html`<button type="button" class="link" onClick=${() => filter({ game: game.game_id })}>${game.name}</button>` },
-      { key: "plays", title: say("analytics.plays") }, { key: "wins", title: say("analytics.wins") },
+      ...["starts", "plays", "wins"].map((key) => ({ key, title: say(`analytics.${key}`) })),
     ]} />
   <//>`;
 }

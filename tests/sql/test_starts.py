@@ -1,0 +1,95 @@
+"""How many games were started: what a process has counted is kept once, or counted on."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+
+import asyncpg
+import pytest
+
+from runtime.actors.starts import QUARTER_SECONDS, Starts
+from runtime.stores.database import Database, StoreUnavailable
+from tests.support.commits import TENANT, filled
+from tests.support.stack import new_stack, settings_of
+from tests.support.world import new_world
+
+NOW = 1_790_000_000.0
+QUARTER = int(NOW) // QUARTER_SECONDS * QUARTER_SECONDS
+
+
+async def kept(database: Database) -> dict[tuple[str, str, int], int]:
+    """How often each was started in each quarter, as the tables say."""
+    rows = await database.fetch(
+        "SELECT tenant_id, game_id, unix(quarter) AS quarter, starts, plays, wins FROM game_quarters"
+    )
+    assert all((row["plays"], row["wins"]) == (0, 0) for row in rows)
+    return {(row["tenant_id"], row["game_id"], row["quarter"]): row["starts"] for row in rows}
+
+
+async def test_starts_are_added_to_their_game_and_quarter(database: Database) -> None:
+    starts = Starts(database)
+    for tenant, game, at in ((TENANT, "b", 0), (TENANT, "a", 0), (TENANT, "a", 1), (TENANT, "a", QUARTER_SECONDS)):
+        starts.note(tenant, game, QUARTER + at)
+    starts.note("another", "a", QUARTER)
+    await starts.keep()
+    first = {(TENANT, "b", QUARTER): 1, (TENANT, "a", QUARTER): 2, (TENANT, "a", QUARTER + QUARTER_SECONDS): 1}
+    assert await kept(database) == {**first, ("another", "a", QUARTER): 1}
+    await starts.keep()
+    starts.note(TENANT, "a", QUARTER + QUARTER_SECONDS - 1)
+    await starts.keep()
+    assert await kept(database) == {**first, ("another", "a", QUARTER): 1, (TENANT, "a", QUARTER): 3}
+
+
+async def test_processes_that_keep_at_once_lose_nothing(database: Database) -> None:
+    several = [Starts(database) for _ in range(6)]
+    for nth, starts in enumerate(several):
+        for game in "abcd" if nth % 2 else "dcba":
+            for _ in range(nth + 1):
+                starts.note(TENANT, game, NOW)
+    await asyncio.gather(*(starts.keep() for starts in several for _ in range(2)))
+    assert await kept(database) == {(TENANT, game, QUARTER): 21 for game in "abcd"}
+
+
+async def test_what_could_not_be_sent_is_kept_later_and_once(database_url: str) -> None:
+    async with filled(database_url, size=2, acquire_seconds=0.2) as database:
+        starts = Starts(database)
+        starts.note(TENANT, "a", NOW)
+        async with AsyncExitStack() as busy:
+            for _ in range(database.size):
+                await busy.enter_async_context(database.connection())
+            with pytest.raises(StoreUnavailable):
+                await starts.keep()
+            starts.note(TENANT, "a", NOW)
+        await starts.keep()
+        assert await kept(database) == {(TENANT, "a", QUARTER): 2}
+
+
+async def test_what_may_have_been_written_is_not_counted_again(database_url: str) -> None:
+    async with filled(database_url, statement_seconds=0.3) as database:
+        starts = Starts(database)
+        starts.note(TENANT, "a", NOW)
+        await starts.keep()
+        rival = await asyncpg.connect(database_url)
+        try:
+            async with rival.transaction():
+                await rival.execute("SELECT FROM game_quarters FOR UPDATE")
+                starts.note(TENANT, "a", NOW)
+                with pytest.raises(StoreUnavailable):
+                    await starts.keep()
+        finally:
+            await rival.close()
+        await starts.keep()
+        assert await kept(database) in ({(TENANT, "a", QUARTER): 1}, {(TENANT, "a", QUARTER): 2})
+
+
+async def test_a_process_that_is_stopped_keeps_what_it_has_counted(database_url: str, valkey_url: str) -> None:
+    async with new_stack(settings_of(database_url, valkey_url)) as stack, new_world(stack) as world:
+        game = await world.wheel()
+        assert (await world.start(game)).code == "OK"
+        assert await stack.database.fetch("SELECT FROM game_quarters") == []
+    connection = await asyncpg.connect(database_url)
+    try:
+        assert await connection.fetchval("SELECT sum(starts) FROM game_quarters WHERE game_id = $1", game) == 1
+    finally:
+        await connection.close()

@@ -147,6 +147,23 @@ async def test_a_session_that_ends_leads_to_a_sign_in_that_returns_to_the_same_p
     desk.forgive("401")
 
 
+async def test_a_token_whose_time_is_over_is_not_shown_again_and_the_place_is_kept(desk: Desk, stall: World) -> None:
+    await desk.enter("admin", path=f"/campaigns/{stall.campaign_id}")
+    over = desk.stack.token("ann", ("admin",), seconds=-600)
+    await desk.page.evaluate("(token) => sessionStorage.setItem('tombola.token', token)", over)
+    await desk.page.reload()
+    await desk.page.wait_for_selector(".notice:has-text('has ended')")
+    assert over not in await desk.page.evaluate(KEPT)
+    answer = await desk.stack.admin("GET", "/admin/me", roles=(), headers={"Authorization": f"Bearer {over}"})
+    assert answer.reason == "TOKEN_EXPIRED"
+    await desk.page.click("summary")
+    await desk.page.fill("input[type=password]", desk.stack.token("bob", ("designer",)))
+    await desk.page.keyboard.press("Enter")
+    await desk.settled()
+    assert await desk.title() == "Autumn Fair" and await desk.page.inner_text(".who-name b") == "bob"
+    desk.forgive("401")
+
+
 # -- campaigns -------------------------------------------------------------------------------
 
 

@@ -78,6 +78,22 @@ async def test_a_board_is_made_corrected_and_finalized_after_saying_who_gets_wha
     assert [row["player_id"] for row in won] == ["bert"]
 
 
+async def test_a_live_board_is_archived_after_saying_that_it_gives_nothing(desk: Desk, stall: World) -> None:
+    board_id, prize = await ranked(stall)
+    await desk.enter("designer", path=f"/leaderboards/{board_id}")
+    await desk.press("Archive", within="main .head")
+    assert "none of its prizes are given" in await desk.page.inner_text("dialog")
+    await desk.press("Cancel", within="dialog")
+    assert (await stall.stack.admin("GET", f"/admin/leaderboards/{board_id}")).data["status"].endswith("ACTIVE")
+    await desk.press("Archive", within="main .head")
+    await desk.press("Archive", within="dialog")
+    await desk.page.wait_for_selector(".toast:has-text('Busiest is archived.')")
+    await desk.page.wait_for_selector(".head .status:has-text('Archived')")
+    assert await desk.page.locator(".head").get_by_role("button", name="Archive").count() == 0
+    assert (await stall.stack.consumer("GET", f"/leaderboards/{board_id}", player="dora")).http == 404
+    assert await stall.database.fetch("SELECT FROM rewards WHERE prize_id = $1", prize) == []
+
+
 async def test_who_edits_a_board_that_was_changed_meanwhile_is_told_and_loses_nothing(desk: Desk, stall: World) -> None:
     board_id, _ = await ranked(stall)
     await desk.enter("designer", path=f"/leaderboards/{board_id}")

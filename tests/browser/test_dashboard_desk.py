@@ -94,6 +94,43 @@ async def test_a_complaint_is_answered_without_a_terminal(desk: Desk, stall: Wor
     assert (noted["actor"], noted["after"]["why"]) == ("ann", "sorry for the wait")
 
 
+@pytest.mark.parametrize("act", ["Give turns", "Adjust balance"])
+async def test_a_gift_whose_answer_was_lost_is_given_once_however_often_it_is_pressed(
+    desk: Desk, stall: World, act: str
+) -> None:
+    player = await log_in(stall.stack, contact=f"{act.split()[0]}.once@example.com")
+    await desk.enter("admin", path=f"/players/{player}")
+    keys: list[str | None] = []
+
+    async def lose(route: Any) -> None:
+        """The first is done, and nobody hears of it."""
+        keys.append(route.request.headers.get("idempotency-key"))
+        if len(keys) == 1:
+            await route.fetch()
+            await route.abort()
+        else:
+            await route.continue_()
+
+    await desk.page.route("**/wallet/adjustments" if act == "Adjust balance" else "**/turns", lose)
+    await desk.press(act, within="main .head")
+    if act == "Give turns":
+        await desk.page.get_by_label("Campaign", exact=True).select_option(stall.campaign_id)
+        await desk.page.get_by_label("Reason", exact=True).fill("sorry for the wait")
+    else:
+        fields = {"scope_key": stall.stack.tenant_id, "currency": "points", "amount": "5", "reference_id": "ticket 1"}
+        for name, text in fields.items():
+            await desk.page.locator(f"dialog [name={name}]").fill(text)
+    await desk.press(act, within="dialog footer")
+    await desk.until("document.querySelector('dialog .problem, .toast')")
+    await desk.press(act, within="dialog footer")
+    await desk.until("!document.querySelector('dialog')")
+    assert len(keys) == 2 and keys[0] and keys[0] == keys[1]
+    table = "turn_entries" if act == "Give turns" else "ledger_entries"
+    query = f"SELECT amount FROM {table} WHERE player_id = $1"
+    assert [row["amount"] for row in await stall.database.fetch(query, player)] == [1 if act == "Give turns" else 5]
+    desk.forgive("Failed to load")
+
+
 async def test_what_is_wrong_with_a_gift_of_turns_stands_at_its_field(desk: Desk, stall: World) -> None:
     player = await log_in(stall.stack, contact="field@example.com")
     await desk.enter("admin", path=f"/players/{player}")

@@ -368,7 +368,7 @@ class _Parts:
         await self._edges_jobs.close()
         if self._core is not None:
             await _within(ends, "actors", self._core.drain())
-            await _within(ends, "starts", attempt(starts.JOB, self._core.engine.starts.keep()))
+            await _within(ends, "starts", self._core.engine.starts.keep())
         if self._groups:
             await _within(ends, "consumer groups", asyncio.gather(*(group.wait() for group in self._groups)))
         await self._background.close()

@@ -130,8 +130,17 @@ quests AS (
 UPDATE campaigns SET
     start_date = coalesce(at_unix($3), start_date),
     end_date = coalesce(at_unix($4), end_date),
-    redeem_until = coalesce(redeem_until + (at_unix($4) - end_date), redeem_until)
+    redeem_until = CASE WHEN redeem_until IS NOT NULL THEN greatest(
+        coalesce(redeem_until + (at_unix($4) - end_date), redeem_until),
+        coalesce(at_unix($4), end_date), coalesce(at_unix($3), start_date)) END
 WHERE tenant_id = $1 AND campaign_id = $2
+
+-- name: inverted
+-- Quests and leaderboards of campaign $2 that would end before they begin.
+SELECT 'quest' AS kind, name FROM quests WHERE tenant_id = $1 AND campaign_id = $2 AND end_date <= start_date
+UNION ALL
+SELECT 'leaderboard', name FROM leaderboards WHERE tenant_id = $1 AND campaign_id = $2 AND end_date <= start_date
+ORDER BY kind, name
 
 -- name: copy_prize
 -- A copy of prize $2 with the fields of $3.

@@ -40,11 +40,11 @@ UPDATE figure_marks SET counted_until = $2 WHERE tenant_id = $1 AND counted_unti
 
 -- name: count_starts
 -- Adds that games $2 were started $4 times in the quarters that begin at $3 (unix seconds).
-INSERT INTO game_quarters AS q (tenant_id, game_id, quarter, plays, wins, starts)
-SELECT $1, n.game_id, to_timestamp(n.quarter), 0, 0, n.starts
+INSERT INTO game_starts AS s (tenant_id, game_id, quarter, starts)
+SELECT $1, n.game_id, to_timestamp(n.quarter), n.starts
 FROM unnest($2::text[], $3::bigint[], $4::bigint[]) AS n (game_id, quarter, starts)
 ORDER BY n.game_id, n.quarter
-ON CONFLICT (tenant_id, game_id, quarter) DO UPDATE SET starts = q.starts + excluded.starts
+ON CONFLICT (tenant_id, game_id, quarter) DO UPDATE SET starts = s.starts + excluded.starts
 
 -- name: campaign
 -- The campaign's zone, the moments that days $4 and $5 of it begin and end ('' and null: not bounded), and up to when
@@ -61,7 +61,8 @@ WHERE c.tenant_id = $1 AND c.campaign_id = $2
 -- name: games
 -- Starts, plays and wins of the campaign's games from $3 on and before $4, of one of them where $5 names it.
 SELECT g.game_id, g.name, coalesce(sum(q.plays), 0)::bigint AS plays, coalesce(sum(q.wins), 0)::bigint AS wins,
-       coalesce(sum(q.starts), 0)::bigint AS starts
+       (SELECT coalesce(sum(s.starts), 0)::bigint FROM game_starts AS s
+        WHERE s.tenant_id = $1 AND s.game_id = g.game_id AND s.quarter >= $3 AND s.quarter < $4) AS starts
 FROM games AS g
 LEFT JOIN game_quarters AS q
     ON q.tenant_id = $1 AND q.game_id = g.game_id AND q.quarter >= $3 AND q.quarter < $4

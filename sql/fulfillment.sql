@@ -353,7 +353,7 @@ ORDER BY task_id DESC LIMIT $7
 -- any), whose ids are from $9 on and before $10, after $11.
 WITH winners AS MATERIALIZED (
     SELECT c.player_id FROM contacts AS c
-    WHERE c.tenant_id = $1 AND c.value = ANY ($6::text[])
+    WHERE c.tenant_id = $1 AND c.type IN ('phone', 'email') AND c.value = ANY ($6::text[])
 )
 SELECT task_id, reward_id, prize_id, campaign_id, player_id, channel, status, attempts, last_error,
        unix(next_attempt_at) AS next_attempt_at, unix(created_at) AS created_at, unix(updated_at) AS updated_at

@@ -44,7 +44,13 @@ WHERE tenant_id = $1 AND reward_id > $3::text AND won_at > now() - interval '24 
 GROUP BY prize_id
 
 -- name: stock
--- What is left of prizes $2 that can run out: of their stock, and of their free codes, 100,000 at most.
-SELECT p.prize_id, p.name, left_of_prize($1, p.prize_id, p.channel, s.total, s.remaining, 99999) AS remaining
-FROM prizes AS p JOIN stock AS s USING (tenant_id, prize_id)
-WHERE p.tenant_id = $1 AND p.prize_id = ANY ($2::text[]) AND (s.total > 0 OR p.channel = 'voucher_code')
+-- What is left of prizes $2 that can run out: of their stock, and of their free codes, where these are at most $3.
+SELECT prize_id, name, remaining
+FROM (
+    SELECT p.prize_id, p.name, least(CASE WHEN s.total > 0 THEN s.remaining END,
+                                     CASE WHEN c.free <= $3 THEN c.free END) AS remaining
+    FROM prizes AS p JOIN stock AS s USING (tenant_id, prize_id)
+    CROSS JOIN LATERAL (SELECT left_of_prize($1, p.prize_id, p.channel, 0, 0, $3) AS free) AS c
+    WHERE p.tenant_id = $1 AND p.prize_id = ANY ($2::text[])
+) AS p
+WHERE remaining IS NOT NULL

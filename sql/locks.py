@@ -54,6 +54,7 @@ LOCK_ORDER: Final[tuple[str, ...]] = (
     "campaign_days",
     "figure_marks",
     "game_quarters",
+    "game_starts",
     "game_draws",
     "plays",
     "game_players",

@@ -1,15 +1,19 @@
 """How many games were started: counted in memory and added to their quarters of an hour now and then.
 
 A start writes nothing by itself, and waits for nothing. So what a process has counted in its last EVERY_SECONDS goes
-with it where it is killed; one that is stopped keeps it.
+with it where it is killed; one that is stopped keeps it. What may have been written, or not, is not counted again.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from typing import Final
 
+import asyncpg
+
 import sql
+from runtime.background import attempt
 from runtime.stores.database import Database, StoreUnavailable
 
 _COUNT: Final = sql.load("figures")["count_starts"]
@@ -27,25 +31,32 @@ class Starts:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._counted: Counter[tuple[str, str, int]] = Counter()
+        self._keeping = asyncio.Lock()
 
     def note(self, tenant_id: str, game_id: str, now: float) -> None:
         """A player has started the game: `now`, by the database's clock."""
         self._counted[tenant_id, game_id, int(now) // QUARTER_SECONDS] += 1
 
     async def keep(self) -> None:
-        """Adds them to what is kept. What is known not to be written is kept the next time. Raises StoreUnavailable."""
+        """Adds all of them to what is kept: a tenant whose cannot be hinders no other."""
         for tenant_id in sorted({tenant_id for tenant_id, _, _ in self._counted}):
-            await self._keep_of(tenant_id)
+            await attempt(JOB, self.keep_of(tenant_id), tenant_id=tenant_id)
 
-    async def _keep_of(self, tenant_id: str) -> None:
-        counted = {key: starts for key, starts in self._counted.items() if key[0] == tenant_id}
-        for key in counted:
-            del self._counted[key]
-        games = [game_id for _, game_id, _ in counted]
-        quarters = [quarter * QUARTER_SECONDS for _, _, quarter in counted]
-        try:
-            await self._database.execute(_COUNT, tenant_id, games, quarters, list(counted.values()))
-        except StoreUnavailable as error:
-            if not error.sent:
-                self._counted.update(counted)
-            raise
+    async def keep_of(self, tenant_id: str) -> None:
+        """Adds a tenant's, and returns when those that were under way are added too. What is known not to be written is
+        kept the next time. Raises what the database does.
+        """
+        async with self._keeping:
+            counted = {key: starts for key, starts in self._counted.items() if key[0] == tenant_id}
+            if not counted:
+                return
+            for key in counted:
+                del self._counted[key]
+            games = [game_id for _, game_id, _ in counted]
+            quarters = [quarter * QUARTER_SECONDS for _, _, quarter in counted]
+            try:
+                await self._database.execute(_COUNT, tenant_id, games, quarters, list(counted.values()))
+            except (StoreUnavailable, asyncpg.PostgresError) as error:
+                if not getattr(error, "sent", False):
+                    self._counted.update(counted)
+                raise

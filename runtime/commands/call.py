@@ -42,7 +42,7 @@ async def call(
     body
         A file of what is sent, as JSON or YAML; - for standard input. Nothing: an empty object.
     query
-        name=value of the path's query; may be given again.
+        name=value of the path's query; another one may be given.
     every
         Of a list every item, page after page, instead of its first page.
     key
@@ -56,11 +56,18 @@ async def call(
     if every and verb != "GET":
         fail(connection, EXIT_USE, "--every is for lists, which GET asks for")
     told = {name: value for name, _, value in asked}
+    if len(told) < len(asked):
+        fail(connection, EXIT_USE, "a query's name is given once")
+    if every and (paging := [name for name in told if name in ("limit", "cursor")]):
+        fail(connection, EXIT_USE, f"--every asks for every page: {paging[0]!r} is for one")
     sent = _body(connection, body)
     with refusals_told(connection):
         async with connected(connection) as edge:
             if every:
-                print_json([item async for item in edge.each(path, **told)])
+                try:
+                    print_json([item async for item in edge.each(path, told)])
+                except KeyError:
+                    fail(connection, EXIT_USE, f"{path!r} is no list")
                 return
             if verb == "DELETE":
                 confirmed(connection, yes, f"Delete {path}?")

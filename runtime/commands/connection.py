@@ -85,7 +85,7 @@ class Edge:
 
     async def get(self, path: str, **query: Any) -> dict[str, Any]:
         """What is at a path. Raises Refused."""
-        return await self._ask("GET", path, params={name: str(value) for name, value in query.items() if value != ""})
+        return await self._get(path, query)
 
     async def post(self, path: str, body: Mapping[str, Any], key: str = "") -> dict[str, Any]:
         """The answer to a POST, under an Idempotency-Key where one is given. Raises Refused."""
@@ -119,11 +119,13 @@ class Edge:
             async for piece in answer.content.iter_any():
                 yield piece
 
-    async def each(self, path: str, **query: Any) -> AsyncIterator[dict[str, Any]]:
+    async def each(
+        self, path: str, asked: Mapping[str, Any] | None = None, /, **query: Any
+    ) -> AsyncIterator[dict[str, Any]]:
         """Every item of a list, page after page."""
         cursor = ""
         while True:
-            page = await self.get(path, limit=PAGE, cursor=cursor, **query)
+            page = await self._get(path, {**(asked or {}), **query, "limit": PAGE, "cursor": cursor})
             for item in page["items"]:
                 yield item
             if not page["pagination"]["has_more"]:
@@ -138,6 +140,9 @@ class Edge:
             if len(items) >= most:
                 break
         return items
+
+    async def _get(self, path: str, query: Mapping[str, Any]) -> dict[str, Any]:
+        return await self._ask("GET", path, params={name: str(value) for name, value in query.items() if value != ""})
 
     async def _ask(self, verb: str, path: str, **more: Any) -> dict[str, Any]:
         async with self._http.request(verb, self._url + path, **more) as answer:

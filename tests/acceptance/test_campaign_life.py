@@ -216,6 +216,47 @@ async def test_a_duplicate_is_given_its_dates_and_what_is_dated_in_it_goes_along
     assert {name: still[name] for name in dates} == dates, "the original stays as it is"
 
 
+async def test_of_a_duplicate_s_dates_nothing_in_it_ends_before_it_begins(stack: Stack) -> None:
+    start = int(time.time()) // DAY * DAY + DAY
+    dates = {"start_date": start, "end_date": start + 7 * DAY}
+    campaign = await make_campaign(stack, **dates)
+    path = f"/admin/campaigns/{campaign['id']}/duplicate"
+    last = {"start_date": start + 5 * DAY, "end_date": dates["end_date"]}
+    quest = {
+        "campaign_id": campaign["id"],
+        "name": "Last days",
+        "type": "daily",
+        "turns": 1,
+        "status": "active",
+        **last,
+    }
+    assert (await stack.admin("POST", "/admin/quests", quest)).data
+    board = {"campaign_id": campaign["id"], "name": "Opening", "metric": "plays", "mode": "sum"}
+    dated = {"start_date": start, "end_date": start + 9 * 3_600}
+    assert (await stack.admin("POST", "/admin/leaderboards", {**board, **dated})).data
+    short = await stack.admin("POST", path, {"end_date": start + 2 * DAY})
+    assert fields_of(short) == ["end_date"] and "quest 'Last days' would end before" in str(short.envelope)
+    late = await stack.admin("POST", path, {"start_date": start + 10 * 3_600})
+    assert fields_of(late) == ["start_date"] and "leaderboard 'Opening' would end before" in str(late.envelope)
+    assert [one["id"] for one in (await stack.admin("GET", "/admin/campaigns")).data["items"]] == [campaign["id"]]
+    assert fields_of(await stack.admin("POST", path, {"start_date": 253_402_300_799})) != []
+
+
+@pytest.mark.parametrize("asked", [{"end_date": 40}, {"start_date": 20}, {"start_date": 20, "end_date": 40}])
+async def test_what_is_redeemed_after_a_duplicate_s_end_is_not_redeemed_before_it(
+    stack: Stack, asked: dict[str, int]
+) -> None:
+    """A copy whose dates an update of the campaign would refuse could not be changed any more."""
+    today = int(time.time()) // DAY * DAY
+    campaign = await make_campaign(
+        stack, start_date=today + DAY, redeem_until=today + DAY + 3_600, timezone="Asia/Tokyo"
+    )
+    wanted = {name: today + days * DAY + 23 * 3_600 for name, days in asked.items()}
+    copy = (await stack.admin("POST", f"/admin/campaigns/{campaign['id']}/duplicate", wanted)).data
+    assert copy["redeem_until"] >= max(wanted.values())
+    assert (await stack.admin("PUT", f"/admin/campaigns/{copy['id']}", {"name": "Again"})).data["name"] == "Again"
+
+
 async def test_a_duplicate_that_would_end_before_it_begins_is_refused(stack: Stack) -> None:
     dates = {"start_date": int(time.time()) + DAY, "end_date": int(time.time()) + 9 * DAY}
     path = f"/admin/campaigns/{(await make_campaign(stack, **dates))['id']}/duplicate"

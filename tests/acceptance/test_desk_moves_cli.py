@@ -153,6 +153,13 @@ async def test_whatever_the_edge_has_can_be_asked_for(tombola: Operator, own_wor
     first = (await tombola("call", "GET", "/players/ann/plays", "-q", "limit=2")).json
     assert len(first["items"]) == 2 and first["pagination"]["has_more"]
     assert len((await tombola("call", "GET", "/players/ann/plays", "--every")).json) == 3
+    for asked, why in (
+        (("/players/ann/plays", "-q", "limit=2"), "'limit' is for one"),
+        (("/players/ann/plays", "-q", "q=1", "-q", "q=2"), "given once"),
+        (("/me",), "'/me' is no list"),
+    ):
+        told = await tombola("call", "GET", *asked, "--every")
+        assert told.code == EXIT_USE and why in told.err
     made = await tombola("call", "POST", "/campaigns", "-", stdin=b'{"name": "By call"}')
     (tombola.directory / "named.yaml").write_text("name: Renamed\n")
     path = f"/campaigns/{made.json['id']}"

@@ -109,6 +109,24 @@ async def test_a_game_that_was_only_started_is_told_and_one_that_could_not_be_is
     assert (await figures(module_stack, campaign_id, **{"from": "2040-01-01"}))["funnel"]["starts"] == 0
 
 
+async def test_starts_that_are_decided_again_are_counted_once(module_stack: Stack) -> None:
+    """A refusal by what was remembered has the whole batch decided again, by what is so now."""
+    campaign_id = (await make_campaign(module_stack))["id"]
+    capped = wheel(campaign_id, rules={"max_plays_per_day": 1})
+    game_id = (await module_stack.admin("POST", "/admin/games", capped)).data["id"]
+    for n in range(4):
+        await play(module_stack, game_id, f"full_{n}")
+
+    async def start(player: str) -> str:
+        return str((await module_stack.consumer("POST", f"/games/{game_id}/start", {}, player=player)).code)
+
+    players = [f"{kind}_{n}" for n in range(4) for kind in ("new", "full")]
+    for _ in range(5):
+        told = await asyncio.gather(*map(start, players))
+        assert [code == "OK" for code in told] == [True, False] * 4
+    assert (await figures(module_stack, campaign_id))["funnel"]["starts"] == 4 + 5 * 4
+
+
 async def test_asked_again_nothing_is_counted_twice(module_stack: Stack, played: dict[str, str]) -> None:
     await settle(module_stack)
     first = await figures(module_stack, played["campaign"])

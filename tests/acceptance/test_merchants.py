@@ -114,7 +114,15 @@ async def test_what_is_the_tenants_is_read_and_not_written(shops: Shops, surface
 
 
 COUNTS: Final = frozenset(
-    {"campaign_marks", "campaign_days", "campaign_player_days", "figure_marks", "game_quarters", "game_draws"}
+    {
+        "campaign_marks",
+        "campaign_days",
+        "campaign_player_days",
+        "figure_marks",
+        "game_quarters",
+        "game_draws",
+        "game_starts",
+    }
 )
 """What reading a campaign's numbers may write."""
 

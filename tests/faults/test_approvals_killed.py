@@ -121,6 +121,24 @@ async def test_a_bulk_revocation_that_was_approved_and_not_finished_is_finished_
 
 
 @pytest.mark.timeout(120)
+async def test_who_approves_several_times_at_once_has_it_done_once(office: Office) -> None:
+    stack, world = office.stack, office.world
+    game_id = await world.wheel(await world.prize(type="turns", value=2))
+    won = [(await world.round(game_id)).data["rewards"][0]["reward_id"] for _ in range(3)]
+    approval_id = await office.waiting("rewards/bulk", {"act": "BULK_ACT_REVOKE", "ids": won, "reason": "a cheat"})
+    # The first has approved it, and waits within; the others find it approved, or waiting still.
+    async with held(stack, "SELECT FROM rewards WHERE reward_id = $1 FOR UPDATE", won[0]):
+        asked = [asyncio.ensure_future(office.approve(approval_id)) for _ in range(8)]
+        await until(lambda: waits(stack, "rewards.hold"))
+    done = await asyncio.gather(*asked)
+    assert [answer.data["status"] for answer in done] == ["APPROVAL_STATUS_DONE"] * 8
+    entries = "SELECT reference_id FROM turn_entries WHERE reason = 'reversal' ORDER BY reference_id"
+    assert [row["reference_id"] for row in await stack.database.fetch(entries)] == sorted(won)
+    noted = [act for act, _ in await office.noted(approval_id)]
+    assert [noted.count(f"approval.{verb}") for verb in ("approve", "finish")] == [1, 1], noted
+
+
+@pytest.mark.timeout(120)
 async def test_an_adjustment_that_died_with_its_approval_is_done_once(office: Office) -> None:
     stack = office.stack
     assert (await stack.consumer("GET", "/players/me", player="cyn")).http == 200

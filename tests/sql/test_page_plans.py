@@ -66,6 +66,7 @@ READ: Final[list[tuple[str, str, str, int]]] = [
     ("desk.rewards", f"{NARROWED}, NULL, '{{cup}}', '{{x}}', 0, 0, NULL, 10", "rewards", 0),
     ("desk.rewards", f"{NARROWED}, NULL, NULL, NULL, 1, 0, NULL, 10", "rewards", PAGE),
     ("fulfillment.search", f"{OF_ANYBODY}, '{{p7}}', 0, 0, '', '~', NULL, 10", "tasks", 2 * PLAYS // PLAYERS),
+    ("fulfillment.search", f"{OF_ANYBODY}, '{{p7}}', 0, 0, '', '~', NULL, 10", "contacts", 2),
     ("fulfillment.search", f"{OF_ANYBODY}, '{{nobody}}', 0, 0, '', '~', NULL, 10", "tasks", 0),
     ("fulfillment.search", f"{OF_ANYBODY}, NULL, 1, 0, '', '~', NULL, 10", "tasks", PAGE),
     ("fulfillment.search", f"{OF_ANYBODY}, NULL, 1, 0, '', 't000200', NULL, 10", "tasks", PAGE),

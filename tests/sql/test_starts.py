@@ -20,10 +20,7 @@ QUARTER = int(NOW) // QUARTER_SECONDS * QUARTER_SECONDS
 
 async def kept(database: Database) -> dict[tuple[str, str, int], int]:
     """How often each was started in each quarter, as the tables say."""
-    rows = await database.fetch(
-        "SELECT tenant_id, game_id, unix(quarter) AS quarter, starts, plays, wins FROM game_quarters"
-    )
-    assert all((row["plays"], row["wins"]) == (0, 0) for row in rows)
+    rows = await database.fetch("SELECT tenant_id, game_id, unix(quarter) AS quarter, starts FROM game_starts")
     return {(row["tenant_id"], row["game_id"], row["quarter"]): row["starts"] for row in rows}
 
 
@@ -59,7 +56,7 @@ async def test_what_could_not_be_sent_is_kept_later_and_once(database_url: str) 
             for _ in range(database.size):
                 await busy.enter_async_context(database.connection())
             with pytest.raises(StoreUnavailable):
-                await starts.keep()
+                await starts.keep_of(TENANT)
             starts.note(TENANT, "a", NOW)
         await starts.keep()
         assert await kept(database) == {(TENANT, "a", QUARTER): 2}
@@ -73,23 +70,40 @@ async def test_what_may_have_been_written_is_not_counted_again(database_url: str
         rival = await asyncpg.connect(database_url)
         try:
             async with rival.transaction():
-                await rival.execute("SELECT FROM game_quarters FOR UPDATE")
+                await rival.execute("SELECT FROM game_starts FOR UPDATE")
                 starts.note(TENANT, "a", NOW)
                 with pytest.raises(StoreUnavailable):
-                    await starts.keep()
+                    await starts.keep_of(TENANT)
         finally:
             await rival.close()
         await starts.keep()
         assert await kept(database) in ({(TENANT, "a", QUARTER): 1}, {(TENANT, "a", QUARTER): 2})
 
 
+async def test_a_tenant_whose_starts_cannot_be_kept_hinders_no_other(database_url: str) -> None:
+    async with filled(database_url, statement_seconds=0.3) as database:
+        starts = Starts(database)
+        starts.note(TENANT, "a", NOW)
+        await starts.keep()
+        rival = await asyncpg.connect(database_url)
+        try:
+            async with rival.transaction():
+                await rival.execute("SELECT FROM game_starts FOR UPDATE")
+                for tenant in (TENANT, f"{TENANT}_after"):
+                    starts.note(tenant, "a", NOW)
+                await starts.keep()
+                assert (await kept(database))[f"{TENANT}_after", "a", QUARTER] == 1
+        finally:
+            await rival.close()
+
+
 async def test_a_process_that_is_stopped_keeps_what_it_has_counted(database_url: str, valkey_url: str) -> None:
     async with new_stack(settings_of(database_url, valkey_url)) as stack, new_world(stack) as world:
         game = await world.wheel()
         assert (await world.start(game)).code == "OK"
-        assert await stack.database.fetch("SELECT FROM game_quarters") == []
+        assert await stack.database.fetch("SELECT FROM game_starts") == []
     connection = await asyncpg.connect(database_url)
     try:
-        assert await connection.fetchval("SELECT sum(starts) FROM game_quarters WHERE game_id = $1", game) == 1
+        assert await connection.fetchval("SELECT sum(starts) FROM game_starts WHERE game_id = $1", game) == 1
     finally:
         await connection.close()

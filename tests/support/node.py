@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 from tests.support.browsing import REQUIRED
 
 WEB: Final = Path(__file__).parents[2] / "ops" / "web"
+_LOCK: Final = WEB.parents[1] / ".tombola" / "npm.lock"
 _INSTALL: Final = ("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
 
 
@@ -21,8 +23,12 @@ _INSTALL: Final = ("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "
 def package(name: str) -> Path:
     """The folder of a package; the test is left out where there is no npm to get it."""
     folder = WEB / "node_modules" / name
-    if not folder.is_dir():
-        if shutil.which("npm") is None and not os.environ.get(REQUIRED):
-            pytest.skip(f"{name} is not there (npm ci --prefix ops/web)")
-        subprocess.run(_INSTALL, cwd=WEB, check=True, timeout=300)
+    _LOCK.parent.mkdir(exist_ok=True)
+    with _LOCK.open("w") as lock:
+        # What another process of the tests installs is not read half.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.is_dir():
+            if shutil.which("npm") is None and not os.environ.get(REQUIRED):
+                pytest.skip(f"{name} is not there (npm ci --prefix ops/web)")
+            subprocess.run(_INSTALL, cwd=WEB, check=True, timeout=300)
     return folder

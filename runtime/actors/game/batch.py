@@ -269,6 +269,8 @@ def _decide(actor: GameActor, batch: Batch) -> None:
         if isinstance(answer.reply, Fault):
             answer.pending.work.refuse(answer.reply)
         else:
+            if isinstance(answer.reply, m.StartReply):
+                actor.engine.starts.note(actor.tenant_id, actor.game_id, actor.engine.clock.now())
             answer.pending.work.answer(answer.reply)
 
 

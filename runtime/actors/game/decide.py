@@ -30,7 +30,6 @@ def start(actor: GameActor, snapshot: GameSnapshot, pending: PendingRequest) -> 
     player = actor.state_of(pending)
     actor.admit(snapshot, player)
     opened = _session(actor, snapshot, player, now)
-    actor.engine.starts.note(actor.tenant_id, actor.game_id, now)
     return m.StartReply(
         session_id=opened.session_id,
         seed_hash=opened.seed_hash,

@@ -65,9 +65,10 @@ class _Feed:
     async def _go(self) -> None:
         looks = 0
         while True:
+            stock = looks % STOCK_EVERY == 0
+            looks += 1  # Whatever becomes of it: what could not be read in time is not asked for every time.
             try:
-                await self._look(stock=looks % STOCK_EVERY == 0)
-                looks += 1
+                await self._look(stock=stock)
             except Exception as error:  # Whatever it is: those who watch would wait for the next look for ever.
                 refused = isinstance(error, Fault) and error.status is Status.PERMISSION_DENIED  # Suspended.
                 self.frame = END if refused else b"event: away\ndata: {}\n\n"

@@ -91,17 +91,24 @@ async def approve(engine: Engine, request: m.DecideApprovalRequest) -> m.Approva
     asked, rests_on = await _asked(engine, kind, by)
     by = by._replace(rests_on=rests_on)
     await suspension.refuse(engine, asked, "")
-    try:
-        if kind.in_parts:
-            await _do_in_parts(engine, kind, asked, by, row["status"])
-        else:
-            await _do(engine, kind, asked, by)
-    except Fault as fault:
-        # It waits no more: where another request of the same person was faster, that is what this one comes to.
-        row = await _find(engine, request)
-        if fault.reason != "ILLEGAL_TRANSITION" or not _is_done_by(row, by):
-            raise
-        return m.ApprovalReply(approval=approval(row))
+    status = row["status"]
+    while True:
+        try:
+            if kind.in_parts:
+                await _do_in_parts(engine, kind, asked, by, status)
+            else:
+                await _do(engine, kind, asked, by)
+            break
+        except Fault as fault:
+            if fault.reason != "ILLEGAL_TRANSITION":
+                raise
+            # It waits no more. Where another request of the same person was faster, this one comes to what that does.
+            row = await _find(engine, request)
+            if row["decided_by"] != by.approver or row["status"] not in ("approved", "done") or row["status"] == status:
+                raise
+            if _is_done_by(row, by):
+                return m.ApprovalReply(approval=approval(row))
+            status = row["status"]
     row = await _find(engine, request)
     if not kind.in_parts and row["decided_by"] != by.approver:
         raise decided(by.approval_id)  # A rival's: its key answered this one.

@@ -24,7 +24,7 @@ import sql
 from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
-from runtime.errors import forbidden
+from runtime.errors import forbidden, invalid
 from runtime.operations import audit, catalog, reading
 from runtime.operations.campaigns import analytics
 from runtime.operations.campaigns.records import from_row
@@ -41,7 +41,8 @@ _GET_PRIZE: Final = sql.load("prizes")["get"]
 async def duplicate_campaign(engine: Engine, request: m.DuplicateCampaignRequest) -> m.CampaignReply:
     """The copy, named `name` or the original's name with " (copy)". NOT_FOUND UNKNOWN_CAMPAIGN.
 
-    INVALID_ARGUMENT where it would end before it begins, by the dates that are asked for or the original's moved ones.
+    INVALID_ARGUMENT where it, or a quest or leaderboard in it, would end before it begins, by the dates that are asked
+    for or the original's moved ones.
     """
     tenant_id = tenant_of(request)
     checks = Checks()
@@ -59,6 +60,9 @@ async def duplicate_campaign(engine: Engine, request: m.DuplicateCampaignRequest
         made = await connection.fetchrow(_SQL["get"], tenant_id, copy.new_id, "", False)
         assert made is not None
         checks.times(made["start_date"], made["end_date"])
+        for row in await connection.fetch(_SQL["inverted"], tenant_id, copy.new_id):
+            field = "end_date" if request.end_date else "start_date"
+            checks.problem(field, f"{row['kind']} {row['name']!r} would end before it begins")
         checks.raise_found()
         after = {**made, "copied_from": request.id, **copy.counts}
         await audit.record(connection, tenant_id, "campaign.duplicate", copy.new_id, after=after)
@@ -79,7 +83,10 @@ def _days_later(original: asyncpg.Record, wanted: int, now: float) -> int:
     if not wanted:
         return max(0, math.ceil((now - begun) / 86_400))
     zone = ZoneInfo(original["timezone"])
-    there, here = (datetime.fromtimestamp(at, zone).date() for at in (begun, wanted))
+    try:
+        there, here = (datetime.fromtimestamp(at, zone).date() for at in (begun, wanted))
+    except (OverflowError, ValueError):
+        raise invalid("start_date", "is too far away") from None
     return (here - there).days
 
 

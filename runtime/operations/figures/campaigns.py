@@ -14,7 +14,9 @@ from typing import Any, Final
 
 import sql
 from runtime import messages as m
+from runtime.actors import starts
 from runtime.actors.engine import Engine
+from runtime.background import attempt
 from runtime.errors import unknown
 from runtime.operations.campaigns import analytics
 from runtime.operations.checks import Checks
@@ -42,7 +44,7 @@ async def get_campaign_figures(engine: Engine, request: m.GetCampaignFiguresRequ
     asked = (tenant_id, campaign_id, merchant_of(request), *days)
     if await engine.database.fetchrow(_SQL["campaign"], *asked) is None:
         raise unknown("campaign", campaign_id)
-    await engine.starts.keep()
+    await attempt(starts.JOB, engine.starts.keep_of(tenant_id), tenant_id=tenant_id)
     await counting.count_lately(engine, tenant_id)
     await analytics.count_lately(engine, tenant_id, campaign_id)
     async with engine.database.connection() as connection:

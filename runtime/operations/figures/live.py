@@ -18,6 +18,8 @@ _LIMITS: Final = sql.load("limits")
 DAY_SECONDS: Final = 86_400
 COUNTED_MAX: Final = 10_000
 SHOWN_MAX: Final = 10
+CODES_MAX: Final = 20_000
+"""Of a pool of more codes nobody counts how many there are, so it is not told when it runs out."""
 
 
 async def get_live(engine: Engine, request: m.GetLiveRequest) -> m.GetLiveReply:
@@ -32,7 +34,7 @@ async def get_live(engine: Engine, request: m.GetLiveRequest) -> m.GetLiveReply:
         if request.stock:
             since = ids.earliest("reward", plays["at"] - DAY_SECONDS - SLACK_SECONDS)
             won = await connection.fetch(_SQL["won"], *about, since)
-            stock = await connection.fetch(_SQL["stock"], tenant_id, [row["prize_id"] for row in won])
+            stock = await connection.fetch(_SQL["stock"], tenant_id, [row["prize_id"] for row in won], CODES_MAX)
             budgets = await connection.fetch(_LIMITS["budgets"], *about)
             low = await connection.fetch(_LIMITS["low_prizes"], *about)
     a_day = {row["prize_id"]: row["units"] for row in won}

@@ -2642,7 +2642,8 @@ default_message_pool.register_message("game.v1", "FulfillRewardRequest", Fulfill
 class Funnel(betterproto2.Message):
     """
     How far plays came, each step a part of the one before; but that a play's answer may bring the next one's session, which
-    is no start. What a process counted in the seconds before it was killed is not among the starts.
+    is no start. Starts are a count beside the books: what a process counted in the seconds before it was killed, or could not
+    learn to be written, is not among them.
     rewards: one of points, or of a wallet's currency, leaves none. claimed: by their players, or delivered at once.
     """
 

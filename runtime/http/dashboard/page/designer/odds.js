@@ -97,11 +97,12 @@ export function Odds({ handler, config, prizes, zone }) {
   <//>`;
 }
 
-/** How many codes are free of each of these prizes, once that is known. @param {string[]} ids @returns {Map<string, number>} */
+/** How many codes are free of each of these prizes, once that is known. @param {string[]} ids @returns {Map<string, number | undefined>} */
 function usePools(ids) {
   const { data } = useData((signal) => Promise.all((can("ListCodes") ? ids : []).map(async (id) => {
-    const { totals } = await api.get("/admin/prizes/{id}/codes", { path: { id }, query: { limit: 1 }, signal });
-    return /** @type {[string, number]} */ ([id, totals.free]);
+    // Whose pool may not be read, or not in time, is of an unknown one.
+    const found = await api.get("/admin/prizes/{id}/codes", { path: { id }, query: { limit: 1 }, signal }).catch(() => null);
+    return /** @type {[string, number | undefined]} */ ([id, found?.totals.free]);
   })), [ids.join()]);
   return new Map(data ?? []);
 }
@@ -155,8 +156,9 @@ function money(costs) {
 /** When the last one goes at so many a day. @param {any} prize @param {number} daily @param {string} zone */
 function runsOut(prize, daily, zone) {
   const counted = prize?.type !== "points" && prize?.stock?.total > 0;
+  const coded = prize?.fulfillment?.channel === "voucher_code";
   if (!prize || (!counted && prize.codes === undefined)) {
-    return prize ? say("unlimited") : "";
+    return prize ? say(coded ? "none" : "unlimited") : "";
   }
   const left = Math.min(counted ? prize.stock.remaining : Infinity, prize.codes ?? Infinity);
   if (!left) {

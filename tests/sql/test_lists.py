@@ -295,3 +295,22 @@ async def test_deliveries_are_found_by_whose_they_are_and_when_they_were_made(co
     assert await found(None, 200, 0) == "m5 m3 m2"
     assert await found(None, 0, 300) == "m2 m1"
     assert await found(["b"], 101, 0) == "m5"
+
+
+async def test_what_would_end_before_it_begins_is_named_of_its_campaign_alone(connection: asyncpg.Connection) -> None:
+    await connection.execute("""
+        INSERT INTO quests (tenant_id, quest_id, campaign_id, name, type, turns, start_date, end_date)
+            SELECT 't', 'i' || name, campaign, name, 'daily', 1, to_timestamp(begins), to_timestamp(ends)
+            FROM (VALUES ('twisted', 'b', 9, 8), ('twisted', 'a', 9, 9), ('twisted', 'c', 8, 9),
+                         ('twisted', 'd', 9, NULL), ('straight', 'e', 9, 8)) AS v (campaign, name, begins, ends);
+        INSERT INTO leaderboards (tenant_id, board_id, campaign_id, name, metric, mode, start_date, end_date)
+            SELECT 't', 'i' || name, campaign, name, 'score', 'sum', to_timestamp(begins), to_timestamp(ends)
+            FROM (VALUES ('twisted', 'z', 9, 8), ('twisted', 'y', 9, 9), ('twisted', 'x', 8, 9),
+                         ('straight', 'w', 9, 8)) AS v (campaign, name, begins, ends)""")
+    rows = await connection.fetch(statement("campaigns.inverted"), "t", "twisted")
+    assert [tuple(row) for row in rows] == [
+        ("leaderboard", "y"),
+        ("leaderboard", "z"),
+        ("quest", "a"),
+        ("quest", "b"),
+    ]

@@ -12,6 +12,7 @@ from runtime.actors.starts import QUARTER_SECONDS, Starts
 from runtime.stores.database import Database, StoreUnavailable
 from tests.support.commits import TENANT, filled
 from tests.support.stack import new_stack, settings_of
+from tests.support.waiting import until
 from tests.support.world import new_world
 
 NOW = 1_790_000_000.0
@@ -36,6 +37,35 @@ async def test_starts_are_added_to_their_game_and_quarter(database: Database) ->
     starts.note(TENANT, "a", QUARTER + QUARTER_SECONDS - 1)
     await starts.keep()
     assert await kept(database) == {**first, ("another", "a", QUARTER): 1, (TENANT, "a", QUARTER): 3}
+
+
+async def test_rows_are_held_by_their_keys_order_whatever_was_started_first(
+    database: Database, database_url: str
+) -> None:
+    starts = Starts(database)
+    for game in "ba":
+        starts.note(TENANT, game, NOW)
+    await starts.keep()
+    rival, onlooker = [await asyncpg.connect(database_url) for _ in range(2)]
+    try:
+        async with rival.transaction():
+            await rival.execute("SELECT FROM game_starts WHERE game_id = 'a' FOR UPDATE")
+            for game in "ba":
+                starts.note(TENANT, game, NOW)
+            keeping = asyncio.ensure_future(starts.keep())
+            await until(lambda: _waits(onlooker))
+            free = await onlooker.fetch("SELECT game_id FROM game_starts FOR UPDATE SKIP LOCKED")
+            assert [row["game_id"] for row in free] == ["b"], "it waits for the first, and holds no other"
+        await keeping
+    finally:
+        await rival.close()
+        await onlooker.close()
+    assert await kept(database) == {(TENANT, game, QUARTER): 2 for game in "ab"}
+
+
+async def _waits(onlooker: asyncpg.Connection) -> bool:
+    query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    return bool(await onlooker.fetchval(query))
 
 
 async def test_processes_that_keep_at_once_lose_nothing(database: Database) -> None:

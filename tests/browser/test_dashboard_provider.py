@@ -82,6 +82,7 @@ async def test_staff_sign_in_there_come_back_and_sign_out(desk: Desk) -> None:
 async def test_who_has_no_role_there_is_told_so(desk: Desk) -> None:
     await say_who(desk, "eve")
     await desk.page.wait_for_selector(".notice:has-text('no role here')")
+    assert await desk.page.locator("nav a:has-text('Campaigns')").count() == 0
     desk.forgive("403")
 
 

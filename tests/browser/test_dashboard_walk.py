@@ -28,6 +28,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 PAGES_JS: Final = Path(__file__).parents[2] / "runtime" / "http" / "dashboard" / "page" / "pages.js"
 ROUTES: Final = tuple(re.findall(r'\{ path: "([^"]+)", needs', PAGES_JS.read_text()))
+DOCS: Final = Path(__file__).parents[2] / "docs" / "dashboard.md"
 WHOLE: Final = os.environ.get("TOMBOLA_TEST_PICTURES") == "all"
 WIDTHS: Final = (360, 768, 1280)
 SCHEMES: Final = ("light", "dark") if WHOLE else ("light",)
@@ -99,6 +100,33 @@ async def test_every_page_fits_every_width_and_takes_names_for_text(browser: Bro
                             found[where] = await violations(desk.page)
                     assert await desk.page.evaluate("window.evil") is None, route
     assert {where: told for where, told in found.items() if told} == {}
+
+
+def table() -> dict[str, str]:
+    """What docs/dashboard.md says that each page reads."""
+    rows = re.findall(r"^\| (`/[^|]*) \| ([^|]*) \|", DOCS.read_text(), re.MULTILINE)
+    return {route: reads for routes, reads in rows for route in re.findall(r"`([^`]+)`", routes)}
+
+
+async def test_what_a_page_reads_stands_in_the_table_of_the_docs(browser: Browser, counter: Stack) -> None:
+    told = table()
+    async with new_world(counter, name="Autumn Fair") as world, at_desk(browser, counter, **STILL) as desk:
+        await desk.enter("admin", "platform")
+        found: dict[str, set[str]] = {}
+        for route, path in (await furnished(world)).items():
+            if route == "/approvals/:id":
+                continue  # None waits here.
+            desk.asked.clear()
+            await desk.to(path if path != "/" else "")
+            asked = {one.partition("/api/v1/")[2].partition("?")[0] for one in desk.asked if one.startswith("GET ")}
+            # The last word of a path that is no id; who is signed in is asked for wherever a page begins.
+            words = {
+                next((word for word in one.split("/")[::-1] if not re.search(r"[_0-9]", word)), "") for one in asked
+            }
+            reads = told[route.replace(":id", "{id}")].lower()
+            spelled = {word.removesuffix(".json").replace("-", " ") for word in words - {"", "me", "ann"}}
+            found[route] = {word for word in spelled if word.removesuffix("s") not in reads}
+    assert {route: words for route, words in found.items() if words} == {}
 
 
 async def test_every_list_has_a_filter_in_its_address(browser: Browser, counter: Stack) -> None:

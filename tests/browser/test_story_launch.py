@@ -11,10 +11,12 @@ import pytest_asyncio
 
 from ops.servers.base import free_port
 from tests.support.browsing import STILL, Visit, visiting
+from tests.support.guests import log_in
 from tests.support.invariants import check
 from tests.support.stack import TENANT, Stack, new_stack, settings_of
 from tests.support.staff import Desk, at_desk
 from tests.support.waiting import until
+from tests.support.world import World
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, Route
@@ -163,3 +165,34 @@ async def test_a_designer_goes_from_nothing_to_a_player_who_won_by_clicks_alone(
 
         await until(seen)
         await desk.shot("story-launch-home")
+    await helped(browser, empty)
+
+
+async def helped(browser: Browser, stack: Stack) -> None:
+    """The second story, where the first has led: a player writes that the wheel was not fair, and is answered."""
+    [game] = (await stack.admin("GET", "/admin/games")).data["items"]
+    world = World(stack, game["campaign_id"])
+    player = await log_in(stack, contact="vera.vexed@example.com")
+    [reward] = (await world.round(game["id"], player)).data["rewards"]
+    async with at_desk(browser, stack, **STILL) as desk:
+        await desk.enter("reward_manager")
+        await follow(desk, "Players", within="nav.side")
+        await desk.page.fill("input[type=search]", "Vera.Vexed@example.com")
+        await desk.until("document.querySelectorAll('tbody tr').length === 1")
+        await desk.page.locator("tbody tr a").first.click()
+        await desk.page.wait_for_selector("main .head")
+        await desk.settled()
+        assert player in desk.page.url and reward["name"] in await desk.page.inner_text("main")
+        # How it was decided, and that it is decided so again.
+        await desk.press("Look", within="main")
+        await desk.page.wait_for_selector("dialog .replay[data-tone=good]")
+        assert reward["name"] in await desk.page.inner_text("dialog")
+        await desk.press("Close", within="dialog footer")
+        await desk.press("Give turns", within="main .head")
+        await desk.page.get_by_label("Campaign", exact=True).select_option(label="Harvest days")
+        await desk.page.get_by_label("Reason", exact=True).fill("for the patience")
+        await desk.press("Give turns", within="dialog footer")
+        await desk.page.wait_for_selector(".toast:has-text('One turn is given')")
+        await desk.page.locator("main .head").get_by_role("button", name="Audit log").click()
+        await desk.page.get_by_role("button", name="player.grant_turns").first.click()
+        await desk.page.wait_for_selector("dialog:has-text('for the patience')")

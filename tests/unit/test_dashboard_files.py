@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import re
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -76,3 +77,26 @@ def test_every_word_that_a_page_says_is_written_down() -> None:
     own = [body for path, body in bodies.items() if path.endswith(".js") and not path.startswith("vendor/")]
     said = {key for body in own for key in re.findall(r'\bsay\("([a-z_.]+)"', body)}
     assert len(said) > 50 and said - words == set()
+
+
+PAGE = Path(serving.__file__).parent / "page"
+OURS = sorted(path for path in PAGE.rglob("*.js") if not {"vendor", "words"} & {*path.relative_to(PAGE).parts})
+SAID = re.compile(r"""\bsay\("([^"$]+)\"""")
+
+
+def templates(text: str) -> str:
+    """What is written as HTML, without what is put into it and without comments."""
+    written = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
+    written = re.sub(r"(?m)^\s*//.*$", "", written)
+    while (shorter := re.sub(r"\$\{[^{}]*\}", "", written)) != written:
+        written = shorter
+    return written
+
+
+@pytest.mark.parametrize("path", OURS, ids=lambda path: str(path.relative_to(PAGE)))
+def test_every_word_that_people_read_is_in_the_one_file(path: Path) -> None:
+    text, words = path.read_text(), (PAGE / "words" / "en.js").read_text()
+    between = re.findall(r">\s*([A-Za-z]{2}[A-Za-z ,.'’!?…:-]*)\s*<", templates(text))
+    named = re.findall(r"""(?:aria-label|placeholder|title|alt|label)="([^"]*[A-Za-z]{2}[^"]*)\"""", templates(text))
+    assert (between, named) == ([], [])
+    assert [key for key in SAID.findall(text) if not re.search(rf'(?m)^  "?{re.escape(key)}"?: ', words)] == []

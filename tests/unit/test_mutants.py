@@ -54,7 +54,7 @@ def test_every_survivor_is_explained_and_is_a_mutant() -> None:
         "refuse plays: boundary c.plays > n.cap",
         "refuse plays: narrow n.exact AND c.plays < n.cap",
         "refuse stock: narrow (SELECT count(*) FROM taken) <> cardinality(CAST($9 AS stock_take[]))",
-        "taken: narrow s.remaining >= n.quantity",
+        "stock_held: narrow s.remaining >= n.quantity",
         "played: collide ON CONFLICT DO NOTHING",
         "guests_held: unlock FOR SHARE",
         "guests_held: unsort ORDER BY p.player_id",

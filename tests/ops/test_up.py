@@ -95,7 +95,7 @@ def test_the_ready_file_says_where_each_process_is_watched(data_dir: Path) -> No
 
 def test_the_command_line_that_it_prints_reaches_it(data_dir: Path) -> None:
     with up(data_dir) as (_, ready):
-        printed = re.search(r"Command line  (.*?)   \(", (data_dir.parent / "up.log").read_text())
+        printed = re.search(r"Command line  (.*?)   \(", said(data_dir, "Command line"))
         assert printed is not None and "ops/tombola games list" in printed[1]
         assert stat.S_IMODE((data_dir / "ready.json").stat().st_mode) == 0o600
         listed = tombola(data_dir, "games", "list", "--json")
@@ -105,6 +105,13 @@ def test_the_command_line_that_it_prints_reaches_it(data_dir: Path) -> None:
         player = Api(ready["consumer_url"], token)
         assert player.get(f"/games/{game}/eligibility")["can_play"]
     assert not (data_dir / "ready.json").exists()
+
+
+def said(data_dir: Path, last: str) -> str:
+    """What it has printed, once this is among it: it says so after its ready file is there."""
+    log = data_dir.parent / "up.log"
+    wait_for(lambda: last in log.read_text(), STOP_SECONDS)
+    return log.read_text()
 
 
 def tombola(data_dir: Path, *arguments: str) -> str:
@@ -122,7 +129,7 @@ def tombola(data_dir: Path, *arguments: str) -> str:
 
 def test_what_it_prints_first_is_a_page_of_games_that_anybody_may_play(data_dir: Path) -> None:
     with up(data_dir) as (_, ready):
-        told = [line for line in (data_dir.parent / "up.log").read_text().splitlines() if "http://" in line]
+        told = [line for line in said(data_dir, "Command line").splitlines() if "http://" in line]
         assert ready["play_url"] in told[0] and ready["dashboard_url"] in told[1]
         assert ready["dashboard_url"].startswith(f"{ready['admin_url']}/dashboard#link=")
         assert b"<title>Tombola</title>" in read(ready["dashboard_url"])

@@ -210,6 +210,7 @@ async def test_a_campaign_goes_from_nothing_to_its_end_without_a_terminal(desk: 
     assert (await desk.stack.admin("GET", f"/admin/campaigns/{campaign_id}")).data["status"] == "CAMPAIGN_STATUS_ENDED"
     await desk.press("Duplicate")
     await desk.page.get_by_label("Name", exact=True).fill("Winter Draw again")
+    assert "lasts as long as the original" in await desk.page.inner_text("dialog form")
     ends = desk.page.locator("dialog [name=end_date]")
     await desk.page.locator("dialog [name=start_date]").fill("2030-01-31T09:00")
     await ends.fill("2030-01-30T09:00")

@@ -208,7 +208,7 @@ function Duplicate({ campaign, close }) {
     go(addressOf(made.id));
   };
   const { name, start_date, end_date } = CAMPAIGN.properties;
-  const schema = { type: "object", required: ["name"], properties: { name, start_date, end_date } };
+  const schema = { type: "object", required: ["name"], properties: { name, start_date, end_date: { ...end_date, help: say("campaign.duplicate_ends") } } };
   return html`<${Dialog} title=${say("campaign.duplicate_title", { name: campaign.name })} close=${close}>
     <p>${say("campaign.duplicate_text")}</p>
     <${Form} schema=${schema} zone=${campaign.timezone} value=${{ name: `${campaign.name} 2`, start_date: 0, end_date: 0 }} save=${save} word=${say("campaign.duplicate")} cancel=${close} />

@@ -2,7 +2,7 @@
 //
 // Understood: string, number, integer, boolean, enum, array, object (with properties, or a map of names), $ref, anyOf
 // (its first), default, description, minimum and maximum, minLength and maxLength. What is neither is typed as JSON.
-// Beside them `format`: "unix-time" (seconds, in the form's zone), "time-zone", "lines"; and `label`: what a field is called.
+// Beside them `format`: "unix-time" (seconds, in the form's zone), "time-zone", "lines"; and `label`: what a field is called; `help`: what helps, where it is another than its name's.
 import { html, useEffect, useId, useRef, useState } from "../lib.js";
 import { fromInput, toInput, ZONES } from "../times.js";
 import { has, label, say } from "../words.js";
@@ -233,7 +233,7 @@ function Help({ name, path, schema, around }) {
 }
 
 /** @param {string} name @param {Schema} schema */
-const help = (name, schema) => (has(`help.${name}`) ? say(`help.${name}`) : schema.description ?? "");
+const help = (name, schema) => schema.help ?? (has(`help.${name}`) ? say(`help.${name}`) : schema.description ?? "");
 
 /** The control of a single value. @param {Part} part @param {Record<string, any>} named */
 function input({ schema, value, around, change }, named) {

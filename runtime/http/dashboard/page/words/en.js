@@ -684,6 +684,7 @@ export const words = {
   },
   "campaign.duplicate_title": "Duplicate {name}",
   "campaign.duplicate_text": "The copy is a draft, with copies of its games, prizes at full stock, quests and leaderboards. Without dates it begins at the next hour that this one began at, and lasts as long; all in it moves along.",
+  "campaign.duplicate_ends": "Left empty: it lasts as long as the original.",
   "campaign.copied": "{name} is made, as a draft.",
   "campaign.moved": "{name} is now: {state}.",
   "campaign.games": "Games",

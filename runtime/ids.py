@@ -17,6 +17,7 @@ _PAIRS: Final = [first + second for first in _ALPHABET for second in _ALPHABET]
 _FROM_BYTE: Final = bytes(ord(_ALPHABET[byte & 31]) for byte in range(256))
 _TO_BASE32: Final = str.maketrans(_ALPHABET, "0123456789abcdefghijklmnopqrstuv")
 _POOL_CHARACTERS: Final = 16_384
+_DAY_SECONDS: Final = 86_400
 
 GUEST: Final = "guest_"
 
@@ -72,6 +73,15 @@ def ulid_at(unix_seconds: float) -> str:
 def earliest(prefix: str, unix_seconds: float) -> str:
     """An identifier that sorts before all that are made from that time on."""
     return f"{prefix}_{_milliseconds(max(0, int(unix_seconds * 1000)))}"
+
+
+def between(prefix: str, since: int, until: int) -> tuple[str, str]:
+    """The least, and the first too great, of the identifiers that were made then (unix seconds; 0: any time).
+
+    With a day to spare on either side, since they are told by the clock of who made them.
+    """
+    first = earliest(prefix, since - _DAY_SECONDS) if since else ""
+    return first, earliest(prefix, until + _DAY_SECONDS) if until else "~"
 
 
 def unix_ms(ulid: str) -> int:

@@ -7,7 +7,7 @@ with it where it is killed; one that is stopped keeps it. What may have been wri
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import Final
 
 import asyncpg
@@ -30,33 +30,27 @@ class Starts:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._counted: Counter[tuple[str, str, int]] = Counter()
+        self._counted: defaultdict[str, Counter[tuple[str, int]]] = defaultdict(Counter)
         self._keeping = asyncio.Lock()
 
     def note(self, tenant_id: str, game_id: str, now: float) -> None:
         """A player has started the game: `now`, by the database's clock."""
-        self._counted[tenant_id, game_id, int(now) // QUARTER_SECONDS] += 1
+        self._counted[tenant_id][game_id, int(now) // QUARTER_SECONDS * QUARTER_SECONDS] += 1
 
     async def keep(self) -> None:
-        """Adds all of them to what is kept: a tenant whose cannot be hinders no other."""
-        for tenant_id in sorted({tenant_id for tenant_id, _, _ in self._counted}):
-            await attempt(JOB, self.keep_of(tenant_id), tenant_id=tenant_id)
+        """Adds all to what is kept, after whoever does so already. A tenant whose cannot be hinders no other."""
+        async with self._keeping:
+            for tenant_id in sorted(self._counted):
+                await attempt(JOB, self.keep_of(tenant_id), tenant_id=tenant_id)
 
     async def keep_of(self, tenant_id: str) -> None:
-        """Adds a tenant's, and returns when those that were under way are added too. What is known not to be written is
-        kept the next time. Raises what the database does.
-        """
-        async with self._keeping:
-            counted = {key: starts for key, starts in self._counted.items() if key[0] == tenant_id}
-            if not counted:
-                return
-            for key in counted:
-                del self._counted[key]
-            games = [game_id for _, game_id, _ in counted]
-            quarters = [quarter * QUARTER_SECONDS for _, _, quarter in counted]
-            try:
-                await self._database.execute(_COUNT, tenant_id, games, quarters, list(counted.values()))
-            except (StoreUnavailable, asyncpg.PostgresError) as error:
-                if not getattr(error, "sent", False):
-                    self._counted.update(counted)
-                raise
+        """Adds a tenant's. What is known not to be written is kept the next time. Raises what the database does."""
+        if (counted := self._counted.pop(tenant_id, None)) is None:
+            return
+        games, quarters = zip(*counted, strict=True)
+        try:
+            await self._database.execute(_COUNT, tenant_id, list(games), list(quarters), list(counted.values()))
+        except (StoreUnavailable, asyncpg.PostgresError) as error:
+            if not getattr(error, "sent", False):
+                self._counted[tenant_id].update(counted)
+            raise

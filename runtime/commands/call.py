@@ -10,7 +10,7 @@ from cyclopts import App, Parameter
 
 from runtime.commands import documents
 from runtime.commands.confirm import Yes, confirmed, file_told
-from runtime.commands.connection import DEFAULTS, Connection, connected, fail, print_json, refusals_told
+from runtime.commands.connection import DEFAULTS, Connection, NoList, connected, fail, print_json, refusals_told
 from runtime.commands.environment import EXIT_USE
 
 app = App(name="call", help="Ask the admin edge for anything that it has, by verb and path; answers are JSON.")
@@ -66,7 +66,7 @@ async def call(
             if every:
                 try:
                     print_json([item async for item in edge.each(path, told)])
-                except KeyError:
+                except NoList:
                     fail(connection, EXIT_USE, f"{path!r} is no list")
                 return
             if verb == "DELETE":

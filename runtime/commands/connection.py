@@ -59,6 +59,10 @@ DEFAULTS: Final = Connection()
 """Where nothing is said on the command line, the environment is asked."""
 
 
+class NoList(Exception):
+    """What is at the path has no items."""
+
+
 class Refused(Exception):
     """The service's refusal: its HTTP status and envelope."""
 
@@ -122,10 +126,12 @@ class Edge:
     async def each(
         self, path: str, asked: Mapping[str, Any] | None = None, /, **query: Any
     ) -> AsyncIterator[dict[str, Any]]:
-        """Every item of a list, page after page."""
+        """Every item of a list, page after page. Raises Refused, NoList."""
         cursor = ""
         while True:
             page = await self._get(path, {**(asked or {}), **query, "limit": PAGE, "cursor": cursor})
+            if "items" not in page:
+                raise NoList(path)
             for item in page["items"]:
                 yield item
             if not page["pagination"]["has_more"]:

@@ -25,9 +25,6 @@ _SQL: Final = sql.load("audit")
 _CHARGE: Final = sql.load("challenges")["charge"]
 
 
-DAY: Final = 86_400
-
-
 class _Bucket(NamedTuple):
     """What is noted at most: so many at once, and then one in so many seconds."""
 
@@ -89,20 +86,12 @@ async def list_audit_entries(engine: Engine, request: m.ListAuditEntriesRequest)
     checks.raise_found()
     of = (request.subject_type, request.subject_id, request.actor, merchant_of(request))
     said = (request.action, request.since, request.until, search_pattern(request.q))
-    filters = (tenant_of(request), *of, *said, *_ids_between(request.since, request.until))
+    filters = (tenant_of(request), *of, *said, *ids.between("audit", request.since, request.until))
     # The entries of what may be rare are found by an index of theirs: the whole log may be walked for anything else.
     by = (("subject", request.subject_id), ("actor", request.actor), ("type", request.subject_type))
     statement = next((f"list_of_{name}" for name, asked in by if asked), "list")
     rows, pagination = await reading.page(engine, _SQL[statement], request, *filters)
     return m.ListAuditEntriesReply(items=[m.AuditEntry(**dict(row)) for row in rows], pagination=pagination)
-
-
-def _ids_between(since: int, until: int) -> tuple[str, str]:
-    """The least and the first too great id of entries that were made then: those are in the order of time.
-
-    With a day to spare on either side, since ids are told by the clock of who made them.
-    """
-    return ids.earliest("audit", since - DAY) if since else "", ids.earliest("audit", until + DAY) if until else "~"
 
 
 async def note_sign_in(engine: Engine, request: m.NoteSignInRequest) -> m.NotedReply:

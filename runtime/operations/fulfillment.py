@@ -30,8 +30,6 @@ from runtime.wire.scope import merchant_of, tenant_of
 
 _SQL: Final = sql.load("fulfillment")
 
-DAY_SECONDS: Final = 86_400
-
 
 async def list_tasks(engine: Engine, request: m.ListTasksRequest) -> m.ListTasksReply:
     """Tasks, the newest first, by status, campaign, prize, a whole contact of the winner's and when they were made."""
@@ -44,10 +42,8 @@ async def list_tasks(engine: Engine, request: m.ListTasksRequest) -> m.ListTasks
     if request.contact or request.since or request.until:
         statement = "search"
         contacts = spellings(request.contact) if request.contact else None
-        # Ids say when they were made, within a day of it at any clock.
-        first = ids.earliest("task", request.since - DAY_SECONDS) if request.since else ""
-        end = ids.earliest("task", request.until + DAY_SECONDS) if request.until else "~"
-        asked = (*asked, contacts, request.since, request.until, first, end)
+        made = ids.between("task", request.since, request.until)
+        asked = (*asked, contacts, request.since, request.until, *made)
     rows, pagination = await reading.page(engine, _SQL[statement], request, tenant_of(request), *asked, key="task_id")
     return m.ListTasksReply(items=[task_message(row) for row in rows], pagination=pagination)
 

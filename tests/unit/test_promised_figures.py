@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from runtime.actors import starts
 from runtime.http import auth, bodies, connections
 from runtime.http.admission import idempotency
 from runtime.http.feeds import live
@@ -71,6 +72,7 @@ def test_a_figure_is_the_one_that_was_promised(promise: str, figure: Any, promis
         ("at most 0.25 s for a store that is away", SHIPPED.redis_timeout_seconds, 0.25),
         ("a stop ends within 30 s", SHIPPED.drain_seconds + 2.0, 30.0),
         ("a head has its time, and no more", connections.HEAD_SECONDS, 10.0),
+        ("of starts at most 5 s are lost with a process", starts.EVERY_SECONDS, 5.0),
         ("a body has its time, and no more", bodies.BODY_SECONDS, 10.0),
         ("clocks may differ by seconds", auth.LEEWAY_SECONDS, 5),
         ("an edge gives up on Core", client.DEADLINE_SECONDS, 5.0),

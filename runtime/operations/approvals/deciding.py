@@ -86,29 +86,24 @@ async def approve(engine: Engine, request: m.DecideApprovalRequest) -> m.Approva
     """
     row = await _decidable(engine, request)
     kind, by = KINDS[row["operation"]], _by(request, row)
-    if _is_done_by(row, by):
+    if row["status"] == "done" and row["decided_by"] == by.approver:
         return m.ApprovalReply(approval=approval(row))
     asked, rests_on = await _asked(engine, kind, by)
     by = by._replace(rests_on=rests_on)
     await suspension.refuse(engine, asked, "")
-    status = row["status"]
-    while True:
-        try:
-            if kind.in_parts:
-                await _do_in_parts(engine, kind, asked, by, status)
-            else:
-                await _do(engine, kind, asked, by)
-            break
-        except Fault as fault:
-            if fault.reason != "ILLEGAL_TRANSITION":
-                raise
-            # It waits no more. Where another request of the same person was faster, this one comes to what that does.
-            row = await _find(engine, request)
-            if row["decided_by"] != by.approver or row["status"] not in ("approved", "done") or row["status"] == status:
-                raise
-            if _is_done_by(row, by):
-                return m.ApprovalReply(approval=approval(row))
-            status = row["status"]
+    try:
+        if kind.in_parts:
+            await _do_in_parts(engine, kind, asked, by, row["status"])
+        else:
+            await _do(engine, kind, asked, by)
+    except Fault as fault:
+        if fault.reason != "ILLEGAL_TRANSITION":
+            raise
+        # It does not wait any more. Where another request of the same person was faster, this one goes on from there.
+        now = await _find(engine, request)
+        if now["decided_by"] != by.approver or now["status"] == row["status"]:
+            raise
+        return await approve(engine, request)
     row = await _find(engine, request)
     if not kind.in_parts and row["decided_by"] != by.approver:
         raise decided(by.approval_id)  # A rival's: its key answered this one.
@@ -158,10 +153,6 @@ async def _decidable(engine: Engine, request: m.DecideApprovalRequest) -> asyncp
         # Nobody by name is nobody else, either.
         raise Fault(Status.PERMISSION_DENIED, "OWN_REQUEST", "another person than who asked for it decides it")
     return row
-
-
-def _is_done_by(row: Any, by: Approved) -> bool:
-    return bool(row["status"] == "done" and row["decided_by"] == by.approver)
 
 
 def _by(request: m.DecideApprovalRequest | m.WithdrawApprovalRequest, row: Any) -> Approved:

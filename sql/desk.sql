@@ -241,12 +241,12 @@ WHERE p.tenant_id = $1 AND EXISTS (SELECT FROM codes AS c WHERE c.tenant_id = $1
 SELECT task_id FROM tasks WHERE tenant_id = $1 AND reward_id = $2
 
 -- name: told
--- The delivery of reward $2, with its last attempt, and what its receiver is told of, as fulfillment.lease has it.
+-- The delivery of reward $2, with its attempts, and what its receiver is told of, as fulfillment.lease has it.
 -- No row: it has none.
 SELECT t.task_id, t.reward_id, t.prize_id, t.campaign_id, t.player_id, t.channel, t.status, t.attempts, t.last_error,
        unix(t.next_attempt_at) AS next_attempt_at, unix(t.created_at) AS created_at, unix(t.updated_at) AS updated_at,
-       unix(t.tried_at) AS tried_at, t.duration_ms, t.answer, r.name, r.type, r.value, r.quantity, r.game_id,
-       r.play_id, r.milestone_id, unix(r.won_at) AS won_at, unix(r.claimed_at) AS claimed_at,
+       unix(t.tried_at) AS tried_at, t.duration_ms, t.answer, t.earlier, r.name, r.type, r.value, r.quantity,
+       r.game_id, r.play_id, r.milestone_id, unix(r.won_at) AS won_at, unix(r.claimed_at) AS claimed_at,
        coalesce(p.name, r.name) AS prize_name, coalesce(p.type, r.type) AS prize_type,
        coalesce(p.value, r.value) AS prize_value, coalesce(a.answers, '[]') AS answers,
        coalesce(p.channel_config ? 'secret', false) AS secret_set

@@ -84,10 +84,10 @@ WHERE r.tenant_id = $1 AND r.player_id = ANY($2::text[]) AND a.tenant_id = $1 AN
 
 -- name: tasks
 -- What receivers said of deliveries to them.
-UPDATE tasks AS t SET last_error = '', external_id = '', answer = ''
+UPDATE tasks AS t SET last_error = '', external_id = '', answer = '', earlier = '[]'
 FROM rewards AS r
 WHERE r.tenant_id = $1 AND r.player_id = ANY($2::text[]) AND t.tenant_id = $1 AND t.reward_id = r.reward_id
-  AND (t.last_error <> '' OR t.external_id <> '' OR t.answer <> '')
+  AND (t.last_error <> '' OR t.external_id <> '' OR t.answer <> '' OR t.earlier <> '[]')
 
 -- name: events
 -- Events of integrations' logs, told or to be told, that tell of them.

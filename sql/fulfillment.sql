@@ -169,7 +169,9 @@ recorded AS (
         updated_at = now(),
         tried_at = CASE h.status WHEN 'put_back' THEN t.tried_at ELSE now() END,
         duration_ms = CASE h.status WHEN 'put_back' THEN t.duration_ms ELSE h.duration_ms END,
-        answer = CASE h.status WHEN 'put_back' THEN t.answer ELSE h.answer END
+        answer = CASE h.status WHEN 'put_back' THEN t.answer ELSE h.answer END,
+        earlier = CASE WHEN h.status = 'put_back' OR t.tried_at IS NULL THEN t.earlier
+            ELSE and_earlier(t.earlier, t.tried_at, t.duration_ms, t.last_error, t.answer) END
     FROM held AS h
     WHERE t.tenant_id = $1 AND t.task_id = h.task_id
     RETURNING t.task_id, h.status, t.reward_id

@@ -815,6 +815,8 @@ CREATE TABLE tasks (
     tried_at        timestamptz,
     duration_ms     integer     NOT NULL DEFAULT 0,
     answer          text        NOT NULL DEFAULT '',
+    -- Those before it, as and_earlier() keeps them.
+    earlier         jsonb       NOT NULL DEFAULT '[]',
     PRIMARY KEY (tenant_id, task_id)
 ) WITH (fillfactor = 80);
 CREATE UNIQUE INDEX tasks_reward ON tasks (tenant_id, reward_id);
@@ -825,6 +827,13 @@ CREATE INDEX tasks_awaited ON tasks (tenant_id, lease_until) WHERE status = 'awa
 CREATE INDEX tasks_time ON tasks USING brin (updated_at) WITH (autosummarize = on, pages_per_range = 32);
 -- For whoever must catch up (sql/gaps.sql).
 CREATE INDEX tasks_dead ON tasks (tenant_id, updated_at) WHERE status = 'dead';
+
+-- A task's earlier attempts with one more, the oldest first, at most 20: when each ended (unix seconds), how long it took,
+-- why it failed ('' it did not), and how its receiver's answer began.
+CREATE FUNCTION and_earlier(earlier jsonb, tried_at timestamptz, duration_ms integer, error text, answer text)
+RETURNS jsonb LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN
+    CASE WHEN jsonb_array_length(earlier) < 20 THEN earlier ELSE earlier - 0 END
+    || jsonb_build_object('tried_at', unix(tried_at), 'duration_ms', duration_ms, 'error', error, 'answer', answer);
 
 -- The id of a signed callback is of one task, for ever; `uses` counts how often it came.
 CREATE TABLE callbacks (

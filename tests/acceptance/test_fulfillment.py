@@ -124,7 +124,7 @@ async def test_how_an_answer_ends_an_attempt(
     assert (await state(engine, task_id))[0] == ended
 
 
-async def test_what_was_sent_and_answered_the_last_time_is_told_with_its_reward(
+async def test_what_was_sent_and_answered_each_time_is_told_with_its_reward(
     stack: Any, engine: Any, receiver: Receiver
 ) -> None:
     async def repeats(got: Any) -> web.StreamResponse:
@@ -165,6 +165,8 @@ async def test_what_was_sent_and_answered_the_last_time_is_told_with_its_reward(
     done = await told()
     assert (done["task"]["status"], done["answer"]) == ("TASK_STATUS_DELIVERED", "thank you")
     assert (done["request"], done["task"]["attempts"]) == (failed["request"], 2)
+    first = {name: failed[name] for name in ("tried_at", "duration_ms", "answer")}
+    assert done["earlier"] == [first | {"error": failed["task"]["last_error"]}] and failed["earlier"] == []
 
 
 async def test_of_a_delivery_without_a_receiver_nothing_was_sent(stack: Any) -> None:

@@ -293,13 +293,20 @@ async def test_what_was_won_is_found_by_contact_and_day_and_the_address_says_so(
 
 async def test_a_delivery_shows_what_was_sent_and_how_it_was_answered(desk: Desk, stall: World) -> None:
     player, reward = await complainant(stall, "sent@example.com")
-    told = "UPDATE tasks SET tried_at = now(), duration_ms = 1234, answer = $2 WHERE reward_id = $1"
-    await stall.database.execute(told, reward, "<b>closed</b>")
+    earlier = [
+        {"tried_at": 1767225600 + nth, "duration_ms": 40 + nth, "error": f"HTTP {500 + nth}", "answer": "<i>down</i>"}
+        for nth in range(2)
+    ]
+    told = "UPDATE tasks SET tried_at = now(), duration_ms = 1234, answer = $2, earlier = $3 WHERE reward_id = $1"
+    await stall.database.execute(told, reward, "<b>closed</b>", earlier)
     await desk.enter("designer", path=f"/players/{player}")
     await desk.page.get_by_role("button", name="Request and answer of task_").click()
     await desk.page.wait_for_selector("dialog dd:text-is('1,234 ms')")
     bodies = await desk.page.locator("dialog pre").all_text_contents()
     assert '"fulfillment.requested"' in bodies[0] and f'"{reward}"' in bodies[0] and bodies[1] == "<b>closed</b>"
+    times = await desk.page.locator("dialog tbody tr").all_inner_texts()
+    assert ["41 ms" in times[0] and "HTTP 501" in times[0], "HTTP 500" in times[1], len(times)] == [True, True, 2]
+    assert bodies[2:] == ["<i>down</i>"] * 2
     assert await violations(desk.page) == []
     await desk.shot("dashboard-delivery")
     await desk.press("Close", within="dialog footer")

@@ -133,6 +133,24 @@ async def test_an_attempt_is_recorded_as_it_ended(
     assert await beside.changed(outbox.database) == {}
 
 
+async def test_each_attempt_is_kept_beside_the_last_and_of_many_the_newest(outbox: Outbox) -> None:
+    name = await outbox.task("mine", due=-1)
+    ended: list[dict[str, object]] = []
+    for nth in range(23):
+        assert await outbox.lease(name) == [name]
+        status = "put_back" if nth == 4 else "retry"
+        await outbox.record(name, status, told=(f"error {nth}", f"answer {nth}", nth))
+        row = await outbox.state(name)
+        if status == "retry":
+            at = int(row["tried_at"].timestamp())
+            ended.append({"tried_at": at, "error": f"error {nth}", "answer": f"answer {nth}", "duration_ms": nth})
+        assert row["earlier"] == ended[:-1][-20:], "the last is the row's own"
+    assert len(ended) == 22
+    await outbox.lease(name)
+    await outbox.record(name, "delivered", told=("", "yes", 1))
+    assert (await outbox.state(name))["earlier"] == ended[-20:]
+
+
 async def test_who_is_no_longer_the_owner_records_nothing(outbox: Outbox) -> None:
     name = await outbox.task("taken", "delivering", lease=60, owner="other")
     assert await outbox.record(name, "delivered") is None

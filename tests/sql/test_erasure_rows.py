@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import asyncpg
+import pytest
 
 from tests.support.bare_rows import BARE
 from tests.support.locks import held
@@ -91,9 +92,14 @@ async def test_what_has_nothing_to_erase_is_left_as_it_is(connection: asyncpg.Co
         places = await rows(connection, f"ctid::text FROM {table}")
         await ask_t(connection, f"erasure.{name}", WHO)
         assert await rows(connection, f"ctid::text FROM {table}") == places, name
-    await connection.execute("UPDATE tasks SET external_id = 'x' WHERE task_id = 't1'")
+
+
+@pytest.mark.parametrize("told", ["last_error = 'x'", "external_id = 'x'", "answer = 'x'", "earlier = '[{}]'"])
+async def test_whatever_a_receiver_said_of_them_is_erased(connection: asyncpg.Connection, told: str) -> None:
     await ask_t(connection, "erasure.tasks", WHO)
-    assert await rows(connection, "task_id FROM tasks WHERE external_id <> ''") == ["t2"]
+    await connection.execute(f"UPDATE tasks SET {told} WHERE task_id IN ('t1', 't2')")
+    await ask_t(connection, "erasure.tasks", WHO)
+    assert await rows(connection, f"task_id FROM tasks WHERE {told}") == ["t2"]
 
 
 async def test_plays_are_erased_a_batch_at_a_time(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:

@@ -74,9 +74,20 @@ class Outbox:
         )
         return sorted(row["task_id"] for row in rows)
 
-    async def record(self, name: str, status: str, *, owner: str = "me", external: str = "", delay: float = 0) -> Any:
+    async def record(
+        self,
+        name: str,
+        status: str,
+        *,
+        owner: str = "me",
+        external: str = "",
+        delay: float = 0,
+        told: tuple[str, str, int] = ("went wrong", "no", 7),
+    ) -> Any:
+        """told: the error, how the answer began, the milliseconds."""
+        error, answer, took = told
         rows = await self.database.fetch(
-            SQL["record"], "t", [name], [owner], [status], ["went wrong"], [external], [delay], ["no"], [7]
+            SQL["record"], "t", [name], [owner], [status], [error], [external], [delay], [answer], [took]
         )
         return rows[0] if rows else None
 

@@ -77,11 +77,15 @@ async def get_reward(engine: Engine, request: m.GetRewardRequest) -> m.GetReward
 
 
 def _delivery(engine: Engine, tenant_id: str, row: Any, reveal: bool) -> m.RewardDelivery:
-    """A delivery with its last attempt. What was sent is made anew, not kept a second time beside the reward and the
+    """A delivery with its attempts. What was sent is made anew, not kept a second time beside the reward and the
     winner's answers: so there is nothing more to be erased, and what is gone since is not shown.
     """
     delivery = m.RewardDelivery(
-        task=task_message(row), tried_at=row["tried_at"], duration_ms=row["duration_ms"], answer=row["answer"]
+        task=task_message(row),
+        tried_at=row["tried_at"],
+        duration_ms=row["duration_ms"],
+        answer=row["answer"],
+        earlier=[m.DeliveryAttempt(**attempt) for attempt in row["earlier"]],
     )
     if row["tried_at"] and row["channel"] not in SENDS_NOTHING:
         shown = row["answers"] if reveal else [{**answer, "value": HIDDEN} for answer in row["answers"]]

@@ -6,7 +6,7 @@ from typing import Any
 
 from ops.simulation.postgres.listing import listed
 from ops.simulation.postgres.statements.rewards import answers_of
-from ops.simulation.postgres.values import datetime_of, loads, newest, of, unix
+from ops.simulation.postgres.values import datetime_of, dumps, loads, newest, of, unix
 from ops.simulation.postgres.vocabulary import UPDATE, Result, Statement, statement
 
 _WAITING = ("pending", "retry")
@@ -98,6 +98,12 @@ def _leased(st: Statement, task: Any, reward: Any) -> dict[str, Any]:
     )
 
 
+def _and_earlier(task: Any) -> bytes | None:
+    """and_earlier(): a task's attempts before the one that ends now."""
+    last = of(task, "duration_ms answer") | {"tried_at": unix(task.tried_at), "error": task.last_error}
+    return dumps([*loads(task.earlier)[-19:], last])
+
+
 @statement("fulfillment.record")
 async def record(
     st: Statement,
@@ -133,8 +139,11 @@ async def record(
         if row.lease_owner != owner:
             continue
         held = await st.lock([row], UPDATE, lambda t, owner=owner: t.lease_owner == owner)  # type: ignore[misc]
-        changes = change | {"attempts": held[0].attempts - (status == "put_back")} if held else {}
-        recorded += [(task, status) for task in await st.update([row] if held else [], changes)]
+        for task in held:
+            change["attempts"] = task.attempts - (status == "put_back")
+            if status != "put_back" and task.tried_at is not None:
+                change["earlier"] = _and_earlier(task)
+            recorded += [(written, status) for written in await st.update([row], change)]
 
     def movable(r: Any) -> bool:
         return r.status not in ("fulfilled", "expired", "revoked", "failed")

@@ -58,6 +58,7 @@ __all__ = (
     "DecideApprovalRequest",
     "DeleteReply",
     "DeleteRequest",
+    "DeliveryAttempt",
     "DisqualifyPlayerReply",
     "DisqualifyPlayerRequest",
     "DuplicateCampaignRequest",
@@ -2299,6 +2300,30 @@ class DeleteRequest(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "DeleteRequest", DeleteRequest)
+
+
+@dataclass(eq=False, repr=False)
+class DeliveryAttempt(betterproto2.Message):
+    """
+    An attempt to deliver that ended.
+    """
+
+    tried_at: "int" = betterproto2.field(1, betterproto2.TYPE_INT64)
+
+    duration_ms: "int" = betterproto2.field(2, betterproto2.TYPE_INT32)
+
+    error: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    """
+    Why it failed; empty: it did not.
+    """
+
+    answer: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+    """
+    How the receiver's answer began, without secrets.
+    """
+
+
+default_message_pool.register_message("game.v1", "DeliveryAttempt", DeliveryAttempt)
 
 
 @dataclass(eq=False, repr=False)
@@ -5668,7 +5693,7 @@ default_message_pool.register_message("game.v1", "Reward", Reward)
 @dataclass(eq=False, repr=False)
 class RewardDelivery(betterproto2.Message):
     """
-    How a reward's delivery stands, and its last attempt.
+    How a reward's delivery stands, its last attempt, and those before it.
     """
 
     task: "Task | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
@@ -5689,6 +5714,11 @@ class RewardDelivery(betterproto2.Message):
     answer: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
     """
     How the receiver's answer began, without secrets.
+    """
+
+    earlier: "list[DeliveryAttempt]" = betterproto2.field(6, betterproto2.TYPE_MESSAGE, repeated=True)
+    """
+    The attempts before that one, the oldest first: of the last 20.
     """
 
 

@@ -1,11 +1,19 @@
-// What was sent of a delivery the last time, and how its receiver answered.
+// What was sent of a delivery, and how its receiver answered: the last time, and the times before.
 import { api } from "../api.js";
 import { html, useState } from "../lib.js";
 import { Loading, Problem, When } from "../parts/bits.js";
 import { useData } from "../parts/data.js";
 import { Dialog } from "../parts/dialog.js";
+import { Table } from "../parts/list.js";
 import { can } from "../session.js";
 import { number, say } from "../words.js";
+
+const TRIED = [
+  { title: say("player.when"), narrow: true, show: (/** @type {any} */ one) => html`<${When} at=${one.tried_at} />` },
+  { title: say("integrations.took"), number: true, show: (/** @type {any} */ one) => `${number(one.duration_ms)} ms` },
+  { title: say("deliveries.wrong"), show: (/** @type {any} */ one) => one.error || say("none") },
+  { title: say("integrations.answer"), show: (/** @type {any} */ one) => (one.answer ? html`<pre class="body" tabindex="0">${one.answer}</pre>` : say("none")) },
+];
 
 /** The way to a delivery's last attempt, once there was one. @param {{task: any}} props */
 export function Told({ task }) {
@@ -27,7 +35,8 @@ function Shown({ task, close }) {
       </dl>
       <b>${say("integrations.request")}</b><pre class="body" tabindex="0">${told.request || say("none")}</pre>
       <p class="quiet">${say("deliveries.made_anew")}</p>
-      <b>${say("integrations.answer")}</b><pre class="body" tabindex="0">${told.answer || say("none")}</pre>`}
+      <b>${say("integrations.answer")}</b><pre class="body" tabindex="0">${told.answer || say("none")}</pre>
+      ${told.earlier.length > 0 && html`<h3>${say("deliveries.earlier")}</h3><${Table} caption=${say("deliveries.earlier")} columns=${TRIED} items=${[...told.earlier].reverse()} />`}`}
     <footer><button type="button" class="secondary outline" onClick=${close}>${say("close")}</button></footer>
   <//>`;
 }

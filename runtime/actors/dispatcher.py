@@ -308,17 +308,14 @@ class Dispatcher:
         began = time.monotonic()
         outcome = await self._deliver(row, event)
         ended = time.monotonic()
-        failed = isinstance(outcome, Failed)
-        breaker.ended(failed, ended)
-        took_ms = int((ended - began) * 1000)
+        breaker.ended(isinstance(outcome, Failed), ended)
         if not isinstance(outcome, Failed):
-            status = "stubbed" if isinstance(outcome, Stubbed) else "delivered"
-            DELIVERIES.labels(status).inc()
-            answer = outcome.answer if isinstance(outcome, Delivered) else ""
-            return self._note(row, event, status, attempts + 1, duration_ms=took_ms, answer=answer)
-        DELIVERIES.labels("failed").inc()
-        status = "retry" if again and not outcome.final and attempts < len(SCHEDULE_SECONDS) else "dead"
-        return self._note(row, event, status, attempts + 1, outcome, took_ms, outcome.answer)
+            said = status = "stubbed" if isinstance(outcome, Stubbed) else "delivered"
+        else:
+            said = "failed"
+            status = "retry" if again and not outcome.final and attempts < len(SCHEDULE_SECONDS) else "dead"
+        DELIVERIES.labels(said).inc()
+        return self._note(row, event, status, attempts + 1, outcome, int((ended - began) * 1000))
 
     async def _deliver(self, row: Any, event: Event) -> Outcome:
         provider = integration_provider(row["type"])
@@ -350,10 +347,11 @@ class Dispatcher:
         event: Event,
         status: str,
         attempts: int,
-        failed: Failed = NOT_FAILED,
+        outcome: Outcome,
         duration_ms: int = 0,
-        answer: str = "",
     ) -> Note:
+        failed = outcome if isinstance(outcome, Failed) else NOT_FAILED
+        answered = outcome if isinstance(outcome, Delivered) else failed
         error = str(failed.error).replace("\0", "").encode("utf-8", "replace").decode()[:ERROR_CHARACTERS_MAX]
         kept = msgspec.to_builtins(event) if event.occurred_at else None  # Else it is one that could not be read.
         note = Note(
@@ -364,11 +362,11 @@ class Dispatcher:
             status,
             attempts,
             kept,
-            failed.http_status,
+            answered.http_status,
             error,
             duration_ms,
             failed.retry_after_seconds,
-            answer,
+            answered.answer,
         )
         notes = self._notes.setdefault(event.tenant_id, [])
         if len(notes) >= NOTES_MAX * 10:

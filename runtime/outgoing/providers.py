@@ -41,6 +41,7 @@ class Delivered:
 
     external_id: str = ""
     answer: str = ""
+    http_status: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +123,7 @@ async def webhook(connector: Connector, request: DeliveryRequest) -> Outcome:
         return Failed(str(error)[:ERROR_CHARACTERS_MAX])
     words = words_of(answer, request)
     if 200 <= answer.status < 300:
-        return Delivered(answer=words)
+        return Delivered(answer=words, http_status=answer.status)
     final = answer.status == 410
     return Failed(f"HTTP {answer.status}", answer.status, answer.retry_after_seconds, final=final, answer=words)
 

@@ -206,6 +206,28 @@ async def test_rewards_are_moved_at_once_and_those_that_are_not_say_why(desk: De
     assert await boxes.nth(2).is_checked() and not await boxes.nth(0).is_checked()
 
 
+async def test_one_reward_is_fulfilled_and_another_revoked_where_they_are_listed(desk: Desk, stall: World) -> None:
+    prize = await stall.prize(name="Basket", total=9, fulfillment=MANUAL)
+    game = await stall.wheel(prize)
+    for n in range(2):
+        await stall.round(game, f"basket_{n}")
+    await desk.enter("reward_manager", path=f"/rewards?prize_id={prize}")
+    rows = desk.page.locator("tbody tr")
+    for nth, verb, word, status in (
+        (0, "Fulfill", "is fulfilled", "Fulfilled"),
+        (1, "Revoke", "is revoked", "Revoked"),
+    ):
+        await rows.nth(nth).get_by_role("button", name=verb, exact=True).click()
+        assert "Basket" in await desk.page.inner_text("dialog")
+        await desk.press(verb, within="dialog")
+        await desk.page.wait_for_selector(f".toast:has-text('{word}')")
+        await rows.nth(nth).locator(f".status:has-text('{status}')").wait_for()
+    shown = [await rows.nth(nth).get_by_role("button").all_inner_texts() for nth in range(2)]
+    assert shown == [["Revoke"], []], "what is over offers nothing"
+    stock = (await stall.stack.admin("GET", f"/admin/prizes/{prize}")).data["stock"]
+    assert (stock["total"], stock["remaining"]) == (9, 8), "what is revoked can be won again"
+
+
 async def test_an_integration_is_made_tried_paused_given_a_secret_and_removed(desk: Desk, stall: World) -> None:
     async with receiving() as receiver:
         await desk.enter("admin", path="/integrations")
@@ -233,7 +255,21 @@ async def test_an_integration_is_made_tried_paused_given_a_secret_and_removed(de
         assert again.headers["webhook-id"] == first.headers["webhook-id"] and again.json == first.json
         await desk.press("Close", within="dialog footer")
         await desk.press("Pause", within=row)
+        assert receiver.url in await desk.page.inner_text("dialog") and "never told" in await desk.page.inner_text(
+            "dialog"
+        )
+        await desk.press("Pause", within="dialog")
         await desk.page.wait_for_selector(f"{row} .status:has-text('Paused')")
+        await desk.press("Edit", within=row)
+        await desk.page.get_by_label("Address", exact=True).fill(f"{receiver.url}/mugs")
+        await desk.page.get_by_role("button", name="Add to headers").click()
+        await desk.page.get_by_label("Name", exact=True).fill("X-Shop")
+        await desk.page.locator("dialog [name='config.headers.X-Shop']").fill("hunter2")
+        await desk.press("Save", within="dialog footer")
+        await desk.page.wait_for_selector(f"tbody tr:has-text('{receiver.url}/mugs')")
+        await desk.press("Send me one", within=row)
+        sent = await receiver.next()
+        assert sent.path.endswith("/mugs") and sent.headers["X-Shop"] == "hunter2"
         await desk.press("New secret", within=row)
         await desk.page.get_by_role("textbox", name="Secret").fill("a-quite-new-secret-for-it")
         await desk.press("New secret", within="dialog footer")

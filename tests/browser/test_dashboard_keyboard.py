@@ -133,7 +133,7 @@ AT_ONCE: Final = {
     "/campaigns/:id": {"Copy", "Save as SVG", "Save as PNG"},
     "/games/:id": {"Copy", "Save as SVG", "Save as PNG"},
     "/players/:id": {"Export"},
-    "/integrations": {"Send me one", "Pause"},
+    "/integrations": {"Send me one"},
 }
 """What does its work without a dialog."""
 
@@ -365,6 +365,18 @@ async def the_log_is_filtered(keys: Keys, world: World) -> None:
     )
     said = await keys.page.locator("tbody button").all_inner_texts()
     assert said == [one["action"] for one in (await keys.get("audit", subject_type="leaderboard"))["items"]] != []
+
+
+@does("/violations")
+async def a_violation_is_closed(keys: Keys, world: World) -> None:
+    [one, *_] = (await keys.get("violations", status="open"))["items"]
+    await keys.press(one["holds"])
+    asked = await keys.dialog()
+    await asked.fill(reason="by hand")
+    await asked.press("Close it")
+    await keys.gone()
+    closed = (await keys.get("violations", status="closed"))["items"]
+    assert (one["id"], "ann", "by hand") in [(it["id"], it["closed_by"], it["reason"]) for it in closed]
 
 
 @does("/people")

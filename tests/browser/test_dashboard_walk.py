@@ -72,6 +72,12 @@ async def furnished(hall: World) -> dict[str, str]:
         named = await stack.consumer("PUT", "/players/me", {"display_name": name}, player=player)
         assert named.code == "OK", named.envelope
     await stack.database.execute("UPDATE tasks SET last_error = $1", EVIL)
+    broken = (
+        "INSERT INTO violations (tenant_id, violation_id, check_name, subject_id, row_id, expected, found, deviation,"
+        " first_seen_at, last_seen_at) VALUES ($1, $2, 'player_ledger_sum', 'ann', $3, $4, $4, $4, now(), now())"
+    )
+    noted = (stack.tenant_id, f"violation_of_{hall.campaign_id}", hall.campaign_id, EVIL)
+    await stack.database.execute(broken, *noted)
     ids = {"campaigns": hall.campaign_id, "games": game, "prizes": prize, "leaderboards": board_id, "players": "ann"}
     return {path: path.replace(":id", ids.get(path.split("/")[1], "")) for path in ROUTES}
 

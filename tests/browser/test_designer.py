@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from datetime import datetime, timedelta
+from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 import pytest
 
 from runtime.http import gallery
+from runtime.rules import REWARD_HANDLERS
 from tests.browser.test_dashboard import EVIL
 from tests.browser.test_pictures import SCREENS
 from tests.support.axe import violations
@@ -23,6 +28,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
+ROOT = Path(__file__).parents[2]
 DRAWN = "document.querySelector('.preview tombola-game')?.shadowRoot.querySelector('button')"
 
 
@@ -93,6 +99,31 @@ async def test_a_game_is_made_designed_and_tried_out_without_a_terminal(desk: De
     await desk.page.wait_for_selector("table:has-text('Declared')")
     told = await desk.page.inner_text(".table:has(th:text-is('Declared')) tbody")
     assert "Sledge" in told and "25 %" in told and "75 %" in told
+
+
+async def test_a_plugin_s_handler_is_designed_in_a_form_of_its_own(
+    desk: Desk, stall: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one of docs/plugins.md, whose config has a field more."""
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "plugins.md").read_text(), re.DOTALL)
+    code = next(block for block in blocks if "def register" in block).replace("< 0.5", "< attempt.config.chance")
+    module = ModuleType("double_or_nothing")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    exec(code.replace("prize_id: str\n", "prize_id: str\n    chance: float = 0.5\n", 1), module.__dict__)
+    monkeypatch.setitem(REWARD_HANDLERS._things, module.__name__, module)
+    mug, cup = [await stall.prize(name=name, campaign_id=stall.campaign_id) for name in ("Mug", "Cup")]
+    game = await stall.game({"type": "scratch_card", "reward_handler": module.__name__}, {"prize_id": mug})
+    await desk.enter("designer", path=f"/games/{game}")
+    form = desk.page.locator(".designer form")
+    assert await form.locator("[name='handler_config.prize_id']").input_value() == mug
+    await form.locator("[name='handler_config.prize_id']").select_option(label="Cup")
+    await form.locator("[name='handler_config.chance']").fill("1")
+    await save(desk)
+    assert (await game_of(desk))["handler_config"] == {"prize_id": cup, "chance": 1}
+    await desk.press("Play", within=".sheet:has([name=times])")
+    await desk.page.wait_for_selector(".table:has-text('Cup')")
+    [reward] = (await stall.round(game)).data["rewards"]
+    assert (reward["prize_id"], reward["quantity"]) == (cup, 2)
 
 
 async def test_the_widget_is_drawn_as_it_is_typed_and_plays_test_plays_alone(desk: Desk, stall: World) -> None:

@@ -33,6 +33,7 @@ export const ROUTES = [
   { path: "/approvals", needs: "ListApprovals", load: () => import("./pages/approvals.js"), nav: "nav.approvals", icon: "check" },
   { path: "/approvals/:id", needs: "GetApproval", load: () => import("./pages/approval.js") },
   { path: "/audit", needs: "ListAuditEntries", load: () => import("./pages/audit.js"), nav: "nav.audit", icon: "list" },
+  { path: "/violations", needs: "ListViolations", load: () => import("./pages/violations.js"), nav: "nav.violations", icon: "scales" },
   { path: "/people", needs: "ListTokens", load: () => import("./office/people.js"), nav: "nav.people", icon: "key" },
   { path: "/merchants", needs: "ListMerchants", load: () => import("./office/owners.js"), nav: "nav.merchants", icon: "people" },
   { path: "/tenants", needs: "CreateTenant", load: () => import("./office/owners.js"), nav: "nav.tenants", icon: "people" },

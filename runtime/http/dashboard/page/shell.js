@@ -24,6 +24,7 @@ const ICONS = /** @type {Record<string, string>} */ ({
   key: "M14 10a5 5 0 10-4 4l2 2h2v2h2v2h4v-4l-6-6",
   star: "M12 3l2.8 5.7 6.2.9-4.5 4.4 1.1 6.2-5.6-2.9-5.6 2.9 1.1-6.2L3 9.6l6.2-.9z",
   check: "M4 4h16v16H4zM8 12l3 3 5-6",
+  scales: "M12 3v18M7 21h10M4 7h16M4 7l-2 6a3 3 0 006 0zM20 7l-2 6a3 3 0 006 0z",
   trophy: "M7 4h10v6a5 5 0 01-10 0zM7 6H3c0 4 2 5 4 5M17 6h4c0 4-2 5-4 5M12 15v4M8 21h8",
 });
 

@@ -75,7 +75,8 @@ function Stock() {
 
 function Dead() {
   const ask = (/** @type {AbortSignal} */ signal) => api.get("/admin/fulfillment/tasks", { query: { status: "dead", limit: SHOWN_MAX }, signal });
-  return html`<${Part} title=${say("home.dead")} ask=${ask} show=${(/** @type {any} */ { items }) =>
+  const to = html`<a role="button" class="secondary outline small" href=${address("/deliveries", { status: "dead" })}>${say("nav.deliveries")}</a>`;
+  return html`<${Part} title=${say("home.dead")} ask=${ask} acts=${to} show=${(/** @type {any} */ { items }) =>
     items.length
       ? html`<ul class="lines">${items.map((/** @type {any} */ one) => html`<li key=${one.id}><span>${one.last_error || one.channel}</span>
           <span class="quiet">${say("home.attempts", { count: one.attempts })}, <${When} at=${one.updated_at} /></span></li>`)}</ul>`
@@ -94,7 +95,8 @@ function Waiting() {
 
 function Violations() {
   const ask = (/** @type {AbortSignal} */ signal) => api.get("/admin/violations", { query: { status: "open", limit: SHOWN_MAX }, signal });
-  return html`<${Part} title=${say("home.violations")} ask=${ask} show=${(/** @type {any} */ { items }) =>
+  const to = html`<a role="button" class="secondary outline small" href=${address("/violations", { status: "open" })}>${say("nav.violations")}</a>`;
+  return html`<${Part} title=${say("home.violations")} ask=${ask} acts=${to} show=${(/** @type {any} */ { items }) =>
     items.length
       ? html`<ul class="lines">${items.map((/** @type {any} */ one) => html`<li key=${one.id}><span>${one.holds}</span><${Status} value=${one.status} /></li>`)}</ul>`
       : html`<p class="quiet">${say("home.violations_none")}</p>`} />`;

@@ -31,10 +31,14 @@ export default function Integrations() {
   };
   const path = (/** @type {any} */ { id }) => ({ path: { id } });
   const paused = (/** @type {any} */ one) => one.status === "INTEGRATION_STATUS_PAUSED";
-  const move = (/** @type {any} */ one) => doing(
-    () => api.put("/admin/integrations/{id}", { ...path(one), body: { status: `INTEGRATION_STATUS_${paused(one) ? "ACTIVE" : "PAUSED"}` } }),
-    ({ status }) => say("integrations.moved", { state: state(status) }),
-  );
+  const move = async (/** @type {any} */ one) => {
+    if (paused(one) || await confirm({ title: say("integrations.pause_title"), text: say("integrations.pause_text"), items: [nameOf(one)], word: say("integrations.pause"), danger: true })) {
+      await doing(
+        () => api.put("/admin/integrations/{id}", { ...path(one), body: { status: `INTEGRATION_STATUS_${paused(one) ? "ACTIVE" : "PAUSED"}` } }),
+        ({ status }) => say("integrations.moved", { state: state(status) }),
+      );
+    }
+  };
   const remove = async (/** @type {any} */ one) => {
     if (await confirm({ title: say("integrations.remove_title"), text: say("integrations.remove_text"), items: [nameOf(one)], word: say("integrations.remove"), danger: true })) {
       await doing(() => api.remove("/admin/integrations/{id}", path(one)), () => say("integrations.removed"));
@@ -52,6 +56,7 @@ export default function Integrations() {
       ${can("ListIntegrationDeliveries") && button("log", one)}
       ${can("TestIntegration") && html`<${Act} class="secondary outline small" act=${() => doing(() => api.post("/admin/integrations/{id}/test", path(one)), tried)}>${say("integrations.test")}<//>`}
       ${can("UpdateIntegration") && html`<${Act} class="secondary outline small" act=${() => move(one)}>${say(paused(one) ? "integrations.resume" : "integrations.pause")}<//>`}
+      ${can("UpdateIntegration") && button("edit", one)}
       ${can("RotateSecret") && button("rotate", one)}
       ${can("DeleteIntegration") && html`<${Act} class="danger outline small" act=${() => remove(one)}>${say("integrations.remove")}<//>`}</div>` },
   ];
@@ -63,6 +68,7 @@ export default function Integrations() {
       load=${(/** @type {any} */ query, /** @type {AbortSignal} */ signal) => api.get("/admin/integrations", { query, signal })}
       empty=${{ title: say("integrations.empty"), text: say("integrations.empty_text"), act: make }} />
     ${shown.what === "new" && html`<${Making} close=${close} done=${changed} />`}
+    ${shown.what === "edit" && html`<${Editing} one=${shown.one} close=${close} done=${changed} />`}
     ${shown.what === "rotate" && html`<${Rotating} one=${shown.one} close=${close} />`}
     ${shown.what === "log" && html`<${Log} one=${shown.one} close=${close} tried=${tried} />`}`;
 }
@@ -70,30 +76,55 @@ export default function Integrations() {
 /** Where it sends to. @param {any} one */
 const nameOf = (one) => one.config?.url || `${state(one.type)} ${one.id}`;
 
+const CONFIG = {
+  type: "object",
+  required: ["url"],
+  properties: {
+    url: { type: "string", maxLength: 2000 },
+    secret: SECRET,
+    headers: { type: "object", additionalProperties: { type: "string", maxLength: 2000 } },
+  },
+};
+const EVENTS = { type: "array", items: { type: "string", minLength: 1, maxLength: 100 } };
+
 /** @param {{close: () => void, done: () => void}} props */
 function Making({ close, done }) {
   const schema = {
     type: "object",
-    required: ["type", "url", "events"],
-    properties: {
-      type: { type: "string", enum: TYPES },
-      url: { type: "string", maxLength: 2000 },
-      secret: SECRET,
-      events: { type: "array", items: { type: "string", minLength: 1, maxLength: 100 } },
-      campaign_id: { type: "string" },
-    },
+    required: ["type", "config", "events"],
+    properties: { type: { type: "string", enum: TYPES }, config: CONFIG, events: EVENTS, campaign_id: { type: "string" } },
   };
-  const save = async (/** @type {any} */ { url, secret, ...rest }) => {
-    await api.post("/admin/integrations", { body: { ...rest, config: { url, ...(secret ? { secret } : {}) } } });
+  const save = async (/** @type {any} */ { config, ...rest }) => {
+    await api.post("/admin/integrations", { body: { ...rest, config: given(config) } });
     tell(say("integrations.made"));
     close();
     done();
   };
-  const value = { type: TYPES[0], url: "", secret: "", events: ["prize_won"], campaign_id: "" };
+  const value = { type: TYPES[0], config: { url: "", secret: "" }, events: ["prize_won"], campaign_id: "" };
   return html`<${Dialog} title=${say("integrations.new")} close=${close}>
     <${Form} schema=${schema} value=${value} save=${save} word=${say("integrations.make")} cancel=${close} />
   <//>`;
 }
+
+/** @param {{one: any, close: () => void, done: () => void}} props */
+function Editing({ one, close, done }) {
+  const { secret_set: hasSecret, ...had } = one.config;
+  const { secret } = CONFIG.properties;
+  const config = { ...CONFIG, properties: { ...CONFIG.properties, secret: hasSecret ? { ...secret, help: say("integrations.secret_kept") } : secret } };
+  const schema = { type: "object", required: ["config", "events"], properties: { config, events: EVENTS } };
+  const save = async (/** @type {any} */ { config, events }) => {
+    await api.put("/admin/integrations/{id}", { path: { id: one.id }, body: { events, config: given(config) } });
+    tell(say("integrations.changed"));
+    close();
+    done();
+  };
+  return html`<${Dialog} title=${nameOf(one)} close=${close}>
+    <${Form} schema=${schema} value=${{ config: { ...had, secret: "" }, events: one.events }} save=${save} word=${say("save")} cancel=${close} />
+  <//>`;
+}
+
+/** A receiver as it was typed: a secret that was not is none of it. @param {{secret?: string}} config */
+const given = ({ secret, ...config }) => (secret ? { ...config, secret } : config);
 
 /** @param {{one: any, close: () => void}} props */
 function Rotating({ one, close }) {

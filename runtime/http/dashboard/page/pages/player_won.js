@@ -9,8 +9,8 @@ import { address } from "../router.js";
 import { can } from "../session.js";
 import { number, say } from "../words.js";
 import { Told } from "./delivery_told.js";
-import { Answers } from "./reward_answers.js";
-import { MOVES, moveReward, retryTask } from "./reward_moves.js";
+import { RewardActs } from "./reward_acts.js";
+import { retryTask } from "./reward_moves.js";
 
 /** @param {{id: string, about: number}} props */
 export function Plays({ id, about }) {
@@ -63,8 +63,7 @@ export function Rewards({ id, about, changed }) {
     { title: say("player.when"), narrow: true, show: (/** @type {any} */ one) => html`<${When} at=${one.won_at} />` },
     { title: say("rewards.prize"), show: (/** @type {any} */ one) => html`<span class="name">${one.name}</span>` },
     { title: say("campaigns.status"), narrow: true, show: (/** @type {any} */ one) => html`<${Status} value=${one.status} />` },
-    { title: say("list.acts"), narrow: true, acts: true, show: (/** @type {any} */ one) => html`<div class="acts">${Object.entries(MOVES).map(([move, { from, needs }]) => from.includes(one.status) && can(needs)
-      && html`<${Act} class=${`${move === "revoke" ? "danger" : "secondary"} outline small`} act=${() => moveReward(move, one, changed)}>${say(`rewards.${move}`)}<//>`)}<${Answers} reward=${one} /></div>` },
+    { title: say("list.acts"), narrow: true, acts: true, show: (/** @type {any} */ one) => html`<${RewardActs} reward=${one} changed=${changed} />` },
   ];
   return html`<${Section} title=${say("player.rewards")}>
     <${More} caption=${say("player.rewards")} columns=${columns} empty=${say("player.no_rewards")} about=${about}

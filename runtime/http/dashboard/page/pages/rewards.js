@@ -9,7 +9,7 @@ import { useTitle } from "../shell.js";
 import { dayBegins } from "../times.js";
 import { say, state } from "../words.js";
 import { playerAddress } from "./players.js";
-import { Answers } from "./reward_answers.js";
+import { RewardActs } from "./reward_acts.js";
 import { moveRewards } from "./reward_moves.js";
 
 const STATUSES = ["WON", "CLAIMED", "FULFILLING", "FULFILLED", "FAILED", "EXPIRED", "REVOKED"];
@@ -38,7 +38,7 @@ export default function Rewards() {
     { title: say("rewards.prize"), show: (/** @type {any} */ one) => html`<${Named} id=${one.prize_id} name=${one.name} />${refused[one.id] && html`<br /><small class="bad">${refused[one.id]}</small>`}` },
     { title: say("rewards.player"), show: (/** @type {any} */ one) => (can("InspectPlayer") ? html`<a href=${playerAddress(one.player_id)}>${one.player_id}</a>` : html`<span class="long">${one.player_id}</span>`) },
     { title: say("campaigns.status"), narrow: true, show: (/** @type {any} */ one) => html`<${Status} value=${one.status} />` },
-    { title: say("list.acts"), narrow: true, acts: true, show: (/** @type {any} */ one) => html`<${Answers} reward=${one} />` },
+    { title: say("list.acts"), narrow: true, acts: true, show: (/** @type {any} */ one) => html`<${RewardActs} reward=${one} changed=${() => setChanges((count) => count + 1)} />` },
     { title: say("rewards.won"), narrow: true, show: (/** @type {any} */ one) => html`<${When} at=${one.won_at} />` },
   ];
   const filters = [

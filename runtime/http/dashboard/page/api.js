@@ -11,10 +11,11 @@ export class Refused extends Error {
   /**
    * @param {number} status
    * @param {any} envelope
+   * @param {boolean} [lost] whether it may have been done, and would be done once more
    */
-  constructor(status, envelope) {
+  constructor(status, envelope, lost = false) {
     const data = envelope?.data ?? {};
-    super(envelope?.message || say(status ? "refused.unknown" : "refused.away"));
+    super(envelope?.message || say(status ? "refused.unknown" : lost ? "refused.lost" : "refused.away"));
     this.status = status;
     /** @type {string} */
     this.reason = data.reason ?? "";
@@ -70,7 +71,7 @@ async function ask(verb, path, { path: named, query = {}, body, key, headers = {
     if (signal?.aborted) {
       throw error;
     }
-    throw new Refused(0, null);
+    throw new Refused(0, null, verb === "post" && !key);
   }
   // 202: nothing is done yet, it waits for a second person.
   if (answered.response.ok && answered.response.status !== 202) {

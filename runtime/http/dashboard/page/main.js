@@ -2,9 +2,10 @@
 import { html, render, signal } from "./lib.js";
 import { Loading } from "./parts/bits.js";
 import { confirm } from "./parts/dialog.js";
+import { complain } from "./parts/toast.js";
 import { SignIn } from "./pages/sign_in.js";
 import { follow } from "./router.js";
-import { begin, me } from "./session.js";
+import { begin, me, notice } from "./session.js";
 import { dress, Shell } from "./shell.js";
 import { say } from "./words.js";
 
@@ -14,7 +15,8 @@ function App() {
   if (!begun.value) {
     return html`<${Loading} />`;
   }
-  return me.value ? html`<${Shell} />` : html`<${SignIn} />`;
+  // Another's page begins anew: nothing of whoever was here before is shown to who is now.
+  return me.value ? html`<${Shell} key=${JSON.stringify([me.value.tenant_id, me.value.merchant_id, me.value.subject, me.value.roles])} />` : html`<${SignIn} />`;
 }
 
 dress();
@@ -29,6 +31,10 @@ const wanted = (link, before) => {
 };
 const start = () => begin(wanted).finally(() => {
   begun.value = true;
+  if (me.value && notice.value) {
+    complain({ message: say(notice.value) });
+    notice.value = "";
+  }
 });
 // A link that is opened where the page is open already loads nothing anew.
 addEventListener("hashchange", () => {

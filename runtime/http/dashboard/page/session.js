@@ -135,6 +135,7 @@ async function fromIssuer(query) {
  * @param {string} otherwise why it did not work, in words
  */
 async function enter(ask, otherwise) {
+  const [kept, was] = [token.value, me.value];
   try {
     token.value = (await ask()).token;
     sessionStorage.setItem(KEPT, token.value); // Before anything can fail: a link gives it once.
@@ -143,8 +144,14 @@ async function enter(ask, otherwise) {
   } catch (error) {
     const reason = error instanceof Error ? error.message : "";
     notice.value = reason === "ROLE_REQUIRED" ? "sign_in.no_role" : reason === "away" ? "refused.away" : otherwise;
-    if (reason === "away") me.value = null; // What is kept may be good: it is tried again with the page.
-    else forget();
+    if (reason === "away" && token.value !== kept) {
+      me.value = null; // What is kept may be good: it is tried again with the page.
+    } else if (was) {
+      token.value = kept; // Who was signed in stays so.
+      sessionStorage.setItem(KEPT, kept);
+    } else if (reason !== "away") {
+      forget();
+    }
   }
 }
 

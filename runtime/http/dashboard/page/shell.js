@@ -10,6 +10,8 @@ import { exact, switchTimes } from "./times.js";
 import { label, say } from "./words.js";
 
 const THEME = "tombola.theme";
+const WARNED_MS = 10 * 60_000;
+const LATER_MS = 2 ** 31 - 1; // As far as a browser's timers go.
 const ICONS = /** @type {Record<string, string>} */ ({
   home: "M3 11l9-8 9 8M5 9.5V21h5v-6h4v6h5V9.5",
   flag: "M5 21V4m0 1h13l-3 4 3 4H5",
@@ -77,7 +79,7 @@ export function Shell() {
     <nav id="nav" class="side" aria-label=${say("main")} onFocusOut=${left} onKeyDown=${closed}><ul>
       ${shown.map(({ path: to, nav, icon }) => html`<li><a href=${address(to)} aria-current=${isIn(path, to) ? "page" : undefined}><${Icon} name=${icon ?? "list"} />${say(nav ?? "")}</a></li>`)}
     </ul></nav>
-    <main id="content" tabindex="-1"><${Page} key=${path} /></main>
+    <main id="content" tabindex="-1"><${Ending} /><${Page} key=${path} /></main>
     <${Questions} />
     <${Toasts} />
   </div>`;
@@ -94,6 +96,17 @@ function Who() {
     <button type="button" class="plain" aria-label=${say("theme.switch")} title=${say("theme.switch")} onClick=${switchTheme}><span aria-hidden="true">◐</span></button>
     <button type="button" class="secondary outline small" onClick=${signOut}>${say("sign_in.sign_out")}</button>
   </div>`;
+}
+
+/** Told some minutes before the session ends: what is typed then is not to be lost. */
+function Ending() {
+  const [soon, setSoon] = useState(false);
+  const left = (me.value?.expires_at ?? 0) * 1000 - Date.now() - WARNED_MS;
+  useEffect(() => {
+    const timer = left < LATER_MS ? setTimeout(() => setSoon(true), left) : 0;
+    return () => clearTimeout(timer);
+  }, []);
+  return soon && html`<p class="notice ending" role="alert">${say("sign_in.ends_soon")}</p>`;
 }
 
 /** The page of where we are. */

@@ -119,6 +119,9 @@ function offset(seconds, zone) {
   return local - Math.floor(seconds);
 }
 
+/** The day after a day: such as 2026-10-26, of 2026-10-25. @param {string} day */
+export const dayAfter = (day) => new Date(Date.parse(day) + 86_400_000).toISOString().slice(0, 10);
+
 /** When a day of the address begins, or the one after it, in UTC: whoever is sent it sees the same. @param {string} day @param {number} [later] */
 export function dayBegins(day, later = 0) {
   const at = Date.parse(day) / 1000 + later * 86_400;

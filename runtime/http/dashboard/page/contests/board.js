@@ -2,7 +2,7 @@
 import { api, newKey } from "../api.js";
 import { html, useState } from "../lib.js";
 import { Act, Head, Id, Loading, Problem, Section, When } from "../parts/bits.js";
-import { useData } from "../parts/data.js";
+import { named, useData } from "../parts/data.js";
 import { confirm, Dialog } from "../parts/dialog.js";
 import { Form } from "../parts/form.js";
 import { List } from "../parts/list.js";
@@ -14,7 +14,7 @@ import { useTitle } from "../shell.js";
 import { period } from "../times.js";
 import { number, say, state } from "../words.js";
 import { BOARD, counted } from "./boards.js";
-import { Edit, named } from "./choosing.js";
+import { Edit } from "./choosing.js";
 
 const REASON = { type: "string", format: "lines", minLength: 1, maxLength: 500 };
 const SHOWN = 20;
@@ -78,7 +78,7 @@ export default function Board({ id }) {
   const button = (/** @type {string} */ what, /** @type {any} */ one, kind = "secondary") => html`<button type="button" class=${`${kind} outline small`} aria-label=${`${say(`board.${what}`)}: ${who(one)}`} onClick=${() => setShown({ what, one })}>${say(`board.${what}`)}</button>`;
   const columns = [
     { title: say("board.rank"), number: true, show: (/** @type {any} */ one) => number(one.rank) },
-    { title: say("players.name"), show: (/** @type {any} */ one) => html`<a class="name" href=${playerAddress(one.player_id)}>${who(one)}</a>` },
+    { title: say("players.name"), show: (/** @type {any} */ one) => (can("InspectPlayer") ? html`<a class="name" href=${playerAddress(one.player_id)}>${who(one)}</a>` : html`<span class="name">${who(one)}</span>`) },
     { title: say("board.score"), number: true, show: (/** @type {any} */ one) => number(Number(one.score)) },
     { title: say("board.reached"), narrow: true, show: (/** @type {any} */ one) => html`<${When} at=${one.achieved_at} zone=${zone} />` },
     { title: say("field.prize_id"), show: (/** @type {any} */ one) => (one.prize_id ? html`${prizeOf(one.prize_id)}${one.reason && html` <small>${one.reason === "PENDING" ? say("board.pending") : state(one.reason)}</small>`}` : say("none")) },

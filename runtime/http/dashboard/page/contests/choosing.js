@@ -1,38 +1,23 @@
 // What the forms of boards and quests share: controls that choose by name, and an edit that undoes nobody's.
 import { api, Refused } from "../api.js";
 import { html, useRef, useState } from "../lib.js";
-import { useData } from "../parts/data.js";
+import { named, useData } from "../parts/data.js";
 import { Dialog } from "../parts/dialog.js";
 import { Form } from "../parts/form.js";
 import { tell } from "../parts/toast.js";
 import { label, say } from "../words.js";
 
-const PAGES = 10;
-
-/** The first thousand of a list, by their ids. @param {string} path @param {AbortSignal} [signal] */
-export async function named(path, signal) {
-  /** @type {Map<string, any>} */
-  const found = new Map();
-  for (let cursor = "", page = 0, more = true; more && page < PAGES; page++) {
-    const { items, pagination } = await api.get(path, { query: { limit: 100, cursor }, signal });
-    items.forEach((/** @type {any} */ one) => found.set(one.prize_id ?? one.id, one));
-    cursor = pagination.next_cursor;
-    more = pagination.has_more;
-  }
-  return found;
-}
-
 /** @param {string} path */
 const choosing = (path) =>
   /** @param {{value: string, change: (value: string) => void, named: any}} props */
   function Choose({ value, change, named: control }) {
-    const { data } = useData((signal) => named(path, signal), []);
+    const { data, error } = useData((signal) => named(path, signal), []);
     const known = [...(data ?? [])];
     return html`<select ...${control} value=${value ?? ""} onChange=${(/** @type {any} */ event) => change(event.target.value)}>
       <option value="">${say(control.required ? "form.choose" : "form.none")}</option>
       ${known.map(([id, one]) => html`<option key=${id} value=${id}>${one.name}</option>`)}
       ${value && !data?.has(value) && html`<option value=${value}>${value}</option>`}
-    </select>`;
+    </select>${error && html`<small class="wrong" role="alert">${error.message}</small>`}`;
   };
 
 const CHOSEN = /** @type {Record<string, any>} */ ({

@@ -1,8 +1,7 @@
 // The secret by which a quest's events are signed, shown this once, with a call that tells one.
 import { html } from "../lib.js";
-import { Act } from "../parts/bits.js";
 import { Dialog } from "../parts/dialog.js";
-import { complain, tell } from "../parts/toast.js";
+import { Copy } from "../parts/embed.js";
 import { me } from "../session.js";
 import { say } from "../words.js";
 
@@ -21,12 +20,11 @@ curl -sS "$ADMIN_URL/api/v1/quests/$QUEST/events?tenant_id=$TENANT" -H "webhook-
 
 /** @param {{quest: any, close: () => void}} props */
 export function Secret({ quest, close }) {
-  const copy = () => navigator.clipboard.writeText(quest.secret).then(() => tell(say("copied")), complain);
   return html`<${Dialog} title=${say("quests.secret_title", quest)} close=${close}>
     <p>${say("quests.secret_text")}</p>
-    <input class="code" readonly aria-label=${say("quests.secret")} value=${quest.secret} onFocus=${(/** @type {any} */ event) => event.target.select()} />
+    <div class="row"><input class="code" readonly aria-label=${say("quests.secret")} value=${quest.secret} onFocus=${(/** @type {any} */ event) => event.target.select()} /><${Copy} text=${quest.secret} what=${say("quests.secret")} /></div>
     <h3>${say("quests.call")}</h3>
     <pre tabindex="0" role="region" aria-label=${say("quests.call")}><code>${call(quest)}</code></pre>
-    <footer><${Act} act=${copy}>${say("copy")}<//><button type="button" class="secondary outline" onClick=${close}>${say("close")}</button></footer>
+    <footer><button type="button" class="secondary outline" onClick=${close}>${say("close")}</button></footer>
   <//>`;
 }

@@ -3,10 +3,10 @@ import { api } from "../api.js";
 import { html, useState } from "../lib.js";
 import { Act, Head, Section, Status, When } from "../parts/bits.js";
 import { Dialog } from "../parts/dialog.js";
+import { Copy } from "../parts/embed.js";
 import { Form } from "../parts/form.js";
 import { List } from "../parts/list.js";
 import { More } from "../parts/more.js";
-import { complain, tell } from "../parts/toast.js";
 import { can, me } from "../session.js";
 import { useTitle } from "../shell.js";
 import { whenNamed } from "../times.js";
@@ -93,10 +93,9 @@ function Making({ close, done }) {
 
 /** The token itself, which nobody is shown again. @param {{made: any, close: () => void}} props */
 function Made({ made, close }) {
-  const copy = () => navigator.clipboard.writeText(made.secret).then(() => tell(say("copied")), complain);
   return html`<${Dialog} title=${say("people.made", { name: made.name })} close=${close}>
     <p>${say("people.once")}</p>
-    <input class="code" readonly aria-label=${say("people.token")} value=${made.secret} onFocus=${(/** @type {any} */ event) => event.target.select()} />
-    <footer><${Act} act=${copy}>${say("copy")}<//><button type="button" class="secondary outline" onClick=${close}>${say("close")}</button></footer>
+    <div class="row"><input class="code" readonly aria-label=${say("people.token")} value=${made.secret} onFocus=${(/** @type {any} */ event) => event.target.select()} /><${Copy} text=${made.secret} what=${say("people.token")} /></div>
+    <footer><button type="button" class="secondary outline" onClick=${close}>${say("close")}</button></footer>
   <//>`;
 }

@@ -3,16 +3,15 @@ import { api } from "../api.js";
 import { html, useState } from "../lib.js";
 import { Act, Empty, Head, Loading, Problem, Section } from "../parts/bits.js";
 import { Chart, Numbers } from "../parts/chart.js";
-import { useData } from "../parts/data.js";
+import { named, useData } from "../parts/data.js";
 import { exported } from "../parts/download.js";
 import { complain, tell } from "../parts/toast.js";
 import { address, filter, place } from "../router.js";
 import { can } from "../session.js";
 import { useTitle } from "../shell.js";
-import { fromInput, when } from "../times.js";
+import { dayAfter, fromInput, when } from "../times.js";
 import { number, say } from "../words.js";
 
-const SHOWN_MAX = 100;
 const STEPS = ["starts", "plays", "wins", "rewards", "claimed", "fulfilled"];
 const EXPORTS = ["plays", "rewards", "winners", "ledger", "tasks", "audit"];
 
@@ -21,29 +20,29 @@ const money = (/** @type {number} */ value) => value.toLocaleString("en", { maxi
 
 export default function Analytics() {
   useTitle(say("analytics.title"));
-  const campaigns = useData((signal) => api.get("/admin/campaigns", { query: { limit: SHOWN_MAX }, signal }), []);
+  const campaigns = useData((signal) => named("/admin/campaigns", signal), []);
   const { query } = place.value;
-  const items = campaigns.data?.items ?? [];
+  const items = [...(campaigns.data?.values() ?? [])];
   const id = query.campaign || items[0]?.id || "";
   const campaign = items.find((/** @type {any} */ one) => one.id === id);
   // The figures of a campaign that the address names wait for no list of campaigns.
   return html`<${Head} title=${say("analytics.title")} />
     ${campaigns.error ? html`<${Problem} error=${campaigns.error} again=${campaigns.again} />` : !campaigns.data ? html`<${Loading} />`
       : !id ? html`<${Empty} title=${say("analytics.none")} text=${say("analytics.none_text")}>${can("CreateCampaign") && html`<a role="button" href=${address("/campaigns/gallery")}>${say("gallery.open")}</a>`}<//>` : html`<${Asked} items=${items} id=${id} />`}
-    ${id && !campaigns.error && html`<${Figures} key="figures" id=${id} campaign=${campaign} />`}`;
+    ${id && !campaigns.error && html`<${Figures} key=${JSON.stringify([id, query.game, query.from, query.to])} id=${id} campaign=${campaign} />`}`;
 }
 
 /** @param {{items: any[], id: string}} props */
 function Asked({ items, id }) {
   const { query } = place.value;
-  const games = useData((signal) => (can("ListGames") ? api.get("/admin/games", { query: { campaign_id: id, limit: SHOWN_MAX }, signal }) : Promise.resolve({ items: [] })), [id]);
+  const games = useData((signal) => (can("ListGames") ? named("/admin/games", signal, { campaign_id: id }) : Promise.resolve(new Map())), [id]);
   const pick = (/** @type {string} */ name) => (/** @type {any} */ event) => filter({ [name]: event.target.value, ...(name === "campaign" ? { game: "" } : {}) });
   const known = items.some((one) => one.id === id) ? items : [{ id, name: id }, ...items];
   return html`<form class="filters" aria-label=${say("list.filter")} onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
     <select aria-label=${say("analytics.campaign")} value=${id} onChange=${pick("campaign")}>${known.map((one) => html`<option value=${one.id}>${one.name}</option>`)}</select>
     <select aria-label=${say("analytics.game")} value=${query.game ?? ""} onChange=${pick("game")}>
       <option value="">${say("analytics.every_game")}</option>
-      ${(games.data?.items ?? []).map((/** @type {any} */ one) => html`<option value=${one.id}>${one.name}</option>`)}
+      ${[...(games.data?.values() ?? [])].map((/** @type {any} */ one) => html`<option value=${one.id}>${one.name}</option>`)}
     </select>
     <label>${say("analytics.from")} <input type="date" value=${query.from ?? ""} onChange=${pick("from")} /></label>
     <label>${say("analytics.to")} <input type="date" value=${query.to ?? ""} onChange=${pick("to")} /></label>
@@ -150,7 +149,7 @@ function Exports({ id, name, zone }) {
   const { query } = place.value;
   const [come, setCome] = useState("");
   const take = async (/** @type {string} */ kind) => {
-    const days = { from: query.from ? fromInput(`${query.from}T00:00`, zone) : "", to: query.to ? fromInput(`${query.to}T00:00`, zone) + 86400 : "" };
+    const days = { from: query.from ? fromInput(`${query.from}T00:00`, zone) : "", to: query.to ? fromInput(`${dayAfter(query.to)}T00:00`, zone) : "" };
     try {
       await exported(kind, { campaign_id: id, ...days }, (bytes) => setCome(say("analytics.come", { kind: say(`export.${kind}`), bytes: Math.ceil(bytes / 1024) })));
       tell(say("analytics.exported", { kind: say(`export.${kind}`) }));

@@ -50,7 +50,7 @@ export default function Game({ id }) {
       ${can("UpdateGame") && campaign.status !== "CAMPAIGN_STATUS_ENDED" && verbOf(game) && html`<${Act} class=${verbOf(game) === "pause" ? "secondary outline" : ""} act=${move}>${say(`game.${verbOf(game)}`)}<//>`}
     <//>
     <p class="under">${label(game.type)} · <code>${game.reward_handler}</code> · ${say("game.at", { revision: game.revision })} · <${Id} value=${game.id} /></p>
-    <${Designer} key=${`${id}:${data.begun}`} data=${data} saved=${changed} />
+    <${Designer} key=${`${id}:${data.begun}`} data=${data} saved=${(/** @type {any} */ now, /** @type {boolean} */ mixed) => set({ ...data, game: now, begun: data.begun + Number(mixed) })} />
     ${game.status !== "GAME_STATUS_ARCHIVED" && html`<${Embed} kind="p" of=${game} games=${[game.id]} origins=${campaign.origins}
       note=${campaign.status === "CAMPAIGN_STATUS_DRAFT" || game.status === "GAME_STATUS_DRAFT" ? say("embed.draft") : ""} />`}
     ${can("ListTestPlays") && html`<${Trials} key=${id} game=${game} />`}
@@ -84,7 +84,7 @@ async function usable(game, signal) {
   return found;
 }
 
-/** The form, with what its values come to beside it. @param {{data: any, saved: (game: any) => void}} props */
+/** The form, with what its values come to beside it. @param {{data: any, saved: (game: any, mixed: boolean) => void}} props */
 function Designer({ data: { game, campaign, config, themes, prizes }, saved }) {
   // What was read when the form was filled: what is sent is what differs from it, with the revision that it was.
   const begun = useRef({ game, fields: editable(game) });
@@ -93,6 +93,7 @@ function Designer({ data: { game, campaign, config, themes, prizes }, saved }) {
   }
   const [value, setValue] = useState(begun.current.fields);
   const [theirs, setTheirs] = useState(/** @type {any} */ (null));
+  const mixed = useRef(false); // What is saved is partly somebody else's, which the form does not show.
   const schema = useMemo(() => schemaOf(config, game.type === "spin_wheel" || game.type === "scratch_card"), [config, game.type]);
   const widgets = useMemo(() => widgetsOf(prizes, themes, game.campaign_id), [prizes, themes, game.campaign_id]);
   const ui = dressed(value.ui, themes);
@@ -103,7 +104,7 @@ function Designer({ data: { game, campaign, config, themes, prizes }, saved }) {
       const now = await api.put("/admin/games/{id}", { path: { id: game.id }, body: { ...changed, revision: begun.current.game.revision } });
       begun.current = { game: now, fields: { ...typed, revision: now.revision } };
       setTheirs(null);
-      saved(now);
+      saved(now, mixed.current);
       tell(say("saved"));
     } catch (refused) {
       if (/** @type {any} */ (refused).reason === "STALE_REVISION") {
@@ -113,6 +114,7 @@ function Designer({ data: { game, campaign, config, themes, prizes }, saved }) {
     }
   };
   const over = () => {
+    mixed.current = true;
     begun.current = { ...begun.current, game: theirs };
     setTheirs(null);
   };

@@ -2,7 +2,7 @@
 import { api } from "../api.js";
 import { html } from "../lib.js";
 import { Empty, Head, Loading, Problem, Section, Status, When } from "../parts/bits.js";
-import { useData } from "../parts/data.js";
+import { named, useData } from "../parts/data.js";
 import { Table } from "../parts/list.js";
 import { Named } from "../prizes/definition.js";
 import { address } from "../router.js";
@@ -62,8 +62,7 @@ function Running() {
 
 function Stock() {
   const ask = async (/** @type {AbortSignal} */ signal) => {
-    const { items } = await api.get("/admin/prizes/summary", { query: { limit: 100 }, signal });
-    const low = items.filter((/** @type {any} */ { total, remaining }) => total > 0 && remaining < total * LOW);
+    const low = [...(await named("/admin/prizes/summary", signal)).values()].filter((/** @type {any} */ { total, remaining }) => total > 0 && remaining < total * LOW);
     return low.sort((/** @type {any} */ one, /** @type {any} */ other) => one.remaining / one.total - other.remaining / other.total).slice(0, SHOWN_MAX);
   };
   return html`<${Part} title=${say("home.stock")} ask=${ask} show=${(/** @type {any[]} */ items) =>

@@ -7,6 +7,7 @@ import { Form } from "../parts/form.js";
 import { List } from "../parts/list.js";
 import { More } from "../parts/more.js";
 import { complain, tell } from "../parts/toast.js";
+import { differing } from "../prizes/definition.js";
 import { can } from "../session.js";
 import { useTitle } from "../shell.js";
 import { number, say, state } from "../words.js";
@@ -112,14 +113,17 @@ function Editing({ one, close, done }) {
   const { secret } = CONFIG.properties;
   const config = { ...CONFIG, properties: { ...CONFIG.properties, secret: hasSecret ? { ...secret, help: say("integrations.secret_kept") } : secret } };
   const schema = { type: "object", required: ["config", "events"], properties: { config, events: EVENTS } };
+  const value = { config: { ...had, secret: "" }, events: one.events };
   const save = async (/** @type {any} */ { config, events }) => {
-    await api.put("/admin/integrations/{id}", { path: { id: one.id }, body: { events, config: given(config) } });
+    const typed = { config: given(config), events };
+    const changed = differing({ config: had, events: one.events }, typed); // What is not is left to who changes that.
+    await api.put("/admin/integrations/{id}", { path: { id: one.id }, body: Object.fromEntries(changed.map((name) => [name, typed[/** @type {"config" | "events"} */ (name)]])) });
     tell(say("integrations.changed"));
     close();
     done();
   };
   return html`<${Dialog} title=${nameOf(one)} close=${close}>
-    <${Form} schema=${schema} value=${{ config: { ...had, secret: "" }, events: one.events }} save=${save} word=${say("save")} cancel=${close} />
+    <${Form} schema=${schema} value=${value} save=${save} word=${say("save")} cancel=${close} />
   <//>`;
 }
 

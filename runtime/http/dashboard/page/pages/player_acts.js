@@ -1,27 +1,15 @@
 // What is done for a player that takes more than a yes: turns, balances, a guest's things, erasing, an export.
 import { api, newKey } from "../api.js";
+import { widget } from "../contests/choosing.js";
 import { html, useState } from "../lib.js";
-import { useData } from "../parts/data.js";
-import { Dialog } from "../parts/dialog.js";
+import { confirm, Dialog } from "../parts/dialog.js";
 import { Form } from "../parts/form.js";
-import { tell } from "../parts/toast.js";
+import { complain, tell } from "../parts/toast.js";
 import { number, say } from "../words.js";
 
 const REASON = { type: "string", format: "lines", minLength: 1, maxLength: 500 };
 
 /** @typedef {{id: string, close: () => void, done: () => any}} Acting */
-
-/** A campaign, chosen by its name. @param {{value: string, change: (value: string) => void, named: any}} props */
-function Campaign({ value, change, named }) {
-  const { data } = useData((signal) => api.get("/admin/campaigns", { query: { limit: 100 }, signal }), []);
-  return html`<select ...${named} value=${value} onChange=${(/** @type {any} */ event) => change(event.target.value)}>
-    <option value="">${say("form.choose")}</option>
-    ${data?.items.map((/** @type {any} */ one) => html`<option key=${one.id} value=${one.id}>${one.name}</option>`)}
-  </select>`;
-}
-
-/** @param {string} name */
-const widget = (name) => (name === "campaign_id" ? Campaign : undefined);
 
 /** @param {Acting} props */
 export function Grant({ id, close, done }) {
@@ -70,23 +58,22 @@ export function Adjust({ id, close, done }) {
 
 /** First says what the guest has, then moves it. @param {Acting} props */
 export function Merge({ id, close, done }) {
-  const [preview, setPreview] = useState(/** @type {any} */ (null));
   const schema = { type: "object", required: ["guest_id"], properties: { guest_id: { type: "string", minLength: 1, maxLength: 128 } } };
+  const asked = (/** @type {any} */ body) => api.post("/admin/players/{id}/merge", { path: { id }, body });
   const look = async (/** @type {any} */ { guest_id }) => {
-    setPreview(await api.post("/admin/players/{id}/merge", { path: { id }, body: { guest_id, preview: true } }));
-  };
-  const move = async () => {
-    await api.post("/admin/players/{id}/merge", { path: { id }, body: { guest_id: preview.guest_id } });
-    tell(say("player.merge_done"));
+    const has = await asked({ guest_id, preview: true });
     close();
-    done();
+    const text = say("player.merge_preview", { guest: has.guest_id, plays: has.plays, rewards: has.rewards, balances: has.balances, turns: has.turns });
+    if (await confirm({ title: say("player.merge_title"), text, word: say("player.merge"), danger: true })) {
+      try {
+        await asked({ guest_id: has.guest_id });
+        tell(say("player.merge_done"));
+        done();
+      } catch (refused) {
+        complain(refused);
+      }
+    }
   };
-  if (preview) {
-    return html`<${Dialog} title=${say("player.merge_title")} close=${close}>
-      <p>${say("player.merge_preview", { guest: preview.guest_id, plays: preview.plays, rewards: preview.rewards, balances: preview.balances, turns: preview.turns })}</p>
-      <${Form} schema=${{ type: "object", properties: {} }} value=${{}} save=${move} word=${say("player.merge")} cancel=${close} />
-    <//>`;
-  }
   return html`<${Dialog} title=${say("player.merge_title")} close=${close}>
     <p>${say("player.merge_text")}</p>
     <${Form} schema=${schema} value=${{ guest_id: "" }} save=${look} word=${say("player.merge_look")} cancel=${close} />

@@ -41,14 +41,19 @@ export function Embed({ kind, of, games, origins, note = "" }) {
 }
 
 /** A button that copies what stands before it. On plain HTTP there is no clipboard to write to: it is selected. @param {{text: string, what: string}} props */
-function Copy({ text, what }) {
+export function Copy({ text, what }) {
   const [copied, setCopied] = useState(false);
   const copy = async (/** @type {Event} */ { currentTarget: button }) => {
     try {
       await navigator.clipboard.writeText(text);
       setCopied(true);
     } catch {
-      getSelection()?.selectAllChildren(/** @type {any} */ (button).previousElementSibling);
+      const before = /** @type {any} */ (button).previousElementSibling;
+      if (before instanceof HTMLInputElement) {
+        before.select();
+      } else {
+        getSelection()?.selectAllChildren(before);
+      }
       setCopied(document.execCommand("copy"));
     }
   };

@@ -5,6 +5,7 @@ import { ended, token } from "../session.js";
 
 const FIRST_MS = 500;
 const LONGEST_MS = 15_000;
+const SILENT_MS = 15_000; // The service says something every few seconds: a connection that does not is none.
 
 /**
  * @typedef {object} Told
@@ -60,14 +61,20 @@ async function watch(signal, tell) {
  * @returns {Promise<number>} its HTTP status; 0: there was no answer
  */
 async function read(signal, tell) {
+  const silent = new AbortController();
+  const hang = () => setTimeout(() => silent.abort(), SILENT_MS);
+  let timer = hang();
   try {
-    const answer = await fetch(`${API}/admin/live`, { headers: { Authorization: `Bearer ${token.value}` }, signal });
+    const either = AbortSignal.any([signal, silent.signal]);
+    const answer = await fetch(`${API}/admin/live`, { headers: { Authorization: `Bearer ${token.value}` }, signal: either });
     if (!answer.ok || !answer.body) {
       return answer.status;
     }
     const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
     let held = "";
     for (let part = await reader.read(); !part.done; part = await reader.read()) {
+      clearTimeout(timer);
+      timer = hang();
       const events = (held + part.value).split("\n\n");
       held = events.pop() ?? "";
       for (const event of events) {
@@ -80,5 +87,7 @@ async function read(signal, tell) {
     return answer.status;
   } catch {
     return 0;
+  } finally {
+    clearTimeout(timer);
   }
 }

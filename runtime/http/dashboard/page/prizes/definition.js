@@ -1,7 +1,6 @@
 // A prize's fields: what the form asks for, what it begins with, and what of it is sent.
-import { api } from "../api.js";
 import { html, useState } from "../lib.js";
-import { useData } from "../parts/data.js";
+import { named, useData } from "../parts/data.js";
 import { address } from "../router.js";
 import { can } from "../session.js";
 import { has, label, say, state } from "../words.js";
@@ -98,7 +97,7 @@ export const differing = (before, now) => Object.keys(now).filter((key) => JSON.
 export const widget = (name) => /** @type {Record<string, any>} */ ({ campaign_id: Campaign, redemption_mode: Mode, channel: Channel, kind: Kind, options: Options })[name] ?? null;
 
 /** Campaigns by name, for who may list them. */
-export const useCampaigns = () => useData(async (signal) => (can("ListCampaigns") ? (await api.get("/admin/campaigns", { query: { limit: 100 }, signal })).items : []), []).data ?? [];
+export const useCampaigns = () => useData(async (signal) => (can("ListCampaigns") ? [...(await named("/admin/campaigns", signal)).values()] : []), []).data ?? [];
 
 /** @param {any} props */
 function Campaign({ value, change, named }) {

@@ -68,22 +68,28 @@ function Edit({ prize, saved }) {
   const begun = useRef(editable(prize));
   const filled = useRef(begun.current);
   const [value, setValue] = useState(filled.current);
+  const [mixed, setMixed] = useState({ now: false, times: 0 }); // Whether what is saved is partly somebody else's.
   const save = async (/** @type {any} */ typed) => {
     const now = editable(await api.get("/admin/prizes/{id}", { path: { id: prize.prize_id } }));
     const theirs = differing(begun.current, now);
     begun.current = now;
     if (theirs.length) {
+      setMixed({ ...mixed, now: true });
       throw new Refused(409, { message: say("campaign.stale", { what: theirs.map(label).join(", ") }) });
     }
     const [before, wanted] = [sent(filled.current), sent(typed)];
     const body = Object.fromEntries(differing(before, wanted).map((key) => [key, wanted[key]]));
     const made = await api.put("/admin/prizes/{id}", { path: { id: prize.prize_id }, body });
     begun.current = editable(made);
-    filled.current = { ...typed, fulfillment: editable(made).fulfillment };
+    filled.current = mixed.now ? begun.current : { ...typed, fulfillment: begun.current.fulfillment };
+    if (mixed.now) {
+      setValue(filled.current);
+      setMixed({ now: false, times: mixed.times + 1 }); // The form begins anew, with what is theirs in it.
+    }
     saved(made);
     tell(say("saved"));
   };
-  return html`<div class="sheet"><${Form} schema=${schemaOf(value)} value=${filled.current} save=${save} typed=${setValue} widget=${widget} word=${say("save")} /></div>`;
+  return html`<div class="sheet"><${Form} key=${mixed.times} schema=${schemaOf(value)} value=${filled.current} save=${save} typed=${setValue} widget=${widget} word=${say("save")} /></div>`;
 }
 
 /** What it is, for who may only read it. @param {{prize: any}} props */

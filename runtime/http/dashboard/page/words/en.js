@@ -557,6 +557,7 @@ export const words = {
   "not_found.text": "It may have been removed, or your role does not open it.",
   "not_found.home": "Go to Home",
 
+  "sign_in.ends_soon": "Your session ends within ten minutes. Save what you have typed, then sign out and in again.",
   "sign_in.title": "Sign in",
   "sign_in.issuer": "Sign in with your organisation",
   "sign_in.by_link": "Open the link that ./ops/up or tombola token link printed: it signs you in once.",
@@ -577,6 +578,7 @@ export const words = {
   "sign_in.sign_out": "Sign out",
 
   "refused.unknown": "That did not work.",
+  "refused.lost": "The service gave no answer. It may have been done all the same: look before you do it again.",
   "refused.away": "The service cannot be reached.",
   "refused.trace": "For whoever looks into it: {trace}",
   "refused.fields": { one: "One field needs another look.", other: "{count} fields need another look." },

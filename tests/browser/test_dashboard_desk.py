@@ -264,6 +264,7 @@ async def test_an_integration_is_made_tried_paused_given_a_secret_and_removed(de
         await desk.page.get_by_label("Address", exact=True).fill(f"{receiver.url}/mugs")
         await desk.page.get_by_role("button", name="Add to headers").click()
         await desk.page.get_by_label("Name", exact=True).fill("X-Shop")
+        await desk.page.keyboard.press("Tab")
         await desk.page.locator("dialog [name='config.headers.X-Shop']").fill("hunter2")
         await desk.press("Save", within="dialog footer")
         await desk.page.wait_for_selector(f"tbody tr:has-text('{receiver.url}/mugs')")

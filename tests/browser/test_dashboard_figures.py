@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, urlsplit
 
 import aiohttp
 import pytest
@@ -91,6 +93,18 @@ async def test_numbers_and_rows_are_taken_along_as_csv(desk: Desk, played: World
         await days.get_by_role("button").click()
     numbers = Path(await (await taken.value).path()).read_text().splitlines()
     assert numbers[0] == "day,plays,wins,players" and sum(int(row.split(",")[1]) for row in numbers[1:]) == PLAYS
+
+
+async def test_an_export_s_last_day_is_as_long_as_its_zone_has_it(desk: Desk, played: World) -> None:
+    """In Berlin the 25th of October 2026 has 25 hours."""
+    day = "2026-10-25"
+    await desk.enter("admin", path=f"/analytics?campaign={played.campaign_id}&from={day}&to={day}")
+    async with desk.page.expect_download():
+        await desk.press("Winners", within="main")
+    [asked] = [one for one in desk.asked if "/exports/winners" in one]
+    query = parse_qs(urlsplit(asked.partition(" ")[2]).query)
+    at = [datetime.fromisoformat(f"{one}+00:00").timestamp() for one in ("2026-10-24T22:00:00", "2026-10-25T23:00:00")]
+    assert [query["from"], query["to"]] == [[f"{time:.0f}"] for time in at]
 
 
 async def test_home_tells_what_happens_as_it_happens(

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 HOLDS = "The sum of a ledger is its balance."
 
 
-@pytest_asyncio.fixture(loop_scope="session")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def stack(office: Stack) -> AsyncIterator[Stack]:
     """A tenant whose one player has 5 points that no ledger knows of."""
     stack = await make_tenant(office, "tenant_books")
@@ -33,6 +33,7 @@ async def stack(office: Stack) -> AsyncIterator[Stack]:
         await stack.database.execute(row, stack.tenant_id, "ann", world.campaign_id, "points")
         await checks.audit(stack.database, stack.tenant_id)
         yield stack
+        await stack.database.execute("DELETE FROM balances WHERE tenant_id = $1", stack.tenant_id)
 
 
 async def test_what_does_not_add_up_is_found_from_home_and_closed_for_a_reason(browser: Browser, stack: Stack) -> None:

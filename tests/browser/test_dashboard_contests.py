@@ -60,6 +60,7 @@ async def test_a_board_is_made_corrected_and_finalized_after_saying_who_gets_wha
     await desk.page.get_by_label("Reason", exact=True).fill("two accounts")
     await desk.press("Disqualify", within="dialog footer")
     await desk.page.wait_for_selector(".toast:has-text('dora is disqualified')")
+    await desk.page.wait_for_selector("tbody tr:has-text('dora')", state="detached")
     await desk.press("Adjust: bert", within="tbody")
     await desk.page.get_by_label("Add to the score").fill("5")
     await desk.page.get_by_label("Reason", exact=True).fill("a round was lost")

@@ -330,7 +330,7 @@ async def a_delivery_is_tried_again(keys: Keys, world: World) -> None:
 async def an_integration_is_added(keys: Keys, world: World) -> None:
     await keys.press("New integration")
     asked = await keys.dialog()
-    await asked.fill(url="https://shop.example/keys")
+    await asked.fill(**{"config.url": "https://shop.example/keys"})
     await asked.press("Make integration")
     await keys.gone()
     urls = [one["config"]["url"] for one in (await keys.get("integrations"))["items"]]

@@ -36,7 +36,7 @@ function Shown({ task, close }) {
       <b>${say("integrations.request")}</b><pre class="body" tabindex="0">${told.request || say("none")}</pre>
       <p class="quiet">${say("deliveries.made_anew")}</p>
       <b>${say("integrations.answer")}</b><pre class="body" tabindex="0">${told.answer || say("none")}</pre>
-      ${told.earlier.length > 0 && html`<h3>${say("deliveries.earlier")}</h3><${Table} caption=${say("deliveries.earlier")} columns=${TRIED} items=${[...told.earlier].reverse()} />`}`}
+      ${told.earlier.length > 0 && html`<p><b>${say("deliveries.earlier")}</b></p><${Table} caption=${say("deliveries.earlier")} columns=${TRIED} items=${[...told.earlier].reverse()} />`}`}
     <footer><button type="button" class="secondary outline" onClick=${close}>${say("close")}</button></footer>
   <//>`;
 }

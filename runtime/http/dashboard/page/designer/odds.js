@@ -3,6 +3,7 @@ import { api } from "../api.js";
 import { html, useState } from "../lib.js";
 import { Section } from "../parts/bits.js";
 import { useData } from "../parts/data.js";
+import { Numeral } from "../parts/form.js";
 import { can } from "../session.js";
 import { when } from "../times.js";
 import { number, say } from "../words.js";
@@ -63,9 +64,10 @@ function verdict(sum) {
 
 /** @param {{handler: string, config: any, prizes: any[], zone: string}} props */
 export function Odds({ handler, config, prizes, zone }) {
-  const [rate, setRate] = useState(1000);
+  const [plays, setPlays] = useState(/** @type {number | undefined} */ (1000));
+  const rate = plays ?? 0;
   // What share of plays reaches each group of scores: nobody knows before it is played, so it is assumed.
-  const [typed, setTyped] = useState(/** @type {Record<string, number>} */ ({}));
+  const [typed, setTyped] = useState(/** @type {Record<string, number | undefined>} */ ({}));
   const groups = groupsOf(handler, config);
   const named = new Set(groups?.flatMap((one) => one.rows.map((row) => row.prize_id)));
   const pools = usePools(prizes.filter((one) => named.has(one.prize_id) && one.fulfillment?.channel === "voucher_code").map((one) => one.prize_id));
@@ -74,7 +76,8 @@ export function Odds({ handler, config, prizes, zone }) {
   }
   const known = new Map(prizes.map((one) => [one.prize_id, { ...one, codes: pools.get(one.prize_id) }]));
   const tiers = handler === "score_to_tier";
-  const share = (/** @type {Group} */ { title }) => (tiers ? typed[title] ?? Math.round(1000 / groups.length) / 10 : 100) / 100;
+  const assumed = (/** @type {string} */ title) => (Object.hasOwn(typed, title) ? typed[title] : Math.round(1000 / groups.length) / 10);
+  const share = (/** @type {Group} */ { title }) => (tiers ? assumed(title) ?? 0 : 100) / 100;
   const daily = /** @type {Map<string, number>} */ (new Map());
   const whole = /** @type {Costs} */ (new Map());
   for (const group of groups) {
@@ -85,10 +88,10 @@ export function Odds({ handler, config, prizes, zone }) {
   }
   const shared = groups.reduce((sum, one) => sum + share(one), 0);
   return html`<${Section} title=${say("odds.title")} note=${[handler === "collect_items" && say("odds.all_caught"), say("time.in_zone", { zone })].filter(Boolean).join(" · ")}>
-    <label class="rate">${say("odds.rate")}<input type="number" min="1" value=${rate} onInput=${(/** @type {any} */ event) => setRate(Number(event.target.value) || 0)} /></label>
+    <label class="rate">${say("odds.rate")}<${Numeral} min="1" value=${plays} change=${setPlays} /></label>
     ${groups.map((one) => html`<${Group} key=${one.title} group=${one} known=${known} rate=${rate * share(one)} daily=${daily} zone=${zone}>
-      ${tiers && html`<label class="rate">${say("odds.share", { name: one.title })}<input type="number" min="0" max="100" step="any" value=${Math.round(share(one) * 1e4) / 100}
-        onInput=${(/** @type {any} */ event) => setTyped({ ...typed, [one.title]: Number(event.target.value) || 0 })} /></label>`}
+      ${tiers && html`<label class="rate">${say("odds.share", { name: one.title })}<${Numeral} min="0" max="100" step="any" value=${assumed(one.title)}
+        change=${(/** @type {number | undefined} */ next) => setTyped({ ...typed, [one.title]: next })} /></label>`}
     <//>`)}
     ${tiers && html`<h3>${say("odds.together")}</h3><ul class="checks">
       <li data-tone=${shared > 1 + SLACK ? "bad" : "good"} class="sum"><span class="mark" aria-hidden="true"></span>${shared > 1 + SLACK

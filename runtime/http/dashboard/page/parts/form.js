@@ -258,8 +258,7 @@ function input({ schema, value, around, change }, named) {
     return html`<input type="checkbox" role="switch" ...${{ ...named, required: undefined }} checked=${Boolean(value)} onChange=${(/** @type {any} */ event) => change(event.target.checked)} />`;
   }
   if (schema.type === "number" || schema.type === "integer") {
-    return html`<input type="number" ...${named} value=${value ?? ""} min=${schema.minimum} max=${schema.maximum} step=${schema.type === "integer" ? 1 : "any"} placeholder=${schema.default}
-      onInput=${(/** @type {any} */ event) => change(event.target.value === "" ? undefined : Number(event.target.value))} />`;
+    return html`<${Numeral} ...${named} value=${value} change=${change} min=${schema.minimum} max=${schema.maximum} step=${schema.type === "integer" ? 1 : "any"} placeholder=${schema.default} />`;
   }
   if (schema.type === "string") {
     const bounds = { minLength: schema.minLength, maxLength: schema.maxLength };
@@ -268,6 +267,23 @@ function input({ schema, value, around, change }, named) {
       : html`<input ...${named} ...${bounds} value=${value ?? ""} onInput=${text} />`;
   }
   return html`<${Json} named=${named} value=${value} change=${change} />`;
+}
+
+/** The number that a text says; undefined: none. @param {string} text */
+const said = (text) => (text === "" ? undefined : Number(text));
+
+/**
+ * A number's control. What is typed stays as it is typed, such as 0.0 on the way to 0.05, as long as the value is what it says.
+ * @param {{value: any, change: (value: number | undefined) => void} & Record<string, any>} props
+ */
+export function Numeral({ value, change, ...more }) {
+  const [text, setText] = useState("");
+  /** @param {any} event */
+  const typed = ({ target }) => {
+    setText(target.value);
+    change(said(target.value));
+  };
+  return html`<input type="number" ...${more} value=${said(text) === (value ?? undefined) ? text : String(value ?? "")} onInput=${typed} />`;
 }
 
 /** Whatever has no form of its own. @param {{named: Record<string, any>, value: any, change: (value: any) => void}} props */

@@ -1,0 +1,87 @@
+"""The dashboard's forms: what is typed is saved, rows stay themselves, and what is wrong is told where it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.staff import Desk
+from tests.support.world import EGGS, WHEEL, World
+
+if TYPE_CHECKING:
+    from playwright.async_api import Locator
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+HEADERS_MAX = 20
+LONG = 70_000
+"""More than a config may have of bytes."""
+
+
+def field(desk: Desk, name: str) -> Locator:
+    return desk.page.locator(f"#content form.schema [name='{name}']")
+
+
+def whole(desk: Desk, legend: str) -> Locator:
+    """What is told of several fields together."""
+    return desk.page.locator(f"#content fieldset:has(> legend:text-is('{legend}')) > .wrong")
+
+
+async def retype(control: Locator, text: str) -> None:
+    """Types over what is there, key by key."""
+    await control.focus()
+    await control.press("ControlOrMeta+a")
+    await control.press("Delete")
+    await control.press_sequentially(text)
+
+
+async def save(desk: Desk) -> None:
+    await desk.press("Save", within="main")
+    await desk.page.wait_for_selector(".toast:has-text('Saved.')")
+
+
+async def stored(desk: Desk, path: str) -> dict[str, Any]:
+    return dict((await desk.stack.admin("GET", path)).data)
+
+
+# -- numbers ---------------------------------------------------------------------------------
+
+
+async def test_a_number_is_typed_key_by_key(desk: Desk, stall: World) -> None:
+    mug = await stall.prize(name="Mug", campaign_id=stall.campaign_id)
+    game = await stall.game(WHEEL, {"prizes": [{"prize_id": mug, "probability": 0.5}]})
+    await desk.enter("designer", path=f"/games/{game}")
+    chance = field(desk, "handler_config.prizes[0].probability")
+    await retype(chance, "0.05")
+    assert await chance.input_value() == "0.05"
+    await desk.page.keyboard.press("Backspace")
+    await desk.page.keyboard.type("01")
+    assert await chance.input_value() == "0.001"
+    await save(desk)
+    config = (await stored(desk, f"/admin/games/{game}"))["handler_config"]
+    assert config["prizes"] == [{"prize_id": mug, "probability": 0.001}]
+    await retype(chance, "1e-2")
+    await save(desk)
+    config = (await stored(desk, f"/admin/games/{game}"))["handler_config"]
+    assert config["prizes"][0]["probability"] == 0.01
+
+
+async def test_what_is_assumed_of_plays_is_typed_key_by_key(desk: Desk, stall: World) -> None:
+    mug = await stall.prize(name="Mug", value=10, currency="EUR", campaign_id=stall.campaign_id)
+    groups = {name: [{"prize_id": mug, "probability": 1}] for name in ("gold", "silver", "bronze")}
+    game = await stall.game(EGGS, {"tiers": [], "prize_groups": groups})
+    await desk.enter("designer", path=f"/games/{game}")
+    share = desk.page.get_by_label("Plays that reach gold, in percent (assumed)")
+    assert await share.input_value() == "33.3"
+    for text in ("0.05", "33.3333", ""):
+        await retype(share, text)
+        assert await share.input_value() == text
+    rate = desk.page.get_by_label("Plays a day")
+    assert await rate.input_value() == "1000"
+    await retype(rate, "")
+    assert await rate.input_value() == ""
+    await desk.page.keyboard.type("40")
+    assert await rate.input_value() == "40"
+    # Of 40 plays two thirds win what is worth 10.
+    await desk.page.wait_for_selector(".together:has-text('266.4')")

@@ -85,3 +85,21 @@ async def test_what_is_assumed_of_plays_is_typed_key_by_key(desk: Desk, stall: W
     assert await rate.input_value() == "40"
     # Of 40 plays two thirds win what is worth 10.
     await desk.page.wait_for_selector(".together:has-text('266.4')")
+
+
+async def test_a_prize_s_number_that_is_emptied_becomes_none(desk: Desk, stall: World) -> None:
+    numbers = {"value": 8, "expires_after_days": 30, "low_stock_at": 5}
+    prize = await stall.prize(name="Mug", constraints={"max_per_user": 2, "max_per_day": 3}, **numbers)
+    await desk.enter("designer", path=f"/prizes/{prize}")
+    for name in (*numbers, "constraints.max_per_user"):
+        await retype(field(desk, name), "")
+    await save(desk)
+    now = await stored(desk, f"/admin/prizes/{prize}")
+    assert {name: now[name] for name in numbers} == dict.fromkeys(numbers, 0)
+    assert now["constraints"] == {"max_per_user": 0, "max_per_day": 3} and now["name"] == "Mug"
+    await desk.page.reload()
+    await desk.settled()
+    assert [await field(desk, name).input_value() for name in numbers] == ["0", "0", "0"]
+    await retype(field(desk, "value"), "2.05")
+    await save(desk)
+    assert (await stored(desk, f"/admin/prizes/{prize}"))["value"] == 2.05

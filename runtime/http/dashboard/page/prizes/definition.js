@@ -12,6 +12,9 @@ const CHANNELS = ["none", "voucher_code", "webhook", "workflow", "manual"];
 /** Channels that send to somebody: their config says to whom. */
 const SENDING = ["webhook", "workflow"];
 
+/** Numbers of which 0 is none. What is left out stays as it was. */
+const NONE = ["value", "expires_after_days", "low_stock_at"];
+
 /** @param {string} id */
 export const addressOf = (id) => address(`/prizes/${encodeURIComponent(id)}`);
 
@@ -83,11 +86,12 @@ export function editable(prize) {
   return { ...Object.fromEntries(held), fulfillment: { redemption_mode, channel, config: rest } };
 }
 
-/** What is sent of it: a secret that was not typed stays as it is. @param {any} value @returns {Record<string, any>} */
+/** What is sent of it: a secret that was not typed stays as it is, a number that was emptied becomes none. @param {any} value @returns {Record<string, any>} */
 export function sent({ fulfillment: { config, ...how }, ...rest }) {
   const { secret, ...told } = config ?? {};
   const held = ["none", "voucher_code", "manual"].includes(how.channel) ? {} : { ...told, ...(secret ? { secret } : {}) };
-  return { ...rest, fulfillment: { ...how, config: held } };
+  const none = Object.fromEntries(NONE.map((name) => [name, rest[name] ?? 0]));
+  return { ...rest, ...none, fulfillment: { ...how, config: held } };
 }
 
 /** The fields that differ. @param {Record<string, any>} before @param {Record<string, any>} now */

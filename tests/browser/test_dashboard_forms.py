@@ -103,3 +103,19 @@ async def test_a_prize_s_number_that_is_emptied_becomes_none(desk: Desk, stall: 
     await retype(field(desk, "value"), "2.05")
     await save(desk)
     assert (await stored(desk, f"/admin/prizes/{prize}"))["value"] == 2.05
+
+
+# -- rows ------------------------------------------------------------------------------------
+
+
+async def test_which_codes_end_is_chosen_with_the_arrows(desk: Desk, stall: World) -> None:
+    prize = await stall.prize(codes=["A-000001", "A-000002", "A-000003"])
+    await desk.enter("reward_manager", path=f"/prizes/{prize}")
+    page = desk.page
+    await page.get_by_label("Choose code_").first.check()
+    await desk.press("Change the end", within="main")
+    await page.locator("dialog select").focus()
+    for key, word in (("ArrowDown", "Change 3 codes"), ("ArrowUp", "Change a code"), ("ArrowDown", "Change 3 codes")):
+        await page.keyboard.press(key)
+        await page.wait_for_selector(f"dialog button:text-is('{word}')")
+        assert await page.evaluate("document.activeElement.matches('dialog select')"), key

@@ -22,7 +22,7 @@ export function Ending({ id, chosen, totals, done, close }) {
   const schema = {
     type: "object",
     properties: {
-      which: { type: "string", enum: which, label: say("codes.end_which") },
+      which: { type: "string", enum: which, counts, label: say("codes.end_which") },
       expires_at: { type: "integer", format: "unix-time", label: say("codes.until"), description: say("codes.end_help") },
       reason: { type: "string", maxLength: 1000, label: say("stock.why") },
     },
@@ -35,12 +35,14 @@ export function Ending({ id, chosen, totals, done, close }) {
     close();
     done();
   };
-  const Which = (/** @type {any} */ part) => html`<select ...${part.named} value=${part.value} onChange=${(/** @type {any} */ event) => part.change(event.target.value)}>
-    ${which.map((name) => html`<option value=${name}>${say(`codes.end_${name}`, { count: counts[name] })}</option>`)}
-  </select>`;
   return html`<${Dialog} title=${say("codes.end_title")} close=${close}>
     <p>${say("codes.end_text")}</p>
     <${Form} schema=${schema} value=${value} save=${save} typed=${setValue} widget=${(/** @type {string} */ name) => (name === "which" ? Which : null)}
       word=${say("codes.end_some", { count: counts[value.which] })} cancel=${close} />
   <//>`;
 }
+
+/** @param {any} props */
+const Which = ({ schema, value, change, named }) => html`<select ...${named} value=${value} onChange=${(/** @type {any} */ event) => change(event.target.value)}>
+  ${schema.enum.map((/** @type {string} */ name) => html`<option value=${name}>${say(`codes.end_${name}`, { count: schema.counts[name] })}</option>`)}
+</select>`;

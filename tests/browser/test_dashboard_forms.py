@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.support.axe import violations
 from tests.support.staff import Desk
 from tests.support.world import EGGS, WHEEL, World
 
@@ -119,3 +120,53 @@ async def test_which_codes_end_is_chosen_with_the_arrows(desk: Desk, stall: Worl
         await page.keyboard.press(key)
         await page.wait_for_selector(f"dialog button:text-is('{word}')")
         assert await page.evaluate("document.activeElement.matches('dialog select')"), key
+
+
+# -- what is wrong ---------------------------------------------------------------------------
+
+
+async def test_what_is_wrong_where_no_control_is_is_told_by_its_path(desk: Desk, stall: World) -> None:
+    config = {
+        "url": "https://shop.example/mugs",
+        "secret": "quite-a-long-secret",
+        "previous_secret": "another-long-one",
+    }
+    prize = await stall.prize(name="Mug", fulfillment={"channel": "webhook", "config": config})
+    await desk.enter("designer", path=f"/prizes/{prize}")
+    await retype(field(desk, "fulfillment.config.url"), "https://elsewhere.example/mugs")
+    await desk.press("Save", within="main")
+    problem = desk.page.locator("#content .problem")
+    await problem.wait_for()
+    desk.forgive("400")
+    assert await problem.locator("p").all_inner_texts() == [
+        "One field needs another look.",
+        "fulfillment.config.previous_secret must be given anew: it was given for another receiver",
+    ]
+    assert await field(desk, "fulfillment.config.secret").get_attribute("aria-invalid") == "true"
+
+
+async def test_what_is_wrong_with_a_map_is_told_there(desk: Desk, stall: World) -> None:
+    headers = {f"X-{nth}": "some" for nth in range(HEADERS_MAX)}
+    config = {"url": "https://shop.example/mugs", "headers": headers}
+    prize = await stall.prize(name="Mug", fulfillment={"channel": "webhook", "config": config})
+    await desk.enter("designer", path=f"/prizes/{prize}")
+    await desk.page.get_by_role("button", name="Add to headers", exact=True).click()
+    await field(desk, f"fulfillment.config.headers.headers_{HEADERS_MAX + 1}").press_sequentially("one more")
+    await desk.press("Save", within="main")
+    await whole(desk, "Headers").wait_for()
+    desk.forgive("400")
+    assert f"at most {HEADERS_MAX}" in await whole(desk, "Headers").inner_text()
+    assert await desk.page.locator("#content .problem p").all_inner_texts() == ["One field needs another look."]
+    assert await violations(desk.page) == []
+
+
+async def test_what_is_wrong_with_an_object_is_told_there(desk: Desk, stall: World) -> None:
+    config = {"url": "https://shop.example/mugs", "headers": {"X-Key": "some"}}
+    prize = await stall.prize(name="Mug", fulfillment={"channel": "webhook", "config": config})
+    await desk.enter("designer", path=f"/prizes/{prize}")
+    await field(desk, "fulfillment.config.headers.X-Key").fill("x" * LONG)
+    await desk.press("Save", within="main")
+    await whole(desk, "Where to").wait_for()
+    desk.forgive("400")
+    assert "bytes as JSON" in await whole(desk, "Where to").inner_text()
+    assert await desk.page.locator("#content .problem p").all_inner_texts() == ["One field needs another look."]

@@ -66,7 +66,8 @@ export function Form({ schema, value: given, save, word, prefix = "", zone = "UT
     }
   };
   const around = { root: schema, zone: value?.timezone || zone, errors, widget };
-  const told = Object.entries(errors).filter(([path]) => !shows(schema, prefix, path));
+  const drawn = new Set(Object.keys(errors).length ? paths({ schema, value, path: prefix, name: "", around }) : []);
+  const told = Object.entries(errors).filter(([path]) => !path || !drawn.has(path));
   return html`<form ref=${own} class="schema" onSubmit=${(/** @type {Event} */ event) => { event.preventDefault(); submit(); }}>
     ${Object.keys(errors).length > 0 && html`<div class="problem" role="alert">
       ${told.length < Object.keys(errors).length && html`<p>${say("refused.fields", { count: Object.keys(errors).length - told.length })}</p>`}
@@ -80,12 +81,6 @@ export function Form({ schema, value: given, save, word, prefix = "", zone = "UT
       <button type="submit" aria-busy=${busy}>${word}</button>
     </footer>
   </form>`;
-}
-
-/** Whether a field of this path is one that the form shows. @param {Schema} schema @param {string} prefix @param {string} path */
-function shows(schema, prefix, path) {
-  const rest = prefix ? (path.startsWith(`${prefix}.`) ? path.slice(prefix.length + 1) : "") : path;
-  return rest !== "" && Object.hasOwn(resolved(schema, schema).properties ?? {}, rest.split(/[.[]/)[0]);
 }
 
 /**
@@ -143,6 +138,35 @@ export function filled(schema, value, root) {
  * @property {boolean} [required]
  */
 
+/** @typedef {Pick<Part, "schema" | "value" | "path" | "name">} Within */
+
+/**
+ * What is drawn within an object, a map or a list; of a single value nothing.
+ * @param {Within & {around: Around}} part
+ * @returns {Within[]}
+ */
+function within({ schema, value, path, name, around }) {
+  const at = (/** @type {string} */ key) => (path ? `${path}.${key}` : key);
+  if (schema.type === "object" && schema.properties) {
+    return Object.entries(schema.properties).map(([key, part]) => ({ schema: part, value: value?.[key], name: key, path: at(key) }));
+  }
+  if (schema.type === "object" && typeof schema.additionalProperties === "object") {
+    return Object.entries(value ?? {}).map(([key, item]) => ({ schema: schema.additionalProperties, value: item, name: key, path: at(key) }));
+  }
+  if (schema.type === "array") {
+    const one = resolved(schema.items ?? {}, around.root);
+    return (value ?? []).map((/** @type {any} */ item, /** @type {number} */ i) => ({ schema: one, value: item, name: one.properties ? "" : name, path: `${path}[${i}]` }));
+  }
+  return [];
+}
+
+/** Every path at which the form shows what is wrong there. @param {Within & {around: Around}} part @returns {string[]} */
+function paths(part) {
+  const { name, path, around } = part;
+  const inner = around.widget(name, path) ? [] : within({ ...part, schema: resolved(part.schema, around.root) });
+  return [path, ...inner.flatMap((one) => paths({ ...one, around }))];
+}
+
 /** Any field, by its type. @param {Part} part */
 function Any(part) {
   const schema = resolved(part.schema, part.around.root);
@@ -164,39 +188,40 @@ function Any(part) {
 }
 
 /** An object's fields. @param {Part} part */
-function Fields({ schema, value, path, name, around, change }) {
-  const inner = Object.entries(schema.properties).map(([key, part]) => html`<${Any} key=${key} schema=${part} value=${value?.[key]} name=${key}
-    path=${path ? `${path}.${key}` : key} around=${around} required=${schema.required?.includes(key)}
-    change=${(/** @type {any} */ next) => change({ ...value, [key]: next })} />`);
-  return name ? html`<fieldset><legend>${label(name)}</legend><div class="fields">${inner}</div></fieldset>` : html`<div class="fields">${inner}</div>`;
+function Fields(part) {
+  const { schema, value, path, name, around, change } = part;
+  const inner = within(part).map((one) => html`<${Any} key=${one.name} ...${one} around=${around} required=${schema.required?.includes(one.name)}
+    change=${(/** @type {any} */ next) => change({ ...value, [one.name]: next })} />`);
+  // An object's description is of the type that it is made of: nothing that helps.
+  const all = html`<${Help} name=${name} path=${path} schema=${{ help: schema.help }} around=${around} /><div class="fields">${inner}</div>`;
+  return name ? html`<fieldset><legend>${label(name)}</legend>${all}</fieldset>` : html`<div>${all}</div>`;
 }
 
 /** A list: a row for each. @param {Part} part */
-function Rows({ schema, value = [], path, name, around, change }) {
-  const one = resolved(schema.items ?? {}, around.root);
+function Rows(part) {
+  const { schema, value = [], path, name, around, change } = part;
   const thing = label(name).toLowerCase();
   return html`<fieldset class="rows"><legend>${label(name)}</legend><${Help} name=${name} path=${path} schema=${schema} around=${around} />
-    ${value.map((/** @type {any} */ item, /** @type {number} */ i) => html`<div class="row" key=${i}>
-      <${Any} schema=${one} value=${item} name=${one.properties ? "" : name} path=${`${path}[${i}]`} around=${around}
-        change=${(/** @type {any} */ next) => change(value.with(i, next))} />
+    ${within(part).map((one, i) => html`<div class="row" key=${i}>
+      <${Any} ...${one} around=${around} change=${(/** @type {any} */ next) => change(value.with(i, next))} />
       <button type="button" class="plain" aria-label=${say("form.remove", { name: `${thing} ${i + 1}` })} onClick=${() => change(value.toSpliced(i, 1))}>×</button>
     </div>`)}
-    <button type="button" class="secondary outline small" onClick=${() => change([...value, filled(one, undefined, around.root)])} aria-label=${say("form.add_to", { name: thing })}>${say("form.add")}</button>
+    <button type="button" class="secondary outline small" onClick=${() => change([...value, filled(schema.items ?? {}, undefined, around.root)])} aria-label=${say("form.add_to", { name: thing })}>${say("form.add")}</button>
   </fieldset>`;
 }
 
 /** A map: a row for each name. @param {Part} part */
-function Names({ schema, value = {}, path, name, around, change }) {
+function Names(part) {
+  const { schema, value = {}, path, name, around, change } = part;
   const entries = Object.entries(value);
   const thing = label(name).toLowerCase();
   /** @param {number} i @param {[string, any]} entry */
   const put = (i, entry) => change(Object.fromEntries(entries.with(i, entry)));
-  return html`<fieldset class="rows"><legend>${label(name)}</legend>
-    ${entries.map(([key, item], i) => html`<div class="row" key=${i}><div class="fields">
-      <label>${say("form.key")}<input value=${key} required onChange=${(/** @type {any} */ event) => put(i, [event.target.value, item])} /></label>
-      <${Any} schema=${schema.additionalProperties} value=${item} name=${key} path=${`${path}.${key}`} around=${around}
-        change=${(/** @type {any} */ next) => put(i, [key, next])} /></div>
-      <button type="button" class="plain" aria-label=${say("form.remove", { name: key })} onClick=${() => change(Object.fromEntries(entries.toSpliced(i, 1)))}>×</button>
+  return html`<fieldset class="rows"><legend>${label(name)}</legend><${Help} name=${name} path=${path} schema=${schema} around=${around} />
+    ${within(part).map((one, i) => html`<div class="row" key=${i}><div class="fields">
+      <label>${say("form.key")}<input value=${one.name} required onChange=${(/** @type {any} */ event) => put(i, [event.target.value, one.value])} /></label>
+      <${Any} ...${one} around=${around} change=${(/** @type {any} */ next) => put(i, [one.name, next])} /></div>
+      <button type="button" class="plain" aria-label=${say("form.remove", { name: one.name })} onClick=${() => change(Object.fromEntries(entries.toSpliced(i, 1)))}>×</button>
     </div>`)}
     <button type="button" class="secondary outline small" onClick=${() => change({ ...value, [`${name}_${entries.length + 1}`]: filled(schema.additionalProperties, undefined, around.root) })} aria-label=${say("form.add_to", { name: thing })}>${say("form.add")}</button>
   </fieldset>`;
@@ -225,9 +250,9 @@ const called = (name, path) => {
   return has(own) ? say(own) : label(name);
 };
 
-/** What helps with a list, or what is wrong with it as a whole. @param {{name: string, path: string, schema: Schema, around: Around}} props */
+/** What helps with several fields, or what is wrong with them as a whole. @param {{name: string, path: string, schema: Schema, around: Around}} props */
 function Help({ name, path, schema, around }) {
-  const wrong = around.errors[path];
+  const wrong = path && around.errors[path];
   const helps = help(name, schema);
   return wrong || helps ? html`<small class=${wrong ? "wrong" : ""} role=${wrong ? "alert" : undefined}>${wrong || helps}</small>` : null;
 }

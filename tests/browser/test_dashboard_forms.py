@@ -109,6 +109,27 @@ async def test_a_prize_s_number_that_is_emptied_becomes_none(desk: Desk, stall: 
 # -- rows ------------------------------------------------------------------------------------
 
 
+async def test_the_rows_that_are_left_keep_what_is_in_them(desk: Desk, stall: World) -> None:
+    asked = [
+        {"key": key, "label": key, "kind": "CLAIM_FIELD_KIND_CHOICE", "options": options}
+        for key, options in {"size": ["S", "M"], "colour": ["red", "blue"], "taste": ["sweet", "salty"]}.items()
+    ]
+    claimed = {"channel": "none", "redemption_mode": "REDEMPTION_MODE_ON_CLAIM"}
+    prize = await stall.prize(name="Mug", fulfillment=claimed, claim_fields=asked)
+    await desk.enter("designer", path=f"/prizes/{prize}")
+    await desk.page.get_by_role("button", name="Remove what a claim asks 1").click()
+    colour, taste = (field(desk, f"claim_fields[{nth}].options") for nth in (0, 1))
+    assert (await colour.input_value(), await taste.input_value()) == ("red\nblue", "sweet\nsalty")
+    await colour.press("ControlOrMeta+End")
+    await colour.press_sequentially("\ngreen")
+    await save(desk)
+    left = (await stored(desk, f"/admin/prizes/{prize}"))["claim_fields"]
+    assert [(one["key"], one["options"]) for one in left] == [
+        ("colour", ["red", "blue", "green"]),
+        ("taste", ["sweet", "salty"]),
+    ]
+
+
 async def test_which_codes_end_is_chosen_with_the_arrows(desk: Desk, stall: World) -> None:
     prize = await stall.prize(codes=["A-000001", "A-000002", "A-000003"])
     await desk.enter("reward_manager", path=f"/prizes/{prize}")

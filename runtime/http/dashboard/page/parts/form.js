@@ -197,14 +197,31 @@ function Fields(part) {
   return name ? html`<fieldset><legend>${label(name)}</legend>${all}</fieldset>` : html`<div>${all}</div>`;
 }
 
+let keysMade = 0;
+
+/** Keys of a list's rows: each keeps its own, and so what is typed there, as others go. @param {number} count */
+function useKeys(count) {
+  const { current: keys } = useRef(/** @type {number[]} */ ([]));
+  while (keys.length < count) {
+    keys.push(++keysMade);
+  }
+  keys.length = count;
+  return keys;
+}
+
 /** A list: a row for each. @param {Part} part */
 function Rows(part) {
   const { schema, value = [], path, name, around, change } = part;
+  const keys = useKeys(value.length);
   const thing = label(name).toLowerCase();
+  const remove = (/** @type {number} */ i) => {
+    keys.splice(i, 1);
+    change(value.toSpliced(i, 1));
+  };
   return html`<fieldset class="rows"><legend>${label(name)}</legend><${Help} name=${name} path=${path} schema=${schema} around=${around} />
-    ${within(part).map((one, i) => html`<div class="row" key=${i}>
+    ${within(part).map((one, i) => html`<div class="row" key=${keys[i]}>
       <${Any} ...${one} around=${around} change=${(/** @type {any} */ next) => change(value.with(i, next))} />
-      <button type="button" class="plain" aria-label=${say("form.remove", { name: `${thing} ${i + 1}` })} onClick=${() => change(value.toSpliced(i, 1))}>×</button>
+      <button type="button" class="plain" aria-label=${say("form.remove", { name: `${thing} ${i + 1}` })} onClick=${() => remove(i)}>×</button>
     </div>`)}
     <button type="button" class="secondary outline small" onClick=${() => change([...value, filled(schema.items ?? {}, undefined, around.root)])} aria-label=${say("form.add_to", { name: thing })}>${say("form.add")}</button>
   </fieldset>`;

@@ -143,6 +143,69 @@ async def test_which_codes_end_is_chosen_with_the_arrows(desk: Desk, stall: Worl
         assert await page.evaluate("document.activeElement.matches('dialog select')"), key
 
 
+# -- maps ------------------------------------------------------------------------------------
+
+
+async def names_of(desk: Desk) -> list[str]:
+    keys = await desk.page.get_by_label("Name", exact=True).all()
+    return [await key.input_value() for key in keys[1:]]  # The first is the game's.
+
+
+async def test_a_name_is_added_beside_those_there_are(desk: Desk, stall: World) -> None:
+    mug = await stall.prize(name="Mug", campaign_id=stall.campaign_id)
+    groups = {"prize_groups_2": [{"prize_id": mug, "probability": 0.25}]}
+    game = await stall.game(EGGS, {"tiers": [], "prize_groups": groups})
+    await desk.enter("designer", path=f"/games/{game}")
+    for _ in range(2):
+        await desk.page.get_by_role("button", name="Add to prize groups", exact=True).click()
+    assert await names_of(desk) == ["prize_groups_2", "prize_groups_3", "prize_groups_4"]
+    await save(desk)
+    now = (await stored(desk, f"/admin/games/{game}"))["handler_config"]["prize_groups"]
+    assert now == {**groups, "prize_groups_3": [], "prize_groups_4": []}
+
+
+async def test_a_name_that_another_has_is_refused_and_nothing_is_lost(desk: Desk, stall: World) -> None:
+    mug = await stall.prize(name="Mug", campaign_id=stall.campaign_id)
+    chances = {"gold": 0.1, "lead": 0.2, "zinc": 0.3}
+    groups = {name: [{"prize_id": mug, "probability": chance}] for name, chance in chances.items()}
+    game = await stall.game(EGGS, {"tiers": [], "prize_groups": groups})
+    await desk.enter("designer", path=f"/games/{game}")
+    page = desk.page
+    key = page.get_by_label("Name", exact=True).nth(2)
+    assert await names_of(desk) == ["gold", "lead", "zinc"]
+    await retype(key, "gold")
+    await page.keyboard.press("Tab")
+    await page.wait_for_selector(".wrong:text-is('Another one has this name already.')")
+    assert await names_of(desk) == ["gold", "gold", "zinc"]
+    assert await page.locator("[name$='.probability']").count() == 3
+    assert await violations(page) == []
+    await desk.press("Save", within="main")
+    assert await key.evaluate("it => it === document.activeElement && it.validity.customError")
+    assert (await stored(desk, f"/admin/games/{game}"))["revision"] == 1
+    # Typed over, it is taken; a number goes before the others, with what is in its row.
+    await retype(key, "7")
+    await page.keyboard.press("Tab")
+    assert await page.locator(".wrong").count() == 0
+    assert await names_of(desk) == ["7", "gold", "zinc"]
+    await save(desk)
+    now = (await stored(desk, f"/admin/games/{game}"))["handler_config"]["prize_groups"]
+    assert now == {"gold": groups["gold"], "7": groups["lead"], "zinc": groups["zinc"]}
+
+
+async def test_a_name_is_taken_once_the_other_is_gone(desk: Desk, stall: World) -> None:
+    mug = await stall.prize(name="Mug", campaign_id=stall.campaign_id)
+    chances = {"gold": 0.1, "silver": 0.2}
+    groups = {name: [{"prize_id": mug, "probability": chance}] for name, chance in chances.items()}
+    game = await stall.game(EGGS, {"tiers": [], "prize_groups": groups})
+    await desk.enter("designer", path=f"/games/{game}")
+    await retype(desk.page.get_by_label("Name", exact=True).nth(2), "gold")
+    await desk.page.get_by_role("button", name="Remove gold", exact=True).click()
+    assert await names_of(desk) == ["gold"]
+    await save(desk)
+    now = (await stored(desk, f"/admin/games/{game}"))["handler_config"]["prize_groups"]
+    assert now == {"gold": groups["silver"]}
+
+
 # -- what is wrong ---------------------------------------------------------------------------
 
 

@@ -3,7 +3,7 @@
 // Understood: string, number, integer, boolean, enum, array, object (with properties, or a map of names), $ref, anyOf
 // (its first), default, description, minimum and maximum, minLength and maxLength. What is neither is typed as JSON.
 // Beside them `format`: "unix-time" (seconds, in the form's zone), "time-zone", "lines"; and `label`: what a field is called; `help`: what helps, where it is another than its name's.
-import { html, useEffect, useId, useRef, useState } from "../lib.js";
+import { html, useEffect, useId, useLayoutEffect, useRef, useState } from "../lib.js";
 import { fromInput, toInput, ZONES } from "../times.js";
 import { has, label, say } from "../words.js";
 import { complain } from "./toast.js";
@@ -230,18 +230,63 @@ function Rows(part) {
 /** A map: a row for each name. @param {Part} part */
 function Names(part) {
   const { schema, value = {}, path, name, around, change } = part;
+  const { current: keys } = useRef(/** @type {Map<string, number>} */ (new Map()));
   const entries = Object.entries(value);
   const thing = label(name).toLowerCase();
+  const taken = (/** @type {string} */ key) => Object.hasOwn(value, key);
   /** @param {number} i @param {[string, any]} entry */
   const put = (i, entry) => change(Object.fromEntries(entries.with(i, entry)));
+  /** @param {number} i @param {string} to */
+  const rename = (i, to) => {
+    const [key, item] = entries[i];
+    keys.set(to, keys.get(key) ?? ++keysMade);
+    keys.delete(key);
+    put(i, [to, item]);
+  };
+  const remove = (/** @type {number} */ i) => {
+    keys.delete(entries[i][0]);
+    change(Object.fromEntries(entries.toSpliced(i, 1)));
+  };
+  const add = () => {
+    let count = entries.length + 1;
+    while (taken(`${name}_${count}`)) {
+      count++;
+    }
+    change({ ...value, [`${name}_${count}`]: filled(schema.additionalProperties, undefined, around.root) });
+  };
+  entries.forEach(([key]) => keys.has(key) || keys.set(key, ++keysMade));
   return html`<fieldset class="rows"><legend>${label(name)}</legend><${Help} name=${name} path=${path} schema=${schema} around=${around} />
-    ${within(part).map((one, i) => html`<div class="row" key=${i}><div class="fields">
-      <label>${say("form.key")}<input value=${one.name} required onChange=${(/** @type {any} */ event) => put(i, [event.target.value, one.value])} /></label>
+    ${within(part).map((one, i) => html`<div class="row" key=${keys.get(one.name)}><div class="fields">
+      <${Key} name=${one.name} taken=${taken} rename=${(/** @type {string} */ to) => rename(i, to)} />
       <${Any} ...${one} around=${around} change=${(/** @type {any} */ next) => put(i, [one.name, next])} /></div>
-      <button type="button" class="plain" aria-label=${say("form.remove", { name: one.name })} onClick=${() => change(Object.fromEntries(entries.toSpliced(i, 1)))}>×</button>
+      <button type="button" class="plain" aria-label=${say("form.remove", { name: one.name })} onClick=${() => remove(i)}>×</button>
     </div>`)}
-    <button type="button" class="secondary outline small" onClick=${() => change({ ...value, [`${name}_${entries.length + 1}`]: filled(schema.additionalProperties, undefined, around.root) })} aria-label=${say("form.add_to", { name: thing })}>${say("form.add")}</button>
+    <button type="button" class="secondary outline small" onClick=${add} aria-label=${say("form.add_to", { name: thing })}>${say("form.add")}</button>
   </fieldset>`;
+}
+
+/**
+ * What an entry of a map is called. A name that another has is refused: it stays to be typed over.
+ * @param {{name: string, taken: (name: string) => boolean, rename: (name: string) => void}} props
+ */
+function Key({ name, taken, rename }) {
+  const id = useId();
+  const own = useRef(/** @type {HTMLInputElement | null} */ (null));
+  const [text, setText] = useState(name);
+  const wrong = text !== name && taken(text);
+  const done = (/** @type {string} */ to) => to && to !== name && !taken(to) && rename(to);
+  useLayoutEffect(() => {
+    own.current?.setCustomValidity(wrong ? say("form.taken") : "");
+    if (document.activeElement !== own.current) {
+      done(text); // Whatever had this name has it no more.
+    }
+  }, [wrong]);
+  return html`<div class="field">
+    <label for=${id}>${say("form.key")}</label>
+    <input ref=${own} id=${id} value=${text} required aria-invalid=${wrong ? "true" : undefined} aria-describedby=${wrong ? `${id}-more` : undefined}
+      onInput=${(/** @type {any} */ event) => setText(event.target.value)} onChange=${(/** @type {any} */ event) => done(event.target.value)} />
+    ${wrong && html`<small id=${`${id}-more`} class="wrong" role="alert">${say("form.taken")}</small>`}
+  </div>`;
 }
 
 /** What a field is called, what helps, and what is wrong with it. @param {{part: Part, field: (named: Record<string, any>) => any}} props */

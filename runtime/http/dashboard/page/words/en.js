@@ -611,6 +611,7 @@ export const words = {
   "form.required": "required",
   "form.json": "must be JSON",
   "form.key": "Name",
+  "form.taken": "Another one has this name already.",
   "form.choose": "Choose",
 
   "nav.home": "Home",

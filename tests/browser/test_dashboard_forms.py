@@ -254,3 +254,12 @@ async def test_what_is_wrong_with_an_object_is_told_there(desk: Desk, stall: Wor
     desk.forgive("400")
     assert "bytes as JSON" in await whole(desk, "Where to").inner_text()
     assert await desk.page.locator("#content .problem p").all_inner_texts() == ["One field needs another look."]
+
+
+async def test_a_header_may_be_called_like_a_field_that_has_a_control_of_its_own(desk: Desk, stall: World) -> None:
+    config = {"url": "https://shop.example/mugs", "headers": {"channel": "some", "options": "more"}}
+    prize = await stall.prize(fulfillment={"channel": "webhook", "config": config})
+    await desk.enter("admin", path=f"/prizes/{prize}")
+    for name in config["headers"]:
+        header = field(desk, f"fulfillment.config.headers.{name}")
+        assert (await header.input_value(), await header.evaluate("(it) => it.localName")) == ("***", "input")

@@ -136,9 +136,13 @@ export function filled(schema, value, root) {
  * @property {Around} around
  * @property {(value: any) => void} change
  * @property {boolean} [required]
+ * @property {boolean} [entry] of a map: its name is whatever somebody called it
  */
 
-/** @typedef {Pick<Part, "schema" | "value" | "path" | "name">} Within */
+/** @typedef {Pick<Part, "schema" | "value" | "path" | "name" | "entry">} Within */
+
+/** The control that a page has for a field. @param {Within & {around: Around}} part */
+const ownOf = ({ name, path, entry, around }) => (entry ? null : around.widget(name, path));
 
 /**
  * What is drawn within an object, a map or a list; of a single value nothing.
@@ -151,7 +155,7 @@ function within({ schema, value, path, name, around }) {
     return Object.entries(schema.properties).map(([key, part]) => ({ schema: part, value: value?.[key], name: key, path: at(key) }));
   }
   if (schema.type === "object" && typeof schema.additionalProperties === "object") {
-    return Object.entries(value ?? {}).map(([key, item]) => ({ schema: schema.additionalProperties, value: item, name: key, path: at(key) }));
+    return Object.entries(value ?? {}).map(([key, item]) => ({ schema: schema.additionalProperties, value: item, name: key, path: at(key), entry: true }));
   }
   if (schema.type === "array") {
     const one = resolved(schema.items ?? {}, around.root);
@@ -162,15 +166,15 @@ function within({ schema, value, path, name, around }) {
 
 /** Every path at which the form shows what is wrong there. @param {Within & {around: Around}} part @returns {string[]} */
 function paths(part) {
-  const { name, path, around } = part;
-  const inner = around.widget(name, path) ? [] : within({ ...part, schema: resolved(part.schema, around.root) });
+  const { path, around } = part;
+  const inner = ownOf(part) ? [] : within({ ...part, schema: resolved(part.schema, around.root) });
   return [path, ...inner.flatMap((one) => paths({ ...one, around }))];
 }
 
 /** Any field, by its type. @param {Part} part */
 function Any(part) {
   const schema = resolved(part.schema, part.around.root);
-  const own = part.around.widget(part.name, part.path);
+  const own = ownOf(part);
   const known = { ...part, schema };
   if (own) {
     return html`<${Labelled} part=${known} field=${(/** @type {any} */ named) => html`<${own} ...${known} named=${named} />`} />`;

@@ -252,8 +252,9 @@ SELECT reward_id, prize_id FROM tasks WHERE tenant_id = $1 AND task_id = $2
 -- A callback: $3 'delivered' or 'failed', $4 external id, $5 error, $6 the callback's id, $7 the delay in
 -- seconds before each next attempt, by the number of attempts made; beyond the last the task is dead.
 -- A delivery is believed in every state but cancelled; a failure counts where an answer was awaited. A callback's id
--- counts once in the tenant, for the task that it came for first: `misused` where that is another. `outcome` is
--- what the task became, NULL where nothing was changed. The caller holds the reward. No row: no such task.
+-- counts once in the tenant, for the task that it came for first: `misused` where that is another. One that comes during
+-- an attempt ends it, without an answer, and its worker records nothing. `outcome` is what the task became, NULL where
+-- nothing was changed. The caller holds the reward. No row: no such task.
 WITH held AS (
     -- Before the callback's id: who waits for the task, behind a sweep that looks at it, must not keep others from that.
     SELECT t.* FROM tasks AS t WHERE t.tenant_id = $1 AND t.task_id = $2 FOR UPDATE
@@ -285,7 +286,12 @@ recorded AS (
             THEN now() + make_interval(secs => ($7::float8[])[greatest(d.attempts, 1)]) END,
         lease_until = NULL,
         lease_owner = '',
-        updated_at = now()
+        updated_at = now(),
+        tried_at = CASE d.status WHEN 'delivering' THEN now() ELSE t.tried_at END,
+        duration_ms = CASE d.status WHEN 'delivering' THEN 0 ELSE t.duration_ms END,
+        answer = CASE d.status WHEN 'delivering' THEN '' ELSE t.answer END,
+        earlier = CASE WHEN d.status <> 'delivering' OR t.tried_at IS NULL THEN t.earlier
+            ELSE and_earlier(t.earlier, t.tried_at, t.duration_ms, t.last_error, t.answer) END
     FROM decided AS d
     WHERE t.tenant_id = $1 AND t.task_id = d.task_id AND d.outcome IS NOT NULL
     RETURNING t.*

@@ -195,6 +195,42 @@ async def test_a_callback_moves_a_task_from_each_state_as_it_may(outbox: Outbox,
     assert await beside.changed(outbox.database) == {}
 
 
+@pytest.mark.parametrize("said", ["delivered", "failed"])
+async def test_a_callback_during_an_attempt_is_how_it_ended(outbox: Outbox, said: str) -> None:
+    name = await outbox.task("mine", due=-1)
+    await outbox.lease(name)
+    # Of the first attempt there is none before it.
+    assert (await outbox.complete(name, "failed", "first"))["outcome"] == "retry"
+    row = await outbox.state(name)
+    assert (row["tried_at"], row["duration_ms"], row["answer"]) == (row["updated_at"], 0, "")
+    assert (row["last_error"], row["earlier"]) == ("no", [])
+    await outbox.database.execute(SQL["rearm"], "t", name, "")
+    await outbox.lease(name)
+    await outbox.record(name, "retry", told=("broken", "an answer", 5))
+    recorded = await outbox.state(name)
+    first = {"tried_at": int(row["tried_at"].timestamp()), "error": "no", "answer": "", "duration_ms": 0}
+    assert recorded["earlier"] == [first]
+    await outbox.lease(name)
+    assert (await outbox.complete(name, said, "third"))["outcome"] == ("delivered" if said == "delivered" else "retry")
+    assert await outbox.record(name, "retry", told=("too late", "unheard", 9)) is None
+    row = await outbox.state(name)
+    assert (row["tried_at"], row["duration_ms"], row["answer"]) == (row["updated_at"], 0, "")
+    assert row["last_error"] == ("" if said == "delivered" else "no")
+    second = {"error": "broken", "answer": "an answer", "duration_ms": 5}
+    assert row["earlier"] == [first, {"tried_at": int(recorded["tried_at"].timestamp()), **second}]
+
+
+@pytest.mark.parametrize("state", ["awaiting", "retry", "dead"])
+async def test_a_callback_after_an_attempt_adds_none(outbox: Outbox, state: str) -> None:
+    name = await outbox.task("mine", "delivering", lease=60, owner="me")
+    await outbox.record(name, state, told=("broken", "an answer", 5))
+    before = await outbox.state(name)
+    assert (await outbox.complete(name, "delivered"))["outcome"] == "delivered"
+    after = await outbox.state(name)
+    kept = ("tried_at", "duration_ms", "answer", "earlier")
+    assert [after[one] for one in kept] == [before[one] for one in kept] and after["answer"] == "an answer"
+
+
 async def test_a_callback_counts_once_and_for_one_task(outbox: Outbox) -> None:
     for name in ("one", "two", "three"):
         await outbox.task(name, "awaiting")

@@ -286,6 +286,10 @@ async def complete(
                 "lease_owner": "",
                 "updated_at": st.now,
             }
+            if held.status == "delivering":
+                change |= {"tried_at": st.now, "duration_ms": 0, "answer": ""}
+                if held.tried_at is not None:
+                    change["earlier"] = _and_earlier(held)
             [now] = await st.update([row], change)
             await _end_reward(st, now)
         given.append(

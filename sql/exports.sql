@@ -53,7 +53,8 @@ LEFT JOIN (
 ORDER BY found.id
 
 -- name: winners
--- Who won what, and how to reach them, by the rewards' ids; what was revoked or has expired is nobody's.
+-- Who won what, and how to reach them, by the rewards' ids; what was revoked or has expired is nobody's. theirs: whether
+-- it was won in a campaign that who asks may write; a merchant's staff is not told who the tenant's own winners are.
 WITH seen AS (
     SELECT * FROM rewards WHERE tenant_id = $1 AND reward_id > $6::text ORDER BY reward_id LIMIT $7
 )
@@ -65,7 +66,8 @@ LEFT JOIN (
            (SELECT min(c.value) FROM contacts AS c
             WHERE c.tenant_id = $1 AND c.player_id = r.player_id AND c.type = 'email') AS email,
            (SELECT min(c.value) FROM contacts AS c
-            WHERE c.tenant_id = $1 AND c.player_id = r.player_id AND c.type = 'phone') AS phone
+            WHERE c.tenant_id = $1 AND c.player_id = r.player_id AND c.type = 'phone') AS phone,
+           $2 = '' OR r.campaign_id IN (SELECT o FROM campaigns_of($1, $2, true) AS o) AS theirs
     FROM seen AS r
     CROSS JOIN LATERAL (
         SELECT standing(

@@ -178,6 +178,35 @@ async def test_contacts_are_whole_for_who_handles_rewards_alone(stack: Stack) ->
     assert await seen("designer") == ("a***@example.com", "'+15***00")
 
 
+@pytest.mark.asyncio(loop_scope="function")
+async def test_a_merchants_staff_is_not_told_who_the_tenants_winners_are(stack: Stack) -> None:
+    open_to_all = await furnish(stack, "player_ann")
+    merchant_id = open_to_all["merchant"]
+    own = await furnish(stack, "player_bob", merchant_id=merchant_id)
+    await stack.database.execute(
+        "UPDATE players SET display_name = 'N ' || player_id, locale = 'de' WHERE tenant_id = $1", stack.tenant_id
+    )
+    await stack.database.execute(
+        "INSERT INTO contacts (tenant_id, contact_id, player_id, type, value) VALUES"
+        " ($1, 'c1', 'player_ann', 'phone', '+15550100'), ($1, 'c2', 'player_bob', 'phone', '+15550199')",
+        stack.tenant_id,
+    )
+
+    async def winners(asking: Stack, role: str) -> dict[str, tuple[str, ...]]:
+        rows = await rows_of(asking, "winners", roles=(role,))
+        assert "theirs" not in rows[0]
+        shown = ("player_id", "display_name", "locale", "email", "phone")
+        return {row["campaign_id"]: tuple(row[name] for name in shown) for row in rows}
+
+    ann = ("player_ann", "N player_ann", "de", "player_ann@example.com", "'+15550100")
+    bob = ("player_bob", "N player_bob", "de", "player_bob@example.com", "'+15550199")
+    assert await winners(stack, "reward_manager") == {open_to_all["campaign"]: ann, own["campaign"]: bob}
+    veiled = ("player_ann", "", "", "p***@example.com", "'+15***00")
+    shop = replace(stack, merchant_id=merchant_id)
+    assert await winners(shop, "reward_manager") == {open_to_all["campaign"]: veiled, own["campaign"]: bob}
+    assert (await winners(shop, "admin"))[open_to_all["campaign"]] == veiled
+
+
 async def test_who_may_export_and_what(module_stack: Stack, known: Ids) -> None:
     stack = module_stack
     assert refused(await stack.admin("GET", "/admin/exports/plays", roles=())) == (

@@ -117,6 +117,18 @@ async def test_a_reward_is_exported_as_it_stands_and_by_whom_to_reach(connection
     ]
 
 
+async def test_a_winner_of_the_tenants_own_is_not_a_merchants(connection: asyncpg.Connection) -> None:
+    await connection.execute("""INSERT INTO campaigns (campaign_id) VALUES ('open');
+        INSERT INTO rewards (reward_id, campaign_id) VALUES ('r1', 'camp'), ('r2', 'open'), ('r3', ''),
+            ('r4', 'theirs')""")
+    for merchant, found in (
+        ("", [("r1", True), ("r2", True), ("r3", True), ("r4", True)]),
+        ("shop", [("r1", True), ("r2", False), ("r3", False)]),
+    ):
+        rows = await ask(connection, "exports.winners", merchant, "", 0, 0, "", 9)
+        assert [(row[2], row[-1]) for row in rows] == found
+
+
 HELD: Final = {
     "contact": "contacts (contact_id, player_id, value) SELECT key, player, key FROM keys",
     "session": "logins (login_id, player_id) SELECT key, player FROM keys",

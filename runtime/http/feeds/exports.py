@@ -72,7 +72,9 @@ class Places:
 
 
 def handler(edge: Edge, scope: Callable[[web.Request], m.Scope]) -> Handler:
-    """The handler of exports. Contacts are whole for who may move what was won; for the others they are masked."""
+    """The handler of exports. Contacts are whole for who may move what was won; for the others they are masked, as they
+    are for a merchant's staff where the campaign is the tenant's own.
+    """
     reveals = REWARD_MANAGERS.roles(edge.settings.role_matrix)
     places = Places()
 

@@ -32,6 +32,7 @@ ROWS: Final = 2_000
 """Rows that a part looks at: some hundred kilobytes, and a few milliseconds of everybody's."""
 
 CONTACTS: Final = frozenset({"email", "phone"})
+NAMES: Final = frozenset({"display_name", "locale"})
 
 SLACK_SECONDS: Final = 3600.0
 """By how much the time in a row's key may be off the row's own: keys are made by the clock of whoever makes them."""
@@ -74,9 +75,8 @@ async def read_export(engine: Engine, request: m.ReadExportRequest) -> m.ReadExp
     about = (tenant_id, merchant_id, campaign_id, request.since, request.until, *after)
     rows = await engine.database.fetch(kind.statement, *about, ROWS)
     more = rows[0]["seen"] == ROWS and not _is_past(kind, rows[0]["seen_until"], request.until)
-    names = list(rows[0].keys())[2:]
-    hidden = frozenset() if request.reveal else CONTACTS
-    lines = [_cells(row, names, hidden) for row in rows if row[2] is not None]
+    names = [name for name in list(rows[0].keys())[2:] if name != "theirs"]
+    lines = [_cells(row, names, reveal=request.reveal) for row in rows if row[2] is not None]
     return m.ReadExportReply(
         head=_written([names]),
         lines=_written(lines),
@@ -110,8 +110,16 @@ def _is_past(kind: _Kind, key: str, until: int) -> bool:
     return False
 
 
-def _cells(row: asyncpg.Record, names: Sequence[str], hidden: frozenset[str]) -> list[Any]:
-    return [harmless(masked(row[name]) if row[name] and name in hidden else row[name]) for name in names]
+def _cells(row: asyncpg.Record, names: Sequence[str], *, reveal: bool) -> list[Any]:
+    theirs = row.get("theirs", True)
+    return [harmless(_shown(name, row[name], reveal=reveal and theirs, theirs=theirs)) for name in names]
+
+
+def _shown(name: str, cell: Any, *, reveal: bool, theirs: bool) -> Any:
+    """Contacts masked where they are not to be revealed; of a winner who is not theirs, no name."""
+    if cell and name in CONTACTS and not reveal:
+        return masked(cell)
+    return None if name in NAMES and not theirs else cell
 
 
 def harmless(cell: Any) -> Any:

@@ -183,8 +183,8 @@ LIMIT $6
 
 -- name: rewards
 -- As rewards.search, of what the players of contacts $8 won (NULL: whoever), or has one of the codes that $9 and $10
--- say, each with its prize (NULL: any), from the time $11 until $12 (unix seconds, 0: any), after $13. By a code the
--- staff of a merchant finds only what it may move.
+-- say, each with its prize (NULL: any), from the time $11 until $12 (unix seconds, 0: any), after $13. By a contact or a
+-- code the staff of a merchant finds only what it may move.
 WITH winners AS MATERIALIZED (
     SELECT c.player_id FROM contacts AS c
     WHERE c.tenant_id = $1 AND c.type IN ('phone', 'email') AND c.value = ANY($8::text[])
@@ -223,7 +223,8 @@ WHERE ($2 = '' OR s.status = $2)
   AND ($4 = '' OR r.prize_id = $4)
   AND ($5 = '' OR r.game_id = $5)
   AND ($6 = '' OR r.player_id = $6)
-  AND ($7 = '' OR r.campaign_id IN (SELECT o FROM campaigns_of($1, $7, $9::text[] IS NOT NULL) AS o))
+  AND ($7 = '' OR r.campaign_id IN (SELECT o FROM campaigns_of(
+      $1, $7, $8::text[] IS NOT NULL OR $9::text[] IS NOT NULL) AS o))
   AND ($8::text[] IS NULL OR r.player_id IN (SELECT w.player_id FROM winners AS w))
   AND ($11::bigint = 0 OR r.won_at >= at_unix($11))
   AND ($12::bigint = 0 OR r.won_at < at_unix($12))

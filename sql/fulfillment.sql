@@ -358,7 +358,8 @@ ORDER BY task_id DESC LIMIT $7
 
 -- name: search
 -- As `list`, of what the players of contacts $6 won (NULL: whoever), made from the time $7 until $8 (unix seconds, 0:
--- any), whose ids are from $9 on and before $10, after $11.
+-- any), whose ids are from $9 on and before $10, after $11. By a contact the staff of a merchant finds only what it may
+-- move.
 WITH winners AS MATERIALIZED (
     SELECT c.player_id FROM contacts AS c
     WHERE c.tenant_id = $1 AND c.type IN ('phone', 'email') AND c.value = ANY ($6::text[])
@@ -375,7 +376,7 @@ FROM (
        AND task_id < least($10, $11::text) ORDER BY task_id DESC OFFSET 0)
 ) AS t
 WHERE ($2 = '' OR status = $2) AND ($3 = '' OR campaign_id = $3) AND ($4 = '' OR prize_id = $4)
-  AND ($5 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $5, false) AS o))
+  AND ($5 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $5, $6::text[] IS NOT NULL) AS o))
   AND ($7::bigint = 0 OR created_at >= at_unix($7)) AND ($8::bigint = 0 OR created_at < at_unix($8))
   AND ($11::text IS NULL OR task_id < $11)
 ORDER BY task_id DESC LIMIT $12

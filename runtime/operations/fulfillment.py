@@ -32,7 +32,10 @@ _SQL: Final = sql.load("fulfillment")
 
 
 async def list_tasks(engine: Engine, request: m.ListTasksRequest) -> m.ListTasksReply:
-    """Tasks, the newest first, by status, campaign, prize, a whole contact of the winner's and when they were made."""
+    """Tasks, the newest first, by status, campaign, prize, a whole contact of the winner's and when they were made.
+
+    By a contact a merchant's staff finds those of its own campaigns alone.
+    """
     checks = Checks()
     checks.between("since", request.since, 0, TIME_MAX)
     checks.between("until", request.until, 0, TIME_MAX)

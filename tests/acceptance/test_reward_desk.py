@@ -10,7 +10,7 @@ import pytest
 
 from tests.acceptance.test_keys import forgotten
 from tests.support.guests import log_in
-from tests.support.operations import make_merchant
+from tests.support.operations import RECEIVER, make_merchant
 from tests.support.resources import make_campaign
 from tests.support.stack import OTHER_TENANT, Answer, Stack, fields_of, make_tenant, refused
 from tests.support.world import World
@@ -105,9 +105,20 @@ class TestSearch:
         theirs = World(world.stack, (await make_campaign(world.stack, merchant_id=merchant_id))["id"])
         other = await make_merchant(world.stack)
         foreign = World(world.stack, (await make_campaign(world.stack, merchant_id=other))["id"])
-        [own], _ = await won(theirs, player=ada), await won(foreign, player=ada)
+        to_send = {"channel": "webhook", "config": {"url": RECEIVER}}
+        [own], _ = await won(theirs, player=ada, fulfillment=to_send), await won(foreign, player=ada)
+        [open_to_all] = await won(world, player=ada, fulfillment=to_send)
         shop = replace(world.stack, merchant_id=merchant_id)
         assert await self.found(shop, contact="ada.shops@example.com") == [own]
+        # That somebody won in the tenant's own is seen, and not who it was; so it is of deliveries.
+        assert open_to_all in await self.found(shop)
+
+        async def delivered(**query: str) -> set[str]:
+            items = (await shop.admin("GET", "/admin/fulfillment/tasks", **query)).data["items"]
+            return {task["reward_id"] for task in items}
+
+        assert await delivered() >= {own, open_to_all}
+        assert await delivered(contact="ada.shops@example.com") == {own}
 
 
 class TestBulk:

@@ -220,7 +220,7 @@ async def test_rewards_are_found_by_what_is_known_of_them(connection: asyncpg.Co
     for reward, status in (("r2", "expired"), ("r4", "won")):
         [shown] = await ask(connection, "rewards.get", reward, "", False)
         assert (shown[7], shown[-1]) == (status, True)
-    # What is the tenant's own a merchant's staff reads, and moves not: a guess at its code finds nothing.
+    # What is the tenant's own a merchant's staff reads, and moves not: a guess at its code, or winner, finds nothing.
     await connection.execute("INSERT INTO campaigns (campaign_id, merchant_id) VALUES ('open', '')")
     for campaign, found, by_code in (("camp", "r5 r4 r1", "r1"), ("open", "r5 r4 r1", "")):
         await connection.execute("UPDATE rewards SET campaign_id = $1 WHERE reward_id = 'r1'", campaign)
@@ -228,6 +228,7 @@ async def test_rewards_are_found_by_what_is_known_of_them(connection: asyncpg.Co
         assert await first(connection, "desk.rewards", *shop.values()) == found.split()
         coded = shop | {"prizes": ["mug"], "hashes": [b"1"]}
         assert await first(connection, "desk.rewards", *coded.values()) == by_code.split()
+        assert await first(connection, "desk.rewards", *(shop | {"contacts": ["b"]}).values()) == by_code.split()
     await connection.execute("INSERT INTO claim_answers (reward_id) VALUES ('r4')")
     assert [row[0] for row in await ask(connection, "desk.rewards", *every.values()) if row[-1]] == ["r4"]
     assert sorted(await first(connection, "desk.coded_prizes")) == ["cup", "mug"]

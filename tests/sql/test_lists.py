@@ -280,8 +280,10 @@ async def test_deliveries_are_found_by_whose_they_are_and_when_they_were_made(co
             FROM (VALUES ('t', 'bob', 'm1', 100), ('t', 'cyn', 'm2', 200), ('t', 'dan', 'm3', 300),
                          ('u', 'bob', 'm4', 200), ('t', 'bob', 'm5', 300)) AS v (tenant, player, task, at);""")
 
-    async def found(contacts: list[str] | None, since: int, until: int, after: str | None = None, most: int = 9) -> str:
-        asked = ("t", "", "", "", "", contacts, since, until, "m", "n", after, most)
+    async def found(
+        contacts: list[str] | None, since: int, until: int, after: str | None = None, most: int = 9, staff_of: str = ""
+    ) -> str:
+        asked = ("t", "", "", "", staff_of, contacts, since, until, "m", "n", after, most)
         return " ".join(row["task_id"] for row in await connection.fetch(statement("fulfillment.search"), *asked))
 
     assert await found(["b"], 0, 0) == "m5 m1"
@@ -295,6 +297,10 @@ async def test_deliveries_are_found_by_whose_they_are_and_when_they_were_made(co
     assert await found(None, 200, 0) == "m5 m3 m2"
     assert await found(None, 0, 300) == "m2 m1"
     assert await found(["b"], 101, 0) == "m5"
+    # What is the tenant's own a merchant's staff reads, and is not told whose it is.
+    await connection.execute("UPDATE tasks SET campaign_id = 'camp_3' WHERE task_id = 'm3'")
+    assert await found(None, 1, 0, staff_of="shop") == "m3 m2 m1"
+    assert await found(["b", "d"], 0, 0, staff_of="shop") == "m1"
 
 
 async def test_what_would_end_before_it_begins_is_named_of_its_campaign_alone(connection: asyncpg.Connection) -> None:

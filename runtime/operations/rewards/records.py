@@ -102,7 +102,8 @@ async def search_rewards(engine: Engine, request: m.SearchRewardsRequest) -> m.S
     What waits for an operator's hand is `status` CLAIMED of a prize whose redemption_mode is MANUAL. A
     reward that was not claimed in time counts as expired from that moment on.
     A code is looked for by who may move rewards alone, else it is PERMISSION_DENIED ROLE_REQUIRED: what is found tells
-    that a guess was right, and lists show the ends of codes. A merchant's staff finds what was won in its campaigns.
+    that a guess was right, and lists show the ends of codes. By a contact or a code a merchant's staff finds
+    what was won in its own campaigns alone.
     """
     if request.code and not request.reveal:
         roles = sorted(REWARD_MANAGERS.writers)

@@ -222,6 +222,41 @@ async def test_who_may_export_and_what(module_stack: Stack, known: Ids) -> None:
     assert "ExportRows" in (await stack.admin("GET", "/admin/me")).data["operations"]
 
 
+@pytest.mark.asyncio(loop_scope="function")
+@pytest.mark.settings(role_matrix="strict")
+async def test_each_download_is_in_the_audit_log_once(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    from runtime.operations.figures import exports
+
+    known = await furnish(stack)
+    monkeypatch.setattr(exports, "ROWS", 1)
+    for _ in range(2):
+        start = await stack.consumer("POST", f"/games/{known['game']}/start", {}, player="player_ann")
+        body = {"session_id": start.data["session_id"], "payload": {}}
+        await stack.consumer("POST", f"/games/{known['game']}/play", body, player="player_ann")
+    assert len(await rows_of(stack, "plays")) == 3, "in three parts or four"
+    plays = await rows_of(stack, "plays", campaign_id=known["campaign"], **{"from": 5, "to": 4_000_000_000})
+    await text_of(stack, "plays", cursor=plays[1]["id"])
+    for role in ("designer", "reward_manager"):
+        await text_of(stack, "winners", roles=(role,))
+    shop = replace(stack, merchant_id=known["merchant"])
+    await text_of(shop, "ledger")
+    assert (await stack.admin("GET", "/admin/exports/plays", campaign_id="camp_x")).reason == "UNKNOWN_CAMPAIGN"
+    listed = (await stack.admin("GET", "/admin/audit", subject_type="export")).data["items"]
+    assert {(entry["actor"], entry["action"]) for entry in listed} == {("staff_test", "export.read")}
+    plain = {"campaign_id": "", "from": 0, "to": 0, "cursor": "", "whole_contacts": False}
+    narrowed = plain | {"campaign_id": known["campaign"], "from": 5, "to": 4_000_000_000}
+    assert [(entry["subject_id"], entry["after"]) for entry in reversed(listed)] == [
+        ("plays", plain),
+        ("plays", narrowed),
+        ("plays", plain | {"cursor": plays[1]["id"]}),
+        ("winners", plain),
+        ("winners", plain | {"whole_contacts": True}),
+        ("ledger", plain),
+    ]
+    of_shop = (await shop.admin("GET", "/admin/audit", subject_type="export")).data["items"]
+    assert [entry["subject_id"] for entry in of_shop] == ["ledger"]
+
+
 async def test_nothing_of_another_tenant_or_merchant_is_exported(module_stack: Stack, known: Ids) -> None:
     other, merchants = replace(module_stack, tenant_id=OTHER_TENANT), replace(module_stack, merchant_id="merchant_x")
     await module_stack.database.execute(

@@ -93,6 +93,9 @@ async def test_numbers_and_rows_are_taken_along_as_csv(desk: Desk, played: World
         await days.get_by_role("button").click()
     numbers = Path(await (await taken.value).path()).read_text().splitlines()
     assert numbers[0] == "day,plays,wins,players" and sum(int(row.split(",")[1]) for row in numbers[1:]) == PLAYS
+    await desk.to("/audit")
+    await desk.page.select_option("select[aria-label=Kind]", label="Export")
+    await desk.page.wait_for_selector("tbody tr:has(button:text-is('export.read')):has-text('plays')")
 
 
 async def test_an_export_s_last_day_is_as_long_as_its_zone_has_it(desk: Desk, played: World) -> None:

@@ -120,7 +120,8 @@ def add_exports(document: Document) -> None:
         "with `cursor`, the first cell of its last whole line (the ledger's are `position`). A cell that a spreadsheet "
         "would take for a formula begins with an apostrophe; codes are `****`; contacts are masked but for who may "
         "fulfil rewards, and for a merchant's staff in the tenant's own campaigns, without names there. `from` and "
-        "`to` are of when it happened, `to` excluded. A tenant has two under way at a time.",
+        "`to` are of when it happened, `to` excluded. A tenant has two under way at a time. That it was asked for is "
+        "in the audit log.",
         "parameters": [
             name,
             query_parameter("campaign_id", text),

@@ -86,9 +86,10 @@ def handler(edge: Edge, scope: Callable[[web.Request], m.Scope]) -> Handler:
     async def export(request: web.Request) -> web.StreamResponse:
         identity = await edge.auth.identify(request)
         asked = {field: request.query[name] for name, field in NAMES.items() if name in request.query}
-        message = codec.from_query(m.ReadExportRequest, asked, frozenset({"scope", "name", "reveal"}))
+        message = codec.from_query(m.ReadExportRequest, asked, frozenset({"scope", "name", "reveal", "begins"}))
         message.name, message.scope = request.match_info["name"], scope(request)
         message.reveal = identity is not None and bool(identity.roles & reveals)
+        message.begins = True
         part = await _part(edge, message)  # Before the answer begins: a refusal is an answer of its own.
         response = web.StreamResponse(
             headers={
@@ -107,7 +108,7 @@ def handler(edge: Edge, scope: Callable[[web.Request], m.Scope]) -> Handler:
                     await response.write(part.lines.encode())
                 if not part.after:
                     return response
-                message.after = part.after
+                message.after, message.begins = part.after, False
                 await edge.auth.identify(request)  # What has been revoked since reads nothing more.
                 part = await _persistently(edge, message)
         except (Fault, ConnectionError, TimeoutError):

@@ -3,7 +3,7 @@
 A part looks at so many rows in the order of their keys, whatever is asked for of them, so each is quick, none holds a
 transaction open while somebody reads slowly, and a million rows take no more memory than a thousand. A line's first
 cell is its row's key, and what a part begins after: whoever was cut off goes on from the last whole line, and gets
-every row once.
+every row once. That a download began, or goes on, is in the audit log: it hands out what is held of many people.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from typing import Any, Final, NamedTuple
 import asyncpg
 
 import sql
-from runtime import ids
+from runtime import ids, trace
 from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import invalid, unknown
+from runtime.operations import audit
 from runtime.operations.checks import TIME_MAX, Checks
 from runtime.operations.row import Operation
 from runtime.wire.contacts import masked
@@ -60,7 +61,7 @@ EXPORTS: Final = {
 
 
 async def read_export(engine: Engine, request: m.ReadExportRequest) -> m.ReadExportReply:
-    """A part of an export, as lines of CSV. NOT_FOUND UNKNOWN_CAMPAIGN."""
+    """A part of an export, as lines of CSV; where it begins a download, that is noted. NOT_FOUND UNKNOWN_CAMPAIGN."""
     tenant_id, merchant_id, campaign_id = tenant_of(request), merchant_of(request), request.campaign_id
     checks = Checks()
     kind = EXPORTS.get(request.name)
@@ -77,6 +78,20 @@ async def read_export(engine: Engine, request: m.ReadExportRequest) -> m.ReadExp
     more = rows[0]["seen"] == ROWS and not _is_past(kind, rows[0]["seen_until"], request.until)
     names = [name for name in list(rows[0].keys())[2:] if name != "theirs"]
     lines = [_cells(row, names, reveal=request.reveal) for row in rows if row[2] is not None]
+    if request.begins:
+        trace.merchant.set(merchant_id)
+        asked = {
+            "campaign_id": campaign_id,
+            "from": request.since,
+            "to": request.until,
+            "cursor": request.after,
+            "whole_contacts": request.reveal and not CONTACTS.isdisjoint(names),
+        }
+
+        async def note(connection: asyncpg.Connection) -> None:
+            await audit.record(connection, tenant_id, "export.read", request.name, after=asked)
+
+        await engine.database.transaction(note)
     return m.ReadExportReply(
         head=_written([names]),
         lines=_written(lines),

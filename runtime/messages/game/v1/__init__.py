@@ -5291,6 +5291,11 @@ class ReadExportRequest(betterproto2.Message):
     Whether contacts are shown whole.
     """
 
+    begins: "bool" = betterproto2.field(8, betterproto2.TYPE_BOOL)
+    """
+    Whether a download begins with this part: that it was asked for is in the audit log.
+    """
+
 
 default_message_pool.register_message("game.v1", "ReadExportRequest", ReadExportRequest)
 

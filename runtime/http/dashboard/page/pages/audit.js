@@ -9,7 +9,7 @@ import { useTitle } from "../shell.js";
 import { dayBegins, whenNamed } from "../times.js";
 import { has, label, say } from "../words.js";
 
-const KINDS = ["campaign", "game", "prize", "reward", "wallet", "player", "quest", "leaderboard", "integration", "merchant", "tenant", "staff", "token", "task", "violation", "approval"];
+const KINDS = ["campaign", "game", "prize", "reward", "wallet", "player", "quest", "leaderboard", "integration", "merchant", "tenant", "staff", "token", "task", "violation", "approval", "export"];
 
 const kindOf = (/** @type {string} */ kind) => (has(`audit.kind_${kind}`) ? say(`audit.kind_${kind}`) : label(kind));
 

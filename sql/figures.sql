@@ -115,20 +115,26 @@ FROM game_players WHERE tenant_id = $1 AND game_id = $2
 
 -- name: prizes
 -- What was won from $3 on and before $4, by prize, of a game where $5 names it: rewards that plays won, how far they
--- came, and what they cost. The bounds stand in a CASE, or they would be taken to leave next to nothing, and all that the
--- campaign ever gave would be sorted by prize.
-SELECT r.prize_id, max(r.name) AS name,
-       count(*) FILTER (WHERE r.play_id <> '') AS rewards,
-       count(*) FILTER (WHERE r.play_id <> '' AND (r.claimed_at IS NOT NULL OR r.status = 'fulfilled')) AS claimed,
-       count(*) FILTER (WHERE r.play_id <> '' AND r.status = 'fulfilled') AS fulfilled,
-       coalesce(sum(r.quantity) FILTER (WHERE r.status NOT IN ('revoked', 'expired', 'failed')), 0)::bigint AS units,
-       coalesce(sum(r.quantity * r.value) FILTER (WHERE r.status NOT IN ('revoked', 'expired', 'failed')), 0)::float8
-           AS cost
-FROM rewards AS r
-WHERE r.tenant_id = $1 AND r.campaign_id = $2
-  AND CASE WHEN r.won_at >= $3 AND r.won_at < $4 THEN $5 = '' OR r.game_id = $5 ELSE false END
-GROUP BY r.prize_id
-ORDER BY cost DESC, r.prize_id
+-- came, and what they cost, in the prize's currency: the value of points and turns is a count, and no money. The bounds
+-- stand in a CASE, or they would be taken to leave next to nothing, and all that the campaign ever gave would be sorted by
+-- prize.
+SELECT w.*, coalesce(p.currency, '') AS currency
+FROM (
+    SELECT r.prize_id, max(r.name) AS name,
+           count(*) FILTER (WHERE r.play_id <> '') AS rewards,
+           count(*) FILTER (WHERE r.play_id <> '' AND (r.claimed_at IS NOT NULL OR r.status = 'fulfilled')) AS claimed,
+           count(*) FILTER (WHERE r.play_id <> '' AND r.status = 'fulfilled') AS fulfilled,
+           coalesce(sum(r.quantity) FILTER (WHERE r.status NOT IN ('revoked', 'expired', 'failed')), 0)::bigint AS units,
+           coalesce(sum(r.quantity * r.value) FILTER (
+               WHERE r.status NOT IN ('revoked', 'expired', 'failed') AND r.type NOT IN ('points', 'turns')
+           ), 0)::float8 AS cost
+    FROM rewards AS r
+    WHERE r.tenant_id = $1 AND r.campaign_id = $2
+      AND CASE WHEN r.won_at >= $3 AND r.won_at < $4 THEN $5 = '' OR r.game_id = $5 ELSE false END
+    GROUP BY r.prize_id
+) AS w
+LEFT JOIN prizes AS p ON p.tenant_id = $1 AND p.prize_id = w.prize_id
+ORDER BY w.cost DESC, w.prize_id
 
 -- name: draws
 -- What was drawn from $3 on and before $4, by revision, with the revision's definition.

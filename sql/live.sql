@@ -34,14 +34,19 @@ ORDER BY w.waiting DESC, i.integration_id
 LIMIT 10
 
 -- name: won
--- What was won in the last 24 hours, by prize, and what it cost. $3: a key before all rewards of that time, so that
--- their index tells which they are.
-SELECT prize_id, sum(quantity)::bigint AS units, sum(quantity * value)::float8 AS cost
-FROM rewards
-WHERE tenant_id = $1 AND reward_id > $3::text AND won_at > now() - interval '24 hours'
-  AND status NOT IN ('revoked', 'expired', 'failed')
-  AND ($2 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $2, false) AS o))
-GROUP BY prize_id
+-- What was won in the last 24 hours, by prize, and what it cost, in the prize's currency: the value of points and turns
+-- is a count, and no money. $3: a key before all rewards of that time, so that their index tells which they are.
+SELECT w.*, coalesce(p.currency, '') AS currency
+FROM (
+    SELECT prize_id, sum(quantity)::bigint AS units,
+           coalesce(sum(quantity * value) FILTER (WHERE type NOT IN ('points', 'turns')), 0)::float8 AS cost
+    FROM rewards
+    WHERE tenant_id = $1 AND reward_id > $3::text AND won_at > now() - interval '24 hours'
+      AND status NOT IN ('revoked', 'expired', 'failed')
+      AND ($2 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $2, false) AS o))
+    GROUP BY prize_id
+) AS w
+LEFT JOIN prizes AS p ON p.tenant_id = $1 AND p.prize_id = w.prize_id
 
 -- name: stock
 -- What is left of prizes $2 that can run out: of their stock, and of their free codes, where these are at most $3.

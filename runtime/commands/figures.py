@@ -43,7 +43,8 @@ async def figures(
     console = people()
     steps = ", ".join(f"{count:,} {step}" for step, count in found["funnel"].items())
     console.print(f"{steps}; {found['players']:,} players, {found['returning_players']:,} of them again")
-    console.print(f"cost {found['cost']:,.2f}, times in {found['timezone']}")
+    costs = [f"{one['amount']:,.2f} {one['currency']}".strip() for one in found["costs"]] or ["0.00"]
+    console.print(f"cost {' and '.join(costs)}, times in {found['timezone']}")
     for title, shown in (("days", _days(found)), ("prizes", _prizes(found)), ("odds", _odds(found))):
         if shown.row_count:
             console.print(f"\n{title}")
@@ -58,9 +59,10 @@ def _days(found: dict[str, Any]) -> Any:
 
 
 def _prizes(found: dict[str, Any]) -> Any:
-    shown = table("prize", "name", "given", "cost")
+    shown = table("prize", "name", "given", "cost", "currency")
     for prize in found["prizes"]:
-        shown.add_row(prize["prize_id"], prize["name"], f"{prize['units']:,}", f"{prize['cost']:,.2f}")
+        cost = f"{prize['cost']:,.2f}"
+        shown.add_row(prize["prize_id"], prize["name"], f"{prize['units']:,}", cost, prize["currency"])
     return shown
 
 

@@ -75,6 +75,7 @@ async def test_figures_are_those_of_the_rows(module_stack: Stack, played: dict[s
     won = {"wins": 10, "rewards": 10, "claimed": 10, "fulfilled": 10}
     assert found["funnel"] == {"starts": plays, "plays": plays, **won}
     assert (found["cost"], found["prizes"][0]["units"]) == (80.0, 10)
+    assert found["costs"] == [{"currency": "", "amount": 80.0}]
     assert (found["players"], found["returning_players"]) == (PLAYERS, 0)
     assert found["timezone"] == "Pacific/Auckland"
     assert sum(row["plays"] for row in found["by_hour"]) == plays == sum(row["plays"] for row in found["by_day"])
@@ -90,6 +91,47 @@ async def test_figures_are_those_of_the_rows(module_stack: Stack, played: dict[s
         played["game"]: PLAYERS * PLAYS,
         played["other"]: PLAYERS,
     }
+
+
+async def test_amounts_of_two_currencies_are_not_added_nor_points_to_either(module_stack: Stack) -> None:
+    campaign_id = (await make_campaign(module_stack))["id"]
+
+    async def give(*, rung: bool = False, **prize: Any) -> str:
+        prize_id = await make_prize(module_stack, **prize)
+        body = wheel(campaign_id, prize_id)
+        if rung:
+            at_once = {"name": "One", "currency": "points", "threshold": 1, "prize_id": prize_id}
+            body["milestones"] = {"mode": "cumulative_unlock", "auto_grant": True, "rungs": [at_once]}
+        game = (await module_stack.admin("POST", "/admin/games", body)).data["id"]
+        for _ in range(2):
+            await play(module_stack, game, "player_0")
+        return prize_id
+
+    async def costs() -> tuple[float, dict[str, float]]:
+        found = await figures(module_stack, campaign_id)
+        return found["cost"], {one["currency"]: one["amount"] for one in found["costs"]}
+
+    coins = await give(name="Coins", type="points", value=500, rung=True)
+    spins = await give(name="Spins", type="turns", value=5)
+    assert await costs() == (0.0, {})
+    mug = await give(value=8, currency="EUR")
+    assert await costs() == (16.0, {"EUR": 16.0})
+    tee = await give(value=3, currency="USD")
+    assert await costs() == (0.0, {"EUR": 16.0, "USD": 6.0})
+    prizes = (await figures(module_stack, campaign_id))["prizes"]
+    told = {one["prize_id"]: (one["units"], one["cost"], one["currency"]) for one in prizes}
+    assert told == {coins: (1, 0.0, ""), spins: (2, 0.0, ""), mug: (2, 16.0, "EUR"), tee: (2, 6.0, "USD")}
+    environment = {
+        "TOMBOLA_ADMIN_URL": module_stack.process.admin_url,
+        "TOMBOLA_TOKEN": module_stack.token("ann", ("admin",)),
+    }
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "runtime", "figures", campaign_id),
+        env=environment,
+        stdout=asyncio.subprocess.PIPE,
+        cwd=Path(__file__).parents[2],
+    )
+    assert "cost 16.00 EUR and 6.00 USD, times in" in (await process.communicate())[0].decode()
 
 
 async def test_a_game_that_was_only_started_is_told_and_one_that_could_not_be_is_not(module_stack: Stack) -> None:

@@ -76,6 +76,26 @@ async def test_analytics_shows_the_campaign_in_figures(desk: Desk, played: World
     assert not await desk.page.evaluate("window.evil")
 
 
+async def test_each_currency_costs_by_itself(desk: Desk, counter: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "EVERY_SECONDS", 0.1)
+    monkeypatch.setattr(live, "STOCK_EVERY", 1)
+    async with new_world(counter, name="Abroad") as world:
+        for prize in (
+            {"value": 4, "currency": "EUR"},
+            {"value": 2.5, "currency": "USD"},
+            {"value": 9, "type": "turns"},
+        ):
+            await world.round(await world.wheel(await world.prize(total=9, **prize)))
+        await desk.enter("designer", path=f"/analytics?campaign={world.campaign_id}")
+        cost = desk.page.locator(".tile:has(span:text-is('Cost')) b")
+        assert await cost.inner_text() == "4\u00a0EUR, 2.5\u00a0USD"
+        rows = desk.page.locator(".part:has(h2:text-is('Cost by prize')) tbody tr")
+        cells = [(await row.locator("td").all_inner_texts())[-2:] for row in await rows.all()]
+        assert cells == [["4", "EUR"], ["2.5", "USD"], ["0", ""]]
+        await desk.to("/")
+        await desk.page.wait_for_selector(".now .tile:has-text('by value') b:has-text('EUR'):has-text('USD')")
+
+
 async def test_numbers_and_rows_are_taken_along_as_csv(desk: Desk, played: World) -> None:
     await desk.enter("admin", path=f"/analytics?campaign={played.campaign_id}")
     async with desk.page.expect_download() as taken:
@@ -190,6 +210,7 @@ async def test_axe_finds_nothing(browser: Browser, counter: Stack, played: World
         assert await violations(desk.page) == []
         await desk.to("/audit")
         assert await violations(desk.page) == []
+        await desk.to("/audit?action=campaign.create")
         await desk.page.locator("tbody button", has_text="campaign.create").first.click()
         assert await violations(desk.page) == []
 

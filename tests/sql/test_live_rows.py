@@ -29,13 +29,17 @@ async def test_what_is_played_and_won_is_that_of_the_last_minute_and_day(connect
                 ('r2', 'mug', 'camp', 2, 3, 'won', now() - interval '23 hours'),
                 ('r3', 'mug', 'theirs', 1, 5, 'won', now()), ('r6', 'cup', 'lost', 1, 4, 'won', now()),
                 ('r1', 'mug', 'camp', 7, 3, 'won', now()), ('r4', 'mug', 'camp', 7, 3, 'revoked', now()),
-                ('r5', 'mug', 'camp', 7, 3, 'won', now() - interval '24 hours')""")
+                ('r5', 'mug', 'camp', 7, 3, 'won', now() - interval '24 hours');
+            INSERT INTO rewards (reward_id, prize_id, campaign_id, type, quantity, value) VALUES
+                ('r7', 'coins', 'camp', 'points', 2, 500), ('r8', 'spins', 'camp', 'turns', 3, 5);
+            INSERT INTO prizes (prize_id, currency) VALUES ('mug', 'EUR'), ('coins', 'EUR'), ('tee', 'USD')""")
+        counts = [("coins", 2, 0.0, "EUR"), ("spins", 3, 0.0, "")]
         for merchant, plays, won in (
-            ("", (4, 2), [("cup", 1, 4.0), ("mug", 3, 11.0)]),
-            ("shop", (2, 1), [("mug", 2, 6.0)]),
+            ("", (4, 2), [*counts, ("cup", 1, 4.0, ""), ("mug", 3, 11.0, "EUR")]),
+            ("shop", (2, 1), [*counts, ("mug", 2, 6.0, "EUR")]),
         ):
             assert [row[:2] for row in await ask(connection, "live.plays", merchant)] == [plays]
-            assert sorted(await ask(connection, "live.won", merchant, "r1")) == won
+            assert sorted(await ask(connection, "live.won", merchant, "r1")) == sorted(won)
 
 
 async def test_what_waits_and_what_was_given_up_is_counted_so_far(connection: asyncpg.Connection) -> None:

@@ -81,7 +81,8 @@ class _Feed:
         reply: m.GetLiveReply = await self._edge.caller.call(GET_LIVE, m.GetLiveRequest(scope=self._scope, stock=stock))
         if stock:
             self._stock = reply
-        reply.prizes, reply.cost_a_day = self._stock.prizes, self._stock.cost_a_day
+        reply.prizes = self._stock.prizes
+        reply.cost_a_day, reply.costs_a_day = self._stock.cost_a_day, self._stock.costs_a_day
         reply.budgets, reply.low_prizes = self._stock.budgets, self._stock.low_prizes
         self.frame = b"event: live\ndata: %b\n\n" % _encode(_show(reply))
 

@@ -21,6 +21,7 @@ from runtime.errors import unknown
 from runtime.operations.campaigns import analytics
 from runtime.operations.checks import Checks
 from runtime.operations.figures import counting
+from runtime.operations.figures.costs import by_currency, of_one
 from runtime.operations.row import STAFF, Operation
 from runtime.wire.scope import merchant_of, tenant_of
 
@@ -64,6 +65,7 @@ async def get_campaign_figures(engine: Engine, request: m.GetCampaignFiguresRequ
         # What is declared and was never drawn is told by its name, too.
         told = {name for row in draws for name in (row["drawn"], *(declared(row["declared"] or {}) or ()))}
         named = await connection.fetch(_SQL["names"], tenant_id, sorted(told))
+    costs = by_currency(prizes)
     day_players = {row["day"]: row["players"] for row in of_days}
     return m.CampaignFiguresReply(
         figures=m.CampaignFigures(
@@ -77,12 +79,13 @@ async def get_campaign_figures(engine: Engine, request: m.GetCampaignFiguresRequ
                 wins=sum(row["wins"] for row in games),
                 **{name: sum(row[name] for row in prizes) for name in ("rewards", "claimed", "fulfilled")},
             ),
-            cost=sum(row["cost"] for row in prizes),
+            cost=of_one(costs),
+            costs=costs,
             by_day=[_day(day, rows, day_players) for day, rows in groupby(hours, key=lambda row: row["day"])],
             by_hour=_hours(hours),
             games=[m.GameFigures(**row) for row in games],
             prizes=[
-                m.PrizeCost(prize_id=row["prize_id"], name=row["name"], units=row["units"], cost=row["cost"])
+                m.PrizeCost(**{name: row[name] for name in ("prize_id", "name", "units", "cost", "currency")})
                 for row in prizes
             ],
             odds=_revisions(draws, {row["prize_id"]: row["name"] for row in named}),

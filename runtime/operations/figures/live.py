@@ -8,6 +8,7 @@ import sql
 from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
+from runtime.operations.figures.costs import by_currency, of_one
 from runtime.operations.figures.exports import SLACK_SECONDS
 from runtime.operations.row import Operation
 from runtime.wire.scope import merchant_of, tenant_of
@@ -37,6 +38,7 @@ async def get_live(engine: Engine, request: m.GetLiveRequest) -> m.GetLiveReply:
             stock = await connection.fetch(_SQL["stock"], tenant_id, [row["prize_id"] for row in won], CODES_MAX)
             budgets = await connection.fetch(_LIMITS["budgets"], *about)
             low = await connection.fetch(_LIMITS["low_prizes"], *about)
+    costs = by_currency(won)
     a_day = {row["prize_id"]: row["units"] for row in won}
     runways = [_runway(row, a_day[row["prize_id"]], plays["at"]) for row in stock]
     return m.GetLiveReply(
@@ -47,7 +49,8 @@ async def get_live(engine: Engine, request: m.GetLiveRequest) -> m.GetLiveReply:
         deliveries_dead=tasks["dead"],
         integrations=[m.FailingIntegration(**dict(row)) for row in integrations],
         prizes=sorted(runways, key=lambda one: (one.empty_at, one.prize_id))[:SHOWN_MAX],
-        cost_a_day=sum(row["cost"] for row in won),
+        cost_a_day=of_one(costs),
+        costs_a_day=costs,
         budgets=[m.UsedBudget(**dict(row)) for row in budgets],
         low_prizes=[m.LowPrize(**dict(row)) for row in low],
     )

@@ -43,6 +43,7 @@ __all__ = (
     "Contact",
     "ContactReply",
     "ContactType",
+    "Cost",
     "CreateCampaignRequest",
     "CreateGameRequest",
     "CreateIntegrationRequest",
@@ -1906,6 +1907,9 @@ class CampaignFigures(betterproto2.Message):
     funnel: "Funnel | None" = betterproto2.field(5, betterproto2.TYPE_MESSAGE, optional=True)
 
     cost: "float" = betterproto2.field(6, betterproto2.TYPE_DOUBLE)
+    """
+    Where all of it is of one currency, else 0: amounts of several are in `costs` alone.
+    """
 
     by_day: "list[DayFigures]" = betterproto2.field(7, betterproto2.TYPE_MESSAGE, repeated=True)
 
@@ -1916,6 +1920,11 @@ class CampaignFigures(betterproto2.Message):
     prizes: "list[PrizeCost]" = betterproto2.field(10, betterproto2.TYPE_MESSAGE, repeated=True)
 
     odds: "list[RevisionFigures]" = betterproto2.field(11, betterproto2.TYPE_MESSAGE, repeated=True)
+
+    costs: "list[Cost]" = betterproto2.field(12, betterproto2.TYPE_MESSAGE, repeated=True)
+    """
+    Each currency's that there is something of.
+    """
 
 
 default_message_pool.register_message("game.v1", "CampaignFigures", CampaignFigures)
@@ -2128,6 +2137,20 @@ class ContactReply(betterproto2.Message):
 
 
 default_message_pool.register_message("game.v1", "ContactReply", ContactReply)
+
+
+@dataclass(eq=False, repr=False)
+class Cost(betterproto2.Message):
+    """
+    What was given of prizes of a currency ("": of those that name none), at their values.
+    """
+
+    currency: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    amount: "float" = betterproto2.field(2, betterproto2.TYPE_DOUBLE)
+
+
+default_message_pool.register_message("game.v1", "Cost", Cost)
 
 
 @dataclass(eq=False, repr=False)
@@ -2868,8 +2891,9 @@ default_message_pool.register_message("game.v1", "GetLeaderboardRequest", GetLea
 class GetLiveReply(betterproto2.Message):
     """
     plays, wins: of the last minute. deliveries: those that wait, and those that were given up; 10,000 is that or more.
-    cost_a_day: what was won in the last 24 hours, at its value. It, prizes, budgets and low_prizes are there where stock
-    was asked for; of budgets and low_prizes the first ten.
+    costs_a_day: what was won in the last 24 hours, at its value, points and turns apart; cost_a_day: the same where all of
+    it is of one currency, else 0. They, prizes, budgets and low_prizes are there where stock was asked for; of budgets and
+    low_prizes the first ten.
     """
 
     at: "int" = betterproto2.field(1, betterproto2.TYPE_INT64)
@@ -2891,6 +2915,8 @@ class GetLiveReply(betterproto2.Message):
     budgets: "list[UsedBudget]" = betterproto2.field(9, betterproto2.TYPE_MESSAGE, repeated=True)
 
     low_prizes: "list[LowPrize]" = betterproto2.field(10, betterproto2.TYPE_MESSAGE, repeated=True)
+
+    costs_a_day: "list[Cost]" = betterproto2.field(11, betterproto2.TYPE_MESSAGE, repeated=True)
 
 
 default_message_pool.register_message("game.v1", "GetLiveReply", GetLiveReply)
@@ -4988,7 +5014,8 @@ default_message_pool.register_message("game.v1", "PrizeContent", PrizeContent)
 @dataclass(eq=False, repr=False)
 class PrizeCost(betterproto2.Message):
     """
-    What was given of a prize, at its value when it was won; what was revoked, has expired or failed costs nothing.
+    What was given of a prize, at its value when it was won; what was revoked, has expired or failed costs nothing. Nor do
+    points and turns, whose value is a count. currency: the prize's; "" where it names none.
     """
 
     prize_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -4998,6 +5025,8 @@ class PrizeCost(betterproto2.Message):
     units: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
 
     cost: "float" = betterproto2.field(4, betterproto2.TYPE_DOUBLE)
+
+    currency: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
 
 
 default_message_pool.register_message("game.v1", "PrizeCost", PrizeCost)

@@ -17,6 +17,8 @@ const EXPORTS = ["plays", "rewards", "winners", "ledger", "tasks", "audit"];
 
 const percent = (/** @type {number} */ part) => `${(part * 100).toLocaleString("en", { maximumFractionDigits: part < 0.01 ? 3 : 1 })}\u00a0%`;
 const money = (/** @type {number} */ value) => value.toLocaleString("en", { maximumFractionDigits: 2 });
+/** What things cost, currency by currency: they do not add up. @param {any[]} costs @param {number} [among] */
+const moneys = (costs, among = 1) => costs.map(({ amount, currency }) => `${money(amount / among)}${currency && `\u00a0${currency}`}`).join(", ") || money(0);
 
 export default function Analytics() {
   useTitle(say("analytics.title"));
@@ -70,7 +72,7 @@ function Figures({ id, campaign }) {
 }
 
 /** @param {{figures: any, ofGame: boolean}} props */
-function Funnel({ figures: { funnel, players, returning_players: returning, cost }, ofGame }) {
+function Funnel({ figures: { funnel, players, returning_players: returning, costs }, ofGame }) {
   const most = Math.max(funnel.starts, funnel.plays, 1);
   return html`<${Section} title=${say("analytics.funnel")} note=${say("analytics.starts_note")}>
     <ol class="funnel">${STEPS.map((step) => html`<li key=${step}>
@@ -79,7 +81,7 @@ function Funnel({ figures: { funnel, players, returning_players: returning, cost
     <div class="tiles">
       <div class="tile"><span>${say(ofGame ? "analytics.players_ever" : "analytics.players")}</span><b>${number(players)}</b></div>
       <div class="tile"><span>${say(ofGame ? "analytics.returning_game" : "analytics.returning")}</span><b>${number(returning)}</b><small class="quiet">${players ? percent(returning / players) : ""}</small></div>
-      <div class="tile"><span>${say("analytics.cost")}</span><b>${money(cost)}</b><small class="quiet">${say("analytics.cost_of_play", { cost: money(cost / Math.max(funnel.plays, 1)) })}</small></div>
+      <div class="tile"><span>${say("analytics.cost")}</span><b>${moneys(costs)}</b><small class="quiet">${say("analytics.cost_of_play", { cost: moneys(costs, Math.max(funnel.plays, 1)) })}</small></div>
     </div>
   <//>`;
 }
@@ -122,6 +124,7 @@ function Cost({ figures: { prizes } }) {
     <${Numbers} open caption=${say("analytics.cost_by_prize")} name="cost" items=${prizes.map((/** @type {any} */ prize) => ({ ...prize, id: prize.prize_id }))} columns=${[
       { key: "name", title: say("analytics.prize") }, { key: "units", title: say("analytics.units") },
       { key: "cost", title: say("analytics.cost"), show: (/** @type {any} */ prize) => money(prize.cost) },
+      { key: "currency", title: say("field.currency") },
     ]} />
   <//>`;
 }

@@ -20,6 +20,9 @@ function Tile({ path, text, value, query = "", tone = "" }) {
   return html`<div class="tile"><span>${href ? html`<a href=${href}>${text}</a>` : text}</span><b data-tone=${tone}>${value}</b></div>`;
 }
 
+/** What things cost, currency by currency: they do not add up. @param {any[]} costs */
+const moneys = (costs) => costs.map(({ amount, currency }) => `${number(Math.round(amount))}${currency && `\u00a0${currency}`}`).join(", ") || number(0);
+
 /** When a prize is empty, as people say it: "today", "on Thursday", "in 23 days". */
 const emptyOn = (/** @type {any} */ { remaining, empty_at: at }, /** @type {number} */ now) => {
   if (!remaining) {
@@ -42,7 +45,7 @@ export default function Now() {
     <div class="tiles now" data-away=${away}>
       <${Tile} path="/analytics" text=${say("now.plays")} value=${number(data.plays)} />
       <${Tile} path="/analytics" text=${say("now.wins")} value=${number(data.wins)} />
-      <${Tile} path="/analytics" text=${say("now.cost")} value=${number(Math.round(data.cost_a_day))} />
+      <${Tile} path="/analytics" text=${say("now.cost")} value=${moneys(data.costs_a_day)} />
       <${Tile} path="/deliveries" text=${say("now.waiting")} value=${number(data.deliveries_waiting)} />
       <${Tile} path="/deliveries" query="?status=dead" text=${say("now.dead")} value=${number(data.deliveries_dead)} tone=${data.deliveries_dead ? "bad" : ""} />
     </div>

@@ -33,6 +33,12 @@ export const has = (key) => Object.hasOwn(words, key);
  */
 export const number = (value) => whole.format(value);
 
+/** @param {number} amount @param {string} [currency] */
+export const money = (amount, currency = "") => `${amount.toLocaleString("en", { maximumFractionDigits: 2 })}${currency && `\u00a0${currency}`}`;
+
+/** What things cost, currency by currency: they do not add up. @param {{amount: number, currency: string}[]} costs @param {number} [among] */
+export const moneys = (costs, among = 1) => costs.map(({ amount, currency }) => money(amount / among, currency)).join(", ") || money(0);
+
 /**
  * A name of the API's, as people read it: `max_plays_per_day` -> "Max plays per day", unless there are words for it.
  * @param {string} name

@@ -10,15 +10,12 @@ import { address, filter, place } from "../router.js";
 import { can } from "../session.js";
 import { useTitle } from "../shell.js";
 import { dayAfter, fromInput, when } from "../times.js";
-import { number, say } from "../words.js";
+import { money, moneys, number, say } from "../words.js";
 
 const STEPS = ["starts", "plays", "wins", "rewards", "claimed", "fulfilled"];
 const EXPORTS = ["plays", "rewards", "winners", "ledger", "tasks", "audit"];
 
 const percent = (/** @type {number} */ part) => `${(part * 100).toLocaleString("en", { maximumFractionDigits: part < 0.01 ? 3 : 1 })}\u00a0%`;
-const money = (/** @type {number} */ value) => value.toLocaleString("en", { maximumFractionDigits: 2 });
-/** What things cost, currency by currency: they do not add up. @param {any[]} costs @param {number} [among] */
-const moneys = (costs, among = 1) => costs.map(({ amount, currency }) => `${money(amount / among)}${currency && `\u00a0${currency}`}`).join(", ") || money(0);
 
 export default function Analytics() {
   useTitle(say("analytics.title"));

@@ -12,7 +12,7 @@ import { address, go } from "../router.js";
 import { can } from "../session.js";
 import { useTitle } from "../shell.js";
 import { period, whenNamed } from "../times.js";
-import { label, number, say, state } from "../words.js";
+import { label, moneys, number, say, state } from "../words.js";
 import { addressOf, CAMPAIGN } from "./campaigns.js";
 import { moveGame, verbOf } from "./game_moves.js";
 import { Budget } from "./budget.js";
@@ -127,7 +127,7 @@ function Numbers({ id }) {
 function Given({ id }) {
   const { data, error } = useData((signal) => api.get("/admin/campaigns/{id}/figures", { path: { id }, signal }), [id]);
   return html`<div class="tile given"><span><a href=${address("/analytics", { campaign: id })}>${say("numbers.given")}</a></span>
-    <b>${data ? number(Math.round(data.cost * 100) / 100) : "…"}</b><small>${error ? say("numbers.not_counted") : say("numbers.by_value")}</small></div>`;
+    <b>${data ? moneys(data.costs) : "…"}</b><small>${error ? say("numbers.not_counted") : say("numbers.by_value")}</small></div>`;
 }
 
 /** @param {{games: any, campaign: any}} props */

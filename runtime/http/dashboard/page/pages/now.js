@@ -5,7 +5,7 @@ import { useLive } from "../parts/live.js";
 import { ROUTES } from "../pages.js";
 import { address } from "../router.js";
 import { can } from "../session.js";
-import { label, number, say } from "../words.js";
+import { label, moneys, number, say } from "../words.js";
 import { Budgets } from "./budget.js";
 
 const DAY = 86_400;
@@ -19,9 +19,6 @@ function Tile({ path, text, value, query = "", tone = "" }) {
   const href = way(path) && way(path) + query;
   return html`<div class="tile"><span>${href ? html`<a href=${href}>${text}</a>` : text}</span><b data-tone=${tone}>${value}</b></div>`;
 }
-
-/** What things cost, currency by currency: they do not add up. @param {any[]} costs */
-const moneys = (costs) => costs.map(({ amount, currency }) => `${number(Math.round(amount))}${currency && `\u00a0${currency}`}`).join(", ") || number(0);
 
 /** When a prize is empty, as people say it: "today", "on Thursday", "in 23 days". */
 const emptyOn = (/** @type {any} */ { remaining, empty_at: at }, /** @type {number} */ now) => {

@@ -897,7 +897,7 @@ export const words = {
   "analytics.hour": "Hour",
   "analytics.games": "By game",
   "analytics.cost_by_prize": "Cost by prize",
-  "analytics.cost_note": "At the value when it was won; what was revoked, has expired or failed costs nothing.",
+  "analytics.cost_note": "At the value when it was won; what was revoked, has expired or failed costs nothing, nor do points and turns.",
   "analytics.prize": "Prize",
   "analytics.units": "Given",
   "analytics.odds": "Odds of {name}, revision {revision}",

@@ -190,7 +190,11 @@ def _may(identity: Identity, role_matrix: str) -> list[str]:
 
 
 async def _once(edge: Edge, operation: Operation, show: View, message: Any, request: web.Request) -> web.Response:
-    """Core's answer to who asks, under an Idempotency-Key. Core keeps the key; the store only answers faster."""
+    """Core's answer to who asks, under an Idempotency-Key. Core keeps the key; the store only answers faster.
+
+    But for a bulk's that was not all done: a retry asks Core again, which tries the rest, and answers what was done
+    as done.
+    """
     asked = Asked(f"{request.method} {request.path}", message.idempotency_key, staff_request_hash(message))
     # A merchant's id has no space: nobody's subject reads like another merchant's.
     owner = f"staff {message.scope.merchant_id} {request[IDENTITY].subject}"
@@ -200,11 +204,13 @@ async def _once(edge: Edge, operation: Operation, show: View, message: Any, requ
     if not isinstance(admission, Allowed):
         raise admission.fault()
     try:
-        data = _encode(show(await edge.caller.call(operation, message)))
+        reply = await edge.caller.call(operation, message)
+        data = _encode(show(reply))
     except BaseException:
         edge.admission.settle(admission, None)
         raise
-    edge.admission.settle(admission, data)
+    undone = isinstance(reply, m.BulkRewardsReply) and not all(one.ok for one in reply.results)
+    edge.admission.settle(admission, None if undone else data)
     return ok(data)
 
 

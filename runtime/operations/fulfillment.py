@@ -19,6 +19,7 @@ from runtime.errors import Fault, Status, invalid, unknown
 from runtime.metrics import FULFILLMENT_TASKS
 from runtime.operations import audit, reading
 from runtime.operations.checks import TIME_MAX, Checks
+from runtime.operations.once import once
 from runtime.operations.row import REWARD_MANAGERS, SIGNED, STAFF, Operation
 from runtime.operations.signed import not_signed, signers
 from runtime.outgoing.schedule import delays_seconds
@@ -54,12 +55,14 @@ async def list_tasks(engine: Engine, request: m.ListTasksRequest) -> m.ListTasks
 async def retry_task(engine: Engine, request: m.RetryTaskRequest) -> m.TaskReply:
     """Makes a task due now, with its whole schedule before it. A pending one stays as it is.
 
+    With an Idempotency-Key a retry answers as the first time, whatever became of the task since.
+
     FAILED_PRECONDITION ILLEGAL_TRANSITION for one that is delivered, cancelled or being delivered; OUT_OF_STOCK
     for a dead one whose unit somebody else has won since.
     """
     tenant_id = tenant_of(request)
 
-    async def work(connection: asyncpg.Connection) -> asyncpg.Record:
+    async def work(connection: asyncpg.Connection) -> m.TaskReply:
         reward_id, before = await _hold(connection, tenant_id, request.id)
         row = await connection.fetchrow(_SQL["rearm"], tenant_id, request.id, merchant_of(request))
         if row is None:
@@ -70,11 +73,11 @@ async def retry_task(engine: Engine, request: m.RetryTaskRequest) -> m.TaskReply
             await take_again(connection, tenant_id, reward_id)
         after = {"reward_id": reward_id, "status": row["status"]}
         await audit.record(connection, tenant_id, "task.retry", request.id, after=after)
-        return row
+        return m.TaskReply(task=task_message(row))
 
-    row = await engine.database.transaction(work)
+    reply: m.TaskReply = (await once(engine, request, m.TaskReply, work)).reply
     engine.publisher.tasks(tenant_id, [request.id])
-    return m.TaskReply(task=task_message(row))
+    return reply
 
 
 async def complete_task(engine: Engine, request: m.CompleteTaskRequest) -> m.TaskReply:

@@ -346,6 +346,28 @@ class TestBulk:
         actions = [action for action, _ in await noted(fair.stack, kept)]
         assert actions == ["approval.ask", "approval.approve", "approval.finish"]
 
+    async def test_what_the_store_refused_of_it_is_gone_on_with(
+        self, fair: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        one, two, three = ids = await self.won(fair, 3)
+        kept, revoke = waiting(await self.revoke(fair, ids)), bulk._ACTS[m.BulkAct.REVOKE]
+
+        async def breaks(engine: Any, request: Any, reward_id: str) -> None:
+            if reward_id == two:
+                raise Fault(Status.UNAVAILABLE, "STORE_UNAVAILABLE", "away", retry_after_seconds=1)
+            await revoke(engine, request, reward_id)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(bulk, "_ACTS", {m.BulkAct.REVOKE: breaks})
+            assert refused(await decide(fair.stack, "bob", "approve", kept))[2] == "STORE_UNAVAILABLE"
+        assert await self.statuses(fair, [two]) == ["won"]
+        assert await self.statuses(fair, [one, three]) == ["revoked"] * 2
+        done = (await decide(fair.stack, "bob", "approve", kept)).data
+        assert [(row["id"], row["ok"]) for row in done["outcome"]["results"]] == [
+            (reward_id, True) for reward_id in ids
+        ]
+        assert await self.statuses(fair, ids) == ["revoked"] * 3
+
     async def halfway(self, fair: World, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], dict[str, Any]]:
         """(two rewards of which one is revoked, the approval that broke off between them)"""
         ids = await self.won(fair, 3)

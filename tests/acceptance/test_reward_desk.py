@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from runtime import messages as m
+from runtime.errors import Fault, Status
+from runtime.operations.desk import bulk as bulk_module
 from tests.acceptance.test_keys import forgotten
 from tests.support.guests import log_in
 from tests.support.operations import RECEIVER, make_merchant
@@ -145,6 +148,33 @@ class TestBulk:
         assert reasons(await bulk(world.stack, "REVOKE", [one, two], "bulk-1", reason="a script")) == {one: "", two: ""}
         noted = (await world.stack.admin("GET", "/admin/audit", subject_id=one)).data["items"]
         assert [entry["action"] for entry in noted] == ["reward.revoke"]
+
+    @pytest.mark.parametrize("act", ["FULFILL", "REVOKE", "RETRY"])
+    async def test_a_retry_under_its_key_does_what_the_store_refused_and_answers_the_rest_as_done(
+        self, world: World, monkeypatch: pytest.MonkeyPatch, act: str
+    ) -> None:
+        webhook = {"channel": "webhook", "config": {"url": "http://192.0.2.1/none"}}
+        ids = await won(world, count=3, total=3, fulfillment=webhook if act == "RETRY" else BY_HAND)
+        done, away = bulk_module._ACTS[m.BulkAct[act]], set(ids[1:])
+
+        async def breaks(engine: Any, request: Any, reward_id: str) -> None:
+            if reward_id in away:
+                raise Fault(Status.UNAVAILABLE, "STORE_UNAVAILABLE", "away", retry_after_seconds=1)
+            await done(engine, request, reward_id)
+
+        monkeypatch.setattr(bulk_module, "_ACTS", {m.BulkAct[act]: breaks})
+        key = f"hiccup-{act}"
+        first = await bulk(world.stack, act, ids, key)
+        assert reasons(first) == {ids[0]: "", ids[1]: "STORE_UNAVAILABLE", ids[2]: "STORE_UNAVAILABLE"}
+        if act == "RETRY":  # It has been delivered since.
+            assert (await world.stack.admin("POST", f"/admin/rewards/{ids[0]}/fulfill", {})).http == 200
+        away.clear()
+        again = await bulk(world.stack, act, ids, key)
+        assert reasons(again) == dict.fromkeys(ids, "")
+        assert "Idempotency-Replayed" not in again.headers
+        # That all of it was done is kept.
+        kept = await bulk(world.stack, act, ids, key)
+        assert (kept.data, kept.headers["Idempotency-Replayed"]) == (again.data, "true")
 
     async def test_of_rivals_with_the_same_rewards_each_is_moved_once(self, world: World) -> None:
         ids = await won(world, count=4, total=4, fulfillment=BY_HAND)

@@ -29,7 +29,8 @@ async def bulk_rewards(engine: Engine, request: m.BulkRewardsRequest) -> m.BulkR
     """Fulfills or revokes up to 100 rewards, or has their deliveries tried again, and says of each what became of it.
 
     With an Idempotency-Key what was done is not done again by a retry, which answers as the first time; what was
-    refused is tried again. More revocations than DUAL_REVOCATIONS_ABOVE wait for a second person: 202 APPROVAL_NEEDED.
+    not is tried again, and so the edge keeps no answer with any of these. More revocations than
+    DUAL_REVOCATIONS_ABOVE wait for a second person: 202 APPROVAL_NEEDED.
     """
     checks = Checks()
     if not request.act:
@@ -44,16 +45,21 @@ async def bulk_rewards(engine: Engine, request: m.BulkRewardsRequest) -> m.BulkR
     await _hold(engine, request)
     act = _ACTS[request.act]
     results: list[m.BulkResult] = []
+    overloaded: Fault | None = None
     for reward_id in request.ids:
         await go_on(engine)
         result = m.BulkResult(id=reward_id, ok=True)
         try:
             await act(engine, request, reward_id)
         except Fault as fault:
-            if fault.status in _OVERLOADED and not results:
-                raise  # Nothing was done yet: the request may come again as it is.
+            if fault.status in _OVERLOADED:
+                if not results:
+                    raise  # Nothing was done yet: the request may come again as it is.
+                overloaded = fault
             result.ok, result.reason, result.message = False, fault.reason, fault.message
         results.append(result)
+    if overloaded is not None and is_approved():
+        raise overloaded  # Else the approval would be done, and these never: who approves it again goes on.
     return m.BulkRewardsReply(results=results)
 
 
@@ -84,7 +90,8 @@ async def _retry(engine: Engine, request: m.BulkRewardsRequest, reward_id: str) 
     if task_id is None:
         raise unknown("reward", reward_id)
     try:
-        await fulfillment.retry_task(engine, m.RetryTaskRequest(scope=request.scope, id=task_id))
+        keyed = m.RetryTaskRequest(scope=request.scope, id=task_id, idempotency_key=request.idempotency_key)
+        await fulfillment.retry_task(engine, keyed)
     except Fault as fault:
         raise unknown("reward", reward_id) if fault.reason == "UNKNOWN_TASK" else fault from None
 

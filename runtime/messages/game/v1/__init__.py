@@ -5535,6 +5535,8 @@ class RetryTaskRequest(betterproto2.Message):
 
     id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
 
+    idempotency_key: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+
 
 default_message_pool.register_message("game.v1", "RetryTaskRequest", RetryTaskRequest)
 

@@ -54,14 +54,19 @@ SELECT approval_status(status, expires_at, decided_at) = 'approved'
 FROM approvals WHERE tenant_id = $1 AND approval_id = $2
 
 -- name: withdraw_of
--- Withdraws all that waits of $2, who is dismissed, by $3. Each row is one.
+-- Withdraws all that waits of $2, by $3, because of $4: of a person who is dismissed, and of the API tokens that they
+-- made; or of a token, by its id. A token asks as "name (id)". Each row is one.
 WITH theirs AS (
-    SELECT approval_id FROM approvals
-    WHERE tenant_id = $1 AND asked_by = $2 AND status = 'waiting' AND expires_at > now()
+    SELECT approval_id FROM approvals AS a
+    WHERE tenant_id = $1 AND status = 'waiting' AND expires_at > now()
+      AND (asked_by = $2 OR EXISTS (
+          SELECT FROM api_tokens AS t
+          WHERE t.tenant_id = $1 AND $2 IN (t.made_by, t.token_id)
+            AND right(a.asked_by, length(t.token_id) + 3) = ' (' || t.token_id || ')'))
     ORDER BY approval_id
     FOR UPDATE
 )
-UPDATE approvals AS a SET status = 'withdrawn', decided_by = $3, decided_at = now(), reason = 'signed out by an admin'
+UPDATE approvals AS a SET status = 'withdrawn', decided_by = $3, decided_at = now(), reason = $4
 FROM theirs WHERE a.tenant_id = $1 AND a.approval_id = theirs.approval_id
 RETURNING a.approval_id, a.operation, a.asked_by, a.subject_id, a.merchant_id, a.reason
 

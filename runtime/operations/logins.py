@@ -204,7 +204,8 @@ async def revoke_staff(engine: Engine, request: m.RevokeStaffRequest) -> m.Revok
     Every admin edge refuses them within about a second. What is made later counts: whoever makes tokens, here or at
     another issuer, must be told too. But what somebody else ends is ended for who made it by a clock that is ahead,
     and so for the next LEEWAY_SECONDS; who logs out may well be back within these. What a subject asked for that waits
-    for a second person is withdrawn, where somebody else ends them; API tokens that they made go on, and are counted.
+    for a second person, by an API token that they made too, is withdrawn, where somebody else ends them; these tokens
+    go on, and are counted.
     """
     tenant_id = tenant_of(request)
     checks = Checks()
@@ -227,7 +228,7 @@ async def revoke_staff(engine: Engine, request: m.RevokeStaffRequest) -> m.Revok
             await connection.execute(REVOKE, tenant_id, "staff", request.subject, True, seconds, until)
             reply.tokens = await connection.fetchval(_TOKENS_OF, tenant_id, request.subject)
             if request.subject != trace.actor.get():
-                reply.withdrawn = await withdraw_of(connection, tenant_id, request.subject)
+                reply.withdrawn = await withdraw_of(connection, tenant_id, request.subject, "signed out by an admin")
         await audit.record(connection, tenant_id, "staff.revoke", request.subject or request.sign_in_id, after=named)
         return reply
 

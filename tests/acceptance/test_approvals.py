@@ -442,6 +442,32 @@ async def test_what_a_dismissed_person_asked_for_is_withdrawn_with_their_session
     assert (await decide(office, "bob", "approve", other)).data["status"] == "APPROVAL_STATUS_DONE"
 
 
+async def test_what_a_token_asked_for_is_withdrawn_with_it_or_with_who_made_it(office: Stack) -> None:
+    player = await player_of(office, "by_machines")
+    body = {"player_id": player, "scope_key": office.tenant_id, "currency": "points", "amount": 1000}
+
+    async def asked_by_token_of(who: str) -> tuple[str, dict[str, Any]]:
+        made = (
+            await as_(office, who, "POST", "tokens", {"name": "ci", "roles": ["reward_manager"]}, role="admin")
+        ).data
+        shown = bearer(made["secret"])
+        sent = await office.admin("POST", "/admin/wallet/adjustments", body, roles=(), headers=shown)
+        return made["id"], waiting(sent)
+
+    (token, first), (_, second), (_, other) = [await asked_by_token_of(who) for who in ("ida", "ida", "jon")]
+    theirs = waiting(await ask(office, player, who="ida"))
+    assert (await as_(office, "boss", "DELETE", f"tokens/{token}", role="admin")).http == 200
+    shown = (await office.admin("GET", f"/admin/approvals/{first['id']}")).data
+    assert (shown["status"], shown["reason"]) == ("APPROVAL_STATUS_WITHDRAWN", "its token was revoked")
+    assert await noted(office, first) == [("approval.ask", f"ci ({token})"), ("approval.withdraw", "boss")]
+    ended = await as_(office, "boss", "POST", "staff/revoke", {"subject": "ida"}, role="admin")
+    assert ended.data == {"withdrawn": 2, "tokens": 1}
+    for kept in (first, second, theirs):
+        assert refused(await decide(office, "bob", "approve", kept))[2] == "ILLEGAL_TRANSITION"
+    assert await balance(office, player) == 0
+    assert (await decide(office, "bob", "approve", other)).data["status"] == "APPROVAL_STATUS_DONE"
+
+
 async def test_without_the_settings_nothing_waits(module_stack: Stack) -> None:
     player = await player_of(module_stack, "free")
     assert (await ask(module_stack, player, 10**12)).http == 200

@@ -116,10 +116,36 @@ async def test_who_is_dismissed_has_what_waits_of_them_withdrawn(connection: asy
     async with connection.transaction():
         await connection.execute("""INSERT INTO approvals (approval_id, asked_by, expires_at) VALUES
             ('b1', 'ann', now()), ('b2', 'ann', now() + interval '1 microsecond')""")
-        withdrawn = await ask(connection, "approvals.withdraw_of", "ann", "eve")
+        withdrawn = await ask(connection, "approvals.withdraw_of", "ann", "eve", "why")
         assert sorted(row[0] for row in withdrawn) == ["a4", "b2"]
         rows = await connection.fetch("SELECT approval_id FROM approvals WHERE decided_by = 'eve' ORDER BY 1")
         assert [row[0] for row in rows] == ["a4", "b2"]
+
+
+TOKENS: Final = """
+INSERT INTO api_tokens (token_id, token_hash, name, made_by, expires_at, revoked_at) VALUES
+    ('k1', '1', 'Till', 'ann', '2099-01-01', NULL), ('k2', '2', 'Till', 'bob', '2099-01-01', NULL),
+    ('k3', '3', 'Till', 'ann', '2026-01-01', '2026-01-01');
+INSERT INTO api_tokens (tenant_id, token_id, token_hash, name, made_by, expires_at)
+    VALUES ('u', 'k4', '4', 'Till', 'ann', '2099-01-01');
+INSERT INTO approvals (approval_id, asked_by)
+    SELECT 'b' || n, format('Till %s(k%s)', CASE n WHEN 3 THEN '(k2) ' END, n) FROM generate_series(1, 4) AS n;
+INSERT INTO approvals (approval_id, asked_by) VALUES ('b5', 'k1'), ('b6', 'Till (xk1)'), ('b7', 'Till (k1) x');
+"""
+"""b1 to b4 were asked for by tokens k1 to k4, b5 to b7 by people of odd names."""
+
+
+async def test_what_somebody_s_tokens_asked_for_is_withdrawn_with_theirs_or_with_the_one_token_s(
+    connection: asyncpg.Connection,
+) -> None:
+    await connection.execute(TOKENS)
+    for subject, theirs in (("ann", "a4 b1 b3"), ("bob", "a2 b2"), ("k3", "b3"), ("k2", "b2"), ("k4", "")):
+        outer = connection.transaction()
+        await outer.start()
+        withdrawn = await ask(connection, "approvals.withdraw_of", subject, "eve", "why")
+        assert sorted(row[0] for row in withdrawn) == theirs.split(), subject
+        assert {row[-1] for row in withdrawn} <= {"why"}
+        await outer.rollback()
 
 
 async def test_what_is_decided_while_it_is_withdrawn_stays_decided(
@@ -130,7 +156,7 @@ async def test_what_is_decided_while_it_is_withdrawn_stays_decided(
     async with pool.acquire() as rival, pool.acquire() as onlooker:
         async with rival.transaction():
             assert len(await ask(rival, "approvals.decide", "a0", "approved", "bob", "", "{}")) == 1
-            withdrawing = asyncio.ensure_future(ask(connection, "approvals.withdraw_of", "ann", "eve"))
+            withdrawing = asyncio.ensure_future(ask(connection, "approvals.withdraw_of", "ann", "eve", ""))
             await until(lambda: somebody_waits(onlooker))
             assert await held(onlooker, "approvals", "approval_id") == {"a0"}
         assert [row[0] for row in await withdrawing] == ["a4"]

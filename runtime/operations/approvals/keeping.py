@@ -147,10 +147,13 @@ async def go_on(engine: Engine) -> None:
         raise decided(by.approval_id)
 
 
-async def withdraw_of(connection: asyncpg.Connection, tenant_id: str, subject: str) -> int:
-    """Withdraws all that waits of somebody who is dismissed, in the name of who dismisses them: how many."""
+async def withdraw_of(connection: asyncpg.Connection, tenant_id: str, subject: str, why: str) -> int:
+    """Withdraws all that waits of somebody, in the name of who ends their access: how many.
+
+    subject: who is dismissed, which takes what was asked for by tokens that they made along; or a token's id.
+    """
     who = trace.actor.get()
-    rows = await connection.fetch(_SQL["withdraw_of"], tenant_id, subject, who)
+    rows = await connection.fetch(_SQL["withdraw_of"], tenant_id, subject, who, why)
     for row in rows:
         named = (tenant_id, row["approval_id"], row["asked_by"], row["merchant_id"], who, row["reason"])
         shown = {name: row[name] for name in ("operation", "asked_by", "subject_id")}

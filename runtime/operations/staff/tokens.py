@@ -22,6 +22,7 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, forbidden, invalid, unknown
 from runtime.operations import audit, reading
+from runtime.operations.approvals.keeping import withdraw_of
 from runtime.operations.checks import Checks, given, search_pattern
 from runtime.operations.logins import API_TOKEN, REVOKE, SLACK_SECONDS
 from runtime.operations.row import ADMINS, MANAGEMENT, STAFF, Operation
@@ -106,7 +107,7 @@ async def list_tokens(engine: Engine, request: m.ListTokensRequest) -> m.ListTok
 async def delete_token(engine: Engine, request: m.DeleteRequest) -> m.DeleteReply:
     """Revokes a token: the edge that was asked refuses it from then on, every other within about a second.
 
-    Again it does nothing more.
+    What it asked for that waits for a second person is withdrawn. Again it does nothing more.
 
     NOT_FOUND UNKNOWN_TOKEN; PERMISSION_DENIED FORBIDDEN of the tenant's, for a merchant's staff.
     """
@@ -124,6 +125,7 @@ async def delete_token(engine: Engine, request: m.DeleteRequest) -> m.DeleteRepl
         before = dict(row)
         seconds = min(before.pop("seconds") + SLACK_SECONDS, REVOKED_SECONDS)
         await connection.execute(REVOKE, named[0], "token", request.id, False, seconds, 0)
+        await withdraw_of(connection, named[0], request.id, "its token was revoked")
         await audit.record(connection, named[0], "token.revoke", request.id, before=before)
 
     await engine.database.transaction(work)

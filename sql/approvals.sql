@@ -86,15 +86,17 @@ WHERE tenant_id = $1 AND reward_id = ANY ($2::text[])
 ORDER BY reward_id
 
 -- name: prize_is_live
--- True where a game names prize $2, anywhere in its definition, and can be played or was; or a board of a campaign that
--- can be played or was is to award it.
+-- True where a game names prize $2, anywhere in its definition, and was played, or is active in a campaign that is active
+-- or was played; or an active board of such a campaign is to award it.
 SELECT EXISTS (
     SELECT FROM games AS g
     JOIN game_revisions AS r USING (tenant_id, game_id, revision)
     JOIN campaigns AS c USING (tenant_id, campaign_id)
     WHERE g.tenant_id = $1 AND position($2 IN r.definition::text) > 0
-      AND (g.status = 'active' AND c.status = 'active'
-           OR EXISTS (SELECT FROM game_players AS p WHERE p.tenant_id = $1 AND p.game_id = g.game_id))
+      AND (EXISTS (SELECT FROM game_players AS p WHERE p.tenant_id = $1 AND p.game_id = g.game_id)
+           OR g.status = 'active' AND (c.status = 'active' OR EXISTS (
+               SELECT FROM games AS o JOIN game_players AS p USING (tenant_id, game_id)
+               WHERE o.tenant_id = $1 AND o.campaign_id = c.campaign_id)))
 ) OR EXISTS (
     SELECT FROM leaderboards AS l
     JOIN campaigns AS c USING (tenant_id, campaign_id)

@@ -147,6 +147,21 @@ class TestWorth:
         assert (await fair.stack.admin("PUT", campaign, {"status": "paused"})).http == 200
         waiting(await self.post(fair, "games", self.wheel(fair, prize)))
 
+    async def test_pausing_the_campaign_is_no_way_around_for_a_game_that_nobody_has_played(self, fair: World) -> None:
+        prize, other = await fair.prize(), await fair.prize()
+        played, unplayed = await fair.wheel(other), await fair.wheel(prize)
+        await fair.round(played, "ann")
+        campaign = f"/admin/campaigns/{fair.campaign_id}"
+        assert (await fair.stack.admin("PUT", campaign, {"status": "paused"})).http == 200
+        odds = {"prizes": [{"prize_id": prize, "probability": 0.5}]}
+        waiting(await self.put(fair, f"games/{unplayed}", {"handler_config": odds}))
+        waiting(await self.put(fair, f"prizes/{prize}", {"value": 60}))
+        assert await self.value(fair, prize) == 5
+        # What is paused itself waits when it comes back.
+        assert (await self.put(fair, f"games/{unplayed}", {"status": "paused"})).http == 200
+        assert (await self.put(fair, f"games/{unplayed}", {"handler_config": odds})).http == 200
+        waiting(await self.put(fair, f"games/{unplayed}", {"status": "active"}))
+
     async def test_launching_is_not_watched(self, fair: World) -> None:
         campaign = (await make_campaign(fair.stack, status="CAMPAIGN_STATUS_DRAFT"))["id"]
         body = self.wheel(fair, await fair.prize()) | {"campaign_id": campaign}

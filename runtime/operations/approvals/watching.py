@@ -1,6 +1,7 @@
 """When a request waits for a second person: what each DUAL_* setting watches. Which operations may: `deciding.KINDS`.
 
-Live is what can be played now, and what ever was: else pausing a game, or its campaign, would be a way around.
+Live is what can be played now, and what ever was: else pausing a game, or its campaign, would be a way around. So is
+an active game of a campaign that was played, paused or not.
 Launching is not watched, changing what is live is. What is not watched at all stands in docs/deploy.md.
 """
 
@@ -78,10 +79,10 @@ async def game(
     row = await connection.fetchrow(_SQL["game_is_live"], tenant_id, after["id"], after["campaign_id"])
     assert row is not None, "a game's campaign is never removed"
     was_active = before is not None and before["status"] == "active"
-    if row["was_played"] or (was_active and row["campaign_active"]):
+    campaign_is_live = bool(row["campaign_active"] or row["campaign_was_played"])
+    if row["was_played"] or (was_active and campaign_is_live):
         return before is None or _differ(ODDS, before["definition"], after["definition"])
-    comes = after["status"] == "active" and not was_active
-    return comes and bool(row["campaign_active"] or row["campaign_was_played"])
+    return campaign_is_live and after["status"] == "active" and not was_active
 
 
 def _differ(names: Iterable[str], before: _Row | None, after: _Row) -> bool:

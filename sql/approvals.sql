@@ -120,3 +120,11 @@ FROM campaigns AS c WHERE c.tenant_id = $1 AND c.campaign_id = $3
 SELECT prize_id AS id, name, type, value, currency FROM prizes
 WHERE tenant_id = $1 AND prize_id = ANY ($2::text[])
 ORDER BY prize_id
+
+-- name: games_of_prize
+-- Games in whose definition the id of prize $2 stands anywhere, live or not, archived too.
+SELECT g.game_id AS id, g.name, r.definition
+FROM games AS g
+JOIN game_revisions AS r USING (tenant_id, game_id, revision)
+WHERE g.tenant_id = $1 AND position($2 IN r.definition::text) > 0
+ORDER BY g.game_id

@@ -18,6 +18,7 @@ from runtime.rules.base import (
     SeedGenerator,
     Trail,
     Validator,
+    Worth,
 )
 from runtime.rules.compose import Rules, compose
 from runtime.rules.draw import Words, check_client_seed, keyed, seed_hash, seed_of
@@ -44,6 +45,7 @@ __all__ = [
     "Trail",
     "Validator",
     "Words",
+    "Worth",
     "check_client_seed",
     "compose",
     "keyed",

@@ -38,6 +38,10 @@ class Credit:
     quantity: int
 
 
+Worth: TypeAlias = Callable[[Award | Credit], float]
+"""How much what a play gives is worth, by some measure: as many points, or turns."""
+
+
 @dataclass(frozen=True, slots=True)
 class Drop:
     """One item of a drop plan; it appears `at_ms` milliseconds after the start."""
@@ -146,7 +150,11 @@ class SeedGenerator(Protocol):
 
 
 class RewardHandler(Protocol):
-    """Decides what a play wins. A module can be one: see `probability.py`."""
+    """Decides what a play wins. A module can be one: see `probability.py`.
+
+    Where a play may win more than one unit of one prize, or credits, it has also `most(config, worth: Worth) -> float`:
+    the most that one play may give. See `collect_items.py`.
+    """
 
     @property
     def Config(self) -> type[Part]:

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final
 
 from msgspec import Meta
 
-from runtime.rules.base import Attempt, Award, Outcome, Trail
+from runtime.rules.base import Attempt, Award, Outcome, Trail, Worth
 from runtime.rules.draw import pick_certain
 from runtime.rules.payloads import CaughtPayload
 from runtime.rules.reading import MAX_ENTRIES, Name, OptionalName, Part, Violation, read
@@ -82,6 +82,16 @@ def prizes(config: Config) -> Iterable[tuple[str, str]]:
 def currencies(config: Config) -> Iterable[str]:
     """None: this handler credits nothing itself."""
     return ()
+
+
+def most(config: Config, worth: Worth) -> float:
+    """The most that one play gives: as many as fall, the best first, of each type as many as count."""
+    kinds = [(worth(Award(drop.prize_id, 1)), drop) for drop in config.drops if drop.prize_id and drop.frequency]
+    total, left = 0.0, config.total_items
+    for value, drop in sorted(kinds, key=lambda kind: kind[0], reverse=True):
+        caught = min(drop.max_catchable, left)
+        total, left = total + value * caught, left - caught
+    return total
 
 
 def decide(attempt: Attempt) -> Outcome:

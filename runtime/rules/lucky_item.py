@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final
 
 from msgspec import Meta
 
-from runtime.rules.base import Attempt, Credit, Outcome, Trail
+from runtime.rules.base import Attempt, Credit, Outcome, Trail, Worth
 from runtime.rules.draw import pick_certain, running_sums, scaled
 from runtime.rules.payloads import NoPayload
 from runtime.rules.reading import Name, Part, Violation, read
@@ -62,6 +62,11 @@ def prizes(config: Config) -> Iterable[tuple[str, str]]:
 def currencies(config: Config) -> Iterable[str]:
     """Every item, once, in the list's order."""
     return dict.fromkeys(item.item for item in config.items)
+
+
+def most(config: Config, worth: Worth) -> float:
+    """The most that one play gives: of the items that can be drawn, the one that is worth most."""
+    return max(worth(Credit(item.item, item.quantity)) for item in config.items if item.weight)
 
 
 def decide(attempt: Attempt) -> Outcome:

@@ -219,12 +219,12 @@ class Settings:
     dual_adjustment_above: int = _setting(
         integer(0, 2**63 - 1),
         "0",
-        "A balance is moved by more than this, or a prize made of more points, by two people alone. 0: by one.",
+        "A balance is moved by more than this, or a prize or a play made to give more, by two people alone. 0: by one.",
     )
     dual_turns_above: int = _setting(
         integer(0, 2**31 - 1),
         "0",
-        "More turns than this are given by staff, or by a quest, by two people alone. 0: by one.",
+        "More turns than this are given by staff, a quest, a prize or one play by two people alone. 0: by one.",
     )
     dual_odds: bool = _setting(
         flag(),

@@ -49,6 +49,8 @@ FOUND: Final[list[tuple[str, tuple[Any, ...], str]]] = [
     ("rewards", (["r3", "r1", "r2"], ""), "r1 r2 r3"),
     ("rewards", (["r3", "r1", "r2"], "shop"), "r1 r3"),
     ("prizes", (["p3", "p1"],), "p1 p3"),
+    ("games_of_prize", ("cup",), "g2 g3"),
+    ("games_of_prize", ("p1",), ""),
 ]
 
 

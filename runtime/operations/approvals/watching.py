@@ -1,8 +1,8 @@
 """When a request waits for a second person: what each DUAL_* setting watches. Which operations may: `deciding.KINDS`.
 
 Live is what can be played now, and what ever was: else pausing a game, or its campaign, would be a way around. So is
-an active game of a campaign that was played, paused or not.
-Launching is not watched, changing what is live is. What is not watched at all stands in docs/deploy.md.
+an active game of a campaign that was played, paused or not. Launching is not watched, changing what is live is; but how
+much one play gives is watched of what is not live, too. What is not watched at all stands in docs/deploy.md.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ from typing import Any, Final, TypeAlias
 import asyncpg
 
 import sql
+from runtime.actors.game.snapshot import POINTS, TURNS
+from runtime.operations.games.definitions import Definition, most_given, prizes_named
+from runtime.rules import Award, Credit, Worth
 from runtime.settings import Settings
 
 _SQL: Final = sql.load("approvals")
@@ -39,8 +42,8 @@ def adjustment(settings: Settings, amount: float) -> bool:
 
 def points(settings: Settings, before: _Row | None, after: _Row) -> bool:
     """Whether a prize waits, live or not: a win of it moves a balance (DUAL_ADJUSTMENT_ABOVE), or gives turns."""
-    large = after["type"] == "points" and adjustment(settings, after["value"])
-    large |= after["type"] == "turns" and turns(settings, after["value"])
+    large = after["type"] == POINTS and adjustment(settings, after["value"])
+    large |= after["type"] == TURNS and turns(settings, after["value"])
     return large and _differ(("type", "value"), before, after)
 
 
@@ -60,21 +63,56 @@ def revocations(settings: Settings, count: int) -> bool:
 
 
 async def prize(
-    connection: asyncpg.Connection, settings: Settings, tenant_id: str, before: _Row | None, after: _Row
+    connection: asyncpg.Connection,
+    settings: Settings,
+    tenant_id: str,
+    before: _Row,
+    after: _Row,
+    games: Iterable[_Row],
 ) -> bool:
-    """Whether a prize waits: by its points, or since it is worth something else where it can be won (DUAL_ODDS)."""
-    if points(settings, before, after):
+    """Whether a prize waits: by its points, since a play may give more of it in all, or (DUAL_ODDS) since it is worth
+    something else where it can be won. games: of `games_of`.
+    """
+    if points(settings, before, after) or any(_more(settings, one["most_before"], one["most"]) for one in games):
         return True
-    if not settings.dual_odds or before is None or not _differ(WORTH, before, after):
+    if not settings.dual_odds or not _differ(WORTH, before, after):
         return False
     return bool(await connection.fetchval(_SQL["prize_is_live"], tenant_id, after["id"]))
 
 
+async def games_of(connection: asyncpg.Connection, tenant_id: str, before: _Row, after: _Row) -> list[dict[str, Any]]:
+    """The games whose plays may give more, or less, where a prize changes: the most that one of each does."""
+    if not _differ(("type", "value"), before, after):
+        return []
+    rows = await connection.fetch(_SQL["games_of_prize"], tenant_id, after["id"])
+    prizes = await _prizes(connection, tenant_id, *(row["definition"] for row in rows))
+    found = []
+    for row in rows:
+        was = _most(row["definition"], {**prizes, before["id"]: before})
+        most = _most(row["definition"], {**prizes, after["id"]: after})
+        if was != most:
+            found.append({"id": row["id"], "name": row["name"], "most_before": was, "most": most})
+    return found
+
+
 async def game(
-    connection: asyncpg.Connection, settings: Settings, tenant_id: str, before: _Row | None, after: _Row
+    connection: asyncpg.Connection,
+    settings: Settings,
+    tenant_id: str,
+    before: _Row | None,
+    after: _Row,
+    *,
+    launches: bool = False,
 ) -> bool:
-    """Whether a game waits (DUAL_ODDS): its odds change while it is live, or it comes into a campaign that is."""
-    if not settings.dual_odds:
+    """Whether a game waits: since a play may give more than the limits, or (DUAL_ODDS) its odds change while it is
+    live, or it comes into a campaign that is; the last two not where it `launches` with its campaign.
+    """
+    definitions = [row["definition"] for row in (before, after) if row is not None]
+    prizes = await _prizes(connection, tenant_id, *definitions)
+    was = {} if before is None else _most(before["definition"], prizes)
+    if _more(settings, was, _most(after["definition"], prizes)):
+        return True
+    if launches or not settings.dual_odds:
         return False
     row = await connection.fetchrow(_SQL["game_is_live"], tenant_id, after["id"], after["campaign_id"])
     assert row is not None, "a game's campaign is never removed"
@@ -83,6 +121,41 @@ async def game(
     if row["was_played"] or (was_active and campaign_is_live):
         return before is None or _differ(ODDS, before["definition"], after["definition"])
     return campaign_is_live and after["status"] == "active" and not was_active
+
+
+async def _prizes(connection: asyncpg.Connection, tenant_id: str, *definitions: Definition) -> dict[str, _Row]:
+    named = {prize_id for definition in definitions for _, prize_id in prizes_named(definition)}
+    return {row["id"]: row for row in await connection.fetch(_SQL["prizes"], tenant_id, sorted(named))}
+
+
+def _most(definition: Definition, prizes: Mapping[str, _Row]) -> dict[str, float]:
+    """The most that one play of a game gives: turns, of each currency that its handler credits, and in all."""
+    scope, noted = definition["wallet_scope"], dict[str, float]()
+    # Where a prize runs short, the fallback stands in for each unit.
+    instead = definition["fallback_prize_id"] if definition["on_unavailable"] == "fallback" else ""
+
+    def of(kind: str) -> Worth:
+        def worth(given: Award | Credit) -> float:
+            if isinstance(given, Award):
+                rows = [prizes[prize_id] for prize_id in (given.prize_id, instead) if prize_id in prizes]
+                return float(given.quantity * max((row["value"] for row in rows if row["type"] == kind), default=0))
+            if kind != POINTS:
+                return 0
+            # By its wallet and name: as much of another currency is something else.
+            noted[f"{scope} {given.item}"] = max(noted.get(f"{scope} {given.item}", 0), given.quantity)
+            return given.quantity
+
+        return worth
+
+    return {TURNS: most_given(definition, of(TURNS)), f"{scope}: all": most_given(definition, of(POINTS)), **noted}
+
+
+def _more(settings: Settings, before: Mapping[str, float], after: Mapping[str, float]) -> bool:
+    """Whether one play may give more than a limit of something, and as much of it as it did not before."""
+    return any(
+        (turns if what == TURNS else adjustment)(settings, most) and most != before.get(what)
+        for what, most in after.items()
+    )
 
 
 def _differ(names: Iterable[str], before: _Row | None, after: _Row) -> bool:

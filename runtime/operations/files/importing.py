@@ -50,7 +50,8 @@ async def import_campaign(engine: Engine, request: m.ImportCampaignRequest) -> m
 
     INVALID_ARGUMENT names all that is wrong by its path in the file. Any other refusal of a part says in its message
     which part it is of. FAILED_PRECONDITION ODDS_NEED_APPROVAL where a DUAL_* setting has a part wait for a second
-    person, since the rest would not wait; the games of a new campaign are launched with it, and do not.
+    person, since the rest would not wait; the games of a new campaign are launched with it, and do so only for how
+    much a play gives.
     """
     tenant_id = tenant_of(request)
     if not request.file:

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 from runtime import messages as m
-from runtime.rules import REWARD_HANDLERS
+from runtime.rules import REWARD_HANDLERS, Worth
 from runtime.wire.enums import enum, token
 from runtime.wire.schema import PATH_CHARACTERS_SHOWN
 
@@ -94,6 +94,21 @@ def currencies_credited(definition: Definition) -> frozenset[str]:
         return frozenset(handler.currencies(handler.parse(definition["handler_config"]))) if handler else frozenset()
     except Exception:  # A plugin's, of another time.
         return frozenset()
+
+
+def most_given(definition: Definition, worth: Worth) -> float:
+    """The most that one play gives, by `worth`, where the game's handler says so.
+
+    0 where it does not (then it is one unit of a prize), or its handler_config cannot be read, and so not be played.
+    """
+    handler = REWARD_HANDLERS.get(definition["reward_handler"])
+    if handler is None or not hasattr(handler, "most"):
+        return 0.0
+    try:
+        config = handler.parse(definition["handler_config"])
+    except Exception:  # A plugin's, of another time.
+        return 0.0
+    return float(handler.most(config, worth))
 
 
 def with_prizes_replaced(definition: Definition, replacements: dict[str, str]) -> Definition:

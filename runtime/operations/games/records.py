@@ -63,7 +63,8 @@ THRESHOLD_MAX: Final = 2**53
 async def create_game(engine: Engine, request: m.CreateGameRequest) -> m.GameReply:
     """A new game, at revision 1. INVALID_ARGUMENT names every field that is wrong.
 
-    With DUAL_ODDS one that comes live into a campaign that is live, or was played, waits for a second person: 202
+    One of whose plays may credit more than DUAL_ADJUSTMENT_ABOVE, or give more than DUAL_TURNS_ABOVE, waits for a
+    second person, and so does with DUAL_ODDS one that comes live into a campaign that is live, or was played: 202
     APPROVAL_NEEDED.
     """
 
@@ -76,7 +77,10 @@ async def create_game(engine: Engine, request: m.CreateGameRequest) -> m.GameRep
 async def make(
     engine: Engine, connection: asyncpg.Connection, request: m.CreateGameRequest, *, launches: bool = False
 ) -> m.Game:
-    """`create_game` within a change of the catalogue. Raises Held; not where it `launches` with its campaign."""
+    """`create_game` within a change of the catalogue. Raises Held.
+
+    launches: with its campaign, which is not watched, but for what a play may give.
+    """
     tenant_id = tenant_of(request)
     wanted = given(request.game, "game")
     game = m.Game(campaign_id=wanted.campaign_id)
@@ -99,8 +103,7 @@ async def make(
     pinned = m.CreateGameRequest.parse(bytes(request))
     assert pinned.game is not None
     pinned.game.id = game_id
-    if not launches:
-        await _settle(engine, connection, tenant_id, None, made, pinned)
+    await _settle(engine, connection, tenant_id, None, made, pinned, launches=launches)
     return game_from_row(made)
 
 
@@ -129,9 +132,10 @@ async def update_game(engine: Engine, request: m.UpdateGameRequest) -> m.GameRep
     ABORTED STALE_REVISION where the body's `revision` is not the current one; FAILED_PRECONDITION HAS_HISTORY where
     a game that was played would credit other wallets, no longer credit a currency (an item's weight of 0 takes it
     out of the draw), or count a rung in another one. Prizes are looked up again where they are named anew, or the
-    game is active: a paused game whose prize was archived can still be renamed. With DUAL_ODDS what decides the draws
-    and rungs of a game that is live, or was played, waits for a second person, and so does its coming live in a
-    campaign that is: 202 APPROVAL_NEEDED.
+    game is active: a paused game whose prize was archived can still be renamed. Where one play may then credit
+    more than DUAL_ADJUSTMENT_ABOVE, or give more than DUAL_TURNS_ABOVE, it waits for a second person. So does with
+    DUAL_ODDS what decides the draws and rungs of a game that is live, or was played, and its coming live in a campaign
+    that is: 202 APPROVAL_NEEDED.
     """
 
     async def work(connection: asyncpg.Connection) -> m.Game:
@@ -180,10 +184,17 @@ async def alter(engine: Engine, connection: asyncpg.Connection, request: m.Updat
 
 
 async def _settle(
-    engine: Engine, connection: asyncpg.Connection, tenant_id: str, before: Any, after: Any, pinned: Any
+    engine: Engine,
+    connection: asyncpg.Connection,
+    tenant_id: str,
+    before: Any,
+    after: Any,
+    pinned: Any,
+    *,
+    launches: bool = False,
 ) -> None:
     """The last step, which waits or not. Who decides sees what the prizes are worth, and it rests on that."""
-    waits = await watching.game(connection, engine.settings, tenant_id, before, after)
+    waits = await watching.game(connection, engine.settings, tenant_id, before, after, launches=launches)
     if not waits and not is_approved():
         return
     rows = (before, after) if before is not None else (after,)

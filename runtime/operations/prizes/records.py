@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -121,8 +121,8 @@ async def update_prize(engine: Engine, request: m.UpdatePrizeRequest) -> m.Prize
     """Sets the fields that are given.
 
     FAILED_PRECONDITION: STOCK_BELOW_AWARDED (`awarded`), or IN_USE where it archives what is named. More points than
-    DUAL_ADJUSTMENT_ABOVE wait for a second person, and so does, with DUAL_ODDS, what it is worth where it can be won:
-    202 APPROVAL_NEEDED.
+    DUAL_ADJUSTMENT_ABOVE wait for a second person, also those that one play of a game that names it may then give, and
+    so does, with DUAL_ODDS, what it is worth where it can be won: 202 APPROVAL_NEEDED.
     """
 
     async def work(connection: asyncpg.Connection) -> m.Prize:
@@ -159,8 +159,9 @@ async def alter(engine: Engine, connection: asyncpg.Connection, request: m.Updat
         await set_stock(connection, tenant_id, request.id, total)
     after = await _load(connection, tenant_id, request.id)
     await audit.record(connection, tenant_id, "prize.update", request.id, before=_shown(before), after=_shown(after))
-    waits = await watching.prize(connection, engine.settings, tenant_id, before, after)
-    await settle(connection, waits, lambda: _held(before, after, request))
+    games = await watching.games_of(connection, tenant_id, before, after)
+    waits = await watching.prize(connection, engine.settings, tenant_id, before, after, games)
+    await settle(connection, waits, lambda: _held(before, after, request, games))
     return await _marked(connection, tenant_id, after)
 
 
@@ -187,8 +188,13 @@ def _config(prize: m.Prize) -> dict[str, Any]:
     return (prize.fulfillment.config if prize.fulfillment else None) or {}
 
 
-def _held(before: Any, after: Any, asked: m.CreatePrizeRequest | m.UpdatePrizeRequest) -> Held:
-    """What waits. INVALID_ARGUMENT for a secret in it, or what a header carries: what waits is kept as it came."""
+def _held(
+    before: Any, after: Any, asked: m.CreatePrizeRequest | m.UpdatePrizeRequest, games: Sequence[Any] = ()
+) -> Held:
+    """What waits. INVALID_ARGUMENT for a secret in it, or what a header carries: what waits is kept as it came.
+
+    games: whose plays may give more, or less. Who decides sees them, and it rests on them.
+    """
     config = _config(asked.prize) if asked.prize else {}
     headers = config.get("headers")
     carried = isinstance(headers, Mapping) and any(value != MASKED for value in headers.values())
@@ -199,7 +205,10 @@ def _held(before: Any, after: Any, asked: m.CreatePrizeRequest | m.UpdatePrizeRe
     shown = {} if before is None else _shown(before)
     # What players win meanwhile is no change of the prize.
     rests_on = {name: value for name, value in shown.items() if name not in ("remaining", "awarded")}
-    return Held(after["id"], shown, _shown(after), asked, rests_on)
+    if not games:
+        return Held(after["id"], shown, _shown(after), asked, rests_on)
+    named = {"games": list(games)}
+    return Held(after["id"], shown, _shown(after) | named, asked, rests_on | named)
 
 
 def from_row(row: Any) -> m.Prize:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
-from runtime.rules import Award, Drop, Outcome
+from runtime.rules import Award, Credit, Drop, Outcome, collect_items
 
 Play = Callable[..., Outcome]
 
-CONFIG = {
+CONFIG: dict[str, Any] = {
     "drops": [
         {"type": "gift", "prize_id": "prize_g", "frequency": 3, "max_catchable": 3},
         {"type": "star", "prize_id": "prize_s", "frequency": 1, "max_catchable": 1},
@@ -113,3 +114,19 @@ def test_path_of_a_thousand_items_stays_short(play: Play) -> None:
         outcome = play("collect_items", config, plan=plan, payload=_caught(*range(1000)), stock={"prize_g": left})
         assert sum(award.quantity for award in outcome.awards) == left
         assert len(outcome.path) <= 11
+
+
+def test_at_most_a_play_gives_the_best_that_count_of_what_falls() -> None:
+    def most(config: dict[str, Any], **worth: int) -> float:
+        def of(given: Award | Credit) -> float:
+            assert isinstance(given, Award)
+            return given.quantity * worth[given.prize_id]
+
+        return collect_items.most(collect_items.parse(config), of)
+
+    assert most(CONFIG, prize_g=10, prize_s=7) == 5 * 10 + 7
+    for total, given in ((1, 10), (5, 50), (6, 57)):
+        assert most(CONFIG | {"total_items": total}, prize_g=10, prize_s=7) == given, total
+    assert most(CONFIG | {"total_items": 2}, prize_g=10, prize_s=70) == 80
+    never = [{**drop, "frequency": 0} if drop["type"] == "gift" else drop for drop in CONFIG["drops"]]
+    assert most(CONFIG | {"drops": never}, prize_g=10, prize_s=7) == 2 * 10 + 7

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from runtime.rules import Credit, Outcome, lucky_item
+from runtime.rules import Award, Credit, Outcome, lucky_item
 
 Play = Callable[..., Outcome]
 
@@ -29,6 +29,18 @@ def test_pick_credits_its_item(play: Play, word: float, item: str, quantity: int
     assert outcome.credits == [Credit(item, quantity)]
     assert outcome.metadata == {"item": item, "quantity": quantity, "slot_index": slot_index}
     assert (outcome.awards, outcome.score, outcome.path) == ([], 0, [["word", 0, word]])
+
+
+def test_at_most_a_play_gives_what_is_worth_most_of_what_can_be_drawn() -> None:
+    def most(**worth: int) -> float:
+        def of(given: Award | Credit) -> float:
+            assert isinstance(given, Credit)
+            return given.quantity * worth[given.item]
+
+        return lucky_item.most(lucky_item.parse(CONFIG), of)
+
+    assert most(ruby=1, coin=1, never=1000) == 50
+    assert most(ruby=1, coin=6, never=1000) == 60
 
 
 def test_currencies_name_each_item_once() -> None:

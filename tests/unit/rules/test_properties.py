@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from runtime.rules import (
     REWARD_HANDLERS,
     Attempt,
+    Award,
+    Credit,
     Drop,
     GameRule,
     Outcome,
@@ -117,6 +119,34 @@ def test_every_play_replays_byte_for_byte(
     assert all(taken[prize_id] <= stock.get(prize_id, taken[prize_id]) for prize_id in taken)
     assert set(taken) <= {prize_id for _, prize_id in rules.prizes(config)} | {game.fallback_prize_id}
     assert {credit.item for credit in first.credits} <= set(rules.currencies(config))
+
+
+@given(_games(), _RULES, _STOCKS, st.binary(min_size=32, max_size=32), st.floats(0, 1), st.permutations(range(5)))
+def test_no_play_gives_more_than_its_handler_says_at_most(
+    named: tuple[str, dict[str, Any]],
+    game: GameRule,
+    stock: dict[str, int],
+    seed: bytes,
+    luck: float,
+    values: list[int],
+) -> None:
+    """One that says nothing gives one unit of one prize, and credits nothing."""
+    handler, raw = named
+    rules = REWARD_HANDLERS.require(handler, "")
+    config = rules.parse(raw)
+    plan = drop_sequence.plan(config, seed) if handler == "collect_items" else ()
+    won = _decide(handler, config, game, Words(seed, ""), _payload(handler, plan, luck), plan, stock)
+    value = dict(zip(PRIZE_IDS, values, strict=True))
+    instead = value.get(game.fallback_prize_id, 0) if game.on_unavailable == "fallback" else 0
+
+    def worth(given: Award | Credit) -> float:
+        return given.quantity * (max(value[given.prize_id], instead) if isinstance(given, Award) else 1)
+
+    if hasattr(rules, "most"):
+        given = sum(award.quantity * value[award.prize_id] for award in won.awards)
+        assert given + sum(credit.quantity for credit in won.credits) <= rules.most(config, worth)
+    else:
+        assert sum(award.quantity for award in won.awards) <= 1 and not won.credits
 
 
 def test_replay_refuses_what_the_play_did_not_decide() -> None:

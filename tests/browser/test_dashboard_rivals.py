@@ -199,7 +199,6 @@ async def test_a_stream_that_says_nothing_is_told_as_away_and_begun_anew(
     await desk.page.wait_for_selector(".now[data-away=false]")
     monkeypatch.setattr(live, "EVERY_SECONDS", 3600)
     before = len([one for one in desk.asked if "/admin/live" in one])
-    await asyncio.sleep(0.5)
     await desk.page.clock.fast_forward(16_000)
     await desk.page.wait_for_selector(".now[data-away=true]")
     await desk.page.clock.fast_forward(2_000)

@@ -105,13 +105,16 @@ async def note_sign_in(engine: Engine, request: m.NoteSignInRequest) -> m.NotedR
 
 
 async def note_refusal(engine: Engine, request: m.NoteRefusalRequest) -> m.NotedReply:
-    """Notes who was refused which route for want of which roles; within a bound that a flood cannot pass."""
+    """Notes who was refused which route for want of which roles; within a bound that a flood cannot pass.
+
+    From which address is noted of staff alone: who has no role may be a player, and no erasure reaches this log.
+    """
     after = {
         "route": request.route,
         "reason": request.reason,
         "needed": list(request.needed),
         "roles": list(request.roles),
-        "address": request.address,
+        "address": request.address if request.roles else "",
     }
     bucket = {f"refusals:{'staff' if request.roles else 'players'}": REFUSALS}
     return await _note(engine, request, bucket, "staff.refuse", request.subject, after)

@@ -182,6 +182,7 @@ async def test_a_player_who_tries_the_admin_edge_is_noted(stack: Stack) -> None:
     assert refused(answer) == (403, "PERMISSION_DENIED", "ROLE_REQUIRED")
     (entry,) = await noted(stack, "staff.refuse")
     assert (entry["actor"], entry["after"]["roles"]) == ("player_ann", [])
+    assert entry["after"]["address"] == "", "no erasure could take it away"
     assert await noted(stack, "staff.sign_in") == []
 
 

@@ -92,6 +92,26 @@ async def test_nothing_says_who_it_was_and_everything_still_adds_up(stack: Stack
     assert (await stack.admin("POST", f"{path}/erase", {"reason": "once more"})).http == 200
 
 
+async def test_a_correction_s_answer_keeps_no_name_and_a_retry_tells_it_as_it_is(stack: Stack) -> None:
+    campaign_id = (await make_campaign(stack))["id"]
+    board = {"campaign_id": campaign_id, "name": "Top", "metric": "plays", "mode": "sum"}
+    board_id = (await stack.admin("POST", "/admin/leaderboards", board)).data["id"]
+    body = {"player_id": "ann", "delta": 5, "reason": "r", "idempotency_key": "key-1"}
+
+    async def ask() -> tuple[str, int, int]:
+        """Of Core: an edge's own memory of an answer ends within a day."""
+        ranking = (await stack.core("POST", f"/leaderboards/{board_id}/adjust", body)).data["ranking"]
+        return ranking["display_name"], int(ranking["rank"]), int(ranking["score"])
+
+    for name in ("Ann Quince", "Ann Reed"):
+        named = {"player_id": "ann", "player": {"display_name": name}}
+        assert (await stack.core("PUT", "/players/me", named)).code == "OK"
+        assert await ask() == (name, 1, 5)
+    assert (await stack.admin("POST", "/admin/players/ann/erase", {"reason": "asked for"})).http == 200
+    assert await ask() == ("", 1, 5)
+    assert "Ann" not in await dump(stack)
+
+
 async def test_a_play_whose_client_seed_is_gone_says_so_and_others_are_decided_again(stack: Stack) -> None:
     world = World(stack, (await make_campaign(stack))["id"])
     wheel = await world.wheel(await world.prize(), await world.prize())

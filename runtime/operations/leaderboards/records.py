@@ -6,6 +6,7 @@ finalize.py closes a board. Corrections are rows with a reason: a score is never
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Final
 
@@ -30,6 +31,7 @@ from runtime.wire.scope import Scoped, merchant_of, tenant_of
 
 _SQL: Final = sql.load("leaderboards")
 _USABLE_PRIZES: Final = sql.load("prizes")["usable"]
+_PLAYER: Final = sql.load("players")["find"]
 
 SETTABLE: Final = frozenset({"campaign_id", "game_id", "name", "metric", "mode", "start_date", "end_date", "prizes"})
 COUNTED_BY: Final = frozenset({"campaign_id", "game_id", "metric", "mode", "start_date", "end_date"})
@@ -222,10 +224,13 @@ async def adjust_score(engine: Engine, request: m.AdjustScoreRequest) -> m.Ranki
         return m.RankingReply(ranking=m.Ranking(player_id=player_id))
 
     done = await once(engine, request, m.RankingReply, work)
+    player_id: str = done.reply.ranking.player_id
     if done.repeated and done.reply.ranking.rank:
         first: m.RankingReply = done.reply
+        player = await engine.database.fetchrow(_PLAYER, tenant_id, player_id)
+        assert first.ranking is not None and player is not None, "a player's row stays"
+        first.ranking.display_name = player["display_name"]
         return first
-    player_id: str = done.reply.ranking.player_id
     await show(engine, tenant_id, request.id, player_id)
     top = await engine.rankings.top(tenant_id, request.id, None, 1, player_id)
     if top is None or top.me is None:
@@ -233,7 +238,9 @@ async def adjust_score(engine: Engine, request: m.AdjustScoreRequest) -> m.Ranki
         top = counted.top(None, 1, player_id) if counted is not None else None
     reply = m.RankingReply(ranking=top.me if top is not None else None)
     if reply.ranking is not None:
-        await keep(engine, request, reply)
+        # Without the name, which the player may change, or have erased: a retry is told it as it is by then.
+        kept = m.RankingReply(ranking=replace(reply.ranking, display_name=""))
+        await keep(engine, request, kept)
     return reply
 
 

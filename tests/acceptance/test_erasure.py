@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +16,7 @@ from tests.support.guests import log_in as resolve
 from tests.support.login import Phone, bearer, refresh, start
 from tests.support.login import log_in as log_in_by_code
 from tests.support.resources import make_campaign
+from tests.support.rivals import held, waits
 from tests.support.stack import Stack, fields_of, new_stack, refused
 from tests.support.tables import contents
 from tests.support.waiting import until
@@ -90,6 +92,24 @@ async def test_nothing_says_who_it_was_and_everything_still_adds_up(stack: Stack
     assert (await stack.admin("GET", "/admin/players", q=EMAIL)).data["items"] == []
     assert await resolve(stack, contact=EMAIL) != player
     assert (await stack.admin("POST", f"{path}/erase", {"reason": "once more"})).http == 200
+
+
+async def test_a_guest_that_becomes_the_player_meanwhile_is_erased_too(stack: Stack) -> None:
+    world = World(stack, (await make_campaign(stack))["id"])
+    guest = await guest_who_played(world, await world.wheel(await world.prize(), access="public"))
+    named = {"player_id": guest.player_id, "player": {"display_name": "Ophelia Quince"}}
+    assert (await stack.core("PUT", "/players/me", named)).code == "OK"
+    player = await resolve(stack)
+    async with held(stack, "SELECT FROM rewards WHERE player_id = $1 FOR UPDATE", guest.player_id):
+        merging = asyncio.create_task(resolve(stack, guest))
+        await until(lambda: waits(stack, "merging.hold_rewards"))
+        erasing = asyncio.create_task(stack.admin("POST", f"/admin/players/{player}/erase", {"reason": "asked for"}))
+        await until(lambda: waits(stack, "erasure.hold"))
+    assert await merging == player
+    assert (await erasing).http == 200
+    assert "Ophelia" not in await dump(stack)
+    [entry, *_] = (await stack.admin("GET", "/admin/audit", subject_id=player)).data["items"]
+    assert (entry["action"], entry["after"]["guests"]) == ("player.erase", 1)
 
 
 async def test_a_correction_s_answer_keeps_no_name_and_a_retry_tells_it_as_it_is(stack: Stack) -> None:

@@ -12,6 +12,7 @@ streams hold goes by itself, within a day.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 import asyncpg
@@ -61,37 +62,56 @@ async def erase(engine: Engine, tenant_id: str, player_id: str, reason: str, *, 
 
     Of plays a batch at a time, before the rest: who breaks off has erased less, and nothing says that it was done.
     """
-    found = await engine.database.fetch(_SQL["all_of"], tenant_id, player_id)
-    who = [row["player_id"] for row in found]
-    if player_id not in who:
-        raise unknown("player", player_id)
-    if any(idle) and not await _is_idle(engine.database, tenant_id, player_id, idle):
-        return False
     erased = 0
-    while (some := await engine.database.execute(_SQL["plays"], tenant_id, who, PLAYS)) == PLAYS:
-        erased += some
-    erased += some
-
-    async def work(connection: asyncpg.Connection) -> bool:
-        await connection.execute(_SQL["hold"], tenant_id, who)
-        if any(idle) and not await _is_idle(connection, tenant_id, player_id, idle):
+    while True:
+        who = await all_of(engine.database, tenant_id, player_id)
+        if player_id not in who:
+            raise unknown("player", player_id)
+        if any(idle) and not await _is_idle(engine.database, tenant_id, player_id, idle):
             return False
-        for name in _STEPS:
-            await connection.execute(_SQL[name], tenant_id, who)
-        ended = 0
-        for one in who:
-            ended += await logins.end_all(connection, engine, tenant_id, one)
-        await connection.execute(_SQL["logins"], tenant_id, who)
-        await connection.execute(_SQL["login_quarters"], tenant_id, who)
-        await connection.execute(_SQL["plays"], tenant_id, who, 10 * PLAYS)
-        for name in _OF_PLAYS:
-            await connection.execute(_SQL[name], tenant_id, who)
-        await _forget_in_events(connection, tenant_id, who)
-        after = {"reason": reason, "plays": erased, "sessions": ended, "guests": len(who) - 1}
-        await audit.record(connection, tenant_id, "player.erase", player_id, after=after)
-        return True
+        while (some := await engine.database.execute(_SQL["plays"], tenant_id, who, PLAYS)) == PLAYS:
+            erased += some
+        erased += some
+        noted = {"reason": reason, "plays": erased, "guests": len(who) - 1}
+        work = partial(_erase_rest, engine, tenant_id, player_id, who, idle, noted)
+        if (done := await engine.database.transaction(work)) is not None:
+            return done
 
-    return await engine.database.transaction(work)
+
+async def all_of(reader: asyncpg.Connection | Database, tenant_id: str, player_id: str) -> list[str]:
+    """The player and the guests that became it, by their ids; nobody where there is no such player."""
+    return [row["player_id"] for row in await reader.fetch(_SQL["all_of"], tenant_id, player_id)]
+
+
+async def _erase_rest(
+    engine: Engine,
+    tenant_id: str,
+    player_id: str,
+    who: list[str],
+    idle: tuple[int, int],
+    noted: dict[str, Any],
+    connection: asyncpg.Connection,
+) -> bool | None:
+    """All but the plays; whether it did. None where a guest became the player before it was held: one more to erase."""
+    await connection.execute(_SQL["hold"], tenant_id, who)
+    # From here on nobody becomes the player: a merge holds it too.
+    if await all_of(connection, tenant_id, player_id) != who:
+        return None
+    if any(idle) and not await _is_idle(connection, tenant_id, player_id, idle):
+        return False
+    for name in _STEPS:
+        await connection.execute(_SQL[name], tenant_id, who)
+    ended = 0
+    for one in who:
+        ended += await logins.end_all(connection, engine, tenant_id, one)
+    await connection.execute(_SQL["logins"], tenant_id, who)
+    await connection.execute(_SQL["login_quarters"], tenant_id, who)
+    await connection.execute(_SQL["plays"], tenant_id, who, 10 * PLAYS)
+    for name in _OF_PLAYS:
+        await connection.execute(_SQL[name], tenant_id, who)
+    await _forget_in_events(connection, tenant_id, who)
+    await audit.record(connection, tenant_id, "player.erase", player_id, after={**noted, "sessions": ended})
+    return True
 
 
 async def retain(engine: Engine) -> None:

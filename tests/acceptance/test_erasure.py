@@ -146,6 +146,8 @@ async def test_a_play_whose_client_seed_is_gone_says_so_and_others_are_decided_a
 async def test_an_export_has_everything_and_every_page_once(stack: Stack, phone: Phone) -> None:
     world = World(stack, (await make_campaign(stack))["id"])
     player = (await lived(world, phone))["player"]["id"]
+    both = "INSERT INTO login_quarters SELECT tenant_id, player_id, timestamptz '2026-01-01 00:00Z' FROM players"
+    await stack.database.execute(both)  # Of guest and player under one key.
     path, items, cursor = f"/admin/players/{player}/export", list[dict[str, Any]](), ""
     while True:
         page = (await stack.admin("GET", path, limit=3, cursor=cursor)).data
@@ -156,6 +158,8 @@ async def test_an_export_has_everything_and_every_page_once(stack: Stack, phone:
     assert len({item["id"] for item in items}) == len(items)
     whole = (await stack.admin("GET", path, limit=100)).data["items"]
     assert [item["id"] for item in whole] == [item["id"] for item in items]
+    [guest] = [item["data"] for item in items if item["kind"] == "profile" and item["data"]["merged_into"] == player]
+    assert "once a guest" in guest["display_name"], "what did not move is held of the player too"
     kinds = {item["kind"] for item in items}
     assert kinds >= {"profile", "contact", "session", "play", "reward", "balance", "movement", "turns", "quest"}
     for text in (PHONE, EMAIL, "Ophelia Quince", "marzipan", "lucky-clover"):

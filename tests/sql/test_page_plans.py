@@ -60,6 +60,7 @@ READ: Final[list[tuple[str, str, str, int]]] = [
     ("prizes.summary", "'', 'camp', '', '%', '', NULL, 10", "rewards", PLAYS),
     ("prizes.summary", "'', 'camp', '', '%', '', NULL, 10", "codes", PLAYS),
     ("desk.plays", OF_FIRST, "plays", PAGE),
+    ("erasure.all_of", "'p1'", "players", 1),
     ("desk.counts", "'p1'", "plays", 100),
     ("desk.rewards", f"{NARROWED}, '{{p7}}', NULL, NULL, 0, 0, NULL, 10", "rewards", 2 * PLAYS // PLAYERS),
     ("desk.rewards", f"{NARROWED}, '{{nobody}}', NULL, NULL, 0, 0, NULL, 10", "rewards", 0),

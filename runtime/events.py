@@ -7,6 +7,7 @@ removed; asyncapi.json is made from these by `python -m ops.generate`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Final, TypeAlias
 
 import msgspec
@@ -197,6 +198,27 @@ class ReceivedEvent(Event, frozen=True):
     """An event as it is read from a stream: of any type, its data any object."""
 
     data: dict[str, Any]
+
+
+SAID: Final = ("display_name", "error")
+"""What an event says of a player beside the id: the name, and what a receiver said of a delivery."""
+
+
+def said_of_players(value: Any) -> Iterator[dict[str, Any]]:
+    """The parts of an event, as JSON has it, that say something of the player whose id is in them."""
+    if isinstance(value, list):
+        for item in value:
+            yield from said_of_players(item)
+    elif isinstance(value, dict):
+        if isinstance(value.get("player_id"), str) and any(name in value for name in SAID):
+            yield value
+        for item in value.values():
+            yield from said_of_players(item)
+
+
+def forget(part: dict[str, Any]) -> None:
+    """Leaves of such a part what it says of the id alone."""
+    part.update({name: "" for name in SAID if name in part})
 
 
 def event_of(

@@ -78,7 +78,8 @@ SELECT merchant_id FROM campaigns WHERE tenant_id = $1 AND campaign_id = $2
   AND ($3 = '' OR campaign_id IN (SELECT o FROM campaigns_of($1, $3, true) AS o))
 
 -- name: note_deliveries
--- What became of events at integrations, a row each: the newest of what is said, but what was delivered stays so.
+-- What became of events at integrations, a row each: the newest of what is said, but what was delivered stays so, and
+-- the event is the one that the row has: whoever is told of it a second time may hold what was erased since.
 -- Arrays of a place per event, in the order of the log's rows, in which every such statement locks them; then the
 -- seconds before each next try, by the number of attempts made, and for how many seconds an event is tried at all.
 -- Of integrations that are gone nothing is kept: those that are there are held, so that none goes meanwhile.
@@ -99,13 +100,19 @@ JOIN there USING (integration_id)
 ON CONFLICT (tenant_id, integration_id, event_id) DO UPDATE SET
     (status, event, next_attempt_at) = (
         SELECT CASE WHEN o.is_over THEN 'dead' ELSE excluded.status END,
-               coalesce(excluded.event, d.event),
+               coalesce(d.event, excluded.event),
                CASE WHEN NOT o.is_over THEN excluded.next_attempt_at END
         FROM (SELECT excluded.status = 'retry' AND d.created_at < now() - make_interval(secs => $15) AS is_over) AS o
     ),
     attempts = excluded.attempts, http_status = excluded.http_status, error = excluded.error,
     duration_ms = excluded.duration_ms, answer = excluded.answer
     WHERE d.status <> 'delivered'
+
+-- name: erased
+-- When players $2 were erased (unix seconds; 0: never). Held, so that an erasure under way is waited for, and none
+-- begins before what is noted of them is there for it.
+SELECT player_id, unix(erased_at) AS erased_at FROM players WHERE tenant_id = $1 AND player_id = ANY($2::text[])
+ORDER BY player_id FOR SHARE
 
 -- name: told
 -- Who has a delivery of one of the events $2: done, or waiting for its next try.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable, Sequence
+from functools import partial
 from math import inf
 from typing import Any, Final, NamedTuple
 
@@ -21,7 +22,7 @@ from prometheus_client import Counter
 import sql
 from runtime import ids, trace
 from runtime.errors import Fault
-from runtime.events import Event, ReceivedEvent
+from runtime.events import Event, ReceivedEvent, forget, said_of_players
 from runtime.outgoing.breaker import CircuitBreaker
 from runtime.outgoing.bulkhead import Bulkhead, Entry
 from runtime.outgoing.connector import Connector
@@ -386,10 +387,7 @@ class Dispatcher:
                 part = notes[first : first + NOTES_MAX]
                 try:
                     latest = {(note.integration_id, note.event_id): note for note in part}  # a row each
-                    columns = [list(column) for column in zip(*sorted(latest.values(), key=_row), strict=True)]
-                    await self._database.execute(
-                        _SQL["note_deliveries"], tenant_id, *columns, delays_seconds(), TRIED_SECONDS
-                    )
+                    await self._database.transaction(partial(_write, tenant_id, sorted(latest.values(), key=_row)))
                     await self._prune(tenant_id, part)
                 except (Fault, asyncpg.PostgresError) as error:
                     self.notes_lost += len(part)
@@ -402,6 +400,22 @@ class Dispatcher:
                 isolation.notes += sum(note.integration_id == integration_id for note in part)
                 if before // 100 != isolation.notes // 100:
                     await self._database.execute(_SQL["prune_deliveries"], tenant_id, integration_id, LOG_KEPT)
+
+
+async def _write(tenant_id: str, notes: list[Note], connection: asyncpg.Connection) -> None:
+    """Writes notes to the log, without what they say of players who were erased since it happened."""
+    parts = [(nth, part) for nth, note in enumerate(notes) for part in said_of_players(note.event)]
+    if parts:
+        named = sorted({part["player_id"] for _, part in parts})
+        rows = await connection.fetch(_SQL["erased"], tenant_id, named)
+        erased_at = {row["player_id"]: row["erased_at"] for row in rows}
+        for nth, part in parts:
+            event = notes[nth].event
+            if event is not None and erased_at.get(part["player_id"], 0) >= event["occurred_at"]:
+                forget(part)
+                notes[nth] = notes[nth]._replace(answer="")
+    columns = [list(column) for column in zip(*notes, strict=True)]
+    await connection.execute(_SQL["note_deliveries"], tenant_id, *columns, delays_seconds(), TRIED_SECONDS)
 
 
 def _row(note: Note) -> tuple[str, str]:

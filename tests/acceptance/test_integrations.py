@@ -11,7 +11,7 @@ from aiohttp import web
 from standardwebhooks import Webhook
 
 from runtime.actors import dispatcher as dispatch
-from runtime.events import TYPES, PrizeWon, new_event
+from runtime.events import TYPES, DeliveryFailed, LeaderboardFinalized, PrizeWon, new_event
 from runtime.outgoing.schedule import JITTER, SCHEDULE_SECONDS
 from runtime.streams import gaps
 from tests.support.deliveries import SECRET, working
@@ -277,6 +277,85 @@ async def test_who_waits_for_a_try_waits_on_where_a_resent_one_fails(stack: Any,
         body = {"delivery_id": waiting["id"]}
         again = (await stack.admin("POST", f"/admin/integrations/{integration_id}/resend", body)).data
     assert (again["status"], again["attempts"]) == ("INTEGRATION_DELIVERY_STATUS_RETRY", 2)
+
+
+async def stored_events(stack: Any) -> str:
+    """The events of the log, as text, with all that was to be noted."""
+    await stack.engine.dispatcher.noted()
+    return str(await stack.database.fetch("SELECT event FROM integration_deliveries ORDER BY delivery_id"))
+
+
+async def erase(stack: Any, player_id: str) -> None:
+    assert (await stack.admin("POST", f"/admin/players/{player_id}/erase", {"reason": "asked for"})).http == 200
+
+
+async def test_what_a_receiver_said_of_a_player_goes_from_events_with_the_player(
+    stack: Any, receiver: Receiver
+) -> None:
+    await register(stack, receiver, DeliveryFailed.TYPE)
+    for player, said in (("ann", "answered 422: Ann Quince is out"), ("bob", "answered 422: Bob Reed is out")):
+        await stack.core("GET", "/players/me", player_id=player)
+        tasks = await stack.engine.dispatcher.dispatch(
+            event(stack, DeliveryFailed.TYPE, data={"task_id": f"task_{player}", "player_id": player, "error": said})
+        )
+        await asyncio.wait(tasks)
+    assert "Ann Quince" in await stored_events(stack)
+    await erase(stack, "ann")
+    left = await stored_events(stack)
+    assert "Ann Quince" not in left and "task_ann" in left and "Bob Reed is out" in left
+
+
+@pytest.mark.parametrize("tried_before", [True, False])
+async def test_an_attempt_under_way_does_not_write_back_what_is_erased_meanwhile(
+    stack: Any, receiver: Receiver, tried_before: bool
+) -> None:
+    integration_id = await register(stack, receiver, LeaderboardFinalized.TYPE)
+    for player in ("ann", "bob"):
+        await stack.core("GET", "/players/me", player_id=player)
+    begun, erased = asyncio.Event(), asyncio.Event()
+
+    async def late(request: Any) -> web.Response:
+        begun.set()
+        await erased.wait()
+        return web.Response(status=500, text="Ann Quince is unknown here")
+
+    names = {"ann": "Ann Quince", "bob": "Bob Reed"}
+    told = {"standings": [{"player_id": player, "display_name": name} for player, name in names.items()]}
+    receiver.replies = [*[status(500)] * tried_before, late]
+    tasks = await stack.engine.dispatcher.dispatch(event(stack, LeaderboardFinalized.TYPE, data=told))
+    if tried_before:
+        (waiting,) = await deliveries(stack, integration_id, 1)
+        path = f"/admin/integrations/{integration_id}/resend"
+        tasks.append(asyncio.create_task(stack.admin("POST", path, {"delivery_id": waiting["id"]})))
+    await begun.wait()
+    await erase(stack, "ann")
+    erased.set()
+    await asyncio.wait(tasks)
+    left = await stored_events(stack)
+    assert "Ann Quince" not in left and "ann" in left and "Bob Reed" in left
+    (waiting,) = await deliveries(stack, integration_id, 1)
+    assert (waiting["status"], waiting["attempts"]) == ("INTEGRATION_DELIVERY_STATUS_RETRY", 1 + tried_before)
+    assert waiting["answer"] == ""
+
+
+async def test_what_is_told_again_under_an_id_does_not_replace_the_event(stack: Any, receiver: Receiver) -> None:
+    await register(stack, receiver, PrizeWon.TYPE)
+    receiver.replies = [status(500), status(500)]
+    for said in ("first", "second"):
+        await asyncio.wait(await stack.engine.dispatcher.dispatch(event(stack, id="evt_1", data={"said": said})))
+        await stack.engine.dispatcher.noted()
+    left = await stored_events(stack)
+    assert "first" in left and "second" not in left
+
+
+async def test_what_happened_since_an_erasure_is_told_and_kept(stack: Any, receiver: Receiver) -> None:
+    await register(stack, receiver, LeaderboardFinalized.TYPE)
+    await stack.core("GET", "/players/me", player_id="ann")
+    await erase(stack, "ann")
+    told = {"standings": [{"player_id": "ann", "display_name": "Ann Reed"}]}
+    later = event(stack, LeaderboardFinalized.TYPE, data=told, occurred_at=stack.engine.clock.now() + 2)
+    await asyncio.wait(await stack.engine.dispatcher.dispatch(later))
+    assert "Ann Reed" in await stored_events(stack)
 
 
 async def test_another_s_deliveries_are_unknown(stack: Any, receiver: Receiver) -> None:

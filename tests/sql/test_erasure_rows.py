@@ -136,6 +136,20 @@ async def test_events_that_tell_of_them_are_told_otherwise(connection: asyncpg.C
     ) == ["i1d1"]
 
 
+async def test_who_is_noted_of_is_not_erased_before_the_note_is_there(
+    connection: asyncpg.Connection, pool: asyncpg.Pool
+) -> None:
+    await connection.execute("UPDATE players SET erased_at = to_timestamp(50.9) WHERE player_id = 'ann'")
+    async with pool.acquire() as rival, connection.transaction():
+        # Gus lies before ann: they were sorted.
+        assert await ask_t(connection, "integrations.erased", ["gus", "ann", "nobody"]) == [("ann", 50), ("gus", 0)]
+        assert await held(rival, "players", "player_id") == {"ann", "gus"}
+        with pytest.raises(asyncpg.LockNotAvailableError):
+            async with rival.transaction():
+                await rival.execute("SET LOCAL lock_timeout = '50ms'")
+                await ask_t(rival, "erasure.hold", ["ann"])
+
+
 async def test_who_was_erased_since_is_said_of_that_player(connection: asyncpg.Connection) -> None:
     await connection.execute(
         "UPDATE players SET erased_at = to_timestamp(CASE player_id WHEN 'ann' THEN 50 ELSE 70 END)"

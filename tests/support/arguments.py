@@ -69,6 +69,7 @@ ARGUMENTS: dict[str, str] = {
     "players.link": "tenant somebody new_contact contact_type contact_value =email_otp",
     "players.contact": "tenant contact_type contact_value",
     "players.merged": "tenant players",
+    "integrations.erased": "tenant players",
     "rewards.list": "tenant somebody any_status any_campaign any_prize any_game none many",
     "rewards.search": "tenant any_status any_campaign any_prize empty empty asking none many",
     "rewards.as_claimed": "tenant rewards",

@@ -398,8 +398,9 @@ def note_deliveries(draw: Draw) -> tuple[Any, ...]:
     columns: list[list[Any]] = [[] for _ in range(12)]
     for integration_id, event_id in pairs:
         status = draw.random.choice(["delivered", "stubbed", "retry", "retry", "dead"])
-        event = {"id": event_id} if status == "retry" or draw.random.random() < 0.5 else None
+        tells = status == "retry" or draw.random.random() < 0.5
         attempts, pause = draw.random.choice([0, 1, 9]), draw.random.choice([-60.0, 0.0, 600.0])
+        event = {"id": event_id, "told": attempts} if tells else None
         own = (integration_id, draw.new("delivery"), event_id, "play.completed", status, attempts, event)
         answer = draw.random.choice(["", "ok"])
         for column, value in zip(columns, (*own, 200, "", 3, pause, answer), strict=True):

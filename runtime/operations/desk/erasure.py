@@ -18,8 +18,8 @@ from typing import Any, Final
 import asyncpg
 
 import sql
+from runtime import events, trace
 from runtime import messages as m
-from runtime import trace
 from runtime.actors.engine import Engine
 from runtime.background import attempt
 from runtime.errors import unknown
@@ -141,16 +141,9 @@ async def _is_idle(
 
 
 async def _forget_in_events(connection: asyncpg.Connection, tenant_id: str, who: list[str]) -> None:
-    """Takes their names out of events that were told or are to be, and what was answered."""
+    """Takes their names out of events that were told or are to be, and what receivers said and answered."""
     for row in await connection.fetch(_SQL["events"], tenant_id, who):
-        event = _without_names(row["event"], frozenset(who))
-        await connection.execute(_SQL["set_event"], tenant_id, row["integration_id"], row["delivery_id"], event)
-
-
-def _without_names(value: Any, who: frozenset[str]) -> Any:
-    if isinstance(value, list):
-        return [_without_names(item, who) for item in value]
-    if not isinstance(value, dict):
-        return value
-    named = {"display_name": ""} if value.get("player_id") in who and "display_name" in value else {}
-    return {name: _without_names(item, who) for name, item in value.items()} | named
+        for part in events.said_of_players(row["event"]):
+            if part["player_id"] in who:
+                events.forget(part)
+        await connection.execute(_SQL["set_event"], tenant_id, row["integration_id"], row["delivery_id"], row["event"])

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ops.simulation.postgres.values import dumps, epoch, loads, newest, of, unix
-from ops.simulation.postgres.vocabulary import KEY_SHARE, NO_KEY_UPDATE, UPDATE, Result, Statement, statement
+from ops.simulation.postgres.vocabulary import KEY_SHARE, NO_KEY_UPDATE, SHARE, UPDATE, Result, Statement, statement
 
 _TEN_MINUTES = 600 * 1_000_000
 
@@ -195,7 +195,7 @@ async def note_deliveries(st: Statement, tenant_id: str, *args: Any) -> Result:
         over = excluded.status == "retry" and d.created_at < oldest
         return {
             "status": "dead" if over else excluded.status,
-            "event": d.event if excluded.event is None else excluded.event,
+            "event": excluded.event if d.event is None else d.event,
             "next_attempt_at": None if over else excluded.next_attempt_at,
         } | of(excluded, "attempts http_status error duration_ms answer")
 
@@ -216,6 +216,13 @@ async def note_deliveries(st: Statement, tenant_id: str, *args: Any) -> Result:
         )
         noted += row is not None
     return noted
+
+
+@statement("integrations.erased")
+async def erased(st: Statement, tenant_id: str, player_ids: list[str]) -> Result:
+    found = [st.get("players", tenant_id, one) for one in sorted(set(player_ids))]
+    held = await st.lock([row for row in found if row], SHARE)
+    return [of(row, "player_id", erased_at=unix(row.erased_at)) for row in held]
 
 
 @statement("integrations.told")

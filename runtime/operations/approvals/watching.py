@@ -80,9 +80,13 @@ async def prize(
     return bool(await connection.fetchval(_SQL["prize_is_live"], tenant_id, after["id"]))
 
 
-async def games_of(connection: asyncpg.Connection, tenant_id: str, before: _Row, after: _Row) -> list[dict[str, Any]]:
-    """The games whose plays may give more, or less, where a prize changes: the most that one of each does."""
-    if not _differ(("type", "value"), before, after):
+async def games_of(
+    connection: asyncpg.Connection, settings: Settings, tenant_id: str, before: _Row, after: _Row
+) -> list[dict[str, Any]]:
+    """The games whose plays may give more, or less, where a prize changes: the most that one of each does. None where
+    nothing is held to a limit.
+    """
+    if not _limits(settings) or not _differ(("type", "value"), before, after):
         return []
     rows = await connection.fetch(_SQL["games_of_prize"], tenant_id, after["id"])
     prizes = await _prizes(connection, tenant_id, *(row["definition"] for row in rows))
@@ -107,11 +111,12 @@ async def game(
     """Whether a game waits: since a play may give more than the limits, or (DUAL_ODDS) its odds change while it is
     live, or it comes into a campaign that is; the last two not where it `launches` with its campaign.
     """
-    definitions = [row["definition"] for row in (before, after) if row is not None]
-    prizes = await _prizes(connection, tenant_id, *definitions)
-    was = {} if before is None else _most(before["definition"], prizes)
-    if _more(settings, was, _most(after["definition"], prizes)):
-        return True
+    if _limits(settings):
+        definitions = [row["definition"] for row in (before, after) if row is not None]
+        prizes = await _prizes(connection, tenant_id, *definitions)
+        was = {} if before is None else _most(before["definition"], prizes)
+        if _more(settings, was, _most(after["definition"], prizes)):
+            return True
     if launches or not settings.dual_odds:
         return False
     row = await connection.fetchrow(_SQL["game_is_live"], tenant_id, after["id"], after["campaign_id"])
@@ -148,6 +153,11 @@ def _most(definition: Definition, prizes: Mapping[str, _Row]) -> dict[str, float
         return worth
 
     return {TURNS: most_given(definition, of(TURNS)), f"{scope}: all": most_given(definition, of(POINTS)), **noted}
+
+
+def _limits(settings: Settings) -> bool:
+    """Whether there is a limit to what one play may give."""
+    return settings.dual_adjustment_above > 0 or settings.dual_turns_above > 0
 
 
 def _more(settings: Settings, before: Mapping[str, float], after: Mapping[str, float]) -> bool:

@@ -159,7 +159,7 @@ async def alter(engine: Engine, connection: asyncpg.Connection, request: m.Updat
         await set_stock(connection, tenant_id, request.id, total)
     after = await _load(connection, tenant_id, request.id)
     await audit.record(connection, tenant_id, "prize.update", request.id, before=_shown(before), after=_shown(after))
-    games = await watching.games_of(connection, tenant_id, before, after)
+    games = await watching.games_of(connection, engine.settings, tenant_id, before, after)
     waits = await watching.prize(connection, engine.settings, tenant_id, before, after, games)
     await settle(connection, waits, lambda: _held(before, after, request, games))
     return await _marked(connection, tenant_id, after)

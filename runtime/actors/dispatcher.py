@@ -384,14 +384,22 @@ class Dispatcher:
             tenant_id = next(iter(self._notes))
             notes = self._notes.pop(tenant_id)
             for first in range(0, len(notes), NOTES_MAX):
-                part = notes[first : first + NOTES_MAX]
-                try:
-                    latest = {(note.integration_id, note.event_id): note for note in part}  # a row each
-                    await self._database.transaction(partial(_write, tenant_id, sorted(latest.values(), key=_row)))
-                    await self._prune(tenant_id, part)
-                except (Fault, asyncpg.PostgresError) as error:
-                    self.notes_lost += len(part)
-                    log.warning("delivery_log_lost", notes=len(part), error=str(error))
+                await self._write_part(tenant_id, notes[first : first + NOTES_MAX])
+
+    async def _write_part(self, tenant_id: str, part: list[Note]) -> None:
+        latest = {(note.integration_id, note.event_id): note for note in part}  # a row each
+        plain, telling = list[Note](), list[Note]()
+        for note in sorted(latest.values(), key=_row):
+            (telling if any(said_of_players(note.event)) else plain).append(note)
+        # By themselves and last those that wait for players, whom an erasure may hold for long.
+        for some in (plain, telling):
+            try:
+                if some:
+                    await self._database.transaction(partial(_write, tenant_id, some))
+                    await self._prune(tenant_id, some)
+            except (Fault, asyncpg.PostgresError) as error:
+                self.notes_lost += len(some)
+                log.warning("delivery_log_lost", notes=len(some), error=str(error))
 
     async def _prune(self, tenant_id: str, part: list[Note]) -> None:
         for integration_id in {note.integration_id for note in part}:

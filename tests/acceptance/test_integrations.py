@@ -226,7 +226,7 @@ async def test_an_integration_is_tested_alone_and_says_what_became_of_it(stack: 
     receiver.replies = [status(204), status(503)]
     told = [(await stack.admin("POST", f"/admin/integrations/{first}/test", {})).data for _ in range(2)]
     assert [(one["status"], one["http_status"]) for one in told] == [
-        ("INTEGRATION_DELIVERY_STATUS_DELIVERED", 0),
+        ("INTEGRATION_DELIVERY_STATUS_DELIVERED", 204),
         ("INTEGRATION_DELIVERY_STATUS_DEAD", 503),
     ]
     assert [one.json["type"] for one in receiver.all] == ["integration_test"] * 2

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from runtime.rules import lucky_item
 from tests.support.approvals import HELD, LIMIT, as_, decide, waiting
 from tests.support.resources import make_campaign
 from tests.support.stack import Answer, Stack, new_stack, refused, settings_of
@@ -136,6 +137,39 @@ async def test_as_many_points_as_can_be_caught_count_and_so_do_turns(fair: World
     )
 
 
+def ladder(*prizes: str, **more: Any) -> dict[str, Any]:
+    rungs = [
+        {"name": f"Rung {nth}", "currency": "step", "threshold": nth + 1, "prize_id": one}
+        for nth, one in enumerate(prizes)
+    ]
+    return {"mode": "cumulative_unlock", "auto_grant": True, "rungs": rungs, **more}
+
+
+async def test_rungs_that_one_play_grants_by_itself_count_together(fair: World) -> None:
+    """A wallet that is full already reaches all of them at once."""
+    points, turns = [await fair.prize(type=kind, value=value) for kind, value in (("points", 33), ("turns", 2))]
+    steps = coins(1, "step")
+    await made(fair, COLLECTION, steps, milestones=ladder(points, points, points, turns))
+    await made(fair, COLLECTION, steps, milestones=ladder(*[points] * 4, auto_grant=False))
+    waiting(await make(fair, COLLECTION, steps, milestones=ladder(*[points] * 4)))
+    waiting(await make(fair, COLLECTION, steps, milestones=ladder(turns, turns, turns)))
+    wheel = {"type": "spin_wheel", "reward_handler": "probability"}
+    config = {"prizes": [{"prize_id": points, "probability": 1}]}
+    await made(fair, wheel, config, milestones=ladder(points, points))
+    game = waiting(await make(fair, wheel, config, milestones=ladder(points, points, points, points)))
+    assert (await approve(fair, game)).http == 200
+
+
+async def test_where_a_plugin_fails_to_say_how_much_a_play_gives_it_waits(
+    fair: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(config: Any, worth: Any) -> float:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(lucky_item, "most", unknown)
+    waiting(await make(fair, COLLECTION, coins(1)))
+
+
 async def test_a_prize_waits_where_a_play_would_give_more_of_it(fair: World) -> None:
     prize = await fair.prize(type="points", value=20)
     game = await made(fair, GIFTS, gifts((prize, 5)), status="draft", name="Catch")
@@ -153,6 +187,7 @@ async def test_a_prize_waits_where_a_play_would_give_more_of_it(fair: World) -> 
     assert (await put(fair, f"games/{game}", handler_config=gifts((prize, 4)))).http == 200
     assert refused(await approve(fair, kept)) == (409, "ABORTED", "STALE_REVISION")
     kept = waiting(await put(fair, path, value=26))
+    assert (await put(fair, f"games/{game}", name="Catch them")).http == 200, "what it is called decides nothing"
     assert (await approve(fair, kept)).data["status"] == "APPROVAL_STATUS_DONE"
     assert (await fair.stack.admin("GET", f"/admin/{path}")).data["value"] == 26
 

@@ -73,7 +73,7 @@ async def prize(
     """Whether a prize waits: by its points, since a play may give more of it in all, or (DUAL_ODDS) since it is worth
     something else where it can be won. games: of `games_of`.
     """
-    if points(settings, before, after) or any(_more(settings, one["most_before"], one["most"]) for one in games):
+    if points(settings, before, after) or any(games):
         return True
     if not settings.dual_odds or not _differ(WORTH, before, after):
         return False
@@ -83,9 +83,7 @@ async def prize(
 async def games_of(
     connection: asyncpg.Connection, settings: Settings, tenant_id: str, before: _Row, after: _Row
 ) -> list[dict[str, Any]]:
-    """The games whose plays may give more, or less, where a prize changes: the most that one of each does. None where
-    nothing is held to a limit.
-    """
+    """The games one play of which may give more than the limits where a prize changes, and the most that it does."""
     if not _limits(settings) or not _differ(("type", "value"), before, after):
         return []
     rows = await connection.fetch(_SQL["games_of_prize"], tenant_id, after["id"])
@@ -94,7 +92,7 @@ async def games_of(
     for row in rows:
         was = _most(row["definition"], {**prizes, before["id"]: before})
         most = _most(row["definition"], {**prizes, after["id"]: after})
-        if was != most:
+        if _more(settings, was, most):
             found.append({"id": row["id"], "name": row["name"], "most_before": was, "most": most})
     return found
 
@@ -152,7 +150,22 @@ def _most(definition: Definition, prizes: Mapping[str, _Row]) -> dict[str, float
 
         return worth
 
-    return {TURNS: most_given(definition, of(TURNS)), f"{scope}: all": most_given(definition, of(POINTS)), **noted}
+    def total(kind: str) -> float:
+        rungs = [prizes[one] for one in _granted(definition) if one in prizes]
+        by_rungs = sum(row["value"] for row in rungs if row["type"] == kind)
+        by_handler = most_given(definition, of(kind))
+        if by_rungs and not by_handler:
+            named = [prizes[one] for _, one in prizes_named(definition) if one in prizes]
+            by_handler = max((row["value"] for row in named if row["type"] == kind), default=0)
+        return float(by_handler + by_rungs)
+
+    return {TURNS: total(TURNS), f"{scope}: all": total(POINTS), **noted}
+
+
+def _granted(definition: Definition) -> list[str]:
+    """The prizes of rungs that a play grants by itself: of a wallet that is full already, all at once."""
+    milestones = definition["milestones"] or {}
+    return [rung["prize_id"] for rung in milestones.get("rungs", ()) if milestones.get("auto_grant")]
 
 
 def _limits(settings: Settings) -> bool:

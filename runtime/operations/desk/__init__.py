@@ -38,7 +38,9 @@ ROWS: Final = (
     Operation("ListPlayerQuests", "GET /players/{id}/quests", run=list_completions, admin=STAFF),
     Operation("ListPlayerSessions", "GET /players/{id}/sessions", run=list_sessions, admin=STAFF, tenant_wide=True),
     Operation("ListPlayerTasks", "GET /players/{id}/tasks", run=list_tasks, admin=STAFF),
-    Operation("ExportPlayer", "GET /players/{id}/export", run=export_player, admin=ADMINS, tenant_wide=True),
+    Operation(
+        "ExportPlayer", "GET /players/{id}/export", run=export_player, admin=ADMINS, tenant_wide=True, lengthy=True
+    ),
     Operation(
         "ErasePlayer",
         "POST /players/{id}/erase",

@@ -78,7 +78,7 @@ async def read_export(engine: Engine, request: m.ReadExportRequest) -> m.ReadExp
     more = rows[0]["seen"] == ROWS and not _is_past(kind, rows[0]["seen_until"], request.until)
     names = [name for name in list(rows[0].keys())[2:] if name != "theirs"]
     lines = [_cells(row, names, reveal=request.reveal) for row in rows if row[2] is not None]
-    if request.begins:
+    if request.begins or not request.after:
         trace.merchant.set(merchant_id)
         asked = {
             "campaign_id": campaign_id,

@@ -13,7 +13,10 @@ Enums are stored tokens; every key is always there. Status and campaign stand in
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import inf
 from typing import Any, TypeAlias
+
+import structlog
 
 from runtime import messages as m
 from runtime.rules import REWARD_HANDLERS, Worth
@@ -21,6 +24,8 @@ from runtime.wire.enums import enum, token
 from runtime.wire.schema import PATH_CHARACTERS_SHOWN
 
 Definition: TypeAlias = dict[str, Any]
+
+log = structlog.get_logger(__name__)
 
 
 def definition_of(game: m.Game) -> Definition:
@@ -99,7 +104,8 @@ def currencies_credited(definition: Definition) -> frozenset[str]:
 def most_given(definition: Definition, worth: Worth) -> float:
     """The most that one play gives, by `worth`, where the game's handler says so.
 
-    0 where it does not (then it is one unit of a prize), or its handler_config cannot be read, and so not be played.
+    0 where it does not (then it is one unit of a prize), or its handler_config cannot be read, and so not be played;
+    infinite where a plugin's fails to say it.
     """
     handler = REWARD_HANDLERS.get(definition["reward_handler"])
     if handler is None or not hasattr(handler, "most"):
@@ -108,7 +114,11 @@ def most_given(definition: Definition, worth: Worth) -> float:
         config = handler.parse(definition["handler_config"])
     except Exception:  # A plugin's, of another time.
         return 0.0
-    return float(handler.most(config, worth))
+    try:
+        return float(handler.most(config, worth))
+    except Exception as error:
+        log.error("most_unknown", reward_handler=definition["reward_handler"], exc_info=error)
+        return inf
 
 
 def with_prizes_replaced(definition: Definition, replacements: dict[str, str]) -> Definition:

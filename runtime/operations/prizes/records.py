@@ -193,7 +193,7 @@ def _held(
 ) -> Held:
     """What waits. INVALID_ARGUMENT for a secret in it, or what a header carries: what waits is kept as it came.
 
-    games: whose plays may give more, or less. Who decides sees them, and it rests on them.
+    games: one play of which may give more than the limits. Who decides sees them, and it rests on how much that is.
     """
     config = _config(asked.prize) if asked.prize else {}
     headers = config.get("headers")
@@ -207,8 +207,9 @@ def _held(
     rests_on = {name: value for name, value in shown.items() if name not in ("remaining", "awarded")}
     if not games:
         return Held(after["id"], shown, _shown(after), asked, rests_on)
-    named = {"games": list(games)}
-    return Held(after["id"], shown, _shown(after) | named, asked, rests_on | named)
+    # A game's name is shown, and rests on nothing.
+    most = {"games": {one["id"]: one["most"] for one in games}}
+    return Held(after["id"], shown, _shown(after) | {"games": list(games)}, asked, rests_on | most)
 
 
 def from_row(row: Any) -> m.Prize:

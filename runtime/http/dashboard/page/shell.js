@@ -101,11 +101,13 @@ function Who() {
 /** Told some minutes before the session ends: what is typed then is not to be lost. */
 function Ending() {
   const [soon, setSoon] = useState(false);
-  const left = (me.value?.expires_at ?? 0) * 1000 - Date.now() - WARNED_MS;
+  const ends = me.value?.expires_at ?? 0;
   useEffect(() => {
+    setSoon(false);
+    const left = ends * 1000 - Date.now() - WARNED_MS;
     const timer = left < LATER_MS ? setTimeout(() => setSoon(true), left) : 0;
     return () => clearTimeout(timer);
-  }, []);
+  }, [ends]);
   return soon && html`<p class="notice ending" role="alert">${say("sign_in.ends_soon")}</p>`;
 }
 

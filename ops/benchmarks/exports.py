@@ -107,7 +107,7 @@ def export(server: Process, port: int, token: str, name: str) -> Exported:
             if response.status != 200:
                 raise StackError(f"{name}: {response.status} {response.read(500)!r}")
             while part := response.read(READ_BYTES):
-                rows += part.count(b"\r\n")
+                rows += part.count(b"\n")
                 size += len(part)
     except http.client.HTTPException as error:
         raise StackError(f"{name} broke off after {rows:,} rows: {error!r}") from error

@@ -311,6 +311,9 @@ class TestBulk:
         assert await self.statuses(fair, [three]) == ["won"]
         body = {"act": "BULK_ACT_FULFILL", "ids": [*ids, "reward_none"]}
         assert (await as_(fair.stack, "ann", "POST", "rewards/bulk", body)).http == 200, "only revocations wait"
+        other = await as_(fair.stack, "ann", "POST", "rewards/bulk", body, key="b-1")
+        assert refused(other) == (422, "INVALID_ARGUMENT", "IDEMPOTENCY_MISMATCH"), "the key is of what waits"
+        assert (await decide(fair.stack, "bob", "approve", kept)).data["status"] == "APPROVAL_STATUS_DONE"
 
     async def test_what_a_crash_left_of_it_is_gone_on_with_and_each_is_revoked_once(
         self, fair: World, monkeypatch: pytest.MonkeyPatch

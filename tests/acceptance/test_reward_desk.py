@@ -136,7 +136,7 @@ class TestBulk:
             assert (noted[0]["action"], noted[0]["after"]["note"]) == ("reward.fulfill", "handed over")
 
     async def test_a_retry_under_its_key_does_nothing_twice_and_tries_what_was_refused(self, world: World) -> None:
-        one, two = await won(world, count=2, total=2, fulfillment=BY_HAND)
+        [one] = await won(world, fulfillment=BY_HAND)
         first = await bulk(world.stack, "REVOKE", [one], "bulk-1", reason="a script")
         assert reasons(first) == {one: ""}
         again = await bulk(world.stack, "REVOKE", [one], "bulk-1", reason="a script")
@@ -145,9 +145,23 @@ class TestBulk:
         assert reasons(another) == {one: "ILLEGAL_TRANSITION"}
         # Core keeps the key of each, whatever the edge remembers.
         await forgotten(world.stack)
-        assert reasons(await bulk(world.stack, "REVOKE", [one, two], "bulk-1", reason="a script")) == {one: "", two: ""}
+        assert reasons(await bulk(world.stack, "REVOKE", [one], "bulk-1", reason="a script")) == {one: ""}
         noted = (await world.stack.admin("GET", "/admin/audit", subject_id=one)).data["items"]
         assert [entry["action"] for entry in noted] == ["reward.revoke"]
+
+    async def test_a_key_is_of_one_request_also_where_it_was_not_all_done(self, world: World) -> None:
+        one, gone, other = await won(world, count=3, total=3, fulfillment=BY_HAND)
+        assert (await world.stack.admin("POST", f"/admin/rewards/{gone}/revoke", {})).http == 200
+        told = {one: "", gone: "ILLEGAL_TRANSITION"}
+        assert reasons(await bulk(world.stack, "FULFILL", [one, gone], "partly")) == told
+        for act, ids in (("REVOKE", [one, gone]), ("FULFILL", [one, other]), ("FULFILL", [gone, one])):
+            answer = await bulk(world.stack, act, ids, "partly")
+            assert refused(answer) == (422, "INVALID_ARGUMENT", "IDEMPOTENCY_MISMATCH"), (act, ids)
+        assert reasons(await bulk(world.stack, "FULFILL", [one, gone], "partly")) == told
+        statuses = await world.database.fetch(
+            "SELECT reward_id, status FROM rewards WHERE reward_id = ANY ($1::text[])", [one, other]
+        )
+        assert {row["reward_id"]: row["status"] for row in statuses} == {one: "fulfilled", other: "won"}
 
     @pytest.mark.parametrize("act", ["FULFILL", "REVOKE", "RETRY"])
     async def test_a_retry_under_its_key_does_what_the_store_refused_and_answers_the_rest_as_done(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
+import asyncpg
+
 import sql
 from runtime import messages as m
 from runtime.actors.engine import Engine
@@ -13,6 +15,7 @@ from runtime.operations import fulfillment
 from runtime.operations.approvals import watching
 from runtime.operations.approvals.keeping import Held, go_on, is_approved, may_wait
 from runtime.operations.checks import Checks
+from runtime.operations.once import once
 from runtime.operations.rewards import reward_admin
 from runtime.wire.scope import merchant_of, tenant_of
 
@@ -29,8 +32,9 @@ async def bulk_rewards(engine: Engine, request: m.BulkRewardsRequest) -> m.BulkR
     """Fulfills or revokes up to 100 rewards, or has their deliveries tried again, and says of each what became of it.
 
     With an Idempotency-Key what was done is not done again by a retry, which answers as the first time; what was
-    not is tried again, and so the edge keeps no answer with any of these. More revocations than
-    DUAL_REVOCATIONS_ABOVE wait for a second person: 202 APPROVAL_NEEDED.
+    not is tried again, and so the edge keeps no answer with any of these. INVALID_ARGUMENT IDEMPOTENCY_MISMATCH where
+    the key was used for another request. More revocations than DUAL_REVOCATIONS_ABOVE wait for a second person: 202
+    APPROVAL_NEEDED.
     """
     checks = Checks()
     if not request.act:
@@ -42,6 +46,8 @@ async def bulk_rewards(engine: Engine, request: m.BulkRewardsRequest) -> m.BulkR
         if reward_id in request.ids[:index]:
             checks.problem(f"ids[{index}]", "is there twice")
     checks.raise_found()
+    # The whole request's key keeps what it was used for, and no reply: what is answered is told by the parts.
+    await once(engine, request, m.BulkRewardsReply, _nothing)
     await _hold(engine, request)
     act = _ACTS[request.act]
     results: list[m.BulkResult] = []
@@ -61,6 +67,10 @@ async def bulk_rewards(engine: Engine, request: m.BulkRewardsRequest) -> m.BulkR
     if overloaded is not None and is_approved():
         raise overloaded  # Else the approval would be done, and these never: who approves it again goes on.
     return m.BulkRewardsReply(results=results)
+
+
+async def _nothing(_: asyncpg.Connection) -> m.BulkRewardsReply:
+    return m.BulkRewardsReply()
 
 
 async def _hold(engine: Engine, request: m.BulkRewardsRequest) -> None:

@@ -245,8 +245,8 @@ LEFT JOIN campaigns AS c ON c.tenant_id = $1 AND c.campaign_id = t.campaign_id
 WHERE t.tenant_id = $1 AND t.task_id = ANY($2::text[]) AND t.status = 'dead'
 
 -- name: about
--- The reward and the prize of a task. No row: no such task.
-SELECT reward_id, prize_id FROM tasks WHERE tenant_id = $1 AND task_id = $2
+-- The reward and the prize of a task, and what its last failure said. No row: no such task.
+SELECT reward_id, prize_id, last_error FROM tasks WHERE tenant_id = $1 AND task_id = $2
 
 -- name: complete
 -- A callback: $3 'delivered' or 'failed', $4 external id, $5 error, $6 the callback's id, $7 the delay in

@@ -132,6 +132,28 @@ async def test_a_correction_s_answer_keeps_no_name_and_a_retry_tells_it_as_it_is
     assert "Ann" not in await dump(stack)
 
 
+async def test_a_re_arming_s_answer_keeps_no_failure_and_a_retry_tells_it_as_it_is(stack: Stack) -> None:
+    world = World(stack, (await make_campaign(stack))["id"])
+    url = {"url": "http://192.0.2.1/none"}
+    webhook = {"channel": "webhook", "redemption_mode": "REDEMPTION_MODE_ON_WIN", "config": url}
+    await world.round(await world.wheel(await world.prize(fulfillment=webhook)), "ann")
+    set_error = "UPDATE tasks SET last_error = 'Ann Quince is not at home' RETURNING task_id"
+    task_id = await stack.database.fetchval(set_error)
+
+    async def ask() -> tuple[str, str]:
+        """Of Core: an edge's own memory of an answer ends within a day."""
+        body = {"idempotency_key": "key-1"}
+        task = (await stack.core("POST", f"/fulfillment/tasks/{task_id}/retry", body)).data["task"]
+        return task["status"], task["last_error"]
+
+    for _ in range(2):
+        assert await ask() == ("TASK_STATUS_PENDING", "Ann Quince is not at home")
+    assert (await stack.admin("POST", "/admin/players/ann/erase", {"reason": "asked for"})).http == 200
+    await stack.database.execute("UPDATE tasks SET status = 'cancelled'")
+    assert await ask() == ("TASK_STATUS_PENDING", "")
+    assert "Ann" not in await dump(stack)
+
+
 async def test_a_play_whose_client_seed_is_gone_says_so_and_others_are_decided_again(stack: Stack) -> None:
     world = World(stack, (await make_campaign(stack))["id"])
     wheel = await world.wheel(await world.prize(), await world.prize())

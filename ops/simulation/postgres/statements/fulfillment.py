@@ -241,7 +241,7 @@ def dead(st: Statement, tenant_id: str, task_ids: list[str]) -> Result:
 @statement("fulfillment.about")
 def about(st: Statement, tenant_id: str, task_id: str) -> Result:
     row = st.get("tasks", tenant_id, task_id)
-    return [of(row, "reward_id prize_id")] if row else []
+    return [of(row, "reward_id prize_id last_error")] if row else []
 
 
 @statement("fulfillment.complete")

@@ -167,7 +167,7 @@ async def test_where_a_plugin_fails_to_say_how_much_a_play_gives_it_waits(
         raise ZeroDivisionError
 
     monkeypatch.setattr(lucky_item, "most", unknown)
-    waiting(await make(fair, COLLECTION, coins(1)))
+    assert waiting(await make(fair, COLLECTION, coins(1)))["operation"] == "CreateGame"
 
 
 async def test_a_prize_waits_where_a_play_would_give_more_of_it(fair: World) -> None:

@@ -62,6 +62,7 @@ async def test_a_number_is_typed_key_by_key(desk: Desk, stall: World) -> None:
     await save(desk)
     config = (await stored(desk, f"/admin/games/{game}"))["handler_config"]
     assert config["prizes"] == [{"prize_id": mug, "probability": 0.001}]
+    await desk.page.wait_for_selector(".toast", state="detached")
     await retype(chance, "1e-2")
     await save(desk)
     config = (await stored(desk, f"/admin/games/{game}"))["handler_config"]

@@ -27,7 +27,7 @@ INSERT INTO rewards (reward_id, campaign_id, expires_at) VALUES
     ('r3', 'c1', '2026-01-01'), ('r1', 'c1', '2026-01-01'), ('r2', 'c2', NULL), ('r4', 'c1', NULL);
 INSERT INTO tasks (task_id, reward_id) VALUES ('t', 'r3');
 INSERT INTO games (game_id, campaign_id, type, status) VALUES
-    ('g1', 'c1', 'spin', 'draft'), ('g2', 'c1', 'spin', 'draft'), ('g3', 'c2', 'spin', 'draft');
+    ('g3', 'c2', 'spin', 'draft'), ('g1', 'c1', 'spin', 'draft'), ('g2', 'c1', 'spin', 'draft');
 INSERT INTO game_revisions (game_id, revision, definition)
     SELECT game_id, 1, CASE game_id WHEN 'g1' THEN '{"of": "mug"}' ELSE '{"of": "cup"}' END::jsonb FROM games;
 """

@@ -10,24 +10,18 @@ from __future__ import annotations
 import argparse
 import http.client
 import os
-import shutil
 import sys
-import tempfile
 import threading
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 from ops.benchmarks.crowd import SHARE_WON, fill
 from ops.benchmarks.fixture import Fixture
-from ops.benchmarks.stack import BenchStack, Process, StackError
-from ops.servers.base import free_port
-from runtime.http.auth import Tokens
+from ops.benchmarks.stack import Process, StackError, served, staff_token
 from runtime.operations.figures.exports import EXPORTS
-from runtime.settings import Settings
 
-ROOT: Final = Path(__file__).parents[2]
 PLAYERS: Final = 100_000
 READ_BYTES: Final = 1 << 16
 LOOK_SECONDS: Final = 0.05
@@ -94,11 +88,11 @@ class Watch:
                 return
 
 
-def export(server: Process, port: int, token: str, name: str) -> Exported:
+def export(server: Process, admin_url: str, token: str, name: str) -> Exported:
     """Reads all of it, and keeps none. StackError where it breaks off."""
     before = server.rss_bytes
     began = time.perf_counter()
-    connection = http.client.HTTPConnection("127.0.0.1", port)
+    connection = http.client.HTTPConnection(urlsplit(admin_url).netloc)
     rows = size = 0
     try:
         with Watch(server) as watch:
@@ -135,28 +129,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m ops.benchmarks.exports", description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=1_000_000, metavar="N")
     rows = parser.parse_args().rows
-    (ROOT / ".tombola").mkdir(exist_ok=True)
-    directory = Path(tempfile.mkdtemp(prefix="exports-", dir=ROOT / ".tombola"))
-    directory.chmod(0o711)
     load = os.getloadavg()[0]
-    stack = BenchStack(directory)
-    try:
-        stack.start()
-        port = free_port()
-        server = stack.serve("all", "server", ADMIN_PORT=str(port))
+    with served("exports-") as (stack, server, admin_url):
         crowd = fill(stack, Fixture(stack.core(server)), min(PLAYERS, rows), rows)
         for statement in _AS_MANY_AS_PLAYS:
             stack.sql(statement.replace("<tenant>", crowd.tenant_id))
-        settings = Settings(jwt_secret=stack.keys["JWT_SECRET"], jwt_staff_secret=stack.keys["JWT_STAFF_SECRET"])
-        token = Tokens.of(settings).mint("ann", tenant_id=crowd.tenant_id, seconds=7200, roles=("admin",))
+        token = staff_token(stack, crowd.tenant_id)
         found = []
         for name in EXPORTS:
-            found.append(export(server, port, token, name))
+            found.append(export(server, admin_url, token, name))
             print(found[-1], file=sys.stderr)
         print(table(found, load), end="")
-    finally:
-        stack.stop()
-        shutil.rmtree(directory, ignore_errors=True)
 
 
 if __name__ == "__main__":

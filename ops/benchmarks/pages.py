@@ -14,12 +14,10 @@ import math
 import os
 import shutil
 import sys
-import tempfile
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
@@ -27,15 +25,12 @@ from redis import Redis
 
 from ops.benchmarks.crowd import Crowd, fill
 from ops.benchmarks.fixture import Fixture
-from ops.benchmarks.stack import BenchStack, StackError
-from ops.servers.base import free_port, wait_for
-from runtime.http.auth import Tokens
-from runtime.settings import Settings
+from ops.benchmarks.stack import BenchStack, StackError, served, staff_token
+from ops.servers.base import wait_for
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext
 
-ROOT: Final = Path(__file__).parents[2]
 USABLE_MS: Final = 1_000
 """Each page's target."""
 
@@ -217,15 +212,8 @@ def parse() -> argparse.Namespace:
 def main() -> None:
     """Fills, visits and prints."""
     options = parse()
-    (ROOT / ".tombola").mkdir(exist_ok=True)
-    directory = Path(tempfile.mkdtemp(prefix="pages-", dir=ROOT / ".tombola"))
-    directory.chmod(0o711)
     load = os.getloadavg()[0]
-    stack = BenchStack(directory)
-    try:
-        stack.start()
-        port = free_port()
-        server = stack.serve("all", "server", ADMIN_PORT=str(port))
+    with served("pages-") as (stack, server, admin_url):
         began = time.perf_counter()
         crowd = fill(stack, Fixture(stack.core(server)), options.players, options.plays)
         wait_for(lambda: stack.sql(_COUNTED) == "t", COUNT_SECONDS, server.failure)
@@ -234,15 +222,11 @@ def main() -> None:
         print(
             f"filled and counted in {time.perf_counter() - began:.0f} s: {stack.postgres.url('bench')}", file=sys.stderr
         )
-        settings = Settings(jwt_secret=stack.keys["JWT_SECRET"], jwt_staff_secret=stack.keys["JWT_STAFF_SECRET"])
-        token = Tokens.of(settings).mint("ann", tenant_id=crowd.tenant_id, seconds=7200, roles=("admin",))
-        found = asyncio.run(measure(f"http://127.0.0.1:{port}/dashboard", token, crowd, options.visits, options.only))
+        token = staff_token(stack, crowd.tenant_id)
+        found = asyncio.run(measure(f"{admin_url}/dashboard", token, crowd, options.visits, options.only))
         print(table(found, options.players, options.plays, load), end="")
         if options.hold:
             input("Enter ends it.")
-    finally:
-        stack.stop()
-        shutil.rmtree(directory, ignore_errors=True)
 
 
 if __name__ == "__main__":

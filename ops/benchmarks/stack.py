@@ -11,11 +11,14 @@ import json
 import os
 import re
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -26,8 +29,11 @@ from ops.api import Api, answers
 from ops.servers.base import free_port, launch, wait_for
 from ops.servers.embedded import EmbeddedServers
 from ops.servers.postgres import Postgres
+from runtime.http.auth import Tokens
+from runtime.settings import Settings
 from sql.migrate import migrate
 
+ROOT: Final = Path(__file__).parents[2]
 START_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 40.0
 HIGH: Final = "1000000"
@@ -283,3 +289,25 @@ def read_json(path: Path) -> dict[str, Any]:
     except (FileNotFoundError, ValueError):
         return {}
     return said
+
+
+@contextmanager
+def served(prefix: str) -> Iterator[tuple[BenchStack, Process, str]]:
+    """A stack in a directory of its own, with Core and its edges in one process: (it, the process, its admin edge)."""
+    (ROOT / ".tombola").mkdir(exist_ok=True)
+    directory = Path(tempfile.mkdtemp(prefix=prefix, dir=ROOT / ".tombola"))
+    directory.chmod(0o711)
+    stack = BenchStack(directory)
+    try:
+        stack.start()
+        port = free_port()
+        yield stack, stack.serve("all", "server", ADMIN_PORT=str(port)), f"http://127.0.0.1:{port}"
+    finally:
+        stack.stop()
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def staff_token(stack: BenchStack, tenant_id: str) -> str:
+    """A token of the tenant's admin."""
+    settings = Settings(jwt_secret=stack.keys["JWT_SECRET"], jwt_staff_secret=stack.keys["JWT_STAFF_SECRET"])
+    return Tokens.of(settings).mint("ann", tenant_id=tenant_id, seconds=7200, roles=("admin",))

@@ -394,9 +394,11 @@ class Dispatcher:
         # By themselves and last those that wait for players, whom an erasure may hold for long.
         for some in (plain, telling):
             try:
-                if some:
-                    await self._database.transaction(partial(_write, tenant_id, some))
-                    await self._prune(tenant_id, some)
+                if some is telling and some:
+                    await self._database.transaction(partial(_write_telling, tenant_id, some))
+                elif some:
+                    await _write(self._database, tenant_id, some)
+                await self._prune(tenant_id, some)
             except (Fault, asyncpg.PostgresError) as error:
                 self.notes_lost += len(some)
                 log.warning("delivery_log_lost", notes=len(some), error=str(error))
@@ -410,20 +412,23 @@ class Dispatcher:
                     await self._database.execute(_SQL["prune_deliveries"], tenant_id, integration_id, LOG_KEPT)
 
 
-async def _write(tenant_id: str, notes: list[Note], connection: asyncpg.Connection) -> None:
-    """Writes notes to the log, without what they say of players who were erased since it happened."""
-    parts = [(nth, part) for nth, note in enumerate(notes) for part in said_of_players(note.event)]
-    if parts:
-        named = sorted({part["player_id"] for _, part in parts})
-        rows = await connection.fetch(_SQL["erased"], tenant_id, named)
-        erased_at = {row["player_id"]: row["erased_at"] for row in rows}
-        for nth, part in parts:
-            event = notes[nth].event
-            if event is not None and erased_at.get(part["player_id"], 0) >= event["occurred_at"]:
-                forget(part)
-                notes[nth] = notes[nth]._replace(answer="")
+async def _write(database: Database | asyncpg.Connection, tenant_id: str, notes: list[Note]) -> None:
     columns = [list(column) for column in zip(*notes, strict=True)]
-    await connection.execute(_SQL["note_deliveries"], tenant_id, *columns, delays_seconds(), TRIED_SECONDS)
+    await database.execute(_SQL["note_deliveries"], tenant_id, *columns, delays_seconds(), TRIED_SECONDS)
+
+
+async def _write_telling(tenant_id: str, notes: list[Note], connection: asyncpg.Connection) -> None:
+    """Writes notes that say something of players, but not what they say of those who were erased since it happened."""
+    parts = [(nth, part) for nth, note in enumerate(notes) for part in said_of_players(note.event)]
+    named = sorted({part["player_id"] for _, part in parts})
+    rows = await connection.fetch(_SQL["erased"], tenant_id, named)
+    erased_at = {row["player_id"]: row["erased_at"] for row in rows}
+    for nth, part in parts:
+        event = notes[nth].event
+        if event is not None and erased_at.get(part["player_id"], 0) >= event["occurred_at"]:
+            forget(part)
+            notes[nth] = notes[nth]._replace(answer="")
+    await _write(connection, tenant_id, notes)
 
 
 def _row(note: Note) -> tuple[str, str]:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,20 @@ async def settle(stack: Stack) -> None:
         return bool(newest < horizon)
 
     await until(settled)
+
+
+async def command(stack: Stack, *arguments: str) -> str:
+    """What `tombola` prints."""
+    environment = {"TOMBOLA_ADMIN_URL": stack.process.admin_url, "TOMBOLA_TOKEN": stack.token("ann", ("admin",))}
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "runtime", *arguments),
+        env=environment,
+        stdout=asyncio.subprocess.PIPE,
+        cwd=Path(__file__).parents[2],
+    )
+    text, _ = await process.communicate()
+    assert process.returncode == 0
+    return text.decode()
 
 
 async def figures(stack: Stack, campaign_id: str, **query: Any) -> dict[str, Any]:
@@ -121,17 +136,8 @@ async def test_amounts_of_two_currencies_are_not_added_nor_points_to_either(modu
     prizes = (await figures(module_stack, campaign_id))["prizes"]
     told = {one["prize_id"]: (one["units"], one["cost"], one["currency"]) for one in prizes}
     assert told == {coins: (1, 0.0, ""), spins: (2, 0.0, ""), mug: (2, 16.0, "EUR"), tee: (2, 6.0, "USD")}
-    environment = {
-        "TOMBOLA_ADMIN_URL": module_stack.process.admin_url,
-        "TOMBOLA_TOKEN": module_stack.token("ann", ("admin",)),
-    }
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "runtime", "figures", campaign_id),
-        env=environment,
-        stdout=asyncio.subprocess.PIPE,
-        cwd=Path(__file__).parents[2],
-    )
-    assert "cost 16.00 EUR and 6.00 USD, times in" in (await process.communicate())[0].decode()
+    told = await command(module_stack, "figures", campaign_id)
+    assert "cost 16.00 EUR and 6.00 USD, times in" in told
 
 
 async def test_a_game_that_was_only_started_is_told_and_one_that_could_not_be_is_not(module_stack: Stack) -> None:
@@ -257,21 +263,7 @@ async def test_days_that_are_none_and_what_is_anothers(module_stack: Stack, play
 
 
 async def test_commands_show_figures_and_the_audit_log(module_stack: Stack, played: dict[str, str]) -> None:
-    async def told(*arguments: str) -> str:
-        environment = {
-            "TOMBOLA_ADMIN_URL": module_stack.process.admin_url,
-            "TOMBOLA_TOKEN": module_stack.token("ann", ("admin",)),
-        }
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "runtime", *arguments),
-            env=environment,
-            stdout=asyncio.subprocess.PIPE,
-            cwd=Path(__file__).parents[2],
-        )
-        text, _ = await process.communicate()
-        assert process.returncode == 0
-        return text.decode()
-
+    told = partial(command, module_stack)
     await settle(module_stack)
     asked = ("figures", played["campaign"], "--game", played["other"])
     found = await figures(module_stack, played["campaign"], game_id=played["other"])

@@ -148,11 +148,7 @@ async def test_what_is_wrong_with_a_gift_of_turns_stands_at_its_field(desk: Desk
 async def test_a_guest_is_merged_after_its_things_were_told_and_contacts_go(desk: Desk, stall: World) -> None:
     player = await log_in(stall.stack, contact="merge.me@example.com")
     guest = await guest_who_played(stall, await stall.wheel(await stall.prize(), access="public"))
-    await desk.enter("admin", path=f"/players/{player}")
-    await desk.press("Merge", within="main .head")
-    await desk.page.get_by_label("Guest", exact=True).fill(guest.player_id)
-    await desk.press("Look what it has", within="dialog")
-    await desk.page.wait_for_selector("dialog:has-text('1 plays, 1 rewards')")
+    await desk.looks_at_guest(player, guest.player_id)
     await desk.press("Merge", within="dialog footer")
     await desk.page.wait_for_selector(".toast:has-text('is this player now')")
     await desk.until("document.querySelector('.tile b').textContent === '1'")

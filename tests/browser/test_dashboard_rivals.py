@@ -12,6 +12,7 @@ from tests.support.browsing import STILL
 from tests.support.guests import guest_who_played
 from tests.support.stack import Stack, make_tenant
 from tests.support.staff import Desk, at_desk
+from tests.support.waiting import until
 from tests.support.world import World, new_world
 
 if TYPE_CHECKING:
@@ -113,13 +114,11 @@ async def test_what_somebody_else_saved_of_a_game_stands_in_the_form_after_a_sav
     await form.locator("[name='rules.max_plays_per_day']").fill("3")
     await desk.press("Save", within=".designer")
 
-    async def rules() -> dict[str, Any]:
-        return dict((await desk.stack.admin("GET", path)).data["rules"])
+    async def saved() -> bool:
+        rules = (await desk.stack.admin("GET", path)).data["rules"]
+        return (rules["max_plays_per_day"], rules["max_plays_per_user"]) == (3, 9)
 
-    async with asyncio.timeout(20):
-        while (await rules())["max_plays_per_day"] != 3:
-            await asyncio.sleep(0.05)
-    assert (await rules())["max_plays_per_user"] == 9
+    await until(saved)
 
 
 async def test_of_an_integration_only_what_was_typed_is_changed(desk: Desk, stall: World) -> None:
@@ -141,11 +140,7 @@ async def test_of_an_integration_only_what_was_typed_is_changed(desk: Desk, stal
 async def test_a_merge_is_asked_for_by_another_button_than_the_look_before_it(desk: Desk, stall: World) -> None:
     player = (await stall.stack.consumer("GET", "/players/me", player="merged_ann")).data["id"]
     guest = await guest_who_played(stall, await stall.wheel(await stall.prize(), access="public"))
-    await desk.enter("admin", path=f"/players/{player}")
-    await desk.press("Merge", within="main .head")
-    await desk.page.get_by_label("Guest", exact=True).fill(guest.player_id)
-    await desk.press("Look what it has", within="dialog")
-    await desk.page.wait_for_selector("dialog:has-text('1 plays, 1 rewards')")
+    await desk.looks_at_guest(player, guest.player_id)
     assert await desk.page.evaluate("document.activeElement.textContent") == "Cancel"
     await desk.page.keyboard.press("Enter")
     await desk.page.wait_for_selector("dialog", state="detached")

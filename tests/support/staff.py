@@ -44,6 +44,14 @@ class Desk(Visit):
         await self.follow(self.link(*roles, path=path))
         await self.settled()
 
+    async def looks_at_guest(self, player_id: str, guest_id: str) -> None:
+        """Opens a player, and is told what a guest has that is to be merged into it."""
+        await self.enter("admin", path=f"/players/{player_id}")
+        await self.press("Merge", within="main .head")
+        await self.page.get_by_label("Guest", exact=True).fill(guest_id)
+        await self.press("Look what it has", within="dialog")
+        await self.page.wait_for_selector("dialog:has-text('1 plays, 1 rewards')")
+
     async def follow(self, link: str) -> None:
         """Opens a link, and says that it is to sign in."""
         await self.page.goto(link)

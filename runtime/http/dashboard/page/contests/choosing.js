@@ -1,6 +1,7 @@
 // What the forms of boards and quests share: controls that choose by name, and an edit that undoes nobody's.
 import { api, Refused } from "../api.js";
 import { html, useRef, useState } from "../lib.js";
+import { differing } from "../parts/compared.js";
 import { named, useData } from "../parts/data.js";
 import { Dialog } from "../parts/dialog.js";
 import { Form } from "../parts/form.js";
@@ -48,9 +49,6 @@ export function Make({ title, schema, value, word, save, zone, close }) {
     <${Form} schema=${schema} value=${value} widget=${widget} zone=${zone(campaign)} typed=${(/** @type {any} */ now) => setCampaign(now.campaign_id)} save=${save} word=${word} cancel=${close} />
   <//>`;
 }
-
-/** The fields that differ. @param {Record<string, any>} before @param {Record<string, any>} now */
-const differing = (before, now) => Object.keys(now).filter((key) => JSON.stringify(now[key]) !== JSON.stringify(before[key]));
 
 /**
  * Changes what was changed in the form. Where somebody else has changed the thing meanwhile, it says what first: it has

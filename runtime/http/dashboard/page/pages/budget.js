@@ -1,12 +1,9 @@
 // A campaign's budget: what of it is used, which informs and stops nothing.
 import { html } from "../lib.js";
 import { Section, When } from "../parts/bits.js";
-import { number, say } from "../words.js";
+import { money, say } from "../words.js";
 
 const NEAR = 0.8;
-
-/** @param {number} amount @param {string} currency */
-const money = (amount, currency) => `${number(Math.round(amount * 100) / 100)} ${currency}`;
 
 /** The share that is used, as a mark. @param {{budget: any}} props */
 export function Used({ budget: { amount, used } }) {

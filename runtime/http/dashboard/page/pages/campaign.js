@@ -2,6 +2,7 @@
 import { api, Refused } from "../api.js";
 import { html, useRef, useState } from "../lib.js";
 import { Act, Empty, Head, Id, Loading, Problem, Section, Status } from "../parts/bits.js";
+import { differing } from "../parts/compared.js";
 import { useData } from "../parts/data.js";
 import { confirm, Dialog } from "../parts/dialog.js";
 import { Embed } from "../parts/embed.js";
@@ -195,9 +196,6 @@ function Edit({ campaign, close, saved }) {
 const editable = ({ name, timezone, start_date, end_date, redeem_until, origins, budget }) => ({
   name, timezone, start_date, end_date, redeem_until, origins, budget: { amount: budget?.amount ?? 0, currency: budget?.currency ?? "" },
 });
-
-/** The fields that differ. @param {Record<string, any>} before @param {Record<string, any>} now */
-const differing = (before, now) => Object.keys(now).filter((key) => JSON.stringify(now[key]) !== JSON.stringify(before[key]));
 
 /** @param {{campaign: any, close: () => void}} props */
 function Duplicate({ campaign, close }) {

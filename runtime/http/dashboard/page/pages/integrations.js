@@ -2,12 +2,12 @@
 import { api } from "../api.js";
 import { html, useState } from "../lib.js";
 import { Act, Head, Section, Status, When } from "../parts/bits.js";
+import { differing } from "../parts/compared.js";
 import { confirm, Dialog } from "../parts/dialog.js";
 import { Form } from "../parts/form.js";
 import { List } from "../parts/list.js";
 import { More } from "../parts/more.js";
 import { complain, tell } from "../parts/toast.js";
-import { differing } from "../prizes/definition.js";
 import { can } from "../session.js";
 import { useTitle } from "../shell.js";
 import { number, say, state } from "../words.js";

@@ -15,6 +15,9 @@ export function changed({ before, after }) {
     .filter((row) => row.name !== "updated_at" && JSON.stringify(row.before) !== JSON.stringify(row.after));
 }
 
+/** The fields of `now` that are another. @param {Record<string, any>} before @param {Record<string, any>} now */
+export const differing = (before, now) => Object.keys(now).filter((key) => JSON.stringify(now[key]) !== JSON.stringify(before[key]));
+
 /** Fields that are times, as the API names them. */
 const TIME = /_(at|date|until)$/;
 

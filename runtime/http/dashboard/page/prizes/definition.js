@@ -94,9 +94,6 @@ export function sent({ fulfillment: { config, ...how }, ...rest }) {
   return { ...rest, ...none, fulfillment: { ...how, config: held } };
 }
 
-/** The fields that differ. @param {Record<string, any>} before @param {Record<string, any>} now */
-export const differing = (before, now) => Object.keys(now).filter((key) => JSON.stringify(now[key]) !== JSON.stringify(before[key]));
-
 /** The controls that a prize's fields have of their own. @param {string} name */
 export const widget = (name) => /** @type {Record<string, any>} */ ({ campaign_id: Campaign, redemption_mode: Mode, channel: Channel, kind: Kind, options: Options })[name] ?? null;
 

@@ -2,6 +2,7 @@
 import { api, Refused } from "../api.js";
 import { html, useRef, useState } from "../lib.js";
 import { Act, Head, Id, Loading, Problem, Section } from "../parts/bits.js";
+import { differing } from "../parts/compared.js";
 import { useData } from "../parts/data.js";
 import { confirm } from "../parts/dialog.js";
 import { Form } from "../parts/form.js";
@@ -12,7 +13,7 @@ import { useTitle } from "../shell.js";
 import { label, number, say, state } from "../words.js";
 import { Codes } from "./codes.js";
 import { Stock } from "./stock.js";
-import { channelName, differing, editable, kindName, schemaOf, sent, widget } from "./definition.js";
+import { channelName, editable, kindName, schemaOf, sent, widget } from "./definition.js";
 
 /** @param {{id: string}} props */
 export default function Prize({ id }) {

@@ -35,6 +35,13 @@ RETURNING token_id AS id, name, roles, merchant_id, made_by, unix(created_at) AS
 -- The merchant whose token $2 is, '' the tenant's own, revoked or not. No row: there is none.
 SELECT merchant_id FROM api_tokens WHERE tenant_id = $1 AND token_id = $2
 
+-- name: hold_asker
+-- Whether the token that asks as $2, "name (id)", was revoked; who revokes it waits until what it asks is kept. No row:
+-- it is no token that asks.
+SELECT revoked_at IS NOT NULL AS revoked FROM api_tokens
+WHERE tenant_id = $1 AND token_id = substring($2::text FROM ' \((\w+)\)$')
+FOR SHARE
+
 -- name: maker
 -- Who made token $2. No row: there is none.
 SELECT made_by FROM api_tokens WHERE tenant_id = $1 AND token_id = $2

@@ -471,6 +471,30 @@ async def test_what_a_token_asked_for_is_withdrawn_with_it_or_with_who_made_it(o
     assert (await decide(office, "bob", "approve", other)).data["status"] == "APPROVAL_STATUS_DONE"
 
 
+async def test_what_a_revoked_token_asks_for_is_not_kept_and_what_was_kept_of_it_is_withdrawn_again(
+    office: Stack,
+) -> None:
+    player = await player_of(office, "by_a_revoked_one")
+    body = {"player_id": player, "scope_key": office.tenant_id, "currency": "points", "amount": 1000}
+    made = (await as_(office, "kim", "POST", "tokens", {"name": "ci", "roles": ["reward_manager"]}, role="admin")).data
+    shown = bearer(made["secret"])
+
+    async def asked() -> Answer:
+        return await office.admin("POST", "/admin/wallet/adjustments", body, roles=(), headers=shown)
+
+    kept = waiting(await asked())
+    # The edge has not heard of it: it goes by what it was told of the token.
+    revoke = "UPDATE api_tokens SET revoked_at = now() WHERE token_id = $1"
+    await office.database.execute(revoke, made["id"])
+    assert refused(await asked()) == (401, "UNAUTHENTICATED", "TOKEN_INVALID")
+    assert await office.database.fetchval("SELECT count(*) FROM approvals WHERE subject_id = $1", player) == 1
+    assert (await as_(office, "boss", "DELETE", f"tokens/{made['id']}", role="admin")).http == 200
+    stands = (await office.admin("GET", f"/admin/approvals/{kept['id']}")).data
+    assert (stands["status"], stands["reason"]) == ("APPROVAL_STATUS_WITHDRAWN", "its token was revoked")
+    noted_of_token = (await office.admin("GET", "/admin/audit", subject_id=made["id"])).data["items"]
+    assert [entry["action"] for entry in noted_of_token] == ["token.create"], "it was revoked before"
+
+
 async def test_without_the_settings_nothing_waits(module_stack: Stack) -> None:
     player = await player_of(module_stack, "free")
     assert (await ask(module_stack, player, 10**12)).http == 200

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Final
 
 import asyncpg
+import pytest
 
 from tests.support.bare_rows import BARE
+from tests.support.outbox import somebody_waits
 from tests.support.statements import ask_of_t as ask
+from tests.support.waiting import until
 
 SCENE: Final = (
     BARE
@@ -55,6 +59,27 @@ async def test_a_token_goes_on_until_it_is_revoked_or_ends(connection: asyncpg.C
         assert await ask(connection, "tokens.live_of", "ann") == [(1,)]
         # Beside those of cas: what ended 59 seconds ago or later, and was not revoked a minute ago.
         assert await ask(connection, "tokens.bounded", 60.0) == [(3 + 3 * 2,)]
+
+
+async def test_who_revokes_a_token_waits_for_what_it_asks(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
+    """And what asks for it waits for who revokes it."""
+    await connection.execute("INSERT INTO api_tokens (tenant_id, token_id, token_hash) VALUES ('u', 'k9', '9')")
+    for nobody in ("ann", "k2", "Till (xk2)", "Till (k2) x", "Till(k2)", "Till (k9)", "(k1) (k9)"):
+        assert await ask(connection, "tokens.hold_asker", nobody) == [], nobody
+    async with pool.acquire() as rival, connection.transaction():
+        assert await ask(connection, "tokens.hold_asker", "Till (k1) (k2)") == [(False,)]
+        assert [row[0] for row in await ask(rival, "tokens.revoke", "k1", "")] == ["k1"]
+        assert await ask(rival, "tokens.hold_asker", "Till (k2)") == [(False,)]
+        with pytest.raises(asyncpg.LockNotAvailableError):
+            async with rival.transaction():
+                await rival.execute("SET LOCAL lock_timeout = '50ms'")
+                await ask(rival, "tokens.revoke", "k2", "")
+    async with pool.acquire() as rival, pool.acquire() as onlooker:
+        async with rival.transaction():
+            await ask(rival, "tokens.revoke", "k2", "")
+            asking = asyncio.ensure_future(ask(connection, "tokens.hold_asker", "Till (k2)"))
+            await until(lambda: somebody_waits(onlooker))
+        assert await asking == [(True,)]
 
 
 USED: Final[list[tuple[str, bool]]] = [

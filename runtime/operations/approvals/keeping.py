@@ -35,6 +35,7 @@ from runtime.wire.enums import enum
 from runtime.wire.scope import merchant_of, tenant_of
 
 _SQL: Final = sql.load("approvals")
+_HOLD_ASKER: Final = sql.load("tokens")["hold_asker"]
 _SHOWN: Final = view(m.Approval, "number")
 
 _Facts = Mapping[str, Any]
@@ -192,7 +193,7 @@ def approval(row: Any) -> m.Approval:
 
 
 async def _keep(engine: Engine, request: Any, held: Held) -> Fault:
-    """Keeps a request, once for its key, and says so."""
+    """Keeps a request, once for its key, and says so. UNAUTHENTICATED TOKEN_INVALID where its token was revoked."""
     tenant_id, merchant_id, asked_by = tenant_of(request), merchant_of(request), trace.actor.get()
     operation, route = type(request).__name__.removesuffix("Request"), route_of(request)
     key: str | None = getattr(request, "idempotency_key", "") or None
@@ -200,6 +201,9 @@ async def _keep(engine: Engine, request: Any, held: Held) -> Fault:
     message = bytes(held.pinned or request)
 
     async def work(connection: asyncpg.Connection) -> asyncpg.Record:
+        if await connection.fetchval(_HOLD_ASKER, tenant_id, asked_by):
+            # An edge has not heard of it yet; what waits of a revoked token nobody would withdraw.
+            raise Fault(Status.UNAUTHENTICATED, "TOKEN_INVALID", "the token is not valid")
         approval_id = ids.make("approval")
         named = (tenant_id, approval_id, merchant_id, operation, route, message, request_hash, key)
         about = (held.subject_id, held.before, held.after, asked_by, held.rests_on)

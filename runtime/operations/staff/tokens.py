@@ -107,7 +107,7 @@ async def list_tokens(engine: Engine, request: m.ListTokensRequest) -> m.ListTok
 async def delete_token(engine: Engine, request: m.DeleteRequest) -> m.DeleteReply:
     """Revokes a token: the edge that was asked refuses it from then on, every other within about a second.
 
-    What it asked for that waits for a second person is withdrawn. Again it does nothing more.
+    What it asked for that waits for a second person is withdrawn; again it does nothing but that.
 
     NOT_FOUND UNKNOWN_TOKEN; PERMISSION_DENIED FORBIDDEN of the tenant's, for a merchant's staff.
     """
@@ -121,12 +121,12 @@ async def delete_token(engine: Engine, request: m.DeleteRequest) -> m.DeleteRepl
                 raise forbidden("token", request.id)
             if owner is None or (named[2] and owner != named[2]):
                 raise unknown("token", request.id)
-            return
-        before = dict(row)
-        seconds = min(before.pop("seconds") + SLACK_SECONDS, REVOKED_SECONDS)
-        await connection.execute(REVOKE, named[0], "token", request.id, False, seconds, 0)
+        else:
+            before = dict(row)
+            seconds = min(before.pop("seconds") + SLACK_SECONDS, REVOKED_SECONDS)
+            await connection.execute(REVOKE, named[0], "token", request.id, False, seconds, 0)
+            await audit.record(connection, named[0], "token.revoke", request.id, before=before)
         await withdraw_of(connection, named[0], request.id, "its token was revoked")
-        await audit.record(connection, named[0], "token.revoke", request.id, before=before)
 
     await engine.database.transaction(work)
     return m.DeleteReply(id=request.id)

@@ -6,6 +6,7 @@ import argparse
 import logging
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -14,6 +15,7 @@ from pathlib import Path
 import structlog
 import uvloop
 
+from ops.certification import record
 from ops.certification.report import listed, table, write_json, write_junit
 from ops.certification.row import Row
 from ops.certification.rows import CHECK, load
@@ -33,6 +35,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="print every row, and end")
     parser.add_argument("--json", type=Path, metavar="F", help="write what came of it to F")
     parser.add_argument("--junit", type=Path, metavar="F", help="write it to F as JUnit has it")
+    parser.add_argument("--record", action="store_true", help="keep what came of rows at full size for docs/certify.md")
     parser.add_argument(
         "--keep",
         type=Path,
@@ -73,7 +76,15 @@ def main() -> None:
         write_json(results, options.json)
     if options.junit:
         write_junit(results, options.junit)
+    if options.record:
+        record.keep(results, time.strftime("%Y-%m-%d", time.gmtime()), _commit())
     sys.exit(0 if all(one.ok for one in results) else 1)
+
+
+def _commit() -> str:
+    """The commit that is tried, abbreviated; "" where this is no repository."""
+    asked = ["git", "-C", str(Path(__file__).parents[2]), "rev-parse", "--short=7", "HEAD"]
+    return subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def _say(text: str) -> None:

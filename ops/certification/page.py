@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ops.certification import rows
+from ops.certification import record, rows
 from ops.certification.report import listed
 
 _TEXT: Final = """\
@@ -19,6 +19,7 @@ nothing but Python: the servers are embedded, and all of it ends with the comman
     ./ops/certify --row core-killed    # one row, or several
     ./ops/certify --soak 8             # eight hours of load, with a fault now and then
     ./ops/certify --json F --junit F   # for machines
+    ./ops/certify --record             # keep what came of each for the table below
     ./ops/certify --list               # every row
 
 In a directory of its own it starts PostgreSQL (with fsync), Valkey, two Cores, both edges, each worker, and a receiver
@@ -53,8 +54,15 @@ A deployment that is not on this machine is tried from outside by `tombola certi
 
 A row without a fault is beyond the page of faults.
 """
+_FOUND: Final = """
+## What they came to
+
+At the sizes of the page of faults, the last time that each ran so (`./ops/certify --record` keeps it), on two cores
+that the stores, all processes and the load share. A time is told with its bound, and with how slow the machine was.
+"""
 
 
 def page() -> str:
     """The page."""
-    return f"{_TEXT}\n{listed(list(rows.load().values()))}\n"
+    every = rows.load()
+    return f"{_TEXT}\n{listed(list(every.values()))}\n{_FOUND}\n{record.table(every, record.read())}\n"

@@ -10,6 +10,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from ops.certification import record
+from ops.certification.row import Figure, Result
 from ops.certification.rows import CHECK, load
 
 ROOT = Path(__file__).parents[2]
@@ -41,3 +43,21 @@ def test_every_row_is_listed_and_an_unknown_one_refused() -> None:
 
 def test_what_every_change_has_to_pass_are_rows() -> None:
     assert set(CHECK) <= load().keys() and len(set(CHECK)) == len(CHECK)
+
+
+def test_what_rows_came_to_at_their_whole_size_is_kept_and_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record, "FILE", tmp_path / "record.json")
+    rows = load()
+    killed, paused = rows["core-killed"], rows["process-paused"]
+    late = Figure("ready again, at worst", 7.25, "s", "at most 5", ok=False, slowness=1.5)
+    record.keep([Result(killed, killed.full, [late], 200.4), Result(paused, 1, [], 20.0)], "2026-01-02", "abc1234")
+    record.keep([Result(paused, paused.full, [], 90.0, error="TimeoutError: ")], "2026-01-03", "abc1235")
+    lines = record.table(["core-killed", "process-paused", "poison"], record.read()).splitlines()[2:]
+    assert lines == [
+        "| `core-killed` | 50 kills | 200 s, machine x 1 | 2026-01-02, abc1234 | **no** "
+        "| FAILED: ready again, at worst 7.25 s (at most 5) [machine x 1.5] |",
+        "| `process-paused` | 5 pauses of each | 90 s, machine x 1 | 2026-01-03, abc1235 | **no** | TimeoutError:  |",
+        "| `poison` | | | never | | |",
+    ]

@@ -88,6 +88,8 @@ class Errands:
     known: dict[str, str] = field(default_factory=dict)
     _number: int = 0
     _login: str = ""
+    _twice: bool = False
+    """Whether something was perhaps made twice since the tour began: nobody answered, and a creation has no key."""
 
     def all(self, stopping: asyncio.Event) -> list[Coroutine[Any, Any, None]]:
         """Each goes round until it is told to stop."""
@@ -119,7 +121,11 @@ class Errands:
             surface=surface,
             key=f"{self.prefix}-errand-{self._number}" if row.keyed and row.has_effect else "",
             of_player=row.of_player,
-            refusals=(*EXPECTED.get(row.name, ()), *([f"UNKNOWN_{row.subject.upper()}"] if row.subject else [])),
+            refusals=(
+                *EXPECTED.get(row.name, ()),
+                *([f"UNKNOWN_{row.subject.upper()}"] if row.subject else []),
+                *(["IN_USE"] if row.verb == "DELETE" and self._twice else []),
+            ),
         )
         if len(asked.attempts) > 1:
             # What was done and not answered is refused the second time, for what it did.
@@ -158,6 +164,8 @@ class Errands:
 
     def _note(self, row: Operation, asked: Asked) -> None:
         """Keeps the ids of what there is now."""
+        if row.makes:
+            self._twice = len(asked.attempts) > 1 or (self._twice and row.name != TOURS[0][0])
         if row.verb == "DELETE":
             self.known.pop(row.subject, None)
         if not asked.ok or not isinstance(asked.data, dict):

@@ -38,7 +38,7 @@ from runtime.outgoing.providers import (
 from runtime.outgoing.schedule import SCHEDULE_SECONDS, delays_seconds
 from runtime.outgoing.vault import VaultError, integration_context, vault_of
 from runtime.settings import Settings
-from runtime.stores.database import Database
+from runtime.stores.database import Database, StoreUnavailable
 
 _SQL: Final = sql.load("integrations")
 
@@ -145,7 +145,7 @@ class Dispatcher:
         self._notes: dict[str, list[Note]] = {}
         self._noting: asyncio.Task[None] | None = None
         self._telling: set[asyncio.Task[Any]] = set()
-        self._under_way: set[tuple[str, str, str]] = set()  # tenant, integration, event
+        self._under_way: dict[tuple[str, str, str], asyncio.Task[bool]] = {}  # tenant, integration, event
         self.notes_lost = 0
         """Notes that could not be written: what became of those events is not known."""
 
@@ -173,7 +173,10 @@ class Dispatcher:
         return task
 
     async def tell_all(self, events: Iterable[Event]) -> None:
-        """Tells everyone of each event, and returns when all have been, or were skipped."""
+        """Tells everyone of each event, and returns when all have been, or were skipped.
+
+        What is told late is in the log by then, since nothing else would tell of it: UNAVAILABLE where it is not.
+        """
         since, late = time.monotonic(), self._database.clock.now() - OLD_SECONDS
         tasks, old = [], dict[str, list[Event]]()
         for event in events:
@@ -181,10 +184,15 @@ class Dispatcher:
                 old.setdefault(event.tenant_id, []).append(event)
             else:
                 tasks += await self.dispatch(event, since=since)
+        lost = self.notes_lost
         for tenant_id, told_before in old.items():
             tasks += await self._begin_missing(tenant_id, told_before, None)
         if tasks:
             await asyncio.wait(tasks)
+        if old:
+            await self.noted()
+            if self.notes_lost != lost:
+                raise StoreUnavailable("what became of late events could not be noted", sent=True)
 
     async def tell_missing(self, tenant_id: str, happened: Sequence[Happened]) -> None:
         """Tells each integration that listened then, and has no delivery of it, of what happened in a tenant."""
@@ -195,6 +203,7 @@ class Dispatcher:
     async def _begin_missing(
         self, tenant_id: str, events: Iterable[Event], listened: dict[str, float] | None
     ) -> list[asyncio.Task[bool]]:
+        """The tasks that tell those who have no delivery of an event, also such as are under way already."""
         rows = await self._integrations(tenant_id, time.monotonic())
         wanted = [
             (row, event)
@@ -207,11 +216,11 @@ class Dispatcher:
             return []
         told = await self._database.fetch(_SQL["told"], tenant_id, list({event.id for _, event in wanted}))
         known = {(row["integration_id"], row["event_id"]) for row in told}
+        # What is under way is waited for like the rest: until it is noted, nothing else says that it is to be told.
         return [
-            self._begin(row, event)
+            self._under_way.get((tenant_id, row["integration_id"], event.id)) or self._begin(row, event)
             for row, event in wanted
             if (row["integration_id"], event.id) not in known
-            and (tenant_id, row["integration_id"], event.id) not in self._under_way
         ]
 
     async def retry_due(self) -> None:
@@ -278,11 +287,12 @@ class Dispatcher:
         key = (event.tenant_id, row["integration_id"], event.id)
         task = asyncio.create_task(self._tell(row, event, attempts))
         self._telling.add(task)
-        self._under_way.add(key)
+        self._under_way[key] = task
 
         def ended(task: asyncio.Task[bool]) -> None:
             self._telling.discard(task)
-            self._under_way.discard(key)
+            if self._under_way.get(key) is task:
+                del self._under_way[key]
 
         task.add_done_callback(ended)
         return task

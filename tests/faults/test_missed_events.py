@@ -13,6 +13,8 @@ import pytest
 
 import sql
 from ops.servers.valkey import Valkey
+from runtime.actors.dispatcher import Happened
+from runtime.errors import Fault, Status
 from runtime.events import TYPES
 from runtime.operations.limits import looking
 from runtime.outgoing.schedule import delays_seconds
@@ -334,6 +336,44 @@ async def test_a_slow_receiver_holds_up_nobody_elses_gaps(stack: Stack, receiver
             )
             hanging.closing.set()
             await deliveries(slow, integration_id, 1)
+
+
+async def test_what_is_under_way_already_is_waited_for(stack: Stack) -> None:
+    """A stream that comes late tells of the same: the mark does not pass it until the log has it, or it is lost
+    where the process ends."""
+    dispatcher = stack.engine.dispatcher
+    async with receiving() as hanging:
+        hanging.replies = [hang]
+        await register(stack, hanging, "prize_won")
+        one = event(stack)
+        await dispatcher.dispatch(one)
+        await hanging.next()
+        missing = asyncio.create_task(
+            dispatcher.tell_missing(stack.tenant_id, [Happened(one, stack.engine.clock.now())])
+        )
+        assert not (await asyncio.wait({missing}, timeout=0.5))[0], "the first attempt is under way"
+        hanging.closing.set()
+        await missing
+        await dispatcher.noted()
+    rows = await stack.database.fetch("SELECT event_id, attempts FROM integration_deliveries")
+    assert [tuple(row) for row in rows] == [(one.id, 1)] and len(hanging.all) == 1
+
+
+async def test_a_message_that_comes_late_is_not_handled_until_the_log_has_it(stack: Stack, receiver: Receiver) -> None:
+    """What is noted of it is all that says that it is to be tried again: the mark may have passed it."""
+    dispatcher = stack.engine.dispatcher
+    receiver.replies = [status(500)] * 2
+    await register(stack, receiver, "prize_won")
+    await stack.database.execute("UPDATE integrations SET heard_from = now() - interval '1 hour'")
+    late = event(stack, occurred_at=stack.engine.clock.now() - 60)
+    async with stack.database.connection() as rival, rival.transaction():
+        await rival.execute("LOCK TABLE integration_deliveries IN EXCLUSIVE MODE")
+        with pytest.raises(Fault) as refused:
+            await dispatcher.tell_all([late])
+        assert refused.value.status is Status.UNAVAILABLE
+    await dispatcher.tell_all([late])
+    rows = await stack.database.fetch("SELECT event_id, status FROM integration_deliveries")
+    assert [tuple(row) for row in rows] == [(late.id, "retry")] and len(receiver.all) == 2
 
 
 async def test_what_happened_while_an_integration_was_paused_is_not_told_once_it_is_resumed(

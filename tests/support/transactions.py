@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,6 +22,7 @@ from runtime.settings import Key
 from runtime.streams import expiry
 from runtime.streams.outbox import Leased, Outbox
 from tests.support.leaderboards import Played, write_plays
+from tests.support.login import bearer
 from tests.support.operations import make_approval
 from tests.support.resources import make_campaign, make_game, make_prize
 from tests.support.rewards import Shelf
@@ -282,6 +283,36 @@ async def approve_adjustment(scene: Scene) -> Any:
     first, second = [await make_approval(scene.stack, PLAYERS[0], scene.campaign_id, "") for _ in range(2)]
     await scene.admin("POST", f"approvals/{first}/approve", {})
     return scene.admin("POST", f"approvals/{second}/approve", {})
+
+
+async def ask_by_token(scene: Scene) -> tuple[str, Any]:
+    """(a token's id, what it asks for and a second person is to decide)"""
+    made = await scene.admin("POST", "tokens", {"name": "till", "roles": ["reward_manager"]})
+    body = {"player_id": PLAYERS[0], "scope_key": scene.tenant_id, "currency": "points", "amount": 1000}
+
+    async def ask() -> Any:
+        engine = scene.stack.engine
+        engine.settings, before = replace(engine.settings, dual_adjustment_above=100), engine.settings
+        try:
+            shown = bearer(made["secret"])
+            answer = await scene.stack.admin("POST", "/admin/wallet/adjustments", body, roles=(), headers=shown)
+            assert answer.reason == "APPROVAL_NEEDED", answer.envelope
+        finally:
+            engine.settings = before
+
+    return made["id"], ask()
+
+
+@transaction("api_tokens")
+async def keep_what_a_token_asks(scene: Scene) -> Any:
+    return (await ask_by_token(scene))[1]
+
+
+@transaction("api_tokens", "approvals")
+async def delete_token_that_waits(scene: Scene) -> Any:
+    token_id, asked = await ask_by_token(scene)
+    await asked
+    return scene.admin("DELETE", f"tokens/{token_id}")
 
 
 @transaction("players", "logins")

@@ -137,6 +137,22 @@ async def test_statements_alone_do_what_postgres_does(twins: Twins) -> None:
     assert set(twins.refused) >= {"commit.commit"}
 
 
+async def test_a_callback_during_an_attempt_ends_it_as_in_postgres(twins: Twins) -> None:
+    """What drawn arguments seldom come to: leased, called back, and recorded in vain; twice, so that one is kept."""
+    statements = {name: sql.load("fulfillment")[name] for name in ("lease", "complete", "record")}
+    for nth, status in enumerate(("failed", "failed", "delivered")):
+        taken = await twins.ask(statements["lease"], TENANT, 60.0, ["task_0"], f"worker_{nth}", [], [])
+        assert len(taken) == 1, taken
+        callback = (status, f"ext_{nth}", "oops", f"callback_{nth}", [0.0, 0.0, 0.0])
+        await twins.ask(statements["complete"], TENANT, "task_0", *callback)
+        late = ([f"worker_{nth}"], ["delivered"], [""], ["late"], [0.0], ["too late"], [7])
+        assert not await twins.ask(statements["record"], TENANT, ["task_0"], *late)
+        await twins.compare_tables()
+    (task,) = [row for row in twins.server.rows("tasks") if row["task_id"] == "task_0"]
+    assert (task["status"], task["external_id"], task["answer"]) == ("delivered", "ext_2", "")
+    assert len(task["earlier"]) == 2, "of three attempts, that none of them answered"
+
+
 async def test_transactions_that_meet_wait_and_see_as_in_postgres(twins: Twins) -> None:
     random = Random("meeting")
     draw = Draw(twins.server, random, focus=8)

@@ -19,7 +19,7 @@ from runtime import events, ids
 from runtime import messages as m
 from runtime.actors import answers
 from runtime.actors.engine import Engine
-from runtime.actors.idempotency import KEY_CHARACTERS_MAX, mismatch
+from runtime.actors.idempotency import mismatch
 from runtime.actors.mailbox import Work
 from runtime.actors.rewards import CodeUnavailable, for_owner, illegal, open_code, out_of_stock
 from runtime.errors import Fault, Status, invalid, suspended, unknown
@@ -65,8 +65,6 @@ def _groups(works: Sequence[Work[m.ClaimRewardRequest]]) -> list[Group]:
         request = work.request
         if not request.player_id:
             work.refuse(invalid("player_id", "is required"))
-        elif len(request.idempotency_key) > KEY_CHARACTERS_MAX:
-            work.refuse(invalid("idempotency_key", f"must be at most {KEY_CHARACTERS_MAX} characters"))
         else:
             try:
                 request.answers = answers.read(request.answers)

@@ -16,8 +16,7 @@ import asyncpg
 import sql
 from runtime import trace
 from runtime.actors.engine import Engine
-from runtime.actors.idempotency import KEY_CHARACTERS_MAX, mismatch, staff_request_hash
-from runtime.errors import invalid
+from runtime.actors.idempotency import mismatch, staff_request_hash
 from runtime.wire.scope import merchant_of, tenant_of
 
 _SQL: Final = sql.load("once")
@@ -94,8 +93,6 @@ def _key_of(request: Any, part: int = 0) -> _Key | None:
     key: str = request.idempotency_key
     if not key:
         return None
-    if len(key) > KEY_CHARACTERS_MAX:
-        raise invalid("idempotency_key", f"must be at most {KEY_CHARACTERS_MAX} characters")
     return _Key(tenant_of(request), merchant_of(request), trace.actor.get(), route_of(request, part), key)
 
 

@@ -9,6 +9,10 @@ import pytest
 import redis.asyncio
 
 from runtime import messages as m
+from runtime.actors.idempotency import KEY_CHARACTERS_MAX
+from runtime.errors import Fault
+from runtime.operations import BY_NAME, OPERATIONS
+from runtime.wire.schema import check, fields_of
 from tests.support.receiver import Receiver
 from tests.support.rewards import Shelf
 from tests.support.stack import TO_LOOPBACK, Answer, Stack, refused
@@ -221,3 +225,25 @@ async def test_a_claims_code_is_kept_in_no_store_in_the_clear(stack: Stack, shel
     assert (await stack.consumer("POST", path, {}, player="player_ann", headers=KEY)).data == first.data
     stored = await everything_in(valkey)
     assert stored and not [key for key, value in stored.items() if "MUG-SECRET-1" in value]
+
+
+KEYED = sorted(row.name for row in OPERATIONS if row.keyed and row.verb != "GET")
+
+
+def test_a_key_is_as_long_as_an_edge_takes_it_and_no_longer() -> None:
+    """Of whoever asks Core by RPC: a longer one would not fit an index."""
+    for name in KEYED:
+        request = BY_NAME[name].request
+        assert fields_of(request)["idempotency_key"].most == KEY_CHARACTERS_MAX, name
+        with pytest.raises(Fault) as refusal:
+            check(request(idempotency_key="k" * (KEY_CHARACTERS_MAX + 1)))
+        assert ("idempotency_key", "must be at most 255 characters long") in [
+            (one["field"], one["description"]) for one in refusal.value.data["violations"]
+        ], name
+
+
+async def test_a_key_that_is_too_long_is_refused_of_who_trusts_core_too(stack: Stack) -> None:
+    body = {"player_id": "ann", "session_id": "s", "idempotency_key": "k" * (KEY_CHARACTERS_MAX + 1)}
+    answer = await stack.core("POST", "/games/game_of_nobody/play", body)
+    assert (answer.http, answer.code) == (400, "INVALID_ARGUMENT")
+    assert [one["field"] for one in answer.envelope["data"]["violations"]] == ["idempotency_key"]

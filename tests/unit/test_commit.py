@@ -17,6 +17,7 @@ from runtime.actors.changes import (
     NewPlay,
     PlayCount,
     TurnMove,
+    _cap_of_both,
     composite_types,
     parameters,
 )
@@ -50,6 +51,22 @@ def test_plays_of_an_ordinal_each_are_together_as_exact() -> None:
     for cap in (4, 5):
         changes.count_play("g", "ann", TODAY, cap=cap, day_cap=0, exact=True)
     assert changes.play_counts == {("g", "ann"): PlayCount("g", "ann", TODAY, 2, 5, 0, day_ends=0, exact=True)}
+
+
+@pytest.mark.parametrize("exact", [(False, False), (True, False), (False, True), (True, True)])
+def test_of_plays_that_overlap_by_their_ordinal_each_has_one(exact: tuple[bool, bool]) -> None:
+    one, two = Changes(), Changes()
+    one.count_play("g", "ann", TODAY, cap=4, day_cap=0, exact=exact[0])
+    two.count_play("g", "ann", TODAY, cap=9, day_cap=0, exact=exact[1])
+    assert one.overlaps(two) == two.overlaps(one) == all(exact)
+
+
+@pytest.mark.parametrize(
+    ("cap", "more", "next_cap", "both"),
+    [(0, 3, 0, 0), (0, 3, 7, 7), (5, 3, 0, 8), (5, 3, 9, 8), (5, 3, 8, 8), (5, 3, 7, 7), (1, 1, 0, 2)],
+)
+def test_two_counts_are_held_to_what_lets_neither_pass_its_cap(cap: int, more: int, next_cap: int, both: int) -> None:
+    assert _cap_of_both(cap, more, next_cap) == both
 
 
 def test_a_balance_moves_from_what_it_was_first_to_what_it_is_last() -> None:
@@ -149,6 +166,7 @@ def test_the_parameters_are_the_fields_of_changes_in_their_order() -> None:
     assert [parameter.name for parameter in PARAMETERS] == names == list(PARTS)
     assert [parameter.number for parameter in PARAMETERS] == list(range(FIRST_NUMBER, FIRST_NUMBER + len(names)))
     assert PARAMETERS[0] == ("plays", FIRST_NUMBER, "new_play")
+    assert parameters(composite_types(sql.SCHEMA.read_text())) == PARAMETERS
 
 
 @pytest.mark.parametrize(

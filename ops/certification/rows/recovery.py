@@ -30,7 +30,7 @@ SETTLED_SECONDS = 5.0
 
 UNKNOWN_AFTER = (
     *(f"UNKNOWN_{row.subject.upper()}" for row in OPERATIONS if row.subject),
-    *("SESSION_EXPIRED", "ILLEGAL_TRANSITION", "STOCK_BELOW_AWARDED", "VALIDATION"),
+    *("SESSION_EXPIRED", "ILLEGAL_TRANSITION", "STOCK_BELOW_AWARDED", "VALIDATION", "CHALLENGE_EXISTS"),
 )
 """What anybody may hear who goes on with what never was: a session too is of the play after one that was not kept."""
 
@@ -46,13 +46,15 @@ FAULT = "Disk full, crash, restore to a point in time"
 @row("postgres-point-in-time", fault=FAULT, quick=1, full=3, unit="restores")
 async def postgres_point_in_time(run: Run) -> None:
     """Postgres crashes under load and is restored to a moment before; what was until then is whole, and agrees."""
+    undone: list[tuple[float, float]] = []
     for nth in range(run.size):
-        await _lose_and_restore(run, nth)
+        undone.append(await _lose_and_restore(run, nth, undone))
     told_after = await run.until(lambda: all_told(run))
     run.figure("the webhook had been told of each play after", told_after, "s")
 
 
-async def _lose_and_restore(run: Run, nth: int) -> None:
+async def _lose_and_restore(run: Run, nth: int, undone: list[tuple[float, float]]) -> tuple[float, float]:
+    """From when to when nothing that was told is known to have been. undone: what the restores before gave."""
     stack, point = run.stack, f"before_it_went_wrong_{nth}"
     archive = stack.directory / f"archive-{nth}"
     archive.mkdir(mode=0o777)
@@ -85,9 +87,15 @@ async def _lose_and_restore(run: Run, nth: int) -> None:
         await load.more(30)
     lost = _never_was(run, pointed, restored)
     run.figure("answers that never were", lost, least=1)
-    before = {one for at, one, _ in run.receiver.posted if at < pointed - SETTLED_SECONDS}
+    settled = pointed - SETTLED_SECONDS
+    before = {
+        one
+        for at, one, _ in run.receiver.posted
+        if at < settled and not any(since <= at <= until for since, until in undone)
+    }
     again = {one for at, one, _ in run.receiver.posted if at > restored}
     run.figure("messages delivered well before the point and again after it", len(before & again), exactly=0)
+    return settled, restored
 
 
 def _archived(server: Postgres) -> None:

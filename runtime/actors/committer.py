@@ -97,7 +97,6 @@ class Committer:
             idle_seconds=idle_seconds,
             overlap=OVERLAP,
         )
-        self.commits = 0
 
     async def commit(self, tenant_id: str, changes: Changes) -> dict[str, int | None]:
         """Commits all of the changes or none of them.
@@ -144,7 +143,6 @@ class Committer:
         text, arguments = statement_of(changes)
         row = await self._database.fetchrow(text, tenant_id, changes.catalog_version, *arguments)
         assert row is not None, "the commit statement always has its one row"
-        self.commits += 1
         self._database.clock.sync(row["now"], sent, time.monotonic())
         return dict(zip(row.get("prize_ids") or (), row.get("remaining") or (), strict=True))
 

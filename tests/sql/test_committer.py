@@ -18,7 +18,8 @@ from runtime.actors.changes import (
     PrizePlayerCount,
     StockTake,
 )
-from runtime.actors.committer import OVERLAP, Committer
+from runtime.actors.committer import OVERLAP, Committer, _compatible
+from runtime.actors.mailbox import Work
 from runtime.stores.database import Database, StoreUnavailable
 from tests.support.commits import TENANT, TODAY, a_play, filled, outcomes, taking, whole
 from tests.support.waiting import until
@@ -94,6 +95,28 @@ async def test_batches_that_move_one_balance_go_one_after_the_other(database: Da
     assert told == {"": 3, "balance": 1}
     assert await database.fetchval("SELECT balance FROM balances") == 8
     await committer.drain()
+
+
+async def test_what_overlaps_waits_and_what_overlaps_with_that_waits_behind_it() -> None:
+    loop = asyncio.get_running_loop()
+
+    def work(**moved: str) -> Work[Changes]:
+        changes = Changes()
+        if "balance" in moved:
+            changes.move_balance(ids.make("entry"), moved["balance"], "camp", "coin", 5, 1, "play_reward", "play")
+        if "turns" in moved:
+            changes.move_turns(ids.make("entry"), moved["turns"], "camp", 2, -1, "play", "play")
+        if "plays" in moved:
+            changes.count_play("game", moved["plays"], TODAY, cap=9, day_cap=0, exact=True)
+        return Work(changes, loop.create_future())
+
+    for kind in ("balance", "turns", "plays"):
+        first, other, second = work(**{kind: "ann"}), work(**{kind: "bob"}), work(**{kind: "ann"})
+        assert _compatible([first, other, second]) == ([first, other], [second]), kind
+        # Decided after what waits: it waits too, though it would go with the first.
+        late = work(balance="dan", turns="dan", plays="dan")
+        both = work(**({kind: "ann"} | {"balance" if kind != "balance" else "turns": "dan"}))
+        assert _compatible([first, both, late]) == ([first], [both, late]), kind
 
 
 @asynccontextmanager

@@ -32,6 +32,14 @@ async def test_a_wheel_gives_the_prize_that_the_word_picks(world: World) -> None
             assert told["metadata"] == {"slot_index": (2, 1)[index]}
 
 
+async def test_a_session_says_until_when_it_may_be_played(world: World) -> None:
+    game_id = await world.wheel()
+    lasts = world.stack.process.settings.session_ttl_seconds
+    before = int(world.stack.engine.clock.now())
+    started = (await world.start(game_id)).data
+    assert before <= started["expires_at"] - lasts <= world.stack.engine.clock.now()
+
+
 async def test_without_segments_the_slot_is_the_prizes_index_and_a_loss_has_none(world: World) -> None:
     prizes = [await world.prize(), await world.prize()]
     chances = [{"prize_id": prize_id, "probability": 0.35} for prize_id in prizes]

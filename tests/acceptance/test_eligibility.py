@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from tests.support.guests import guest_who_played
 from tests.support.stack import Stack
 from tests.support.world import World, new_world
 
@@ -59,6 +60,28 @@ async def test_the_cap_for_ever_is_the_lower_of_the_two(kathmandu: World) -> Non
     after = await kathmandu.eligibility(game_id)
     # Turns do not lift a cap that is for ever.
     assert (after["can_play"], after["reason"], after["resets_at"]) == (False, "CAP_USER", 0)
+
+
+async def test_a_cap_for_ever_alone_leaves_what_is_left_of_it(kathmandu: World) -> None:
+    game_id = await kathmandu.wheel(rules={"max_plays_per_user": 2})
+    seen = [await kathmandu.eligibility(game_id)]
+    for _ in range(2):
+        assert (await kathmandu.round(game_id)).data
+        seen.append(await kathmandu.eligibility(game_id))
+    assert [(e["can_play"], e["free_plays_remaining"]) for e in seen] == [(True, 2), (True, 1), (False, 0)]
+
+
+async def test_a_cap_for_ever_gives_back_no_play_of_the_day(kathmandu: World) -> None:
+    game_id = await kathmandu.wheel(rules={"max_plays_per_user": 5, "max_plays_per_day": 1})
+    await kathmandu.round(game_id)
+    assert (await kathmandu.eligibility(game_id))["free_plays_remaining"] == 0
+
+
+async def test_a_guest_is_told_to_log_in_where_a_game_is_for_players(kathmandu: World) -> None:
+    guest = await guest_who_played(kathmandu, await kathmandu.wheel(access="public"))
+    path = f"/games/{await kathmandu.wheel()}/eligibility"
+    answer = (await kathmandu.stack.consumer("GET", path, headers=guest.bearer)).data
+    assert (answer["can_play"], answer["reason"]) == (False, "LOGIN_REQUIRED")
 
 
 async def test_a_game_that_needs_a_turn_has_no_free_plays(kathmandu: World) -> None:

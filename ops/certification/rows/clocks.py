@@ -134,22 +134,26 @@ async def keys_changed(run: Run) -> None:
     """Keys of sessions and codes and secrets of tokens are changed, a process at a time, as docs/deploy.md has it."""
     stack = run.stack
     sealed = 0
+    used: dict[str, list[str]] = {"JWT_SECRET": [], "JWT_STAFF_SECRET": []}
     async with run.loaded(players=3, think_seconds=0.3) as load:
         for _ in range(run.size):
             old = dict(stack.environment)
             number = str(int(old["CODE_KEYS"].partition(":")[0]) + 1)
             made = {name: f"{number}:{secrets.token_hex(32)}" for name in ("SERVER_KEYS", "CODE_KEYS")}
-            tokens = {name: secrets.token_hex(32) for name in ("JWT_SECRET", "JWT_STAFF_SECRET")}
+            tokens = {name: secrets.token_hex(32) for name in used}
             stack.environment |= {name: f"{key},{old[name].partition(',')[0]}" for name, key in made.items()}
-            # The next secret is taken everywhere before anybody makes tokens with it.
-            stack.environment |= {_olds(name): secret for name, secret in tokens.items()}
+            # The next secret is taken everywhere before anybody makes tokens with it, and those of before as long as
+            # their tokens last, which is longer than this takes.
+            stack.environment |= {_olds(name): ",".join([secret, *used[name]]) for name, secret in tokens.items()}
             await _roll(run, load)
             run.note("every process has the new keys")
             code, said = await _command(run, "keys", "rotate")
             run.figure("exit code of `tombola keys rotate`", code, exactly=0)
             run.note(said)
             stack.environment |= {"CODE_KEYS": made["CODE_KEYS"], **tokens}
-            stack.environment |= {_olds(name): old[name] for name in tokens}
+            for name in tokens:
+                used[name].append(old[name])
+            stack.environment |= {_olds(name): ",".join(before) for name, before in used.items()}
             await _roll(run, load)
             run.note("the old key of codes is gone")
             sealed += await _sealed_otherwise(run, number)

@@ -7,6 +7,7 @@
     docs/certify.md                           from the rows of ops/certification
     docs/audit.md                             from sql/conservation.sql
     docs/mutants.md                           from ops/proof/mutants/score.json
+    a table of README.md                      from what those and ./ops/certify have kept
     runtime/http/pages/widget/{noble,qr}      from ops/web/package-lock.json, where there is an npm
     runtime/http/dashboard/page/vendor        the same
 
@@ -292,3 +293,6 @@ if __name__ == "__main__":
     (ROOT / "docs").mkdir(exist_ok=True)
     for name, page in pages().items():
         (ROOT / "docs" / name).write_text(page)
+    from ops.proof import summary
+
+    summary.README.write_text(summary.readme())

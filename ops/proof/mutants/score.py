@@ -130,13 +130,17 @@ def page() -> str:
         f"{len(rows) - len(tried)} others",
         *_sums(one for row in rows if row not in tried for one in groups[row[0]]),
     )
-    total = ("all", *_sums(one for group in groups.values() for one in group))
     lines = [TEXT, "| Of | Mutants | Killed | Explained | Alive | Not tried |", "|---|---:|---:|---:|---:|---:|"]
-    lines += [f"| {' | '.join(map(str, row))} |" for row in (*tried, others, total)]
-    _, mutants, killed, _, alive, untried = total
+    lines += [f"| {' | '.join(map(str, row))} |" for row in (*tried, others, total())]
+    _, mutants, killed, _, alive, untried = total()
     share = f"{100 * killed / (killed + alive):.1f} %" if killed else "none"
     told = f"Killed of those that were tried and are not explained: {share} ({killed} of {killed + alive})."
     return "\n".join([*lines, "", f"{told} Not tried yet: {untried} of {mutants}."]) + "\n"
+
+
+def total() -> tuple[str, int, int, int, int, int]:
+    """("all", how many there are, killed, explained, alive, not tried)"""
+    return "all", *_sums(read().values())
 
 
 def _sums(group: Iterable[Stands]) -> tuple[int, int, int, int, int]:

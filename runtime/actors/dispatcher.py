@@ -132,6 +132,13 @@ class _Isolation:
         return PLACES if self.breaker.is_closed else 1
 
 
+class _Notes(NamedTuple):
+    """What is to be written of a tenant. written: done once it was, or was lost."""
+
+    list: list[Note]
+    written: asyncio.Future[None]
+
+
 class Dispatcher:
     """Tells integrations of events. One per process, for the hub and for emit alike."""
 
@@ -142,8 +149,9 @@ class Dispatcher:
         self._isolations: dict[tuple[str, str], _Isolation] = {}
         self._known: dict[str, tuple[float, list[Any]]] = {}  # when the reading began, and what it found
         self._reading: dict[str, asyncio.Lock] = {}
-        self._notes: dict[str, list[Note]] = {}
+        self._notes: dict[str, _Notes] = {}
         self._noting: asyncio.Task[None] | None = None
+        self._written: asyncio.Future[None] | None = None  # of the notes that are just being written
         self._telling: set[asyncio.Task[Any]] = set()
         self._under_way: dict[tuple[str, str, str], asyncio.Task[bool]] = {}  # tenant, integration, event
         self.notes_lost = 0
@@ -248,16 +256,19 @@ class Dispatcher:
             self._begin(row, event, due["attempts"])
 
     async def noted(self) -> None:
-        """Returns when the log has all that has ended, or it was lost."""
-        while self._noting is not None and not self._noting.done():
-            await asyncio.wait([self._noting])
+        """Returns when the log has all that has ended by now, or it was lost."""
+        self._write_soon()
+        waiting = [notes.written for notes in self._notes.values()]
+        if self._written is not None:
+            waiting.append(self._written)
+        if waiting:
+            await asyncio.wait(waiting)
 
     async def close(self) -> None:
         """Ends what is under way, and writes the logs."""
         if self._telling:
             await asyncio.wait(list(self._telling))
-        if self._noting is not None:
-            await self._noting
+        await self.noted()
         await self._connector.close()
 
     # -- one integration ---------------------------------------------------------------------
@@ -379,22 +390,33 @@ class Dispatcher:
             failed.retry_after_seconds,
             answered.answer,
         )
-        notes = self._notes.setdefault(event.tenant_id, [])
-        if len(notes) >= NOTES_MAX * 10:
+        if (notes := self._notes.get(event.tenant_id)) is None:
+            notes = self._notes[event.tenant_id] = _Notes([], asyncio.get_running_loop().create_future())
+        if len(notes.list) >= NOTES_MAX * 10:
             self.notes_lost += 1  # the database is away: not worth the memory, since the rows tell it again
             return note
-        notes.append(note)
-        if self._noting is None or self._noting.done():
-            self._noting = asyncio.create_task(self._write_notes())
+        notes.list.append(note)
+        self._write_soon()
         return note
+
+    def _write_soon(self) -> None:
+        if self._notes and (self._noting is None or self._noting.done()):
+            self._noting = asyncio.create_task(self._write_notes())
 
     async def _write_notes(self) -> None:
         """Writes what was noted, together with what is noted meanwhile."""
         while self._notes:
             tenant_id = next(iter(self._notes))
-            notes = self._notes.pop(tenant_id)
-            for first in range(0, len(notes), NOTES_MAX):
-                await self._write_part(tenant_id, notes[first : first + NOTES_MAX])
+            notes, self._written = self._notes.pop(tenant_id)
+            try:
+                for first in range(0, len(notes), NOTES_MAX):
+                    await self._write_part(tenant_id, notes[first : first + NOTES_MAX])
+            except Exception as error:  # one tenant's trouble is no other's
+                self.notes_lost += len(notes)
+                log.error("delivery_log_lost", notes=len(notes), exc_info=error)
+            finally:
+                self._written.set_result(None)
+                self._written = None
 
     async def _write_part(self, tenant_id: str, part: list[Note]) -> None:
         latest = {(note.integration_id, note.event_id): note for note in part}  # a row each

@@ -13,6 +13,7 @@ import pytest
 
 import sql
 from ops.servers.valkey import Valkey
+from runtime.actors import dispatcher as dispatching
 from runtime.actors.dispatcher import Happened
 from runtime.errors import Fault, Status
 from runtime.events import TYPES
@@ -357,6 +358,42 @@ async def test_what_is_under_way_already_is_waited_for(stack: Stack) -> None:
         await dispatcher.noted()
     rows = await stack.database.fetch("SELECT event_id, attempts FROM integration_deliveries")
     assert [tuple(row) for row in rows] == [(one.id, 1)] and len(hanging.all) == 1
+
+
+async def test_what_is_noted_meanwhile_is_not_waited_for(stack: Stack, receiver: Receiver) -> None:
+    """Else, where events never cease, a pass would wait for them until its lease was over."""
+    dispatcher, over = stack.engine.dispatcher, asyncio.Event()
+    row = {"integration_id": await register(stack, receiver, "prize_won")}
+
+    async def go_on() -> None:
+        while not over.is_set():
+            dispatcher._skipped(row, event(stack), 0, "left alone")
+            await asyncio.sleep(0)
+
+    one = event(stack)
+    dispatcher._skipped(row, one, 0, "left alone")
+    going = asyncio.create_task(go_on())
+    await asyncio.wait_for(dispatcher.noted(), 30)
+    noted = await stack.database.fetchval("SELECT count(*) FROM integration_deliveries WHERE event_id = $1", one.id)
+    over.set()
+    await going
+    assert noted == 1 and dispatcher.notes_lost == 0
+
+
+async def test_notes_that_cannot_be_written_are_counted_and_the_next_ones_are_written(
+    stack: Stack, receiver: Receiver
+) -> None:
+    """Whatever went wrong with them: who asks whether all was noted is to ask again."""
+    dispatcher = stack.engine.dispatcher
+    row = {"integration_id": await register(stack, receiver, "prize_won")}
+    with pytest.MonkeyPatch.context() as broken:
+        broken.setattr(dispatching, "_write", lambda *_: 1 / 0)
+        dispatcher._skipped(row, event(stack), 0, "left alone")
+        await dispatcher.noted()
+    assert dispatcher.notes_lost == 1
+    dispatcher._skipped(row, event(stack), 0, "left alone")
+    await dispatcher.noted()
+    assert await stack.database.fetchval("SELECT count(*) FROM integration_deliveries") == 1
 
 
 async def test_a_message_that_comes_late_is_not_handled_until_the_log_has_it(stack: Stack, receiver: Receiver) -> None:

@@ -50,14 +50,22 @@ class Receiver:
         message_id = request.headers.get("webhook-id", "")
         self.got[message_id] += 1
         self.posted.append((time.monotonic(), message_id, body))
+        self._begin_call(message_id, body)
+        if self.reply is not None:
+            return await self.reply(request, message_id)
+        return web.Response(status=204)
+
+    def call_again(self, since: float) -> None:
+        """Calls back once more for what it was sent since then: the service has lost what it was told."""
+        for message_id, body in {one: body for at, one, body in self.posted if at > since}.items():
+            self._begin_call(message_id, body)
+
+    def _begin_call(self, message_id: str, body: dict[str, Any]) -> None:
         url = body.get("data", {}).get("callback_url")
         if url and self.calling_back:
             call = asyncio.ensure_future(self._call_back(url, message_id))
             self._calls.add(call)
             call.add_done_callback(self._calls.discard)
-        if self.reply is not None:
-            return await self.reply(request, message_id)
-        return web.Response(status=204)
 
     async def _call_back(self, url: str, message_id: str) -> None:
         """As a workflow does when its work is done; it too tries again where nobody answers."""

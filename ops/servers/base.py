@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import importlib.util
 import os
+import random
 import secrets
 import signal
 import socket
@@ -26,6 +27,9 @@ import psutil
 START_SECONDS: Final = 30.0
 STOP_SECONDS: Final = 20.0
 _POLL_SECONDS: Final = 0.02
+
+_NEVER_GIVEN: Final = range(10000, 20000)
+"""Ports below those from which systems give one to each connection that goes out."""
 
 # Drops root, sets the parent-death signal (in this order: a change of account clears it), then becomes the server.
 # A child of its own, since a preexec_fn is unsafe beside threads; it drops root itself, since the interpreter may lie
@@ -231,10 +235,15 @@ def wait_for(fact: Callable[[], bool], seconds: float, failure: Callable[[], Exc
 
 
 def free_port() -> int:
-    """A TCP port of 127.0.0.1 that nobody listens on just now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A TCP port of 127.0.0.1 that nobody listens on just now, and that no connection going out is given meanwhile."""
+    for port in random.sample(_NEVER_GIVEN, len(_NEVER_GIVEN)):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue  # swallows: taken, so the next one is tried
+            return port
+    raise ServerError(f"no free port between {_NEVER_GIVEN[0]} and {_NEVER_GIVEN[-1]}")
 
 
 def package_dir(name: str) -> Path:

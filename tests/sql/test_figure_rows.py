@@ -1,10 +1,12 @@
-"""What a campaign gave, in figures: money apart from counts, and each currency by itself."""
+"""A campaign in figures: plays by quarters of an hour, counted once; what it gave, money apart from counts."""
 
 from __future__ import annotations
 
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 
 import asyncpg
+import pytest
 
 from tests.support.bare_rows import BARE
 from tests.support.statements import ask_of_t as ask
@@ -43,3 +45,187 @@ async def test_what_prizes_cost_is_of_their_currencies_and_counts_cost_nothing(c
     assert await told("infinity", "") == [dear, ("mug", "Mug", 2, 0, 3, 10.0, "EUR"), *rest, turns]
     assert await told("1970-01-01 00:00:20+00", "") == [dear, *few, *rest, turns]
     assert await told("infinity", "g") == [dear, *few, *rest, turns]
+
+
+NOON: Final = datetime(2026, 3, 1, 12, tzinfo=UTC)
+QUARTER: Final = timedelta(minutes=15)
+FOREVER: Final = (datetime.min, datetime.max)
+"""As the driver gives infinities."""
+
+PLAYED: Final = """
+INSERT INTO campaigns (campaign_id, merchant_id, timezone) VALUES
+    ('camp', '', 'Asia/Tokyo'), ('shops', 'shop', 'UTC'), ('theirs', 'rival', 'UTC');
+INSERT INTO games (game_id, campaign_id, name) VALUES
+    ('g', 'camp', 'Wheel'), ('h', 'camp', 'Box'), ('s', 'shops', 'Shop');
+"""
+
+
+async def played(connection: asyncpg.Connection, *plays: tuple[str, timedelta, int, int, str]) -> None:
+    """Plays: game, how long after noon, revision, wins and outcome."""
+    for nth, (game, after, revision, wins, outcome) in enumerate(plays):
+        await connection.execute(
+            "INSERT INTO plays (play_id, player_id, game_id, played_at, revision, wins, outcome)"
+            " VALUES ($1, 'ann', $2, $3, $4, $5, $6)",
+            f"p{nth}",
+            game,
+            NOON + after,
+            revision,
+            wins,
+            outcome,
+        )
+
+
+ITEM: Final = '{"decided": {"metadata": {"item": "mug"}}}'
+PATH: Final = '{"decided": {"path": [0, ["prize", "tee"]]}}'
+LOSS: Final = "{}"
+
+
+async def test_plays_are_counted_once_by_quarter_and_by_what_was_drawn(connection: asyncpg.Connection) -> None:
+    await connection.execute(PLAYED)
+    second = timedelta(seconds=1)
+    await played(
+        connection,
+        ("g", second, 1, 1, ITEM),
+        ("g", 2 * second, 1, 1, PATH),
+        ("g", QUARTER - second, 2, 0, LOSS),
+        ("g", QUARTER, 2, 2, ITEM),
+        ("h", QUARTER, 2, 0, LOSS),
+        ("s", -second, 1, 0, LOSS),
+    )
+    assert await ask(connection, "figures.age") == []
+    await ask(connection, "figures.make_mark")
+    await ask(connection, "figures.make_mark")
+    assert await ask(connection, "figures.age") == [(None,)]
+    mark: Any = None
+    for until in (2 * second, QUARTER, QUARTER, timedelta(0), timedelta(days=1)):
+        mark = await connection.fetchval("SELECT counted_until FROM figure_marks")
+        await ask(connection, "figures.count_plays", NOON + until, mark)
+    assert await connection.fetchval("SELECT counted_until FROM figure_marks") == NOON + timedelta(days=1)
+    await ask(connection, "figures.count_plays", NOON, mark)
+    assert await connection.fetchval("SELECT counted_until FROM figure_marks") == NOON + timedelta(days=1)
+    quarters = "SELECT game_id, quarter, plays, wins FROM game_quarters ORDER BY game_id, quarter"
+    assert [tuple(row) for row in await connection.fetch(quarters)] == [
+        ("g", NOON, 3, 2),
+        ("g", NOON + QUARTER, 1, 1),
+        ("h", NOON + QUARTER, 1, 0),
+        ("s", NOON - QUARTER, 1, 0),
+    ]
+    draws = "SELECT game_id, quarter, revision, drawn, draws FROM game_draws ORDER BY game_id, quarter, revision, drawn"
+    assert [tuple(row) for row in await connection.fetch(draws)] == [
+        ("g", NOON, 1, "mug", 1),
+        ("g", NOON, 1, "tee", 1),
+        ("g", NOON, 2, "", 1),
+        ("g", NOON + QUARTER, 2, "mug", 1),
+        ("h", NOON + QUARTER, 2, "", 1),
+        ("s", NOON - QUARTER, 1, "", 1),
+    ]
+    ((age,),) = await ask(connection, "figures.age")
+    assert age == pytest.approx((datetime.now(UTC) - NOON - timedelta(days=1)).total_seconds(), abs=60)
+
+
+async def test_a_mark_of_figures_that_is_held_is_not_waited_for(
+    connection: asyncpg.Connection, pool: asyncpg.Pool
+) -> None:
+    await ask(connection, "figures.make_mark")
+    async with pool.acquire() as rival, rival.transaction():
+        assert len(await ask(rival, "figures.lock_mark")) == 1
+        assert await ask(connection, "figures.lock_mark") == []
+    assert len(await ask(connection, "figures.lock_mark")) == 1
+
+
+async def test_a_campaigns_bounds_are_of_its_zone_and_for_those_who_may_read_it(connection: asyncpg.Connection) -> None:
+    await connection.execute(PLAYED)
+    midnight = datetime(2026, 2, 28, 15, tzinfo=UTC)
+    bounds = await ask(connection, "figures.campaign", "camp", "", "2026-03-01", "2026-03-02")
+    assert bounds == [("Asia/Tokyo", midnight, midnight + timedelta(days=2), None)]
+    await ask(connection, "figures.make_mark")
+    assert (await ask(connection, "figures.campaign", "camp", "shop", "", ""))[0] == ("Asia/Tokyo", *FOREVER, 0)
+    await connection.execute("UPDATE figure_marks SET counted_until = $1", NOON)
+    assert (await ask(connection, "figures.campaign", "camp", "", "", ""))[0][3] == NOON.timestamp()
+    for campaign, merchant, there in (
+        ("shops", "shop", 1),
+        ("theirs", "shop", 0),
+        ("theirs", "rival", 1),
+        ("no", "", 0),
+    ):
+        assert len(await ask(connection, "figures.campaign", campaign, merchant, "", "")) == there, (campaign, merchant)
+
+
+async def test_figures_are_of_the_campaigns_games_from_the_first_moment_to_before_the_last(
+    connection: asyncpg.Connection,
+) -> None:
+    await connection.execute(PLAYED)
+    await connection.execute("""
+        INSERT INTO game_quarters (game_id, quarter, plays, wins) VALUES
+            ('g', '2026-03-01 14:00Z', 1, 1), ('g', '2026-03-01 14:15Z', 2, 1), ('g', '2026-03-01 15:00Z', 4, 3),
+            ('h', '2026-03-01 14:45Z', 8, 5), ('s', '2026-03-01 14:00Z', 16, 9);
+        INSERT INTO game_starts (game_id, quarter, starts) VALUES
+            ('g', '2026-03-01 14:00Z', 10), ('g', '2026-03-01 14:15Z', 20), ('g', '2026-03-01 15:00Z', 40),
+            ('s', '2026-03-01 14:15Z', 80);
+        INSERT INTO game_draws (game_id, quarter, revision, drawn, draws) VALUES
+            ('g', '2026-03-01 14:00Z', 1, 'mug', 1), ('g', '2026-03-01 14:15Z', 1, 'mug', 2),
+            ('g', '2026-03-01 14:15Z', 1, '', 3), ('g', '2026-03-01 15:00Z', 2, 'mug', 4),
+            ('h', '2026-03-01 14:15Z', 1, 'mug', 5), ('s', '2026-03-01 14:15Z', 1, 'mug', 6);
+        INSERT INTO game_revisions (game_id, revision, definition) VALUES
+            ('g', 1, '{"reward_handler": "probability", "handler_config": {"one": 1}}'),
+            ('g', 2, '{"reward_handler": "lucky_item", "handler_config": {}}')""")
+    since, until = NOON + timedelta(hours=2, minutes=15), NOON + timedelta(hours=3)
+    every, some = ("camp", *FOREVER), ("camp", since, until)
+    assert await ask(connection, "figures.games", *every, "") == [("g", "Wheel", 7, 5, 70), ("h", "Box", 8, 5, 0)]
+    assert await ask(connection, "figures.games", *some, "") == [("g", "Wheel", 2, 1, 20), ("h", "Box", 8, 5, 0)]
+    assert await ask(connection, "figures.games", *some, "g") == [("g", "Wheel", 2, 1, 20)]
+    assert await ask(connection, "figures.games", *some, "s") == []
+
+    first, second = date(2026, 3, 1), date(2026, 3, 2)
+    hours = [(first, 23, 11, 7), (second, 0, 4, 3)]
+    assert await ask(connection, "figures.hours", *every, "", "Asia/Tokyo") == hours
+    assert await ask(connection, "figures.hours", *some, "", "Asia/Tokyo") == [(first, 23, 10, 6)]
+    assert await ask(connection, "figures.hours", *some, "g", "UTC") == [(first, 14, 2, 1)]
+    assert await ask(connection, "figures.hours", *some, "s", "UTC") == []
+
+    one = '{"config": {"one": 1}, "handler": "probability"}'
+    two = '{"config": {}, "handler": "lucky_item"}'
+    mine = [("g", "Wheel", 1, "", 3, one), ("g", "Wheel", 1, "mug", 2, one)]
+    other = ("h", "Box", 1, "mug", 5, None)
+    assert await ask(connection, "figures.draws", *some, "") == [*mine, other]
+    assert await ask(connection, "figures.draws", *some, "g") == mine
+    assert await ask(connection, "figures.draws", *some, "s") == []
+    assert await ask(connection, "figures.draws", *every, "") == [
+        ("g", "Wheel", 2, "mug", 4, two),
+        mine[0],
+        ("g", "Wheel", 1, "mug", 3, one),
+        other,
+    ]
+
+
+async def test_players_are_of_the_campaigns_days_and_of_a_game(connection: asyncpg.Connection) -> None:
+    await connection.execute("""
+        INSERT INTO campaign_days (campaign_id, day, players) VALUES
+            ('camp', '2026-03-01', 2), ('camp', '2026-03-02', 1), ('camp', '2026-03-03', 1), ('shops', '2026-03-09', 5);
+        INSERT INTO campaign_player_days (player_id, campaign_id, day) VALUES
+            ('ann', 'camp', '2026-03-01'), ('ann', 'camp', '2026-03-02'), ('bob', 'camp', '2026-03-01'),
+            ('cas', 'camp', '2026-03-03'), ('dan', 'shops', '2026-03-01'), ('dan', 'shops', '2026-03-02');
+        INSERT INTO campaign_marks (campaign_id, players, returned) VALUES ('camp', 30, 10), ('shops', 50, 50);
+        INSERT INTO game_players (game_id, player_id, plays) VALUES
+            ('g', 'ann', 2), ('g', 'bob', 1), ('h', 'cas', 9)""")
+    one, two, three = (date(2026, 3, day) for day in (1, 2, 3))
+    days = {
+        ("", ""): [(one, 2), (two, 1), (three, 1)],
+        ("2026-03-02", ""): [(two, 1), (three, 1)],
+        ("", "2026-03-02"): [(one, 2), (two, 1)],
+        ("2026-03-02", "2026-03-02"): [(two, 1)],
+    }
+    for bounds, there in days.items():
+        assert sorted(await ask(connection, "figures.day_players", "camp", *bounds)) == there, bounds
+    players = {
+        ("", ""): (30, 10),
+        ("2026-03-01", "2026-03-03"): (30, 10),
+        ("2026-03-02", ""): (2, 0),
+        ("", "2026-03-02"): (2, 1),
+        ("2026-03-02", "2026-03-02"): (1, 0),
+        ("2026-03-04", ""): (0, 0),
+    }
+    for bounds, counts in players.items():
+        assert await ask(connection, "figures.players", "camp", *bounds) == [counts], bounds
+    assert await ask(connection, "figures.game_players", "g") == [(2, 1)]
+    assert await ask(connection, "figures.names", ["mug", "tee", "gone"]) == [("mug", ""), ("tee", "")]

@@ -1,0 +1,208 @@
+"""A campaign in numbers: which plays are counted on which days, once, and what came since is added."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, Final
+
+import asyncpg
+import pytest
+
+import sql
+from tests.support.bare_rows import BARE
+from tests.support.statements import ask_of_t as ask
+
+SCENE: Final = (
+    BARE
+    + """
+INSERT INTO campaigns (campaign_id, merchant_id, status, timezone) VALUES
+    ('camp', '', 'active', 'Asia/Tokyo'), ('shops', 'shop', 'active', 'UTC'), ('theirs', 'rival', 'ended', 'UTC'),
+    ('quiet', '', 'active', 'UTC');
+INSERT INTO games (game_id, campaign_id) VALUES ('g', 'camp'), ('s', 'shops'), ('x', 'theirs'), ('q', 'quiet');
+"""
+)
+
+MARCH: Final = datetime(2026, 3, 1, 12, tzinfo=UTC)
+LATE: Final = datetime(2026, 3, 1, 20, tzinfo=UTC)
+"""Of the next day in Tokyo."""
+DAYS: Final = (date(2026, 3, 1), date(2026, 3, 2))
+
+
+async def play(connection: asyncpg.Connection, play_id: str, player: str, at: datetime, *, game: str = "g") -> None:
+    """A play; one whose id ends with w won something."""
+    insert = "INSERT INTO plays (play_id, player_id, game_id, played_at, wins) VALUES ($1, $2, $3, $4, $5)"
+    await connection.execute(insert, play_id, player, game, at, play_id.endswith("w") * 2)
+
+
+async def days(connection: asyncpg.Connection, campaign: str = "camp") -> list[tuple[Any, ...]]:
+    return await ask(connection, "analytics.days", campaign)
+
+
+async def test_days_are_the_same_however_much_of_them_is_counted(connection: asyncpg.Connection) -> None:
+    await connection.execute("INSERT INTO campaign_marks (campaign_id) VALUES ('camp'), ('shops')")
+    await play(connection, "1w", "ann", MARCH)
+    await play(connection, "2", "ann", MARCH + timedelta(minutes=1))
+    await play(connection, "3", "bob", MARCH + timedelta(minutes=2))
+    await play(connection, "4w", "ann", LATE)
+    await play(connection, "5", "cas", LATE + timedelta(minutes=1))
+    await play(connection, "6", "ann", LATE, game="s")
+    expected = [(DAYS[0], 3, 2, 1, 3), (DAYS[1], 2, 2, 1, 3)]
+    assert await days(connection) == expected
+    for until in (MARCH, MARCH + timedelta(minutes=2), LATE, LATE + timedelta(minutes=1), LATE + timedelta(days=1)):
+        await ask(connection, "analytics.count_plays", "camp", until)
+        assert await days(connection) == expected, until
+    # The clock may go back: what is counted is not counted again, and the mark stays.
+    await ask(connection, "analytics.count_plays", "camp", MARCH)
+    await play(connection, "7", "ann", LATE + timedelta(days=2))
+    assert await days(connection) == [*expected, (date(2026, 3, 4), 1, 1, 0, 3)]
+    assert await days(connection, "shops") == [(DAYS[0], 1, 1, 0, 1)]
+    await ask(connection, "analytics.count_plays", "shops", LATE)
+    assert await connection.fetch("SELECT FROM campaign_days WHERE campaign_id = 'shops'") == []
+    await ask(connection, "analytics.count_plays", "shops", LATE + timedelta(days=1))
+    await ask(connection, "analytics.forget", "camp")
+    kept = "SELECT campaign_id, counted_until > '-infinity', players FROM campaign_marks ORDER BY 1"
+    assert [tuple(row) for row in await connection.fetch(kept)] == [("camp", False, 0), ("shops", True, 1)]
+    assert await connection.fetchval("SELECT string_agg(campaign_id, ' ') FROM campaign_days") == "shops"
+    assert await connection.fetchval("SELECT string_agg(campaign_id, ' ') FROM campaign_player_days") == "shops"
+    assert (await days(connection))[:2] == expected
+
+
+async def test_a_campaign_that_nobody_began_to_count_has_its_days(connection: asyncpg.Connection) -> None:
+    await play(connection, "1", "ann", LATE)
+    assert await days(connection) == [(DAYS[1], 1, 1, 0, 1)]
+    for campaign, merchant, ages in (
+        ("camp", "", [None]),
+        ("camp", "shop", [None]),
+        ("shops", "shop", [None]),
+        ("shops", "", [None]),
+        ("theirs", "shop", []),
+        ("theirs", "rival", [None]),
+        ("none", "", []),
+    ):
+        assert [age for (age,) in await ask(connection, "analytics.campaign", campaign, merchant)] == ages
+    await ask(connection, "analytics.make_mark", "camp")
+    await ask(connection, "analytics.make_mark", "camp")
+    assert await ask(connection, "analytics.campaign", "camp", "") == [(None,)]
+    await connection.execute("UPDATE campaign_marks SET counted_until = now() - interval '1 hour'")
+    ((age,),) = await ask(connection, "analytics.campaign", "camp", "")
+    assert age == pytest.approx(3600, abs=60)
+
+
+async def test_a_mark_that_is_held_is_not_waited_for_and_another_is_had(
+    connection: asyncpg.Connection, pool: asyncpg.Pool
+) -> None:
+    await connection.execute("INSERT INTO campaign_marks (campaign_id) VALUES ('camp'), ('shops')")
+    async with pool.acquire() as rival, rival.transaction():
+        assert await ask(rival, "analytics.lock_mark", "camp") == [(True,)]
+        assert await ask(connection, "analytics.lock_mark", "camp") == []
+        assert await ask(connection, "analytics.lock_mark", "shops") == [(True,)]
+        assert await ask(connection, "analytics.lock_mark", "quiet") == []
+
+
+async def test_no_play_can_appear_before_the_horizon(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
+    ask_horizon = sql.load("analytics")["horizon"]
+
+    async def behind() -> float:
+        """Seconds from the horizon to now."""
+        horizon = await connection.fetchval(ask_horizon)
+        now = await connection.fetchval("SELECT clock_timestamp()")
+        assert isinstance(horizon, datetime)
+        return float((now - horizon).total_seconds())
+
+    async with connection.transaction():
+        # One's own transaction begins before its plays are looked for, and writes none.
+        await connection.execute("SELECT pg_sleep(1.5)")
+        assert 1 <= await behind() < 2
+    async with pool.acquire() as rival, rival.transaction():
+        await rival.execute("UPDATE campaigns SET revision = 2 WHERE campaign_id = 'quiet'")
+        began = await rival.fetchval("SELECT now()")
+        await connection.execute("SELECT pg_sleep(1)")
+        assert await connection.fetchval(ask_horizon) == began - timedelta(seconds=1)
+
+
+async def test_rewards_are_told_by_status_and_prize(connection: asyncpg.Connection) -> None:
+    await connection.execute("""
+        INSERT INTO rewards (reward_id, prize_id, campaign_id, quantity, status, claimed_at) VALUES
+            ('r1', 'mug', 'camp', 2, 'won', NULL), ('r2', 'mug', 'camp', 3, 'won', now()),
+            ('r3', 'mug', 'camp', 1, 'claimed', now()), ('r4', 'tee', 'camp', 1, 'won', NULL),
+            ('r5', 'mug', 'shops', 1, 'won', NULL)""")
+    assert sorted(await ask(connection, "analytics.rewards", "camp")) == [
+        ("claimed", "mug", 1, 1, 1),
+        ("won", "mug", 2, 5, 3),
+        ("won", "tee", 1, 1, 0),
+    ]
+
+
+async def test_prizes_are_the_campaigns_own_and_those_it_awarded(connection: asyncpg.Connection) -> None:
+    await connection.execute("""
+        INSERT INTO prizes (prize_id, type, campaign_id) VALUES
+            ('mug', 'goods', 'camp'), ('code', 'coupon', 'camp'), ('ours', 'goods', ''), ('far', 'goods', 'shops');
+        INSERT INTO stock (prize_id, total, remaining, awarded)
+        SELECT prize_id, 9, 5, 4 FROM prizes;
+        INSERT INTO codes (prize_id, code_id, code_hash, reward_id, withdrawn_at, expires_at)
+        SELECT prize_id, code_id, code_id::bytea, reward_id, withdrawn_at::timestamptz, now() + lasts::interval
+        FROM (VALUES
+            ('code', 'a', NULL, NULL, '9 years'), ('code', 'b', NULL, NULL, '1 hour'),
+            ('code', 'c', 'r1', NULL, '1 hour'), ('code', 'd', NULL, '2026-01-01', '1 hour'),
+            ('code', 'e', NULL, NULL, '-1 hour'),
+            ('ours', 'f', NULL, NULL, '1 hour'), ('far', 'g', NULL, NULL, '1 hour')
+        ) AS c (prize_id, code_id, reward_id, withdrawn_at, lasts)""")
+    found = await ask(connection, "analytics.prizes", "camp", ["ours", "gone"])
+    assert [(row[0], *row[-4:]) for row in found] == [("code", 9, 5, 4, 2), ("mug", 9, 5, 4, 0), ("ours", 9, 5, 4, 1)]
+
+
+async def test_the_marks_of_a_players_campaigns_are_held(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
+    await connection.execute("INSERT INTO campaign_marks (campaign_id) VALUES ('camp'), ('shops'), ('theirs')")
+    await play(connection, "1", "ann", MARCH)
+    await play(connection, "2", "ann", MARCH, game="x")
+    await play(connection, "3", "bob", MARCH, game="s")
+    async with pool.acquire() as rival, rival.transaction():
+        assert await ask(rival, "analytics.lock_marks_of_player", "ann") == [("camp",), ("theirs",)]
+        held = {one: await ask(connection, "analytics.lock_mark", one) for one in ("camp", "shops", "theirs")}
+        assert held == {"camp": [], "shops": [(True,)], "theirs": []}
+
+
+async def test_a_guests_days_become_its_players(connection: asyncpg.Connection) -> None:
+    await connection.execute("""
+        INSERT INTO campaign_player_days (player_id, campaign_id, day) VALUES
+            ('guest', 'camp', '2026-03-01'), ('guest', 'camp', '2026-03-02'), ('ann', 'camp', '2026-03-02'),
+            ('ann', 'camp', '2026-03-05'), ('bob', 'camp', '2026-03-01'), ('guest', 'shops', '2026-03-01'),
+            ('bob', 'shops', '2026-03-01');
+        INSERT INTO campaign_days (campaign_id, day, players) VALUES
+            ('camp', '2026-03-01', 2), ('camp', '2026-03-02', 2), ('camp', '2026-03-05', 1), ('shops', '2026-03-01', 2),
+            ('shops', '2026-03-02', 7);
+        INSERT INTO campaign_marks (campaign_id, players, returned) VALUES
+            ('camp', 3, 2), ('shops', 2, 0), ('theirs', 5, 5)""")
+    await ask(connection, "analytics.merge_players", "guest", "ann")
+    counted = "SELECT campaign_id, extract(day FROM day)::int, players FROM campaign_days ORDER BY 1, 2"
+    assert [tuple(row) for row in await connection.fetch(counted)] == [
+        ("camp", 1, 2),
+        ("camp", 2, 1),
+        ("camp", 5, 1),
+        ("shops", 1, 2),
+        ("shops", 2, 7),
+    ]
+    there = "SELECT player_id || ' ' || campaign_id || extract(day FROM day) AS d FROM campaign_player_days ORDER BY d"
+    assert [row["d"] for row in await connection.fetch(there)] == [
+        "ann camp1",
+        "ann camp2",
+        "ann camp5",
+        "ann shops1",
+        "bob camp1",
+        "bob shops1",
+    ]
+    marks = "SELECT campaign_id, players, returned FROM campaign_marks ORDER BY 1"
+    assert [tuple(row) for row in await connection.fetch(marks)] == [("camp", 2, 1), ("shops", 2, 0), ("theirs", 5, 5)]
+
+
+async def test_campaigns_that_are_played_are_counted(connection: asyncpg.Connection) -> None:
+    await connection.execute("""
+        INSERT INTO campaigns (campaign_id, status) VALUES ('paused', 'paused'), ('long', 'ended'), ('old', 'ended');
+        INSERT INTO games (game_id, campaign_id) VALUES ('p', 'paused'), ('l', 'long'), ('o', 'old');
+        INSERT INTO game_players (game_id, player_id)
+        SELECT game_id, 'ann' FROM games WHERE game_id <> 'q';
+        INSERT INTO campaign_marks (campaign_id, counted_until) VALUES
+            ('camp', '2026-01-01'), ('shops', now()), ('theirs', now() - interval '23 hours'), ('quiet', now()),
+            ('long', now() - interval '25 hours'), ('old', '-infinity')""")
+    found = [row[0] for row in await ask(connection, "analytics.campaigns_to_count")]
+    assert found == ["camp", "shops", "theirs"]

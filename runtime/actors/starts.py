@@ -41,10 +41,15 @@ class Starts:
         """Adds all to what is kept, after whoever does so already. A tenant whose cannot be hinders no other."""
         async with self._keeping:
             for tenant_id in sorted(self._counted):
-                await attempt(JOB, self.keep_of(tenant_id), tenant_id=tenant_id)
+                await attempt(JOB, self._keep_of(tenant_id), tenant_id=tenant_id)
 
     async def keep_of(self, tenant_id: str) -> None:
-        """Adds a tenant's. What is known not to be written is kept the next time. Raises what the database does."""
+        """Adds a tenant's, after whoever does so already. Raises what the database does."""
+        async with self._keeping:
+            await self._keep_of(tenant_id)
+
+    async def _keep_of(self, tenant_id: str) -> None:
+        """What is known not to be written is kept the next time."""
         if (counted := self._counted.pop(tenant_id, None)) is None:
             return
         games, quarters = zip(*counted, strict=True)

@@ -8,12 +8,11 @@ import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 import pytest_asyncio
 
-import sql
 from runtime.operations.campaigns import analytics
 from runtime.operations.figures import counting
 from runtime.operations.figures.campaigns import odds
@@ -24,6 +23,9 @@ from tests.support.waiting import until
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 PLAYERS, PLAYS = 3, 4
+
+COUNTED: Final = """SELECT max(p.played_at) < max(m.counted_until)
+    FROM plays AS p JOIN figure_marks AS m USING (tenant_id) WHERE tenant_id = $1"""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -54,12 +56,11 @@ async def play(stack: Stack, game_id: str, player: str) -> None:
 
 
 async def settle(stack: Stack) -> None:
-    """Plays are counted once nothing older than they are can come: waits for that."""
+    """Plays are counted once nothing older than they are can come: waits until they are."""
 
     async def settled() -> bool:
-        horizon = await stack.database.fetchval(sql.load("analytics")["horizon"])
-        newest = await stack.database.fetchval("SELECT max(played_at) FROM plays WHERE tenant_id = $1", stack.tenant_id)
-        return bool(newest < horizon)
+        await counting.count(stack.engine, stack.tenant_id)
+        return await stack.database.fetchval(COUNTED, stack.tenant_id) is True
 
     await until(settled)
 

@@ -57,6 +57,11 @@ async def test_rows_are_held_by_their_keys_order_whatever_was_started_first(
             await until(lambda: _somebody_waits(onlooker))
             free = await onlooker.fetch("SELECT game_id FROM game_starts FOR UPDATE SKIP LOCKED")
             assert [row["game_id"] for row in free] == ["b"], "it waits for the first, and holds no other"
+            asking = asyncio.ensure_future(starts.keep_of(TENANT))
+            await asyncio.sleep(0)
+            assert not asking.done(), "who asks for figures has what is being added"
+        await asking
+        assert await kept(database) == {(TENANT, game, QUARTER): 2 for game in "ab"}
         await keeping
     finally:
         await rival.close()

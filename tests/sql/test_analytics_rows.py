@@ -7,10 +7,12 @@ from typing import Any, Final
 
 import asyncpg
 import pytest
+from asyncpg.pool import PoolConnectionProxy
 
 import sql
 from tests.support.bare_rows import BARE
 from tests.support.statements import ask_of_t as ask
+from tests.support.waiting import until
 
 SCENE: Final = (
     BARE
@@ -48,9 +50,10 @@ async def test_days_are_the_same_however_much_of_them_is_counted(connection: asy
     await play(connection, "6", "ann", LATE, game="s")
     expected = [(DAYS[0], 3, 2, 1, 3), (DAYS[1], 2, 2, 1, 3)]
     assert await days(connection) == expected
-    for until in (MARCH, MARCH + timedelta(minutes=2), LATE, LATE + timedelta(minutes=1), LATE + timedelta(days=1)):
-        await ask(connection, "analytics.count_plays", "camp", until)
-        assert await days(connection) == expected, until
+    minute = timedelta(minutes=1)
+    for end in (MARCH, MARCH + minute, MARCH + 2 * minute, LATE, LATE + timedelta(minutes=1), LATE + timedelta(days=1)):
+        await ask(connection, "analytics.count_plays", "camp", end)
+        assert await days(connection) == expected, end
     # The clock may go back: what is counted is not counted again, and the mark stays.
     await ask(connection, "analytics.count_plays", "camp", MARCH)
     await play(connection, "7", "ann", LATE + timedelta(days=2))
@@ -99,25 +102,39 @@ async def test_a_mark_that_is_held_is_not_waited_for_and_another_is_had(
         assert await ask(connection, "analytics.lock_mark", "quiet") == []
 
 
-async def test_no_play_can_appear_before_the_horizon(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
+async def test_no_play_can_appear_before_the_horizon(
+    connection: asyncpg.Connection, pool: asyncpg.Pool, empty_database_url: str
+) -> None:
     ask_horizon = sql.load("analytics")["horizon"]
 
-    async def behind() -> float:
-        """Seconds from the horizon to now."""
-        horizon = await connection.fetchval(ask_horizon)
-        now = await connection.fetchval("SELECT clock_timestamp()")
-        assert isinstance(horizon, datetime)
-        return float((now - horizon).total_seconds())
+    async def passed(began: datetime, over: asyncpg.Connection | PoolConnectionProxy = connection) -> None:
+        """Until that is longer ago than the second by which the horizon is behind."""
+
+        async def later() -> bool:
+            now = await over.fetchval("SELECT clock_timestamp()")
+            return bool(now - began > timedelta(seconds=1.2))
+
+        await until(later)
 
     async with connection.transaction():
         # One's own transaction begins before its plays are looked for, and writes none.
-        await connection.execute("SELECT pg_sleep(1.5)")
-        assert 1 <= await behind() < 2
-    async with pool.acquire() as rival, rival.transaction():
-        await rival.execute("UPDATE campaigns SET revision = 2 WHERE campaign_id = 'quiet'")
-        began = await rival.fetchval("SELECT now()")
-        await connection.execute("SELECT pg_sleep(1)")
-        assert await connection.fetchval(ask_horizon) == began - timedelta(seconds=1)
+        own: datetime = await connection.fetchval("SELECT now()")
+        await passed(own)
+        assert own < await connection.fetchval(ask_horizon) < own + timedelta(seconds=30)
+    other = await asyncpg.connect(empty_database_url)
+    try:
+        async with other.transaction():
+            began = await other.fetchval("SELECT now() FROM pg_current_xact_id()")
+            await passed(began)
+            assert await connection.fetchval(ask_horizon) > began, "what another database does is its own"
+    finally:
+        await other.close()
+    for work in ("SELECT FROM campaigns", "UPDATE campaigns SET revision = 2 WHERE campaign_id = 'quiet'"):
+        async with pool.acquire() as rival, rival.transaction():
+            await rival.execute(work)
+            began = await rival.fetchval("SELECT now()")
+            await passed(began)
+            assert await connection.fetchval(ask_horizon) == began - timedelta(seconds=1), work
 
 
 async def test_rewards_are_told_by_status_and_prize(connection: asyncpg.Connection) -> None:
@@ -147,7 +164,10 @@ async def test_prizes_are_the_campaigns_own_and_those_it_awarded(connection: asy
             ('code', 'e', NULL, NULL, '-1 hour'),
             ('ours', 'f', NULL, NULL, '1 hour'), ('far', 'g', NULL, NULL, '1 hour')
         ) AS c (prize_id, code_id, reward_id, withdrawn_at, lasts)""")
-    found = await ask(connection, "analytics.prizes", "camp", ["ours", "gone"])
+    async with connection.transaction():  # In which now() is one moment.
+        expires = "UPDATE codes SET expires_at = now() WHERE code_id = 'e'"
+        await connection.execute(expires)
+        found = await ask(connection, "analytics.prizes", "camp", ["ours", "gone"])
     assert [(row[0], *row[-4:]) for row in found] == [("code", 9, 5, 4, 2), ("mug", 9, 5, 4, 0), ("ours", 9, 5, 4, 1)]
 
 
@@ -203,6 +223,9 @@ async def test_campaigns_that_are_played_are_counted(connection: asyncpg.Connect
         SELECT game_id, 'ann' FROM games WHERE game_id <> 'q';
         INSERT INTO campaign_marks (campaign_id, counted_until) VALUES
             ('camp', '2026-01-01'), ('shops', now()), ('theirs', now() - interval '23 hours'), ('quiet', now()),
-            ('long', now() - interval '25 hours'), ('old', '-infinity')""")
-    found = [row[0] for row in await ask(connection, "analytics.campaigns_to_count")]
+            ('old', '-infinity');
+        INSERT INTO campaign_marks (campaign_id, players) VALUES ('long', 9)""")
+    async with connection.transaction():  # In which now() is one moment.
+        await connection.execute("UPDATE campaign_marks SET counted_until = now() - interval '1 day' WHERE players = 9")
+        found = [row[0] for row in await ask(connection, "analytics.campaigns_to_count")]
     assert found == ["camp", "shops", "theirs"]

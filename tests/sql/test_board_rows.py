@@ -51,6 +51,9 @@ INSERT INTO leaderboard_standings (tenant_id, board_id, rank, player_id, score, 
     ('t', 'done', 3, 'bob', 1, now(), 'mug', 'PENDING'), ('t', 'done', 1, 'gil', 3, now(), 'mug', 'PENDING'),
     ('t', 'done', 2, 'gus', 2, now(), 'mug', 'PENDING'), ('t', 'done', 4, 'ann', 0, now(), '', ''),
     ('t', 'old', 1, 'bob', 1, now(), 'mug', ''), ('t', 'owing', 1, 'ann', 1, now(), 'mug', 'PENDING');
+INSERT INTO turn_balances (tenant_id, campaign_id, player_id, balance) VALUES
+    ('t', 'theirs', 'ann', 2), ('t', 'camp', 'bob', 4), ('t', 'camp', 'ann', 3);
+UPDATE games SET status = 'active';
 """
 
 
@@ -93,6 +96,11 @@ SEEN: Final[list[tuple[str, tuple[Any, ...], list[Any]]]] = [
     ("owed", ("done", 9), [1, 2, 3]),
     ("owed", ("done", 2), [1, 2]),
     ("closed_board", ("done",), ["camp"]),
+    ("of_campaign", ("camp", 9), ["sum", "last", "done", "best"]),
+    ("of_campaign", ("camp", 2), ["sum", "last"]),
+    ("of_campaign", ("theirs", 9), ["plays"]),
+    ("turns_of", ("ann", "camp"), [3]),
+    ("turns_of", ("ann", "draft"), []),
 ]
 
 
@@ -103,6 +111,8 @@ async def test_it_reads_the_board_that_it_names_and_in_order(connection: asyncpg
     assert players == 4
     await connection.execute("UPDATE plays SET player_id = 'played' WHERE play_id = 'y7'")
     assert await first(connection, "knows_player", "played") == [True]
+    await connection.execute("UPDATE games SET status = 'draft' WHERE game_id = 'g1'")
+    assert await first(connection, "of_campaign", "camp", 9) == ["last", "best"], "a game that is a draft has none"
 
 
 async def test_a_prize_is_owed_to_who_the_guest_is_by_now(connection: asyncpg.Connection) -> None:

@@ -90,6 +90,11 @@ NOTED: Final[list[tuple[tuple[Any, ...], str, str, str, str]]] = [
     (("least_id", "a3"), "a5 a4 a3", "a4 a3", "a5 a4 a3", "a5 a4"),
     (("too_great_id", "a3"), "a2 a1", "a2 a1", "a2", "a2 a1"),
     (("after", "a3"), "a2 a1", "a2 a1", "a2", "a2 a1"),
+    (("since", 40), "a5 a4", "a4", "a5 a4", "a5 a4"),
+    (("until", 40), "a3 a2 a1", "a3 a2 a1", "a3 a2", "a2 a1"),
+    (("least_id", "a4"), "a5 a4", "a4", "a5 a4", "a5 a4"),
+    (("too_great_id", "a4"), "a3 a2 a1", "a3 a2 a1", "a3 a2", "a2 a1"),
+    (("after", "a4"), "a3 a2 a1", "a3 a2 a1", "a3 a2", "a2 a1"),
     (("most", 2), "a5 a4", "a4 a3", "a5 a4", "a5 a4"),
 ]
 

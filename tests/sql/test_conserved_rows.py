@@ -194,6 +194,18 @@ PRIZES: Final[dict[str, Case]] = {
            more||6 left|6 left, -1 awarded
            none||0 left|1 left, 2 awarded""",
     ),
+    "prize_moves": (
+        """INSERT INTO stock (prize_id, total, remaining, awarded) VALUES
+            ('mug', 9, 9, 0), ('cup', 8, 8, 0), ('tee', 7, 7, 0), ('hat', 0, 0, 0);
+        INSERT INTO stock_moves (prize_id, seq, total_before, total_after) VALUES
+            ('mug', 2, 5, 9), ('mug', 1, 0, 5), ('cup', 2, 5, 8), ('cup', 1, 0, 4), ('tee', 1, 0, 6), ('hat', 1, 1, 1),
+            ('bag', 1, 0, 2), ('kit', 1, 0, 3);
+        INSERT INTO stock (prize_id, total, remaining, awarded) VALUES ('kit', 4, 4, 0)""",
+        "mug,cup,tee,hat,bag",
+        """cup|1|4 in all|5 in all
+        hat|1|1 in all|0 in all
+        tee|1|6 in all|7 in all""",
+    ),
     "prize_held": (
         """INSERT INTO stock (prize_id, total, remaining, awarded) VALUES ('mug', 0, 0, 5), ('cup', 0, 0, 2),
             ('hat', 0, 0, 9);

@@ -162,6 +162,32 @@ async def test_a_player_is_counted_by_what_is_its_own(connection: asyncpg.Connec
         assert [row[3:] for row in await ask(connection, "desk.has", player)] == [has], player
 
 
+async def test_who_played_last_is_told_by_the_hundred_sessions_begun_last(connection: asyncpg.Connection) -> None:
+    await connection.execute("""
+        INSERT INTO plays (play_id, player_id, played_at)
+        SELECT 'c' || lpad(n::text, 3, '0'), 'cas', to_timestamp(1000 - n) FROM generate_series(0, 100) AS n
+        ORDER BY n % 7""")
+    ((_, last, *_),) = await ask(connection, "desk.counts", "cas")
+    assert last == 999
+
+
+async def test_a_delivery_is_told_with_what_is_its_rewards_and_its_prizes(connection: asyncpg.Connection) -> None:
+    await connection.execute("""
+        INSERT INTO prizes (prize_id, name, type, channel_config) VALUES
+            ('mug', 'Mug', 'goods', '{"secret": "s"}'), ('tee', 'Tee', 'goods', '{}');
+        UPDATE rewards SET name = reward_id;
+        UPDATE tasks SET prize_id = CASE task_id WHEN 'i1' THEN 'mug' WHEN 'i2' THEN 'tee' ELSE 'gone' END;
+        INSERT INTO claim_answers (reward_id, answers) VALUES ('ri1', '["one"]'), ('ri2', '["two"]')""")
+    for reward, told in (
+        ("ri1", ("i1", "ri1", "Mug", '["one"]', True)),
+        ("ri2", ("i2", "ri2", "Tee", '["two"]', False)),
+        ("ri3", ("i3", "ri3", "ri3", "[]", False)),
+    ):
+        rows = await ask(connection, "desk.told", reward)
+        assert [(row[0], row[16], row[-5], row[-2], row[-1]) for row in rows] == [told]
+    assert await ask(connection, "desk.told", "none") == []
+
+
 async def test_turns_are_given_on_top_of_those_that_are_there(connection: asyncpg.Connection) -> None:
     for entry, after in (("n1", 5), ("n2", 7)):
         given = await ask(connection, "desk.grant_turns", "ann", "camp", 2, entry, "why")
@@ -214,6 +240,15 @@ async def test_rewards_are_found_by_what_is_known_of_them(connection: asyncpg.Co
         ({"prizes": ["mug"], "hashes": [b"1"]}, "r1"),
         ({"since": 20}, "r4 r3 r2 r1"),
         ({"until": 20}, "r5"),
+        # By a code, and by whose it is besides.
+        ({"prizes": ["mug"], "hashes": [b"1"], "contacts": ["b"]}, "r1"),
+        ({"prizes": ["mug"], "hashes": [b"2"], "contacts": ["b"]}, ""),
+        ({"prizes": ["mug"], "hashes": [b"2"], "player": "ann"}, "r3"),
+        ({"prizes": ["mug"], "hashes": [b"2"], "after": "r3"}, ""),
+        ({"contacts": ["a"], "player": "ann"}, "r5 r4 r3"),
+        ({"contacts": ["a"], "after": "r4"}, "r3"),
+        ({"player": "ann", "after": "r5"}, "r4 r3"),
+        ({"player": "ann", "after": "r3"}, ""),
     ):
         assert await first(connection, "desk.rewards", *(every | asked).values()) == found.split(), asked
     # Of a campaign that is gone, and expired but for what is being delivered.

@@ -159,6 +159,15 @@ HELD: Final = {
 }
 
 
+async def test_when_a_player_signed_in_is_told_to_a_quarter_of_an_hour(connection: asyncpg.Connection) -> None:
+    await connection.execute("""INSERT INTO login_quarters (player_id, quarter) SELECT who, at::timestamptz FROM (VALUES
+        ('ann', '2026-03-02 00:15Z'), ('ann', '2026-03-01 23:45Z'), ('bob', '2026-03-01 00:00Z'),
+        ('ann', '2026-03-02 00:00Z')) AS q (who, at)""")
+    every = ["2026-03-01 23:45", "2026-03-02 00:00", "2026-03-02 00:15"]
+    for after, most, found in ((None, 9, every), (None, 2, every[:2]), (every[0], 9, every[1:]), (every[2], 9, [])):
+        assert [row[0] for row in await ask(connection, "exporting.signed_in", "ann", after, most)] == found, after
+
+
 async def test_all_that_is_held_of_a_player_comes_in_the_order_of_its_keys(connection: asyncpg.Connection) -> None:
     """Of what is there: not what is left of a quest or a board that nobody knows any more."""
     for name, values in HELD.items():

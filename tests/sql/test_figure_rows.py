@@ -31,7 +31,8 @@ async def test_what_prizes_cost_is_of_their_currencies_and_counts_cost_nothing(c
             ('r5', 'tee', 'camp', 'goods', 1, 20, 'claimed', 'p', 'g', 'Tee', to_timestamp(10)),
             ('r6', 'coins', 'camp', 'points', 2, 500, 'fulfilled', '', 'g', 'Coins', to_timestamp(10)),
             ('r7', 'spins', 'camp', 'turns', 3, 5, 'fulfilled', 'p', 'g', 'Spins', to_timestamp(10)),
-            ('r8', 'gone', 'camp', 'goods', 1, 1, 'won', 'p', 'g', 'Gone', to_timestamp(10))""")
+            ('r8', 'gone', 'camp', 'goods', 1, 1, 'won', 'p', 'g', 'Gone', to_timestamp(10)),
+            ('r9', 'mug', 'camp', 'goods', 5, 9, 'won', 'p', 'g', 'Mug', to_timestamp(9))""")
 
     async def told(until: str, game: str) -> list[tuple[Any, ...]]:
         bounds = await connection.fetchrow("SELECT to_timestamp(10) AS since, $1::text::timestamptz AS until", until)
@@ -45,6 +46,18 @@ async def test_what_prizes_cost_is_of_their_currencies_and_counts_cost_nothing(c
     assert await told("infinity", "") == [dear, ("mug", "Mug", 2, 0, 3, 10.0, "EUR"), *rest, turns]
     assert await told("1970-01-01 00:00:20+00", "") == [dear, *few, *rest, turns]
     assert await told("infinity", "g") == [dear, *few, *rest, turns]
+
+
+async def test_a_reward_is_claimed_where_it_was_asked_for_or_delivered(connection: asyncpg.Connection) -> None:
+    await connection.execute("""
+        INSERT INTO rewards (reward_id, prize_id, campaign_id, status, play_id, claimed_at, won_at) VALUES
+            ('r1', 'mug', 'camp', 'won', 'p', NULL, to_timestamp(10)),
+            ('r2', 'mug', 'camp', 'claimed', 'p', now(), to_timestamp(10)),
+            ('r3', 'mug', 'camp', 'fulfilled', 'p', NULL, to_timestamp(10)),
+            ('r4', 'mug', 'camp', 'claimed', '', now(), to_timestamp(10)),
+            ('r5', 'mug', 'camp', 'fulfilled', '', NULL, to_timestamp(10))""")
+    ((*_, rewards, claimed, fulfilled, _, _, _),) = await ask(connection, "figures.prizes", "camp", *FOREVER, "")
+    assert (rewards, claimed, fulfilled) == (3, 2, 1)
 
 
 NOON: Final = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -87,6 +100,7 @@ async def test_plays_are_counted_once_by_quarter_and_by_what_was_drawn(connectio
         connection,
         ("g", second, 1, 1, ITEM),
         ("g", 2 * second, 1, 1, PATH),
+        ("g", 3 * second, 1, 1, ITEM),
         ("g", QUARTER - second, 2, 0, LOSS),
         ("g", QUARTER, 2, 2, ITEM),
         ("h", QUARTER, 2, 0, LOSS),
@@ -97,7 +111,7 @@ async def test_plays_are_counted_once_by_quarter_and_by_what_was_drawn(connectio
     await ask(connection, "figures.make_mark")
     assert await ask(connection, "figures.age") == [(None,)]
     mark: Any = None
-    for until in (2 * second, QUARTER, QUARTER, timedelta(0), timedelta(days=1)):
+    for until in (2 * second, QUARTER - second, QUARTER, QUARTER, timedelta(0), timedelta(days=1)):
         mark = await connection.fetchval("SELECT counted_until FROM figure_marks")
         await ask(connection, "figures.count_plays", NOON + until, mark)
     assert await connection.fetchval("SELECT counted_until FROM figure_marks") == NOON + timedelta(days=1)
@@ -105,14 +119,14 @@ async def test_plays_are_counted_once_by_quarter_and_by_what_was_drawn(connectio
     assert await connection.fetchval("SELECT counted_until FROM figure_marks") == NOON + timedelta(days=1)
     quarters = "SELECT game_id, quarter, plays, wins FROM game_quarters ORDER BY game_id, quarter"
     assert [tuple(row) for row in await connection.fetch(quarters)] == [
-        ("g", NOON, 3, 2),
+        ("g", NOON, 4, 3),
         ("g", NOON + QUARTER, 1, 1),
         ("h", NOON + QUARTER, 1, 0),
         ("s", NOON - QUARTER, 1, 0),
     ]
     draws = "SELECT game_id, quarter, revision, drawn, draws FROM game_draws ORDER BY game_id, quarter, revision, drawn"
     assert [tuple(row) for row in await connection.fetch(draws)] == [
-        ("g", NOON, 1, "mug", 1),
+        ("g", NOON, 1, "mug", 2),
         ("g", NOON, 1, "tee", 1),
         ("g", NOON, 2, "", 1),
         ("g", NOON + QUARTER, 2, "mug", 1),

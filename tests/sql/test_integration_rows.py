@@ -165,7 +165,7 @@ async def test_the_newest_of_an_event_is_kept_but_what_was_told_stays(connection
     async with connection.transaction():  # In which now() is one moment.
         rows = [("i1", "d1", "e1", "retry", 1), ("i1", "d2", "e2", "delivered", 1), ("i3", "d3", "e1", "dead", 1)]
         await note(connection, *rows, ("i9", "d4", "e1", "retry", 1))
-        first = {
+        first: dict[str, tuple[Any, ...]] = {
             "i1e1": ("d1", "retry", 1, "d1", "d1", 10),
             "i1e2": ("d2", "delivered", 1, "d2", "d2", None),
             "i3e1": ("d3", "dead", 1, "d3", "d3", None),

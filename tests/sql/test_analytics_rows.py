@@ -68,6 +68,8 @@ async def test_days_are_the_same_however_much_of_them_is_counted(connection: asy
     assert await connection.fetchval("SELECT string_agg(campaign_id, ' ') FROM campaign_days") == "shops"
     assert await connection.fetchval("SELECT string_agg(campaign_id, ' ') FROM campaign_player_days") == "shops"
     assert (await days(connection))[:2] == expected
+    await ask(connection, "analytics.count_plays", "camp", LATE + timedelta(days=1))
+    assert (await days(connection))[:2] == expected, "both days at once"
 
 
 async def test_a_campaign_that_nobody_began_to_count_has_its_days(connection: asyncpg.Connection) -> None:

@@ -62,7 +62,7 @@ RETURNING integration_id, merchant_id, campaign_id, type, events, config, status
 -- tenant's own). No row: there is none that it may write.
 UPDATE integrations SET config = $3
 WHERE tenant_id = $1 AND integration_id = $2
-  AND ($4 = '' OR merchant_id = $4 OR campaign_id IN (SELECT o FROM campaigns_of($1, $4, true) AS o WHERE o <> ''))
+  AND ($4 = '' OR merchant_id = $4 OR campaign_id IN (SELECT o FROM campaigns_of($1, $4, true) AS o))
 RETURNING integration_id, merchant_id, campaign_id, type, events, config, status, unix(created_at) AS created_at
 
 -- name: active

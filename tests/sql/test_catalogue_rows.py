@@ -207,6 +207,7 @@ HISTORY: Final[dict[str, tuple[str, str, str]]] = {
     ),
     "a play of the game": ("games.has_history", "g3", PLAYED),
     "a rung": ("games.has_history", "g3", GRANTED),
+    "a play that anybody made": ("games.was_played", "g3", PLAYED),
     "a play that may have moved a wallet": ("games.has_moved", "g3", PLAYED),
     "a rung that may have moved a wallet": ("games.has_moved", "g3", GRANTED),
 }

@@ -20,13 +20,13 @@ INSERT INTO campaigns (campaign_id, merchant_id) VALUES ('open', ''), ('mine', '
 INSERT INTO integrations (integration_id, merchant_id, campaign_id, type, status) VALUES
     ('i3', '', '', 'webhook', 'active'), ('i1', '', 'open', 'crm', 'active'), ('i5', '', 'mine', 'webhook', 'paused'),
     ('i2', '', 'theirs', 'webhook', 'active'), ('i4', 'shop', '', 'crm', 'active'),
-    ('i6', 'rival', 'open', 'webhook', 'active');
+    ('i6', 'rival', 'open', 'webhook', 'active'), ('i0', 'rival', 'mine', 'webhook', 'active');
 """
 )
 """The tenant's own of every scope, the shop's, and its rival's; keys in no order."""
 
 FIRST: Final = None
-EVERY: Final = "i6 i5 i4 i3 i2 i1"
+EVERY: Final = "i6 i5 i4 i3 i2 i1 i0"
 READ_BY_SHOP: Final = "i5 i4 i3 i1"
 WRITTEN_BY_SHOP: Final = "i5 i4"
 
@@ -34,7 +34,7 @@ LISTED: Final[list[tuple[tuple[Any, ...], str]]] = [
     # type, campaign, status, merchant, after and how many: which are listed.
     (("", "", "", "", FIRST, 9), EVERY),
     (("", "", "", "", FIRST, 2), "i6 i5"),
-    (("", "", "", "", "i3", 9), "i2 i1"),
+    (("", "", "", "", "i3", 9), "i2 i1 i0"),
     (("crm", "", "", "", FIRST, 9), "i4 i1"),
     (("", "open", "", "", FIRST, 9), "i6 i1"),
     (("", "", "paused", "", FIRST, 9), "i5"),
@@ -63,14 +63,14 @@ async def test_integrations_are_listed_newest_first_to_those_who_may_read_them(c
     await connection.execute("CLUSTER integrations USING integrations_pkey")
     for asked, listed in LISTED:
         assert await keys(connection, "list", *asked) == listed, asked
-    assert sorted((await keys(connection, "active")).split()) == ["i1", "i2", "i3", "i4", "i6"]
+    assert sorted((await keys(connection, "active")).split()) == ["i0", "i1", "i2", "i3", "i4", "i6"]
     for merchant, read, written in (("", EVERY, EVERY), ("shop", READ_BY_SHOP, WRITTEN_BY_SHOP)):
         for name in ("exists", "get"):
             assert await each(connection, name, merchant, False) == read, (name, merchant)
             assert await each(connection, name, merchant, True) == written, (name, merchant)
         assert await each(connection, "delete", merchant) == written
-        assert await each(connection, "rotate", "{}", merchant) == written
-    assert await each(connection, "rotate", "{}", "rival") == "i6 i2"
+    for merchant, rotated in (("", EVERY), ("shop", "i5 i4 i0"), ("rival", "i6 i2 i0")):
+        assert await each(connection, "rotate", "{}", merchant) == rotated, merchant
     assert await keys(connection, "get", "i7", "", False) == await keys(connection, "delete", "i7", "") == ""
 
 
@@ -99,7 +99,7 @@ async def test_what_it_is_told_with_changes_for_it_alone(connection: asyncpg.Con
 @pytest.mark.parametrize(
     ("one", "campaign", "merchant", "there"),
     [
-        *(("i3", "", "", True), ("i3", "theirs", "", True), ("i3", "none", "", False)),
+        *(("i1", "", "", True), ("i0", "", "rival", True), ("i3", "theirs", "", True), ("i3", "none", "", False)),
         # Of a merchant's own, its staff says what it is told of; of the tenant's within its campaigns not all.
         *(("i4", "", "shop", True), ("i5", "", "shop", False), ("i5", "mine", "shop", True)),
         *(("i4", "mine", "shop", True), ("i4", "open", "shop", False), ("i4", "theirs", "shop", False)),
@@ -130,7 +130,7 @@ async def test_an_integration_is_held_by_itself(connection: asyncpg.Connection, 
     async with pool.acquire() as rival, rival.transaction():
         assert await ask_of(rival, "integrations.lock", "i3") == [("i3",)]
         free = "SELECT count(*) FROM (SELECT FROM integrations FOR KEY SHARE SKIP LOCKED) AS free"
-        assert await connection.fetchval(free) == 5
+        assert await connection.fetchval(free) == 6
         assert await ask_of(rival, "integrations.lock", "i7") == []
 
 
@@ -197,7 +197,7 @@ async def test_what_is_noted_holds_its_integrations(connection: asyncpg.Connecti
     free = "SELECT integration_id FROM integrations ORDER BY 1 FOR UPDATE SKIP LOCKED"
     async with pool.acquire() as rival, rival.transaction():
         await note(rival, ("i3", "d1", "e1", "dead", 1), ("i1", "d2", "e1", "dead", 1))
-        assert [row[0] for row in await connection.fetch(free)] == ["i2", "i4", "i5", "i6"]
+        assert [row[0] for row in await connection.fetch(free)] == ["i0", "i2", "i4", "i5", "i6"]
 
 
 async def test_who_was_told_of_an_event_is_named_while_it_is_there(connection: asyncpg.Connection) -> None:
@@ -210,7 +210,7 @@ async def test_who_was_told_of_an_event_is_named_while_it_is_there(connection: a
 async def retries(connection: asyncpg.Connection) -> None:
     """Of i1 three are due, e3 for the longest; of i3 one is, of i4 none, and i5 is paused."""
     rows = [("i1", f"d{n}", f"e{n}", "retry", 1) for n in (2, 3, 1)]
-    more = [("i3", "d4", "e4", "retry", 2), ("i4", "d5", "e5", "retry", 1), ("i4", "d6", "e6", "delivered", 1)]
+    more = [("i3", "d4", "e4", "retry", 2), ("i4", "d4", "e5", "retry", 1), ("i4", "d6", "e6", "delivered", 1)]
     await note(connection, *rows, *more, ("i5", "d7", "e7", "retry", 1))
     await connection.execute("""
         UPDATE integration_deliveries SET next_attempt_at = now() - CASE event_id
@@ -232,27 +232,29 @@ async def test_tries_that_are_due_are_taken_once_those_that_wait_longest_first(
         assert waits == expected
         assert [row[1] for row in await ask_of(connection, "integrations.lease_retries", *asked)] == ["e2"]
         assert await ask(connection, "integrations.tenants_with_retries") == []
+    await connection.execute("UPDATE integration_deliveries SET next_attempt_at = now()")
     async with pool.acquire() as rival, rival.transaction():
-        await rival.execute("UPDATE integration_deliveries SET next_attempt_at = now() WHERE integration_id = 'i1'")
-        await connection.execute("UPDATE integration_deliveries SET next_attempt_at = now() WHERE event_id = 'e4'")
+        held = "SELECT event_id FROM integration_deliveries WHERE integration_id = 'i1' FOR UPDATE"
+        assert len(await rival.fetch(held)) == 3
         # Another process takes those of i1 just now.
         taken = await ask_of(connection, "integrations.lease_retries", *asked)
-        assert [row[1] for row in taken] == ["e4"]
+        assert sorted(row[1] for row in taken) == ["e4", "e5"]
 
 
 async def test_no_tenant_has_retries_of_what_is_paused_or_not_due_or_done(connection: asyncpg.Connection) -> None:
-    await retries(connection)
-    for done in ("integration_id = 'i1'", "event_id = 'e4'"):
+    async with connection.transaction():  # In which now() is one moment.
+        await retries(connection)
+        for done in ("integration_id = 'i1'", "event_id = 'e4'"):
+            assert await ask(connection, "integrations.tenants_with_retries") == [("t",)]
+            await connection.execute(f"UPDATE integration_deliveries SET status = 'dead' WHERE {done}")
+        assert await ask(connection, "integrations.tenants_with_retries") == []
+        await connection.execute("UPDATE integrations SET status = 'active' WHERE integration_id = 'i5'")
         assert await ask(connection, "integrations.tenants_with_retries") == [("t",)]
-        await connection.execute(f"UPDATE integration_deliveries SET status = 'dead' WHERE {done}")
-    assert await ask(connection, "integrations.tenants_with_retries") == []
-    await connection.execute("UPDATE integrations SET status = 'active' WHERE integration_id = 'i5'")
-    assert await ask(connection, "integrations.tenants_with_retries") == [("t",)]
 
 
 async def test_the_newest_deliveries_are_kept_and_what_may_come_once_more(connection: asyncpg.Connection) -> None:
     rows = [("i1", f"d{n}", f"e{n}", "retry" if n == 2 else "dead", 1) for n in (3, 1, 5, 2, 4, 6)]
-    await note(connection, *rows, ("i3", "d0", "e1", "dead", 1))
+    await note(connection, *rows, ("i3", "d9", "e1", "dead", 1))
 
     async def left(keep: int) -> str:
         trial = connection.transaction()
@@ -262,11 +264,11 @@ async def test_the_newest_deliveries_are_kept_and_what_may_come_once_more(connec
         await trial.rollback()
         return found
 
-    everything = "d1 d2 d3 d4 d5 d6 d0"
+    everything = "d1 d2 d3 d4 d5 d6 d9"
     assert await left(1) == everything, "all of them are of the last ten minutes"
     await connection.execute("UPDATE integration_deliveries SET created_at = now() - interval '11 minutes'")
-    assert await left(1) == "d2 d5 d6 d0"
-    assert await left(3) == "d2 d3 d4 d5 d6 d0"
+    assert await left(1) == "d2 d5 d6 d9"
+    assert await left(3) == "d2 d3 d4 d5 d6 d9"
     assert await left(5) == everything
     await connection.execute("INSERT INTO event_marks (told_until) VALUES (now() - interval '2 minutes')")
     assert await left(1) == everything, "not everything since then was told"

@@ -191,6 +191,15 @@ async def test_plays_are_the_players_and_their_games_told_once(connection: async
     ]
 
 
+async def test_what_was_told_of_the_guest_counts_for_the_player(connection: asyncpg.Connection) -> None:
+    await connection.execute("""INSERT INTO quest_events (tenant_id, quest_id, event_id, player_id) VALUES
+        ('t', 'q1', 'e1', 'gus'), ('t', 'q1', 'e2', 'bob'), ('t', 'q2', 'e1', 'gus'), ('t', 'q2', 'e3', 'ann')""")
+    await ask(connection, "move_quest_events", "gus", "ann")
+    assert await rows(connection, "quest_events", "quest_id, event_id, player_id") == [
+        *(("q1", "e1", "ann"), ("q1", "e2", "bob"), ("q2", "e1", "ann"), ("q2", "e3", "ann")),
+    ]
+
+
 async def test_places_on_boards_are_the_players_where_it_has_none(connection: asyncpg.Connection) -> None:
     await connection.execute(PLAYS)
     for name in ("move_adjustments", "move_standings", "copy_disqualifications"):

@@ -1,0 +1,495 @@
+"""Who is told of an event, how often and how many at once; and what is kept of it. The receivers are functions here."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, Final
+
+import pytest
+
+from runtime.actors import dispatcher as dispatching
+from runtime.actors.dispatcher import (
+    FAILURES_TO_OPEN,
+    OLD_SECONDS,
+    OPEN_SECONDS,
+    PLACES,
+    SAME_TIME_SECONDS,
+    Dispatcher,
+    Happened,
+)
+from runtime.events import Event
+from runtime.outgoing.connector import Connector
+from runtime.outgoing.providers import Delivered, DeliveryRequest, Failed, Outcome, Stubbed
+from runtime.outgoing.schedule import SCHEDULE_SECONDS
+from runtime.outgoing.vault import vault_of
+from runtime.stores.database import Database, StoreUnavailable
+from tests.support.commits import TENANT
+from tests.support.stack import settings_of
+from tests.support.waiting import HANG_SECONDS, until
+
+Said = Outcome | Exception | Callable[[DeliveryRequest], Awaitable[Outcome]]
+
+LOG: Final = """
+SELECT d.*, extract(epoch FROM next_attempt_at - now())::float8 AS wait FROM integration_deliveries AS d
+ORDER BY integration_id, event_id
+"""
+
+
+class Receivers:
+    """What came to each integration, by event; and what each answers. All say that they have it."""
+
+    def __init__(self) -> None:
+        self.got: list[tuple[str, str]] = []
+        self.requests: list[DeliveryRequest] = []
+        self.says: dict[str, Said] = {}
+
+    async def __call__(self, _: Connector, request: DeliveryRequest) -> Outcome:
+        name = str(request.config["url"])
+        self.got.append((name, request.id))
+        self.requests.append(request)
+        said = self.says.get(name, Delivered(http_status=200, answer="fine"))
+        if isinstance(said, Exception):
+            raise said
+        return await said(request) if callable(said) else said
+
+    def of(self, name: str) -> list[str]:
+        """The events that came to it."""
+        return [event for one, event in self.got if one == name]
+
+
+@pytest.fixture
+def receivers(monkeypatch: pytest.MonkeyPatch) -> Receivers:
+    receivers = Receivers()
+    found = {"plugin": receivers}
+    monkeypatch.setattr(dispatching, "integration_provider", found.get)
+    return receivers
+
+
+@pytest.fixture
+async def dispatcher(database: Database, database_url: str, valkey_url: str) -> AsyncIterator[Dispatcher]:
+    dispatcher = Dispatcher(settings_of(database_url, valkey_url), database)
+    yield dispatcher
+    await dispatcher.close()
+
+
+async def listens(database: Database, name: str, *, merchant: str = "", campaign: str = "", ago: float = 60) -> None:
+    """An integration of that name, which began to listen so many seconds ago."""
+    await database.execute(
+        "INSERT INTO integrations (tenant_id, integration_id, merchant_id, campaign_id, type, events, config,"
+        " heard_from)"
+        " SELECT $1, name, $3, $4, 'plugin', '{prize_won}', jsonb_build_object('url', name),"
+        " now() - make_interval(secs => $5) FROM (SELECT $2::text AS name) AS n",
+        TENANT,
+        name,
+        merchant,
+        campaign,
+        ago,
+    )
+
+
+def event(database: Database, name: str = "e1", *, ago: float = 0, **named: Any) -> Event:
+    known: dict[str, Any] = {"type": "prize_won", "merchant_id": "shop", "campaign_id": "camp", "data": {}}
+    return Event(**{"id": name, "occurred_at": int(database.clock.now() - ago), "tenant_id": TENANT, **known, **named})
+
+
+async def log(database: Database) -> list[dict[str, Any]]:
+    return [dict(row) for row in await database.fetch(LOG)]
+
+
+async def told(dispatcher: Dispatcher, *events: Event) -> None:
+    await dispatcher.tell_all(events)
+    await dispatcher.noted()
+
+
+# ---------------------------------------------------------------- who
+
+
+async def test_those_are_told_who_ask_for_the_event_of_its_merchant_and_campaign(
+    dispatcher: Dispatcher, database: Database, receivers: Receivers
+) -> None:
+    await listens(database, "all")
+    await listens(database, "shops", merchant="shop")
+    await listens(database, "rivals", merchant="rival")
+    await listens(database, "camps", campaign="camp")
+    await listens(database, "others", campaign="other")
+    await told(dispatcher, event(database))
+    assert sorted(receivers.got) == [("all", "e1"), ("camps", "e1"), ("shops", "e1")]
+    await told(dispatcher, event(database, "e2", type="prize_claimed"))
+    assert len(receivers.got) == 3
+    await told(dispatcher, event(database, "e3", merchant_id="rival", campaign_id="other"))
+    assert sorted(receivers.got[3:]) == [("all", "e3"), ("others", "e3"), ("rivals", "e3")]
+    tasks = await dispatcher.dispatch(event(database, "e4"), of_merchant="shop")
+    assert [await task for task in tasks] == [True]
+    assert receivers.got[6:] == [("shops", "e4")]
+
+
+async def test_who_was_not_there_yet_hears_nothing_of_what_happened_before(
+    dispatcher: Dispatcher, database: Database, receivers: Receivers
+) -> None:
+    await listens(database, "early", ago=SAME_TIME_SECONDS + 30)
+    await listens(database, "late", ago=0)
+    await told(dispatcher, event(database, ago=SAME_TIME_SECONDS + 3))
+    assert receivers.got == [("early", "e1")]
+    await told(dispatcher, event(database, "e2"))
+    assert sorted(receivers.got[1:]) == [("early", "e2"), ("late", "e2")]
+
+
+async def test_integrations_are_read_once_for_what_came_before(
+    dispatcher: Dispatcher, database: Database, receivers: Receivers
+) -> None:
+    since = time.monotonic()
+    await dispatcher.dispatch(event(database), since=since)
+    await listens(database, "new")
+    await asyncio.gather(*await dispatcher.dispatch(event(database, "e2"), since=since))
+    assert receivers.got == [], "it came before that was read"
+    await asyncio.gather(*await dispatcher.dispatch(event(database, "e3")))
+    assert receivers.of("new") == ["e3"]
+
+
+async def test_each_is_told_all_of_the_event_and_the_log_says_so(
+    dispatcher: Dispatcher, database: Database, receivers: Receivers
+) -> None:
+    await listens(database, "one")
+    await told(dispatcher, event(database, data={"play_id": "p"}, trace_id="a" * 32))
+    [request] = receivers.requests
+    assert (request.id, request.tenant_id, request.secrets) == ("e1", TENANT, [])
+    assert abs(request.unix_seconds - database.clock.now()) < HANG_SECONDS
+    assert request.body["data"] == {"play_id": "p"} and request.body["trace_id"] == "a" * 32
+    [row] = await log(database)
+    kept = ("integration_id", "event_id", "event_type", "status", "attempts", "http_status", "error", "answer", "wait")
+    expected = ["one", "e1", "prize_won", "delivered", 1, 200, "", "fine", None]
+    assert [row[name] for name in kept] == expected
+    assert row["event"] == request.body and row["delivery_id"].startswith("delivery_")
+    assert 0 <= row["duration_ms"] < HANG_SECONDS * 1000
+
+
+# ---------------------------------------------------------------- what became of it
+
+
+async def say(request: DeliveryRequest) -> Outcome:
+    await asyncio.sleep(0.05)  # sleeps: so that it takes a time
+    return Delivered()
+
+
+SLOW: Final = say
+
+ENDS: Final[dict[str, tuple[Said, int, tuple[Any, ...]]]] = {
+    # What a receiver says after so many attempts: status, attempts, HTTP status, and how the error begins.
+    "it is a stub": (Stubbed(), 0, ("stubbed", 1, 0, "")),
+    "it fails": (Failed("no", 503), 0, ("retry", 1, 503, "no")),
+    "it fails for good": (Failed("gone", 410, final=True), 0, ("dead", 1, 410, "gone")),
+    "it fails once more": (Failed("no"), len(SCHEDULE_SECONDS) - 1, ("retry", len(SCHEDULE_SECONDS), 0, "no")),
+    "it fails a last time": (Failed("no"), len(SCHEDULE_SECONDS), ("dead", len(SCHEDULE_SECONDS) + 1, 0, "no")),
+    "it has a bug": (KeyError("secret words"), 0, ("retry", 1, 0, "the provider failed: KeyError")),
+    "it says what cannot be kept": (Failed("a\0b\ud800" + "c" * 5000), 0, ("retry", 1, 0, "ab?ccc")),
+}
+
+
+@pytest.mark.parametrize("how", ENDS)
+async def test_the_log_says_what_became_of_an_attempt(
+    dispatcher: Dispatcher, database: Database, receivers: Receivers, how: str
+) -> None:
+    said, attempts, ended = ENDS[how]
+    await listens(database, "one")
+    receivers.says["one"] = said
+    row = await database.fetchrow("SELECT *, 0.0 AS heard_from FROM integrations")
+    note = await dispatcher.try_once(event(database), row, attempts, again=True)
+    await dispatcher.noted()
+    [kept] = await log(database)
+    found = (kept["status"], kept["attempts"], kept["http_status"])
+    assert found == ended[:3] == (note.status, note.attempts, note.http_status)
+    assert kept["error"].startswith(ended[3]) and len(kept["error"]) <= dispatching.ERROR_CHARACTERS_MAX
+    assert (kept["wait"] is None) == (ended[0] != "retry")
+
+
+async def test_what_is_tried_once_is_not_tried_again_and_waited_for_at_the_end(
+    dispatcher: Dispatcher, database: Database, receivers: Receivers
+) -> None:
+    await listens(database, "one")
+    receivers.says["one"] = Failed("no")
+    row = await database.fetchrow("SELECT *, 0.0 AS heard_from FROM integrations")
+    for nth in range(FAILURES_TO_OPEN + 1):
+        assert (await dispatcher.try_once(event(database, f"e{nth}"), row)).status == "dead"
+    # What staff try says nothing of how the receiver is: it is told as before.
+    receivers.says["one"] = SLOW
+    last = dispatcher.try_once(event(database, "last"), row)
+    await dispatcher.close()
+    assert last.done() and (await last).status == "delivered" and (await last).duration_ms >= 40
+    [kept] = [one for one in await log(database) if one["event_id"] == "last"]
+    assert (kept["status"], kept["duration_ms"]) == ("delivered", (await last).duration_ms)
+
+
+async def test_a_pause_that_is_asked_for_is_kept(
+    dispatcher: Dispatcher, database: Database, receivers: Receivers
+) -> None:
+    await listens(database, "one")
+    receivers.says["one"] = Failed("no", 429, retry_after_seconds=1000)
+    await told(dispatcher, event(database))
+    [kept] = await log(database)
+    assert 1000 - HANG_SECONDS < kept["wait"] <= 1000
+
+
+async def test_what_has_no_provider_or_no_secret_that_can_be_opened_fails(
+    dispatcher: Dispatcher, database: Database, receivers: Receivers
+) -> None:
+    await listens(database, "one")
+    await listens(database, "two")
+    await database.execute("UPDATE integrations SET type = 'none' WHERE integration_id = 'one'")
+    bad = {"url": "two", "secret": vault_of(dispatcher._settings.code_keys).seal_secret("s" * 16, "of another")}
+    await database.execute("UPDATE integrations SET config = $1 WHERE integration_id = 'two'", bad)
+    await told(dispatcher, event(database))
+    one, two = await log(database)
+    assert one["error"] == "no provider is registered for 'none'" and one["status"] == "retry"
+    assert two["error"].startswith("the secret cannot be opened: ") and two["status"] == "retry"
+    assert receivers.got == []
+
+
+# ---------------------------------------------------------------- late events, and what is missing
+
+
+async def test_a_late_event_is_told_to_those_who_have_no_delivery_of_it_and_is_in_the_log_by_then(
+    dispatcher: Dispatcher, database: Database, receivers: Receivers
+) -> None:
+    for name in ("one", "two"):
+        await listens(database, name)
+    await told(dispatcher, event(database))
+    await database.execute("DELETE FROM integration_deliveries WHERE integration_id = 'two'")
+    for nth, events in enumerate((["one", "two", "two"], ["one", "two", "two"])):
+        await dispatcher.tell_all([event(database, ago=OLD_SECONDS + 1)])
+        assert sorted(name for name, _ in receivers.got) == events, nth
+        assert [row["integration_id"] for row in await log(database)] == ["one", "two"]
+    # One that is not late is told without a look.
+    await told(dispatcher, event(database, ago=OLD_SECONDS - 5))
+    assert sorted(name for name, _ in receivers.got) == ["one", "one", "two", "two", "two"]
+
+
+async def test_a_late_event_that_the_log_has_not_is_not_done(
+    dispatcher: Dispatcher, database: Database, receivers: Receivers
+) -> None:
+    await listens(database, "one")
+    await database.execute("ALTER TABLE integration_deliveries ADD CHECK (event_id <> 'e1')")
+    with pytest.raises(StoreUnavailable):
+        await dispatcher.tell_all([event(database, ago=OLD_SECONDS + 1)])
+    assert receivers.of("one") == ["e1"] and dispatcher.notes_lost == 1
+    await dispatcher.tell_all([event(database, "e2", ago=OLD_SECONDS + 1)])
+    await told(dispatcher, event(database))
+    assert dispatcher.notes_lost == 2, "of one that is not late nobody is told: its row is found"
+
+
+async def test_what_is_missing_is_told_to_who_listened_at_that_very_time(
+    dispatcher: Dispatcher, database: Database, receivers: Receivers
+) -> None:
+    for name, ago in (("early", 60), ("late", 10)):
+        await listens(database, name, ago=ago)
+    heard = await database.fetchval(
+        "SELECT extract(epoch FROM heard_from)::float8 FROM integrations WHERE integration_id = 'late'"
+    )
+    await dispatcher.tell_missing(
+        TENANT, [Happened(event(database), heard - 0.001), Happened(event(database, "e2"), heard)]
+    )
+    assert sorted(receivers.got) == [("early", "e1"), ("early", "e2"), ("late", "e2")]
+    await dispatcher.noted()
+    await dispatcher.tell_missing(TENANT, [Happened(event(database), heard), Happened(event(database, "e2"), heard)])
+    assert sorted(receivers.got[3:]) == [("late", "e1")]
+
+
+async def test_what_is_missing_but_under_way_is_waited_for_and_not_told_twice(
+    dispatcher: Dispatcher, database: Database, receivers: Receivers
+) -> None:
+    await listens(database, "one")
+    go = asyncio.Event()
+
+    async def later(_: DeliveryRequest) -> Outcome:
+        await go.wait()
+        return Delivered()
+
+    receivers.says["one"] = later
+    tasks = await dispatcher.dispatch(event(database))
+    await until(lambda: _came(receivers, 1))
+    missing = asyncio.ensure_future(dispatcher.tell_missing(TENANT, [Happened(event(database), time.time())]))
+    due = {"event_id": "e1", "event_type": "prize_won", "attempts": 1, "event": dict(receivers.requests[0].body)}
+    dispatcher._try_again(TENANT, {"integration_id": "one"}, due)
+    await asyncio.sleep(0.05)  # sleeps: so that who would not wait is done
+    assert not missing.done()
+    go.set()
+    await missing
+    assert [await task for task in tasks] == [True] and receivers.got == [("one", "e1")]
+    # Once that has ended, it may be told again.
+    await dispatcher.noted()
+    await database.execute("DELETE FROM integration_deliveries")
+    await dispatcher.tell_missing(TENANT, [Happened(event(database), time.time())])
+    assert receivers.got == [("one", "e1")] * 2
+
+
+async def _came(receivers: Receivers, many: int) -> bool:
+    return len(receivers.got) >= many
+
+
+# ---------------------------------------------------------------- retries
+
+
+async def due(database: Database) -> None:
+    await database.execute("UPDATE integration_deliveries SET next_attempt_at = now() WHERE status = 'retry'")
+
+
+async def test_a_receiver_that_failed_too_often_is_left_alone_then_tried_by_one(
+    dispatcher: Dispatcher, database: Database, receivers: Receivers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await listens(database, "one")
+    receivers.says["one"] = Failed("no")
+    for nth in range(FAILURES_TO_OPEN):
+        await told(dispatcher, event(database, f"e{nth}"))
+    assert len(receivers.got) == FAILURES_TO_OPEN
+    [skipped] = await dispatcher.dispatch(event(database, "skipped"))
+    assert await skipped is False
+    await dispatcher.noted()
+    rows = {row["event_id"]: row for row in await log(database)}
+    kept = rows["skipped"]
+    assert (kept["status"], kept["attempts"], kept["error"]) == ("retry", 0, dispatching.FAILS)
+    await due(database)
+    await dispatcher.retry_due()
+    assert await _ended(dispatcher) == 0 and len(receivers.got) == FAILURES_TO_OPEN, "it is left alone"
+    now = time.monotonic
+    monkeypatch.setattr(time, "monotonic", lambda: now() + OPEN_SECONDS)
+    await dispatcher.retry_due()
+    assert await _ended(dispatcher) == 1 and len(receivers.got) == FAILURES_TO_OPEN + 1, "one tries it"
+    await dispatcher.noted()
+    receivers.says.clear()
+    monkeypatch.setattr(time, "monotonic", lambda: now() + 2 * OPEN_SECONDS)
+    await due(database)
+    for tried in (1, FAILURES_TO_OPEN):
+        await dispatcher.retry_due()
+        assert await _ended(dispatcher) == tried
+    await dispatcher.noted()
+    assert {row["status"] for row in await log(database)} == {"delivered"}
+    assert sorted(row["attempts"] for row in await log(database)) == [1] + [2] * (FAILURES_TO_OPEN - 1) + [3]
+
+
+async def _ended(dispatcher: Dispatcher) -> int:
+    """How many are under way: waits for them."""
+    tasks = list(dispatcher._telling)
+    await asyncio.gather(*tasks)
+    return len(tasks)
+
+
+async def test_no_more_tries_begin_than_there_are_places(
+    dispatcher: Dispatcher, database: Database, receivers: Receivers
+) -> None:
+    await listens(database, "one")
+    receivers.says["one"] = Failed("no", final=False)
+    await told(dispatcher, *(event(database, f"e{nth:02}") for nth in range(PLACES + 4)))
+    await database.execute("UPDATE integration_deliveries SET status = 'retry'")
+    dispatcher._isolations.clear()
+    receivers.got.clear()
+    receivers.says.clear()
+    await due(database)
+    await dispatcher.retry_due()
+    assert await _ended(dispatcher) == PLACES == len(receivers.got)
+    await dispatcher.noted()
+    await dispatcher.retry_due()
+    assert await _ended(dispatcher) == 4
+
+
+async def test_an_event_that_cannot_be_read_is_given_up_and_says_so(
+    dispatcher: Dispatcher, database: Database, receivers: Receivers
+) -> None:
+    await listens(database, "one")
+    receivers.says["one"] = Failed("no")
+    await told(dispatcher, event(database))
+    await database.execute("UPDATE integration_deliveries SET event = '{\"id\": 7}'")
+    await due(database)
+    await dispatcher.retry_due()
+    await dispatcher.noted()
+    [kept] = await log(database)
+    assert (kept["status"], kept["attempts"], kept["event"]) == ("dead", 1, {"id": 7})
+    assert kept["error"].startswith("the stored event cannot be read: ") and receivers.got == [("one", "e1")]
+
+
+# ---------------------------------------------------------------- the log
+
+
+async def test_more_notes_than_one_statement_takes_are_all_kept(
+    dispatcher: Dispatcher, database: Database, receivers: Receivers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatching, "NOTES_MAX", 3)
+    await listens(database, "one")
+    await told(dispatcher, *(event(database, f"e{nth}") for nth in range(8)))
+    assert len(await log(database)) == 8 and dispatcher.notes_lost == 0
+
+
+async def test_notes_beyond_what_is_worth_the_memory_are_counted_as_lost(
+    dispatcher: Dispatcher, database: Database, receivers: Receivers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatching, "NOTES_MAX", 1)
+    await listens(database, "one")
+    row = await database.fetchrow("SELECT *, 0.0 AS heard_from FROM integrations")
+    for nth in range(12):
+        dispatcher._note(row, event(database, f"e{nth:02}"), "dead", 1, Failed("no"))
+    await dispatcher.noted()
+    assert [one["event_id"] for one in await log(database)] == [f"e{nth:02}" for nth in range(10)]
+    assert dispatcher.notes_lost == 2
+
+
+async def test_one_tenants_notes_that_cannot_be_kept_hinder_no_others(
+    dispatcher: Dispatcher, database: Database, receivers: Receivers
+) -> None:
+    await listens(database, "one")
+    row = await database.fetchrow("SELECT *, 0.0 AS heard_from FROM integrations")
+    await database.execute("ALTER TABLE integration_deliveries ADD CHECK (event_id <> 'bad')")
+    await database.execute("UPDATE integrations SET tenant_id = 'b'")
+    for tenant, name in (("a", "bad"), ("b", "good")):
+        dispatcher._note(row, event(database, name, tenant_id=tenant), "dead", 1, Failed("no"))
+    # Of an integration that is gone nothing is kept, nor is anything lost.
+    await dispatcher.noted()
+    assert [(one["tenant_id"], one["event_id"]) for one in await log(database)] == [("b", "good")]
+    assert dispatcher.notes_lost == 0
+
+
+async def test_the_newest_of_an_events_notes_is_kept(
+    dispatcher: Dispatcher, database: Database, receivers: Receivers
+) -> None:
+    await listens(database, "one")
+    row = await database.fetchrow("SELECT *, 0.0 AS heard_from FROM integrations")
+    for attempts in (1, 2):
+        dispatcher._note(row, event(database), "dead", attempts, Failed("no"))
+    await dispatcher.noted()
+    assert [one["attempts"] for one in await log(database)] == [2]
+
+
+async def test_a_log_is_cut_at_every_hundredth_note(
+    dispatcher: Dispatcher, database: Database, receivers: Receivers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatching, "LOG_KEPT", 10)
+    await listens(database, "one")
+    await listens(database, "two")
+    for first in range(0, 110, 10):
+        await told(dispatcher, *(event(database, f"e{nth:03}", merchant_id="") for nth in range(first, first + 10)))
+        await database.execute("UPDATE integration_deliveries SET created_at = now() - interval '1 hour'")
+        many = 2 * (first + 10)
+        assert len(await log(database)) == {200: 2 * 11, 220: 2 * 21}.get(many, many), first
+
+
+async def test_what_ends_meanwhile_is_kept_at_the_end(
+    dispatcher: Dispatcher, database: Database, receivers: Receivers
+) -> None:
+    await listens(database, "one")
+    receivers.says["one"] = SLOW
+    [task] = await dispatcher.dispatch(event(database))
+    await dispatcher.close()
+    assert task.done() and [row["status"] for row in await log(database)] == ["delivered"]
+
+
+async def test_an_erased_player_is_not_named_by_what_is_noted_later(
+    dispatcher: Dispatcher, database: Database, receivers: Receivers
+) -> None:
+    await listens(database, "one", ago=86_400)
+    await database.execute("UPDATE players SET erased_at = now() - interval '1 hour' WHERE player_id = 'gus'")
+    said = {"player_id": "gus", "display_name": "Gus"}
+    for name, ago in (("before", 7200), ("since", 0)):
+        await told(dispatcher, event(database, name, ago=ago, data=dict(said)))
+    kept = {
+        row["event_id"]: (row["event"]["data"].get("display_name") or "", row["answer"]) for row in await log(database)
+    }
+    assert kept == {"before": ("", ""), "since": ("Gus", "fine")}

@@ -99,7 +99,13 @@ async def test_what_it_is_told_with_changes_for_it_alone(connection: asyncpg.Con
 @pytest.mark.parametrize(
     ("one", "campaign", "merchant", "there"),
     [
-        *(("i1", "", "", True), ("i0", "", "rival", True), ("i3", "theirs", "", True), ("i3", "none", "", False)),
+        *(
+            ("i1", "", "", True),
+            ("i0", "", "", True),
+            ("i0", "", "rival", True),
+            ("i3", "theirs", "", True),
+            ("i3", "none", "", False),
+        ),
         # Of a merchant's own, its staff says what it is told of; of the tenant's within its campaigns not all.
         *(("i4", "", "shop", True), ("i5", "", "shop", False), ("i5", "mine", "shop", True)),
         *(("i4", "mine", "shop", True), ("i4", "open", "shop", False), ("i4", "theirs", "shop", False)),

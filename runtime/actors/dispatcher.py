@@ -257,7 +257,6 @@ class Dispatcher:
 
     async def noted(self) -> None:
         """Returns when the log has all that has ended by now, or it was lost."""
-        self._write_soon()
         waiting = [notes.written for notes in self._notes.values()]
         if self._written is not None:
             waiting.append(self._written)

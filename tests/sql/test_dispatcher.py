@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Final
 
+import asyncpg
 import pytest
 
 from runtime.actors import dispatcher as dispatching
@@ -26,6 +27,7 @@ from runtime.outgoing.schedule import SCHEDULE_SECONDS
 from runtime.outgoing.vault import vault_of
 from runtime.stores.database import Database, StoreUnavailable
 from tests.support.commits import TENANT
+from tests.support.outbox import somebody_waits
 from tests.support.stack import settings_of
 from tests.support.waiting import HANG_SECONDS, until
 
@@ -216,6 +218,7 @@ async def test_what_is_tried_once_is_not_tried_again_and_waited_for_at_the_end(
     receivers.says["one"] = SLOW
     last = dispatcher.try_once(event(database, "last"), row)
     await dispatcher.close()
+    assert not dispatcher._telling
     assert last.done() and (await last).status == "delivered" and (await last).duration_ms >= 40
     [kept] = [one for one in await log(database) if one["event_id"] == "last"]
     assert (kept["status"], kept["duration_ms"]) == ("delivered", (await last).duration_ms)
@@ -464,21 +467,51 @@ async def test_a_log_is_cut_at_every_hundredth_note(
     monkeypatch.setattr(dispatching, "LOG_KEPT", 10)
     await listens(database, "one")
     await listens(database, "two")
-    for first in range(0, 110, 10):
-        await told(dispatcher, *(event(database, f"e{nth:03}", merchant_id="") for nth in range(first, first + 10)))
+    for first, beyond, left in ((0, 99, 2 * 99), (99, 100, 2 * 11), (100, 199, 2 * 110), (199, 200, 2 * 11)):
+        await told(dispatcher, *(event(database, f"e{nth:03}", merchant_id="") for nth in range(first, beyond)))
         await database.execute("UPDATE integration_deliveries SET created_at = now() - interval '1 hour'")
-        many = 2 * (first + 10)
-        assert len(await log(database)) == {200: 2 * 11, 220: 2 * 21}.get(many, many), first
+        assert len(await log(database)) == left, beyond
 
 
 async def test_what_ends_meanwhile_is_kept_at_the_end(
-    dispatcher: Dispatcher, database: Database, receivers: Receivers
+    dispatcher: Dispatcher, database: Database, database_url: str, receivers: Receivers
 ) -> None:
     await listens(database, "one")
     receivers.says["one"] = SLOW
     [task] = await dispatcher.dispatch(event(database))
-    await dispatcher.close()
-    assert task.done() and [row["status"] for row in await log(database)] == ["delivered"]
+    rival = await asyncpg.connect(database_url)
+    try:
+        async with rival.transaction():
+            await rival.execute("SELECT FROM integrations FOR UPDATE")
+            closing = asyncio.ensure_future(dispatcher.close())
+            await until(lambda: somebody_waits(database))
+            assert task.done() and not closing.done()
+        await closing
+    finally:
+        await rival.close()
+    assert [row["status"] for row in await log(database)] == ["delivered"] and not dispatcher._telling
+
+
+async def test_those_who_find_no_place_are_told_later_and_why(
+    dispatcher: Dispatcher, database: Database, receivers: Receivers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("PLACES", 1), ("QUEUE_MAX", 1), ("WAIT_SECONDS", 0.05)):
+        monkeypatch.setattr(dispatching, name, value)
+    await listens(database, "one")
+    go = asyncio.Event()
+
+    async def later(_: DeliveryRequest) -> Outcome:
+        await go.wait()
+        return Delivered()
+
+    receivers.says["one"] = later
+    tasks = [task for nth in range(3) for task in await dispatcher.dispatch(event(database, f"e{nth}"))]
+    assert await tasks[1] is False and await tasks[2] is False
+    go.set()
+    assert await tasks[0] is True
+    await dispatcher.noted()
+    errors = {row["event_id"]: row["error"] for row in await log(database)}
+    assert errors == {"e0": "", "e1": dispatching.WAITED, "e2": dispatching.CROWDED}
 
 
 async def test_an_erased_player_is_not_named_by_what_is_noted_later(

@@ -122,6 +122,6 @@ async def new_outbox(database_url: str) -> AsyncIterator[Outbox]:
     await database.close()
 
 
-async def somebody_waits(connection: asyncpg.Connection) -> bool:
+async def somebody_waits(connection: asyncpg.Connection | Database) -> bool:
     """Whether a lock is waited for."""
     return bool(await connection.fetchval("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)"))

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import asyncpg
 import pytest
+from prometheus_client import REGISTRY
 
 from runtime.actors import dispatcher as dispatching
 from runtime.actors.dispatcher import (
@@ -189,6 +190,11 @@ ENDS: Final[dict[str, tuple[Said, int, tuple[Any, ...]]]] = {
 }
 
 
+def counted(outcome: str) -> float:
+    """What the metric says by now."""
+    return REGISTRY.get_sample_value("tombola_integration_deliveries_total", {"outcome": outcome}) or 0.0
+
+
 @pytest.mark.parametrize("how", ENDS)
 async def test_the_log_says_what_became_of_an_attempt(
     dispatcher: Dispatcher, database: Database, receivers: Receivers, how: str
@@ -197,7 +203,10 @@ async def test_the_log_says_what_became_of_an_attempt(
     await listens(database, "one")
     receivers.says["one"] = said
     row = await database.fetchrow("SELECT *, 0.0 AS heard_from FROM integrations")
+    outcome = "stubbed" if ended[0] == "stubbed" else "failed"
+    before = counted(outcome)
     note = await dispatcher.try_once(event(database), row, attempts, again=True)
+    assert counted(outcome) == before + 1
     await dispatcher.noted()
     [kept] = await log(database)
     found = (kept["status"], kept["attempts"], kept["http_status"])
@@ -345,8 +354,9 @@ async def test_a_receiver_that_failed_too_often_is_left_alone_then_tried_by_one(
     for nth in range(FAILURES_TO_OPEN):
         await told(dispatcher, event(database, f"e{nth}"))
     assert len(receivers.got) == FAILURES_TO_OPEN
+    before = counted("skipped")
     [skipped] = await dispatcher.dispatch(event(database, "skipped"))
-    assert await skipped is False
+    assert await skipped is False and counted("skipped") == before + 1
     await dispatcher.noted()
     rows = {row["event_id"]: row for row in await log(database)}
     kept = rows["skipped"]
@@ -448,6 +458,25 @@ async def test_one_tenants_notes_that_cannot_be_kept_hinder_no_others(
     await dispatcher.noted()
     assert [(one["tenant_id"], one["event_id"]) for one in await log(database)] == [("b", "good")]
     assert dispatcher.notes_lost == 0
+
+
+async def test_notes_of_which_it_is_not_known_whether_they_were_kept_are_counted_and_others_are_kept(
+    dispatcher: Dispatcher, database: Database, receivers: Receivers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await listens(database, "one")
+    row = await database.fetchrow("SELECT *, 0.0 AS heard_from FROM integrations")
+    pruned: list[str] = []
+
+    async def prune(tenant_id: str, part: list[dispatching.Note]) -> None:
+        pruned.append(tenant_id)
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(dispatcher, "_prune", prune)
+    for tenant, name in (("a", "e1"), ("a", "e2"), (TENANT, "e3")):
+        dispatcher._note(row, event(database, name, tenant_id=tenant), "dead", 1, Failed("no"))
+    await dispatcher.noted()
+    assert (pruned, dispatcher.notes_lost) == (["a", TENANT], 3)
+    assert [one["event_id"] for one in await log(database)] == ["e3"]
 
 
 async def test_the_newest_of_an_events_notes_is_kept(

@@ -229,3 +229,50 @@ async def test_an_actor_of_what_is_not_there_leaves_with_its_last_answer_and_los
 
 async def _is_left(boxes: Mailboxes[str, Any, Any], count: int) -> bool:
     return len(boxes) == count
+
+
+async def test_a_refusal_holds_no_frames_but_a_bug_says_where_it_was() -> None:
+    loop = asyncio.get_running_loop()
+    for error, kept in ((Fault(Status.NOT_FOUND, "GONE", "gone"), False), (KeyError("a bug"), True)):
+        work: Work[int] = Work(1, loop.create_future())
+        try:
+            raise error
+        except Exception as raised:
+            work.refuse(raised)
+        assert (error.__traceback__ is not None) == kept
+        assert work.future.exception() is error
+
+
+async def test_actors_that_were_drained_are_gone() -> None:
+    gate = Gate()
+    gate.open.set()
+    boxes = boxes_of(gate.process_batch)
+    await boxes.post("a", 1)
+    await boxes.drain()
+    await asyncio.sleep(0)
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_a_timer_of_an_actor_that_was_woken_is_not_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = asyncio.get_running_loop()
+    timers: list[asyncio.TimerHandle] = []
+    later = loop.call_later
+
+    def noted(seconds: float, *arguments: Any) -> asyncio.TimerHandle:
+        timer = later(seconds, *arguments)
+        timers.extend([timer] if seconds == 3600 else [])
+        return timer
+
+    monkeypatch.setattr(loop, "call_later", noted)
+    gate = Gate()
+    gate.open.set()
+    boxes = boxes_of(gate.process_batch, idle_seconds=3600)
+    for nth in range(3):
+        await boxes.post("a", nth)
+
+        async def rests(nth: int = nth) -> bool:
+            return len(timers) > nth
+
+        await until(rests)
+    assert [timer.cancelled() for timer in timers] == [True, True, False]
+    await boxes.drain()

@@ -154,6 +154,37 @@ async def test_a_points_rung_credits_them_and_leaves_a_record(world: World, modu
     assert refused(await world.redeem(game_id, "mug")) == (409, "ALREADY_EXISTS", "ALREADY_GRANTED")
 
 
+TIMES = ("won_at", "claimed_at", "fulfilled_at", "expires_at")
+
+
+@pytest.mark.parametrize(
+    "prize",
+    [
+        {"type": "goods", "value": 5},
+        {"type": "goods", "value": 5, "expires_after_days": 7},
+        {"type": "goods", "expires_after_days": 1, "fulfillment": {"redemption_mode": "on_claim"}},
+        {"type": "points", "value": 40, "expires_after_days": 7},
+        {"type": "turns", "value": 2},
+        {"type": "goods", "fulfillment": {"channel": "webhook", "config": {"url": "https://hooks.example/x"}}},
+    ],
+    ids=lambda prize: " ".join(f"{key}={value}" for key, value in prize.items()),
+)
+async def test_what_a_redeem_answers_is_the_reward_as_it_is_read(
+    world: World, module_stack: Stack, prize: dict[str, Any]
+) -> None:
+    prize_id = await world.prize(**prize)
+    game_id = await collection(world, prize_id)
+    await earn(world, game_id, 2)
+    told = (await world.redeem(game_id, "mug")).data["reward"]
+    (read,) = (await module_stack.consumer("GET", "/rewards/me", player="ann", prize=prize_id)).data["items"]
+    assert told.pop("prize") is None and read.pop("prize")["image_url"] == ""
+    if told["status"] == "REWARD_STATUS_WON" and read["status"] == "REWARD_STATUS_FULFILLING":
+        read["status"] = told["status"]  # Its delivery has begun meanwhile.
+    for name in TIMES:
+        assert abs(told.pop(name) - read.pop(name)) <= 2, name
+    assert told == read
+
+
 async def test_a_prize_that_is_delivered_elsewhere_gets_its_task(world: World) -> None:
     fulfillment = {"channel": "webhook", "config": {"url": "https://hooks.example/x"}}
     game_id = await collection(world, await world.prize(fulfillment=fulfillment))

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from runtime import trace
 from runtime.actors.mailbox import Mailboxes, Work
@@ -276,3 +277,34 @@ async def test_a_timer_of_an_actor_that_was_woken_is_not_left(monkeypatch: pytes
         await until(rests)
     assert [timer.cancelled() for timer in timers] == [True, True, False]
     await boxes.drain()
+
+
+@pytest.mark.parametrize("futile", [False, True])
+async def test_an_actor_that_rests_while_its_batch_ends_stays_unless_it_is_futile(futile: bool) -> None:
+    gate = Gate()
+    boxes = boxes_of(gate.process_batch, overlap=2, idle_seconds=3600, futile=lambda _: futile)
+    answer = boxes.post("a", 1)
+    await gate.entered.wait()
+    await asyncio.sleep(0)
+    gate.open.set()
+    await answer
+
+    async def ended() -> bool:
+        return all(not box.batches for box in boxes._boxes.values()) and (len(boxes) == 0) == futile
+
+    await until(ended)
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert len(boxes) == (not futile)
+    await boxes.drain()
+
+
+@pytest.mark.parametrize(("error", "logged"), [(Fault(Status.NOT_FOUND, "GONE", "gone"), 0), (KeyError("a bug"), 1)])
+async def test_a_batchs_bug_is_logged_and_its_refusal_is_not(error: Exception, logged: int) -> None:
+    async def process_batch(state: Any, works: list[Work[Any]]) -> None:
+        raise error
+
+    with capture_logs() as said:
+        with pytest.raises(type(error)):
+            await boxes_of(process_batch).post("a", 1)
+    assert [entry["event"] for entry in said] == ["batch_failed"] * logged

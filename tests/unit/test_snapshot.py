@@ -1,0 +1,193 @@
+"""When a game may be played, and what it gives redeemed: every state of game and campaign at the edges of its dates."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+from runtime import messages as m
+from runtime.actors.game.pending import PendingRequest
+from runtime.actors.game.sessions import Session
+from runtime.actors.game.snapshot import GameSnapshot, PrizeTerms
+from runtime.actors.idempotency import WITHOUT_KEY
+from runtime.errors import Fault
+
+START: Final = 1_000
+END: Final = 2_000
+LATER: Final = 3_000
+
+ACTIVE: Final[dict[str, Any]] = {
+    "status": "active",
+    "suspended": "",
+    "campaign_status": "active",
+    "start_date": START,
+    "end_date": END,
+    "redeem_until": LATER,
+    "access": "player",
+    "admits_guests": False,
+}
+
+
+def snapshot(**named: Any) -> GameSnapshot:
+    """A game of which nothing is known but this."""
+    made = object.__new__(GameSnapshot)
+    for name, value in {**ACTIVE, **named}.items():
+        setattr(made, name, value)
+    return made
+
+
+Told = tuple[str, dict[str, Any]]
+OPEN: Final[Told] = ("", {})
+PAUSED: Final[Told] = ("this game is paused", {})
+CLOSED: Final[Told] = ("this game is closed", {})
+INACTIVE: Final[Told] = ("the campaign is not active", {})
+EARLY: Final[Told] = ("the campaign has not begun", {"opens_at": START})
+LATE: Final[Told] = ("the campaign has ended", {"closed_at": END})
+OVER: Final[Told] = ("redeeming has ended at 1970-01-01T00:50:00+00:00", {"closed_at": LATER})
+AT_END: Final[Told] = ("redeeming has ended at 1970-01-01T00:33:20+00:00", {"closed_at": END})
+BY_HAND: Final[Told] = ("redeeming has ended, with the campaign", {})
+
+STATES: Final[list[tuple[dict[str, Any], float, Told, Told]]] = [
+    # What it is, and when; what a play is told, and what a redeem is.
+    ({}, START - 0.1, EARLY, EARLY),
+    ({}, START, OPEN, OPEN),
+    ({}, END - 0.1, OPEN, OPEN),
+    ({}, END, LATE, OPEN),
+    ({}, LATER - 0.1, LATE, OPEN),
+    ({}, LATER, LATE, OVER),
+    ({"redeem_until": 0}, END - 0.1, OPEN, OPEN),
+    ({"redeem_until": 0}, END, LATE, AT_END),
+    ({"end_date": 0, "redeem_until": 0}, LATER, OPEN, OPEN),
+    ({"start_date": 0, "end_date": 0}, 0, OPEN, OPEN),
+    ({"status": "paused"}, START, PAUSED, PAUSED),
+    ({"status": "paused"}, END, PAUSED, PAUSED),
+    ({"status": "draft"}, START, CLOSED, CLOSED),
+    ({"status": "archived"}, END, CLOSED, CLOSED),
+    ({"campaign_status": "paused"}, START, INACTIVE, INACTIVE),
+    ({"campaign_status": "paused"}, END, INACTIVE, OPEN),
+    ({"campaign_status": "paused"}, LATER, INACTIVE, OVER),
+    ({"campaign_status": "draft"}, END, INACTIVE, INACTIVE),
+    ({"campaign_status": "ended"}, START, INACTIVE, OPEN),
+    ({"campaign_status": "ended", "redeem_until": 0}, START, INACTIVE, BY_HAND),
+    ({"campaign_status": "ended", "redeem_until": 0}, END, INACTIVE, AT_END),
+    ({"campaign_status": "ended", "redeem_until": 0, "end_date": 0}, END, INACTIVE, BY_HAND),
+    ({"campaign_status": "ended"}, LATER, INACTIVE, OVER),
+]
+
+
+@pytest.mark.parametrize(("state", "now", "play", "redeem"), STATES)
+def test_a_refusal_says_what_is_shut_and_since_or_until_when(
+    state: dict[str, Any], now: float, play: Told, redeem: Told
+) -> None:
+    game = snapshot(**state)
+    for asked, told in ((game.refuse_unless_open, play), (game.refuse_unless_redeemable, redeem)):
+        try:
+            asked(now)
+        except Fault as fault:
+            assert (fault.message, fault.facts) == told
+            assert fault.reason == ("GAME_INACTIVE" if "game" in fault.message else "CAMPAIGN_CLOSED")
+        else:
+            assert told == OPEN
+
+
+@pytest.mark.parametrize("now", [START, END])
+def test_who_is_suspended_is_told_that_first(now: float) -> None:
+    game = snapshot(suspended="merchant", status="paused", campaign_status="draft")
+    for asked in (game.refuse_unless_open, game.refuse_unless_redeemable):
+        with pytest.raises(Fault) as refused:
+            asked(now)
+        assert refused.value.reason == "SUSPENDED"
+
+
+@pytest.mark.parametrize(
+    ("status", "campaign", "shown"),
+    [
+        *(("active", "active", True), ("paused", "active", True), ("active", "ended", True)),
+        *(("active", "draft", False), ("draft", "active", False), ("archived", "active", False)),
+    ],
+)
+def test_the_public_knows_of_what_was_begun(status: str, campaign: str, shown: bool) -> None:
+    assert snapshot(status=status, campaign_status=campaign).shown == shown
+
+
+def test_a_unit_gives_what_its_type_says() -> None:
+    def prize(type: str, channel: str = "none", mode: str = "on_win", *, instant: bool = True) -> PrizeTerms:
+        return PrizeTerms("p", "P", type, 2.9, 0, 0, mode, channel, instant, 0, True)
+
+    assert [(one.points, one.turns, one.is_points) for one in map(prize, ("points", "turns", "goods"))] == [
+        *((2, 0, True), (0, 2, False), (0, 0, False)),
+    ]
+    assert [prize(*of).takes_code for of in (("coupon", "voucher_code"), ("points", "voucher_code"), ("coupon",))] == [
+        *(True, False, False),
+    ]
+    ways = {
+        ("none", "on_win", True): (True, True),
+        ("webhook", "on_win", False): (True, False),
+        ("manual", "on_win", True): (False, False),
+        ("none", "on_claim", True): (False, False),
+    }
+    for (channel, mode, instant), due in ways.items():
+        made = prize("goods", channel, mode, instant=instant)
+        assert (made.due_at_win, made.delivered_at_win) == due
+
+
+# ---------------------------------------------------------------- who asks
+
+GUEST: Final = "guest_01m85efpat00dkdjb2mbsyywrp"
+
+
+def pending(request: Any, player_id: str = "ann", **named: Any) -> PendingRequest:
+    return PendingRequest(work=None, request=request, player_id=player_id, **named)  # type: ignore[arg-type]
+
+
+def session(player_id: str) -> Session:
+    made = object.__new__(Session)
+    object.__setattr__(made, "player_id", player_id)
+    return made
+
+
+MAKERS: Final[list[tuple[PendingRequest, dict[str, Any], bool]]] = [
+    (pending(m.StartRequest()), {}, True),
+    (pending(m.PlayRequest(), session=session("ann")), {}, True),
+    (pending(m.EligibilityRequest()), {}, False),
+    (pending(m.ListMilestonesRequest()), {}, False),
+    (pending(m.StartRequest()), {"status": "draft"}, False),
+    (pending(m.PlayRequest(), session=session("ann")), {"status": "draft"}, True),
+    (pending(m.StartRequest(), anonymous=True), {}, False),
+    (pending(m.StartRequest(), GUEST, anonymous=True), {"access": "public"}, False),
+    (pending(m.PlayRequest(), GUEST, anonymous=True, session=session(GUEST)), {"access": "public"}, True),
+    (pending(m.PlayRequest(), GUEST, session=session(GUEST)), {}, False),
+    (pending(m.PlayRequest(), GUEST, session=session(GUEST)), {"admits_guests": True}, True),
+    (pending(m.StartRequest(), GUEST), {"admits_guests": True}, False),
+]
+
+
+@pytest.mark.parametrize(("asks", "state", "makes"), MAKERS)
+def test_a_player_is_made_by_who_does_something_that_may_be_done(
+    asks: PendingRequest, state: dict[str, Any], makes: bool
+) -> None:
+    assert asks.makes_player(snapshot(**state)) == makes
+
+
+def test_who_names_nobody_needs_a_token_but_on_a_public_game_with_a_guests_session() -> None:
+    public = {"access": "public"}
+    for asks, state, needs in (
+        (pending(m.StartRequest()), {}, False),
+        (pending(m.StartRequest(), anonymous=True), {}, True),
+        (pending(m.StartRequest(), anonymous=True), public, False),
+        (pending(m.PlayRequest(), anonymous=True, session=session(GUEST)), public, False),
+        (pending(m.PlayRequest(), anonymous=True, session=session(GUEST)), {}, True),
+        (pending(m.PlayRequest(), anonymous=True, session=session("ann")), public, True),
+    ):
+        assert asks.needs_token(snapshot(**state)) == needs
+
+
+def test_what_came_for_a_guest_is_turned_to_the_player_that_it_has_become() -> None:
+    keyed = WITHOUT_KEY._replace(player_id=GUEST, key="k")
+    asks = pending(m.PlayRequest(), GUEST, bearer="ann", asked=keyed)
+    asks.turn_to("ann")
+    assert (asks.player_id, asks.bearer, asks.asked.player_id) == ("ann", "", "ann")
+    other = pending(m.PlayRequest(), GUEST, bearer="bob")
+    other.turn_to("ann")
+    assert (other.player_id, other.bearer, other.asked) == ("ann", "bob", WITHOUT_KEY)

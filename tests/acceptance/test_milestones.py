@@ -61,6 +61,14 @@ async def test_a_rungs_points_reach_a_further_rung_in_the_same_play(world: World
     assert record["id"] == told["milestones_granted"][0]["reward_id"]
 
 
+async def test_a_rung_of_a_currency_that_nobody_has_is_not_crossed(world: World) -> None:
+    prize_id = await world.prize()
+    rungs = block(rung("gem", 1, prize_id, currency="gem"), rung("mug", 2, prize_id))
+    game_id = await world.game(COLLECTION, COINS, milestones=rungs)
+    await world.round(game_id, "poor")
+    assert await statuses(world, game_id, "poor") == {"gem": "LOCKED", "mug": "GRANTED"}
+
+
 async def test_points_of_a_wheel_reach_rungs_too(world: World) -> None:
     points, mug = await world.prize(type="points", value=30), await world.prize()
     game_id = await world.wheel(points, milestones=block(rung("fifty", 50, mug, "points")))

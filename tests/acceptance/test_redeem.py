@@ -83,12 +83,45 @@ async def test_too_little_is_refused_and_keeps_what_there_is(world: World) -> No
     assert await coins(world) == 2
 
 
+async def test_who_has_nothing_of_a_currency_reaches_no_rung_of_it(world: World) -> None:
+    rungs = block(rung("gem", 1, await world.prize(), currency="gem"), auto_grant=False)
+    game_id = await world.game(COLLECTION, COINS, milestones=rungs)
+    await earn(world, game_id, 1, "poor")
+    answer = await world.redeem(game_id, "gem", "poor")
+    assert refused(answer) == (400, "FAILED_PRECONDITION", "THRESHOLD_NOT_REACHED")
+    assert (answer.envelope["data"]["balance"], answer.envelope["data"]["threshold"]) == (0, 1)
+
+
+async def test_what_is_credited_elsewhere_after_a_refusal_counts(world: World, module_stack: Stack) -> None:
+    game_id = await collection(world, await world.prize())
+    await earn(world, game_id, 1, "rich")
+    assert (await world.redeem(game_id, "mug", "rich")).reason == "THRESHOLD_NOT_REACHED"
+    body = {"player_id": "rich", "scope_key": world.campaign_id, "currency": "coin", "amount": 1}
+    assert (await module_stack.core("POST", "/wallet/adjustments", body)).http == 200
+    assert (await world.redeem(game_id, "mug", "rich")).http == 200
+
+
+async def test_a_guest_redeems_nothing_once_the_game_is_for_players(world: World, module_stack: Stack) -> None:
+    rungs = block(rung("mug", 2, await world.prize()), auto_grant=False)
+    game_id = await world.game(COLLECTION, COINS, milestones=rungs, access="public")
+    guest = await guest_who_played(world, game_id)
+    change = {"access": "GAME_ACCESS_PLAYER"}
+    assert (await module_stack.admin("PUT", f"/admin/games/{game_id}", change)).http == 200
+    answer = await world.redeem(game_id, "mug", guest.player_id)
+    assert refused(answer) == (403, "PERMISSION_DENIED", "LOGIN_REQUIRED")
+    change = {"access": "GAME_ACCESS_PUBLIC"}
+    assert (await module_stack.admin("PUT", f"/admin/games/{game_id}", change)).http == 200
+    assert (await world.redeem(game_id, "mug", guest.player_id)).http == 200
+
+
 async def test_out_of_stock_spends_nothing(world: World) -> None:
     game_id = await collection(world, await world.prize(total=1))
     await earn(world, game_id, 2, "ann")
     await earn(world, game_id, 2, "bob")
     assert (await world.redeem(game_id, "mug", "ann")).http == 200
-    assert refused(await world.redeem(game_id, "mug", "bob")) == (400, "FAILED_PRECONDITION", "OUT_OF_STOCK")
+    answer = await world.redeem(game_id, "mug", "bob")
+    assert refused(answer) == (400, "FAILED_PRECONDITION", "OUT_OF_STOCK")
+    assert answer.envelope["message"] == "this milestone's prize is out of stock"
     assert await coins(world, "bob") == 4
     assert await statuses(world, game_id, "bob") == {"mug": "CLAIMABLE"}
 

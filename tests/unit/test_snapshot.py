@@ -9,7 +9,7 @@ import pytest
 from runtime import messages as m
 from runtime.actors.game.pending import PendingRequest
 from runtime.actors.game.sessions import Session
-from runtime.actors.game.snapshot import GameSnapshot, PrizeTerms
+from runtime.actors.game.snapshot import GameSnapshot, PrizeTerms, _segments
 from runtime.actors.idempotency import WITHOUT_KEY
 from runtime.errors import Fault
 
@@ -191,3 +191,18 @@ def test_what_came_for_a_guest_is_turned_to_the_player_that_it_has_become() -> N
     other = pending(m.PlayRequest(), GUEST, bearer="bob")
     other.turn_to("ann")
     assert (other.player_id, other.bearer, other.asked) == ("ann", "bob", WITHOUT_KEY)
+
+
+@pytest.mark.parametrize(
+    ("ui", "segments"),
+    [
+        (None, None),
+        ({"wheel": None}, None),
+        ({"wheel": {"segments": []}}, None),
+        ({"wheel": {"segments": {"a": {"prize_id": "p"}}}}, None),
+        ({"wheel": {"segments": "p"}}, None),
+        ({"wheel": {"segments": [{"prize_id": "p"}, {"prize_id": ""}, {}, 7]}}, ("p", None, None, None)),
+    ],
+)
+def test_a_wheels_segments_are_read_where_the_ui_has_some(ui: Any, segments: Any) -> None:
+    assert _segments({"ui": ui}) == segments

@@ -1,0 +1,360 @@
+"""A batch of the play path whose commit is refused, lost or broken: each of it is answered as it would be alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, Final
+
+import pytest
+import pytest_asyncio
+from prometheus_client import REGISTRY
+from structlog.testing import capture_logs
+
+from runtime import messages as m
+from runtime.actors.changes import Changes
+from runtime.actors.committer import CATALOG
+from runtime.actors.game import actor as acting
+from runtime.actors.game import batch as batching
+from runtime.actors.game import decide
+from runtime.actors.game.actor import GameActor, StaleRead
+from runtime.actors.game.batch import ALONE_ROUNDS, TOGETHER_ROUNDS, process_batch
+from runtime.actors.game.pending import PendingRequest
+from runtime.actors.mailbox import Work
+from runtime.errors import Fault
+from runtime.stores.database import Guarded, StoreUnavailable
+from tests.support.stack import Stack
+from tests.support.world import COINS, COLLECTION, World
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+AWAY: Final = "the database is away"
+
+
+class Commits:
+    """What is committed, how many plays at a time; and what becomes of it instead, by their order."""
+
+    def __init__(self, real: Callable[[str, Changes], Awaitable[Any]]) -> None:
+        self.real = real
+        self.sizes: list[int] = []
+        self.ends: list[Exception | None] = []
+        self.lost: list[bool] = []
+
+    async def __call__(self, tenant_id: str, changes: Changes) -> Any:
+        nth = len(self.sizes)
+        self.sizes.append(len(changes.plays))
+        end = self.ends[nth] if nth < len(self.ends) else None
+        if end is None:
+            return await self.real(tenant_id, changes)
+        if isinstance(end, StoreUnavailable) and end.sent and self.lost:
+            await self.real(tenant_id, changes)
+        raise end
+
+
+@pytest.fixture
+def commits(module_stack: Stack, monkeypatch: pytest.MonkeyPatch) -> Iterator[Commits]:
+    commits = Commits(module_stack.engine.committer.commit)
+    monkeypatch.setattr(module_stack.engine.committer, "commit", commits)
+    monkeypatch.setattr(batching, "RIVAL_PAUSE_SECONDS", 0.0)
+    return commits
+
+
+@pytest.fixture
+def actor(module_stack: Stack, game_id: str) -> GameActor:
+    """An actor of its own of the game, beside the one that the process has."""
+    return GameActor(module_stack.engine, (module_stack.tenant_id, game_id))
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def game_id(world: World) -> str:
+    return await world.game(COLLECTION, COINS)
+
+
+async def plays(world: World, game_id: str, *players: str, **named: Any) -> list[Work[Any]]:
+    """A play of each, with a session that may be played."""
+    return [
+        work_of(m.PlayRequest(id=game_id, player_id=player, session_id=await world.session(game_id, player), **named))
+        for player in players
+    ]
+
+
+def work_of(request: Any) -> Work[Any]:
+    return Work(request, asyncio.get_running_loop().create_future())
+
+
+def ends(works: list[Work[Any]]) -> list[str]:
+    """How each was answered: its play's status, or the reason of its refusal."""
+    found = []
+    for work in works:
+        error = work.future.exception()
+        found.append(error.reason if isinstance(error, Fault) else type(error).__name__ if error else "played")
+    return found
+
+
+async def coins(world: World, player: str) -> int:
+    statement = "SELECT balance FROM balances WHERE player_id = $1 AND scope_key = $2"
+    return int(await world.database.fetchval(statement, player, world.campaign_id) or 0)
+
+
+async def test_a_batch_that_a_guard_refused_is_decided_again_together_then_apart(
+    world: World, actor: GameActor, game_id: str, commits: Commits
+) -> None:
+    commits.ends = [Guarded("play_cap")] * TOGETHER_ROUNDS
+    works = await plays(world, game_id, "ann", "bob", "cas")
+    await process_batch(actor, works)
+    assert ends(works) == ["played"] * 3 and commits.sizes == [3] * TOGETHER_ROUNDS + [1, 1, 1]
+    assert [await coins(world, player) for player in ("ann", "bob", "cas")] == [2, 2, 2]
+
+
+async def test_a_catalogue_that_changed_takes_no_batch_apart_until_it_did_for_long(
+    world: World, actor: GameActor, game_id: str, commits: Commits
+) -> None:
+    works = await plays(world, game_id, "dan", "eve")
+    commits.ends = [Guarded(CATALOG)] * 5
+    await process_batch(actor, works)
+    assert ends(works) == ["played"] * 2 and commits.sizes == [2] * 6
+    works = await plays(world, game_id, "dan", "eve")
+    commits.sizes.clear()
+    commits.ends = [Guarded(CATALOG)] * ALONE_ROUNDS
+    await process_batch(actor, works)
+    assert ends(works) == ["played"] * 2 and commits.sizes == [2] * ALONE_ROUNDS + [1, 1]
+
+
+async def test_who_meets_rivals_again_and_again_is_asked_to_try_again(
+    world: World, actor: GameActor, game_id: str, commits: Commits
+) -> None:
+    works = await plays(world, game_id, "fay")
+    commits.ends = [Guarded("codes")] * (TOGETHER_ROUNDS + ALONE_ROUNDS)
+    await process_batch(actor, works)
+    assert ends(works) == ["OVERLOADED"] and len(commits.sizes) == TOGETHER_ROUNDS + ALONE_ROUNDS
+    assert await coins(world, "fay") == 0
+
+
+async def test_a_guard_that_a_fresh_look_contradicts_is_an_error_of_ours(
+    world: World, actor: GameActor, game_id: str, commits: Commits
+) -> None:
+    def counted() -> float:
+        return REGISTRY.get_sample_value("tombola_guard_contradictions_total", {"guard": "play_cap"}) or 0.0
+
+    works = await plays(world, game_id, "gil", "hal")
+    before = counted()
+    commits.ends = [Guarded("play_cap")] * TOGETHER_ROUNDS + [Guarded("play_cap")] * 3
+    with capture_logs() as said:
+        await process_batch(actor, works)
+    assert ends(works) == ["INTERNAL", "played"] and counted() == before + 1
+    assert [entry["guard"] for entry in said if entry["event"] == "guard_contradicted"] == ["play_cap"]
+    assert commits.sizes == [2] * TOGETHER_ROUNDS + [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize(("sent", "lost"), [(True, True), (True, False), (False, False)])
+async def test_what_became_of_a_commit_whose_answer_is_lost_is_looked_for(
+    world: World, actor: GameActor, game_id: str, commits: Commits, sent: bool, lost: bool
+) -> None:
+    # Only by its key is a play known to be the one that was asked for.
+    works = [*(await plays(world, game_id, "ida", idempotency_key="k")), *(await plays(world, game_id, "joe"))]
+    commits.ends = [StoreUnavailable(AWAY, sent=sent)]
+    commits.lost = [True] if lost else []
+    before = await coins(world, "ida")
+    await process_batch(actor, works)
+    assert ends(works) == (["played", "SESSION_PLAYED"] if lost else ["STORE_UNAVAILABLE"] * 2)
+    assert commits.sizes == [2] and await coins(world, "ida") == before + 2 * lost
+    # Nothing is believed of what was decided: the next play goes by what there is.
+    again = await plays(world, game_id, "ida")
+    await process_batch(actor, again)
+    assert ends(again) == ["played"] and await coins(world, "ida") == before + 2 * lost + 2
+
+
+async def test_what_is_not_found_because_the_database_is_still_away_is_not_known(
+    world: World, actor: GameActor, game_id: str, commits: Commits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    works = await plays(world, game_id, "kim")
+    commits.ends, commits.lost = [StoreUnavailable(AWAY, sent=True)], [True]
+
+    async def away(*_: Any) -> Any:
+        raise StoreUnavailable(AWAY, sent=False)
+
+    monkeypatch.setattr(batching, "answer_found", away)
+    await process_batch(actor, works)
+    assert ends(works) == ["STORE_UNAVAILABLE"]
+
+
+async def test_a_commit_that_breaks_fails_the_one_that_it_breaks_for(
+    world: World, actor: GameActor, game_id: str, commits: Commits
+) -> None:
+    works = await plays(world, game_id, "lea", "max")
+    commits.ends = [ValueError("a bug"), ValueError("a bug")]
+    await process_batch(actor, works)
+    assert ends(works) == ["played", "played"] and commits.sizes == [2, 2, 1, 1]
+    works = await plays(world, game_id, "lea")
+    commits.sizes.clear()
+    commits.ends = [ValueError("a bug")]
+    await process_batch(actor, works)
+    assert ends(works) == ["ValueError"] and commits.sizes == [1]
+    assert await coins(world, "lea") == 2
+
+
+async def test_a_rule_that_breaks_fails_the_play_that_it_breaks_for(
+    world: World, actor: GameActor, game_id: str, commits: Commits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = decide.play
+
+    def play(actor: GameActor, snapshot: Any, pending: PendingRequest, changes: Changes) -> Any:
+        if pending.player_id == "ned":
+            raise ZeroDivisionError
+        return real(actor, snapshot, pending, changes)
+
+    monkeypatch.setattr(decide, "play", play)
+    works = await plays(world, game_id, "mia", "ned", "oda")
+    await process_batch(actor, works)
+    assert ends(works) == ["played", "ZeroDivisionError", "played"]
+    assert [await coins(world, player) for player in ("mia", "ned", "oda")] == [2, 0, 2]
+
+
+async def test_a_game_that_cannot_be_read_refuses_all_that_wait(
+    world: World, module_stack: Stack, game_id: str
+) -> None:
+    actor = GameActor(module_stack.engine, (module_stack.tenant_id, "game_none"))
+    works = [work_of(m.StartRequest(id="game_none", player_id=player)) for player in ("ann", "bob")]
+    await process_batch(actor, works)
+    assert ends(works) == ["UNKNOWN_GAME"] * 2
+
+
+async def test_what_its_request_alone_refuses_keeps_no_neighbour_waiting(
+    world: World, actor: GameActor, game_id: str
+) -> None:
+    works = [
+        work_of(m.PlayRequest(id=game_id, player_id="ann")),
+        work_of(m.PlayRequest(id=game_id, player_id="ann", session_id="none")),
+        work_of(m.PlayRequest(id=game_id, player_id="ann", session_id=await world.session(game_id), client_seed="\0")),
+        work_of(m.RedeemRequest(id=game_id, milestone_id="m")),
+        *(await plays(world, game_id, "ann")),
+    ]
+    await process_batch(actor, works)
+    assert ends(works) == ["VALIDATION", "SESSION_INVALID", "VALIDATION", "VALIDATION", "played"]
+
+
+async def test_a_twin_is_answered_what_the_first_was_and_anothers_session_is_refused(
+    world: World, actor: GameActor, game_id: str, commits: Commits
+) -> None:
+    session = await world.session(game_id, "pam")
+    request = m.PlayRequest(id=game_id, player_id="pam", session_id=session, idempotency_key="k")
+    works = [work_of(request), work_of(request)]
+    works.append(work_of(m.PlayRequest(id=game_id, player_id="rob", session_id=session)))
+    await process_batch(actor, works)
+    assert ends(works) == ["played", "played", "SESSION_INVALID"] and commits.sizes == [1]
+    assert works[0].future.result().play_id == works[1].future.result().play_id
+    assert await coins(world, "pam") == 2
+
+
+# ---------------------------------------------------------------- what is read, and when
+
+
+async def asks(game_id: str, *players: str, request: Any = m.PlayRequest) -> list[PendingRequest]:
+    made = [request(id=game_id, player_id=player) for player in players]
+    return [PendingRequest(work_of(one), one, one.player_id) for one in made]
+
+
+async def read_in(actor: GameActor, requests: list[PendingRequest], *, everything: bool = False) -> list[bool]:
+    """Which of them were read anew in this round."""
+    await actor.refresh(requests, everything=everything)
+    return [actor.players[one.player_id].read_in == actor.round for one in requests]
+
+
+async def test_what_is_remembered_is_read_again_where_it_is_old_or_must_be_true(
+    world: World, actor: GameActor, game_id: str
+) -> None:
+    await world.round(game_id, "ann")
+    await world.round(game_id, "bob")
+    ann, both = await asks(game_id, "ann"), await asks(game_id, "ann", "bob")
+    assert await read_in(actor, ann) == [True]
+    assert (actor.round, actor.compared_in) == (1, 1)
+    assert await read_in(actor, ann) == [False]
+    assert (actor.round, actor.compared_in) == (2, 1)
+    assert await read_in(actor, both) == [False, True]
+    assert await read_in(actor, ann, everything=True) == [True]
+    # Whether one may play is told from no memory.
+    assert await read_in(actor, await asks(game_id, "ann", request=m.EligibilityRequest)) == [True]
+    actor.refreshed_at -= acting.REFRESH_SECONDS
+    compared = actor.compared_in
+    assert await read_in(actor, ann) == [False] and actor.compared_in == actor.round > compared
+    # Nor by a clock that went back.
+    actor.refreshed_at += 3600
+    await read_in(actor, ann)
+    assert actor.compared_in == actor.round
+    actor.distrust()
+    snapshot = actor.snapshot
+    assert await read_in(actor, ann) == [True] and actor.snapshot is snapshot and not actor.distrusted
+    actor.distrust(snapshot=True)
+    assert await read_in(actor, ann) == [True] and actor.snapshot is not snapshot and not actor.outdated
+    assert await read_in(actor, ann) == [False]
+    with pytest.raises(StaleRead):
+        actor.require_fresh(actor.players["ann"])
+
+
+async def test_a_newer_catalogue_and_another_day_have_all_read_again(
+    world: World, actor: GameActor, game_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.round(game_id, "ann")
+    ann = await asks(game_id, "ann")
+    await read_in(actor, ann)
+    snapshot = actor.snapshot
+    assert snapshot is not None
+    await world.stack.admin("PUT", f"/admin/games/{game_id}", {"name": "New"})
+    assert await read_in(actor, ann) == [True] and actor.snapshot is not snapshot
+    assert actor.engine.catalog_versions[actor.tenant_id] >= actor.snapshot.version  # type: ignore[union-attr]
+    actor.day = actor.day.replace(year=2020)
+    assert await read_in(actor, ann) == [True] and actor.day.year > 2020
+    monkeypatch.setattr(acting, "PLAYERS_MAX", 0)
+    assert await read_in(actor, ann) == [True] and list(actor.players) == ["ann"]
+
+
+async def test_a_round_waits_for_commits_that_say_what_it_reads(world: World, actor: GameActor, game_id: str) -> None:
+    ann = await asks(game_id, "ann")
+    await world.round(game_id, "ann")
+    await read_in(actor, ann)
+    commit: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    commit.add_done_callback(actor.committing.pop)
+    actor.committing[commit] = frozenset({"ann"})
+    assert await read_in(actor, ann) == [False], "a play of a game without plans goes on"
+    for prepare in (lambda: None, actor.distrust):
+        prepare()
+        reading = asyncio.ensure_future(actor.refresh(ann, everything=not actor.distrusted))
+        await asyncio.sleep(0.02)  # sleeps: so that it would have read by then
+        assert not reading.done()
+        commit.set_result(None)
+        await reading
+        commit = asyncio.get_running_loop().create_future()
+        commit.add_done_callback(actor.committing.pop)
+        actor.committing[commit] = frozenset()
+    commit.set_result(None)
+
+
+async def test_stock_that_is_being_taken_is_not_read_over(world: World, module_stack: Stack) -> None:
+    prize_id = await world.prize(total=9)
+    actor = GameActor(module_stack.engine, (module_stack.tenant_id, await world.wheel(prize_id)))
+    ann = await asks(actor.game_id, "ann")
+    await actor.refresh(ann, everything=False)
+    assert actor.stock[prize_id].remaining == 9
+    actor.stock[prize_id].remaining = 5
+    commit: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    actor.committing[commit] = frozenset()
+    actor.refreshed_at = 0.0
+    await actor.refresh(ann, everything=False)
+    assert actor.stock[prize_id].remaining == 5
+    actor.committing.clear()
+    actor.refreshed_at = 0.0
+    await actor.refresh(ann, everything=False)
+    assert actor.stock[prize_id].remaining == 9
+
+
+async def test_who_has_no_row_is_made_one_by_what_makes_a_player_and_remembered_by_nothing_else(
+    world: World, actor: GameActor, game_id: str
+) -> None:
+    async def there() -> bool:
+        statement = "SELECT EXISTS (SELECT FROM players WHERE tenant_id = $1 AND player_id = 'sue')"
+        return bool(await world.database.fetchval(statement, actor.tenant_id))
+
+    await actor.refresh(await asks(game_id, "sue", request=m.EligibilityRequest), everything=False)
+    assert not await there() and actor.unmade == ["sue"]
+    await actor.refresh(await asks(game_id, "sue", request=m.StartRequest), everything=False)
+    assert await there() and actor.unmade == [] and not actor.players["sue"].guest

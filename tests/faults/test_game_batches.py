@@ -23,8 +23,9 @@ from runtime.actors.game.pending import PendingRequest
 from runtime.actors.mailbox import Work
 from runtime.errors import Fault
 from runtime.stores.database import Guarded, StoreUnavailable
+from tests.support.guests import guest_who_played, log_in
 from tests.support.stack import Stack
-from tests.support.world import COINS, COLLECTION, World
+from tests.support.world import COINS, COLLECTION, GIFTS, World
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -312,9 +313,7 @@ async def test_a_round_waits_for_commits_that_say_what_it_reads(world: World, ac
     ann = await asks(game_id, "ann")
     await world.round(game_id, "ann")
     await read_in(actor, ann)
-    commit: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    commit.add_done_callback(actor.committing.pop)
-    actor.committing[commit] = frozenset({"ann"})
+    commit = under_way(actor, "ann")
     assert await read_in(actor, ann) == [False], "a play of a game without plans goes on"
     for prepare in (lambda: None, actor.distrust):
         prepare()
@@ -323,10 +322,67 @@ async def test_a_round_waits_for_commits_that_say_what_it_reads(world: World, ac
         assert not reading.done()
         commit.set_result(None)
         await reading
-        commit = asyncio.get_running_loop().create_future()
-        commit.add_done_callback(actor.committing.pop)
-        actor.committing[commit] = frozenset()
+        commit = under_way(actor)
     commit.set_result(None)
+
+
+def under_way(actor: GameActor, *players: str) -> asyncio.Future[Any]:
+    """A commit of the actor's, of these players' plays."""
+    commit: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    commit.add_done_callback(actor.committing.pop)
+    actor.committing[commit] = frozenset(players)
+    return commit
+
+
+async def test_what_a_commit_says_when_it_fails_is_heeded_in_the_round_that_waited_for_it(
+    world: World, actor: GameActor, game_id: str
+) -> None:
+    ann = await asks(game_id, "ann")
+    for everything in (True, False):
+        await actor.refresh(ann, everything=True)
+        snapshot, commit = actor.snapshot, under_way(actor)
+        commit.add_done_callback(lambda _: actor.distrust(snapshot=True))
+        if not everything:
+            actor.distrust()
+        asyncio.get_running_loop().call_later(0.01, commit.set_result, None)
+        await actor.refresh(ann, everything=everything)
+        assert actor.snapshot is not snapshot and not actor.distrusted, everything
+
+
+async def test_a_start_that_shows_a_plan_waits_for_the_play_before(world: World, module_stack: Stack) -> None:
+    drop = {"type": "star", "prize_id": await world.prize(), "frequency": 1, "max_catchable": 1}
+    game_id = await world.game(GIFTS, {"drops": [drop], "total_items": 2, "interval_ms": 1})
+    actor = GameActor(module_stack.engine, (module_stack.tenant_id, game_id))
+    start = await asks(game_id, "ann", request=m.StartRequest)
+    await actor.refresh(start, everything=False)
+    assert actor.snapshot is not None and actor.snapshot.shows_plan
+    others, own = under_way(actor, "bob"), under_way(actor, "ann")
+    reading = asyncio.ensure_future(actor.refresh(start, everything=False))
+    await asyncio.sleep(0.02)  # sleeps: so that it would have read by then
+    assert not reading.done()
+    own.set_result(None)
+    await reading
+    assert actor.players["ann"].read_in == actor.round
+    others.set_result(None)
+
+
+async def test_what_comes_for_a_guest_that_has_logged_in_is_its_players(world: World, module_stack: Stack) -> None:
+    game_id = await world.game(COLLECTION, COINS, access="public")
+    actor = GameActor(module_stack.engine, (module_stack.tenant_id, game_id))
+    guest = await guest_who_played(world, game_id)
+    player = await log_in(module_stack, guest)
+    for remembered in (False, True):
+        (asked,) = requests = await asks(game_id, guest.player_id)
+        await actor.refresh(requests, everything=False)
+        assert asked.player_id == player and actor.players[player].plays == 1
+        assert (actor.compared_in != actor.round) == remembered, "it is read once"
+
+
+async def test_what_is_read_says_which_version_the_catalogue_has(world: World, actor: GameActor, game_id: str) -> None:
+    known = actor.engine.catalog_versions.pop(actor.tenant_id)
+    await actor.refresh(await asks(game_id, "ann"), everything=False)
+    assert actor.snapshot is not None
+    assert actor.engine.catalog_versions[actor.tenant_id] == actor.snapshot.version >= known
 
 
 async def test_stock_that_is_being_taken_is_not_read_over(world: World, module_stack: Stack) -> None:
@@ -336,12 +392,12 @@ async def test_stock_that_is_being_taken_is_not_read_over(world: World, module_s
     await actor.refresh(ann, everything=False)
     assert actor.stock[prize_id].remaining == 9
     actor.stock[prize_id].remaining = 5
-    commit: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    actor.committing[commit] = frozenset()
+    commit = under_way(actor)
     actor.refreshed_at = 0.0
     await actor.refresh(ann, everything=False)
     assert actor.stock[prize_id].remaining == 5
-    actor.committing.clear()
+    commit.set_result(None)
+    await asyncio.sleep(0)
     actor.refreshed_at = 0.0
     await actor.refresh(ann, everything=False)
     assert actor.stock[prize_id].remaining == 9

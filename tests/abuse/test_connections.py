@@ -177,7 +177,7 @@ async def none_left(runner: Runner) -> None:
 
 async def test_who_reads_slowly_gets_it_all(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "UNREAD_SECONDS", 0.1)
-    monkeypatch.setattr(connections, "UNREAD_BYTES_PER_SECOND", len(LARGE) // 20)
+    monkeypatch.setattr(connections, "UNREAD_BYTES_PER_SECOND", len(LARGE) // 200)
     reader, writer = await connect(runner)
     writer.write(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
     async with asyncio.timeout(HANG_SECONDS):

@@ -55,6 +55,7 @@ async def test_a_board_is_made_corrected_and_finalized_after_saying_who_gets_wha
     board_id, prize = await ranked(stall)
     await desk.enter("reward_manager", path=f"/leaderboards/{board_id}")
     assert await places(desk) == [["1", "dora", "4"], ["2", "carl", "3"], ["3", "bert", "2"], ["4", "anna", "1"]]
+    await desk.page.wait_for_selector("tbody tr:nth-child(2) td:has-text('Fair mug')")
     assert await desk.page.locator("tbody td:has-text('Fair mug')").count() == 2
     await desk.press("Disqualify: dora", within="tbody")
     await desk.page.get_by_label("Reason", exact=True).fill("two accounts")
@@ -68,6 +69,7 @@ async def test_a_board_is_made_corrected_and_finalized_after_saying_who_gets_wha
     await desk.page.wait_for_selector("tbody tr:first-child:has-text('bert')")
     assert await places(desk) == [["1", "bert", "7"], ["2", "carl", "3"], ["3", "anna", "1"]]
     await desk.press("Finalize", within="main .head")
+    await desk.page.wait_for_selector("dialog:has-text('prizes are given')")
     told = await desk.page.inner_text("dialog")
     assert "2 prizes are given" in told and "1. bert: Fair mug" in told and "2. carl: Fair mug" in told
     await desk.press("Finalize", within="dialog")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import fcntl
 import importlib.util
 import os
-import random
 import secrets
 import signal
 import socket
@@ -18,6 +17,7 @@ import subprocess
 import sys
 import time
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -30,6 +30,10 @@ _POLL_SECONDS: Final = 0.02
 
 _NEVER_GIVEN: Final = range(10000, 20000)
 """Ports below those from which systems give one to each connection that goes out."""
+
+_HELD: Final[deque[socket.socket]] = deque()
+_HELD_MAX: Final = 512
+"""How many ports that were given out this process keeps others from being given."""
 
 # Drops root, sets the parent-death signal (in this order: a change of account clears it), then becomes the server.
 # A child of its own, since a preexec_fn is unsafe beside threads; it drops root itself, since the interpreter may lie
@@ -235,14 +239,27 @@ def wait_for(fact: Callable[[], bool], seconds: float, failure: Callable[[], Exc
 
 
 def free_port() -> int:
-    """A TCP port of 127.0.0.1 that nobody listens on just now, and that no connection going out is given meanwhile."""
-    for port in random.sample(_NEVER_GIVEN, len(_NEVER_GIVEN)):
-        with socket.socket() as probe:
-            try:
+    """A TCP port of 127.0.0.1 that nobody listens on just now, and that is this call's alone.
+
+    No connection going out is given it, and no other call, in whichever process: until its server listens, and while
+    that one is away, a stranger's would answer in its place. The UDP port of the same number is held as the sign of it,
+    which ends with the process whatever becomes of it. ServerError where there is none.
+    """
+    # Not by `random`'s own state: property tests give that the same seed in each process.
+    for _ in range(len(_NEVER_GIVEN)):
+        port = secrets.choice(_NEVER_GIVEN)
+        sign = socket.socket(type=socket.SOCK_DGRAM)
+        try:
+            sign.bind(("127.0.0.1", port))
+            with socket.socket() as probe:
                 probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue  # swallows: taken, so the next one is tried
-            return port
+        except OSError:
+            sign.close()
+            continue  # swallows: taken, so the next one is tried
+        _HELD.append(sign)
+        if len(_HELD) > _HELD_MAX:
+            _HELD.popleft().close()
+        return port
     raise ServerError(f"no free port between {_NEVER_GIVEN[0]} and {_NEVER_GIVEN[-1]}")
 
 

@@ -30,6 +30,14 @@ print(servers.postgres.pid, servers.valkey.pid, flush=True)
 signal.pause()
 """
 
+TAKER = """
+import random, sys
+from ops.servers.base import free_port
+random.seed(7)
+print(*(free_port() for _ in range(200)), flush=True)
+sys.stdin.read()
+"""
+
 
 @pytest.fixture
 def servers(data_dir: Path) -> Iterator[EmbeddedServers]:
@@ -127,3 +135,19 @@ def test_a_killed_parent_leaves_a_directory_that_starts_again(data_dir: Path) ->
         assert servers.postgres is not None
         assert servers.postgres.psql("select 1") == "1"
         assert not any(psutil.pid_exists(pid) for pid in pids)
+
+
+def test_no_port_is_given_to_two_processes_while_its_server_is_away() -> None:
+    takers = [
+        subprocess.Popen(
+            [sys.executable, "-c", TAKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
+        )
+        for _ in range(3)
+    ]
+    taken: list[str] = []
+    for taker in takers:
+        assert taker.stdout is not None
+        taken += taker.stdout.readline().split()
+    for taker in takers:
+        taker.communicate()
+    assert len(taken) == len(set(taken)) == 600

@@ -73,9 +73,11 @@ READS: Final = tuple(
 
 EXPECTED: Final[Mapping[str, tuple[str, ...]]] = {
     "RetryTask": ("ILLEGAL_TRANSITION",),
+    "IssueChallenge": ("CHALLENGE_EXISTS",),
     **dict.fromkeys(("AdjustScore", "DisqualifyPlayer", "SetPlayerStatus"), ("UNKNOWN_PLAYER", "DISQUALIFIED")),
 }
-"""What an example may be refused for. And what it is about may be gone: somebody else's errand is to delete it."""
+"""What an example may be refused for: a tour that ended with its load left a challenge, say. And what it is about may
+be gone: somebody else's errand is to delete it."""
 
 
 @dataclass

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterator
+from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
@@ -30,6 +32,19 @@ from tests.support.world import COINS, COLLECTION, GIFTS, World
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 AWAY: Final = "the database is away"
+
+
+class Pauses:
+    """asyncio, but that nobody sleeps in it: for how long it was to be is noted."""
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(asyncio, name)
+
+    async def sleep(self, seconds: Any) -> None:
+        self.asked.append(seconds)
 
 
 class Commits:
@@ -122,13 +137,41 @@ async def test_a_catalogue_that_changed_takes_no_batch_apart_until_it_did_for_lo
 
 
 async def test_who_meets_rivals_again_and_again_is_asked_to_try_again(
-    world: World, actor: GameActor, game_id: str, commits: Commits
+    world: World, actor: GameActor, game_id: str, commits: Commits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     works = await plays(world, game_id, "fay")
     commits.ends = [Guarded("codes")] * (TOGETHER_ROUNDS + ALONE_ROUNDS)
+    pauses = Pauses()
+    monkeypatch.setattr(batching, "asyncio", pauses)
+    monkeypatch.setattr(batching, "random", SimpleNamespace(uniform=lambda low, high: (low, high)))
+    monkeypatch.setattr(batching, "RIVAL_PAUSE_SECONDS", 1.0)
     await process_batch(actor, works)
     assert ends(works) == ["OVERLOADED"] and len(commits.sizes) == TOGETHER_ROUNDS + ALONE_ROUNDS
+    assert works[0].future.exception().retry_after_seconds == 1
+    # Each time another while, and at first at once: rivals that meet do not meet again for that.
+    assert pauses.asked == [(0, min(number, 8)) for number in range(ALONE_ROUNDS)]
     assert await coins(world, "fay") == 0
+
+
+@pytest.mark.parametrize(
+    ("end", "outdated"),
+    [
+        (Guarded("play_cap"), False),
+        (Guarded(CATALOG), True),
+        (StoreUnavailable(AWAY, sent=False), False),
+        (ValueError("a bug"), False),
+    ],
+    ids=["guard", "catalogue", "lost", "bug"],
+)
+async def test_after_a_commit_that_failed_whoever_comes_next_is_read_anew(
+    world: World, actor: GameActor, game_id: str, commits: Commits, end: Exception, outdated: bool
+) -> None:
+    works = await plays(world, game_id, "tom")
+    commits.ends = [end]
+    await batching._round(actor, batching._open(actor, works), again=False)
+    # A neighbour's round may be the next one, while what was decided and undone is still remembered.
+    assert actor.players["tom"].plays == 1 and (actor.distrusted, actor.outdated) == (True, outdated)
+    assert await read_in(actor, await asks(game_id, "tom")) == [True] and actor.players["tom"].plays == 0
 
 
 async def test_a_guard_that_a_fresh_look_contradicts_is_an_error_of_ours(
@@ -209,6 +252,14 @@ async def test_a_rule_that_breaks_fails_the_play_that_it_breaks_for(
     await process_batch(actor, works)
     assert ends(works) == ["played", "ZeroDivisionError", "played"]
     assert [await coins(world, player) for player in ("mia", "ned", "oda")] == [2, 0, 2]
+    works = await plays(world, game_id, "mia", "ned")
+    await process_batch(actor, works)
+    assert ends(works) == ["played", "ZeroDivisionError"]
+    # What a rule had done before it broke is not believed.
+    actor.distrusted = False
+    works = await plays(world, game_id, "ned")
+    await batching._round(actor, batching._open(actor, works), again=False)
+    assert ends(works) == ["ZeroDivisionError"] and actor.distrusted
 
 
 async def test_a_game_that_cannot_be_read_refuses_all_that_wait(
@@ -383,6 +434,27 @@ async def test_what_is_read_says_which_version_the_catalogue_has(world: World, a
     await actor.refresh(await asks(game_id, "ann"), everything=False)
     assert actor.snapshot is not None
     assert actor.engine.catalog_versions[actor.tenant_id] == actor.snapshot.version >= known
+
+
+async def test_what_is_read_tells_the_databases_time(world: World, actor: GameActor, game_id: str) -> None:
+    clock = actor.engine.clock
+    clock._offset, clock._synced = clock._offset + 7200, clock._synced - 7200
+    await actor.refresh(await asks(game_id, "ann"), everything=True)
+    assert abs(clock.now() - time.time()) < 3600
+
+
+async def test_what_a_commit_left_of_stock_shows_in_the_next_round(
+    world: World, module_stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(acting, "REFRESH_SECONDS", 3600.0)
+    prize_id = await world.prize(total=9)
+    actor = GameActor(module_stack.engine, (module_stack.tenant_id, await world.wheel(prize_id)))
+    works = await plays(world, actor.game_id, "ann")
+    await process_batch(actor, works)
+    assert ends(works) == ["played"] and actor.left == {prize_id: 8}
+    actor.note_stock({prize_id: 3})  # By another game of the tenant's.
+    await actor.refresh(await asks(actor.game_id, "ann"), everything=False)
+    assert actor.stock[prize_id].remaining == 3 and not actor.left
 
 
 async def test_stock_that_is_being_taken_is_not_read_over(world: World, module_stack: Stack) -> None:

@@ -215,6 +215,7 @@ WITHHELD: Final[list[tuple[dict[str, Any], tuple[int | None, int, int], int, int
     ({}, (1, 0, 0), 0, 2, "OUT_OF_STOCK"),
     ({}, (None, 9, 0), 9, 9, ""),
     ({"type": "points"}, (0, 0, 0), 0, 1, ""),
+    ({"max_per_user": 1}, (9, 0, 0), 0, 1, ""),
     ({"max_per_user": 2}, (9, 0, 0), 1, 1, ""),
     ({"max_per_user": 2}, (9, 0, 0), 2, 1, "CAP_USER"),
     ({"max_per_user": 2}, (0, 0, 0), 1, 2, "CAP_USER"),

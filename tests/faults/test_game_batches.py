@@ -24,9 +24,12 @@ from runtime.actors.game.batch import ALONE_ROUNDS, TOGETHER_ROUNDS, process_bat
 from runtime.actors.game.pending import PendingRequest
 from runtime.actors.mailbox import Work
 from runtime.errors import Fault
+from runtime.groups import task_stream
 from runtime.stores.database import Guarded, StoreUnavailable
+from runtime.stores.publisher import shard_of
 from tests.support.guests import guest_who_played, log_in
 from tests.support.stack import Stack
+from tests.support.waiting import HANG_SECONDS
 from tests.support.world import COINS, COLLECTION, GIFTS, World
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -296,6 +299,30 @@ async def test_a_twin_is_answered_what_the_first_was_and_anothers_session_is_ref
     assert ends(works) == ["played", "played", "SESSION_INVALID"] and commits.sizes == [1]
     assert works[0].future.result().play_id == works[1].future.result().play_id
     assert await coins(world, "pam") == 2
+
+
+async def test_what_is_to_be_delivered_goes_to_the_stream_and_what_was_delivered_is_counted(
+    world: World, module_stack: Stack
+) -> None:
+    def counted() -> float:
+        return REGISTRY.get_sample_value("fulfillment_tasks_total", {"outcome": "delivered"}) or 0.0
+
+    engine, tenant_id = module_stack.engine, module_stack.tenant_id
+    config = {"url": "https://shop.example.com/parcels", "secret": "a secret of the shop's"}
+    parcel = await world.prize(fulfillment={"channel": "webhook", "config": config})
+    code = await world.prize(codes=["A-1"])
+    before = counted()
+    for prize_id in (code, parcel):
+        actor = GameActor(engine, (tenant_id, await world.wheel(prize_id)))
+        works = await plays(world, actor.game_id, "uma")
+        await process_batch(actor, works)
+        assert ends(works) == ["played"] and counted() == before + 1
+    statement = "SELECT task_id FROM tasks WHERE tenant_id = $1 AND prize_id = $2"
+    task_id = await world.database.fetchval(statement, tenant_id, parcel)
+    stream = task_stream(shard_of(tenant_id, engine.settings.stream_shards))
+    async with asyncio.timeout(HANG_SECONDS):
+        while f"{tenant_id} {task_id}" not in str(await engine.ephemeral.run("XRANGE", stream, "-", "+")):
+            await asyncio.sleep(0.02)
 
 
 # ---------------------------------------------------------------- what is read, and when

@@ -126,12 +126,10 @@ def page() -> str:
         groups.setdefault(_group_of(name), []).append(stands)
     rows = [(name, *_sums(groups[name])) for name in sorted(groups, key=lambda name: ("/" in name, name))]
     tried = [row for row in rows if row[-1] < row[1]]
-    others = (
-        f"{len(rows) - len(tried)} others",
-        *_sums(one for row in rows if row not in tried for one in groups[row[0]]),
-    )
+    left = [row for row in rows if row not in tried]
+    others = [(f"{len(left)} others", *_sums(one for row in left for one in groups[row[0]]))] if left else []
     lines = [TEXT, "| Of | Mutants | Killed | Explained | Alive | Not tried |", "|---|---:|---:|---:|---:|---:|"]
-    lines += [f"| {' | '.join(map(str, row))} |" for row in (*tried, others, total())]
+    lines += [f"| {' | '.join(map(str, row))} |" for row in (*tried, *others, total())]
     _, mutants, killed, _, alive, untried = total()
     share = f"{100 * killed / (killed + alive):.1f} %" if killed else "none"
     told = f"Killed of those that were tried and are not explained: {share} ({killed} of {killed + alive})."

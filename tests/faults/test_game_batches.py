@@ -24,7 +24,7 @@ from runtime.actors.game.batch import ALONE_ROUNDS, TOGETHER_ROUNDS, process_bat
 from runtime.actors.game.pending import PendingRequest
 from runtime.actors.mailbox import Work
 from runtime.errors import Fault
-from runtime.groups import task_stream
+from runtime.groups import event_stream, task_stream
 from runtime.stores.database import Guarded, StoreUnavailable
 from runtime.stores.publisher import shard_of
 from tests.support.guests import guest_who_played, log_in
@@ -301,7 +301,7 @@ async def test_a_twin_is_answered_what_the_first_was_and_anothers_session_is_ref
     assert await coins(world, "pam") == 2
 
 
-async def test_what_is_to_be_delivered_goes_to_the_stream_and_what_was_delivered_is_counted(
+async def test_events_and_what_is_to_be_delivered_go_to_the_streams_and_what_was_is_counted(
     world: World, module_stack: Stack
 ) -> None:
     def counted() -> float:
@@ -319,10 +319,12 @@ async def test_what_is_to_be_delivered_goes_to_the_stream_and_what_was_delivered
         assert ends(works) == ["played"] and counted() == before + 1
     statement = "SELECT task_id FROM tasks WHERE tenant_id = $1 AND prize_id = $2"
     task_id = await world.database.fetchval(statement, tenant_id, parcel)
-    stream = task_stream(shard_of(tenant_id, engine.settings.stream_shards))
+    shard = shard_of(tenant_id, engine.settings.stream_shards)
+    told = {task_stream(shard): f"{tenant_id} {task_id}", event_stream(shard): works[0].future.result().play_id}
     async with asyncio.timeout(HANG_SECONDS):
-        while f"{tenant_id} {task_id}" not in str(await engine.ephemeral.run("XRANGE", stream, "-", "+")):
-            await asyncio.sleep(0.02)
+        for stream, message in told.items():
+            while message not in str(await engine.ephemeral.run("XRANGE", stream, "-", "+")):
+                await asyncio.sleep(0.02)
 
 
 # ---------------------------------------------------------------- what is read, and when

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 from ops.certification.agreement import forget_starts
 from ops.certification.history import NOT_YET, Attempt
@@ -26,11 +27,12 @@ async def valkey_killed(run: Run) -> None:
     """Valkey is killed and stays away; plays, claims and redeems go on as if nothing were."""
     async with run.loaded() as load:
         await load.more(30)
-        async with _away(run):
+        async with _away(run) as away:
             await run.stack.blocking(run.stack.valkey.kill)
             await load.for_seconds(run.size)
             await run.stack.blocking(run.stack.valkey.start)
         await load.more(20)
+    _promised(run, away)
     forget_starts(run)
 
 
@@ -39,23 +41,33 @@ async def valkey_frozen(run: Run) -> None:
     """Valkey stands still (SIGSTOP), its connections open; plays, claims and redeems go on as if nothing were."""
     async with run.loaded() as load:
         await load.more(30)
-        async with _away(run), paused(run.stack.valkey):
+        async with _away(run) as away, paused(run.stack.valkey):
             await load.for_seconds(run.size)
         await load.more(20)
+    _promised(run, away)
     forget_starts(run)
 
 
+@dataclass
+class _Away:
+    """While Valkey was away (monotonic seconds), and how slow the machine was then."""
+
+    began: float
+    back: float = NOT_YET
+    slowness: float = 1.0
+
+
 @asynccontextmanager
-async def _away(run: Run) -> AsyncIterator[None]:
-    """Valkey is away for the length of the block, once the block has taken it; what is promised of that is noted."""
+async def _away(run: Run) -> AsyncIterator[_Away]:
+    """Valkey is away for the length of the block, once the block has taken it; how Core says so is noted."""
     core = run.stack.cores[0]
     async with Readiness(core, run.stack.http) as readiness:
         slow = [await run.slowness.read()]
-        began = time.monotonic()
+        away = _Away(time.monotonic())
         run.note("valkey goes away")
         reading = asyncio.ensure_future(_read(run, slow))
-        yield
-        back = time.monotonic()
+        yield away
+        away.back = time.monotonic()
         run.note("valkey is back")
         await reading
 
@@ -63,20 +75,26 @@ async def _away(run: Run) -> AsyncIterator[None]:
             return readiness.seen[-1][1] == 200
 
         again = await run.until(ready)
-    attempts = [
-        one for asked in run.history.of(*PROMISED) for one in asked.attempts if began <= one.began < back and one.http
-    ]
-    failed = [one for one in attempts if one.http >= 500 or one.ended == NOT_YET]
-    factor = max(1.0, max(slow))
-    run.figure("plays, claims and redeems meanwhile", len(attempts), least=1)
-    run.figure("of them failed", len(failed), exactly=0)
-    run.figure(f"slower than {SLOW_SECONDS} s", _slower(attempts, SLOW_SECONDS), slowness=factor)
-    scaled = f"slower than {SLOW_SECONDS} s x {factor:.2g}, as slow as the machine was"
-    run.figure(scaled, _slower(attempts, SLOW_SECONDS * factor), most=SLOWER_MAX)
-    noticed = readiness.first(began, 503, "redis")
+    away.slowness = factor = max(1.0, max(slow))
+    noticed = readiness.first(away.began, 503, "redis")
     run.figure("readyz 503 with X-Failed-Check after", noticed, "s", most=NOTICED_SECONDS, slowness=factor)
     run.figure("healthz other than 200", 0 if readiness.alive else 1, exactly=0)
     run.figure("readyz 200 after its return", again, "s", slowness=factor)
+
+
+def _promised(run: Run, away: _Away) -> None:
+    """What came of the plays, claims and redeems begun meanwhile; once the load is over, when none is under way."""
+    begun = [
+        one for asked in run.history.of(*PROMISED) for one in asked.attempts if away.began <= one.began < away.back
+    ]
+    answered = [one for one in begun if one.http]
+    run.figure("plays, claims and redeems meanwhile", len(begun), least=1)
+    run.figure("of them failed", sum(one.http >= 500 for one in answered), exactly=0)
+    run.figure("of them without an answer", len(begun) - len(answered), exactly=0)
+    factor = away.slowness
+    run.figure(f"slower than {SLOW_SECONDS} s", _slower(answered, SLOW_SECONDS), slowness=factor)
+    scaled = f"slower than {SLOW_SECONDS} s x {factor:.2g}, as slow as the machine was"
+    run.figure(scaled, _slower(answered, SLOW_SECONDS * factor), most=SLOWER_MAX)
 
 
 async def _read(run: Run, slow: list[float]) -> None:

@@ -93,12 +93,14 @@ class CoreProcess:
         }
 
     async def start(self) -> None:
-        """Returns once it is ready."""
+        """Returns once it is ready, and so is each edge of it whose port was given: those listen after Core does."""
         with self._log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 *COMMAND, "all", cwd=self.directory, env=self._environment, stdout=log, stderr=log
             )
-        await _until_ready(self._process, f"{self.url}/readyz", self._log)
+        for port in ("CORE_PORT", "CONSUMER_PORT", "ADMIN_PORT"):
+            if (number := self._environment[port]) != "0":
+                await _until_ready(self._process, f"http://127.0.0.1:{number}/readyz", self._log)
 
     async def failure(self) -> str:
         """What it says as it ends by itself. TimeoutError where it does not."""

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import concurrent.futures
 import json
+import os
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ops.simulation import machine, story
+from ops.simulation.judging.auditing import Auditor, copied, database
 from ops.simulation.plan import Plan, read, write
 from ops.simulation.run import Result, plan_of, run, settle_memory
 from ops.simulation.shrink import Shrinker
@@ -44,6 +49,9 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--processes", type=int, default=1, metavar="N", help="how many run at once")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="where plans of failing seeds are left")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the summary to FILE")
+    parser.add_argument(
+        "--database", metavar="URL", help="a migrated database for the auditor's checks, instead of an embedded one"
+    )
     parser.add_argument("--no-shrink", action="store_true", help="tell a failing seed as it is")
     return parser.parse_args(arguments)
 
@@ -51,7 +59,13 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 def main(arguments: list[str] | None = None) -> int:
     """0: every seed held. 1: one failed, and was told. 2: the command line makes no sense."""
     options = parse(arguments)
+    with nullcontext(options.database) if options.database else database() as url:
+        return _main(options, url)
+
+
+def _main(options: argparse.Namespace, url: str) -> int:
     settle_memory()
+    _audit_in(url)
     if options.plan is not None:
         return _one(read(options.plan.read_bytes()), options)
     if options.seed is not None:
@@ -59,7 +73,7 @@ def main(arguments: list[str] | None = None) -> int:
     began = time.perf_counter()
     told: list[Told] = []
     failed: list[int] = []
-    for one in _runs(range(options.first, options.first + options.seeds), options.processes):
+    for one in _runs(range(options.first, options.first + options.seeds), options.processes, url):
         told.append(one)
         if one.violation:
             failed.append(one.seed)
@@ -76,8 +90,18 @@ def main(arguments: list[str] | None = None) -> int:
     return 1 if failed else 0
 
 
+_auditor: Auditor | None = None
+"""This process'."""
+
+
+def _audit_in(url: str, *, own: bool = False) -> None:
+    """own: in a copy of that database."""
+    global _auditor
+    _auditor = Auditor(asyncio.run(copied(url, f"simulated_{os.getpid()}")) if own else url)
+
+
 def _one(plan: Plan, options: argparse.Namespace) -> int:
-    result = run(plan)
+    result = run(plan, auditor=_auditor)
     if result.violation is None:
         print(f"seed {plan.seed}: all holds ({result.operations} requests, {result.seconds:.0f} simulated seconds)")
         return 0
@@ -87,7 +111,7 @@ def _one(plan: Plan, options: argparse.Namespace) -> int:
         smaller = shrinker.shrink(plan)
         if smaller != plan:
             print(f"seed {plan.seed}: from {plan.size} steps and faults to {smaller.size}, in {shrinker.tried} runs")
-            plan, result = smaller, run(smaller)
+            plan, result = smaller, run(smaller, auditor=_auditor)
     if options.keep is not None:
         options.keep.mkdir(parents=True, exist_ok=True)
         (options.keep / f"seed-{plan.seed}.json").write_bytes(write(plan))
@@ -97,20 +121,20 @@ def _one(plan: Plan, options: argparse.Namespace) -> int:
 
 def violated(plan: Plan) -> str | None:
     """What a plan violates."""
-    violation = run(plan).violation
+    violation = run(plan, auditor=_auditor).violation
     return None if violation is None else violation.name
 
 
-def _runs(seeds: range, processes: int) -> Iterator[Told]:
+def _runs(seeds: range, processes: int, url: str) -> Iterator[Told]:
     if processes <= 1:
         yield from map(_told, seeds)
         return
-    with concurrent.futures.ProcessPoolExecutor(processes) as pool:
+    with concurrent.futures.ProcessPoolExecutor(processes, initializer=partial(_audit_in, url, own=True)) as pool:
         yield from pool.map(_told, seeds, chunksize=8)
 
 
 def _told(seed: int) -> Told:
-    result: Result = run(plan_of(seed))
+    result: Result = run(plan_of(seed), auditor=_auditor)
     name = "" if result.violation is None else result.violation.name
     return Told(seed, name, result.seconds, result.took_seconds, result.operations, dict(result.faults))
 

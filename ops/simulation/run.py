@@ -15,10 +15,12 @@ from ops.simulation import catalogue, faults, scenes, workload
 from ops.simulation.deliveries import Receivers
 from ops.simulation.history import History
 from ops.simulation.judging import judge
+from ops.simulation.judging.auditing import Auditor
 from ops.simulation.loop import SimulatedLoop, Stuck
 from ops.simulation.machine import pretended, quiet, unraised
 from ops.simulation.node import SETTINGS
 from ops.simulation.plan import Plan
+from ops.simulation.postgres.schema import SHAPES
 from ops.simulation.stores import Stores
 from ops.simulation.subscribers import Subscribers
 from ops.simulation.world import Violation, World
@@ -52,8 +54,18 @@ def plan_of(seed: int) -> Plan:
     return Plan(seed, 0, dice.random() < 0.8, cores, world, steps, found)
 
 
-def run(plan: Plan, broken: Callable[[], AbstractContextManager[Any]] = nullcontext) -> Result:
-    """Carries a plan out. broken: what is to be wrong with Tombola meanwhile, for tests of the simulation itself."""
+def run(
+    plan: Plan,
+    broken: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    *,
+    auditor: Auditor | None = None,
+    judging: Callable[[World], None] = judge.judge,
+) -> Result:
+    """Carries a plan out.
+
+    broken: what is to be wrong with Tombola meanwhile. judging: of the history; both for tests of the simulation
+    itself. auditor: has a look at the rows, too.
+    """
     began = time.perf_counter()
     loop = SimulatedLoop(plan.name, shuffled=plan.shuffled)
     logged: list[dict[str, Any]] = []
@@ -68,7 +80,7 @@ def run(plan: Plan, broken: Callable[[], AbstractContextManager[Any]] = nullcont
         world.waits += [receivers.next_due, subscribers.next_due]
         try:
             loop.run_until_complete(world.run(workload.perform, catalogue.furnish, scenes.probes))
-            judge.judge(world)
+            judging(world)
             receivers.judge()
             subscribers.judge()
         except Violation as found:
@@ -78,9 +90,12 @@ def run(plan: Plan, broken: Callable[[], AbstractContextManager[Any]] = nullcont
             violation = Violation("the world goes on", "a next step", str(error), at=loop.now)
         history, seconds, met = world.history, loop.now, Counter(world.weather.met)
         result = Result(plan, history, violation, seconds, 0.0, met, dict(world.names))
+        rows = {name: list(stores.rows(name)) for name in SHAPES if auditor is not None}
         del world, stores, receivers, subscribers
         loop.abandon()
         loop.close()
+    if auditor is not None and violation is None:
+        result.violation = auditor.look(rows)
     result.took_seconds = time.perf_counter() - began
     return result
 

@@ -57,6 +57,11 @@ WRONG = {
     "refused though one was left": [op(0, 1, take(1)), op(2, 3, refused), op(4, 5, take(0))],
     "a read of what is past": [op(0, 1, take(1)), op(2, 3, read(2))],
     "a read of what is yet to come": [op(0, 1, read(1)), op(2, 3, take(1))],
+    "done after it was over": [
+        op(0, 1, lambda left: [left - 1], optional=True),
+        op(2, 3, read(2)),
+        op(4, 5, read(1)),
+    ],
     "done before it was asked": [
         op(0, 1, refused),
         op(2, FOREVER, lambda left: [left - 1], optional=True),

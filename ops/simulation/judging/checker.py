@@ -62,16 +62,21 @@ def check(ops: Sequence[Op[S]], initial: S) -> Verdict:
             needed |= 1 << nth
     best = Verdict(False)
     best_done = -1
-    seen: set[tuple[int, S]] = set()
-    # Depth first; each entry is a configuration, and the order that led to it, as a chain.
-    stack: list[tuple[int, S, tuple[Any, int] | None]] = [(0, initial, None)]
+    seen: set[tuple[int, float, S]] = set()
+    # Depth first; each entry is a configuration, when the last of its operations was asked at the latest, and the order
+    # that led to it, as a chain.
+    stack: list[tuple[int, float, S, tuple[Any, int] | None]] = [(0, 0.0, initial, None)]
     while stack:
-        done, state, chain = stack.pop()
+        done, latest, state, chain = stack.pop()
         if done & needed == needed:
             return Verdict(True, longest=_told(ops, chain), state=state)
-        if (done, state) in seen:
+        for nth in range(count):
+            # It ended before something was asked that has taken effect: it never did.
+            if ops[nth].optional and ops[nth].ended < latest:
+                done |= 1 << nth
+        if (done, latest, state) in seen:
             continue
-        seen.add((done, state))
+        seen.add((done, latest, state))
         if len(seen) > CONFIGURATIONS_MAX:
             return Verdict(True, gave_up=True)
         # Nothing can come before what ended before it began: the earliest end of what is left is the bound.
@@ -88,7 +93,7 @@ def check(ops: Sequence[Op[S]], initial: S) -> Verdict:
             if not after and not op.optional:
                 blocked.append(nth)
             for next_state in after:
-                stack.append((done | 1 << nth, next_state, (chain, nth)))
+                stack.append((done | 1 << nth, max(latest, op.began), next_state, (chain, nth)))
         finished = (done & needed).bit_count()
         if finished > best_done:
             best_done = finished

@@ -51,6 +51,19 @@ class Reading:
             abs(fault.seconds) for fault in world.plan.faults if fault.kind == "clock" and fault.where == "database"
         )
 
+    @property
+    def steps_seconds(self) -> float:
+        """By how much clocks were stepped in all, of whichever host."""
+        return sum(abs(fault.seconds) for fault in self.world.plan.faults if fault.kind == "clock")
+
+    def is_held(self, attempt: Attempt) -> bool:
+        """Whether what it was answered is to hold: not where the database went on from an earlier time since."""
+        return attempt.began > self.world.restored_at or not self.world.restored_at
+
+    @property
+    def held(self) -> list[Attempt]:
+        return [attempt for attempt in self.attempts if self.is_held(attempt)]
+
     # -- who is who ------------------------------------------------------------------------------
 
     @cached_property
@@ -96,6 +109,21 @@ class Reading:
         for attempt in self.of("Play"):
             found[attempt.request["session_id"]].append(attempt)
         return found
+
+    @cached_property
+    def _starts(self) -> dict[str, float]:
+        found = {}
+        for attempt in self.of("Start", "Play"):
+            if attempt.ok:
+                reply = self.world.answers[attempt.number]
+                begun = reply if attempt.operation == "Start" else reply.next
+                if begun is not None:
+                    found[begun.session_id] = attempt.began
+        return found
+
+    def begun(self, session: str) -> float:
+        """When its start was asked for, in virtual seconds; everybody plays only what a start has answered."""
+        return self._starts[session]
 
     @cached_property
     def plays(self) -> dict[str, Any]:

@@ -72,6 +72,11 @@ class Terms(NamedTuple):
     paid: bool
 
 
+FREE: Final = Terms(0, 0, False)
+OTHERS: Final = ("GAME_INACTIVE", "SUSPENDED")
+"""Reasons that are not of caps or turns: refusals.py says when there is cause to them."""
+
+
 def things(reading: Reading) -> Iterator[tuple[str, list[Op[Any]], Any]]:
     """Each person's plays and turns."""
     given = reading.world.plan.world
@@ -116,9 +121,11 @@ def things(reading: Reading) -> Iterator[tuple[str, list[Op[Any]], Any]]:
             add(player_id, attempt.began, attempt.ended, step, told, (attempt.number,))
     for attempt in reading.of("GetEligibility"):
         if attempt.ok:
-            player_id, turns = reading.player_of(attempt), reading.world.answers[attempt.number].remaining_turns
-            told = f"{reading.world.name_of(player_id)} is told of {turns} turns"
-            add(player_id, attempt.began, attempt.ended, _has_turns(place(player_id), turns), told, (attempt.number,))
+            game, player_id, reply = reading.game_of(attempt), reading.player_of(attempt), attempt.answer
+            told = f"{reading.world.name_of(player_id)} is told {reply} of {game}"
+            days = reading.days(attempt.began, attempt.ended)
+            step = _eligible(place(player_id), game, terms.get(game, FREE), days, reply)
+            add(player_id, attempt.began, attempt.ended, step, told, (attempt.number,))
     _add_quests(reading, add, place)
     for attempt in reading.of("Start", "Play", "GetEligibility") if reading.of("UpdateCampaign") else ():
         game, player_id = reading.game_of(attempt), reading.player_of(attempt)
@@ -216,8 +223,32 @@ def _set_back(nth: int, game: str, days: list[date]) -> Step:
     return step
 
 
-def _has_turns(nth: int, turns: int) -> Step:
-    return lambda state: [state] if state.of(nth).turns == turns else []
+def _eligible(nth: int, game: str, terms: Terms, days: list[date], reply: dict[str, Any]) -> Step:
+    def step(state: State) -> Iterator[State]:
+        slot = state.of(nth)
+        count = slot.counts[CAPPED.index(game)] if game in CAPPED else Count()
+        for day in days:
+            free = [
+                max(0, most - used)
+                for most, used in ((terms.daily, count.used(day)), (terms.ever, count.plays))
+                if most
+            ]
+            over = bool(terms.daily) and count.used(day) >= terms.daily
+            if terms.ever and count.plays >= terms.ever:
+                reason = "CAP_USER"
+            elif slot.turns or not (over or terms.paid):
+                reason = ""
+            else:
+                reason = "CAP_DAY" if over else "NO_TURNS"
+            told = (slot.turns, 0 if terms.paid else min(free, default=-1))
+            if told == (reply["remaining_turns"], reply["free_plays_remaining"]) and reply["reason"] in (
+                reason,
+                *OTHERS,
+            ):
+                yield state
+                return
+
+    return step
 
 
 def _complete(nth: int, quest: str, periods: list[str], balance: int) -> Step:

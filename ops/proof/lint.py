@@ -1,10 +1,12 @@
 """Finds tests that could not fail: `python -m ops.proof.lint`.
 
     asserts    a test that asserts nothing: no `assert`, no `pytest.raises`, and no helper of tests/ that does either.
-               Nor is it an assertion where nothing could fail: a constant, a tuple, a coroutine that nobody awaits, a
-               function within that nobody calls
+               Nor is it an assertion where nothing could fail: a constant, a tuple, `x == x`, `len(x) >= 0`, a
+               coroutine that nobody awaits, a function within that nobody calls; nor one that is not reached, or only
+               where something was raised. Nor `pytest.raises(Exception)` that matches nothing
     swallows   an exception that is dropped: `except ...: pass`, or `return`, `suppress(Exception)`, a bare `except`,
-               one of everything that looks at nothing, `gather(..., return_exceptions=True)` that nobody reads
+               one of everything, or of AssertionError, that looks at nothing, a `return` in `finally`,
+               `gather(..., return_exceptions=True)` that nobody reads
     sleeps     a pause of so long, by whatever name, where a fact could be waited for; a loop that ends with a fact may
                pause in between, and the clock is none
 
@@ -112,7 +114,7 @@ class Helpers:
             yield node
             value = {ast.Expr: "value", ast.Assert: "test"}.get(type(node))
             if value is None or not self._is_coroutine(path, getattr(node, value)):
-                children = list(ast.iter_child_nodes(node))
+                children = list(_reached_in(node))
                 waiting += [child for child in children if not isinstance(child, _FUNCTIONS) or child.name in named]
 
     def _is_assertion(self, path: str, node: ast.AST) -> bool:
@@ -143,10 +145,43 @@ class Helpers:
         return [(path, function) for function in own] or self._shared.get(name, [])
 
 
+def _reached_in(node: ast.AST) -> Iterator[ast.AST]:
+    """What is in a node, but for what follows a `return` or the like, is in `if False`, or awaits an exception."""
+    for name, value in ast.iter_fields(node):
+        if name == "handlers" or (name == "body" and isinstance(node, ast.If) and _is_false(node.test)):
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.AST):
+                yield child
+            if isinstance(child, ast.Return | ast.Raise | ast.Continue | ast.Break):
+                break
+
+
+def _is_false(test: ast.expr) -> bool:
+    return isinstance(test, ast.Constant) and not test.value
+
+
 def _cannot_fail(test: ast.expr) -> bool:
-    if isinstance(test, ast.Constant):
-        return bool(test.value)
-    return isinstance(test, ast.Lambda | ast.GeneratorExp) or (isinstance(test, ast.Tuple) and bool(test.elts))
+    match test:
+        case ast.Constant(value=value):
+            return bool(value)
+        case ast.Lambda() | ast.GeneratorExp() | ast.JoinedStr():
+            return not isinstance(test, ast.JoinedStr) or any(isinstance(part, ast.Constant) for part in test.values)
+        case ast.Tuple(elts=elements) | ast.List(elts=elements) | ast.Set(elts=elements):
+            return any(not isinstance(element, ast.Starred) for element in elements)
+        case ast.Dict(keys=keys):
+            return any(key is not None for key in keys)
+        case ast.BoolOp(op=ast.Or(), values=values):
+            return any(map(_cannot_fail, values))
+        case ast.BoolOp(op=ast.And(), values=values):
+            return all(map(_cannot_fail, values))
+        case ast.Compare(left=left, ops=[ast.Eq() | ast.Is() | ast.LtE() | ast.GtE()], comparators=[right]) if (
+            isinstance(left, ast.Name | ast.Attribute | ast.Constant) and ast.dump(left) == ast.dump(right)
+        ):
+            return True
+        case ast.Compare(left=ast.Call(func=ast.Name(id="len")), ops=[ast.GtE()], comparators=[ast.Constant(value=0)]):
+            return True
+    return False
 
 
 def _reached_from_outside(tree: ast.Module) -> Iterator[_Function]:
@@ -194,8 +229,17 @@ class _Walk(ast.NodeVisitor):
             self._note(node, "swallows", "a bare except takes what it does not know")
         if all(_does_nothing(statement) for statement in node.body):
             self._note(node.body[0], "swallows", f"{_named(node.type)} is dropped: assert it, or say why it may come")
+        elif _takes(node.type, "AssertionError") and not _looks_at(node):
+            self._note(node, "swallows", "takes what an assertion says: let it fail, or look at it")
         elif node.type is not None and _named(node.type) in _EVERYTHING and not _looks_at(node):
             self._note(node, "swallows", "takes whatever comes, and looks at none of it: name what may")
+        self.generic_visit(node)
+
+    def visit_Try(self, node: ast.Try) -> None:
+        """What leaves by its `finally` drops whatever was raised."""
+        for statement in node.finalbody:
+            if isinstance(statement, ast.Return | ast.Break | ast.Continue):
+                self._note(statement, "swallows", "leaves by finally, and drops whatever was raised")
         self.generic_visit(node)
 
     def visit_Expr(self, node: ast.Expr) -> None:
@@ -211,6 +255,10 @@ class _Walk(ast.NodeVisitor):
 
     def visit_Call(self, node: ast.Call) -> None:
         called = self._names.get(_called(node), _called(node))
+        if _takes_whatever_is_raised(node):
+            self._note(node, "asserts", "whatever is raised will do: name it, or match what it says")
+        if called == "suppress" and any(_takes(argument, "AssertionError") for argument in node.args):
+            self._note(node, "swallows", "drops what an assertion says")
         if called == "suppress" and any(_named(a) in _EVERYTHING or isinstance(a, ast.Starred) for a in node.args):
             self._note(node, "swallows", "suppresses whatever comes: name what may")
         if (called == "sleep" or _sleeps_elsewhere(node)) and not self._polls and not _is_zero(node):
@@ -218,11 +266,12 @@ class _Walk(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_While(self, node: ast.While) -> None:
-        """A loop that a fact ends: by its condition, or by leaving it."""
+        """A loop that a fact ends: by its condition, or by leaving it; one that is left in its first round is none."""
         timed = any(isinstance(inner, ast.Call) and _called(inner) in _CLOCKS for inner in ast.walk(node.test))
         ends = not (isinstance(node.test, ast.Constant) or timed) or any(
             isinstance(inner, ast.Break | ast.Return) for inner in ast.walk(node)
         )
+        ends = ends and not any(isinstance(statement, ast.Break | ast.Return) for statement in node.body)
         self._polls += ends
         self.generic_visit(node)
         self._polls -= ends
@@ -256,6 +305,19 @@ def _looks_at(handler: ast.ExceptHandler) -> bool:
         if isinstance(node, ast.Call) and _called(node) == "print":
             return False
     return any(isinstance(node, ast.Name) and node.id == handler.name for node in ast.walk(handler))
+
+
+def _takes(expression: ast.expr | None, name: str) -> bool:
+    """Whether an exception's type, or one of several, is the one of this name."""
+    each = expression.elts if isinstance(expression, ast.Tuple) else [expression]
+    return any(isinstance(one, ast.Name) and one.id == name for one in each)
+
+
+def _takes_whatever_is_raised(call: ast.Call) -> bool:
+    """`pytest.raises(Exception)`, which asks nothing of it."""
+    asks = any(word.arg in ("match", "check") for word in call.keywords)
+    everything = bool(call.args) and _named(call.args[0]) in _EVERYTHING
+    return ast.unparse(call.func) == "pytest.raises" and everything and not asks
 
 
 def _lasts(call: ast.Call) -> bool:

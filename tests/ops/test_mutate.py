@@ -24,7 +24,9 @@ def test_a_quick_run_kills_what_was_killed_and_leaves_the_score_alone() -> None:
     of = [one for one in mutants("codes.available") if not one.of_tenant]
     assert done.returncode == 0, done.stdout + done.stderr
     last = done.stdout.splitlines()[-1]
-    assert last.startswith("mutants: ") and "(100.0 %)" in last and "0 left" in last, done.stdout
+    assert last.startswith("mutants: ") and "(100.0 %)" in last and "0 left" in last and "(100% of " in last, (
+        done.stdout
+    )
     assert len(of) < int(last.split()[1]) == int(last.split()[3])
     assert score.read_bytes() == before
 
@@ -34,5 +36,10 @@ def test_what_is_explained_is_tried_again_in_a_quick_run() -> None:
     done = mutate("--quick", explained[0].name)
     assert (done.returncode, done.stdout.splitlines()[-1]) == (
         0,
-        "mutants: 0 of 0 killed (100.0 %), 1 explained, 0 left for want of time",
+        "mutants: 0 of 0 killed, 1 explained, 0 left for want of time (100% of 1 tried)",
     ), done.stdout + done.stderr
+
+
+def test_a_run_without_a_mutant_to_try_fails() -> None:
+    done = mutate("--quick", "no_such.statement")
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (1, "no mutant was tried: this says nothing")

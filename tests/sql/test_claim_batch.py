@@ -217,3 +217,18 @@ async def _somebody_waits(connection: asyncpg.Connection) -> bool:
             " WHERE datname = current_database() AND wait_event_type = 'Lock')"
         )
     )
+
+
+async def test_who_claims_one_code_is_given_the_one_that_ends_first(database: Database) -> None:
+    """However the rows lie: where the planner knows how few they are, it reads them as they were written."""
+    await database.execute("DELETE FROM codes")
+    await database.execute(
+        "INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash, expires_at)"
+        " SELECT 't', 'coupon', 'code_' || n, 'key', '', n::text::bytea, now() + make_interval(days => 9 - n)"
+        " FROM generate_series(1, 5) AS n"
+    )
+    await database.execute("ANALYZE codes")
+    for name in ("with_code_1", "with_code_2"):
+        await claim(database, [name])
+    rows = await database.fetch("SELECT code_id, reward_id FROM codes WHERE reward_id IS NOT NULL ORDER BY reward_id")
+    assert [tuple(row) for row in rows] == [("code_5", "with_code_1"), ("code_4", "with_code_2")]

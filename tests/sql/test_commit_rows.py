@@ -93,6 +93,22 @@ async def test_a_code_that_a_rival_is_about_to_take_is_passed_by(database: Datab
     assert [tuple(row) for row in rows] == [("code_1", None), ("code_2", "reward_1"), ("code_3", None)]
 
 
+async def test_who_takes_one_code_takes_the_one_that_ends_first(database: Database) -> None:
+    """However the rows lie: where the planner knows how few they are, it reads them as they were written."""
+    await database.execute("DELETE FROM codes")
+    await database.execute(
+        "INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash, expires_at)"
+        " SELECT $1, 'prize_a', 'code_' || n, '1', '', n::text::bytea, now() + make_interval(days => 9 - n)"
+        " FROM generate_series(1, 5) AS n",
+        TENANT,
+    )
+    await database.execute("ANALYZE codes")
+    await commit(database, coded("reward_1"))
+    await commit(database, coded("reward_2"))
+    rows = await database.fetch("SELECT code_id, reward_id FROM codes WHERE reward_id IS NOT NULL ORDER BY reward_id")
+    assert [tuple(row) for row in rows] == [("code_5", "reward_1"), ("code_4", "reward_2")]
+
+
 async def test_turns_are_added_to_none_whether_or_not_there_is_a_row(database: Database) -> None:
     await database.execute(
         "INSERT INTO turn_balances (tenant_id, player_id, campaign_id, balance) VALUES ($1, 'bob', 'camp', 0)", TENANT

@@ -94,9 +94,11 @@ def test_every_field_is_shown(message: Any, data: st.DataObject) -> None:
 def test_any_body_is_read_or_refused(body: bytes) -> None:
     for message in (m.PlayRequest, m.CreateGameRequest, m.UpdatePrizeRequest):
         try:
-            codec.decode(message, body)
+            read = codec.decode(message, body)
         except Fault as fault:
             assert fault.status.name == "INVALID_ARGUMENT"
+        else:
+            assert isinstance(read, message)
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,16 @@ def test_a_test_asserts_by_itself_or_by_a_helper(body: str) -> None:
         "assert True",
         "assert (played() == 1, 'no')",
         "assert (play for play in plays)",
+        "assert [played()]",
+        "assert {'played': played()}",
+        "assert f'plays: {plays}'",
+        "assert plays == plays",
+        "assert plays.count is plays.count",
+        "assert len(played()) >= 0",
+        "assert played() or True",
+        "return\n    assert played()",
+        "if False:\n        assert played()",
+        "try:\n        play()\n    except Fault as fault:\n        assert fault.reason",
         "assert ready()",  # A coroutine, which is true.
         "ready()",
         "def inner():\n        assert played()",
@@ -69,6 +79,21 @@ def test_a_test_that_asserts_nothing_is_found(body: str) -> None:
     assert rules(f"def test_it():\n    {body}\n", helper) == [(1, "asserts")]
 
 
+@pytest.mark.parametrize(
+    "test",
+    ["[*plays]", "f'{plays}'", "plays == others", "len(plays) >= 1", "played() or False", "played() == played()"],
+)
+def test_what_may_be_false_is_an_assertion(test: str) -> None:
+    assert rules(f"def test_it():\n    assert {test}\n") == []
+
+
+def test_whatever_is_raised_is_asked_for_by_its_name_or_by_what_it_says() -> None:
+    for name in ("Exception", "BaseException"):
+        assert rules(f"def test_it():\n    with pytest.raises({name}):\n        play()\n") == [(2, "asserts")]
+    assert rules("def test_it():\n    with pytest.raises(Exception, match='sold out'):\n        play()\n") == []
+    assert rules("def test_it():\n    with pytest.raises(Fault):\n        play()\n") == []
+
+
 def test_what_is_defined_inside_a_function_lends_nothing_to_others() -> None:
     helper = "def serve():\n    def write():\n        assert True\n"
     assert rules("def test_it():\n    connection.write()\n", helper) == [(1, "asserts")]
@@ -88,6 +113,10 @@ def test_what_is_defined_inside_a_function_lends_nothing_to_others() -> None:
         "try:\n    play()\nexcept Exception as error:\n    print(error)\n",
         "try:\n    play()\nexcept Exception:\n    failed = True\n",
         "with suppress(*FAULTS):\n    play()\n",
+        "with suppress(AssertionError):\n    check()\n",
+        "try:\n    check()\nexcept AssertionError:\n    failed = True\n",
+        "try:\n    check()\nexcept (Fault, AssertionError):\n    print('no')\n",
+        "def f():\n    try:\n        check()\n    finally:\n        return None\n",
         "from contextlib import suppress as quiet\nwith quiet(Exception):\n    play()\n",
         "async def f():\n    await asyncio.gather(play(), return_exceptions=True)\n",
     ],
@@ -124,6 +153,13 @@ def test_a_sleep_is_found(code: str) -> None:
 def test_a_sleep_by_another_name_and_one_until_a_time_are_found() -> None:
     assert rules("from asyncio import sleep as nap\nasync def wait():\n    await nap(1)\n") == [(3, "sleeps")]
     assert rules("def wait():\n    while time.monotonic() < ends:\n        time.sleep(0.1)\n") == [(3, "sleeps")]
+
+
+def test_a_loop_that_is_left_in_its_first_round_is_a_sleep() -> None:
+    assert rules("async def wait():\n    while True:\n        await asyncio.sleep(5)\n        break\n") == [
+        (3, "sleeps")
+    ]
+    assert rules("def wait():\n    while waiting:\n        time.sleep(5)\n        return\n") == [(3, "sleeps")]
 
 
 def test_a_sleep_between_two_looks_at_a_fact_is_not() -> None:

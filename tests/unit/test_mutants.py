@@ -117,6 +117,21 @@ def test_the_quick_choice_has_every_guard_of_the_commit_and_of_the_claim() -> No
     assert [name for name in command.QUICK if not any(one.startswith(name) for one in found)] == []
 
 
+def test_the_quick_choice_draws_others_for_each_commit_and_begins_elsewhere() -> None:
+    def quick(seed: str) -> list[str]:
+        return [one.name for one in command.chosen(command.parse(["--quick", "--seed", seed]))]
+
+    one, other = quick("one"), quick("other")
+    assert one == quick("one") and one[0] != other[0]
+    always = {name for name in one if name.startswith(command.QUICK)}
+    assert always == {name for name in other if name.startswith(command.QUICK)}
+    for found in (one, other):
+        assert len(found) == len(set(found)) == len(always) + sum(count for _, count in command.QUICK_DRAWN)
+        for drawn, count in command.QUICK_DRAWN:
+            assert sum(name.startswith(drawn) and name not in always for name in found) == count
+    assert set(one) - always != set(other) - always
+
+
 def test_a_mutant_is_tried_with_what_killed_its_neighbours_then_with_what_is_short_and_narrow() -> None:
     mutant, neighbour = mutants("wallet.move")[:2]
     narrow = ("wallet.move",)
@@ -137,11 +152,13 @@ def test_a_mutant_is_tried_with_what_killed_its_neighbours_then_with_what_is_sho
 MUTANTS = [one for one in mutants("wallet.move") if not one.of_tenant]
 
 
-def reported(verdicts: dict[str, Verdict], explained: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def reported(
+    verdicts: dict[str, Verdict], explained: dict[str, str], monkeypatch: pytest.MonkeyPatch, least_share: float = 0.0
+) -> list[str]:
     """What a run says of the mutants of wallet.move, and at its end the exit code."""
     monkeypatch.setattr(survivors, "explained", lambda: explained)
     console = Console(width=300, file=io.StringIO(), record=True)
-    status = command.report(console, MUTANTS, verdicts)
+    status = command.report(console, MUTANTS, verdicts, least_share)
     return [*console.export_text().splitlines(), str(status)]
 
 
@@ -155,12 +172,28 @@ def test_a_run_fails_by_what_lives_unexplained_and_by_what_is_explained_and_kill
     assert reported(alive, {}, monkeypatch)[-3:] == [
         f"survived: {first}",
         f"mutants: {len(MUTANTS) - 1} of {len(MUTANTS)} killed ({100 - 100 / len(MUTANTS):.1f} %), 0 explained, "
-        "0 left for want of time",
+        f"0 left for want of time (100% of {len(MUTANTS)} tried)",
         "1",
     ]
     assert reported(alive, {first: "as it should be, always"}, monkeypatch)[-1] == "0"
     stale = reported(killed, {second: "as it was once before"}, monkeypatch)
     assert (stale[-3], stale[-1]) == (f"explained, but killed by tests/a.py::test: {second}", "1")
+
+
+def test_a_run_fails_that_tried_nothing_or_less_than_its_least_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert reported({}, {}, monkeypatch)[-2:] == ["no mutant was tried: this says nothing", "1"]
+    invalid = {one.name: Verdict("invalid", "the database refuses it", 0.0) for one in MUTANTS}
+    assert reported(invalid, {}, monkeypatch)[-1] == "1"
+    untested = {one.name: Verdict("untested", "no test executes it", 0.0) for one in MUTANTS}
+    assert reported(untested, dict.fromkeys(untested, "no test can tell it"), monkeypatch)[-1] == "1"
+    killed = {one.name: Verdict("killed", "tests/a.py::test", 1.0) for one in MUTANTS}
+    some = dict(list(killed.items())[:2])
+    share = 2 / len(MUTANTS)
+    assert reported(some, {}, monkeypatch, share)[-1] == "0"
+    assert reported(some, {}, monkeypatch, share + 0.01)[-2:] == [
+        f"{share:.0%} were tried, at least {share + 0.01:.0%} are to be: give it --minutes",
+        "1",
+    ]
 
 
 def test_what_runs_found_is_kept_by_statement_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -24,7 +25,23 @@ from tests.support.stack import AS_SHIPPED, TO_LOOPBACK, Stack, new_stack, setti
 from tests.support.waiting import until
 from tests.support.world import World, new_world
 
-POINT = "before_it_went_wrong"
+ROOT = Path(__file__).parents[2]
+CODES = ("CODE-ONE", "CODE-TWO", "CODE-THREE")
+
+
+def documented(nth: int, archive: Path) -> dict[str, str]:
+    """Settings of docs/deploy.md, "Backups": the first are of a server that archives, the second of a restore."""
+    section = (ROOT / "docs/deploy.md").read_text().split("\n## Backups\n")[1].split("\n## ")[0]
+    block = re.findall(r"```ini\n(.*?)```", section, re.DOTALL)[nth]
+    settings = dict(line.split(" = ", 1) for line in block.splitlines())
+    return {name: value.strip("'").replace("/archive/", f"{archive}/") for name, value in settings.items()}
+
+
+def shown_since(point: str) -> str:
+    """The query of docs/deploy.md for the codes that were shown after a point."""
+    section = (ROOT / "docs/deploy.md").read_text().split("\n## Backups\n")[1].split("\n## ")[0]
+    (query,) = re.findall(r"```sql\n(.*?)```", section, re.DOTALL)
+    return re.sub(r"'[^']*'", f"'{point}'", query)
 
 
 def archiving(directory: Path) -> dict[str, str]:
@@ -36,8 +53,7 @@ def archiving(directory: Path) -> dict[str, str]:
         **DISPOSABLE,
         "shared_buffers": "32MB",
         "synchronous_commit": "on",
-        "archive_mode": "on",
-        "archive_command": f"cp %p {archive}/%f",
+        **documented(0, archive),
     }
 
 
@@ -59,12 +75,9 @@ def base_backup(server: Postgres, directory: Path) -> Postgres:
 def restore(copy: Postgres, archive: Path, point: str) -> None:
     """Starts the copy, brought forward to the point."""
     (copy.data_dir / "recovery.signal").touch()
+    said = documented(1, archive) | {"recovery_target_time": point}
     with (copy.data_dir / "postgresql.auto.conf").open("a") as settings:
-        settings.write(
-            f"restore_command = 'cp {archive}/%f %p'\n"
-            f"recovery_target_name = '{point}'\n"
-            "recovery_target_action = 'promote'\n"
-        )
+        settings.writelines(f"{name} = '{value}'\n" for name, value in said.items())
     if os.geteuid() == 0:  # The server runs as who owns its data.
         owner = archive.parent.joinpath("postgres").stat()
         for path in (copy.data_dir, *copy.data_dir.rglob("*")):
@@ -72,7 +85,7 @@ def restore(copy: Postgres, archive: Path, point: str) -> None:
     copy.start()
 
 
-async def lose_all_after(server: Postgres, copy: Postgres, archive: Path, address: Address) -> None:
+async def lose_all_after(point: str, server: Postgres, copy: Postgres, archive: Path, address: Address) -> None:
     """The server is gone, and in its place stands what it was at the point."""
     written = server.psql("select pg_walfile_name(pg_current_wal_lsn())")
     server.psql("select pg_switch_wal()")
@@ -82,13 +95,20 @@ async def lose_all_after(server: Postgres, copy: Postgres, archive: Path, addres
 
     await until(archived)
     await asyncio.to_thread(server.kill_all)
-    await asyncio.to_thread(restore, copy, archive, POINT)
+    await asyncio.to_thread(restore, copy, archive, point)
 
     async def promoted() -> bool:
         return copy.psql("select pg_is_in_recovery()") == "f"
 
     await until(promoted)
     address.point_to(copy.port)
+
+
+async def code_of(world: World, game_id: str, player: str) -> str:
+    """The code that a player wins and is shown."""
+    await world.round(game_id, player)
+    (reward,) = (await world.stack.consumer("GET", "/rewards/me", player=player)).data["items"]
+    return str(reward["code"])
 
 
 async def ledger(world: World, player: str) -> int:
@@ -117,7 +137,7 @@ async def until_back(stack: Stack) -> None:
 
 @pytest.mark.fault(
     "Disk full, crash, restore to a point in time",
-    size="11 plays, 6 of them after the point",
+    size="13 plays, 7 of them after the point",
     figure="what was before it is whole, what was after it never was",
 )
 async def test_after_a_restore_to_a_point_in_time_nothing_is_left_of_what_was_after_it(
@@ -153,7 +173,10 @@ async def test_after_a_restore_to_a_point_in_time_nothing_is_left_of_what_was_af
                     await world.round(other_id, "ann")
                     before = await ledger(world, "ann")
                     opened = await world.session(game_id, "ann")
-                    await asyncio.to_thread(server.psql, f"select pg_create_restore_point('{POINT}')")
+                    coupon = await world.prize(fulfillment={"channel": "voucher_code"}, codes=CODES)
+                    coupons_id = await world.wheel(coupon)
+                    kept = await code_of(world, coupons_id, "cid")
+                    point = await asyncio.to_thread(server.psql, "select clock_timestamp()")
 
                     # What will never have been: plays, an answer, deliveries, a changed game, places in a ranking.
                     lost = await world.play(game_id, opened, "ann", key="key_1")
@@ -162,16 +185,20 @@ async def test_after_a_restore_to_a_point_in_time_nothing_is_left_of_what_was_af
                     replaced = {"handler_config": {"prizes": [{"prize_id": points, "probability": 1.0}]}}
                     await stack.admin("PUT", f"/admin/games/{game_id}", replaced)
                     await world.round(game_id, "bob")
+                    shown = await code_of(world, coupons_id, "dan")
 
                     async def known() -> bool:
                         sent = {got.headers["webhook-id"] for got in receiver.all}
-                        return len(sent) == 4 and [name for name, _ in await order(stack, board)] == ["ann", "bob"]
+                        return len(sent) == 4 and [name for name, _ in await order(stack, board)][:2] == ["ann", "bob"]
 
                     await until(known)
                     assert await ledger(world, "bob") == 50
                     sent = {got.headers["webhook-id"] for got in receiver.all}
 
-                    await lose_all_after(server, copy, first / "archive", address)
+                    since = await world.database.fetch(shown_since(point))
+                    assert [row["prize_id"] for row in since] == [coupon]
+
+                    await lose_all_after(point, server, copy, first / "archive", address)
                     await until_back(stack)
 
                     assert await ledger(world, "ann") == before
@@ -189,8 +216,15 @@ async def test_after_a_restore_to_a_point_in_time_nothing_is_left_of_what_was_af
                     won = await world.round(game_id, "bob")
                     assert [reward["prize_id"] for reward in won.data["rewards"]] == [delivered]
 
+                    # The code that was shown after the point is free again: once withdrawn, nobody else is shown it.
+                    ids = [row["code_id"] for row in since]
+                    body = {"ids": ids, "reason": "shown before a restore"}
+                    done = await stack.admin("POST", f"/admin/prizes/{coupon}/codes/withdraw", body)
+                    assert (done.data["withdrawn"], done.data["available"]) == (1, 1)
+                    assert {kept, shown, await code_of(world, coupons_id, "eve")} == set(CODES)
+
                     async def told() -> bool:
-                        return await order(stack, board) == [("ann", 5), ("bob", 1)]
+                        return dict(await order(stack, board)) == {"ann": 5, "bob": 1, "cid": 1, "eve": 1}
 
                     await until(told)
 

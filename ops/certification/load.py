@@ -86,10 +86,14 @@ class Load:
         wanted = self.plays + plays
         async with asyncio.timeout(LOAD_SECONDS_MAX):
             while self.plays < wanted:
-                for task in self._tasks:
-                    if task.done():
-                        await task
+                await self.look()
                 await asyncio.sleep(0.005)
+
+    async def look(self) -> None:
+        """Raises what kept somebody from going on."""
+        for task in self._tasks:
+            if task.done():
+                await task
 
     async def for_seconds(self, seconds: float) -> float:
         """Goes on for so long; the plays a second that were answered."""
@@ -165,6 +169,9 @@ class Load:
     async def _wallet(self, player: Player) -> None:
         await self.ask(player, "ListBalances", "GET", f"/wallet?scope_key={self.world.campaign}")
 
+    async def _rewards(self, player: Player) -> None:
+        await self.ask(player, "ListRewards", "GET", f"/rewards/me?campaign_id={self.world.campaign}&limit=100")
+
     async def _eligibility(self, player: Player) -> None:
         game = self.dice.choice(GAMES)
         await self.ask(player, "GetEligibility", "GET", f"/games/{self.world.ids[game]}/eligibility", of=game)
@@ -238,6 +245,7 @@ _DEEDS: Final[dict[Deed, int]] = {
     Load._redeem: 2,
     Load._quest: 2,
     Load._wallet: 2,
+    Load._rewards: 2,
     Load._eligibility: 1,
     Load._milestones: 1,
     Load._rankings: 1,

@@ -33,9 +33,10 @@ When it is quiet again each row is judged:
 - The live rankings, as Valkey has them and as a player is shown them: what the plays' rows say, place by place.
 - `conservation`: the checks of [audit.md](audit.md), 0 rows.
 - `unexplained`: requests whose answer cannot be right. What was done has its row, and exactly one; one key has one
-  answer and one effect; some order of what was done explains every answer, cap, balance, rung and look of each player
-  (a checker for linearizability, after Wing and Gong, and Lowe); nobody is refused without cause; no error of the
-  service but a 503 with Retry-After. Guests who logged in are left to conservation.
+  answer and one effect; some order of what was done explains every answer, cap, balance, rung, reward and look of each
+  player (a checker for linearizability, after Wing and Gong, and Lowe); a code is one reward's, and a reward has one
+  code; nobody is refused without cause; no error of the service but a 503 with Retry-After. Guests who logged in are
+  left to conservation, and to the row that merges them.
 - the row's own figures, each with its bound.
 
 `machine x 3` beside a time says that a fixed piece of work took three times as long just then as at its best in this

@@ -37,6 +37,7 @@ class Proxy:
 
     delay_seconds: how much later each byte arrives, either way. accepting: whether new connections are taken.
     withheld: a connection is forgotten as soon as this is asked on it, and with it what was asked; empty: nothing.
+    delayed_bytes, held_bytes, refused: what met a delay, a partition and a door that was shut, since it was started.
     """
 
     target_port: int
@@ -44,6 +45,9 @@ class Proxy:
     delay_seconds: float = 0.0
     accepting: bool = True
     withheld: bytes = b""
+    delayed_bytes: int = 0
+    held_bytes: int = 0
+    refused: int = 0
     _flowing: asyncio.Event = field(default_factory=asyncio.Event)
     _pairs: set[_Pair] = field(default_factory=set)
     _server: asyncio.Server | None = None
@@ -92,6 +96,7 @@ class Proxy:
 
     async def _accept(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
         if not self.accepting:
+            self.refused += 1
             _reset(client)
             return
         try:
@@ -111,11 +116,15 @@ class Proxy:
         due = 0.0
         try:
             while chunk := await source.read(CHUNK_BYTES):
-                await self._flowing.wait()
+                if not self._flowing.is_set():
+                    self.held_bytes += len(chunk)
+                    await self._flowing.wait()
                 if self.withheld and source is pair.asking and self.withheld in chunk:
                     pair.forgotten = True
                 if pair.forgotten:
                     continue
+                if self.delay_seconds:
+                    self.delayed_bytes += len(chunk)
                 # Never before what came before it, though the delay has become less since.
                 due = max(due, loop.time() + self.delay_seconds)
                 if due > loop.time():

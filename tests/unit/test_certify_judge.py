@@ -17,7 +17,7 @@ from ops.certification.judging.tables import Tables
 from runtime import ids
 
 CAMPAIGN = "camp"
-NAMES = {name: name for name in ("wheel", "capped", "paid", "unlock", "exchange")}
+NAMES = {name: name for name in ("wheel", "capped", "paid", "unlock", "exchange", "mug", "voucher", "parcel")}
 AT = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
 
@@ -29,6 +29,7 @@ class Told:
         self.rows: dict[str, list[dict[str, Any]]] = {name: [] for name in ("plays", "ledger_entries", "balances")}
         self.rows |= {"players": [{"player_id": "ann", "merged_into": None}], "turn_balances": [], "game_players": []}
         self.rows |= {"rewards": [], "milestone_grants": [], "quest_completions": []}
+        self.rows |= {"codes": [], "turn_entries": []}
         self._seconds = count(1.0)
 
     def ask(self, operation: str, data: Any = None, http: int = 200, reason: str = "", **more: Any) -> Asked:
@@ -52,6 +53,37 @@ class Told:
         row = {"play_id": play["play_id"], "game_id": game, "player_id": "ann", "session_id": session}
         self.rows["plays"].append({**row, "idempotency_key": asked.key, "outcome": outcome, "played_at": AT})
         return asked
+
+    def wins(self, prize: str, reward: str, status: str, *, claimed: bool = False) -> None:
+        """A play of the wheel that wins a prize, and what the tables say of it in the end."""
+        self.plays("wheel", f"for {reward}", 0, 0)
+        won = [{"type": "goods", "name": prize, "quantity": 1, "reward_id": reward}]
+        self.history.asked[-1].data["rewards"] = won
+        self.rows["plays"][-1]["outcome"]["rewards"] = won
+        row = {"reward_id": reward, "prize_id": prize, "player_id": "ann", "status": status, "milestone_id": ""}
+        at = {"claimed_at": AT if claimed else None, "fulfilled_at": AT if status == "fulfilled" else None}
+        self.rows["rewards"].append({**row, **at})
+
+    def moves(self, operation: str, reward: str, status: str) -> Asked:
+        shown = {"id": reward, "status": f"REWARD_STATUS_{status.upper()}", "code": ""}
+        return self.ask(operation, shown, of=reward, key=f"{operation} {reward}", who=self._who(operation))
+
+    def refused(self, operation: str, reward: str, reason: str, status: str = "") -> Asked:
+        data = {"reason": reason, "reward_status": f"REWARD_STATUS_{status.upper()}"} if status else {"reason": reason}
+        more = {"of": reward, "key": f"again {operation} {reward}", "who": self._who(operation)}
+        return self.ask(operation, data, http=409, reason=reason, **more)
+
+    def lists(self, *rewards: tuple[str, str, str, str], claimed: str = "", who: str = "ann") -> Asked:
+        """Looks at its rewards: (id, prize, status, code) of each."""
+        items = [
+            {"id": reward, "prize_id": prize, "status": f"REWARD_STATUS_{status.upper()}", "code": code}
+            | {"claimed_at": int(reward == claimed)}
+            for reward, prize, status, code in rewards
+        ]
+        return self.ask("ListRewards", {"items": items, "pagination": {"has_more": False}}, who=who)
+
+    def _who(self, operation: str) -> str:
+        return "ann" if operation == "ClaimReward" else STAFF
 
     def adjusts(self, amount: int, after: int) -> Asked:
         reference = f"ref-{len(self.history.asked)}"
@@ -237,6 +269,183 @@ def test_what_is_broken_by_hand_is_found(right: Told, damage: Callable[[Told], N
 
 def test_a_guest_on_a_finalized_board_may_be_the_player_it_became_when_it_is_asked_again(right: Told) -> None:
     _finalize_twice(right, player_id="player")
+    assert right.found() == ""
+
+
+# -- rewards and codes
+
+
+@pytest.fixture
+def won() -> Told:
+    """A mug that is claimed, one that is revoked, a parcel that a worker delivers, two vouchers with their codes."""
+    told = Told()
+    told.ask("ImportCodes", {"added": 3}, who=STAFF, body={"codes": ["CODE-1", "CODE-2", "CODE-3"]})
+    told.lists()
+    told.wins("mug", "claimed mug", "fulfilled", claimed=True)
+    told.lists(("claimed mug", "mug", "won", ""))
+    told.moves("ClaimReward", "claimed mug", "fulfilled")
+    told.refused("ClaimReward", "claimed mug", "ALREADY_CLAIMED")
+    told.lists(("claimed mug", "mug", "fulfilled", ""), claimed="claimed mug")
+    told.wins("mug", "revoked mug", "revoked")
+    told.moves("RevokeReward", "revoked mug", "revoked")
+    told.refused("FulfillReward", "revoked mug", "ILLEGAL_TRANSITION", "revoked")
+    told.wins("parcel", "parcel", "fulfilled")
+    told.refused("FulfillReward", "parcel", "ILLEGAL_TRANSITION", "fulfilling")
+    for nth in (1, 2):
+        told.wins("voucher", f"voucher-{nth}", "fulfilled")
+        told.rows["codes"].append({"prize_id": "voucher", "code_id": f"code-{nth}", "reward_id": f"voucher-{nth}"})
+    told.rows["codes"].append({"prize_id": "voucher", "code_id": "code-3", "reward_id": None})
+    told.lists(
+        ("voucher-2", "voucher", "fulfilled", "CODE-2"),
+        ("voucher-1", "voucher", "fulfilled", "CODE-1"),
+        ("parcel", "parcel", "fulfilled", ""),
+        ("revoked mug", "mug", "revoked", ""),
+        ("claimed mug", "mug", "fulfilled", ""),
+        claimed="claimed mug",
+    )
+    told.counted(0)
+    return told
+
+
+def shown(told: Told, reward: str) -> dict[str, Any]:
+    """The reward in the last list."""
+    items: list[dict[str, Any]] = told.history.of("ListRewards")[-1].data["items"]
+    return next(one for one in items if one["id"] == reward)
+
+
+def row_of(told: Told, reward: str) -> dict[str, Any]:
+    return next(row for row in told.rows["rewards"] if row["reward_id"] == reward)
+
+
+def test_rewards_and_codes_that_are_right_are_explained(won: Told) -> None:
+    assert won.found() == ""
+
+
+def _show_a_revoked_reward_as_delivered(told: Told) -> None:
+    shown(told, "revoked mug")["status"] = "REWARD_STATUS_FULFILLED"
+
+
+def _deliver_what_was_revoked(told: Told) -> None:
+    told.moves("FulfillReward", "revoked mug", "fulfilled")
+
+
+def _revoke_what_the_table_says_is_delivered(told: Told) -> None:
+    row_of(told, "revoked mug").update(status="fulfilled", fulfilled_at=AT)
+
+
+def _show_a_reward_as_it_was(told: Told) -> None:
+    shown(told, "claimed mug").update(status="REWARD_STATUS_WON", claimed_at=0)
+
+
+def _leave_a_reward_out(told: Told) -> None:
+    told.history.of("ListRewards")[-1].data["items"].remove(shown(told, "claimed mug"))
+
+
+def _refuse_a_claim_too_early(told: Told) -> None:
+    told.history.of("ClaimReward")[1].attempts[0].began = 0.1
+    told.history.of("ClaimReward")[1].attempts[0].ended = 0.2
+
+
+def _refuse_for_another_state(told: Told) -> None:
+    told.history.of("FulfillReward")[0].attempts[0].data["reward_status"] = "REWARD_STATUS_FULFILLED"
+
+
+def _take_a_delivered_parcel_for_open(told: Told) -> None:
+    told.lists(("parcel", "parcel", "fulfilling", ""))
+
+
+def _tell_one_code_twice(told: Told) -> None:
+    shown(told, "voucher-2")["code"] = "CODE-1"
+
+
+def _tell_another_code(told: Told) -> None:
+    told.lists(("voucher-1", "voucher", "fulfilled", "CODE-3"))
+
+
+def _tell_a_code_of_nobody(told: Told) -> None:
+    shown(told, "voucher-1")["code"] = "CODE-9"
+
+
+def _tell_no_code(told: Told) -> None:
+    shown(told, "voucher-1")["code"] = ""
+
+
+def _tell_a_stranger(told: Told) -> None:
+    told.rows["players"].append({"player_id": "bob", "merged_into": None})
+    told.lists(("voucher-1", "voucher", "fulfilled", "CODE-1"), who="bob")
+
+
+def _give_a_reward_two_codes(told: Told) -> None:
+    told.rows["codes"][2]["reward_id"] = "voucher-1"
+
+
+def _free_a_code_that_was_told(told: Told) -> None:
+    told.rows["codes"][0]["reward_id"] = None
+
+
+def _lose_an_act_in_bulk(told: Told) -> None:
+    body = {"act": "BULK_ACT_REVOKE", "ids": ["claimed mug"]}
+    told.ask("BulkRewards", {"results": [{"id": "claimed mug", "ok": True}]}, who=STAFF, key="bulk", body=body)
+
+
+def _lose_turns_that_were_given(told: Told) -> None:
+    told.ask("GrantTurns", {"id": "entry-of-turns"}, who=STAFF, of="ann", key="turns", body={"amount": 1})
+
+
+def _lose_a_merge(told: Told) -> None:
+    told.rows["players"].append({"player_id": "guest", "merged_into": None})
+    told.ask("MergePlayer", {"merged": True}, who=STAFF, of="ann", body={"guest_id": "guest", "preview": False})
+
+
+def _doubt_a_signature(told: Told) -> None:
+    told.ask("VerifyQuestEvent", {"verified": False}, of="quest", body={})
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        (_show_a_revoked_reward_as_delivered, "no order explains the reward revoked mug"),
+        (_deliver_what_was_revoked, "no order explains the reward revoked mug"),
+        (_revoke_what_the_table_says_is_delivered, "no order explains the reward revoked mug"),
+        (_show_a_reward_as_it_was, "no order explains the reward claimed mug"),
+        (_leave_a_reward_out, "no order explains the reward claimed mug"),
+        (_refuse_a_claim_too_early, "no order explains the reward claimed mug"),
+        (_refuse_for_another_state, "no order explains the reward revoked mug"),
+        (_take_a_delivered_parcel_for_open, "no order explains the reward parcel"),
+        (_tell_one_code_twice, "one code of two rewards"),
+        (_tell_another_code, "two codes of one reward"),
+        (_tell_a_code_of_nobody, "a code that nobody imported"),
+        (_tell_no_code, "a code that was delivered is not told"),
+        (_tell_a_stranger, "a code of another's"),
+        (_give_a_reward_two_codes, "2 codes for one reward"),
+        (_free_a_code_that_was_told, "0 codes are kept for a reward whose code was told"),
+        (_lose_an_act_in_bulk, "an act in bulk that was answered is not there"),
+        (_lose_turns_that_were_given, "turns that were answered are not there"),
+        (_lose_a_merge, "a merge that was answered is not there"),
+        (_doubt_a_signature, "a right signature is not believed"),
+    ],
+)
+def test_a_reward_or_code_that_is_broken_by_hand_is_found(won: Told, damage: Callable[[Told], None], says: str) -> None:
+    told = copy.deepcopy(won)
+    damage(told)
+    assert says in told.found()
+
+
+def test_a_claim_that_nobody_answered_may_have_been_done_or_not(won: Told) -> None:
+    won.wins("mug", "third mug", "won")
+    asked = won.history.new("ClaimReward", "ann", of="third mug", key="cut")
+    asked.attempts.append(Attempt("consumer-1", 100.0))
+    assert won.found() == ""
+    row_of(won, "third mug").update(status="fulfilled", claimed_at=AT, fulfilled_at=AT)
+    assert won.found() == ""
+    row_of(won, "third mug").update(status="revoked")
+    assert "no order explains the reward third mug" in won.found()
+
+
+def test_an_erased_players_plays_have_no_key_any_more(right: Told) -> None:
+    right.rows["plays"][0]["idempotency_key"] = None
+    assert "a play under a key that nobody used" in right.found()
+    right.ask("ErasePlayer", {"id": "ann"}, who=STAFF, of="ann")
     assert right.found() == ""
 
 

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from ops.certification.proxy import Proxy, between
+from ops.certification.rows.network import FAULTS
 
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -96,3 +97,31 @@ async def test_what_is_withheld_is_never_asked_and_the_rest_is(proxy: Proxy) -> 
     assert await say(await connect(proxy), b"XACK") == b"XACK"
     assert not asked.done()
     asked.cancel()
+
+
+async def test_what_a_fault_meets_is_counted(proxy: Proxy) -> None:
+    connection = await connect(proxy)
+    await say(connection, b"before")
+    assert (proxy.delayed_bytes, proxy.held_bytes, proxy.refused) == (0, 0, 0)
+    proxy.delay_seconds = 0.01
+    await say(connection, b"late")
+    assert proxy.delayed_bytes == 2 * len(b"late")
+    proxy.heal()
+    proxy.partition()
+    asked = asyncio.ensure_future(say(connection, b"held"))
+    while not proxy.held_bytes:
+        await asyncio.sleep(0)
+    proxy.heal()
+    assert await asked == b"held"
+    # Either way, unless it was healed before the answer was there.
+    assert proxy.held_bytes in (len(b"held"), 2 * len(b"held"))
+    proxy.accepting = False
+    with pytest.raises(OSError):
+        await say(await connect(proxy), b"hello")
+    assert proxy.refused == 1
+
+
+async def test_a_proxy_that_is_not_on_the_way_meets_nothing(proxy: Proxy) -> None:
+    for fault in FAULTS.values():
+        assert fault.begin(proxy) + fault.met(proxy) == 0
+        proxy.heal()

@@ -81,6 +81,7 @@ def _kept(history: History, tables: Tables) -> Iterator[str]:
     """What was answered as done is in the tables, and as it was answered."""
     plays, rewards = tables.by("plays", "session_id"), tables.by("rewards", "reward_id")
     entries, grants = tables.by("ledger_entries", "entry_id"), tables.by("milestone_grants", "reward_id")
+    people, turns = tables.by("players", "player_id"), tables.by("turn_entries", "entry_id")
     completed = {(row["player_id"], row["idempotency_key"]): row for row in tables["quest_completions"]}
     for asked in history.asked:
         if not asked.ok:
@@ -121,6 +122,22 @@ def _kept(history: History, tables: Tables) -> Iterator[str]:
                 row = rewards.get(asked.of)
                 if row is None or row["fulfilled_at"] is None:
                     yield f"a delivery by hand that was answered is not there: {asked.told()}"
+            case "BulkRewards":
+                fulfills = (asked.body or {})["act"] == "BULK_ACT_FULFILL"
+                for reward in (one["id"] for one in data["results"] if one["ok"]):
+                    row = rewards.get(reward)
+                    if row is None or (row["fulfilled_at"] is None if fulfills else row["status"] != "revoked"):
+                        yield f"an act in bulk that was answered is not there: {asked.told()}: {reward}"
+            case "GrantTurns":
+                if data["id"] not in turns:
+                    yield f"turns that were answered are not there: {asked.told()}"
+            case "MergePlayer":
+                guest, previewed = (asked.body or {})["guest_id"], (asked.body or {})["preview"]
+                if not previewed and (guest not in people or people[guest]["merged_into"] != asked.of):
+                    yield f"a merge that was answered is not there: {asked.told()}"
+            case "VerifyQuestEvent":
+                if not data["verified"] and len(asked.attempts) == 1:
+                    yield f"a right signature is not believed: {asked.told()}"
 
 
 def _only(history: History, tables: Tables) -> Iterator[str]:
@@ -128,13 +145,14 @@ def _only(history: History, tables: Tables) -> Iterator[str]:
     sessions: dict[str, list[Asked]] = defaultdict(list)
     for asked in history.of("Play"):
         sessions[(asked.body or {})["session_id"]].append(asked)
+    erased = {asked.of for asked in history.of("ErasePlayer") if asked.ok or asked.unknown}
     seen: Counter[str] = Counter()
     for row in tables["plays"]:
         seen[row["session_id"]] += 1
         asked_for = sessions.get(row["session_id"], [])
         if not asked_for:
             yield f"a play that nobody asked for: {row['play_id']}"
-        elif row["idempotency_key"] not in {asked.key for asked in asked_for}:
+        elif row["player_id"] not in erased and row["idempotency_key"] not in {asked.key for asked in asked_for}:
             yield f"a play under a key that nobody used: {row['play_id']} {row['idempotency_key']}"
         elif not any(asked.ok or asked.unknown for asked in asked_for):
             yield f"a play that was refused: {row['play_id']}: {asked_for[0].told()}"

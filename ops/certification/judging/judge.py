@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from ops.certification.history import History, Note
-from ops.certification.judging import answers, turns, wallets
+from ops.certification.judging import answers, rewards, turns, wallets
 from ops.certification.judging.rankings import rankings_agree
 from ops.certification.judging.reading import Reading
 from ops.certification.judging.tables import Tables, broken, connected, read
@@ -45,12 +45,13 @@ async def judge(run: Run) -> None:
 
 def problems(history: History, tables: Tables, names: dict[str, str], campaign: str) -> list[str]:
     """What of the history cannot be explained, a line each."""
-    return [*answers.problems(history, tables), *_orders(Reading(history, tables, names, campaign))]
+    orders = _orders(Reading(history, tables, names, campaign))
+    return [*answers.problems(history, tables), *rewards.codes(history, tables), *orders]
 
 
 def _orders(reading: Reading) -> Iterator[str]:
     """Things for which no order of what was done makes every answer right."""
-    for things in (turns.things, wallets.balances, wallets.rungs):
+    for things in (turns.things, wallets.balances, wallets.rungs, rewards.standings):
         for name, ops, initial in things(reading):
             verdict = check(ops, initial)
             if verdict.gave_up:
@@ -66,10 +67,12 @@ async def _look(run: Run, tables: Tables) -> None:
     """Players look at what they have: what they see is held to the tables like all that was seen before."""
     if "paid" not in run.world.ids:
         return
-    players = sorted({row["player_id"] for row in tables["plays"]} & {asked.who for asked in run.history.asked})
+    played = {asked.who for asked in run.history.of("Play")}
+    players = sorted(played & {row["player_id"] for row in tables["plays"]})
     for player in run.dice.sample(players, min(LOOKS, len(players))):
         ask, ids = run.world.client.ask, run.world.ids
         await ask("ListBalances", player, "GET", f"/wallet?scope_key={run.world.campaign}")
+        await ask("ListRewards", player, "GET", f"/rewards/me?campaign_id={run.world.campaign}&limit=100")
         await ask("GetEligibility", player, "GET", f"/games/{ids['paid']}/eligibility", of="paid")
         for game in ("unlock", "exchange"):
             await ask("ListMilestones", player, "GET", f"/games/{ids[game]}/milestones", of=game)

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC
+from datetime import date, datetime
 from functools import cached_property
-from typing import Any
+from itertools import pairwise
+from typing import Any, Final
+from zoneinfo import ZoneInfo
 
 from ops.certification.history import Asked, Attempt, History
 from ops.certification.judging.tables import Row, Tables
 from ops.simulation.judging.checker import FOREVER, Op
+
+FIRST_ZONE: Final = "UTC"
+"""The zone of a campaign as it is made."""
+
+NEAR_SECONDS: Final = 2.0
+"""So near to a midnight a play may count on either day: clocks are compared by what was answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +88,65 @@ class Reading:
             found[row["player_id"]].append(Done(row, began, min(ends), tuple(asked), outcome))
         return found
 
+    def days(self, since: float, until: float) -> Days:
+        """The campaign's local days between these two times of the run's clock."""
+        return days_between(self._zones, self._ahead, since, min(until, self._last))
+
     @cached_property
-    def one_day(self) -> bool:
-        """Whether all of it was on one local day: else what counts by the day is left out."""
-        zones = any("timezone" in (asked.body or {}) for asked in self.history.of("UpdateCampaign"))
-        return not zones and len({row["played_at"].astimezone(UTC).date() for row in self.tables["plays"]}) <= 1
+    def _last(self) -> float:
+        """When the last answer came, or was waited for."""
+        attempts = self.history.attempts
+        return max([one.began for one in attempts] + [one.ended for one in attempts if one.ended != FOREVER], default=0)
+
+    @cached_property
+    def _zones(self) -> list[tuple[float, float, str]]:
+        """The campaign's zones, in the order in which it was moved: from when it may have been there, from when on it
+        certainly was, and its name.
+        """
+        moves = [
+            (asked.began, asked.ended, str(asked.body["timezone"]))
+            for asked in self.history.of("UpdateCampaign")
+            if asked.body and "timezone" in asked.body and asked.of == "campaign" and (asked.ok or asked.unknown)
+        ]
+        return [(-FOREVER, -FOREVER, FIRST_ZONE), *moves]
+
+    @cached_property
+    def _ahead(self) -> float:
+        """What the run's clock lacks to the time of the database, unix seconds, by the plays: as each was done after it
+        was asked for, and before it was answered. Where nothing was played, by this machine's, which is the database's.
+        """
+        done = [one for plays in self.plays.values() for one in plays if one.ended != FOREVER]
+        after = [one.row["played_at"].timestamp() - one.ended for one in done]
+        before = [one.row["played_at"].timestamp() - one.began for one in done]
+        return (max(after) + min(before)) / 2 if done else time.time() - time.monotonic()
+
+
+@dataclass(frozen=True, slots=True)
+class Days:
+    """begun: how many there were, at most, of which each has its free plays. names: each one's date, in ISO 8601.
+
+    One that is come back to is counted again: the zone moved west, what had counted on the day there counts on the one
+    here, and begins anew with the next move east.
+    """
+
+    begun: int
+    names: frozenset[str]
+
+
+def days_between(zones: Sequence[tuple[float, float, str]], ahead: float, since: float, until: float) -> Days:
+    """The local days between two times of a clock that lacks `ahead` to unix seconds.
+
+    zones: from when it may have been in each, from when on it certainly was, and its name; in their order.
+    """
+    seen: list[date] = []
+    for nth, (began, _, name) in enumerate(zones):
+        left = zones[nth + 1][1] if nth + 1 < len(zones) else FOREVER
+        if left < since or began > until:
+            continue
+        for at in (max(began, since) - NEAR_SECONDS, min(left, until) + NEAR_SECONDS):
+            seen.append(datetime.fromtimestamp(at + ahead, ZoneInfo(name)).date())
+    begun = 1 + sum(later > earlier for earlier, later in pairwise(seen))
+    return Days(begun, frozenset(day.isoformat() for day in seen))
 
 
 def decoded(value: Any) -> dict[str, Any]:

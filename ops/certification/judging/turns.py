@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from ops.certification.catalogue import BOUNDED, TURNS
@@ -11,14 +11,17 @@ from ops.simulation.judging.checker import Op
 
 GAMES = tuple(BOUNDED)
 QUESTS = ("once", "daily quest")
+ONCE = "once"
+"""The period of a quest that is completed once."""
 
 
 class State(NamedTuple):
-    """turns left, plays by game in the order of GAMES, quests completed."""
+    """turns left, plays by game in the order of GAMES, plays that a day gave, quests completed with their periods."""
 
     turns: int = 0
     plays: tuple[int, ...] = tuple(0 for _ in GAMES)
-    quests: frozenset[str] = frozenset()
+    free: int = 0
+    quests: frozenset[tuple[str, str]] = frozenset()
 
     def count(self, game: str) -> int:
         return self.plays[GAMES.index(game)]
@@ -32,9 +35,7 @@ Step = Callable[[State], Iterable[State]]
 
 
 def things(reading: Reading) -> Iterator[tuple[str, list[Op[Any]], Any]]:
-    """Each player's, of a history of one day."""
-    if not reading.one_day:
-        return
+    """Each player's."""
     turns = {row["player_id"]: row["balance"] for row in reading.tables["turn_balances"]}
     counted = {
         (row["player_id"], reading.names.get(row["game_id"], "")): row["plays"]
@@ -48,10 +49,12 @@ def things(reading: Reading) -> Iterator[tuple[str, list[Op[Any]], Any]]:
 
 
 def _ops(reading: Reading, player: str) -> Iterator[Op[Any]]:
+    since = min((asked.began for asked in reading.by_player.get(player, ())), default=0.0)
     for done in reading.plays.get(player, ()):
         game = reading.names.get(done.row["game_id"], "")
         if game in BOUNDED:
-            yield Op(done.began, done.ended, _play(game), f"plays {game} ({done.row['play_id']})")
+            days = reading.days(since, done.ended).begun
+            yield Op(done.began, done.ended, _play(game, days), f"plays {game} ({done.row['play_id']})")
     for asked, attempt in reading.refused(player, "Start", "Play"):
         if asked.of in BOUNDED and attempt.reason in ("CAP_USER", "CAP_DAY", "NO_TURNS"):
             told = f"is told {attempt.reason} of {asked.of} (#{asked.number})"
@@ -60,25 +63,38 @@ def _ops(reading: Reading, player: str) -> Iterator[Op[Any]]:
         if asked.ok:
             left = asked.data["remaining_turns"]
             yield Op(asked.began, asked.ended, _has(left), f"is told of {left} turns (#{asked.number})")
-    kept = {row["idempotency_key"] for row in reading.tables["quest_completions"] if row["player_id"] == player}
+    kept = {
+        row["idempotency_key"]: row["period"]
+        for row in reading.tables["quest_completions"]
+        if row["player_id"] == player
+    }
     for asked in reading.of(player, "CompleteQuest"):
         if asked.ok or asked.key in kept:
             balance = asked.data["balance"] if asked.ok else None
-            told = f"completes {asked.of}, so {balance} turns (#{asked.number})"
-            yield Op(asked.began, asked.ended, _complete(asked.of, balance), told)
+            period = kept.get(asked.key, ONCE)
+            periods = reading.days(since, asked.ended).names if asked.of == "daily quest" else {ONCE}
+            told = f"completes {asked.of} of {period}, so {balance} turns (#{asked.number})"
+            yield Op(asked.began, asked.ended, _complete(asked.of, period, periods, balance), told)
     for asked, attempt in reading.refused(player, "CompleteQuest"):
         if attempt.reason == "ALREADY_COMPLETED":
             yield Op(attempt.began, attempt.ended, _completed(asked.of), f"had completed {asked.of} (#{asked.number})")
 
 
-def _play(game: str) -> Step:
+def _play(game: str, days: int) -> Step:
+    """days: how many have begun by then, of which each has its free plays. On one day a play is free or takes a turn,
+    and which is certain; of several it may be either.
+    """
     cap, daily, paid = BOUNDED[game]
 
     def step(state: State) -> Iterator[State]:
         count = state.count(game)
-        spends = paid or bool(daily and count >= daily)
-        if not (cap and count >= cap) and not (spends and not state.turns):
-            yield state.played(game)._replace(turns=state.turns - spends)
+        if cap and count >= cap:
+            return
+        after = state.played(game)
+        if not paid and not (daily and state.free >= daily * days):
+            yield after._replace(free=state.free + bool(daily))
+        if (paid or (daily and count >= daily)) and state.turns:
+            yield after._replace(turns=state.turns - 1)
 
     return step
 
@@ -102,17 +118,19 @@ def _has(turns: int) -> Step:
     return lambda state: [state] if state.turns == turns else []
 
 
-def _complete(quest: str, balance: int | None) -> Step:
+def _complete(quest: str, period: str, periods: Container[str], balance: int | None) -> Step:
+    """period: that it is kept under; periods: those that there were by then."""
+
     def step(state: State) -> Iterator[State]:
         after = state.turns + TURNS
-        if quest not in state.quests and balance in (after, None):
-            yield state._replace(turns=after, quests=state.quests | {quest})
+        if period in periods and (quest, period) not in state.quests and balance in (after, None):
+            yield state._replace(turns=after, quests=state.quests | {(quest, period)})
 
     return step
 
 
 def _completed(quest: str) -> Step:
-    return lambda state: [state] if quest in state.quests else []
+    return lambda state: [state] if any(done == quest for done, _ in state.quests) else []
 
 
 def _is(end: tuple[int, tuple[int, ...]]) -> Step:

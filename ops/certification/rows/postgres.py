@@ -8,23 +8,30 @@ import math
 import os
 import signal
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 
 import asyncpg
 import psutil
 
+from ops.certification.catalogue import World, found
+from ops.certification.history import History
 from ops.certification.load import Load
 from ops.certification.measuring import errors_ended, failing, slowest, unanswered
 from ops.certification.node import Node
 from ops.certification.row import row
 from ops.certification.run import Run, paused
+from ops.certification.stack import CONNECTIONS
+from runtime.stores.shares import PART
 
 RECOVERY_SECONDS = 2.0
 FROZEN_SECONDS = 1.5
 EXHAUSTED_SECONDS = 1.0
 STUCK_SECONDS = 15.0
 HELD_SECONDS = 3.0
+PLACES_TRIES = 5
+"""How often a pool is looked at until all of it is seen to work: a tenant that was late has a part of it for a while.
+"""
 
 
 @row("postgres-restarted", fault="Postgres restarted (immediate)", quick=3, full=20, unit="restarts")
@@ -47,6 +54,7 @@ async def postgres_restarted(run: Run) -> None:
     refused = sum(len(failing(run.history, began, back)) for began, back in away)
     run.figure("plays", load.plays)
     run.figure("attempts that failed meanwhile", refused, least=1)
+    run.figure("without an answer", unanswered(run.history.attempts), exactly=0)
     run.figure(
         "errors ended after its return, at worst", ended[worst], "s", most=RECOVERY_SECONDS, slowness=slow[worst]
     )
@@ -55,61 +63,154 @@ async def postgres_restarted(run: Run) -> None:
 @row("postgres-frozen", fault="Postgres backend frozen", quick=3, full=20, unit="times all of a Core's")
 async def postgres_frozen(run: Run) -> None:
     """All backends of a Core stop (SIGSTOP); refusals take 1.5 s at most, and their places in the pool come back."""
-    came_back, slow, times, stuck = 0.0, 1.0, [], 0
+    came_back, after_thaw, slow, times, stuck = 0.0, 0.0, 1.0, [], 0
+    worlds = (run.world, await _another_tenant(run))
+    places = {core.name: await _places(run, core, worlds) for core in run.stack.cores}
     async with run.loaded() as load:
         for _ in range(run.size):
             await load.more(20)
             core = run.dice.choice(run.stack.cores)
+            pids = await backends(run, core)
             began = time.monotonic()
-            with frozen(await backends(run, core)):
+            with frozen(pids):
                 run.note(f"the backends of {core.name} are frozen")
                 await load.for_seconds(FROZEN_SECONDS)
                 # Nobody waits for the thaw: the frozen ones are left behind.
-                try:
-                    async with asyncio.timeout(STUCK_SECONDS):
-                        came_back = max(came_back, await _started(load, core, began))
-                except TimeoutError:
+                seconds = await _started(load, core, began)
+                if seconds >= STUCK_SECONDS and await _held_up(run, pids):
                     stuck += 1
                     run.note("a backend froze in its commit, with a lock that every other waits for")
-                times.append((began, time.monotonic()))
+                else:
+                    came_back = max(came_back, seconds)
+                thawed = time.monotonic()
+            times.append((began, thawed))
+            after_thaw = max(after_thaw, await _started(load, core, thawed))
             slow = max(slow, await run.slowness.read())
         await load.more(20)
+    lost = sum([before - await _places(run, run.stack.nodes[name], worlds) for name, before in places.items()])
     refused = [one for began, thawed in times for one in failing(run.history, began, thawed)]
+    settings = run.stack.settings
+    acquire, statement = settings.database_acquire_timeout_seconds, settings.database_statement_timeout_seconds
+    # Who was late is given a part of the pool at once: so many frozen ones at a time are found out and given up, each
+    # once a statement is late on it. At worst all of them, before a connection is made anew.
+    left_behind = math.ceil(CONNECTIONS / max(1, CONNECTIONS // PART)) * statement + acquire
+    # What waits is answered or late, a connection is made, and a statement is done.
+    thawed_again = acquire + 2 * statement
     run.figure("plays", load.plays)
     run.figure("refused meanwhile", len(refused), least=1)
     run.figure("slowest refusal", slowest(refused), "s", most=FROZEN_SECONDS, slowness=slow)
-    run.figure("without an answer", unanswered(refused), exactly=0)
-    run.figure("that Core answered from the database again, frozen still, after", came_back, "s", slowness=slow)
+    run.figure("without an answer", unanswered(run.history.attempts), exactly=0)
+    run.figure(
+        "that Core answered from the database again, frozen still, after",
+        came_back,
+        "s",
+        most=left_behind,
+        slowness=slow,
+    )
     run.figure("times that a frozen backend held up all of Postgres", stuck)
+    run.figure("that Core answered after the thaw, at worst", after_thaw, "s", most=thawed_again, slowness=slow)
+    run.figure("places in a pool that work at once", min(places.values()), exactly=CONNECTIONS)
+    run.figure("of all of them lost in the end", lost, exactly=0)
 
 
 async def _started(load: Load, core: Node, began: float) -> float:
-    """Seconds since `began` until that Core has a connection that answers."""
+    """Seconds since `began` until that Core has a connection that answers; STUCK_SECONDS where it has none by then."""
     client = load.world.client
-    for number in itertools.count():
-        body = {"scope": {"tenant_id": load.world.tenant_id}, "player_id": f"frozen{began}-{number}"}
-        url = f"{core.core_url}/api/v1/games/{load.world.ids['wheel']}/start"
-        async with client.http.post(url, json=body) as answer:
-            if answer.status == 200:
-                break
-        await asyncio.sleep(0.05)
+    url = f"{core.core_url}/api/v1/games/{load.world.ids['wheel']}/start"
+    try:
+        async with asyncio.timeout_at(asyncio.get_running_loop().time() + STUCK_SECONDS):
+            for number in itertools.count():
+                body = {"scope": {"tenant_id": load.world.tenant_id}, "player_id": f"frozen{began}-{number}"}
+                async with client.http.post(url, json=body) as answer:
+                    if answer.status == 200:
+                        break
+                await asyncio.sleep(0.05)
+    except TimeoutError:
+        return STUCK_SECONDS
     return time.monotonic() - began
+
+
+_WAITING = """
+SELECT count(*) FROM pg_stat_activity
+WHERE state = 'active' AND pid <> pg_backend_pid() AND NOT pid = ANY($1::int[])
+  AND (wait_event_type = 'LWLock' OR pg_blocking_pids(pid) && $1::int[])
+"""
+
+
+async def _held_up(run: Run, pids: list[int]) -> bool:
+    """Whether others wait for what these backends hold. Who cannot even be asked does."""
+    try:
+        async with asyncio.timeout(FROZEN_SECONDS):
+            connection = await asyncpg.connect(run.stack.database_url)
+            try:
+                return bool(await connection.fetchval(_WAITING, pids))
+            finally:
+                connection.terminate()
+    except TimeoutError:
+        return True
+
+
+_LOCKED = "SELECT count(*) FROM pg_stat_activity WHERE client_port = ANY($1::int[]) AND wait_event_type = 'Lock'"
+
+
+async def _another_tenant(run: Run) -> World:
+    """One that has a game. No tenant is given all of a pool alone."""
+    world = await found(run.stack, History())
+    await world.prize("mug")
+    await world.game("wheel", handler_config={"prizes": world.chances(mug=1.0)})
+    return world
+
+
+async def _places(run: Run, core: Node, worlds: Sequence[World]) -> int:
+    """How many of its pool's places a Core uses at once, asked for more: each waits for a lock that is held here."""
+    most = 0
+    locking, looking = [await asyncpg.connect(run.stack.database_url) for _ in range(2)]
+    try:
+        for _ in range(PLACES_TRIES):
+            async with locking.transaction():
+                await locking.execute("LOCK TABLE plays IN ACCESS EXCLUSIVE MODE")
+                asked = [
+                    asyncio.ensure_future(_read_plays(core, world, nth))
+                    for world in worlds
+                    for nth in range(CONNECTIONS)
+                ]
+                gives_up = time.monotonic() + run.stack.settings.database_statement_timeout_seconds / 2
+                while time.monotonic() < gives_up and most < CONNECTIONS:
+                    most = max(most, int(await looking.fetchval(_LOCKED, _ports(run, core))))
+            await asyncio.gather(*asked)
+            if most >= CONNECTIONS:
+                break
+            await asyncio.sleep(1)
+    finally:
+        locking.terminate()
+        looking.terminate()
+    return most
+
+
+async def _read_plays(core: Node, world: World, nth: int) -> None:
+    query = f"scope.tenant_id={world.tenant_id}&player_id=reader{nth}"
+    url = f"{core.core_url}/api/v1/games/{world.ids['wheel']}/history/me?{query}"
+    async with world.stack.http.get(url) as answer:
+        await answer.read()
+        assert answer.status in (200, 503), await answer.text()
 
 
 async def backends(run: Run, core: Node) -> list[int]:
     """The pids of the backends that serve a Core."""
-    port = run.stack.postgres.port
-    ports = [
-        one.laddr.port
-        for one in psutil.Process(core.pid).net_connections(kind="tcp")
-        if one.raddr and one.raddr.port == port
-    ]
+    ports = _ports(run, core)
     connection = await asyncpg.connect(run.stack.database_url)
     try:
         rows = await connection.fetch("SELECT pid FROM pg_stat_activity WHERE client_port = ANY($1::int[])", ports)
     finally:
         await connection.close()
     return [row["pid"] for row in rows]
+
+
+def _ports(run: Run, core: Node) -> list[int]:
+    """The ports of a Core's connections to Postgres."""
+    port = run.stack.postgres.port
+    connections = psutil.Process(core.pid).net_connections(kind="tcp")
+    return [one.laddr.port for one in connections if one.raddr and one.raddr.port == port]
 
 
 @contextmanager

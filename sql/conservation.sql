@@ -5,8 +5,9 @@
 -- row_id (what of it, '' it itself), scope_key (the campaign, merchant or tenant that it is of), expected, found.
 -- Keys of two parts have a space between them.
 --
--- What staff may change later (a cap, a channel, a zone) is compared with what came ten minutes after the last change:
--- a change is not seen by what is decided while it is under way.
+-- What staff may change later (a cap, a channel, a zone) is compared with what came ten minutes after it last became
+-- another, as staff's log says: a change is not seen by what is decided while it is under way. A campaign's zone of then
+-- is what the first change of it since says that it was before.
 --
 -- `changed` says what to look at anew, and `walk_<kind>` what to look at next on the way around everything.
 
@@ -197,6 +198,59 @@ FROM (
 LEFT JOIN rewards AS r ON r.tenant_id = $1 AND r.reward_id = e.reward_id
 WHERE r.reward_id IS NULL OR (r.status = 'revoked') <> (e.amount = 0)
 
+-- name: player_credited
+-- The points of a reward of points came with it, once, and no others in its name. A guest's reward may be of points that
+-- are its player's by now.
+WITH credited AS (
+    SELECT w.player_id, e.reward_id, sum(e.amount) AS points
+    FROM (
+        SELECT a.player_id, a.player_id AS owner_id FROM unnest($2::text[]) AS a (player_id)
+        UNION ALL
+        SELECT p.player_id, p.merged_into FROM players AS p
+        WHERE p.tenant_id = $1 AND p.player_id = ANY($2::text[]) AND p.merged_into IS NOT NULL
+    ) AS w
+    JOIN ledger_entries AS e ON e.tenant_id = $1 AND e.player_id = w.owner_id AND e.reason = 'play_reward'
+        AND e.currency = 'points' AND e.reward_id <> ''
+    GROUP BY w.player_id, e.reward_id
+)
+SELECT r.player_id AS id, r.reward_id AS row_id, r.campaign_id AS scope_key, r.points::text AS expected,
+       coalesce(c.points, 0)::text AS found
+FROM (
+    SELECT o.player_id, o.reward_id, o.campaign_id, trunc(o.value)::bigint * o.quantity AS points
+    FROM rewards AS o
+    WHERE o.tenant_id = $1 AND o.player_id = ANY($2::text[]) AND o.type = 'points'
+) AS r
+LEFT JOIN credited AS c ON c.player_id = r.player_id AND c.reward_id = r.reward_id
+WHERE coalesce(c.points, 0) <> r.points
+UNION ALL
+SELECT e.player_id, e.entry_id, e.scope_key, 'of a reward of points', 'of none'
+FROM ledger_entries AS e
+LEFT JOIN rewards AS r ON r.tenant_id = $1 AND r.reward_id = e.reward_id AND r.type = 'points'
+WHERE e.tenant_id = $1 AND e.player_id = ANY($2::text[]) AND e.reason = 'play_reward' AND e.reward_id <> ''
+  AND r.reward_id IS NULL
+
+-- name: player_adjusted
+-- Staff's log says of what was moved by hand, in a wallet or of turns, that it was, and by how much. It was told of the
+-- guest that a player was then.
+SELECT m.player_id AS id, m.entry_id AS row_id, m.scope_key, m.amount || ' in the audit log' AS expected,
+       'nothing' AS found
+FROM (
+    SELECT player_id, entry_id, scope_key, amount, 'player.adjust_balance' AS action, 'entry_id' AS named
+    FROM ledger_entries WHERE tenant_id = $1 AND player_id = ANY($2::text[]) AND reason = 'adjustment'
+    UNION ALL
+    SELECT player_id, entry_id, campaign_id, amount, 'player.grant_turns', 'id'
+    FROM turn_entries WHERE tenant_id = $1 AND player_id = ANY($2::text[]) AND reason = 'adjustment'
+) AS m
+WHERE NOT EXISTS (
+    SELECT FROM (
+        SELECT m.player_id
+        UNION ALL
+        SELECT p.player_id FROM players AS p WHERE p.tenant_id = $1 AND p.merged_into = m.player_id
+    ) AS w
+    JOIN audit_entries AS e ON e.tenant_id = $1 AND e.subject_type = 'player' AND e.subject_id = w.player_id
+    WHERE e.action = m.action AND e.after ->> m.named = m.entry_id AND e.after ->> 'amount' = m.amount::text
+)
+
 -- ---------------------------------------------------------------- a player's turns
 
 -- name: player_turn_sum
@@ -247,6 +301,76 @@ FROM (
 ) AS e
 LEFT JOIN plays AS p ON p.tenant_id = $1 AND p.play_id = e.play_id
 WHERE p.play_id IS NULL OR e.turns <> -1
+
+-- name: player_turn_needed
+-- A play that needs a turn has spent one. A guest's stay in the guest's name where the play is the player's that it became.
+WITH needing AS MATERIALIZED (
+    SELECT r.game_id, r.revision
+    FROM (
+        SELECT DISTINCT p.game_id, p.revision FROM plays AS p
+        WHERE p.tenant_id = $1 AND p.player_id = ANY($2::text[])
+    ) AS d
+    JOIN game_revisions AS r ON r.tenant_id = $1 AND r.game_id = d.game_id AND r.revision = d.revision
+    WHERE (r.definition -> 'rules' ->> 'requires_turn')::boolean
+),
+spent AS MATERIALIZED (
+    SELECT e.reference_id AS play_id
+    FROM (
+        SELECT a.player_id FROM unnest($2::text[]) AS a (player_id)
+        UNION
+        SELECT p.player_id FROM players AS p WHERE p.tenant_id = $1 AND p.merged_into = ANY($2::text[])
+    ) AS w
+    JOIN turn_entries AS e ON e.tenant_id = $1 AND e.player_id = w.player_id AND e.reason = 'play'
+    WHERE EXISTS (SELECT FROM needing)
+)
+SELECT p.player_id AS id, p.play_id AS row_id, coalesce(g.campaign_id, '') AS scope_key, 'a turn' AS expected,
+       'none spent' AS found
+FROM needing AS n
+JOIN plays AS p ON p.tenant_id = $1 AND p.player_id = ANY($2::text[]) AND p.game_id = n.game_id
+    AND p.revision = n.revision
+LEFT JOIN games AS g ON g.tenant_id = $1 AND g.game_id = p.game_id
+WHERE NOT EXISTS (SELECT FROM spent AS s WHERE s.play_id = p.play_id)
+
+-- name: player_quests
+-- The turns of the quests that a player completed came with them, and no others in their name. With the guests that
+-- became the player, whose turns stay in their names. Quests are those of campaigns that the player has turns of.
+WITH whose AS MATERIALIZED (
+    SELECT a.player_id, a.player_id AS mover FROM unnest($2::text[]) AS a (player_id)
+    WHERE NOT EXISTS (
+        SELECT FROM players AS p
+        WHERE p.tenant_id = $1 AND p.player_id = a.player_id AND p.merged_into IS NOT NULL)
+    UNION ALL
+    SELECT p.merged_into, p.player_id FROM players AS p WHERE p.tenant_id = $1 AND p.merged_into = ANY($2::text[])
+),
+given AS MATERIALIZED (
+    SELECT w.player_id, e.reference_id AS quest_id, count(*) AS times, sum(e.amount) AS turns
+    FROM whose AS w
+    JOIN turn_entries AS e ON e.tenant_id = $1 AND e.player_id = w.mover AND e.reason = 'quest'
+    GROUP BY w.player_id, e.reference_id
+),
+asked AS MATERIALIZED (
+    SELECT player_id, quest_id FROM given
+    UNION
+    SELECT w.player_id, q.quest_id
+    FROM whose AS w
+    JOIN turn_balances AS b ON b.tenant_id = $1 AND b.player_id = w.mover
+    JOIN quests AS q ON q.tenant_id = $1 AND q.campaign_id = b.campaign_id
+),
+completed AS (
+    SELECT o.player_id, o.quest_id, count(c.quest_id) AS times, coalesce(sum(c.turns), 0) AS turns
+    FROM asked AS o
+    JOIN whose AS w ON w.player_id = o.player_id
+    LEFT JOIN quest_completions AS c ON c.tenant_id = $1 AND c.quest_id = o.quest_id AND c.player_id = w.mover
+        AND c.turns > 0
+    GROUP BY o.player_id, o.quest_id
+)
+SELECT c.player_id AS id, c.quest_id AS row_id, coalesce(q.campaign_id, '') AS scope_key,
+       c.turns || ' turns, ' || c.times || ' times' AS expected,
+       coalesce(g.turns, 0) || ' turns, ' || coalesce(g.times, 0) || ' times' AS found
+FROM completed AS c
+LEFT JOIN given AS g ON g.player_id = c.player_id AND g.quest_id = c.quest_id
+LEFT JOIN quests AS q ON q.tenant_id = $1 AND q.quest_id = c.quest_id
+WHERE (c.times, c.turns) <> (coalesce(g.times, 0), coalesce(g.turns, 0))
 
 -- name: player_turn_given
 -- The turns that a reward gives came with it, and are taken back where it is revoked, and only there.
@@ -299,10 +423,13 @@ JOIN prizes AS p ON p.tenant_id = $1 AND p.prize_id = r.prize_id
 LEFT JOIN tasks AS t ON t.tenant_id = $1 AND t.reward_id = r.reward_id
 WHERE r.tenant_id = $1 AND r.player_id = ANY($2::text[]) AND t.task_id IS NULL AND r.type <> 'points' AND (
     r.status IN ('fulfilling', 'fulfilled', 'failed')
-    OR (r.status = 'won' AND p.redemption_mode = 'on_win' AND p.channel <> 'manual'
-        AND (p.updated_at = p.created_at OR r.won_at > p.updated_at + interval '10 minutes'))
-    OR (r.status = 'claimed' AND p.redemption_mode = 'on_claim' AND p.channel <> 'manual'
-        AND (p.updated_at = p.created_at OR r.claimed_at > p.updated_at + interval '10 minutes'))
+    OR (r.status, p.redemption_mode) IN (('won', 'on_win'), ('claimed', 'on_claim')) AND p.channel <> 'manual'
+        AND NOT EXISTS (
+            SELECT FROM audit_entries AS e
+            WHERE e.tenant_id = $1 AND e.subject_type = 'prize' AND e.subject_id = p.prize_id AND e.action = 'prize.update'
+              AND (e.before ->> 'redemption_mode', e.before ->> 'channel') IS DISTINCT FROM (e.after ->> 'redemption_mode', e.after ->> 'channel')
+              AND e.created_at >= coalesce(r.claimed_at, r.won_at) - interval '10 minutes'
+        )
 )
 
 -- name: player_told
@@ -345,15 +472,27 @@ WHERE coalesce(c.awarded, 0) < r.units OR (
 )
 
 -- name: player_prize_cap
--- A player has won no more of a prize than its cap per player. As long as the prize is what it is now.
-SELECT r.player_id AS id, r.prize_id AS row_id, p.campaign_id AS scope_key, 'at most ' || p.max_per_user AS expected,
-       sum(r.quantity)::text AS found
-FROM rewards AS r
-JOIN prizes AS p ON p.tenant_id = $1 AND p.prize_id = r.prize_id AND p.max_per_user > 0
-WHERE r.tenant_id = $1 AND r.player_id = ANY($2::text[])
-  AND (p.updated_at = p.created_at OR r.won_at > p.updated_at + interval '10 minutes')
-GROUP BY r.player_id, r.prize_id, p.campaign_id, p.max_per_user
-HAVING sum(r.quantity) > p.max_per_user
+-- A player has won no more of a prize than its cap per player. Since the cap is what it is now.
+SELECT c.player_id AS id, c.prize_id AS row_id, c.campaign_id AS scope_key, 'at most ' || c.max_per_user AS expected,
+       s.units::text AS found
+FROM (
+    SELECT r.player_id, r.prize_id, p.campaign_id, p.max_per_user
+    FROM rewards AS r
+    JOIN prizes AS p ON p.tenant_id = $1 AND p.prize_id = r.prize_id AND p.max_per_user > 0
+    WHERE r.tenant_id = $1 AND r.player_id = ANY($2::text[])
+    GROUP BY r.player_id, r.prize_id, p.campaign_id, p.max_per_user
+    HAVING sum(r.quantity) > p.max_per_user
+) AS c
+CROSS JOIN LATERAL (
+    SELECT sum(r.quantity) AS units FROM rewards AS r
+    WHERE r.tenant_id = $1 AND r.player_id = c.player_id AND r.prize_id = c.prize_id
+      AND r.won_at > coalesce((
+          SELECT max(e.created_at) + interval '10 minutes' FROM audit_entries AS e
+          WHERE e.tenant_id = $1 AND e.subject_type = 'prize' AND e.subject_id = c.prize_id
+            AND e.action = 'prize.update' AND e.before ->> 'max_per_user' IS DISTINCT FROM e.after ->> 'max_per_user'
+      ), '-infinity')
+) AS s
+WHERE s.units > c.max_per_user
 
 -- name: player_code_taken
 -- A win of a code has taken it, also before it is shown.
@@ -364,7 +503,12 @@ JOIN prizes AS p ON p.tenant_id = $1 AND p.prize_id = r.prize_id AND p.channel =
 LEFT JOIN codes AS c ON c.tenant_id = $1 AND c.reward_id = r.reward_id
 WHERE r.tenant_id = $1 AND r.player_id = ANY($2::text[]) AND r.type <> 'points' AND r.status IN ('won', 'claimed')
   AND (r.play_id <> '' OR r.milestone_id <> '') AND c.code_id IS NULL
-  AND (p.updated_at = p.created_at OR r.won_at > p.updated_at + interval '10 minutes')
+  AND NOT EXISTS (
+      SELECT FROM audit_entries AS e
+      WHERE e.tenant_id = $1 AND e.subject_type = 'prize' AND e.subject_id = p.prize_id AND e.action = 'prize.update'
+        AND e.before ->> 'channel' IS DISTINCT FROM e.after ->> 'channel'
+        AND e.created_at >= r.won_at - interval '10 minutes'
+  )
 
 -- name: player_code_returned
 -- A reward that ended without its code being shown has given it back.
@@ -402,6 +546,26 @@ WHERE r.tenant_id = $1 AND r.player_id = ANY($2::text[]) AND r.status = 'revoked
         AND e.action = 'player.merge_surplus' AND e.after -> 'rewards' ? r.reward_id
   )
 
+-- name: player_board_reward
+-- A reward that neither a play nor a rung gave is of a rank of a board. The rank may be in the name of a guest, or of
+-- the player that a guest became.
+SELECT r.player_id AS id, r.reward_id AS row_id, r.campaign_id AS scope_key, 'a rank of a board' AS expected,
+       'none' AS found
+FROM rewards AS r
+WHERE r.tenant_id = $1 AND r.player_id = ANY($2::text[]) AND r.play_id = '' AND r.milestone_id = '' AND NOT EXISTS (
+    SELECT FROM leaderboards AS b
+    CROSS JOIN LATERAL (
+        SELECT r.player_id
+        UNION ALL
+        SELECT p.merged_into FROM players AS p
+        WHERE p.tenant_id = $1 AND p.player_id = r.player_id AND p.merged_into IS NOT NULL
+        UNION ALL
+        SELECT p.player_id FROM players AS p WHERE p.tenant_id = $1 AND p.merged_into = r.player_id
+    ) AS w
+    JOIN leaderboard_standings AS s ON s.tenant_id = $1 AND s.board_id = b.board_id AND s.player_id = w.player_id
+    WHERE b.tenant_id = $1 AND b.campaign_id = r.campaign_id AND s.reward_id = r.reward_id
+)
+
 -- ---------------------------------------------------------------- a player's rungs
 
 -- name: player_rung_reward
@@ -426,21 +590,50 @@ WHERE r.tenant_id = $1 AND r.player_id = ANY($2::text[]) AND r.milestone_id <> '
 )
 
 -- name: player_rung_paid
--- A rung that is bought is paid once. But for what a guest had bought that its player has too: it is the guest's
--- still, or is paid back.
-SELECT e.player_id AS id, e.scope_key || ' ' || e.currency || ' ' || e.reference_id AS row_id, e.scope_key,
-       count(DISTINCT g.game_id)::text AS expected, e.paid::text AS found
-FROM (
-    SELECT s.player_id, s.scope_key, s.currency, s.reference_id, count(*) AS paid
-    FROM ledger_entries AS s
-    LEFT JOIN rewards AS r ON r.tenant_id = $1 AND r.reward_id = s.reward_id AND s.reward_id <> ''
-    WHERE s.tenant_id = $1 AND s.player_id = ANY($2::text[]) AND s.reason = 'milestone_spend'
-      AND (r.reward_id IS NULL OR r.player_id = s.player_id)
-    GROUP BY s.player_id, s.scope_key, s.currency, s.reference_id
-) AS e
-LEFT JOIN milestone_grants AS g ON g.tenant_id = $1 AND g.player_id = e.player_id AND g.milestone_id = e.reference_id
-GROUP BY e.player_id, e.scope_key, e.currency, e.reference_id, e.paid
-HAVING e.paid > count(DISTINCT g.game_id)
+-- A rung that is bought is paid once, at its price. The price is in what its redeem was answered. What a guest had bought
+-- that its player has too is the guest's still, and was paid from what is the player's. That a redeem bought is certain
+-- where every revision of the game that may have decided it sells its rungs.
+WITH paid AS MATERIALIZED (
+    SELECT e.player_id, e.reward_id, min(e.scope_key) AS scope_key, min(e.currency) AS currency,
+           min(e.reference_id) AS milestone_id, count(*) AS times, -sum(e.amount) AS price
+    FROM (
+        SELECT a.player_id FROM unnest($2::text[]) AS a (player_id)
+        UNION
+        SELECT p.merged_into FROM players AS p
+        WHERE p.tenant_id = $1 AND p.player_id = ANY($2::text[]) AND p.merged_into IS NOT NULL
+    ) AS w
+    JOIN ledger_entries AS e ON e.tenant_id = $1 AND e.player_id = w.player_id AND e.reason = 'milestone_spend'
+    GROUP BY e.player_id, e.reward_id
+)
+SELECT m.player_id AS id, m.reward_id AS row_id, m.scope_key,
+       coalesce((g.reply -> 'milestone' ->> 'threshold') || ' ' || (g.reply -> 'milestone' ->> 'currency'),
+                'a redeem of ' || m.milestone_id) AS expected,
+       m.price || ' ' || m.currency || ' in ' || m.times AS found
+FROM paid AS m
+LEFT JOIN rewards AS r ON r.tenant_id = $1 AND r.reward_id = m.reward_id
+LEFT JOIN milestone_grants AS g ON g.tenant_id = $1 AND g.player_id IN (m.player_id, r.player_id)
+    AND g.game_id = r.game_id AND g.milestone_id = m.milestone_id AND g.reward_id = m.reward_id
+WHERE m.player_id = ANY($2::text[]) AND (
+    g.reply IS NULL OR m.times <> 1 OR m.price <> (g.reply -> 'milestone' ->> 'threshold')::bigint
+    OR m.currency <> g.reply -> 'milestone' ->> 'currency'
+)
+UNION ALL
+SELECT g.player_id, g.game_id || ' ' || g.milestone_id, coalesce(o.campaign_id, ''),
+       (g.reply -> 'milestone' ->> 'threshold') || ' ' || (g.reply -> 'milestone' ->> 'currency'), 'not paid'
+FROM milestone_grants AS g
+LEFT JOIN games AS o ON o.tenant_id = $1 AND o.game_id = g.game_id
+LEFT JOIN players AS p ON p.tenant_id = $1 AND p.player_id = g.player_id
+WHERE g.tenant_id = $1 AND g.player_id = ANY($2::text[]) AND g.reply IS NOT NULL AND NOT EXISTS (
+    SELECT FROM paid AS m WHERE m.player_id IN (g.player_id, p.merged_into) AND m.reward_id = g.reward_id
+) AND (
+    SELECT bool_and(coalesce(v.definition -> 'milestones' ->> 'mode', '') = 'spend_exchange')
+    FROM game_revisions AS v
+    WHERE v.tenant_id = $1 AND v.game_id = g.game_id AND v.created_at <= g.granted_at + interval '10 minutes'
+      AND NOT EXISTS (
+          SELECT FROM game_revisions AS n
+          WHERE n.tenant_id = $1 AND n.game_id = v.game_id AND n.revision > v.revision
+            AND n.created_at < g.granted_at - interval '10 minutes')
+)
 
 -- ---------------------------------------------------------------- a guest that became a player
 
@@ -540,17 +733,37 @@ SELECT p.play_id AS id, w.reward_id AS row_id, coalesce(g.campaign_id, '') AS sc
 FROM plays AS p
 LEFT JOIN games AS g ON g.tenant_id = $1 AND g.game_id = p.game_id
 CROSS JOIN LATERAL (
-    SELECT '' AS reward_id, json_array_length(p.outcome -> 'rewards') || ' wins' AS expected,
-           p.wins || ' wins' AS found
-    WHERE p.wins <> json_array_length(p.outcome -> 'rewards')
+    SELECT '' AS reward_id, n.wins || ' wins, ' || n.points || ' points' AS expected,
+           p.wins || ' wins, ' || p.points || ' points' AS found
+    FROM (
+        -- An item that is called points is kept as points are.
+        SELECT count(*) AS wins, coalesce(sum(
+            CASE WHEN o.told ->> 'type' = 'points' THEN trunc((o.told ->> 'value')::numeric)
+                 WHEN coalesce(o.told ->> 'prize_id', '') = '' AND o.told ->> 'name' = 'points' THEN 1 ELSE 0 END
+            * (o.told ->> 'quantity')::bigint
+        ), 0) AS points
+        FROM json_array_elements(p.outcome -> 'rewards') AS o (told)
+    ) AS n
+    WHERE (p.wins, p.points) <> (n.wins, n.points)
     UNION ALL
-    SELECT o.told ->> 'reward_id', (o.told ->> 'quantity') || ' of ' || (o.told ->> 'prize_id'),
-           coalesce(r.quantity || ' of ' || r.prize_id || ' by ' || r.play_id, 'no such reward')
+    SELECT o.told ->> 'reward_id', (o.told ->> 'quantity') || ' of ' || (o.told ->> 'prize_id')
+               || coalesce(', ' || (o.told ->> 'type') || ' of ' || (o.told ->> 'value')::float8, ''),
+           coalesce(r.quantity || ' of ' || r.prize_id || ', ' || r.type || ' of ' || r.value || ' by ' || r.play_id,
+                    'no such reward')
     FROM json_array_elements(p.outcome -> 'rewards') AS o (told)
     LEFT JOIN rewards AS r ON r.tenant_id = $1 AND r.reward_id = o.told ->> 'reward_id'
     WHERE coalesce(o.told ->> 'reward_id', '') <> ''
       AND (r.play_id IS DISTINCT FROM p.play_id OR r.prize_id <> o.told ->> 'prize_id'
-           OR r.quantity <> (o.told ->> 'quantity')::integer)
+           OR r.quantity <> (o.told ->> 'quantity')::integer OR r.type <> o.told ->> 'type'
+           OR r.value <> (o.told ->> 'value')::float8)
+    UNION ALL
+    SELECT o.told ->> 'reward_id', '1 of ' || (o.told ->> 'prize_id') || ' for rung ' || (o.told ->> 'id'),
+           coalesce(r.quantity || ' of ' || r.prize_id || ' for rung ' || r.milestone_id || ' by ' || r.play_id,
+                    'no such reward')
+    FROM json_array_elements(p.outcome -> 'milestones_granted') AS o (told)
+    LEFT JOIN rewards AS r ON r.tenant_id = $1 AND r.reward_id = o.told ->> 'reward_id'
+    WHERE r.play_id IS DISTINCT FROM p.play_id OR r.prize_id <> o.told ->> 'prize_id' OR r.quantity <> 1
+       OR r.milestone_id <> o.told ->> 'id'
     UNION ALL
     SELECT '', count(*) || ' of another', coalesce(p.surplus_wins, 0) || ' noted'
     FROM json_array_elements(p.outcome -> 'rewards') AS o (told)
@@ -590,7 +803,16 @@ WHERE n.plays <> coalesce(c.plays, 0)
 
 -- name: counter_day
 -- A player's day counts the plays of that local day. But for one within seconds of midnight, which may be counted on
--- the day on which it was decided, and where the campaign's zone has moved since.
+-- the day on which it was decided, and days about a move of the campaign's zone.
+WITH moves AS MATERIALIZED (
+    SELECT e.subject_id AS campaign_id, e.created_at, e.before ->> 'timezone' AS zone FROM audit_entries AS e
+    WHERE e.tenant_id = $1 AND e.subject_type = 'campaign' AND e.action = 'campaign.update'
+      AND e.before ->> 'timezone' IS DISTINCT FROM e.after ->> 'timezone'
+      AND e.subject_id = ANY(ARRAY(
+          SELECT g.campaign_id FROM games AS g
+          WHERE g.tenant_id = $1 AND g.game_id = ANY(ARRAY(SELECT split_part(u.k, ' ', 1) FROM unnest($2::text[]) AS u (k)))
+      ))
+)
 SELECT a.k AS id, to_char(c.day, 'YYYY-MM-DD') AS row_id, z.campaign_id AS scope_key, n.plays::text AS expected,
        c.day_plays::text AS found
 FROM (
@@ -604,40 +826,61 @@ CROSS JOIN LATERAL (
     SELECT count(*) FILTER (WHERE l.at::date = c.day) AS plays,
            coalesce(bool_or(extract(epoch FROM l.at)::bigint % 86400 NOT BETWEEN 5 AND 86394), false) AS near_midnight
     FROM (
-        SELECT p.played_at AT TIME ZONE z.timezone AS at FROM plays AS p
+        SELECT p.played_at AT TIME ZONE coalesce((
+            SELECT m.zone FROM moves AS m WHERE m.campaign_id = z.campaign_id AND m.created_at > p.played_at
+            ORDER BY m.created_at LIMIT 1
+        ), z.timezone) AS at
+        FROM plays AS p
         WHERE p.tenant_id = $1 AND p.player_id = a.player_id AND p.game_id = a.game_id
     ) AS l
     WHERE l.at BETWEEN c.day::timestamp - interval '5 seconds' AND c.day::timestamp + interval '86405 seconds'
 ) AS n
 WHERE c.day_plays <> n.plays AND NOT n.near_midnight AND NOT EXISTS (
-    SELECT FROM audit_entries AS e
-    WHERE e.tenant_id = $1 AND e.subject_type = 'campaign' AND e.subject_id = z.campaign_id
-      AND e.action = 'campaign.update' AND e.before ->> 'timezone' IS DISTINCT FROM e.after ->> 'timezone'
-      AND e.created_at > c.day::timestamptz - interval '2 days'
+    SELECT FROM moves AS m
+    WHERE m.campaign_id = z.campaign_id
+      AND m.created_at BETWEEN c.day::timestamptz - interval '2 days' AND c.day::timestamptz + interval '3 days'
 )
 
 -- name: counter_cap
--- Nobody has played more of a game than its cap. Of the plays that a revision decided, by its cap: each session names
--- who played it, whoever that has become.
-SELECT a.k AS id, n.revision || ' ' || n.who AS row_id, g.campaign_id AS scope_key,
-       'at most ' || (r.definition -> 'rules' ->> 'max_plays_per_user') AS expected, n.plays::text AS found
+-- Nobody has played more of a game than its cap. Of the plays that a revision decided, by its cap; with those of the
+-- revisions before it that had a cap, by the greatest: the last of these plays was admitted by one of the caps. Each
+-- session names who played it, whoever that has become.
+SELECT n.k AS id, n.revision || ' ' || n.who AS row_id, n.campaign_id AS scope_key,
+       'at most ' || CASE WHEN n.plays > n.cap THEN n.cap ELSE n.most END AS expected,
+       (CASE WHEN n.plays > n.cap THEN n.plays ELSE n.upto END)::text AS found
 FROM (
-    SELECT u.k, split_part(u.k, ' ', 1) AS game_id, substr(u.k, strpos(u.k, ' ') + 1) AS player_id
-    FROM unnest($2::text[]) AS u (k)
-) AS a
-JOIN games AS g ON g.tenant_id = $1 AND g.game_id = a.game_id
-CROSS JOIN LATERAL (
-    SELECT p.revision, substring(p.session_id FROM '^[^.]*\.[^.]*\.[^.]*\.(.*)$') AS who, count(*) AS plays
-    FROM plays AS p
-    WHERE p.tenant_id = $1 AND p.player_id = a.player_id AND p.game_id = a.game_id
-    GROUP BY 1, 2
+    SELECT a.k, g.campaign_id, o.revision, o.who, o.plays, c.cap,
+           sum(o.plays) OVER (PARTITION BY a.k, o.who ORDER BY o.revision) AS upto,
+           max(c.cap) OVER (PARTITION BY a.k, o.who ORDER BY o.revision) AS most
+    FROM (
+        SELECT u.k, split_part(u.k, ' ', 1) AS game_id, substr(u.k, strpos(u.k, ' ') + 1) AS player_id
+        FROM unnest($2::text[]) AS u (k)
+    ) AS a
+    JOIN games AS g ON g.tenant_id = $1 AND g.game_id = a.game_id
+    CROSS JOIN LATERAL (
+        SELECT p.revision, substring(p.session_id FROM '^[^.]*\.[^.]*\.[^.]*\.(.*)$') AS who, count(*) AS plays
+        FROM plays AS p
+        WHERE p.tenant_id = $1 AND p.player_id = a.player_id AND p.game_id = a.game_id
+        GROUP BY 1, 2
+    ) AS o
+    JOIN game_revisions AS r ON r.tenant_id = $1 AND r.game_id = a.game_id AND r.revision = o.revision
+    CROSS JOIN LATERAL (SELECT (r.definition -> 'rules' ->> 'max_plays_per_user')::bigint AS cap) AS c
+    WHERE c.cap > 0
 ) AS n
-JOIN game_revisions AS r ON r.tenant_id = $1 AND r.game_id = a.game_id AND r.revision = n.revision
-WHERE (r.definition -> 'rules' ->> 'max_plays_per_user')::bigint BETWEEN 1 AND n.plays - 1
+WHERE n.plays > n.cap OR n.upto > n.most
 
 -- name: counter_day_cap
 -- Nobody has played more free plays of a game in a day than it has. Nor any more where every play needs a turn. By
 -- revision and session as `counter_cap`; plays at midnight and days of moved zones are left out, as in `counter_day`.
+WITH moves AS MATERIALIZED (
+    SELECT e.subject_id AS campaign_id, e.created_at, e.before ->> 'timezone' AS zone FROM audit_entries AS e
+    WHERE e.tenant_id = $1 AND e.subject_type = 'campaign' AND e.action = 'campaign.update'
+      AND e.before ->> 'timezone' IS DISTINCT FROM e.after ->> 'timezone'
+      AND e.subject_id = ANY(ARRAY(
+          SELECT g.campaign_id FROM games AS g
+          WHERE g.tenant_id = $1 AND g.game_id = ANY(ARRAY(SELECT split_part(u.k, ' ', 1) FROM unnest($2::text[]) AS u (k)))
+      ))
+)
 SELECT a.k AS id, to_char(n.day, 'YYYY-MM-DD ') || n.revision || ' ' || n.who AS row_id, z.campaign_id AS scope_key,
        'at most ' || n.cap AS expected, (n.plays - s.turns)::text AS found
 FROM (
@@ -649,14 +892,18 @@ JOIN campaigns AS z ON z.tenant_id = $1 AND z.campaign_id = g.campaign_id
 CROSS JOIN LATERAL (
     SELECT l.day, l.revision, l.who, l.cap, l.needs_turn, count(*) AS plays, array_agg(l.play_id::text) AS play_ids
     FROM (
-        SELECT p.play_id, p.revision, (p.played_at AT TIME ZONE z.timezone)::date AS day,
+        SELECT p.play_id, p.revision, t.at::date AS day,
                substring(p.session_id FROM '^[^.]*\.[^.]*\.[^.]*\.(.*)$') AS who,
                (r.definition -> 'rules' ->> 'max_plays_per_day')::bigint AS cap,
                coalesce((r.definition -> 'rules' ->> 'requires_turn')::boolean, false) AS needs_turn
         FROM plays AS p
         JOIN game_revisions AS r ON r.tenant_id = $1 AND r.game_id = p.game_id AND r.revision = p.revision
+        CROSS JOIN LATERAL (SELECT p.played_at AT TIME ZONE coalesce((
+                SELECT m.zone FROM moves AS m WHERE m.campaign_id = z.campaign_id AND m.created_at > p.played_at
+                ORDER BY m.created_at LIMIT 1
+            ), z.timezone) AS at) AS t
         WHERE p.tenant_id = $1 AND p.player_id = a.player_id AND p.game_id = a.game_id
-          AND extract(epoch FROM p.played_at AT TIME ZONE z.timezone)::bigint % 86400 BETWEEN 5 AND 86394
+          AND extract(epoch FROM t.at)::bigint % 86400 BETWEEN 5 AND 86394
     ) AS l
     WHERE l.cap > 0
     GROUP BY l.day, l.revision, l.who, l.cap, l.needs_turn
@@ -668,10 +915,9 @@ CROSS JOIN LATERAL (
       AND e.reference_id = ANY(n.play_ids)
 ) AS s
 WHERE n.plays - s.turns > n.cap AND NOT EXISTS (
-    SELECT FROM audit_entries AS e
-    WHERE e.tenant_id = $1 AND e.subject_type = 'campaign' AND e.subject_id = z.campaign_id
-      AND e.action = 'campaign.update' AND e.before ->> 'timezone' IS DISTINCT FROM e.after ->> 'timezone'
-      AND e.created_at > n.day::timestamptz - interval '2 days'
+    SELECT FROM moves AS m
+    WHERE m.campaign_id = z.campaign_id
+      AND m.created_at BETWEEN n.day::timestamptz - interval '2 days' AND n.day::timestamptz + interval '3 days'
 )
 
 -- ---------------------------------------------------------------- tasks
@@ -690,7 +936,7 @@ WHERE t.tenant_id = $1 AND t.task_id = ANY($2::text[])
 -- ---------------------------------------------------------------- prizes
 
 -- name: prize_stock
--- A prize's total is what remains and what is awarded.
+-- A prize's total is what remains and what is awarded. Each prize has its own.
 SELECT s.prize_id AS id, '' AS row_id, coalesce(p.campaign_id, '') AS scope_key,
        CASE WHEN s.total = 0 THEN '0 left' ELSE s.total - s.awarded || ' left' END AS expected,
        s.remaining || ' left, ' || s.awarded || ' awarded' AS found
@@ -698,6 +944,11 @@ FROM stock AS s
 LEFT JOIN prizes AS p ON p.tenant_id = $1 AND p.prize_id = s.prize_id
 WHERE s.tenant_id = $1 AND s.prize_id = ANY($2::text[])
   AND (s.remaining < 0 OR s.awarded < 0 OR s.remaining <> CASE WHEN s.total = 0 THEN 0 ELSE s.total - s.awarded END)
+UNION ALL
+SELECT p.prize_id, '', p.campaign_id, 'a stock', 'none'
+FROM prizes AS p
+LEFT JOIN stock AS s ON s.tenant_id = $1 AND s.prize_id = p.prize_id
+WHERE p.tenant_id = $1 AND p.prize_id = ANY($2::text[]) AND s.prize_id IS NULL
 
 -- name: prize_moves
 -- A prize's total is what the newest of its moves left, and each begins with what the one before it left.
@@ -741,15 +992,35 @@ CROSS JOIN LATERAL (
 ) AS n
 WHERE coalesce(d.days, 0) <> coalesce(n.players, 0)
 
+-- name: prize_winners
+-- Whoever a prize counts as a winner has a reward of it. Of points that plays won there are none, as in
+-- `player_prize_counter`, which says how many.
+SELECT c.prize_id AS id, c.player_id AS row_id, p.campaign_id AS scope_key, 'a reward' AS expected,
+       c.awarded || ' without' AS found
+FROM prize_players AS c
+JOIN prizes AS p ON p.tenant_id = $1 AND p.prize_id = c.prize_id AND p.type <> 'points'
+WHERE c.tenant_id = $1 AND c.prize_id = ANY($2::text[]) AND c.awarded > 0 AND NOT EXISTS (
+    SELECT FROM rewards AS r WHERE r.tenant_id = $1 AND r.prize_id = c.prize_id AND r.player_id = c.player_id
+) AND NOT EXISTS (
+    SELECT FROM audit_entries AS e
+    WHERE e.tenant_id = $1 AND e.subject_type = 'prize' AND e.subject_id = c.prize_id
+      AND 'points' IN (e.before ->> 'type', e.after ->> 'type')
+)
+
 -- name: prize_day_cap
--- No more of a prize went out on a day than its cap per day. On days since the prize is what it is now.
+-- No more of a prize went out on a day than its cap per day. On days since the cap is what it is now.
 SELECT d.prize_id AS id, to_char(d.day, 'YYYY-MM-DD') AS row_id, p.campaign_id AS scope_key,
        'at most ' || p.max_per_day AS expected, d.awarded::text AS found
 FROM prize_days AS d
 JOIN prizes AS p ON p.tenant_id = $1 AND p.prize_id = d.prize_id
 WHERE d.tenant_id = $1 AND d.prize_id = ANY($2::text[]) AND p.max_per_day > 0 AND d.awarded > p.max_per_day
-  -- A day begins 14 hours before UTC's at the earliest. What was never changed was always so.
-  AND (p.updated_at = p.created_at OR d.day::timestamp - interval '14 hours' > p.updated_at AT TIME ZONE 'UTC')
+  -- A day begins 14 hours before UTC's at the earliest.
+  AND NOT EXISTS (
+      SELECT FROM audit_entries AS e
+      WHERE e.tenant_id = $1 AND e.subject_type = 'prize' AND e.subject_id = p.prize_id AND e.action = 'prize.update'
+        AND e.before ->> 'max_per_day' IS DISTINCT FROM e.after ->> 'max_per_day'
+        AND e.created_at >= (d.day::timestamp AT TIME ZONE 'UTC') - interval '14 hours 10 minutes'
+  )
 
 -- name: prize_codes
 -- A code is given to a reward that is there, of its own prize.
@@ -780,25 +1051,26 @@ LEFT JOIN leaderboards AS b ON b.tenant_id = $1 AND b.board_id = s.board_id
 WHERE s.rank <> s.nth OR s.score > s.above OR (s.score = s.above AND s.achieved_at < s.above_at)
 
 -- name: board_scores
--- A finalized board's standings are what its players' plays and adjustments say. Of boards that had been over for a
--- while, so that no play was under way; and of players who have not become others, or taken others' plays, since. What
--- a score is says sql/leaderboards.sql.
+-- A finalized board's standings are what its players' plays and adjustments say. Of players with no play about the moment
+-- in which the board was finalized, if it was not over by then; and who have not become others, or taken others' plays,
+-- since. What a score is says sql/leaderboards.sql.
 SELECT s.board_id AS id, s.rank::text AS row_id, b.campaign_id AS scope_key,
        coalesce(v.value + a.delta, 0)::text AS expected, s.score::text AS found
 FROM leaderboard_standings AS s
-JOIN leaderboards AS b ON b.tenant_id = $1 AND b.board_id = s.board_id
-    AND b.finalized_at > b.end_date + interval '5 seconds'
+JOIN leaderboards AS b ON b.tenant_id = $1 AND b.board_id = s.board_id AND b.finalized_at IS NOT NULL
 CROSS JOIN LATERAL (
-    SELECT coalesce(CASE b.mode
-        WHEN 'sum' THEN sum(o.value)
-        WHEN 'best' THEN max(o.value)
-        ELSE (array_agg(o.value ORDER BY o.played_at DESC, o.play_id DESC))[1]
-    END, 0) AS value
+    SELECT coalesce(bool_or(o.played_at > b.finalized_at - interval '5 seconds'), false) AS uncertain,
+        coalesce(CASE b.mode
+            WHEN 'sum' THEN sum(o.value)
+            WHEN 'best' THEN max(o.value)
+            ELSE (array_agg(o.value ORDER BY o.played_at DESC, o.play_id DESC))[1]
+        END, 0) AS value
     FROM (
         SELECT p.play_id, p.played_at, CASE b.metric
             WHEN 'score' THEN p.score WHEN 'wins' THEN p.wins WHEN 'points' THEN p.points ELSE 1 END AS value
         FROM plays AS p
-        WHERE p.tenant_id = $1 AND p.player_id = s.player_id AND p.played_at < b.end_date
+        WHERE p.tenant_id = $1 AND p.player_id = s.player_id AND p.played_at < b.finalized_at + interval '5 seconds'
+          AND (b.end_date IS NULL OR p.played_at < b.end_date)
           AND (b.start_date IS NULL OR p.played_at >= b.start_date)
           AND p.game_id = ANY(ARRAY(
               SELECT g.game_id FROM games AS g
@@ -811,10 +1083,48 @@ CROSS JOIN LATERAL (
     SELECT coalesce(sum(d.delta), 0) AS delta FROM leaderboard_adjustments AS d
     WHERE d.tenant_id = $1 AND d.board_id = s.board_id AND d.player_id = s.player_id
 ) AS a
-WHERE s.tenant_id = $1 AND s.board_id = ANY($2::text[]) AND s.score <> v.value + a.delta
+WHERE s.tenant_id = $1 AND s.board_id = ANY($2::text[]) AND s.score <> v.value + a.delta AND NOT v.uncertain
   AND NOT EXISTS (
       SELECT FROM players AS o
       WHERE o.tenant_id = $1 AND o.player_id = s.player_id AND o.merged_into IS NOT NULL)
+  AND NOT EXISTS (SELECT FROM players AS o WHERE o.tenant_id = $1 AND o.merged_into = s.player_id)
+
+-- name: board_players
+-- Whoever had a score on a board is on it when it is finalized, but for whom it disqualified. Of scores by what was played
+-- five seconds before that or earlier. A guest's disqualification comes along to a player who is on it rightly.
+SELECT b.board_id AS id, c.player_id AS row_id, b.campaign_id AS scope_key, 'a rank' AS expected, 'none' AS found
+FROM leaderboards AS b
+CROSS JOIN LATERAL (
+    SELECT a.player_id FROM leaderboard_adjustments AS a WHERE a.tenant_id = $1 AND a.board_id = b.board_id
+    UNION
+    SELECT n.player_id
+    FROM games AS g
+    JOIN game_players AS n ON n.tenant_id = $1 AND n.game_id = g.game_id
+    WHERE g.tenant_id = $1
+      AND CASE WHEN b.game_id <> '' THEN g.game_id = b.game_id ELSE g.campaign_id = b.campaign_id END
+      AND NOT EXISTS (
+          SELECT FROM leaderboard_standings AS s
+          WHERE s.tenant_id = $1 AND s.board_id = b.board_id AND s.player_id = n.player_id)
+      AND EXISTS (
+          SELECT FROM plays AS p
+          WHERE p.tenant_id = $1 AND p.player_id = n.player_id AND p.game_id = g.game_id
+            AND p.played_at < b.finalized_at - interval '5 seconds'
+            AND (b.start_date IS NULL OR p.played_at >= b.start_date)
+            AND (b.end_date IS NULL OR p.played_at < b.end_date))
+) AS c
+WHERE b.tenant_id = $1 AND b.board_id = ANY($2::text[]) AND b.finalized_at IS NOT NULL
+  AND NOT EXISTS (
+      SELECT FROM leaderboard_standings AS s
+      WHERE s.tenant_id = $1 AND s.board_id = b.board_id AND s.player_id = c.player_id)
+  AND NOT EXISTS (
+      SELECT FROM leaderboard_disqualifications AS d
+      WHERE d.tenant_id = $1 AND d.board_id = b.board_id AND d.player_id = c.player_id)
+UNION ALL
+SELECT s.board_id, s.player_id, coalesce(b.campaign_id, ''), 'no rank, disqualified', 'rank ' || s.rank
+FROM leaderboard_standings AS s
+JOIN leaderboard_disqualifications AS d ON d.tenant_id = $1 AND d.board_id = s.board_id AND d.player_id = s.player_id
+LEFT JOIN leaderboards AS b ON b.tenant_id = $1 AND b.board_id = s.board_id
+WHERE s.tenant_id = $1 AND s.board_id = ANY($2::text[])
   AND NOT EXISTS (SELECT FROM players AS o WHERE o.tenant_id = $1 AND o.merged_into = s.player_id)
 
 -- name: board_awards

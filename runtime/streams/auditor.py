@@ -7,9 +7,10 @@ a prize's stock and a campaign's days, which cost too much to be counted at each
 
 Every step is a few things by one snapshot (runtime/operations/conservation), after which the auditor rests for as long
 as keeps it within AUDIT_SHARE: so where much happens it falls behind (`tombola_audit_behind_seconds`), and catches up
-later. A way that had a long step waits until the others have had as much. Any number of processes may do it: one at a
-time is on a way, and where it got to is kept with each step. One that dies leaves its way to the next, which does the
-last step over; what it finds is then known.
+later. A way that had a long step waits until the others have had as much. Any number of processes may stand by: one at
+a time has the turn, or each would take the share anew. It is one at a time on a way too, and where it got to is kept
+with each step. One that dies leaves its turn and its ways to the next, which does the last step over; what it finds is
+then known.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from runtime.operations.conservation.checks import (
 )
 from runtime.stores.database import Database, StoreUnavailable
 from runtime.streams.backoff import stopped_within
+from sql.migrate import NOBODYS
 
 _SQL: Final = sql.load("violations")
 
@@ -63,6 +65,14 @@ STRETCH_KEYS: Final = 5_000
 
 LATE_SECONDS: Final = 2.0
 """How far back each stretch begins, for transactions that were just beginning when settled_at() looked."""
+
+LATER_SECONDS: Final = 60.0
+"""settled_at() waits for nobody who has written nothing for ten seconds. What such a one writes at last has the time at
+which it began: so every so often a stretch begins twice as far back. Each statement has
+DATABASE_STATEMENT_TIMEOUT_SECONDS (1.2), and no transaction of Core's reads fifty times before it writes."""
+
+TURN: Final = "turn"
+"""The mark, of no tenant, of whose turn it is."""
 
 LEASE_SECONDS: Final = 60.0
 """How soon another process goes on where one died. A step and its rest may take longer: its way is then another's."""
@@ -98,6 +108,7 @@ class Auditor:
         self._database = database
         self._share = share
         self._ways: dict[tuple[str, str], _Way] = {}
+        self._turn = _Turn(database)
         self._tell_at = 0.0
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -111,21 +122,32 @@ class Auditor:
                 log.warning("audit_waits", error=str(error))
             if not seconds:
                 await stopped_within(stop, IDLE_SECONDS)
-        for way in self._ways.values():
+        await self.leave()
+
+    async def leave(self) -> None:
+        """Lets others go on at once."""
+        for leave in (*[way.leave for way in self._ways.values()], self._turn.leave):
             with suppress(Fault, asyncpg.PostgresError, _LeaseLost):
-                await way.leave()
+                await leave()
 
     async def turn(self, stop: asyncio.Event) -> float:
-        """A step of each way that is due one; how many seconds they took."""
+        """A step of each way that is due one; how many seconds they took. None where it is another's turn."""
         spent = 0.0
-        for row in await self._database.fetch(_SQL["tenants"], ""):
-            for way in self._ways_of(row["tenant_id"]):
-                if stop.is_set():
-                    return spent
-                seconds = await way.step()
-                spent += seconds
-                await stopped_within(stop, seconds * (1 / self._share - 1))
-        BEHIND.set(max((way.behind_seconds for way in self._ways.values()), default=0.0))
+        try:
+            if await self._turn.has():
+                for row in await self._database.fetch(_SQL["tenants"], ""):
+                    for way in self._ways_of(row["tenant_id"]):
+                        if stop.is_set():
+                            return spent
+                        seconds = await way.step()
+                        if seconds:
+                            spent += seconds
+                            rest = seconds * (1 / self._share - 1)
+                            await self._turn.keep(rest)
+                            await stopped_within(stop, rest)
+        except _LeaseLost:
+            log.warning("audit_turn_lost")
+        BEHIND.set(max((way.behind_seconds for way in self._ways.values() if self._turn.held), default=0.0))
         return spent
 
     def _ways_of(self, tenant_id: str) -> list[_Way]:
@@ -145,6 +167,48 @@ class Auditor:
         counts = {row["check_name"]: row["open"] for row in await self._database.fetch(_SQL["open_counts"])}
         for name in CHECKS:
             OPEN.labels(name).set(counts.get(name, 0))
+
+
+class _Turn:
+    """Whose turn it is: one auditor's of all, so that AUDIT_SHARE is what all of them take together."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._until: datetime | None = None
+        self._since = datetime.min
+        self._again_at = 0.0  # by time.monotonic
+
+    @property
+    def held(self) -> bool:
+        return self._until is not None
+
+    async def has(self) -> bool:
+        """Whether it is this one's. Of nobody's it becomes this one's."""
+        if self._until is not None:
+            await self.keep(0.0)
+        elif time.monotonic() >= self._again_at:
+            mark = await self._database.fetchrow(_SQL["take"], NOBODYS, TURN, LEASE_SECONDS)
+            if mark is None:
+                self._again_at = time.monotonic() + ELSEWHERE_SECONDS
+            else:
+                self._since, self._until = mark["seen_until"], mark["leased_until"]
+        return self._until is not None
+
+    async def keep(self, rest_seconds: float) -> None:
+        """Keeps it through a rest, and a lease longer. _LeaseLost."""
+        await self._hold(rest_seconds + LEASE_SECONDS)
+
+    async def leave(self) -> None:
+        """Lets another have it at once."""
+        if self._until is not None:
+            await self._hold(0.0)
+            self._until = None
+
+    async def _hold(self, seconds: float) -> None:
+        about = (NOBODYS, TURN, "", self._since, seconds, self._until)
+        self._until = await self._database.fetchval(_SQL["keep"], *about)
+        if self._until is None:
+            raise _LeaseLost
 
 
 class _Way:
@@ -269,6 +333,7 @@ class _Following(_Way):
         self._todo: dict[str, list[str]] = {}
         self._until = datetime.min
         self._caught_up = False
+        self._looked_back_at = -LATER_SECONDS  # by time.monotonic
 
     async def _begin(self, mark: asyncpg.Record) -> None:
         """Reads what changed in the next stretch."""
@@ -278,7 +343,11 @@ class _Following(_Way):
         self._caught_up = self._until == settled
         self._todo = {}
         if self._until > self._since:
-            since = self._since - timedelta(seconds=LATE_SECONDS)
+            late = LATE_SECONDS
+            if time.monotonic() - self._looked_back_at >= LATER_SECONDS:
+                self._looked_back_at = time.monotonic()
+                late = 2 * LATER_SECONDS
+            since = self._since - timedelta(seconds=late)
             async with self._database.connection() as connection:
                 about = (self.tenant_id, since, self._until)
                 rows = await connection.fetch(CONSERVATION[CHANGED], *about, timeout=STEP_SECONDS_MAX)

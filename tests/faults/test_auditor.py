@@ -291,7 +291,7 @@ async def test_what_is_committed_late_is_looked_at(
     monkeypatch.setattr(auditor, "LATE_SECONDS", 0.0)
     entry = (
         "INSERT INTO ledger_entries (tenant_id, entry_id, seq, scope_key, currency, player_id, amount, balance_after,"
-        " reason, reference_id) VALUES ($1, 'entry_late', 1, $2, 'coin', 'late', 5, 5, 'adjustment', '')"
+        " reason, reference_id) VALUES ($1, 'entry_late', 1, $2, 'coin', 'late', 5, 5, 'quest_reward', '')"
     )
     async with auditing(stack):
         await marks_moved(stack, "changed")
@@ -325,6 +325,81 @@ async def test_it_takes_no_more_than_its_share(own_world: World, stack: Stack) -
             spent += await turning.turn(asyncio.Event())
     assert spent > 0
     assert sum(rested) == pytest.approx(99 * spent)
+
+
+async def test_of_four_one_has_the_turn_and_the_others_stand_by(own_world: World, stack: Stack) -> None:
+    """The share is of the database, not of each process."""
+    await own_world.round(await own_world.wheel(await own_world.prize(total=3)))
+    spent = await steps(stack, 4, seconds=3.0)
+    assert sum(one > 0 for one in spent) == 1, spent
+
+
+async def steps(stack: Stack, many: int, seconds: float) -> list[float]:
+    """How long each of so many auditors had a step under way, of those seconds."""
+    stop, spent = asyncio.Event(), [0.0] * many
+    database = another(stack)
+    await database.start()
+    await stack.database.execute("UPDATE audit_marks SET leased_until = now()")
+
+    async def audits(nth: int) -> None:
+        one = Auditor(database, share=0.05)
+        while not stop.is_set():
+            spent[nth] += (took := await one.turn(stop))
+            if not took:
+                await auditor.stopped_within(stop, 0.02)
+        await one.leave()
+
+    tasks = [asyncio.create_task(audits(nth)) for nth in range(many)]
+    await auditor.stopped_within(stop, seconds)
+    stop.set()
+    await asyncio.gather(*tasks)
+    await database.close()
+    return spent
+
+
+async def test_one_that_died_leaves_its_turn(own_world: World, stack: Stack, prize: str) -> None:
+    """Who stands by begins when the lease of the one that had the turn is over, and says so of no other."""
+    gone, next_one = Auditor(stack.database), Auditor(stack.database)
+    await stack.database.execute("UPDATE audit_marks SET leased_until = now()")
+    assert await gone.turn(asyncio.Event()) > 0
+    assert await next_one.turn(asyncio.Event()) == 0
+    await stack.database.execute("UPDATE audit_marks SET leased_until = now()")
+    await asyncio.sleep(auditor.ELSEWHERE_SECONDS)  # sleeps: it asks again only then.
+    assert await next_one.turn(asyncio.Event()) > 0
+    assert await gone.turn(asyncio.Event()) == 0, "it had stood still, and does not go on beside the other"
+
+
+async def test_what_was_written_with_an_older_time_is_looked_for_again(
+    own_world: World, stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A transaction that only read for long writes the time at which it began, which the way has passed."""
+    only_following(monkeypatch)
+    await stack.database.execute("UPDATE audit_marks SET leased_until = now()")
+    one, stop = Auditor(stack.database), asyncio.Event()
+
+    async def goes_on(times: int) -> None:
+        for _ in range(times):
+            while not await one.turn(stop):
+                await auditor.stopped_within(stop, auditor.IDLE_SECONDS)
+
+    await goes_on(2)
+    await stack.database.execute(
+        "INSERT INTO ledger_entries (tenant_id, entry_id, seq, scope_key, currency, player_id, amount, balance_after,"
+        " reason, reference_id, created_at)"
+        " VALUES ($1, 'entry_later', 1, $2, 'coin', 'later', 5, 5, 'quest_reward', '', now() - interval '50 seconds')",
+        stack.tenant_id,
+        own_world.campaign_id,
+    )
+    await goes_on(5)
+    assert await violations(stack) == []
+    following = one._ways[stack.tenant_id, auditor.CHANGED]
+    assert isinstance(following, auditor._Following)
+    following._looked_back_at -= auditor.LATER_SECONDS
+    await goes_on(5)
+    (found,) = await violations(stack)
+    assert (found["check_name"], found["subject_id"]) == ("player_ledger_sum", "later")
+    await one.leave()
+    await stack.database.execute("DELETE FROM ledger_entries WHERE entry_id = 'entry_later'")
 
 
 async def test_nothing_is_found_while_everything_is_done_at_once(own_world: World, stack: Stack) -> None:

@@ -117,6 +117,10 @@ async def _wallets(world: World, named: dict[str, str]) -> None:
     for milestone in ("cup", "pot"):
         named[milestone] = str((await world.redeem(game, milestone)).data["reward"]["id"])
     assert (await world.stack.admin("POST", f"/admin/rewards/{named['pot']}/revoke", {})).data
+    purse = await world.prize(type="points", value=7)
+    crossing = await world.game(COLLECTION, COINS, milestones=block(rung("purse", 1, purse)))
+    crossed = await world.round(crossing)
+    named["crossed"] = str(crossed.data["milestones_granted"][0]["reward_id"])
     given = {"player_id": ANN, "scope_key": world.campaign_id, "currency": "coin", "amount": 5, "reference_id": "r"}
     named["entry"] = (await world.stack.admin("POST", "/admin/wallet/adjustments", given)).data["id"]
 
@@ -126,6 +130,8 @@ async def _turns(world: World, named: dict[str, str]) -> None:
     await world.turns(ANN, 3)
     await world.round(await world.wheel(named["mug"], rules={"requires_turn": True}))
     await world.round(await world.wheel(await world.prize(type="turns", value=2)))
+    given = {"campaign_id": world.campaign_id, "amount": 2, "reason": "a delay"}
+    named["turned"] = (await world.stack.admin("POST", f"/admin/players/{ANN}/turns", given)).data["id"]
     guest = await guest_who_played(world, await world.wheel(named["mug"], access="public"))
     quest = await open_quest(world.stack, world.campaign_id, type="one_time")
     assert (await world.stack.core("POST", f"/quests/{quest}/complete", {"player_id": guest.player_id})).data
@@ -143,14 +149,23 @@ BREAKS: Final[dict[str, tuple[str, ...]]] = {
         " VALUES ('tenant_test', '{campaign}', 'debt', 'ann', -1, 1)",
         "INSERT INTO ledger_entries (tenant_id, entry_id, seq, scope_key, currency, player_id, amount, balance_after,"
         " reason, reference_id)"
-        " VALUES ('tenant_test', 'entry_debt', 1, '{campaign}', 'debt', 'ann', -1, -1, 'adjustment', '')",
+        " VALUES ('tenant_test', 'entry_debt', 1, '{campaign}', 'debt', 'ann', -1, -1, 'quest_reward', '')",
     ),
-    "player_points": ("UPDATE plays SET points = points + 1 WHERE play_id = '{pointed}'",),
+    "player_points": ("UPDATE ledger_entries SET reference_id = 'play_none' WHERE reference_id = '{pointed}'",),
     "player_reversed": ("UPDATE ledger_entries SET reward_id = '' WHERE reward_id = '{pot}' AND reason = 'reversal'",),
+    "player_credited": ("UPDATE rewards SET value = value + 1 WHERE reward_id = '{crossed}'",),
+    "player_adjusted": ("UPDATE ledger_entries SET entry_id = 'entry_x' WHERE entry_id = '{entry}'",),
     "player_turn_sum": ("UPDATE turn_balances SET balance = balance + 1 WHERE player_id = 'ann'",),
     "player_turn_chain": ("UPDATE turn_entries SET balance_after = 7 WHERE player_id = 'ann' AND reason = 'quest'",),
-    "player_turn_spent": ("UPDATE turn_entries SET reference_id = 'play_none' WHERE reason = 'play'",),
-    "player_turn_given": ("UPDATE turn_entries SET reason = 'adjustment' WHERE reason = 'prize'",),
+    "player_turn_spent": (
+        "UPDATE turn_entries SET reason = 'play', reference_id = 'play_none' WHERE entry_id = '{turned}'",
+    ),
+    "player_turn_needed": (
+        "UPDATE game_revisions SET definition = jsonb_set(definition, '{{rules,requires_turn}}', 'true')"
+        " WHERE game_id = '{wheel}'",
+    ),
+    "player_quests": ("UPDATE quest_completions SET turns = turns + 1 WHERE player_id = 'ann'",),
+    "player_turn_given": ("UPDATE turn_entries SET reason = 'reversal' WHERE reason = 'prize'",),
     "player_due_task": ("DELETE FROM tasks WHERE reward_id = '{first}'",),
     "player_told": (
         "UPDATE plays SET outcome = jsonb_set(outcome::jsonb, '{{rewards}}', '[]')::json, wins = 0 WHERE play_id ="
@@ -168,9 +183,16 @@ BREAKS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "player_code_delivered": ("UPDATE codes SET reward_id = NULL WHERE reward_id = '{claimed}'",),
     "player_revoked": ("UPDATE rewards SET status = 'revoked' WHERE reward_id = '{second}'",),
-    "player_rung_reward": ("UPDATE milestone_grants SET reward_id = '' WHERE milestone_id = 'cup'",),
+    "player_board_reward": (
+        "INSERT INTO rewards (tenant_id, reward_id, player_id, prize_id, campaign_id, name, type, value, quantity)"
+        " VALUES ('tenant_test', 'reward_x', 'ann', '{mug}', '{campaign}', 'Mug', 'points', 0, 1)",
+        "UPDATE prize_players SET awarded = awarded + 1 WHERE prize_id = '{mug}' AND player_id = 'ann'",
+        "UPDATE prize_days SET awarded = awarded + 1 WHERE prize_id = '{mug}'",
+    ),
+    "player_rung_reward": ("UPDATE milestone_grants SET reward_id = '' WHERE reward_id = '{crossed}'",),
     "player_rung_paid": (
-        "UPDATE ledger_entries SET reason = 'milestone_spend', reference_id = 'cup' WHERE entry_id = '{entry}'",
+        "UPDATE milestone_grants SET reply = jsonb_set(reply::jsonb, '{{milestone,threshold}}', '1')::json"
+        " WHERE milestone_id = 'cup'",
     ),
     "player_merged": (
         "INSERT INTO contacts (tenant_id, contact_id, player_id, type, value)"
@@ -206,6 +228,10 @@ BREAKS: Final[dict[str, tuple[str, ...]]] = {
     "prize_moves": ("UPDATE stock_moves SET total_after = 21 WHERE prize_id = '{mug}' AND seq = 1",),
     "prize_held": ("UPDATE stock SET awarded = awarded + 1, remaining = remaining - 1 WHERE prize_id = '{mug}'",),
     "prize_counters": ("UPDATE prize_days SET awarded = awarded + 1 WHERE prize_id = '{mug}'",),
+    "prize_winners": (
+        "INSERT INTO prize_players (tenant_id, prize_id, player_id, awarded) VALUES ('tenant_test', '{mug}', 'zed', 1)",
+        "UPDATE prize_days SET awarded = awarded + 1 WHERE prize_id = '{mug}'",
+    ),
     "prize_day_cap": ("UPDATE prizes SET max_per_day = 1 WHERE prize_id = '{mug}'",),
     "prize_codes": (
         "UPDATE codes SET reward_id = 'reward_none' WHERE code_id ="
@@ -213,10 +239,14 @@ BREAKS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "board_ranks": ("UPDATE leaderboard_standings SET rank = rank + 5 WHERE rank > 1",),
     "board_scores": (
-        "UPDATE leaderboards SET end_date = now(), finalized_at = now() + interval '1 hour'",
+        "UPDATE leaderboards SET finalized_at = now() + interval '1 hour'",
         "UPDATE leaderboard_standings SET score = score + 1 WHERE rank = 1",
     ),
-    "board_awards": ("UPDATE leaderboard_standings SET reward_id = '' WHERE rank = 1",),
+    "board_players": (
+        "UPDATE leaderboards SET finalized_at = now() + interval '1 hour'",
+        "DELETE FROM leaderboard_standings WHERE rank = (SELECT max(rank) FROM leaderboard_standings)",
+    ),
+    "board_awards": ("UPDATE leaderboard_standings SET prize_id = '{voucher}' WHERE rank = 1",),
     "day_counts": ("UPDATE campaign_days SET plays = plays + 1 WHERE campaign_id = '{counted}'",),
     "campaign_players": ("UPDATE campaign_marks SET players = players + 1 WHERE campaign_id = '{counted}'",),
 }

@@ -17,21 +17,25 @@ SCENE: Final = (
 INSERT INTO players (player_id) VALUES ('ann'), ('bob'), ('cas');
 INSERT INTO campaigns (campaign_id, timezone) VALUES
     ('camp', 'Asia/Tokyo'), ('oth', 'UTC'), ('moved', 'UTC'), ('two', 'Asia/Tokyo');
-INSERT INTO games (game_id, campaign_id) VALUES ('g1', 'camp'), ('g2', 'oth'), ('g3', 'moved'), ('g4', 'two');
+INSERT INTO campaigns (campaign_id, timezone) VALUES ('later', 'UTC');
+INSERT INTO games (game_id, campaign_id) VALUES ('g1', 'camp'), ('g2', 'oth'), ('g3', 'moved'), ('g4', 'two'),
+    ('g6', 'later');
 INSERT INTO prizes (prize_id) VALUES ('mug'), ('cup');
 INSERT INTO audit_entries (entry_id, subject_type, subject_id, action, before, after, created_at)
-    SELECT 'a' || n, type, subject, action, jsonb_build_object('timezone', zone), '{"timezone": "New"}', at
+    SELECT 'a' || n, type, subject, action, jsonb_build_object('timezone', zone), '{"timezone": "Etc/GMT+2"}', at
     FROM (VALUES
-        (1, 'campaign', 'moved', 'campaign.update', 'Old', timestamptz '2026-03-02'),
-        (2, 'game', 'camp', 'campaign.update', 'Old', '2026-03-02'),
-        (3, 'campaign', 'none', 'campaign.update', 'Old', '2026-03-02'),
-        (4, 'campaign', 'camp', 'campaign.create', 'Old', '2026-03-02'),
-        (5, 'campaign', 'camp', 'campaign.update', 'New', '2026-03-02'),
-        (6, 'campaign', 'camp', 'campaign.update', 'Old', date '2026-03-02'::timestamptz - interval '2 days')
+        (1, 'campaign', 'moved', 'campaign.update', 'Etc/GMT+1', timestamptz '2026-03-02'),
+        (2, 'game', 'camp', 'campaign.update', 'Etc/GMT+1', '2026-03-02'),
+        (3, 'campaign', 'none', 'campaign.update', 'Etc/GMT+1', '2026-03-02'),
+        (4, 'campaign', 'camp', 'campaign.create', 'Etc/GMT+1', '2026-03-02'),
+        (5, 'campaign', 'camp', 'campaign.update', 'Etc/GMT+2', '2026-03-02'),
+        (6, 'campaign', 'camp', 'campaign.update', 'Etc/GMT+1', date '2026-03-02'::timestamptz - interval '49 hours'),
+        (7, 'campaign', 'later', 'campaign.update', 'UTC', '2026-03-09'),
+        (8, 'campaign', 'later', 'campaign.update', 'Asia/Tokyo', '2026-03-05 00:00:01')
     ) AS e (n, type, subject, action, zone, at);
 """
 )
-"""Campaign `moved` has changed its zone; of `camp` there is what is only like it."""
+"""Campaign `moved` has changed its zone; of `camp` there is what is only like it, or before. `later` was in Tokyo."""
 
 DAY: Final = """
 CREATE FUNCTION pg_temp.play(play text, player text, local text, game text, revision integer, who text, zone text)
@@ -44,7 +48,7 @@ $$;
 
 
 def play(name: str, player: str, local: str, game: str = "g1", revision: int = 1, who: str = "") -> str:
-    zone = {"g1": "Asia/Tokyo", "g4": "Asia/Tokyo"}.get(game, "UTC")
+    zone = {"g1": "Asia/Tokyo", "g4": "Asia/Tokyo", "g6": "Asia/Tokyo"}.get(game, "UTC")
     return f"SELECT pg_temp.play('{name}', '{player}', '{local}', '{game}', {revision}, '{who or player}', '{zone}');\n"
 
 
@@ -73,24 +77,54 @@ PLAYS: Final[dict[str, Case]] = {
             p3||terms in its session|none""",
     ),
     "play_rewards": (
-        """INSERT INTO plays (play_id, game_id, wins, outcome)
-            SELECT play, 'g1', wins, json_build_object('rewards', coalesce((
-                SELECT json_agg(json_build_object('reward_id', reward, 'prize_id', 'mug', 'quantity', 2))
+        """INSERT INTO plays (play_id, game_id, wins, points, outcome)
+            SELECT play, 'g1', wins, 0, json_build_object('rewards', coalesce((
+                SELECT json_agg(json_build_object('reward_id', reward, 'prize_id', 'mug', 'quantity', 2, 'value', 1.5,
+                                                  'type', 'goods'))
                 FROM unnest(told) AS reward), '[]'))
-            FROM (VALUES ('p1', 2, ARRAY['r1', '']), ('p2', 1, '{}'), ('p3', 4, '{r2,r3,r4,r9}'), ('p4', 9, '{}'),
+            FROM (VALUES ('p1', 2, ARRAY['r1', '']), ('p2', 1, '{}'), ('p3', 6, '{r2,r3,r4,r9,ra,rb}'), ('p4', 9, '{}'),
                 ('p5', 1, '{r5}'), ('p6', 1, '{r6}')) AS p (play, wins, told);
         UPDATE plays SET surplus_wins = 1 WHERE play_id = 'p6';
-        INSERT INTO rewards (reward_id, play_id, prize_id, quantity, player_id) VALUES
-            ('r5', 'p5', 'mug', 2, 'gus'), ('r6', 'p6', 'mug', 2, 'gus');
-        INSERT INTO rewards (reward_id, play_id, prize_id, quantity) VALUES ('r1', 'p1', 'mug', 2),
-            ('r2', 'p9', 'mug', 2), ('r3', 'p3', 'cup', 2), ('r4', 'p3', 'mug', 1)""",
-        "p1,p2,p3,p5,p6",
-        """p2||0 wins|1 wins
-           p3|r2|2 of mug|2 of mug by p9
-           p3|r3|2 of mug|2 of cup by p3
-           p3|r4|2 of mug|1 of mug by p3
-           p3|r9|2 of mug|no such reward
-           p5||1 of another|0 noted""",
+        INSERT INTO plays (play_id, game_id, wins, points, outcome)
+            SELECT play, 'g1', 1, points, json_build_object('rewards', json_build_array(told::json))
+            FROM (VALUES
+                ('q1', 14, '{"type": "points", "prize_id": "pts", "name": "P", "value": 7.9, "quantity": 2}'),
+                ('q2', 15, '{"type": "points", "prize_id": "pts", "name": "P", "value": 7.9, "quantity": 2}'),
+                ('q3', 4, '{"type": "item", "prize_id": "", "name": "points", "value": 3, "quantity": 4}'),
+                ('q4', 0, '{"type": "item", "prize_id": "", "name": "coin", "value": 3, "quantity": 4}'),
+                ('q5', 0, '{"type": "goods", "prize_id": "mug", "name": "points", "value": 3, "quantity": 4}'),
+                ('q6', 1, '{"type": "goods", "prize_id": "mug", "name": "Mug", "value": 3, "quantity": 4}')
+            ) AS p (play, points, told);
+        INSERT INTO plays (play_id, game_id, wins, points, outcome)
+            SELECT 'm' || n, 'g1', 0, 0, json_build_object('rewards', json_build_array(), 'milestones_granted',
+                json_build_array(json_build_object('reward_id', 'n' || n, 'prize_id', 'mug', 'id', 'cup')))
+            FROM generate_series(1, 6) AS n;
+        INSERT INTO rewards (reward_id, play_id, prize_id, quantity, milestone_id)
+            SELECT 'n' || n, CASE n WHEN 2 THEN 'm1' ELSE 'm' || n END, CASE n WHEN 3 THEN 'cup' ELSE 'mug' END,
+                CASE n WHEN 4 THEN 2 ELSE 1 END, CASE n WHEN 5 THEN 'pot' ELSE 'cup' END
+            FROM generate_series(1, 5) AS n;
+        INSERT INTO rewards (reward_id, play_id, prize_id, quantity, player_id, value) VALUES
+            ('r5', 'p5', 'mug', 2, 'gus', 1.5), ('r6', 'p6', 'mug', 2, 'gus', 1.5);
+        INSERT INTO rewards (reward_id, play_id, prize_id, quantity, type, value) VALUES
+            ('r1', 'p1', 'mug', 2, 'goods', 1.5), ('r2', 'p9', 'mug', 2, 'goods', 1.5),
+            ('r3', 'p3', 'cup', 2, 'goods', 1.5), ('r4', 'p3', 'mug', 1, 'goods', 1.5),
+            ('ra', 'p3', 'mug', 2, 'turns', 1.5), ('rb', 'p3', 'mug', 2, 'goods', 1.6)""",
+        "p1,p2,p3,p5,p6,q1,q2,q3,q4,q5,q6,m1,m2,m3,m4,m5,m6",
+        """p2||0 wins, 0 points|1 wins, 0 points
+           p3|r2|2 of mug, goods of 1.5|2 of mug, goods of 1.5 by p9
+           p3|r3|2 of mug, goods of 1.5|2 of cup, goods of 1.5 by p3
+           p3|r4|2 of mug, goods of 1.5|1 of mug, goods of 1.5 by p3
+           p3|r9|2 of mug, goods of 1.5|no such reward
+           p3|ra|2 of mug, goods of 1.5|2 of mug, turns of 1.5 by p3
+           p3|rb|2 of mug, goods of 1.5|2 of mug, goods of 1.6 by p3
+           p5||1 of another|0 noted
+           q2||1 wins, 14 points|1 wins, 15 points
+           q6||1 wins, 0 points|1 wins, 1 points
+           m2|n2|1 of mug for rung cup|1 of mug for rung cup by m1
+           m3|n3|1 of mug for rung cup|1 of cup for rung cup by m3
+           m4|n4|1 of mug for rung cup|2 of mug for rung cup by m4
+           m5|n5|1 of mug for rung cup|1 of mug for rung pot by m5
+           m6|n6|1 of mug for rung cup|no such reward""",
     ),
     "play_counted": (
         """INSERT INTO plays (play_id, game_id, player_id) VALUES ('p1', 'g1', 'ann'), ('p2', 'g1', 'nobody'),
@@ -131,24 +165,40 @@ PLAYS: Final[dict[str, Case]] = {
         + play("next day", "eve", "2026-03-03 00:00:05")
         + play("elsewhere", "ann", "2026-03-02 12:00", "g2")
         + plays(1, "fay", "g3")
-        + """INSERT INTO game_players (game_id, player_id, day, day_plays) VALUES ('g1', 'ann', '2026-03-02', 1),
+        + play("tokyo", "gil", "2026-02-28 01:00", "g6")
+        + play("tokyo2", "hal", "2026-02-28 01:00", "g6")
+        + play("tokyo3", "ivy", "2026-03-02 01:00", "g6")
+        + """INSERT INTO game_players (game_id, player_id, day, day_plays) VALUES ('g6', 'gil', '2026-02-28', 1),
+            ('g6', 'hal', '2026-02-28', 2), ('g6', 'ivy', '2026-03-02', 2);
+        INSERT INTO game_players (game_id, player_id, day, day_plays) VALUES ('g1', 'ann', '2026-03-02', 1),
             ('g2', 'ann', '2026-03-02', 5), ('g1', 'bob', '2026-03-02', 2), ('g1', 'cas', '2026-03-02', 1),
             ('g1', 'dan', '2026-03-02', 2),
             ('g1', 'eve', '2026-03-02', 1), ('g3', 'fay', '2026-03-02', 2)""",
-        "g1 ann,g1 bob,g1 cas,g1 dan,g1 eve,g3 fay",
+        "g1 ann,g1 bob,g1 cas,g1 dan,g1 eve,g3 fay,g6 gil,g6 hal,g6 ivy",
         """g1 bob|2026-03-02|1|2
-           g1 dan|2026-03-02|1|2""",
+           g1 dan|2026-03-02|1|2
+           g6 hal|2026-02-28|1|2
+           g6 ivy|2026-03-02|1|2""",
     ),
     "counter_cap": (
         plays(2, "ann")
         + "".join(play(f"more{n}", "ann", "2026-03-02 12:00", "g1", 2) for n in range(3))
         + play("elsewhere", "ann", "2026-03-02 12:00", "g2")
         + plays(3, "bob")
+        + plays(2, "cas")
+        + plays(2, "dan", "g1", 3)
+        + play("dan first", "dan", "2026-03-02 12:00")
+        + play("dan other", "dan", "2026-03-02 12:00", "g1", 1, "gus")
+        + play("eve first", "eve", "2026-03-02 12:00", "g1", 3)
+        + play("eve late", "eve", "2026-03-02 12:00", "g1", 4)
+        + play("eve later", "eve", "2026-03-02 12:00", "g1", 4)
         + """INSERT INTO game_revisions (game_id, revision, definition)
             SELECT game, revision, jsonb_build_object('rules', jsonb_build_object('max_plays_per_user', cap))
-            FROM (VALUES ('g1', 1, 2), ('g1', 2, 0), ('g2', 1, 1)) AS r (game, revision, cap)""",
-        "g1 ann,g1 bob",
-        "g1 bob|1 bob|at most 2|3",
+            FROM (VALUES ('g1', 1, 2), ('g1', 2, 0), ('g1', 3, 2), ('g1', 4, 3), ('g2', 1, 1))
+                AS r (game, revision, cap)""",
+        "g1 ann,g1 bob,g1 cas,g1 dan,g1 eve",
+        """g1 bob|1 bob|at most 2|3
+           g1 dan|3 dan|at most 2|3""",
     ),
     "counter_day_cap": (
         plays(2, "ann")
@@ -161,6 +211,9 @@ PLAYS: Final[dict[str, Case]] = {
         + play("soon", "fay", "2026-03-02 00:00:02")
         + plays(3, "hal", who="gus")
         + plays(3, "ivy", "g3")
+        + play("kim1", "kim", "2026-02-28 00:30", "g6")
+        + play("kim2", "kim", "2026-02-28 12:30", "g6")
+        + play("kim3", "kim", "2026-02-28 22:30", "g6")
         + """INSERT INTO turn_entries (player_id, entry_id, reason, reference_id) VALUES ('bob', 'e1', 'play', 'bob1'),
             ('dora', 'e2', 'play', 'cas1'), ('cas', 'e3', 'quest', 'cas1'), ('cas', 'e4', 'play', 'another'),
             ('eve', 'e5', 'play', 'eve1'), ('eve', 'e6', 'play', 'eve2'), ('gus', 'e7', 'play', 'hal1');
@@ -168,9 +221,10 @@ PLAYS: Final[dict[str, Case]] = {
             SELECT game, revision, jsonb_build_object('rules',
                 jsonb_build_object('max_plays_per_day', cap, 'requires_turn', turn))
             FROM (VALUES ('g1', 1, 2, false), ('g1', 2, 1, true), ('g1', 3, 0, false), ('g2', 1, 2, false),
-                ('g3', 1, 2, false)) AS r (game, revision, cap, turn)""",
-        "g1 ann,g1 bob,g1 cas,g1 dan,g1 eve,g1 fay,g1 hal,g3 ivy",
-        """g1 cas|2026-03-02 1 cas|at most 2|3
+                ('g3', 1, 2, false), ('g6', 1, 2, false)) AS r (game, revision, cap, turn)""",
+        "g1 ann,g1 bob,g1 cas,g1 dan,g1 eve,g1 fay,g1 hal,g3 ivy,g6 kim",
+        """g6 kim|2026-02-28 1 kim|at most 2|3
+           g1 cas|2026-03-02 1 cas|at most 2|3
            g1 eve|2026-03-02 2 eve|at most 1|2""",
     ),
 }
@@ -187,9 +241,11 @@ PRIZES: Final[dict[str, Case]] = {
             DROP CONSTRAINT stock_awarded_check;
         INSERT INTO stock (prize_id, total, remaining, awarded) VALUES ('mug', 5, 3, 2), ('free', 0, 0, 7),
             ('cup', 5, 4, 2), ('less', 1, -1, 2), ('more', 5, 6, -1), ('none', 0, 1, 2), ('new', 5, 5, 0),
-            ('x', 5, 1, 1)""",
-        "mug,free,cup,less,more,none,new",
-        """cup||3 left|4 left, 2 awarded
+            ('x', 5, 1, 1);
+        INSERT INTO prizes (prize_id) VALUES ('bare'), ('other')""",
+        "mug,free,cup,less,more,none,new,bare",
+        """bare||a stock|none
+           cup||3 left|4 left, 2 awarded
            less||-1 left|-1 left, 2 awarded
            more||6 left|6 left, -1 awarded
            none||0 left|1 left, 2 awarded""",
@@ -223,10 +279,30 @@ PRIZES: Final[dict[str, Case]] = {
         "mug,cup,tee",
         "cup||1 by player|2 by day",
     ),
+    "prize_winners": (
+        """INSERT INTO prizes (prize_id, type) VALUES ('tee', 'goods'), ('pts', 'points'), ('was', 'goods');
+        INSERT INTO prize_players (prize_id, player_id, awarded) VALUES ('mug', 'ann', 2), ('mug', 'bob', 1),
+            ('mug', 'cas', 0), ('pts', 'ann', 1), ('was', 'ann', 1), ('tee', 'ann', 1), ('cup', 'ann', 1);
+        INSERT INTO rewards (reward_id, prize_id, player_id) VALUES ('r1', 'mug', 'ann'), ('r2', 'cup', 'bob'),
+            ('r3', 'tee', 'bob');
+        INSERT INTO audit_entries (entry_id, subject_type, subject_id, before) VALUES
+            ('b1', 'prize', 'was', '{"type": "points"}'), ('b2', 'game', 'tee', '{"type": "points"}'),
+            ('b3', 'prize', 'tee', '{"type": "goods"}')""",
+        "mug,pts,was,tee",
+        """mug|bob|a reward|1 without
+           tee|ann|a reward|1 without""",
+    ),
     "prize_day_cap": (
-        """INSERT INTO prizes (prize_id, max_per_day, created_at, updated_at) VALUES
-            ('two', 2, '2026-06-01', '2026-06-01'), ('free', 0, '2026-06-01', '2026-06-01'),
-            ('late', 1, '2026-01-01', '2026-03-02 10:00Z'), ('hat', 2, '2026-06-01', '2026-06-01');
+        """INSERT INTO prizes (prize_id, max_per_day, updated_at) VALUES ('two', 2, '2026-06-01'),
+            ('free', 0, '2026-06-01'), ('late', 1, '2026-03-02 09:50Z'), ('hat', 2, '2026-06-01');
+        INSERT INTO audit_entries (entry_id, subject_type, subject_id, action, before, after, created_at)
+            SELECT 'b' || n, type, prize, action, jsonb_build_object('max_per_day', was), '{"max_per_day": 1}', at
+            FROM (VALUES (1, 'prize', 'late', 'prize.update', 5, timestamptz '2026-03-02 09:50Z'),
+                (2, 'prize', 'two', 'prize.update', 1, '2026-06-01'),
+                (3, 'game', 'two', 'prize.update', 5, '2026-06-01'),
+                (4, 'prize', 'two', 'prize.create', 5, '2026-06-01'),
+                (5, 'prize', 'hat', 'prize.update', 5, '2026-06-01')
+            ) AS e (n, type, prize, action, was, at);
         INSERT INTO prize_days (prize_id, day, awarded) VALUES ('two', '2026-03-01', 2), ('two', '2026-03-02', 3),
             ('free', '2026-03-02', 1), ('late', '2026-03-03', 2), ('late', '2026-03-04', 2),
             ('hat', '2026-03-02', 3)""",
@@ -272,12 +348,15 @@ BOARDS: Final[dict[str, Case]] = {
                 ('latest', '', 'score', 'latest', 10, 26), ('wins', '', 'wins', 'sum', 10, 26),
                 ('points', '', 'points', 'sum', 10, 26), ('plays', '', 'plays', 'sum', 10, 26),
                 ('open', '', 'score', 'sum', NULL, 26), ('game', 'g1', 'score', 'sum', 10, 26),
-                ('bad', '', 'score', 'sum', 10, 26), ('fresh', '', 'score', 'sum', 10, 25),
-                ('aside', '', 'score', 'sum', 10, 26)) AS b (board, game, metric, mode, begun, ended);
+                ('bad', '', 'score', 'sum', 10, 26), ('fresh', '', 'score', 'sum', 10, 18),
+                ('aside', '', 'score', 'sum', 10, 26), ('byhand', '', 'score', 'sum', 10, 15),
+                ('ever', '', 'score', 'sum', 10, 26)) AS b (board, game, metric, mode, begun, ended);
         INSERT INTO leaderboard_standings (board_id, rank, player_id, score) VALUES ('sum', 1, 'ann', 21),
             ('best', 1, 'ann', 10), ('latest', 1, 'ann', 2), ('wins', 1, 'ann', 5), ('points', 1, 'ann', 13),
             ('plays', 1, 'ann', 4), ('open', 1, 'ann', 119), ('game', 1, 'ann', 9), ('bad', 1, 'ann', 18),
-            ('fresh', 1, 'ann', 18), ('aside', 1, 'ann', 18), ('sum', 2, 'gus', 99), ('sum', 3, 'bob', 99);
+            ('fresh', 1, 'ann', 18), ('byhand', 1, 'ann', 18), ('byhand', 2, 'kit', 4), ('ever', 1, 'ann', 18),
+            ('aside', 1, 'ann', 18), ('sum', 2, 'gus', 99), ('sum', 3, 'bob', 99);
+        UPDATE leaderboards SET end_date = NULL WHERE board_id IN ('byhand', 'ever');
         INSERT INTO leaderboard_adjustments (board_id, player_id, entry_id, delta) VALUES ('sum', 'ann', 'e1', 2),
             ('sum', 'bob', 'e2', 50), ('none', 'ann', 'e3', 70);
         INSERT INTO plays (play_id, player_id, game_id, played_at, score, wins, points)
@@ -285,10 +364,40 @@ BOARDS: Final[dict[str, Case]] = {
                 ('p1', 'ann', 'g1', 10, 3, 1, 5), ('p2', 'ann', 'g1', 11, 4, 2, 1), ('p3', 'ann', 'g1', 9, 100, 1, 1),
                 ('p4', 'ann', 'g1', 20, 200, 1, 1), ('p5', 'ann', 'g2', 11, 400, 1, 1),
                 ('p6', 'ann', 'g1', 13, 2, 1, 7),
-                ('p7', 'ann', 'g5', 12, 10, 1, 0), ('p8', 'zed', 'g1', 11, 5000, 1, 1)
+                ('p7', 'ann', 'g5', 12, 10, 1, 0), ('p8', 'zed', 'g1', 11, 5000, 1, 1),
+                ('p9', 'kit', 'g1', 10, 5, 1, 1), ('pa', 'kit', 'g1', 20, 7, 1, 1)
             ) AS p (id, player, game, at, score, wins, points)""",
-        "sum,best,latest,wins,points,plays,open,game,bad,fresh",
-        "bad|1|19|18",
+        "sum,best,latest,wins,points,plays,open,game,bad,fresh,byhand,ever",
+        """bad|1|19|18
+           fresh|1|19|18
+           byhand|2|5|4
+           ever|1|219|18""",
+    ),
+    "board_players": (
+        """INSERT INTO players (player_id, merged_into) VALUES ('gus', 'hal');
+        INSERT INTO games (game_id, campaign_id) VALUES ('g5', 'camp');
+        INSERT INTO leaderboards (board_id, campaign_id, game_id, start_date, end_date, finalized_at)
+            SELECT board, 'camp', game, to_timestamp(10), to_timestamp(ends), to_timestamp(ended)
+            FROM (VALUES ('due', '', 20, 21), ('hand', '', NULL, 20), ('game', 'g5', 20, 21), ('live', '', NULL, NULL),
+                ('aside', '', 20, 21), ('off', '', 20, 21)) AS b (board, game, ends, ended);
+        INSERT INTO plays (play_id, player_id, game_id, played_at)
+            SELECT 'p' || row_number() OVER (), player, game, to_timestamp(at) FROM (VALUES ('ann', 'g1', 10),
+                ('bob', 'g1', 9), ('cas', 'g1', 20), ('dan', 'g1', 16), ('eve', 'g2', 12), ('fay', 'g5', 14),
+                ('gil', 'g1', 12), ('hal', 'g1', 12)) AS p (player, game, at);
+        INSERT INTO game_players (game_id, player_id) SELECT DISTINCT game_id, player_id FROM plays;
+        INSERT INTO leaderboard_standings (board_id, rank, player_id) VALUES ('due', 1, 'hal'), ('hand', 1, 'hal'),
+            ('off', 1, 'hal'), ('off', 2, 'ann'), ('off', 3, 'fay');
+        INSERT INTO leaderboard_disqualifications (board_id, player_id, reason) VALUES ('due', 'gil', ''),
+            ('hand', 'gil', ''), ('off', 'ann', ''), ('off', 'hal', ''), ('off', 'gil', ''), ('due', 'fay', '');
+        INSERT INTO leaderboard_adjustments (board_id, player_id, entry_id, delta) VALUES ('due', 'kim', 'e1', 2),
+            ('off', 'fay', 'e2', 2), ('hand', 'gil', 'e3', 1), ('live', 'kim', 'e4', 2)""",
+        "due,hand,game,live,off",
+        """due|ann|a rank|none
+           due|kim|a rank|none
+           hand|ann|a rank|none
+           hand|fay|a rank|none
+           game|fay|a rank|none
+           off|ann|no rank, disqualified|rank 2""",
     ),
     "board_awards": (
         """INSERT INTO leaderboards (board_id) VALUES ('b1'), ('b2');

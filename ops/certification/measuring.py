@@ -6,8 +6,10 @@ Asked once everybody has been answered: a request that is under way still looks 
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Final
 
 import aiohttp
 
@@ -74,3 +76,48 @@ class Readiness:
     def alive(self) -> bool:
         """Whether /healthz was 200 every time."""
         return {health for *_, health in self.seen} == {200}
+
+
+class Watch:
+    """A process of its own that sees when another one is ready: this one is busy with the load, and looks late."""
+
+    def __init__(self) -> None:
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def __aenter__(self) -> Watch:
+        pipe = asyncio.subprocess.PIPE
+        self._process = await asyncio.create_subprocess_exec(
+            sys.executable, "-I", "-c", _WATCH, stdin=pipe, stdout=pipe
+        )
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        assert self._process is not None
+        self._process.kill()
+        await self._process.wait()
+
+    async def ready(self, node: Node) -> float:
+        """When it said that it is ready, by time.monotonic()."""
+        process = self._process
+        assert process is not None and process.stdin is not None and process.stdout is not None
+        process.stdin.write(f"{node.ready_port}\n".encode())
+        return float(await process.stdout.readline())
+
+
+_WATCH: Final = """
+import sys, time
+from http.client import HTTPConnection, HTTPException
+for port in sys.stdin:
+    status = 0
+    while status != 200:
+        time.sleep(0.01)
+        connection = HTTPConnection("127.0.0.1", int(port), timeout=2)
+        try:
+            connection.request("GET", "/readyz")
+            status = connection.getresponse().status
+        except (OSError, HTTPException):
+            status = 0
+        finally:
+            connection.close()
+    print(time.monotonic(), flush=True)
+"""

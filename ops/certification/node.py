@@ -78,9 +78,14 @@ class Node:
         return {"rss_bytes": int(process.memory_info().rss), "files": int(process.num_fds())}
 
     @property
-    def _ready_url(self) -> str:
+    def ready_port(self) -> int:
+        """Where it says whether it is ready."""
         own = self.role if self.role in ("core", "consumer", "admin") else "metrics"
-        return f"{self.url(own)}/readyz"
+        return self.ports[f"{own.upper()}_PORT"]
+
+    @property
+    def _ready_url(self) -> str:
+        return f"http://127.0.0.1:{self.ready_port}/readyz"
 
     # -- its life --------------------------------------------------------------------------------
 

@@ -179,7 +179,14 @@ REWARDS: Final[dict[str, Case]] = {
         """INSERT INTO prizes (prize_id, redemption_mode, channel, updated_at) VALUES
             ('win', 'on_win', 'webhook', DEFAULT), ('claim', 'on_claim', 'webhook', DEFAULT),
             ('hand', 'on_win', 'manual', DEFAULT), ('handed', 'on_claim', 'manual', DEFAULT),
-            ('new', 'on_win', 'webhook', '2026-02-01'), ('newer', 'on_claim', 'webhook', '2026-02-01');
+            ('new', 'on_win', 'webhook', '2026-03-01'), ('newer', 'on_claim', 'webhook', '2026-03-01');
+        INSERT INTO audit_entries (entry_id, subject_type, subject_id, action, before, after, created_at) VALUES
+            ('a1', 'prize', 'new', 'prize.update', '{"channel": "none"}', '{"channel": "webhook"}', '2026-02-01'),
+            ('a2', 'prize', 'newer', 'prize.update', '{"redemption_mode": "on_win"}',
+             '{"redemption_mode": "on_claim"}', '2026-02-01'),
+            ('a3', 'prize', 'win', 'prize.update', '{"name": "a"}', '{"name": "b"}', '2026-02-01'),
+            ('a4', 'game', 'win', 'prize.update', '{"channel": "a"}', '{}', '2026-02-01'),
+            ('a5', 'prize', 'win', 'prize.create', '{"channel": "a"}', '{}', '2026-02-01');
         INSERT INTO rewards (player_id, reward_id, prize_id, status, type, won_at, claimed_at)
             SELECT player, id, prize, status, type, '2026-01-01', '2026-01-01' FROM (VALUES
                 ('ann', 'due', 'hand', 'fulfilling', 'goods'), ('ann', 'won', 'win', 'won', 'goods'),
@@ -232,7 +239,13 @@ REWARDS: Final[dict[str, Case]] = {
     ),
     "player_prize_cap": (
         """INSERT INTO prizes (prize_id, max_per_user, updated_at) VALUES ('two', 2, DEFAULT), ('three', 2, DEFAULT),
-            ('free', 0, DEFAULT), ('late', 1, '2026-02-01'), ('later', 1, '2026-02-01');
+            ('free', 0, DEFAULT), ('late', 1, '2026-03-01'), ('later', 1, '2026-03-01');
+        INSERT INTO audit_entries (entry_id, subject_type, subject_id, action, before, after, created_at) VALUES
+            ('a1', 'prize', 'late', 'prize.update', '{"max_per_user": 3}', '{"max_per_user": 1}', '2026-02-01'),
+            ('a2', 'prize', 'later', 'prize.update', '{"max_per_user": 3}', '{"max_per_user": 1}', '2026-02-01'),
+            ('a3', 'prize', 'three', 'prize.update', '{"name": "a"}', '{"name": "b"}', '2026-02-01'),
+            ('a4', 'game', 'three', 'prize.update', '{"max_per_user": 3}', '{}', '2026-02-01'),
+            ('a5', 'prize', 'three', 'prize.create', '{"max_per_user": 3}', '{}', '2026-02-01');
         INSERT INTO rewards (player_id, reward_id, prize_id, quantity, won_at) VALUES
             ('ann', 'r1', 'two', 2, '2026-01-01'), ('ann', 'r2', 'three', 2, '2026-01-01'),
             ('ann', 'r3', 'three', 1, '2026-01-01'), ('ann', 'r4', 'free', 1, '2026-01-01'),
@@ -244,7 +257,12 @@ REWARDS: Final[dict[str, Case]] = {
     ),
     "player_code_taken": (
         """INSERT INTO prizes (prize_id, channel, updated_at) VALUES
-            ('v', 'voucher_code', DEFAULT), ('w', 'none', DEFAULT), ('n', 'voucher_code', '2026-02-01');
+            ('v', 'voucher_code', DEFAULT), ('w', 'none', DEFAULT), ('n', 'voucher_code', '2026-03-01');
+        INSERT INTO audit_entries (entry_id, subject_type, subject_id, action, before, after, created_at) VALUES
+            ('a1', 'prize', 'n', 'prize.update', '{"channel": "none"}', '{"channel": "voucher_code"}', '2026-02-01'),
+            ('a2', 'prize', 'v', 'prize.update', '{"name": "a"}', '{"name": "b"}', '2026-02-01'),
+            ('a3', 'game', 'v', 'prize.update', '{"channel": "none"}', '{}', '2026-02-01'),
+            ('a4', 'prize', 'v', 'prize.create', '{"channel": "none"}', '{}', '2026-02-01');
         INSERT INTO rewards (player_id, reward_id, prize_id, status, play_id, milestone_id, type, won_at) VALUES
             ('ann', 'k1', 'v', 'won', 'p', '', 'goods', '2026-01-01'),
             ('ann', 'k2', 'v', 'claimed', '', 'm', 'goods', '2026-01-01'),
@@ -314,23 +332,129 @@ REWARDS: Final[dict[str, Case]] = {
            ann|r4|a grant of rung x|none
            ann|r7|a grant of rung sev|none""",
     ),
-    "player_rung_paid": (
-        """INSERT INTO rewards (player_id, reward_id) VALUES ('gus', 'r1'), ('ann', 'r2'), ('ann', 'r3');
-        INSERT INTO ledger_entries (player_id, entry_id, scope_key, currency, reason, reference_id, reward_id) VALUES
-            ('ann', 'e1', 'w', 'coin', 'milestone_spend', 'cup', ''),
-            ('ann', 'e2', 'w', 'coin', 'adjustment', 'cup', ''),
-            ('ann', 'e3', 'w', 'coin', 'milestone_spend', 'cup', 'r1'),
-            ('ann', 'e4', 'w', 'coin', 'milestone_spend', 'pot', ''),
-            ('ann', 'e5', 'w', 'coin', 'milestone_spend', 'pot', ''),
-            ('ann', 'e6', 'w', 'coin', 'milestone_spend', 'jar', 'r2'),
-            ('ann', 'e7', 'w', 'coin', 'milestone_spend', 'jar', 'r3'),
-            ('bob', 'e8', 'w', 'coin', 'milestone_spend', 'jar', ''),
-            ('bob', 'e9', 'w', 'coin', 'milestone_spend', 'jar', '');
-        INSERT INTO milestone_grants (player_id, game_id, milestone_id) VALUES
-            ('ann', 'g1', 'cup'), ('ann', 'g1', 'pot'), ('bob', 'g2', 'pot'), ('ann', 'g2', 'other')""",
+    "player_credited": (
+        """INSERT INTO rewards (player_id, reward_id, type, value, quantity) VALUES
+            ('ann', 'r1', 'points', 10.9, 2), ('ann', 'r2', 'points', 10, 1), ('ann', 'r3', 'points', 0.5, 3),
+            ('ann', 'r4', 'goods', 10, 1), ('gus', 'r5', 'points', 3, 1), ('ann', 'r6', 'points', 5, 1),
+            ('ann', 'r7', 'points', 6, 1), ('bob', 'r8', 'points', 7, 1);
+        INSERT INTO ledger_entries (player_id, entry_id, scope_key, currency, reason, reward_id, amount) VALUES
+            ('ann', 'e1', 'w', 'points', 'play_reward', 'r1', 12),
+            ('ann', 'e2', 'v', 'points', 'play_reward', 'r1', 8),
+            ('ann', 'e3', 'w', 'points', 'play_reward', 'r2', 100),
+            ('ann', 'e4', 'w', 'points', 'play_reward', 'r4', 1),
+            ('ann', 'e5', 'w', 'points', 'play_reward', 'r5', 3),
+            ('ann', 'e6', 'w', 'coin', 'play_reward', 'r6', 5),
+            ('ann', 'e7', 'w', 'points', 'reversal', 'r7', 6),
+            ('ann', 'e8', 'w', 'points', 'play_reward', '', 9),
+            ('ann', 'e9', 'w', 'points', 'play_reward', 'rx', 9),
+            ('bob', 'e0', 'w', 'points', 'play_reward', 'ry', 9)""",
+        "ann,gus",
+        """ann|r2|10|100
+           ann|r6|5|0
+           ann|r7|6|0
+           ann|e4|of a reward of points|of none
+           ann|e9|of a reward of points|of none""",
+    ),
+    "player_adjusted": (
+        """INSERT INTO ledger_entries (player_id, entry_id, reason, amount)
+            SELECT CASE n WHEN 9 THEN 'bob' ELSE 'ann' END, 'e' || n,
+                CASE n WHEN 8 THEN 'reversal' ELSE 'adjustment' END, n FROM generate_series(1, 9) AS n;
+        INSERT INTO turn_entries (player_id, entry_id, reason, amount) VALUES
+            ('ann', 't1', 'adjustment', 1), ('ann', 't2', 'adjustment', 2), ('ann', 't3', 'quest', 3),
+            ('bob', 't4', 'adjustment', 4);
+        INSERT INTO audit_entries (entry_id, subject_type, subject_id, action, after)
+            SELECT 'a' || n, type, who, action, jsonb_build_object(named, entry, 'amount', amount) FROM (VALUES
+                (1, 'player', 'ann', 'player.adjust_balance', 'entry_id', 'e1', 1),
+                (2, 'player', 'gus', 'player.adjust_balance', 'entry_id', 'e2', 2),
+                (3, 'player', 'ann', 'player.adjust_balance', 'entry_id', 'e3', 30),
+                (4, 'player', 'bob', 'player.adjust_balance', 'entry_id', 'e4', 4),
+                (5, 'prize', 'ann', 'player.adjust_balance', 'entry_id', 'e5', 5),
+                (6, 'player', 'ann', 'player.grant_turns', 'entry_id', 'e6', 6),
+                (7, 'player', 'ann', 'player.adjust_balance', 'id', 'e7', 7),
+                (8, 'player', 'ann', 'player.grant_turns', 'id', 't1', 1)
+            ) AS e (n, type, who, action, named, entry, amount)""",
         "ann",
-        """ann|w coin jar|0|2
-           ann|w coin pot|1|2""",
+        """ann|e3|3 in the audit log|nothing
+           ann|e4|4 in the audit log|nothing
+           ann|e5|5 in the audit log|nothing
+           ann|e6|6 in the audit log|nothing
+           ann|e7|7 in the audit log|nothing
+           ann|t2|2 in the audit log|nothing""",
+    ),
+    "player_turn_needed": (
+        """INSERT INTO plays (player_id, play_id, game_id, revision) VALUES ('ann', 'p1', 'g1', 1),
+            ('ann', 'p2', 'g1', 1), ('ann', 'p3', 'g1', 2), ('ann', 'p4', 'g2', 1), ('ann', 'p5', 'g1', 1),
+            ('bob', 'p6', 'g1', 1), ('ann', 'p7', 'g1', 1), ('ann', 'p8', 'g1', 1);
+        INSERT INTO game_revisions (game_id, revision, definition) VALUES
+            ('g1', 1, '{"rules": {"requires_turn": true}}'), ('g1', 2, '{"rules": {"requires_turn": false}}'),
+            ('g2', 1, '{"rules": {}}'), ('g2', 2, '{"rules": {"requires_turn": true}}');
+        INSERT INTO turn_entries (player_id, entry_id, reason, reference_id) VALUES ('ann', 'e1', 'play', 'p1'),
+            ('gus', 'e2', 'play', 'p2'), ('bob', 'e5', 'play', 'p5'), ('ann', 'e7', 'quest', 'p7')""",
+        "ann",
+        """ann|p5|a turn|none spent
+           ann|p7|a turn|none spent
+           ann|p8|a turn|none spent""",
+    ),
+    "player_board_reward": (
+        """INSERT INTO leaderboards (board_id, campaign_id) VALUES ('b1', 'c'), ('b2', 'd'), ('b3', 'c');
+        INSERT INTO rewards (player_id, reward_id, campaign_id, play_id, milestone_id)
+            SELECT CASE n WHEN 3 THEN 'gus' WHEN 9 THEN 'bob' ELSE 'ann' END, 'r' || n, 'c',
+                CASE n WHEN 7 THEN 'p' ELSE '' END, CASE n WHEN 8 THEN 'm' ELSE '' END
+            FROM generate_series(1, 9) AS n;
+        INSERT INTO leaderboard_standings (board_id, rank, player_id, reward_id) VALUES ('b1', 1, 'ann', 'r1'),
+            ('b1', 2, 'gus', 'r2'), ('b3', 1, 'ann', 'r3'), ('b1', 4, 'bob', 'r4'), ('b2', 1, 'ann', 'r5')""",
+        "ann,gus",
+        """ann|r4|a rank of a board|none
+           ann|r5|a rank of a board|none
+           ann|r6|a rank of a board|none""",
+    ),
+    "player_quests": (
+        """INSERT INTO quests (quest_id, type, campaign_id)
+            SELECT 'q' || n, 'daily', CASE n WHEN 9 THEN 'other' ELSE 'c' END FROM generate_series(1, 9) AS n;
+        INSERT INTO turn_balances (player_id, campaign_id) VALUES ('ann', 'c'), ('bob', 'other');
+        INSERT INTO quest_completions (player_id, quest_id, period, turns) VALUES ('ann', 'q1', 'a', 2),
+            ('ann', 'q1', 'b', 2), ('gus', 'q2', 'a', 2), ('ann', 'q3', 'a', 2), ('ann', 'q5', 'a', 2),
+            ('ann', 'q6', 'a', 0), ('bob', 'q7', 'a', 2), ('ann', 'q8', 'a', 2), ('ann', 'q9', 'a', 2);
+        INSERT INTO turn_entries (player_id, entry_id, reason, reference_id, amount) VALUES
+            ('ann', 'e1', 'quest', 'q1', 2), ('ann', 'e2', 'quest', 'q1', 2), ('gus', 'e3', 'quest', 'q2', 2),
+            ('ann', 'e4', 'quest', 'q4', 2), ('ann', 'e5', 'quest', 'q5', 2000), ('bob', 'e7', 'quest', 'q7', 3),
+            ('ann', 'e8', 'prize', 'q8', 2)""",
+        "ann,gus",
+        """ann|q3|2 turns, 1 times|0 turns, 0 times
+           ann|q4|0 turns, 0 times|2 turns, 1 times
+           ann|q5|2 turns, 1 times|2000 turns, 1 times
+           ann|q8|2 turns, 1 times|0 turns, 0 times""",
+    ),
+    "player_rung_paid": (
+        """INSERT INTO rewards (player_id, reward_id, game_id) SELECT CASE n WHEN 1 THEN 'gus' ELSE 'ann' END, 'r' || n,
+            CASE n WHEN 8 THEN 'g2' WHEN 10 THEN 'g3' ELSE 'g1' END FROM generate_series(1, 10) AS n;
+        INSERT INTO milestone_grants (player_id, game_id, milestone_id, reward_id, reply, granted_at)
+            SELECT player_id, game_id, 'm' || substr(reward_id, 2), reward_id,
+                '{"milestone": {"threshold": 4, "currency": "coin"}}', '2026-01-02'
+            FROM rewards WHERE reward_id NOT IN ('r6', 'r7');
+        INSERT INTO game_revisions (game_id, revision, definition, created_at) VALUES
+            ('g2', 1, '{"milestones": {"mode": "cumulative_unlock"}}', '2026-01-01'),
+            ('g2', 2, '{"milestones": {"mode": "spend_exchange"}}', '2026-01-01 12:00'),
+            ('g2', 3, '{"milestones": {"mode": "cumulative_unlock"}}', '2026-01-02 00:11'),
+            ('g3', 1, '{"milestones": {"mode": "spend_exchange"}}', '2026-01-01 12:00'),
+            ('g3', 2, '{"milestones": {"mode": "cumulative_unlock"}}', '2026-01-02 00:10');
+        INSERT INTO ledger_entries (player_id, entry_id, scope_key, currency, reason, reference_id, reward_id, amount)
+        VALUES
+            ('ann', 'e1', 'w', 'coin', 'milestone_spend', 'm1', 'r1', -4),
+            ('ann', 'e2', 'w', 'coin', 'milestone_spend', 'm2', 'r2', -4),
+            ('ann', 'e3', 'w', 'coin', 'milestone_spend', 'm3', 'r3', -3),
+            ('ann', 'e4', 'w', 'coin', 'milestone_spend', 'm4', 'r4', -2),
+            ('ann', 'e5', 'w', 'coin', 'milestone_spend', 'm4', 'r4', -2),
+            ('ann', 'e6', 'w', 'gem', 'milestone_spend', 'm5', 'r5', -4),
+            ('ann', 'e7', 'w', 'coin', 'milestone_spend', 'm6', 'r6', -4),
+            ('ann', 'e8', 'w', 'coin', 'adjustment', 'm7', 'r7', -4),
+            ('bob', 'e9', 'w', 'coin', 'milestone_spend', 'm2', 'r2', -9)""",
+        "ann,gus",
+        """ann|r3|4 coin|3 coin in 1
+           ann|r4|4 coin|4 coin in 2
+           ann|r5|4 coin|4 gem in 1
+           ann|r6|a redeem of m6|4 coin in 1
+           ann|g2 m8|4 coin|not paid""",
     ),
 }
 

@@ -32,7 +32,7 @@ from typing import Any, Final
 
 import structlog
 from prometheus_client import Counter, Gauge
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import ResponseError
 
 from runtime import ids
 from runtime.errors import Fault, Status
@@ -40,7 +40,7 @@ from runtime.stores.ephemeral import ON_ITS_WAY
 from runtime.stores.publisher import OUTSIDE
 from runtime.streams.backoff import FIRST_SECONDS, Backoff, stopped_within
 from runtime.streams.dead_letters import bury
-from runtime.streams.servers import BLOCK_MS, Servers
+from runtime.streams.servers import AWAY, BLOCK_MS, Servers
 
 TRIES: Final = 5
 """Deliveries of a message, over all processes, before it is a dead letter."""
@@ -158,7 +158,7 @@ class _Shard:
         while not self._stop.is_set():
             try:
                 found = await self._consumer._servers.client(self._stream)
-            except (RedisError, OSError, TimeoutError) as error:
+            except AWAY as error:
                 log.warning("stream_away", stream=self._stream, error=f"{type(error).__name__}: {error}")
                 await pauses.wait(self._stop)
             else:
@@ -177,7 +177,7 @@ class _Shard:
 
     async def _disconnect(self) -> None:
         if self._client is not None:
-            with suppress(RedisError, OSError, TimeoutError):
+            with suppress(*AWAY):
                 await self._client.aclose()
 
     async def _keep_reading(self) -> None:
@@ -190,7 +190,7 @@ class _Shard:
                     self._lost_track = False
                 await self._read(">")
                 pauses.reset()
-            except (RedisError, OSError, TimeoutError) as error:
+            except AWAY as error:
                 # Also the first start, and a server that lost everything (FLUSHALL).
                 if not str(error).startswith("NOGROUP") or not await self._make_group():
                     log.warning("stream_away", stream=self._stream, error=f"{type(error).__name__}: {error}")
@@ -226,7 +226,7 @@ class _Shard:
         """Makes the group, from the stream's beginning; whether there is one now."""
         try:
             await self._client.xgroup_create(self._stream, self._consumer.group, id="0", mkstream=True)
-        except (RedisError, OSError, TimeoutError) as error:
+        except AWAY as error:
             return str(error).startswith("BUSYGROUP")  # another member was first
         return True
 
@@ -316,7 +316,7 @@ class _Shard:
             try:
                 await command()
                 return
-            except (RedisError, OSError, TimeoutError) as error:
+            except AWAY as error:
                 if isinstance(error, ResponseError) and not isinstance(error, ON_ITS_WAY):
                     if not str(error).startswith("NOGROUP"):
                         log.warning("stream_write_failed", stream=self._stream, error=str(error))
@@ -388,12 +388,12 @@ class _Shard:
                 await work()
             except _Left:
                 return
-            except (RedisError, OSError, TimeoutError):
+            except AWAY:
                 pass  # the reading loop reports it and waits; NOGROUP: it makes the group
 
     async def _leave(self) -> None:
         """Leaves the group, unless messages would go with the name."""
-        with suppress(RedisError, OSError, TimeoutError):
+        with suppress(*AWAY):
             for consumer in await self._client.xinfo_consumers(self._stream, self._consumer.group):
                 if consumer["name"] == self._consumer.name.encode() and consumer["pending"] == 0:
                     await self._client.xgroup_delconsumer(self._stream, self._consumer.group, self._consumer.name)

@@ -1,0 +1,31 @@
+"""What a stream's client raises where its connection is lost, under the loop that processes run on."""
+
+from __future__ import annotations
+
+import asyncio
+
+import uvloop
+
+from runtime.settings import Settings
+from runtime.streams.servers import AWAY, Servers
+
+
+def test_a_command_on_a_connection_that_was_lost_just_then_says_that_the_server_is_away(valkey_url: str) -> None:
+    async def lost() -> BaseException | None:
+        client = await Servers(Settings(redis_url=valkey_url)).client("a stream")
+        await client.ping()
+        connection = client.connection_pool._available_connections[0]
+        connection._writer.transport.abort()
+        try:
+            # As the pool gives it out: what was there a moment ago is not looked at again.
+            await connection.send_command("PING", check_health=False)
+        except Exception as error:
+            return error
+        finally:
+            await client.aclose()
+        return None
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        error = runner.run(lost())
+    assert isinstance(error, RuntimeError), "else AWAY need not name it"
+    assert isinstance(error, AWAY)

@@ -41,6 +41,10 @@ PROBE_FIRST_SECONDS: Final = 0.02
 PROBE_LAST_SECONDS: Final = 0.25
 """The probe's pause doubles from the first to the last: the store is seen within 0.25 s of its return."""
 
+AWAY: Final = (RedisError, OSError, TimeoutError, RuntimeError)
+"""What a client raises where its server is away. uvloop says RuntimeError to who writes to a connection that was lost
+just then, and redis-py lets that through."""
+
 log = structlog.get_logger(__name__)
 
 
@@ -158,7 +162,7 @@ class Pipeline:
                     self._idle.append(wake)
                     await wake
                 await self._carry(lane)
-        except (RedisError, OSError) as exc:
+        except AWAY as exc:
             self._trip(f"{type(exc).__name__}: {exc}")
         except Exception as exc:  # A bug must not leave the lane dead with its callers waiting for ever.
             log.exception("ephemeral_lane_broke")
@@ -263,7 +267,7 @@ class Pipeline:
                         lanes.append(_Lane(self._pool.make_connection()))  # type: ignore[no-untyped-call]
                         await _greet(lanes[-1].connection)
                 break
-            except (RedisError, OSError, TimeoutError) as exc:
+            except AWAY as exc:
                 if not self._first_probe.is_set():
                     log.warning("ephemeral_unreachable", why=f"{type(exc).__name__}: {exc}")
                 self._first_probe.set()

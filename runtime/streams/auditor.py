@@ -108,7 +108,8 @@ class Auditor:
         self._database = database
         self._share = share
         self._ways: dict[tuple[str, str], _Way] = {}
-        self._turn = _Turn(database)
+        self._turn = _Lease(database, NOBODYS, TURN)
+        self._ask_at = 0.0  # by time.monotonic
         self._tell_at = 0.0
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -126,15 +127,18 @@ class Auditor:
 
     async def leave(self) -> None:
         """Lets others go on at once."""
-        for leave in (*[way.leave for way in self._ways.values()], self._turn.leave):
+        for lease in (*(way.lease for way in self._ways.values()), self._turn):
             with suppress(Fault, asyncpg.PostgresError, _LeaseLost):
-                await leave()
+                await lease.leave()
 
     async def turn(self, stop: asyncio.Event) -> float:
-        """A step of each way that is due one; how many seconds they took. None where it is another's turn."""
+        """A step of each way that is due one; how many seconds they took: 0 where another process has the turn.
+
+        One has it of all, so that AUDIT_SHARE is what all of them take together.
+        """
         spent = 0.0
         try:
-            if await self._turn.has():
+            if await self._has_turn():
                 for row in await self._database.fetch(_SQL["tenants"], ""):
                     for way in self._ways_of(row["tenant_id"]):
                         if stop.is_set():
@@ -143,12 +147,20 @@ class Auditor:
                         if seconds:
                             spent += seconds
                             rest = seconds * (1 / self._share - 1)
-                            await self._turn.keep(rest)
+                            await self._turn.keep_through(rest)
                             await stopped_within(stop, rest)
         except _LeaseLost:
             log.warning("audit_turn_lost")
         BEHIND.set(max((way.behind_seconds for way in self._ways.values() if self._turn.held), default=0.0))
         return spent
+
+    async def _has_turn(self) -> bool:
+        if self._turn.held:
+            await self._turn.keep_through(0.0)
+        elif time.monotonic() >= self._ask_at:
+            self._ask_at = time.monotonic() + ELSEWHERE_SECONDS
+            await self._turn.take()
+        return self._turn.held
 
     def _ways_of(self, tenant_id: str) -> list[_Way]:
         found = []
@@ -169,62 +181,68 @@ class Auditor:
             OPEN.labels(name).set(counts.get(name, 0))
 
 
-class _Turn:
-    """Whose turn it is: one auditor's of all, so that AUDIT_SHARE is what all of them take together."""
+class _Lease:
+    """A mark that one process holds at a time. after, since: where it is on its way, as is kept."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, tenant_id: str, name: str) -> None:
+        self.tenant_id = tenant_id
+        self.name = name
+        self.after = ""
+        self.since = datetime.min
         self._database = database
         self._until: datetime | None = None
-        self._since = datetime.min
-        self._again_at = 0.0  # by time.monotonic
+        self._held_until = 0.0  # the same, by time.monotonic
 
     @property
     def held(self) -> bool:
         return self._until is not None
 
-    async def has(self) -> bool:
-        """Whether it is this one's. Of nobody's it becomes this one's."""
-        if self._until is not None:
-            await self.keep(0.0)
-        elif time.monotonic() >= self._again_at:
-            mark = await self._database.fetchrow(_SQL["take"], NOBODYS, TURN, LEASE_SECONDS)
-            if mark is None:
-                self._again_at = time.monotonic() + ELSEWHERE_SECONDS
-            else:
-                self._since, self._until = mark["seen_until"], mark["leased_until"]
-        return self._until is not None
+    async def take(self) -> asyncpg.Record | None:
+        """The mark, which is this process's now. None where another one has it, or it rests."""
+        asked_at = time.monotonic()
+        mark = await self._database.fetchrow(_SQL["take"], self.tenant_id, self.name, LEASE_SECONDS)
+        if mark is not None:
+            self.after, self.since, self._until = mark["after_key"], mark["seen_until"], mark["leased_until"]
+            self._held_until = asked_at + LEASE_SECONDS
+        return mark
 
-    async def keep(self, rest_seconds: float) -> None:
-        """Keeps it through a rest, and a lease longer. _LeaseLost."""
-        await self._hold(rest_seconds + LEASE_SECONDS)
-
-    async def leave(self) -> None:
-        """Lets another have it at once."""
-        if self._until is not None:
-            await self._hold(0.0)
-            self._until = None
-
-    async def _hold(self, seconds: float) -> None:
-        about = (NOBODYS, TURN, "", self._since, seconds, self._until)
+    async def keep(self, seconds: float) -> None:
+        """Keeps where it is, and holds it for so long. _LeaseLost."""
+        asked_at = time.monotonic()
+        about = (self.tenant_id, self.name, self.after, self.since, seconds, self._until)
         self._until = await self._database.fetchval(_SQL["keep"], *about)
+        self._held_until = asked_at + seconds
         if self._until is None:
             raise _LeaseLost
 
+    async def keep_through(self, seconds: float) -> None:
+        """Has it for so long, and half a lease more: asks for that only where it is less."""
+        if time.monotonic() + seconds + LEASE_SECONDS / 2 > self._held_until:
+            await self.keep(seconds + LEASE_SECONDS)
+
+    async def leave(self) -> None:
+        """Lets another process go on at once."""
+        if self.held:
+            await self.keep(0.0)
+            self.forget()
+
+    def forget(self) -> None:
+        """Takes it for another's from now on."""
+        self._until = None
+
 
 class _Way:
-    """A way through a tenant's rows, on which one process is at a time. after, since: where it is, as is kept."""
+    """A way through a tenant's rows, on which one process is at a time."""
 
     def __init__(self, database: Database, tenant_id: str, name: str) -> None:
         self.tenant_id = tenant_id
         self.name = name
+        self.lease = _Lease(database, tenant_id, name)
         self._database = database
         self.behind_seconds = 0.0
         self._due_at = 0.0  # by time.monotonic
         self._owed = 0.0  # seconds that a long step took from the other ways
         self._counts: dict[str, int] = {}  # how many things of a kind are a step
-        self._leased_until: datetime | None = None
-        self._after = ""
-        self._since = datetime.min
 
     async def step(self) -> float:
         """A step, where it is due; how many seconds it took."""
@@ -235,7 +253,7 @@ class _Way:
             return 0.0
         began = time.perf_counter()
         try:
-            if self._leased_until is not None or await self._take():
+            if self.lease.held or await self._take():
                 await self._step()
         except _LeaseLost:
             log.warning("audit_lease_lost", tenant_id=self.tenant_id, way=self.name)
@@ -247,12 +265,6 @@ class _Way:
         self._owed = max(0.0, seconds - STEP_SECONDS)
         return seconds
 
-    async def leave(self) -> None:
-        """Lets another process go on at once."""
-        if self._leased_until is not None:
-            await self._keep(0.0)
-            self._leased_until = None
-
     async def _step(self) -> None:
         """What a step does, which holds the way. Raises _LeaseLost, or what the stores say: it is done again."""
         raise NotImplementedError
@@ -262,22 +274,17 @@ class _Way:
 
     async def _take(self) -> bool:
         """Holds the way. False where another process is on it, or it rests."""
-        mark = await self._database.fetchrow(_SQL["take"], self.tenant_id, self.name, LEASE_SECONDS)
+        mark = await self.lease.take()
         if mark is None:
             self.behind_seconds = 0.0  # The other process says it.
             self._rest(ELSEWHERE_SECONDS)
             return False
-        self._after, self._since = mark["after_key"], mark["seen_until"]
-        await self._begin(mark)
-        self._leased_until = mark["leased_until"]
+        try:
+            await self._begin(mark)
+        except BaseException:
+            self.lease.forget()  # It is taken anew, when this lease is over.
+            raise
         return True
-
-    async def _keep(self, seconds: float) -> None:
-        """Keeps where the way is, and holds it for so long. _LeaseLost."""
-        about = (self.tenant_id, self.name, self._after, self._since, seconds, self._leased_until)
-        self._leased_until = await self._database.fetchval(_SQL["keep"], *about)
-        if self._leased_until is None:
-            raise _LeaseLost
 
     async def _look(self, kind: str, keys: list[str]) -> None:
         """Looks at some things, notes what is wrong with them, and learns how many are enough for a step."""
@@ -304,7 +311,7 @@ class _Way:
         return self._counts.get(kind, STEP_KEYS)
 
     def _rest(self, seconds: float) -> None:
-        self._leased_until = None
+        self.lease.forget()
         self._due_at = time.monotonic() + seconds
 
 
@@ -313,14 +320,14 @@ class _Around(_Way):
 
     async def _step(self) -> None:
         kind = self.name
-        keys = await next_keys(self._database, self.tenant_id, kind, self._after, self._count(kind))
+        keys = await next_keys(self._database, self.tenant_id, kind, self.lease.after, self._count(kind))
         if keys:
             await self._look(kind, keys)
-            self._after = keys[-1]
-            await self._keep(LEASE_SECONDS)
+            self.lease.after = keys[-1]
+            await self.lease.keep(LEASE_SECONDS)
         else:
-            self._after = ""
-            await self._keep(AROUND_SECONDS)
+            self.lease.after = ""
+            await self.lease.keep(AROUND_SECONDS)
             self._rest(AROUND_SECONDS)
 
 
@@ -337,17 +344,17 @@ class _Following(_Way):
 
     async def _begin(self, mark: asyncpg.Record) -> None:
         """Reads what changed in the next stretch."""
-        settled = max(mark["settled_at"], self._since)
-        self.behind_seconds = (settled - self._since).total_seconds()
-        self._until = min(settled, self._since + timedelta(seconds=self._stretch_seconds))
+        settled = max(mark["settled_at"], self.lease.since)
+        self.behind_seconds = (settled - self.lease.since).total_seconds()
+        self._until = min(settled, self.lease.since + timedelta(seconds=self._stretch_seconds))
         self._caught_up = self._until == settled
         self._todo = {}
-        if self._until > self._since:
+        if self._until > self.lease.since:
             late = LATE_SECONDS
             if time.monotonic() - self._looked_back_at >= LATER_SECONDS:
                 self._looked_back_at = time.monotonic()
                 late = 2 * LATER_SECONDS
-            since = self._since - timedelta(seconds=late)
+            since = self.lease.since - timedelta(seconds=late)
             async with self._database.connection() as connection:
                 about = (self.tenant_id, since, self._until)
                 rows = await connection.fetch(CONSERVATION[CHANGED], *about, timeout=STEP_SECONDS_MAX)
@@ -362,9 +369,9 @@ class _Following(_Way):
             keys = self._todo[kind][-self._count(kind) :]
             await self._look(kind, keys)
             del self._todo[kind][-len(keys) :]
-            await self._keep(LEASE_SECONDS)
+            await self.lease.keep(LEASE_SECONDS)
             return
         pause = FOLLOW_SECONDS if self._caught_up else 0.0
-        self._since = self._until
-        await self._keep(pause)
+        self.lease.since = self._until
+        await self.lease.keep(pause)
         self._rest(pause)

@@ -37,10 +37,11 @@ from redis.exceptions import ResponseError
 from runtime import ids
 from runtime.errors import Fault, Status
 from runtime.stores.ephemeral import ON_ITS_WAY
+from runtime.stores.pipeline import AWAY
 from runtime.stores.publisher import OUTSIDE
 from runtime.streams.backoff import FIRST_SECONDS, Backoff, stopped_within
 from runtime.streams.dead_letters import bury
-from runtime.streams.servers import AWAY, BLOCK_MS, Servers
+from runtime.streams.servers import BLOCK_MS, Servers
 
 TRIES: Final = 5
 """Deliveries of a message, over all processes, before it is a dead letter."""

@@ -20,10 +20,6 @@ CONNECT_SECONDS: Final = 2.0
 SOCKET_SECONDS: Final = 5.0
 """Beyond BLOCK, so that a read that has nothing to say is not taken for a dead server."""
 
-AWAY: Final = (RedisError, OSError, TimeoutError, RuntimeError)
-"""What a client raises where its server is away. uvloop says RuntimeError to who writes to a connection that was lost
-just then, and redis-py lets that through."""
-
 
 class Servers:
     """Where the streams are: clients for blocking reads, one for each user of a stream.

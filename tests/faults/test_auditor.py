@@ -215,20 +215,20 @@ async def test_a_crash_between_looking_and_keeping_loses_nothing_and_tells_nothi
     """The process ends when it has noted what it found, and not yet where it is."""
     before = told("prize_held")
     died = asyncio.Event()
-    keep = auditor._Way._keep
+    keep = auditor._Lease.keep
 
-    async def dies(way: auditor._Way, seconds: float) -> None:
+    async def dies(way: auditor._Lease, seconds: float) -> None:
         if (way.tenant_id, way.name) == (stack.tenant_id, "prize"):
             died.set()
             await asyncio.Event().wait()
         await keep(way, seconds)
 
     await stack.database.execute(ONE_MORE, prize)
-    monkeypatch.setattr(auditor._Way, "_keep", dies)
+    monkeypatch.setattr(auditor._Lease, "keep", dies)
     async with auditing(stack) as task:
         await died.wait()
         task.cancel()
-    monkeypatch.setattr(auditor._Way, "_keep", keep)
+    monkeypatch.setattr(auditor._Lease, "keep", keep)
     query = "SELECT after_key FROM audit_marks WHERE way = 'prize' AND tenant_id = $1"
     assert await stack.database.fetchval(query, stack.tenant_id) == ""
     assert len(await violations(stack)) == 1
@@ -330,43 +330,31 @@ async def test_it_takes_no_more_than_its_share(own_world: World, stack: Stack) -
 async def test_of_four_one_has_the_turn_and_the_others_stand_by(own_world: World, stack: Stack) -> None:
     """The share is of the database, not of each process."""
     await own_world.round(await own_world.wheel(await own_world.prize(total=3)))
-    spent = await steps(stack, 4, seconds=3.0)
-    assert sum(one > 0 for one in spent) == 1, spent
-
-
-async def steps(stack: Stack, many: int, seconds: float) -> list[float]:
-    """How long each of so many auditors had a step under way, of those seconds."""
-    stop, spent = asyncio.Event(), [0.0] * many
-    database = another(stack)
-    await database.start()
     await stack.database.execute("UPDATE audit_marks SET leased_until = now()")
-
-    async def audits(nth: int) -> None:
-        one = Auditor(database, share=0.05)
-        while not stop.is_set():
-            spent[nth] += (took := await one.turn(stop))
-            if not took:
-                await auditor.stopped_within(stop, 0.02)
+    auditors = [Auditor(stack.database) for _ in range(4)]
+    spent = await asyncio.gather(*(turns(one, 5) for one in auditors))
+    assert sum(one > 0 for one in spent) == 1, spent
+    for one in auditors:
         await one.leave()
 
-    tasks = [asyncio.create_task(audits(nth)) for nth in range(many)]
-    await auditor.stopped_within(stop, seconds)
-    stop.set()
-    await asyncio.gather(*tasks)
-    await database.close()
-    return spent
+
+async def turns(one: Auditor, many: int) -> float:
+    """How long it had a step under way, of so many turns."""
+    return sum([await one.turn(asyncio.Event()) for _ in range(many)])
 
 
-async def test_one_that_died_leaves_its_turn(own_world: World, stack: Stack, prize: str) -> None:
+async def test_one_that_stood_still_has_lost_its_turn(own_world: World, stack: Stack, prize: str) -> None:
     """Who stands by begins when the lease of the one that had the turn is over, and says so of no other."""
-    gone, next_one = Auditor(stack.database), Auditor(stack.database)
+    still, next_one = Auditor(stack.database), Auditor(stack.database)
     await stack.database.execute("UPDATE audit_marks SET leased_until = now()")
-    assert await gone.turn(asyncio.Event()) > 0
-    assert await next_one.turn(asyncio.Event()) == 0
+    assert await turns(still, 1) > 0
+    assert await turns(next_one, 1) == 0
     await stack.database.execute("UPDATE audit_marks SET leased_until = now()")
-    await asyncio.sleep(auditor.ELSEWHERE_SECONDS)  # sleeps: it asks again only then.
-    assert await next_one.turn(asyncio.Event()) > 0
-    assert await gone.turn(asyncio.Event()) == 0, "it had stood still, and does not go on beside the other"
+    still._turn._held_until = 0.0  # By its own clock, too.
+    next_one._ask_at = 0.0
+    assert await turns(next_one, 1) > 0
+    assert await turns(still, 1) == 0, "it does not go on beside the other"
+    await next_one.leave()
 
 
 async def test_what_was_written_with_an_older_time_is_looked_for_again(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import ResponseError
 
 from ops.servers.cluster import ClusterNode, cluster
@@ -16,6 +17,7 @@ from ops.servers.valkey import Valkey
 from runtime.http.admission.control import AdmissionControl, Allowed
 from runtime.http.admission.idempotency import Asked
 from runtime.http.admission.rates import Limited, Policy
+from runtime.stores import pipeline
 from runtime.stores.ephemeral import Ephemeral, Script
 from runtime.stores.pipeline import EphemeralDown
 from tests.support.waiting import HANG_SECONDS
@@ -123,6 +125,28 @@ async def test_a_killed_server_fails_calls_at_once_and_is_found_again(
     assert not await store.ping()
     server.start()
     await breaker.becomes(True)
+    assert await store.run("PING") == b"PONG"
+
+
+async def test_a_connection_that_is_lost_as_it_is_greeted_is_tried_again(
+    store: Ephemeral, server: Valkey, breaker: Breaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """uvloop says RuntimeError of it: the probe goes on, or the breaker would stay open for good."""
+    greet, lost = pipeline._greet, asyncio.Event()
+
+    async def lose_the_first(connection: AbstractConnection) -> None:
+        if not lost.is_set():
+            lost.set()
+            raise RuntimeError("unable to perform operation on <TCPTransport closed=True>; the handler is closed")
+        await greet(connection)
+
+    monkeypatch.setattr(pipeline, "_greet", lose_the_first)
+    server.kill()
+    await outcome(store, "PING")
+    await breaker.becomes(False)
+    server.start()
+    await breaker.becomes(True)
+    assert lost.is_set()
     assert await store.run("PING") == b"PONG"
 
 

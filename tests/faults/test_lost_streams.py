@@ -7,7 +7,8 @@ import asyncio
 import uvloop
 
 from runtime.settings import Settings
-from runtime.streams.servers import AWAY, Servers
+from runtime.stores.pipeline import AWAY
+from runtime.streams.servers import Servers
 
 
 def test_a_command_on_a_connection_that_was_lost_just_then_says_that_the_server_is_away(valkey_url: str) -> None:

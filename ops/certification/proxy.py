@@ -37,7 +37,7 @@ class Proxy:
 
     delay_seconds: how much later each byte arrives, either way. accepting: whether new connections are taken.
     withheld: a connection is forgotten as soon as this is asked on it, and with it what was asked; empty: nothing.
-    delayed_bytes, held_bytes, refused: what met a delay, a partition and a door that was shut, since it was started.
+    delayed_bytes, held_bytes, cuts, forgotten, refused: what met a delay, a partition and so on since it was started.
     """
 
     target_port: int
@@ -47,6 +47,8 @@ class Proxy:
     withheld: bytes = b""
     delayed_bytes: int = 0
     held_bytes: int = 0
+    cuts: int = 0
+    forgotten: int = 0
     refused: int = 0
     _flowing: asyncio.Event = field(default_factory=asyncio.Event)
     _pairs: set[_Pair] = field(default_factory=set)
@@ -78,19 +80,19 @@ class Proxy:
         self.delay_seconds, self.accepting, self.withheld = 0.0, True, b""
         self._flowing.set()
 
-    def cut(self) -> int:
-        """Resets every connection at both ends; how many there were."""
+    def cut(self) -> None:
+        """Resets every connection at both ends."""
         pairs, self._pairs = self._pairs, set()
+        self.cuts += len(pairs)
         for pair in pairs:
             for end in (pair.client, pair.server):
                 _reset(end)
-        return len(pairs)
 
-    def half_open(self) -> int:
-        """Forgets every connection: its ends hear nothing any more, and new ones work; how many there were."""
+    def half_open(self) -> None:
+        """Forgets every connection: its ends hear nothing any more, and new ones work."""
         for pair in self._pairs:
+            self.forgotten += not pair.forgotten
             pair.forgotten = True
-        return len(self._pairs)
 
     # -- carrying --------------------------------------------------------------------------------
 

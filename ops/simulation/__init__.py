@@ -1,7 +1,7 @@
 """The simulation: Tombola whole, in one process, on a clock of its own, with faults that a seed draws.
 
     seed -> plan (faults.py, workload.py) -> run (world.py, on loop.py) -> history (history.py)
-         -> judged by checker.py and invariants.py -> shrunk by shrink.py -> told by story.py
+         -> judged (judging/) -> shrunk by shrink.py -> told by story.py
 
 Core, its actors, mailboxes, committer and operations run as they are; the two stores stand behind their seam
 (`runtime/stores/database.py`, `runtime/stores/ephemeral.py`) as models of what the real ones promise. One seed is

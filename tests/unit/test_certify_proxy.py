@@ -64,7 +64,8 @@ async def test_a_partition_holds_back_and_healing_lets_it_through(proxy: Proxy) 
 async def test_a_cut_is_heard_of(proxy: Proxy) -> None:
     connection = await connect(proxy)
     await say(connection, b"there")
-    assert proxy.cut() == 1
+    proxy.cut()
+    assert proxy.cuts == 1
     with pytest.raises(OSError):
         await say(connection, b"gone")
     assert await say(await connect(proxy), b"anew") == b"anew"
@@ -73,7 +74,8 @@ async def test_a_cut_is_heard_of(proxy: Proxy) -> None:
 async def test_a_forgotten_connection_is_silent_and_new_ones_work(proxy: Proxy) -> None:
     connection = await connect(proxy)
     await say(connection, b"there")
-    assert proxy.half_open() == 1
+    proxy.half_open()
+    assert proxy.forgotten == 1
     asked = asyncio.ensure_future(say(connection, b"forgotten"))
     assert await say(await connect(proxy), b"anew") == b"anew"
     assert not asked.done()
@@ -123,5 +125,6 @@ async def test_what_a_fault_meets_is_counted(proxy: Proxy) -> None:
 
 async def test_a_proxy_that_is_not_on_the_way_meets_nothing(proxy: Proxy) -> None:
     for fault in FAULTS.values():
-        assert fault.begin(proxy) + fault.met(proxy) == 0
+        fault.begin(proxy)
+        assert fault.met(proxy) == 0
         proxy.heal()

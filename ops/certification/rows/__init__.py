@@ -19,6 +19,7 @@ MODULES: Final = (
     "clocks",
     "deliveries",
     "consumers",
+    "merging",
     "staff",
     "strangers",
 )

@@ -12,8 +12,9 @@ import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from operator import attrgetter
 from typing import Any, Final
 
 from redis.asyncio import Redis
@@ -35,6 +36,7 @@ from runtime.streams.servers import BLOCK_MS, SOCKET_SECONDS
 FAULT_SECONDS: Final = 3.0
 BACK_SECONDS: Final = 5.0
 """Within how long of a healed network what crosses it must be done again, by an edge or a Core."""
+
 WORKER_BACK_SECONDS: Final = LAST_SECONDS + BLOCK_MS / 1000 + SOCKET_SECONDS
 """The same for a worker: the longest pause between two tries, and the longest that a try takes, which is a read on a
 connection that the other end has forgotten.
@@ -50,70 +52,31 @@ CROSSING: Final = "crossing"
 # -- faults -------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
 class Fault:
-    """What is done to a proxy, until it is healed. unit: what of it meets the fault."""
+    """What is done to a proxy, until it is healed. met: how much of `unit` has met it since the proxy was started."""
 
-    unit = "connections that were"
-
-    def begin(self, proxy: Proxy) -> int:
-        """Begins it; how many of `unit` it met at once."""
-        raise NotImplementedError
-
-    def met(self, proxy: Proxy) -> int:
-        """How many of `unit` such faults have met since the proxy was started, beside those met at once."""
-        return 0
+    begin: Callable[[Proxy], object]
+    unit: str
+    met: Callable[[Proxy], int]
 
 
-class Slow(Fault):
-    unit = "bytes that were"
-
-    def begin(self, proxy: Proxy) -> int:
-        proxy.delay_seconds = 0.15
-        return 0
-
-    def met(self, proxy: Proxy) -> int:
-        return proxy.delayed_bytes
+def _slow(proxy: Proxy) -> None:
+    proxy.delay_seconds = 0.15
 
 
-class HeldBack(Fault):
-    unit = "bytes that were"
-
-    def begin(self, proxy: Proxy) -> int:
-        proxy.partition()
-        return 0
-
-    def met(self, proxy: Proxy) -> int:
-        return proxy.held_bytes
-
-
-class Cut(Fault):
-    def begin(self, proxy: Proxy) -> int:
-        return proxy.cut()
-
-
-class HalfOpen(Fault):
-    def begin(self, proxy: Proxy) -> int:
-        return proxy.half_open()
-
-
-class Refused(Fault):
-    """Those that are there are cut, and who comes again is refused: only these are counted."""
-
-    def begin(self, proxy: Proxy) -> int:
-        proxy.accepting = False
-        proxy.cut()
-        return 0
-
-    def met(self, proxy: Proxy) -> int:
-        return proxy.refused
+def _refuse(proxy: Proxy) -> None:
+    """Those that are there are cut, and who comes again is refused."""
+    proxy.accepting = False
+    proxy.cut()
 
 
 FAULTS: Final[dict[str, Fault]] = {
-    "slow": Slow(),
-    "cut": Cut(),
-    "held back": HeldBack(),
-    "half open": HalfOpen(),
-    "refused": Refused(),
+    "slow": Fault(_slow, "bytes", attrgetter("delayed_bytes")),
+    "cut": Fault(Proxy.cut, "connections", attrgetter("cuts")),
+    "held back": Fault(Proxy.partition, "bytes", attrgetter("held_bytes")),
+    "half open": Fault(Proxy.half_open, "connections", attrgetter("forgotten")),
+    "refused": Fault(_refuse, "connections", attrgetter("refused")),
 }
 
 Crossing = Callable[[Run, Load, Node, str], Awaitable[None]]
@@ -145,9 +108,10 @@ async def _break_in_turn(
                 await load.more(5)
                 run.note(f"{node.name} to {to}: {name}")
                 plays, before = load.plays, sum(map(fault.met, chosen))
-                at_once = sum([fault.begin(proxy) for proxy in chosen])
+                for proxy in chosen:
+                    fault.begin(proxy)
                 await asyncio.sleep(FAULT_SECONDS)
-                met[name].append(at_once + sum(map(fault.met, chosen)) - before)
+                met[name].append(sum(map(fault.met, chosen)) - before)
                 for proxy in proxies:
                     proxy.heal()
                 run.note(f"{node.name} to {to}: healed, {load.plays - plays} plays meanwhile, {met[name][-1]} met it")
@@ -160,7 +124,7 @@ async def _break_in_turn(
     slowness = await run.slowness.read()
     run.figure("plays", load.plays)
     for name, fault in FAULTS.items():
-        run.figure(f"{fault.unit} {name}, at least", min(met[name]), least=1)
+        run.figure(f"{fault.unit} that were {name}, at least", min(met[name]), least=1)
     most = BACK_SECONDS if group is None else WORKER_BACK_SECONDS
     run.figure(f"{what} again after healing, at worst", max(back), "s", most=most, slowness=slowness)
     run.figure("times that it ended by itself", ended, exactly=0)

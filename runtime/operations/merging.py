@@ -65,6 +65,7 @@ async def merge(
     engine: Engine, tenant_id: str, guest_id: str, player_id: str, *, noted: Mapping[str, Any] | None = None
 ) -> bool:
     """Moves everything a guest has to the player; nothing where it is no guest, or somebody else's. Again: nothing.
+    Nor where the player is a guest: who is somebody becomes nobody else.
 
     Whether it did. noted: what the audit log is told, where staff does it.
     UNAVAILABLE where it lost every race; nothing has moved then.
@@ -137,9 +138,11 @@ async def _merge(connection: asyncpg.Connection, engine: Engine, who: _Who) -> b
 async def _end_guest(connection: asyncpg.Connection, engine: Engine, who: _Who) -> bool:
     """Makes the guest the player, with its logins at an end. False where there is none to be merged."""
     held = {row["player_id"]: row for row in await connection.fetch(_SQL["hold_players"], *who)}
-    guest = held.get(who.guest_id)
+    guest, player = held.get(who.guest_id), held.get(who.player_id)
     if guest is None or guest["auth_method"] != "guest" or guest["merged_into"] is not None:
         return False
+    if player is not None and player["auth_method"] == "guest":
+        return False  # It may become somebody itself, or has just now: whoever became it would be nobody.
     if guest["status"] == "suspended":
         return False  # Else a login would take what it won out of the suspension.
     if await connection.fetchval(_SQL["has_contacts"], who.tenant_id, who.guest_id):

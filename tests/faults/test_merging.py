@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from runtime.operations import merging
 from runtime.operations.leaderboards import finalize
 from runtime.stores import rankings
 from tests.support import invariants
@@ -452,3 +453,33 @@ async def test_a_reward_that_moves_to_the_player_is_revoked_beside_the_login(own
     assert (await revoke).code == "OK"
     assert [row["status"] for row in await rewards_of(stack, player)] == ["REWARD_STATUS_REVOKED"]
     assert await own_world.stock(prize_id) == (9, 0)
+
+
+async def test_guests_that_are_to_become_each_other_become_nobody(
+    own_world: World, stack: Stack, collection: str
+) -> None:
+    """Both ways at once, in a ring, or one after the other: what each has stays its own, till it logs in."""
+    guests = [await guest_who_played(own_world, collection) for _ in range(3)]
+    pairs = [(0, 1), (1, 0), (1, 2), (2, 0)]
+
+    async def merge(into: int, guest: int) -> Answer:
+        path = f"/admin/players/{guests[into].player_id}/merge"
+        return await stack.admin("POST", path, {"guest_id": guests[guest].player_id})
+
+    told = [*await asyncio.gather(*(merge(*pair) for pair in pairs * 2)), await merge(0, 1)]
+    assert {(answer.http, answer.reason) for answer in told} == {(400, "ILLEGAL_TRANSITION")}
+    for nth, guest in enumerate(guests):
+        player = await log_in(stack, guest)
+        assert (await rows_of(stack, player))["plays"] == nth + 1
+
+
+async def test_a_merge_into_one_that_became_somebody_meanwhile_moves_nothing(
+    own_world: World, stack: Stack, collection: str
+) -> None:
+    """Held where it matters: staff had seen it as a player, or asks past what staff sees."""
+    late, early = [await guest_who_played(own_world, collection) for _ in range(2)]
+    for into in (early.player_id, await log_in(stack, early)):
+        moved = await merging.merge(stack.engine, stack.tenant_id, late.player_id, into)
+        assert moved is (into != early.player_id)
+        if not moved:
+            assert (await rows_of(stack, late.player_id))["plays"] == 1

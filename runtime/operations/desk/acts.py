@@ -64,7 +64,7 @@ async def merge_player(engine: Engine, request: m.MergePlayerRequest) -> m.Merge
     """Makes a guest the player, just as a login would have: what it has moves, within the caps of one player.
 
     With `preview` it only says what the guest has. FAILED_PRECONDITION ILLEGAL_TRANSITION for what no login would
-    merge: who is no guest, is somebody already, has contacts of its own, or is suspended.
+    merge: who is no guest, is somebody already, has contacts of its own, or is suspended; nor into a guest.
     """
     tenant_id, guest_id = tenant_of(request), request.guest_id
     checks = Checks()
@@ -86,6 +86,8 @@ def _why_not(guest: Any, guest_id: str, player: m.PlayerRecord) -> str:
     """Why the one cannot become the other; empty where it can."""
     if player.merged_into:
         return f"{player.id} is {player.merged_into} now"
+    if player.auth_method is m.AuthMethod.GUEST:
+        return f"{player.id} is a guest itself: whoever logs in as a player takes it along"
     if guest_id == player.id:
         return "a player is itself already"
     if guest["merged_into"] is not None:

@@ -34,6 +34,15 @@ QUESTS = 6
 PLAYS = 30
 TAKE = sql.load("rewards")["take_turns"]
 NEW_ROW = "INSERT INTO turn_balances (tenant_id, campaign_id, player_id, balance) VALUES ($1, $2, $3, $4)"
+NEW_ENTRY = (
+    "INSERT INTO turn_entries (tenant_id, campaign_id, player_id, entry_id, amount, balance_after, reason,"
+    " reference_id) VALUES ($1, $2, $3, 'rival', $4, $4, 'adjustment', '')"
+)
+SAID = (
+    "INSERT INTO audit_entries (tenant_id, entry_id, actor, action, subject_type, subject_id, after)"
+    " VALUES ($1, 'rival', 'staff', 'player.grant_turns', 'player', $2,"
+    " jsonb_build_object('id', 'rival', 'amount', $3::int))"
+)
 
 
 @dataclass(frozen=True)
@@ -119,11 +128,8 @@ async def test_a_win_beside_a_rivals_first_turns_is_decided_again(world: World, 
     session = (await cores.ask(0, "Start", **own)).session_id
     row = (world.stack.tenant_id, world.campaign_id, "rivalled", 5)
     async with held(world.stack, NEW_ROW, *row) as rival:
-        note = (
-            "INSERT INTO turn_entries (tenant_id, campaign_id, player_id, entry_id, amount, balance_after, reason,"
-            " reference_id) VALUES ($1, $2, $3, 'rival', $4, $4, 'adjustment', '')"
-        )
-        await rival.execute(note, *row)
+        await rival.execute(NEW_ENTRY, *row)
+        await rival.execute(SAID, row[0], row[2], row[3])
         play = asyncio.ensure_future(cores.ask(0, "Play", session_id=session, payload={}, **own))
         await until(lambda: waits(world.stack, "commit"))
     assert (await play).rewards

@@ -13,6 +13,8 @@ import resource
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from cyclopts import App, CycloptsError, Parameter
@@ -182,10 +184,22 @@ def _serve(*roles: str) -> None:
     settings = _settings(*roles)
     if all(role.startswith("worker:") for role in roles):
         # On a machine that they share, plays come before what follows from them.
-        os.nice(settings.worker_nice)
+        yield_to_others(settings.worker_nice)
     if "core" in roles:
         roles = (*roles, *(f"worker:{group}" for group in settings.core_workers))
     uvloop.run(_until_stopped(settings, roles))
+
+
+def yield_to_others(by: int) -> None:
+    """Lets what else runs on this machine go first, as far as `nice` says.
+
+    A kernel that shares its processors by session (autogroup) compares sessions, each with a figure of its own, and
+    priorities only within one. A session that is not this process' own is left as it is.
+    """
+    os.nice(by)
+    if os.getsid(0) == os.getpid():
+        with suppress(OSError):
+            Path("/proc/self/autogroup").write_text(str(by))
 
 
 async def _until_stopped(settings: Settings, roles: Sequence[str]) -> None:

@@ -7,14 +7,13 @@ libraries, and the code that is sent proves the number.
 
 An e-mail address is read by email-validator without asking the DNS. All of it is lower case: RFC 5321
 lets the part before the @ tell cases apart, but no mail service does, and people type either.
+
+Both libraries are imported where they are first needed: most processes never are asked, and all have to start.
 """
 
 from __future__ import annotations
 
 from typing import Final
-
-import phonenumbers
-from email_validator import EmailNotValidError, validate_email
 
 from runtime.errors import Fault, invalid
 from runtime.messages import ContactType
@@ -22,12 +21,6 @@ from runtime.messages import ContactType
 _PHONE_CHARACTERS_MAX: Final = 32
 _EMAIL_CHARACTERS_MAX: Final = 320
 """Of both of its parts (RFC 5321, 4.5.3.1). The library normalizes first, in the square of the time of a length."""
-
-_POSSIBLE: Final = (
-    phonenumbers.ValidationResult.IS_POSSIBLE,
-    # Shorter than a number of its country usually is, as +15550100; still dialled as it stands.
-    phonenumbers.ValidationResult.IS_POSSIBLE_LOCAL_ONLY,
-)
 
 
 def normalized(type: ContactType, value: str, *, field: str = "value") -> str:
@@ -63,11 +56,18 @@ def _phone(value: str, field: str) -> str:
     wrong = invalid(field, "must be an international phone number such as +12025550123")
     if not value.startswith("+") or len(value) > _PHONE_CHARACTERS_MAX:
         raise wrong
+    import phonenumbers
+
+    possible = (
+        phonenumbers.ValidationResult.IS_POSSIBLE,
+        # Shorter than a number of its country usually is, as +15550100; still dialled as it stands.
+        phonenumbers.ValidationResult.IS_POSSIBLE_LOCAL_ONLY,
+    )
     try:
         number = phonenumbers.parse(value, None)
     except phonenumbers.NumberParseException:
         raise wrong from None
-    if number.extension or phonenumbers.is_possible_number_with_reason(number) not in _POSSIBLE:
+    if number.extension or phonenumbers.is_possible_number_with_reason(number) not in possible:
         raise wrong
     return phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.E164)
 
@@ -75,6 +75,8 @@ def _phone(value: str, field: str) -> str:
 def _email(value: str, field: str) -> str:
     if len(value) > _EMAIL_CHARACTERS_MAX:
         raise invalid(field, "must be an e-mail address: it is too long")
+    from email_validator import EmailNotValidError, validate_email
+
     try:
         # test_environment: names under .test (RFC 6761) are welcome, so that a trial needs no real mailbox.
         found = validate_email(value, check_deliverability=False, test_environment=True)

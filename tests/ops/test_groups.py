@@ -75,3 +75,16 @@ def test_its_streams_are_one_a_shard_with_the_shard_as_their_hash_tag() -> None:
         streams = group.streams(3)
         assert len(set(streams)) == (3 if group.stream is not None else 0)
         assert all(f"{{{shard}}}" in stream for shard, stream in enumerate(streams))
+
+
+def test_a_worker_yields_to_whatever_else_its_machine_does() -> None:
+    """In a session of its own too, where a kernel that shares by session looks at nothing but the session's figure."""
+    told = "from runtime.cli import yield_to_others; yield_to_others(7); import os, pathlib; print(os.nice(0));"
+    told += "group = pathlib.Path('/proc/self/autogroup'); print(group.read_text() if group.exists() else 'nice 7')"
+    command = [sys.executable, "-c", told]
+    for alone in (True, False):
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=True, cwd=ROOT, start_new_session=alone
+        ).stdout.splitlines()
+        assert done[0] == "7"
+        assert done[1].endswith("nice 7") == alone or not Path("/proc/self/autogroup").exists()

@@ -10,8 +10,6 @@ from functools import cache
 from importlib import resources
 from typing import Any, Final
 
-import yaml
-
 ABOUT: Final = {
     "spring_wheel": "A spin a day, with a large prize now and then.",
     "advent_scratch": "A scratch card for each day.",
@@ -33,4 +31,6 @@ def text_of(name: str) -> str:
 @cache
 def campaigns() -> list[dict[str, Any]]:
     """[{"name", "about", "file": {"campaign", "prizes", "games", "quests", "leaderboards"}}]"""
+    import yaml  # late: a Core, which shows none of them, starts sooner
+
     return [{"name": name, "about": about, "file": yaml.safe_load(text_of(name))} for name, about in ABOUT.items()]

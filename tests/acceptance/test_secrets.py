@@ -12,9 +12,10 @@ import secrets
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import aiohttp
 import asyncpg
@@ -29,6 +30,7 @@ from ops.servers.postgres import Postgres
 from ops.servers.valkey import Valkey
 from runtime.app import Running
 from runtime.http import admin, consumer
+from runtime.settings import Settings
 from tests.support.operations import WITH_BODY, Ids
 from tests.support.processes import process
 from tests.support.receiver import Got, Receiver, receiving
@@ -47,8 +49,9 @@ def whsec(word: str) -> str:
 
 @dataclass(frozen=True)
 class Marks:
-    """Secrets that are found wherever they appear."""
+    """Secrets that are found wherever they appear. stores: the passwords of PostgreSQL and of Valkey."""
 
+    stores: tuple[str, ...]
     odds: str = "0.2718281828"
     weight: str = "31.4159265"
     integration: str = whsec("integration")
@@ -61,12 +64,36 @@ class Marks:
     server_key: str = secrets.token_hex(32)
     code_key: str = secrets.token_hex(32)
     sender: str = whsec("sender")
+    jwt_old: str = secrets.token_hex(32)
+    jwt_staff_old: str = secrets.token_hex(32)
+    login: str = secrets.token_hex(32)
+    oidc: str = f"oidc-{secrets.token_hex(16)}"
+    smtp: str = f"smtp-{secrets.token_hex(16)}"
+    service: str = f"service-{secrets.token_hex(32)}"
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What a process is told and tells nobody, by variable; but for the stores' URLs."""
+        return {
+            "JWT_SECRET": self.jwt,
+            "JWT_OLD_SECRETS": self.jwt_old,
+            "JWT_STAFF_SECRET": self.jwt_staff,
+            "JWT_STAFF_OLD_SECRETS": self.jwt_staff_old,
+            "LOGIN_SECRET": self.login,
+            "SERVER_KEYS": f"1:{self.server_key}",
+            "CODE_KEYS": f"1:{self.code_key}",
+            "OIDC_CLIENT_SECRET": self.oidc,
+            "SMTP_URL": f"smtp://tombola:{self.smtp}@127.0.0.1:2525",
+            "SENDER_WEBHOOK_SECRET": self.sender,
+            "SERVICE_TOKEN": self.service,
+        }
 
     @property
     def keys(self) -> tuple[str, ...]:
         """What no answer, log line, metric, event, audit entry or row ever holds."""
-        secrets = (self.integration, self.channel, self.previous, self.sender)
-        return (*secrets, self.jwt, self.jwt_staff, self.server_key, self.code_key)
+        told = (self.jwt, self.jwt_old, self.jwt_staff, self.jwt_staff_old, self.login, self.server_key, self.code_key)
+        told += (self.oidc, self.smtp, self.service, *self.stores)
+        return (self.integration, self.channel, self.previous, self.sender, *told)
 
     @property
     def config(self) -> tuple[str, ...]:
@@ -113,7 +140,8 @@ async def told(
     valkey_server.command("FLUSHALL")
     valkey_server.command("CONFIG", "SET", "appendonly", "yes")
     valkey_url = valkey_server.url
-    marks, log = Marks(), tmp_path_factory.mktemp("secrets") / "log"
+    marks = Marks(tuple(str(urlsplit(url).password) for url in (module_database_url, valkey_url)))
+    log = tmp_path_factory.mktemp("secrets") / "log"
     ports = {name: free_port() for name in ("core", "consumer", "admin", "rpc")}
     settings = replace(
         settings_of(module_database_url, valkey_url), jwt_secret=marks.jwt, jwt_staff_secret=marks.jwt_staff
@@ -126,16 +154,17 @@ async def told(
             **{f"{name.upper()}_PORT": str(port) for name, port in ports.items()},
             "DATABASE_URL": module_database_url,
             "REDIS_URL": valkey_url,
-            "JWT_SECRET": marks.jwt,
-            "JWT_STAFF_SECRET": marks.jwt_staff,
-            "SERVER_KEYS": f"1:{marks.server_key}",
-            "CODE_KEYS": f"1:{marks.code_key}",
+            **marks.settings,
             "CORE_WORKERS": "on",
             "LOG_LEVEL": "debug",
             "LOG_SAMPLE": "1",
             "LOGIN_SENDER": "webhook",
             "SENDER_WEBHOOK_URL": receiver.url + "/login",
-            "SENDER_WEBHOOK_SECRET": marks.sender,
+            "OIDC_CLIENT_ID": "dashboard",
+            "JWKS_URL": receiver.url + "/keys",
+            "JWKS_ISSUER": receiver.url,
+            "JWKS_AUDIENCE": "dashboard",
+            "JWKS_TENANTS": "*",
             "OUTBOUND_ALLOW_CIDRS": "127.0.0.0/8",
         }
         # The admin edge is the last to listen.
@@ -210,7 +239,25 @@ async def _live(told: Told) -> None:
     assert (await stack.admin("POST", "/admin/prizes", bad)).http == 400
     headers = {"Authorization": f"Bearer {marks.channel}"}
     assert (await stack.admin("GET", "/admin/games", roles=(), headers=headers)).http == 401
+    # The issuer that the process was told of is none.
+    sign_in = {"code": "x", "verifier": "x", "nonce": "x", "redirect_uri": f"{stack.process.admin_url}/dashboard/"}
+    for path, body in (("start", {"redirect_uri": sign_in["redirect_uri"]}), ("finish", sign_in)):
+        assert (await stack.admin("POST", f"/admin/auth/oidc/{path}", body, roles=())).http >= 400
     await _use_api_token(told)
+    await _rotate_the_secret_of_a_quest(told)
+
+
+async def _rotate_the_secret_of_a_quest(told: Told) -> None:
+    """Told when it is made, and when it is made anew; then its events are refused."""
+    stack = told.stack
+    condition = {"kind": "event", "count": 2}
+    quest = {"name": "Buy", "campaign_id": told.known["campaign"], "status": "active", "condition": condition}
+    made = (await stack.admin("POST", "/admin/quests", quest | {"turns": 1})).data
+    again = (await stack.admin("POST", f"/admin/quests/{made['id']}/rotate-secret", {})).data
+    told.tokens += [made["secret"], again["secret"]]
+    assert made["secret"] != again["secret"]
+    event = {"event_id": made["secret"], "player_id": "ann"}
+    assert (await stack.admin("POST", f"/quests/{made['id']}/events", event, roles=(), tenant_id=TENANT)).http == 401
 
 
 async def _use_api_token(told: Told) -> None:
@@ -279,8 +326,18 @@ def holds_none(text: str, marks: tuple[str, ...] | list[str]) -> None:
     assert not found, (found, text[max(0, text.find(found[0]) - 200) : text.find(found[0]) + 100])
 
 
+async def test_every_setting_that_is_secret_is_looked_for() -> None:
+    """One that comes later fails here, until it is marked, too."""
+    secret = {one.name.upper() for one in fields(Settings) if one.metadata["secret"]}
+    assert secret == {"DATABASE_URL", "REDIS_URL", *Marks(("a", "b")).settings}
+    marks = Marks(("the-database-s", "the-ephemeral-s"))
+    for value in (*marks.settings.values(), *marks.stores):
+        with pytest.raises(AssertionError):
+            holds_none(value, marks.keys)
+
+
 async def test_a_secret_is_found_in_every_form() -> None:
-    marks = Marks()
+    marks = Marks(("the-database-s", "the-ephemeral-s"))
     for mark in [*marks.keys, *marks.codes]:
         for form in forms(mark):
             with pytest.raises(AssertionError):

@@ -207,7 +207,7 @@ WITH credited AS (
         SELECT a.player_id, a.player_id AS owner_id FROM unnest($2::text[]) AS a (player_id)
         UNION ALL
         SELECT p.player_id, p.merged_into FROM players AS p
-        WHERE p.tenant_id = $1 AND p.player_id = ANY($2::text[]) AND p.merged_into IS NOT NULL
+        WHERE p.tenant_id = $1 AND p.player_id = ANY($2::text[])
     ) AS w
     JOIN ledger_entries AS e ON e.tenant_id = $1 AND e.player_id = w.owner_id AND e.reason = 'play_reward'
         AND e.currency = 'points' AND e.reward_id <> ''
@@ -558,7 +558,7 @@ WHERE r.tenant_id = $1 AND r.player_id = ANY($2::text[]) AND r.play_id = '' AND 
         SELECT r.player_id
         UNION ALL
         SELECT p.merged_into FROM players AS p
-        WHERE p.tenant_id = $1 AND p.player_id = r.player_id AND p.merged_into IS NOT NULL
+        WHERE p.tenant_id = $1 AND p.player_id = r.player_id
         UNION ALL
         SELECT p.player_id FROM players AS p WHERE p.tenant_id = $1 AND p.merged_into = r.player_id
     ) AS w
@@ -600,7 +600,7 @@ WITH paid AS MATERIALIZED (
         SELECT a.player_id FROM unnest($2::text[]) AS a (player_id)
         UNION
         SELECT p.merged_into FROM players AS p
-        WHERE p.tenant_id = $1 AND p.player_id = ANY($2::text[]) AND p.merged_into IS NOT NULL
+        WHERE p.tenant_id = $1 AND p.player_id = ANY($2::text[])
     ) AS w
     JOIN ledger_entries AS e ON e.tenant_id = $1 AND e.player_id = w.player_id AND e.reason = 'milestone_spend'
     GROUP BY e.player_id, e.reward_id

@@ -250,7 +250,7 @@ REWARDS: Final[dict[str, Case]] = {
             ('ann', 'r1', 'two', 2, '2026-01-01'), ('ann', 'r2', 'three', 2, '2026-01-01'),
             ('ann', 'r3', 'three', 1, '2026-01-01'), ('ann', 'r4', 'free', 1, '2026-01-01'),
             ('ann', 'r5', 'late', 2, '2026-02-01 00:10'), ('ann', 'r6', 'later', 2, '2026-02-01 00:11'),
-            ('bob', 'r7', 'three', 3, '2026-01-01')""",
+            ('bob', 'r7', 'three', 3, '2026-01-01'), ('ann', 'r8', 'late', 1, '2026-02-01 00:11')""",
         "ann",
         """ann|three|at most 2|3
            ann|later|at most 1|2""",
@@ -347,6 +347,7 @@ REWARDS: Final[dict[str, Case]] = {
             ('ann', 'e7', 'w', 'points', 'reversal', 'r7', 6),
             ('ann', 'e8', 'w', 'points', 'play_reward', '', 9),
             ('ann', 'e9', 'w', 'points', 'play_reward', 'rx', 9),
+            ('ann', 'ea', 'w', 'points', 'reversal', 'r4', -1),
             ('bob', 'e0', 'w', 'points', 'play_reward', 'ry', 9)""",
         "ann,gus",
         """ann|r2|10|100
@@ -400,26 +401,30 @@ REWARDS: Final[dict[str, Case]] = {
         INSERT INTO rewards (player_id, reward_id, campaign_id, play_id, milestone_id)
             SELECT CASE n WHEN 3 THEN 'gus' WHEN 9 THEN 'bob' ELSE 'ann' END, 'r' || n, 'c',
                 CASE n WHEN 7 THEN 'p' ELSE '' END, CASE n WHEN 8 THEN 'm' ELSE '' END
-            FROM generate_series(1, 9) AS n;
+            FROM generate_series(1, 10) AS n;
         INSERT INTO leaderboard_standings (board_id, rank, player_id, reward_id) VALUES ('b1', 1, 'ann', 'r1'),
-            ('b1', 2, 'gus', 'r2'), ('b3', 1, 'ann', 'r3'), ('b1', 4, 'bob', 'r4'), ('b2', 1, 'ann', 'r5')""",
+            ('b1', 2, 'gus', 'r2'), ('b3', 1, 'ann', 'r3'), ('b1', 4, 'bob', 'r4'), ('b2', 1, 'ann', 'r5'),
+            ('b1', 5, 'nobody', 'r10')""",
         "ann,gus",
         """ann|r4|a rank of a board|none
            ann|r5|a rank of a board|none
-           ann|r6|a rank of a board|none""",
+           ann|r6|a rank of a board|none
+           ann|r10|a rank of a board|none""",
     ),
     "player_quests": (
         """INSERT INTO quests (quest_id, type, campaign_id)
-            SELECT 'q' || n, 'daily', CASE n WHEN 9 THEN 'other' ELSE 'c' END FROM generate_series(1, 9) AS n;
+            SELECT 'q' || n, 'daily', CASE n WHEN 9 THEN 'other' ELSE 'c' END FROM generate_series(1, 10) AS n;
         INSERT INTO turn_balances (player_id, campaign_id) VALUES ('ann', 'c'), ('bob', 'other');
         INSERT INTO quest_completions (player_id, quest_id, period, turns) VALUES ('ann', 'q1', 'a', 2),
             ('ann', 'q1', 'b', 2), ('gus', 'q2', 'a', 2), ('ann', 'q3', 'a', 2), ('ann', 'q5', 'a', 2),
-            ('ann', 'q6', 'a', 0), ('bob', 'q7', 'a', 2), ('ann', 'q8', 'a', 2), ('ann', 'q9', 'a', 2);
+            ('ann', 'q6', 'a', 0), ('bob', 'q7', 'a', 2), ('ann', 'q8', 'a', 2), ('ann', 'q9', 'a', 2),
+            ('cas', 'q1', 'a', 2), ('ann', 'q10', 'a', 2);
         INSERT INTO turn_entries (player_id, entry_id, reason, reference_id, amount) VALUES
             ('ann', 'e1', 'quest', 'q1', 2), ('ann', 'e2', 'quest', 'q1', 2), ('gus', 'e3', 'quest', 'q2', 2),
             ('ann', 'e4', 'quest', 'q4', 2), ('ann', 'e5', 'quest', 'q5', 2000), ('bob', 'e7', 'quest', 'q7', 3),
-            ('ann', 'e8', 'prize', 'q8', 2)""",
-        "ann,gus",
+            ('ann', 'e8', 'prize', 'q8', 2), ('cas', 'e9', 'quest', 'q1', 2), ('gus', 'e10', 'quest', 'q10', 2),
+            ('gal', 'e11', 'quest', 'q1', 2)""",
+        "ann,gus,cas",
         """ann|q3|2 turns, 1 times|0 turns, 0 times
            ann|q4|0 turns, 0 times|2 turns, 1 times
            ann|q5|2 turns, 1 times|2000 turns, 1 times
@@ -427,17 +432,28 @@ REWARDS: Final[dict[str, Case]] = {
     ),
     "player_rung_paid": (
         """INSERT INTO rewards (player_id, reward_id, game_id) SELECT CASE n WHEN 1 THEN 'gus' ELSE 'ann' END, 'r' || n,
-            CASE n WHEN 8 THEN 'g2' WHEN 10 THEN 'g3' ELSE 'g1' END FROM generate_series(1, 10) AS n;
+            CASE WHEN n IN (8, 15, 16, 17) THEN 'g2' WHEN n = 10 THEN 'g3' WHEN n = 18 THEN 'g4' ELSE 'g1' END
+            FROM generate_series(1, 18) AS n;
+        -- Of r11 to r14 there is a grant that differs in one thing: whose it is, the game, the rung, the reward.
         INSERT INTO milestone_grants (player_id, game_id, milestone_id, reward_id, reply, granted_at)
-            SELECT player_id, game_id, 'm' || substr(reward_id, 2), reward_id,
-                '{"milestone": {"threshold": 4, "currency": "coin"}}', '2026-01-02'
+            SELECT CASE reward_id WHEN 'r11' THEN 'bob' ELSE player_id END,
+                CASE reward_id WHEN 'r12' THEN 'g3' ELSE game_id END,
+                CASE reward_id WHEN 'r13' THEN 'other' ELSE 'm' || substr(reward_id, 2) END,
+                CASE reward_id WHEN 'r14' THEN 'r1' ELSE reward_id END,
+                CASE WHEN reward_id <> 'r17' THEN '{"milestone": {"threshold": 4, "currency": "coin"}}'::json END,
+                '2026-01-02'
             FROM rewards WHERE reward_id NOT IN ('r6', 'r7');
+        INSERT INTO milestone_grants (player_id, game_id, milestone_id, reward_id, reply, granted_at)
+            VALUES ('bob', 'g2', 'm8', 'r0', '{}', '2026-01-02');
         INSERT INTO game_revisions (game_id, revision, definition, created_at) VALUES
             ('g2', 1, '{"milestones": {"mode": "cumulative_unlock"}}', '2026-01-01'),
             ('g2', 2, '{"milestones": {"mode": "spend_exchange"}}', '2026-01-01 12:00'),
             ('g2', 3, '{"milestones": {"mode": "cumulative_unlock"}}', '2026-01-02 00:11'),
             ('g3', 1, '{"milestones": {"mode": "spend_exchange"}}', '2026-01-01 12:00'),
-            ('g3', 2, '{"milestones": {"mode": "cumulative_unlock"}}', '2026-01-02 00:10');
+            ('g3', 2, '{"milestones": {"mode": "cumulative_unlock"}}', '2026-01-02 00:10'),
+            ('g4', 1, '{"milestones": {"mode": "cumulative_unlock"}}', '2026-01-01'),
+            ('g4', 2, '{"milestones": {"mode": "spend_exchange"}}', '2026-01-01 23:50'),
+            ('g1', 9, '{}', '2026-01-01');
         INSERT INTO ledger_entries (player_id, entry_id, scope_key, currency, reason, reference_id, reward_id, amount)
         VALUES
             ('ann', 'e1', 'w', 'coin', 'milestone_spend', 'm1', 'r1', -4),
@@ -448,13 +464,25 @@ REWARDS: Final[dict[str, Case]] = {
             ('ann', 'e6', 'w', 'gem', 'milestone_spend', 'm5', 'r5', -4),
             ('ann', 'e7', 'w', 'coin', 'milestone_spend', 'm6', 'r6', -4),
             ('ann', 'e8', 'w', 'coin', 'adjustment', 'm7', 'r7', -4),
-            ('bob', 'e9', 'w', 'coin', 'milestone_spend', 'm2', 'r2', -9)""",
-        "ann,gus",
+            ('bob', 'e9', 'w', 'coin', 'milestone_spend', 'm2', 'r2', -9),
+            ('ann', 'f1', 'w', 'coin', 'milestone_spend', 'm11', 'r11', -4),
+            ('ann', 'f2', 'w', 'coin', 'milestone_spend', 'm12', 'r12', -4),
+            ('ann', 'f3', 'w', 'coin', 'milestone_spend', 'm13', 'r13', -4),
+            ('ann', 'f4', 'w', 'coin', 'milestone_spend', 'm14', 'r14', -4),
+            ('ann', 'f5', 'w', 'coin', 'milestone_spend', 'm15', 'r15', -4),
+            ('gus', 'f6', 'w', 'coin', 'milestone_spend', 'm16', 'r16', -4),
+            ('nobody', 'f7', 'w', 'coin', 'milestone_spend', 'm0', 'r0', -4)""",
+        "ann,gus,gal",
         """ann|r3|4 coin|3 coin in 1
            ann|r4|4 coin|4 coin in 2
            ann|r5|4 coin|4 gem in 1
            ann|r6|a redeem of m6|4 coin in 1
-           ann|g2 m8|4 coin|not paid""",
+           ann|r11|a redeem of m11|4 coin in 1
+           ann|r12|a redeem of m12|4 coin in 1
+           ann|r13|a redeem of m13|4 coin in 1
+           ann|r14|a redeem of m14|4 coin in 1
+           ann|g2 m8|4 coin|not paid
+           ann|g2 m16|4 coin|not paid""",
     ),
 }
 

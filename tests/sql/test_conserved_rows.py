@@ -161,7 +161,7 @@ PLAYS: Final[dict[str, Case]] = {
     "counter_day": (
         "".join(plays(1, player) for player in ("ann", "bob", "cas", "dan", "eve"))
         + play("soon", "cas", "2026-03-02 00:00:02")
-        + play("long before", "dan", "2026-02-27 00:00:01")
+        + play("day before", "dan", "2026-03-01 00:00:01")
         + play("next day", "eve", "2026-03-03 00:00:05")
         + play("elsewhere", "ann", "2026-03-02 12:00", "g2")
         + plays(1, "fay", "g3")
@@ -192,13 +192,19 @@ PLAYS: Final[dict[str, Case]] = {
         + play("eve first", "eve", "2026-03-02 12:00", "g1", 3)
         + play("eve late", "eve", "2026-03-02 12:00", "g1", 4)
         + play("eve later", "eve", "2026-03-02 12:00", "g1", 4)
+        + play("fay first", "fay", "2026-03-02 12:00", "g1", 4)
+        + plays(2, "fay", "g1", 5)
+        + plays(3, "gil", "g1", 4)
+        + play("gil late", "gil", "2026-03-02 12:00", "g1", 5)
         + """INSERT INTO game_revisions (game_id, revision, definition)
             SELECT game, revision, jsonb_build_object('rules', jsonb_build_object('max_plays_per_user', cap))
-            FROM (VALUES ('g1', 1, 2), ('g1', 2, 0), ('g1', 3, 2), ('g1', 4, 3), ('g2', 1, 1))
+            FROM (VALUES ('g1', 1, 2), ('g1', 2, 0), ('g1', 3, 2), ('g1', 4, 3), ('g1', 5, 1), ('g2', 1, 1))
                 AS r (game, revision, cap)""",
-        "g1 ann,g1 bob,g1 cas,g1 dan,g1 eve",
+        "g1 ann,g1 bob,g1 cas,g1 dan,g1 eve,g1 fay,g1 gil",
         """g1 bob|1 bob|at most 2|3
-           g1 dan|3 dan|at most 2|3""",
+           g1 dan|3 dan|at most 2|3
+           g1 fay|5 fay|at most 1|2
+           g1 gil|5 gil|at most 3|4""",
     ),
     "counter_day_cap": (
         plays(2, "ann")
@@ -214,6 +220,9 @@ PLAYS: Final[dict[str, Case]] = {
         + play("kim1", "kim", "2026-02-28 00:30", "g6")
         + play("kim2", "kim", "2026-02-28 12:30", "g6")
         + play("kim3", "kim", "2026-02-28 22:30", "g6")
+        + play("lou1", "lou", "2026-03-20 21:30", "g6")
+        + play("lou2", "lou", "2026-03-20 22:30", "g6")
+        + play("lou3", "lou", "2026-03-21 07:30", "g6")
         + """INSERT INTO turn_entries (player_id, entry_id, reason, reference_id) VALUES ('bob', 'e1', 'play', 'bob1'),
             ('dora', 'e2', 'play', 'cas1'), ('cas', 'e3', 'quest', 'cas1'), ('cas', 'e4', 'play', 'another'),
             ('eve', 'e5', 'play', 'eve1'), ('eve', 'e6', 'play', 'eve2'), ('gus', 'e7', 'play', 'hal1');
@@ -222,8 +231,9 @@ PLAYS: Final[dict[str, Case]] = {
                 jsonb_build_object('max_plays_per_day', cap, 'requires_turn', turn))
             FROM (VALUES ('g1', 1, 2, false), ('g1', 2, 1, true), ('g1', 3, 0, false), ('g2', 1, 2, false),
                 ('g3', 1, 2, false), ('g6', 1, 2, false)) AS r (game, revision, cap, turn)""",
-        "g1 ann,g1 bob,g1 cas,g1 dan,g1 eve,g1 fay,g1 hal,g3 ivy,g6 kim",
+        "g1 ann,g1 bob,g1 cas,g1 dan,g1 eve,g1 fay,g1 hal,g3 ivy,g6 kim,g6 lou",
         """g6 kim|2026-02-28 1 kim|at most 2|3
+           g6 lou|2026-03-20 1 lou|at most 2|3
            g1 cas|2026-03-02 1 cas|at most 2|3
            g1 eve|2026-03-02 2 eve|at most 1|2""",
     ),
@@ -294,7 +304,8 @@ PRIZES: Final[dict[str, Case]] = {
     ),
     "prize_day_cap": (
         """INSERT INTO prizes (prize_id, max_per_day, updated_at) VALUES ('two', 2, '2026-06-01'),
-            ('free', 0, '2026-06-01'), ('late', 1, '2026-03-02 09:50Z'), ('hat', 2, '2026-06-01');
+            ('free', 0, '2026-06-01'), ('late', 1, '2026-03-02 09:50Z'), ('hat', 2, '2026-06-01'),
+            ('tee', 1, '2026-06-01');
         INSERT INTO audit_entries (entry_id, subject_type, subject_id, action, before, after, created_at)
             SELECT 'b' || n, type, prize, action, jsonb_build_object('max_per_day', was), '{"max_per_day": 1}', at
             FROM (VALUES (1, 'prize', 'late', 'prize.update', 5, timestamptz '2026-03-02 09:50Z'),
@@ -305,7 +316,7 @@ PRIZES: Final[dict[str, Case]] = {
             ) AS e (n, type, prize, action, was, at);
         INSERT INTO prize_days (prize_id, day, awarded) VALUES ('two', '2026-03-01', 2), ('two', '2026-03-02', 3),
             ('free', '2026-03-02', 1), ('late', '2026-03-03', 2), ('late', '2026-03-04', 2),
-            ('hat', '2026-03-02', 3)""",
+            ('hat', '2026-03-02', 3), ('tee', '2026-03-02', 2)""",
         "two,free,late",
         """two|2026-03-02|at most 2|3
            late|2026-03-04|at most 1|2""",
@@ -350,12 +361,14 @@ BOARDS: Final[dict[str, Case]] = {
                 ('open', '', 'score', 'sum', NULL, 26), ('game', 'g1', 'score', 'sum', 10, 26),
                 ('bad', '', 'score', 'sum', 10, 26), ('fresh', '', 'score', 'sum', 10, 18),
                 ('aside', '', 'score', 'sum', 10, 26), ('byhand', '', 'score', 'sum', 10, 15),
-                ('ever', '', 'score', 'sum', 10, 26)) AS b (board, game, metric, mode, begun, ended);
+                ('ever', '', 'score', 'sum', 10, 26), ('live', '', 'score', 'sum', 10, NULL)
+            ) AS b (board, game, metric, mode, begun, ended);
         INSERT INTO leaderboard_standings (board_id, rank, player_id, score) VALUES ('sum', 1, 'ann', 21),
             ('best', 1, 'ann', 10), ('latest', 1, 'ann', 2), ('wins', 1, 'ann', 5), ('points', 1, 'ann', 13),
             ('plays', 1, 'ann', 4), ('open', 1, 'ann', 119), ('game', 1, 'ann', 9), ('bad', 1, 'ann', 18),
             ('fresh', 1, 'ann', 18), ('byhand', 1, 'ann', 18), ('byhand', 2, 'kit', 4), ('ever', 1, 'ann', 18),
-            ('aside', 1, 'ann', 18), ('sum', 2, 'gus', 99), ('sum', 3, 'bob', 99);
+            ('aside', 1, 'ann', 18), ('sum', 2, 'gus', 99), ('sum', 3, 'bob', 99),
+            ('live', 1, 'ann', 18);
         UPDATE leaderboards SET end_date = NULL WHERE board_id IN ('byhand', 'ever');
         INSERT INTO leaderboard_adjustments (board_id, player_id, entry_id, delta) VALUES ('sum', 'ann', 'e1', 2),
             ('sum', 'bob', 'e2', 50), ('none', 'ann', 'e3', 70);
@@ -367,7 +380,7 @@ BOARDS: Final[dict[str, Case]] = {
                 ('p7', 'ann', 'g5', 12, 10, 1, 0), ('p8', 'zed', 'g1', 11, 5000, 1, 1),
                 ('p9', 'kit', 'g1', 10, 5, 1, 1), ('pa', 'kit', 'g1', 20, 7, 1, 1)
             ) AS p (id, player, game, at, score, wins, points)""",
-        "sum,best,latest,wins,points,plays,open,game,bad,fresh,byhand,ever",
+        "sum,best,latest,wins,points,plays,open,game,bad,fresh,byhand,ever,live",
         """bad|1|19|18
            fresh|1|19|18
            byhand|2|5|4
@@ -378,17 +391,21 @@ BOARDS: Final[dict[str, Case]] = {
         INSERT INTO games (game_id, campaign_id) VALUES ('g5', 'camp');
         INSERT INTO leaderboards (board_id, campaign_id, game_id, start_date, end_date, finalized_at)
             SELECT board, 'camp', game, to_timestamp(10), to_timestamp(ends), to_timestamp(ended)
-            FROM (VALUES ('due', '', 20, 21), ('hand', '', NULL, 20), ('game', 'g5', 20, 21), ('live', '', NULL, NULL),
+            FROM (VALUES ('due', '', 20, 21), ('hand', '', NULL, 20), ('game', 'g5', 20, 26), ('live', '', NULL, NULL),
                 ('aside', '', 20, 21), ('off', '', 20, 21)) AS b (board, game, ends, ended);
         INSERT INTO plays (play_id, player_id, game_id, played_at)
             SELECT 'p' || row_number() OVER (), player, game, to_timestamp(at) FROM (VALUES ('ann', 'g1', 10),
                 ('bob', 'g1', 9), ('cas', 'g1', 20), ('dan', 'g1', 16), ('eve', 'g2', 12), ('fay', 'g5', 14),
-                ('gil', 'g1', 12), ('hal', 'g1', 12)) AS p (player, game, at);
+                ('gil', 'g1', 12), ('hal', 'g1', 12), ('ida', 'g5', 20), ('jon', 'g5', 9)) AS p (player, game, at);
         INSERT INTO game_players (game_id, player_id) SELECT DISTINCT game_id, player_id FROM plays;
+        INSERT INTO game_players (game_id, player_id) VALUES ('g1', 'eve'), ('g2', 'lee');
+        INSERT INTO plays (play_id, player_id, game_id, played_at) VALUES ('q1', 'lee', 'g1', to_timestamp(12));
+        UPDATE leaderboards SET start_date = NULL WHERE board_id = 'game';
         INSERT INTO leaderboard_standings (board_id, rank, player_id) VALUES ('due', 1, 'hal'), ('hand', 1, 'hal'),
-            ('off', 1, 'hal'), ('off', 2, 'ann'), ('off', 3, 'fay');
+            ('off', 1, 'hal'), ('off', 2, 'ann'), ('off', 3, 'fay'), ('aside', 1, 'ann');
         INSERT INTO leaderboard_disqualifications (board_id, player_id, reason) VALUES ('due', 'gil', ''),
-            ('hand', 'gil', ''), ('off', 'ann', ''), ('off', 'hal', ''), ('off', 'gil', ''), ('due', 'fay', '');
+            ('hand', 'gil', ''), ('off', 'ann', ''), ('off', 'hal', ''), ('off', 'gil', ''), ('due', 'fay', ''),
+            ('aside', 'ann', '');
         INSERT INTO leaderboard_adjustments (board_id, player_id, entry_id, delta) VALUES ('due', 'kim', 'e1', 2),
             ('off', 'fay', 'e2', 2), ('hand', 'gil', 'e3', 1), ('live', 'kim', 'e4', 2)""",
         "due,hand,game,live,off",
@@ -397,6 +414,7 @@ BOARDS: Final[dict[str, Case]] = {
            hand|ann|a rank|none
            hand|fay|a rank|none
            game|fay|a rank|none
+           game|jon|a rank|none
            off|ann|no rank, disqualified|rank 2""",
     ),
     "board_awards": (

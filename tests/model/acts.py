@@ -9,9 +9,12 @@ from typing import Any, Final
 
 from runtime import ids
 from runtime.errors import Fault, Status
+from runtime.http.docs.refusals import REFUSALS
 from runtime.streams import expiry
-from tests.model.crowd import GAMES, GUESTS, PLAYERS, PUBLIC, QUESTS, RUNGS, STOCKED, ZONES, Act
+from tests.model.crowd import CAPS, GAMES, GUESTS, PLAYERS, PUBLIC, QUESTS, RUNGS, STOCKED, ZONES, Act
 from tests.model.tenant import COLLECT, WORKER, Tenant
+
+LATER: Final = frozenset(reason for reason, refusal in REFUSALS.items() if refusal.status is Status.UNAVAILABLE)
 
 # -------------------------------------------------------------------- what players do
 
@@ -70,7 +73,7 @@ async def _play(tenant: Tenant, act: Act, game: str, session_id: str, caught: li
         "id": tenant.ids[game],
         "player_id": "" if bare else tenant.people.get(act.who) or owner,
         "session_id": session_id,
-        "client_seed": f"luck {act.which}",
+        "client_seed": f"luck_{act.number}",
         "payload": {"caught_items": caught} if game == "gift" else {},
         "next": act.which % 3 == 0,
         "idempotency_key": act.key,
@@ -121,6 +124,14 @@ def _looks(operation: str) -> Callable[[Tenant, Act], Awaitable[None]]:
     return look
 
 
+async def name(tenant: Tenant, act: Act) -> None:
+    """Says who it is, in words of its own that nobody else has."""
+    if player_id := await _player(tenant, act):
+        said = f"name_{act.number}"
+        about = {"display_name": said, "attributes": {"pet": said}}
+        await tenant.ask(act, "UpdatePlayer", player_id=player_id, player=about)
+
+
 async def merge(tenant: Tenant, act: Act) -> None:
     """The guest logs in; whoever goes on in its name is another guest."""
     if guest_id := tenant.people.get(act.who, ""):
@@ -147,6 +158,50 @@ def _ends(operation: str) -> Callable[[Tenant, Act], Awaitable[None]]:
     return end
 
 
+async def bulk(tenant: Tenant, act: Act) -> None:
+    """Some rewards at once, and under the same key again where some of them could not be moved just now."""
+    known = list(dict.fromkeys(reward_id for _, reward_id in tenant.rewards))
+    first = act.which % max(1, len(known))
+    if some := known[first : first + 4]:
+        asked = {
+            "act": act.of(("fulfill", "revoke", "retry")),
+            "ids": some,
+            "reason": "staff",
+            "idempotency_key": act.key,
+        }
+        while reply := await tenant.ask(act, "BulkRewards", **asked):
+            if not any(part.reason in LATER for part in reply.results):
+                break
+
+
+def _anybody(tenant: Tenant, act: Act) -> str:
+    """The id that somebody has by now; one of nobody where it has none."""
+    who = act.of((*PLAYERS, *GUESTS.values(), *GUESTS))
+    return tenant.people.get(who) or "nobody"
+
+
+async def give(tenant: Tenant, act: Act) -> None:
+    about = {"campaign_id": tenant.ids["campaign"], "amount": abs(act.amount), "reason": act.key}
+    await tenant.ask(act, "GrantTurns", id=_anybody(tenant, act), **about, idempotency_key=act.key)
+
+
+async def join(tenant: Tenant, act: Act) -> None:
+    """A guest is a player's, say staff, who may only look; not always the one whom it would log in as."""
+    player = act.of(sorted({*GUESTS.values()}))
+    if not tenant.people.get(player):
+        await _log_in(tenant, act, player, "")
+    guests = [tenant.people[who] for who in sorted(GUESTS) if tenant.people.get(who)] or ["nobody"]
+    asked = {"id": tenant.people.get(player) or "nobody", "guest_id": act.of(guests)}
+    await tenant.ask(act, "MergePlayer", **asked, preview=act.which % 5 == 0)
+
+
+async def erase(tenant: Tenant, act: Act) -> None:
+    """Who is known by a contact, or is a guest, is another from then on; who has a name of an app's own is not."""
+    player_id = _anybody(tenant, act)
+    if await tenant.ask(act, "ErasePlayer", id=player_id, reason="asked for") is not None:
+        tenant.people |= {who: "" for who, at in tenant.people.items() if at == player_id and who not in PLAYERS}
+
+
 async def adjust(tenant: Tenant, act: Act) -> None:
     name = act.of((*PLAYERS, *GUESTS.values()))
     asked = {"player_id": tenant.people.get(name) or name, "scope_key": tenant.ids["campaign"]}
@@ -159,6 +214,21 @@ async def restock(tenant: Tenant, act: Act) -> None:
     reply = await tenant.ask(act, "GetPrize", id=prize_id)
     total = max(1, reply.prize.stock.total + act.amount)
     await tenant.ask(act, "UpdatePrize", id=prize_id, prize={"stock": {"total": total}})
+
+
+async def move(tenant: Tenant, act: Act) -> None:
+    """Some more of a prize, or so many in all."""
+    asked = {"change": act.amount} if act.amount > 0 else {"total": 1 + act.which % 8}
+    prize_id = tenant.ids[act.of(STOCKED)]
+    await tenant.ask(act, "MoveStock", id=prize_id, **asked, reason=act.key, idempotency_key=act.key)
+
+
+async def cap(tenant: Tenant, act: Act) -> None:
+    """More plays or wins than before, or fewer than there were already."""
+    capped = act.of(sorted(CAPS))
+    kind, part, limit = CAPS[capped]
+    most = {part: {limit: 1 + act.which // len(CAPS) % 6}}
+    await tenant.ask(act, f"Update{kind.title()}", id=tenant.ids[capped], **{kind: most})
 
 
 async def codes(tenant: Tenant, act: Act) -> None:
@@ -301,7 +371,8 @@ async def _later(tenant: Tenant, passes: str, work: Callable[[Any], Awaitable[in
 
 
 PERFORM: Final[Mapping[str, Callable[[Tenant, Act], Awaitable[None]]]] = {
-    **{work.__name__: work for work in (start, play, burst, again, claim, redeem, quest, merge)},
+    **{work.__name__: work for work in (start, play, burst, again, claim, redeem, quest, merge, name)},
+    **{work.__name__: work for work in (bulk, give, join, erase, move, cap)},
     **{work.__name__: work for work in (adjust, restock, codes, chance, zone, finalize, score, disqualify)},
     **{work.__name__: work for work in (spare, remove, integration, emit, callback, retry, expire, overdue)},
     "eligibility": _looks("GetEligibility"),

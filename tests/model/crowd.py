@@ -26,6 +26,13 @@ RUNGS: Final = {"unlock": ("first",), "exchange": ("one", "two")}
 QUESTS: Final = ("once", "daily")
 ZONES: Final = ("UTC", "Asia/Tokyo", "America/New_York", "Pacific/Kiritimati", "Pacific/Pago_Pago")
 STOCKED: Final = ("scarce", "rung", "fruit", "parcel", "errand")
+CAPS: Final = {
+    "capped": ("game", "rules", "max_plays_per_user"),
+    "daily": ("game", "rules", "max_plays_per_day"),
+    "dear": ("prize", "constraints", "max_per_user"),
+    "rare": ("prize", "constraints", "max_per_day"),
+}
+"""Where each of the caps that change stands."""
 FAULTS: Final = ("flush", "cut", "valkey", "core 0", "core 1")
 
 _OF_PLAYERS: Final = {
@@ -38,13 +45,30 @@ _OF_PLAYERS: Final = {
     "quest": 2,
     "eligibility": 1,
     "milestones": 1,
+    "name": 2,
 }
-_OF_GUESTS: Final = {"start": 2, "play": 6, "burst": 2, "again": 1, "merge": 3, "claim": 2, "redeem": 2, "quest": 1}
+_OF_GUESTS: Final = {
+    "start": 2,
+    "play": 6,
+    "burst": 2,
+    "again": 1,
+    "merge": 3,
+    "claim": 2,
+    "redeem": 2,
+    "quest": 1,
+    "name": 1,
+}
 _OF_STAFF: Final = {
     "revoke": 4,
     "fulfill": 2,
+    "bulk": 4,
     "adjust": 4,
+    "give": 3,
     "restock": 3,
+    "move": 3,
+    "cap": 3,
+    "join": 3,
+    "erase": 2,
     "codes": 1,
     "chance": 1,
     "pause": 1,
@@ -217,7 +241,11 @@ class History:
 
     def of(self, operation: str) -> list[Attempt]:
         """Those of an operation that were done."""
-        return [attempt for attempt in self.attempts if attempt.operation == operation and attempt.ok]
+        return [attempt for attempt in self.asked(operation) if attempt.ok]
+
+    def asked(self, *operations: str) -> list[Attempt]:
+        """Those of some operations, whatever came back."""
+        return [attempt for attempt in self.attempts if attempt.operation in operations]
 
     def told(self) -> str:
         """A line for each."""

@@ -24,14 +24,17 @@ THRESHOLD: Final = 4
 TURNS: Final = 2
 
 WHEEL: Final = ("scarce", "coded", "dear", "rare", "points", "turns", "parcel", "errand")
-REPLAYED: Final = ("Play", "Redeem", "AdjustBalance", "CompleteQuest")
+REPLAYED: Final = ("Play", "Redeem", "AdjustBalance", "CompleteQuest", "GrantTurns", "MoveStock")
 """Whose answer is the same, to the byte, however often it is asked for under its key."""
 
 WORKER: Final = 2
 """The Core of the stage that nobody asks: it has the workers."""
 
-ONCE: Final = ("Play", "Redeem", "CompleteQuest", "ClaimReward", "FulfillReward", "RevokeReward")
+ONCE: Final = ("Play", "Redeem", "CompleteQuest", "ClaimReward", "FulfillReward", "RevokeReward", "BulkRewards")
 """What can be done once, whatever the key."""
+
+NEVER: Final = frozenset({"VALIDATION", "INTERNAL", "FORBIDDEN", "APPROVAL_NEEDED"})
+"""Reasons for which nothing here is refused: no act is drawn that is not well formed, or a merchant's, or large."""
 
 SETUP: Final = Act(-1, "setup", "make", 0, "", 0, 0)
 
@@ -55,7 +58,7 @@ class Tenant:
 
     # ---------------------------------------------------------------- asking
 
-    async def ask(self, act: Act, name: str, **fields: Any) -> Any:
+    async def ask(self, act: Act, name: str, /, **fields: Any) -> Any:
         """The reply, or None where it is refused."""
         requests = [self._until_answered(act, act.core, name, fields)]
         key = fields.get("idempotency_key", "")
@@ -78,8 +81,7 @@ class Tenant:
                     attempt.reply = await self.stage.call(core, operation, body)
                 except Fault as fault:
                     attempt.ended, attempt.outcome = self.history.tick(), fault.reason
-                    # No act is drawn that is not well formed.
-                    known = {*reasons_of(operation)} - {"VALIDATION", "INTERNAL"}
+                    known = {*reasons_of(operation)} - NEVER
                     assert fault.reason in known and REFUSALS[fault.reason].status is fault.status, (
                         f"{attempt}: {fault}"
                     )
@@ -133,7 +135,8 @@ class Tenant:
         for name, often in zip(QUESTS, ("one_time", "daily"), strict=True):
             quest = {"campaign_id": self.ids["campaign"], "type": often, "turns": TURNS, "status": "active"}
             self.ids[f"quest {name}"] = await self.make(SETUP, "quest", name=name, **quest)
-        hook = {"type": "webhook", "events": ["play_completed", "prize_won"], "config": to_receiver}
+        told_of = ["play_completed", "prize_won", "leaderboard_finalized"]
+        hook = {"type": "webhook", "events": told_of, "config": to_receiver}
         self.ids["hook"] = await self.make(SETUP, "integration", **hook)
         assert all(self.ids.values()), self.history.told()
         await self.make_board(SETUP)

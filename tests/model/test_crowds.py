@@ -1,10 +1,11 @@
 """A crowd at once: players, guests, staff, workflows and time on one tenant, through two Cores, with faults in between.
 
 Beside the walks of `test_walks.py`, where one thing is done at a time and a model says what must come of it, here all
-is in flight together, on the real stores: plays, claims, redeems, quests, merges, revokes, stock, zones, revisions,
-pauses, suspensions, boards, deletions, callbacks, expiry. Nobody can say what must come of that, but what must never:
-an error of ours, a refusal that the operation does not name, an answer that a repeat contradicts, and, whenever
-nobody is asking, a broken invariant or an effect that is not what was answered (`verdict.py`).
+is in flight together, on the real stores: plays, claims, redeems, quests, merges, revokes, bulks, turns, stock, caps,
+zones, revisions, pauses, suspensions, boards, deletions, erasures, callbacks, expiry. Nobody can say what must come of
+that, but what must never: an error of ours, a refusal that the operation does not name, an answer that a repeat
+contradicts, and, whenever nobody is asking, a broken invariant, a cap that was passed or an effect that is not what
+was answered (`verdict.py`); nor, in the end, a word of somebody who was erased.
 
 A seed gives the same plan each time: who does what, beside whom, through which Core, and what breaks. In which order
 the machine does it is its own, so a seed that failed fails again most of the time and not always: the failure
@@ -31,7 +32,7 @@ from ops.servers.valkey import Valkey
 from tests.model.acts import PERFORM
 from tests.model.crowd import Act, Plan, Round, draw
 from tests.model.tenant import WORKER, Tenant
-from tests.model.verdict import carried_out, problems
+from tests.model.verdict import in_the_end, problems
 from tests.support.deliveries import working
 from tests.support.receiver import Receiver, status
 from tests.support.seed import SEED
@@ -111,7 +112,7 @@ async def walk(tenant: Tenant, plan: Plan, receiver: Receiver) -> list[str]:
         if found := found or await problems(tenant):
             return found
         tenant.history.note("all is quiet, and right")
-    return await carried_out(tenant, receiver)
+    return await in_the_end(tenant, receiver)
 
 
 @pytest.mark.timeout(300)

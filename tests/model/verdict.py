@@ -6,7 +6,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Any
 
+from tests.model.caps import broken_caps
 from tests.model.crowd import PLAYERS
+from tests.model.erased import left_behind, may_be_erased
+from tests.model.staff import broken_by_staff, parts
 from tests.model.tenant import WORKER, Tenant
 from tests.support import invariants
 from tests.support.receiver import Receiver
@@ -30,6 +33,17 @@ async def problems(tenant: Tenant) -> list[str]:
         "SELECT reference_id FROM ledger_entries WHERE tenant_id = $1 AND reason = 'adjustment'", tenant.tenant_id
     )
     found += _effects(tenant, "AdjustBalance", Counter(row["reference_id"] for row in entries))
+    moves = await database.fetch(
+        "SELECT reason FROM stock_moves WHERE tenant_id = $1 AND reason <> ''", tenant.tenant_id
+    )
+    found += _effects(tenant, "MoveStock", Counter(row["reason"] for row in moves))
+    given = await database.fetch(
+        "SELECT after ->> 'why' AS why FROM audit_entries WHERE tenant_id = $1 AND action = 'player.grant_turns'",
+        tenant.tenant_id,
+    )
+    found += _effects(tenant, "GrantTurns", Counter(row["why"] for row in given))
+    found += await broken_by_staff(tenant, database)
+    found += await broken_caps(tenant, database)
     rewards = await database.fetch(
         "SELECT reward_id, status, claimed_at FROM rewards WHERE tenant_id = $1", tenant.tenant_id
     )
@@ -43,8 +57,9 @@ def _effects(tenant: Tenant, operation: str, stored: Counter[str]) -> Iterator[s
     yield from (f"{operation} of {key} is there {times} times" for key, times in stored.items() if times > 1)
     yield from (f"{operation} of {key} is there, and was refused" for key in stored.keys() - done.keys())
     for key in done.keys() - stored.keys():
-        # What a guest did that its player had done before is surplus, which a merge may drop.
-        if done[key].act.who in (*PLAYERS, "staff"):
+        # What a guest did that its player had done before is surplus, which a merge may drop; an erasure takes keys.
+        of_player = done[key].fields.get("player_id") in PLAYERS and not may_be_erased(tenant, done[key])
+        if done[key].act.who == "staff" or of_player:
             yield f"{operation} was answered and is not there: {done[key]}"
 
 
@@ -53,17 +68,20 @@ def _moves(tenant: Tenant, rewards: dict[str, Any]) -> Iterator[str]:
     for attempt in tenant.history.of("ClaimReward"):
         if rewards[attempt.fields["id"]]["claimed_at"] is None:
             yield f"not claimed: {attempt}"
-    for attempt in tenant.history.of("RevokeReward"):
-        if rewards[attempt.fields["id"]]["status"] != "revoked":
-            yield f"not revoked: {attempt}"
+    for reward_id, attempt in parts(tenant, "RevokeReward"):
+        if rewards[reward_id]["status"] != "revoked":
+            yield f"not revoked: {reward_id} by {attempt}"
+    for reward_id, attempt in parts(tenant, "FulfillReward"):
+        if rewards[reward_id]["status"] not in ("fulfilled", "revoked"):
+            yield f"not fulfilled: {reward_id} by {attempt}"
 
 
 def _once(tenant: Tenant) -> Iterator[str]:
     """What can be done once was done under one key."""
     keys: dict[tuple[Any, ...], set[str]] = defaultdict(set)
-    for operation in ("ClaimReward", "RevokeReward"):
-        for attempt in tenant.history.of(operation):
-            keys[operation, attempt.fields["id"]].add(attempt.key)
+    for operation in ("ClaimReward", "RevokeReward", "FulfillReward"):
+        for reward_id, attempt in parts(tenant, operation):
+            keys[operation, reward_id].add(attempt.key)
     for attempt in tenant.history.of("Play"):
         keys["Play", attempt.fields["session_id"]].add(attempt.key)
     for attempt in tenant.history.of("Redeem"):
@@ -84,8 +102,8 @@ def _standings(tenant: Tenant) -> Iterator[str]:
     yield from (f"board {board_id} was told as {ways}" for board_id, ways in told.items() if len(ways) > 1)
 
 
-async def carried_out(tenant: Tenant, receiver: Receiver) -> list[str]:
-    """What was delivered was sent, and nothing was sent that is not to be delivered."""
+async def in_the_end(tenant: Tenant, receiver: Receiver) -> list[str]:
+    """What was delivered was sent, nothing was sent that is not to be delivered, and who was erased is gone."""
     database = Patient(tenant.stage.cores[WORKER].engine.database)
     rows = await database.fetch(
         "SELECT task_id, reward_id, status, channel FROM tasks WHERE tenant_id = $1", tenant.tenant_id
@@ -97,11 +115,12 @@ async def carried_out(tenant: Tenant, receiver: Receiver) -> list[str]:
         if event["type"] == "fulfillment.requested" and event["tenant_id"] == tenant.tenant_id
     }
     carried = {row["task_id"] for row in rows if row["channel"] in ("webhook", "workflow")}
-    by_hand = {attempt.fields["id"] for attempt in tenant.history.of("FulfillReward")}
+    by_hand = {reward_id for reward_id, _ in parts(tenant, "FulfillReward")}
     delivered = {
         row["task_id"]
         for row in rows
         if row["channel"] == "webhook" and row["status"] == "delivered" and row["reward_id"] not in by_hand
     }
     found = [f"{task_id} was sent, and is no task" for task_id in sent - carried]
-    return found + [f"{task_id} is delivered, and was never sent" for task_id in delivered - sent]
+    found += [f"{task_id} is delivered, and was never sent" for task_id in delivered - sent]
+    return found + await left_behind(tenant, database)

@@ -47,9 +47,9 @@ FROM given AS g JOIN held USING (prize_id, code_id)
 WHERE c.tenant_id = $1 AND c.prize_id = g.prize_id AND c.code_id = g.code_id AND c.ciphertext = g.old
 
 -- name: prizes
--- The next $3 prizes of a tenant whose receiver has secrets, after prize $2 ('': from the first).
+-- The next $3 prizes of a tenant whose receiver has secrets or headers, after prize $2 ('': from the first).
 SELECT prize_id AS id, channel_config AS config FROM prizes
-WHERE tenant_id = $1 AND prize_id > $2 AND channel_config ?| ARRAY['secret', 'previous_secret']
+WHERE tenant_id = $1 AND prize_id > $2 AND channel_config ?| ARRAY['secret', 'previous_secret', 'headers']
 ORDER BY prize_id LIMIT $3
 
 -- name: reseal_prize
@@ -57,9 +57,9 @@ ORDER BY prize_id LIMIT $3
 UPDATE prizes SET channel_config = $4 WHERE tenant_id = $1 AND prize_id = $2 AND channel_config = $3
 
 -- name: integrations
--- The next $3 integrations of a tenant that have secrets, after integration $2 ('': from the first).
+-- The next $3 integrations of a tenant that have secrets or headers, after integration $2 ('': from the first).
 SELECT integration_id AS id, config FROM integrations
-WHERE tenant_id = $1 AND integration_id > $2 AND config ?| ARRAY['secret', 'previous_secret']
+WHERE tenant_id = $1 AND integration_id > $2 AND config ?| ARRAY['secret', 'previous_secret', 'headers']
 ORDER BY integration_id LIMIT $3
 
 -- name: reseal_integration

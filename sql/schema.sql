@@ -386,15 +386,24 @@ BEGIN
 END $$;
 CREATE TRIGGER codes_resealed BEFORE UPDATE OF key_id ON codes FOR EACH ROW EXECUTE FUNCTION hold_key_of_code();
 
--- Of the secrets in a receiver's config (the column that the trigger names), those that were not there before.
+-- What is sealed in a receiver's config: its secrets, and what its headers carry.
+CREATE FUNCTION sealed_in(config jsonb) RETURNS SETOF text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT held FROM (
+        SELECT config ->> name AS held FROM unnest(ARRAY['secret', 'previous_secret']) AS name
+        UNION ALL
+        SELECT value
+        FROM jsonb_each_text(CASE WHEN jsonb_typeof(config -> 'headers') = 'object' THEN config -> 'headers' END)
+    ) AS h
+    WHERE starts_with(held, 'sealed:')
+$$;
+
+-- Of what is sealed in a receiver's config (the column that the trigger names), that which was not there before.
 CREATE FUNCTION hold_keys_of_config() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     config jsonb := to_jsonb(new) -> tg_argv[0];
     before jsonb := CASE WHEN tg_op = 'UPDATE' THEN to_jsonb(old) -> tg_argv[0] END;
 BEGIN
-    PERFORM hold_key(split_part(config ->> name, ':', 2))
-    FROM unnest(ARRAY['secret', 'previous_secret']) AS name
-    WHERE starts_with(config ->> name, 'sealed:') AND config ->> name IS DISTINCT FROM before ->> name;
+    PERFORM hold_key(split_part(s, ':', 2)) FROM (SELECT sealed_in(config) EXCEPT SELECT sealed_in(before)) AS added (s);
     RETURN new;
 END $$;
 CREATE TRIGGER prizes_sealed BEFORE INSERT OR UPDATE OF channel_config ON prizes

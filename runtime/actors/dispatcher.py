@@ -36,7 +36,7 @@ from runtime.outgoing.providers import (
     integration_provider,
 )
 from runtime.outgoing.schedule import SCHEDULE_SECONDS, delays_seconds
-from runtime.outgoing.vault import VaultError, integration_context, vault_of
+from runtime.outgoing.vault import VaultError, integration_context, vault_of, with_open_headers
 from runtime.settings import Settings
 from runtime.stores.database import Database, StoreUnavailable
 
@@ -344,11 +344,13 @@ class Dispatcher:
             return Failed(f"no provider is registered for {row['type']!r}")
         context = integration_context(event.tenant_id, row["integration_id"])
         try:
-            secrets = vault_of(self._settings.code_keys).secrets_of(row["config"], context)
+            vault = vault_of(self._settings.code_keys)
+            secrets = vault.secrets_of(row["config"], context)
+            config = with_open_headers(row["config"], lambda value: vault.open_secret(value, context))
         except (VaultError, ValueError) as error:
             return Failed(f"the secret cannot be opened: {error}")
         now = int(self._database.clock.now())
-        request = DeliveryRequest(event.id, row["config"], secrets, now, msgspec.to_builtins(event), event.tenant_id)
+        request = DeliveryRequest(event.id, config, secrets, now, msgspec.to_builtins(event), event.tenant_id)
         try:
             return await provider(self._connector, request)
         except Exception as error:

@@ -104,7 +104,7 @@ async def update_integration(engine: Engine, request: m.UpdateIntegrationRequest
         checks.raise_found()
         if "config" in names:
             kept = {name: stored[name] for name in SECRET_FIELDS if stored.get(name) and name not in config}
-            stored = {**vault_of(engine.keyring.code).seal_config(config, context), **kept}
+            stored = {**vault_of(engine.keyring.code).seal_config(config, context, stored), **kept}
         events = list(dict.fromkeys(wanted.events))
         fields = (wanted.campaign_id, events, stored, token(wanted.status), merchant_of(request))
         row = await connection.fetchrow(_SQL["update"], tenant_id, request.id, *fields)

@@ -1,4 +1,6 @@
-"""Voucher codes and receivers' secrets at rest: AES-256-GCM, under the keys of the setting CODE_KEYS.
+"""Voucher codes, receivers' secrets and what their headers carry, at rest.
+
+AES-256-GCM, under the keys of the setting CODE_KEYS.
 
 The first key seals, every key opens, so a key is rotated by putting a new one in front and dropping
 the old one when nothing is sealed with it any more. What was sealed in one context opens in no other:
@@ -15,9 +17,10 @@ import base64
 import binascii
 import hmac
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, TypeGuard
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -97,24 +100,28 @@ class Vault:
         except binascii.Error:
             raise VaultError("not what was sealed in this context") from None
 
-    def seal_config(self, config: Mapping[str, Any], context: str) -> dict[str, Any]:
-        """`config` with its secret fields sealed; those that are sealed already stay as they are."""
-        return {
-            name: self.seal_secret(value, context)
-            if name in SECRET_FIELDS and isinstance(value, str) and value and not value.startswith(_PREFIX)
-            else value
-            for name, value in config.items()
-        }
+    def seal_config(
+        self, config: Mapping[str, Any], context: str, before: Mapping[str, Any] = MappingProxyType({})
+    ) -> dict[str, Any]:
+        """`config` with its secret fields, and what its headers carry, sealed.
+
+        before: what is stored in that context; what `config` has from there, sealed, stays as it is.
+        """
+        kept = {value for value in _texts(before) if value.startswith(_PREFIX)}
+        return _changed(config, lambda value: value if value in kept else self.seal_secret(value, context))
 
     def resealed(self, config: Mapping[str, Any], context: str) -> dict[str, Any]:
-        """`config` with every secret under the first key; the same where they are. Raises VaultError."""
+        """`config` with all of it under the first key; the same where it is. Raises VaultError."""
         ours = f"{_PREFIX}{self._first}:"
-        return {
-            name: self.seal_secret(self.open_secret(value, context), context)
-            if name in SECRET_FIELDS and value and not value.startswith(ours)
-            else value
-            for name, value in config.items()
-        }
+
+        def anew(value: str) -> str:
+            return value if value.startswith(ours) else self.seal_secret(self.open_secret(value, context), context)
+
+        return _changed(config, anew)
+
+    def moved(self, config: Mapping[str, Any], context: str, to: str) -> dict[str, Any]:
+        """`config`, sealed in one context, sealed in another. Raises VaultError."""
+        return _changed(config, lambda value: self.seal_secret(self.open_secret(value, context), to))
 
     def rotated(self, config: Mapping[str, Any], secret: str, context: str) -> dict[str, Any]:
         """`config` with a new secret, the one before as the previous; without a secret the previous one ends."""
@@ -127,6 +134,32 @@ class Vault:
     def secrets_of(self, config: Mapping[str, Any], context: str) -> list[str]:
         """The opened secrets of a stored config, the current one first. Raises VaultError."""
         return [self.open_secret(config[name], context) for name in SECRET_FIELDS if config.get(name)]
+
+
+def with_open_headers(config: Mapping[str, Any], opened: Callable[[str], str]) -> dict[str, Any]:
+    """A stored config as a provider is given it: what each header carries, opened."""
+    headers = config.get("headers")
+    if not isinstance(headers, Mapping):
+        return dict(config)
+    return {**config, "headers": {name: opened(value) if _is_text(value) else value for name, value in headers.items()}}
+
+
+def _changed(config: Mapping[str, Any], change: Callable[[str], str]) -> dict[str, Any]:
+    """`config` with each of its secrets, and what each header carries, changed."""
+    after = with_open_headers(config, change)
+    return after | {name: change(after[name]) for name in SECRET_FIELDS if _is_text(after.get(name))}
+
+
+def _texts(config: Mapping[str, Any]) -> Iterator[str]:
+    """Its secrets, and what its headers carry."""
+    headers = config.get("headers")
+    values = [config.get(name) for name in SECRET_FIELDS]
+    values += headers.values() if isinstance(headers, Mapping) else ()
+    return (value for value in values if _is_text(value))
+
+
+def _is_text(value: Any) -> TypeGuard[str]:
+    return isinstance(value, str) and bool(value)
 
 
 def shown_config(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 import asyncpg
 import structlog
@@ -33,7 +33,7 @@ from runtime.outgoing.connector import Connector
 from runtime.outgoing.providers import CHANNEL_PROVIDERS, Delivered, DeliveryRequest, Failed, Outcome
 from runtime.outgoing.schedule import SCHEDULE_SECONDS
 from runtime.outgoing.signing import callback_token
-from runtime.outgoing.vault import SECRET_FIELDS, VaultError, prize_context, vault_of
+from runtime.outgoing.vault import SECRET_FIELDS, VaultError, prize_context, vault_of, with_open_headers
 from runtime.streams import expiry
 from runtime.streams.backoff import stopped_within
 from runtime.streams.consumer import Consumer, Message
@@ -167,9 +167,10 @@ class Deliveries:
         provider = CHANNEL_PROVIDERS.get(task.row["channel"])
         if provider is None:
             return Failed(f"no provider delivers through channel {task.row['channel']!r}")
-        config = task.row["channel_config"]
+        stored, context = task.row["channel_config"], prize_context(task.tenant_id, task.row["prize_id"])
         try:
-            secrets = self._secrets(config, prize_context(task.tenant_id, task.row["prize_id"]))
+            secrets = [self._opened(stored[name], context) for name in SECRET_FIELDS if stored.get(name)]
+            config = with_open_headers(stored, lambda value: self._opened(value, context))
         except VaultError as error:
             return Failed(f"the secret cannot be opened: {error}")
         now = int(self._engine.clock.now())
@@ -187,10 +188,6 @@ class Deliveries:
             return Failed("no code is left in the prize's pool")
         open_code(self._engine, task.tenant_id, code, task.row["reward_id"], task.row["prize_id"])
         return Delivered()
-
-    def _secrets(self, config: Mapping[str, Any], context: str) -> list[str]:
-        """The opened secrets of a stored config, the current one first. Raises VaultError."""
-        return [self._opened(config[name], context) for name in SECRET_FIELDS if config.get(name)]
 
 
 async def run(engine: Engine, stop: asyncio.Event) -> None:

@@ -9,6 +9,7 @@ import pytest
 from runtime.outgoing.channels import moved_secrets
 from tests.support.resources import make_prize
 from tests.support.stack import Stack, fields_of
+from tests.support.stored import config_of_integration, config_of_prize
 
 HOME = "https://hooks.example/tombola"
 SECRET = "a-secret-of-the-shop"
@@ -35,8 +36,8 @@ class Integration:
     def update(self, config: dict[str, Any]) -> dict[str, Any]:
         return {"config": config}
 
-    async def stored(self, stack: Stack) -> dict[str, Any]:
-        return dict(await stack.database.fetchval("SELECT config FROM integrations"))
+    async def stored(self, stack: Stack, path: str) -> dict[str, Any]:
+        return await config_of_integration(stack, path.rpartition("/")[2])
 
 
 class Channel(Integration):
@@ -50,8 +51,8 @@ class Channel(Integration):
     def update(self, config: dict[str, Any]) -> dict[str, Any]:
         return {"fulfillment": {"channel": "workflow", "config": config}}
 
-    async def stored(self, stack: Stack) -> dict[str, Any]:
-        return dict(await stack.database.fetchval("SELECT channel_config FROM prizes"))
+    async def stored(self, stack: Stack, path: str) -> dict[str, Any]:
+        return await config_of_prize(stack, path.rpartition("/")[2])
 
 
 KINDS = pytest.mark.parametrize("kind", [Integration(), Channel()], ids=["integration", "channel"])
@@ -60,15 +61,15 @@ KINDS = pytest.mark.parametrize("kind", [Integration(), Channel()], ids=["integr
 @KINDS
 async def test_a_secret_does_not_go_to_another_host_with_the_url(stack: Stack, kind: Integration) -> None:
     path = await kind.make(stack, {"url": HOME, "secret": SECRET})
-    before = await kind.stored(stack)
+    before = await kind.stored(stack, path)
     for url in ELSEWHERE:
         for config in ({"url": url}, {"url": url, "secret_set": True}):
             answer = await stack.admin("PUT", path, kind.update(config))
             assert fields_of(answer) == [f"{kind.field}secret"], url
-    assert await kind.stored(stack) == before
+    assert await kind.stored(stack, path) == before
     for url in SAME:
         assert (await stack.admin("PUT", path, kind.update({"url": url}))).data
-        stored = await kind.stored(stack)
+        stored = await kind.stored(stack, path)
         assert (stored["url"], stored["secret"]) == (url, before["secret"])
 
 
@@ -76,20 +77,20 @@ async def test_a_secret_does_not_go_to_another_host_with_the_url(stack: Stack, k
 async def test_what_headers_carry_does_not_go_to_another_host_with_the_url(stack: Stack, kind: Integration) -> None:
     headers = {"Authorization": "Bearer shop", "X-Shop": "1"}
     path = await kind.make(stack, {"url": HOME, "headers": headers})
-    before = await kind.stored(stack)
+    before = await kind.stored(stack, path)
     shown = {"Authorization": "***", "X-Shop": "2"}
     for url in ELSEWHERE:
         for given, named in (({}, "headers"), ({"headers": shown}, "headers.Authorization")):
             answer = await stack.admin("PUT", path, kind.update({"url": url, **given}))
             assert fields_of(answer) == [f"{kind.field}{named}"], url
-    assert await kind.stored(stack) == before
+    assert await kind.stored(stack, path) == before
     for url in SAME:
         assert (await stack.admin("PUT", path, kind.update({"url": url}))).data
-        assert (await kind.stored(stack))["headers"] == headers
+        assert (await kind.stored(stack, path))["headers"] == headers
     # What is given anew, or none, goes wherever its giver says.
     for nth, own in enumerate(({"Authorization": "Bearer another"}, {})):
         assert (await stack.admin("PUT", path, kind.update({"url": ELSEWHERE[nth], "headers": own}))).data
-        assert (await kind.stored(stack))["headers"] == own
+        assert (await kind.stored(stack, path))["headers"] == own
 
 
 @KINDS
@@ -104,7 +105,7 @@ async def test_headers_are_kept_masked_by_name_and_changed_one_by_one(stack: Sta
         answer = await stack.admin("PUT", path, kind.update({"url": HOME, **given}))
         shown = answer.data["config"] if kind.field == "config." else answer.data["fulfillment"]["config"]
         assert shown == {"url": HOME, "headers": dict.fromkeys(kept, "***")}
-        assert (await kind.stored(stack))["headers"] == kept
+        assert (await kind.stored(stack, path))["headers"] == kept
     for nothing in ({"A": "***"}, {"a": "***"}):
         answer = await stack.admin("PUT", path, kind.update({"url": HOME, "headers": nothing}))
         assert fields_of(answer) == [f"{kind.field}headers.{next(iter(nothing))}"], "nothing is kept of it"
@@ -116,7 +117,7 @@ async def test_a_secret_that_signs_beside_the_new_one_stays_at_home_too(stack: S
     moved = {"url": ELSEWHERE[0], "secret": "a-secret-of-another"}
     assert fields_of(await stack.admin("PUT", path, kind.update(moved))) == [f"{kind.field}previous_secret"]
     assert (await stack.admin("PUT", path, kind.update({**moved, "previous_secret": ""}))).data
-    assert not (await kind.stored(stack)).get("previous_secret")
+    assert not (await kind.stored(stack, path)).get("previous_secret")
 
 
 @KINDS
@@ -125,7 +126,7 @@ async def test_who_gives_the_secret_anew_or_away_moves_the_receiver(stack: Stack
     for nth, secret in enumerate(("another-secret-of-the-shop", "")):
         moved = {"url": ELSEWHERE[nth], "secret": secret}
         assert (await stack.admin("PUT", path, kind.update(moved))).data
-        assert bool((await kind.stored(stack)).get("secret")) == bool(secret)
+        assert bool((await kind.stored(stack, path)).get("secret")) == bool(secret)
     # Nothing is left that could be sent anywhere.
     assert (await stack.admin("PUT", path, kind.update({"url": HOME}))).data
 

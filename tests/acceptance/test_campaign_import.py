@@ -12,6 +12,7 @@ import pytest
 from tests.support.resources import make_campaign
 from tests.support.rivals import held, waits
 from tests.support.stack import Stack, fields_of, new_stack, settings_of
+from tests.support.stored import config_of_prize
 from tests.support.waiting import until
 from tests.support.world import World
 
@@ -247,7 +248,6 @@ async def test_odds_that_wait_for_a_second_person_are_not_changed_with_the_rest(
 
 async def test_what_headers_carry_is_set_by_a_file_that_gives_it_and_kept_by_one_that_does_not(world: World) -> None:
     stack, url = world.stack, "https://shop.example/hooks"
-    stored = "SELECT channel_config -> 'headers' FROM prizes WHERE tenant_id = $1 AND name = 'Cider' AND prize_id = $2"
 
     async def into(campaign_id: str, **config: Any) -> tuple[int, Any]:
         """How many it changed, and what is stored then."""
@@ -255,7 +255,7 @@ async def test_what_headers_carry_is_set_by_a_file_that_gives_it_and_kept_by_one
         place = next(nth for nth, prize in enumerate(FILE["prizes"]) if prize["name"] == "Cider")
         answer = await imported(stack, file_with(f"prizes/{place}/fulfillment", fulfillment), into=campaign_id)
         prize_id = (await of_campaign(stack, campaign_id))["Cider"]["id"]
-        return answer.data["changed"], await stack.database.fetchval(stored, stack.tenant_id, prize_id)
+        return answer.data["changed"], (await config_of_prize(stack, prize_id)).get("headers")
 
     campaign_id = (await imported(stack)).data["campaign_id"]
     given = {"X-Key": "hunter2"}

@@ -16,6 +16,7 @@ from runtime.settings import Settings
 from tests.support.leaderboards import make_board
 from tests.support.resources import make_campaign, make_game, make_prize, play_once
 from tests.support.stack import fields_of, new_stack
+from tests.support.stored import config_of_prize
 from tests.support.waiting import HANG_SECONDS, until
 
 
@@ -132,8 +133,8 @@ async def test_public_view_has_active_games_and_quests_without_secrets(stack: An
 async def test_copy_is_a_draft_whose_games_name_prizes_of_its_own(stack: Any) -> None:
     campaign = await make_campaign(stack, settings={"theme": "leaf"})
     own = await make_prize(stack, campaign_id=campaign["id"], stock={"total": 5})
-    hook = {"channel": "webhook", "config": {"url": "https://hooks.example/x", "secret": "marker-of-a-secret"}}
-    free = await make_prize(stack, name="Hook", fulfillment=hook)
+    config = {"url": "https://hooks.example/x", "secret": "marker-of-a-secret", "headers": {"X-Key": "carried"}}
+    free = await make_prize(stack, name="Hook", fulfillment={"channel": "webhook", "config": config})
     shared = await make_prize(stack, name="Shared", campaign_id=(await make_campaign(stack))["id"])
     game = await make_game(
         stack,
@@ -182,6 +183,7 @@ async def test_copy_is_a_draft_whose_games_name_prizes_of_its_own(stack: Any) ->
     assert (board["game_id"], board["status"]) == (copied["id"], "active")
     assert board["prizes"][0]["prize_id"] == new_own["prize_id"]
     assert await opened_secret(stack, new_free["prize_id"]) == "marker-of-a-secret"
+    assert (await config_of_prize(stack, new_free["prize_id"]))["headers"] == {"X-Key": "carried"}
 
     named = (await stack.admin("POST", f"/admin/campaigns/{campaign['id']}/duplicate", {"name": "Winter"})).data
     assert named["name"] == "Winter"

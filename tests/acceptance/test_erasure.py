@@ -112,6 +112,24 @@ async def test_a_guest_that_becomes_the_player_meanwhile_is_erased_too(stack: St
     assert (entry["action"], entry["after"]["guests"]) == ("player.erase", 1)
 
 
+async def test_a_board_that_is_finalized_meanwhile_keeps_no_name(stack: Stack) -> None:
+    world = World(stack, (await make_campaign(stack))["id"])
+    assert (await world.round(await world.wheel(await world.prize()), "ann")).code == "OK"
+    named = {"player_id": "ann", "player": {"display_name": "Ophelia Quince"}}
+    assert (await stack.core("PUT", "/players/me", named)).code == "OK"
+    board = {"campaign_id": world.campaign_id, "name": "Top", "metric": "plays", "mode": "sum"}
+    board_id = (await stack.admin("POST", "/admin/leaderboards", board)).data["id"]
+    # It has read who is on it, and not committed.
+    async with held(stack, "LOCK TABLE audit_entries IN EXCLUSIVE MODE"):
+        finalizing = asyncio.create_task(stack.admin("POST", f"/admin/leaderboards/{board_id}/finalize", {}))
+        await until(lambda: waits(stack, "audit.record"))
+        erasing = asyncio.create_task(stack.admin("POST", "/admin/players/ann/erase", {"reason": "asked for"}))
+        await until(lambda: waits(stack, "erasure."))
+    assert (await finalizing).data["standings"][0]["player_id"] == "ann"
+    assert (await erasing).http == 200
+    assert "Ophelia" not in await dump(stack)
+
+
 async def test_a_correction_s_answer_keeps_no_name_and_a_retry_tells_it_as_it_is(stack: Stack) -> None:
     campaign_id = (await make_campaign(stack))["id"]
     board = {"campaign_id": campaign_id, "name": "Top", "metric": "plays", "mode": "sum"}

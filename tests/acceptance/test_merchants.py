@@ -31,6 +31,7 @@ from tests.support.operations import (
 from tests.support.references import named_by, references, said_of_each, told, without_ids
 from tests.support.resources import make_campaign, make_prize, wheel
 from tests.support.stack import Answer, Stack, new_stack, refused, settings_of
+from tests.support.stored import config_of_integration, config_of_prize
 from tests.support.tables import contents
 from tests.support.waiting import until
 
@@ -325,10 +326,8 @@ async def test_nobodys_staff_reads_what_a_receivers_headers_carry_and_who_writes
             (f"/admin/prizes/{prize_id}", {"fulfillment": read["fulfillment"]}),
         ):
             assert "hunter2" not in str((await stack.admin("PUT", path, body)).data)
-        kept = "SELECT config FROM integrations WHERE integration_id = $1"
-        assert await stack.database.fetchval(kept, hook_id) == config
-        kept = "SELECT channel_config FROM prizes WHERE prize_id = $1"
-        assert await stack.database.fetchval(kept, prize_id) == config
+        assert await config_of_integration(stack, hook_id) == config
+        assert await config_of_prize(stack, prize_id) == config
 
 
 async def test_the_tenants_own_staff_works_with_everything(shops: Shops) -> None:

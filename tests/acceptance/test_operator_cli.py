@@ -16,6 +16,7 @@ import yaml
 from runtime.http.auth import Tokens
 from tests.support.resources import make_campaign, make_game, make_prize
 from tests.support.stack import TENANT, Stack
+from tests.support.stored import config_of_prize
 from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[2]
@@ -160,8 +161,7 @@ class TestCampaigns:
         assert "shop.example" in text and "hunter2" not in text and "***" not in text
         again = await tombola("campaigns", "import", "out.yaml", "--into", campaign["id"], "--yes")
         assert again.code == 0 and "as they are" in again.out, again.err
-        stored = await stack.database.fetchval("SELECT channel_config FROM prizes WHERE prize_id = $1", prize)
-        assert stored == config
+        assert await config_of_prize(stack, prize) == config
 
     async def test_a_change_is_shown_before_it_is_made_and_needs_a_yes(self, tombola: Operator, stack: Stack) -> None:
         await tombola("campaigns", "import", tombola.file(FILE), "--yes")

@@ -49,7 +49,7 @@ async def fill(engine: Engine, codes: int = 3) -> tuple[str, str]:
     await shelf.codes(pool, *[f"CODE-{number}" for number in range(codes)])
     prize_id = await make_receiver_prize(engine, TENANT, "http://127.0.0.1:1/", previous_secret="old-one")
     sealed = vault_of(engine.settings.code_keys).seal_config(
-        {"url": "x", "secret": SECRET}, integration_context(TENANT, "i")
+        {"url": "x", "secret": SECRET, "headers": {"A": "carried"}}, integration_context(TENANT, "i")
     )
     await engine.database.execute(
         "INSERT INTO integrations (tenant_id, integration_id, type, events, config)"
@@ -72,6 +72,7 @@ async def keys_in_use(engine: Engine) -> set[str]:
         " FROM (SELECT config FROM integrations UNION ALL SELECT channel_config FROM prizes"
         " UNION ALL SELECT signing FROM quests) AS c,"
         " unnest(ARRAY['secret', 'previous_secret']) AS name WHERE config ? name"
+        " UNION SELECT split_part(config -> 'headers' ->> 'A', ':', 2) FROM integrations"
     )
     return {row["key_id"] for row in rows}
 
@@ -89,6 +90,8 @@ async def test_everything_opens_with_the_new_key_alone(old: Settings, new: Setti
         assert vault.secrets_of(row["channel_config"], prize_context(TENANT, prize_id)) == [SECRET, "old-one"]
         signing = await engine.database.fetchval("SELECT signing FROM quests")
         assert vault.secrets_of(signing, quest_context(TENANT, "q")) == [SECRET]
+        config = await engine.database.fetchval("SELECT config FROM integrations")
+        assert vault.open_secret(config["headers"]["A"], integration_context(TENANT, "i")) == "carried"
         again = await rotate_all(new)
         assert (again.codes, again.secrets) == (0, 0), "what is there already is passed by"
     async with core(replace(old, code_keys=(NEW,))) as after:
@@ -138,10 +141,16 @@ async def test_after_a_rotation_nothing_is_sealed_with_the_old_key_by_whoever_ha
         scope = m.Scope(tenant_id=TENANT)
         secret = {"url": "https://a.example", "secret": "whsec_" + "b" * 32}
         integration = m.Integration(type=m.IntegrationType.WEBHOOK, events=["prize_won"], config=secret)
+        carrying = m.Integration(
+            type=m.IntegrationType.WEBHOOK,
+            events=["prize_won"],
+            config={"url": "https://a.example", "headers": {"A": "carried"}},
+        )
         config = m.PrizeFulfillment(channel="webhook", config={**secret, "url": "http://127.0.0.1:1/"})
         for sealing in (
             importing(engine, pool, "CODE-9"),
             create_integration(engine, m.CreateIntegrationRequest(scope=scope, integration=integration)),
+            create_integration(engine, m.CreateIntegrationRequest(scope=scope, integration=carrying)),
             rotate_quest_secret(engine, m.RotateQuestSecretRequest(scope=scope, id="q")),
             update_prize(
                 engine,

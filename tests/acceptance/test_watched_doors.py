@@ -13,6 +13,7 @@ import pytest_asyncio
 from tests.support.approvals import HELD, LIMIT, as_, decide, waiting
 from tests.support.resources import make_campaign
 from tests.support.stack import Answer, Stack, fields_of, new_stack, refused, settings_of
+from tests.support.stored import config_of_prize
 from tests.support.world import COINS, COLLECTION, Launched, World
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -204,8 +205,7 @@ class TestWorth:
         kept = f"SELECT count(*) FROM approvals WHERE position('whsec_' IN {whole}) > 0"
         assert await fair.database.fetchval(kept) == 0
         assert (await self.approve(fair, waits)).data["status"] == "APPROVAL_STATUS_DONE"
-        stored = "SELECT channel_config FROM prizes WHERE prize_id = $1"
-        assert await fair.database.fetchval(stored, prize["prize_id"]) == config
+        assert await config_of_prize(fair.stack, prize["prize_id"]) == config
 
     async def test_turns_of_quests_above_the_limit_wait(self, fair: World) -> None:
         quest = {"campaign_id": fair.campaign_id, "name": "Visit", "turns": 5, "status": "active"}

@@ -12,6 +12,7 @@ from tests.support.axe import violations
 from tests.support.browsing import STILL
 from tests.support.stack import Stack
 from tests.support.staff import Desk, at_desk
+from tests.support.stored import config_of_prize
 from tests.support.waiting import until
 from tests.support.world import World
 
@@ -83,11 +84,10 @@ async def test_what_a_header_carries_is_not_shown_and_stays_until_it_is_typed_ov
     prize = await stall.prize(name="Fair mug", fulfillment={"channel": "webhook", "config": config})
     await desk.enter("designer", path=f"/prizes/{prize}")
     page, url, header = desk.page, "fulfillment.config.url", "fulfillment.config.headers.X-Key"
-    stored = "SELECT channel_config FROM prizes WHERE prize_id = $1"
 
     async def becomes(change: dict[str, object]) -> None:
         async def is_so() -> bool:
-            return bool(await stall.database.fetchval(stored, prize) == {**config, **change})
+            return bool(await config_of_prize(stall.stack, prize) == {**config, **change})
 
         await desk.press("Save", within="main")
         await until(is_so)

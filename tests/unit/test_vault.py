@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 
 from runtime.outgoing.vault import (
+    MASKED,
     Vault,
     VaultError,
     code_context,
     integration_context,
     prize_context,
     shown_config,
+    with_open_headers,
 )
 from runtime.settings import Key
 
@@ -83,11 +85,41 @@ def test_a_configs_secrets_are_sealed_once_and_never_shown() -> None:
     stored = vault.seal_config(
         {"url": "https://a.example", "secret": "the one now", "previous_secret": "the one before"}, "x"
     )
-    assert vault.seal_config(stored, "x") == stored
+    assert vault.seal_config(stored, "x", stored) == stored
     assert "the one" not in str(stored) and stored["url"] == "https://a.example"
     assert vault.secrets_of(stored, "x") == ["the one now", "the one before"]
     assert shown_config(stored) == {"url": "https://a.example", "secret_set": True}
     assert shown_config({"url": "u"}) == {"url": "u"}
+
+
+def test_what_headers_carry_is_sealed_and_opened_by_name() -> None:
+    vault = Vault([OLD])
+    given = {"url": "u", "headers": {"Authorization": "Bearer mine", "X-Shop": "seven", "X-Empty": ""}}
+    stored = vault.seal_config(given, "x")
+    assert "mine" not in str(stored) and "seven" not in str(stored)
+    assert with_open_headers(stored, lambda value: vault.open_secret(value, "x")) == given
+    assert shown_config(stored)["headers"] == dict.fromkeys(given["headers"], MASKED)
+    both = Vault([NEW, OLD])
+    for after in (both.resealed(stored, "x"), both.moved(stored, "x", "x")):
+        assert with_open_headers(after, lambda value: Vault([NEW]).open_secret(value, "x")) == given
+        assert both.resealed(after, "x") == after
+    with pytest.raises(VaultError):
+        vault.moved(stored, "y", "x")
+
+
+def test_a_header_that_looks_sealed_is_sealed_unless_it_is_the_stored_one() -> None:
+    vault = Vault([NEW])
+    stored = vault.seal_config({"headers": {"A": "one", "B": "two"}}, "x")
+    given = {"headers": {"A": stored["headers"]["A"], "B": "sealed:1:AAAA"}}
+    after = vault.seal_config(given, "x", stored)
+    assert after["headers"]["A"] == stored["headers"]["A"]
+    assert vault.open_secret(after["headers"]["B"], "x") == "sealed:1:AAAA"
+
+
+def test_a_plugins_config_may_have_something_else_for_headers() -> None:
+    vault = Vault([NEW])
+    for headers in ("text", ["a"], None, {"n": 7}):
+        assert vault.seal_config({"headers": headers}, "x") == {"headers": headers}
 
 
 def test_no_keys_is_said_so() -> None:

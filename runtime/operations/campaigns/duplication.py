@@ -30,7 +30,7 @@ from runtime.operations.campaigns import analytics
 from runtime.operations.campaigns.records import from_row
 from runtime.operations.checks import NAME_LENGTH_MAX, Checks
 from runtime.operations.games.definitions import prizes_named, with_prizes_replaced
-from runtime.outgoing.vault import SECRET_FIELDS, integration_context, prize_context, vault_of
+from runtime.outgoing.vault import integration_context, prize_context, vault_of
 from runtime.wire.scope import merchant_of, tenant_of
 
 _SQL: Final = sql.load("campaigns")
@@ -157,14 +157,8 @@ class _Copy:
         """The prize's channel config, its secrets sealed anew: what is sealed for one prize opens for no other."""
         row = await self._connection.fetchrow(_GET_PRIZE, self._tenant_id, old_id, "", False)
         config: dict[str, Any] = dict(row["channel_config"]) if row else {}
-        return self._sealed_anew(config, prize_context(self._tenant_id, old_id), prize_context(self._tenant_id, new_id))
-
-    def _sealed_anew(self, config: dict[str, Any], old_context: str, new_context: str) -> dict[str, Any]:
-        vault = vault_of(self._engine.keyring.code)
-        for name in SECRET_FIELDS:
-            if config.get(name):
-                config[name] = vault.seal_secret(vault.open_secret(config[name], old_context), new_context)
-        return config
+        contexts = (prize_context(self._tenant_id, one) for one in (old_id, new_id))
+        return vault_of(self._engine.keyring.code).moved(config, *contexts)
 
     async def _game(self, game: Any, new_id: str, prize_ids: dict[str, str]) -> None:
         await self._copy("copy_game", game["game_id"], game_id=new_id, campaign_id=self.new_id)
@@ -195,7 +189,7 @@ class _Copy:
     async def _integration(self, integration: Any, new_id: str) -> None:
         old_id = integration["integration_id"]
         contexts = (integration_context(self._tenant_id, old_id), integration_context(self._tenant_id, new_id))
-        config = self._sealed_anew(dict(integration["config"]), *contexts)
+        config = vault_of(self._engine.keyring.code).moved(integration["config"], *contexts)
         fields = {"integration_id": new_id, "campaign_id": self.new_id, "config": config}
         await self._copy("copy_integration", old_id, **fields)
 

@@ -328,17 +328,13 @@ def _check_given_at_once(checks: Checks, fulfillment: m.PrizeFulfillment) -> Non
 def _stored_config(
     engine: Engine, tenant_id: str, prize_id: str, prize: m.Prize, before: dict[str, Any]
 ) -> dict[str, Any]:
-    """The config to store: given secrets sealed, those left out kept from `before` where the config has receivers."""
-    given_config = _config(prize)
-    config = {name: value for name, value in given_config.items() if name not in (*SECRET_FIELDS, "secret_set")}
-    for name in SECRET_FIELDS:
-        secret = given_config.get(name, before.get(name) if config else None)
-        if not secret:
-            continue
-        if name in given_config:
-            secret = vault_of(engine.keyring.code).seal_secret(secret, prize_context(tenant_id, prize_id))
-        config[name] = secret
-    return config
+    """The config to store: what is given sealed, secrets left out kept from `before` where the config has receivers."""
+    given_config = {name: value for name, value in _config(prize).items() if name != "secret_set"}
+    wanted = {name: value for name, value in given_config.items() if value or name not in SECRET_FIELDS}
+    config = vault_of(engine.keyring.code).seal_config(wanted, prize_context(tenant_id, prize_id), before)
+    if not config.keys() - SECRET_FIELDS:
+        return config
+    return config | {name: before[name] for name in SECRET_FIELDS if before.get(name) and name not in given_config}
 
 
 def _columns(prize: m.Prize, config: dict[str, Any]) -> tuple[Any, ...]:

@@ -1,0 +1,30 @@
+"""What is stored of a receiver, as who has the keys can read it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from runtime.outgoing.vault import integration_context, prize_context, vault_of, with_open_headers
+from tests.support.stack import Stack
+
+
+async def config_of_prize(stack: Stack, prize_id: str) -> dict[str, Any]:
+    """The config of its channel, with what its headers carry opened. Fails the test where one of them is not sealed."""
+    config = await stack.database.fetchval("SELECT channel_config FROM prizes WHERE prize_id = $1", prize_id)
+    return _opened(stack, config, prize_context(stack.tenant_id, prize_id))
+
+
+async def config_of_integration(stack: Stack, integration_id: str) -> dict[str, Any]:
+    """Its config, likewise."""
+    config = await stack.database.fetchval("SELECT config FROM integrations WHERE integration_id = $1", integration_id)
+    return _opened(stack, config, integration_context(stack.tenant_id, integration_id))
+
+
+def _opened(stack: Stack, config: dict[str, Any], context: str) -> dict[str, Any]:
+    vault = vault_of(stack.process.settings.code_keys)
+
+    def opened(value: str) -> str:
+        assert value.startswith("sealed:"), "a header's value lies open"
+        return vault.open_secret(value, context)
+
+    return with_open_headers(config, opened)

@@ -43,6 +43,7 @@ When it is quiet again each row is judged:
 run: a time that is missed on a busy machine says little. Only where a figure says `scaled` is its bound stretched by
 that. A row that fails names a directory with its history (`history.jsonl`: the faults and what the judge found, then
 every request with each of its attempts) and all logs. Exit status 1 where a row fails.
+One that the machine does not allow (no file system may be mounted, say) is `not run`: neither held nor failed.
 
 `--soak` goes on in chapters of five minutes, each judged like a row. Of each process there are two: what ends one
 strikes its twin, and the others live through all of it. What is left between chapters is held to ceilings: memory, open

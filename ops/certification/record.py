@@ -38,7 +38,7 @@ def keep(results: Iterable[Result], date: str, commit: str) -> None:
     """Writes down what rows came to that ran at their whole size, whether they hold or not; others stay as they are."""
     known = read()
     for result in results:
-        if result.size < result.row.full:
+        if result.size < result.row.full or result.not_run:
             continue
         known[result.row.name] = Kept(
             date=date,

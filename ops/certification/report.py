@@ -16,16 +16,17 @@ def table(results: Sequence[Result]) -> str:
     lines = []
     for result in results:
         lines.append(
-            f"{'ok    ' if result.ok else 'FAILED'}  {result.row.name:24} {result.size} {result.row.unit}, "
+            f"{result.said:7} {result.row.name:24} {result.size} {result.row.unit}, "
             f"{result.seconds:.0f} s, machine x {result.slowness:.2g}"
         )
         lines += [f"{'':8}{'' if figure.ok else 'FAILED: '}{figure.told()}" for figure in result.figures]
-        if result.error:
-            lines.append(f"{'':8}{result.error}")
+        if result.error or result.not_run:
+            lines.append(f"{'':8}{result.error or result.not_run}")
         if result.kept:
             lines.append(f"{'':8}its history and all logs: {result.kept}")
-    failed = sum(not result.ok for result in results)
-    lines.append(f"{len(results) - failed} of {len(results)} rows hold, {sum(one.seconds for one in results):.0f} s")
+    said = [result.said for result in results]
+    held = f"{said.count('ok')} of {len(said)} rows hold" + (f", {said.count('not run')} not run" * ("not run" in said))
+    lines.append(f"{held}, {sum(one.seconds for one in results):.0f} s")
     return "\n".join(lines)
 
 
@@ -43,6 +44,7 @@ def _plain(result: Result) -> dict[str, Any]:
         "size": result.size,
         "unit": result.row.unit,
         "ok": result.ok,
+        "not_run": result.not_run,
         "seconds": round(result.seconds, 1),
         "slowness": round(result.slowness, 2),
         "error": result.error,
@@ -63,6 +65,8 @@ def write_junit(results: Sequence[Result], path: Path) -> None:
             suite, "testcase", classname="certify", name=result.row.name, time=f"{result.seconds:.1f}"
         )
         figures = "\n".join(figure.told() for figure in result.figures)
+        if result.not_run:
+            ElementTree.SubElement(case, "skipped", message=result.not_run)
         if not result.ok:
             missed = "; ".join(figure.told() for figure in result.figures if not figure.ok)
             ElementTree.SubElement(case, "failure", message=result.error or missed).text = f"{figures}\n{result.kept}"

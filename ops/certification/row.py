@@ -85,10 +85,14 @@ class Figure:
         return " ".join(words)
 
 
+class NotRun(Exception):
+    """The row cannot be run on this machine; the message says why. That is neither a failure nor a proof."""
+
+
 @dataclass
 class Result:
     """What came of a row. error: what ended it, or what the judge found; "" where nothing. kept: where its history and
-    the logs lie, of one that failed.
+    the logs lie, of one that failed. not_run: why it was not, "" where it was.
     """
 
     row: Row
@@ -98,6 +102,12 @@ class Result:
     slowness: float = 1.0
     error: str = ""
     kept: str = ""
+    not_run: str = ""
+
+    @property
+    def said(self) -> str:
+        """"ok", "FAILED" or "not run"."""
+        return "not run" if self.not_run else "ok" if self.ok else "FAILED"
 
     @property
     def ok(self) -> bool:

@@ -20,7 +20,7 @@ from ops.certification.load import Load, loaded
 from ops.certification.node import Node, with_port
 from ops.certification.proxy import Proxy, between
 from ops.certification.receiver import Receiver, receiving
-from ops.certification.row import Figure, Result, Row
+from ops.certification.row import Figure, NotRun, Result, Row
 from ops.certification.slowness import Slowness
 from ops.certification.stack import Stack, standing
 
@@ -171,6 +171,8 @@ async def run_row(row: Row, options: Options, stack: Stack, receiver: Receiver, 
             await row.work(run)
             await stack.mend()
             await judge(run)
+    except NotRun as error:
+        result.not_run = str(error)
     except Exception as error:
         result.error = f"{type(error).__name__}: {error}"
         history.notes.append(Note(time.monotonic(), traceback.format_exc()))
@@ -178,8 +180,9 @@ async def run_row(row: Row, options: Options, stack: Stack, receiver: Receiver, 
     result.seconds, result.slowness = time.monotonic() - began, await slowness.read()
     if not result.ok:
         result.kept = str(_keep(row, history, stack, options.keep))
+    why = result.not_run or result.error
     say(
-        f"  {'ok' if result.ok else 'FAILED ' + result.error} in {result.seconds:.0f} s"
+        f"  {result.said}{why and f' {why}'} in {result.seconds:.0f} s"
         + (f": see {result.kept}" if result.kept else "")
     )
     return result

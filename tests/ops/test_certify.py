@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from ops.certification import record
+from ops.certification import record, report
 from ops.certification.row import Figure, Result
 from ops.certification.rows import CHECK, load
 
@@ -43,6 +43,20 @@ def test_every_row_is_listed_and_an_unknown_one_refused() -> None:
 
 def test_what_every_change_has_to_pass_are_rows() -> None:
     assert set(CHECK) <= load().keys() and len(set(CHECK)) == len(CHECK)
+
+
+def test_a_row_that_cannot_be_run_is_neither_held_nor_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record, "FILE", tmp_path / "record.json")
+    full, killed = load()["postgres-disk-full"], load()["core-killed"]
+    results = [Result(full, full.full, not_run="no file system may be mounted"), Result(killed, 1)]
+    record.keep(results, "2026-01-02", "abc1234")
+    assert record.read() == {}
+    lines = report.table(results).splitlines()
+    assert lines[0].startswith("not run postgres-disk-full ") and lines[1].endswith("no file system may be mounted")
+    assert lines[-1] == "1 of 2 rows hold, 1 not run, 0 s"
+    report.write_junit(results, tmp_path / "junit.xml")
+    skipped = [one.find("skipped") is not None for one in ElementTree.parse(tmp_path / "junit.xml").iter("testcase")]
+    assert skipped == [True, False]
 
 
 def test_what_rows_came_to_at_their_whole_size_is_kept_and_told(

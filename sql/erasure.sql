@@ -41,6 +41,11 @@ DELETE FROM logins WHERE tenant_id = $1 AND player_id = ANY($2::text[])
 -- When they signed in.
 DELETE FROM login_quarters WHERE tenant_id = $1 AND player_id = ANY($2::text[])
 
+-- name: boards
+-- The boards that may be finalized, as they are until the transaction ends: one that is being finalized has read their
+-- names and shows nobody yet where it keeps them, so it is waited for; the next one reads what is left.
+SELECT board_id FROM leaderboards WHERE tenant_id = $1 AND status = 'active' ORDER BY board_id FOR SHARE
+
 -- name: plays
 -- What they sent with at most $3 of their plays: seeds and keys of their own words, and what a payload held.
 WITH batch AS (

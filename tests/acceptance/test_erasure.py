@@ -119,13 +119,21 @@ async def test_a_board_that_is_finalized_meanwhile_keeps_no_name(stack: Stack) -
     assert (await stack.core("PUT", "/players/me", named)).code == "OK"
     board = {"campaign_id": world.campaign_id, "name": "Top", "metric": "plays", "mode": "sum"}
     board_id = (await stack.admin("POST", "/admin/leaderboards", board)).data["id"]
-    # It has read who is on it, and not committed.
-    async with held(stack, "LOCK TABLE audit_entries IN EXCLUSIVE MODE"):
+    of_nobody = (
+        "INSERT INTO leaderboard_standings (tenant_id, board_id, rank, player_id, display_name, score, achieved_at,"
+        " prize_id) SELECT tenant_id, board_id, 1, 'nobody', '', 0, now(), '' FROM leaderboards WHERE board_id = $1"
+    )
+    async with held(stack, of_nobody, board_id) as rival:
         finalizing = asyncio.create_task(stack.admin("POST", f"/admin/leaderboards/{board_id}/finalize", {}))
-        await until(lambda: waits(stack, "audit.record"))
+        await until(lambda: waits(stack, "leaderboards.keep_standings"))
         erasing = asyncio.create_task(stack.admin("POST", "/admin/players/ann/erase", {"reason": "asked for"}))
-        await until(lambda: waits(stack, "erasure."))
-    assert (await finalizing).data["standings"][0]["player_id"] == "ann"
+
+        async def is_over_or_waits() -> bool:
+            return erasing.done() or await waits(stack, "erasure.boards")
+
+        await until(is_over_or_waits)
+        await rival.execute("DELETE FROM leaderboard_standings WHERE player_id = 'nobody'")
+    assert [row["player_id"] for row in (await finalizing).data["standings"]] == ["ann"]
     assert (await erasing).http == 200
     assert "Ophelia" not in await dump(stack)
 

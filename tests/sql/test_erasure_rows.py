@@ -123,6 +123,15 @@ async def test_who_is_erased_is_held_with_the_guests_that_became_it(
     assert await ask(connection, "erasure.tenants") == [("t",), ("u",)]
 
 
+async def test_boards_that_may_be_finalized_are_held(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
+    await connection.execute("""DELETE FROM leaderboards; INSERT INTO leaderboards (tenant_id, board_id, status) VALUES
+        ('t', 'b2', 'active'), ('t', 'b1', 'active'), ('t', 'b3', 'finalized'), ('t', 'b4', 'archived'),
+        ('u', 'b5', 'active')""")
+    async with pool.acquire() as rival, connection.transaction():
+        assert await ask_t(connection, "erasure.boards") == [("b1",), ("b2",)]
+        assert await held(rival, "leaderboards", "board_id") == {"b1", "b2"}
+
+
 async def test_events_that_tell_of_them_are_told_otherwise(connection: asyncpg.Connection, pool: asyncpg.Pool) -> None:
     async with pool.acquire() as rival, connection.transaction():
         found = [row[:2] for row in await ask_t(connection, "erasure.events", WHO)]

@@ -106,6 +106,7 @@ async def _erase_rest(
         ended += await logins.end_all(connection, engine, tenant_id, one)
     await connection.execute(_SQL["logins"], tenant_id, who)
     await connection.execute(_SQL["login_quarters"], tenant_id, who)
+    await connection.execute(_SQL["boards"], tenant_id)
     await connection.execute(_SQL["plays"], tenant_id, who, 10 * PLAYS)
     for name in _OF_PLAYS:
         await connection.execute(_SQL[name], tenant_id, who)

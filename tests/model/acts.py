@@ -192,7 +192,7 @@ async def join(tenant: Tenant, act: Act) -> None:
         await _log_in(tenant, act, player, "")
     guests = [tenant.people[who] for who in sorted(GUESTS) if tenant.people.get(who)] or ["nobody"]
     asked = {"id": tenant.people.get(player) or "nobody", "guest_id": act.of(guests)}
-    await tenant.ask(act, "MergePlayer", **asked, preview=act.which % 5 == 0)
+    await tenant.ask(act, "MergePlayer", **asked, preview=act.which % 3 == 0)
 
 
 async def erase(tenant: Tenant, act: Act) -> None:

@@ -16,20 +16,26 @@ WORDS = re.compile(r"(?:name|luck|key)_\d+(?:_rival)?")
 
 
 async def left_behind(tenant: Tenant, database: Reads) -> list[str]:
-    """Words of players that were answered before their erasure began, and are in some row after it."""
-    gone = _gone(tenant)
-    if not gone:
-        return []
+    """Words of players that were answered before their erasure began, and are in some row after it; and who is known
+    by a contact still."""
+    gone, found = _gone(tenant), [*_known(tenant)]
     tables = await database.fetch(
         "SELECT table_name::text AS name FROM information_schema.columns"
         " WHERE table_schema = 'public' AND column_name = 'tenant_id' ORDER BY 1"
     )
-    found = []
     for table in (row["name"] for row in tables):
         rows = await database.fetch(f'SELECT * FROM "{table}" WHERE tenant_id = $1', tenant.tenant_id)
         for row in rows:
             found += [f"{word} of {gone[word]} is in {table}" for word in gone.keys() & WORDS.findall(str(row))]
     return found
+
+
+def _known(tenant: Tenant) -> Iterator[str]:
+    """Whoever logs in by a contact of the erased is another: nobody links any here."""
+    for erasure in tenant.history.of("ErasePlayer"):
+        for attempt in tenant.history.of("ResolvePlayer"):
+            if attempt.began > erasure.ended and attempt.reply.player.id == erasure.fields["id"]:
+                yield f"erased, and known: {attempt}"
 
 
 def _gone(tenant: Tenant) -> dict[str, str]:

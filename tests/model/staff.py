@@ -35,7 +35,7 @@ async def broken_by_staff(tenant: Tenant, database: Reads) -> list[str]:
         row["player_id"]: row["merged_into"]
         for row in await read("SELECT player_id, merged_into FROM players WHERE tenant_id = $1")
     }
-    found = [*_merged(tenant, became), *_unknown(tenant), *_parts(tenant)]
+    found = [*_merged(tenant, became), *_unknown(tenant), *_parts(tenant), *_repeated(tenant)]
     plays = await read("SELECT play_id, player_id FROM plays WHERE tenant_id = $1")
     rewards = await read("SELECT reward_id, player_id FROM rewards WHERE tenant_id = $1")
     found += _whose(tenant, became, {row["play_id"]: row["player_id"] for row in plays}, rewards)
@@ -108,6 +108,25 @@ def _parts(tenant: Tenant) -> Iterator[str]:
         for part in attempt.reply.results:
             if part.reason not in known or part.ok != (not part.reason):
                 yield f"{part} of {attempt}"
+
+
+def _repeated(tenant: Tenant) -> Iterator[str]:
+    """What was revoked under a key is revoked for whoever asks under that key: nothing else made it so before."""
+    done = {(attempt.key, reward_id) for reward_id, attempt in parts(tenant, "RevokeReward")}
+    refused = [
+        (attempt.key, attempt.fields["id"], attempt)
+        for attempt in tenant.history.asked("RevokeReward")
+        if attempt.outcome == "ILLEGAL_TRANSITION"
+    ]
+    refused += [
+        (attempt.key, part.id, attempt)
+        for attempt in tenant.history.of("BulkRewards")
+        for part in attempt.reply.results
+        if attempt.fields["act"] == "revoke" and part.reason == "ILLEGAL_TRANSITION"
+    ]
+    for key, reward_id, attempt in refused:
+        if (key, reward_id) in done:
+            yield f"{reward_id} was revoked under {key}, and refused: {attempt}"
 
 
 def _whose(

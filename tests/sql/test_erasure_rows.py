@@ -24,6 +24,8 @@ INSERT INTO login_challenges (challenge_id, contact, contact_hash) VALUES
     ('h1', 'email:a', '1'), ('h2', 'email:b', '2'), ('h3', 'phone:a', '3');
 INSERT INTO login_guesses (contact_hash) VALUES ('1'), ('2'), ('3'), ('4');
 INSERT INTO logins (login_id, player_id) VALUES ('l1', 'ann'), ('l2', 'bob'), ('l3', 'gus');
+INSERT INTO login_quarters (player_id, quarter) VALUES
+    ('ann', '2026-01-01 00:00Z'), ('bob', '2026-01-01 00:00Z'), ('gus', '2026-01-01 00:15Z');
 INSERT INTO plays (play_id, player_id, client_seed, payload, idempotency_key) VALUES
     ('p5', 'ann', 's', '{}', NULL), ('p3', 'ann', '', '{"a": 1}', NULL), ('p2', 'ann', '', '{}', 'k2'),
     ('p4', 'ann', '', '{}', NULL), ('p1', 'bob', 's', '{"a": 1}', 'k1'), ('p6', 'gus', 's', '{}', NULL);
@@ -60,6 +62,7 @@ ERASED: Final[dict[str, tuple[str, str, str]]] = {
     "challenges": ("challenge_id FROM login_challenges", "h1 h2 h3", "h2 h3"),
     "contacts": ("contact_id FROM contacts", "x1 x2 x3", "x2"),
     "logins": ("login_id FROM logins", "l1 l2 l3", "l2"),
+    "login_quarters": ("player_id FROM login_quarters", "ann bob gus", "bob"),
     "grants": ("milestone_id FROM milestone_grants WHERE idempotency_key <> ''", "m1 m2", "m2"),
     "completions": ("period FROM quest_completions WHERE idempotency_key <> ''", "d1 d2 d4", "d2 d4"),
     "quest_events": ("quest_id || event_id FROM quest_events", "gonee1 qe1 qe2 qe3", "qe2"),

@@ -227,7 +227,7 @@ async def cap(tenant: Tenant, act: Act) -> None:
     """More plays or wins than before, or fewer than there were already."""
     capped = act.of(sorted(CAPS))
     kind, part, limit = CAPS[capped]
-    most = {part: {limit: 1 + act.which // len(CAPS) % 6}}
+    most = {part: {limit: 1 + act.which // len(CAPS) % 4}}
     await tenant.ask(act, f"Update{kind.title()}", id=tenant.ids[capped], **{kind: most})
 
 

@@ -66,7 +66,7 @@ _OF_STAFF: Final = {
     "give": 3,
     "restock": 3,
     "move": 3,
-    "cap": 3,
+    "cap": 4,
     "join": 3,
     "erase": 2,
     "codes": 1,

@@ -9,6 +9,10 @@ SELECT player_id FROM players WHERE tenant_id = $1 AND (player_id = $2 OR merged
 -- All of them, until the transaction ends.
 SELECT player_id FROM players WHERE tenant_id = $1 AND player_id = ANY($2::text[]) ORDER BY player_id FOR NO KEY UPDATE
 
+-- name: names
+-- Their names alone, before the rest: who is on a board that is finalized from now on is there without.
+UPDATE players SET display_name = '' WHERE tenant_id = $1 AND player_id = ANY($2::text[]) AND display_name <> ''
+
 -- name: profiles
 -- Their names, pictures, languages and attributes. By the clock, not by the transaction's beginning: rankings follow
 -- who changed of late.
@@ -42,8 +46,8 @@ DELETE FROM logins WHERE tenant_id = $1 AND player_id = ANY($2::text[])
 DELETE FROM login_quarters WHERE tenant_id = $1 AND player_id = ANY($2::text[])
 
 -- name: boards
--- The boards that may be finalized, as they are until the transaction ends: one that is being finalized has read their
--- names and shows nobody yet where it keeps them, so it is waited for; the next one reads what is left.
+-- Waits for the boards that are being finalized: one of them may have read their names, and shows nobody yet where it
+-- keeps them. The next one reads what is left.
 SELECT board_id FROM leaderboards WHERE tenant_id = $1 AND status = 'active' ORDER BY board_id FOR SHARE
 
 -- name: plays

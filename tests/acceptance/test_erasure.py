@@ -138,6 +138,23 @@ async def test_a_board_that_is_finalized_meanwhile_keeps_no_name(stack: Stack) -
     assert "Ophelia" not in await dump(stack)
 
 
+async def test_a_board_that_is_made_and_finalized_meanwhile_has_no_name(stack: Stack) -> None:
+    """Whatever an erasure has still to do, nobody reads the name any more once boards have been looked at."""
+    world = World(stack, (await make_campaign(stack))["id"])
+    assert (await world.round(await world.wheel(await world.prize()), "ann")).code == "OK"
+    named = {"player_id": "ann", "player": {"display_name": "Ophelia Quince"}}
+    assert (await stack.core("PUT", "/players/me", named)).code == "OK"
+    async with held(stack, "LOCK TABLE login_quarters IN EXCLUSIVE MODE"):
+        erasing = asyncio.create_task(stack.admin("POST", "/admin/players/ann/erase", {"reason": "asked for"}))
+        await until(lambda: waits(stack, "erasure.login_quarters"))
+        board = {"campaign_id": world.campaign_id, "name": "Top", "metric": "plays", "mode": "sum"}
+        board_id = (await stack.admin("POST", "/admin/leaderboards", board)).data["id"]
+        [standing] = (await stack.admin("POST", f"/admin/leaderboards/{board_id}/finalize", {})).data["standings"]
+        assert (standing["player_id"], standing["display_name"]) == ("ann", "")
+    assert (await erasing).http == 200
+    assert "Ophelia" not in await dump(stack)
+
+
 async def test_a_correction_s_answer_keeps_no_name_and_a_retry_tells_it_as_it_is(stack: Stack) -> None:
     campaign_id = (await make_campaign(stack))["id"]
     board = {"campaign_id": campaign_id, "name": "Top", "metric": "plays", "mode": "sum"}

@@ -57,6 +57,7 @@ WHO: Final = ["ann", "gus"]
 
 ERASED: Final[dict[str, tuple[str, str, str]]] = {
     # The rows that say something, before and after.
+    "names": ("player_id FROM players WHERE display_name <> ''", "ann bob gil gus", "bob gil"),
     "profiles": ("player_id FROM players WHERE display_name <> ''", "ann bob gil gus", "bob gil"),
     "guesses": ("contact_hash FROM login_guesses", "1 2 3 4", "2 3 4"),
     "challenges": ("challenge_id FROM login_challenges", "h1 h2 h3", "h2 h3"),
@@ -89,7 +90,7 @@ async def test_what_is_erased_is_theirs(connection: asyncpg.Connection) -> None:
 
 async def test_what_has_nothing_to_erase_is_left_as_it_is(connection: asyncpg.Connection) -> None:
     """No second sweep writes anything."""
-    for name in ("grants", "completions", "standings", "rewards", "tasks"):
+    for name in ("names", "grants", "completions", "standings", "rewards", "tasks"):
         table = ERASED[name][0].partition("FROM ")[2].partition(" ")[0]
         await ask_t(connection, f"erasure.{name}", WHO)
         places = await rows(connection, f"ctid::text FROM {table}")

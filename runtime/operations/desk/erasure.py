@@ -27,6 +27,7 @@ from runtime.operations import audit, logins
 from runtime.operations.checks import Checks
 from runtime.operations.desk.records import find
 from runtime.stores.database import Database
+from runtime.stores.rankings import COUNT_SECONDS
 from runtime.wire.scope import tenant_of
 
 _SQL: Final = sql.load("erasure")
@@ -40,7 +41,7 @@ BATCH: Final = 500
 """Players that one statement looks at."""
 
 _STEPS: Final = ("profiles", "guesses", "challenges", "contacts")
-_OF_PLAYS: Final = ("grants", "completions", "quest_events", "standings", "rewards", "answers", "tasks")
+_OF_PLAYS: Final = ("grants", "completions", "quest_events", "rewards", "answers", "tasks")
 """In the order of sql/locks.py."""
 
 
@@ -60,7 +61,9 @@ async def erase_player(engine: Engine, request: m.ErasePlayerRequest) -> m.Playe
 async def erase(engine: Engine, tenant_id: str, player_id: str, reason: str, *, idle: tuple[int, int] = (0, 0)) -> bool:
     """Erases; whether it did. idle: only who has been idle for so many days, as a guest and else (0, 0: whoever it is).
 
-    Of plays a batch at a time, before the rest: who breaks off has erased less, and nothing says that it was done.
+    Plays a batch at a time, then the names, then those on boards, then the rest: who breaks off has erased less, and
+    nothing says that it was done. A board that was being finalized when the names went may have read them, so it is
+    waited for; every later one reads none.
     """
     erased = 0
     while True:
@@ -72,10 +75,13 @@ async def erase(engine: Engine, tenant_id: str, player_id: str, reason: str, *, 
         while (some := await engine.database.execute(_SQL["plays"], tenant_id, who, PLAYS)) == PLAYS:
             erased += some
         erased += some
+        still = await engine.database.transaction(partial(_forget_names, tenant_id, player_id, who, idle))
+        if not still:
+            return False
+        await engine.database.transaction(partial(_forget_on_boards, tenant_id, who))
         noted = {"reason": reason, "plays": erased, "guests": len(who) - 1}
-        work = partial(_erase_rest, engine, tenant_id, player_id, who, idle, noted)
-        if (done := await engine.database.transaction(work)) is not None:
-            return done
+        if await engine.database.transaction(partial(_erase_rest, engine, tenant_id, player_id, who, noted)):
+            return True
 
 
 async def all_of(reader: asyncpg.Connection | Database, tenant_id: str, player_id: str) -> list[str]:
@@ -83,21 +89,35 @@ async def all_of(reader: asyncpg.Connection | Database, tenant_id: str, player_i
     return [row["player_id"] for row in await reader.fetch(_SQL["all_of"], tenant_id, player_id)]
 
 
+async def _forget_names(
+    tenant_id: str, player_id: str, who: list[str], idle: tuple[int, int], connection: asyncpg.Connection
+) -> bool:
+    """Their names; False where the player is not idle any more."""
+    await connection.execute(_SQL["hold"], tenant_id, who)
+    if any(idle) and not await _is_idle(connection, tenant_id, player_id, idle):
+        return False
+    await connection.execute(_SQL["names"], tenant_id, who)
+    return True
+
+
+async def _forget_on_boards(tenant_id: str, who: list[str], connection: asyncpg.Connection) -> None:
+    """Their names on boards, once nobody keeps there any more what was read before."""
+    await connection.execute(_SQL["boards"], tenant_id, timeout=COUNT_SECONDS)
+    await connection.execute(_SQL["standings"], tenant_id, who)
+
+
 async def _erase_rest(
     engine: Engine,
     tenant_id: str,
     player_id: str,
     who: list[str],
-    idle: tuple[int, int],
     noted: dict[str, Any],
     connection: asyncpg.Connection,
-) -> bool | None:
-    """All but the plays; whether it did. None where a guest became the player before it was held: one more to erase."""
+) -> bool:
+    """All but the plays; False where a guest became the player before it was held: there is one more to erase."""
     await connection.execute(_SQL["hold"], tenant_id, who)
     # From here on nobody becomes the player: a merge holds it too.
     if await all_of(connection, tenant_id, player_id) != who:
-        return None
-    if any(idle) and not await _is_idle(connection, tenant_id, player_id, idle):
         return False
     for name in _STEPS:
         await connection.execute(_SQL[name], tenant_id, who)
@@ -106,7 +126,6 @@ async def _erase_rest(
         ended += await logins.end_all(connection, engine, tenant_id, one)
     await connection.execute(_SQL["logins"], tenant_id, who)
     await connection.execute(_SQL["login_quarters"], tenant_id, who)
-    await connection.execute(_SQL["boards"], tenant_id)
     await connection.execute(_SQL["plays"], tenant_id, who, 10 * PLAYS)
     for name in _OF_PLAYS:
         await connection.execute(_SQL[name], tenant_id, who)

@@ -84,6 +84,12 @@ def with_headers(before: Mapping[str, Any], config: Mapping[str, Any]) -> dict[s
     return {**config, "headers": headers}
 
 
+def to_check(before: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+    """`config` with what it keeps of `before`, as it is to be checked: of what headers carry nothing is known."""
+    headers = before.get("headers")
+    return with_headers({"headers": dict.fromkeys(headers, "")} if isinstance(headers, Mapping) else {}, config)
+
+
 def _receiver(config: Mapping[str, Any]) -> Any:
     """Who a config sends to: the origin of its url, and, of a plugin's, all that nobody here knows the meaning of."""
     url = config.get("url")

@@ -17,9 +17,8 @@ import base64
 import binascii
 import hmac
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeGuard
 
 from cryptography.exceptions import InvalidTag
@@ -100,15 +99,12 @@ class Vault:
         except binascii.Error:
             raise VaultError("not what was sealed in this context") from None
 
-    def seal_config(
-        self, config: Mapping[str, Any], context: str, before: Mapping[str, Any] = MappingProxyType({})
-    ) -> dict[str, Any]:
-        """`config` with its secret fields, and what its headers carry, sealed.
+    def seal_config(self, config: Mapping[str, Any], context: str) -> dict[str, Any]:
+        """A given `config` with its secret fields, and what its headers carry, sealed; what is masked stays so.
 
-        before: what is stored in that context; what `config` has from there, sealed, stays as it is.
+        What looks sealed is sealed again: who has read a row may not have it opened by giving it back.
         """
-        kept = {value for value in _texts(before) if value.startswith(_PREFIX)}
-        return _changed(config, lambda value: value if value in kept else self.seal_secret(value, context))
+        return _changed(config, lambda value: value if value == MASKED else self.seal_secret(value, context))
 
     def resealed(self, config: Mapping[str, Any], context: str) -> dict[str, Any]:
         """`config` with all of it under the first key; the same where it is. Raises VaultError."""
@@ -133,7 +129,12 @@ class Vault:
 
     def secrets_of(self, config: Mapping[str, Any], context: str) -> list[str]:
         """The opened secrets of a stored config, the current one first. Raises VaultError."""
-        return [self.open_secret(config[name], context) for name in SECRET_FIELDS if config.get(name)]
+        return [self.open_secret(text, context) for text in secret_texts(config)]
+
+
+def secret_texts(config: Mapping[str, Any]) -> list[str]:
+    """The secrets of a config as they stand there, the current one first."""
+    return [text for name in SECRET_FIELDS if _is_text(text := config.get(name))]
 
 
 def with_open_headers(config: Mapping[str, Any], opened: Callable[[str], str]) -> dict[str, Any]:
@@ -148,14 +149,6 @@ def _changed(config: Mapping[str, Any], change: Callable[[str], str]) -> dict[st
     """`config` with each of its secrets, and what each header carries, changed."""
     after = with_open_headers(config, change)
     return after | {name: change(after[name]) for name in SECRET_FIELDS if _is_text(after.get(name))}
-
-
-def _texts(config: Mapping[str, Any]) -> Iterator[str]:
-    """Its secrets, and what its headers carry."""
-    headers = config.get("headers")
-    values = [config.get(name) for name in SECRET_FIELDS]
-    values += headers.values() if isinstance(headers, Mapping) else ()
-    return (value for value in values if _is_text(value))
 
 
 def _is_text(value: Any) -> TypeGuard[str]:

@@ -112,6 +112,27 @@ async def test_headers_are_kept_masked_by_name_and_changed_one_by_one(stack: Sta
 
 
 @KINDS
+async def test_what_was_read_of_a_row_is_not_opened_by_giving_it_back(stack: Stack, kind: Integration) -> None:
+    """By who may edit the receiver and has a backup: what was sealed goes nowhere but as it stands there."""
+    path = await kind.make(stack, {"url": HOME, "secret": SECRET, "headers": {"Authorization": "Bearer shop"}})
+    there = await stack.database.fetchval("SELECT channel_config FROM prizes UNION ALL SELECT config FROM integrations")
+    stolen = {"X-A": there["secret"], "X-B": there["headers"]["Authorization"]}
+    moved = {"url": ELSEWHERE[0], "secret": "another-secret-of-the-thief", "headers": stolen}
+    assert (await stack.admin("PUT", path, kind.update(moved))).data
+    assert (await kind.stored(stack, path))["headers"] == stolen
+
+
+@KINDS
+async def test_headers_that_could_be_given_are_kept_by_later_changes(stack: Stack, kind: Integration) -> None:
+    """Sealed they are longer than they may be as they come."""
+    headers = {f"X-{nth}": "h" * 3_000 for nth in range(20)}
+    path = await kind.make(stack, {"url": HOME, "headers": headers})
+    shown = {"url": HOME, "headers": dict.fromkeys(headers, "***")}
+    assert (await stack.admin("PUT", path, kind.update(shown))).data
+    assert (await kind.stored(stack, path))["headers"] == headers
+
+
+@KINDS
 async def test_a_secret_that_signs_beside_the_new_one_stays_at_home_too(stack: Stack, kind: Integration) -> None:
     path = await kind.make(stack, {"url": HOME, "secret": SECRET, "previous_secret": f"old-{SECRET}"})
     moved = {"url": ELSEWHERE[0], "secret": "a-secret-of-another"}

@@ -363,12 +363,9 @@ class Statement:
             raise Refused(f"key {key_id} is retired", "TB002")
 
     async def hold_keys_of_config(self, config: bytes, before: bytes | None = None) -> None:
-        """hold_keys_of_config(): of the secrets in a receiver's config, those that were not there before."""
-        new, old = loads(config), loads(before) if before is not None else {}
-        for name in ("secret", "previous_secret"):
-            secret = new.get(name)
-            if secret is not None and secret.startswith("sealed:") and secret != old.get(name):
-                await self.hold_key(secret.split(":")[1])
+        """hold_keys_of_config(): of what is sealed in a receiver's config, that which was not there before."""
+        for sealed in sorted(_sealed_in(loads(config)) - _sealed_in(loads(before) if before is not None else {})):
+            await self.hold_key(sealed.split(":")[1])
 
     def campaigns_of(self, tenant_id: str, merchant_id: str, writing: bool) -> Callable[[str], bool]:
         """campaigns_of(): whether staff of a merchant may read, or write, what is of a campaign ('' of none)."""
@@ -408,3 +405,11 @@ def _violation(unique: Unique) -> asyncpg.UniqueViolationError:
     error = asyncpg.UniqueViolationError(f'duplicate key value violates unique constraint "{unique.name}"')
     error.constraint_name = unique.name
     return error
+
+
+def _sealed_in(config: Mapping[str, Any]) -> set[str]:
+    """sealed_in(): a receiver's secrets, and what its headers carry, as far as it is sealed."""
+    headers = config.get("headers")
+    held = [config.get("secret"), config.get("previous_secret")]
+    held += headers.values() if isinstance(headers, dict) else ()
+    return {text for text in held if isinstance(text, str) and text.startswith("sealed:")}

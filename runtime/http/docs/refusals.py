@@ -120,6 +120,7 @@ REFUSALS: Final[Mapping[str, Refusal]] = {
     "OWN_REQUEST": Refusal(Status.PERMISSION_DENIED, "another person than who asked for it decides it"),
     "STALE_REVISION": Refusal(Status.ABORTED, "it was changed meanwhile: read it again", {"revision": 7}),
     "IN_USE": Refusal(_NOT_NOW, "something live names it", {"used_by": [{"type": "game", "id": "game_01k0"}]}),
+    "SECRET_UNAVAILABLE": Refusal(_NOT_NOW, "no key of CODE_KEYS opens what is sealed of a receiver"),
     "HAS_HISTORY": Refusal(_NOT_NOW, "it was played: its wallets' scope, merchant and currency stay"),
     "STOCK_BELOW_AWARDED": Refusal(_NOT_NOW, "more than that is awarded already"),
     "ILLEGAL_TRANSITION": Refusal(_NOT_NOW, "its present state does not allow this"),

@@ -48,6 +48,7 @@ ROWS: Final = (
         admin=DESIGNERS,
         lengthy=True,
         stales=True,
+        refusals=("SECRET_UNAVAILABLE",),
         example={"name": "Summer sale", "start_date": 1798761600},
     ),
     Operation(

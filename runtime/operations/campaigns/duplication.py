@@ -14,6 +14,7 @@ so still, and what is redeemed after the end is for as long. Its own integration
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 from zoneinfo import ZoneInfo
@@ -24,13 +25,13 @@ import sql
 from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
-from runtime.errors import forbidden, invalid
+from runtime.errors import Fault, Status, forbidden, invalid
 from runtime.operations import audit, catalog, reading
 from runtime.operations.campaigns import analytics
 from runtime.operations.campaigns.records import from_row
 from runtime.operations.checks import NAME_LENGTH_MAX, Checks
 from runtime.operations.games.definitions import prizes_named, with_prizes_replaced
-from runtime.outgoing.vault import integration_context, prize_context, vault_of
+from runtime.outgoing.vault import VaultError, integration_context, prize_context, vault_of
 from runtime.wire.scope import merchant_of, tenant_of
 
 _SQL: Final = sql.load("campaigns")
@@ -158,7 +159,14 @@ class _Copy:
         row = await self._connection.fetchrow(_GET_PRIZE, self._tenant_id, old_id, "", False)
         config: dict[str, Any] = dict(row["channel_config"]) if row else {}
         contexts = (prize_context(self._tenant_id, one) for one in (old_id, new_id))
-        return vault_of(self._engine.keyring.code).moved(config, *contexts)
+        return self._sealed_anew(f"prize {old_id}", config, *contexts)
+
+    def _sealed_anew(self, whose: str, config: Mapping[str, Any], context: str, to: str) -> dict[str, Any]:
+        try:
+            return vault_of(self._engine.keyring.code).moved(config, context, to)
+        except VaultError as error:
+            message = f"what is sealed of the receiver of {whose} cannot be copied: {error}"
+            raise Fault(Status.FAILED_PRECONDITION, "SECRET_UNAVAILABLE", message) from None
 
     async def _game(self, game: Any, new_id: str, prize_ids: dict[str, str]) -> None:
         await self._copy("copy_game", game["game_id"], game_id=new_id, campaign_id=self.new_id)
@@ -189,7 +197,7 @@ class _Copy:
     async def _integration(self, integration: Any, new_id: str) -> None:
         old_id = integration["integration_id"]
         contexts = (integration_context(self._tenant_id, old_id), integration_context(self._tenant_id, new_id))
-        config = vault_of(self._engine.keyring.code).moved(integration["config"], *contexts)
+        config = self._sealed_anew(f"integration {old_id}", integration["config"], *contexts)
         fields = {"integration_id": new_id, "campaign_id": self.new_id, "config": config}
         await self._copy("copy_integration", old_id, **fields)
 

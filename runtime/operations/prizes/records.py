@@ -33,7 +33,7 @@ from runtime.operations.games import records as games
 from runtime.operations.limits import marks
 from runtime.operations.prizes import claim_fields
 from runtime.operations.prizes.stock import COUNT_MAX, set_stock
-from runtime.outgoing.channels import CHANNELS, moved_secrets, with_headers
+from runtime.outgoing.channels import CHANNELS, moved_secrets, to_check, with_headers
 from runtime.outgoing.vault import MASKED, SECRET_FIELDS, prize_context, shown_config, vault_of
 from runtime.wire.enums import enum, token
 from runtime.wire.scope import Scoped, merchant_of, tenant_of
@@ -75,7 +75,7 @@ async def make(engine: Engine, connection: asyncpg.Connection, request: m.Create
     prize_id = id_of_new("prize", wanted.id)
     await campaigns.check_campaign(connection, checks, request, prize.campaign_id)
     checks.raise_found()
-    config = _stored_config(engine, tenant_id, prize_id, prize, {})
+    config = _stored_config(engine, tenant_id, prize_id, _config(prize), {})
     total = prize.stock.total if prize.stock else 0
     await connection.execute(_SQL["insert"], tenant_id, prize_id, *_columns(prize, config), total)
     made = await _load(connection, tenant_id, prize_id)
@@ -142,7 +142,7 @@ async def alter(engine: Engine, connection: asyncpg.Connection, request: m.Updat
     stored, given_config = before["channel_config"], _config(prize)
     assert prize.fulfillment is not None
     # Another object than the request's, which is kept as it came where it waits.
-    prize.fulfillment = replace(prize.fulfillment, config=with_headers(stored, given_config))
+    prize.fulfillment = replace(prize.fulfillment, config=to_check(stored, given_config))
     checks = _checked(prize)
     if given_config:
         moved = moved_secrets(stored, given_config)
@@ -152,7 +152,7 @@ async def alter(engine: Engine, connection: asyncpg.Connection, request: m.Updat
     checks.raise_found()
     if prize.status is m.PrizeStatus.ARCHIVED and before["status"] != "archived":
         await _refuse_in_use(connection, tenant_id, request.id)
-    config = _stored_config(engine, tenant_id, request.id, prize, stored)
+    config = _stored_config(engine, tenant_id, request.id, given_config, stored)
     await connection.execute(_SQL["update"], tenant_id, request.id, *_columns(prize, config))
     total = prize.stock.total if prize.stock else 0
     if "stock" in named and total != before["total"]:
@@ -326,12 +326,12 @@ def _check_given_at_once(checks: Checks, fulfillment: m.PrizeFulfillment) -> Non
 
 
 def _stored_config(
-    engine: Engine, tenant_id: str, prize_id: str, prize: m.Prize, before: dict[str, Any]
+    engine: Engine, tenant_id: str, prize_id: str, given_config: Mapping[str, Any], before: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The config to store: what is given sealed, secrets left out kept from `before` where the config has receivers."""
-    given_config = {name: value for name, value in _config(prize).items() if name != "secret_set"}
+    """The config to store: what is given sealed, the rest kept from `before` where the config has receivers."""
     wanted = {name: value for name, value in given_config.items() if value or name not in SECRET_FIELDS}
-    config = vault_of(engine.keyring.code).seal_config(wanted, prize_context(tenant_id, prize_id), before)
+    wanted.pop("secret_set", None)
+    config = with_headers(before, vault_of(engine.keyring.code).seal_config(wanted, prize_context(tenant_id, prize_id)))
     if not config.keys() - SECRET_FIELDS:
         return config
     return config | {name: before[name] for name in SECRET_FIELDS if before.get(name) and name not in given_config}

@@ -61,6 +61,7 @@ from runtime.stores.keyring import KeyMissing
 from runtime.stores.presence import EVERY_SECONDS as PRESENCE_SECONDS
 from runtime.stores.presence import Presence
 from runtime.stores.publisher import Publisher
+from runtime.wire import contacts
 from sql.migrate import MigrationError
 
 CLOCK_SECONDS: Final = 20.0
@@ -217,6 +218,8 @@ class _Parts:
         self._stores = Stores(self._database, self._ephemeral)
         self._stores.register()
         await self._listen(process, roles, groups)
+        if process.caller is not None:
+            await self._background.run("contacts", contacts.prepare)
         await self._start_groups(process, groups)
 
     async def _join_keys(self, engine: Engine) -> None:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import random
 import resource
 import signal
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
@@ -56,6 +56,11 @@ if TYPE_CHECKING:
     GroupName = str
 else:
     GroupName = Literal[tuple(GROUPS)]
+
+AUTOGROUP: Final = Path("/proc/self/autogroup")
+"""The kernel's figure of this session, where it has one."""
+
+SESSION_TRIES: Final = 40
 
 EXIT_PIPE: Final = 128 + signal.SIGPIPE
 
@@ -182,33 +187,44 @@ def _serve(*roles: str) -> None:
     import uvloop
 
     settings = _settings(*roles)
-    if all(role.startswith("worker:") for role in roles):
-        # On a machine that they share, plays come before what follows from them.
-        yield_to_others(settings.worker_nice)
+    # On a machine that they share, plays come before what follows from them.
+    nice = settings.worker_nice if all(role.startswith("worker:") for role in roles) else 0
+    os.nice(nice)
     if "core" in roles:
         roles = (*roles, *(f"worker:{group}" for group in settings.core_workers))
-    uvloop.run(_until_stopped(settings, roles))
+    uvloop.run(_until_stopped(settings, roles, nice))
 
 
-def yield_to_others(by: int) -> None:
-    """Lets what else runs on this machine go first, as far as `nice` says.
+async def yield_session(by: int) -> None:
+    """Lets what runs in other sessions go first, as far as `nice` says; a session of somebody else's is left as it is.
 
-    A kernel that shares its processors by session (autogroup) compares sessions, each with a figure of its own, and
-    priorities only within one. A session that is not this process' own is left as it is.
+    A kernel that shares its processors by session (autogroup) compares the figures of sessions, and priorities only
+    within one. It takes one such figure every 0.1 s, of whoever may not administer it.
     """
-    os.nice(by)
-    if os.getsid(0) == os.getpid():
-        with suppress(OSError):
-            Path("/proc/self/autogroup").write_text(str(by))
+    if not by or os.getsid(0) != os.getpid():
+        return
+    for _ in range(SESSION_TRIES):
+        try:
+            AUTOGROUP.write_text(str(by))
+            return
+        except BlockingIOError:
+            await asyncio.sleep(random.uniform(0.1, 0.5))
+        except OSError:
+            return  # There is none here.
 
 
-async def _until_stopped(settings: Settings, roles: Sequence[str]) -> None:
+async def _until_stopped(settings: Settings, roles: Sequence[str], nice: int) -> None:
     from runtime.app import serve  # late: --help and migrate need none of it
+
+    yielding = asyncio.ensure_future(yield_session(nice))
 
     async def on_ready() -> None:
         print(f"tombola: ready ({', '.join(roles)})", file=sys.stderr, flush=True)
 
-    await serve(settings, roles, stop=stop_on_signals(), on_ready=on_ready)
+    try:
+        await serve(settings, roles, stop=stop_on_signals(), on_ready=on_ready)
+    finally:
+        yielding.cancel()
 
 
 def stop_on_signals() -> asyncio.Event:

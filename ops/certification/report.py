@@ -44,6 +44,7 @@ def _plain(result: Result) -> dict[str, Any]:
         "size": result.size,
         "unit": result.row.unit,
         "ok": result.ok,
+        "said": result.said,
         "not_run": result.not_run,
         "seconds": round(result.seconds, 1),
         "slowness": round(result.slowness, 2),

@@ -107,7 +107,7 @@ class Result:
     @property
     def said(self) -> str:
         """"ok", "FAILED" or "not run"."""
-        return "not run" if self.not_run else "ok" if self.ok else "FAILED"
+        return "FAILED" if not self.ok else "not run" if self.not_run else "ok"
 
     @property
     def ok(self) -> bool:

@@ -28,6 +28,7 @@ from runtime.actors.game.batch import (
     _refuse_unshown,
     _shows_what_follows,
 )
+from runtime.actors.game.decide import _count
 from runtime.actors.game.pending import Decision, PendingRequest
 from runtime.actors.game.sessions import REVISION_CHARACTERS, Session
 from runtime.actors.game.snapshot import GameSnapshot, PrizeTerms
@@ -509,3 +510,29 @@ def test_distrust_of_the_game_outlives_distrust_of_what_is_read(actor: GameActor
     actor.distrust(snapshot=True)
     actor.distrust()
     assert (actor.distrusted, actor.outdated) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("ordinal", "busy_until", "spends", "requires", "cap", "day_cap", "exact"),
+    [
+        (-1, 0, False, False, 9, 8, False),
+        # Decided for this ordinal or none, and from this moment or none: that no rival played in between is the cap.
+        (0, 0, False, False, 5, 8, True),
+        (-1, 1, False, False, 5, 8, True),
+        # What a turn pays for is beyond the free plays of the day, but where every play needs one.
+        (-1, 0, True, False, 9, 3, False),
+        (-1, 0, True, True, 9, 8, False),
+    ],
+)
+def test_a_play_is_counted_as_it_was_decided(
+    ordinal: int, busy_until: int, spends: bool, requires: bool, cap: int, day_cap: int, exact: bool
+) -> None:
+    actor = cast(GameActor, SimpleNamespace(game_id="game", day=date(2026, 9, 21), resets_at=7))
+    session = cast(Session, SimpleNamespace(ordinal=ordinal, play_id="play_x"))
+    terms = game(max_plays_per_user=9, max_plays_per_day=8, requires_turn=requires)
+    player, changes = somebody(plays=4, day_plays=2, turns=5), Changes()
+    _count(actor, terms, player, session, spends, busy_until, changes)
+    counted = changes.play_counts["game", "ann"]
+    assert (counted.cap, counted.day_cap, counted.exact, counted.busy_until) == (cap, day_cap, exact, busy_until)
+    assert (player.plays, player.day_plays, player.busy_until, player.turns) == (5, 3, busy_until, 5 - spends)
+    assert [(entry.amount, entry.balance_after) for entry in changes.turn_entries] == [(-1, 4)] * spends

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -32,6 +33,17 @@ async def test_one_spoilt_batch_fails_none_of_those_it_went_with(database: Datab
     batches = [taking("prize_a", f"p{nth}") for nth in range(5)] + [spoilt]
     told = await outcomes(*(committer.commit(TENANT, changes) for changes in batches))
     assert told == {"": 5, "stock": 1}
+    await committer.drain()
+
+
+async def test_each_commit_reads_the_database_s_time(database: Database) -> None:
+    committer = Committer(database, mailbox_limit=100, batch_limit=100, idle_seconds=1)
+    now = await database.fetchval("SELECT extract(epoch FROM clock_timestamp())::float8")
+    sent = time.monotonic()
+    database.clock.sync(now + 3_600, sent, sent)
+    assert database.clock.now() == pytest.approx(now + 3_600, abs=60)
+    await committer.commit(TENANT, taking("prize_free", "ann"))
+    assert database.clock.now() == pytest.approx(now, abs=60)
     await committer.drain()
 
 
@@ -113,6 +125,8 @@ async def test_what_overlaps_waits_and_what_overlaps_with_that_waits_behind_it()
     for kind in ("balance", "turns", "plays"):
         first, other, second = work(**{kind: "ann"}), work(**{kind: "bob"}), work(**{kind: "ann"})
         assert _compatible([first, other, second]) == ([first, other], [second]), kind
+        another = work(**{kind: "bob"})
+        assert _compatible([first, other, another]) == ([first, other], [another]), kind
         # Decided after what waits: it waits too, though it would go with the first.
         late = work(balance="dan", turns="dan", plays="dan")
         both = work(**({kind: "ann"} | {"balance" if kind != "balance" else "turns": "dan"}))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from statistics import median
@@ -77,7 +78,7 @@ class Ratio:
         return value <= self.most if self.most is not None else None
 
 
-class Case:
+class Case(ABC):
     """One row of the table. `prepare` makes all that a run needs; `run` is called once a round.
 
     once: a case that takes long or changes what it measures runs in the first round only. facts: further
@@ -93,14 +94,14 @@ class Case:
     def __init__(self) -> None:
         self.facts: list[str] = []
 
-    def prepare(self, bench: Bench) -> None:
+    def prepare(self, bench: Bench) -> None:  # noqa: B027  not every case needs it
         """Called once, before the rounds."""
 
+    @abstractmethod
     def run(self, bench: Bench) -> Run:
         """One short run."""
-        raise NotImplementedError
 
-    def finish(self, bench: Bench) -> None:
+    def finish(self, bench: Bench) -> None:  # noqa: B027  nor this
         """Called once, after the rounds: what must be true of the data is looked up here, for `facts`."""
 
 

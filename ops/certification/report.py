@@ -25,8 +25,9 @@ def table(results: Sequence[Result]) -> str:
         if result.kept:
             lines.append(f"{'':8}its history and all logs: {result.kept}")
     said = [result.said for result in results]
-    held = f"{said.count('ok')} of {len(said)} rows hold" + (f", {said.count('not run')} not run" * ("not run" in said))
-    lines.append(f"{held}, {sum(one.seconds for one in results):.0f} s")
+    left_out = f", {said.count('not run')} not run" if "not run" in said else ""
+    seconds = sum(one.seconds for one in results)
+    lines.append(f"{said.count('ok')} of {len(said)} rows hold{left_out}, {seconds:.0f} s")
     return "\n".join(lines)
 
 

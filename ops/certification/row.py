@@ -106,7 +106,7 @@ class Result:
 
     @property
     def said(self) -> str:
-        """"ok", "FAILED" or "not run"."""
+        """How it is told: ok, FAILED or not run."""
         return "FAILED" if not self.ok else "not run" if self.not_run else "ok"
 
     @property

@@ -109,7 +109,7 @@ class ModelValkey:
         carry = _COMMANDS.get(command[0].upper())
         try:
             if carry is None:
-                raise NotImplementedError(f"no model of {command[0]!r}")
+                raise LookupError(f"there is no model of {command[0]!r}")
             return carry(self, command[1:])
         except ResponseError as error:
             return error

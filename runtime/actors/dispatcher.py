@@ -36,7 +36,7 @@ from runtime.outgoing.providers import (
     integration_provider,
 )
 from runtime.outgoing.schedule import SCHEDULE_SECONDS, delays_seconds
-from runtime.outgoing.vault import VaultError, integration_context, vault_of, with_open_headers
+from runtime.outgoing.vault import VaultError, integration_context, opened, vault_of
 from runtime.settings import Settings
 from runtime.stores.database import Database, StoreUnavailable
 
@@ -345,8 +345,7 @@ class Dispatcher:
         context = integration_context(event.tenant_id, row["integration_id"])
         try:
             vault = vault_of(self._settings.code_keys)
-            secrets = vault.secrets_of(row["config"], context)
-            config = with_open_headers(row["config"], lambda value: vault.open_secret(value, context))
+            secrets, config = opened(row["config"], lambda sealed: vault.open_secret(sealed, context))
         except (VaultError, ValueError) as error:
             return Failed(f"the secret cannot be opened: {error}")
         now = int(self._database.clock.now())

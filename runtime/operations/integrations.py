@@ -21,7 +21,7 @@ from runtime.operations.campaigns.records import check_merchant, not_to_write
 from runtime.operations.checks import Checks, given, set_fields
 from runtime.operations.once import begin_again, keep, once
 from runtime.operations.row import ADMINS, STAFF, Operation
-from runtime.outgoing.channels import moved_secrets, receiver_config, to_check, with_headers
+from runtime.outgoing.channels import moved_secrets, receiver_config, to_check, with_kept
 from runtime.outgoing.providers import ANSWER_CHARACTERS_MAX, posts
 from runtime.outgoing.vault import SECRET_FIELDS, integration_context, shown_config, vault_of
 from runtime.wire.enums import token
@@ -102,9 +102,7 @@ async def update_integration(engine: Engine, request: m.UpdateIntegrationRequest
         checks.problems((f"config.{name}", wrong) for name, wrong in moved_secrets(stored, given_config))
         checks.raise_found()
         if "config" in names:
-            kept = {name: stored[name] for name in SECRET_FIELDS if stored.get(name) and name not in given_config}
-            sealed = vault_of(engine.keyring.code).seal_config(given_config, context)
-            stored = {**with_headers(stored, sealed), **kept}
+            stored = with_kept(stored, vault_of(engine.keyring.code).seal_config(given_config, context))
         events = list(dict.fromkeys(wanted.events))
         fields = (wanted.campaign_id, events, stored, token(wanted.status), merchant_of(request))
         row = await connection.fetchrow(_SQL["update"], tenant_id, request.id, *fields)

@@ -84,6 +84,15 @@ def with_headers(before: Mapping[str, Any], config: Mapping[str, Any]) -> dict[s
     return {**config, "headers": headers}
 
 
+def with_kept(before: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+    """A sealed `config` with all that it keeps of the stored one `before`: its secrets, too, where it leaves them out.
+    One that is empty is none.
+    """
+    kept = {name: before[name] for name in SECRET_FIELDS if before.get(name) and name not in config}
+    found = {**with_headers(before, config), **kept}
+    return {name: value for name, value in found.items() if value or name not in SECRET_FIELDS}
+
+
 def to_check(before: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
     """`config` with what it keeps of `before`, as it is to be checked: of what headers carry nothing is known."""
     headers = before.get("headers")

@@ -100,11 +100,11 @@ class Vault:
             raise VaultError("not what was sealed in this context") from None
 
     def seal_config(self, config: Mapping[str, Any], context: str) -> dict[str, Any]:
-        """A given `config` with its secret fields, and what its headers carry, sealed; what is masked stays so.
+        """A given `config` with its secret fields, and what its headers carry, sealed; a masked one stays so.
 
         What looks sealed is sealed again: who has read a row may not have it opened by giving it back.
         """
-        return _changed(config, lambda value: value if value == MASKED else self.seal_secret(value, context))
+        return _changed(config, lambda value: self.seal_secret(value, context))
 
     def resealed(self, config: Mapping[str, Any], context: str) -> dict[str, Any]:
         """`config` with all of it under the first key; the same where it is. Raises VaultError."""
@@ -129,25 +129,31 @@ class Vault:
 
     def secrets_of(self, config: Mapping[str, Any], context: str) -> list[str]:
         """The opened secrets of a stored config, the current one first. Raises VaultError."""
-        return [self.open_secret(text, context) for text in secret_texts(config)]
+        return [self.open_secret(text, context) for text in _secrets_in(config)]
 
 
-def secret_texts(config: Mapping[str, Any]) -> list[str]:
-    """The secrets of a config as they stand there, the current one first."""
+def opened(config: Mapping[str, Any], open_secret: Callable[[str], str]) -> tuple[list[str], dict[str, Any]]:
+    """What a provider is given of a stored config: its secrets, the current one first, and the config with what each
+    header carries. open_secret: of the vault, in the config's context.
+    """
+    return [open_secret(text) for text in _secrets_in(config)], _headers_changed(config, open_secret)
+
+
+def _secrets_in(config: Mapping[str, Any]) -> list[str]:
     return [text for name in SECRET_FIELDS if _is_text(text := config.get(name))]
 
 
-def with_open_headers(config: Mapping[str, Any], opened: Callable[[str], str]) -> dict[str, Any]:
-    """A stored config as a provider is given it: what each header carries, opened."""
+def _headers_changed(config: Mapping[str, Any], change: Callable[[str], str]) -> dict[str, Any]:
     headers = config.get("headers")
     if not isinstance(headers, Mapping):
         return dict(config)
-    return {**config, "headers": {name: opened(value) if _is_text(value) else value for name, value in headers.items()}}
+    carried = {name: change(value) if _is_text(value) and value != MASKED else value for name, value in headers.items()}
+    return {**config, "headers": carried}
 
 
 def _changed(config: Mapping[str, Any], change: Callable[[str], str]) -> dict[str, Any]:
-    """`config` with each of its secrets, and what each header carries, changed."""
-    after = with_open_headers(config, change)
+    """`config` with each of its secrets, and what each header carries, changed; but for what is masked."""
+    after = _headers_changed(config, change)
     return after | {name: change(after[name]) for name in SECRET_FIELDS if _is_text(after.get(name))}
 
 

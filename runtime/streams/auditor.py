@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from abc import ABC, abstractmethod
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Final
@@ -231,7 +232,7 @@ class _Lease:
         self._until = None
 
 
-class _Way:
+class _Way(ABC):
     """A way through a tenant's rows, on which one process is at a time."""
 
     def __init__(self, database: Database, tenant_id: str, name: str) -> None:
@@ -265,11 +266,11 @@ class _Way:
         self._owed = max(0.0, seconds - STEP_SECONDS)
         return seconds
 
+    @abstractmethod
     async def _step(self) -> None:
         """What a step does, which holds the way. Raises _LeaseLost, or what the stores say: it is done again."""
-        raise NotImplementedError
 
-    async def _begin(self, mark: asyncpg.Record) -> None:
+    async def _begin(self, mark: asyncpg.Record) -> None:  # noqa: B027  one of the two needs nothing
         """What it does when it has taken the way."""
 
     async def _take(self) -> bool:

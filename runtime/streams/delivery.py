@@ -33,7 +33,7 @@ from runtime.outgoing.connector import Connector
 from runtime.outgoing.providers import CHANNEL_PROVIDERS, Delivered, DeliveryRequest, Failed, Outcome
 from runtime.outgoing.schedule import SCHEDULE_SECONDS
 from runtime.outgoing.signing import callback_token
-from runtime.outgoing.vault import VaultError, prize_context, secret_texts, vault_of, with_open_headers
+from runtime.outgoing.vault import VaultError, opened, prize_context, vault_of
 from runtime.streams import expiry
 from runtime.streams.backoff import stopped_within
 from runtime.streams.consumer import Consumer, Message
@@ -167,10 +167,9 @@ class Deliveries:
         provider = CHANNEL_PROVIDERS.get(task.row["channel"])
         if provider is None:
             return Failed(f"no provider delivers through channel {task.row['channel']!r}")
-        stored, context = task.row["channel_config"], prize_context(task.tenant_id, task.row["prize_id"])
+        context = prize_context(task.tenant_id, task.row["prize_id"])
         try:
-            secrets = [self._opened(text, context) for text in secret_texts(stored)]
-            config = with_open_headers(stored, lambda value: self._opened(value, context))
+            secrets, config = opened(task.row["channel_config"], lambda sealed: self._opened(sealed, context))
         except VaultError as error:
             return Failed(f"the secret cannot be opened: {error}")
         now = int(self._engine.clock.now())

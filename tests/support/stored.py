@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from runtime.outgoing.vault import integration_context, prize_context, vault_of, with_open_headers
+from runtime.outgoing.vault import integration_context, opened, prize_context, vault_of
 from tests.support.stack import Stack
 
 
@@ -23,8 +23,8 @@ async def config_of_integration(stack: Stack, integration_id: str) -> dict[str, 
 def _opened(stack: Stack, config: dict[str, Any], context: str) -> dict[str, Any]:
     vault = vault_of(stack.process.settings.code_keys)
 
-    def opened(value: str) -> str:
-        assert value.startswith("sealed:"), "a header's value lies open"
+    def open_secret(value: str) -> str:
+        assert value.startswith("sealed:"), "what is secret lies open"
         return vault.open_secret(value, context)
 
-    return with_open_headers(config, opened)
+    return opened(config, open_secret)[1]

@@ -196,6 +196,18 @@ def test_a_run_fails_that_tried_nothing_or_less_than_its_least_share(monkeypatch
     ]
 
 
+def test_the_tests_that_the_score_names_are_there(request: pytest.FixtureRequest) -> None:
+    """By the names that they have: else a quick run takes what they kill for what lives."""
+    config = request.config
+    if config.getoption("keyword") or any("::" in argument for argument in config.args):
+        pytest.skip("only some tests were asked for")
+    there = {item.nodeid for item in request.session.items}
+    files = {name.partition("::")[0] for name in there}
+    named = {killer for stands in score.read().values() for killer in stands.killers}
+    assert [killer for killer in named if not (code.ROOT / killer.partition("::")[0]).exists()] == []
+    assert [killer for killer in named - there if killer.partition("::")[0] in files] == []
+
+
 def test_what_runs_found_is_kept_by_statement_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(score, "FILE", tmp_path / "score.json")
     monkeypatch.setattr(survivors, "explained", lambda: {MUTANTS[1].name: "as it should be, always"})

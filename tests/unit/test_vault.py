@@ -10,9 +10,9 @@ from runtime.outgoing.vault import (
     VaultError,
     code_context,
     integration_context,
+    opened,
     prize_context,
     shown_config,
-    with_open_headers,
 )
 from runtime.settings import Key
 
@@ -96,11 +96,11 @@ def test_what_headers_carry_is_sealed_and_opened_by_name() -> None:
     given = {"url": "u", "headers": {"Authorization": "Bearer mine", "X-Shop": "seven", "X-Empty": ""}}
     stored = vault.seal_config(given, "x")
     assert "mine" not in str(stored) and "seven" not in str(stored)
-    assert with_open_headers(stored, lambda value: vault.open_secret(value, "x")) == given
+    assert opened(stored, lambda value: vault.open_secret(value, "x"))[1] == given
     assert shown_config(stored)["headers"] == dict.fromkeys(given["headers"], MASKED)
     both = Vault([NEW, OLD])
     for after in (both.resealed(stored, "x"), both.moved(stored, "x", "x")):
-        assert with_open_headers(after, lambda value: Vault([NEW]).open_secret(value, "x")) == given
+        assert opened(after, lambda value: Vault([NEW]).open_secret(value, "x"))[1] == given
         assert both.resealed(after, "x") == after
     with pytest.raises(VaultError):
         vault.moved(stored, "y", "x")
@@ -113,7 +113,7 @@ def test_what_looks_sealed_is_sealed_as_it_stands() -> None:
     stolen = {"secret": stored["headers"]["A"], "headers": {"A": stored["secret"], "B": "sealed:1:AAAA", "C": MASKED}}
     after = vault.seal_config(stolen, "x")
     assert vault.secrets_of(after, "x") == [stolen["secret"]]
-    assert with_open_headers(after, lambda value: vault.open_secret(value, "x"))["headers"] == stolen["headers"]
+    assert opened(after, lambda value: vault.open_secret(value, "x"))[1]["headers"] == stolen["headers"]
     assert after["headers"]["C"] == MASKED
 
 

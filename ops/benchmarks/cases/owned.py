@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Final
 
@@ -74,9 +75,9 @@ class Deeds(Case):
     def run(self, bench: Bench) -> Run:
         return self._do(bench, bench.scale.count(self._rate))
 
+    @abstractmethod
     def make(self, bench: Bench, number: int, count: int) -> list[bytes]:
         """The requests of run `number`, for what was made for them."""
-        raise NotImplementedError
 
     def _do(self, bench: Bench, count: int) -> Run:
         self._runs += 1

@@ -202,7 +202,7 @@ class Run:
         self._tests = tests
         self._minutes = minutes or float("inf")
         self._end = float("inf")
-        self._trusted: set[str] = set()
+        self._trusted: set[tuple[str, str]] = set()  # a test, and what it may be believed of
 
     def go(self, pipes: Sequence[Any], told: Progress) -> None:
         self._told, self._bar = told, told.add_task("mutants", total=len(self._waiting))
@@ -233,7 +233,7 @@ class Run:
         if claimed is not None:
             # What was heard is of the original: whether its test may be believed.
             if said.kind == "survived":
-                self._trusted.add(claimed.by)
+                self._trusted.add((claimed.by, mutant.statement))
                 self._settle(mutant, claimed)
             else:
                 self._tests.leave_out(claimed.by)
@@ -244,12 +244,12 @@ class Run:
         elif said.kind == "survived" and not tried_rest and (rest := self._tests.rest_of(job)).tests:
             busy[pipe] = (mutant, rest, None, True)
             pipe.send(rest)
-        elif said.kind == "killed" and said.by in job.tests and said.by not in self._trusted:
+        elif said.kind == "killed" and said.by in job.tests and (said.by, mutant.statement) not in self._trusted:
             busy[pipe] = (mutant, job, said, tried_rest)
             pipe.send(Job(None, (said.by,), 10.0))
         else:
             if said.kind == "survived":
-                self._trusted.update(job.tests)
+                self._trusted.update((test, mutant.statement) for test in job.tests)
             self._settle(mutant, said)
 
     def _settle(self, mutant: Mutant, verdict: Verdict) -> None:

@@ -158,7 +158,7 @@ class _Copy:
         """The prize's channel config, its secrets sealed anew: what is sealed for one prize opens for no other."""
         row = await self._connection.fetchrow(_GET_PRIZE, self._tenant_id, old_id, "", False)
         config: dict[str, Any] = dict(row["channel_config"]) if row else {}
-        contexts = (prize_context(self._tenant_id, one) for one in (old_id, new_id))
+        contexts = (prize_context(self._tenant_id, old_id), prize_context(self._tenant_id, new_id))
         return self._sealed_anew(f"prize {old_id}", config, *contexts)
 
     def _sealed_anew(self, whose: str, config: Mapping[str, Any], context: str, to: str) -> dict[str, Any]:

@@ -33,7 +33,7 @@ from runtime.operations.games import records as games
 from runtime.operations.limits import marks
 from runtime.operations.prizes import claim_fields
 from runtime.operations.prizes.stock import COUNT_MAX, set_stock
-from runtime.outgoing.channels import CHANNELS, moved_secrets, to_check, with_headers
+from runtime.outgoing.channels import CHANNELS, moved_secrets, to_check, with_kept
 from runtime.outgoing.vault import MASKED, SECRET_FIELDS, prize_context, shown_config, vault_of
 from runtime.wire.enums import enum, token
 from runtime.wire.scope import Scoped, merchant_of, tenant_of
@@ -329,12 +329,9 @@ def _stored_config(
     engine: Engine, tenant_id: str, prize_id: str, given_config: Mapping[str, Any], before: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The config to store: what is given sealed, the rest kept from `before` where the config has receivers."""
-    wanted = {name: value for name, value in given_config.items() if value or name not in SECRET_FIELDS}
-    wanted.pop("secret_set", None)
-    config = with_headers(before, vault_of(engine.keyring.code).seal_config(wanted, prize_context(tenant_id, prize_id)))
-    if not config.keys() - SECRET_FIELDS:
-        return config
-    return config | {name: before[name] for name in SECRET_FIELDS if before.get(name) and name not in given_config}
+    given_config = {name: value for name, value in given_config.items() if name != "secret_set"}
+    sealed = vault_of(engine.keyring.code).seal_config(given_config, prize_context(tenant_id, prize_id))
+    return with_kept(before if given_config.keys() - SECRET_FIELDS else {}, sealed)
 
 
 def _columns(prize: m.Prize, config: dict[str, Any]) -> tuple[Any, ...]:

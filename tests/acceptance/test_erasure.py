@@ -112,7 +112,9 @@ async def test_a_guest_that_becomes_the_player_meanwhile_is_erased_too(stack: St
     assert (entry["action"], entry["after"]["guests"]) == ("player.erase", 1)
 
 
+@pytest.mark.settings(database_statement_timeout_seconds=2.0)
 async def test_a_board_that_is_finalized_meanwhile_keeps_no_name(stack: Stack) -> None:
+    """However long that counts: longer than a statement of a request may take."""
     world = World(stack, (await make_campaign(stack))["id"])
     assert (await world.round(await world.wheel(await world.prize()), "ann")).code == "OK"
     named = {"player_id": "ann", "player": {"display_name": "Ophelia Quince"}}
@@ -129,7 +131,7 @@ async def test_a_board_that_is_finalized_meanwhile_keeps_no_name(stack: Stack) -
         erasing = asyncio.create_task(stack.admin("POST", "/admin/players/ann/erase", {"reason": "asked for"}))
 
         async def is_over_or_waits() -> bool:
-            return erasing.done() or await waits(stack, "erasure.boards")
+            return erasing.done() or await waits(stack, "erasure.boards", seconds=2.5)
 
         await until(is_over_or_waits)
         await rival.execute("DELETE FROM leaderboard_standings WHERE player_id = 'nobody'")

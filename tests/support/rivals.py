@@ -24,10 +24,10 @@ async def held(stack: Stack, statement: str, *args: Any) -> AsyncIterator[asyncp
         await rival.close()
 
 
-async def waits(stack: Stack, *naming: str) -> bool:
-    """Whether a statement of one of these names waits for a lock."""
+async def waits(stack: Stack, *naming: str, seconds: float = 0.0) -> bool:
+    """Whether a statement of one of these names waits for a lock, and was asked so long ago."""
     query = (
         "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-        " AND query LIKE ANY ($1::text[]))"
+        " AND query LIKE ANY ($1::text[]) AND clock_timestamp() - query_start >= make_interval(secs => $2))"
     )
-    return bool(await stack.database.fetchval(query, [f"%-- {name}%" for name in naming]))
+    return bool(await stack.database.fetchval(query, [f"%-- {name}%" for name in naming], seconds))

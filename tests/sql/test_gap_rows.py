@@ -140,8 +140,10 @@ INSERT INTO codes (tenant_id, prize_id, code_id, key_id, ciphertext, code_hash) 
     ('t', 'p1', 'c3', 'new', 'x4', '4'), ('t', 'p3', 'c1', 'new', 'x3', '5'), ('t', 'p1', 'c9', 'new', 'x3', '6');
 UPDATE prizes SET channel_config = '{"url": "u"}' WHERE prize_id = 'cup';
 INSERT INTO prizes (tenant_id, prize_id, name, type, channel_config) VALUES
-    ('t', 's2', 'S', 'goods', '{"secret": "x"}'), ('t', 's1', 'S', 'goods', '{"previous_secret": "x"}');
-UPDATE integrations SET config = '{"secret": "x"}' WHERE integration_id <> 'i2';
+    ('t', 's2', 'S', 'goods', '{"secret": "x"}'), ('t', 's1', 'S', 'goods', '{"previous_secret": "x"}'),
+    ('t', 's3', 'S', 'goods', '{"headers": {"A": "x"}}');
+UPDATE integrations SET config = '{"secret": "x"}' WHERE integration_id = 'i1';
+UPDATE integrations SET config = '{"headers": {"A": "x"}}' WHERE integration_id = 'i3';
 INSERT INTO quests (tenant_id, quest_id, campaign_id, name, type, turns, signing) VALUES
     ('t', 's2', 'camp', 'S', 'daily', 1, '{"secret": "x"}'),
     ('t', 's1', 'camp', 'S', 'daily', 1, '{"previous_secret": "x"}');
@@ -169,7 +171,7 @@ async def test_what_is_under_another_key_is_found_in_order_and_sealed_anew_as_it
         *(("p2", "c1", b"n3"), ("p3", "c1", b"x3")),
     ]
     for name, column, ids in (
-        ("prizes", "channel_config", ["s1", "s2"]),
+        ("prizes", "channel_config", ["s1", "s2", "s3"]),
         ("integrations", "config", ["i1", "i3"]),
         ("quests", "signing", ["s1", "s2"]),
     ):

@@ -303,3 +303,16 @@ async def test_who_came_back_before_its_turn_keeps_every_play_as_it_was(stack: S
     assert (await own_world.round(game, player, client_seed="lucky-clover")).code == "OK"
     assert not await erasure.erase(stack.engine, stack.tenant_id, player, "idle", idle=(30, 365))
     assert await stack.database.fetchval("SELECT client_seed FROM plays WHERE player_id = $1", player) == "lucky-clover"
+
+
+async def test_who_comes_back_while_it_is_waited_for_keeps_its_name(stack: Stack) -> None:
+    player = await resolve(stack, contact="back@example.com")
+    named = {"player_id": player, "player": {"display_name": "Ophelia Quince"}}
+    assert (await stack.core("PUT", "/players/me", named)).code == "OK"
+    await stack.database.execute("UPDATE players SET updated_at = now() - interval '400 days'")
+    async with held(stack, "UPDATE players SET updated_at = now()"):
+        idle = erasure.erase(stack.engine, stack.tenant_id, player, "idle", idle=(30, 365))
+        erasing = asyncio.create_task(idle)
+        await until(lambda: waits(stack, "erasure.hold"))
+    assert not await erasing
+    assert (await stack.admin("GET", f"/admin/players/{player}")).data["player"]["display_name"] == "Ophelia Quince"

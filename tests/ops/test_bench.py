@@ -12,12 +12,20 @@ from typing import Any
 import pytest
 
 from ops.benchmarks.__main__ import chosen
+from ops.benchmarks.bench import Bench
 from ops.benchmarks.case import Case, Ratio, Result, Run, ratio
 from ops.benchmarks.cases import CASES
 from ops.benchmarks.generator import read_requests, write_requests
 from ops.benchmarks.report import rows
 
 ROOT = Path(__file__).parents[2]
+
+
+class Listed(Case):
+    """A case whose runs are given."""
+
+    def run(self, bench: Bench) -> Run:
+        raise AssertionError("its runs are given")
 
 
 def bench(tmp_path: Path, *arguments: str) -> tuple[str, dict[str, Any]]:
@@ -61,7 +69,7 @@ def test_every_ratio_names_a_case() -> None:
 
 
 def test_a_ratio_is_taken_of_runs_at_the_same_time() -> None:
-    slow, fast = Case(), Case()
+    slow, fast = Listed(), Listed()
     slow.name, slow.title, slow.ratios = "slow", "slow", (Ratio("fast", least=0.4), Ratio("fast", most=1.5, cost=True))
     fast.name, fast.title = "fast", "fast"
     results = {
@@ -76,7 +84,7 @@ def test_a_ratio_is_taken_of_runs_at_the_same_time() -> None:
 
 
 def test_a_ratio_of_latencies_is_of_the_slowest_in_a_hundred() -> None:
-    idle, hung = Case(), Case()
+    idle, hung = Listed(), Listed()
     hung.name, hung.title, hung.ratios = "hung", "hung", (Ratio("idle", most=1.1, p99=True),)
     idle.name, idle.title = "idle", "idle"
     results = {

@@ -185,6 +185,25 @@ FROM (
 GROUP BY m.player_id, m.play_id
 HAVING sum(m.won) <> sum(m.credited)
 
+-- name: player_items
+-- The items that a play gave are in the ledger, and no others in a play's name; quests give none.
+SELECT m.player_id AS id, m.play_id || ' ' || m.item AS row_id, coalesce(max(m.scope_key), '') AS scope_key,
+       sum(m.told)::text AS expected, sum(m.credited)::text AS found
+FROM (
+    SELECT p.player_id, p.play_id, o.reward ->> 'name' AS item, (o.reward ->> 'quantity')::bigint AS told,
+           0::bigint AS credited, NULL::text AS scope_key
+    FROM plays AS p
+    CROSS JOIN LATERAL json_array_elements(p.outcome -> 'rewards') AS o (reward)
+    WHERE p.tenant_id = $1 AND p.player_id = ANY($2::text[]) AND p.wins > 0
+      AND coalesce(o.reward ->> 'prize_id', '') = '' AND o.reward ->> 'name' <> 'points'
+    UNION ALL
+    SELECT player_id, reference_id, currency, 0, amount, scope_key FROM ledger_entries
+    WHERE tenant_id = $1 AND player_id = ANY($2::text[])
+      AND (reason = 'play_reward' AND currency <> 'points' OR reason = 'quest_reward')
+) AS m
+GROUP BY m.player_id, m.play_id, m.item
+HAVING sum(m.told) <> sum(m.credited)
+
 -- name: player_reversed
 -- What a reward moved in a wallet is moved back where it is revoked, and only there.
 SELECT e.player_id AS id, e.reward_id AS row_id, e.scope_key,

@@ -149,9 +149,13 @@ BREAKS: Final[dict[str, tuple[str, ...]]] = {
         " VALUES ('tenant_test', '{campaign}', 'debt', 'ann', -1, 1)",
         "INSERT INTO ledger_entries (tenant_id, entry_id, seq, scope_key, currency, player_id, amount, balance_after,"
         " reason, reference_id)"
-        " VALUES ('tenant_test', 'entry_debt', 1, '{campaign}', 'debt', 'ann', -1, -1, 'quest_reward', '')",
+        " VALUES ('tenant_test', 'entry_debt', 1, '{campaign}', 'debt', 'ann', -1, -1, 'reversal', '')",
     ),
     "player_points": ("UPDATE ledger_entries SET reference_id = 'play_none' WHERE reference_id = '{pointed}'",),
+    "player_items": (
+        "UPDATE ledger_entries SET reference_id = 'play_none' WHERE entry_id = (SELECT max(entry_id)"
+        " FROM ledger_entries WHERE player_id = 'ann' AND currency = 'coin' AND reason = 'play_reward')",
+    ),
     "player_reversed": ("UPDATE ledger_entries SET reward_id = '' WHERE reward_id = '{pot}' AND reason = 'reversal'",),
     "player_credited": ("UPDATE rewards SET value = value + 1 WHERE reward_id = '{crossed}'",),
     "player_adjusted": ("UPDATE ledger_entries SET entry_id = 'entry_x' WHERE entry_id = '{entry}'",),

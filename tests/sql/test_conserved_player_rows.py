@@ -89,6 +89,27 @@ WALLETS: Final[dict[str, Case]] = {
         """ann|p2|5|4
            ann|p4|0|3""",
     ),
+    "player_items": (
+        """INSERT INTO plays (player_id, play_id, wins, outcome) VALUES
+            ('ann', 'p1', 1, '{"rewards": [{"name": "coin", "quantity": 5}, {"name": "gem", "quantity": 1}]}'),
+            ('ann', 'p2', 1, '{"rewards": [{"name": "coin", "quantity": 2}, {"name": "coin", "quantity": 3}]}'),
+            ('ann', 'p3', 1, '{"rewards": [{"name": "Mug", "prize_id": "mug", "quantity": 1}]}'),
+            ('ann', 'p4', 1, '{"rewards": [{"name": "points", "prize_id": "", "quantity": 4}]}'),
+            ('ann', 'p5', 1, '{"rewards": [{"name": "coin", "prize_id": "", "quantity": 6}]}'),
+            ('bob', 'p6', 1, '{"rewards": [{"name": "coin", "quantity": 7}]}');
+        INSERT INTO ledger_entries (player_id, entry_id, reference_id, amount, reason, currency, reward_id) VALUES
+            ('ann', 'e1', 'p1', 5, 'play_reward', 'coin', ''), ('ann', 'e2', 'p1', 1, 'play_reward', 'gem', ''),
+            ('ann', 'e3', 'p2', 2, 'play_reward', 'coin', ''), ('ann', 'e4', 'p2', 2, 'play_reward', 'coin', ''),
+            ('ann', 'e5', 'p1', 8, 'adjustment', 'coin', ''), ('ann', 'e6', 'p4', 4, 'play_reward', 'points', ''),
+            ('ann', 'e7', 'p8', 3, 'play_reward', 'coin', 'r1'), ('ann', 'e8', 'q1', 9, 'quest_reward', 'points', ''),
+            ('ann', 'e9', 'q2', 9, 'quest_reward', 'coin', ''), ('cas', 'e10', 'p9', 3, 'play_reward', 'coin', '')""",
+        "ann",
+        """ann|p2 coin|5|4
+           ann|p5 coin|6|0
+           ann|p8 coin|0|3
+           ann|q1 points|0|9
+           ann|q2 coin|0|9""",
+    ),
     "player_reversed": (
         """INSERT INTO rewards (player_id, reward_id, status) VALUES
             ('ann', 'r1', 'revoked'), ('ann', 'r2', 'won'), ('ann', 'r3', 'revoked'), ('ann', 'r4', 'won');

@@ -194,9 +194,7 @@ async def test_copy_is_a_draft_whose_games_name_prizes_of_its_own(stack: Any) ->
 async def test_a_receiver_that_no_key_opens_is_named_where_it_cannot_be_copied(stack: Any) -> None:
     campaign = await make_campaign(stack)
     config = {"url": "https://hooks.example/x", "headers": {"X-Key": "carried"}}
-    prize = await make_prize(
-        stack, campaign_id=campaign["id"], fulfillment={"channel": "webhook", "config": config}
-    )
+    prize = await make_prize(stack, campaign_id=campaign["id"], fulfillment={"channel": "webhook", "config": config})
     gone = "UPDATE prizes SET channel_config = jsonb_set(channel_config, '{headers,X-Key}', '\"sealed:9:AAAA\"')"
     await stack.database.execute(gone)
     refused = await stack.admin("POST", f"/admin/campaigns/{campaign['id']}/duplicate", {})

@@ -282,6 +282,21 @@ async def test_who_is_idle_for_longer_than_is_kept_is_erased_and_nobody_else(sta
         assert [entry["actor"] for entry in noted] == (["retention"] if player in gone else []), player
 
 
+@pytest.mark.settings(retention_player_idle_days=365)
+async def test_whose_erasure_fails_keeps_nobody_else_from_theirs(stack: Stack) -> None:
+    idle = sorted([await resolve(stack, contact=f"{name}@example.com") for name in ("ann", "bob", "cas")])
+    await stack.database.execute("UPDATE players SET updated_at = now() - interval '400 days'")
+    refuse = "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''no''; END'"
+    await stack.database.execute(refuse)
+    await stack.database.execute(
+        "CREATE TRIGGER refuse BEFORE UPDATE ON players FOR EACH ROW"
+        f" WHEN (OLD.player_id = '{idle[0]}') EXECUTE FUNCTION refuse()"
+    )
+    await erasure.retain(stack.engine)
+    erased = await stack.database.fetch("SELECT player_id FROM players WHERE erased_at IS NOT NULL ORDER BY 1")
+    assert [row["player_id"] for row in erased] == idle[1:]
+
+
 async def test_a_process_erases_who_is_idle_by_itself(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(erasure, "EVERY_SECONDS", 0.05)
     async with new_stack(replace(settings, retention_player_idle_days=30)) as stack:

@@ -148,9 +148,14 @@ async def _retain_of(engine: Engine, tenant_id: str, days: tuple[int, int]) -> N
     after = ""
     while rows := await engine.database.fetch(_SQL["idle"], tenant_id, after, *days, BATCH, ""):
         for row in rows:
-            if row["idle"]:
-                await erase(engine, tenant_id, row["player_id"], "idle for longer than is kept", idle=days)
-        after = rows[-1]["player_id"]
+            after = row["player_id"]
+            if row["idle"] and not await attempt(
+                JOB,
+                erase(engine, tenant_id, after, "idle for longer than is kept", idle=days),
+                tenant_id=tenant_id,
+                player_id=after,
+            ):
+                break  # The next look ends the sweep where it is the store that is away.
 
 
 async def _is_idle(

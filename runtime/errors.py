@@ -56,6 +56,9 @@ HTTP_STATUS: Final[dict[Status, int]] = {
 """google/rpc/code.proto's own mapping to HTTP."""
 
 
+BALANCE_MAX: Final = 2**63 - 1
+
+
 class Fault(Exception):
     """A refusal that the caller is told about.
 
@@ -108,6 +111,14 @@ def violations(found: Iterable[tuple[str, str]]) -> Fault:
         "; ".join(f"{row['field']}: {row['description']}" if row["field"] else row["description"] for row in rows),
         violations=rows,
     )
+
+
+class BalanceFull(Fault):
+    """FAILED_PRECONDITION BALANCE_FULL: a balance of points or items would be more than is counted."""
+
+    def __init__(self, currency: str) -> None:
+        said = f"the balance of {currency} would be more than {BALANCE_MAX}, which is all that it can hold"
+        super().__init__(Status.FAILED_PRECONDITION, "BALANCE_FULL", said, currency=currency)
 
 
 def suspended(kind: str) -> Fault:

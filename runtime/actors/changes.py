@@ -16,6 +16,7 @@ from itertools import zip_longest
 from typing import Any, Final, NamedTuple, get_args, get_type_hints
 
 import sql
+from runtime.errors import BALANCE_MAX
 
 # -- rows ------------------------------------------------------------------------------------
 
@@ -310,6 +311,11 @@ class Changes:
             NewLedgerEntry(entry_id, player_id, scope_key, currency, amount, after, reason, reference_id, reward_id)
         )
         return after
+
+    @property
+    def full(self) -> str:
+        """The currency of a balance that would be more than can be kept; empty: of none."""
+        return next((move.currency for move in self.balances.values() if move.after > BALANCE_MAX), "")
 
     def take_prize(
         self, prize_id: str, player_id: str, quantity: int, day: date, *, stocked: bool, per_user: int, per_day: int

@@ -19,6 +19,7 @@ import sql
 from runtime import trace
 from runtime.actors.changes import FIRST_NUMBER, PARAMETERS, Changes
 from runtime.actors.mailbox import Mailboxes, Work
+from runtime.errors import BalanceFull
 from runtime.stores.database import Database, Guarded
 
 OVERLAP: Final = 2
@@ -102,7 +103,7 @@ class Committer:
         """Commits all of the changes or none of them.
 
         Returns what is left of each prize that was taken (None: unlimited). Raises Guarded where
-        something was not as it was when they were decided, StoreUnavailable where it is not known
+        something was not as it was when they were decided, BalanceFull, StoreUnavailable where it is not known
         whether they were committed (`sent`) or known that they were not.
         """
         left: dict[str, int | None] = await self._boxes.post(tenant_id, changes)
@@ -141,7 +142,12 @@ class Committer:
     async def _write(self, tenant_id: str, changes: Changes) -> dict[str, int | None]:
         sent = time.monotonic()
         text, arguments = statement_of(changes)
-        row = await self._database.fetchrow(text, tenant_id, changes.catalog_version, *arguments)
+        try:
+            row = await self._database.fetchrow(text, tenant_id, changes.catalog_version, *arguments)
+        except asyncpg.DataError:
+            if full := changes.full:
+                raise BalanceFull(full) from None
+            raise
         assert row is not None, "the commit statement always has its one row"
         self._database.clock.sync(row["now"], sent, time.monotonic())
         return dict(zip(row.get("prize_ids") or (), row.get("remaining") or (), strict=True))
@@ -154,7 +160,7 @@ def _is_of_one(error: Exception) -> bool:
     """
     if isinstance(error, Guarded):
         return error.guard != CATALOG
-    return isinstance(error, asyncpg.PostgresError)
+    return isinstance(error, asyncpg.PostgresError | BalanceFull)
 
 
 def _compatible(works: list[Work[Changes]]) -> tuple[list[Work[Changes]], list[Work[Changes]]]:

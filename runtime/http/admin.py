@@ -189,18 +189,24 @@ def _may(identity: Identity, role_matrix: str) -> list[str]:
     return [name for name, admin in known if identity.roles & admin.roles(role_matrix)]
 
 
+_PERSONAL: Final = (m.RankingReply, m.TaskReply)
+"""Answers with a player's name, and with what a delivery failed by."""
+
+
 async def _once(edge: Edge, operation: Operation, show: View, message: Any, request: web.Request) -> web.Response:
     """Core's answer to who asks, under an Idempotency-Key. Core keeps the key; the store only answers faster.
 
     But for a bulk's that was not all done: a retry asks Core again, which tries the rest, and answers what was done
-    as done.
+    as done. Of what may be about a person, which an erasure must reach, the store keeps only that there is an answer.
     """
     asked = Asked(f"{request.method} {request.path}", message.idempotency_key, staff_request_hash(message))
     # A merchant's id has no space: nobody's subject reads like another merchant's.
     owner = f"staff {message.scope.merchant_id} {request[IDENTITY].subject}"
     admission = await edge.admission.admit(message.scope.tenant_id, owner=owner, asked=asked)
+    personal = operation.reply in _PERSONAL
     if isinstance(admission, Replay):
-        return ok(admission.answer, headers={"Idempotency-Replayed": "true"})
+        answer = _encode(show(await edge.caller.call(operation, message))) if personal else admission.answer
+        return ok(answer, headers={"Idempotency-Replayed": "true"})
     if not isinstance(admission, Allowed):
         raise admission.fault()
     try:
@@ -210,7 +216,7 @@ async def _once(edge: Edge, operation: Operation, show: View, message: Any, requ
         edge.admission.settle(admission, None)
         raise
     undone = isinstance(reply, m.BulkRewardsReply) and not all(one.ok for one in reply.results)
-    edge.admission.settle(admission, None if undone else data)
+    edge.admission.settle(admission, None if undone else b"" if personal else data)
     return ok(data)
 
 

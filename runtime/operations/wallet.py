@@ -14,7 +14,7 @@ import sql
 from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
-from runtime.errors import Fault, Status, forbidden, invalid, unknown, violations
+from runtime.errors import BALANCE_MAX, Fault, Status, forbidden, invalid, unknown, violations
 from runtime.operations import audit, merging, samples
 from runtime.operations.approvals import watching
 from runtime.operations.approvals.keeping import Held, may_wait, settle
@@ -82,7 +82,10 @@ async def adjust_balance(engine: Engine, request: m.AdjustBalanceRequest) -> m.L
             raise forbidden("wallet", request.scope_key)
         owner_id = await merging.hold_player(connection, tenant_id, player_id)
         entry = (ids.make("entry"), "adjustment", request.reference_id, "")
-        row = await connection.fetchrow(MOVE, tenant_id, owner_id, *wallet, request.amount, *entry)
+        try:
+            row = await connection.fetchrow(MOVE, tenant_id, owner_id, *wallet, request.amount, *entry)
+        except asyncpg.NumericValueOutOfRangeError:
+            raise invalid("amount", f"the balance would be more than {BALANCE_MAX}") from None
         if row is None:
             raise insufficient(await connection.fetchval(BALANCE, tenant_id, owner_id, *wallet))
         after = {"player_id": owner_id, **dict(row)}

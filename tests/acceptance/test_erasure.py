@@ -25,6 +25,7 @@ from tests.support.world import COINS, COLLECTION, World
 PHONE, EMAIL = "+12025550199", "ophelia.quince@example.com"
 SAID = ("Ophelia Quince", "pictures.example/ophelia", "pt-BR", "marzipan", "lucky-clover", "key-ophelia")
 """What a player says of itself, wherever there is room for it."""
+KEYED = {"Idempotency-Key": "key-1"}
 
 
 async def lived(world: World, phone: Phone) -> dict[str, Any]:
@@ -161,19 +162,19 @@ async def test_a_correction_s_answer_keeps_no_name_and_a_retry_tells_it_as_it_is
     campaign_id = (await make_campaign(stack))["id"]
     board = {"campaign_id": campaign_id, "name": "Top", "metric": "plays", "mode": "sum"}
     board_id = (await stack.admin("POST", "/admin/leaderboards", board)).data["id"]
-    body = {"player_id": "ann", "delta": 5, "reason": "r", "idempotency_key": "key-1"}
+    body = {"player_id": "ann", "delta": 5, "reason": "r"}
 
-    async def ask() -> tuple[str, int, int]:
-        """Of Core: an edge's own memory of an answer ends within a day."""
-        ranking = (await stack.core("POST", f"/leaderboards/{board_id}/adjust", body)).data["ranking"]
-        return ranking["display_name"], int(ranking["rank"]), int(ranking["score"])
+    async def ask() -> tuple[str, int, int, str | None]:
+        again = await stack.admin("POST", f"/admin/leaderboards/{board_id}/adjust", body, headers=KEYED)
+        told = again.data["display_name"], again.data["rank"], again.data["score"]
+        return *told, again.headers.get("Idempotency-Replayed")
 
-    for name in ("Ann Quince", "Ann Reed"):
+    for name, replayed in (("Ann Quince", None), ("Ann Reed", "true")):
         named = {"player_id": "ann", "player": {"display_name": name}}
         assert (await stack.core("PUT", "/players/me", named)).code == "OK"
-        assert await ask() == (name, 1, 5)
+        assert await ask() == (name, 1, 5, replayed)
     assert (await stack.admin("POST", "/admin/players/ann/erase", {"reason": "asked for"})).http == 200
-    assert await ask() == ("", 1, 5)
+    assert await ask() == ("", 1, 5, "true")
     assert "Ann" not in await dump(stack)
 
 
@@ -185,17 +186,15 @@ async def test_a_re_arming_s_answer_keeps_no_failure_and_a_retry_tells_it_as_it_
     set_error = "UPDATE tasks SET last_error = 'Ann Quince is not at home' RETURNING task_id"
     task_id = await stack.database.fetchval(set_error)
 
-    async def ask() -> tuple[str, str]:
-        """Of Core: an edge's own memory of an answer ends within a day."""
-        body = {"idempotency_key": "key-1"}
-        task = (await stack.core("POST", f"/fulfillment/tasks/{task_id}/retry", body)).data["task"]
-        return task["status"], task["last_error"]
+    async def ask() -> tuple[str, str, str | None]:
+        again = await stack.admin("POST", f"/admin/fulfillment/tasks/{task_id}/retry", {}, headers=KEYED)
+        return again.data["status"], again.data["last_error"], again.headers.get("Idempotency-Replayed")
 
-    for _ in range(2):
-        assert await ask() == ("TASK_STATUS_PENDING", "Ann Quince is not at home")
+    for replayed in (None, "true"):
+        assert await ask() == ("TASK_STATUS_PENDING", "Ann Quince is not at home", replayed)
     assert (await stack.admin("POST", "/admin/players/ann/erase", {"reason": "asked for"})).http == 200
     await stack.database.execute("UPDATE tasks SET status = 'cancelled'")
-    assert await ask() == ("TASK_STATUS_PENDING", "")
+    assert await ask() == ("TASK_STATUS_PENDING", "", "true")
     assert "Ann" not in await dump(stack)
 
 

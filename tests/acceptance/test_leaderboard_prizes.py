@@ -13,7 +13,9 @@ from runtime.operations.leaderboards import finalize
 from runtime.settings import Settings
 from tests.support.leaderboards import Played, make_board, open_games, order, rankings, record
 from tests.support.resources import make_prize
+from tests.support.rivals import held, waits
 from tests.support.stack import ROLES, TENANT, Stack, fields_of
+from tests.support.waiting import until
 
 
 async def rewards_of(stack: Stack) -> list[tuple[str, str]]:
@@ -141,6 +143,38 @@ async def test_a_finalize_that_was_cut_short_is_taken_up(stack: Stack, given: in
     assert [bool(item["reward_id"]) for item in done["standings"]] == [True, True, True, False]
     assert await rewards_of(stack) == [("p0", mug), ("p1", mug), ("p2", mug)]
     await assert_books_balance(stack)
+
+
+async def test_the_last_of_a_stock_goes_to_the_better_rank_of_who_logs_in_meanwhile(stack: Stack) -> None:
+    """The guest is being merged when its prize is to be given: the rank is the player's, and before the next one."""
+    campaign_id, game_id, _ = await open_games(stack)
+    mug = await make_prize(stack, stock={"total": 2})
+    board = await make_board(stack, campaign_id, prizes=[{"from_rank": 1, "to_rank": 4, "prize_id": mug}])
+    await record(stack, [Played(f"p{n}", game_id, 100 - n) for n in range(4)])
+    await stack.database.execute("INSERT INTO players (tenant_id, player_id) VALUES ($1, 'p1'), ($1, 'zed')", TENANT)
+    await stack.database.execute("UPDATE players SET auth_method = 'guest' WHERE player_id = 'p1'")
+    async with held(stack, "UPDATE players SET merged_into = 'zed' WHERE player_id = 'p1'"):
+        finalizing = asyncio.create_task(stack.core("POST", f"/leaderboards/{board['id']}/finalize", {}))
+        await until(lambda: waits(stack, "commit"))
+    standings = (await finalizing).data["standings"]
+    assert [item["reason"] for item in standings] == ["", "", "OUT_OF_STOCK", "OUT_OF_STOCK"]
+    assert await rewards_of(stack) == [("p0", mug), ("zed", mug)]
+
+
+async def test_a_winner_whose_wallet_is_full_goes_without_and_alone(stack: Stack) -> None:
+    campaign_id, game_id, _ = await open_games(stack)
+    points = await make_prize(stack, type="points", value=5)
+    board = await make_board(stack, campaign_id, prizes=[{"from_rank": 1, "to_rank": 4, "prize_id": points}])
+    await record(stack, [Played(f"p{n}", game_id, 100 - n) for n in range(4)])
+    await stack.database.execute("INSERT INTO players (tenant_id, player_id) VALUES ($1, 'p1')", TENANT)
+    given = {"player_id": "p1", "scope_key": campaign_id, "currency": "points", "reference_id": "r"}
+    for amount, answer in ((2**63 - 5, "OK"), (5, "INVALID_ARGUMENT")):
+        assert (await stack.admin("POST", "/admin/wallet/adjustments", {**given, "amount": amount})).code == answer
+    for _ in range(2):
+        done = (await stack.core("POST", f"/leaderboards/{board['id']}/finalize", {})).data
+        assert [item["reason"] for item in done["standings"]] == ["", "BALANCE_FULL", "", ""]
+    balances = await stack.database.fetch("SELECT player_id, balance FROM balances ORDER BY 1")
+    assert [tuple(row) for row in balances] == [("p0", 5), ("p1", 2**63 - 5), ("p2", 5), ("p3", 5)]
 
 
 async def test_a_prize_at_its_cap_is_withheld(stack: Stack) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 from runtime import ids
 from tests.support.invariants import check_sums
 from tests.support.quests import open_campaign
-from tests.support.stack import Answer, Stack
+from tests.support.stack import Answer, Stack, fields_of
+from tests.support.world import World
 
 
 async def write(stack: Stack, player_id: str, scope_key: str, currency: str, count: int) -> None:
@@ -154,6 +155,24 @@ async def test_rivals_never_take_more_than_there_is(stack: Stack) -> None:
     await adjust(stack, campaign_id, 10)
     answers = await asyncio.gather(*(adjust(stack, campaign_id, -3) for _ in range(20)))
     assert codes(answers) == ["FAILED_PRECONDITION"] * 17 + ["OK"] * 3
+    await check_sums(stack.database)
+
+
+async def test_who_can_hold_no_more_is_refused_alone_and_is_told_of_what(stack: Stack) -> None:
+    """In one batch with others, who are paid; and nothing of the refused play is counted."""
+    world = World(stack, await open_campaign(stack))
+    game = await world.wheel(await world.prize(type="points", value=5))
+    await known_player(stack, "player_1")
+    most = 2**63 - 1
+    assert (await adjust(stack, world.campaign_id, most)).code == "OK"
+    assert fields_of(await adjust(stack, world.campaign_id, 1)) == ["amount"]
+    players = ["player_1", *(f"p{nth}" for nth in range(6))]
+    answers = await asyncio.gather(*(world.round(game, player) for player in players))
+    assert [answer.reason for answer in answers] == ["BALANCE_FULL"] + [""] * 6
+    assert answers[0].envelope["data"]["currency"] == "points" and str(most) in answers[0].envelope["message"]
+    assert await stack.database.fetchval("SELECT count(*) FROM plays") == 6
+    assert (await adjust(stack, world.campaign_id, -5)).code == "OK"
+    assert (await world.round(game, "player_1")).code == "OK"
     await check_sums(stack.database)
 
 

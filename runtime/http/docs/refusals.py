@@ -108,6 +108,7 @@ REFUSALS: Final[Mapping[str, Refusal]] = {
     "QUEST_CLOSED": Refusal(_NOT_NOW, "the quest is not open"),
     "OUT_OF_STOCK": Refusal(_NOT_NOW, "nothing is left of the prize"),
     "INSUFFICIENT_BALANCE": Refusal(_NOT_NOW, "the balance would be negative"),
+    "BALANCE_FULL": Refusal(_NOT_NOW, "the balance would be more than a balance can hold"),
     "CONTACT_TAKEN": Refusal(Status.ALREADY_EXISTS, "the contact is another player's"),
     # what is managed
     "APPROVAL_NEEDED": Refusal(

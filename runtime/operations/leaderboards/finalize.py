@@ -23,7 +23,7 @@ from runtime.actors.changes import Changes, StandingAward
 from runtime.actors.engine import Engine
 from runtime.actors.game.awards import Winner, award, give_turns, note_points, pending_tasks, prize_won
 from runtime.actors.game.snapshot import POINTS, PrizeTerms, load_prizes
-from runtime.errors import Fault, Status
+from runtime.errors import BalanceFull, Fault, Status
 from runtime.operations import audit
 from runtime.operations.leaderboards.records import get_leaderboard, lock
 from runtime.stores.clock import Days
@@ -141,21 +141,26 @@ class _Prizes:
                 self._terms |= await load_prizes(self._engine.database, self._tenant_id, missing)
             try:
                 given += await self._commit(rows)
-            except (Guarded, _Gone):
+            except (Guarded, BalanceFull, _Gone):
                 for row in rows:
-                    given += await self._settle(row)
+                    settled = await self._settle(row)
+                    if settled is None:
+                        break  # Whom this rank's is given to now is read again, before the next one's turn.
+                    given += settled
         return given
 
-    async def _settle(self, row: asyncpg.Record) -> int:
-        """Gives one standing its prize, or says why not. 0 where a rival did either, or it goes without."""
+    async def _settle(self, row: asyncpg.Record) -> int | None:
+        """Gives one standing its prize, or says why not: how many it gave. None where it is to be read again."""
         for attempt in range(ATTEMPTS):
             try:
                 return await self._commit([row])
             except _Gone:
                 reason = "PRIZE_ARCHIVED"
+            except BalanceFull as full:
+                reason = full.reason
             except Guarded as refusal:
                 if refusal.guard in ("standing", "guest"):
-                    return 0  # Given by a rival, or the guest has logged in: who it is given to now is read again.
+                    return None  # Given by a rival, or the guest has logged in.
                 # A code that is held by a rival's commit, or a balance that one moved, is looked at again.
                 if refusal.guard not in WITHHELD or (refusal.guard == "codes" and attempt < ATTEMPTS - 1):
                     await asyncio.sleep(0.01 * 2**attempt)

@@ -14,9 +14,9 @@ _ABOUT: Final = (
     "Events are appended to Redis Streams, one stream per shard; a tenant's events are always in the same one (CRC-32 "
     "of the tenant id modulo STREAM_SHARDS). Each message has the field `e`, the event as JSON. Read them with a "
     "consumer group of your own (XREADGROUP), and acknowledge after the effect. Delivery is at least once: know a "
-    "repeated event by its id. Streams are trimmed to STREAM_MAXLEN. A message that also has the field `outside` was "
-    "made up by an operator to try things out. Integrations of type webhook and workflow get the same JSON by HTTP "
-    "POST. Fields may be added, never renamed."
+    "repeated event by its id. Streams are trimmed to STREAM_MAXLEN, and of what is older than STREAM_HOURS. A "
+    "message that also has the field `outside` was made up by an operator to try things out. Integrations of type "
+    "webhook and workflow get the same JSON by HTTP POST. Fields may be added, never renamed."
 )
 
 

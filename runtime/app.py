@@ -60,7 +60,7 @@ from runtime.stores.keyring import EVERY_SECONDS as KEYS_SECONDS
 from runtime.stores.keyring import KeyMissing
 from runtime.stores.presence import EVERY_SECONDS as PRESENCE_SECONDS
 from runtime.stores.presence import Presence
-from runtime.stores.publisher import Publisher
+from runtime.stores.publisher import TRIM_SECONDS, Publisher
 from runtime.wire import contacts
 from sql.migrate import MigrationError
 
@@ -210,6 +210,7 @@ class _Parts:
             await self._background.repeat(looking.JOB, partial(looking.look_all, process.engine), looking.EVERY_SECONDS)
             keep = partial(erasure.retain, process.engine)
             await self._background.repeat(erasure.JOB, keep, erasure.EVERY_SECONDS)
+            await self._background.repeat("stream trimming", partial(_trim, process.engine), TRIM_SECONDS)
             await self._background.repeat(starts.JOB, process.engine.starts.keep, starts.EVERY_SECONDS)
             await self._background.repeat("login purge", partial(logins.purge, process.engine), logins.PURGE_SECONDS)
         elif roles & {"consumer", "admin"}:
@@ -414,6 +415,11 @@ async def _open_database(settings: Settings, presence: Presence) -> Database:
         await database.close()
         raise CannotStart(f"tombola: the database lacks {', '.join(missing)}; run `tombola migrate` first")
     return database
+
+
+async def _trim(engine: Engine) -> None:
+    """Takes events off their streams that are older than the settings have it."""
+    engine.publisher.trim(engine.clock.now(), engine.settings.stream_hours)
 
 
 async def _go_on(process: Running, presence: Presence, database: Database) -> None:

@@ -351,6 +351,9 @@ class Settings:
     )
     stream_shards: int = _setting(integer(1, 1024), "4", "Streams per consumer group; every process must agree.")
     stream_maxlen: int = _setting(integer(1000, 10**9), "100000", "Length to which a stream is trimmed.")
+    stream_hours: int = _setting(
+        integer(1, 8760), "24", "Age from which events leave their streams: some name players, whom an erasure forgets."
+    )
     audit_share: float = _setting(
         number(0.0001, 1, "0.0001 to 1"), "0.01", "Part of the time that the auditor has a statement under way."
     )

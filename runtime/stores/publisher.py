@@ -16,6 +16,8 @@ from runtime.events import Event
 from runtime.groups import event_stream, task_stream
 from runtime.stores.ephemeral import Ephemeral
 
+TRIM_SECONDS: Final = 600.0
+
 OUTSIDE: Final = b"outside"
 """A message with this field is for readers outside the service alone (an event that an admin made up)."""
 
@@ -47,6 +49,12 @@ class Publisher:
         stream = task_stream(shard_of(tenant_id, self._shards))
         for task_id in task_ids:
             self._append(stream, b"t", f"{tenant_id} {task_id}".encode())
+
+    def trim(self, now: float, hours: int) -> None:
+        """Takes older events off their streams. What our own groups had not read of them is told from durable rows."""
+        oldest_ms = int((now - hours * 3600) * 1000)
+        for shard in range(self._shards):
+            self._ephemeral.post("XTRIM", event_stream(shard), "MINID", oldest_ms)
 
     def _append(self, stream: str, *fields: bytes) -> None:
         self._ephemeral.post("XADD", stream, "MAXLEN", "~", self._length_max, "*", *fields)

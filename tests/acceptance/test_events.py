@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +12,18 @@ import jsonschema
 import pytest
 import redis.asyncio
 
+from runtime import app
 from runtime.events import TYPES, PrizeWon
 from runtime.groups import event_stream
 from runtime.operations import API
 from runtime.operations.limits import looking
+from runtime.settings import Settings
 from runtime.stores.publisher import shard_of
 from tests.support.leaderboards import make_board
 from tests.support.milestones import block, rung
 from tests.support.resources import make_game, make_prize, one_of_every_event, play_once
-from tests.support.waiting import HANG_SECONDS
+from tests.support.stack import new_stack
+from tests.support.waiting import HANG_SECONDS, until
 from tests.support.world import COINS, COLLECTION, World
 
 STATIC = Path(__file__).parents[2] / "runtime" / "http" / "docs" / "static"
@@ -179,3 +183,25 @@ def test_an_event_that_lacks_what_its_type_has_is_not_of_the_document(type: str)
     event = {"id": "evt_1", "type": type, "occurred_at": 1, "tenant_id": "t", "merchant_id": "", "campaign_id": ""}
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({**event, "data": {}}, schema(type))
+
+
+async def test_events_leave_their_streams_by_themselves(
+    settings: Settings, valkey_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some name players: what was told yesterday must not outlive an erasure of today."""
+    monkeypatch.setattr(app, "TRIM_SECONDS", 0.05)
+    client = redis.asyncio.Redis.from_url(valkey_url)
+    streams = [event_stream(shard) for shard in range(settings.stream_shards)]
+    await client.delete(*streams)
+    kept = {}
+    for stream in streams:
+        for hours in (30, 25, 23):
+            told_ms = round((time.time() - hours * 3600) * 1000)
+            kept[stream] = await client.xadd(stream, {b"e": b"{}"}, id=f"{told_ms}-0")
+
+    async def are_trimmed() -> bool:
+        return [[id for id, _ in await client.xrange(stream)] for stream in streams] == [[kept[one]] for one in streams]
+
+    async with new_stack(settings):
+        await until(are_trimmed)
+    await client.aclose()

@@ -7,7 +7,7 @@ Plays, rewards, balances and their ledgers stay: they are the tenant's books, an
 from. A play whose payload is gone is not decided again any more, where its rule reads it.
 
 The audit log keeps that it was done and why; it was never told a name or a contact. What the ephemeral store and the
-streams hold goes by itself, within a day.
+streams of events hold goes by itself, within a day (STREAM_HOURS); a dead letter stays until somebody takes it away.
 """
 
 from __future__ import annotations

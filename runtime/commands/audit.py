@@ -17,8 +17,8 @@ from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
 import sql
 from runtime.commands.connection import EXIT_REFUSED, EXIT_UNREACHABLE, people, print_json, progress_console, table
-from runtime.commands.environment import settings_for
-from runtime.errors import Fault
+from runtime.commands.environment import EXIT_USE, settings_for
+from runtime.errors import Fault, Status, unknown
 from runtime.operations.conservation.checks import CHECKS, KINDS, audit
 from runtime.settings import Settings
 from runtime.stores.database import Database
@@ -58,8 +58,9 @@ def look(*, tenant: str = "", as_json: Annotated[bool, Parameter(name="--json", 
         try:
             open_ones = asyncio.run(audited(settings, tenant, report))
         except (Fault, OSError, asyncpg.PostgresError) as error:
-            print(f"tombola audit: {error}", file=sys.stderr)
-            sys.exit(EXIT_UNREACHABLE)
+            misnamed = isinstance(error, Fault) and error.status is Status.NOT_FOUND
+            print(f"tombola audit: {getattr(error, 'message', error)}", file=sys.stderr)
+            sys.exit(EXIT_USE if misnamed else EXIT_UNREACHABLE)
     looked_at = {kind: done[kind] for kind in KINDS}
     if as_json:
         print_json({"checks": len(CHECKS), "looked_at": looked_at, "open": open_ones})
@@ -70,7 +71,10 @@ def look(*, tenant: str = "", as_json: Annotated[bool, Parameter(name="--json", 
 
 
 async def audited(settings: Settings, tenant_id: str, report: Any) -> list[dict[str, Any]]:
-    """Audits every tenant, or one; the violations that are open then, of the first SHOWN_MAX."""
+    """Audits every tenant, or one; the violations that are open then, of the first SHOWN_MAX.
+
+    NOT_FOUND UNKNOWN_TENANT.
+    """
     database = Database(
         settings.database_url,
         size=2,
@@ -79,9 +83,12 @@ async def audited(settings: Settings, tenant_id: str, report: Any) -> list[dict[
     )
     await database.start()
     try:
+        tenants = await database.fetch(_SQL["tenants"], tenant_id)
+        if tenant_id and not tenants:
+            raise unknown("tenant", tenant_id)
         await audit(database, tenant_id, report)
         found: list[dict[str, Any]] = []
-        for tenant in await database.fetch(_SQL["tenants"], tenant_id):
+        for tenant in tenants:
             about = (tenant["tenant_id"], "open", "", "", "", None, SHOWN_MAX - len(found))
             found += [{"tenant_id": tenant["tenant_id"], **row} for row in await database.fetch(_SQL["list"], *about)]
         return found

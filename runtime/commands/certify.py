@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, Final
 
@@ -32,6 +33,8 @@ _TIMEOUT: Final = aiohttp.ClientTimeout(total=60)
 ODD: Final = (KeyError, TypeError, ValueError, IndexError)
 """What an answer of another shape than promised ends in."""
 
+EXIT_BROKEN_OFF: Final = 130
+
 OK, FAILED, NOT_RUN = "ok", "FAILED", "not run"
 
 app = App(name="certify", help="Try whether a deployment keeps its promises.")
@@ -49,8 +52,9 @@ async def certify(
     was seen. Some 700 requests, slowed down wherever a rate says so; other tenants are not touched. At the end the
     games are archived, the campaigns ended and both tenants suspended (a tenant is never removed).
 
-    Exit codes: 0 every row holds, 1 one does not, 2 wrong use, 4 it cannot be reached. The token needs the roles
-    `admin` and `platform`: `tombola token mint --role admin --role platform`.
+    Exit codes: 0 every row holds, 1 one does not, 2 wrong use, 4 it cannot be reached, 130 it was broken off (which
+    puts away what it made, too). The token needs the roles `admin` and `platform`:
+    `tombola token mint --role admin --role platform`.
 
     Parameters
     ----------
@@ -62,6 +66,9 @@ async def certify(
     for one in (url, connection.admin_url):
         if not one.startswith(("http://", "https://")):
             fail(connection, EXIT_USE, f"{one!r} is no URL: should it be http://{one.partition('://')[2] or one}?")
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)  # Puts away, as SIGINT does.
     try:
         async with _reached(url, connection) as deployment:
             told, left = await _tried(deployment, connection)
@@ -83,25 +90,35 @@ async def _reached(url: str, connection: Connection) -> AsyncIterator[Deployment
         lacks = NEEDED - set(me.data["roles"])
         if lacks:
             fail(connection, EXIT_USE, f"the token lacks the role {' and '.join(sorted(lacks))}")
+        nobody = await deployment.consumer("GET", "/rewards/me", headers={"X-Tenant-Id": me.data["tenant_id"]})
+        if nobody.reason != "TOKEN_MISSING":
+            fail(connection, EXIT_USE, f"{url} answers, but not as a consumer edge does: {nobody.told}")
         yield deployment
 
 
 async def _tried(deployment: Deployment, connection: Connection) -> tuple[list[dict[str, Any]], list[str]]:
-    """Each row's line, and what could not be put away afterwards."""
+    """Each row's line, and what could not be put away afterwards. Ends the process where it did not come to the end."""
     told: list[dict[str, Any]] = []
     console = progress_console()
+    cut_short: tuple[int, str] | None = None
     try:
         with console.status("making a tenant") if console.is_terminal and not connection.json else _quiet() as status:
-            try:
-                await deployment.make()
-            except (Broken, *ODD) as broken:
-                fail(connection, EXIT_REFUSED, f"what is to be played cannot be made: {broken!r}")
+            await deployment.make()
             for row in ROWS:
                 if status is not None:
                     status.update(row.name)
                 told.append(await _line(row, deployment))
-    finally:
-        left = await asyncio.shield(deployment.put_away())
+    except (Broken, *ODD) as broken:
+        cut_short = EXIT_REFUSED, f"what is to be played cannot be made: {broken!r}"
+    except (aiohttp.ClientError, TimeoutError) as error:
+        cut_short = EXIT_UNREACHABLE, f"it cannot be reached any more: {error or type(error).__name__}"
+    except asyncio.CancelledError:
+        cut_short = EXIT_BROKEN_OFF, "broken off"
+    left = await asyncio.shield(deployment.put_away())
+    if cut_short is not None:
+        made = [f"tenant {tenant}" for tenant in (deployment.tenant, deployment.other) if tenant]
+        put_away = [f"made, and put away: {' and '.join(made)}"] if made else []
+        fail(connection, cut_short[0], cut_short[1], *put_away, *(f"left behind: {line}" for line in left))
     return told, left
 
 

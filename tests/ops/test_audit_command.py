@@ -43,6 +43,8 @@ async def test_it_ends_with_1_and_shows_what_is_open(own_world: World, stack: St
     assert said["looked_at"]["play"] == 1
     # Another tenant's is not looked at, and not shown.
     assert (await audited(stack, "--tenant", "tenant_other"))[0] == 0
+    code, out, err = await audited(stack, "--tenant", "tenant_mistyped")
+    assert (code, out, err) == (2, "", "tombola audit: there is no tenant 'tenant_mistyped'\n")
     # What is put right is open still, until somebody has closed it.
     await stack.database.execute(wrong, prize_id, -1)
     assert (await audited(stack))[0] == 1

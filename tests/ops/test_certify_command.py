@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,16 +15,19 @@ import pytest_asyncio
 from runtime.commands.certification.deployment import Answer, Broken, Deployment
 from runtime.commands.certify import ROWS
 from runtime.operations.row import PLATFORM
-from tests.ops.test_command_line import tombola
+from tests.ops.test_command_line import begun, tombola
 from tests.support import invariants
 from tests.support.stack import Stack, new_stack, settings_of
+from tests.support.waiting import until
 
 STAFF = ("admin", PLATFORM)
 
 
-async def certified(stack: Stack, *arguments: str, roles: tuple[str, ...] = STAFF) -> tuple[int, str, str]:
+async def certified(
+    stack: Stack, *arguments: str, roles: tuple[str, ...] = STAFF, url: str = ""
+) -> tuple[int, str, str]:
     return await tombola(
-        *("certify", "--url", stack.process.consumer_url, "--admin-url", stack.process.admin_url, *arguments),
+        *("certify", "--url", url or stack.process.consumer_url, "--admin-url", stack.process.admin_url, *arguments),
         TOMBOLA_TOKEN=stack.token("certifier", roles),
     )
 
@@ -59,6 +63,34 @@ async def test_a_token_that_makes_no_tenants_is_told_before_anything_is_made(sta
     nowhere = ("--url", "http://127.0.0.1:1", "--admin-url", "http://127.0.0.1:1", "--token", "x")
     code, _, err = await tombola("certify", *nowhere)
     assert (code, "Traceback" in err) == (4, False)
+
+
+async def test_a_consumer_edge_that_is_none_is_told_before_anything_is_made(stack: Stack) -> None:
+    for url, exit_code, said in (
+        ("http://127.0.0.1:1", 4, "127.0.0.1:1"),
+        (stack.process.core_url, 2, "answers, but not as a consumer edge does"),
+        (stack.process.admin_url, 2, "answers, but not as a consumer edge does"),
+    ):
+        code, out, err = await certified(stack, url=url)
+        assert (code, out) == (exit_code, "") and said in err and "Traceback" not in err
+    assert await stack.database.fetchval("SELECT count(*) FROM tenants") == 2
+
+
+@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT])
+async def test_who_breaks_it_off_is_told_that_what_was_made_is_put_away(stack: Stack, by: signal.Signals) -> None:
+    asks = ("certify", "--url", stack.process.consumer_url, "--admin-url", stack.process.admin_url)
+    process = await begun(*asks, TOMBOLA_TOKEN=stack.token("certifier", STAFF))
+
+    async def plays() -> bool:
+        return bool(await stack.database.fetchval("SELECT count(*) FROM plays") > 3)
+
+    await until(plays)
+    process.send_signal(by)
+    out, err = await process.communicate()
+    assert (process.returncode, out) == (130, b"") and b"Traceback" not in err, err
+    made = await stack.database.fetch("SELECT tenant_id, status FROM tenants WHERE name LIKE 'Certification %'")
+    assert [row["status"] for row in made] == ["suspended"] * 2
+    assert all(row["tenant_id"].encode() in err for row in made) and b"left behind" not in err
 
 
 # -------------------------------------------------------------------- each row finds what it is about

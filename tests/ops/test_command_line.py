@@ -21,7 +21,15 @@ SECRET = "a-secret-of-these-tests-0123456789abcdef"
 
 async def tombola(*arguments: str, **environ: str) -> tuple[int, str, str]:
     """`tombola ARGUMENTS` without a terminal: its exit code and what it said."""
-    process = await asyncio.create_subprocess_exec(
+    process = await begun(*arguments, **environ)
+    out, err = await process.communicate()
+    assert process.returncode is not None
+    return process.returncode, out.decode(), err.decode()
+
+
+async def begun(*arguments: str, **environ: str) -> asyncio.subprocess.Process:
+    """`tombola ARGUMENTS` under way, without a terminal."""
+    return await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "runtime", *arguments),
         cwd=ROOT,
         env={"PATH": os.environ["PATH"], "COLUMNS": "200", **environ},
@@ -29,9 +37,6 @@ async def tombola(*arguments: str, **environ: str) -> tuple[int, str, str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    out, err = await process.communicate()
-    assert process.returncode is not None
-    return process.returncode, out.decode(), err.decode()
 
 
 @pytest.mark.parametrize("command", [["settings"], ["settings", "--markdown"], ["--help"]], ids=" ".join)

@@ -290,18 +290,20 @@ class Deployment:
         failed = []
         for path, tenant in reversed(self.made):
             if path.startswith("/campaigns/"):
-                answer = await self.admin("PUT", path, {"status": "CAMPAIGN_STATUS_ENDED"}, tenant=tenant)
+                failed += await self._done("PUT", path, {"status": "CAMPAIGN_STATUS_ENDED"}, tenant)
             else:
-                answer = await self.admin("DELETE", path, tenant=tenant)
-                if answer.reason == "IN_USE":
-                    continue  # What names it is archived, or of a campaign that has ended.
-            if answer.code != "OK":
-                failed.append(f"{path}: {answer.told}")
+                failed += await self._done("DELETE", path, None, tenant)
         for tenant in filter(None, (self.tenant, self.other)):
-            answer = await self.admin("PUT", f"/tenants/{tenant}", {"status": "TENANT_STATUS_SUSPENDED"})
-            if answer.code != "OK":
-                failed.append(f"{tenant}: {answer.told}")
+            failed += await self._done("PUT", f"/tenants/{tenant}", {"status": "TENANT_STATUS_SUSPENDED"}, "")
         return failed
+
+    async def _done(self, verb: str, path: str, body: Any, tenant: str) -> list[str]:
+        """What keeps it from being put away. Being in use does not: what names it is put away, too."""
+        try:
+            answer = await self.admin(verb, path, body, tenant=tenant)
+        except (aiohttp.ClientError, TimeoutError) as error:
+            return [f"{path}: {error or type(error).__name__}"]
+        return [] if answer.code == "OK" or answer.reason == "IN_USE" else [f"{path}: {answer.told}"]
 
 
 def _object(text: bytes) -> dict[str, Any]:

@@ -255,7 +255,10 @@ SETTINGS_TEXT = "From the environment; refused at start, by name, when wrong. `t
 ROLES_TEXT = """\
 Any of the roles `admin`, `designer` and `reward_manager` opens every management route of its own tenant.
 With `ROLE_MATRIX=strict`, as Compose and Kubernetes have it here, they open these. Two things that are read are for
-who may move rewards: what a winner answered (`GET /rewards/{id}` hides it from others), and `GET /rewards?code=`."""
+who may move rewards: what a winner answered (`GET /rewards/{id}` hides it from others), and `GET /rewards?code=`.
+
+A merchant's staff reads and manages what is its merchant's. Its games may give the tenant's prizes too, of any
+campaign, out of their stock and within their caps."""
 AUDIT_TEXT = """\
 Money, stock and caps are kept by the statements that move them. The auditor (`tombola worker auditor`, or within Core
 where CORE_WORKERS names it) looks whether they were: at what changes, as soon as every transaction of that time has

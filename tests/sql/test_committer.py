@@ -21,6 +21,7 @@ from runtime.actors.changes import (
 )
 from runtime.actors.committer import OVERLAP, Committer, _compatible
 from runtime.actors.mailbox import Work
+from runtime.errors import BALANCE_MAX, BalanceFull
 from runtime.stores.database import Database, StoreUnavailable
 from tests.support.commits import TENANT, TODAY, a_play, filled, outcomes, taking, whole
 from tests.support.waiting import until
@@ -33,6 +34,20 @@ async def test_one_spoilt_batch_fails_none_of_those_it_went_with(database: Datab
     batches = [taking("prize_a", f"p{nth}") for nth in range(5)] + [spoilt]
     told = await outcomes(*(committer.commit(TENANT, changes) for changes in batches))
     assert told == {"": 5, "stock": 1}
+    await committer.drain()
+
+
+async def test_who_can_hold_no_more_is_told_alone_and_what_cannot_be_kept_otherwise_is_told_as_that(
+    database: Database,
+) -> None:
+    committer = Committer(database, mailbox_limit=100, batch_limit=100, idle_seconds=1)
+    batches = [taking("prize_free", f"p{nth}") for nth in range(4)]
+    batches[0].move_balance("entry_0", "p0", "camp", "points", None, BALANCE_MAX, "adjustment", "r")
+    batches[1].move_balance("entry_1", "p1", "camp", "coin", None, BALANCE_MAX + 1, "adjustment", "r")
+    batches[2].stock["prize_free"] = StockTake("prize_free", 2**70)
+    told = await asyncio.gather(*(committer.commit(TENANT, one) for one in batches), return_exceptions=True)
+    assert [type(one) for one in told] == [dict, BalanceFull, asyncpg.DataError, dict]
+    assert told[1].facts == {"currency": "coin"}
     await committer.drain()
 
 
@@ -214,6 +229,14 @@ async def test_what_an_old_catalogue_decided_does_not_ride_along(database: Datab
     winners = await database.fetch("SELECT player_id FROM prize_players WHERE player_id LIKE 'p%'")
     assert [row["player_id"] for row in winners] == ["p7"]
     await committer.drain()
+
+
+def test_a_balance_is_full_where_it_would_be_more_than_can_be_kept() -> None:
+    changes = Changes()
+    changes.move_balance("entry_1", "ann", "camp", "coin", 1, BALANCE_MAX - 1, "adjustment", "r")
+    assert changes.full == ""
+    changes.move_balance("entry_2", "ann", "camp", "gem", 2, BALANCE_MAX - 1, "adjustment", "r")
+    assert changes.full == "gem"
 
 
 def test_absorbing_adds_what_two_games_take_of_one_prize() -> None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from yarl import URL
 
+from runtime.outgoing.connector import check_url
 from runtime.outgoing.signing import secret_problem
 from runtime.outgoing.vault import MASKED, SECRET_FIELDS
 from runtime.registry import Registry
@@ -117,13 +117,10 @@ def _url_problems(url: Any) -> Iterable[tuple[str, str]]:
     if url is None or url == "":
         yield "url", "is required"
         return
-    try:
-        parts = urlsplit(url) if isinstance(url, str) and len(url) <= URL_LENGTH_MAX else None
-        sound = parts is not None and parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        sound = False
-    if not sound or any(character.isspace() for character in url):
+    if not isinstance(url, str) or len(url) > URL_LENGTH_MAX:
         yield "url", f"must be an http or https URL of at most {URL_LENGTH_MAX} characters"
+    elif problem := check_url(url):  # By the rule that it is sent by.
+        yield "url", problem
 
 
 def _header_problems(headers: Any) -> Iterable[tuple[str, str]]:

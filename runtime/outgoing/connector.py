@@ -83,11 +83,11 @@ def check_url(url: str) -> str | None:
     """What is wrong with a URL as a receiver's address, or None."""
     try:
         parts = urlsplit(url)
-        parts.port  # noqa: B018  (raises for a port that is no port)
+        port = parts.port  # raises for a port that is no port
     except ValueError:
-        return "is not a URL"
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        return "must begin with http:// or https:// and name a host"
+        return "must be an http or https URL"
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
+        return "must be an http or https URL that names a host"
     if parts.username is not None:  # a password comes with one, if an empty one
         return "must not hold a user or password; use headers"
     if any(character.isspace() or not character.isprintable() for character in url):

@@ -413,6 +413,7 @@ async def test_a_deleted_integration_is_gone(stack: Any, receiver: Receiver) -> 
         ({"events": [""]}, "events[0]"),
         ({"config": {}}, "config.url"),
         ({"config": {"url": "ftp://x"}}, "config.url"),
+        ({"config": {"url": "http://user:word@x"}}, "config.url"),
         ({"config": {"url": "http://x", "secret": "s" * 15}}, "config.secret"),
         ({"config": {"url": "http://x", "secret": "whsec_" + "QUFB" * 5}}, "config.secret"),
         ({"config": {"url": "http://x", "secret": "whsec_ that is no base64"}}, "config.secret"),

@@ -122,6 +122,7 @@ def test_an_allowed_network_opens_itself_alone() -> None:
         "//a.example",
         "http://",
         "http://a:99999/",
+        "http://a:0/",
         "http://u:p@a.example/",
         "http://u@a.example/",
         "http://:p@a.example/",
@@ -245,7 +246,7 @@ async def test_connections_that_are_kept_end_with_the_connector(receiver: Receiv
 
 
 async def test_a_url_that_is_none_is_named_and_not_tried(connector: Connector) -> None:
-    with pytest.raises(Unreachable, match="the URL must begin with http"):
+    with pytest.raises(Unreachable, match="the URL must be an http or https URL"):
         await connector.post("ftp://a.example", b"{}", {})
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Final, TypeVar
 
@@ -137,13 +138,19 @@ async def stream_body(request: web.Request, max_bytes: int) -> AsyncIterator[byt
         yield piece
 
 
+_NAMED: Final = re.compile(r"field `([^`]+)`$")
+
+
 def decode_json(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
     """Decode; every way in which a body can be wrong is INVALID_ARGUMENT, naming the field where there is one."""
     try:
         return decoder.decode(body)
     except msgspec.ValidationError as exc:
         description, _, path = str(exc).partition(" - at `")
-        raise invalid(path.rstrip("`").removeprefix("$").lstrip("."), description) from None
+        of = path.rstrip("`").removeprefix("$").lstrip(".")
+        # Of one that is missing or unknown, the path is that of the object.
+        named = _NAMED.search(description)
+        raise invalid(".".join(filter(None, (of, named and named[1]))), description) from None
     except RecursionError:
         raise invalid("", "the JSON is nested too deeply") from None
     except ValueError as exc:  # msgspec.DecodeError and UnicodeDecodeError are ValueErrors.

@@ -31,7 +31,7 @@ ITEM = msgspec.json.Decoder(Item)
         (b'{"names": ["a"', ""),
         (b'{"names": ["\xff"]}', ""),
         (b"[" * 100_000, ""),
-        (b'{"names":' + b"[" * 100_000 + b"]" * 100_000 + b"}", ""),
+        (b'{"names":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "names[0]"),
         (b'{"names": ["a", 1]}', "names[1]"),
         (b'{"names": ["a"], "x": 1}', "x"),
         (b"{}", "names"),

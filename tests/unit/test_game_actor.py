@@ -28,7 +28,7 @@ from runtime.actors.game.batch import (
     _refuse_unshown,
     _shows_what_follows,
 )
-from runtime.actors.game.decide import _count
+from runtime.actors.game.decide import _count, play
 from runtime.actors.game.pending import Decision, PendingRequest
 from runtime.actors.game.sessions import REVISION_CHARACTERS, Session
 from runtime.actors.game.snapshot import GameSnapshot, PrizeTerms
@@ -444,6 +444,35 @@ async def test_who_plays_in_what_is_committed_is_known_where_it_counts(actor: Ga
         assert not actor.committing
         tenant_id, changes = committer.asked[-1]
         assert tenant_id == "t" and bool(changes.debuts) == history
+
+
+class Further(Exception):
+    """The play is decided."""
+
+
+class Rules:
+    @property
+    def seed_generator(self) -> Any:
+        raise Further
+
+
+async def test_no_turn_is_spent_beside_a_play_that_may_yet_be_undone(actor: GameActor) -> None:
+    """Where that one is undone, a free play is left."""
+    under_way = asyncio.get_running_loop().create_future()
+    its = SimpleNamespace(revision=HASH[:REVISION_CHARACTERS], ordinal=-1, seed=b"")
+    asks = pending(m.PlayRequest(), session=cast(Session, its))
+    for requires, day_plays, committing, expected in (
+        (False, 1, {"ann", "bob"}, StaleRead),
+        (False, 1, {"bob"}, Further),
+        (False, 0, {"ann"}, Further),
+        (True, 0, {"ann"}, Further),
+    ):
+        named = {"requires_turn": requires, "max_plays_per_day": 1, "max_plays_per_user": 0, "revision_hash": HASH}
+        terms = SimpleNamespace(refuse_unless_open=lambda now: None, rules=Rules(), **named)
+        actor.players["ann"] = somebody(day_plays=day_plays, turns=1)
+        actor.committing = {under_way: frozenset(committing)}
+        with pytest.raises(expected):
+            play(actor, cast(GameSnapshot, terms), asks, Changes())
 
 
 # ---------------------------------------------------------------- memory

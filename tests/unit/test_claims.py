@@ -1,0 +1,93 @@
+"""Claims that go to the database together, and the answers that they bring."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from runtime import messages as m
+from runtime.actors import claims
+from runtime.actors.answers import ANSWERS_MAX, LONG_TEXT_MAX, read
+from runtime.actors.claims import Claimer
+from runtime.actors.mailbox import Work
+from runtime.actors.rewards import CodeUnavailable
+from runtime.errors import Fault
+from runtime.metrics import FULFILLMENT_TASKS
+
+
+def claim(reward_id: str, player_id: str = "ann", answers: dict[str, Any] | None = None) -> Work[Any]:
+    request = m.ClaimRewardRequest(id=reward_id, player_id=player_id, answers=answers)
+    return Work(request, asyncio.get_running_loop().create_future())
+
+
+def problems(refused: Fault) -> list[tuple[str, str]]:
+    return [(row["field"], row["description"]) for row in refused.facts["violations"]]
+
+
+def test_answers_are_texts_so_many_and_so_long() -> None:
+    given = {f"k{nth}": "x" for nth in range(ANSWERS_MAX)}
+    assert read(given) == given and read(None) == {}
+    assert read({"name": " Ann ", "nothing": " \t"}) == {"name": "Ann"}
+    with pytest.raises(Fault) as many:
+        read({**given, "more": "x"})
+    assert problems(many.value) == [("answers", f"must hold at most {ANSWERS_MAX}")]
+    with pytest.raises(Fault) as wrong:
+        read({"size": 7, "name": "Ann", "address": "x" * (LONG_TEXT_MAX + 1)})
+    assert [field for field, _ in problems(wrong.value)] == ["answers.size", "answers.address"]
+    assert problems(wrong.value)[0][1] == "must be a text"
+
+
+async def test_a_claim_of_nobody_s_is_refused_and_the_others_go_on() -> None:
+    nobody, anns, odd = claim("r1", ""), claim("r1"), claim("r2", answers={"name": 7})
+    assert claims._groups([nobody, anns, odd]) == [[anns]]
+    assert problems(cast(Fault, nobody.future.exception())) == [("player_id", "is required")]
+    assert problems(cast(Fault, odd.future.exception())) == [("answers.name", "must be a text")]
+
+
+async def test_of_two_that_go_together_only_the_one_that_spoils_it_suffers(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def write(_: Claimer, requests: Sequence[m.ClaimRewardRequest]) -> list[Any]:
+        if any(request.id == "spoilt" for request in requests):
+            raise CodeUnavailable("spoilt")
+        return [{"reward_id": request.id, "outcome": "out_of_stock"} for request in requests]
+
+    monkeypatch.setattr(claims, "_write", write)
+    claimer = cast(Claimer, SimpleNamespace(engine=SimpleNamespace(publisher=Publisher()), tenant_id="t"))
+    spoilt, fine = claim("spoilt"), claim("fine")
+    await claims._claim_together(claimer, [[spoilt], [fine]])
+    assert isinstance(spoilt.future.exception(), CodeUnavailable)
+    assert cast(Fault, fine.future.exception()).reason == "OUT_OF_STOCK"
+
+
+class Publisher:
+    """Says what it was told."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def tasks(self, _: str, task_ids: Sequence[str]) -> None:
+        self.told += task_ids
+
+    def events(self, events: Any) -> None:
+        self.told += [event.type for event in events]
+
+
+def test_what_is_delivered_with_its_claim_is_counted() -> None:
+    row = dict.fromkeys(("player_id", "prize_id", "name", "type", "game_id", "play_id", "milestone_id"), "")
+    row |= {"status": "fulfilled", "campaign_id": "camp", "merchant_id": None, "sent_task_id": None}
+    told: dict[str, Any] = {**row, "value": 1, "quantity": 1, "claimed_at": 1.0, "outcome": "claimed"}
+    publisher = Publisher()
+    claimer = cast(Claimer, SimpleNamespace(engine=SimpleNamespace(publisher=publisher), tenant_id="t"))
+    before = FULFILLMENT_TASKS.labels("delivered")._value.get()
+    rows = [
+        {**told, "reward_id": "r1", "delivered": True},
+        {**told, "reward_id": "r2", "delivered": True},
+        {**told, "reward_id": "r3", "delivered": False, "sent_task_id": "task_1"},
+        {"reward_id": "r4", "outcome": "illegal", "delivered": True},
+    ]
+    claims._publish(claimer, dict.fromkeys(("r1", "r2", "r3", "r4"), ""), rows)
+    assert FULFILLMENT_TASKS.labels("delivered")._value.get() == before + 2
+    assert publisher.told == ["task_1", *["prize_claimed"] * 3]

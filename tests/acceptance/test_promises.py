@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from runtime.actors.game.snapshot import load_game
 from tests.support.world import COINS, COLLECTION, GIFTS, WHEEL, World
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -165,3 +166,14 @@ async def test_a_start_and_a_play_ask_the_stores_no_more_often_than_before(world
     assert min(asked) <= 2, asked
     # Each is admitted in one pipeline; what is kept of the session, and the events, go in others off the path.
     assert min(told) <= 8, told
+
+
+async def test_terms_are_kept_of_what_can_be_started_alone(world: World) -> None:
+    prize = await world.prize()
+    for status, kept in (("GAME_STATUS_DRAFT", 0), ("GAME_STATUS_PAUSED", 0), ("GAME_STATUS_ACTIVE", 1)):
+        game = await world.wheel(prize, status=status)
+        for _ in range(2):
+            snapshot = await load_game(world.stack.database, world.stack.tenant_id, game)
+            asked = (snapshot.revision_hash, game)
+            count = "SELECT count(*) FROM promised_terms WHERE revision_hash = $1 AND game_id = $2"
+            assert await world.stack.database.fetchval(count, *asked) == kept, status

@@ -14,6 +14,7 @@ import pytest
 from runtime import messages as m
 from runtime.actors.changes import Changes
 from runtime.actors.engine import Engine
+from runtime.actors.game import decide
 from runtime.actors.game.actor import GameActor, PlayerState, StaleRead, StockState
 from runtime.actors.game.awards import Winner, prize_won
 from runtime.actors.game.batch import (
@@ -34,7 +35,7 @@ from runtime.actors.game.sessions import REVISION_CHARACTERS, Session
 from runtime.actors.game.snapshot import GameSnapshot, PrizeTerms
 from runtime.actors.idempotency import KeyedRequest
 from runtime.actors.mailbox import Work
-from runtime.errors import Fault
+from runtime.errors import Fault, Status
 from runtime.stores.database import Guarded
 
 NOW: Final = 1_790_000_000.0
@@ -565,3 +566,81 @@ def test_a_play_is_counted_as_it_was_decided(
     assert (counted.cap, counted.day_cap, counted.exact, counted.busy_until) == (cap, day_cap, exact, busy_until)
     assert (player.plays, player.day_plays, player.busy_until, player.turns) == (5, 3, busy_until, 5 - spends)
     assert [(entry.amount, entry.balance_after) for entry in changes.turn_entries] == [(-1, 4)] * spends
+
+
+@pytest.mark.parametrize("guest", [True, False])
+def test_what_a_guest_plays_holds_as_long_as_it_is_one(guest: bool) -> None:
+    actor = cast(GameActor, SimpleNamespace(game_id="game", day=date(2026, 9, 21), resets_at=7))
+    changes = Changes()
+    played = cast(Session, SimpleNamespace(ordinal=-1, play_id="play_x"))
+    _count(actor, game(), somebody(guest=guest), played, False, 0, changes)
+    assert [one.player_id for one in changes.guests.values()] == ["ann"] * guest
+
+
+def test_a_session_ends_in_time_and_is_of_an_ordinal_where_it_shows_a_plan(
+    actor: GameActor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    issued: list[int] = []
+
+    def issue(*_: Any, ordinal: int) -> Any:
+        issued.append(ordinal)
+        return SimpleNamespace(token="sess_x", seed=b"seed", issued_ms=5_999)
+
+    monkeypatch.setattr(decide, "issue", issue)
+    vars(actor.engine)["keyring"] = SimpleNamespace(server=None)
+    rules = SimpleNamespace(config=None, seed_generator=SimpleNamespace(plan=lambda *_: ()))
+    for shows in (False, True):
+        opened = decide._session(actor, game(shows_plan=shows, rules=rules), somebody(plays=3), NOW)
+        assert opened.expires_at == 5 + actor.engine.settings.session_ttl_seconds
+    assert issued == [-1, 3]
+
+
+def test_a_play_takes_the_time_that_it_says_and_is_refused_by_a_fresh_look(actor: GameActor) -> None:
+    issued_ms = 1_000_000
+    played = cast(Session, SimpleNamespace(issued_ms=issued_ms))
+
+    def checked(took_ms: int | None, busy_until: int = 0, *, fresh: bool = True) -> int:
+        def check(*_: Any) -> int:
+            if took_ms is None:
+                raise Fault(Status.FAILED_PRECONDITION, "TOO_FAST", "too fast")
+            return took_ms
+
+        terms = game(rules=SimpleNamespace(validator=SimpleNamespace(check=check), reward_handler=None, config=None))
+        player = somebody(busy_until=busy_until, read_in=ROUND if fresh else ROUND - 1)
+        return decide._check(actor, terms, player, played, {}, (), issued_ms + 60_000)
+
+    assert checked(0) == 0
+    assert checked(700) == issued_ms + 700
+    assert checked(700, issued_ms + 2_000) == issued_ms + 2_700
+    # Only where it is by what is remembered of earlier plays may a fresh look be kinder.
+    for busy_until, fresh, expected in (
+        (issued_ms, False, "TOO_FAST"),
+        (issued_ms + 1, False, "STALE"),
+        (issued_ms + 1, True, "TOO_FAST"),
+    ):
+        assert told(lambda at=busy_until, fresh=fresh: checked(None, at, fresh=fresh)) == expected  # type: ignore[misc]
+
+
+async def test_a_play_and_each_of_its_prizes_is_told_of_once() -> None:
+    def event(data: Any, *_: Any, nth: int = -1) -> Any:
+        return type(data).__name__, getattr(data, "reward_id", ""), getattr(data, "milestone_id", ""), nth
+
+    actor: Any = SimpleNamespace(game_id="game", event=event)
+    reply = m.PlayReply(
+        play_id="play_x",
+        rewards=[
+            m.WonReward(prize_id="mug", reward_id="r1", quantity=1),
+            m.WonReward(name="coin", type="item", quantity=5),
+            m.WonReward(prize_id="mug", reward_id="r2", quantity=1),
+        ],
+        milestones_granted=[m.GrantedMilestone(id="cup", prize_id="mug", reward_id="r3")],
+    )
+    outcome: Any = SimpleNamespace(score=7)
+    winner = Winner("ann", "camp", date(2026, 11, 26), "game", "play_x")
+    about = (game(prizes={"mug": mug()}), pending(m.PlayRequest()), winner, outcome, reply, 0, NOW)
+    assert decide._events(actor, *about) == [
+        ("PlayCompleted", "", "", -1),
+        ("PrizeWon", "r1", "", 0),
+        ("PrizeWon", "r2", "", 1),
+        ("PrizeWon", "r3", "cup", 2),
+    ]

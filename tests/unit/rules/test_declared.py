@@ -1,0 +1,28 @@
+"""The chances that a configuration declares."""
+
+from __future__ import annotations
+
+import pytest
+
+from runtime.rules import score_to_tier
+from runtime.rules.base import GameRule
+from runtime.rules.declared import Result, declared
+
+TIERED = score_to_tier.parse(
+    {
+        "tiers": [{"min": 10, "max": 20, "prize_group": "some"}],
+        "prize_groups": {"some": [{"prize_id": "mug", "probability": 0.25}]},
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("segments", "slot"), [(None, -1), ((None, None), 0), (("mug", None), 1)], ids=["no wheel", "of losses", "a wheel"]
+)
+def test_a_score_of_no_tier_loses_for_certain(segments: tuple[str | None, ...] | None, slot: int) -> None:
+    assert declared(TIERED, GameRule(segments=segments), {"score": 9}) == {Result("", "", slot): 1.0}
+
+
+def test_a_score_of_a_tier_draws_from_its_group() -> None:
+    found = declared(TIERED, GameRule(segments=("mug", None)), {"score": 10})
+    assert found == {Result("mug", "", 0): 0.25, Result("", "", 1): 0.75}

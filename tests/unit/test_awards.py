@@ -1,0 +1,39 @@
+"""What winning writes, and tells."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+
+import pytest
+
+from runtime import messages as m
+from runtime.actors.changes import Changes, NewTask
+from runtime.actors.game.awards import Winner, give_turns, pending_tasks, prize_won
+from runtime.actors.game.snapshot import PrizeTerms
+
+MUG = PrizeTerms("mug", "Mug", "goods", 0, 0, 0, "on_win", "none", True, 0, active=True)
+ANN = Winner("ann", "camp", date(2026, 11, 26), "game", "play")
+
+
+def test_turns_are_given_for_each_reward_of_the_prize() -> None:
+    changes = Changes()
+    rewards = [m.WonReward(reward_id="r1", quantity=1), m.WonReward(reward_id="r2", quantity=3)]
+    assert give_turns(changes, replace(MUG, type="turns", value=2), rewards, ANN, 5) == 8
+    given = [(entry.reference_id, entry.amount, entry.balance_after) for entry in changes.turn_entries]
+    assert given == [("r1", 2, 7), ("r2", 6, 13)]
+    assert changes.turns["ann", "camp"].before == 5
+    assert give_turns(changes, MUG, rewards, ANN, 13) == 0
+    assert len(changes.turn_entries) == 2
+
+
+@pytest.mark.parametrize(("winner", "crossed", "told"), [("", "", ""), ("cup", "", "cup"), ("", "pot", "pot")])
+def test_a_prize_is_told_with_the_rung_that_it_was_won_by(winner: str, crossed: str, told: str) -> None:
+    event = prize_won(replace(ANN, milestone_id=winner), MUG, 1, "r1", milestone_id=crossed)
+    assert (event.milestone_id, event.player_id, event.rank) == (told, "ann", 0)
+
+
+def test_what_waits_for_a_worker_is_told_to_the_stream() -> None:
+    states = {"task_1": "pending", "task_2": "delivered", "task_3": "pending"}
+    tasks = [NewTask(name, "r", "mug", "camp", "ann", "webhook", state) for name, state in states.items()]
+    assert pending_tasks(Changes(tasks=tasks)) == ["task_1", "task_3"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.rules import score_to_tier
+from runtime.rules import lucky_item, score_to_tier
 from runtime.rules.base import GameRule
 from runtime.rules.declared import Result, declared
 
@@ -26,3 +26,16 @@ def test_a_score_of_no_tier_loses_for_certain(segments: tuple[str | None, ...] |
 def test_a_score_of_a_tier_draws_from_its_group() -> None:
     found = declared(TIERED, GameRule(segments=("mug", None)), {"score": 10})
     assert found == {Result("mug", "", 0): 0.25, Result("", "", 1): 0.75}
+
+
+def test_items_are_drawn_by_their_weights() -> None:
+    items = [
+        {"item": "coin", "weight": 3, "quantity": 1, "slot_index": 0},
+        {"item": "gem", "weight": 1, "quantity": 2, "slot_index": 1},
+    ]
+    found = declared(lucky_item.parse({"items": items}), GameRule(), {})
+    assert found == {Result("", "coin", 0): 0.75, Result("", "gem", 1): 0.25}
+
+
+def test_what_is_caught_is_not_drawn() -> None:
+    assert declared(None, GameRule(), {}) == {}

@@ -117,6 +117,13 @@ def test_the_quick_choice_has_every_guard_of_the_commit_and_of_the_claim() -> No
     assert [name for name in command.QUICK if not any(one.startswith(name) for one in found)] == []
 
 
+def test_the_quick_choice_draws_nothing_that_no_known_test_kills() -> None:
+    killable = {statement for statement, stands in score.read().items() if stands.killers}
+    for seed in range(40):
+        found = {one.statement for one in command.chosen(command.parse(["--quick", "--seed", str(seed)]))}
+        assert found <= killable
+
+
 def test_the_quick_choice_draws_others_for_each_commit_and_begins_elsewhere() -> None:
     def quick(seed: str) -> list[str]:
         return [one.name for one in command.chosen(command.parse(["--quick", "--seed", seed]))]

@@ -21,7 +21,7 @@ from runtime.operations.campaigns.records import check_merchant, not_to_write
 from runtime.operations.checks import Checks, given, set_fields
 from runtime.operations.once import begin_again, keep, once
 from runtime.operations.row import ADMINS, STAFF, Operation
-from runtime.outgoing.channels import moved_secrets, receiver_config, to_check, with_kept
+from runtime.outgoing.channels import header_problems, moved_secrets, receiver_config, to_check, with_kept
 from runtime.outgoing.providers import ANSWER_CHARACTERS_MAX, posts
 from runtime.outgoing.vault import SECRET_FIELDS, integration_context, shown_config, vault_of
 from runtime.wire.enums import token
@@ -318,8 +318,9 @@ def _check(checks: Checks, wanted: m.Integration, config: dict[str, Any]) -> Non
         checks.problem("events", "is required")
     for index, type in enumerate(wanted.events):
         checks.required(f"events[{index}]", type)
-    if posts(token(wanted.type)):
-        checks.problems((f"config.{path}".rstrip("."), wrong) for path, wrong in receiver_config(config))
+    known = posts(token(wanted.type))
+    problems = receiver_config(config) if known else header_problems(config.get("headers", {}))
+    checks.problems((f"config.{path}".rstrip("."), wrong) for path, wrong in problems)
 
 
 _DELIVERY_FIELDS: Final = (

@@ -38,7 +38,7 @@ def receiver_config(config: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
     """
     yield from _url_problems(config.get("url"))
     yield from ((name, problem) for name in SECRET_FIELDS if (problem := secret_problem(config.get(name, ""))))
-    yield from _header_problems(config.get("headers", {}))
+    yield from header_problems(config.get("headers", {}))
     yield from ((str(name), "unknown field") for name in config if name not in ("url", "headers", *SECRET_FIELDS))
 
 
@@ -123,7 +123,8 @@ def _url_problems(url: Any) -> Iterable[tuple[str, str]]:
         yield "url", problem
 
 
-def _header_problems(headers: Any) -> Iterable[tuple[str, str]]:
+def header_problems(headers: Any) -> Iterable[tuple[str, str]]:
+    """What is wrong with what headers carry, which is sealed at rest: so of any config, whoever it is for."""
     if not isinstance(headers, Mapping) or len(headers) > HEADERS_MAX:
         yield "headers", f"must be an object of at most {HEADERS_MAX} texts"
         return

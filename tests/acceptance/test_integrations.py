@@ -414,6 +414,7 @@ async def test_a_deleted_integration_is_gone(stack: Any, receiver: Receiver) -> 
         ({"config": {}}, "config.url"),
         ({"config": {"url": "ftp://x"}}, "config.url"),
         ({"config": {"url": "http://user:word@x"}}, "config.url"),
+        ({"type": "INTEGRATION_TYPE_CRM", "config": {"headers": {"a": ["b"]}}}, "config.headers.a"),
         ({"config": {"url": "http://x", "secret": "s" * 15}}, "config.secret"),
         ({"config": {"url": "http://x", "secret": "whsec_" + "QUFB" * 5}}, "config.secret"),
         ({"config": {"url": "http://x", "secret": "whsec_ that is no base64"}}, "config.secret"),

@@ -291,7 +291,7 @@ async def test_what_is_committed_late_is_looked_at(
     monkeypatch.setattr(auditor, "LATE_SECONDS", 0.0)
     entry = (
         "INSERT INTO ledger_entries (tenant_id, entry_id, seq, scope_key, currency, player_id, amount, balance_after,"
-        " reason, reference_id) VALUES ($1, 'entry_late', 1, $2, 'coin', 'late', 5, 5, 'quest_reward', '')"
+        " reason, reference_id) VALUES ($1, 'entry_late', 1, $2, 'coin', 'late', 5, 5, 'reversal', '')"
     )
     async with auditing(stack):
         await marks_moved(stack, "changed")
@@ -374,7 +374,7 @@ async def test_what_was_written_with_an_older_time_is_looked_for_again(
     await stack.database.execute(
         "INSERT INTO ledger_entries (tenant_id, entry_id, seq, scope_key, currency, player_id, amount, balance_after,"
         " reason, reference_id, created_at)"
-        " VALUES ($1, 'entry_later', 1, $2, 'coin', 'later', 5, 5, 'quest_reward', '', now() - interval '50 seconds')",
+        " VALUES ($1, 'entry_later', 1, $2, 'coin', 'later', 5, 5, 'reversal', '', now() - interval '50 seconds')",
         stack.tenant_id,
         own_world.campaign_id,
     )

@@ -11,6 +11,7 @@ import argparse
 import asyncio
 import errno
 import json
+import math
 import os
 import secrets
 import signal
@@ -35,8 +36,8 @@ PORTS: Final = {"CORE_PORT": 0, "CONSUMER_PORT": 1, "ADMIN_PORT": 2, "RPC_PORT":
 """Setting -> its distance from --port-base."""
 PORT_BASE_MAX: Final = 65535 - max(PORTS.values())
 SERVER_START_SECONDS: Final = 60.0
-WATCH_SECONDS: Final = 1.0
-"""How often the embedded servers are looked at."""
+WATCH_SECONDS: Final = 0.5
+"""How often the processes are looked at."""
 
 TENANT_NAME: Final = "Tombola demo"
 MERCHANT_NAME: Final = "Fair stall"
@@ -121,8 +122,10 @@ def _other_base(port_base: int) -> int:
 
 def main() -> None:
     """Runs until a signal. Exit status 0 after one, 1 with a message where something failed."""
+    from ops.servers.base import STOP_SIGNALS
+
     options = prepare()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in STOP_SIGNALS:
         signal.signal(number, _stop)
     try:
         run(options)
@@ -146,7 +149,9 @@ def _expected() -> tuple[type[Exception], ...]:
 
 
 def _stop(number: int, frame: object) -> NoReturn:
-    for again in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    from ops.servers.base import STOP_SIGNALS
+
+    for again in STOP_SIGNALS:
         signal.signal(again, signal.SIG_IGN)  # a second Ctrl-C must not break the stop that the first one began
     say("stopping ...")
     raise Stopped
@@ -190,19 +195,20 @@ def run(options: argparse.Namespace) -> NoReturn:
                     ready["play_url"] = f"{ready['consumer_url']}/c/{ready['demo']['campaign_id']}"
                 with ready_file(options.data / READY_NAME, ready), ready_file(options.ready_file, ready):
                     say(welcome(ready, time.monotonic() - started, command_line(options.data)))
-                    raise _what_ends(process, servers)
+                    _watch(process, servers)
 
 
-def _what_ends(process: subprocess.Popen[bytes], servers: EmbeddedServers) -> Exception:
-    """Waits until something ends that nobody stopped; what that was. Without a store the server would only refuse."""
-    while True:
-        try:
-            code = process.wait(WATCH_SECONDS)
-        except subprocess.TimeoutExpired:
-            if (failure := servers.failure()) is not None:
-                return failure
-        else:
-            return UpError(f"the server ended by itself with status {code}: see the lines above")
+def _watch(process: subprocess.Popen[bytes], servers: EmbeddedServers) -> NoReturn:
+    """Raises what ends that nobody stopped. Without a store the server would only refuse."""
+    from ops.servers.base import wait_for
+
+    def failure() -> Exception | None:
+        if process.poll() is None:
+            return servers.failure()
+        return UpError(f"the server ended by itself with status {process.returncode}: see the lines above")
+
+    wait_for(lambda: False, math.inf, failure, every=WATCH_SECONDS)
+    raise AssertionError("it waits for good")
 
 
 def environment(options: argparse.Namespace, database_url: str | None, redis_url: str | None) -> dict[str, str]:

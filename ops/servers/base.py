@@ -18,7 +18,8 @@ import sys
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,6 +27,8 @@ import psutil
 
 START_SECONDS: Final = 30.0
 STOP_SECONDS: Final = 20.0
+STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""What asks a command in front of its user to stop."""
 _POLL_SECONDS: Final = 0.02
 
 _NEVER_GIVEN: Final = range(10000, 20000)
@@ -227,15 +230,38 @@ def hold(path: Path) -> int:
     return descriptor
 
 
-def wait_for(fact: Callable[[], bool], seconds: float, failure: Callable[[], Exception | None] = lambda: None) -> None:
-    """Polls until `fact()` holds; raises `failure()` as soon as it gives one, TimeoutError at the end."""
+def wait_for(
+    fact: Callable[[], bool],
+    seconds: float,
+    failure: Callable[[], Exception | None] = lambda: None,
+    *,
+    every: float = _POLL_SECONDS,
+) -> None:
+    """Polls until `fact()` holds; raises `failure()` as soon as it gives one, TimeoutError at the end.
+
+    A stop signal waits until `failure()` has looked: one whose handler raises in the midst of `Popen.poll` leaves that
+    one's lock taken, and who then waits for the process to end waits for good.
+    """
     deadline = time.monotonic() + seconds
     while not fact():
-        if (error := failure()) is not None:
+        with _undisturbed():
+            error = failure()
+        if error is not None:
             raise error
         if time.monotonic() > deadline:
             raise TimeoutError(f"waited {seconds:g} s in vain")
-        time.sleep(_POLL_SECONDS)
+        time.sleep(every)
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Holds the signals that stop us back for the length of the block, where there is no other thread to take them."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    try:
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)  # may itself be where a handler raises
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def free_port() -> int:

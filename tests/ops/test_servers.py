@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -135,6 +136,30 @@ def test_a_killed_parent_leaves_a_directory_that_starts_again(data_dir: Path) ->
         assert servers.postgres is not None
         assert servers.postgres.psql("select 1") == "1"
         assert not any(psutil.pid_exists(pid) for pid in pids)
+
+
+def test_a_signal_waits_until_a_process_has_been_looked_at() -> None:
+    """A handler that raised in the midst of `Popen.poll` left its lock taken, and `ops/up` then never stopped."""
+
+    class Stopped(BaseException):
+        pass
+
+    def stop(number: int, frame: object) -> None:
+        raise Stopped
+
+    looks = []
+
+    def look() -> None:
+        signal.pthread_kill(threading.get_ident(), signal.SIGHUP)  # as it comes to a process of one thread
+        looks.append("whole")
+
+    before = signal.signal(signal.SIGHUP, stop)
+    try:
+        with pytest.raises(Stopped):
+            wait_for(lambda: False, 10, look)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert looks == ["whole"]
 
 
 def test_no_port_is_given_to_two_processes_while_its_server_is_away() -> None:

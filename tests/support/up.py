@@ -25,7 +25,8 @@ STOP_SECONDS = 60
 
 def free_ports() -> int:
     """The first of as many ports in a row as it takes that nobody listens on."""
-    for base in range(20000 + os.getpid() % 500 * 20, 60000, 20):
+    # Processes that were started together begin far from each other.
+    for base in range(20000 + os.getpid() % 50 * 200, 60000, 20):
         probes = [socket.socket() for _ in PORTS]
         try:
             for offset, probe in enumerate(probes):
@@ -68,4 +69,9 @@ def up(data_dir: Path, *arguments: str, **environ: str) -> Iterator[tuple[subpro
         raise
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait(STOP_SECONDS)
+        try:
+            process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            print(log.read_text())
+            process.kill()
+            raise

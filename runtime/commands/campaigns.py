@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 from cyclopts import App, Parameter
 
 from runtime.commands import campaign_files, documents
-from runtime.commands.confirm import confirmed, fail_of_file, file_told, show
+from runtime.commands.confirm import confirmed, fail_of_file, file_told
 from runtime.commands.connection import (
     DEFAULTS,
     EXIT_REFUSED,
@@ -30,7 +30,7 @@ from runtime.commands.connection import (
 )
 from runtime.commands.documents import Document
 from runtime.commands.environment import EXIT_USE
-from runtime.commands.resources import for_machines
+from runtime.commands.resources import for_machines, show
 from runtime.commands.times import unix
 from runtime.http import gallery
 

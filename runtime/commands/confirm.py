@@ -1,41 +1,20 @@
-"""Changes shown, and asked about, before they are made."""
+"""What is asked before something is done, and said of a file that cannot be used."""
 
 from __future__ import annotations
 
 import sys
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 from cyclopts import Parameter
 
-from runtime.commands.connection import EXIT_FILE, EXIT_REFUSED, EXIT_UNCONFIRMED, Connection, fail, people
+from runtime.commands.connection import EXIT_FILE, EXIT_REFUSED, EXIT_UNCONFIRMED, Connection, fail
 from runtime.commands.documents import FileWrong
-from runtime.commands.resources import told
-from runtime.operations.files.kinds import Change
 
 Yes = Annotated[bool, Parameter(name=["--yes", "-y"], negative=(), help="Do it without asking.")]
 """Of a command that asks before it does something."""
-
-
-def show(connection: Connection, changes: Sequence[Change]) -> None:
-    """Prints what differs, for people."""
-    if connection.json:
-        return
-    console = people()
-    for change in changes:
-        if change.action != "keep":
-            console.print(told(change), end="")
-    console.print(counted(changes))
-
-
-def counted(changes: Sequence[Change]) -> str:
-    """`2 to create, 1 to change, 5 as they are`"""
-    count = Counter(change.action for change in changes)
-    said = (("create", "to create"), ("change", "to change"), ("keep", "as they are"))
-    return ", ".join(f"{count[action]} {words}" for action, words in said if count[action])
 
 
 def confirmed(connection: Connection, yes: bool, question: str = "Apply this?") -> None:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 
 from runtime.commands import documents
-from runtime.commands.confirm import confirmed, file_told, show
+from runtime.commands.confirm import confirmed, file_told
 from runtime.commands.connection import (
     DEFAULTS,
     EXIT_REFUSED,
@@ -26,7 +26,7 @@ from runtime.commands.connection import (
 )
 from runtime.commands.documents import Document
 from runtime.commands.environment import EXIT_USE
-from runtime.commands.resources import filed, for_machines
+from runtime.commands.resources import filed, for_machines, show
 from runtime.operations.files.kinds import GAMES, Change, Found, settled
 from runtime.operations.games.definitions import definition_of, prizes_named
 from runtime.wire import codec

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from rich.text import Text
 
 from runtime.commands import documents
+from runtime.commands.connection import Connection, people
 from runtime.operations.files.kinds import SECRETS, TIMES, Change, Kind, without_headers
 from runtime.wire.schema import Kind as FieldKind
 from runtime.wire.schema import fields_of
@@ -69,6 +71,24 @@ def before_and_after(change: Change) -> tuple[dict[str, Any], dict[str, Any]]:
     """What differs, in file form."""
     before = {} if change.current is None else filed(change.kind, change.current, names=change.differs)
     return before, filed(change.kind, change.wanted, names=change.differs)
+
+
+def show(connection: Connection, changes: Sequence[Change]) -> None:
+    """Prints what differs, for people."""
+    if connection.json:
+        return
+    console = people()
+    for change in changes:
+        if change.action != "keep":
+            console.print(told(change), end="")
+    console.print(counted(changes))
+
+
+def counted(changes: Sequence[Change]) -> str:
+    """`2 to create, 1 to change, 5 as they are`"""
+    count = Counter(change.action for change in changes)
+    said = (("create", "to create"), ("change", "to change"), ("keep", "as they are"))
+    return ", ".join(f"{count[action]} {words}" for action, words in said if count[action])
 
 
 def told(change: Change) -> Text:

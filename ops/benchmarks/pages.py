@@ -12,7 +12,6 @@ import argparse
 import asyncio
 import math
 import os
-import shutil
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -26,6 +25,7 @@ from redis import Redis
 from ops.benchmarks.crowd import Crowd, fill
 from ops.benchmarks.fixture import Fixture
 from ops.benchmarks.stack import BenchStack, StackError, served, staff_token
+from ops.chromium import chromium
 from ops.servers.base import wait_for
 
 if TYPE_CHECKING:
@@ -145,11 +145,11 @@ async def signed_in(token: str) -> AsyncIterator[BrowserContext]:
     """A browser in which staff is signed in."""
     from playwright.async_api import async_playwright
 
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if chromium is None:
+    path = chromium()
+    if path is None:
         raise StackError("there is no Chromium")
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=chromium, args=["--headless", "--no-sandbox"])
+        browser = await playwright.chromium.launch(executable_path=path, args=["--headless", "--no-sandbox"])
         context = await browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
         await context.add_init_script(f"sessionStorage.setItem('tombola.token', '{token}')")
         await context.add_init_script(WATCH)

@@ -63,7 +63,7 @@ NOT_SIMULATED = frozenset(
 @pytest.fixture(scope="module")
 def own_postgres() -> Iterator[Postgres]:
     """A server that may have deadlocks: every other test run fails where its own had one."""
-    with server_directory() as directory:
+    with server_directory(lasting=False) as directory:
         server = Postgres(directory / "postgres", DISPOSABLE)
         server.start()
         try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from ops.chromium import chromium
 from tests.support.stack import Stack
 
 if TYPE_CHECKING:
@@ -41,11 +41,6 @@ FLAGS: Final = (
     "--disable-dev-shm-usage",
     "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1, EXCLUDE localhost",
 )
-
-
-def chromium() -> str | None:
-    """Where the system's Chromium is."""
-    return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
 @asynccontextmanager

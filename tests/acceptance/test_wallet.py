@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from runtime import ids
+from runtime.operations import BY_NAME
 from tests.support.invariants import check_sums
 from tests.support.quests import open_campaign
 from tests.support.stack import Answer, Stack, fields_of
@@ -169,6 +170,7 @@ async def test_who_can_hold_no_more_is_refused_alone_and_is_told_of_what(stack: 
     players = ["player_1", *(f"p{nth}" for nth in range(6))]
     answers = await asyncio.gather(*(world.round(game, player) for player in players))
     assert [answer.reason for answer in answers] == ["BALANCE_FULL"] + [""] * 6
+    assert all("BALANCE_FULL" in BY_NAME[name].refusals for name in ("Play", "Redeem"))  # as the documents have it
     assert answers[0].envelope["data"]["currency"] == "points" and str(most) in answers[0].envelope["message"]
     assert await stack.database.fetchval("SELECT count(*) FROM plays") == 6
     assert (await adjust(stack, world.campaign_id, -5)).code == "OK"

@@ -139,8 +139,13 @@ class Postgres(Server):
         return account.pw_uid, account.pw_gid
 
     def _init(self) -> None:
-        for leftover in self.data_dir.iterdir():  # an initdb that was cut short leaves files that it then refuses
-            shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
+        # Made beside its place, and put there whole: one that was cut short looks like a server's, and has no database.
+        for leftover in self.data_dir.parent.glob(f"{self.data_dir.name}.new-*"):
+            shutil.rmtree(leftover, ignore_errors=True)
+        made = self.data_dir.with_name(f"{self.data_dir.name}.new-{os.getpid()}")
+        made.mkdir(mode=0o700)
+        if self._account is not None:
+            os.chown(made, *self._account)
         command = ["initdb", "--username=postgres", "--encoding=UTF8", "--locale=C", "--auth=scram-sha-256"]
         if self.settings.get("fsync") == "off":
             command.append("--no-sync")
@@ -151,16 +156,19 @@ class Postgres(Server):
         if self._account is not None:
             os.chown(password_file, *self._account)
         done = subprocess.run(
-            [str(self.bin_dir / command[0]), *command[1:], f"--pwfile={password_file}", f"--pgdata={self.data_dir}"],
+            [str(self.bin_dir / command[0]), *command[1:], f"--pwfile={password_file}", f"--pgdata={made}"],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            cwd=self.data_dir,
+            cwd=made,
             **self._identity(),
         )
         password_file.unlink()
         if done.returncode != 0:
-            raise ServerError(f"initdb failed in {self.data_dir}:\n{done.stdout}")
+            raise ServerError(f"initdb failed in {made}:\n{done.stdout}")
+        for leftover in self.data_dir.iterdir():
+            shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
+        made.rename(self.data_dir)
 
     def _command(self) -> list[str]:
         options = [part for key, value in self.settings.items() for part in ("-c", f"{key}={value}")]

@@ -138,6 +138,18 @@ def test_a_killed_parent_leaves_a_directory_that_starts_again(data_dir: Path) ->
         assert not any(psutil.pid_exists(pid) for pid in pids)
 
 
+def test_a_first_start_that_is_cut_short_leaves_nothing_that_passes_for_a_server(data_dir: Path) -> None:
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(data_dir)], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    wait_for(lambda: any(data_dir.glob("postgres*/PG_VERSION")), 20)
+    holder.send_signal(signal.SIGINT)
+    assert holder.wait() != 0
+    with EmbeddedServers(data_dir, postgres_settings=DISPOSABLE) as servers:
+        assert servers.postgres is not None
+        assert servers.postgres.psql("select 1") == "1"
+
+
 def test_a_signal_waits_until_a_process_has_been_looked_at() -> None:
     """A handler that raised in the midst of `Popen.poll` left its lock taken, and `ops/up` then never stopped."""
 

@@ -30,10 +30,10 @@ from runtime.groups import GROUPS
 from runtime.http import admin, callback, consumer, revocations
 from runtime.http import core as core_http
 from runtime.http.admission.local_rates import Gate
+from runtime.http.core_guard import Door
 from runtime.http.cors import Cors
 from runtime.http.dashboard import serving as dashboard
 from runtime.http.docs import pages as docs
-from runtime.http.door import Door
 from runtime.http.edge import Edge
 from runtime.http.login import routes as login
 from runtime.http.login import sign_in
@@ -44,11 +44,11 @@ from runtime.http.serving import Runner, add_trace_id, make_app
 from runtime.http.serving import serve as listen
 from runtime.metrics import Stores
 from runtime.operations import logins
+from runtime.operations.budget_alerts import thresholds
 from runtime.operations.campaigns import analytics
 from runtime.operations.desk import erasure
-from runtime.operations.figures import counting
 from runtime.operations.leaderboards import ending
-from runtime.operations.limits import looking
+from runtime.operations.reporting import counting
 from runtime.registry import load_plugins
 from runtime.rpc.client import RpcCaller
 from runtime.rpc.server import RpcServer
@@ -56,10 +56,10 @@ from runtime.settings import Settings, SettingsError
 from runtime.stores import history
 from runtime.stores.database import Database
 from runtime.stores.ephemeral import Ephemeral
+from runtime.stores.heartbeat import EVERY_SECONDS as PRESENCE_SECONDS
+from runtime.stores.heartbeat import Presence
 from runtime.stores.keyring import EVERY_SECONDS as KEYS_SECONDS
 from runtime.stores.keyring import KeyMissing
-from runtime.stores.presence import EVERY_SECONDS as PRESENCE_SECONDS
-from runtime.stores.presence import Presence
 from runtime.stores.publisher import TRIM_SECONDS, Publisher
 from runtime.wire import contacts
 from sql.migrate import MigrationError
@@ -207,7 +207,9 @@ class _Parts:
             await self._background.repeat(
                 ending.JOB, partial(ending.finalize_all, process.engine), ending.EVERY_SECONDS
             )
-            await self._background.repeat(looking.JOB, partial(looking.look_all, process.engine), looking.EVERY_SECONDS)
+            await self._background.repeat(
+                thresholds.JOB, partial(thresholds.look_all, process.engine), thresholds.EVERY_SECONDS
+            )
             keep = partial(erasure.retain, process.engine)
             await self._background.repeat(erasure.JOB, keep, erasure.EVERY_SECONDS)
             await self._background.repeat("stream trimming", partial(_trim, process.engine), TRIM_SECONDS)

@@ -51,7 +51,9 @@ class ConsumerGroup(NamedTuple):
 
 DELIVERIES: Final = ConsumerGroup("deliveries", "carries rewards out", task_stream, "runtime.streams.delivery:run")
 INTEGRATIONS: Final = ConsumerGroup("integrations", "carries events out", event_stream, "runtime.streams.hub:run")
-LEADERBOARDS: Final = ConsumerGroup("leaderboards", "keeps rankings", event_stream, "runtime.streams.standings:run")
+LEADERBOARDS: Final = ConsumerGroup(
+    "leaderboards", "keeps rankings", event_stream, "runtime.streams.leaderboard_consumer:run"
+)
 AUDITOR: Final = ConsumerGroup("auditor", "looks whether everything adds up", None, "runtime.streams.auditor:run")
 
 GROUPS: Final = {group.name: group for group in (DELIVERIES, INTEGRATIONS, LEADERBOARDS, AUDITOR)}

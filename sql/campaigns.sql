@@ -1,4 +1,4 @@
--- Campaigns. See runtime/operations/campaigns/records.py.
+-- Campaigns. See runtime/operations/campaigns/campaign_admin.py.
 
 -- name: insert
 -- Makes a campaign.

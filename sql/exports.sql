@@ -1,4 +1,4 @@
--- What is exported, a part at a time in the order of its keys. See runtime/operations/figures/exports.py.
+-- What is exported, a part at a time in the order of its keys. See runtime/operations/reporting/exports.py.
 --
 -- Of each: $1 tenant, $2 the merchant whose staff asks ('' the tenant's own), $3 the campaign ('' all), $4 from when on
 -- and $5 before when (unix seconds; 0: not bounded), $6 the key to go on after, $7 how many rows are looked at. So a

@@ -1,4 +1,4 @@
--- Plays counted by quarters of an hour, and figures of a campaign. See runtime/operations/figures.
+-- Plays counted by quarters of an hour, and figures of a campaign. See runtime/operations/reporting.
 
 -- name: make_mark
 -- A tenant begins uncounted.

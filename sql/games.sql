@@ -1,4 +1,4 @@
--- Games and their revisions. See runtime/operations/games/records.py.
+-- Games and their revisions. See runtime/operations/games/game_admin.py.
 
 -- name: insert
 -- Makes a game at revision 1.

@@ -1,4 +1,4 @@
--- What happened, as rows: for integrations that the streams did not reach. See runtime/streams/gaps.py.
+-- What happened, as rows: for integrations that the streams did not reach. See runtime/streams/backfill.py.
 -- Each statement after `lease` gives what happened from $2 to $3, after the row (time, id) of $4 and $5, at most $6.
 
 -- name: tenants

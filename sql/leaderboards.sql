@@ -1,5 +1,5 @@
 -- Leaderboards: what they are, the scores that follow from the rows, and the standings that finalize keeps.
--- See runtime/operations/leaderboards/records.py, rankings.py and finalize.py. Lock order: tenant, board, standings.
+-- See runtime/operations/leaderboards/board_admin.py, rankings.py and finalize.py. Lock order: tenant, board, standings.
 
 -- name: insert
 -- $1 tenant, $2 board, $3 campaign, $4 game ('' = the whole campaign), $5 name, $6 metric, $7 mode,

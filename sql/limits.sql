@@ -1,4 +1,4 @@
--- Budgets of campaigns, and prizes that run low. See runtime/operations/limits.
+-- Budgets of campaigns, and prizes that run low. See runtime/operations/budget_alerts.
 -- Lock order: the tenant's mark, which whoever looks holds to the end, then what is written.
 
 -- name: tenants

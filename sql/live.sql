@@ -1,4 +1,4 @@
--- What happens now. See runtime/operations/figures/live.py. $2: the merchant whose staff asks ('' the tenant's own).
+-- What happens now. See runtime/operations/reporting/live.py. $2: the merchant whose staff asks ('' the tenant's own).
 
 -- name: plays
 -- Plays and wins of the last minute.

@@ -14,7 +14,7 @@ they use must come a version later, and says at its head which migration a proce
 
     -- needs: 0007_expand.sql
 
-It is not applied while a process lives that lacks that one (`processes`: runtime/stores/presence.py). One that comes
+It is not applied while a process lives that lacks that one (`processes`: runtime/stores/heartbeat.py). One that comes
 later does not start, and one that was silent for LIVE_SECONDS, and lives, ends (`pending` raises).
 """
 

@@ -1,4 +1,4 @@
--- What staff did once for each idempotency key. See runtime/operations/once.py.
+-- What staff did once for each idempotency key. See runtime/operations/idempotent_writes.py.
 
 -- name: take
 -- Takes a key for the transaction. No row: it was used, by a request that is committed.

@@ -1,4 +1,4 @@
--- Prizes and their stock. See runtime/operations/prizes/records.py.
+-- Prizes and their stock. See runtime/operations/prizes/prize_admin.py.
 
 -- name: insert
 -- Makes a prize with full stock of $20 (0: unlimited).

@@ -1,4 +1,4 @@
--- Which version each process is of that lives: runtime/stores/presence.py. They belong to no tenant: $1 is ''.
+-- Which version each process is of that lives: runtime/stores/heartbeat.py. They belong to no tenant: $1 is ''.
 
 -- name: keep_off
 -- Has whoever comes wait for a migration that takes something away, and such a migration for whoever comes.

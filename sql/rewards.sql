@@ -1,5 +1,5 @@
 -- Rewards as they are read, and what admins and time do to them.
--- See runtime/operations/rewards/records.py and runtime/operations/rewards/reward_admin.py.
+-- See runtime/operations/rewards/reward_queries.py and runtime/operations/rewards/reward_admin.py.
 
 -- name: list
 -- A player's rewards, newest first, after reward $7 (NULL: from the newest). Empty filters match all.

@@ -1062,7 +1062,7 @@ CREATE TABLE campaign_player_days (
 CREATE INDEX campaign_player_days_day ON campaign_player_days (tenant_id, campaign_id, day, player_id);
 
 -- A tenant's plays, counted up to a moment, by the quarters of an hour that they were played in: every zone's days and
--- hours are made of them (runtime/operations/figures/counting.py). wins: plays that won something.
+-- hours are made of them (runtime/operations/reporting/counting.py). wins: plays that won something.
 CREATE TABLE figure_marks (
     tenant_id     ident       NOT NULL PRIMARY KEY,
     counted_until timestamptz NOT NULL DEFAULT '-infinity'
@@ -1143,7 +1143,7 @@ CREATE UNIQUE INDEX integration_deliveries_event ON integration_deliveries (tena
 CREATE INDEX integration_deliveries_due ON integration_deliveries (tenant_id, integration_id, next_attempt_at)
     WHERE status = 'retry';
 
--- Up to when the integrations of a tenant have been told of everything that happened (runtime/streams/gaps.py).
+-- Up to when the integrations of a tenant have been told of everything that happened (runtime/streams/backfill.py).
 CREATE TABLE event_marks (
     tenant_id    ident       NOT NULL PRIMARY KEY,
     told_until   timestamptz NOT NULL,
@@ -1166,7 +1166,7 @@ RETURNS bigint LANGUAGE sql STABLE RETURN least(
     ) END
 );
 
--- When a tenant's budgets and stock are looked at next (runtime/operations/limits/looking.py). Who looks holds the row.
+-- When a tenant's budgets and stock are looked at next (runtime/operations/budget_alerts/thresholds.py). Who looks holds the row.
 CREATE TABLE limit_marks (
     tenant_id ident       NOT NULL PRIMARY KEY,
     next_at   timestamptz NOT NULL
@@ -1193,7 +1193,7 @@ CREATE TABLE low_prizes (
     PRIMARY KEY (tenant_id, prize_id)
 );
 
--- What integrations are told of that no other row says (runtime/streams/gaps.py): the events themselves.
+-- What integrations are told of that no other row says (runtime/streams/backfill.py): the events themselves.
 CREATE TABLE notices (
     tenant_id   ident       NOT NULL,
     event_id    ident       NOT NULL,

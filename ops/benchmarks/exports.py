@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from ops.benchmarks.crowd import SHARE_WON, fill
 from ops.benchmarks.fixture import Fixture
 from ops.benchmarks.stack import Process, StackError, served, staff_token
-from runtime.operations.figures.exports import EXPORTS
+from runtime.operations.reporting.exports import EXPORTS
 
 PLAYERS: Final = 100_000
 READ_BYTES: Final = 1 << 16

@@ -24,7 +24,7 @@ from ops.simulation.postgres.schema import SHAPES
 from ops.simulation.stores import Stores
 from ops.simulation.subscribers import Subscribers
 from ops.simulation.world import Violation, World
-from runtime.streams import gaps
+from runtime.streams import backfill
 
 
 @dataclass(slots=True)
@@ -109,12 +109,12 @@ def _machine(loop: SimulatedLoop, seed: str, logged: list[dict[str, Any]]) -> It
 @contextmanager
 def _long_passes() -> Iterator[None]:
     """Gaps are looked for an hour at a time: else hours in which nothing happens are a thousand passes."""
-    before = gaps.PASS_SECONDS
-    gaps.PASS_SECONDS = 3600.0  # type: ignore[misc]
+    before = backfill.PASS_SECONDS
+    backfill.PASS_SECONDS = 3600.0  # type: ignore[misc]
     try:
         yield
     finally:
-        gaps.PASS_SECONDS = before  # type: ignore[misc]
+        backfill.PASS_SECONDS = before  # type: ignore[misc]
 
 
 def settle_memory() -> None:

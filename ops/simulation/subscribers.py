@@ -24,7 +24,7 @@ from runtime.errors import Fault
 from runtime.groups import event_stream
 from runtime.outgoing.connector import Answer, Connector, Unreachable
 from runtime.stores.publisher import shard_of
-from runtime.streams import gaps
+from runtime.streams import backfill
 from runtime.streams.consumer import Message
 from runtime.streams.hub import Hub
 
@@ -74,11 +74,11 @@ class Subscribers:
         engine.dispatcher._connector = cast(Connector, self)
         hub = Hub(engine.dispatcher)
         stream = event_stream(shard_of(TENANT, engine.settings.stream_shards))
-        filling = gaps.Filling(engine, asyncio.Event())
+        filling = backfill.Filling(engine, asyncio.Event())
         return [
             (partial(self._read, hub, stream), HUB_SECONDS),
-            (filling.begin, gaps.EVERY_SECONDS),
-            (engine.dispatcher.retry_due, gaps.RETRY_SECONDS),
+            (filling.begin, backfill.EVERY_SECONDS),
+            (engine.dispatcher.retry_due, backfill.RETRY_SECONDS),
         ]
 
     async def _read(self, hub: Hub, stream: str) -> None:

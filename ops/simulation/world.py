@@ -22,7 +22,7 @@ from ops.simulation.node import Gone, Node
 from ops.simulation.plan import Fault, Plan, Step
 from runtime.errors import Fault as Refusal
 from runtime.errors import Status
-from runtime.streams.gaps import GRACE_SECONDS
+from runtime.streams.backfill import GRACE_SECONDS
 
 TENANT: Final = "tenant_sim"
 

@@ -1,7 +1,7 @@
 """Deliveries that were given up, as others hear of them (`delivery_failed`).
 
 Published after the commit that gave them up, and found in the tasks' rows where that was lost
-(runtime/streams/gaps.py): under one id, which follows from the task and the time, since a task that is retried
+(runtime/streams/backfill.py): under one id, which follows from the task and the time, since a task that is retried
 may be given up once more.
 """
 

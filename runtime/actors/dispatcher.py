@@ -57,7 +57,7 @@ OPEN_SECONDS: Final = 30.0
 
 LOG_KEPT: Final = 1_000
 """Deliveries that an integration's log keeps, beside those that are to be tried again and those that an event may
-still be looked for among: the last ten minutes', and all since the tenant's mark (runtime/streams/gaps.py).
+still be looked for among: the last ten minutes', and all since the tenant's mark (runtime/streams/backfill.py).
 """
 
 TRIED_SECONDS: Final = sum(SCHEDULE_SECONDS)

@@ -3,7 +3,7 @@
 A request with a key commits the key, and the hash of what it asks, with what it does. The database holds the
 key of who asked, on one route with its path's ids, to one row; who finds that row answers by it
 (`first_answer`), however much later. A player's is in the row of what it does: a play, a redeem, a claim, a
-quest's completion. What staff do is in a row of its own (runtime/operations/once.py).
+quest's completion. What staff do is in a row of its own (runtime/operations/idempotent_writes.py).
 """
 
 from __future__ import annotations

@@ -39,8 +39,8 @@ from runtime.http.login.api_tokens import Marks, check_made
 from runtime.http.login.staff import IDENTITY, OF_ROLES, Desk
 from runtime.http.views import edge_view
 from runtime.operations import API, OPERATIONS, Operation
-from runtime.operations.approvals import deciding as approvals
-from runtime.operations.figures.exports import EXPORTS
+from runtime.operations.approvals import review as approvals
+from runtime.operations.reporting.exports import EXPORTS
 from runtime.operations.row import MANAGEMENT, PLATFORM, REWARD_MANAGERS, STAFF, STAFF_OR_PLATFORM, Admin
 from runtime.wire.codec import View
 from runtime.wire.schema import Kind, fields_of

@@ -2,8 +2,8 @@
 
 Own tokens are HS256 under a secret, which their `kid` names; a secret that was before goes on verifying. Players'
 and staff's have secrets of their own: the consumer edge, which strangers reach, holds none that makes staff. Tokens
-of another issuer are RS256, ES256 or EdDSA under the keys of its JWKS document, and what they say is told by
-settings (runtime/http/foreign.py). The algorithm is a property of the key, never of the token (RFC 8725, 3.1), so
+of another issuer are RS256, ES256 or EdDSA under the keys of its JWKS document, and settings map their
+claims (runtime/http/external_issuer.py). The algorithm is a property of the key, never of the token (RFC 8725, 3.1), so
 neither `none` nor a public key used as a secret can pass.
 
 Whose a token is, is its audience's to say: players' have one, staff's another, and neither opens the other's
@@ -34,8 +34,8 @@ from aiohttp import web
 from runtime import ids
 from runtime import messages as m
 from runtime.errors import Fault, Status, invalid
-from runtime.http.door import check_host
-from runtime.http.foreign import Foreign
+from runtime.http.core_guard import check_host
+from runtime.http.external_issuer import Foreign
 from runtime.http.jwks import KEY_ALGORITHMS, JwksKeys
 from runtime.http.revocations import Revocations, login_key, player_key, sign_in_key, staff_key
 from runtime.operations.logins import LEEWAY_SECONDS

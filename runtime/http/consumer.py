@@ -18,7 +18,7 @@ from runtime.http.admission.client_address import Client, client_of
 from runtime.http.admission.control import Allowed
 from runtime.http.admission.idempotency import Asked, Replay, idempotency_key
 from runtime.http.admission.local_rates import ClientRate, charge
-from runtime.http.admission.names import Ask
+from runtime.http.admission.lookup_limits import Ask
 from runtime.http.admission.rates import Limited, Policy
 from runtime.http.admission.session_cache import OPEN, PLAYED, named_player, session_name
 from runtime.http.auth import Identity, not_staff, require_player

@@ -1,7 +1,7 @@
 """Core's REST: every operation of the table, 1:1 with its RPC (spec.md, "Surfaces").
 
 The body is the RPC's message; on GET and DELETE its fields are query parameters (`scope.tenant_id`,
-`player_id`, `limit` ...). Core authenticates nobody: keep it private. `runtime.http.door` says what may come in.
+`player_id`, `limit` ...). Core authenticates nobody: keep it private. `runtime.http.core_guard` says what may come in.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from runtime.errors import invalid
 from runtime.http import codes
 from runtime.http.admission.idempotency import idempotency_key
 from runtime.http.bodies import read_body
-from runtime.http.door import JSON, Door
+from runtime.http.core_guard import JSON, Door
 from runtime.http.envelope import Handler, ok
 from runtime.operations import API, OPERATIONS, Operation
 from runtime.wire import codec

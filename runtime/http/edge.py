@@ -13,7 +13,7 @@ from runtime.core import Caller
 from runtime.errors import invalid
 from runtime.http.admission.control import AdmissionControl
 from runtime.http.admission.local_rates import Gate, gate
-from runtime.http.admission.names import Names
+from runtime.http.admission.lookup_limits import Names
 from runtime.http.admission.origins import Origins
 from runtime.http.admission.rates import Policy
 from runtime.http.admission.session_cache import SessionCache

@@ -18,7 +18,6 @@ from runtime.operations import (
     challenges,
     conservation,
     desk,
-    figures,
     files,
     fulfillment,
     games,
@@ -30,13 +29,14 @@ from runtime.operations import (
     prizes,
     quest_events,
     quests,
+    reporting,
     rewards,
     staff,
     storefront,
     tenancy,
     wallet,
 )
-from runtime.operations.approvals.deciding import ROWS as APPROVALS
+from runtime.operations.approvals.review import ROWS as APPROVALS
 from runtime.operations.row import Operation as Operation
 
 API: Final = "/api/v1"
@@ -64,7 +64,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *audit.ROWS,
     *APPROVALS,
     *conservation.ROWS,
-    *figures.ROWS,
+    *reporting.ROWS,
 )
 
 BY_NAME: Final[dict[str, Operation]] = {operation.name: operation for operation in OPERATIONS}

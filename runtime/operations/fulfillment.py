@@ -20,7 +20,7 @@ from runtime.errors import Fault, Status, invalid, unknown
 from runtime.metrics import FULFILLMENT_TASKS
 from runtime.operations import audit, reading
 from runtime.operations.checks import TIME_MAX, Checks
-from runtime.operations.once import once
+from runtime.operations.idempotent_writes import once
 from runtime.operations.row import REWARD_MANAGERS, SIGNED, STAFF, Operation
 from runtime.operations.signed import not_signed, signers
 from runtime.outgoing.schedule import delays_seconds

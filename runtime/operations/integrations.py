@@ -17,9 +17,9 @@ from runtime.actors.idempotency import in_progress
 from runtime.errors import Fault, Status, forbidden, unknown
 from runtime.events import Event, ReceivedEvent, new_event
 from runtime.operations import audit, reading, samples
-from runtime.operations.campaigns.records import check_merchant, not_to_write
+from runtime.operations.campaigns.campaign_admin import check_merchant, not_to_write
 from runtime.operations.checks import Checks, given, set_fields
-from runtime.operations.once import begin_again, keep, once
+from runtime.operations.idempotent_writes import begin_again, keep, once
 from runtime.operations.row import ADMINS, STAFF, Operation
 from runtime.outgoing.channels import header_problems, moved_secrets, receiver_config, to_check, with_kept
 from runtime.outgoing.providers import ANSWER_CHARACTERS_MAX, posts

@@ -21,10 +21,10 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, invalid, suspended, unknown
 from runtime.operations import audit, challenges
-from runtime.operations.approvals.keeping import withdraw_of
+from runtime.operations.approvals.pending import withdraw_of
+from runtime.operations.budget_alerts import thresholds
 from runtime.operations.checks import TIME_MAX, Checks
 from runtime.operations.games import trials
-from runtime.operations.limits import looking
 from runtime.operations.players import FIND, player_from_row
 from runtime.operations.row import ADMINS, Operation
 from runtime.stores.database import StoreUnavailable
@@ -300,7 +300,7 @@ _PURGES: Final = {
     **{name: _SQL[name] for name in ("purge_logins", "purge_revocations")},
     "purge_tokens": sql.load("tokens")["purge_tokens"],
     **trials.PURGES,
-    **looking.PURGES,
+    **thresholds.PURGES,
 }
 
 

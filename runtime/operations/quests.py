@@ -27,9 +27,9 @@ from runtime.actors.idempotency import KeyedRequest, first_answer, keyed
 from runtime.errors import Fault, Status, invalid, suspended, unknown, violations
 from runtime.events import QuestCompleted, event_of
 from runtime.operations import audit, catalog, reading, samples, suspension
-from runtime.operations.approvals import watching
-from runtime.operations.approvals.keeping import Held, id_of_new, may_wait, settle
-from runtime.operations.campaigns import records as campaigns
+from runtime.operations.approvals import policy
+from runtime.operations.approvals.pending import Held, id_of_new, may_wait, settle
+from runtime.operations.campaigns import campaign_admin as campaigns
 from runtime.operations.checks import Checks, given, search_pattern, set_fields
 from runtime.operations.quest_times import Period, check_open, period_at
 from runtime.operations.row import DESIGNERS, STAFF, Access, Consumer, Operation, RoutePolicy
@@ -89,7 +89,7 @@ async def make(
     pinned = m.CreateQuestRequest.parse(bytes(request))
     assert pinned.quest is not None
     pinned.quest.id = quest_id
-    waits = watching.quest(settings, None, row)
+    waits = policy.quest(settings, None, row)
     await settle(connection, waits, lambda: Held(quest_id, {}, dict(row), pinned))
     return row, secret
 
@@ -136,7 +136,7 @@ async def alter(
     if row is None:
         raise await _not_written(connection, request, quest)
     await audit.record(connection, tenant_id, "quest.update", request.id, before=dict(before), after=dict(row))
-    waits = watching.quest(settings, before, row)
+    waits = policy.quest(settings, before, row)
     await settle(connection, waits, lambda: Held(request.id, dict(before), dict(row), rests_on=dict(before)))
     return row, secret
 

@@ -13,9 +13,9 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.actors.game.snapshot import scope_key_of
 from runtime.errors import unknown
-from runtime.operations.campaigns.records import from_row as campaign_from_row
+from runtime.operations.campaigns.campaign_admin import from_row as campaign_from_row
 from runtime.operations.games.definitions import game_from_row, prizes_named
-from runtime.operations.leaderboards.records import board_from_row
+from runtime.operations.leaderboards.board_admin import board_from_row
 from runtime.operations.prizes import claim_fields
 from runtime.operations.quests import quest_from_row
 from runtime.operations.row import Access, Consumer, Operation, RoutePolicy

@@ -16,9 +16,9 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import BALANCE_MAX, Fault, Status, forbidden, invalid, unknown, violations
 from runtime.operations import audit, merging, samples
-from runtime.operations.approvals import watching
-from runtime.operations.approvals.keeping import Held, may_wait, settle
-from runtime.operations.once import once
+from runtime.operations.approvals import policy
+from runtime.operations.approvals.pending import Held, may_wait, settle
+from runtime.operations.idempotent_writes import once
 from runtime.operations.row import REWARD_MANAGERS, Access, Consumer, Operation
 from runtime.wire.scope import merchant_of, player_id_of, tenant_of
 
@@ -90,7 +90,7 @@ async def adjust_balance(engine: Engine, request: m.AdjustBalanceRequest) -> m.L
             raise insufficient(await connection.fetchval(BALANCE, tenant_id, owner_id, *wallet))
         after = {"player_id": owner_id, **dict(row)}
         await audit.record(connection, tenant_id, "player.adjust_balance", owner_id, after=after)
-        await settle(connection, watching.adjustment(engine.settings, request.amount), lambda: _held(owner_id, row))
+        await settle(connection, policy.adjustment(engine.settings, request.amount), lambda: _held(owner_id, row))
         return m.LedgerEntryReply(entry=ledger_entry(row))
 
     reply: m.LedgerEntryReply = (await once(engine, request, m.LedgerEntryReply, adjust)).reply

@@ -22,7 +22,7 @@ from runtime.errors import Fault, Status
 from runtime.stores import history
 from runtime.stores.clock import Clock
 from runtime.stores.history import History
-from runtime.stores.shares import Shares
+from runtime.stores.tenant_quota import Shares
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ write that saw less than an earlier one is refused and counted again.
 
 Nothing in a set is lost for good. One that is gone, or is not whole, is not believed: Postgres answers,
 and the set is built anew. Messages that never came are made up for by catching up: whoever was touched
-since the set was last known to be whole is counted again, every few seconds (runtime/streams/standings.py),
+since the set was last known to be whole is counted again, every few seconds (runtime/streams/leaderboard_consumer.py),
 and before a set is believed whose messages may have been lost.
 """
 

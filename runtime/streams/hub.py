@@ -16,7 +16,7 @@ from runtime.actors.dispatcher import Dispatcher
 from runtime.actors.engine import Engine
 from runtime.events import Event, ReceivedEvent
 from runtime.groups import INTEGRATIONS
-from runtime.streams import gaps
+from runtime.streams import backfill
 from runtime.streams.consumer import Consumer, Message
 from runtime.streams.servers import Servers
 
@@ -54,6 +54,6 @@ async def run(engine: Engine, stop: asyncio.Event) -> None:
         Servers(engine.settings), INTEGRATIONS.name, streams, hub.handle, batch_max=BATCH_MAX, batches=BATCHES
     )
     try:
-        await asyncio.gather(consumer.run(stop), gaps.run(engine, stop))
+        await asyncio.gather(consumer.run(stop), backfill.run(engine, stop))
     finally:
         await engine.dispatcher.close()

@@ -20,7 +20,7 @@ from runtime.actors.idempotency import request_hash
 from runtime.errors import Fault
 from runtime.http.serving import BODY_BYTES_MAX
 from runtime.operations import players
-from runtime.operations.games import records
+from runtime.operations.games import game_admin
 from runtime.operations.games.definitions import definition_of, prizes_named
 from runtime.outgoing.channels import moved_secrets
 from runtime.wire import codec
@@ -163,7 +163,7 @@ def test_nor_does_what_a_game_that_no_handler_reads_is_searched_for(below: Any, 
     def search() -> None:
         named[:] = prizes_named(definition_of(game))
 
-    assert seconds_of(lambda: records.problems(game)) < TIMES_MAX * plain_seconds
+    assert seconds_of(lambda: game_admin.problems(game)) < TIMES_MAX * plain_seconds
     assert seconds_of(search) < TIMES_MAX * plain_seconds
     assert sum(len(path) for path, _ in named) < 2 * BODY_BYTES_MAX
 

@@ -13,7 +13,7 @@ from aiohttp.test_utils import make_mocked_request
 
 from runtime import messages as m
 from runtime.errors import Fault, Status, unknown
-from runtime.http.admission.names import LOOKUPS, Names
+from runtime.http.admission.lookup_limits import LOOKUPS, Names
 from runtime.operations import BY_NAME, Operation
 from tests.support.stack import Answer, Stack
 from tests.support.world import new_world

@@ -12,7 +12,7 @@ import pytest_asyncio
 
 from runtime import messages as m
 from runtime.errors import Fault, Status
-from runtime.operations.approvals import deciding
+from runtime.operations.approvals import review
 from runtime.operations.desk import bulk
 from tests.support.approvals import HELD, LIMIT, as_, ask, balance, decide, noted, player_of, waiting
 from tests.support.login import bearer
@@ -212,7 +212,7 @@ class TestBalances:
             raise Fault(Status.UNAVAILABLE, "STORE_UNAVAILABLE", "the process ended here", retry_after_seconds=1)
 
         with monkeypatch.context() as patch:
-            patch.setattr("runtime.operations.approvals.keeping.note", breaks)
+            patch.setattr("runtime.operations.approvals.pending.note", breaks)
             assert (await decide(office, "bob", "approve", kept)).http == 503
         assert await balance(office, player) == 0
         assert (await decide(office, "bob", "approve", kept)).http == 200
@@ -506,9 +506,9 @@ async def test_every_operation_that_may_wait_says_so_and_can_be_approved() -> No
     from runtime.operations import OPERATIONS
 
     says = {row.name for row in OPERATIONS if "APPROVAL_NEEDED" in row.refusals}
-    assert says == set(deciding.KINDS)
+    assert says == set(review.KINDS)
     for row in OPERATIONS:
-        if row.name in deciding.KINDS:
-            kind = deciding.KINDS[row.name]
+        if row.name in review.KINDS:
+            kind = review.KINDS[row.name]
             assert (kind.run, kind.request) == (row.run, row.request)
             assert row.admin is not None and row.admin.writers == kind.roles

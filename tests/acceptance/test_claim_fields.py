@@ -12,7 +12,7 @@ from aiohttp import web
 
 from runtime.actors.claims import CLAIM
 from runtime.operations.desk import erasure
-from runtime.operations.rewards.records import HIDDEN
+from runtime.operations.rewards.reward_queries import HIDDEN
 from tests.support.deliveries import working
 from tests.support.guests import guest_who_played, log_in
 from tests.support.operations import make_merchant

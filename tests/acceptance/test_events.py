@@ -16,7 +16,7 @@ from runtime import app
 from runtime.events import TYPES, PrizeWon
 from runtime.groups import event_stream
 from runtime.operations import API
-from runtime.operations.limits import looking
+from runtime.operations.budget_alerts import thresholds
 from runtime.settings import Settings
 from runtime.stores.publisher import shard_of
 from tests.support.leaderboards import make_board
@@ -89,7 +89,7 @@ async def test_each_type_is_on_the_stream_as_the_document_says(stack: Any, event
     sent = await make_prize(stack, campaign_id=campaign_id, fulfillment=hook, **dear)
     await stack.admin("PUT", f"/admin/campaigns/{campaign_id}", {"budget": {"amount": 1, "currency": "EUR"}})
     await play_once(stack, (await make_game(stack, campaign_id, sent))["id"])
-    await looking.look(stack.engine, stack.tenant_id, every_seconds=0)
+    await thresholds.look(stack.engine, stack.tenant_id, every_seconds=0)
     await stack.database.execute("UPDATE tasks SET status = 'awaiting', attempts = 99 WHERE prize_id = $1", sent)
     task_id = await stack.database.fetchval("SELECT task_id FROM tasks WHERE prize_id = $1", sent)
     told = {"status": "failed", "error": "no such SKU"}

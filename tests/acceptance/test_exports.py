@@ -16,7 +16,7 @@ import pytest
 import pytest_asyncio
 
 from runtime.operations import API
-from runtime.operations.figures.exports import EXPORTS, ROWS
+from runtime.operations.reporting.exports import EXPORTS, ROWS
 from tests.support.operations import Ids, furnish
 from tests.support.stack import OTHER_TENANT, Stack, refused
 from tests.support.waiting import until
@@ -225,7 +225,7 @@ async def test_who_may_export_and_what(module_stack: Stack, known: Ids) -> None:
 @pytest.mark.asyncio(loop_scope="function")
 @pytest.mark.settings(role_matrix="strict")
 async def test_each_download_is_in_the_audit_log_once(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    from runtime.operations.figures import exports
+    from runtime.operations.reporting import exports
 
     known = await furnish(stack)
     monkeypatch.setattr(exports, "ROWS", 1)

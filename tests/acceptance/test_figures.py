@@ -14,8 +14,8 @@ import pytest
 import pytest_asyncio
 
 from runtime.operations.campaigns import analytics
-from runtime.operations.figures import counting
-from runtime.operations.figures.campaigns import odds
+from runtime.operations.reporting import counting
+from runtime.operations.reporting.campaigns import odds
 from tests.support.resources import make_campaign, make_prize, wheel
 from tests.support.stack import OTHER_TENANT, Stack, fields_of
 from tests.support.waiting import until

@@ -13,7 +13,7 @@ from standardwebhooks import Webhook
 from runtime.actors import dispatcher as dispatch
 from runtime.events import TYPES, DeliveryFailed, LeaderboardFinalized, PrizeWon, new_event
 from runtime.outgoing.schedule import JITTER, SCHEDULE_SECONDS
-from runtime.streams import gaps
+from runtime.streams import backfill
 from tests.support.deliveries import SECRET, working
 from tests.support.receiver import Receiver, hang, receiving, status
 from tests.support.resources import make_campaign, make_game, make_prize, play_once
@@ -134,7 +134,7 @@ async def test_a_failing_receiver_is_attempted_once_logged_and_then_left_alone(
 async def test_each_try_that_fails_is_followed_by_the_pause_of_the_deliveries_schedule(
     stack: Any, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gaps, "RETRY_SECONDS", 0.05)
+    monkeypatch.setattr(backfill, "RETRY_SECONDS", 0.05)
     monkeypatch.setattr(dispatch, "FAILURES_TO_OPEN", 1000)  # It is not left alone meanwhile.
     receiver.replies = [status(500)] * 50
     await register(stack, receiver, "prize_won")

@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 
 from runtime.commands.connection import EXIT_REFUSED
-from runtime.operations.limits import looking
+from runtime.operations.budget_alerts import thresholds
 from tests.acceptance.test_operator_cli import Operator
 from tests.support.quests import open_quest
 from tests.support.stack import Stack
@@ -163,7 +163,7 @@ async def test_what_may_be_won_is_held_to_the_budget(fair: World) -> None:
         "Open is unlimited: nothing holds what it costs to the budget",
     }
     await fair.round(first)
-    await looking.look(fair.stack.engine, fair.stack.tenant_id, every_seconds=0)
+    await thresholds.look(fair.stack.engine, fair.stack.tenant_id, every_seconds=0)
     assert (await found(fair, "warning"))["budget"] == (
         "All that may be won costs 115 EUR, with the 5 EUR given, more than the budget of 119 EUR"
     )

@@ -13,7 +13,7 @@ from runtime import ids
 from runtime import messages as m
 from runtime.events import Event
 from runtime.operations import BY_NAME, logins
-from runtime.operations.limits import looking
+from runtime.operations.budget_alerts import thresholds
 from tests.support.rivals import held, waits
 from tests.support.stack import Stack, make_tenant
 from tests.support.waiting import until
@@ -34,12 +34,12 @@ async def shop(module_stack: Stack) -> Any:
 @pytest.fixture(autouse=True)
 def restless(monkeypatch: pytest.MonkeyPatch) -> None:
     """A look may follow at once."""
-    monkeypatch.setattr(looking, "REST", 0.0)
+    monkeypatch.setattr(thresholds, "REST", 0.0)
 
 
 async def look(world: World) -> list[tuple[str, Any]]:
     """What is told of after a look now: the type, and the share reached or what is left."""
-    told = await looking.look(world.stack.engine, world.stack.tenant_id, every_seconds=0)
+    told = await thresholds.look(world.stack.engine, world.stack.tenant_id, every_seconds=0)
     return [(one.type, part(one)) for one in told]
 
 
@@ -244,7 +244,7 @@ async def test_who_waited_for_a_look_sees_what_it_has_told_of(shop: World) -> No
 async def test_who_comes_soon_after_a_look_leaves_it(shop: World) -> None:
     await shop.prize(total=1, low_stock_at=1)
     engine = shop.stack.engine
-    assert await looking.look(engine, shop.stack.tenant_id, every_seconds=3600) != []
+    assert await thresholds.look(engine, shop.stack.tenant_id, every_seconds=3600) != []
     await shop.prize(total=1, low_stock_at=1)
     assert await look(shop) == []
     await shop.database.execute("UPDATE limit_marks SET next_at = now() WHERE tenant_id = $1", shop.stack.tenant_id)
@@ -255,9 +255,9 @@ async def test_a_look_that_failed_has_told_of_nothing_and_the_next_one_does(
     shop: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await shop.prize(total=1, low_stock_at=1)
-    statements = {**looking._SQL, "rest": "SELECT 1 / 0 FROM limit_marks WHERE tenant_id = $1 AND $2::float8 > 0"}
+    statements = {**thresholds._SQL, "rest": "SELECT 1 / 0 FROM limit_marks WHERE tenant_id = $1 AND $2::float8 > 0"}
     with monkeypatch.context() as broken:
-        broken.setattr(looking, "_SQL", statements)
+        broken.setattr(thresholds, "_SQL", statements)
         with pytest.raises(Exception, match="division by zero"):
             await look(shop)
     assert await notices(shop) == []
@@ -280,7 +280,7 @@ async def test_each_tenant_is_looked_at_for_itself(shop: World) -> None:
     other = replace(shop, stack=await make_tenant(shop.stack, ids.make("tenant")))
     for world in (shop, other):
         await world.prize(total=1, low_stock_at=1)
-    await looking.look_all(shop.stack.engine)
+    await thresholds.look_all(shop.stack.engine)
     for world in (shop, other):
         assert [row["type"] for row in await notices(world)] == ["prizes.low_stock"]
 

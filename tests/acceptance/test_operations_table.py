@@ -15,7 +15,7 @@ from runtime.core import Caller
 from runtime.errors import Fault
 from runtime.http import admin, consumer
 from runtime.http import core as core_http
-from runtime.http.door import Door
+from runtime.http.core_guard import Door
 from runtime.http.edge import Edge
 from runtime.operations import API, BY_NAME, OPERATIONS
 from runtime.rpc.client import RpcCaller

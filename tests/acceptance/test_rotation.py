@@ -18,7 +18,7 @@ from runtime.commands.keys import rotate_all
 from runtime.errors import Fault, Status
 from runtime.operations.integrations import create_integration
 from runtime.operations.prizes.codes import import_codes
-from runtime.operations.prizes.records import update_prize
+from runtime.operations.prizes.prize_admin import update_prize
 from runtime.operations.quest_events import rotate_quest_secret
 from runtime.outgoing.vault import integration_context, prize_context, quest_context, vault_of
 from runtime.settings import Key, Settings

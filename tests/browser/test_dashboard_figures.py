@@ -17,7 +17,7 @@ import sql
 from ops.servers.base import free_port
 from runtime.app import running
 from runtime.http.feeds import live
-from runtime.operations.figures import counting
+from runtime.operations.reporting import counting
 from tests.browser.test_pictures import SCREENS, SIZES
 from tests.support.axe import violations
 from tests.support.browsing import STILL

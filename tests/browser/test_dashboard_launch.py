@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runtime.operations.limits import looking
+from runtime.operations.budget_alerts import thresholds
 from tests.browser.conftest import PLAY
 from tests.browser.test_dashboard import EVIL, look
 from tests.browser.test_qr import scanned
@@ -237,7 +237,7 @@ async def test_home_and_the_lists_mark_what_is_used_up_or_runs_low_and_lead_to_i
         await desk.page.fill("dialog [name='budget.currency']", "EUR")
         await desk.press("Save", within="dialog")
         await desk.page.wait_for_selector(".budget:has-text('0 EUR of 10 EUR')")
-        await looking.look(stall.stack.engine, stall.stack.tenant_id, every_seconds=0)
+        await thresholds.look(stall.stack.engine, stall.stack.tenant_id, every_seconds=0)
         await desk.to("/")
         await desk.page.wait_for_selector("li:has-text('Harvest mug'):has-text('2 left')")
         row = desk.page.locator(f"li:has(a[href$='/campaigns/{stall.campaign_id}'])", has_text="90 % used")

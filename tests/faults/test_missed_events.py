@@ -17,9 +17,9 @@ from runtime.actors import dispatcher as dispatching
 from runtime.actors.dispatcher import Happened
 from runtime.errors import Fault, Status
 from runtime.events import TYPES
-from runtime.operations.limits import looking
+from runtime.operations.budget_alerts import thresholds
 from runtime.outgoing.schedule import delays_seconds
-from runtime.streams import expiry, gaps
+from runtime.streams import backfill, expiry
 from tests.acceptance.test_integrations import deliveries, event, register
 from tests.support.deliveries import delivering, working
 from tests.support.guests import log_in, new_guest
@@ -37,9 +37,9 @@ pytestmark = pytest.mark.settings(**TO_LOOPBACK)
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is looked for in rows is looked for at once."""
-    monkeypatch.setattr(gaps, "GRACE_SECONDS", 0.0)
-    monkeypatch.setattr(gaps, "EVERY_SECONDS", 0.1)
-    monkeypatch.setattr(gaps, "RETRY_SECONDS", 0.1)
+    monkeypatch.setattr(backfill, "GRACE_SECONDS", 0.0)
+    monkeypatch.setattr(backfill, "EVERY_SECONDS", 0.1)
+    monkeypatch.setattr(backfill, "RETRY_SECONDS", 0.1)
 
 
 async def test_what_happens_while_valkey_is_away_reaches_each_integration(
@@ -69,11 +69,11 @@ async def test_what_the_stream_brought_is_not_told_again_from_the_rows(
     stack: Any, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     integration_id = await register(stack, receiver, *TYPES)
-    monkeypatch.setattr(gaps, "GRACE_SECONDS", 3600.0)
+    monkeypatch.setattr(backfill, "GRACE_SECONDS", 3600.0)
     async with working(stack.engine, "integrations"):
         await one_of_every_event(stack)
         await deliveries(stack, integration_id, 6)
-    monkeypatch.setattr(gaps, "GRACE_SECONDS", 0.0)
+    monkeypatch.setattr(backfill, "GRACE_SECONDS", 0.0)
     happened = await now(stack)
     assert not await passed(stack, happened)
     async with working(stack.engine, "integrations"):
@@ -84,8 +84,8 @@ async def test_what_the_stream_brought_is_not_told_again_from_the_rows(
 async def test_more_than_one_reading_holds_of_one_moment_and_more_than_one_pass_is_told(
     stack: Any, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gaps, "CHUNK", 3)
-    monkeypatch.setattr(gaps, "PASS_SECONDS", 1.0)
+    monkeypatch.setattr(backfill, "CHUNK", 3)
+    monkeypatch.setattr(backfill, "PASS_SECONDS", 1.0)
     monkeypatch.setattr(stack.engine.publisher, "events", list)  # They are lost.
     integration_id = await register(stack, receiver, "play_completed")
     game = await make_game(stack, (await make_campaign(stack))["id"], await make_prize(stack))
@@ -110,12 +110,12 @@ async def test_a_guests_completion_that_was_told_of_is_not_told_again_as_the_pla
     quest_id = (await stack.admin("POST", "/admin/quests", quest)).data["id"]
     integration_id = await register(stack, receiver, "quest_completed")
     guest = await new_guest(own_world, game_id)
-    monkeypatch.setattr(gaps, "GRACE_SECONDS", 3600.0)
+    monkeypatch.setattr(backfill, "GRACE_SECONDS", 3600.0)
     async with working(stack.engine, "integrations"):
         assert (await stack.consumer("POST", f"/quests/{quest_id}/complete", {}, headers=guest.bearer)).code == "OK"
         await deliveries(stack, integration_id, 1)
     await own_world.round(game_id, await log_in(stack, guest))
-    monkeypatch.setattr(gaps, "GRACE_SECONDS", 0.0)
+    monkeypatch.setattr(backfill, "GRACE_SECONDS", 0.0)
     happened = await now(stack)
     assert not await passed(stack, happened)
     async with working(stack.engine, "integrations"):
@@ -184,12 +184,12 @@ async def test_points_that_the_stream_told_of_are_not_told_again_from_the_rows(
     own_world: World, stack: Stack, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     integration_id = await register(stack, receiver, "prize_won")
-    monkeypatch.setattr(gaps, "GRACE_SECONDS", 3600.0)
+    monkeypatch.setattr(backfill, "GRACE_SECONDS", 3600.0)
     async with working(stack.engine, "integrations"):
         await points_of_a_rung_and_of_ranks(own_world, stack)
         await deliveries(stack, integration_id, 4)
     happened = await now(stack)
-    monkeypatch.setattr(gaps, "GRACE_SECONDS", 0.0)
+    monkeypatch.setattr(backfill, "GRACE_SECONDS", 0.0)
     async with working(stack.engine, "integrations"):
         await until(lambda: passed(stack, happened))
     assert len(receiver.all) == len({one.json["id"] for one in receiver.all}) == 4
@@ -223,13 +223,13 @@ async def test_a_delivery_that_was_given_up_is_told_of_once_each_time_by_stream_
         await deliveries(stack, integration_id, 1)
     # Retried, and given up once more: another event, which the stream brings and the rows do not repeat.
     monkeypatch.setattr(stack.engine.publisher, "events", publish)
-    monkeypatch.setattr(gaps, "GRACE_SECONDS", 3600.0)
+    monkeypatch.setattr(backfill, "GRACE_SECONDS", 3600.0)
     assert (await stack.admin("POST", f"/admin/fulfillment/tasks/{task_id}/retry", {})).http == 200
     async with working(stack.engine, "integrations"):
         assert await give_up() == task_id
         await deliveries(stack, integration_id, 2)
     happened = await now(stack)
-    monkeypatch.setattr(gaps, "GRACE_SECONDS", 0.0)
+    monkeypatch.setattr(backfill, "GRACE_SECONDS", 0.0)
     async with working(stack.engine, "integrations"):
         await until(lambda: passed(stack, happened))
     got = [one.json for one in receiver.all if one.json["type"] == "delivery_failed"]
@@ -240,7 +240,7 @@ async def test_a_delivery_that_was_given_up_is_told_of_once_each_time_by_stream_
 async def test_what_was_noticed_of_budgets_and_stock_is_told_of_once_by_stream_or_rows(
     own_world: World, stack: Stack, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(looking, "REST", 0.0)
+    monkeypatch.setattr(thresholds, "REST", 0.0)
     integration_id = await register(stack, receiver, "campaign.budget_reached", "prizes.low_stock")
     told: list[Any] = []
     publish = stack.engine.publisher.events
@@ -251,7 +251,7 @@ async def test_what_was_noticed_of_budgets_and_stock_is_told_of_once_by_stream_o
     # Lost by the stream, and found in the rows.
     await own_world.round(game)
     monkeypatch.setattr(stack.engine.publisher, "events", told.extend)
-    await looking.look_all(stack.engine)
+    await thresholds.look_all(stack.engine)
     async with working(stack.engine, "integrations"):
         await deliveries(stack, integration_id, 2)
     want = {one.id: msgspec.to_builtins(one) for one in told}
@@ -259,14 +259,14 @@ async def test_what_was_noticed_of_budgets_and_stock_is_told_of_once_by_stream_o
     assert {one["type"] for one in want.values()} == {"campaign.budget_reached", "prizes.low_stock"}
     # Brought by the stream, and not repeated from the rows.
     monkeypatch.setattr(stack.engine.publisher, "events", publish)
-    monkeypatch.setattr(gaps, "GRACE_SECONDS", 3600.0)
+    monkeypatch.setattr(backfill, "GRACE_SECONDS", 3600.0)
     await own_world.round(game)
     await stack.database.execute("UPDATE limit_marks SET next_at = now()")
     async with working(stack.engine, "integrations"):
-        await looking.look(stack.engine, stack.tenant_id, every_seconds=0)
+        await thresholds.look(stack.engine, stack.tenant_id, every_seconds=0)
         await deliveries(stack, integration_id, 3)
     happened = await now(stack)
-    monkeypatch.setattr(gaps, "GRACE_SECONDS", 0.0)
+    monkeypatch.setattr(backfill, "GRACE_SECONDS", 0.0)
     async with working(stack.engine, "integrations"):
         await until(lambda: passed(stack, happened))
     assert [one.json["data"].get("percent") for one in receiver.all[2:]] == [100]

@@ -18,7 +18,7 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.commands.leaderboards import rebuild_all
 from runtime.groups import event_stream
-from runtime.operations.leaderboards import records as leaderboards
+from runtime.operations.leaderboards import board_admin as leaderboards
 from runtime.settings import Key, Settings
 from runtime.stores.database import Database
 from runtime.stores.ephemeral import Ephemeral
@@ -26,7 +26,7 @@ from runtime.stores.publisher import Publisher
 from runtime.stores.ranking_sets import OLDER, WRITTEN
 from runtime.stores.rankings import LATE_SECONDS
 from runtime.stores.scores import Score
-from runtime.streams import standings
+from runtime.streams import leaderboard_consumer
 from runtime.streams.consumer import CLAIM_IDLE_MS, Message
 from tests.support.leaderboards import Played, told, write_plays
 from tests.support.stack import PATIENT
@@ -113,7 +113,7 @@ async def until(fact: Callable[[], Awaitable[bool]], seconds: float = HANG_SECON
 async def reading(engine: Engine) -> AsyncIterator[None]:
     """The consumer group, for the length of the block."""
     stop = asyncio.Event()
-    task = asyncio.create_task(standings.run(engine, stop))
+    task = asyncio.create_task(leaderboard_consumer.run(engine, stop))
     try:
         yield
     finally:
@@ -133,7 +133,7 @@ async def test_messages_may_come_twice_and_in_any_order(engine: Engine) -> None:
     await engine.rankings.rebuild(TENANT, BOARD)
     plays = [Played(f"p{n % 7}", GAME, n) for n in range(40)]
     await write_plays(engine, TENANT, plays)
-    handler = standings.Standings(engine)
+    handler = leaderboard_consumer.Standings(engine)
     stream = event_stream(0)
     encode = engine.publisher._encoder.encode
     messages = [Message(stream, f"{n}-0", {b"e": encode(event)}) for n, event in enumerate(told(TENANT, plays))]
@@ -150,7 +150,7 @@ async def test_what_is_no_event_fails_alone(engine: Engine) -> None:
     bodies = [b"{", b"[]", b"\xff", encode({"type": "play_completed", "tenant_id": TENANT, "data": {}}), encode(event)]
     messages = [Message(event_stream(0), f"{n}-0", {b"e": body}) for n, body in enumerate(bodies)]
     messages.append(Message(event_stream(0), "9-0", {b"x": b"y"}))
-    assert await standings.Standings(engine).handle(messages) == {"0-0", "1-0", "2-0", "9-0"}
+    assert await leaderboard_consumer.Standings(engine).handle(messages) == {"0-0", "1-0", "2-0", "9-0"}
     assert await shown(engine) == await by_rows(engine)
 
 

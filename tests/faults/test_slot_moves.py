@@ -15,7 +15,7 @@ from runtime.http.admission.rates import ip_tag
 from runtime.settings import Settings
 from runtime.stores.ephemeral import Ephemeral
 from runtime.stores.pipeline import EphemeralDown
-from runtime.streams import gaps
+from runtime.streams import backfill
 from runtime.streams.consumer import Consumer, Message
 from runtime.streams.servers import Servers
 from tests.acceptance.test_integrations import register
@@ -150,8 +150,8 @@ async def test_what_was_handled_while_its_stream_moved_is_acknowledged_where_it_
 async def test_plays_go_on_while_slots_move_and_integrations_hear_of_each(
     database_url: str, nodes: list[ClusterNode], receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gaps, "GRACE_SECONDS", 0.0)
-    monkeypatch.setattr(gaps, "EVERY_SECONDS", 0.1)
+    monkeypatch.setattr(backfill, "GRACE_SECONDS", 0.0)
+    monkeypatch.setattr(backfill, "EVERY_SECONDS", 0.1)
     settings = settings_of(database_url, nodes[0].url, redis_cluster=True, **HIGH, **TO_LOOPBACK)
     tags = {"tenant": TENANT, "address": ip_tag("127.0.0.1", ""), "stream": "0"}
     slots = {what: Slot(nodes, tag) for what, tag in tags.items()}

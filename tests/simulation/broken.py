@@ -12,29 +12,29 @@ from unittest.mock import patch
 
 from runtime import events
 from runtime.operations import fulfillment
-from runtime.streams import expiry, gaps
+from runtime.streams import backfill, expiry
 
 
 @contextmanager
 def gaps_are_not_filled() -> Iterator[None]:
     """What the streams lost stays lost."""
 
-    async def begin(self: gaps.Filling) -> None:
+    async def begin(self: backfill.Filling) -> None:
         """Nobody looks."""
 
-    with patch.object(gaps.Filling, "begin", begin):
+    with patch.object(backfill.Filling, "begin", begin):
         yield
 
 
 @contextmanager
 def rows_tell_under_another_id() -> Iterator[None]:
     """What is found in the rows has not the id that the stream told it by."""
-    whole = gaps._happened
+    whole = backfill._happened
 
     def happened(tenant_id: str, row: Any, data: events.EventData, *, nth: int = 0, id: str = "") -> Any:
         return whole(tenant_id, row, data, nth=nth, id=id or f"evt_{row['id']}_{nth}")
 
-    with patch.object(gaps, "_happened", happened):
+    with patch.object(backfill, "_happened", happened):
         yield
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import sql
 from runtime.stores.database import Database
-from runtime.stores.presence import Presence
+from runtime.stores.heartbeat import Presence
 from sql.migrate import LIVE_SECONDS, TAKING_AWAY, MigrationError, migrate, newest
 from tests.support.waiting import until
 

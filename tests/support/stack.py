@@ -16,8 +16,8 @@ from runtime.actors import starts
 from runtime.actors.engine import Engine
 from runtime.app import Running, running
 from runtime.operations import API
+from runtime.operations.budget_alerts import thresholds
 from runtime.operations.campaigns import analytics
-from runtime.operations.limits import looking
 from runtime.settings import Key, Settings
 from runtime.stores.database import Database
 
@@ -178,7 +178,7 @@ async def new_stack(settings: Settings, *, counting_seconds: float = 86400.0) ->
         with pytest.MonkeyPatch.context() as pace:
             pace.setattr(analytics, "EVERY_SECONDS", counting_seconds)
             pace.setattr(starts, "EVERY_SECONDS", counting_seconds)
-            pace.setattr(looking, "EVERY_SECONDS", 3600.0)  # Tests look themselves, and hear what is told then.
+            pace.setattr(thresholds, "EVERY_SECONDS", 3600.0)  # Tests look themselves, and hear what is told then.
             process = await parts.enter_async_context(running(settings, ROLES))
         stack = Stack(process, await parts.enter_async_context(aiohttp.ClientSession()))
         yield await make_tenant(await make_tenant(stack, OTHER_TENANT), TENANT)

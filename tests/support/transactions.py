@@ -13,8 +13,8 @@ from runtime.actors.changes import Changes
 from runtime.actors.committer import Committer
 from runtime.commands.keys import Rotation
 from runtime.operations import challenges, logins, merging, players
+from runtime.operations.budget_alerts import thresholds
 from runtime.operations.campaigns import analytics
-from runtime.operations.limits import looking
 from runtime.operations.staff import tokens
 from runtime.outgoing.providers import Delivered, Failed
 from runtime.outgoing.vault import vault_of
@@ -406,11 +406,11 @@ async def look_at_limits(scene: Scene) -> Any:
     await scene.admin("PUT", f"campaigns/{scene.campaign_id}", budget)
     for prize_id in scene.prizes:
         await scene.admin("PUT", f"prizes/{prize_id}", low)
-    await looking.look(scene.stack.engine, scene.tenant_id, every_seconds=0)
+    await thresholds.look(scene.stack.engine, scene.tenant_id, every_seconds=0)
     # It has a mark to move, and a prize that has risen above its own.
     await scene.stack.database.execute("UPDATE limit_marks SET next_at = now() WHERE tenant_id = $1", scene.tenant_id)
     await scene.admin("PUT", f"prizes/{scene.prizes[0]}", {"low_stock_at": 1})
-    return looking.look(scene.stack.engine, scene.tenant_id, every_seconds=0)
+    return thresholds.look(scene.stack.engine, scene.tenant_id, every_seconds=0)
 
 
 @transaction("stock", "codes", "rewards", "tasks", "callbacks")

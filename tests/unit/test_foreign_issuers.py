@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 
 from runtime.errors import Fault
 from runtime.http.auth import Identity, Tokens
-from runtime.http.foreign import Foreign
+from runtime.http.external_issuer import Foreign
 
 KEY = ec.generate_private_key(ec.SECP256R1())
 JWK = {**json.loads(ECAlgorithm.to_jwk(KEY.public_key())), "kid": "ec"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.operations.figures.exports import harmless
+from runtime.operations.reporting.exports import harmless
 
 
 @pytest.mark.parametrize("first", "=+-@\t\r\uff1d\uff0b\uff0d\uff20")

@@ -17,11 +17,11 @@ import runtime
 from runtime.errors import Status
 from runtime.http import admin, callback, consumer
 from runtime.http import core as core_http
+from runtime.http.core_guard import Door
 from runtime.http.docs import examples
 from runtime.http.docs.document import Surface
 from runtime.http.docs.openapi import document
 from runtime.http.docs.refusals import REFUSALS, reasons_of
-from runtime.http.door import Door
 from runtime.http.edge import INTERNAL, Edge, reader
 from runtime.http.login import routes as login
 from runtime.http.login import sign_in

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from runtime.stores import shares
-from runtime.stores.shares import Shares
+from runtime.stores import tenant_quota
+from runtime.stores.tenant_quota import Shares
 
 
 async def tried(held: Shares, tenant_id: str) -> bool | None:
@@ -39,7 +39,7 @@ async def test_of_a_small_pool_a_tenant_may_hold_all(size: int) -> None:
 async def test_blocked_tenants_share_a_few_until_they_were_answered_and_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1_000.0
     # Not the module's own function: the event loop goes by it.
-    monkeypatch.setattr(shares, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(tenant_quota, "time", SimpleNamespace(monotonic=lambda: now))
     held = Shares(4, quiet_seconds=10)
     held.late("a")
     held.late("b")
@@ -60,7 +60,7 @@ async def test_who_waits_in_vain_for_the_few_stays_among_them(monkeypatch: pytes
     held.late("b")
     assert await tried(held, "a") is True
     now = time.monotonic() + 100
-    monkeypatch.setattr(shares, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(tenant_quota, "time", SimpleNamespace(monotonic=lambda: now))
     assert await tried(held, "b") is None
     held.answered("b")
     assert held.waits("b")

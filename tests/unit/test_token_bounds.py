@@ -12,7 +12,7 @@ from aiohttp import web
 from runtime.errors import Fault
 from runtime.http import auth
 from runtime.http.auth import TOKEN_CHARACTERS_MAX, Tokens
-from runtime.http.foreign import Foreign
+from runtime.http.external_issuer import Foreign
 from runtime.operations.logins import LEEWAY_SECONDS
 
 SECRET = "s" * 32

@@ -22,7 +22,7 @@ from ops.certification.node import Node
 from ops.certification.row import row
 from ops.certification.run import Run, paused
 from ops.certification.stack import CONNECTIONS
-from runtime.stores.shares import PART
+from runtime.stores.tenant_quota import PART
 
 RECOVERY_SECONDS = 2.0
 FROZEN_SECONDS = 1.5

@@ -2,7 +2,7 @@
 
 Paths come from the rows of `runtime.operations`, bodies and answers from the messages by way of
 `runtime.http.docs.schemas`, errors from `runtime.http.docs.refusals`; what a surface serves beside the table
-from `runtime.http.docs.beside`. `document` makes a surface's; `runtime.http.docs.pages` serves it.
+from `runtime.http.docs.extra_routes`. `document` makes a surface's; `runtime.http.docs.pages` serves it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from runtime.http import admin, consumer
 from runtime.http.auth import IDENTIFIER_CHARACTERS_MAX
 from runtime.http.callback import HEADER_CHARACTERS_MAX
 from runtime.http.codes import READERS
-from runtime.http.docs import beside, examples, refusals
+from runtime.http.docs import examples, extra_routes, refusals
 from runtime.http.docs.document import (
     Document,
     Path,
@@ -57,14 +57,14 @@ def document(surface: Surface, *, role_matrix: str = "any", header_fallback: boo
         lost = ["METHOD_NOT_ALLOWED"] if _loses_its_verb_without_id(path, served) else []
         made.add(path, operation.verb, rows.row(operation, lost))
     if surface == "consumer":
-        beside.add_login(made)
+        extra_routes.add_login(made)
     if surface == "admin":
-        beside.add_me(made)
-        beside.add_exports(made)
-        beside.add_live(made)
-        beside.add_log_out(made)
-        beside.add_sign_in(made)
-    beside.add_health(made)
+        extra_routes.add_me(made)
+        extra_routes.add_exports(made)
+        extra_routes.add_live(made)
+        extra_routes.add_log_out(made)
+        extra_routes.add_sign_in(made)
+    extra_routes.add_health(made)
     return made.finished(_links(served, wrapped=surface == "core"))
 
 

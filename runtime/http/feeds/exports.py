@@ -23,7 +23,7 @@ from runtime import messages as m
 from runtime.errors import Fault, Status
 from runtime.http.edge import Edge
 from runtime.http.envelope import Handler
-from runtime.operations.figures.exports import READ_EXPORT
+from runtime.operations.reporting.exports import READ_EXPORT
 from runtime.operations.row import REWARD_MANAGERS
 from runtime.wire import codec
 

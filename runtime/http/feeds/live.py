@@ -23,7 +23,7 @@ from runtime import messages as m
 from runtime.errors import Fault, Status
 from runtime.http.auth import Identity
 from runtime.http.edge import Edge
-from runtime.operations.figures.live import GET_LIVE
+from runtime.operations.reporting.live import GET_LIVE
 from runtime.wire import codec
 
 EVERY_SECONDS: Final = 3.0

@@ -2,8 +2,8 @@
 
 The issuer is that of JWKS_ISSUER; its addresses are those of its discovery document. The browser is sent there and
 comes back with a code, which the edge turns into an ID token: so pages ask nobody but the edge. What the token says
-is verified, and told by the settings JWKS_*, as every token's of that issuer (runtime/http/foreign.py), but for its
-audience, which is the dashboard's client.
+is verified and mapped by the settings JWKS_*, as every token of that issuer (runtime/http/external_issuer.py), but for
+its audience, which is the dashboard's client.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import structlog
 
 from runtime.errors import Fault, Status, invalid
 from runtime.http.auth import Identity, Tokens
-from runtime.http.foreign import Foreign
+from runtime.http.external_issuer import Foreign
 from runtime.http.jwks import BYTES_MAX, TIMEOUT_SECONDS
 from runtime.http.revocations import Revocations
 from runtime.settings import Settings

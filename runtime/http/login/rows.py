@@ -26,7 +26,7 @@ class Answers(Enum):
 @dataclass(frozen=True, slots=True, eq=False)
 class LoginRow:
     """One route. example: its body, every field of which is a required text. refusals: its own reasons, beside those
-    of every route of the edges (runtime/http/docs/beside.py).
+    of every route of the edges (runtime/http/docs/extra_routes.py).
 
     flags: further fields, true or false, that may be left out; optional: texts that may be. players_only: it needs a
     player's token; the others do without.

@@ -7,9 +7,9 @@ from typing import Final
 from runtime.operations import samples
 from runtime.operations.campaigns import origins
 from runtime.operations.campaigns.analytics import get_campaign_analytics
+from runtime.operations.campaigns.campaign_admin import create_campaign, get_campaign, list_campaigns, update_campaign
 from runtime.operations.campaigns.duplication import duplicate_campaign
 from runtime.operations.campaigns.launch import GET_LAUNCH_CHECK
-from runtime.operations.campaigns.records import create_campaign, get_campaign, list_campaigns, update_campaign
 from runtime.operations.row import DESIGNERS, STAFF, Operation
 
 ROWS: Final = (

@@ -28,7 +28,7 @@ from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, forbidden, invalid
 from runtime.operations import audit, catalog, reading
 from runtime.operations.campaigns import analytics
-from runtime.operations.campaigns.records import from_row
+from runtime.operations.campaigns.campaign_admin import from_row
 from runtime.operations.checks import NAME_LENGTH_MAX, Checks
 from runtime.operations.games.definitions import prizes_named, with_prizes_replaced
 from runtime.outgoing.vault import VaultError, integration_context, prize_context, vault_of

@@ -13,7 +13,7 @@ from runtime.operations.desk.acts import grant_turns, merge_player, sign_out_pla
 from runtime.operations.desk.bulk import bulk_rewards
 from runtime.operations.desk.erasure import erase_player
 from runtime.operations.desk.export import export_player
-from runtime.operations.desk.records import (
+from runtime.operations.desk.player_history import (
     inspect_player,
     list_balances,
     list_completions,

@@ -15,11 +15,11 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, unknown
 from runtime.operations import audit, logins, merging, reading
-from runtime.operations.approvals import watching
-from runtime.operations.approvals.keeping import Held, may_wait, settle
+from runtime.operations.approvals import policy
+from runtime.operations.approvals.pending import Held, may_wait, settle
 from runtime.operations.checks import Checks
-from runtime.operations.desk.records import find, turn_entry
-from runtime.operations.once import once
+from runtime.operations.desk.player_history import find, turn_entry
+from runtime.operations.idempotent_writes import once
 from runtime.operations.quests import TURNS_MAX
 from runtime.wire.scope import tenant_of
 
@@ -53,7 +53,7 @@ async def grant_turns(engine: Engine, request: m.GrantTurnsRequest) -> m.TurnEnt
         await audit.record(connection, tenant_id, "player.grant_turns", owner_id, after=after)
         had = {"campaign_id": request.campaign_id, "balance": row["balance_after"] - request.amount}
         given = {**had, "balance": row["balance_after"], "amount": request.amount, "reason": request.reason}
-        await settle(connection, watching.turns(engine.settings, request.amount), lambda: Held(owner_id, had, given))
+        await settle(connection, policy.turns(engine.settings, request.amount), lambda: Held(owner_id, had, given))
         return m.TurnEntryReply(entry=turn_entry(row))
 
     reply: m.TurnEntryReply = (await once(engine, request, m.TurnEntryReply, work)).reply

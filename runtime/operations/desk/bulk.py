@@ -12,10 +12,10 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, unknown
 from runtime.operations import fulfillment
-from runtime.operations.approvals import watching
-from runtime.operations.approvals.keeping import Held, go_on, is_approved, may_wait
+from runtime.operations.approvals import policy
+from runtime.operations.approvals.pending import Held, go_on, is_approved, may_wait
 from runtime.operations.checks import Checks
-from runtime.operations.once import once
+from runtime.operations.idempotent_writes import once
 from runtime.operations.rewards import reward_admin
 from runtime.wire.scope import merchant_of, tenant_of
 
@@ -74,7 +74,7 @@ async def _nothing(_: asyncpg.Connection) -> m.BulkRewardsReply:
 
 
 async def _hold(engine: Engine, request: m.BulkRewardsRequest) -> None:
-    waits = request.act is m.BulkAct.REVOKE and watching.revocations(engine.settings, len(request.ids))
+    waits = request.act is m.BulkAct.REVOKE and policy.revocations(engine.settings, len(request.ids))
     if is_approved() or not waits:
         return
     rows = await engine.database.fetch(_WAITING, tenant_of(request), list(request.ids), merchant_of(request))

@@ -25,7 +25,7 @@ from runtime.background import attempt
 from runtime.errors import unknown
 from runtime.operations import audit, logins
 from runtime.operations.checks import Checks
-from runtime.operations.desk.records import find
+from runtime.operations.desk.player_history import find
 from runtime.stores.database import Database
 from runtime.stores.rankings import COUNT_SECONDS
 from runtime.wire.scope import tenant_of

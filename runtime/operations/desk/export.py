@@ -15,7 +15,7 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.operations import audit
 from runtime.operations.desk.erasure import all_of
-from runtime.operations.desk.records import find
+from runtime.operations.desk.player_history import find
 from runtime.wire.scope import tenant_of
 
 _SQL: Final = sql.load("exporting")

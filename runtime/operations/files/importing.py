@@ -16,16 +16,16 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, invalid, unknown, violations
 from runtime.operations import audit, quests, reading
-from runtime.operations.approvals.keeping import Held
-from runtime.operations.campaigns import records as campaigns
+from runtime.operations.approvals.pending import Held
+from runtime.operations.campaigns import campaign_admin as campaigns
 from runtime.operations.checks import VIOLATIONS_MAX, search_pattern
 from runtime.operations.files import wanted
 from runtime.operations.files.kinds import BOARDS, CAMPAIGN, GAMES, PRIZES, QUESTS, Change, Found, Kind, join
-from runtime.operations.games import records as games
+from runtime.operations.games import game_admin as games
 from runtime.operations.games.definitions import game_from_row, prizes_named
-from runtime.operations.leaderboards import records as boards
-from runtime.operations.once import once
-from runtime.operations.prizes import records as prizes
+from runtime.operations.idempotent_writes import once
+from runtime.operations.leaderboards import board_admin as boards
+from runtime.operations.prizes import prize_admin as prizes
 from runtime.wire import codec
 from runtime.wire.scope import merchant_of, tenant_of
 

@@ -15,10 +15,10 @@ from typing import Any, Final
 from runtime import messages as m
 from runtime.errors import Fault
 from runtime.operations import quests
-from runtime.operations.campaigns import records as campaigns
-from runtime.operations.games import records as games
-from runtime.operations.leaderboards import records as leaderboards
-from runtime.operations.prizes import records as prizes
+from runtime.operations.campaigns import campaign_admin as campaigns
+from runtime.operations.games import game_admin as games
+from runtime.operations.leaderboards import board_admin as leaderboards
+from runtime.operations.prizes import prize_admin as prizes
 from runtime.wire import codec
 from runtime.wire.schema import fields_of
 

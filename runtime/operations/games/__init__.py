@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from runtime.operations import samples
-from runtime.operations.games.records import create_game, delete_game, get_game, list_games, update_game
+from runtime.operations.games.game_admin import create_game, delete_game, get_game, list_games, update_game
 from runtime.operations.games.revisions import list_game_revisions
 from runtime.operations.games.trials import list_test_plays, make_test_plays
 from runtime.operations.row import DESIGNERS, STAFF, Operation

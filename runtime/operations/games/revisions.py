@@ -10,7 +10,7 @@ from runtime.actors.engine import Engine
 from runtime.operations import reading
 from runtime.operations.checks import Checks
 from runtime.operations.games.definitions import game_from_row
-from runtime.operations.games.records import COUNT_MAX
+from runtime.operations.games.game_admin import COUNT_MAX
 from runtime.wire.scope import tenant_of
 
 _SQL: Final = sql.load("games")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from runtime.operations import samples
-from runtime.operations.leaderboards.finalize import finalize_leaderboard
-from runtime.operations.leaderboards.records import (
+from runtime.operations.leaderboards.board_admin import (
     adjust_score,
     create_leaderboard,
     delete_leaderboard,
@@ -16,6 +15,7 @@ from runtime.operations.leaderboards.records import (
     list_rankings,
     update_leaderboard,
 )
+from runtime.operations.leaderboards.finalize import finalize_leaderboard
 from runtime.operations.leaderboards.standings import list_standings
 from runtime.operations.row import DESIGNERS, REWARD_MANAGERS, STAFF, Access, Consumer, Operation, RoutePolicy
 from runtime.wire.shape import Shape

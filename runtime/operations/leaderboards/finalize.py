@@ -25,7 +25,7 @@ from runtime.actors.game.awards import Winner, award, give_turns, note_points, p
 from runtime.actors.game.snapshot import POINTS, PrizeTerms, load_prizes
 from runtime.errors import BalanceFull, Fault, Status
 from runtime.operations import audit
-from runtime.operations.leaderboards.records import get_leaderboard, lock
+from runtime.operations.leaderboards.board_admin import get_leaderboard, lock
 from runtime.stores.clock import Days
 from runtime.stores.database import Guarded
 from runtime.stores.rankings import COUNT_SECONDS

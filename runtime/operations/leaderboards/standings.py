@@ -8,7 +8,7 @@ import sql
 from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.operations import reading
-from runtime.operations.leaderboards.records import foreign_cursor, place_of
+from runtime.operations.leaderboards.board_admin import foreign_cursor, place_of
 from runtime.stores import paging
 from runtime.stores.scores import Score
 from runtime.wire.scope import tenant_of

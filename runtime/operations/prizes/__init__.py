@@ -7,7 +7,7 @@ from typing import Final
 from runtime.operations import samples
 from runtime.operations.prizes.codes import import_codes
 from runtime.operations.prizes.pool import expire_codes, list_codes, withdraw_codes
-from runtime.operations.prizes.records import (
+from runtime.operations.prizes.prize_admin import (
     create_prize,
     delete_prize,
     get_prize,

@@ -18,7 +18,7 @@ from runtime.actors.engine import Engine
 from runtime.errors import invalid
 from runtime.operations import audit, reading
 from runtime.operations.checks import TIME_MAX
-from runtime.operations.once import once
+from runtime.operations.idempotent_writes import once
 from runtime.outgoing.vault import code_context, vault_of
 from runtime.wire.scope import merchant_of, tenant_of
 

@@ -14,7 +14,7 @@ from runtime.actors.engine import Engine
 from runtime.errors import invalid
 from runtime.operations import audit, reading
 from runtime.operations.checks import TIME_MAX, Checks
-from runtime.operations.once import Done, once
+from runtime.operations.idempotent_writes import Done, once
 from runtime.outgoing.vault import VaultError, code_context, vault_of
 from runtime.wire.enums import enum, token
 from runtime.wire.scope import tenant_of

@@ -13,7 +13,7 @@ from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, invalid, unknown
 from runtime.operations import audit, reading
 from runtime.operations.checks import Checks
-from runtime.operations.once import once
+from runtime.operations.idempotent_writes import once
 from runtime.wire.scope import tenant_of
 
 _SQL: Final = sql.load("prizes")

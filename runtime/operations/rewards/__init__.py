@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from runtime.actors import claims
-from runtime.operations.rewards.records import get_reward, list_rewards, search_rewards
 from runtime.operations.rewards.reward_admin import fulfill, revoke
+from runtime.operations.rewards.reward_queries import get_reward, list_rewards, search_rewards
 from runtime.operations.row import REWARD_MANAGERS, STAFF, Access, ActorKind, Consumer, Operation, RoutePolicy
 from runtime.wire.scope import tenant_of
 

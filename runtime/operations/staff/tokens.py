@@ -22,7 +22,7 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, forbidden, invalid, unknown
 from runtime.operations import audit, reading
-from runtime.operations.approvals.keeping import withdraw_of
+from runtime.operations.approvals.pending import withdraw_of
 from runtime.operations.checks import Checks, given, search_pattern
 from runtime.operations.logins import API_TOKEN, REVOKE, SLACK_SECONDS
 from runtime.operations.row import ADMINS, MANAGEMENT, STAFF, Operation

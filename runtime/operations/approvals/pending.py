@@ -29,7 +29,7 @@ from runtime.actors.engine import Engine
 from runtime.actors.idempotency import mismatch, staff_request_hash
 from runtime.errors import Fault, Status
 from runtime.operations import audit
-from runtime.operations.once import route_of
+from runtime.operations.idempotent_writes import route_of
 from runtime.wire.codec import view
 from runtime.wire.enums import enum
 from runtime.wire.scope import merchant_of, tenant_of

@@ -22,7 +22,7 @@ from runtime.http.login.oidc import TEXT_CHARACTERS_MAX
 from runtime.http.login.rows import CHALLENGE, ROWS, Answers, text_of
 from runtime.http.login.sign_in import LINK, METHODS, OIDC_FINISH, OIDC_START
 from runtime.operations import API, samples
-from runtime.operations.figures.exports import EXPORTS
+from runtime.operations.reporting.exports import EXPORTS
 from runtime.wire.shape import AS_IT_IS
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from runtime.operations.figures.campaigns import GET_CAMPAIGN_FIGURES
-from runtime.operations.figures.exports import READ_EXPORT
-from runtime.operations.figures.live import GET_LIVE
+from runtime.operations.reporting.campaigns import GET_CAMPAIGN_FIGURES
+from runtime.operations.reporting.exports import READ_EXPORT
+from runtime.operations.reporting.live import GET_LIVE
 
 ROWS: Final = (GET_CAMPAIGN_FIGURES, READ_EXPORT, GET_LIVE)

@@ -8,8 +8,8 @@ import sql
 from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
-from runtime.operations.figures.costs import by_currency, of_one
-from runtime.operations.figures.exports import SLACK_SECONDS
+from runtime.operations.reporting.costs import by_currency, of_one
+from runtime.operations.reporting.exports import SLACK_SECONDS
 from runtime.operations.row import Operation
 from runtime.wire.scope import merchant_of, tenant_of
 

@@ -27,8 +27,8 @@ from runtime.actors.deliveries import failed_event
 from runtime.actors.dispatcher import WAIT_SECONDS, Happened
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status
+from runtime.operations.budget_alerts.thresholds import noticed_event
 from runtime.operations.leaderboards.finalize import finalized_event
-from runtime.operations.limits.looking import noticed_event
 from runtime.outgoing.connector import ATTEMPT_SECONDS
 from runtime.stores.database import Database
 from runtime.streams.backoff import stopped_within

@@ -19,10 +19,10 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, forbidden
 from runtime.operations import audit, catalog, reading
+from runtime.operations.budget_alerts import usage
 from runtime.operations.campaigns import analytics
 from runtime.operations.checks import TIME_MAX, Checks, given, search_pattern, set_fields
 from runtime.operations.currencies import CURRENCIES
-from runtime.operations.limits import marks
 from runtime.rules import ui
 from runtime.wire.enums import enum, token
 from runtime.wire.scope import Scoped, merchant_of, tenant_of
@@ -67,7 +67,7 @@ async def make(connection: asyncpg.Connection, request: m.CreateCampaignRequest)
 async def get_campaign(engine: Engine, request: m.GetCampaignRequest) -> m.CampaignReply:
     """One campaign. NOT_FOUND UNKNOWN_CAMPAIGN."""
     campaign = from_row(await reading.one(engine, _SQL["get"], request, "campaign"))
-    await marks.fill_budgets(engine.database, tenant_of(request), [campaign])
+    await usage.fill_budgets(engine.database, tenant_of(request), [campaign])
     return m.CampaignReply(campaign=campaign)
 
 
@@ -76,7 +76,7 @@ async def list_campaigns(engine: Engine, request: m.ListCampaignsRequest) -> m.L
     filters = (token(request.status), search_pattern(request.q), merchant_of(request))
     rows, pagination = await reading.page(engine, _SQL["list"], request, tenant_of(request), *filters)
     items = [from_row(row) for row in rows]
-    await marks.fill_budgets(engine.database, tenant_of(request), items)
+    await usage.fill_budgets(engine.database, tenant_of(request), items)
     return m.ListCampaignsReply(items=items, pagination=pagination)
 
 
@@ -95,7 +95,7 @@ async def update_campaign(engine: Engine, request: m.UpdateCampaignRequest) -> m
     for board in withdrawn_boards:  # Nobody is shown them any more, nor asks Postgres where a set is found.
         await engine.rankings.forget(tenant_of(request), board["board_id"])
     written = from_row(row)
-    await marks.fill_budgets(engine.database, tenant_of(request), [written])
+    await usage.fill_budgets(engine.database, tenant_of(request), [written])
     return m.CampaignReply(campaign=written)
 
 

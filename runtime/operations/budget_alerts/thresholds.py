@@ -3,7 +3,7 @@
 No play waits for it or knows of it. What a tenant has is looked at in one transaction, which holds the tenant's mark:
 so any number of processes may do it, one does at a time, and who comes next finds it done. What was reached is marked,
 and the event that tells of it written (notices), by the same statement. Integrations hear of it by the streams, and
-from the rows where these lose it (runtime/streams/gaps.py).
+from the rows where these lose it (runtime/streams/backfill.py).
 
 It costs little. Of stock: one statement, which reads the prizes that are watched by an index of them alone, a row of
 stock for each, and of a pool of codes no more entries of its index than the prize's `low_stock_at`; a thousand prizes

@@ -23,12 +23,12 @@ from runtime import trace
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, unknown
 from runtime.operations import reading, suspension
-from runtime.operations.approvals.keeping import Approved, approval, decided, doing, move, note
+from runtime.operations.approvals.pending import Approved, approval, decided, doing, move, note
 from runtime.operations.desk.acts import grant_turns
 from runtime.operations.desk.bulk import bulk_rewards
-from runtime.operations.games.records import create_game, update_game
+from runtime.operations.games.game_admin import create_game, update_game
 from runtime.operations.logins import API_TOKEN
-from runtime.operations.prizes.records import create_prize, update_prize
+from runtime.operations.prizes.prize_admin import create_prize, update_prize
 from runtime.operations.quests import create_quest, update_quest
 from runtime.operations.row import DESIGNERS, REWARD_MANAGERS, STAFF, Operation
 from runtime.operations.staff.tokens import person_behind
@@ -60,7 +60,7 @@ KINDS: Final[Mapping[str, _Kind]] = {
     "UpdateQuest": _Kind(m.UpdateQuestRequest, update_quest, DESIGNERS.writers),
     "BulkRewards": _Kind(m.BulkRewardsRequest, bulk_rewards, REWARD_MANAGERS.writers, in_parts=True),
 }
-"""Which operations may wait. When each does: runtime.operations.approvals.watching."""
+"""Which operations may wait. When each does: runtime.operations.approvals.policy."""
 
 _RESULTS: Final = view(m.BulkRewardsReply, "number")
 

@@ -18,9 +18,9 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, forbidden
 from runtime.operations import audit, catalog, reading
-from runtime.operations.approvals import watching
-from runtime.operations.approvals.keeping import Held, id_of_new, is_approved, may_wait, settle
-from runtime.operations.campaigns import records as campaigns
+from runtime.operations.approvals import policy
+from runtime.operations.approvals.pending import Held, id_of_new, is_approved, may_wait, settle
+from runtime.operations.campaigns import campaign_admin as campaigns
 from runtime.operations.checks import Checks, given, search_pattern, set_fields
 from runtime.operations.games.definitions import (
     Definition,
@@ -194,7 +194,7 @@ async def _settle(
     launches: bool = False,
 ) -> None:
     """The last step, which waits or not. Who decides sees what the prizes are worth, and it rests on that."""
-    waits = await watching.game(connection, engine.settings, tenant_id, before, after, launches=launches)
+    waits = await policy.game(connection, engine.settings, tenant_id, before, after, launches=launches)
     if not waits and not is_approved():
         return
     rows = (before, after) if before is not None else (after,)

@@ -24,13 +24,13 @@ from runtime.actors.engine import Engine
 from runtime.actors.game.snapshot import POINTS, TURNS
 from runtime.errors import invalid
 from runtime.operations import audit, catalog, reading
-from runtime.operations.approvals import watching
-from runtime.operations.approvals.keeping import Held, id_of_new, is_approved, may_wait, settle
-from runtime.operations.campaigns import records as campaigns
+from runtime.operations.approvals import policy
+from runtime.operations.approvals.pending import Held, id_of_new, is_approved, may_wait, settle
+from runtime.operations.budget_alerts import usage
+from runtime.operations.campaigns import campaign_admin as campaigns
 from runtime.operations.checks import TYPE_LENGTH_MAX, Checks, given, search_pattern, set_fields
 from runtime.operations.currencies import CURRENCIES
-from runtime.operations.games import records as games
-from runtime.operations.limits import marks
+from runtime.operations.games import game_admin as games
 from runtime.operations.prizes import claim_fields
 from runtime.operations.prizes.stock import COUNT_MAX, set_stock
 from runtime.outgoing.channels import CHANNELS, moved_secrets, to_check, with_kept
@@ -83,7 +83,7 @@ async def make(engine: Engine, connection: asyncpg.Connection, request: m.Create
     pinned = m.CreatePrizeRequest.parse(bytes(request))
     assert pinned.prize is not None
     pinned.prize.id = prize_id
-    await settle(connection, watching.points(engine.settings, None, made), lambda: _held(None, made, pinned))
+    await settle(connection, policy.points(engine.settings, None, made), lambda: _held(None, made, pinned))
     return await _marked(connection, tenant_id, made)
 
 
@@ -101,14 +101,14 @@ async def list_prizes(engine: Engine, request: m.ListPrizesRequest) -> m.ListPri
 
 async def _to_read(engine: Engine, request: Scoped, rows: list[asyncpg.Record]) -> list[m.Prize]:
     prizes = [from_row(row) for row in rows]
-    await marks.fill_low(engine.database, tenant_of(request), prizes)
+    await usage.fill_low(engine.database, tenant_of(request), prizes)
     return prizes
 
 
 async def list_prize_summary(engine: Engine, request: m.ListPrizesRequest) -> m.ListPrizeSummaryReply:
     """Stock, and how many units were claimed and delivered, of each prize; revoked rewards count in neither."""
     rows, pagination = await reading.page(engine, _SQL["summary"], request, *_filters(request), key="prize_id")
-    low = await marks.low_of(engine.database, tenant_of(request), [row["prize_id"] for row in rows])
+    low = await usage.low_of(engine.database, tenant_of(request), [row["prize_id"] for row in rows])
     items = [
         m.PrizeSummary(**{**row, "status": enum(m.PrizeStatus, row["status"])}, low=row["prize_id"] in low)
         for row in rows
@@ -159,8 +159,8 @@ async def alter(engine: Engine, connection: asyncpg.Connection, request: m.Updat
         await set_stock(connection, tenant_id, request.id, total)
     after = await _load(connection, tenant_id, request.id)
     await audit.record(connection, tenant_id, "prize.update", request.id, before=_shown(before), after=_shown(after))
-    games = await watching.games_of(connection, engine.settings, tenant_id, before, after)
-    waits = await watching.prize(connection, engine.settings, tenant_id, before, after, games)
+    games = await policy.games_of(connection, engine.settings, tenant_id, before, after)
+    waits = await policy.prize(connection, engine.settings, tenant_id, before, after, games)
     await settle(connection, waits, lambda: _held(before, after, request, games))
     return await _marked(connection, tenant_id, after)
 
@@ -240,10 +240,10 @@ def from_row(row: Any) -> m.Prize:
     )
 
 
-async def _marked(source: marks.Source, tenant_id: str, row: Any) -> m.Prize:
+async def _marked(source: usage.Source, tenant_id: str, row: Any) -> m.Prize:
     """The message of a row, which says whether the prize runs low."""
     prize = from_row(row)
-    await marks.fill_low(source, tenant_id, [prize])
+    await usage.fill_low(source, tenant_id, [prize])
     return prize
 
 

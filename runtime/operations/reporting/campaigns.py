@@ -20,8 +20,8 @@ from runtime.background import attempt
 from runtime.errors import unknown
 from runtime.operations.campaigns import analytics
 from runtime.operations.checks import Checks
-from runtime.operations.figures import counting
-from runtime.operations.figures.costs import by_currency, of_one
+from runtime.operations.reporting import counting
+from runtime.operations.reporting.costs import by_currency, of_one
 from runtime.operations.row import STAFF, Operation
 from runtime.wire.scope import merchant_of, tenant_of
 

@@ -20,9 +20,9 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, invalid, unknown, violations
 from runtime.operations import audit, catalog, merging, reading
-from runtime.operations.campaigns import records as campaigns
+from runtime.operations.campaigns import campaign_admin as campaigns
 from runtime.operations.checks import Checks, given, search_pattern, set_fields
-from runtime.operations.once import keep, once
+from runtime.operations.idempotent_writes import keep, once
 from runtime.stores import paging
 from runtime.stores.pipeline import EphemeralDown
 from runtime.stores.scores import Place, Top, ranking

@@ -30,7 +30,6 @@ OPERATOR_COMMANDS: Final[dict[str, str]] = {
     "runtime.commands.audit": "Look at everything there is, whether it adds up.",
     "runtime.commands.call": "Ask the admin edge for anything that it has, by verb and path.",
     "runtime.commands.campaigns": "List campaigns; write a whole one to a file, and apply such a file.",
-    "runtime.commands.certify": "Try whether a deployment keeps its promises.",
     "runtime.commands.codes": "Look after pools of voucher codes.",
     "runtime.commands.deadletters": "Look after messages that no worker could handle.",
     "runtime.commands.desk.deliveries": "List deliveries, those that failed for good too; retry one.",
@@ -51,6 +50,11 @@ OPERATOR_COMMANDS: Final[dict[str, str]] = {
     "runtime.commands.desk.wallets": "See a player's balances and what moved them; adjust one.",
 }
 """Modules with an `app` to add, under the module's own name, and what they are for. Imported when asked for."""
+
+CHECKOUT_COMMANDS: Final[dict[str, str]] = {
+    "ops.certification.remote.certify": "Try whether a deployment keeps its promises.",
+}
+"""The same, of the `ops` package: a wheel or an image has none of it."""
 
 if TYPE_CHECKING:
     GroupName = str
@@ -247,7 +251,8 @@ def main() -> None:
     """The console script."""
     # A process' memory holds keys and opened codes: none of it goes to a disk where it crashes.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    for name, means in OPERATOR_COMMANDS.items():
+    checkout = CHECKOUT_COMMANDS if (Path(__file__).parents[1] / "ops" / "certification").is_dir() else {}
+    for name, means in (OPERATOR_COMMANDS | checkout).items():
         app.command(f"{name}:app", name=name.rpartition(".")[2].replace("_", "-"), help=means)
     try:
         try:

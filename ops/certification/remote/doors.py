@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final
 
+from ops.certification.remote.deployment import Answer, Deployment, Row, hold
 from runtime import ids
-from runtime.commands.certification.deployment import Answer, Deployment, Row, hold
 from runtime.http import admin
 from runtime.operations import OPERATIONS
 from runtime.operations.row import SessionUse

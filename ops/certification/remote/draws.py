@@ -7,7 +7,7 @@ import hmac
 import itertools
 import json
 
-from runtime.commands.certification.deployment import Broken, Draw, hold
+from ops.certification.remote.deployment import Broken, Draw, hold
 
 
 def check(draw: Draw, terms: str, gone: frozenset[str] = frozenset()) -> None:

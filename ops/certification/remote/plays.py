@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any, Final
 
-from runtime.commands.certification import draws
-from runtime.commands.certification.deployment import STOCK, Answer, Broken, Deployment, NotRun, Row, hold
+from ops.certification.remote import draws
+from ops.certification.remote.deployment import STOCK, Answer, Broken, Deployment, NotRun, Row, hold
 
 AT_ONCE: Final = 20
 CLAIMS_AT_ONCE: Final = 10

@@ -11,8 +11,8 @@ from typing import Annotated, Any, Final
 import aiohttp
 from cyclopts import App, Parameter
 
-from runtime.commands.certification import doors, plays
-from runtime.commands.certification.deployment import Answer, Broken, Deployment, NotRun, Row
+from ops.certification.remote import doors, plays
+from ops.certification.remote.deployment import Answer, Broken, Deployment, NotRun, Row
 from runtime.commands.connection import (
     DEFAULTS,
     EXIT_REFUSED,

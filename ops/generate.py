@@ -1,15 +1,15 @@
 """Makes what is generated: `python -m ops.generate`.
 
     runtime/messages                          from runtime/rpc/game.proto
-    runtime/http/docs/static/asyncapi.json    from runtime/events.py
+    runtime/http/docs/asyncapi.json           from runtime/events.py
     docs/settings.md, docs/roles.md           from the settings and the operations' rows
     docs/faults.md                            from tests/faults/faults.toml and the tests' marks
     docs/certify.md                           from the rows of ops/certification
     docs/audit.md                             from sql/conservation.sql
     docs/mutants.md                           from ops/proof/mutants/score.json
     a table of README.md                      from what those and ./ops/certify have kept
-    runtime/http/pages/widget/{noble,qr}      from ops/web/package-lock.json, where there is an npm
-    runtime/http/dashboard/page/vendor        the same
+    runtime/web/widget/{noble,qr}      from ops/web/package-lock.json, where there is an npm
+    runtime/web/dashboard/vendor        the same
 
 Three things are added to what the proto's compiler emits. A `google.protobuf.Struct` field becomes a plain
 `dict` (betterproto2 unwraps well-known types, but not this one). The descriptor set is kept beside the
@@ -30,7 +30,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PROTO_DIR = ROOT / "runtime" / "rpc"
-ASYNCAPI = ROOT / "runtime" / "http" / "docs" / "static" / "asyncapi.json"
+ASYNCAPI = ROOT / "runtime" / "http" / "docs" / "asyncapi.json"
 PLUGIN = "protoc-gen-python_betterproto2"
 OPTIONS = {50001: "REQUIRED", 50002: "READ_ONLY", 50005: "LINES", 50006: "ANY_CHARACTERS"}
 """The numbers of game_options.proto that say yes, and what each becomes: the fields of each message."""
@@ -39,7 +39,7 @@ NUMBERS = {50003: "MOST", 50004: "MOST_ITEMS"}
 """Those that say how many: that, by field, of each message."""
 
 WEB = ROOT / "ops" / "web"
-WIDGET = ROOT / "runtime" / "http" / "pages" / "widget"
+WIDGET = ROOT / "runtime" / "web" / "widget"
 VENDORED = {
     "@noble/hashes": (
         "noble",
@@ -52,7 +52,7 @@ VENDORED = {
 }
 """Package -> the widget's folder, and the files that it takes: SHA-256 and HMAC; QR codes. Types are not served."""
 
-DASHBOARD = ROOT / "runtime" / "http" / "dashboard" / "page" / "vendor"
+DASHBOARD = ROOT / "runtime" / "web" / "dashboard" / "vendor"
 MODULES = {
     "preact": "preact/dist/preact.mjs",
     "preact/hooks": "preact/hooks/dist/hooks.mjs",

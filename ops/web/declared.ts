@@ -1,7 +1,7 @@
 // That what is declared to pages (tombola.d.ts) is what the element is. Checked by tsc alone; nothing of it runs.
-import { TombolaGame as Built } from "../../runtime/http/pages/widget/tombola.js";
-import type * as built from "../../runtime/http/pages/widget/types.js";
-import type * as declared from "../../runtime/http/pages/widget/v1/tombola.d.ts";
+import { TombolaGame as Built } from "../../runtime/web/widget/tombola.js";
+import type * as built from "../../runtime/web/widget/types.js";
+import type * as declared from "../../runtime/web/widget/v1/tombola.d.ts";
 
 /** Whether each has what the other has. */
 type Same<A, B> = [A] extends [B] ? ([B] extends [A] ? true : false) : false;

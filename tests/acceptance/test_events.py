@@ -26,8 +26,7 @@ from tests.support.stack import new_stack
 from tests.support.waiting import HANG_SECONDS, until
 from tests.support.world import COINS, COLLECTION, World
 
-STATIC = Path(__file__).parents[2] / "runtime" / "http" / "docs" / "static"
-DOCUMENT = json.loads((STATIC / "asyncapi.json").read_text())
+DOCUMENT = json.loads((Path(__file__).parents[2] / "runtime" / "http" / "docs" / "asyncapi.json").read_text())
 
 
 def schema(type: str) -> dict[str, Any]:

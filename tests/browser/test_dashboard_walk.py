@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-PAGES_JS: Final = Path(__file__).parents[2] / "runtime" / "http" / "dashboard" / "page" / "pages.js"
+PAGES_JS: Final = Path(__file__).parents[2] / "runtime" / "web" / "dashboard" / "pages.js"
 ROUTES: Final = tuple(re.findall(r'\{ path: "([^"]+)", needs', PAGES_JS.read_text()))
 DOCS: Final = Path(__file__).parents[2] / "docs" / "dashboard.md"
 WHOLE: Final = os.environ.get("TOMBOLA_TEST_PICTURES") == "all"

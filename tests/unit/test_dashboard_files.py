@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from runtime import web
 from runtime.http.dashboard import serving
 from runtime.http.serving import make_app
 
@@ -79,7 +80,7 @@ def test_every_word_that_a_page_says_is_written_down() -> None:
     assert len(said) > 50 and said - words == set()
 
 
-PAGE = Path(serving.__file__).parent / "page"
+PAGE = Path(web.__file__).parent / "dashboard"
 OURS = sorted(path for path in PAGE.rglob("*.js") if not {"vendor", "words"} & {*path.relative_to(PAGE).parts})
 SAID = re.compile(r"""\bsay\("([^"$]+)\"""")
 

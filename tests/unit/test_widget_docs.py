@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from runtime.http.pages import files
+from runtime import web
 
-WIDGET = Path(files.__file__).parent / "widget"
+WIDGET = Path(web.__file__).parent / "widget"
 DOCS = (Path(__file__).parents[2] / "docs" / "widget.md").read_text()
 DECLARED = (WIDGET / "v1" / "tombola.d.ts").read_text()
 SOURCES = {

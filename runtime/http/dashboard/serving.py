@@ -1,7 +1,7 @@
 """The dashboard's page and files: plain ES modules, ours served as one, from memory.
 
     /dashboard, /dashboard/...             the page; what it shows is its address' to say
-    /dashboard-files/{version}/...         the files of `page`; `version` is a hash of all, so nothing there changes
+    /dashboard-files/{version}/...         the files of `web/dashboard`; `version` is a hash of all of them
 
 The page holds no data: all that it shows it asks of the API, with the token of who signed in. Its policy lets it run
 our files and ask us, and nothing else.
@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import Final
 
 from aiohttp import web
@@ -21,6 +20,7 @@ from runtime.http.login.sign_in import DASHBOARD
 from runtime.http.pages.bundle import bundle
 from runtime.http.pages.files import ASK_AGAIN, FOREVER, document, read, version_of
 from runtime.http.pages.stored import Document
+from runtime.web import FILES as web_files
 
 FILES: Final = "/dashboard-files"
 ENTRY: Final = "main.js"
@@ -58,7 +58,7 @@ def files() -> Files:
 
 def sources() -> dict[str, bytes]:
     """The files by path, as they are written but for comments."""
-    return dict(read(resources.files("runtime.http.dashboard") / "page"))
+    return dict(read(web_files / "dashboard"))
 
 
 def _served(bodies: dict[str, bytes]) -> dict[str, bytes]:

@@ -4,7 +4,7 @@ On Core and the admin edge also what is on the event streams: an AsyncAPI docume
 game's `ui` may be is a JSON Schema at /api/v1/schemas/ui.json; the themes that it may name are at /api/v1/themes.json.
 What each reward handler takes as `handler_config` is one at /api/v1/schemas/games/{reward_handler}.json; the handlers'
 names are at /api/v1/schemas/games.json. Campaigns to begin with are at /api/v1/gallery.json of the admin edge.
-The page and all that it loads are in `static`; its Content-Security-Policy lets it ask nothing of any
+The page and all that it loads are in `runtime/web`; its Content-Security-Policy lets it ask nothing of any
 other host. All of it is read, hashed and compressed when it is first asked for, and kept: after that an answer
 is a look-up.
 """
@@ -25,6 +25,13 @@ from runtime.http.pages.stored import Document, kept
 from runtime.operations import API
 from runtime.rules import REWARD_HANDLERS, ui
 from runtime.rules.schemas import schema_of
+from runtime.web import FILES
+
+_LOADED: Final = {
+    "docs.js": "docs/docs.js",
+    **{name: f"vendor/swagger-ui/{name}" for name in ("swagger-ui-bundle.js", "swagger-ui.css", "favicon.png")},
+}
+"""What the page loads, by name, and where each is in `runtime/web`."""
 
 _TYPES: Final = {
     "openapi.json": "application/json",
@@ -40,9 +47,6 @@ _TYPES: Final = {
     "swagger-ui.css": "text/css; charset=utf-8",
     "favicon.png": "image/png",
 }
-_LOADED: Final = ("docs.js", "swagger-ui-bundle.js", "swagger-ui.css", "favicon.png")
-"""What the page loads."""
-
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src data:;"
     " connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -64,16 +68,16 @@ def mount(app: web.Application, surface: Surface, *, role_matrix: str = "any", h
 
     app.router.add_get(f"{API}/openapi.json", kept(openapi))
     if surface != "consumer":  # Whom events go to is the operator's matter.
-        app.router.add_get(f"{API}/asyncapi.json", kept(partial(_file, "asyncapi.json")))
+        app.router.add_get(f"{API}/asyncapi.json", kept(_asyncapi))
     app.router.add_get(f"{API}/schemas/ui.json", kept(lambda: _document(ui.schema_text(), "schemas/ui.json")))
     app.router.add_get(f"{API}/themes.json", kept(lambda: _document(ui.themes_text(), "themes.json")))
     if surface == "admin":
         app.router.add_get(f"{API}/gallery.json", kept(_gallery))
     app.router.add_get(f"{API}/schemas/games.json", kept(_handlers))
     app.router.add_get(f"{API}/schemas/games/{{name}}.json", _handler_schema)
-    app.router.add_get(f"{API}/docs", kept(partial(_file, "docs.html")))
-    for name in _LOADED:
-        app.router.add_get(f"{API}/docs/{name}", kept(partial(_file, name)))
+    app.router.add_get(f"{API}/docs", kept(partial(_file, "docs.html", "docs/docs.html")))
+    for name, path in _LOADED.items():
+        app.router.add_get(f"{API}/docs/{name}", kept(partial(_file, name, path)))
 
 
 def _gallery() -> Document:
@@ -98,9 +102,13 @@ def _schema(name: str) -> Document:
 
 
 @cache
-def _file(name: str) -> Document:
-    body = resources.files("runtime.http.docs").joinpath("static", name).read_bytes()
-    return _document(body, name)
+def _asyncapi() -> Document:
+    return _document(resources.files(__package__).joinpath("asyncapi.json").read_bytes(), "asyncapi.json")
+
+
+@cache
+def _file(name: str, path: str) -> Document:
+    return _document(FILES.joinpath(path).read_bytes(), name)
 
 
 def _document(body: bytes, name: str) -> Document:

@@ -1,1 +1,1 @@
-"""What a player's browser loads: the widget's files (`widget/`), and the hosted pages around it."""
+"""What a player's browser loads: the widget's files (`runtime/web`), and the hosted pages around it."""

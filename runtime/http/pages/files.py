@@ -21,7 +21,6 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Final
 
@@ -31,6 +30,7 @@ from aiohttp import web
 from runtime.http.pages.bundle import bundle, outside
 from runtime.http.pages.dense import dense
 from runtime.http.pages.stored import Document
+from runtime.web import FILES
 
 ENTRY: Final = "tombola.js"
 ENTRY_PATH: Final = f"/widget/v1/{ENTRY}"
@@ -82,7 +82,7 @@ class Files:
 @cache
 def files() -> Files:
     """All of them, read, hashed and compressed."""
-    bodies = _served(dict(read(resources.files("runtime.http.pages") / "widget")))
+    bodies = _served(dict(read(FILES / "widget")))
     version = version_of(bodies)
     styles = bodies.pop(_STYLES).decode()
     return Files(

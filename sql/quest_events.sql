@@ -1,4 +1,4 @@
--- Events from outside that quests count: who may tell them, and what was told. See runtime/operations/quest_events.py.
+-- Events from outside that quests count: who may tell them, and what was told. See runtime/operations/quests/events.py.
 
 -- name: receiver
 -- By which secrets events of a quest are believed. $1 tenant, $2 quest. No row: there is no quest that takes events.

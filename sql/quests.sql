@@ -1,4 +1,4 @@
--- Quests, their completions, and the turns that they grant. See runtime/operations/quests.py.
+-- Quests, their completions, and the turns that they grant. See runtime/operations/quests/quest_admin.py.
 
 -- name: insert
 -- No row: the campaign is none to write in, or has not the condition's game. $1 tenant, $2 quest, $3 campaign, $4 name,

@@ -22,7 +22,7 @@ from runtime.http.bodies import decode_json, read_body
 from runtime.http.envelope import Handler, ok
 from runtime.operations import API, Operation
 from runtime.operations.fulfillment import COMPLETE_TASK, VERIFY_CALLBACK
-from runtime.operations.quest_events import TELL_EVENT, VERIFY_EVENT
+from runtime.operations.quests.events import TELL_EVENT, VERIFY_EVENT
 from runtime.operations.signed import not_signed
 from runtime.outgoing.signing import ID, SERVICE_SIGNATURE, SIGNATURE, TIMESTAMP
 from runtime.wire.codec import view

@@ -17,7 +17,7 @@ from runtime.operations.campaigns.campaign_admin import from_row as campaign_fro
 from runtime.operations.games.definitions import game_from_row, prizes_named
 from runtime.operations.leaderboards.board_admin import board_from_row
 from runtime.operations.prizes import claim_fields
-from runtime.operations.quests import quest_from_row
+from runtime.operations.quests.quest_admin import quest_from_row
 from runtime.operations.row import Access, Consumer, Operation, RoutePolicy
 from runtime.rules.ui import filled
 from runtime.wire.scope import tenant_of

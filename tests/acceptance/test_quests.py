@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from runtime.operations.quest_times import period_at
+from runtime.operations.quests.periods import period_at
 from tests.support.invariants import check_sums
 from tests.support.quests import open_campaign, open_quest
 from tests.support.stack import Stack

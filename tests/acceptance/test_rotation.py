@@ -19,7 +19,7 @@ from runtime.errors import Fault, Status
 from runtime.operations.integrations import create_integration
 from runtime.operations.prizes.codes import import_codes
 from runtime.operations.prizes.prize_admin import update_prize
-from runtime.operations.quest_events import rotate_quest_secret
+from runtime.operations.quests.events import rotate_quest_secret
 from runtime.outgoing.vault import integration_context, prize_context, quest_context, vault_of
 from runtime.settings import Key, Settings
 from runtime.stores.keyring import KeyMissing

@@ -29,7 +29,7 @@ from runtime.operations.desk.bulk import bulk_rewards
 from runtime.operations.games.game_admin import create_game, update_game
 from runtime.operations.logins import API_TOKEN
 from runtime.operations.prizes.prize_admin import create_prize, update_prize
-from runtime.operations.quests import create_quest, update_quest
+from runtime.operations.quests.quest_admin import create_quest, update_quest
 from runtime.operations.row import DESIGNERS, REWARD_MANAGERS, STAFF, Operation
 from runtime.operations.staff.tokens import person_behind
 from runtime.operations.wallet import adjust_balance

@@ -20,7 +20,7 @@ from runtime.operations.approvals.pending import Held, may_wait, settle
 from runtime.operations.checks import Checks
 from runtime.operations.desk.player_history import find, turn_entry
 from runtime.operations.idempotent_writes import once
-from runtime.operations.quests import TURNS_MAX
+from runtime.operations.quests.quest_admin import TURNS_MAX
 from runtime.wire.scope import tenant_of
 
 _SQL: Final = sql.load("desk")

@@ -15,7 +15,7 @@ import sql
 from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, invalid, unknown, violations
-from runtime.operations import audit, quests, reading
+from runtime.operations import audit, reading
 from runtime.operations.approvals.pending import Held
 from runtime.operations.campaigns import campaign_admin as campaigns
 from runtime.operations.checks import VIOLATIONS_MAX, search_pattern
@@ -26,6 +26,7 @@ from runtime.operations.games.definitions import game_from_row, prizes_named
 from runtime.operations.idempotent_writes import once
 from runtime.operations.leaderboards import board_admin as boards
 from runtime.operations.prizes import prize_admin as prizes
+from runtime.operations.quests import quest_admin
 from runtime.wire import codec
 from runtime.wire.scope import merchant_of, tenant_of
 
@@ -37,7 +38,7 @@ _RAISE_VERSION: Final = sql.load("tenancy")["raise_catalog_version"]
 _FROM_ROW: Final[dict[Kind, Callable[[Any], Any]]] = {
     PRIZES: prizes.from_row,
     GAMES: game_from_row,
-    QUESTS: quests.quest_from_row,
+    QUESTS: quest_admin.quest_from_row,
     BOARDS: boards.board_from_row,
 }
 
@@ -233,11 +234,11 @@ class _Import:
         if change.current is None:
             # No file has a secret, and nobody would be told one that was made here.
             asked = m.CreateQuestRequest(scope=scope, quest=quest)
-            row, _ = await quests.make(self._connection, asked, settings=self._engine.settings)
+            row, _ = await quest_admin.make(self._connection, asked, settings=self._engine.settings)
             made: str = row["id"]
             return made
         update = m.UpdateQuestRequest(scope=scope, id=change.current["id"], quest=quest, update_mask=mask)
-        await quests.alter(self._connection, update, settings=self._engine.settings)
+        await quest_admin.alter(self._connection, update, settings=self._engine.settings)
         return update.id
 
     async def _board(self, change: Change, board: m.Leaderboard, mask: list[str]) -> str:

@@ -14,11 +14,11 @@ from typing import Any, Final
 
 from runtime import messages as m
 from runtime.errors import Fault
-from runtime.operations import quests
 from runtime.operations.campaigns import campaign_admin as campaigns
 from runtime.operations.games import game_admin as games
 from runtime.operations.leaderboards import board_admin as leaderboards
 from runtime.operations.prizes import prize_admin as prizes
+from runtime.operations.quests import quest_admin
 from runtime.wire import codec
 from runtime.wire.schema import fields_of
 
@@ -51,7 +51,7 @@ class Kind:
 CAMPAIGN: Final = Kind("campaigns", m.Campaign, campaigns.SETTABLE, campaigns.problems)
 PRIZES: Final = Kind("prizes", m.Prize, prizes.SETTABLE - {"campaign_id"}, prizes.problems)
 GAMES: Final = Kind("games", m.Game, games.SETTABLE - {"campaign_id"}, games.problems)
-QUESTS: Final = Kind("quests", m.Quest, quests.SETTABLE - {"campaign_id"}, quests.problems)
+QUESTS: Final = Kind("quests", m.Quest, quest_admin.SETTABLE - {"campaign_id"}, quest_admin.problems)
 BOARDS: Final = Kind("leaderboards", m.Leaderboard, leaderboards.SETTABLE - {"campaign_id"}, leaderboards.problems)
 
 

@@ -22,8 +22,9 @@ from runtime.errors import Fault, Status, suspended, unknown, violations
 from runtime.operations import audit, reading
 from runtime.operations.checks import Checks
 from runtime.operations.players import MEET, OWNER
-from runtime.operations.quest_times import check_open
-from runtime.operations.quests import ATTEMPTS, GET, quest_from_row
+from runtime.operations.quests.completion import ATTEMPTS
+from runtime.operations.quests.periods import check_open
+from runtime.operations.quests.quest_admin import GET, quest_from_row
 from runtime.operations.row import DESIGNERS, SIGNED, Operation
 from runtime.operations.signed import signers
 from runtime.outgoing.signing import SignatureRefused, make_secret

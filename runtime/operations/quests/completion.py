@@ -1,0 +1,189 @@
+"""Completing a quest, and what a player gets for it.
+
+A quest with a condition is completed once the player has done enough since the period began (and the quest's
+start_date): plays, prizes won by plays, or points credited for plays (not scores), in the campaign's games or one of
+them. The statement that grants counts them from the plays' own rows, so plays write nothing for it. A merged guest's
+plays count for the player, except those won beyond the caps of one player (players/merging.py). Days with a login
+count for players whom the service signs in. Without a condition, the player's word is enough.
+
+A quest is completed once per period: ever (one_time), once a local day, or once an ISO week, of the campaign's time
+zone. The unique row of the completion makes it once; the same statement grants the turns. An Idempotency-Key is scoped
+to its route and so to its quest: one key may complete two quests (contract.md, "Idempotency-Key").
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import asyncpg
+
+import sql
+from runtime import ids
+from runtime import messages as m
+from runtime.actors.engine import Engine
+from runtime.actors.idempotency import KeyedRequest, first_answer, keyed
+from runtime.errors import Fault, Status, suspended, unknown
+from runtime.events import QuestCompleted, event_of
+from runtime.operations import reading, suspension
+from runtime.operations.quests.periods import Period, check_open, period_at
+from runtime.wire.scope import player_id_of, tenant_of
+
+_SQL: Final = sql.load("quests")
+_MEET: Final = sql.load("players")["meet"]
+
+ATTEMPTS: Final = 4
+"""A completion that lost a race looks again: at most once for the rival, a changed quest, a guest that logged in."""
+
+
+async def complete_quest(engine: Engine, request: m.CompleteQuestRequest) -> m.CompleteQuestReply:
+    """Grants the quest's turns, once per period.
+
+    A repeated Idempotency-Key answers as the first time, for ever. NOT_FOUND UNKNOWN_QUEST, also where it is archived,
+    or it or its campaign is a draft; FAILED_PRECONDITION QUEST_CLOSED (out of its dates, its campaign not open),
+    CONDITION_NOT_MET with `have` and `need`; ALREADY_EXISTS ALREADY_COMPLETED with `resets_at`.
+    """
+    tenant_id, player_id = tenant_of(request), player_id_of(request)
+    asked = keyed(request)
+    if ids.is_guest(player_id):
+        # With a row of its own from now on: that is what a login waits for, or has ended.
+        await engine.database.fetchval(_MEET, tenant_id, player_id)
+    for _ in range(ATTEMPTS):
+        row = await engine.database.fetchrow(_SQL["for_completion"], tenant_id, request.id, player_id, asked.key)
+        if row is None:
+            raise unknown("quest", request.id)
+        unshown = row["status"] != "active" or row["campaign_status"] == "draft"
+        if unshown and row["request_hash"] is None and row["merged_into"] is None:
+            # Just as one that is not there; but what was granted is told again.
+            raise unknown("quest", request.id)
+        if row["merchant_suspended"]:
+            raise suspended("merchant")
+        if row["merged_into"] is not None:
+            # A guest that has logged in: what it does is the player's.
+            player_id = request.player_id = row["merged_into"]
+            await suspension.refuse(engine, request, player_id)
+            asked = keyed(request)
+            continue
+        first = first_answer(row, asked, lambda row: _reply(request, row["replay_turns"], row["replay_balance"]))
+        if first is not None:
+            return first
+        now = engine.clock.now()
+        check_open(request.id, row, now)
+        period = period_at(row["type"], row["timezone"], now)
+        if period.name in (row["periods"] or ()):
+            raise _completed(request.id, period)
+        if row["condition"] is not None:
+            await _check_condition(engine, request, row, period)
+        if (granted := await _grant(engine, request, row, period, asked)) is not None:
+            _tell(engine, request, row, period, granted)
+            return _reply(request, granted["turns"], granted["balance_after"])
+    raise Fault(Status.UNAVAILABLE, "OVERLOADED", "the quest is changing; try again", retry_after_seconds=1)
+
+
+async def _grant(
+    engine: Engine, request: m.CompleteQuestRequest, row: asyncpg.Record, period: Period, asked: KeyedRequest
+) -> asyncpg.Record | None:
+    """The completion; None where somebody was faster, or the quest has changed: look again."""
+    try:
+        return await engine.database.fetchrow(
+            _SQL["complete"],
+            tenant_of(request),
+            request.id,
+            request.player_id,
+            period.name,
+            row["type"],
+            row["turns"],
+            row["campaign_id"],
+            ids.make("entry"),
+            asked.key,
+            asked.request_hash,
+            ids.make("evt"),
+            row["condition"],
+            _counts_since(row, period),
+        )
+    except asyncpg.UniqueViolationError:
+        return None
+
+
+def _counts_since(row: asyncpg.Record, period: Period) -> int:
+    """Since when what a player does counts for the quest's condition, in unix seconds; 0: ever."""
+    return max(period.begins, int(row["start_date"]))
+
+
+async def _check_condition(
+    engine: Engine, request: m.CompleteQuestRequest, row: asyncpg.Record, period: Period
+) -> None:
+    """CONDITION_NOT_MET with `have` and `need`. The statement that grants judges: this says why it would not."""
+    about = (tenant_of(request), request.player_id, [request.id], [_counts_since(row, period)])
+    found = await engine.database.fetchrow(_SQL["progress"], *about)
+    if found is not None and found["have"] < found["need"]:
+        have, need = found["have"], found["need"]
+        message = f"quest {request.id} takes {need} {row['condition']['kind']}: there are {have}"
+        raise Fault(Status.FAILED_PRECONDITION, "CONDITION_NOT_MET", message, have=have, need=need)
+
+
+def _completed(quest_id: str, period: Period) -> Fault:
+    message = f"quest {quest_id} was completed" + (f" for {period.name}" if period.resets_at else "")
+    return Fault(Status.ALREADY_EXISTS, "ALREADY_COMPLETED", message, resets_at=period.resets_at)
+
+
+def _reply(request: m.CompleteQuestRequest, turns: int, balance: int) -> m.CompleteQuestReply:
+    return m.CompleteQuestReply(quest_id=request.id, turns_granted=turns, balance=balance)
+
+
+def _tell(
+    engine: Engine, request: m.CompleteQuestRequest, row: asyncpg.Record, period: Period, granted: asyncpg.Record
+) -> None:
+    event = event_of(
+        QuestCompleted(
+            quest_id=request.id,
+            player_id=request.player_id,
+            turns_granted=granted["turns"],
+            balance=granted["balance_after"],
+            period=period.name,
+        ),
+        occurred_at=granted["completed_at"],
+        tenant_id=tenant_of(request),
+        merchant_id=row["merchant_id"],
+        campaign_id=row["campaign_id"],
+        id=granted["event_id"],
+    )
+    engine.publisher.events([event])
+
+
+async def list_quest_progress(engine: Engine, request: m.ListQuestProgressRequest) -> m.ListQuestProgressReply:
+    """The active quests, each with how far the player is with it, and whether it is completed for now."""
+    tenant_id, player_id = tenant_of(request), player_id_of(request)
+    rows, pagination = await reading.page(engine, _SQL["own"], request, tenant_id, request.campaign_id, player_id)
+    now = engine.clock.now()
+    periods = {row["id"]: period_at(row["type"], row["timezone"], now) for row in rows}
+    since = [_counts_since(row, periods[row["id"]]) for row in rows]
+    found = await engine.database.fetch(_SQL["progress"], tenant_id, player_id, list(periods), since) if rows else []
+    progress = {one["quest_id"]: (one["have"], one["need"]) for one in found}
+    items = []
+    for row in rows:
+        period, (have, need) = periods[row["id"]], progress.get(row["id"], (0, 0))
+        done = period.name in (row["periods"] or ())
+        one = m.QuestProgress(quest_id=row["id"], campaign_id=row["campaign_id"], have=min(have, need), need=need)
+        one.completed, one.available_at = done, period.resets_at if done else 0
+        items.append(one)
+    return m.ListQuestProgressReply(items=items, pagination=pagination)
+
+
+async def list_turns(engine: Engine, request: m.ListTurnsRequest) -> m.ListTurnsReply:
+    """The player's turns, by campaign, each with its quests that are completed for now.
+
+    Whoever has completed a quest of a campaign has a balance of it, be it of no turns.
+    """
+    tenant_id, player_id = tenant_of(request), player_id_of(request)
+    filters = (tenant_id, player_id, request.campaign_id)
+    rows, pagination = await reading.page(engine, _SQL["turns"], request, *filters, key="campaign_id")
+    items = {row["campaign_id"]: m.TurnBalance(**row) for row in rows}
+    now = engine.clock.now()
+    for row in await engine.database.fetch(_SQL["completed"], tenant_id, player_id, list(items)) if items else ():
+        period = period_at(row["type"], row["timezone"], now)
+        if row["period"] == period.name:
+            done = m.CompletedQuest(
+                quest_id=row["quest_id"], completed_at=row["completed_at"], available_at=period.resets_at
+            )
+            items[row["campaign_id"]].completed_quests.append(done)
+    return m.ListTurnsReply(items=list(items.values()), pagination=pagination)

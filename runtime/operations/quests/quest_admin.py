@@ -1,0 +1,231 @@
+"""Quests as staff manage them. How they are completed: completion.py.
+
+A quest that takes events (events.py) gets a secret when it begins to; that answer alone shows it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import asyncpg
+
+import sql
+from runtime import messages as m
+from runtime.actors.engine import Engine
+from runtime.errors import Fault, Status, invalid, unknown, violations
+from runtime.operations import audit, catalog, reading
+from runtime.operations.approvals import policy
+from runtime.operations.approvals.pending import Held, id_of_new, may_wait, settle
+from runtime.operations.campaigns import campaign_admin as campaigns
+from runtime.operations.checks import Checks, given, search_pattern, set_fields
+from runtime.outgoing.signing import make_secret
+from runtime.outgoing.vault import quest_context, vault_of
+from runtime.settings import Settings
+from runtime.wire.enums import enum, token
+from runtime.wire.scope import Scoped, merchant_of, tenant_of
+
+_SQL: Final = sql.load("quests")
+GET: Final = _SQL["get"]
+_CAMPAIGN: Final = sql.load("campaigns")["get"]
+
+SETTABLE: Final = frozenset(
+    {"campaign_id", "name", "description", "type", "turns", "status", "start_date", "end_date"}
+) | {"condition"}
+TURNS_MAX: Final = 1_000_000
+COUNT_MAX: Final = 1_000_000_000
+DAYS_MAX: Final = 3_660
+
+
+# -- management ------------------------------------------------------------------------------
+
+
+@may_wait
+async def create_quest(engine: Engine, request: m.CreateQuestRequest) -> m.QuestReply:
+    """A new quest: a draft unless it says otherwise, one-time unless it says otherwise.
+
+    More turns than DUAL_TURNS_ABOVE wait for a second person: 202 APPROVAL_NEEDED.
+    One that takes events is answered with their `secret`, which nobody is told again.
+    """
+
+    async def work(connection: asyncpg.Connection) -> tuple[asyncpg.Record, str]:
+        return await make(connection, request, engine, settings=engine.settings)
+
+    return m.QuestReply(quest=quest_from_row(*await catalog.change_beside(engine, tenant_of(request), work)))
+
+
+async def make(
+    connection: asyncpg.Connection, request: m.CreateQuestRequest, engine: Engine | None = None, *, settings: Settings
+) -> tuple[asyncpg.Record, str]:
+    """`create_quest` within a hold of the catalogue; its row, and the secret of its events, which `engine` seals.
+
+    Without it there is none, until one is made for who is to have it.
+    """
+    tenant_id, quest = tenant_of(request), given(request.quest, "quest")
+    quest_id = id_of_new("quest", quest.id)
+    _check(quest)
+    secret, signing = _new_secret(engine, tenant_id, quest_id, quest, None)
+    row = await connection.fetchrow(_SQL["insert"], tenant_id, quest_id, *_stored(quest), merchant_of(request), signing)
+    if row is None:
+        raise await _not_written(connection, request, quest)
+    await audit.record(connection, tenant_id, "quest.create", quest_id, after=dict(row))
+    pinned = m.CreateQuestRequest.parse(bytes(request))
+    assert pinned.quest is not None
+    pinned.quest.id = quest_id
+    waits = policy.quest(settings, None, row)
+    await settle(connection, waits, lambda: Held(quest_id, {}, dict(row), pinned))
+    return row, secret
+
+
+async def get_quest(engine: Engine, request: m.GetQuestRequest) -> m.QuestReply:
+    """A quest, archived or not."""
+    return m.QuestReply(quest=quest_from_row(await reading.one(engine, GET, request, "quest")))
+
+
+async def list_quests(engine: Engine, request: m.ListQuestsRequest) -> m.ListQuestsReply:
+    """The tenant's quests, newest first; archived ones only where `status` asks for them."""
+    narrowed = (request.campaign_id, token(request.type), token(request.status), search_pattern(request.q))
+    filters = (*narrowed, merchant_of(request))
+    rows, pagination = await reading.page(engine, _SQL["list"], request, tenant_of(request), *filters)
+    return m.ListQuestsReply(items=[quest_from_row(row) for row in rows], pagination=pagination)
+
+
+@may_wait
+async def update_quest(engine: Engine, request: m.UpdateQuestRequest) -> m.QuestReply:
+    """Sets the fields that are given. Completions keep the turns that they granted.
+
+    More turns than DUAL_TURNS_ABOVE wait for a second person: 202 APPROVAL_NEEDED.
+    One that begins to take events is answered with their `secret`; with the condition, its secret goes.
+    """
+
+    async def work(connection: asyncpg.Connection) -> tuple[asyncpg.Record, str]:
+        return await alter(connection, request, engine, settings=engine.settings)
+
+    return m.QuestReply(quest=quest_from_row(*await catalog.change_beside(engine, tenant_of(request), work)))
+
+
+async def alter(
+    connection: asyncpg.Connection, request: m.UpdateQuestRequest, engine: Engine | None = None, *, settings: Settings
+) -> tuple[asyncpg.Record, str]:
+    """`update_quest` within a hold of the catalogue; its row, and a new secret, as `make` has it."""
+    tenant_id, update = tenant_of(request), given(request.quest, "quest")
+    before = await reading.to_write(connection, GET, request, "quest", request.id)
+    quest = quest_from_row(before)
+    set_fields(quest, update, request.update_mask, SETTABLE)
+    _check(quest)
+    secret, signing = _new_secret(engine, tenant_id, request.id, quest, before["condition"])
+    named = (merchant_of(request), signing)
+    row = await connection.fetchrow(_SQL["update"], tenant_id, request.id, *_stored(quest), *named)
+    if row is None:
+        raise await _not_written(connection, request, quest)
+    await audit.record(connection, tenant_id, "quest.update", request.id, before=dict(before), after=dict(row))
+    waits = policy.quest(settings, before, row)
+    await settle(connection, waits, lambda: Held(request.id, dict(before), dict(row), rests_on=dict(before)))
+    return row, secret
+
+
+async def delete_quest(engine: Engine, request: m.DeleteRequest) -> m.DeleteReply:
+    """Removes a quest that nobody completed; archives one with history."""
+    tenant_id = tenant_of(request)
+
+    async def work(connection: asyncpg.Connection) -> bool:
+        # Locked before the look: a completion under way is either seen by it, or finds no quest.
+        if await connection.fetchval(_SQL["lock"], tenant_id, request.id) is None:
+            raise unknown("quest", request.id)
+        before = await reading.to_write(connection, GET, request, "quest", request.id)
+        archived = await connection.fetchval(_SQL["remove"], tenant_id, request.id) is None
+        if archived:
+            await connection.execute(_SQL["archive"], tenant_id, request.id)
+        await audit.record(
+            connection, tenant_id, "quest.archive" if archived else "quest.delete", request.id, before=dict(before)
+        )
+        return archived
+
+    return m.DeleteReply(id=request.id, archived=await catalog.change_beside(engine, tenant_id, work))
+
+
+# -- messages --------------------------------------------------------------------------------
+
+
+def problems(quest: m.Quest) -> list[tuple[str, str]]:
+    """(field, what is wrong) of a quest in itself; what it names is not looked up."""
+    checks = Checks()
+    checks.required("name", quest.name)
+    checks.required("campaign_id", quest.campaign_id)
+    checks.between("turns", quest.turns, 0, TURNS_MAX)
+    checks.times(quest.start_date, quest.end_date)
+    if (condition := quest.condition) is not None and condition.kind:
+        _check_condition_itself(checks, quest, condition)
+    elif condition:
+        checks.problem("condition.kind", "is required, unless the condition is empty: then the player's word is enough")
+    return checks.found
+
+
+def _check_condition_itself(checks: Checks, quest: m.Quest, condition: m.QuestCondition) -> None:
+    most = COUNT_MAX
+    if condition.kind is m.QuestConditionKind.LOGINS:
+        most = 7 if quest.type is m.QuestType.WEEKLY else DAYS_MAX
+        if quest.type is m.QuestType.DAILY:
+            checks.problem("condition.kind", "counts days, of which a daily quest has one: must be another")
+        if condition.game_id:
+            checks.problem("condition.game_id", "must be empty: logins are of no game")
+    if condition.kind is m.QuestConditionKind.EVENT and condition.game_id:
+        checks.problem("condition.game_id", "must be empty: events are of no game")
+    checks.between("condition.count", condition.count, 1, most)
+
+
+def _check(quest: m.Quest) -> None:
+    if found := problems(quest):
+        raise violations(found)
+
+
+def _stored(quest: m.Quest) -> tuple[Any, ...]:
+    """$3.. of `insert` and `update`."""
+    return (
+        quest.campaign_id,
+        quest.name,
+        quest.description,
+        token(quest.type, "one_time"),
+        quest.turns,
+        token(quest.status, "draft"),
+        quest.start_date,
+        quest.end_date,
+        _condition(quest),
+    )
+
+
+def _condition(quest: m.Quest) -> dict[str, Any] | None:
+    condition = quest.condition
+    if condition is None or not condition.kind:
+        return None
+    return {"kind": token(condition.kind), "count": condition.count, "game_id": condition.game_id}
+
+
+def _new_secret(
+    engine: Engine | None, tenant_id: str, quest_id: str, quest: m.Quest, before: dict[str, Any] | None
+) -> tuple[str, dict[str, str] | None]:
+    """A secret for a quest that begins to take events, where its condition was `before`, and what is stored of it."""
+    takes = quest.condition is not None and quest.condition.kind is m.QuestConditionKind.EVENT
+    if engine is None or not takes or (before or {}).get("kind") == "event":
+        return "", None
+    secret = make_secret()
+    return secret, {"secret": vault_of(engine.keyring.code).seal_secret(secret, quest_context(tenant_id, quest_id))}
+
+
+async def _not_written(connection: asyncpg.Connection, request: Scoped, quest: m.Quest) -> Fault:
+    refusal = await campaigns.not_to_write(connection, request, quest.campaign_id)
+    if quest.condition and quest.condition.game_id and refusal.status is Status.NOT_FOUND:
+        campaign = await connection.fetchrow(
+            _CAMPAIGN, tenant_of(request), quest.campaign_id, merchant_of(request), True
+        )
+        if campaign is not None:
+            named = quest.condition.game_id
+            return invalid("condition.game_id", f"there is no game {named!r} in campaign {quest.campaign_id!r}")
+    return refusal
+
+
+def quest_from_row(row: asyncpg.Record, secret: str = "") -> m.Quest:
+    """The message of a row, with its secret where that was made just now."""
+    held = row["condition"]
+    condition = m.QuestCondition(**{**held, "kind": enum(m.QuestConditionKind, held["kind"])}) if held else None
+    known = {"type": enum(m.QuestType, row["type"]), "status": enum(m.QuestStatus, row["status"])}
+    return m.Quest(**{**row, **known, "condition": condition, "secret": secret})

@@ -43,7 +43,7 @@ from runtime.http.pages import hosted
 from runtime.http.serving import Runner, add_trace_id, make_app
 from runtime.http.serving import serve as listen
 from runtime.metrics import Stores
-from runtime.operations import logins
+from runtime.operations import purging
 from runtime.operations.budget_alerts import thresholds
 from runtime.operations.campaigns import analytics
 from runtime.operations.desk import erasure
@@ -214,7 +214,7 @@ class _Parts:
             await self._background.repeat(erasure.JOB, keep, erasure.EVERY_SECONDS)
             await self._background.repeat("stream trimming", partial(_trim, process.engine), TRIM_SECONDS)
             await self._background.repeat(starts.JOB, process.engine.starts.keep, starts.EVERY_SECONDS)
-            await self._background.repeat("login purge", partial(logins.purge, process.engine), logins.PURGE_SECONDS)
+            await self._background.repeat("login purge", partial(purging.purge, process.engine), purging.PURGE_SECONDS)
         elif roles & {"consumer", "admin"}:
             process.caller = remote = RpcCaller(settings.core_rpc_addresses, token=settings.shown_token)
             self._last.append(remote.close)

@@ -1,4 +1,4 @@
--- Login challenges and the counts of wrong guesses. See runtime/operations/challenges.py.
+-- Login challenges and the counts of wrong guesses. See runtime/operations/players/challenges.py.
 -- Rows are locked in this order: a challenge, guesses by requester, rates by key (sql/locks.py).
 
 -- name: charge

@@ -1,4 +1,4 @@
--- Logins, and tokens that end before their time. See runtime/operations/logins.py.
+-- Logins, and tokens that end before their time. See logins.py and revocations.py in runtime/operations/players/
 
 -- name: revoke
 -- Ends the tokens of $3 (of kind $2: a login, or a player's of no login; a sign-in of staff's, or a subject), all ($4

@@ -1,5 +1,5 @@
 -- A guest becomes the player it turns out to be: all in one transaction, in the order of sql/locks.py.
--- See runtime/operations/merging.py. $1 tenant, $2 guest, $3 player where nothing else is said.
+-- See runtime/operations/players/merging.py. $1 tenant, $2 guest, $3 player where nothing else is said.
 --
 -- Tables whose keys name something before the player are asked for each of these things, by the key: a tenant may have
 -- millions of their rows, and a guest has a few.

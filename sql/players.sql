@@ -1,4 +1,4 @@
--- Players and their contacts. See runtime/operations/players.py.
+-- Players and their contacts. See runtime/operations/players/profiles.py.
 
 -- name: find
 -- A player with the contacts. $1 tenant, $2 player. No row: not known yet.

@@ -38,7 +38,7 @@ from runtime.http.core_guard import check_host
 from runtime.http.external_issuer import Foreign
 from runtime.http.jwks import KEY_ALGORITHMS, JwksKeys
 from runtime.http.revocations import Revocations, login_key, player_key, sign_in_key, staff_key
-from runtime.operations.logins import LEEWAY_SECONDS
+from runtime.operations.players.revocations import LEEWAY_SECONDS
 from runtime.operations.row import MANAGEMENT, PLATFORM
 from runtime.settings import Settings
 from runtime.wire.schema import fields_of

@@ -4,10 +4,10 @@ Core keeps them durably and hands out what is new (`ListRevocations`); an edge r
 So a revoked token lives at most that long, plus the time of one reading, on an edge that Core answers; on the
 edge that revoked it no longer than its own answer takes. With Core away nothing that a token opens is done.
 
-Each takes about 100 bytes, for as long as the token might live: a month for a guest's. Guests of one address that log
-out are bounded (GUESTS_ENDED in runtime/operations/logins.py), to 43,500 in that month: 4 MiB in each edge, and 70 MiB
-for a network. An API token's is kept two hours, since an edge asks for each token once an hour, and a tenant ends so
-many in that time (TOKENS_MAX in runtime/operations/staff/tokens.py).
+Each takes about 100 bytes, for as long as the token might live: a month for a guest's. GUESTS_ENDED
+(runtime/operations/players/logins.py) bounds how many guests of one address log out in that month to 43,500: 4 MiB in
+each edge, and 70 MiB for a network. An API token's is kept two hours, since an edge asks for each token once an hour,
+and a tenant ends so many in that time (TOKENS_MAX in runtime/operations/staff/tokens.py).
 
 Core forgets a revocation once its tokens have expired, by its own settings of how long they live, and says which
 these are: an edge that is told otherwise makes and takes none that live longer. And it says what time it is by the
@@ -25,7 +25,7 @@ from typing import Final
 from runtime import ids
 from runtime import messages as m
 from runtime.core import Caller
-from runtime.operations.logins import LIST_REVOCATIONS
+from runtime.operations.players.revocations import LIST_REVOCATIONS
 from runtime.stores.clock import Clock
 from runtime.stores.single_flight import SingleFlight
 

@@ -15,10 +15,11 @@ from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import BALANCE_MAX, Fault, Status, forbidden, invalid, unknown, violations
-from runtime.operations import audit, merging, samples
+from runtime.operations import audit, samples
 from runtime.operations.approvals import policy
 from runtime.operations.approvals.pending import Held, may_wait, settle
 from runtime.operations.idempotent_writes import once
+from runtime.operations.players import merging
 from runtime.operations.row import REWARD_MANAGERS, Access, Consumer, Operation
 from runtime.wire.scope import merchant_of, player_id_of, tenant_of
 

@@ -19,9 +19,9 @@ from runtime import messages as m
 from runtime.actors.idempotency import request_hash
 from runtime.errors import Fault
 from runtime.http.serving import BODY_BYTES_MAX
-from runtime.operations import players
 from runtime.operations.games import game_admin
 from runtime.operations.games.definitions import definition_of, prizes_named
+from runtime.operations.players import profiles
 from runtime.outgoing.channels import moved_secrets
 from runtime.wire import codec
 from runtime.wire.contacts import normalized
@@ -176,7 +176,9 @@ MARKS: Final = "\u0315\u0300\u05ae\u0301"
 
 TEXTS: Final[dict[str, Callable[[], Any]]] = {
     "an address to send a code to": lambda: normalized(m.ContactType.EMAIL, f"a{next(NTH)}{MARKS * 2_000}@example.com"),
-    "a player's picture": lambda: players._changes(m.Player(avatar_url=f"http://a{next(NTH)}{MARKS * 2_000}.com/"), []),
+    "a player's picture": lambda: profiles._changes(
+        m.Player(avatar_url=f"http://a{next(NTH)}{MARKS * 2_000}.com/"), []
+    ),
     "a receiver": lambda: list(moved_secrets({"secret": "s"}, {"url": f"http://a{next(NTH)}{MARKS * 4_000}.com/"})),
 }
 

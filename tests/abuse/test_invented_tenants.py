@@ -15,7 +15,7 @@ from runtime import messages as m
 from runtime.errors import Fault
 from runtime.http.admission.tenants import LOOKUPS, Tenants
 from runtime.operations import Operation
-from runtime.operations.challenges import SENDS_ONE
+from runtime.operations.players.challenges import SENDS_ONE
 from tests.support import login
 from tests.support.login import PHONE
 from tests.support.stack import OTHER_TENANT, Answer, Stack, make_tenant

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncpg
 import pytest
 
-from runtime.operations import logins
-from runtime.operations.challenges import OVER_ALL
-from runtime.operations.logins import PURGE_BATCH, purge
+from runtime.operations import purging
+from runtime.operations.players.challenges import OVER_ALL
+from runtime.operations.purging import PURGE_BATCH, purge
 from runtime.settings import Settings
 from tests.support.stack import Stack, new_stack
 from tests.support.waiting import until
@@ -76,7 +76,7 @@ async def test_what_cannot_be_forgotten_keeps_nothing_else(stack: Stack) -> None
 
 
 async def test_a_process_forgets_by_itself(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logins, "PURGE_SECONDS", 0.05)
+    monkeypatch.setattr(purging, "PURGE_SECONDS", 0.05)
     async with new_stack(settings) as stack:
         for table in ROWS:
             await leave_behind(stack, table, stack.tenant_id, 3)

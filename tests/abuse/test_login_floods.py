@@ -8,7 +8,8 @@ import ipaddress
 import pytest
 
 from runtime.core import bounded_at_once
-from runtime.operations.logins import GUESTS_ENDED, SLACK_SECONDS
+from runtime.operations.players.logins import GUESTS_ENDED
+from runtime.operations.players.revocations import SLACK_SECONDS
 from tests.support.login import Phone, bearer, let_resend, log_out, start, verify
 from tests.support.stack import Answer, Stack
 from tests.support.waiting import until

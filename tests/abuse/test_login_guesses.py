@@ -10,14 +10,7 @@ import ipaddress
 
 import pytest
 
-from runtime.operations.challenges import (
-    SENDS,
-    SENDS_NETWORK,
-    SENDS_ONE,
-    TRIES_MAX,
-    WRONG_MAX,
-    WRONG_NETWORK,
-)
+from runtime.operations.players.challenges import SENDS, SENDS_NETWORK, SENDS_ONE, TRIES_MAX, WRONG_MAX, WRONG_NETWORK
 from tests.support.login import PHONE, Phone, let_resend, log_out, refresh, verify
 from tests.support.login import start as start_here
 from tests.support.stack import OTHER_TENANT, Answer, Stack

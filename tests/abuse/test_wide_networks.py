@@ -10,7 +10,7 @@ from collections import Counter
 
 import pytest
 
-from runtime.operations.challenges import NETWORK_TIMES
+from runtime.operations.players.challenges import NETWORK_TIMES
 from tests.support.login import verify
 from tests.support.stack import Stack
 from tests.support.world import World

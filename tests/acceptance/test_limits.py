@@ -12,7 +12,7 @@ import pytest_asyncio
 from runtime import ids
 from runtime import messages as m
 from runtime.events import Event
-from runtime.operations import BY_NAME, logins
+from runtime.operations import BY_NAME, purging
 from runtime.operations.budget_alerts import thresholds
 from tests.support.rivals import held, waits
 from tests.support.stack import Stack, make_tenant
@@ -267,11 +267,11 @@ async def test_a_look_that_failed_has_told_of_nothing_and_the_next_one_does(
 async def test_what_was_noticed_is_forgotten_after_thirty_days(shop: World) -> None:
     await shop.prize(total=1, low_stock_at=1)
     await look(shop)
-    await logins.purge(shop.stack.engine)
+    await purging.purge(shop.stack.engine)
     assert len(await notices(shop)) == 1
     aged = "UPDATE notices SET noticed_at = noticed_at - interval '31 days' WHERE tenant_id = $1"
     await shop.database.execute(aged, shop.stack.tenant_id)
-    await logins.purge(shop.stack.engine)
+    await purging.purge(shop.stack.engine)
     assert await notices(shop) == []
     assert await look(shop) == [], "it is told once, however long ago"
 

@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 import redis.asyncio
 
-from runtime.operations.challenges import RESEND_SECONDS, SENDS_ADDRESS, SENDS_ONE, TRIES_MAX, WRONG_ADDRESS, Rate
+from runtime.operations.players.challenges import (
+    RESEND_SECONDS,
+    SENDS_ADDRESS,
+    SENDS_ONE,
+    TRIES_MAX,
+    WRONG_ADDRESS,
+    Rate,
+)
 from tests.support.login import PHONE, Phone, let_resend, log_in, start, verify
 from tests.support.stack import Stack
 from tests.support.tables import contents, everything_in

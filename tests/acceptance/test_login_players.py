@@ -7,7 +7,7 @@ import ipaddress
 
 import pytest
 
-from runtime.operations.logins import REPEAT_SECONDS, REPEATS_MAX
+from runtime.operations.players.logins import REPEAT_SECONDS, REPEATS_MAX
 from tests.support.invariants import check_sums
 from tests.support.login import PHONE, Phone, let_resend, log_in, refresh, start, verify
 from tests.support.stack import Stack, refused

@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 from aiosmtpd.smtp import SMTP
 
-from runtime.operations.challenges import SENDS
+from runtime.operations.players.challenges import SENDS
 from runtime.outgoing import signing
 from runtime.outgoing.senders import SENDERS
 from runtime.settings import Settings, SettingsError

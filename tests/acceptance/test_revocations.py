@@ -18,7 +18,7 @@ from runtime.errors import Fault
 from runtime.http import revocations
 from runtime.http.auth import Tokens
 from runtime.http.edge import Edge
-from runtime.operations.logins import PAGE, revoke_player
+from runtime.operations.players.revocations import PAGE, revoke_player
 from runtime.operations.row import Operation
 from runtime.rpc.client import RpcCaller
 from runtime.settings import Settings

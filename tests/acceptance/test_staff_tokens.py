@@ -9,7 +9,7 @@ import pytest
 
 from runtime.errors import Fault
 from runtime.http.edge import Edge
-from runtime.operations.logins import LEEWAY_SECONDS
+from runtime.operations.players.revocations import LEEWAY_SECONDS
 from runtime.rpc.client import RpcCaller
 from tests.support.login import bearer
 from tests.support.operations import make_merchant

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import redis.asyncio
 
-from runtime.operations import logins
+from runtime.operations import purging
 from runtime.operations.games import trials
 from tests.support.resources import make_campaign, make_game
 from tests.support.stack import OTHER_TENANT, Answer, fields_of, make_tenant
@@ -161,7 +161,7 @@ async def test_test_plays_are_the_tenants_staffs_alone_and_forgotten_after_a_day
     await world.database.execute(aged, run["id"])
     assert (await stack.admin("GET", path)).data["items"] == []
     kept_one = (await tried(world, game_id)).data["id"]
-    await logins.purge(stack.engine)
+    await purging.purge(stack.engine)
     left = await world.database.fetch("SELECT run_id FROM test_runs WHERE game_id = $1", game_id)
     assert [row["run_id"] for row in left] == [kept_one]
 

@@ -15,7 +15,7 @@ from runtime.core import Caller
 from runtime.errors import Fault, Status
 from runtime.http.login.refresh import Refresh
 from runtime.operations import Operation
-from runtime.operations.players import RESOLVE_PLAYER
+from runtime.operations.players.profiles import RESOLVE_PLAYER
 from tests.support.login import PHONE, Phone, bearer, log_in, log_out, refresh, start, verify
 from tests.support.stack import AS_SHIPPED, Stack
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from runtime.operations import merging
 from runtime.operations.leaderboards import finalize
+from runtime.operations.players import merging
 from runtime.stores import rankings
 from tests.support import invariants
 from tests.support.guests import Guest, guest_who_played, log_in, new_guest, resolve, rewards_of, wallet_of

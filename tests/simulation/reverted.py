@@ -17,7 +17,7 @@ from ops.simulation.postgres.vocabulary import MODELS
 from ops.simulation.run import plan_of, run, settle_memory
 from runtime.actors.changes import Changes
 from runtime.actors.game.actor import GameActor
-from runtime.operations import merging
+from runtime.operations.players import merging
 from tests.simulation.broken import BROKEN
 
 SEEDS: Final = 500

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from runtime.operations.challenges import RESEND_SECONDS
+from runtime.operations.players.challenges import RESEND_SECONDS
 from tests.support.stack import Answer, Stack
 
 PHONE = "+15550100"

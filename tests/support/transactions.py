@@ -12,9 +12,9 @@ from runtime import messages as m
 from runtime.actors.changes import Changes
 from runtime.actors.committer import Committer
 from runtime.commands.keys import Rotation
-from runtime.operations import challenges, logins, merging, players
 from runtime.operations.budget_alerts import thresholds
 from runtime.operations.campaigns import analytics
+from runtime.operations.players import challenges, logins, merging, profiles
 from runtime.operations.staff import tokens
 from runtime.outgoing.providers import Delivered, Failed
 from runtime.outgoing.vault import vault_of
@@ -478,7 +478,7 @@ async def link_a_contact(scene: Scene) -> Any:
     asked = m.LinkContactRequest(
         scope=m.Scope(tenant_id=scene.tenant_id), player_id=PLAYERS[0], contact=contact, challenge_id="chal"
     )
-    return players.link_contact(scene.stack.engine, asked)
+    return profiles.link_contact(scene.stack.engine, asked)
 
 
 @transaction("logins", "revocations")

@@ -12,7 +12,7 @@ from runtime.http.admission.control import Admission, AdmissionControl, Allowed
 from runtime.http.admission.idempotency import Asked, InProgress, Mismatch, Replay
 from runtime.http.admission.rates import Limited, Policy
 from runtime.http.admission.session_cache import SessionCache
-from runtime.operations.challenges import NETWORK_TIMES
+from runtime.operations.players.challenges import NETWORK_TIMES
 from runtime.stores.ephemeral import Ephemeral
 from tests.support.stack import PATIENT
 from tests.support.waiting import HANG_SECONDS

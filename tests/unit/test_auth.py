@@ -23,7 +23,7 @@ from runtime import ids
 from runtime.errors import Fault
 from runtime.http.auth import Auth, Identity, Tokens, require_player, require_roles
 from runtime.http.external_issuer import Foreign
-from runtime.operations.logins import LEEWAY_SECONDS
+from runtime.operations.players.revocations import LEEWAY_SECONDS
 from runtime.settings import Settings
 from tests.support.waiting import HANG_SECONDS
 

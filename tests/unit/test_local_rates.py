@@ -9,7 +9,7 @@ from runtime.http.admission.client_address import Client
 from runtime.http.admission.local_rates import ClientRate, LocalRate, RouteClass, route_class
 from runtime.http.admission.rates import Policy
 from runtime.operations import API
-from runtime.operations.challenges import NETWORK_TIMES
+from runtime.operations.players.challenges import NETWORK_TIMES
 from runtime.operations.row import RoutePolicy
 
 SLOW = Policy("read", per_second=0.001, burst=5)

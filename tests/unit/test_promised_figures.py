@@ -15,9 +15,9 @@ from runtime.http import auth, bodies, connections
 from runtime.http.admission import idempotency
 from runtime.http.feeds import live
 from runtime.http.serving import BODY_BYTES_MAX
-from runtime.operations import challenges
 from runtime.operations.desk import bulk
 from runtime.operations.games import trials
+from runtime.operations.players import challenges
 from runtime.outgoing import connector, schedule, signing
 from runtime.rpc import MESSAGE_BYTES_MAX, client
 from runtime.settings import Settings

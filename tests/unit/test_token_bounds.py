@@ -13,7 +13,7 @@ from runtime.errors import Fault
 from runtime.http import auth
 from runtime.http.auth import TOKEN_CHARACTERS_MAX, Tokens
 from runtime.http.external_issuer import Foreign
-from runtime.operations.logins import LEEWAY_SECONDS
+from runtime.operations.players.revocations import LEEWAY_SECONDS
 
 SECRET = "s" * 32
 NOW = 1_800_000_000

@@ -279,7 +279,7 @@ async def _merged(run: Run, guests: list[Guest], people: dict[str, Visitor], bef
     alone = Counter(asked.who for asked in answered if asked.of == "few")
     over = [who for who, count in alone.items() if who not in before and count > CAP]
     counts = {person.name: count for person, count in await _counted(run, people.values())}
-    # Together guests may have more than one player's cap, by design (runtime/operations/merging.py), but nothing is
+    # Together guests may have more than one player's cap, by design (operations/players/merging.py), but nothing is
     # played beyond it once they are one.
     over += [name for name, count in counts.items() if count != max(CAP, before[name])]
     run.figure("people who played beyond a cap, or not up to it, once they were one", len(over), exactly=0)

@@ -1,6 +1,6 @@
 """What is true of the tables whenever nothing is under way: tests/support/invariants.py's list, over the model's rows.
 
-Beside it what an ended guest may still have: nothing that plays, moves or counts (runtime/operations/merging.py).
+Beside it what an ended guest may still have: nothing that plays, moves or counts (operations/players/merging.py).
 """
 
 from __future__ import annotations

@@ -281,7 +281,7 @@ def _was_completed(nth: int, quest: str, periods: list[str]) -> Step:
 
 
 def _merge(nth: int) -> Step:
-    """runtime/operations/merging.py: counts add up; turns of quests that both completed in one period stay behind."""
+    """operations/players/merging.py: counts add up; turns of quests that both completed in one period stay behind."""
 
     def step(state: State) -> Iterator[State]:
         player, guest = state.slots[0], state.slots[nth]

@@ -17,7 +17,7 @@ from functools import cached_property, lru_cache
 from typing import Final
 
 from runtime.errors import Fault, Status
-from runtime.operations.challenges import NETWORK_TIMES
+from runtime.operations.players.challenges import NETWORK_TIMES
 from runtime.stores.pipeline import Arg
 
 LIMITED: Final = 1

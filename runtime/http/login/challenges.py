@@ -21,7 +21,12 @@ from runtime import messages as m
 from runtime.core import Caller
 from runtime.errors import Fault
 from runtime.http.admission.client_address import Client
-from runtime.operations.challenges import ANSWER_CHALLENGE, ISSUE_CHALLENGE, WITHDRAW_CHALLENGE, unknown_challenge
+from runtime.operations.players.challenges import (
+    ANSWER_CHALLENGE,
+    ISSUE_CHALLENGE,
+    WITHDRAW_CHALLENGE,
+    unknown_challenge,
+)
 
 CODE_DIGITS: Final = 6
 STRONG_CODE_DIGITS: Final = 20

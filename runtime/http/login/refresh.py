@@ -6,7 +6,7 @@ answer can be lost: who used a token gets the very same next one for it once mor
 
 A token is `rt_` and base64url of family (16 bytes), generation (4), the tenant, and a MAC (24) over all: it
 proves itself, and what Core keeps (a hash of the family, as the login's id, and the generation that counts;
-runtime/operations/logins.py) cannot be made into one. A family lives REFRESH_TOKEN_SECONDS from its last use,
+runtime/operations/players/logins.py) cannot be made into one. A family lives REFRESH_TOKEN_SECONDS from its last use,
 and LOGIN_SECONDS at most.
 """
 
@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 from runtime import messages as m
 from runtime.core import Caller
 from runtime.errors import Fault, Status
-from runtime.operations.logins import BEGIN_LOGIN, TURN_LOGIN, invalid_refresh_token
+from runtime.operations.players.logins import BEGIN_LOGIN, TURN_LOGIN, invalid_refresh_token
 
 FAMILY_BYTES: Final = 16
 GENERATION_BYTES: Final = 4

@@ -36,8 +36,8 @@ from runtime.http.login.challenges import Challenges
 from runtime.http.login.refresh import Refresh, Session
 from runtime.http.login.rows import LoginRow
 from runtime.operations import API
-from runtime.operations.logins import END_LOGINS
-from runtime.operations.players import LINK_CONTACT, RESOLVE_PLAYER
+from runtime.operations.players.logins import END_LOGINS
+from runtime.operations.players.profiles import LINK_CONTACT, RESOLVE_PLAYER
 from runtime.outgoing.senders import SENDERS, LoginCode, Sender, SendFailed
 from runtime.settings import SettingsError
 from runtime.wire import codec

@@ -28,7 +28,7 @@ from runtime.http.edge import Edge
 from runtime.http.envelope import ok
 from runtime.operations import audit
 from runtime.operations.audit import NOTE_REFUSAL, NOTE_SIGN_IN
-from runtime.operations.logins import REVOKE_STAFF
+from runtime.operations.players.revocations import REVOKE_STAFF
 
 IDENTITY: Final = web.RequestKey("identity", Identity)
 """Whose request it is, once it was let in."""

@@ -27,7 +27,7 @@ from runtime.operations.approvals.pending import Approved, approval, decided, do
 from runtime.operations.desk.acts import grant_turns
 from runtime.operations.desk.bulk import bulk_rewards
 from runtime.operations.games.game_admin import create_game, update_game
-from runtime.operations.logins import API_TOKEN
+from runtime.operations.players.revocations import API_TOKEN
 from runtime.operations.prizes.prize_admin import create_prize, update_prize
 from runtime.operations.quests.quest_admin import create_quest, update_quest
 from runtime.operations.row import DESIGNERS, REWARD_MANAGERS, STAFF, Operation

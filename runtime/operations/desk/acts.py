@@ -14,12 +14,13 @@ from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, unknown
-from runtime.operations import audit, logins, merging, reading
+from runtime.operations import audit, reading
 from runtime.operations.approvals import policy
 from runtime.operations.approvals.pending import Held, may_wait, settle
 from runtime.operations.checks import Checks
 from runtime.operations.desk.player_history import find, turn_entry
 from runtime.operations.idempotent_writes import once
+from runtime.operations.players import logins, merging
 from runtime.operations.quests.quest_admin import TURNS_MAX
 from runtime.wire.scope import tenant_of
 

@@ -23,9 +23,10 @@ from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.background import attempt
 from runtime.errors import unknown
-from runtime.operations import audit, logins
+from runtime.operations import audit
 from runtime.operations.checks import Checks
 from runtime.operations.desk.player_history import find
+from runtime.operations.players import logins
 from runtime.stores.database import Database
 from runtime.stores.rankings import COUNT_SECONDS
 from runtime.wire.scope import tenant_of

@@ -19,10 +19,11 @@ from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, invalid, unknown, violations
-from runtime.operations import audit, catalog, merging, reading
+from runtime.operations import audit, catalog, reading
 from runtime.operations.campaigns import campaign_admin as campaigns
 from runtime.operations.checks import Checks, given, search_pattern, set_fields
 from runtime.operations.idempotent_writes import keep, once
+from runtime.operations.players import merging
 from runtime.stores import paging
 from runtime.stores.pipeline import EphemeralDown
 from runtime.stores.scores import Place, Top, ranking

@@ -21,7 +21,7 @@ from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, suspended, unknown, violations
 from runtime.operations import audit, reading
 from runtime.operations.checks import Checks
-from runtime.operations.players import MEET, OWNER
+from runtime.operations.players.lookup import MEET, OWNER
 from runtime.operations.quests.completion import ATTEMPTS
 from runtime.operations.quests.periods import check_open
 from runtime.operations.quests.quest_admin import GET, quest_from_row

@@ -31,7 +31,7 @@ from runtime.metrics import FULFILLMENT_TASKS
 from runtime.operations import reading
 from runtime.operations.audit import record
 from runtime.operations.idempotent_writes import Done, once
-from runtime.operations.merging import hold_player
+from runtime.operations.players.merging import hold_player
 from runtime.operations.wallet import BALANCE as _BALANCE
 from runtime.operations.wallet import MOVE as _MOVE
 from runtime.operations.wallet import insufficient

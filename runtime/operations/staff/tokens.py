@@ -24,7 +24,7 @@ from runtime.errors import Fault, Status, forbidden, invalid, unknown
 from runtime.operations import audit, reading
 from runtime.operations.approvals.pending import withdraw_of
 from runtime.operations.checks import Checks, given, search_pattern
-from runtime.operations.logins import API_TOKEN, REVOKE, SLACK_SECONDS
+from runtime.operations.players.revocations import API_TOKEN, REVOKE, SLACK_SECONDS
 from runtime.operations.row import ADMINS, MANAGEMENT, STAFF, Operation
 from runtime.wire.scope import merchant_of, tenant_of
 

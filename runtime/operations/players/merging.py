@@ -50,8 +50,9 @@ from runtime.actors.engine import Engine
 from runtime.actors.game.snapshot import POINTS, TURNS
 from runtime.actors.rewards import HOLDING, MOVES, give_back
 from runtime.errors import Fault, Status
-from runtime.operations import audit, logins
+from runtime.operations import audit
 from runtime.operations.campaigns import analytics
+from runtime.operations.players import revocations
 
 _SQL: Final = sql.load("merging")
 _REWARDS: Final = sql.load("rewards")
@@ -148,7 +149,7 @@ async def _end_guest(connection: asyncpg.Connection, engine: Engine, who: _Who) 
     if await connection.fetchval(_SQL["has_contacts"], who.tenant_id, who.guest_id):
         return False
     await connection.execute(_SQL["end_guest"], *who)
-    await logins.revoke_player(connection, engine, who.tenant_id, who.guest_id)
+    await revocations.revoke_player(connection, engine, who.tenant_id, who.guest_id)
     await analytics.merge_players(connection, *who)
     return True
 

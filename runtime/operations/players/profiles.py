@@ -3,7 +3,7 @@
 Core trusts that whoever calls has verified a contact; the consumer edge's login does (runtime/http/login/routes.py).
 One contact is one player, made certain by the unique row over (tenant, type, value).
 
-How a guest becomes a player: runtime/operations/merging.py.
+How a guest becomes a player: runtime/operations/players/merging.py.
 """
 
 from __future__ import annotations
@@ -21,19 +21,18 @@ from runtime import ids
 from runtime import messages as m
 from runtime.actors.engine import Engine
 from runtime.errors import Fault, Status, invalid, merged, unknown
-from runtime.operations import audit, catalog, challenges, logins, merging, suspension
+from runtime.operations import audit, catalog, suspension
 from runtime.operations.checks import NAME_LENGTH_MAX
+from runtime.operations.players import challenges, merging, revocations
+from runtime.operations.players.lookup import FIND, MEET, OWNER, contact_from_row, player_from_row
 from runtime.operations.row import ADMINS, Access, Consumer, Operation
 from runtime.wire import contacts
-from runtime.wire.enums import enum, token
+from runtime.wire.enums import token
 from runtime.wire.schema import fields_of, refused
 from runtime.wire.scope import player_id_of, tenant_of
 
 _SQL: Final = sql.load("players")
-FIND: Final = _SQL["find"]
-MEET: Final = _SQL["meet"]
 UPDATE: Final = _SQL["update"]
-OWNER: Final = _SQL["owner"]
 SIGN_UP: Final = _SQL["sign_up"]
 LINK: Final = _SQL["link"]
 CONTACT: Final = _SQL["contact"]
@@ -147,11 +146,11 @@ async def link_contact(engine: Engine, request: m.LinkContactRequest) -> m.Conta
         if request.challenge_id and not await challenges.use_up(connection, tenant_id, request.challenge_id):
             raise challenges.unknown_challenge()
         if linked is not None and linked["was_guest"]:
-            await logins.revoke_player(connection, engine, tenant_id, player_id)
+            await revocations.revoke_player(connection, engine, tenant_id, player_id)
         return row
 
     row = await engine.database.transaction(work)
-    return m.ContactReply(contact=_as_contact({"id": row["contact_id"], **row}))
+    return m.ContactReply(contact=contact_from_row({"id": row["contact_id"], **row}))
 
 
 # -- resolving -------------------------------------------------------------------------------
@@ -243,32 +242,6 @@ def _contact(contact: m.Contact | None) -> tuple[m.ContactType, str]:
     if contact is None:
         raise invalid("contact", "is required")
     return contact.type, contacts.normalized(contact.type, contact.value)
-
-
-def player_from_row(row: asyncpg.Record) -> m.Player:
-    """The message of a row of `FIND`."""
-    return m.Player(
-        id=row["player_id"],
-        display_name=row["display_name"],
-        avatar_url=row["avatar_url"],
-        locale=row["locale"],
-        attributes=row["attributes"],
-        contacts=[_as_contact(contact) for contact in row["contacts"]],
-        created_at=row["created_at"],
-        updated_at=row["updated_at"],
-        auth_method=m.AuthMethod[row["auth_method"].upper()],
-        status=enum(m.PlayerStatus, row["status"]),
-    )
-
-
-def _as_contact(row: Any) -> m.Contact:
-    return m.Contact(
-        id=row["id"],
-        type=m.ContactType[row["type"].upper()],
-        value=row["value"],
-        verified=row["verified"],
-        created_at=row["created_at"],
-    )
 
 
 # -- rows ------------------------------------------------------------------------------------

@@ -72,7 +72,7 @@ def ready_file(path: Path | None, ready: dict[str, Any]) -> Iterator[None]:
 
 def mint_admin_token(settings: Settings, tenant_id: str) -> str:
     """A token of the roles admin and platform, of the whole tenant (no merchant), good for 24 hours."""
-    from runtime.http.auth import Tokens
+    from runtime.http.auth.tokens import Tokens
 
     return Tokens.of(settings).mint("ops-up", tenant_id=tenant_id, seconds=ADMIN_TOKEN_SECONDS, roles=ADMIN_ROLES)
 

@@ -27,9 +27,10 @@ from runtime.background import Background, attempt
 from runtime.core import Caller, Core
 from runtime.errors import Fault
 from runtime.groups import GROUPS
-from runtime.http import admin, callback, consumer, revocations
+from runtime.http import admin, callback, consumer
 from runtime.http import core as core_http
 from runtime.http.admission.local_rates import Gate
+from runtime.http.auth import revocations
 from runtime.http.core_guard import Door
 from runtime.http.cors import Cors
 from runtime.http.dashboard import serving as dashboard

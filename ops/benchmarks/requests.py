@@ -7,7 +7,7 @@ import secrets
 from dataclasses import dataclass
 from typing import Final
 
-from runtime.http.auth import Tokens
+from runtime.http.auth.tokens import Tokens
 from runtime.operations import API
 from runtime.settings import Settings
 

@@ -29,7 +29,7 @@ from ops.api import Api, answers
 from ops.servers.base import free_port, launch, wait_for
 from ops.servers.embedded import EmbeddedServers
 from ops.servers.postgres import Postgres
-from runtime.http.auth import Tokens
+from runtime.http.auth.tokens import Tokens
 from runtime.settings import Settings
 from sql.migrate import migrate
 

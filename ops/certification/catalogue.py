@@ -14,7 +14,7 @@ from ops.certification.client import Client
 from ops.certification.history import History
 from ops.certification.node import Node
 from ops.certification.stack import Stack
-from runtime.http.auth import Tokens
+from runtime.http.auth.tokens import Tokens
 
 STAFF: Final = "staff_certify"
 TOKEN_SECONDS: Final = 86_400

@@ -10,7 +10,7 @@ from cyclopts import App, Parameter, validators
 
 from runtime.commands.connection import DEFAULTS, Connection, connected, fail, print_json, refusals_told
 from runtime.commands.environment import EXIT_USE, cannot_begin, settings_for
-from runtime.http.auth import Tokens
+from runtime.http.auth.tokens import Tokens
 from runtime.http.login.sign_in import LINK_SECONDS, link_of
 from runtime.settings import Settings
 

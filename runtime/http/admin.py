@@ -31,7 +31,7 @@ from runtime.http.admission.control import Allowed
 from runtime.http.admission.idempotency import Asked, Replay, idempotency_key
 from runtime.http.admission.local_rates import LocalRate
 from runtime.http.admission.rates import Policy
-from runtime.http.auth import Identity, require_roles, token_missing
+from runtime.http.auth.identity import Identity, require_roles, token_missing
 from runtime.http.edge import Edge, body_of, reader
 from runtime.http.envelope import Handler, extra_headers, ok
 from runtime.http.feeds import exports, live

@@ -21,7 +21,7 @@ from runtime.http.admission.local_rates import ClientRate, charge
 from runtime.http.admission.lookup_limits import Ask
 from runtime.http.admission.rates import Limited, Policy
 from runtime.http.admission.session_cache import OPEN, PLAYED, named_player, session_name
-from runtime.http.auth import Identity, not_staff, require_player
+from runtime.http.auth.identity import Identity, not_staff, require_player
 from runtime.http.bodies import read_body
 from runtime.http.edge import INTERNAL, Edge, body_of, reader
 from runtime.http.envelope import Handler, extra_headers, ok

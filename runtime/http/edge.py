@@ -18,12 +18,14 @@ from runtime.http.admission.origins import Origins
 from runtime.http.admission.rates import Policy
 from runtime.http.admission.session_cache import SessionCache
 from runtime.http.admission.tenants import Tenants
-from runtime.http.auth import Auth, Identity, Tokens
+from runtime.http.auth.credentials import Auth
+from runtime.http.auth.identity import Identity
+from runtime.http.auth.revocations import Revocations
+from runtime.http.auth.tokens import Tokens
 from runtime.http.bodies import read_body
 from runtime.http.cache import Cache
 from runtime.http.cors import TENANT
 from runtime.http.login.api_tokens import StaffAuth
-from runtime.http.revocations import Revocations
 from runtime.http.views import ALIASES
 from runtime.operations import API, Operation
 from runtime.settings import Settings

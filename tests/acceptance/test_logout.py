@@ -11,7 +11,7 @@ import jwt
 import pytest
 
 from runtime.app import running
-from runtime.http.auth import Tokens
+from runtime.http.auth.tokens import Tokens
 from runtime.operations.purging import purge
 from tests.support.login import Phone, bearer, let_resend, log_in, log_out, refresh, start, verify
 from tests.support.stack import OTHER_TENANT, Answer, Stack

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from runtime.http.auth import Tokens
+from runtime.http.auth.tokens import Tokens
 from tests.support.resources import make_campaign, make_game, make_prize
 from tests.support.stack import TENANT, Stack
 from tests.support.stored import config_of_prize

@@ -11,7 +11,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from runtime.http.auth import Tokens
+from runtime.http.auth.tokens import Tokens
 from tests.support.draws import hand_pick, plan_word, word
 from tests.support.resources import make_campaign, make_game
 from tests.support.stack import OTHER_TENANT, Answer, Stack, make_tenant, new_stack, settings_of

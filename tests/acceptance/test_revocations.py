@@ -15,8 +15,8 @@ from runtime.app import running
 from runtime.background import FAILURES
 from runtime.core import Caller
 from runtime.errors import Fault
-from runtime.http import revocations
-from runtime.http.auth import Tokens
+from runtime.http.auth import revocations
+from runtime.http.auth.tokens import Tokens
 from runtime.http.edge import Edge
 from runtime.operations.players.revocations import PAGE, revoke_player
 from runtime.operations.row import Operation

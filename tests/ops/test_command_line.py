@@ -12,7 +12,7 @@ import pytest
 import redis.asyncio
 
 from runtime.groups import event_stream
-from runtime.http.auth import Tokens
+from runtime.http.auth.tokens import Tokens
 from runtime.streams.dead_letters import bury, dead_stream
 
 ROOT = Path(__file__).parents[2]

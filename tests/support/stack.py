@@ -129,7 +129,7 @@ class Stack:
 
     def token(self, sub: str, roles: tuple[str, ...] = (), tenant_id: str = "", seconds: int = 600) -> str:
         """A token of this stack."""
-        from runtime.http.auth import Tokens
+        from runtime.http.auth.tokens import Tokens
 
         tokens = Tokens.of(self.process.settings)
         merchant_id = self.merchant_id if roles else ""

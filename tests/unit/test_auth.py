@@ -21,8 +21,10 @@ from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
 from runtime import ids
 from runtime.errors import Fault
-from runtime.http.auth import Auth, Identity, Tokens, require_player, require_roles
-from runtime.http.external_issuer import Foreign
+from runtime.http.auth.credentials import Auth
+from runtime.http.auth.external_issuer import Foreign
+from runtime.http.auth.identity import Identity, require_player, require_roles
+from runtime.http.auth.tokens import Tokens
 from runtime.operations.players.revocations import LEEWAY_SECONDS
 from runtime.settings import Settings
 from tests.support.waiting import HANG_SECONDS
@@ -391,7 +393,7 @@ async def test_a_new_key_is_fetched_but_not_at_every_invented_id(
     rotated = jwt.encode(claims(), ED_KEY, algorithm="EdDSA", headers={"kid": "ed"})
     assert await reason_of(tokens, rotated) == "TOKEN_INVALID"
     assert len(fetches) == 1
-    monkeypatch.setattr("runtime.http.jwks.RETRY_SECONDS", 0.0)
+    monkeypatch.setattr("runtime.http.auth.jwks.RETRY_SECONDS", 0.0)
     assert (await tokens.verify(rotated)).player_id == "player_1"
     await tokens.close()
 
@@ -399,7 +401,7 @@ async def test_a_new_key_is_fetched_but_not_at_every_invented_id(
 async def test_an_issuer_that_hangs_holds_up_nobody_whose_key_is_known(
     jwks: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runtime.http.jwks.TIMEOUT_SECONDS", 3_600.0)
+    monkeypatch.setattr("runtime.http.auth.jwks.TIMEOUT_SECONDS", 3_600.0)
     hangs, asked, answered = False, asyncio.Event(), asyncio.Event()
 
     async def answer(request: web.Request) -> web.Response:
@@ -418,8 +420,8 @@ async def test_an_issuer_that_hangs_holds_up_nobody_whose_key_is_known(
     await tokens.verify(token)
     hangs = True
     jwks.append({**json.loads(OKPAlgorithm.to_jwk(ED_KEY.public_key())), "kid": "ed"})
-    monkeypatch.setattr("runtime.http.jwks.RETRY_SECONDS", 0.0)
-    monkeypatch.setattr("runtime.http.jwks.FRESH_SECONDS", 0.0)
+    monkeypatch.setattr("runtime.http.auth.jwks.RETRY_SECONDS", 0.0)
+    monkeypatch.setattr("runtime.http.auth.jwks.FRESH_SECONDS", 0.0)
     for name in ("ann", "bob"):
         token = jwt.encode(claims(sub=name), RSA_KEY, algorithm="RS256", headers={"kid": "rsa"})
         async with asyncio.timeout(HANG_SECONDS):

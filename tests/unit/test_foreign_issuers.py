@@ -15,8 +15,9 @@ from jwt.algorithms import ECAlgorithm
 from structlog.testing import capture_logs
 
 from runtime.errors import Fault
-from runtime.http.auth import Identity, Tokens
-from runtime.http.external_issuer import Foreign
+from runtime.http.auth.external_issuer import Foreign
+from runtime.http.auth.identity import Identity
+from runtime.http.auth.tokens import Tokens
 
 KEY = ec.generate_private_key(ec.SECP256R1())
 JWK = {**json.loads(ECAlgorithm.to_jwk(KEY.public_key())), "kid": "ec"}

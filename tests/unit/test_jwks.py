@@ -13,8 +13,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
 from runtime.errors import Fault
-from runtime.http import jwks
-from runtime.http.jwks import BYTES_MAX, FRESH_SECONDS, RETRY_SECONDS, JwksKeys
+from runtime.http.auth import jwks
+from runtime.http.auth.jwks import BYTES_MAX, FRESH_SECONDS, RETRY_SECONDS, JwksKeys
 
 EC: Final[dict[str, Any]] = json.loads(ECAlgorithm.to_jwk(ec.generate_private_key(ec.SECP256R1()).public_key()))
 RSA: Final[dict[str, Any]] = json.loads(

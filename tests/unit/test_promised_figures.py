@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from runtime.actors import starts
-from runtime.http import auth, bodies, connections
+from runtime.http import bodies, connections
 from runtime.http.admission import idempotency
+from runtime.http.auth import tokens
 from runtime.http.feeds import live
 from runtime.http.serving import BODY_BYTES_MAX
 from runtime.operations.desk import bulk
@@ -74,7 +75,7 @@ def test_a_figure_is_the_one_that_was_promised(promise: str, figure: Any, promis
         ("a head has its time, and no more", connections.HEAD_SECONDS, 10.0),
         ("of starts at most 5 s are lost with a process", starts.EVERY_SECONDS, 5.0),
         ("a body has its time, and no more", bodies.BODY_SECONDS, 10.0),
-        ("clocks may differ by seconds", auth.LEEWAY_SECONDS, 5),
+        ("clocks may differ by seconds", tokens.LEEWAY_SECONDS, 5),
         ("an edge gives up on Core", client.DEADLINE_SECONDS, 5.0),
     ],
 )

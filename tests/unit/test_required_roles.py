@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from runtime.errors import Fault
-from runtime.http.auth import Identity, require_player, require_roles
+from runtime.http.auth.identity import Identity, require_player, require_roles
 
 
 def staff(*roles: str) -> Identity:

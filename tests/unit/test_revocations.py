@@ -8,7 +8,7 @@ from typing import Any
 
 from runtime import ids
 from runtime import messages as m
-from runtime.http.revocations import DAY_SECONDS, Revocations, player_key
+from runtime.http.auth.revocations import DAY_SECONDS, Revocations, player_key
 from runtime.operations import Operation
 
 NOW = int(time.time())

@@ -10,9 +10,8 @@ import pytest
 from aiohttp import web
 
 from runtime.errors import Fault
-from runtime.http import auth
-from runtime.http.auth import TOKEN_CHARACTERS_MAX, Tokens
-from runtime.http.external_issuer import Foreign
+from runtime.http.auth.external_issuer import Foreign
+from runtime.http.auth.tokens import TOKEN_CHARACTERS_MAX, Tokens
 from runtime.operations.players.revocations import LEEWAY_SECONDS
 
 SECRET = "s" * 32
@@ -77,7 +76,7 @@ async def test_no_critical_extension_is_taken_also_not_one_that_the_library_know
 async def test_so_many_tokens_are_remembered_those_that_were_used_last(
     tokens: Tokens, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(auth, "CACHE_MAX", 2)
+    monkeypatch.setattr("runtime.http.auth.tokens.CACHE_MAX", 2)
     first, second, third = (signed(jti=jti) for jti in "123")
     for token in (first, second, first, third):
         assert await is_taken(tokens, token)

@@ -9,7 +9,7 @@ import jwt
 import pytest
 
 from runtime.errors import Fault
-from runtime.http.auth import Tokens
+from runtime.http.auth.tokens import Tokens
 
 SECRET = "s" * 32
 

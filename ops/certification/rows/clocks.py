@@ -30,7 +30,7 @@ from ops.certification.row import row
 from ops.certification.rows.network import make_crossing, play_crossing
 from ops.certification.run import Run
 from runtime import ids
-from runtime.http.auth import Tokens
+from runtime.http.auth.tokens import Tokens
 from runtime.operations import API
 from runtime.settings import Settings
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from runtime import messages as m
 from runtime.http.admin import EXPORT, LIVE, LOG_OUT, ME
-from runtime.http.auth import IDENTIFIER_CHARACTERS_MAX
+from runtime.http.auth.identity import IDENTIFIER_CHARACTERS_MAX
 from runtime.http.docs import examples, refusals
 from runtime.http.docs.document import (
     Document,

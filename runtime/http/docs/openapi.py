@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from runtime.actors.idempotency import KEY_CHARACTERS_MAX
 from runtime.http import admin, consumer
-from runtime.http.auth import IDENTIFIER_CHARACTERS_MAX
+from runtime.http.auth.identity import IDENTIFIER_CHARACTERS_MAX
 from runtime.http.callback import HEADER_CHARACTERS_MAX
 from runtime.http.codes import READERS
 from runtime.http.docs import examples, extra_routes, refusals

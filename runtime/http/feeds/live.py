@@ -21,7 +21,7 @@ from aiohttp import web
 
 from runtime import messages as m
 from runtime.errors import Fault, Status
-from runtime.http.auth import Identity
+from runtime.http.auth.identity import Identity
 from runtime.http.edge import Edge
 from runtime.operations.reporting.live import GET_LIVE
 from runtime.wire import codec

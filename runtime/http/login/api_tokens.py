@@ -1,7 +1,7 @@
 """API tokens at the admin edge: whose they are, by Core's word, which is remembered.
 
 Core is asked once an hour for each token, and notes then that it is used. One that is revoked meanwhile is told of by
-what every edge reads each second (runtime/http/revocations.py); one that expires ends by the database's clock. What
+what every edge reads each second (auth/revocations.py); one that expires ends by the database's clock. What
 Core does not know is remembered for a while, too, and an address has few tries of its own, in each tenant: guesses cost
 Core no query each. A token that was refused before has tries apart, so that a machine that goes on showing one that
 ended keeps none out that share its address. No edge keeps a token itself, but its hash.
@@ -33,8 +33,10 @@ from runtime.errors import Fault, Status
 from runtime.http.admission.client_address import Client, client_of
 from runtime.http.admission.local_rates import ClientRate, charge
 from runtime.http.admission.rates import Policy
-from runtime.http.auth import IDENTIFIER, Auth, Identity, Tokens
-from runtime.http.revocations import Revocations, token_key
+from runtime.http.auth.credentials import Auth
+from runtime.http.auth.identity import IDENTIFIER, Identity
+from runtime.http.auth.revocations import Revocations, token_key
+from runtime.http.auth.tokens import Tokens
 from runtime.operations.row import MANAGEMENT
 from runtime.operations.staff.tokens import HELD_SECONDS, OPEN_TOKEN, PREFIX, hash_of, tenant_in
 from runtime.settings import Settings

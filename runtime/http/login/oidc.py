@@ -2,7 +2,7 @@
 
 The issuer is that of JWKS_ISSUER; its addresses are those of its discovery document. The browser is sent there and
 comes back with a code, which the edge turns into an ID token: so pages ask nobody but the edge. What the token says
-is verified and mapped by the settings JWKS_*, as every token of that issuer (runtime/http/external_issuer.py), but for
+is verified and mapped by the settings JWKS_*, as every token of that issuer (auth/external_issuer.py), but for
 its audience, which is the dashboard's client.
 """
 
@@ -22,10 +22,11 @@ import msgspec
 import structlog
 
 from runtime.errors import Fault, Status, invalid
-from runtime.http.auth import Identity, Tokens
-from runtime.http.external_issuer import Foreign
-from runtime.http.jwks import BYTES_MAX, TIMEOUT_SECONDS
-from runtime.http.revocations import Revocations
+from runtime.http.auth.external_issuer import Foreign
+from runtime.http.auth.identity import Identity
+from runtime.http.auth.jwks import BYTES_MAX, TIMEOUT_SECONDS
+from runtime.http.auth.revocations import Revocations
+from runtime.http.auth.tokens import Tokens
 from runtime.settings import Settings
 from runtime.stores.single_flight import SingleFlight
 

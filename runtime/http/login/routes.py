@@ -27,7 +27,7 @@ from runtime import ids
 from runtime import messages as m
 from runtime.errors import Fault, Status, invalid
 from runtime.http.admission.client_address import Client, client_of
-from runtime.http.auth import not_staff, require_player
+from runtime.http.auth.identity import not_staff, require_player
 from runtime.http.bodies import read_body
 from runtime.http.edge import Edge
 from runtime.http.envelope import ok

@@ -22,12 +22,13 @@ from aiohttp import web
 from runtime import messages as m
 from runtime.errors import Fault, Status
 from runtime.http.admission.client_address import client_of
-from runtime.http.auth import Identity, Tokens, require_roles
+from runtime.http.auth.identity import Identity, require_roles
+from runtime.http.auth.revocations import Revocations
+from runtime.http.auth.tokens import Tokens
 from runtime.http.bodies import decode_json, read_body
 from runtime.http.edge import Edge
 from runtime.http.envelope import ok
 from runtime.http.login.oidc import Issuer, checked_text
-from runtime.http.revocations import Revocations
 from runtime.operations import API
 from runtime.operations.audit import NOTE_SIGN_IN
 from runtime.operations.row import MANAGEMENT, PLATFORM

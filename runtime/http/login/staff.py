@@ -22,7 +22,7 @@ from runtime.errors import Fault, Status
 from runtime.http.admission.client_address import client_of
 from runtime.http.admission.local_rates import LocalRate
 from runtime.http.admission.rates import Policy
-from runtime.http.auth import Identity
+from runtime.http.auth.identity import Identity
 from runtime.http.bodies import decode_json, read_body
 from runtime.http.edge import Edge
 from runtime.http.envelope import ok

@@ -1,6 +1,6 @@
 """Logins of players, kept durably.
 
-The edges own challenges and tokens (runtime/http/login/, runtime/http/auth.py). Core keeps what must outlive them, as
+The edges own challenges and tokens (runtime/http/login/, runtime/http/auth/). Core keeps what must outlive them, as
 hashes or as names that open nothing.
 """
 

@@ -1,6 +1,7 @@
 """Tokens that end before their time. A revocation is a row here.
 
-Each edge reads the new rows every second into its memory (runtime/http/revocations.py), so no request asks for them.
+Each edge reads the new rows every second into its memory (runtime/http/auth/revocations.py), so that no request
+asks for them.
 """
 
 from __future__ import annotations

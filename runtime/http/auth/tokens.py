@@ -1,17 +1,16 @@
-"""Who asks: JSON Web Tokens, the header fallback for development, and what an identity may do.
+"""JSON Web Tokens: mints own ones, and verifies own ones and another issuer's.
 
 Own tokens are HS256 under a secret, which their `kid` names; a secret that was before goes on verifying. Players'
 and staff's have secrets of their own: the consumer edge, which strangers reach, holds none that makes staff. Tokens
-of another issuer are RS256, ES256 or EdDSA under the keys of its JWKS document, and settings map their
-claims (runtime/http/external_issuer.py). The algorithm is a property of the key, never of the token (RFC 8725, 3.1), so
-neither `none` nor a public key used as a secret can pass.
+of another issuer are RS256, ES256 or EdDSA under the keys of its JWKS document, and settings map their claims
+(external_issuer.py). The algorithm is a property of the key, never of the token (RFC 8725, 3.1), so neither `none` nor
+a public key used as a secret can pass.
 
-Whose a token is, is its audience's to say: players' have one, staff's another, and neither opens the other's
-edge. A player's token gives no role, whatever it claims. No token is taken that was made for longer than the
-settings allow.
+The audience says whose a token is: players' have one, staff's another, and neither opens the other's edge.
+A player's token gives no role, whatever it claims. No token is taken that was made for longer than the settings allow.
 
-Tokens are made and judged by Postgres's clock, as Core tells it (runtime/http/revocations.py), with a few seconds'
-leeway for who else makes them: one of the future would outlive what revokes the tokens that are issued until now.
+Tokens are made and judged by Postgres's clock, as Core tells it (revocations.py), with a few seconds' leeway
+for other issuers: one of the future would outlive what revokes the tokens that are issued until now.
 """
 
 from __future__ import annotations
@@ -24,22 +23,19 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import jwt
 import structlog
-from aiohttp import web
 
 from runtime import ids
 from runtime import messages as m
-from runtime.errors import Fault, Status, invalid
-from runtime.http.core_guard import check_host
-from runtime.http.external_issuer import Foreign
-from runtime.http.jwks import KEY_ALGORITHMS, JwksKeys
-from runtime.http.revocations import Revocations, login_key, player_key, sign_in_key, staff_key
+from runtime.errors import Fault, Status
+from runtime.http.auth.external_issuer import Foreign, Said
+from runtime.http.auth.identity import IDENTIFIER, Identity
+from runtime.http.auth.jwks import KEY_ALGORITHMS, JwksKeys
+from runtime.http.auth.revocations import Revocations, login_key, player_key, sign_in_key, staff_key
 from runtime.operations.players.revocations import LEEWAY_SECONDS
-from runtime.operations.row import MANAGEMENT, PLATFORM
 from runtime.settings import Settings
 from runtime.wire.schema import fields_of
 
@@ -52,35 +48,12 @@ _TIMES_ARE_OURS: Final[Any] = {
 }
 """The library would judge them by this process's clock."""
 
-IDENTIFIER_CHARACTERS_MAX: Final = 128
-IDENTIFIER: Final = re.compile(rf"[A-Za-z0-9_.:-]{{1,{IDENTIFIER_CHARACTERS_MAX}}}")
 _PLAYER: Final = re.compile(r"[A-Za-z0-9_.:@|+-]{1,128}")
 """A player's id: other issuers' subjects have `|` and `@` in them too."""
 
 _SUBJECT: Final = fields_of(m.RevokeStaffRequest)["subject"]
 
 log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """Who asks. `player_id` is empty for staff; `expires_at` is unix seconds, 0 for a header identity.
-
-    login_id: the login that the token is of, "" for a guest's and another issuer's. sign_in_id: staff's, "" for a
-    player's. revocable: what it is revoked by (runtime/http/revocations.py). issued_at: unix seconds.
-    """
-
-    tenant_id: str
-    merchant_id: str
-    player_id: str
-    roles: frozenset[str]
-    subject: str
-    expires_at: int
-    login_id: str = ""
-    sign_in_id: str = ""
-    revocable: tuple[str, ...] = ()
-    issued_at: int = 0
-    api_token_id: str = ""
 
 
 class _Secret(NamedTuple):
@@ -244,16 +217,9 @@ class Tokens:
                 if not (isinstance(roles, list) and all(isinstance(role, str) for role in roles)):
                     raise jwt.InvalidTokenError("roles must be a list of strings")
                 merchant_id = claims.get("merchant_id")
-                return self._identity(
-                    token,
-                    claims,
-                    claims["tenant_id"],
-                    "" if merchant_id is None else merchant_id,
-                    claims["sub"],
-                    roles,
-                    staff,
-                    claims.get("sid", ""),
-                )
+                merchant_id = "" if merchant_id is None else merchant_id
+                said = Said(claims["tenant_id"], merchant_id, claims["sub"], frozenset(roles))
+                return self._identity(token, claims, said, staff=staff, login_id=claims.get("sid", ""))
         raise jwt.InvalidSignatureError("no secret of ours made it")
 
     async def _of_another(self, token: str, header: Mapping[str, Any]) -> Identity:
@@ -269,9 +235,7 @@ class Tokens:
         said = foreign.read(claims)
         if not said.roles and isinstance(said.subject, str) and ids.is_guest(said.subject):
             raise jwt.InvalidTokenError("who is a guest is for us to say: their name opens what they won")
-        return self._identity(
-            token, claims, said.tenant_id, said.merchant_id, said.subject, said.roles, bool(said.roles), ""
-        )
+        return self._identity(token, claims, said, staff=bool(said.roles), login_id="")
 
     def _claims(self, token: str, key: Any, algorithm: str, issuer: str, audience: str | list[str]) -> dict[str, Any]:
         claims = self._jwt.decode(
@@ -284,18 +248,9 @@ class Tokens:
             raise jwt.ImmatureSignatureError("of the future")
         return claims
 
-    def _identity(
-        self,
-        token: str,
-        claims: Mapping[str, Any],
-        tenant_id: Any,
-        merchant_id: Any,
-        subject: Any,
-        roles: Iterable[str],
-        staff: bool,
-        login_id: Any,
-    ) -> Identity:
+    def _identity(self, token: str, claims: Mapping[str, Any], said: Said, *, staff: bool, login_id: Any) -> Identity:
         """The identity, once all of it is what it must be."""
+        tenant_id, merchant_id, subject, roles = said
         # Only "" is no merchant: whatever else is empty would make a merchant's staff the tenant's own.
         for identifier in (tenant_id, *([merchant_id] if merchant_id != "" else [])):
             if not isinstance(identifier, str) or not IDENTIFIER.fullmatch(identifier):
@@ -314,16 +269,16 @@ class Tokens:
         else:
             revocable = (login_key(tenant_id, login_id) if login_id else player_key(tenant_id, subject),)
         return Identity(
-            tenant_id,
-            merchant_id,
-            "" if staff else subject,
-            frozenset(roles) if staff else frozenset(),
-            subject,
-            int(claims["exp"]),
-            login_id,
-            sign_in_id,
-            revocable,
-            int(claims["iat"]),
+            tenant_id=tenant_id,
+            merchant_id=merchant_id,
+            player_id="" if staff else subject,
+            roles=roles if staff else frozenset(),
+            subject=subject,
+            expires_at=int(claims["exp"]),
+            login_id=login_id,
+            sign_in_id=sign_in_id,
+            revocable=revocable,
+            issued_at=int(claims["iat"]),
         )
 
 
@@ -354,97 +309,3 @@ def _invalid() -> Fault:
 
 def _expired() -> Fault:
     return Fault(Status.UNAUTHENTICATED, "TOKEN_EXPIRED", "the token has expired")
-
-
-class Auth:
-    """What an edge asks of a request.
-
-    With `header_fallback` (development only) X-Tenant-Id, X-Merchant-Id, X-Player-Id and X-Roles
-    make an identity where there is no token; without it they are never believed, nor under a host name that may
-    be anybody's.
-    """
-
-    def __init__(self, tokens: Tokens, *, header_fallback: bool = False, default_tenant: str = "") -> None:
-        self._tokens = tokens
-        self._header_fallback = header_fallback
-        self._default_tenant = default_tenant
-
-    async def identify(self, request: web.Request) -> Identity | None:
-        """Who asks; None for nobody. A token that is not valid is refused, whatever the headers say."""
-        credential = request.headers.get("Authorization")
-        if credential is not None:
-            scheme, _, token = credential.partition(" ")
-            if scheme.lower() != "bearer" or not token:
-                raise Fault(Status.UNAUTHENTICATED, "TOKEN_INVALID", "Authorization must be a Bearer token")
-            return await self._tokens.verify(token.strip())
-        if self._header_fallback:
-            return self._from_headers(request)
-        return None
-
-    def _from_headers(self, request: web.Request) -> Identity | None:
-        player_id = _header_identifier(request, "X-Player-Id")
-        roles = frozenset(filter(None, map(str.strip, request.headers.get("X-Roles", "").split(","))))
-        if not player_id and not roles:
-            return None
-        # A page that has a name of its own point here could set any header: it would be staff.
-        check_host(request.headers.get("Host", ""))
-        tenant_id = _header_identifier(request, "X-Tenant-Id") or self._default_tenant
-        if not tenant_id:
-            raise invalid("X-Tenant-Id", "is needed: there is no default tenant")
-        merchant_id = _header_identifier(request, "X-Merchant-Id")
-        return Identity(tenant_id, merchant_id, player_id, roles, player_id or "header", 0)
-
-    def tenant(self, request: web.Request, identity: Identity | None) -> str:
-        """The tenant that the request is about.
-
-        An identity's own; another that X-Tenant-Id names only for the role `platform`. Without a
-        credential X-Tenant-Id or `?tenant_id=` selects, and grants nothing (contract.md).
-        """
-        if identity is None:
-            named = _header_identifier(request, "X-Tenant-Id") or request.query.get("tenant_id", "")
-            if named and not IDENTIFIER.fullmatch(named):
-                raise invalid("tenant_id", "is not an identifier")
-            if not named and not self._default_tenant:
-                raise invalid("tenant_id", "is needed: send X-Tenant-Id")
-            return named or self._default_tenant
-        if PLATFORM in identity.roles:
-            return _header_identifier(request, "X-Tenant-Id") or identity.tenant_id
-        return identity.tenant_id
-
-
-def not_staff(identity: Identity | None) -> Identity | None:
-    """A player, or nobody: a token of staff's opens nothing on the players' edge. ROLE_REQUIRED for it."""
-    if identity is not None and identity.expires_at:
-        require_player(identity)
-    return identity
-
-
-def require_player(identity: Identity | None) -> Identity:
-    """A player's identity. TOKEN_MISSING for nobody, ROLE_REQUIRED for staff."""
-    if identity is None:
-        raise token_missing()
-    if not identity.player_id:
-        raise Fault(Status.PERMISSION_DENIED, "ROLE_REQUIRED", "this route is a player's", roles=["player"])
-    return identity
-
-
-def require_roles(identity: Identity | None, allowed: frozenset[str] = MANAGEMENT) -> Identity:
-    """An identity with any of the roles. TOKEN_MISSING for nobody, ROLE_REQUIRED for who lacks them all."""
-    if identity is None:
-        raise token_missing()
-    if not identity.roles & allowed:
-        names = sorted(allowed)
-        raise Fault(Status.PERMISSION_DENIED, "ROLE_REQUIRED", f"needs a role of {', '.join(names)}", roles=names)
-    return identity
-
-
-def token_missing() -> Fault:
-    """UNAUTHENTICATED: nobody asks."""
-    return Fault(Status.UNAUTHENTICATED, "TOKEN_MISSING", "this route needs a Bearer token")
-
-
-def _header_identifier(request: web.Request, name: str) -> str:
-    value = request.headers.get(name, "")
-    if value and not IDENTIFIER.fullmatch(value):
-        raise invalid(name, "is not an identifier")
-    return value

@@ -1,0 +1,1 @@
+"""Authentication: tokens, their keys and revocations, and the identity that they give."""

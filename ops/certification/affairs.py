@@ -12,7 +12,7 @@ from typing import Any, Final
 import jwt
 
 from ops.certification.catalogue import STAFF, Refused, World
-from ops.certification.history import Asked
+from ops.history.record import Asked
 from runtime.operations import BY_NAME
 from runtime.operations.row import Operation
 from runtime.outgoing.signing import ID, SIGNATURE, TIMESTAMP, sign

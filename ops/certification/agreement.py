@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ops.certification.judging.tables import connected
 from ops.certification.run import Run
+from ops.history.tables import connected
 
 
 async def all_told(run: Run) -> bool:

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ops.certification.client import Client
-from ops.certification.history import History
 from ops.certification.node import Node
 from ops.certification.stack import Stack
+from ops.history.record import History
+from ops.history.terms import Bounds, Terms
 from runtime.http.auth.tokens import Tokens
 
 STAFF: Final = "staff_certify"
@@ -27,8 +28,12 @@ COINS: Final = 2
 POINTS: Final = 10
 THRESHOLDS: Final = {"first": 4, "second": 8}
 TURNS: Final = 2
-BOUNDED: Final = {"capped": (CAP, 0, False), "daily": (0, DAILY, False), "paid": (0, 0, True)}
-"""Games with a bound: (plays ever, plays a day beside turns, whether each takes a turn)."""
+BOUNDED: Final = {"capped": Bounds(ever=CAP), "daily": Bounds(daily=DAILY), "paid": Bounds(paid=True)}
+BORN: Final = {"mug": ("won",), "trophy": ("won",), "cup": ("won",), "voucher": ("fulfilled",)}
+"""How a reward of these prizes begins, which no worker ever moves. Others may be delivered by one."""
+
+PLANNED: Final = frozenset({"gift"})
+"""Games whose start reserves the player's next play."""
 
 GAMES: Final = ("wheel", "capped", "daily", "paid", "unlock", "exchange", "gift", "eggs")
 
@@ -56,6 +61,14 @@ class World:
     @property
     def campaign(self) -> str:
         return self.ids["campaign"]
+
+    @property
+    def terms(self) -> Terms:
+        """What the checker must know of it."""
+        campaign = self.ids.get("campaign", "")
+        return Terms(
+            campaign, self.names, bounds=BOUNDED, thresholds=THRESHOLDS, born=BORN, quest_turns=TURNS, planned=PLANNED
+        )
 
     async def make(self, kind: str, name: str, **fields: Any) -> str:
         """The id of a new resource, by the admin edge."""

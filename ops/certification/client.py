@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import aiohttp
 
-from ops.certification.history import Asked, Attempt, History
 from ops.certification.node import Node
+from ops.history.record import Asked, Attempt, History
 from runtime.operations import API
 
 PATIENCE_SECONDS: Final = 60.0

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from ops.certification.affairs import OWN, Affairs, Step, forgiven
 from ops.certification.catalogue import GAMES, STAFF, World
-from ops.certification.history import Asked
+from ops.history.record import Asked
 from runtime.operations import BY_NAME, OPERATIONS, samples
 from runtime.operations.row import PLATFORM_ALONE, Operation
 from runtime.operations.staff.tokens import hash_of

@@ -15,10 +15,10 @@ from typing import Any, Final
 
 from redis.asyncio import Redis
 
-from ops.certification.history import History
 from ops.certification.node import Node
 from ops.certification.row import Figure
 from ops.certification.stack import DATABASE, Stack
+from ops.history.record import History
 
 WARM: Final = 0.2
 """Part of its life after which a process has the size that it keeps."""

@@ -13,8 +13,8 @@ from typing import Final
 
 import aiohttp
 
-from ops.certification.history import NOT_YET, Attempt, History
 from ops.certification.node import Node
+from ops.history.record import NOT_YET, Attempt, History
 
 
 def failing(history: History, since: float, until: float = NOT_YET) -> list[Attempt]:

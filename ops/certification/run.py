@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ops.certification.catalogue import World, found, furnish
-from ops.certification.history import History, Note
-from ops.certification.judging import judge
+from ops.certification.judge import judge
 from ops.certification.load import Load, loaded
 from ops.certification.node import Node, with_port
 from ops.certification.proxy import Proxy, between
@@ -23,6 +22,7 @@ from ops.certification.receiver import Receiver, receiving
 from ops.certification.row import Figure, NotRun, Result, Row
 from ops.certification.slowness import Slowness
 from ops.certification.stack import Stack, standing
+from ops.history.record import History, Note
 
 ROW_SECONDS_MAX: Final = 3600.0
 QUICK_SECONDS_MAX: Final = 240.0

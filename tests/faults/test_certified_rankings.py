@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from ops.certification.judging.rankings import counted, kept_unlike
+from ops.certification.rankings import counted, kept_unlike
 from runtime.actors.engine import Engine
 from runtime.settings import Key, Settings
 from runtime.stores.database import Database

@@ -14,8 +14,9 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Final
 from unittest.mock import patch
 
+from ops.history import checker
 from ops.simulation.history import Attempt
-from ops.simulation.judging import checker, judge
+from ops.simulation.judging import judge
 from ops.simulation.machine import with_fixed_order
 from ops.simulation.run import plan_of, run, settle_memory
 from ops.simulation.world import Violation, World

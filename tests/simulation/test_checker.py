@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from ops.simulation.judging.checker import FOREVER, Op, check
+from ops.history.checker import FOREVER, Op, check
 
 Step = Callable[[int], list[int]]
 

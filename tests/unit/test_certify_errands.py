@@ -11,7 +11,7 @@ from typing import Any, cast
 from ops.certification import load
 from ops.certification.catalogue import World
 from ops.certification.errands import ELSEWHERE, JUDGED, OWN, READS, REFUSED, TOURS, Errands, never_done
-from ops.certification.history import Asked, Attempt, History
+from ops.history.record import Asked, Attempt, History
 from runtime.operations import BY_NAME
 
 OF_PLAYERS_AND_STAFF = {

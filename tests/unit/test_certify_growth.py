@@ -7,7 +7,7 @@ import gc
 import pytest
 
 from ops.certification.growth import CEILINGS, MEBIBYTE, Asked, Growth, kind_of
-from ops.certification.history import Attempt, History
+from ops.history.record import Attempt, History
 from runtime.metrics import BLOCKS
 
 SMALL = {"rss_bytes": 90 * MEBIBYTE, "files": 40, "blocks": 900_000}

@@ -22,13 +22,13 @@ from aiohttp import web
 from ops.certification import skewed
 from ops.certification.agreement import delivered
 from ops.certification.catalogue import DAILY, STAFF, TOKEN_SECONDS
-from ops.certification.judging.reading import Reading
-from ops.certification.judging.tables import connected, read
 from ops.certification.load import Load
 from ops.certification.node import ROOT
 from ops.certification.row import row
 from ops.certification.rows.network import make_crossing, play_crossing
 from ops.certification.run import Run
+from ops.history.reading import Reading
+from ops.history.tables import connected, read
 from runtime import ids
 from runtime.http.auth.tokens import Tokens
 from runtime.operations import API
@@ -346,7 +346,7 @@ async def _beyond_their_days(run: Run) -> int:
     """The same, over all the local days that the zones gave each of them."""
     async with connected(run.stack.settings) as database:
         tables = await read(database, run.world.tenant_id)
-    return beyond_their_days(Reading(run.history, tables, run.world.names, run.world.campaign), await _free_plays(run))
+    return beyond_their_days(Reading(run.history, tables, run.world.terms), await _free_plays(run))
 
 
 def beyond_their_days(reading: Reading, free: Mapping[str, int]) -> int:

@@ -10,12 +10,12 @@ from typing import Any, Final
 
 from redis.asyncio import Redis
 
-from ops.certification.judging.tables import connected
 from ops.certification.node import Node
 from ops.certification.proxy import Proxy
 from ops.certification.row import row
 from ops.certification.rows.deliveries import hook, parcels, play
 from ops.certification.run import Run
+from ops.history.tables import connected
 from runtime.groups import DELIVERIES, GROUPS, INTEGRATIONS, LEADERBOARDS, ConsumerGroup, event_stream
 from runtime.stores.ephemeral import Ephemeral
 from runtime.stores.ranking_sets import RankingSets

@@ -12,10 +12,10 @@ from aiohttp import web
 
 from ops.certification.catalogue import SECRET, World
 from ops.certification.client import percentile
-from ops.certification.judging.tables import connected
 from ops.certification.node import Node
 from ops.certification.row import row
 from ops.certification.run import Run
+from ops.history.tables import connected
 
 DELIVERED_SECONDS: Final = 240.0
 """A lease, and the time that an unacknowledged message is left to its reader, are a minute each."""

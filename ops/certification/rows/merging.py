@@ -11,10 +11,10 @@ from typing import Any, Final
 import jwt
 
 from ops.certification.catalogue import CAP, COINS, STAFF, THRESHOLDS, World
-from ops.certification.history import Asked
-from ops.certification.judging.tables import connected, read
 from ops.certification.row import row
 from ops.certification.run import Run
+from ops.history.record import Asked
+from ops.history.tables import connected, read
 
 ENDED: Final = ("PLAYER_MERGED", "TOKEN_INVALID", "SESSION_INVALID", "SESSION_PLAYED", "LOGIN_REQUIRED")
 """What a guest may be told once it has become somebody else."""

@@ -15,13 +15,13 @@ import asyncpg
 import psutil
 
 from ops.certification.catalogue import World, found
-from ops.certification.history import History
 from ops.certification.load import Load
 from ops.certification.measuring import errors_ended, failing, slowest, unanswered
 from ops.certification.node import Node
 from ops.certification.row import row
 from ops.certification.run import Run, paused
 from ops.certification.stack import CONNECTIONS
+from ops.history.record import History
 from runtime.stores.tenant_quota import PART
 
 RECOVERY_SECONDS = 2.0

@@ -12,13 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from ops.certification.agreement import all_told
-from ops.certification.history import NOT_YET
-from ops.certification.judging.tables import broken, connected
 from ops.certification.measuring import errors_ended, failing
 from ops.certification.node import ROOT
 from ops.certification.row import NotRun, row
 from ops.certification.run import Run
 from ops.certification.standing_in import SMALL_WAL, base_backup, filled, move, restore, size_of, small_disk, successor
+from ops.history.record import NOT_YET
+from ops.history.tables import broken, connected
 from ops.servers.postgres import Postgres
 from ops.servers.valkey import Valkey
 from runtime.operations import OPERATIONS

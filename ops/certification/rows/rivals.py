@@ -7,9 +7,9 @@ from collections import Counter
 from typing import Final
 
 from ops.certification.catalogue import CAP, World
-from ops.certification.history import Asked
 from ops.certification.row import row
 from ops.certification.run import Run
+from ops.history.record import Asked
 
 RACERS: Final = 200
 UNITS: Final = 10

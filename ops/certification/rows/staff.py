@@ -12,12 +12,12 @@ from typing import Any, Final
 
 from ops.certification.catalogue import STAFF, World, found, furnish
 from ops.certification.errands import ELSEWHERE, never_done
-from ops.certification.history import History
-from ops.certification.judging import judge
+from ops.certification.judge import judge
 from ops.certification.load import LOAD_SECONDS_MAX, Load, Player, running
 from ops.certification.row import row
 from ops.certification.rows.merging import Guest, fair
 from ops.certification.run import Run
+from ops.history.record import History
 from runtime.operations import BY_NAME
 
 Act = Callable[[Run, Load, int], Awaitable[object]]

@@ -10,10 +10,10 @@ from typing import Any
 from redis.asyncio import Redis
 
 from ops.certification.agreement import all_told, delivered, forget_starts
-from ops.certification.judging.rankings import rankings_agree
-from ops.certification.judging.tables import connected
+from ops.certification.rankings import rankings_agree
 from ops.certification.row import row
 from ops.certification.run import Run
+from ops.history.tables import connected
 from ops.servers.cluster import Slot, cluster
 from runtime.groups import GROUPS
 from runtime.http.admission.rates import ip_tag

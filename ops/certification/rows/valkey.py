@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from ops.certification.agreement import forget_starts
-from ops.certification.history import NOT_YET, Attempt
 from ops.certification.measuring import Readiness
 from ops.certification.row import row
 from ops.certification.run import Run, paused
+from ops.history.record import NOT_YET, Attempt
 from ops.servers.base import write_private
 from ops.servers.valkey import Valkey
 

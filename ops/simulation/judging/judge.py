@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from ops.history.checker import Op, check
 from ops.simulation.history import Attempt
 from ops.simulation.judging import answers, boards, prizes, turns, wallets
 from ops.simulation.judging.answers import line
-from ops.simulation.judging.checker import Op, check
 from ops.simulation.judging.reading import Reading
 from ops.simulation.judging.refusals import unanswered, uncalled
 from ops.simulation.world import Violation, World

@@ -8,8 +8,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from ops.history.checker import FOREVER, Op
 from ops.simulation.catalogue import STOCKED, stock_of
-from ops.simulation.judging.checker import FOREVER, Op
 from ops.simulation.judging.reading import Done, Reading
 from runtime.actors.rewards import MOVES
 

@@ -14,9 +14,9 @@ from functools import cached_property
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
+from ops.history.checker import FOREVER
 from ops.simulation.catalogue import GAMES
 from ops.simulation.history import UNKNOWN, Attempt
-from ops.simulation.judging.checker import FOREVER
 from ops.simulation.judging.invariants import Tables
 from ops.simulation.world import World
 

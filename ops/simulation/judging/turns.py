@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import date
 from typing import Any, Final, NamedTuple
 
+from ops.history.checker import FOREVER, Op
 from ops.simulation.catalogue import QUESTS, TURNS
-from ops.simulation.judging.checker import FOREVER, Op
 from ops.simulation.judging.reading import CAPPED, Reading
 
 NO_DAY: Final = date.min

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from ops.history.checker import FOREVER, Op
 from ops.simulation.catalogue import RUNGS, THRESHOLD
-from ops.simulation.judging.checker import FOREVER, Op
 from ops.simulation.judging.reading import Reading
 
 CURRENCIES = ("coin", "points")

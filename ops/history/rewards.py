@@ -8,10 +8,10 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
-from ops.certification.history import Asked, Attempt, History
-from ops.certification.judging.reading import Reading, closed
-from ops.certification.judging.tables import Tables
-from ops.simulation.judging.checker import FOREVER, Op
+from ops.history.checker import FOREVER, Op
+from ops.history.reading import Reading, closed
+from ops.history.record import Asked, Attempt, History
+from ops.history.tables import Tables
 
 UNBORN: Final = ""
 BEFORE: Final = {
@@ -24,9 +24,6 @@ BEFORE: Final = {
 OPERATIONS: Final = {"ClaimReward": "claim", "FulfillReward": "fulfill", "RevokeReward": "revoke"}
 BULK: Final = {"BULK_ACT_FULFILL": "fulfill", "BULK_ACT_REVOKE": "revoke"}
 AFTER: Final = {"claim": ("claimed", "fulfilled"), "fulfill": ("fulfilled",), "revoke": ("revoked",)}
-
-BORN: Final = {"mug": ("won",), "trophy": ("won",), "cup": ("won",), "voucher": ("fulfilled",)}
-"""How a reward of these prizes begins, which no worker ever moves. Others may be delivered by one."""
 
 WORKER: Final = {
     "won": ("fulfilling",),
@@ -61,14 +58,14 @@ def standings(reading: Reading) -> Iterator[tuple[str, list[Op[Any]], Any]]:
         ops = [*moved.get(reward, ()), *seen.get(reward, ())]
         if not ops or player not in players:
             continue
-        name = reading.names.get(row["prize_id"], "")
+        name, born = reading.name_of(row["prize_id"]), reading.terms.born
         began, ended = births.get(reward, (0.0, FOREVER))
-        ops.append(Op(began, ended, _is_born(BORN.get(name, ("won", "fulfilled"))), "it is won"))
+        ops.append(Op(began, ended, _is_born(born.get(name, ("won", "fulfilled"))), "it is won"))
         ops += _unseen(reading, player, row, began)
-        if name not in BORN:
+        if name not in born:
             ops = [Op(op.began, op.ended, _worked(op.step), op.told, op.optional) for op in ops]
         step = _has(Standing(row["status"], row["claimed_at"] is not None))
-        end = step if name in BORN else _worked(step)
+        end = step if name in born else _worked(step)
         yield f"the reward {reward} ({name})", closed(ops, end, row["status"]), Standing()
 
 

@@ -1,4 +1,4 @@
-"""The judge of ops/certify finds what is broken in a history by hand, and nothing in one that is right."""
+"""The checker of histories finds what is broken in a history by hand, and nothing in one that is right."""
 
 from __future__ import annotations
 
@@ -10,14 +10,26 @@ from typing import Any
 
 import pytest
 
-from ops.certification.catalogue import STAFF
-from ops.certification.history import Asked, Attempt, History
-from ops.certification.judging.judge import problems
-from ops.certification.judging.tables import Tables
+from ops.history.judge import problems
+from ops.history.record import Asked, Attempt, History
+from ops.history.tables import Tables
+from ops.history.terms import Bounds, Terms
 from runtime import ids
 
 CAMPAIGN = "camp"
-NAMES = {name: name for name in ("wheel", "capped", "paid", "unlock", "exchange", "mug", "voucher", "parcel")}
+STAFF = "staff"
+NAMES = {name: name for name in ("wheel", "capped", "paid", "unlock", "exchange", "mug", "voucher", "parcel", "cup")}
+TERMS = Terms(
+    CAMPAIGN,
+    NAMES,
+    bounds={"capped": Bounds(ever=4), "paid": Bounds(paid=True)},
+    thresholds={"first": 4, "second": 8},
+    born={"mug": ("won",), "voucher": ("fulfilled",)},
+    quest_turns=2,
+    session_seconds=900,
+    rung="cup",
+    stock={"cup": 2},
+)
 AT = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
 
@@ -30,6 +42,7 @@ class Told:
         self.rows |= {"players": [{"player_id": "ann", "merged_into": None}], "turn_balances": [], "game_players": []}
         self.rows |= {"rewards": [], "milestone_grants": [], "quest_completions": []}
         self.rows |= {"codes": [], "turn_entries": []}
+        self.rows["stock"] = [{"prize_id": "cup", "total": 2, "remaining": 2}]
         self._seconds = count(1.0)
 
     def ask(self, operation: str, data: Any = None, http: int = 200, reason: str = "", **more: Any) -> Asked:
@@ -47,6 +60,7 @@ class Told:
             "rewards": [{"type": "item", "name": "coin", "quantity": coins, "reward_id": ""}] if coins else [],
             "balances": [{"currency": "coin", "balance": after}] if coins else [],
             "milestones_granted": [],
+            "decided": {"path": []},
         }
         play = {"play_id": f"play-{session}", "rewards": outcome["rewards"], "balances": outcome["balances"]}
         asked = self.ask("Play", play, of=game, key=f"key-{session}", body={"session_id": session})
@@ -105,7 +119,7 @@ class Told:
         ]
 
     def found(self) -> str:
-        return "\n".join(problems(self.history, Tables(self.rows), NAMES, CAMPAIGN))
+        return "\n".join(problems(self.history, Tables(self.rows), TERMS))
 
 
 @pytest.fixture
@@ -206,6 +220,19 @@ def _refuse_without_cause(told: Told) -> None:
     told.ask("Start", http=403, reason="SESSION_INVALID", of="wheel", key="refused")
 
 
+def _tell_of_a_play_that_is_not_there(told: Told) -> None:
+    told.ask("Play", http=409, reason="SESSION_PLAYED", of="wheel", key="other", body={"session_id": "never played"})
+
+
+def _end_a_session_early(told: Told) -> None:
+    told.ask("Start", {"session_id": "early"}, of="wheel", key="early")
+    told.ask("Play", http=400, reason="SESSION_EXPIRED", of="wheel", key="late", body={"session_id": "early"})
+
+
+def _tell_another_balance_than_is_kept(told: Told) -> None:
+    told.history.of("Play")[0].data["balances"] = [{"currency": "coin", "balance": 3}]
+
+
 def _grant_a_rung_twice(told: Told) -> None:
     reward = {"reward": {"id": "reward"}, "balances": []}
     told.rows["milestone_grants"] = [
@@ -259,6 +286,9 @@ def _give_a_players_rank_away(told: Told) -> None:
         (_be_away_for_no_time, "an error of the service (503"),
         (_refuse_without_cause, "refused without cause"),
         (_grant_a_rung_twice, "done twice"),
+        (_tell_of_a_play_that_is_not_there, "told of a play that is not there"),
+        (_end_a_session_early, "a session ended too early"),
+        (_tell_another_balance_than_is_kept, "a play's balances are other ones"),
     ],
 )
 def test_what_is_broken_by_hand_is_found(right: Told, damage: Callable[[Told], None], says: str) -> None:
@@ -459,3 +489,40 @@ def test_what_nobody_answered_may_have_been_done_or_not(right: Told) -> None:
     assert "no order explains the coins of ann" in right.found()
     right.rows["balances"][0]["balance"] = 5
     assert right.found() == ""
+
+
+# -- stock
+
+
+@pytest.fixture
+def stocked() -> Told:
+    """Two cups: one is won, staff add one, a play takes two."""
+    told = Told()
+    for reward, quantity in (("first", 1), ("second", 2)):
+        told.wins("cup", reward, "fulfilled")
+        told.rows["rewards"][-1] |= {"quantity": quantity, "play_id": told.rows["plays"][-1]["play_id"]}
+        if reward == "first":
+            told.ask("UpdatePrize", {}, who=STAFF, of="cup", body={"stock": {"total": 3}})
+    told.rows["stock"] = [{"prize_id": "cup", "total": 3, "remaining": 0}]
+    return told
+
+
+def test_stock_that_is_right_is_explained(stocked: Told) -> None:
+    assert stocked.found() == ""
+    stocked.ask("Redeem", http=400, reason="OUT_OF_STOCK", of="unlock", key="late", body={"milestone_id": "first"})
+    assert stocked.found() == ""
+
+
+def test_stock_without_a_unit_that_was_won_is_found(stocked: Told) -> None:
+    stocked.rows["stock"][0]["remaining"] = 1
+    assert "no order explains the stock of cup" in stocked.found()
+
+
+def test_stock_of_another_total_than_staff_set_is_found(stocked: Told) -> None:
+    stocked.history.of("UpdatePrize")[0].body = {"stock": {"total": 2}}
+    assert "no order explains the stock of cup" in stocked.found()
+
+
+def test_stock_told_to_be_gone_too_early_is_found(stocked: Told) -> None:
+    stocked.rows["plays"][0]["outcome"]["decided"]["path"] = [["available", "cup", 1, False]]
+    assert "no order explains the stock of cup" in stocked.found()

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from ops.certification.history import History, Note
-from ops.certification.judging import answers, rewards, turns, wallets
-from ops.certification.judging.rankings import rankings_agree
-from ops.certification.judging.reading import Reading
-from ops.certification.judging.tables import Tables, broken, connected, read
-from ops.simulation.judging.checker import check
+from ops.certification.rankings import rankings_agree
+from ops.history.judge import problems
+from ops.history.record import Note
+from ops.history.tables import Tables, broken, connected, read
 from runtime.stores.database import Database
 
 if TYPE_CHECKING:
@@ -35,32 +32,12 @@ async def judge(run: Run) -> None:
         tables = await read(database, run.world.tenant_id)
     wrong = [f"{holds} {row}" for holds, rows in found.items() for row in rows]
     run.figure("conservation", len(wrong), "rows", exactly=0)
-    told = problems(run.history, tables, run.world.names, run.world.ids.get("campaign", ""))
+    told = problems(run.history, tables, run.world.terms)
     run.figure("unexplained", len(told), f"of {len(run.history.asked)} requests", exactly=0)
     wrong += told
     if wrong:
         run.history.notes += [Note(0.0, line) for line in wrong]
         raise Violated("; ".join(wrong[:SHOWN]) + (f" and {len(wrong) - SHOWN} more" if len(wrong) > SHOWN else ""))
-
-
-def problems(history: History, tables: Tables, names: dict[str, str], campaign: str) -> list[str]:
-    """What of the history cannot be explained, a line each."""
-    orders = _orders(Reading(history, tables, names, campaign))
-    return [*answers.problems(history, tables), *rewards.codes(history, tables), *orders]
-
-
-def _orders(reading: Reading) -> Iterator[str]:
-    """Things for which no order of what was done makes every answer right."""
-    for things in (turns.things, wallets.balances, wallets.rungs, rewards.standings):
-        for name, ops, initial in things(reading):
-            verdict = check(ops, initial)
-            if verdict.gave_up:
-                yield f"{name}: too many orders to try"
-            elif not verdict.explained:
-                yield (
-                    f"no order explains {name}: after {' -> '.join(verdict.longest[-6:]) or 'nothing'}"
-                    f" (state {verdict.state}) none of these fits: {'; '.join(verdict.blocked)}"
-                )
 
 
 async def _look(run: Run, tables: Tables) -> None:

@@ -1,4 +1,4 @@
-"""The judge of ops/certify knows which local days a campaign's zones gave, and holds each player to what they allow."""
+"""The checker of histories knows which local days a campaign's zones gave, and holds each player to what they allow."""
 
 from __future__ import annotations
 
@@ -7,19 +7,22 @@ from typing import Any
 
 import pytest
 
-from ops.certification.catalogue import CAP, DAILY, STAFF, TURNS
-from ops.certification.history import Attempt, History
-from ops.certification.judging import turns
-from ops.certification.judging.reading import Days, Reading, days_between
-from ops.certification.judging.tables import Tables
 from ops.certification.rows.clocks import beyond_their_days
-from ops.simulation.judging.checker import FOREVER, check
+from ops.history import turns
+from ops.history.checker import FOREVER, check
+from ops.history.reading import Days, Reading, days_between
+from ops.history.record import Attempt, History
+from ops.history.tables import Tables
+from ops.history.terms import Bounds, Terms
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 HERE = (-FOREVER, -FOREVER, "UTC")
 EAST, WEST = "Pacific/Kiritimati", "Pacific/Pago_Pago"
 """Of noon in UTC, the one is in the next day, the other in the same."""
 
+CAP, DAILY, TURNS = 4, 3, 2
+STAFF = "staff"
+BOUNDS = {"capped": Bounds(ever=CAP), "daily": Bounds(daily=DAILY), "paid": Bounds(paid=True)}
 NAMES = {name: name for name in ("capped", "daily", "paid", "once", "daily quest")}
 
 
@@ -72,7 +75,7 @@ class Told:
 
     @property
     def reading(self) -> Reading:
-        return Reading(self.history, Tables(self.rows), NAMES, "campaign")
+        return Reading(self.history, Tables(self.rows), Terms("campaign", NAMES, bounds=BOUNDS, quest_turns=TURNS))
 
 
 @pytest.mark.parametrize(

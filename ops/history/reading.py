@@ -13,15 +13,13 @@ from itertools import pairwise
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from ops.certification.history import Asked, Attempt, History
-from ops.certification.judging.tables import Row, Tables
-from ops.simulation.judging.checker import FOREVER, Op
+from ops.history.checker import FOREVER, Op
+from ops.history.record import Asked, Attempt, History
+from ops.history.tables import Row, Tables
+from ops.history.terms import Terms
 
 FIRST_ZONE: Final = "UTC"
 """The zone of a campaign as it is made."""
-
-NEAR_SECONDS: Final = 2.0
-"""So near to a midnight a play may count on either day: clocks are compared by what was answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +34,14 @@ class Done:
 
 
 class Reading:
-    """What the models ask. names: of what was made in the tenant, by id."""
+    """What the models ask."""
 
-    def __init__(self, history: History, tables: Tables, names: dict[str, str], campaign: str) -> None:
-        self.history, self.tables, self.names, self.campaign = history, tables, names, campaign
+    def __init__(self, history: History, tables: Tables, terms: Terms) -> None:
+        self.history, self.tables, self.terms = history, tables, terms
+
+    def name_of(self, identifier: str) -> str:
+        """What the history calls a thing by. '': it has no name."""
+        return self.terms.names.get(identifier, "")
 
     @cached_property
     def players(self) -> list[str]:
@@ -90,7 +92,8 @@ class Reading:
 
     def days(self, since: float, until: float) -> Days:
         """The campaign's local days between these two times of the run's clock."""
-        return days_between(self._zones, self._ahead, since, min(until, self._last))
+        near = self.terms.slack_seconds
+        return days_between(self._zones, self._ahead, since, min(until, self._last), near)
 
     @cached_property
     def _last(self) -> float:
@@ -133,17 +136,20 @@ class Days:
     names: frozenset[str]
 
 
-def days_between(zones: Sequence[tuple[float, float, str]], ahead: float, since: float, until: float) -> Days:
+def days_between(
+    zones: Sequence[tuple[float, float, str]], ahead: float, since: float, until: float, near: float = 2.0
+) -> Days:
     """The local days between two times of a clock that lacks `ahead` to unix seconds.
 
     zones: from when it may have been in each, from when on it certainly was, and its name; in their order.
+    near: so many seconds from a midnight a play may count on either day, since clocks are compared by answers.
     """
     seen: list[date] = []
     for nth, (began, _, name) in enumerate(zones):
         left = zones[nth + 1][1] if nth + 1 < len(zones) else FOREVER
         if left < since or began > until:
             continue
-        for at in (max(began, since) - NEAR_SECONDS, min(left, until) + NEAR_SECONDS):
+        for at in (max(began, since) - near, min(left, until) + near):
             seen.append(datetime.fromtimestamp(at + ahead, ZoneInfo(name)).date())
     begun = 1 + sum(later > earlier for earlier, later in pairwise(seen))
     return Days(begun, frozenset(day.isoformat() for day in seen))

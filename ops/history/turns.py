@@ -5,30 +5,33 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from ops.certification.catalogue import BOUNDED, TURNS
-from ops.certification.judging.reading import Reading, closed
-from ops.simulation.judging.checker import Op
+from ops.history.checker import Op
+from ops.history.reading import Reading, closed
+from ops.history.terms import Bounds
 
-GAMES = tuple(BOUNDED)
-QUESTS = ("once", "daily quest")
 ONCE = "once"
 """The period of a quest that is completed once."""
 
 
 class State(NamedTuple):
-    """turns left, plays by game in the order of GAMES, plays that a day gave, quests completed with their periods."""
+    """turns left, plays by bounded game in the order of the terms, plays that a day gave, quests completed with their
+    periods.
+    """
 
-    turns: int = 0
-    plays: tuple[int, ...] = tuple(0 for _ in GAMES)
-    free: int = 0
+    turns: int
+    plays: tuple[int, ...]
+    free: tuple[int, ...]
     quests: frozenset[tuple[str, str]] = frozenset()
 
-    def count(self, game: str) -> int:
-        return self.plays[GAMES.index(game)]
+    def played(self, nth: int) -> State:
+        return self._replace(plays=_more(self.plays, nth))
 
-    def played(self, game: str) -> State:
-        place = GAMES.index(game)
-        return self._replace(plays=(*self.plays[:place], self.plays[place] + 1, *self.plays[place + 1 :]))
+    def freed(self, nth: int) -> State:
+        return self._replace(free=_more(self.free, nth))
+
+
+def _more(counts: tuple[int, ...], nth: int) -> tuple[int, ...]:
+    return (*counts[:nth], counts[nth] + 1, *counts[nth + 1 :])
 
 
 Step = Callable[[State], Iterable[State]]
@@ -38,27 +41,31 @@ def things(reading: Reading) -> Iterator[tuple[str, list[Op[Any]], Any]]:
     """Each player's."""
     turns = {row["player_id"]: row["balance"] for row in reading.tables["turn_balances"]}
     counted = {
-        (row["player_id"], reading.names.get(row["game_id"], "")): row["plays"]
-        for row in reading.tables["game_players"]
+        (row["player_id"], reading.name_of(row["game_id"])): row["plays"] for row in reading.tables["game_players"]
     }
+    none = tuple(0 for _ in reading.terms.bounds)
     for player in reading.players:
         ops = list(_ops(reading, player))
         if ops:
-            end = (turns.get(player, 0), tuple(counted.get((player, game), 0) for game in GAMES))
-            yield f"plays and turns of {player}", closed(ops, _is(end), str(end)), State()
+            end = (turns.get(player, 0), tuple(counted.get((player, game), 0) for game in reading.terms.bounds))
+            yield f"plays and turns of {player}", closed(ops, _is(end), str(end)), State(0, none, none)
 
 
 def _ops(reading: Reading, player: str) -> Iterator[Op[Any]]:
+    bounds = reading.terms.bounds
+    places = {game: nth for nth, game in enumerate(bounds)}
     since = min((asked.began for asked in reading.by_player.get(player, ())), default=0.0)
     for done in reading.plays.get(player, ()):
-        game = reading.names.get(done.row["game_id"], "")
-        if game in BOUNDED:
+        game = reading.name_of(done.row["game_id"])
+        if game in bounds:
             days = reading.days(since, done.ended).begun
-            yield Op(done.began, done.ended, _play(game, days), f"plays {game} ({done.row['play_id']})")
+            yield Op(
+                done.began, done.ended, _play(places[game], bounds[game], days), f"plays {game} ({done.row['play_id']})"
+            )
     for asked, attempt in reading.refused(player, "Start", "Play"):
-        if asked.of in BOUNDED and attempt.reason in ("CAP_USER", "CAP_DAY", "NO_TURNS"):
+        if asked.of in bounds and attempt.reason in ("CAP_USER", "CAP_DAY", "NO_TURNS"):
             told = f"is told {attempt.reason} of {asked.of} (#{asked.number})"
-            yield Op(attempt.began, attempt.ended, _refused(asked.of, attempt.reason), told)
+            yield Op(attempt.began, attempt.ended, _refused(places[asked.of], bounds[asked.of], attempt.reason), told)
     for asked in reading.of(player, "GetEligibility"):
         if asked.ok:
             left = asked.data["remaining_turns"]
@@ -74,38 +81,41 @@ def _ops(reading: Reading, player: str) -> Iterator[Op[Any]]:
             period = kept.get(asked.key, ONCE)
             periods = reading.days(since, asked.ended).names if asked.of == "daily quest" else {ONCE}
             told = f"completes {asked.of} of {period}, so {balance} turns (#{asked.number})"
-            yield Op(asked.began, asked.ended, _complete(asked.of, period, periods, balance), told)
+            yield Op(
+                asked.began, asked.ended, _complete(asked.of, period, periods, balance, reading.terms.quest_turns), told
+            )
     for asked, attempt in reading.refused(player, "CompleteQuest"):
         if attempt.reason == "ALREADY_COMPLETED":
             yield Op(attempt.began, attempt.ended, _completed(asked.of), f"had completed {asked.of} (#{asked.number})")
 
 
-def _play(game: str, days: int) -> Step:
-    """days: how many have begun by then, of which each has its free plays. On one day a play is free or takes a turn,
-    and which is certain; of several it may be either.
+def _play(nth: int, bounds: Bounds, days: int) -> Step:
+    """nth: the game's place in the terms. days: how many have begun by then, of which each has its free plays.
+
+    On one day a play is free or takes a turn, and which is certain; of several it may be either.
     """
-    cap, daily, paid = BOUNDED[game]
+    cap, daily, paid = bounds
 
     def step(state: State) -> Iterator[State]:
-        count = state.count(game)
+        count = state.plays[nth]
         if cap and count >= cap:
             return
-        after = state.played(game)
-        if not paid and not (daily and state.free >= daily * days):
-            yield after._replace(free=state.free + bool(daily))
+        after = state.played(nth)
+        if not paid and not (daily and state.free[nth] >= daily * days):
+            yield after.freed(nth) if daily else after
         if (paid or (daily and count >= daily)) and state.turns:
             yield after._replace(turns=state.turns - 1)
 
     return step
 
 
-def _refused(game: str, reason: str) -> Step:
-    cap, daily, paid = BOUNDED[game]
+def _refused(nth: int, bounds: Bounds, reason: str) -> Step:
+    cap, daily, paid = bounds
 
     def step(state: State) -> Iterator[State]:
         holds = {
-            "CAP_USER": bool(cap) and state.count(game) >= cap,
-            "CAP_DAY": bool(daily) and state.count(game) >= daily and not state.turns,
+            "CAP_USER": bool(cap) and state.plays[nth] >= cap,
+            "CAP_DAY": bool(daily) and state.plays[nth] >= daily and not state.turns,
             "NO_TURNS": paid and not state.turns,
         }
         if holds[reason]:
@@ -118,11 +128,11 @@ def _has(turns: int) -> Step:
     return lambda state: [state] if state.turns == turns else []
 
 
-def _complete(quest: str, period: str, periods: Container[str], balance: int | None) -> Step:
-    """period: that it is kept under; periods: those that there were by then."""
+def _complete(quest: str, period: str, periods: Container[str], balance: int | None, turns: int) -> Step:
+    """period: that it is kept under; periods: those that there were by then. turns: what it gives."""
 
     def step(state: State) -> Iterator[State]:
-        after = state.turns + TURNS
+        after = state.turns + turns
         if period in periods and (quest, period) not in state.quests and balance in (after, None):
             yield state._replace(turns=after, quests=state.quests | {(quest, period)})
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from ops.certification.catalogue import THRESHOLDS
-from ops.certification.judging.reading import Done, Reading, closed
-from ops.simulation.judging.checker import FOREVER, Op
+from ops.history.checker import FOREVER, Op
+from ops.history.reading import Done, Reading, closed
 
 CURRENCIES = ("coin", "points")
 
@@ -73,7 +72,7 @@ def _redeems(reading: Reading, player: str) -> Iterator[Op[Any]]:
     told_of = set()
     for asked in reading.of(player, "Redeem"):
         if asked.ok:
-            price = THRESHOLDS[(asked.body or {})["milestone_id"]]
+            price = reading.terms.thresholds[(asked.body or {})["milestone_id"]]
             after = next((one["balance"] for one in asked.data["balances"] if one["currency"] == "coin"), None)
             told_of.add(asked.data["reward"]["id"])
             yield Op(
@@ -81,17 +80,20 @@ def _redeems(reading: Reading, player: str) -> Iterator[Op[Any]]:
             )
     for asked, attempt in reading.refused(player, "Redeem"):
         if attempt.reason == "THRESHOLD_NOT_REACHED":
-            price = THRESHOLDS[(asked.body or {})["milestone_id"]]
+            price = reading.terms.thresholds[(asked.body or {})["milestone_id"]]
             yield Op(attempt.began, attempt.ended, _less(price), f"has less than {price} (#{asked.number})")
     for row in reading.tables["milestone_grants"]:
-        exchanged = reading.names.get(row["game_id"]) == "exchange"
+        exchanged = reading.name_of(row["game_id"]) == "exchange"
         if row["player_id"] == player and exchanged and row["reward_id"] not in told_of:
             mine = [
                 one for one in reading.of(player, "Redeem") if (one.body or {})["milestone_id"] == row["milestone_id"]
             ]
             began = min((one.began for one in mine), default=0.0)
             yield Op(
-                began, FOREVER, _pays(THRESHOLDS[row["milestone_id"]], None), f"redeems {row['milestone_id']} untold"
+                began,
+                FOREVER,
+                _pays(reading.terms.thresholds[row["milestone_id"]], None),
+                f"redeems {row['milestone_id']} untold",
             )
 
 
@@ -108,19 +110,19 @@ def _looks(reading: Reading, player: str, currency: str) -> Iterator[Op[Any]]:
     for asked in reading.of(player, "ListBalances"):
         if asked.ok:
             items = [one for one in asked.data["items"] if one["currency"] == currency]
-            seen = next((one["balance"] for one in items if one["scope_key"] == reading.campaign), 0)
+            seen = next((one["balance"] for one in items if one["scope_key"] == reading.terms.campaign), 0)
             yield Op(asked.began, asked.ended, _sees(seen), f"sees {seen} (#{asked.number})")
 
 
 def rungs(reading: Reading) -> Iterator[tuple[str, list[Op[Any]], Any]]:
     """Whether each player has each rung of a game: it is granted once, and stays."""
     granted = {
-        (row["player_id"], reading.names.get(row["game_id"], ""), row["milestone_id"])
+        (row["player_id"], reading.name_of(row["game_id"]), row["milestone_id"])
         for row in reading.tables["milestone_grants"]
     }
     for player in reading.players:
         for game in ("unlock", "exchange"):
-            for rung in THRESHOLDS:
+            for rung in reading.terms.thresholds:
                 ops = list(_rung(reading, player, game, rung))
                 if ops:
                     end = (player, game, rung) in granted
@@ -130,7 +132,7 @@ def rungs(reading: Reading) -> Iterator[tuple[str, list[Op[Any]], Any]]:
 def _rung(reading: Reading, player: str, game: str, rung: str) -> Iterator[Op[Any]]:
     for done in reading.plays.get(player, ()) if game == "unlock" else ():
         crossed = {one["id"] for one in done.outcome["milestones_granted"]}
-        if reading.names.get(done.row["game_id"]) == game and rung in crossed:
+        if reading.name_of(done.row["game_id"]) == game and rung in crossed:
             yield Op(done.began, done.ended, _gets, f"{done.row['play_id']} crosses it")
     for asked in reading.of(player, "Redeem"):
         if asked.of == game and (asked.body or {})["milestone_id"] == rung:

@@ -7,9 +7,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Any, Final
 
-from ops.certification.history import Asked, History
-from ops.certification.judging.reading import decoded
-from ops.certification.judging.tables import Tables
+from ops.history.reading import Reading, decoded
+from ops.history.record import Asked, History
+from ops.history.tables import Tables
 from runtime.ids import is_guest
 
 CAPS: Final = frozenset(("CAP_USER", "CAP_DAY", "NO_TURNS"))
@@ -27,19 +27,48 @@ REFUSALS: Final = {
 """What the load gives cause for; whatever else is refused is wrong. A request may bring more: facts["refusals"]."""
 
 
-def problems(history: History, tables: Tables) -> list[str]:
+def problems(reading: Reading) -> list[str]:
     """What is wrong, a line each."""
-    return [*_codes(history), *_keys(history), *_kept(history, tables), *_only(history, tables)]
+    history, tables = reading.history, reading.tables
+    return [*_codes(reading), *_sessions(reading), *_keys(history), *_kept(history, tables), *_only(history, tables)]
 
 
-def _codes(history: History) -> Iterator[str]:
-    for asked in history.asked:
+def _codes(reading: Reading) -> Iterator[str]:
+    for asked in reading.history.asked:
         known = REFUSALS.get(asked.operation, frozenset()) | set(asked.facts.get("refusals", ()))
+        if asked.operation == "Play" and reading.terms.session_seconds:
+            known |= {"SESSION_EXPIRED"}
         for attempt in asked.attempts:
             if attempt.http >= 500 and not (attempt.http == 503 and attempt.retry_after):
                 yield f"an error of the service ({attempt.http} {attempt.code} {attempt.reason}): {asked.told()}"
             elif 400 <= attempt.http < 500 and attempt.reason not in known | {"IDEMPOTENCY_IN_PROGRESS"}:
                 yield f"refused without cause ({attempt.http} {attempt.reason or attempt.code}): {asked.told()}"
+
+
+def _sessions(reading: Reading) -> Iterator[str]:
+    """Who is told that a session was played, or is too old, is told the truth."""
+    terms, history = reading.terms, reading.history
+    played = reading.tables.by("plays", "session_id")
+    begun = {asked.data["session_id"]: asked.began for asked in history.of("Start") if asked.ok}
+    begun |= {asked.data["next"]["session_id"]: asked.began for asked in history.of("Play") if _next_of(asked)}
+    players = {(row["player_id"], reading.name_of(row["game_id"])) for row in reading.tables["plays"]}
+    for asked in history.of("Play"):
+        session = (asked.body or {})["session_id"]
+        is_planned = asked.of in terms.planned
+        # A play of another session may have taken the place that this one's plan was drawn for.
+        is_played = session in played or (is_planned and (asked.who, asked.of) in players)
+        for attempt in asked.attempts:
+            if attempt.reason == "SESSION_PLAYED" and not is_played:
+                yield f"told of a play that is not there: {asked.told()}"
+            lasts = terms.session_seconds - terms.slack_seconds
+            is_late = is_planned or attempt.ended - begun.get(session, -lasts) >= lasts
+            if attempt.reason == "SESSION_EXPIRED" and not is_late:
+                yield f"a session ended too early: {asked.told()}"
+
+
+def _next_of(asked: Asked) -> Any:
+    """The session that a play was answered for the next one. None: it was not asked for."""
+    return asked.data.get("next") if asked.ok else None
 
 
 def _keys(history: History) -> Iterator[str]:
@@ -93,8 +122,12 @@ def _kept(history: History, tables: Tables) -> Iterator[str]:
                 if row is None or row["play_id"] != data["play_id"]:
                     yield f"a play that was answered is not there: {asked.told()}"
                     continue
-                kept = sorted(one["reward_id"] for one in decoded(row["outcome"])["rewards"] if one.get("reward_id"))
+                outcome = decoded(row["outcome"])
+                kept = sorted(one["reward_id"] for one in outcome["rewards"] if one.get("reward_id"))
                 told = sorted(one["reward_id"] for one in data["rewards"] if one.get("reward_id"))
+                balances = [{one["currency"]: one["balance"] for one in each["balances"]} for each in (data, outcome)]
+                if balances[0] != balances[1]:
+                    yield f"a play's balances are other ones than it was answered: {asked.told()}: {balances}"
                 if kept != told:
                     yield f"a play's rewards are other ones than it was answered: {asked.told()}: {told}, kept {kept}"
                 for reward in told:

@@ -6,8 +6,6 @@
     docs/faults.md                            from tests/faults/faults.toml and the tests' marks
     docs/certify.md                           from the rows of ops/certification
     docs/audit.md                             from sql/conservation.sql
-    docs/mutants.md                           from ops/proof/mutants/score.json
-    a table of README.md                      from what those and ./ops/certify have kept
     runtime/web/widget/{noble,qr}      from ops/web/package-lock.json, where there is an npm
     runtime/web/dashboard/vendor        the same
 
@@ -236,7 +234,6 @@ def pages() -> dict[str, str]:
     """The pages of docs/ that are tables which code says, by their names."""
     from ops.certification import page as certify
     from ops.proof import faults
-    from ops.proof.mutants import score
     from runtime.http.admin import markdown as roles
     from runtime.operations.conservation.checks import markdown as checks
     from runtime.settings import markdown as settings
@@ -245,7 +242,6 @@ def pages() -> dict[str, str]:
         "settings.md": f"# Settings\n\n{SETTINGS_TEXT}\n\n{settings()}",
         "roles.md": f"# Roles\n\n{ROLES_TEXT}\n\n{roles()}",
         "faults.md": faults.page(),
-        "mutants.md": score.page(),
         "certify.md": certify.page(),
         "audit.md": f"# Does everything add up?\n\n{AUDIT_TEXT}\n\n{checks()}",
     }
@@ -296,6 +292,3 @@ if __name__ == "__main__":
     (ROOT / "docs").mkdir(exist_ok=True)
     for name, page in pages().items():
         (ROOT / "docs" / name).write_text(page)
-    from ops.proof import summary
-
-    summary.README.write_text(summary.readme())

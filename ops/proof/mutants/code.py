@@ -1,13 +1,12 @@
-"""Where a Python function can be broken, and the function broken there.
+"""Mutants of a Python function.
 
     compare  `<` becomes `<=`, `==` becomes `!=`, `in` becomes `not in`, and so on
-    join     `and` becomes `or`, and the other way round
-    negate   the condition of an `if`, or of what stands before its `else`, is the opposite
+    join     `and` becomes `or`, and the reverse
+    negate   the condition of an `if` is negated
     count    a whole number is one more, and `+` becomes `-`
-    omit     a call for its effect (no line of the log), or a `raise`, is left out
+    omit     a `raise`, or a call for its effect, is left out; log lines are not mutated
 
-A function's code is exchanged in the running process, so what a module computes at its import is not broken.
-mutmut and cosmic-ray do as much, but begin each mutant's tests with servers of their own, and actors need a database.
+A mutant replaces the function's code in the running process, so what a module computes at import is not mutated.
 """
 
 from __future__ import annotations
@@ -15,9 +14,8 @@ from __future__ import annotations
 import ast
 import gc
 import importlib
-import importlib.util
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from types import CodeType, FunctionType
@@ -25,15 +23,13 @@ from typing import Any, Final, NamedTuple
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 
-MODULES: Final = (
-    *(f"runtime.rules.{path.stem}" for path in sorted((ROOT / "runtime" / "rules").glob("[!_]*.py"))),
-    *(f"runtime.http.{name}" for name in ("auth", "jwks", "foreign")),
-    "runtime.outgoing.connector",
-    "runtime.outgoing.signing",
-    *(f"runtime.actors.{path.stem}" for path in sorted((ROOT / "runtime" / "actors").glob("[!_]*.py"))),
-    *(f"runtime.actors.game.{path.stem}" for path in sorted((ROOT / "runtime" / "actors" / "game").glob("[!_]*.py"))),
+FILES: Final = tuple(
+    sorted(
+        str(path.relative_to(ROOT))
+        for package in ("actors", "rules")
+        for path in (ROOT / "runtime" / package).rglob("[!_]*.py")
+    )
 )
-"""What is broken."""
 
 _COMPARED: Final[Mapping[type[ast.cmpop], type[ast.cmpop]]] = {
     ast.Lt: ast.LtE,
@@ -48,7 +44,7 @@ _COMPARED: Final[Mapping[type[ast.cmpop], type[ast.cmpop]]] = {
     ast.NotIn: ast.In,
 }
 _OPPOSED: Final = (ast.Eq, ast.NotEq, ast.Is, ast.IsNot, ast.In, ast.NotIn)
-"""Broken they say the opposite: of what is a whole condition, that is `negate`."""
+"""Mutated, they say the opposite. For a whole condition that is `negate`."""
 _JOINED: Final[Mapping[type[ast.boolop], type[ast.boolop]]] = {ast.And: ast.Or, ast.Or: ast.And}
 _COUNTED: Final[Mapping[type[ast.operator], type[ast.operator]]] = {ast.Add: ast.Sub, ast.Sub: ast.Add}
 
@@ -56,7 +52,7 @@ _Put = Callable[[], None]
 
 
 class Mutant(NamedTuple):
-    """A function broken at one place: the `nth` of those in it. `name` tells it from every other mutant."""
+    """A function mutated at the `nth` of its places. The name is unique."""
 
     module: str
     function: str
@@ -64,7 +60,7 @@ class Mutant(NamedTuple):
     name: str
 
     @property
-    def statement(self) -> str:
+    def target(self) -> str:
         """The function's full name."""
         return f"{self.module}.{self.function}"
 
@@ -72,30 +68,17 @@ class Mutant(NamedTuple):
     def group(self) -> str:
         return self.module
 
-    @property
-    def of_tenant(self) -> bool:
-        return False
-
-    def is_executed_by(self, statements: tuple[str, ...], functions: tuple[str, ...]) -> bool:
-        return self.statement in functions
-
-    def install(self) -> None:
-        """Exchanges the function's code in this process."""
-        importlib.import_module(self.module)
-        for function in self._functions():
-            function.__code__ = self._code()
-
-    def refusal(self, prepare: Callable[[str], str]) -> str:
+    def install(self, prepare: object) -> None:
+        """Replaces the function's code in this process. ValueError if there is no such function to replace."""
         importlib.import_module(self.module)
         functions = self._functions()
         if not functions:
-            return "no such function was made"
-        if any(function.__code__.co_freevars != self._code().co_freevars for function in functions):
-            return "it has other variables"
-        return ""
+            raise ValueError("no such function was made")
+        for function in functions:
+            function.__code__ = self._code()
 
     def _functions(self) -> list[FunctionType]:
-        """The function, however it was decorated: functions whose code is of this name and line."""
+        """The functions with this code, decorated or not."""
         code = self._code()
         return [
             found
@@ -107,11 +90,11 @@ class Mutant(NamedTuple):
         ]
 
     def _code(self) -> CodeType:
-        return _broken(self.module, self.function, self.nth)
+        return _mutated(self.module, self.function, self.nth)
 
 
 def _objects() -> list[Any]:
-    """All there are, also those that nobody collects any more."""
+    """All objects, those that tests/conftest.py froze included."""
     frozen = gc.get_freeze_count()
     gc.unfreeze()
     found = gc.get_objects()
@@ -120,19 +103,13 @@ def _objects() -> list[Any]:
     return found
 
 
-@cache
-def files() -> dict[str, str]:
-    """The modules that are broken, by their files' paths."""
-    return {str(_path(module)): module for module in MODULES}
-
-
-@cache
 def mutants() -> list[Mutant]:
-    """All mutants of all modules, in their order."""
+    """All mutants of all modules."""
     found = []
-    for module in MODULES:
+    for path in FILES:
+        module = _module(path)
         seen: Counter[str] = Counter()
-        for function, node in _functions_of(_parse(module)):
+        for function, node in _functions_of(ast.parse((ROOT / path).read_text())):
             for nth, (kind, shown, _) in enumerate(_places(node)):
                 label = f"{module}.{function}: {kind} {shown}"
                 seen[label] += 1
@@ -140,13 +117,36 @@ def mutants() -> list[Mutant]:
     return found
 
 
+def texts(read: Callable[[str], str]) -> dict[str, str]:
+    """The code of each function, without comments and lines, by its full name; `read` gives a file's text."""
+    return {
+        f"{_module(path)}.{name}": ast.dump(node)
+        for path in FILES
+        for name, node in _functions_of(ast.parse(read(path)))
+    }
+
+
+def names(called: Iterable[CodeType]) -> frozenset[str]:
+    """The full names of the functions whose code this is. An inner function is part of its outer one."""
+    modules = {str(ROOT / path): _module(path) for path in FILES}
+    return frozenset(
+        f"{modules[one.co_filename]}.{one.co_qualname.partition('.<locals>')[0]}"
+        for one in called
+        if one.co_filename in modules
+    )
+
+
+def _module(path: str) -> str:
+    return path.removesuffix(".py").replace("/", ".")
+
+
 @cache
-def _broken(module: str, function: str, nth: int) -> CodeType:
-    """The code of a module's function, broken at its nth place."""
-    tree = _parse(module)
+def _mutated(module: str, function: str, nth: int) -> CodeType:
+    path = ROOT / f"{module.replace('.', '/')}.py"
+    tree = ast.parse(path.read_text())
     node = next(node for name, node in _functions_of(tree) if name == function)
     list(_places(node))[nth][2]()
-    compiled = compile(ast.fix_missing_locations(tree), str(_path(module)), "exec", dont_inherit=True)
+    compiled = compile(ast.fix_missing_locations(tree), str(path), "exec", dont_inherit=True)
     return next(code for code in _codes(compiled) if code.co_qualname == function and code.co_name == node.name)
 
 
@@ -157,20 +157,10 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
             yield from _codes(constant)
 
 
-def _path(module: str) -> Path:
-    spec = importlib.util.find_spec(module)
-    assert spec is not None and spec.origin is not None
-    return Path(spec.origin)
-
-
-def _parse(module: str) -> ast.Module:
-    return ast.parse(_path(module).read_text())
-
-
 def _functions_of(
     node: ast.Module | ast.ClassDef, above: str = ""
 ) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
-    """The functions and methods of a module; what is defined within one is part of it."""
+    """The functions and methods of a module. An inner function is part of its outer one."""
     for inner in node.body:
         if isinstance(inner, ast.ClassDef):
             yield from _functions_of(inner, f"{above}{inner.name}.")
@@ -179,13 +169,12 @@ def _functions_of(
 
 
 def _places(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[tuple[str, str, _Put]]:
-    """(kind, what stands there, what breaks it) of each place of a function's body."""
+    """(kind, source, what mutates it) of each place of a function's body."""
     found: list[tuple[str, str, _Put]] = []
     nodes = [node for statement in function.body for node in ast.walk(statement)]
     conditions = {id(node.test) for node in nodes if isinstance(node, ast.If | ast.IfExp)}
     for node in nodes:
         found.extend(_of(node, is_condition=id(node) in conditions))
-    # The body's own statements are nobody's field that is walked above.
     found.extend(_omissions(function))
     return found
 
@@ -215,7 +204,7 @@ def _omissions(node: ast.AST) -> Iterator[tuple[str, str, _Put]]:
 
 
 def _is_call(node: ast.expr) -> bool:
-    """Whether it is a call that does something; a line of the log does not."""
+    """Whether it is a call, other than a log line."""
     called = node.value if isinstance(node, ast.Await) else node
     return isinstance(called, ast.Call) and not ast.unparse(called.func).startswith("log.")
 

@@ -1,10 +1,9 @@
-"""Where a named statement can be broken, and the statement broken there.
+"""Mutants of a named SQL statement.
 
-Every mutant has the parameters of the original and can be prepared like it, so a test that fails has seen what the
-mutant does. Conditions are therefore not cut out but made void:
+A mutant keeps the parameters of the original and can be prepared, so conditions are made void and not cut out:
 
     widen     a condition of an AND always holds: `c` becomes `c OR true`
-    narrow    an alternative of an OR, or a branch of a CASE, never does: `c` becomes `c AND false`
+    narrow    an alternative of an OR, or a branch of a CASE, never holds: `c` becomes `c AND false`
     boundary  `<` becomes `<=`, and so on
     unlock    FOR UPDATE, FOR SHARE ... are left out; a SKIP LOCKED waits instead
     unsort    an ORDER BY is left out
@@ -12,8 +11,8 @@ mutant does. Conditions are therefore not cut out but made void:
     collide   an ON CONFLICT is left out
     repeat    a DISTINCT is left out
 
-A place is named by the part of the statement that it is in (a WITH's name, a guard's, else `main`), not by its
-number in the text: the commit is sent without the parts that it does not need.
+A place is named by its part of the statement (a WITH's name, a guard's, else `main`) because the commit is sent without
+the parts that it does not need. Conditions on tenant_id are not mutated: tests/sql/test_neighbours.py checks them.
 """
 
 from __future__ import annotations
@@ -21,22 +20,22 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final, NamedTuple
 
+import asyncpg
 from pglast import ast as typed_ast
 from pglast import enums, parse_sql
 from pglast.stream import RawStream
 
 import sql
-from ops.proof.mutants import hook
 
 ast: Any = typed_ast
-"""Without its types: every list of them may be None, by which what stands in the grammar would be asked again."""
+"""Untyped, because every list in pglast's types may be None."""
 
-TENANT: Final = re.compile(r"^(\w+\.)?tenant_id = (\$\d+|(\w+\.)?tenant_id)$")
-"""A condition that keeps tenants apart."""
+FILES: Final = ("claims", "codes", "commit", "fulfillment", "merging", "once", "play", "quests", "rewards", "wallet")
 
+_TENANT: Final = re.compile(r"^(\w+\.)?tenant_id = (\$\d+|(\w+\.)?tenant_id)$")
 _PARAMETER: Final = re.compile(r"\$\d+")
 _FLIPPED: Final = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
 _TRUE: Final = ast.A_Const(isnull=False, val=ast.Boolean(boolval=True))
@@ -46,11 +45,12 @@ _BIGINT: Final = ast.TypeName(
     names=(ast.String(sval="pg_catalog"), ast.String(sval="int8")), setof=False, pct_type=False, typemod=-1
 )
 
-_Put = Callable[[Any], None]
+_Mutate = Callable[[], None]
+_Site = tuple[str, str, str, _Mutate]
 
 
 class Place(NamedTuple):
-    """Where a statement may be broken: `part`, what is done there, and how manieth of it in the part it is."""
+    """A place of a statement: its part, the kind of mutation, and its number among those of the part."""
 
     part: str
     kind: str
@@ -58,105 +58,110 @@ class Place(NamedTuple):
 
 
 class Mutant(NamedTuple):
-    """A statement broken at one place. `shown` is what stands there; `name` tells it from every other mutant."""
+    """A statement mutated at one place. The name is unique."""
 
-    statement: str
+    target: str
     place: Place
-    shown: str
     name: str
-
-    @property
-    def of_tenant(self) -> bool:
-        """Whether it lets one tenant's statement reach the rows of another that has the same ids."""
-        return self.place.kind == "widen" and TENANT.match(self.shown) is not None
 
     @property
     def group(self) -> str:
         """The file."""
-        return self.statement.partition(".")[0]
-
-    def is_executed_by(self, statements: tuple[str, ...], functions: tuple[str, ...]) -> bool:
-        """Whether a test that executes these could see it."""
-        return self.statement in statements
+        return self.target.partition(".")[0]
 
     def apply(self, text: str) -> str:
-        """The statement's text, broken. The same where the text (one without all parts) has no such place."""
-        return _broken(text, self.place)
+        """The mutated text; the same text if it lacks the place."""
+        return _mutated(text, self.place)
 
-    def install(self) -> None:
-        """Gives this process' connections the broken statement."""
-        hook.install(lambda query: self.apply(query) if hook.name_of(query) == self.statement else query)
-
-    def refusal(self, prepare: Callable[[str], str]) -> str:
-        """Why the database would not run it, or the application not call it; empty where both do."""
-        text = text_of(self.statement)
+    def install(self, prepare: Callable[[str], None]) -> None:
+        """Gives this process' connections the mutated statement. Raises if it is invalid."""
+        text = texts()[self.target]
         broken = self.apply(text)
         if set(_PARAMETER.findall(text)) != set(_PARAMETER.findall(broken)):
-            return "it has other parameters"
-        return prepare(broken)
+            raise ValueError("it has other parameters")
+        prepare(broken)
+        hook(lambda query: self.apply(query) if name_of(query) == self.target else query)
 
 
-def mutants(statement: str) -> list[Mutant]:
-    """All mutants of a statement, by its full name ("commit.commit"), in its order."""
+def mutants() -> list[Mutant]:
+    """All mutants of all statements."""
     found = []
-    seen: Counter[str] = Counter()
-    for place, shown, _ in _places(parse_sql(text_of(statement))):
-        label = f"{statement} {place.part}: {place.kind} {shown}"
-        seen[label] += 1
-        found.append(Mutant(statement, place, shown, label if seen[label] == 1 else f"{label} #{seen[label]}"))
+    for statement, text in texts().items():
+        seen: Counter[str] = Counter()
+        for place, shown, _ in _places(parse_sql(text)):
+            label = f"{statement} {place.part}: {place.kind} {shown}"
+            seen[label] += 1
+            if place.kind != "widen" or not _TENANT.match(shown):
+                found.append(Mutant(statement, place, label if seen[label] == 1 else f"{label} #{seen[label]}"))
     return found
 
 
-def text_of(statement: str) -> str:
-    """The text of a statement, by its full name."""
-    file, _, name = statement.partition(".")
-    return sql.load(file)[name]
+def read_file(path: str) -> str:
+    return (sql.DIRECTORY.parent / path).read_text()
 
 
-def statements() -> list[str]:
-    """The full names of all there are."""
-    return [f"{file}.{name}" for file in sql.files() for name in sql.load(file)]
+def texts(read: Callable[[str], str] = read_file) -> dict[str, str]:
+    """The texts of all statements, by their full names ("commit.commit"); `read` gives a file's text."""
+    files = {file: read(f"sql/{file}.sql") for file in FILES}
+    return {query.name: query.text for file, text in files.items() for query in sql.parse(file, text).values()}
+
+
+def name_of(query: str) -> str:
+    """The full name of a named statement, from its first line; empty for any other SQL."""
+    found = re.match(r"-- (\w+\.\w+)\n", query)
+    return found[1] if found else ""
+
+
+def hook(change: Callable[[str], str]) -> None:
+    """From now on this process sends `change(query)` instead of each query. Once a process."""
+    connection: Any = asyncpg.Connection
+    get_statement, execute = connection._get_statement, connection.execute
+
+    async def changed_statement(self: Any, query: str, *args: Any, **kwargs: Any) -> Any:
+        return await get_statement(self, change(query), *args, **kwargs)
+
+    async def changed_execute(self: Any, query: str, *args: Any, **kwargs: Any) -> Any:
+        # With arguments it is prepared by the method above.
+        return await execute(self, query if args else change(query), *args, **kwargs)
+
+    connection._get_statement, connection.execute = changed_statement, changed_execute
 
 
 @cache
-def _broken(text: str, place: Place) -> str:
+def _mutated(text: str, place: Place) -> str:
     tree = parse_sql(text)
-    for found, _, put in list(_places(tree)):
+    for found, _, mutate in list(_places(tree)):
         if found == place:
-            put(None)
-            comment = text.split("\n", 1)[0]
+            mutate()
+            comment = text.partition("\n")[0]
             return f"{comment}\n{RawStream()(tree)}"
     return text
 
 
-def _places(tree: Any) -> Iterator[tuple[Place, str, _Put]]:
-    """Each place, what stands there, and what breaks it."""
+def _places(tree: Any) -> Iterator[tuple[Place, str, _Mutate]]:
+    """Each place, its SQL, and what mutates it."""
     counts: Counter[tuple[str, str]] = Counter()
-    for part, kind, shown, put in _Walk().nodes(tree[0], "main"):
+    for part, kind, shown, mutate in _Walk().nodes(tree[0], "main"):
         counts[part, kind] += 1
-        yield Place(part, kind, counts[part, kind]), shown, put
-
-
-_Site = tuple[str, str, str, _Put]
+        yield Place(part, kind, counts[part, kind]), shown, mutate
 
 
 class _Walk:
     """Goes through a statement's tree in its order."""
 
-    _shared: Any = None
-
     def __init__(self) -> None:
         self._compared: set[int] = set()
+        self._shared: Any = None
 
     def nodes(self, node: Any, part: str) -> Iterator[_Site]:
-        if isinstance(node, tuple | list):
+        if isinstance(node, tuple):
             for item in node:
                 yield from self.nodes(item, part)
             return
         if not isinstance(node, ast.Node):
             return
         if isinstance(node, ast.MultiAssignRef):
-            # `(a, b) = (SELECT ...)` has its SELECT in the tree once for each: here, one for all.
+            # `(a, b) = (SELECT ...)`: the tree has a copy of the SELECT for each column; here they share the first.
             if node.colno > 1:
                 node.source = self._shared
                 return
@@ -164,94 +169,67 @@ class _Walk:
         if isinstance(node, ast.CommonTableExpr):
             part = node.ctename
         if isinstance(node, ast.CaseExpr) and node.arg is not None:
-            # CASE status WHEN 'won' ...: no condition, but a value that is compared.
+            # CASE status WHEN 'won' ...: the branch is a value, not a condition.
             self._compared.update(id(branch) for branch in node.args)
             for branch in node.args:
-                yield part, "narrow", f"{_show(node.arg)} = {_show(branch.expr)}", _constant(branch, "expr", _NULL)
-        is_condition = isinstance(node, ast.CaseWhen) and id(node) not in self._compared
-        if is_condition:
+                yield part, "narrow", f"{_show(node.arg)} = {_show(branch.expr)}", _put(branch, "expr", _NULL)
+        if isinstance(node, ast.CaseWhen) and id(node) not in self._compared:
             part = _guard_of(node) or part
-            yield part, "narrow", _show(node.expr), _setter(node, "expr", _never)
+            yield part, "narrow", _show(node.expr), _put(node, "expr", _never(node.expr))
+            yield from self._terms(node.expr, part, lambda term: setattr(node, "expr", term))
         for name in ("whereClause", "havingClause", "quals", "agg_filter"):
-            if getattr(node, name, None) is not None:
-                yield from self._condition(node, name, part, alternative=False)
-        if is_condition:
-            yield from self._inner(node, "expr", part)
+            if (condition := getattr(node, name, None)) is not None:
+                yield from self._condition(condition, "widen", part, partial(setattr, node, name))
         yield from self._clauses(node, part)
         for name in node:
             yield from self.nodes(getattr(node, name), part)
 
-    def _condition(self, holder: Any, name: str, part: str, *, alternative: bool) -> Iterator[_Site]:
-        """What a condition is made of, each breakable by itself."""
-        node = getattr(holder, name)
-        if isinstance(node, ast.CaseExpr):
-            return  # Its branches are broken one by one.
-        if isinstance(node, ast.A_Const):
-            return  # ON true: always holds.
+    def _condition(self, node: Any, kind: str, part: str, put: Callable[[Any], None]) -> Iterator[_Site]:
+        """The places of a condition: itself or its terms. Branches of a CASE are found elsewhere; `ON true` is none."""
+        if isinstance(node, ast.CaseExpr | ast.A_Const):
+            return
         if not isinstance(node, ast.BoolExpr) or node.boolop == enums.BoolExprType.NOT_EXPR:
-            change = _never if alternative else _always
-            yield part, "narrow" if alternative else "widen", _show(node), _setter(holder, name, change)
-        yield from self._inner(holder, name, part)
+            yield part, kind, _show(node), partial(put, _always(node) if kind == "widen" else _never(node))
+        yield from self._terms(node, part, put)
 
-    def _inner(self, holder: Any, name: str, part: str) -> Iterator[_Site]:
-        node = getattr(holder, name)
+    def _terms(self, node: Any, part: str, put: Callable[[Any], None]) -> Iterator[_Site]:
         if isinstance(node, ast.BoolExpr) and node.boolop != enums.BoolExprType.NOT_EXPR:
-            alternative = node.boolop == enums.BoolExprType.OR_EXPR
+            kind = "narrow" if node.boolop == enums.BoolExprType.OR_EXPR else "widen"
             for nth, inner in enumerate(node.args):
-                yield from self._condition(_Item(node, "args", nth, inner), "value", part, alternative=alternative)
-                if isinstance(inner, ast.BoolExpr) and alternative:
-                    yield part, "narrow", _show(inner), _item_setter(node, nth, _never)
-        if isinstance(node, ast.A_Expr) and node.kind == enums.A_Expr_Kind.AEXPR_OP:
-            operator = node.name[-1].sval
-            if operator in _FLIPPED:
-                flipped = (ast.String(sval=_FLIPPED[operator]),)
-                yield part, "boundary", _show(node), _constant(node, "name", flipped)
+                put_inner = partial(_put_term, node, nth)
+                yield from self._condition(inner, kind, part, put_inner)
+                if isinstance(inner, ast.BoolExpr) and kind == "narrow":
+                    yield part, kind, _show(inner), partial(put_inner, _never(inner))
+        if isinstance(node, ast.A_Expr) and node.kind == enums.A_Expr_Kind.AEXPR_OP and node.name[-1].sval in _FLIPPED:
+            flipped = ast.String(sval=_FLIPPED[node.name[-1].sval])
+            yield part, "boundary", _show(node), _put(node, "name", (flipped,))
 
     def _clauses(self, node: Any, part: str) -> Iterator[_Site]:
-        if getattr(node, "lockingClause", None):
-            yield part, "unlock", _show_locks(node), _constant(node, "lockingClause", None)
-            for lock in node.lockingClause:
+        if locks := getattr(node, "lockingClause", None):
+            shown = ", ".join(enums.LockClauseStrength(lock.strength).name.removeprefix("LCS_") for lock in locks)
+            yield part, "unlock", shown, _put(node, "lockingClause", None)
+            for lock in locks:
                 if lock.waitPolicy == enums.LockWaitPolicy.LockWaitSkip:
                     wait = enums.LockWaitPolicy.LockWaitBlock
-                    yield part, "unlock", "SKIP LOCKED", _constant(lock, "waitPolicy", wait)
-        if getattr(node, "sortClause", None) and not _sorts_distinct(node):
-            shown = ", ".join(_show(item) for item in node.sortClause)
-            yield part, "unsort", f"ORDER BY {shown}", _constant(node, "sortClause", None)
-        if getattr(node, "limitCount", None) is not None:
-            yield part, "unlimit", f"LIMIT {_show(node.limitCount)}", _setter(node, "limitCount", _nothing)
-        if getattr(node, "onConflictClause", None) is not None:
-            does = node.onConflictClause.action == enums.OnConflictAction.ONCONFLICT_UPDATE
-            shown = f"ON CONFLICT DO {'UPDATE' if does else 'NOTHING'}"
-            yield part, "collide", shown, _constant(node, "onConflictClause", None)
-        if getattr(node, "distinctClause", None):
-            yield part, "repeat", "DISTINCT", _constant(node, "distinctClause", None)
+                    yield part, "unlock", "SKIP LOCKED", _put(lock, "waitPolicy", wait)
+        distinct = getattr(node, "distinctClause", None)
+        if (order := getattr(node, "sortClause", None)) and not (distinct and distinct[0]):  # DISTINCT ON needs it.
+            yield part, "unsort", f"ORDER BY {', '.join(map(_show, order))}", _put(node, "sortClause", None)
+        if (limit := getattr(node, "limitCount", None)) is not None:
+            yield part, "unlimit", f"LIMIT {_show(limit)}", _put(node, "limitCount", _nothing(limit))
+        if (conflict := getattr(node, "onConflictClause", None)) is not None:
+            action = enums.OnConflictAction(conflict.action).name.removeprefix("ONCONFLICT_")
+            yield part, "collide", f"ON CONFLICT {action}", _put(node, "onConflictClause", None)
+        if distinct:
+            yield part, "repeat", "DISTINCT", _put(node, "distinctClause", None)
 
 
-class _Item:
-    """One of a node's list, as if it were a field: nodes hold tuples, which are replaced whole."""
-
-    def __init__(self, node: Any, name: str, nth: int, value: Any) -> None:
-        object.__setattr__(self, "_at", (node, name, nth))
-        object.__setattr__(self, "value", value)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        object.__setattr__(self, name, value)
-        node, field, nth = self._at  # type: ignore[attr-defined]
-        items = list(getattr(node, field))
-        items[nth] = value
-        setattr(node, field, tuple(items))
+def _put(holder: Any, name: str, value: Any) -> _Mutate:
+    return partial(setattr, holder, name, value)
 
 
-def _setter(holder: Any, name: str, change: Callable[[Any], Any]) -> _Put:
-    return lambda _: setattr(holder, name, change(getattr(holder, name)))
-
-
-def _item_setter(node: Any, nth: int, change: Callable[[Any], Any]) -> _Put:
-    return _setter(_Item(node, "args", nth, node.args[nth]), "value", change)
-
-
-def _constant(holder: Any, name: str, value: Any) -> _Put:
-    return lambda _: setattr(holder, name, value)
+def _put_term(node: Any, nth: int, term: Any) -> None:
+    node.args = (*node.args[:nth], term, *node.args[nth + 1 :])
 
 
 def _always(condition: Any) -> Any:
@@ -263,30 +241,18 @@ def _never(condition: Any) -> Any:
 
 
 def _nothing(count: Any) -> Any:
-    """NULL, said with the same parameters."""
+    """NULL, with the same parameters."""
     number = ast.TypeCast(arg=count, typeName=_BIGINT)
-    name = (ast.String(sval="="),)
-    return ast.A_Expr(kind=enums.A_Expr_Kind.AEXPR_NULLIF, name=name, lexpr=number, rexpr=number)
+    return ast.A_Expr(kind=enums.A_Expr_Kind.AEXPR_NULLIF, name=(ast.String(sval="="),), lexpr=number, rexpr=number)
 
 
 def _guard_of(branch: ast.CaseWhen) -> str:
-    """The guard that a branch refuses by: "refuse stock" of `refuse('stock')`."""
+    """ "refuse stock" of a branch that is `refuse('stock')`; empty for other branches."""
     result = branch.result
     if isinstance(result, ast.FuncCall) and result.funcname[-1].sval == "refuse":
         return f"refuse {result.args[0].val.sval}"
     return ""
 
 
-def _sorts_distinct(select: Any) -> bool:
-    """DISTINCT ON wants the order that it says."""
-    return bool(getattr(select, "distinctClause", None)) and select.distinctClause[0] is not None
-
-
 def _show(node: Any) -> str:
     return " ".join(str(RawStream()(node)).split())
-
-
-def _show_locks(select: Any) -> str:
-    strengths = {"FORUPDATE": "FOR UPDATE", "FORNOKEYUPDATE": "FOR NO KEY UPDATE", "FORSHARE": "FOR SHARE"}
-    names = (enums.LockClauseStrength(lock.strength).name.removeprefix("LCS_") for lock in select.lockingClause)
-    return ", ".join(strengths.get(name, "FOR KEY SHARE") for name in names)

@@ -1,18 +1,18 @@
-"""Runs tests against mutants: one PostgreSQL, one Valkey, and one forked child a mutant.
+"""Runs tests against mutants: each worker has one PostgreSQL, one Valkey, and one forked child at a time.
 
-What is costly is done once and inherited: the application and the tests are imported and collected, the servers run,
-and there is a migrated database to copy. A child breaks itself and runs some of the tests that were collected.
+A worker imports the application, collects the tests, starts the servers and migrates a database to copy; the children
+inherit all of this. A child installs its mutant and runs the tests of its job until one fails.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import importlib
 import multiprocessing
 import os
 import re
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -20,145 +20,174 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
+import msgspec
 import pytest
 
-from ops.proof.mutants.record import STOPPING
-from ops.servers.postgres import DISPOSABLE, Postgres
+from ops.proof.mutants import code, statements
+from ops.servers.postgres import DISPOSABLE
+from sql.migrate import migrate
 
 TEMPLATE: Final = "tombola_template"
 """As tests/conftest.py names it."""
 
-STOP_SECONDS: Final = 30.0
+RECORDING_SECONDS: Final = 300.0
 _SPARE_SECONDS: Final = 30.0
 _HANG_SECONDS: Final = 10.0
-"""What tests wait for a fact: under a mutant it is often one that does not come about."""
+"""How long tests wait for a fact. Under a mutant it often never comes."""
 
-_PLUGINS_LEFT_OUT: Final = ("valkey", "xdist", "xdist.looponfail", "cacheprovider")
+_OPTIONS: Final = ("-q", "--capture=no", "--timeout=30", "-pno:valkey", "-pno:xdist", "-pno:cacheprovider")
+_STOPPING: Final = ("kill", "kill_all", "freeze", "restart_immediately", "stop")
 _SURVIVED, _KILLED, _BROKEN = 0, 1, 3
 
 
-class Broken(Protocol):
-    """A mutant, of whatever kind."""
+class Noted(NamedTuple):
+    """How long a test took, and the statements and functions that it executed."""
 
-    @property
-    def name(self) -> str: ...
-
-    def install(self) -> None:
-        """Breaks this process."""
-
-    def refusal(self, prepare: Callable[[str], str]) -> str:
-        """Why it could not be run at all (then it proves nothing); empty where it can."""
+    seconds: float
+    targets: frozenset[str]
 
 
 class Job(NamedTuple):
-    """A mutant (None: the original), the tests to try it with, and how long they take with the original."""
+    """A mutant and the ids of its tests; or no mutant, and a test file to record. `seconds`: the expected duration."""
 
-    mutant: Broken | None
+    mutant: Any
     tests: tuple[str, ...]
     seconds: float
 
 
 class Verdict(NamedTuple):
-    """What became of a job: killed | hung | survived | invalid | gone | error.
-
-    by: the test that failed (killed) or is not there any more (gone), else why.
-    """
+    """killed | hung | survived | untested | invalid, and why: for a killed mutant the test that failed."""
 
     kind: str
     by: str
-    seconds: float
-
-    @property
-    def is_kill(self) -> bool:
-        return self.kind in ("killed", "hung")
 
 
 class _Shared:
-    """A worker's server, as a child's tests have it: theirs to use, not to start or stop."""
+    """A worker's server for the children's tests. A test that stops a server fails, so it is not recorded."""
 
     def __init__(self, server: Any) -> None:
         self._server = server
 
     def __getattr__(self, name: str) -> Any:
-        if name in STOPPING:
-            raise RuntimeError(f"a mutant's tests share their servers: {name} is not for them")
+        if name in _STOPPING:
+            raise RuntimeError(f"mutants share their servers: no test may {name} one")
         return getattr(self._server, name)
 
-
-class SharedPostgres(_Shared):
-    """With the template made already."""
-
     def psql(self, command: str, database: str = "postgres") -> str:
-        if re.match(rf"create database {TEMPLATE}\b", command):
-            return ""
-        return str(self._server.psql(command, database))
+        # The template is there already.
+        is_made = re.match(rf"create database {TEMPLATE}\b", command) is not None
+        return "" if is_made else str(self._server.psql(command, database))
 
 
 class Loop:
-    """A pytest plugin: in place of running what was collected it takes jobs from the pipe, until there is None."""
+    """A pytest plugin that takes jobs from the pipe, until None, instead of running the collected tests."""
 
-    def __init__(self, pipe: Connection, postgres: Postgres, log: Path) -> None:
-        self._pipe = pipe
-        self._postgres = postgres
-        self._log = log
+    def __init__(self, pipe: Connection, postgres: Any, directory: Path) -> None:
+        self._pipe, self._postgres = pipe, postgres
+        self._log, self._answer = directory / "log", directory / "answer"
         self._items: dict[str, pytest.Item] = {}
-        self._failed = ""
+        self._failed: set[str] = set()
+        self._databases = self._list_databases()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         self._items = {item.nodeid: item for item in session.items}
         while (job := self._pipe.recv()) is not None:
-            self._pipe.send(self._judge(job))
+            self._pipe.send(self._record(job) if job.mutant is None else self._judge(job))
         return True
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.failed:
-            self._failed = report.nodeid
+        if not report.passed:
+            self._failed.add(report.nodeid)
             print(report.longreprtext, flush=True)
 
+    def _record(self, job: Job) -> dict[str, Noted]:
+        (file,) = job.tests
+        items = [
+            item for name, item in self._items.items() if name == file or name.startswith((f"{file}::", f"{file}["))
+        ]
+        if self._fork(lambda: self._note(items), job.seconds) != _SURVIVED:
+            print(f"{file} could not be recorded", file=sys.__stderr__, flush=True)
+            return {}
+        return msgspec.msgpack.decode(self._answer.read_bytes(), type=dict[str, Noted])
+
+    def _note(self, items: Sequence[pytest.Item]) -> int:
+        noted = {}
+        executed: set[str] = set()
+        called: dict[int, Any] = {}
+
+        def see(query: str) -> str:
+            executed.add(statements.name_of(query))
+            return query
+
+        def call(frame: Any, event: str, argument: object) -> None:
+            called[id(frame.f_code)] = frame.f_code  # By its id: the hash of a code is slow.
+
+        statements.hook(see)
+        for item, following in zip(items, [*items[1:], None], strict=True):
+            began = time.monotonic()
+            sys.settrace(call)
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            sys.settrace(None)
+            if item.nodeid not in self._failed:
+                targets = frozenset(executed) | code.names(called.values())
+                noted[item.nodeid] = Noted(time.monotonic() - began, targets)
+            executed.clear()
+            called.clear()
+        self._answer.write_bytes(msgspec.msgpack.encode(noted))
+        return _SURVIVED
+
     def _judge(self, job: Job) -> Verdict:
-        """What the job's tests say of its mutant."""
-        for name in job.tests:
-            if name not in self._items:
-                return Verdict("gone", name, 0.0)
-        if job.mutant is not None and (refusal := job.mutant.refusal(self._prepare)):
-            return Verdict("invalid", refusal, 0.0)
-        began = time.monotonic()
-        limit = 3 * job.seconds + _SPARE_SECONDS
-        reading, writing = os.pipe()
+        status = self._fork(lambda: self._try(job), 3 * job.seconds + _SPARE_SECONDS)
+        if status == _SURVIVED:
+            return Verdict("survived", f"{len(job.tests)} tests")
+        if status == _KILLED:
+            return Verdict("killed", self._answer.read_text())
+        if status is None or status < 0:
+            return Verdict("hung", f"status {status}")
+        return Verdict("invalid", self._log.read_text(errors="replace").rstrip().rpartition("\n")[2])
+
+    def _try(self, job: Job) -> int:
+        job.mutant.install(self._prepare)
+        items = [self._items[name] for name in job.tests]
+        for item, following in zip(items, [*items[1:], None], strict=True):
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            if self._failed:
+                self._answer.write_text(item.nodeid)
+                return _KILLED
+        return _SURVIVED
+
+    def _fork(self, work: Callable[[], int], limit_seconds: float) -> int | None:
+        """The exit code of a child that does the work; None if it took too long. Its processes are killed."""
+        until = time.monotonic() + limit_seconds
         pid = os.fork()
         if pid == 0:
-            self._child(job, writing)
-        os.close(writing)
-        status = _wait(pid, began + limit)
-        with open(reading) as told:
-            os.set_blocking(reading, False)
-            failed = told.read() or ""
-        seconds = time.monotonic() - began
-        if status == _SURVIVED:
-            return Verdict("survived", f"{len(job.tests)} tests", seconds)
-        self._tidy()
+            self._child(work)
+        status = None
+        while status is None and time.monotonic() < until:
+            ended, said = os.waitpid(pid, os.WNOHANG)
+            if ended:
+                status = os.waitstatus_to_exitcode(said)
+            else:
+                time.sleep(0.01)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
         if status is None:
-            return Verdict("hung", f"no end after {limit:.0f} s", seconds)
-        if status == _KILLED or status < 0:
-            return Verdict("killed", failed or f"the tests' process ended with {status}", seconds)
-        return Verdict("error", "\n".join(self._log.read_text(errors="replace").splitlines()[-5:]), seconds)
+            os.waitpid(pid, 0)
+        if status != _SURVIVED:
+            for name in self._list_databases() - self._databases:
+                self._postgres.psql(f"drop database if exists {name} with (force)")
+        return status
 
-    def _child(self, job: Job, told: int) -> None:
+    def _child(self, work: Callable[[], int]) -> None:
         """Never returns."""
         status = _BROKEN
         try:
             os.setsid()
-            with open(self._log, "wb") as file:
-                os.dup2(file.fileno(), 1)
-                os.dup2(file.fileno(), 2)
-            sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)  # noqa: SIM115
-            if job.mutant is not None:
-                job.mutant.install()
-            status = self._run([self._items[name] for name in job.tests])
-            os.write(told, self._failed.encode())
+            _redirect_output(self._log)
+            status = work()
         except BaseException:
             traceback.print_exc()
         finally:
@@ -166,97 +195,54 @@ class Loop:
             sys.stderr.flush()
             os._exit(status)
 
-    def _run(self, items: Sequence[pytest.Item]) -> int:
-        for item, following in zip(items, [*items[1:], None], strict=True):
-            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-            if self._failed:
-                return _KILLED
-        return _SURVIVED
+    def _list_databases(self) -> set[str]:
+        return set(self._postgres.psql("SELECT datname FROM pg_database").split())
 
-    def _tidy(self) -> None:
-        """Drops what tests left that were ended in their midst."""
-        left = "SELECT datname FROM pg_database WHERE datname ~ '^(test_|empty)'"
-        for name in self._postgres.psql(left).split():
-            self._postgres.psql(f"drop database if exists {name} with (force)")
-
-    def _prepare(self, text: str) -> str:
-        """Why a statement cannot be prepared; empty where it can."""
-        try:
-            self._postgres.psql(f"PREPARE mutant AS {text}", "preparing")
-        except subprocess.CalledProcessError as error:
-            return str(error.stderr).strip()
-        return ""
+    def _prepare(self, text: str) -> None:
+        """subprocess.CalledProcessError if the database refuses to prepare the statement."""
+        self._postgres.psql(f"PREPARE mutant AS {text}", TEMPLATE)
 
 
-def work(pipe: Connection, log: Path, files: Sequence[str]) -> None:
-    """Collects the tests of the files, takes jobs from the pipe and gives verdicts, until it gets None."""
-    with open(log.with_suffix(".worker"), "wb") as file:
-        os.dup2(file.fileno(), 1)
-        os.dup2(file.fileno(), 2)
+def work(pipe: Connection, files: Sequence[str]) -> None:
+    """Collects the tests of the files, then answers the pipe's jobs until it gets None."""
+    with tempfile.TemporaryDirectory(prefix="tombola-mutants-") as directory:
+        _redirect_output(Path(directory) / "worker")
+        _serve(pipe, Path(directory), files)
+
+
+def _serve(pipe: Connection, directory: Path, files: Sequence[str]) -> None:
     directories: Any = importlib.import_module("tests.support.directories")
     waiting: Any = importlib.import_module("tests.support.waiting")
     waiting.HANG_SECONDS = _HANG_SECONDS
     with directories.serving_postgres(DISPOSABLE) as postgres, directories.serving_valkey() as valkey:
-        _make_template(postgres)
-        directories.serving_postgres = _sharing(SharedPostgres(postgres))
-        directories.serving_valkey = _sharing(_Shared(valkey))
-        options = ["-q", "--capture=no", "--timeout=30"]
-        left_out = [part for plugin in _PLUGINS_LEFT_OUT for part in ("-p", f"no:{plugin}")]
-        code = pytest.main([*options, *left_out, *files], plugins=[Loop(pipe, postgres, log)])
-        if code not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
-            print(f"pytest ended with {code}", flush=True)
+        postgres.psql(f"create database {TEMPLATE}")
+        with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+            runner.run(migrate(postgres.url(TEMPLATE)))
+        directories.serving_postgres = lambda settings=None: contextlib.nullcontext(_Shared(postgres))
+        directories.serving_valkey = lambda: contextlib.nullcontext(_Shared(valkey))
+        pytest.main([*_OPTIONS, *files], plugins=[Loop(pipe, postgres, directory)])
 
 
-def _sharing(server: Any) -> Callable[..., Any]:
-    @contextlib.contextmanager
-    def serving(settings: object = None) -> Iterator[Any]:
-        before = len(server.deadlocks()) if isinstance(server, SharedPostgres) else 0
-        yield server
-        assert not isinstance(server, SharedPostgres) or server.deadlocks()[before:] == []
-
-    return serving
-
-
-def _wait(pid: int, until: float) -> int | None:
-    """The child's exit code; None where it took too long. It and what it began are ended."""
-    status = None
-    while status is None and time.monotonic() < until:
-        ended, said = os.waitpid(pid, os.WNOHANG)
-        if ended:
-            status = os.waitstatus_to_exitcode(said)
-        else:
-            time.sleep(0.01)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(pid, signal.SIGKILL)
-    if status is None:
-        os.waitpid(pid, 0)
-    return status
-
-
-def _make_template(server: Postgres) -> None:
-    import asyncio
-
-    from sql.migrate import migrate
-
-    server.psql(f"create database {TEMPLATE}")
-    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
-        runner.run(migrate(server.url(TEMPLATE)))
-    server.psql(f"create database preparing template {TEMPLATE}")
+def _redirect_output(path: Path) -> None:
+    with open(path, "wb") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)  # noqa: SIM115
 
 
 @contextlib.contextmanager
 def working(processes: int, files: Sequence[str]) -> Iterator[list[Connection]]:
-    """As many workers for the length of the block: the pipe to each. To be entered before any thread begins."""
+    """Starts the workers for the length of the block; yields a pipe to each. Fork before any thread starts."""
     context = multiprocessing.get_context("fork")
-    with tempfile.TemporaryDirectory(prefix="tombola-mutants-") as directory:
-        started = []
-        for nth in range(processes):
-            ours, theirs = context.Pipe()
-            process = context.Process(target=work, args=(theirs, Path(directory) / f"log-{nth}", files), daemon=True)
-            process.start()
+    pairs = [context.Pipe() for _ in range(processes)]
+    workers = [context.Process(target=work, args=(theirs, files), daemon=True) for _, theirs in pairs]
+    for process in workers:
+        process.start()
+    try:
+        yield [ours for ours, _ in pairs]
+    finally:
+        for (ours, theirs), process in zip(pairs, workers, strict=True):
             theirs.close()
-            started.append((ours, process))
-        yield [pipe for pipe, _ in started]
-        for pipe, process in started:
-            pipe.send(None)
-            process.join(STOP_SECONDS)
+            with contextlib.suppress(OSError):
+                ours.send(None)
+            process.join(30)

@@ -236,7 +236,7 @@ def pages() -> dict[str, str]:
     from ops.proof import faults
     from runtime.http.admin import markdown as roles
     from runtime.operations.conservation.checks import markdown as checks
-    from runtime.settings import markdown as settings
+    from runtime.settings.documentation import markdown as settings
 
     return {
         "settings.md": f"# Settings\n\n{SETTINGS_TEXT}\n\n{settings()}",

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import logging
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -21,7 +20,6 @@ import asyncpg
 import structlog
 from aiojobs import Job
 
-from runtime.actors import starts
 from runtime.actors.engine import Engine
 from runtime.background import Background, attempt
 from runtime.core import Caller, Core
@@ -41,15 +39,11 @@ from runtime.http.login import sign_in
 from runtime.http.operational import Check, mount_health, mount_metrics
 from runtime.http.pages import files as widget
 from runtime.http.pages import hosted
-from runtime.http.serving import Runner, add_trace_id, make_app
+from runtime.http.serving import Runner, make_app
 from runtime.http.serving import serve as listen
+from runtime.jobs import jobs
+from runtime.logs import configure_logs
 from runtime.metrics import Stores
-from runtime.operations import purging
-from runtime.operations.budget_alerts import thresholds
-from runtime.operations.campaigns import analytics
-from runtime.operations.desk import erasure
-from runtime.operations.leaderboards import ending
-from runtime.operations.reporting import counting
 from runtime.registry import load_plugins
 from runtime.rpc.client import RpcCaller
 from runtime.rpc.server import RpcServer
@@ -61,7 +55,7 @@ from runtime.stores.heartbeat import EVERY_SECONDS as PRESENCE_SECONDS
 from runtime.stores.heartbeat import Presence
 from runtime.stores.keyring import EVERY_SECONDS as KEYS_SECONDS
 from runtime.stores.keyring import KeyMissing
-from runtime.stores.publisher import TRIM_SECONDS, Publisher
+from runtime.stores.publisher import Publisher
 from runtime.wire import contacts
 from sql.migrate import MigrationError
 
@@ -199,23 +193,8 @@ class _Parts:
         if here and roles & {"core", "rpc", "consumer", "admin"}:
             assert process.engine is not None
             process.core = process.caller = self._core = Core(process.engine)
-            await self._background.repeat(
-                analytics.JOB, partial(analytics.count_all, process.engine), analytics.EVERY_SECONDS
-            )
-            await self._background.repeat(
-                counting.JOB, partial(counting.count_all, process.engine), analytics.EVERY_SECONDS
-            )
-            await self._background.repeat(
-                ending.JOB, partial(ending.finalize_all, process.engine), ending.EVERY_SECONDS
-            )
-            await self._background.repeat(
-                thresholds.JOB, partial(thresholds.look_all, process.engine), thresholds.EVERY_SECONDS
-            )
-            keep = partial(erasure.retain, process.engine)
-            await self._background.repeat(erasure.JOB, keep, erasure.EVERY_SECONDS)
-            await self._background.repeat("stream trimming", partial(_trim, process.engine), TRIM_SECONDS)
-            await self._background.repeat(starts.JOB, process.engine.starts.keep, starts.EVERY_SECONDS)
-            await self._background.repeat("login purge", partial(purging.purge, process.engine), purging.PURGE_SECONDS)
+            for job in jobs():
+                await self._background.repeat(job.name, partial(job.run, process.engine), job.every_seconds)
         elif roles & {"consumer", "admin"}:
             process.caller = remote = RpcCaller(settings.core_rpc_addresses, token=settings.shown_token)
             self._last.append(remote.close)
@@ -420,11 +399,6 @@ async def _open_database(settings: Settings, presence: Presence) -> Database:
     return database
 
 
-async def _trim(engine: Engine) -> None:
-    """Takes events off their streams that are older than the settings have it."""
-    engine.publisher.trim(engine.clock.now(), engine.settings.stream_hours)
-
-
 async def _go_on(process: Running, presence: Presence, database: Database) -> None:
     """Says that the process lives; ends it where it can no longer go on beside what was migrated."""
     try:
@@ -439,29 +413,3 @@ def _port_message(host: str, port: int, variable: str, error: OSError) -> str:
 
 def _host(host: str) -> str:
     return f"[{host}]" if ":" in host else host
-
-
-def configure_logs(settings: Settings) -> None:
-    """One line an event on standard error: JSON, or text for people (LOG_FORMAT), from LOG_LEVEL up."""
-    level = getattr(logging, settings.log_level.upper())
-    logging.basicConfig(level=level, format="%(levelname)s %(name)s %(message)s")
-    renderer: Any = (
-        # The plain traceback: a rich one prints local variables, and with them seeds, sessions and codes.
-        structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
-        if settings.log_format == "console"
-        else structlog.processors.JSONRenderer()
-    )
-    processors: list[Any] = [
-        structlog.contextvars.merge_contextvars,
-        structlog.processors.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-        add_trace_id,
-    ]
-    if settings.log_format == "json":
-        processors.append(structlog.processors.format_exc_info)
-    structlog.configure(
-        processors=[*processors, renderer],
-        wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
-        cache_logger_on_first_use=True,
-    )

@@ -22,7 +22,8 @@ from cyclopts import App, CycloptsError, Parameter
 from runtime import __version__
 from runtime.commands.environment import EXIT_USE, settings_for
 from runtime.groups import GROUPS
-from runtime.settings import Settings, markdown, misspelt, table
+from runtime.settings import Settings
+from runtime.settings.documentation import markdown, misspelt, table
 
 OPERATOR_COMMANDS: Final[dict[str, str]] = {
     "runtime.commands.desk.approvals": "See what waits for a second person; approve or reject it.",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import structlog
 from aiohttp import web, web_response
@@ -212,14 +212,6 @@ def trace_id_of(headers: Mapping[str, str]) -> str:
     """The trace id of `traceparent` (W3C Trace Context, level 1 and later versions), or a new one: 32 hex digits."""
     traceparent = headers.get("traceparent")
     return (traceparent is not None and trace.read(traceparent)) or trace.new()
-
-
-def add_trace_id(_logger: Any, _method: str, event: Any) -> Any:
-    """A structlog processor: names the request in every log line that is written while it is answered."""
-    trace_id = trace.current.get()  # aiohttp answers each request in a context of its own.
-    if trace_id:
-        event.setdefault("trace_id", trace_id)
-    return event
 
 
 def enveloped(

@@ -12,12 +12,12 @@ import jsonschema
 import pytest
 import redis.asyncio
 
-from runtime import app
 from runtime.events import TYPES, PrizeWon
 from runtime.groups import event_stream
 from runtime.operations import API
 from runtime.operations.budget_alerts import thresholds
 from runtime.settings import Settings
+from runtime.stores import publisher
 from runtime.stores.publisher import shard_of
 from tests.support.leaderboards import make_board
 from tests.support.milestones import block, rung
@@ -188,7 +188,7 @@ async def test_events_leave_their_streams_by_themselves(
     settings: Settings, valkey_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Some name players: what was told yesterday must not outlive an erasure of today."""
-    monkeypatch.setattr(app, "TRIM_SECONDS", 0.05)
+    monkeypatch.setattr(publisher, "TRIM_SECONDS", 0.05)
     client = redis.asyncio.Redis.from_url(valkey_url)
     streams = [event_stream(shard) for shard in range(settings.stream_shards)]
     await client.delete(*streams)

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 import pytest
 
 from runtime.groups import GROUPS
-from runtime.settings import Key, Settings, SettingsError, markdown, misspelt, table
+from runtime.settings import Key, Settings, SettingsError
+from runtime.settings.documentation import markdown, misspelt, table
 
 HEX = "ab" * 32
 MARKER = "S3CR3T-marker-S3CR3T-marker-S3CR3T"

@@ -1,0 +1,19 @@
+"""A field of the settings: one environment variable."""
+
+from __future__ import annotations
+
+from dataclasses import Field, field
+from typing import Any
+
+from runtime.settings.kinds import Kind
+
+
+def setting(kind: Kind, default: str, meaning: str, *, secret: bool = False, needed_by: str = "") -> Any:
+    """A field whose default is `default` read as from the environment. `needed_by`: roles that do not start without."""
+    metadata = {"kind": kind, "default": default, "meaning": meaning, "secret": secret, "needed_by": needed_by}
+    return field(default=kind.parse(default), metadata=metadata)
+
+
+def variable(item: Field[Any]) -> str:
+    """The environment variable of a field of `Settings`."""
+    return item.name.upper()

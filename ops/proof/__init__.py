@@ -1,6 +1,6 @@
-"""What is asked of the tests themselves: that they would fail.
+"""Checks of the tests themselves.
 
-lint      no test without an assertion, no swallowed exception, no sleep in place of a fact
+lint      tests that assert nothing, and sleeps
 faults    which test is behind each fault that docs/faults.md names, and what it asserts
-mutants   guards and code broken on purpose, one at a time: each must be seen by a test (`./ops/mutate`)
+mutants   mutation testing of the SQL guards and the play path (`./ops/mutate`)
 """

@@ -71,7 +71,7 @@ async def hung_up(connection: Connection) -> bytes:
             while more := await connection[0].read(65_536):
                 said += more
         except ConnectionError:
-            pass  # swallows: a reset is a way of hanging up
+            pass  # a reset is a way of hanging up
     connection[1].close()
     return said
 

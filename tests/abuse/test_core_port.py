@@ -124,7 +124,7 @@ async def hung_up(reader: asyncio.StreamReader) -> None:
             while await reader.read(65_536):
                 pass
         except ConnectionError:
-            return  # swallows: it has gone, which is what is waited for
+            return  # it has gone, which is what is waited for
     assert reader.at_eof()
 
 
@@ -348,7 +348,7 @@ async def three_have_a_place(address: tuple[str, int]) -> None:
                 assert await asked(held[0]) == "a"
                 return
             except (ConnectionError, asyncio.IncompleteReadError):
-                continue  # swallows: the place of the one that left is not free yet
+                continue  # the place of the one that left is not free yet
 
     await asyncio.wait_for(again(), HANG_SECONDS)
     for _, writer in held:

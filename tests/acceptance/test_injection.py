@@ -328,7 +328,7 @@ async def test_no_text_anywhere_is_an_error_of_ours(module_stack: Stack, chunk: 
                 try:
                     put(body, path, text)
                 except (KeyError, IndexError, TypeError):
-                    continue  # swallows: the example has no such place, which `sent` below keeps rare
+                    continue  # the example has no such place, which `sent` below keeps rare
                 tried.append(module_stack.core(operation.verb, path_of(operation, known), body))
         for answer in await asyncio.gather(*tried):
             assert answer.http < 500, (operation.name, answer.envelope)

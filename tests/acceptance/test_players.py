@@ -154,7 +154,7 @@ async def win(stack: Stack, player_id: str, *, points: int = 5, key: str | None 
             await store.fetchrow(text, stack.tenant_id, 0, *arguments)
             return
         except Guarded:
-            continue  # swallows: as the game's actor does, look again, decide again
+            continue  # as the game's actor does, look again, decide again
 
 
 def won(player_id: str, held: int | None, points: int, key: str | None) -> Changes:

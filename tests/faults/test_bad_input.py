@@ -194,7 +194,7 @@ async def test_a_compressed_bomb_is_refused(world: World, module_stack: Stack) -
     try:
         status, envelope = await send(module_stack, url, bomb, **{"Content-Encoding": "gzip"})
     except aiohttp.ClientError:
-        return  # swallows: the connection was closed in its face
+        return  # the connection was closed in its face
     assert status in (400, 413, 415), envelope
 
 

@@ -20,7 +20,7 @@ def test_a_command_on_a_connection_that_was_lost_just_then_says_that_the_server_
         try:
             # As the pool gives it out: what was there a moment ago is not looked at again.
             await connection.send_command("PING", check_health=False)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001
             return error
         finally:
             await client.aclose()

@@ -320,7 +320,7 @@ class Cutter:
         self._server.close()
         for task in list(self._tasks):
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)  # swallows: they were cancelled
+        await asyncio.gather(*self._tasks, return_exceptions=True)  # they were cancelled
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()

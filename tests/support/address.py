@@ -49,6 +49,6 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
             writer.write(data)
             await writer.drain()
     except OSError:
-        pass  # swallows: an end that has gone ends the copy
+        pass  # an end that has gone ends the copy
     finally:
         writer.close()

@@ -280,7 +280,7 @@ async def _outcome_of_model(connection: ModelConnection, text: str, args: tuple[
         return await connection._ask(text, args)
     except asyncpg.PostgresError as error:
         return error
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001
         return error
 
 

@@ -100,5 +100,5 @@ class Patient:
             try:
                 return list(await self._database.fetch(query, *args))
             except Fault:
-                continue  # swallows: the last failure is told below
+                continue  # the last failure is told below
         raise AssertionError("the database does not come back")

@@ -33,7 +33,7 @@ def free_ports() -> int:
                 probe.bind(("127.0.0.1", base + offset))
             return base
         except OSError:
-            continue  # swallows: taken, so the next ones are tried
+            continue  # taken, so the next ones are tried
         finally:
             for probe in probes:
                 probe.close()

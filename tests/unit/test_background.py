@@ -76,7 +76,7 @@ async def test_one_that_does_not_end_is_counted_and_left_also_where_somebody_had
             try:
                 await let_go.wait()
             except asyncio.CancelledError:
-                pass  # swallows: a job that does not listen
+                pass  # a job that does not listen
 
     job = await background.run("deaf", work)
     waiting = asyncio.ensure_future(job.wait())

@@ -47,7 +47,7 @@ class Receiver:
                     await reader.read()
                     self.hung_up.set()
             except (ConnectionError, asyncio.IncompleteReadError):
-                pass  # swallows: who was given up on hung up
+                pass  # who was given up on hung up
             finally:
                 writer.close()
 

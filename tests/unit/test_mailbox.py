@@ -239,7 +239,7 @@ async def test_a_refusal_holds_no_frames_but_a_bug_says_where_it_was() -> None:
         work: Work[int] = Work(1, loop.create_future())
         try:
             raise error
-        except Exception as raised:
+        except Exception as raised:  # noqa: BLE001
             work.refuse(raised)
         assert (error.__traceback__ is not None) == kept
         assert work.future.exception() is error

@@ -55,7 +55,7 @@ async def send(runner: Runner, request: bytes, *, pieces: AsyncIterator[bytes] |
                         writer.write(piece)
                         await writer.drain()
                 except ConnectionError:
-                    pass  # swallows: refused before it was all sent
+                    pass  # refused before it was all sent
             return await read_answer(reader)
     finally:
         writer.close()

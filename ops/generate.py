@@ -6,8 +6,7 @@
     docs/faults.md                            from tests/faults/faults.toml and the tests' marks
     docs/certify.md                           from the rows of ops/certification
     docs/audit.md                             from sql/conservation.sql
-    runtime/web/widget/{noble,qr}      from ops/web/package-lock.json, where there is an npm
-    runtime/web/dashboard/vendor        the same
+    runtime/web/built                         from the rest of runtime/web by ops/web/build.js, where there is an npm
 
 Three things are added to what the proto's compiler emits. A `google.protobuf.Struct` field becomes a plain
 `dict` (betterproto2 unwraps well-known types, but not this one). The descriptor set is kept beside the
@@ -37,36 +36,6 @@ NUMBERS = {50003: "MOST", 50004: "MOST_ITEMS"}
 """Those that say how many: that, by field, of each message."""
 
 WEB = ROOT / "ops" / "web"
-WIDGET = ROOT / "runtime" / "web" / "widget"
-VENDORED = {
-    "@noble/hashes": (
-        "noble",
-        (
-            "LICENSE",
-            *(f"{name}.{kind}" for name in ("hmac", "sha2", "_md", "_u64", "utils") for kind in ("js", "d.ts")),
-        ),
-    ),
-    "qr": ("qr", ("LICENSE-MIT", "index.js", "index.d.ts")),
-}
-"""Package -> the widget's folder, and the files that it takes: SHA-256 and HMAC; QR codes. Types are not served."""
-
-DASHBOARD = ROOT / "runtime" / "web" / "dashboard" / "vendor"
-MODULES = {
-    "preact": "preact/dist/preact.mjs",
-    "preact/hooks": "preact/hooks/dist/hooks.mjs",
-    "@preact/signals-core": "@preact/signals-core/dist/signals-core.mjs",
-    "@preact/signals": "@preact/signals/dist/signals.mjs",
-    "htm": "htm/dist/htm.mjs",
-    "openapi-fetch": "openapi-fetch/dist/index.mjs",
-    "uplot": "uplot/dist/uPlot.iife.min.js",
-}
-"""What the dashboard's files import, by the names that these use for each other, and where it is in the packages."""
-
-PICO = "pico.scss"
-"""Which parts of Pico are taken."""
-
-LICENSES = ("preact", "@preact/signals", "@preact/signals-core", "htm", "openapi-fetch", "uplot", "@picocss/pico")
-BARE_IMPORT = re.compile(r"""(?<=from)\s*["']([^."'][^"']*)["']""")
 
 OPTION = re.compile(r" \[\([^]]*\](?=;)|^import \"game_options.proto\";\n", re.MULTILINE)
 
@@ -174,60 +143,10 @@ def write_asyncapi(document: Path) -> None:
     document.write_text(asyncapi.text())
 
 
-def vendor(widget: Path, dashboard: Path) -> None:
-    """Copies what the widget and the dashboard take of the packages that ops/web/package-lock.json names."""
-    with tempfile.TemporaryDirectory() as scratch:
-        for name in ("package.json", "package-lock.json", ".npmrc", PICO):
-            shutil.copy(WEB / name, scratch)
-        # By the lock's hashes; nothing of a package is run but Sass and Terser.
-        unneeded = ["--omit=dev", "--omit=optional"]
-        command = ["npm", "ci", *unneeded, "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
-        subprocess.run(command, cwd=scratch, check=True, stdout=subprocess.DEVNULL)
-        packages = Path(scratch) / "node_modules"
-        for package, (own, names) in VENDORED.items():
-            (widget / own).mkdir(exist_ok=True)
-            for name in names:
-                shutil.copy(packages / package / name, widget / own / name)
-        _vendor_dashboard(packages, dashboard)
-
-
-def _vendor_dashboard(packages: Path, folder: Path) -> None:
-    """Modules name each other by relative addresses, since a browser knows no names without an import map, and a
-    policy without anything inline has no place for one. Types are those of the packages, where they are installed.
-    """
-    for name, path in MODULES.items():
-        # Their makers have made all small but one.
-        text = _made_small(packages, path) if name == "openapi-fetch" else (packages / path).read_text()
-        source = BARE_IMPORT.sub(lambda found: f' "./{_vendored(found[1])}.js"', text)
-        source = re.sub(r"\n?//# sourceMappingURL=.*", "", source)
-        if ".iife." in path:  # Its module is three times as large: nobody has made it small.
-            source = f"{source.rstrip()}\nexport default uPlot;"
-        (folder / f"{_vendored(name)}.js").write_text(source.rstrip() + "\n")
-        default = f'export {{ default }} from "{name}";\n' if name in ("htm", "openapi-fetch", "uplot") else ""
-        (folder / f"{_vendored(name)}.d.ts").write_text(f'{default}export * from "{name}";\n')
-    style = _run(packages, "sass", "--style=compressed", "--quiet-deps", f"--load-path={packages}", f"../{PICO}")
-    (folder / "pico.css").write_text(style)
-    shutil.copy(packages / "uplot/dist/uPlot.min.css", folder / "uplot.css")
-    texts = []
-    for name in LICENSES:
-        file = next(path for path in sorted((packages / name).iterdir()) if path.name.upper().startswith("LICEN"))
-        texts.append(f"{name}\n\n{file.read_text().strip()}\n")
-    (folder / "LICENSES").write_text("\n---\n\n".join(texts))
-
-
-def _made_small(packages: Path, path: str) -> str:
-    return _run(packages, "terser", path, "--module", "--compress", "--mangle")
-
-
-def _run(packages: Path, tool: str, *arguments: str) -> str:
-    """What one of the packages' tools writes."""
-    command = [str(packages / ".bin" / tool), *arguments]
-    return subprocess.run(command, cwd=packages, check=True, stdout=subprocess.PIPE, text=True).stdout
-
-
-def _vendored(name: str) -> str:
-    """@preact/signals-core -> signals-core; preact/hooks -> hooks"""
-    return name.rpartition("/")[2]
+def build_web() -> None:
+    """Bundles runtime/web with the packages of ops/web/package-lock.json. Nothing that a package installs is run."""
+    for command in (("ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"), ("run", "build")):
+        subprocess.run(["npm", *command], cwd=WEB, check=True, stdout=subprocess.DEVNULL)
 
 
 def pages() -> dict[str, str]:
@@ -288,7 +207,7 @@ if __name__ == "__main__":
     generate(ROOT / "runtime" / "messages")
     write_asyncapi(ASYNCAPI)
     if shutil.which("npm"):
-        vendor(WIDGET, DASHBOARD)
+        build_web()
     (ROOT / "docs").mkdir(exist_ok=True)
     for name, page in pages().items():
         (ROOT / "docs" / name).write_text(page)

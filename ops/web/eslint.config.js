@@ -2,7 +2,7 @@
 import js from "@eslint/js";
 
 export default [
-  { ignores: ["**/noble/**", "**/qr/**", "**/vendor/**"] },
+  { ignores: ["**/built/**", "**/vendor/**"] },
   js.configs.recommended,
   {
     rules: {

@@ -1,10 +1,31 @@
-"""What browsers load: the widget, the hosted pages, the dashboard and the API's page. `runtime.http` serves it."""
+"""What browsers load: the widget, the hosted pages, the dashboard and the API's page.
+
+`built/` has what is served of the first three. ops/web/build.js makes it of the folders beside it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Final
 
-FILES: Final[Traversable] = resources.files(__package__)
-"""The folder of this package."""
+_FOLDER: Final[Traversable] = resources.files(__package__)
+
+
+def read(path: str) -> bytes:
+    """The file at this path below runtime/web."""
+    return _FOLDER.joinpath(path).read_bytes()
+
+
+def read_all(folder: str) -> dict[str, bytes]:
+    """The files of a folder below runtime/web, by their paths in it."""
+    return dict(_files(_FOLDER.joinpath(folder), ""))
+
+
+def _files(folder: Traversable, above: str) -> Iterator[tuple[str, bytes]]:
+    for item in folder.iterdir():
+        if item.is_dir():
+            yield from _files(item, f"{above}{item.name}/")
+        else:
+            yield above + item.name, item.read_bytes()

@@ -366,7 +366,7 @@ INLINE = """(() => {
 })()"""
 
 FORM = """async ([address, schema, value]) => {
-    const { $lib: { html, render }, $parts_form: { Form } } = await import(`${address}/main.js`);
+    const { html, render, Form } = await import(`${address}/main.js`);
     const root = document.createElement("div");
     root.id = "tried";
     document.querySelector("main").replaceChildren(root);

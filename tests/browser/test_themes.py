@@ -38,8 +38,8 @@ SPOKEN: Final = """async (language) => {
 }"""
 ALL_SPOKEN: Final = """async () => {
     const of = (path) => import(new URL(path, document.querySelector("script").src).href);
-    const [{ WORDS }, { $words, $words_en }] = await Promise.all([of("words.js"), of("../tombola.js")]);
-    return [$words.LANGUAGES, Object.keys($words_en.default), WORDS];
+    const [{ WORDS }, { LANGUAGES, en }] = await Promise.all([of("words.js"), of("../tombola.js")]);
+    return [LANGUAGES, Object.keys(en), WORDS];
 }"""
 FONT = "getComputedStyle(document.querySelector('tombola-game').shadowRoot.querySelector('.frame')).fontFamily"
 

@@ -23,13 +23,13 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 OTHERS: Final = ("de", "fr", "es", "it", "pt", "nl", "pl", "tr", "ar", "ja", "zh")
 ALL_WORDS: Final = """async ([address, languages]) => {
-    const { $words, $words_en } = await import(address);
+    const { LANGUAGES, en } = await import(address);
     const of = async (path) => (await import(new URL(path, address).href)).default;
-    const words = { en: { game: $words_en.default, panels: await of("words/more/en.js") } };
+    const words = { en: { game: en, panels: await of("words/more/en.js") } };
     for (const one of languages)
         words[one] = { game: await of(`words/${one}.js`), panels: await of(`words/more/${one}.js`) };
     const plurals = (one) => new Intl.PluralRules(one).resolvedOptions().pluralCategories;
-    return [$words.LANGUAGES, words, Object.fromEntries(Object.keys(words).map((one) => [one, plurals(one)]))];
+    return [LANGUAGES, words, Object.fromEntries(Object.keys(words).map((one) => [one, plurals(one)]))];
 }"""
 AS_IN_ENGLISH: Final = {"credited", "day_time", "has", "rank_prize"}
 """Keys whose words may be the same in every language: signs and names alone."""
@@ -196,8 +196,8 @@ async def test_arabic_counts_by_its_six_plurals(fair: World, browser: Browser, s
         await visit.open(await fair.wheel(await fair.prize(), access="public"))
         said = await visit.page.evaluate(
             """async (count) => {
-                const { $words } = await import(document.querySelector("script").src);
-                return (await $words.Words.load("ar-AE")).t("plays_left", { count });
+                const { Words } = await import(document.querySelector("script").src);
+                return (await Words.load("ar-AE")).t("plays_left", { count });
             }""",
             count,
         )
@@ -209,9 +209,9 @@ async def test_a_name_in_a_sentence_leaves_the_rest_of_it_in_its_place(fair: Wor
     await visit.open(await fair.wheel(await fair.prize(), access="public"))
     said = await visit.page.evaluate(
         """async (cases) => {
-            const { $words } = await import(document.querySelector("script").src);
+            const { Words } = await import(document.querySelector("script").src);
             return Promise.all(cases.map(async ([locale, name]) =>
-                (await $words.Words.load(locale)).t("credited", { count: 2, name })));
+                (await Words.load(locale)).t("credited", { count: 2, name })));
         }""",
         [["ar", "Mug (large)"], ["ar", "+49 151"], ["ar", "اليوم، 2:38 م"], ["en", "قهوة"], ["en", "Mug"]],
     )

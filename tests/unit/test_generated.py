@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import filecmp
 import importlib.util
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ops import asyncapi
-from ops.generate import ASYNCAPI, DASHBOARD, ROOT, VENDORED, WIDGET, generate, vendor
+from ops.generate import ASYNCAPI, ROOT, generate
 
 GENERATED = ("game/v1/__init__.py", "google/protobuf/__init__.py", "message_pool.py", "behavior.py", "game.binpb")
 
@@ -48,16 +47,3 @@ def test_the_options_are_read_also_where_they_are_known() -> None:
 
 def test_the_generated_document_of_events_is_that_of_their_structs() -> None:
     assert ASYNCAPI.read_text() == asyncapi.text(), "run `python -m ops.generate`"
-
-
-@pytest.mark.skipif(shutil.which("npm") is None, reason="npm fetches what is vendored")
-def test_what_is_vendored_is_what_the_lock_names(tmp_path: Path) -> None:
-    widget, dashboard = tmp_path / "widget", tmp_path / "dashboard"
-    widget.mkdir()
-    dashboard.mkdir()
-    vendor(widget, dashboard)
-    made_and_kept = [(widget / own, WIDGET / own) for own, _ in VENDORED.values()]
-    for made, kept in (*made_and_kept, (dashboard, DASHBOARD)):
-        names = sorted(path.name for path in made.iterdir())
-        assert names == sorted(path.name for path in kept.iterdir())
-        assert filecmp.cmpfiles(made, kept, names, shallow=False)[1:] == ([], [])

@@ -10,11 +10,7 @@ from runtime import web
 WIDGET = Path(web.__file__).parent / "widget"
 DOCS = (Path(__file__).parents[2] / "docs" / "widget.md").read_text()
 DECLARED = (WIDGET / "v1" / "tombola.d.ts").read_text()
-SOURCES = {
-    path.relative_to(WIDGET).as_posix(): path.read_text()
-    for path in WIDGET.rglob("*.js")
-    if path.relative_to(WIDGET).parts[0] not in ("noble", "qr", "themes")
-}
+SOURCES = {path.relative_to(WIDGET).as_posix(): path.read_text() for path in WIDGET.rglob("*.js")}
 ELEMENT = SOURCES["tombola.js"]
 
 

@@ -1,7 +1,7 @@
-"""The dashboard's page and files: plain ES modules, ours served as one, from memory.
+"""The dashboard's page and files, served from memory.
 
     /dashboard, /dashboard/...             the page; what it shows is its address' to say
-    /dashboard-files/{version}/...         the files of `web/dashboard`; `version` is a hash of all of them
+    /dashboard-files/{version}/...         the files of `web/built/dashboard`; `version` is a hash of all of them
 
 The page holds no data: all that it shows it asks of the API, with the token of who signed in. Its policy lets it run
 our files and ask us, and nothing else.
@@ -9,7 +9,6 @@ our files and ask us, and nothing else.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
@@ -17,20 +16,18 @@ from typing import Final
 from aiohttp import web
 
 from runtime.http.login.sign_in import DASHBOARD
-from runtime.http.pages.bundle import bundle
-from runtime.http.pages.files import ASK_AGAIN, FOREVER, document, read, version_of
+from runtime.http.pages.files import ASK_AGAIN, FOREVER, document, version_of
 from runtime.http.pages.stored import Document
-from runtime.web import FILES as web_files
+from runtime.web import read_all
 
 FILES: Final = "/dashboard-files"
 ENTRY: Final = "main.js"
-STYLES: Final = ("vendor/pico.css", "style.css")
+STYLES: Final = ("pico.css", "style.css")
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:;"
     " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 _SAFE: Final = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
-_IMPORTED: Final = re.compile(r'from ?"(\.\.?/[^"]+)"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,43 +43,14 @@ class Files:
 @cache
 def files() -> Files:
     """All of them, read, hashed and compressed."""
-    bodies = _served(sources())
+    bodies = read_all("built/dashboard")
     version = version_of(bodies)
     return Files(
         version,
         {path: document(path, body, FOREVER, _SAFE) for path, body in bodies.items()},
         {path: document(path, body, ASK_AGAIN, _SAFE) for path, body in bodies.items()},
-        _page(version, needed(bodies)),
+        _page(version),
     )
-
-
-def sources() -> dict[str, bytes]:
-    """The files by path, as they are written but for comments."""
-    return dict(read(web_files / "dashboard"))
-
-
-def _served(bodies: dict[str, bytes]) -> dict[str, bytes]:
-    """What is served of the files: the entry has in it all that is ours, a third less than one by one."""
-    own = {path for path in bodies if path.endswith(".js") and not path.startswith("vendor/")}
-    entry, _ = bundle(ENTRY, {path: bodies[path].decode() for path in own}, whole=True)
-    return {path: body for path, body in bodies.items() if path not in own} | {ENTRY: entry.encode()}
-
-
-def needed(bodies: dict[str, bytes]) -> list[str]:
-    """The entry and all that it imports at once, each named once: the browser asks for them together."""
-    found = [ENTRY]
-    for path in found:
-        folder = path.split("/")[:-1]
-        for address in _IMPORTED.findall(bodies[path].decode()):
-            parts = [*folder]
-            for part in address.split("/"):
-                if part == "..":
-                    parts.pop()
-                elif part != ".":
-                    parts.append(part)
-            if (other := "/".join(parts)) not in found:
-                found.append(other)
-    return found
 
 
 def mount(app: web.Application) -> None:
@@ -105,15 +73,14 @@ async def _file(request: web.Request) -> web.Response:
     return file.answer(request)
 
 
-def _page(version: str, loaded: list[str]) -> Document:
+def _page(version: str) -> Document:
     base = f"{FILES}/{version}"
     styles = "".join(f'<link rel="stylesheet" href="{base}/{name}">\n' for name in STYLES)
-    loads = "".join(f'<link rel="modulepreload" href="{base}/{path}">\n' for path in loaded)
     html = (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>Tombola</title>\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n<meta name="robots" content="noindex">\n'
-        f'<link rel="icon" href="{base}/icon.svg">\n{styles}{loads}'
+        f'<link rel="icon" href="{base}/icon.svg">\n{styles}'
         f'<script type="module" src="{base}/{ENTRY}"></script>\n</head>\n'
         '<body>\n<div id="app"></div>\n<noscript>The dashboard needs JavaScript.</noscript>\n</body>\n</html>\n'
     )

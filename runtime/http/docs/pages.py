@@ -18,6 +18,7 @@ from typing import Final
 import msgspec
 from aiohttp import web
 
+from runtime import web as web_files
 from runtime.http import gallery
 from runtime.http.docs.document import Surface
 from runtime.http.docs.openapi import document
@@ -25,7 +26,6 @@ from runtime.http.pages.stored import Document, kept
 from runtime.operations import API
 from runtime.rules import REWARD_HANDLERS, ui
 from runtime.rules.schemas import schema_of
-from runtime.web import FILES
 
 _LOADED: Final = {
     "docs.js": "docs/docs.js",
@@ -108,7 +108,7 @@ def _asyncapi() -> Document:
 
 @cache
 def _file(name: str, path: str) -> Document:
-    return _document(FILES.joinpath(path).read_bytes(), name)
+    return _document(web_files.read(path), name)
 
 
 def _document(body: bytes, name: str) -> Document:

@@ -1,8 +1,8 @@
 """The widget's files: plain ES modules, served to pages of any origin.
 
     /widget/{version}/...         every file; `version` is a hash of all of them, so nothing there ever changes
-    /widget/{version}/tombola.js  the element, with all that it imports in it (`bundle`); games, panels and languages
-                                  are files of their own, loaded when they are needed
+    /widget/{version}/tombola.js  the element, with the modules that it imports; games, panels and languages are
+                                  files of their own, loaded when they are needed
     /widget/v1/tombola.js         the entry that pages name: it loads the one of the day
     /widget/v1/tombola.d.ts       what the element offers a page, for TypeScript
     /widget/v1/integrity.json     the address and hash of that one, for pages that hold what they load to one
@@ -17,20 +17,16 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources.abc import Traversable
 from typing import Final
 
 import msgspec
 from aiohttp import web
 
-from runtime.http.pages.bundle import bundle, outside
-from runtime.http.pages.dense import dense
 from runtime.http.pages.stored import Document
-from runtime.web import FILES
+from runtime.web import read_all
 
 ENTRY: Final = "tombola.js"
 ENTRY_PATH: Final = f"/widget/v1/{ENTRY}"
@@ -50,13 +46,6 @@ _HEADERS: Final = {
 }
 FOREVER: Final = "public, max-age=31536000, immutable"
 ASK_AGAIN: Final = "no-cache"
-_COMMENT: Final = re.compile(
-    r"^[ \t]*/\*\*(?:(?!\*/)[\s\S])*\*/[ \t]*\n|^[ \t]*//.*\n|/\*\* @type .*?\*/ ?|^[ \t]+", re.MULTILINE
-)
-"""What is for readers: comments on lines of their own, casts, indentation. A third of what would be sent."""
-
-_OTHERS: Final = ("noble/", "qr/", "vendor/")
-"""Folders of what others wrote: served as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +71,7 @@ class Files:
 @cache
 def files() -> Files:
     """All of them, read, hashed and compressed."""
-    bodies = _served(dict(read(FILES / "widget")))
+    bodies = read_all("built/widget")
     version = version_of(bodies)
     styles = bodies.pop(_STYLES).decode()
     return Files(
@@ -140,25 +129,3 @@ def document(path: str, body: bytes, caching: str, headers: Mapping[str, str]) -
     kind = _TYPES[path[path.rindex(".") :]]
     headers = {**headers, "Content-Type": kind, "Cache-Control": caching}
     return Document.of(body, headers, codings=("br", "gzip"))
-
-
-def read(folder: Traversable, above: str = "") -> Iterator[tuple[str, bytes]]:
-    """The files of a page by path, without what is in them for readers alone; others' are left as they are."""
-    for item in folder.iterdir():
-        if item.is_dir():
-            yield from read(item, f"{above}{item.name}/")
-        elif item.name.endswith(tuple(_TYPES)) and (not item.name.endswith(".ts") or above + item.name == _DECLARED):
-            body = item.read_bytes()
-            own = item.name.endswith(".js") and above not in _OTHERS
-            yield above + item.name, _COMMENT.sub("", body.decode()).encode() if own else body
-
-
-def _served(bodies: dict[str, bytes]) -> dict[str, bytes]:
-    """What is served of the files: the entry has in it what it imports, and the others take that from there."""
-    modules = {
-        path: body.decode() for path, body in bodies.items() if path.endswith(".js") and not path.startswith(_OTHERS)
-    }
-    entry, held = bundle(ENTRY, modules)
-    others = {path: outside(path, source, ENTRY, held) for path, source in modules.items() if path not in held}
-    kept = {path: body for path, body in bodies.items() if path not in modules}
-    return {**kept, **{path: dense(source).encode() for path, source in {**others, ENTRY: entry}.items()}}

@@ -47,7 +47,7 @@ _GAMES: Final = {
     "collect_items": ("gifts", "catching"),
     "lucky_item": ("collection",),
 }
-"""The files of `widget/games` that a page of this type, or of this reward handler, is sure to load (tombola.js)."""
+"""The files of `widget/games` that a page of this type or reward handler is sure to load (widget/games.js)."""
 
 _HEADERS: Final = {
     "Content-Type": "text/html; charset=utf-8",

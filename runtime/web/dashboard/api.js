@@ -1,5 +1,5 @@
 // Asking the admin edge. What it refuses is a `Refused`, which knows the fields that it names.
-import createClient from "./vendor/openapi-fetch.js";
+import createClient from "openapi-fetch";
 import { ended, token } from "./session.js";
 import { say } from "./words.js";
 

@@ -43,3 +43,7 @@ addEventListener("hashchange", () => {
   }
 });
 start();
+
+// By these the tests show a form of any schema.
+export { html, render } from "./lib.js";
+export { Form } from "./parts/form.js";

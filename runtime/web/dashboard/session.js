@@ -20,7 +20,7 @@ const BEGUN = "tombola.sign-in";
 /** The token; "" where nobody is signed in. */
 export const token = signal("");
 
-/** @type {import("./vendor/signals.js").Signal<Me | null>} */
+/** @type {import("@preact/signals").Signal<Me | null>} */
 export const me = signal(null);
 
 /** Why one has to sign in: a key of words, "" for no reason. */

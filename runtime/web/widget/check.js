@@ -1,9 +1,9 @@
 // A draw, worked out again from what a start promised and a play revealed (contract.md, "Draws"). Loaded when asked for;
 // by a hash of its own, since crypto.subtle is not there on plain HTTP.
 
-import { hmac } from "./noble/hmac.js";
-import { sha256 } from "./noble/sha2.js";
-import { bytesToHex, hexToBytes } from "./noble/utils.js";
+import { hmac } from "@noble/hashes/hmac.js";
+import { sha256 } from "@noble/hashes/sha2.js";
+import { bytesToHex, hexToBytes } from "@noble/hashes/utils.js";
 
 /** @typedef {{key: string, values: Record<string, any>, fits: boolean | null}} Step `fits`: null where nothing can be said */
 

@@ -1,6 +1,7 @@
 // <tombola-game game="game_..."></tombola-game>: a game, played where it stands. The entry that pages load.
 
 import { Api } from "./api.js";
+import { fileOf, mountGame } from "./games.js";
 import { Identity, rounds } from "./keep.js";
 import { Look } from "./look.js";
 import { Round } from "./play.js";
@@ -10,15 +11,6 @@ import { Words, choose } from "./words.js";
 
 /** Who serves this file answers the plays. */
 const HOME = new URL(import.meta.url).origin;
-
-/** The file of a type; that of any other type is the one of its reward handler. */
-const FILES = /** @type {Record<string, string>} */ ({
-  spin_wheel: "wheel",
-  scratch_card: "scratch",
-  score_to_tier: "eggs",
-  collect_items: "gifts",
-  lucky_item: "collection",
-});
 
 /** What the page may set by CSS on the element, over what `ui.theme` says. */
 const OWN = ["primary", "accent", "background", "mode"];
@@ -169,7 +161,8 @@ export class TombolaGame extends HTMLElement {
   async #show(round, spoken) {
     const load = this.#load;
     const view = this.#dress(round, spoken);
-    const game = await this.#mount(view);
+    const render = /** @type {import("./types.js").Render} */ (round.render);
+    const game = await mountGame(fileOf(render), view.stage(() => void this.play()));
     if (load !== this.#load) {
       game.stop?.();
       return false;
@@ -216,14 +209,6 @@ export class TombolaGame extends HTMLElement {
     this.#round = null;
     this.#view?.remove();
     this.#view = null;
-  }
-
-  /** @param {View} view @returns {Promise<import("./types.js").Game>} */
-  async #mount(view) {
-    const { type, reward_handler, ui } = /** @type {import("./types.js").Render} */ (view.round.render);
-    const name = FILES[type] ?? FILES[reward_handler] ?? (ui.wheel ? "wheel" : "plain");
-    const file = await import(`./games/${name}.js`).catch(() => import("./games/plain.js"));
-    return file.mount(view.stage(() => void this.play()));
   }
 
   /** What the page's CSS says of our look. */

@@ -7,6 +7,9 @@ export const LANGUAGES = ["en", "de", "fr", "es", "it", "pt", "nl", "pl", "tr", 
 
 const RIGHT_TO_LEFT = ["ar"];
 
+/** @param {string} path @returns {Promise<Record<string, any>>} */
+const wordsIn = async (path) => (await import(path)).default;
+
 /** What is written from right to left: Hebrew, Arabic and their like. */
 const RIGHT_TO_LEFT_LETTER = /[\u0590-\u08ff\ufb1d-\ufeff]/;
 
@@ -21,6 +24,8 @@ export function choose(wanted) {
   }
   return "en";
 }
+
+export { en };
 
 export class Words {
   /** @param {string} locale @param {Record<string, any>} words @param {Record<string, any>} [own] `ui.texts` */
@@ -47,14 +52,13 @@ export class Words {
   /** Adds what the panels say: nobody waits for it who only plays. */
   async more() {
     const { language } = new Intl.Locale(this.locale);
-    const files = ["en", language].map((name) => import(`./words/more/${name}.js`).catch(() => ({})));
-    for (const file of await Promise.all(files)) this.#add(file.default ?? {});
+    for (const words of await Promise.all(["en", language].map((name) => wordsIn(`./words/more/${name}.js`).catch(() => ({}))))) this.#add(words);
   }
 
   /** The words of a locale. @param {string} locale @param {Record<string, any>} [own] */
   static async load(locale, own) {
     const language = new Intl.Locale(locale).language;
-    const words = language === "en" ? en : (await import(`./words/${language}.js`)).default;
+    const words = language === "en" ? en : await wordsIn(`./words/${language}.js`);
     return new Words(locale, words, own);
   }
 

@@ -85,7 +85,7 @@ export function Preview({ game, ui, prizes }) {
           return;
         }
         element = document.createElement("tombola-game");
-        element.api = new TestPlays(render, widget.$api?.Refused ?? Error);
+        element.api = new TestPlays(render, widget.Refused ?? Error);
         element.setAttribute("game", id);
         element.setAttribute("locale", "en");
         element.addEventListener("tombola:ready", () => element.shadowRoot.querySelector(".panels")?.remove());

@@ -1,5 +1,6 @@
 // Campaigns to begin with: eight ready ones, each made whole, as a draft.
 import { api, newKey, Refused } from "../api.js";
+import { fileAddress } from "../files.js";
 import { html, useState } from "../lib.js";
 import { Head, Loading, Problem } from "../parts/bits.js";
 import { useData } from "../parts/data.js";
@@ -23,7 +24,7 @@ export default function Gallery() {
   return html`<${Head} title=${say("gallery.title")} back=${{ href: address("/campaigns"), text: say("campaigns.title") }} />
     <p class="under">${say("gallery.text")}</p>
     <ul class="gallery">${data.campaigns.map((/** @type {any} */ one) => html`<li key=${one.name}>
-      <img src=${new URL(`../gallery/${one.name}.svg`, import.meta.url).href} alt="" width="160" height="100" />
+      <img src=${fileAddress(`gallery/${one.name}.svg`)} alt="" width="160" height="100" />
       <h2>${one.file.campaign.name}</h2><p>${one.about}</p>
       <p class="quiet">${SECTIONS.filter((section) => one.file[section]).map((section) => say(`gallery.${section}`, { count: one.file[section].length })).join(", ")}</p>
       <button type="button" class="secondary outline" aria-label=${say("gallery.start_with", { name: one.file.campaign.name })} onClick=${() => setChosen(one)}>${say("gallery.start")}</button>

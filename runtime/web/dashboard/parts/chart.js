@@ -1,18 +1,19 @@
 // A chart, and the numbers under it: as a table, and as CSV.
+import { fileAddress } from "../files.js";
 import { html, useEffect, useRef } from "../lib.js";
 import { say } from "../words.js";
 import { saved } from "./download.js";
 import { Table } from "./list.js";
 
 const HEIGHT = 240;
-const SHEET = new URL("../vendor/uplot.css", import.meta.url).href;
+const SHEET = fileAddress("uplot.css");
 
 /** The library and its style sheet, when the first chart is drawn. */
 async function library() {
   if (!document.querySelector(`link[href="${SHEET}"]`)) {
     document.head.append(Object.assign(document.createElement("link"), { rel: "stylesheet", href: SHEET }));
   }
-  return (await import("../vendor/uplot.js")).default;
+  return (await import("uplot")).default;
 }
 
 /**

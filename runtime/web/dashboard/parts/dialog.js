@@ -12,7 +12,7 @@ import { Act } from "./bits.js";
  * @property {boolean} [danger] it takes something away
  */
 
-/** @type {import("../vendor/signals.js").Signal<(Question & {answer: (yes: boolean) => void}) | null>} */
+/** @type {import("@preact/signals").Signal<(Question & {answer: (yes: boolean) => void}) | null>} */
 const asked = signal(null);
 
 /**

@@ -4,7 +4,7 @@ import { address } from "../router.js";
 import { say } from "../words.js";
 
 const SECONDS = 6;
-/** @type {import("../vendor/signals.js").Signal<{id: number, text: string, bad: boolean, to?: string}[]>} */
+/** @type {import("@preact/signals").Signal<{id: number, text: string, bad: boolean, to?: string}[]>} */
 const shown = signal([]);
 let last = 0;
 

@@ -40,7 +40,7 @@ async function toClipboard(text, shown) {
 
 /** The text as a QR code, black on white whatever the look: readers want it so. @param {string} text @param {string} label */
 export async function qr(text, label) {
-  const { encodeQR } = await import("../qr/index.js");
+  const { encodeQR } = await import("qr");
   const modules = encodeQR(text, "raw", { border: QUIET, ecc: "medium" });
   // One path of runs: neighbours that were drawn one by one would show seams.
   const runs = modules.flatMap((line, y) => {

@@ -58,7 +58,8 @@ function make(view) {
     dialog.scrollTop = 0;
     const panel = panelOf(name, root, given);
     try {
-      const [file] = await Promise.all([import(`./${name}.js`), words.more()]);
+      const path = `./${name}.js`;
+      const [file] = await Promise.all([import(path), words.more()]);
       root.replaceChildren();
       await file.open(panel);
     } catch (error) {

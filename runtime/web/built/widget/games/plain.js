@@ -1,0 +1,1 @@
+import{h as e,picture as i}from"../tombola.js";import{lookOf as p}from"../tombola.js";function t(r){let o=e("div",{class:"plain"},i(r.ui.picture,"🎁"));return r.root.append(o),{rest:()=>o.replaceChildren(i(r.ui.picture,"🎁")),async show(n){o.replaceChildren(i(n.rewards.length?p(r.ui,n.rewards[0]):null,"🍃"))}}}export{t as mount};

@@ -1,2 +1,0 @@
-export { default } from "htm";
-export * from "htm";

@@ -1,2 +1,0 @@
-export { default } from "openapi-fetch";
-export * from "openapi-fetch";

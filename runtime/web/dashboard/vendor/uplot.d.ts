@@ -1,2 +1,0 @@
-export { default } from "uplot";
-export * from "uplot";

@@ -1,0 +1,20 @@
+// The games: which file draws which game.
+
+/** File by a game's type, else by its reward handler. */
+const FILES = /** @type {Record<string, string>} */ ({
+  spin_wheel: "wheel",
+  scratch_card: "scratch",
+  score_to_tier: "eggs",
+  collect_items: "gifts",
+  lucky_item: "collection",
+});
+
+/** The name of the file that draws a game. @param {import("./types.js").Render} render */
+export const fileOf = ({ type, reward_handler, ui }) => FILES[type] ?? FILES[reward_handler] ?? (ui.wheel ? "wheel" : "plain");
+
+/** Mounts the game of this file, or a plain one where the file does not load. @param {string} name @param {import("./types.js").Stage} stage @returns {Promise<import("./types.js").Game>} */
+export async function mountGame(name, stage) {
+  const path = `./games/${name}.js`;
+  const file = await import(path).catch(() => import("./games/plain.js"));
+  return file.mount(stage);
+}
